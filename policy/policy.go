@@ -1,0 +1,123 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Policy says what is remembered of a Node and how it is given back. The zero value keeps nothing; start from
+// [Default] or [Load]. A Policy is immutable and safe for concurrent use.
+type Policy struct {
+	keep           patternSet
+	named          []string // the keep patterns as written, for keys that must be named explicitly
+	ignore         patternSet
+	ignoreManagers []string
+	owned          patternSet
+	forPeople      patternSet
+	onConflict     OnConflict
+	protected      Protected
+}
+
+// OnConflict says what happens to a stored label whose key the registering Node already has with another value.
+type OnConflict string
+
+// The values of labels.onConflict.
+const (
+	KeepNode      OnConflict = "keepNode"      // the Node's value stays (default)
+	RestoreStored OnConflict = "restoreStored" // the stored value replaces it, at CREATE only
+)
+
+// Protected says what happens to labels that a kubelet may not carry in its own CREATE, see [AllowedForKubelet].
+type Protected string
+
+// The values of labels.protected.
+const (
+	Deferred Protected = "deferred" // the gate goes on and capture gives them back (default)
+	Never    Protected = "never"    // remembered and reported, not restored
+)
+
+// Metadata is what the policy looks at in a Node.
+type Metadata struct {
+	Labels map[string]string
+	// Owners holds, for each label key, the managers that own it by metadata.managedFields.
+	// A key without an entry has no owner.
+	Owners map[string][]string
+}
+
+// Kept is what nodekeep remembers of a Node.
+type Kept struct {
+	Labels map[string]string
+}
+
+// Keep selects from a Node what is ours to remember: the labels that the policy keeps, less those that other
+// components own, by the built-in catalogue or by live evidence in managedFields.
+func (p Policy) Keep(node Metadata) Kept {
+	labels := map[string]string{}
+	for key, value := range node.Labels {
+		if keeps, _ := p.Keeps(key); keeps && !p.ownedByOthers(node.Owners[key]) {
+			labels[key] = value
+		}
+	}
+	return Kept{Labels: labels}
+}
+
+// Keeps reports whether the policy remembers the label key at all, and why, in words that complete
+// "kept because ..." or "left out because ...".
+func (p Policy) Keeps(key string) (keeps bool, why string) {
+	if pattern, ignored := p.ignore.match(key); ignored {
+		return false, "labels.ignore has " + pattern
+	}
+	if _, exactly := p.keep.exact[key]; exactly {
+		return true, "labels.keep names it"
+	}
+	if isNodeRestriction(key) {
+		pattern, named := p.namesNodeRestriction(key)
+		if !named {
+			return false, "it is an isolation boundary, kept only if labels.keep names node-restriction.kubernetes.io"
+		}
+		return true, "labels.keep names " + pattern
+	}
+	if _, people := p.forPeople.match(key); !people {
+		if owner, owned := p.owned.match(key); owned {
+			return false, "it belongs to " + owner
+		}
+	}
+	if pattern, kept := p.keep.match(key); kept {
+		return true, "labels.keep has " + pattern
+	}
+	return false, "labels.keep does not select it"
+}
+
+// ownedByOthers reports whether the managers of a label are only such as set it again by themselves.
+// No manager at all is not "only such managers": labels that a webhook adds at CREATE have none.
+func (p Policy) ownedByOthers(managers []string) bool {
+	return len(managers) > 0 && !slices.ContainsFunc(managers, func(manager string) bool {
+		return !p.ignoresManager(manager)
+	})
+}
+
+func (p Policy) ignoresManager(manager string) bool {
+	return slices.ContainsFunc(p.ignoreManagers, func(pattern string) bool { return matchGlob(pattern, manager) })
+}
+
+func isNodeRestriction(key string) bool {
+	return isOrUnder(domainOf(key), corev1.LabelNamespaceNodeRestriction)
+}
+
+// namesNodeRestriction finds a keep pattern that spells node-restriction.kubernetes.io out; a wildcard that merely
+// covers it is no decision to hand an isolation label to whatever machine registers under the name.
+func (p Policy) namesNodeRestriction(key string) (pattern string, named bool) {
+	for _, pattern := range p.named {
+		if strings.HasSuffix(domainOf(pattern), corev1.LabelNamespaceNodeRestriction) && matchGlob(pattern, key) {
+			return pattern, true
+		}
+	}
+	return "", false
+}
+
+// OwnedByPeople reports whether any of a label's managers is one that does not set it again by itself.
+func (p Policy) OwnedByPeople(managers []string) bool {
+	return len(managers) > 0 && !p.ownedByOthers(managers)
+}
