@@ -1,0 +1,208 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// cached is what is held in memory of a ConfigMap: the decoded record, or why it cannot be read.
+type cached struct {
+	metav1.ObjectMeta
+	record Record
+	err    error
+}
+
+// recordCache is an informer that holds decoded records and drops the rest of their ConfigMaps, and over it the
+// writes of our own that the watch has not brought yet, so that a process always sees what it wrote.
+type recordCache struct {
+	informer     cache.SharedIndexInformer
+	registration cache.ResourceEventHandlerRegistration
+	namespace    string
+	logger       *slog.Logger
+	progress     *progress
+
+	mu  sync.RWMutex
+	own map[string]*cached
+}
+
+func newRecordCache(client kubernetes.Interface, namespace string, logger *slog.Logger) (*recordCache, error) {
+	c := &recordCache{namespace: namespace, logger: logger, progress: &progress{}, own: map[string]*cached{}}
+	c.informer = cache.NewSharedIndexInformer(c.listWatch(client), &corev1.ConfigMap{}, 0, cache.Indexers{})
+	if err := c.informer.SetTransform(compact); err != nil {
+		return nil, fmt.Errorf("set up the cache of records: %w", err)
+	}
+	var err error
+	c.registration, err = c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    c.seen,
+		UpdateFunc: func(_, current any) { c.seen(current) },
+		DeleteFunc: c.seen,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set up the cache of records: %w", err)
+	}
+	return c, nil
+}
+
+func (c *recordCache) listWatch(client kubernetes.Interface) cache.ListerWatcher {
+	selector := labels.Set{RecordLabel: "true"}.String()
+	configMaps := client.CoreV1().ConfigMaps(c.namespace)
+	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.LabelSelector = selector
+			list, err := configMaps.List(ctx, options)
+			c.progress.heard(err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.LabelSelector = selector
+			w, err := configMaps.Watch(ctx, options)
+			c.progress.heard(err)
+			if err != nil {
+				return nil, err
+			}
+			return c.progress.listen(w), nil
+		},
+	}, client)
+}
+
+// compact decodes the record and drops the rest. The informer may call it on its own result.
+func compact(object any) (any, error) {
+	cm, ok := object.(*corev1.ConfigMap)
+	if !ok {
+		return object, nil
+	}
+	record, err := decode([]byte(cm.Data[DataKey]))
+	return &cached{
+		ObjectMeta: metav1.ObjectMeta{Name: cm.Name, Namespace: cm.Namespace, UID: cm.UID, ResourceVersion: cm.ResourceVersion},
+		record:     record,
+		err:        err,
+	}, nil
+}
+
+func (c *recordCache) get(name string) (*cached, bool) {
+	c.mu.RLock()
+	own, written := c.own[name]
+	c.mu.RUnlock()
+	if written {
+		return own, true
+	}
+	object, found, err := c.informer.GetStore().GetByKey(c.namespace + "/" + name)
+	if err != nil || !found {
+		return nil, false
+	}
+	entry, ok := object.(*cached)
+	return entry, ok
+}
+
+// wrote remembers a write of our own until the watch brings it or something newer.
+func (c *recordCache) wrote(cm *corev1.ConfigMap) {
+	object, _ := compact(cm)
+	entry := object.(*cached)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if inStore, found := c.fromWatch(entry.Name); found && !newer(entry, inStore) {
+		return
+	}
+	c.own[entry.Name] = entry
+}
+
+// gone forgets a write of our own that the API server no longer has.
+func (c *recordCache) gone(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.own, name)
+}
+
+func (c *recordCache) fromWatch(name string) (*cached, bool) {
+	object, _, _ := c.informer.GetStore().GetByKey(c.namespace + "/" + name)
+	entry, ok := object.(*cached)
+	return entry, ok
+}
+
+// seen is called for every event of the watch.
+func (c *recordCache) seen(object any) {
+	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = tombstone.Obj
+	}
+	entry, ok := object.(*cached)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	if own, written := c.own[entry.Name]; written && !newer(own, entry) {
+		delete(c.own, entry.Name)
+	}
+	c.mu.Unlock()
+	if entry.err != nil {
+		c.logger.Error("record cannot be read; it is left as it is and nothing is restored from it", "configmap", entry.Name, "error", entry.err)
+	}
+}
+
+func (c *recordCache) onChange(changed func(node string)) error {
+	notify := func(object any) {
+		if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+			object = tombstone.Obj
+		}
+		if entry, ok := object.(*cached); ok {
+			changed(entry.node())
+		}
+	}
+	_, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    notify,
+		UpdateFunc: func(_, current any) { notify(current) },
+		DeleteFunc: notify,
+	})
+	if err != nil {
+		return fmt.Errorf("watch records: %w", err)
+	}
+	return nil
+}
+
+// node is the Node that the ConfigMap is named after; a record that names another one is not that Node's.
+func (e *cached) node() string {
+	if e.err == nil && Name(e.record.Node) == e.Name {
+		return e.record.Node
+	}
+	return strings.TrimPrefix(e.Name, namePrefix)
+}
+
+func (c *recordCache) nodes() []string {
+	objects := c.informer.GetStore().List()
+	nodes := make([]string, 0, len(objects))
+	for _, object := range objects {
+		if entry, ok := object.(*cached); ok {
+			nodes = append(nodes, entry.node())
+		}
+	}
+	return nodes
+}
+
+func (c *recordCache) count() (readable, unreadable int) {
+	for _, object := range c.informer.GetStore().List() {
+		entry, ok := object.(*cached)
+		if ok && entry.err == nil && Name(entry.record.Node) == entry.Name {
+			readable++
+		} else {
+			unreadable++
+		}
+	}
+	return readable, unreadable
+}
+
+// newer reports whether a is newer than b; what cannot be compared counts as not newer, so the watch wins.
+func newer(a, b *cached) bool {
+	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+	return err == nil && order > 0
+}

@@ -1,0 +1,66 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// MaxRecordBytes is the largest record that is read or written. A Node with 500 labels of the longest kind is below it;
+// beyond it a ConfigMap (1 MiB) or the Node that it is restored to (1.5 MiB in etcd) would soon be refused.
+const MaxRecordBytes = 512 << 10
+
+// Encode is the record as it is stored: indented JSON in a stable order, so that people can read and compare it.
+func Encode(r Record) ([]byte, error) {
+	if r.Version == 0 {
+		r.Version = Version
+	}
+	flat, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode record of node %q: %w", r.Node, err)
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, flat, "", "  "); err != nil {
+		return nil, fmt.Errorf("encode record of node %q: %w", r.Node, err)
+	}
+	if indented.Len() > MaxRecordBytes {
+		return nil, fmt.Errorf("encode record of node %q: %d bytes are more than the %d that a record may have; let the policy keep fewer labels", r.Node, indented.Len(), MaxRecordBytes)
+	}
+	return indented.Bytes(), nil
+}
+
+// Decode reads a record of the Node. A record that does not parse, is too large, is of a version too new to be
+// understood, or names another Node is [ErrUnreadable]; the error says which.
+func Decode(data []byte, node string) (Record, error) {
+	r, err := decode(data)
+	return r.of(node, err)
+}
+
+// of is the record if it could be read and is the Node's.
+func (r Record) of(node string, err error) (Record, error) {
+	if err == nil && r.Node != node {
+		err = fmt.Errorf("it is the record of node %q", r.Node)
+	}
+	if err != nil {
+		return Record{}, fmt.Errorf("read record of node %q: %w: %w", node, ErrUnreadable, err)
+	}
+	return r, nil
+}
+
+func decode(data []byte) (Record, error) {
+	if len(data) == 0 {
+		return Record{}, errors.New("it is empty")
+	}
+	if len(data) > MaxRecordBytes {
+		return Record{}, fmt.Errorf("its %d bytes are more than the %d that a record may have", len(data), MaxRecordBytes)
+	}
+	var r Record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return Record{}, err
+	}
+	if r.Version < 1 || r.Version > Version+1 {
+		return Record{}, fmt.Errorf("its version is %d; this nodekeep reads 1 to %d", r.Version, Version+1)
+	}
+	return r, nil
+}

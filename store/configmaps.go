@@ -1,0 +1,129 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+)
+
+// What a record's ConfigMap looks like.
+const (
+	DataKey        = "record.json"
+	RecordLabel    = "nodekeep.dev/record" // "true"; what our informer selects on
+	managedByLabel = "app.kubernetes.io/managed-by"
+	managedBy      = "nodekeep"
+)
+
+// Entry is a record as it was read. Version is what [ConfigMaps.Put] must be given to replace exactly this one.
+type Entry struct {
+	Record  Record
+	Version string
+	// Unlisted says that the ConfigMap lacks the label by which records are found, so caches do not hold it; any Put
+	// puts the label back.
+	Unlisted bool
+}
+
+// ConfigMaps is the place where records live in a cluster. Get answers from memory once Run has synced; GetLive and
+// Put call the API server.
+type ConfigMaps struct {
+	cache     *recordCache
+	client    typedcorev1.ConfigMapInterface
+	namespace string
+}
+
+// NewConfigMaps is the store in a namespace; start it with [ConfigMaps.Run].
+func NewConfigMaps(client kubernetes.Interface, namespace string, logger *slog.Logger) (*ConfigMaps, error) {
+	cache, err := newRecordCache(client, namespace, logger)
+	if err != nil {
+		return nil, err
+	}
+	return &ConfigMaps{cache: cache, client: client.CoreV1().ConfigMaps(namespace), namespace: namespace}, nil
+}
+
+// Run keeps the records current until ctx is done.
+func (c *ConfigMaps) Run(ctx context.Context) { c.cache.informer.RunWithContext(ctx) }
+
+// Synced reports whether every record that existed at the start is in memory.
+func (c *ConfigMaps) Synced() bool { return c.cache.registration.HasSynced() }
+
+// Progress is when the API server was last heard of on the watch of records, bookmarks included (about one a minute).
+func (c *ConfigMaps) Progress() time.Time { return c.cache.progress.last() }
+
+// Count is how many ConfigMaps there are that hold a record, and how many of them cannot be read.
+func (c *ConfigMaps) Count() (readable, unreadable int) { return c.cache.count() }
+
+// Nodes lists the names of all Nodes that there is a record of, from memory.
+func (c *ConfigMaps) Nodes() []string { return c.cache.nodes() }
+
+// OnChange calls changed with the name of each Node whose record is added, changed or removed, and of every record
+// there is when called. It returns once the handler is registered; changed must not block.
+func (c *ConfigMaps) OnChange(changed func(node string)) error { return c.cache.onChange(changed) }
+
+// Get is the record of a Node from memory, without an API call. The error is [ErrNotFound] or [ErrUnreadable].
+func (c *ConfigMaps) Get(node string) (Entry, error) {
+	cached, found := c.cache.get(Name(node))
+	if !found {
+		return Entry{}, fmt.Errorf("read record of node %q: %w", node, ErrNotFound)
+	}
+	record, err := cached.record.of(node, cached.err)
+	return Entry{Record: record, Version: cached.ResourceVersion}, err
+}
+
+// GetLive is the record of a Node as the API server has it now. The error is [ErrNotFound], [ErrUnreadable] or the API's.
+func (c *ConfigMaps) GetLive(ctx context.Context, node string) (Entry, error) {
+	cm, err := c.client.Get(ctx, Name(node), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		c.cache.gone(Name(node))
+		return Entry{}, fmt.Errorf("read record of node %q: %w", node, ErrNotFound)
+	}
+	if err != nil {
+		return Entry{}, fmt.Errorf("read record of node %q: %w", node, err)
+	}
+	record, err := Decode([]byte(cm.Data[DataKey]), node)
+	return Entry{Record: record, Version: cm.ResourceVersion, Unlisted: cm.Labels[RecordLabel] != "true"}, err
+}
+
+// Put writes a record over the one with the version that was read, or creates it where version is empty. [ErrConflict]
+// means that somebody was faster: read it live and decide again. Only our own data key and labels are written.
+func (c *ConfigMaps) Put(ctx context.Context, record Record, version string) (Entry, error) {
+	data, err := Encode(record)
+	if err != nil {
+		return Entry{}, err
+	}
+	cm, err := c.write(ctx, record.Node, string(data), version)
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err) && version != "":
+		return Entry{}, fmt.Errorf("put record of node %q: %w: %w", record.Node, ErrConflict, err)
+	case err != nil:
+		return Entry{}, fmt.Errorf("put record of node %q: %w", record.Node, err)
+	}
+	c.cache.wrote(cm)
+	return Entry{Record: record, Version: cm.ResourceVersion}, nil
+}
+
+func (c *ConfigMaps) write(ctx context.Context, node, data, version string) (*corev1.ConfigMap, error) {
+	cm := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: Name(node), Namespace: c.namespace, ResourceVersion: version,
+			Labels: map[string]string{managedByLabel: managedBy, RecordLabel: "true"},
+		},
+		Data: map[string]string{DataKey: data},
+	}
+	if version == "" {
+		return c.client.Create(ctx, cm, metav1.CreateOptions{})
+	}
+	patch, err := json.Marshal(cm)
+	if err != nil {
+		return nil, err
+	}
+	return c.client.Patch(ctx, cm.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+}

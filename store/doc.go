@@ -1,0 +1,11 @@
+// Package store holds what nodekeep remembers: one [Record] per Node, kept in one ConfigMap per Node.
+//
+// Invariants:
+//   - A ConfigMap is used only if it holds a record of the very Node that was asked for. Anything else is
+//     [ErrUnreadable]: it is left as it is for a person to look at, and never overwritten.
+//   - Every write carries the version that was read (optimistic lock); whoever lost gets [ErrConflict] and reads again.
+//   - A write touches only our own data key and labels; what people or later versions put beside them stays.
+//     Fields of a record that this version does not know survive a rewrite.
+//   - Records handed out are shared with the cache: never change their maps; make a new Record instead.
+//   - [ConfigMaps.Get] makes no API call and costs the same however many records there are.
+package store

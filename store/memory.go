@@ -1,0 +1,87 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+)
+
+// Memory is a store in memory, for tests: it keeps the same promises as [ConfigMaps], and the same contract test
+// holds for both. The zero value is empty and ready.
+type Memory struct {
+	mu      sync.Mutex
+	version int
+	data    map[string]memoryEntry
+}
+
+type memoryEntry struct {
+	data    []byte
+	version string
+}
+
+// Get is the record of a Node. The error is [ErrNotFound] or [ErrUnreadable].
+func (m *Memory) Get(node string) (Entry, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	entry, found := m.data[Name(node)]
+	if !found {
+		return Entry{}, fmt.Errorf("read record of node %q: %w", node, ErrNotFound)
+	}
+	record, err := Decode(entry.data, node)
+	return Entry{Record: record, Version: entry.version}, err
+}
+
+// GetLive is the same as Get.
+func (m *Memory) GetLive(_ context.Context, node string) (Entry, error) { return m.Get(node) }
+
+// Put writes a record over the one with the version that was read, or creates it where version is empty.
+func (m *Memory) Put(_ context.Context, record Record, version string) (Entry, error) {
+	data, err := Encode(record)
+	if err != nil {
+		return Entry{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.data[Name(record.Node)].version != version {
+		return Entry{}, fmt.Errorf("put record of node %q: %w", record.Node, ErrConflict)
+	}
+	return Entry{Record: record, Version: m.put(record.Node, data)}, nil
+}
+
+// Nodes lists the names of all Nodes that there is a readable record of.
+func (m *Memory) Nodes() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var nodes []string
+	for _, entry := range m.data {
+		if record, err := decode(entry.data); err == nil {
+			nodes = append(nodes, record.Node)
+		}
+	}
+	return nodes
+}
+
+// Tamper replaces what is stored for a Node by any bytes, as somebody with access to ConfigMaps could.
+func (m *Memory) Tamper(node string, data []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.put(node, data)
+}
+
+// Remove forgets the record of a Node, as somebody with access to ConfigMaps could.
+func (m *Memory) Remove(node string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.data, Name(node))
+}
+
+func (m *Memory) put(node string, data []byte) (version string) {
+	m.version++
+	version = strconv.Itoa(m.version)
+	if m.data == nil {
+		m.data = map[string]memoryEntry{}
+	}
+	m.data[Name(node)] = memoryEntry{data: data, version: version}
+	return version
+}

@@ -1,0 +1,58 @@
+package store
+
+import (
+	"encoding/json"
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Version is the record format that this nodekeep writes. It reads the next one too, additively: a format change takes
+// two releases, so that a rollback of one never makes records unreadable.
+const Version = 1
+
+// Record is what nodekeep remembers of one Node.
+type Record struct {
+	Version int    `json:"version"`
+	Node    string `json:"node"`
+	// UID is the Node object on which these labels were last seen whole.
+	UID types.UID `json:"uid,omitempty"`
+	// NodeResourceVersion is how new that sight was. It moves only together with something else.
+	NodeResourceVersion string            `json:"nodeResourceVersion,omitempty"`
+	Labels              map[string]string `json:"labels,omitempty"`
+	Withheld            Withheld          `json:"withheld,omitzero"`
+	// DeletedAt is when that Node object was seen to be gone.
+	DeletedAt *metav1.Time `json:"deletedAt,omitempty"`
+
+	// unknown holds fields of later versions and is written back as it was read.
+	unknown map[string]json.RawMessage
+}
+
+// Withheld is what is remembered but not given today: the policy says never or no longer keeps it, the API server
+// refused it, or the Node brought another value.
+type Withheld struct {
+	Labels map[string]string `json:"labels,omitempty"`
+
+	unknown map[string]json.RawMessage
+}
+
+// IsZero reports whether nothing is withheld; the record then leaves the field out.
+func (w Withheld) IsZero() bool { return len(w.Labels) == 0 && len(w.unknown) == 0 }
+
+// Remembered is every label that the record holds, given or withheld. Where both hold a key, the one last seen on the
+// Node counts. The map is the caller's own.
+func (r Record) Remembered() map[string]string {
+	all := make(map[string]string, len(r.Labels)+len(r.Withheld.Labels))
+	maps.Copy(all, r.Withheld.Labels)
+	maps.Copy(all, r.Labels)
+	return all
+}
+
+// Same reports whether two records remember the same of the same Node object; how new the sight was does not count,
+// so a heartbeat is never a reason to write.
+func (r Record) Same(other Record) bool {
+	return r.Node == other.Node && r.UID == other.UID &&
+		maps.Equal(r.Labels, other.Labels) && maps.Equal(r.Withheld.Labels, other.Withheld.Labels) &&
+		(r.DeletedAt == nil) == (other.DeletedAt == nil)
+}
