@@ -1,0 +1,87 @@
+package webhook
+
+import (
+	"maps"
+	"slices"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// known is what the store knows of the registering Node.
+type known struct {
+	record     store.Record // the zero Record where there is none
+	unreadable bool         // there is one, but nothing may be taken from it
+	current    bool         // the store is up to date, as far as it can tell
+}
+
+// decision is what to do with a registering Node.
+type decision struct {
+	restore policy.Restore
+	gate    gateMove
+	stamp   string // the annotation's new value; empty: the object must carry none
+	outcome outcome
+}
+
+type gateMove int
+
+const (
+	leaveGate gateMove = iota
+	closeGate          // put the gate on unless it holds already
+	liftGate           // take every copy of it off
+)
+
+// decide says what a registering Node gets. Nothing is restored from a record that cannot be read, and a gate that is on
+// the Node then stays on. A store that may have fallen behind restores what it knows but neither lifts nor stamps: both
+// would claim that nothing else is missing.
+func decide(in incoming, k known, p policy.Policy) decision {
+	if k.unreadable {
+		d := decision{outcome: unreadableRecord}
+		if k.current {
+			d.stamp = stampFor(in, policy.NewStamp(nil, nil))
+		}
+		return d
+	}
+	remembered := k.record.Remembered()
+	restore := p.Missing(policy.Kept{Labels: in.labels}, policy.Kept{Labels: remembered}, in.occasion)
+	d := decision{restore: restore, outcome: outcomeOf(restore)}
+	if k.current {
+		d.gate = liftGate
+		d.stamp = stampFor(in, policy.NewStamp(carried(in, remembered, restore), slices.Collect(maps.Keys(restore.Protected))))
+	}
+	if len(restore.Protected) > 0 {
+		d.gate = closeGate
+	}
+	return d
+}
+
+// carried lists the remembered keys that the object will have when it is created: the restored ones, and those that the
+// Node brought itself. Whichever of them is gone later was taken off this very object.
+func carried(in incoming, remembered map[string]string, restore policy.Restore) []string {
+	keys := slices.Collect(maps.Keys(restore.Add))
+	for key := range remembered {
+		if _, brought := in.labels[key]; brought {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// stampFor is the annotation's value, or nothing where the annotations have no room for it.
+func stampFor(in incoming, stamp policy.Stamp) string {
+	if !stamp.Fits(policy.AnnotationBytes(in.annotations)) {
+		return ""
+	}
+	return stamp.String()
+}
+
+func outcomeOf(restore policy.Restore) outcome {
+	switch {
+	case len(restore.Protected) > 0:
+		return deferredSome
+	case len(restore.Add) > 0:
+		return restoredAll
+	default:
+		return nothingMissing
+	}
+}

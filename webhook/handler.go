@@ -1,0 +1,97 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"gomodules.xyz/jsonpatch/v2"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// Records is where the handler reads what is remembered; Get must answer from memory.
+type Records interface {
+	Get(node string) (store.Entry, error)
+	// Progress is when the records were last known to be current.
+	Progress() time.Time
+}
+
+// StaleAfter is how long the records may go unheard of before the handler stops claiming that nothing else is missing.
+// The API server sends a bookmark about once a minute on a quiet watch.
+const StaleAfter = 90 * time.Second
+
+// maxObjectBytes is the largest Node that is patched, patch included: etcd takes 1.5 MiB at most.
+const maxObjectBytes = 1 << 20
+
+// Handler restores what a registering Node lacks. It is the only part of the package that reads the store, and it has no
+// side effects. It never denies.
+type Handler struct {
+	records Records
+	policy  func() policy.Policy
+	metrics *Metrics
+	logger  *slog.Logger
+	now     func() time.Time
+}
+
+// NewHandler makes a handler; currentPolicy is asked at each request.
+func NewHandler(records Records, currentPolicy func() policy.Policy, metrics *Metrics, logger *slog.Logger) *Handler {
+	return &Handler{records: records, policy: currentPolicy, metrics: metrics, logger: logger, now: time.Now}
+}
+
+var _ admission.Handler = (*Handler)(nil)
+
+// Handle answers one request: allowed, with or without a patch.
+func (h *Handler) Handle(_ context.Context, request admission.Request) admission.Response {
+	started := h.now()
+	in, err := decode(&request.AdmissionRequest)
+	if err != nil {
+		return h.passOver(request, err)
+	}
+	d := decide(in, h.known(in.node), h.policy())
+	operations := patch(in, d)
+	if in.size+sizeOf(operations) > maxObjectBytes {
+		h.logger.Error("node is too large to be patched; it registers as it is and capture gives back what it lacks", "node", in.node, "bytes", in.size)
+		h.metrics.reviewed(tooLarge, h.now().Sub(started))
+		return admission.Allowed("")
+	}
+	h.metrics.reviewed(d.outcome, h.now().Sub(started))
+	h.metrics.restored(d.restore)
+	h.logger.Debug("reviewed node", "node", in.node, "outcome", d.outcome, "restored", len(d.restore.Add),
+		"deferred", len(d.restore.Protected), "withheld", len(d.restore.Withheld))
+	if len(operations) == 0 {
+		return admission.Allowed("")
+	}
+	return admission.Patched("", operations...)
+}
+
+// known looks the Node up; whatever goes wrong there means that nothing is restored.
+func (h *Handler) known(node string) known {
+	entry, err := h.records.Get(node)
+	return known{
+		record:     entry.Record,
+		unreadable: err != nil && !errors.Is(err, store.ErrNotFound),
+		current:    h.now().Sub(h.records.Progress()) < StaleAfter,
+	}
+}
+
+func (h *Handler) passOver(request admission.Request, err error) admission.Response {
+	if errors.Is(err, errNotOurs) {
+		h.metrics.reviewed(notOurs, 0)
+		return admission.Allowed("")
+	}
+	h.logger.Warn("node in the request cannot be read; it is let through as it is", "node", request.Name, "error", err)
+	h.metrics.reviewed(malformedNode, 0)
+	return admission.Allowed("")
+}
+
+// sizeOf is about how much the operations add to an object, in bytes.
+func sizeOf(operations []jsonpatch.Operation) (bytes int) {
+	for _, operation := range operations {
+		bytes += len(operation.Json())
+	}
+	return bytes
+}

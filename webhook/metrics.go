@@ -1,0 +1,67 @@
+package webhook
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"nodekeep.dev/nodekeep/policy"
+)
+
+// Metrics are the webhook's series. None carries a node's name.
+type Metrics struct {
+	reviews  *prometheus.CounterVec
+	duration prometheus.Histogram
+	labels   *prometheus.CounterVec
+}
+
+// What became of a remembered label at a registration.
+const (
+	labelRestored = "restored"
+	labelDeferred = "deferred"
+	labelWithheld = "withheld"
+	labelInvalid  = "invalid"
+)
+
+// NewMetrics registers the series, each with a first value of 0.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		reviews: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "nodekeep_webhook_reviews_total", Help: "AdmissionReviews answered, by outcome.",
+		}, []string{"outcome"}),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "nodekeep_webhook_review_duration_seconds", Help: "Time to decide on a registering Node.",
+			Buckets: []float64{0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1},
+		}),
+		labels: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "nodekeep_webhook_labels_total", Help: "Remembered labels that a registering Node lacked, by what became of them.",
+		}, []string{"outcome"}),
+	}
+	registry.MustRegister(m.reviews, m.duration, m.labels)
+	for _, outcome := range outcomes() {
+		m.reviews.WithLabelValues(string(outcome))
+	}
+	for _, outcome := range []string{labelRestored, labelDeferred, labelWithheld, labelInvalid} {
+		m.labels.WithLabelValues(outcome)
+	}
+	return m
+}
+
+func (m *Metrics) reviewed(how outcome, took time.Duration) {
+	m.reviews.WithLabelValues(string(how)).Inc()
+	m.duration.Observe(took.Seconds())
+}
+
+func (m *Metrics) refused(how outcome) { m.reviews.WithLabelValues(string(how)).Inc() }
+
+func (m *Metrics) restored(r policy.Restore) {
+	m.labels.WithLabelValues(labelRestored).Add(float64(len(r.Add)))
+	m.labels.WithLabelValues(labelDeferred).Add(float64(len(r.Protected)))
+	for _, reason := range r.Withheld {
+		if reason == policy.Invalid {
+			m.labels.WithLabelValues(labelInvalid).Inc()
+		} else {
+			m.labels.WithLabelValues(labelWithheld).Inc()
+		}
+	}
+}

@@ -1,0 +1,24 @@
+package webhook
+
+// outcome is how a review ended, for the metric and the log.
+type outcome string
+
+const (
+	restoredAll      outcome = "restored"          // labels were put in, nothing is left to do
+	deferredSome     outcome = "deferred"          // protected labels are left to capture, the gate is on
+	nothingMissing   outcome = "nothing_missing"   // the Node has all that is remembered of it
+	unreadableRecord outcome = "unreadable_record" // nothing restored: the record cannot be read
+	notOurs          outcome = "not_ours"          // not the creation of a named Node
+	malformedNode    outcome = "malformed_node"    // the object cannot be read
+	tooLarge         outcome = "too_large"         // patched, the object might be refused for its size
+	notReady         outcome = "not_ready"         // answered 503: records are still being read
+	malformedReview  outcome = "malformed_review"  // answered 4xx: not an AdmissionReview
+	panicked         outcome = "panicked"          // answered 500
+)
+
+func outcomes() []outcome {
+	return []outcome{
+		restoredAll, deferredSome, nothingMissing, unreadableRecord, notOurs, malformedNode, tooLarge,
+		notReady, malformedReview, panicked,
+	}
+}

@@ -1,0 +1,114 @@
+package webhook
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+// maxReviewBytes bounds what is read of a request; the API server takes objects of 3 MiB at most.
+const maxReviewBytes = 7 << 20
+
+// retryPause is how long a request waits before it is sent back to be tried again.
+const retryPause = 50 * time.Millisecond
+
+// reviews turns HTTP requests into admission requests and back. controller-runtime's own adapter answers what it cannot
+// read with `allowed: false`, which keeps Nodes out; here it becomes an HTTP error, a failed call to the API server, and
+// failurePolicy Ignore lets the Node pass.
+type reviews struct {
+	handler admission.Handler
+	ready   func() bool
+	metrics *Metrics
+	logger  *slog.Logger
+}
+
+// Reviews serves AdmissionReviews with a handler. While ready is false it answers 503 with `Retry-After: 0`: the API
+// server then tries again within the webhook's timeout, and may reach a replica that is ready.
+func Reviews(handler admission.Handler, ready func() bool, metrics *Metrics, logger *slog.Logger) http.Handler {
+	return &reviews{handler: handler, ready: ready, metrics: metrics, logger: logger}
+}
+
+func (s *reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			s.logger.Error("review panicked; the Node passes unpatched", "panic", fmt.Sprint(cause))
+			s.metrics.refused(panicked)
+			http.Error(w, "internal error", http.StatusInternalServerError)
+		}
+	}()
+	if !s.ready() {
+		s.sendBack(w, r)
+		return
+	}
+	review, status, err := readReview(w, r)
+	if err != nil {
+		s.logger.Warn("request is no AdmissionReview", "error", err)
+		s.metrics.refused(malformedReview)
+		http.Error(w, err.Error(), status)
+		return
+	}
+	request := admission.Request{AdmissionRequest: *review.Request}
+	response := s.handler.Handle(r.Context(), request)
+	s.answer(w, review.TypeMeta, request, response)
+}
+
+func (s *reviews) sendBack(w http.ResponseWriter, r *http.Request) {
+	s.metrics.refused(notReady)
+	select {
+	case <-time.After(retryPause):
+	case <-r.Context().Done():
+	}
+	w.Header().Set("Retry-After", "0")
+	http.Error(w, "records are still being read", http.StatusServiceUnavailable)
+}
+
+func (s *reviews) answer(w http.ResponseWriter, kind metav1.TypeMeta, request admission.Request, response admission.Response) {
+	if err := response.Complete(request); err != nil {
+		s.logger.Error("patch cannot be written; the Node passes unpatched", "node", request.Name, "error", err)
+		http.Error(w, "complete response", http.StatusInternalServerError)
+		return
+	}
+	body, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: kind, Response: &response.AdmissionResponse})
+	if err != nil {
+		s.logger.Error("response cannot be written; the Node passes unpatched", "node", request.Name, "error", err)
+		http.Error(w, "marshal response", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if _, err := w.Write(body); err != nil {
+		s.logger.Warn("API server did not wait for the answer", "node", request.Name, "error", err)
+	}
+}
+
+// readReview reads the body; with an error comes the HTTP status that says it.
+func readReview(w http.ResponseWriter, r *http.Request) (admissionv1.AdmissionReview, int, error) {
+	var review admissionv1.AdmissionReview
+	if r.Method != http.MethodPost {
+		return review, http.StatusMethodNotAllowed, errors.New("an AdmissionReview comes by POST")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxReviewBytes))
+	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
+		return review, http.StatusRequestEntityTooLarge, fmt.Errorf("read body: %w", err)
+	}
+	if err != nil {
+		return review, http.StatusBadRequest, fmt.Errorf("read body: %w", err)
+	}
+	if err := json.Unmarshal(body, &review); err != nil {
+		return review, http.StatusBadRequest, fmt.Errorf("decode AdmissionReview: %w", err)
+	}
+	if review.APIVersion != admissionv1.SchemeGroupVersion.String() || review.Kind != "AdmissionReview" {
+		return review, http.StatusBadRequest, fmt.Errorf("decode AdmissionReview: it is a %q %q", review.APIVersion, review.Kind)
+	}
+	if review.Request == nil {
+		return review, http.StatusBadRequest, errors.New("decode AdmissionReview: it holds no request")
+	}
+	return review, http.StatusOK, nil
+}
