@@ -1,0 +1,171 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/store"
+)
+
+// fieldManager owns the labels that capture puts on Nodes, in their metadata.managedFields.
+const fieldManager = "nodekeep"
+
+// attempt is the work on one sight of one Node: what is known now, and the steps that change it.
+type attempt struct {
+	*Controller
+
+	seen  *Node
+	event Event
+
+	entry      store.Entry
+	found      bool // there is a record
+	unreadable bool // there is one, but nothing may be taken from it
+	live       bool // entry is the API server's answer, not the cache's
+	over       bool // the Node is not the one that was seen any more
+}
+
+// read takes in a record, or that there is none.
+func (a *attempt) read(entry store.Entry, err error) error {
+	a.entry, a.found, a.unreadable = entry, err == nil, errors.Is(err, store.ErrUnreadable)
+	if a.unreadable {
+		a.reportUnreadable(a.seen, entry.Version, err)
+		return nil
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		a.entry = store.Entry{}
+		return nil
+	}
+	return err
+}
+
+func (a *attempt) readLive(ctx context.Context) error {
+	a.live = true
+	return a.read(a.Records.GetLive(ctx, a.seen.Name))
+}
+
+func (a *attempt) plan() Plan {
+	var prev *store.Record
+	if a.found {
+		prev = &a.entry.Record
+	}
+	seen := *a.seen
+	seen.Refused = a.refusals.of(seen.Name, seen.UID)
+	return plan(prev, &seen, a.event, a.Policy(), a.Now())
+}
+
+// act carries out one step. What it learns on the way is there for the next plan.
+func (a *attempt) act(ctx context.Context, next Plan) error {
+	switch {
+	case next.Write != nil:
+		return a.put(ctx, next.Step, *next.Write)
+	case next.changesNode() && !a.live:
+		return a.readLive(ctx) // never change a Node on the cache's word alone
+	case next.changesNode():
+		return a.change(ctx, next)
+	default: // the record is right, but its ConfigMap has lost the label that the informer selects on
+		return a.put(ctx, Update, a.entry.Record)
+	}
+}
+
+func (a *attempt) put(ctx context.Context, step Step, next store.Record) error {
+	entry, err := a.Records.Put(ctx, next, a.entry.Version)
+	if errors.Is(err, store.ErrConflict) {
+		a.Metrics.conflicted(recordConflict)
+		return a.readLive(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	before := a.entry.Record
+	a.entry, a.found, a.live = entry, true, true
+	a.reportWrite(step, before, next, a.seen)
+	return nil
+}
+
+func (a *attempt) change(ctx context.Context, next Plan) error {
+	body, err := patchFor(a.seen, next)
+	if err != nil {
+		return err
+	}
+	node, err := a.Client.CoreV1().Nodes().Patch(ctx, a.seen.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
+	switch {
+	case err == nil:
+		a.seen = nodeOf(node)
+		a.reportChange(next, a.seen)
+		return nil
+	case apierrors.IsNotFound(err):
+		a.over = true // the watch will bring its end
+		return nil
+	case apierrors.IsConflict(err):
+		a.Metrics.conflicted(nodeConflict)
+		return a.lookAgain(ctx)
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return a.refused(ctx, next, err)
+	default:
+		return fmt.Errorf("patch node %q: %w", a.seen.Name, err)
+	}
+}
+
+// lookAgain reads the Node live; if another object has taken the name, its own event will come.
+func (a *attempt) lookAgain(ctx context.Context) error {
+	node, err := a.Client.CoreV1().Nodes().Get(ctx, a.seen.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		a.over = true
+	case err != nil:
+		return fmt.Errorf("get node %q: %w", a.seen.Name, err)
+	case node.UID != a.seen.UID:
+		a.over = true
+	default:
+		a.seen = nodeOf(node)
+	}
+	return nil
+}
+
+// refused deals with a patch that the API server would not have. A wrong uid is refused too: then another object has the
+// name. Otherwise the same patch is tried a few rounds more, and then key by key, to find out which labels are refused.
+func (a *attempt) refused(ctx context.Context, next Plan, refusal error) error {
+	uid := a.seen.UID
+	if err := a.lookAgain(ctx); err != nil || a.over {
+		return err
+	}
+	refusal = fmt.Errorf("patch node %q: %w", a.seen.Name, refusal)
+	if a.refusals.count(a.seen.Name, uid) < roundsBeforeKeyByKey || len(next.Give) == 0 {
+		return refusal
+	}
+	if len(next.Give) > 1 {
+		for key, value := range next.Give {
+			one := map[string]string{key: value}
+			err := a.change(ctx, Plan{Step: Complete, Give: one, Stamp: stampAfter(a.seen, one)})
+			if err != nil || a.over {
+				return err
+			}
+		}
+		return nil
+	}
+	for key := range next.Give {
+		return a.refuse(ctx, key, refusal)
+	}
+	return nil
+}
+
+// refuse gives a label up for this object, if it is the label that is refused and not every change to the Node.
+func (a *attempt) refuse(ctx context.Context, key string, refusal error) error {
+	body, err := patchFor(a.seen, Plan{Stamp: stampAfter(a.seen, nil)})
+	if err != nil {
+		return err
+	}
+	node, err := a.Client.CoreV1().Nodes().Patch(ctx, a.seen.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
+	if err != nil {
+		return refusal
+	}
+	a.seen = nodeOf(node)
+	a.refusals.add(a.seen.Name, a.seen.UID, key)
+	a.reportRefused(a.seen, key, refusal)
+	return nil
+}

@@ -1,0 +1,61 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// LeaseName is the Lease that says which capture leads, in the release namespace.
+const LeaseName = "nodekeep-capture"
+
+// Times of the election: a leader that dies is replaced after leaseDuration at most, one that stops politely at once.
+const (
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+	retryPeriod   = 2 * time.Second
+)
+
+// errLeadershipLost ends the process: another one leads now, and this one starts again as a standby.
+var errLeadershipLost = errors.New("lost leadership")
+
+// Elect waits to be leader, calls lead once, and holds on until ctx is done. Two leaders for a moment do no harm, since
+// every write is optimistic; the election is there so that work is not done twice.
+func Elect(ctx context.Context, client kubernetes.Interface, namespace string, lead func()) error {
+	hostname, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("name this process for the election: %w", err)
+	}
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Name: LeaseName,
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: LeaseName},
+			Client:     client.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: hostname + "_" + string(uuid.NewUUID())},
+		},
+		LeaseDuration:   leaseDuration,
+		RenewDeadline:   renewDeadline,
+		RetryPeriod:     retryPeriod,
+		ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(context.Context) { lead() },
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("set up the election: %w", err)
+	}
+	elector.Run(ctx)
+	if ctx.Err() == nil {
+		return errLeadershipLost
+	}
+	return nil
+}

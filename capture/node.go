@@ -1,0 +1,61 @@
+package capture
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+)
+
+// Node is what capture needs of a Node; the rest of the object is dropped before it is stored.
+type Node struct {
+	metav1.ObjectMeta // name, UID, resourceVersion, labels and deletionTimestamp only
+
+	Taints  []corev1.Taint
+	Stamp   policy.Stamp
+	Stamped bool
+	// AnnotationBytes is the size of all other annotations, keys and values.
+	AnnotationBytes int
+	// Owners holds the managers of each label by metadata.managedFields. A label without an entry has none.
+	Owners map[string][]string
+	// Refused holds the labels that the API server would not have on this very object. Not part of the object:
+	// the controller adds what it found out.
+	Refused map[string]bool
+}
+
+// nodeOf keeps what is needed of a Node object.
+func nodeOf(object *corev1.Node) *Node {
+	stamp, stamped := policy.ParseStamp(object.Annotations[policy.StampAnnotation])
+	return &Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: object.Name, UID: object.UID, ResourceVersion: object.ResourceVersion,
+			Labels: object.Labels, DeletionTimestamp: object.DeletionTimestamp,
+		},
+		Taints:          object.Spec.Taints,
+		Stamp:           stamp,
+		Stamped:         stamped,
+		AnnotationBytes: policy.AnnotationBytes(object.Annotations),
+		Owners:          labelOwners(object.ManagedFields),
+	}
+}
+
+// metadata is what the policy looks at.
+func (n *Node) metadata() policy.Metadata {
+	return policy.Metadata{Labels: n.Labels, Owners: n.Owners}
+}
+
+// deleting reports whether the Node waits only for its finalizers.
+func (n *Node) deleting() bool { return n.DeletionTimestamp != nil }
+
+// differs reports whether anything that a plan looks at is different. A heartbeat differs in nothing.
+func (n *Node) differs(other *Node) bool {
+	return n.UID != other.UID || n.deleting() != other.deleting() || n.Stamped != other.Stamped ||
+		!maps.Equal(n.Labels, other.Labels) ||
+		policy.Gated(n.Taints) != policy.Gated(other.Taints) ||
+		!slices.Equal(n.Stamp.Restored, other.Stamp.Restored) ||
+		!slices.Equal(n.Stamp.Pending, other.Stamp.Pending) ||
+		!maps.EqualFunc(n.Owners, other.Owners, slices.Equal)
+}

@@ -1,0 +1,221 @@
+package capture
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// Event is how a Node was seen.
+type Event int
+
+// The events.
+const (
+	Present Event = iota // the Node exists, in this state
+	Deleted              // the Node object is gone, and this was its last state
+	Absent               // the API server answered 404 for the name; nothing else is known
+)
+
+// Plan is the next step for one Node: a record to write, or a change to the Node, or nothing. After a step one plans again,
+// with what the API server answered, until nothing is left.
+type Plan struct {
+	Step  Step
+	Write *store.Record // the record to put
+
+	Give     map[string]string // labels to add to the Node
+	PutRight map[string]string // labels to set to another value, restored from a record that was stale
+	TakeBack []string          // labels to remove, restored from a record that was stale
+	Stamp    *policy.Stamp     // the Node's new stamp
+	LiftGate bool
+}
+
+// Step names what a plan does, for logs and metrics.
+type Step string
+
+// The steps.
+const (
+	Nothing  Step = "nothing"
+	Create   Step = "create"    // first record of a Node
+	Update   Step = "update"    // the Node changed
+	Adopt    Step = "adopt"     // a new Node object has all that the record says
+	Merge    Step = "merge"     // a Node object that is about to go, or went, before it was adopted
+	MarkGone Step = "mark_gone" // the Node object is gone
+	Complete Step = "complete"  // give labels, put right what was restored from a stale record
+	Lift     Step = "lift_gate"
+)
+
+// changesNode reports whether the step is a change to the Node.
+func (p Plan) changesNode() bool { return p.Step == Complete || p.Step == Lift }
+
+// plan decides the next step from what is remembered (nil: no record), what is seen and how. The table in the design,
+// section 5, is this function; each of its rows is a test.
+func plan(prev *store.Record, seen *Node, event Event, p policy.Policy, now time.Time) Plan {
+	switch {
+	case event == Absent:
+		return planAbsent(prev, now)
+	case prev == nil:
+		return planFirst(seen, event, p, now)
+	case prev.UID == seen.UID:
+		return planSame(*prev, seen, event, p, now)
+	case compareVersions(seen.ResourceVersion, prev.NodeResourceVersion) <= 0:
+		return Plan{Step: Nothing} // an older object of that name, seen late
+	case event == Deleted || seen.deleting():
+		return planUnadopted(*prev, seen, event, p, now)
+	default:
+		return planNew(*prev, seen, p)
+	}
+}
+
+func planAbsent(prev *store.Record, now time.Time) Plan {
+	if prev == nil || prev.DeletedAt != nil {
+		return Plan{Step: Nothing}
+	}
+	gone := *prev
+	gone.DeletedAt = timestamp(now)
+	return Plan{Step: MarkGone, Write: &gone}
+}
+
+// planFirst: nothing is remembered of that name.
+func planFirst(seen *Node, event Event, p policy.Policy, now time.Time) Plan {
+	first := remember(store.Record{Node: seen.Name, UID: seen.UID}, seen, p)
+	if event == Deleted {
+		first.DeletedAt = timestamp(now)
+	}
+	if len(first.Labels) > 0 {
+		return Plan{Step: Create, Write: &first}
+	}
+	return liftOrNothing(seen, event)
+}
+
+// planSame: the record is of this very object, so the object is authoritative.
+func planSame(prev store.Record, seen *Node, event Event, p policy.Policy, now time.Time) Plan {
+	current := prev
+	switch order := compareVersions(seen.ResourceVersion, prev.NodeResourceVersion); {
+	case order >= 0: // also for the very state that was recorded: the policy may be another one today
+		current = remember(prev, seen, p)
+		current.DeletedAt = nil
+	case event == Present:
+		return Plan{Step: Nothing}
+	}
+	if event == Deleted {
+		current.DeletedAt = cmp.Or(prev.DeletedAt, timestamp(now))
+	}
+	if !current.Same(prev) {
+		return Plan{Step: stepFor(event), Write: &current}
+	}
+	if event == Deleted || seen.deleting() || !policy.Gated(seen.Taints) {
+		return Plan{Step: Nothing}
+	}
+	return complete(current, seen, event, p)
+}
+
+// planUnadopted: a new object of that name is about to go, or went, before its labels were seen whole. What it shows is
+// added to what is remembered; what it lacks says nothing.
+func planUnadopted(prev store.Record, seen *Node, event Event, p policy.Policy, now time.Time) Plan {
+	merged := remember(prev, withoutStale(prev, seen), p)
+	if !whole(prev, seen, p) || seen.deleting() && event == Present {
+		merged = mergeInto(prev, merged, seen)
+	}
+	step := Merge
+	if event == Deleted {
+		step, merged.DeletedAt = MarkGone, timestamp(now)
+	} else {
+		merged.DeletedAt = prev.DeletedAt
+	}
+	if merged.Same(prev) {
+		return Plan{Step: Nothing}
+	}
+	return Plan{Step: step, Write: &merged}
+}
+
+// planNew: a new object of that name; it gets what it lacks, and is adopted when it lacks nothing.
+func planNew(prev store.Record, seen *Node, p policy.Policy) Plan {
+	putRight, takeBack := stale(prev, seen)
+	if len(putRight) == 0 && len(takeBack) == 0 && whole(prev, seen, p) {
+		adopted := remember(prev, seen, p)
+		adopted.DeletedAt = nil
+		return Plan{Step: Adopt, Write: &adopted}
+	}
+	next := complete(prev, seen, Present, p)
+	next.Step, next.PutRight, next.TakeBack = Complete, putRight, takeBack
+	next.LiftGate = next.LiftGate && policy.Gated(seen.Taints)
+	return next
+}
+
+// complete gives what is still missing and lifts the gate with it, unless something was refused.
+func complete(record store.Record, seen *Node, event Event, p policy.Policy) Plan {
+	give, refused := split(missing(record, seen, p), seen.Refused)
+	if len(give) > 0 {
+		return Plan{
+			Step: Complete, Give: give, Stamp: stampAfter(seen, give),
+			LiftGate: len(refused) == 0 && policy.Gated(seen.Taints),
+		}
+	}
+	if len(refused) > 0 {
+		return Plan{Step: Nothing} // the gate stays until a person lifts it or the policy changes
+	}
+	return liftOrNothing(seen, event)
+}
+
+// stampAfter is the Node's stamp once it was given the labels; nil where its annotations have no room for one.
+func stampAfter(seen *Node, give map[string]string) *policy.Stamp {
+	stamp := seen.Stamp.Given(slices.Collect(maps.Keys(give)))
+	if !stamp.Fits(seen.AnnotationBytes) {
+		return nil
+	}
+	return &stamp
+}
+
+func liftOrNothing(seen *Node, event Event) Plan {
+	if event == Present && !seen.deleting() && policy.Gated(seen.Taints) {
+		return Plan{Step: Lift, LiftGate: true}
+	}
+	return Plan{Step: Nothing}
+}
+
+func stepFor(event Event) Step {
+	if event == Deleted {
+		return MarkGone
+	}
+	return Update
+}
+
+// whole reports whether the object has all that it can be given.
+func whole(prev store.Record, seen *Node, p policy.Policy) bool {
+	give, _ := split(missing(prev, seen, p), seen.Refused)
+	return len(give) == 0
+}
+
+// split separates what the API server refused on this object before.
+func split(missing map[string]string, refusedKeys map[string]bool) (give map[string]string, refused []string) {
+	give = map[string]string{}
+	for key, value := range missing {
+		if refusedKeys[key] {
+			refused = append(refused, key)
+		} else {
+			give[key] = value
+		}
+	}
+	return give, refused
+}
+
+// compareVersions compares resourceVersions; what cannot be compared counts as newer, so that a Node is never ignored.
+func compareVersions(seen, remembered string) int {
+	order, err := resourceversion.CompareResourceVersion(seen, remembered)
+	if err != nil {
+		return 1
+	}
+	return order
+}
+
+// timestamp is now as it is stored: whole seconds, UTC.
+func timestamp(now time.Time) *metav1.Time {
+	return &metav1.Time{Time: now.UTC().Truncate(time.Second)}
+}

@@ -1,0 +1,125 @@
+package capture
+
+import (
+	"maps"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// remember is the record after the Node was seen whole: its labels as the policy keeps them, and beside them what was
+// remembered and is not on the Node for a reason that is not a removal.
+func remember(prev store.Record, seen *Node, p policy.Policy) store.Record {
+	kept := p.Keep(seen.metadata()).Labels
+	withheld := map[string]string{}
+	for key := range prev.Remembered() {
+		if value, yes := withhold(prev, seen, key, kept, p); yes {
+			withheld[key] = value
+		}
+	}
+	next := prev
+	next.UID, next.NodeResourceVersion = seen.UID, seen.ResourceVersion
+	next.Labels, next.Withheld.Labels = kept, withheld
+	return next
+}
+
+// withhold says which value of a remembered key stays remembered beside what the Node shows.
+func withhold(prev store.Record, seen *Node, key string, kept map[string]string, p policy.Policy) (value string, yes bool) {
+	last, had := prev.Labels[key]
+	waiting, waits := prev.Withheld.Labels[key]
+	current, keptNow := kept[key]
+	switch {
+	case keptNow && had && current == last: // as it was: a value that lost to it stays where it is
+		return waiting, waits && waiting != current
+	case keptNow && edited(prev, seen, key, p):
+		return "", false
+	case keptNow && had: // a new object brought another value
+		return last, true
+	case keptNow:
+		return waiting, waits && waiting != current
+	case removed(prev, seen, key):
+		return "", false
+	case had: // the policy keeps it no more, its owner changed, or it was refused
+		return last, true
+	default:
+		return waiting, waits
+	}
+}
+
+// removed reports whether the key was on this very object and is no more: somebody took it off.
+func removed(prev store.Record, seen *Node, key string) bool {
+	if _, shown := seen.Labels[key]; shown {
+		return false
+	}
+	_, was := prev.Labels[key]
+	return was && prev.UID == seen.UID || seen.Stamp.Proves(key)
+}
+
+// edited reports whether the value that the Node shows is somebody's decision on this very object, and not just what it
+// came with: the same object showed another value before, or the stamp says that the key was there and since then
+// somebody owns it who does not set it by himself at every start.
+func edited(prev store.Record, seen *Node, key string, p policy.Policy) bool {
+	return prev.UID == seen.UID || seen.Stamp.Lists(key) && p.OwnedByPeople(seen.Owners[key])
+}
+
+// missing is what the policy would give this Node today, less what is known to be gone on purpose.
+func missing(record store.Record, seen *Node, p policy.Policy) map[string]string {
+	restore := p.Missing(policy.Kept{Labels: seen.Labels}, policy.Kept{Labels: record.Remembered()}, policy.Live)
+	for key := range restore.Add {
+		if removed(record, seen, key) {
+			delete(restore.Add, key)
+		}
+	}
+	return restore.Add
+}
+
+// stale finds labels that admission restored from a record that was not the newest: the stamp lists them, nobody owns
+// them, and the record lacks them (takeBack) or has another value (putRight).
+func stale(prev store.Record, seen *Node) (putRight map[string]string, takeBack []string) {
+	remembered := prev.Remembered()
+	putRight = map[string]string{}
+	for _, key := range seen.Stamp.Restored {
+		shown, present := seen.Labels[key]
+		if !present || len(seen.Owners[key]) > 0 {
+			continue
+		}
+		switch value, known := remembered[key]; {
+		case !known:
+			takeBack = append(takeBack, key)
+		case value != shown:
+			putRight[key] = value
+		}
+	}
+	return putRight, takeBack
+}
+
+// withoutStale is the Node as it would be if nothing had been restored from a stale record.
+func withoutStale(prev store.Record, seen *Node) *Node {
+	putRight, takeBack := stale(prev, seen)
+	if len(putRight) == 0 && len(takeBack) == 0 {
+		return seen
+	}
+	right := *seen
+	right.Labels = maps.Clone(seen.Labels)
+	maps.Copy(right.Labels, putRight)
+	for _, key := range takeBack {
+		delete(right.Labels, key)
+	}
+	return &right
+}
+
+// mergeInto adds what an object showed that was never whole to what is remembered; the object wins. The record stays
+// that of the object on which the labels were last seen whole.
+func mergeInto(prev, next store.Record, seen *Node) store.Record {
+	merged := prev
+	merged.NodeResourceVersion = seen.ResourceVersion
+	merged.Labels = maps.Clone(next.Labels)
+	merged.Withheld.Labels = maps.Clone(next.Withheld.Labels)
+	for key, value := range prev.Labels {
+		if _, shown := merged.Labels[key]; !shown && !removed(prev, seen, key) {
+			merged.Labels[key] = value
+			delete(merged.Withheld.Labels, key)
+		}
+	}
+	return merged
+}

@@ -1,0 +1,116 @@
+package capture
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// sightings is what the watch has shown of each Node and what no plan has dealt with yet. The queue holds names only, and
+// a Node can be labelled, deleted and created again between two looks: the last state of each object that went is kept
+// until it is planned, and comes before the object that lives now. It is fed in the order of the watch and never mixed
+// with the informer's store, which runs ahead of its handlers.
+type sightings struct {
+	mu     sync.Mutex
+	byName map[string]*sighted
+}
+
+type sighted struct {
+	gone []*Node // last states of objects that went, oldest first
+	live *Node   // nil: no such Node
+}
+
+func newSightings() *sightings { return &sightings{byName: map[string]*sighted{}} }
+
+// lives notes the state of a live Node and reports whether a plan could differ for it.
+func (s *sightings) lives(node *Node) (changed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.of(node.Name)
+	before := of.live
+	of.live = node
+	if before == nil {
+		return true
+	}
+	if before.UID != node.UID { // deleted and created again while the watch was down
+		of.gone = append(of.gone, before)
+	}
+	return before.differs(node)
+}
+
+// went notes the last state of a Node object.
+func (s *sightings) went(node *Node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.of(node.Name)
+	of.gone = append(of.gone, node)
+	if of.live != nil && of.live.UID == node.UID {
+		of.live = nil
+	}
+}
+
+// look is what there is to plan for a name. The slice is the caller's own.
+func (s *sightings) look(name string) (gone []*Node, live *Node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of, known := s.byName[name]
+	if !known {
+		return nil, nil
+	}
+	return append(gone, of.gone...), of.live
+}
+
+// settled forgets the last state of an object that went: it has been dealt with.
+func (s *sightings) settled(name string, uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of, known := s.byName[name]
+	if !known {
+		return
+	}
+	for i, node := range of.gone {
+		if node.UID == uid {
+			of.gone = append(of.gone[:i:i], of.gone[i+1:]...)
+			break
+		}
+	}
+	if len(of.gone) == 0 && of.live == nil {
+		delete(s.byName, name)
+	}
+}
+
+// names lists every Node that lives or waits to be planned.
+func (s *sightings) names() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := make([]string, 0, len(s.byName))
+	for name := range s.byName {
+		names = append(names, name)
+	}
+	return names
+}
+
+// count is how many Nodes live, and how many of them carry the gate.
+func (s *sightings) count(gated func(*Node) bool) (live, behindGate int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, of := range s.byName {
+		if of.live == nil {
+			continue
+		}
+		live++
+		if gated(of.live) {
+			behindGate++
+		}
+	}
+	return live, behindGate
+}
+
+func (s *sightings) of(name string) *sighted {
+	of, known := s.byName[name]
+	if !known {
+		of = &sighted{}
+		s.byName[name] = of
+	}
+	return of
+}
