@@ -1,0 +1,142 @@
+package certs
+
+import (
+	"crypto/x509"
+	"strings"
+	"time"
+)
+
+// backdate is how far before its making a certificate becomes valid, so that an API server whose clock is behind ours accepts it
+// from the first second. The life of a certificate is counted from its making, not from that earlier moment.
+const backdate = time.Hour
+
+// action is one change of the Secret.
+type action string
+
+const (
+	keep             action = "keep"
+	issueLeaf        action = "issue leaf"
+	issueAll         action = "issue all"
+	addSuccessor     action = "add successor"
+	markPublished    action = "mark successor published"
+	promoteSuccessor action = "promote successor"
+)
+
+// wanted is what the operator asked for.
+type wanted struct {
+	names            []string
+	caLife, leafLife time.Duration
+	grace            time.Duration // how long a successor is in every bundle before it signs
+}
+
+// decision is an action and why it is due.
+type decision struct {
+	action  action
+	reasons []string
+}
+
+// decide returns the one change that s needs most; the caller makes it, reads again and asks again until nothing is left.
+// held says that every webhook configuration holds exactly the bundle of s, as read and not as just written.
+func decide(s state, w wanted, held bool, now time.Time) decision {
+	var (
+		unfit = unfitAuthority(s.ca.cert, now)
+		lost  = s.ca.key == nil // the CA is still trusted, it can no longer sign
+		dead  = unservable(s, now)
+		due   = renewable(s, w, now)
+		ready = s.next.key != nil && unfitAuthority(s.next.cert, now) == nil
+	)
+	if unfit != nil || lost && dead != nil {
+		return replaceNow(ready, append(unfit, dead...))
+	}
+	switch {
+	case ready && held && published(s, now) && now.Sub(s.published) >= w.grace:
+		return decision{promoteSuccessor, []string{"the successor has been in every bundle for the grace period"}}
+	case !lost && (dead != nil || due != nil):
+		return decision{issueLeaf, append(dead, due...)}
+	case lost && !ready:
+		return decision{addSuccessor, []string{"the key of the CA is missing or does not belong to it"}}
+	case !ready && aged(s.ca.cert, now):
+		return decision{addSuccessor, []string{"two thirds of the life of the CA are over"}}
+	case ready && held && !published(s, now):
+		return decision{markPublished, []string{"every configuration holds the successor"}}
+	}
+	return decision{action: keep}
+}
+
+// replaceNow is for a CA that no verifier can use or that can sign no more while a certificate is needed now: waiting would only
+// lengthen the outage.
+func replaceNow(ready bool, reasons []string) decision {
+	if ready {
+		return decision{promoteSuccessor, reasons}
+	}
+	return decision{issueAll, reasons}
+}
+
+// published says that s.published can be counted from. A time to come was set by a clock ahead of ours, or by hand: it is set again.
+func published(s state, now time.Time) bool {
+	return !s.published.IsZero() && !s.published.After(now)
+}
+
+// unfitAuthority returns why certificates signed by c would not verify. That c signed itself shows that it may sign at all: a leaf
+// from a CA that may not would be issued again at every look.
+func unfitAuthority(c *x509.Certificate, now time.Time) []string {
+	if c == nil {
+		return []string{"the CA is missing or unreadable"}
+	}
+	reasons := outOfTime("the CA", c, now)
+	if c.CheckSignatureFrom(c) != nil {
+		reasons = append(reasons, "the CA is not a self-signed certificate that may sign others")
+	}
+	return reasons
+}
+
+// unservable returns why the leaf must not be served: a verifier that trusts the CA would refuse it, or the key is not there.
+func unservable(s state, now time.Time) []string {
+	c := s.leaf.cert
+	if c == nil {
+		return []string{"the serving certificate is missing or unreadable"}
+	}
+	reasons := outOfTime("the serving certificate", c, now)
+	if s.leaf.key == nil {
+		reasons = append(reasons, "the key of the serving certificate is missing or does not belong to it")
+	}
+	if s.ca.cert == nil || c.CheckSignatureFrom(s.ca.cert) != nil {
+		reasons = append(reasons, "the serving certificate is not signed by the CA")
+	}
+	return reasons
+}
+
+// renewable returns why a leaf that can be served shall be issued again all the same.
+func renewable(s state, w wanted, now time.Time) []string {
+	c := s.leaf.cert
+	if c == nil || s.ca.cert == nil {
+		return nil
+	}
+	var reasons []string
+	// A leaf that lasts as long as its CA gains nothing: without this, its last weeks would see ever shorter leaves.
+	if aged(c, now) && c.NotAfter.Before(s.ca.cert.NotAfter) {
+		reasons = append(reasons, "two thirds of the life of the serving certificate are over")
+	}
+	if missing := uncovered(c, w.names); len(missing) > 0 {
+		reasons = append(reasons, "the serving certificate does not cover "+strings.Join(missing, ", "))
+	}
+	return reasons
+}
+
+// outOfTime also refuses what is not valid yet: with an hour of backdating, it was made by a clock that was far ahead, and would be of
+// no use until that time comes.
+func outOfTime(what string, c *x509.Certificate, now time.Time) []string {
+	switch {
+	case !now.Before(c.NotAfter):
+		return []string{what + " has expired"}
+	case now.Before(c.NotBefore):
+		return []string{what + " is not valid yet"}
+	}
+	return nil
+}
+
+// aged says that two thirds of the life of c are over. The division comes first: twice the longest Duration does not fit one.
+func aged(c *x509.Certificate, now time.Time) bool {
+	made := c.NotBefore.Add(backdate)
+	return !now.Before(made.Add(c.NotAfter.Sub(made) / 3 * 2))
+}

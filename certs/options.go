@@ -1,0 +1,53 @@
+package certs
+
+import (
+	"log/slog"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Options are the settings of a [SelfSigned]. The zero value of each field stands for its default.
+type Options struct {
+	Namespace      string // of the Service and the Secret; default "nodekeep-system"
+	Service        string // default "nodekeep-webhook"
+	Secret         string // default "nodekeep-webhook-tls"; it must exist and may be empty
+	Configurations string // name of the Mutating- and the ValidatingWebhookConfiguration; default "nodekeep"
+
+	// ExtraNames are DNS names and IP addresses that the certificate covers beside those of the Service. They should be the same
+	// in all replicas: two that want different names would take turns issuing.
+	ExtraNames []string
+
+	CALife   time.Duration // default 2 years; replaced when two thirds are over
+	LeafLife time.Duration // default 90 days; replaced when two thirds are over, and never longer than the CA's
+
+	// Grace is how long all webhook configurations hold a new CA before it signs anything, default 10 minutes: time for every API
+	// server to notice. It should be far less than a third of CALife: a CA that expires is replaced without waiting.
+	Grace time.Duration
+
+	Interval time.Duration // between two looks at the API server; default 1 minute
+	Clock    clock.Clock   // default the system's
+	Logger   *slog.Logger  // default slog.Default
+}
+
+func (o Options) withDefaults() Options {
+	o.Namespace = either(o.Namespace, "nodekeep-system")
+	o.Service = either(o.Service, "nodekeep-webhook")
+	o.Secret = either(o.Secret, "nodekeep-webhook-tls")
+	o.Configurations = either(o.Configurations, "nodekeep")
+	o.CALife = either(max(o.CALife, 0), 2*365*24*time.Hour)
+	o.LeafLife = either(max(o.LeafLife, 0), 90*24*time.Hour)
+	o.Grace = either(max(o.Grace, 0), 10*time.Minute)
+	o.Interval = either(max(o.Interval, 0), time.Minute)
+	o.Clock = either[clock.Clock](o.Clock, clock.RealClock{})
+	o.Logger = either(o.Logger, slog.Default())
+	return o
+}
+
+func either[T comparable](value, fallback T) T {
+	var zero T
+	if value == zero {
+		return fallback
+	}
+	return value
+}

@@ -1,0 +1,120 @@
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+)
+
+// firstRetry is the wait after a first failed look at the API server. It doubles from there up to Options.Interval.
+const firstRetry = time.Second
+
+// errNotSynced is the trouble before the first look.
+var errNotSynced = errors.New("the Secret has not been read yet")
+
+// SelfSigned serves a certificate of a CA of its own, both kept in a Secret that all replicas share. Run must be called once; the
+// other methods may be called at any time from any goroutine and never wait.
+type SelfSigned struct {
+	client kubernetes.Interface
+	opts   Options
+	wanted wanted
+	log    *slog.Logger
+
+	serving    atomic.Pointer[tls.Certificate]
+	trouble    atomic.Pointer[error] // of the last look, nil when it went well
+	complained string                // what was last found wrong with the Secret; belongs to the goroutine of Run
+}
+
+// NewSelfSigned returns a SelfSigned that does nothing until Run. The client needs the rights to get and update the Secret, and to
+// get and patch the configurations, each by name and no more.
+func NewSelfSigned(client kubernetes.Interface, opts Options) *SelfSigned {
+	opts = opts.withDefaults()
+	s := &SelfSigned{
+		client: client,
+		opts:   opts,
+		log:    opts.Logger,
+		wanted: wanted{
+			names:    servingNames(opts.Service, opts.Namespace, opts.ExtraNames),
+			caLife:   opts.CALife,
+			leafLife: opts.LeafLife,
+			grace:    opts.Grace,
+		},
+	}
+	first := errNotSynced
+	s.trouble.Store(&first)
+	return s
+}
+
+// Run keeps the Secret and the webhook configurations right until ctx is done, then returns nil. Errors are logged and tried
+// again, with a growing wait; none ends it.
+func (s *SelfSigned) Run(ctx context.Context) error {
+	backoff := s.backoff()
+	for {
+		pause := s.opts.Interval
+		if err := s.sync(ctx); err == nil {
+			s.trouble.Store(nil)
+			backoff = s.backoff()
+		} else if ctx.Err() == nil {
+			s.trouble.Store(&err)
+			pause = backoff.Step()
+			s.log.ErrorContext(ctx, "certificate sync failed, trying again", "err", err, "in", pause)
+		}
+		// A tenth of jitter, so that replicas started together do not keep meeting.
+		timer := s.opts.Clock.NewTimer(wait.Jitter(pause, 0.1))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C():
+		}
+	}
+}
+
+func (s *SelfSigned) backoff() wait.Backoff {
+	return wait.Backoff{Duration: min(firstRetry, s.opts.Interval), Factor: 2, Steps: math.MaxInt, Cap: s.opts.Interval}
+}
+
+// GetCertificate returns the certificate to serve, for [tls.Config]. It fails only before there is a first one.
+func (s *SelfSigned) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if c := s.serving.Load(); c != nil {
+		return c, nil
+	}
+	return nil, s.Loaded()
+}
+
+// Loaded returns nil while there is a certificate to serve that has not expired, and otherwise an error that says what to do.
+func (s *SelfSigned) Loaded() error {
+	c := s.serving.Load()
+	if c != nil && s.opts.Clock.Now().Before(c.Leaf.NotAfter) {
+		return nil
+	}
+	cause := errors.New("see the log")
+	if trouble := s.trouble.Load(); trouble != nil {
+		cause = *trouble
+	}
+	if c == nil {
+		return fmt.Errorf("no serving certificate yet, it is kept in secret %q: %w", s.secretName(), cause)
+	}
+	return fmt.Errorf("the serving certificate expired on %s and could not be replaced in secret %q: %w",
+		c.Leaf.NotAfter.UTC().Format(time.RFC3339), s.secretName(), cause)
+}
+
+// NotAfter returns when the certificate that is served expires, or the zero time when there is none.
+func (s *SelfSigned) NotAfter() time.Time {
+	if c := s.serving.Load(); c != nil {
+		return c.Leaf.NotAfter
+	}
+	return time.Time{}
+}
+
+func (s *SelfSigned) secretName() string {
+	return s.opts.Namespace + "/" + s.opts.Secret
+}
