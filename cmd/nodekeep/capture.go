@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+
+	"nodekeep.dev/nodekeep/capture"
+)
+
+// lastEvents is how long a stopping process waits for its Events to be written.
+const lastEvents = time.Second
+
+func runCapture(ctx context.Context, o *captureOptions, p *process) error {
+	broadcaster := record.NewBroadcaster()
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: p.client.CoreV1().Events("")})
+	defer func() {
+		time.Sleep(lastEvents)
+		broadcaster.Shutdown()
+	}()
+	controller, err := capture.New(capture.Options{
+		Client:  p.client,
+		Records: p.records,
+		Policy:  p.policy.Policy,
+		Events:  broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "nodekeep-capture"}),
+		Metrics: capture.NewMetrics(p.registry),
+		Logger:  p.logger,
+		Workers: o.workers,
+	})
+	if err != nil {
+		return err
+	}
+	if err := p.records.OnChange(controller.Enqueue); err != nil {
+		return err
+	}
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { p.records.Run(ctx); return nil })
+	group.Go(func() error { return controller.Run(ctx, p.records.Synced) })
+	group.Go(func() error { p.policy.follow(ctx, p.logger, controller.EnqueueAll); return nil })
+	group.Go(func() error { return serveMetrics(ctx, o.metricsAddr, p) })
+	group.Go(func() error {
+		return serveHTTP(ctx, o.probeAddr, probes([]check{synced("records", p.records.Synced), synced("nodes", controller.Synced)}))
+	})
+	group.Go(func() error { return lead(ctx, o, p, controller) })
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+func lead(ctx context.Context, o *captureOptions, p *process, controller *capture.Controller) error {
+	if !o.leaderElect {
+		controller.Lead()
+		return nil
+	}
+	return capture.Elect(ctx, p.client, o.namespace, func() {
+		p.logger.Info("leading")
+		controller.Lead()
+	})
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// commonOptions are the flags of both processes.
+type commonOptions struct {
+	policyFile  string
+	namespace   string
+	kubeconfig  string
+	metricsAddr string
+	probeAddr   string
+	logFormat   string
+	logLevel    string
+	qps         float32
+	burst       int
+}
+
+func (o *commonOptions) addTo(flags *pflag.FlagSet) {
+	flags.StringVar(&o.policyFile, "policy", "", "policy file; without one, everything is kept but what other components own")
+	flags.StringVar(&o.namespace, "namespace", "nodekeep-system", "namespace of the records")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; without one, the in-cluster configuration")
+	flags.StringVar(&o.metricsAddr, "metrics-bind-address", ":8080", "address of /metrics; 0 for none")
+	flags.StringVar(&o.probeAddr, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
+	flags.StringVar(&o.logFormat, "log-format", "text", "text or json")
+	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.Float32Var(&o.qps, "kube-api-qps", 500, "API calls a second at most; negative for no limit")
+	flags.IntVar(&o.burst, "kube-api-burst", 1000, "API calls at once at most")
+}
+
+func (o *commonOptions) mistakes() (found []error) {
+	for _, problem := range validation.IsDNS1123Label(o.namespace) {
+		found = append(found, fmt.Errorf("--namespace %q: %s", o.namespace, problem))
+	}
+	found = append(found, addressMistakes("--metrics-bind-address", o.metricsAddr)...)
+	found = append(found, addressMistakes("--health-probe-bind-address", o.probeAddr)...)
+	if o.logFormat != "text" && o.logFormat != "json" {
+		found = append(found, fmt.Errorf("--log-format %q: must be text or json", o.logFormat))
+	}
+	if new(slog.Level).UnmarshalText([]byte(o.logLevel)) != nil {
+		found = append(found, fmt.Errorf("--log-level %q: must be debug, info, warn or error", o.logLevel))
+	}
+	if o.qps == 0 || o.burst < 1 {
+		found = append(found, errors.New("--kube-api-qps must not be 0 and --kube-api-burst must be at least 1: no API call could be made"))
+	}
+	return found
+}
+
+// webhookOptions are the flags of nodekeep webhook.
+type webhookOptions struct {
+	commonOptions
+	host       string
+	port       int
+	certDir    string
+	selfSigned bool
+	certNames  []string
+	drain      time.Duration
+}
+
+func (o *webhookOptions) addTo(flags *pflag.FlagSet) {
+	o.commonOptions.addTo(flags)
+	flags.StringVar(&o.host, "host", "", "address to listen on for webhook calls; all without one")
+	flags.IntVar(&o.port, "port", 9443, "port for webhook calls")
+	flags.StringVar(&o.certDir, "cert-dir", "", "directory with tls.crt and tls.key, reloaded when they change")
+	flags.BoolVar(&o.selfSigned, "self-signed", false, "manage a CA and a serving certificate in Secret nodekeep-webhook-tls, and the caBundle of the webhook configurations")
+	flags.StringSliceVar(&o.certNames, "cert-names", nil, "further DNS names and IP addresses for the self-signed certificate")
+	flags.DurationVar(&o.drain, "drain", 10*time.Second, "how long to go on serving after SIGTERM, not ready any more")
+}
+
+func (o *webhookOptions) mistakes() []error {
+	found := o.commonOptions.mistakes()
+	if o.host != "" && net.ParseIP(o.host) == nil {
+		found = append(found, fmt.Errorf("--host %q: must be an IP address", o.host))
+	}
+	if o.port < 0 || o.port > 65535 {
+		found = append(found, fmt.Errorf("--port %d: must be between 1 and 65535, or 0 for any free one", o.port))
+	}
+	if (o.certDir == "") == !o.selfSigned {
+		found = append(found, errors.New("exactly one of --cert-dir and --self-signed is needed: the API server calls webhooks only over TLS"))
+	}
+	for _, name := range o.certNames {
+		if net.ParseIP(name) == nil && len(validation.IsDNS1123Subdomain(name)) > 0 {
+			found = append(found, fmt.Errorf("--cert-names %q: must be DNS names or IP addresses", name))
+		}
+	}
+	if o.drain < 0 {
+		found = append(found, fmt.Errorf("--drain %s: must not be negative", o.drain))
+	}
+	return found
+}
+
+// captureOptions are the flags of nodekeep capture.
+type captureOptions struct {
+	commonOptions
+	leaderElect bool
+	workers     int
+}
+
+func (o *captureOptions) addTo(flags *pflag.FlagSet) {
+	o.commonOptions.addTo(flags)
+	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only while leading; needed with more than one replica")
+	flags.IntVar(&o.workers, "workers", 16, "Nodes worked on at once")
+}
+
+func (o *captureOptions) mistakes() []error {
+	found := o.commonOptions.mistakes()
+	if o.workers < 1 {
+		found = append(found, fmt.Errorf("--workers %d: must be at least 1", o.workers))
+	}
+	return found
+}
+
+func addressMistakes(flag, address string) []error {
+	if address == "0" {
+		return nil
+	}
+	if _, err := net.ResolveTCPAddr("tcp", address); err != nil {
+		return []error{fmt.Errorf("%s %q: must be host:port, :port or 0: %w", flag, address, err)}
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"nodekeep.dev/nodekeep/policy"
+)
+
+// policyPoll is how often the policy file is looked at. A ConfigMap mount lags up to a minute anyway.
+const policyPoll = 5 * time.Second
+
+// policyFile is the policy in force: the last good state of the file.
+type policyFile struct {
+	path    string
+	current atomic.Pointer[policy.Policy]
+	content []byte // as last read, good or not
+	good    prometheus.Gauge
+}
+
+// readPolicy reads the file, or takes the default where path is empty.
+func readPolicy(path string) (*policyFile, error) {
+	f := &policyFile{path: path, good: prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "nodekeep_policy_file_good", Help: "1 while the policy in force is what the file says, 0 while the file cannot be used.",
+	})}
+	f.good.Set(1)
+	if path == "" {
+		byDefault := policy.Default()
+		f.current.Store(&byDefault)
+		return f, nil
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--policy: %w", err)
+	}
+	loaded, err := policy.Load(content)
+	if err != nil {
+		return nil, fmt.Errorf("--policy %s: %w", path, err)
+	}
+	f.content = content
+	f.current.Store(&loaded)
+	return f, nil
+}
+
+// Policy is the policy in force.
+func (f *policyFile) Policy() policy.Policy { return *f.current.Load() }
+
+// follow reloads the file when it changes, until ctx is done, and calls changed after each good change. A file that is
+// gone or wrong is logged and counts for nothing: the last good policy stays in force.
+func (f *policyFile) follow(ctx context.Context, logger *slog.Logger, changed func()) {
+	if f.path == "" {
+		return
+	}
+	ticker := time.NewTicker(policyPoll)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if f.reload(logger) {
+				changed()
+			}
+		}
+	}
+}
+
+func (f *policyFile) reload(logger *slog.Logger) (changed bool) {
+	content, err := os.ReadFile(f.path)
+	if err == nil && bytes.Equal(content, f.content) {
+		return false
+	}
+	f.content = content
+	var loaded policy.Policy
+	if err == nil {
+		loaded, err = policy.Load(content)
+	}
+	if err != nil {
+		f.good.Set(0)
+		logger.Error("policy file cannot be used; the last good policy stays in force", "file", f.path, "error", err)
+		return false
+	}
+	f.good.Set(1)
+	f.current.Store(&loaded)
+	logger.Info("policy reloaded", "file", f.path)
+	return true
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// check is one condition of being ready; nil means that it holds.
+type check struct {
+	name string
+	ok   func() error
+}
+
+// probes answers /healthz while the process lives and /readyz once every check holds; /readyz?verbose lists them.
+func probes(checks []check) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		var lines []string
+		status := http.StatusOK
+		for _, check := range checks {
+			if err := check.ok(); err != nil {
+				status = http.StatusServiceUnavailable
+				lines = append(lines, fmt.Sprintf("[-] %s: %v", check.name, err))
+			} else {
+				lines = append(lines, fmt.Sprintf("[+] %s: ok", check.name))
+			}
+		}
+		if status == http.StatusOK && !r.URL.Query().Has("verbose") {
+			lines = []string{"ok"}
+		}
+		w.WriteHeader(status)
+		_, _ = fmt.Fprintln(w, strings.Join(lines, "\n"))
+	})
+	return mux
+}
+
+// synced is a check for caches.
+func synced(name string, holds func() bool) check {
+	return check{name: name, ok: func() error {
+		if holds() {
+			return nil
+		}
+		return errors.New("still being read")
+	}}
+}
+
+// serveHTTP serves until ctx is done; address 0 means not at all.
+func serveHTTP(ctx context.Context, address string, handler http.Handler) error {
+	if address == "0" {
+		return nil
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", address, err)
+	}
+	return nil
+}
+
+// serveMetrics serves the registry of a process at /metrics.
+func serveMetrics(ctx context.Context, address string, p *process) error {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{}))
+	return serveHTTP(ctx, address, mux)
+}

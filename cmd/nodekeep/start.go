@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"nodekeep.dev/nodekeep/store"
+)
+
+// process is what both processes are made of.
+type process struct {
+	policy   *policyFile
+	client   kubernetes.Interface
+	records  *store.ConfigMaps
+	registry *prometheus.Registry
+	logger   *slog.Logger
+}
+
+// start checks everything that can be wrong before anything runs, and names all of it at once.
+func start(o *commonOptions, mistakes []error) (*process, error) {
+	policy, err := readPolicy(o.policyFile)
+	if err != nil {
+		mistakes = append(mistakes, err)
+	}
+	config, err := restConfig(o)
+	if err != nil {
+		mistakes = append(mistakes, err)
+	}
+	if err := usage(mistakes); err != nil {
+		return nil, err
+	}
+	logger := newLogger(o)
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for the API server: %w", err)
+	}
+	records, err := store.NewConfigMaps(client, o.namespace, logger)
+	if err != nil {
+		return nil, err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), policy.good)
+	registry.MustRegister(recordGauges(records)...)
+	return &process{policy: policy, client: client, records: records, registry: registry, logger: logger}, nil
+}
+
+func restConfig(o *commonOptions) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil && o.kubeconfig == "" {
+		return nil, fmt.Errorf("--kubeconfig is needed outside a cluster: %w", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig %s: %w", o.kubeconfig, err)
+	}
+	config.QPS, config.Burst = o.qps, o.burst
+	config.UserAgent = "nodekeep/" + version
+	return config, nil
+}
+
+func newLogger(o *commonOptions) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(o.logLevel)) // checked with the flags
+	options := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler = slog.NewTextHandler(os.Stderr, options)
+	if o.logFormat == "json" {
+		handler = slog.NewJSONHandler(os.Stderr, options)
+	}
+	logger := slog.New(handler)
+	klog.SetSlogLogger(logger)                                // client-go logs through klog,
+	ctrllog.SetLogger(logr.FromSlogHandler(logger.Handler())) // controller-runtime's certificate watcher through logr
+	return logger
+}
+
+func recordGauges(records *store.ConfigMaps) []prometheus.Collector {
+	gauge := func(state string, read func() int) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "nodekeep_store_records", Help: "Records in memory, by whether they can be read.",
+			ConstLabels: prometheus.Labels{"state": state},
+		}, func() float64 { return float64(read()) })
+	}
+	return []prometheus.Collector{
+		gauge("readable", func() int { readable, _ := records.Count(); return readable }),
+		gauge("unreadable", func() int { _, unreadable := records.Count(); return unreadable }),
+	}
+}

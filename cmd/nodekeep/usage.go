@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// usageError holds every mistake that kept a process from starting.
+type usageError struct{ mistakes []error }
+
+func (e usageError) Error() string {
+	lines := []string{fmt.Sprintf("nodekeep cannot start; %d mistake(s):", len(e.mistakes))}
+	for _, mistake := range e.mistakes {
+		lines = append(lines, "  "+strings.ReplaceAll(mistake.Error(), "\n", "\n    "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// usage is a usageError of the mistakes, or nil where there are none.
+func usage(mistakes []error) error {
+	if len(mistakes) == 0 {
+		return nil
+	}
+	return usageError{mistakes}
+}
+
+func noArguments(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage([]error{fmt.Errorf("unexpected argument %q: everything is set by flags", args[0])})
+	}
+	return nil
+}
+
+// everyFlagError goes on parsing where the flag library stops at the first mistake, so that all are named at once, those of
+// the values included.
+func everyFlagError(mistakesInValues func() []error) func(*cobra.Command, error) error {
+	return func(command *cobra.Command, first error) error {
+		if errors.Is(first, pflag.ErrHelp) {
+			return first
+		}
+		found := []error{first}
+		args := os.Args[1:]
+		for err := first; err != nil; {
+			args = without(args, err)
+			if args == nil {
+				break
+			}
+			if err = command.Flags().Parse(args); err != nil {
+				found = append(found, err)
+			}
+		}
+		return usage(append(found, mistakesInValues()...))
+	}
+}
+
+// without is the arguments less the one that the error is about; nil where it cannot be found.
+func without(args []string, err error) []string {
+	var (
+		unknown *pflag.NotExistError
+		invalid *pflag.InvalidValueError
+		lacking *pflag.ValueRequiredError
+		name    string
+		pair    bool // the value may stand in an argument of its own
+	)
+	switch {
+	case errors.As(err, &unknown):
+		name = unknown.GetSpecifiedName()
+	case errors.As(err, &invalid):
+		name, pair = invalid.GetFlag().Name, true
+	case errors.As(err, &lacking):
+		name = lacking.GetSpecifiedName()
+	default:
+		return nil
+	}
+	for i, arg := range args {
+		flag, _, hasValue := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if !strings.HasPrefix(arg, "-") || flag != name {
+			continue
+		}
+		end := i + 1
+		if pair && !hasValue && end < len(args) {
+			end++
+		}
+		return slices.Delete(slices.Clone(args), i, end)
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"nodekeep.dev/nodekeep/certs"
+	"nodekeep.dev/nodekeep/webhook"
+)
+
+// restorePath is where the API server sends the CREATE of Nodes.
+const restorePath = "/restore"
+
+// certificate is where the serving certificate comes from.
+type certificate interface {
+	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	Run(ctx context.Context) error
+	Loaded() error
+	NotAfter() time.Time
+}
+
+func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
+	serving := servingCertificate(o, p)
+	registerExpiry(p.registry, serving)
+	metrics := webhook.NewMetrics(p.registry)
+	handler := webhook.NewHandler(p.records, p.policy.Policy, metrics, p.logger)
+	mux := http.NewServeMux()
+	mux.Handle(restorePath, webhook.Reviews(handler, p.records.Synced, metrics, p.logger))
+	address := net.JoinHostPort(o.host, strconv.Itoa(o.port))
+	server, err := webhook.NewServer(address, mux, serving.GetCertificate, o.drain, p.logger)
+	if err != nil {
+		return err
+	}
+	p.logger.Info("webhook listens", "address", server.Address())
+
+	// What requests need outlives the server: it stops when the last one is answered.
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	group, failed := errgroup.WithContext(ctx)
+	group.Go(func() error { p.records.Run(background); return nil })
+	group.Go(func() error { return serving.Run(background) })
+	group.Go(func() error { p.policy.follow(background, p.logger, func() {}); return nil })
+	group.Go(func() error { return serveMetrics(background, o.metricsAddr, p) })
+	group.Go(func() error {
+		return serveHTTP(background, o.probeAddr, probes([]check{
+			synced("records", p.records.Synced),
+			{name: "certificate", ok: serving.Loaded},
+			{name: "serving", ok: func() error {
+				if server.Draining() {
+					return errors.New("told to stop")
+				}
+				return nil
+			}},
+		}))
+	})
+	group.Go(func() error {
+		defer stop()
+		return server.Serve(failed)
+	})
+	return group.Wait()
+}
+
+func servingCertificate(o *webhookOptions, p *process) certificate {
+	if o.selfSigned {
+		return certs.NewSelfSigned(p.client, certs.Options{Namespace: o.namespace, ExtraNames: o.certNames, Logger: p.logger})
+	}
+	return certs.NewDir(o.certDir, p.logger)
+}
+
+func registerExpiry(registry prometheus.Registerer, serving certificate) {
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "nodekeep_webhook_certificate_expiry_timestamp_seconds",
+		Help: "When the serving certificate expires, in seconds since 1970; 0 while there is none.",
+	}, func() float64 {
+		if expiry := serving.NotAfter(); !expiry.IsZero() {
+			return float64(expiry.Unix())
+		}
+		return 0
+	}))
+}
