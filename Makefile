@@ -1,0 +1,59 @@
+# Versions of tools stand here and nowhere else.
+GOLANGCI_LINT_VERSION = v2.15.0
+
+BIN      = $(CURDIR)/.bin
+DEMO     = $(CURDIR)/.demo
+UNIT     = $(shell go list ./... | grep -v /test/)
+FUZZTIME = 10s
+
+.PHONY: help
+help: ## what there is
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+
+.PHONY: build
+build: ## the nodekeep binary, in .bin
+	CGO_ENABLED=0 go build -o $(BIN)/nodekeep ./cmd/nodekeep
+
+.PHONY: controlplane
+controlplane: ## etcd, kube-apiserver and friends for tests and demo (about 5 minutes the first time)
+	@test/controlplane/build.sh
+
+.PHONY: demo
+demo: controlplane ## the whole story on a real control plane, in under a minute
+	@go run ./test/demo story
+
+.PHONY: up
+up: controlplane ## start a control plane with nodekeep on it and leave it running
+	@go run ./test/demo up --dir $(DEMO)
+
+.PHONY: down
+down: ## stop what `make up` started
+	@go run ./test/demo down --dir $(DEMO)
+
+.PHONY: test
+test: controlplane ## everything, on a real API server
+	go test -count=1 -timeout 20m ./...
+	@$(MAKE) --no-print-directory fuzz
+
+.PHONY: unit
+unit: ## what needs no control plane
+	go test -race $(UNIT)
+	@echo "left out: ./test/... needs a control plane; \`make test\` builds one and runs everything"
+
+.PHONY: fuzz
+fuzz: ## every fuzzer for FUZZTIME each
+	@.ci/fuzz $(FUZZTIME)
+
+.PHONY: bench
+bench: ## benchmarks of the handler, beside a handler that does nothing
+	go test -run '^$$' -bench . -benchmem ./webhook ./policy
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## style, and the arrows of the design
+	$< run ./...
+	go mod tidy -diff
+	cd test/controlplane && go mod tidy -diff
+
+$(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
+	GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	@mv $(BIN)/golangci-lint $@

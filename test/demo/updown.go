@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"nodekeep.dev/nodekeep/test/cluster"
+	"nodekeep.dev/nodekeep/test/install"
+)
+
+// bringUp starts everything detached and says how to reach it.
+func bringUp(ctx context.Context, out io.Writer, dir string) (err error) {
+	if _, err := cluster.Attach(dir); err == nil {
+		fmt.Fprintf(out, "It is running already; `make down` stops it. To reach it:\n\n%s", exports(dir))
+		return nil
+	}
+	control, err := cluster.Start(ctx, cluster.Options{Dir: dir, Detach: true})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, control.Stop())
+		}
+	}()
+	if _, err := installOn(ctx, control); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "A control plane with nodekeep on it is running on loopback; `make down` stops it.\n"+
+		"To reach it, type:\n\n%s\nThen follow the walk-through in README.md. Logs are in %s.\n", exports(dir), filepath.Join(dir, "logs"))
+	return nil
+}
+
+func bringDown(out io.Writer, dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		fmt.Fprintln(out, "Nothing is running.")
+		return nil
+	}
+	if err := cluster.StopDetached(dir); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "Stopped.")
+	return os.RemoveAll(dir)
+}
+
+// installOn puts nodekeep onto a control plane and starts both processes.
+func installOn(ctx context.Context, control *cluster.Cluster) (*install.Installation, error) {
+	nodekeep, err := install.New(ctx, control)
+	if err != nil {
+		return nil, err
+	}
+	if err := nodekeep.StartWebhook(ctx); err != nil {
+		return nil, err
+	}
+	return nodekeep, nodekeep.StartCapture(ctx)
+}
+
+// exports are the lines that make kubectl reach the control plane.
+func exports(dir string) string {
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		absolute = dir
+	}
+	return fmt.Sprintf("  export KUBECONFIG=%s\n  export PATH=%s:$PATH   # for kubectl, if you have none\n",
+		filepath.Join(absolute, "admin.kubeconfig"), filepath.Dir(cluster.Binary("kubectl")))
+}

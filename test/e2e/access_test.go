@@ -1,0 +1,66 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"nodekeep.dev/nodekeep/test/install"
+)
+
+// That each process can do what it must is shown by all other tests: they run as these ServiceAccounts.
+func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
+	type access = authorizationv1.ResourceAttributes
+	common := map[string]access{
+		"create Nodes":               {Verb: "create", Resource: "nodes"},
+		"delete Nodes":               {Verb: "delete", Resource: "nodes"},
+		"update the status of Nodes": {Verb: "update", Resource: "nodes", Subresource: "status"},
+		"read pods":                  {Verb: "get", Resource: "pods", Namespace: install.Namespace},
+		"create pods":                {Verb: "create", Resource: "pods", Namespace: install.Namespace},
+		"read other Secrets":         {Verb: "get", Resource: "secrets", Namespace: install.Namespace, Name: "other"},
+		"list Secrets":               {Verb: "list", Resource: "secrets", Namespace: install.Namespace},
+		"create Secrets":             {Verb: "create", Resource: "secrets", Namespace: install.Namespace},
+		"read Secrets elsewhere":     {Verb: "get", Resource: "secrets", Namespace: "kube-system", Name: "nodekeep-webhook-tls"},
+		"delete records":             {Verb: "delete", Resource: "configmaps", Namespace: install.Namespace},
+		"read ConfigMaps elsewhere":  {Verb: "list", Resource: "configmaps", Namespace: "kube-system"},
+		"write ConfigMaps elsewhere": {Verb: "create", Resource: "configmaps", Namespace: "kube-system"},
+		"change other webhooks":      {Verb: "patch", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Name: "other"},
+		"create webhooks":            {Verb: "create", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"},
+		"bind roles":                 {Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"},
+		"impersonate":                {Verb: "impersonate", Resource: "users", Name: "system:admin"},
+		"take other Leases":          {Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Namespace: install.Namespace, Name: "other"},
+	}
+	only := map[string]map[string]access{
+		"nodekeep-webhook": {
+			"patch Nodes":   {Verb: "patch", Resource: "nodes"},
+			"list Nodes":    {Verb: "list", Resource: "nodes"},
+			"write records": {Verb: "patch", Resource: "configmaps", Namespace: install.Namespace},
+		},
+		"nodekeep-capture": {
+			"read the webhook's certificate": {Verb: "get", Resource: "secrets", Namespace: install.Namespace, Name: "nodekeep-webhook-tls"},
+			"change the webhook":             {Verb: "patch", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Name: "nodekeep"},
+			"read Events":                    {Verb: "list", Resource: "events", Namespace: "default"},
+		},
+	}
+	for account, own := range only {
+		config, err := nodekeep.Cluster.ServiceAccount(t.Context(), install.Namespace, account)
+		require.NoError(t, err)
+		client, err := kubernetes.NewForConfig(config)
+		require.NoError(t, err)
+		for _, set := range []map[string]access{common, own} {
+			for what, attributes := range set {
+				t.Run(account+" may not "+what, func(t *testing.T) {
+					review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
+						Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes},
+					}, metav1.CreateOptions{})
+					require.NoError(t, err)
+					assert.False(t, review.Status.Allowed)
+				})
+			}
+		}
+	}
+}

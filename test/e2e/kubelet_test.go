@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/install"
+)
+
+const worker = "node-role.kubernetes.io/worker"
+
+// settles is how long anything that nodekeep does by itself may take in a test on a busy machine.
+const settles = 30 * time.Second
+
+// kubelet is a client with the identity of a Node's kubelet.
+func kubelet(t testing.TB, node string) *kubernetes.Clientset {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(nodekeep.Cluster.Kubelet(node))
+	require.NoError(t, err)
+	return client
+}
+
+// registration is what a kubelet sends when it starts.
+func registration(name string, labels map[string]string) *corev1.Node {
+	own := map[string]string{corev1.LabelHostname: strings.TrimRight(name[:min(len(name), 63)], ".-"), corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"}
+	maps.Copy(own, labels)
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: own},
+		Status: corev1.NodeStatus{
+			Capacity:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("110")},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", Message: "starting"}},
+			NodeInfo:   corev1.NodeSystemInfo{MachineID: "machine-" + name, SystemUUID: "system-" + name, BootID: "boot", KubeletVersion: "v1.36.3", OperatingSystem: "linux", Architecture: "amd64"},
+		},
+	}
+	node.Status.Allocatable = node.Status.Capacity
+	for n := range 5 {
+		node.Status.Images = append(node.Status.Images, corev1.ContainerImage{Names: []string{fmt.Sprintf("image-%d:latest", n)}, SizeBytes: 1 << 20})
+	}
+	return node
+}
+
+// register sends a kubelet's CREATE and returns the object that the API server stored.
+func register(t testing.TB, name string) *corev1.Node {
+	t.Helper()
+	node, err := kubelet(t, name).CoreV1().Nodes().Create(t.Context(), registration(name, nil), metav1.CreateOptions{})
+	require.NoError(t, err, "a kubelet must always be able to register its Node")
+	return node
+}
+
+// label does what `kubectl label` does: a merge patch by an admin; nil takes a label off.
+func label(t testing.TB, name string, labels map[string]any) {
+	t.Helper()
+	body := mustJSON(t, map[string]any{"metadata": map[string]any{"labels": labels}})
+	_, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "kubectl-label"})
+	require.NoError(t, err)
+}
+
+func deleteNode(t testing.TB, name string) {
+	t.Helper()
+	require.NoError(t, nodekeep.Admin.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{}))
+}
+
+func getNode(t testing.TB, name string) *corev1.Node {
+	t.Helper()
+	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+	require.NoError(t, err)
+	return node
+}
+
+// recordOf is the record of a Node as the API server has it; ok is false where there is none.
+func recordOf(t testing.TB, node string) (record store.Record, ok bool) {
+	t.Helper()
+	cm, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).Get(t.Context(), store.Name(node), metav1.GetOptions{})
+	if err != nil {
+		return store.Record{}, false
+	}
+	record, err = store.Decode([]byte(cm.Data[store.DataKey]), node)
+	require.NoError(t, err)
+	return record, true
+}
+
+// remembers waits until the record of a Node holds exactly these labels, for this Node object.
+func remembers(t testing.TB, node *corev1.Node, want map[string]string) store.Record {
+	t.Helper()
+	var record store.Record
+	require.Eventually(t, func() bool {
+		var ok bool
+		record, ok = recordOf(t, node.Name)
+		return ok && record.UID == node.UID && maps.Equal(record.Labels, want)
+	}, settles, 20*time.Millisecond, "the record of node %s must come to hold %v; last seen %+v", node.Name, want, &record)
+	return record
+}
+
+// complete waits until a Node shows these labels and no gate.
+func complete(t testing.TB, name string, want map[string]string) *corev1.Node {
+	t.Helper()
+	var node *corev1.Node
+	require.Eventually(t, func() bool {
+		node = getNode(t, name)
+		return hasAll(node.Labels, want) && !policy.Gated(node.Spec.Taints)
+	}, settles, 20*time.Millisecond, "node %s must come to carry %v without the gate", name, want)
+	return node
+}
+
+func hasAll(have, want map[string]string) bool {
+	for key, value := range want {
+		if got, present := have[key]; !present || got != value {
+			return false
+		}
+	}
+	return true
+}
+
+func stampOf(t testing.TB, node *corev1.Node) policy.Stamp {
+	t.Helper()
+	stamp, ok := policy.ParseStamp(node.Annotations[policy.StampAnnotation])
+	require.True(t, ok, "node %s must carry a stamp", node.Name)
+	return stamp
+}

@@ -1,0 +1,173 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"nodekeep.dev/nodekeep/test/cluster"
+)
+
+// Namespace is the release namespace of the manifests.
+const Namespace = "nodekeep-system"
+
+// Names of the processes and their log files.
+const (
+	webhookName = "nodekeep-webhook"
+	captureName = "nodekeep-capture"
+)
+
+// timeout bounds every wait for something to come up.
+const timeout = 60 * time.Second
+
+// Installation is nodekeep on a control plane.
+type Installation struct {
+	Cluster *cluster.Cluster
+	// Admin is a client that may do anything; nodekeep never uses it.
+	Admin *kubernetes.Clientset
+
+	// PolicyFile is the file that both processes are started with and that they follow.
+	PolicyFile string
+
+	binary      string
+	admin       string // kubeconfig
+	webhookPort int
+	probePort   map[string]int
+	metricsPort map[string]int
+}
+
+// New builds the nodekeep binary and applies the manifests. Neither process runs yet.
+func New(ctx context.Context, c *cluster.Cluster) (*Installation, error) {
+	client, err := kubernetes.NewForConfig(c.Admin())
+	if err != nil {
+		return nil, fmt.Errorf("make admin client: %w", err)
+	}
+	i := &Installation{
+		Cluster:     c,
+		Admin:       client,
+		PolicyFile:  filepath.Join(c.Dir(), "policy.yaml"),
+		binary:      filepath.Join(c.Dir(), "nodekeep"),
+		admin:       filepath.Join(c.Dir(), "admin.kubeconfig"),
+		probePort:   map[string]int{},
+		metricsPort: map[string]int{},
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-o", i.binary, "./cmd/nodekeep")
+	build.Dir = root()
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build nodekeep: %w\n%s", err, out)
+	}
+	if err := cluster.WriteKubeconfig(i.admin, c.Admin()); err != nil {
+		return nil, err
+	}
+	if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(root(), "manifests")); err != nil {
+		return nil, fmt.Errorf("apply manifests: %w\n%s", err, out)
+	}
+	if err := i.shippedPolicy(ctx); err != nil {
+		return nil, err
+	}
+	return i, i.choosePorts()
+}
+
+// Binary is the path of the nodekeep program.
+func (i *Installation) Binary() string { return i.binary }
+
+// AdminKubeconfig is the path of a kubeconfig for an admin.
+func (i *Installation) AdminKubeconfig() string { return i.admin }
+
+// Kubectl runs kubectl as admin and returns what it prints.
+func (i *Installation) Kubectl(ctx context.Context, args ...string) (string, error) {
+	command := exec.CommandContext(ctx, cluster.Binary("kubectl"), append([]string{"--kubeconfig", i.admin}, args...)...)
+	out, err := command.CombinedOutput()
+	return string(out), err
+}
+
+// MetricsURL is where a process ("webhook" or "capture") serves its metrics.
+func (i *Installation) MetricsURL(process string) string {
+	return fmt.Sprintf("http://127.0.0.1:%d/metrics", i.metricsPort["nodekeep-"+process])
+}
+
+func (i *Installation) choosePorts() error {
+	ports := make([]int, 5)
+	for n := range ports {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return fmt.Errorf("find a free port: %w", err)
+		}
+		defer listener.Close()
+		ports[n] = listener.Addr().(*net.TCPAddr).Port
+	}
+	i.webhookPort = ports[0]
+	i.probePort[webhookName], i.metricsPort[webhookName] = ports[1], ports[2]
+	i.probePort[captureName], i.metricsPort[captureName] = ports[3], ports[4]
+	return nil
+}
+
+// run starts one of the processes as its ServiceAccount and waits until it is ready.
+func (i *Installation) run(ctx context.Context, name string, args ...string) error {
+	config, err := i.Cluster.ServiceAccount(ctx, Namespace, name)
+	if err != nil {
+		return err
+	}
+	kubeconfig := filepath.Join(i.Cluster.Dir(), name+".kubeconfig")
+	if err := cluster.WriteKubeconfig(kubeconfig, config); err != nil {
+		return err
+	}
+	args = append(args,
+		"--kubeconfig", kubeconfig,
+		"--policy", i.PolicyFile,
+		"--namespace", Namespace,
+		"--health-probe-bind-address", "127.0.0.1:"+strconv.Itoa(i.probePort[name]),
+		"--metrics-bind-address", "127.0.0.1:"+strconv.Itoa(i.metricsPort[name]),
+	)
+	process, err := i.Cluster.Go(name, i.binary, args)
+	if err != nil {
+		return err
+	}
+	return i.waitReady(ctx, process, i.probePort[name])
+}
+
+func (i *Installation) waitReady(ctx context.Context, process *cluster.Process, port int) error {
+	url := fmt.Sprintf("http://127.0.0.1:%d/readyz?verbose", port)
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
+		select {
+		case <-process.Exited():
+			return false, errors.New("it ended")
+		default:
+		}
+		response, err := http.Get(url)
+		if err != nil {
+			return false, nil
+		}
+		defer response.Body.Close()
+		return response.StatusCode == http.StatusOK, nil
+	})
+	if err != nil {
+		log, _ := os.ReadFile(process.LogPath())
+		return fmt.Errorf("wait until %s is ready: %w\n%s", process.Name(), err, log)
+	}
+	return nil
+}
+
+func (i *Installation) stop(name string) error {
+	if process := i.Cluster.Process(name); process != nil {
+		return process.Stop()
+	}
+	return nil
+}
+
+// root is the folder of the module.
+func root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..")
+}

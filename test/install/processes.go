@@ -1,0 +1,105 @@
+package install
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"nodekeep.dev/nodekeep/policy"
+)
+
+// StartWebhook starts the webhook and returns when the API server calls it: a dry-run CREATE shows its stamp.
+func (i *Installation) StartWebhook(ctx context.Context) error {
+	err := i.run(ctx, webhookName, "webhook", "--self-signed", "--cert-names", "127.0.0.1",
+		"--host", "127.0.0.1", "--port", strconv.Itoa(i.webhookPort), "--drain", "0s")
+	if err != nil {
+		return err
+	}
+	if err := i.pointAtLoopback(ctx); err != nil {
+		return err
+	}
+	return i.waitCalled(ctx)
+}
+
+// StopWebhook stops it politely and returns when it is gone. The API server goes on calling it in vain.
+func (i *Installation) StopWebhook() error { return i.stop(webhookName) }
+
+// StartCapture starts capture and returns when its caches are warm.
+func (i *Installation) StartCapture(ctx context.Context) error {
+	return i.run(ctx, captureName, "capture", "--leader-elect")
+}
+
+// StopCapture stops it politely: it leaves its Lease to the next one.
+func (i *Installation) StopCapture() error { return i.stop(captureName) }
+
+// WritePolicy replaces the policy file, which running processes follow.
+func (i *Installation) WritePolicy(content string) error {
+	return os.WriteFile(i.PolicyFile, []byte(content), 0o600)
+}
+
+// shippedPolicy takes the policy from the manifests' ConfigMap, as the mounted volume would.
+func (i *Installation) shippedPolicy(ctx context.Context) error {
+	cm, err := i.Admin.CoreV1().ConfigMaps(Namespace).Get(ctx, "nodekeep-policy", metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read shipped policy: %w", err)
+	}
+	return i.WritePolicy(cm.Data["policy.yaml"])
+}
+
+// pointAtLoopback replaces the Service by a URL in the webhook configuration and leaves all else, the caBundle included.
+func (i *Installation) pointAtLoopback(ctx context.Context) error {
+	configurations := i.Admin.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	current, err := configurations.Get(ctx, "nodekeep", metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read webhook configuration: %w", err)
+	}
+	var operations []map[string]any
+	for n, hook := range current.Webhooks {
+		if hook.ClientConfig.Service == nil {
+			continue
+		}
+		path := fmt.Sprintf("/webhooks/%d/clientConfig/", n)
+		url := fmt.Sprintf("https://127.0.0.1:%d%s", i.webhookPort, *hook.ClientConfig.Service.Path)
+		operations = append(operations,
+			map[string]any{"op": "remove", "path": path + "service"},
+			map[string]any{"op": "add", "path": path + "url", "value": url})
+	}
+	if len(operations) == 0 {
+		return nil
+	}
+	patch, err := json.Marshal(operations)
+	if err != nil {
+		return err
+	}
+	if _, err := configurations.Patch(ctx, "nodekeep", types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("point webhook configuration at loopback: %w", err)
+	}
+	return nil
+}
+
+// waitCalled waits until the API server calls the webhook and believes its certificate.
+func (i *Installation) waitCalled(ctx context.Context) error {
+	probe := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "nodekeep-install-probe"}}
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
+		node, err := i.Admin.CoreV1().Nodes().Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			return false, nil //nolint:nilerr // not yet
+		}
+		_, stamped := node.Annotations[policy.StampAnnotation]
+		return stamped, nil
+	})
+	if err != nil {
+		log, _ := os.ReadFile(i.Cluster.LogPath(webhookName))
+		return errors.Join(fmt.Errorf("wait until the API server calls the webhook: %w", err), errors.New(string(log)))
+	}
+	return nil
+}
