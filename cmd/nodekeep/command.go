@@ -23,15 +23,15 @@ func newWebhookCommand() *cobra.Command {
 		Short: "Restore labels while Nodes register: serves the mutating admission webhook",
 		Args:  noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
-			current, err := start(&o.commonOptions, o.mistakes())
+			parts, err := start(&o.commonOptions, o.mistakes())
 			if err != nil {
 				return err
 			}
-			return runWebhook(command.Context(), o, current)
+			return ran(runWebhook(command.Context(), o, parts))
 		},
 	}
 	o.addTo(command.Flags())
-	command.SetFlagErrorFunc(everyFlagError(o.mistakes))
+	command.SetFlagErrorFunc(everyFlagError(&o.commonOptions, o.mistakes))
 	return command
 }
 
@@ -42,14 +42,14 @@ func newCaptureCommand() *cobra.Command {
 		Short: "Record labels of Nodes, and give back what admission could not restore",
 		Args:  noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
-			current, err := start(&o.commonOptions, o.mistakes())
+			parts, err := start(&o.commonOptions, o.mistakes())
 			if err != nil {
 				return err
 			}
-			return runCapture(command.Context(), o, current)
+			return ran(runCapture(command.Context(), o, parts))
 		},
 	}
 	o.addTo(command.Flags())
-	command.SetFlagErrorFunc(everyFlagError(o.mistakes))
+	command.SetFlagErrorFunc(everyFlagError(&o.commonOptions, o.mistakes))
 	return command
 }

@@ -14,8 +14,8 @@ var version = "development"
 
 // Exit codes.
 const (
-	exitFailed = 1
-	exitUsage  = 2 // wrong flags or a wrong policy file; nothing was started
+	exitFailed = 1 // ended by an error
+	exitUsage  = 2 // wrong command, flags or policy file; nothing was started
 )
 
 func main() {
@@ -30,8 +30,8 @@ func run() (exitCode int) {
 		return 0
 	}
 	fmt.Fprintln(os.Stderr, err)
-	if errors.As(err, &usageError{}) {
-		return exitUsage
+	if errors.As(err, &runError{}) {
+		return exitFailed
 	}
-	return exitFailed
+	return exitUsage
 }

@@ -26,8 +26,14 @@ type process struct {
 	logger   *slog.Logger
 }
 
-// start checks everything that can be wrong before anything runs, and names all of it at once.
-func start(o *commonOptions, mistakes []error) (*process, error) {
+// files is what could be made of the files that the flags name.
+type files struct {
+	policy *policyFile
+	config *rest.Config
+}
+
+// readFiles reads the files that the flags name and adds what is wrong with them to the mistakes.
+func readFiles(o *commonOptions, mistakes []error) (files, []error) {
 	policy, err := readPolicy(o.policyFile)
 	if err != nil {
 		mistakes = append(mistakes, err)
@@ -36,11 +42,17 @@ func start(o *commonOptions, mistakes []error) (*process, error) {
 	if err != nil {
 		mistakes = append(mistakes, err)
 	}
-	if err := usage(mistakes); err != nil {
-		return nil, err
+	return files{policy: policy, config: config}, mistakes
+}
+
+// start makes the parts of a process after everything that can be wrong was checked; all of it is named at once.
+func start(o *commonOptions, mistakes []error) (*process, error) {
+	ready, mistakes := readFiles(o, mistakes)
+	if len(mistakes) > 0 {
+		return nil, usageError{mistakes}
 	}
 	logger := newLogger(o)
-	client, err := kubernetes.NewForConfig(config)
+	client, err := kubernetes.NewForConfig(ready.config)
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the API server: %w", err)
 	}
@@ -49,17 +61,17 @@ func start(o *commonOptions, mistakes []error) (*process, error) {
 		return nil, err
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), policy.good)
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), ready.policy.good)
 	registry.MustRegister(recordGauges(records)...)
-	return &process{policy: policy, client: client, records: records, registry: registry, logger: logger}, nil
+	return &process{policy: ready.policy, client: client, records: records, registry: registry, logger: logger}, nil
 }
 
-func restConfig(o *commonOptions) (*rest.Config, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
-	if err != nil && o.kubeconfig == "" {
-		return nil, fmt.Errorf("--kubeconfig is needed outside a cluster: %w", err)
-	}
-	if err != nil {
+func restConfig(o *commonOptions) (config *rest.Config, err error) {
+	if o.kubeconfig == "" {
+		if config, err = rest.InClusterConfig(); err != nil {
+			return nil, fmt.Errorf("--kubeconfig is needed outside a cluster: %w", err)
+		}
+	} else if config, err = clientcmd.BuildConfigFromFlags("", o.kubeconfig); err != nil {
 		return nil, fmt.Errorf("--kubeconfig %s: %w", o.kubeconfig, err)
 	}
 	config.QPS, config.Burst = o.qps, o.burst

@@ -22,24 +22,28 @@ func (e usageError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// usage is a usageError of the mistakes, or nil where there are none.
-func usage(mistakes []error) error {
-	if len(mistakes) == 0 {
+// runError is what ended a process that had started.
+type runError struct{ error }
+
+func (e runError) Unwrap() error { return e.error }
+
+func ran(err error) error {
+	if err == nil {
 		return nil
 	}
-	return usageError{mistakes}
+	return runError{err}
 }
 
 func noArguments(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage([]error{fmt.Errorf("unexpected argument %q: everything is set by flags", args[0])})
+		return usageError{[]error{fmt.Errorf("unexpected argument %q: everything is set by flags", args[0])}}
 	}
 	return nil
 }
 
-// everyFlagError goes on parsing where the flag library stops at the first mistake, so that all are named at once, those of
-// the values included.
-func everyFlagError(mistakesInValues func() []error) func(*cobra.Command, error) error {
+// everyFlagError goes on parsing where the flag library stops at the first mistake, so that all are named at once, those in
+// values and files included.
+func everyFlagError(o *commonOptions, mistakesInValues func() []error) func(*cobra.Command, error) error {
 	return func(command *cobra.Command, first error) error {
 		if errors.Is(first, pflag.ErrHelp) {
 			return first
@@ -55,7 +59,18 @@ func everyFlagError(mistakesInValues func() []error) func(*cobra.Command, error)
 				found = append(found, err)
 			}
 		}
-		return usage(append(found, mistakesInValues()...))
+		_, more := readFiles(o, mistakesInValues())
+		return usageError{append(found, slices.DeleteFunc(more, alreadyIn(found))...)}
+	}
+}
+
+// alreadyIn tells mistakes in the value of a flag that could not be parsed in the first place.
+func alreadyIn(found []error) func(error) bool {
+	return func(mistake error) bool {
+		return slices.ContainsFunc(found, func(err error) bool {
+			var invalid *pflag.InvalidValueError
+			return errors.As(err, &invalid) && strings.HasPrefix(mistake.Error(), "--"+invalid.GetFlag().Name+" ")
+		})
 	}
 }
 

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// asProgram makes the test binary behave as nodekeep itself, so that exit codes and output are the real ones.
+const asProgram = "NODEKEEP_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(run())
+	}
+	os.Exit(m.Run())
+}
+
+// nodekeep runs the program and returns its exit code and what it printed on stderr.
+func nodekeep(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	command := exec.CommandContext(ctx, os.Args[0], args...)
+	command.Env = []string{asProgram + "=1", "HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
+	out, err := command.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode(), string(out), string(exit.Stderr)
+	}
+	require.NoError(t, err)
+	return 0, string(out), ""
+}
+
+func write(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	return path
+}
+
+const kubeconfig = `apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+contexts: [{name: c, context: {cluster: c, user: u}}]
+users: [{name: u, user: {}}]
+current-context: c
+`
+
+func TestEveryMistakeIsNamedAtOnceAndNothingStarts(t *testing.T) {
+	goodConfig := write(t, "kubeconfig", kubeconfig)
+	badPolicy := write(t, "policy.yaml", "apiVersion: nodekeep.dev/v1\nkind: Policy\nlabels: {keep: ['a b'], protected: sometimes, what: 1}\n")
+	for name, c := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"capture with wrong values": {
+			args: []string{"capture", "--kubeconfig", goodConfig, "--namespace", "Not_A_Name", "--workers", "0", "--log-format", "xml", "--log-level", "loud", "--metrics-bind-address", "nowhere", "--kube-api-burst", "0"},
+			want: []string{"--namespace", "--workers 0", "--log-format", "--log-level", "--metrics-bind-address", "--kube-api-burst"},
+		},
+		"webhook without a certificate, a kubeconfig that is missing and a bad policy": {
+			args: []string{"webhook", "--kubeconfig", "/does/not/exist", "--policy", badPolicy, "--port", "70000", "--cert-names", "no_name", "--drain", "-1s", "--host", "localhost"},
+			want: []string{
+				"--cert-dir and --self-signed", "--kubeconfig /does/not/exist", "--port 70000", "--cert-names", "--drain", "--host",
+				"apiVersion", "labels.keep[0]", "labels.protected", `unknown field "labels.what"`,
+			},
+		},
+		"both certificate sources": {
+			args: []string{"webhook", "--kubeconfig", goodConfig, "--self-signed", "--cert-dir", "x"},
+			want: []string{"exactly one of --cert-dir and --self-signed"},
+		},
+		"unknown flags, values of the wrong type and a wrong value": {
+			args: []string{"capture", "--kubeconfig", "/does/not/exist", "--policy", badPolicy, "--wrong", "--workers", "many", "--another=1", "--kube-api-qps=x", "--log-level", "loud"},
+			want: []string{"7 mistake(s)", "--wrong", "--workers", "--another", "--kube-api-qps", "--log-level", "--kubeconfig", "labels.protected"},
+		},
+		"a flag without its value": {
+			args: []string{"capture", "--kubeconfig", goodConfig, "--nope", "--workers"},
+			want: []string{"--nope", "--workers"},
+		},
+		"an argument where none belongs": {
+			args: []string{"capture", "now", "--kubeconfig", goodConfig},
+			want: []string{`unexpected argument "now"`},
+		},
+		"a policy file that is missing": {
+			args: []string{"capture", "--kubeconfig", goodConfig, "--policy", "/does/not/exist"},
+			want: []string{"--policy"},
+		},
+		"an unknown command":            {args: []string{"webhoo"}, want: []string{"webhoo"}},
+		"an unknown flag of no command": {args: []string{"--bogus"}, want: []string{"--bogus"}},
+		"no kubeconfig outside a cluster": {
+			args: []string{"capture"},
+			want: []string{"--kubeconfig is needed outside a cluster"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := nodekeep(t, c.args...)
+			assert.Equal(t, exitUsage, code, stderr)
+			assert.Empty(t, stdout)
+			for _, want := range c.want {
+				assert.Contains(t, stderr, want)
+			}
+			assert.NotContains(t, stderr, "level=", "nothing may have been started")
+		})
+	}
+}
+
+func TestHelpAndVersionAreNoMistakes(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"capture", "--help"}, {"webhook", "--help"}, {"--version"}, {}} {
+		code, stdout, _ := nodekeep(t, args...)
+		assert.Equal(t, 0, code, args)
+		assert.NotEmpty(t, stdout, args)
+	}
+}
+
+func TestReadinessNamesWhatIsMissing(t *testing.T) {
+	broken := errors.New("no certificate yet")
+	var certificate error
+	handler := probes([]check{synced("records", func() bool { return true }), {name: "certificate", ok: func() error { return certificate }}})
+	get := func(path string) (int, string) {
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+		return recorder.Code, recorder.Body.String()
+	}
+	code, body := get("/readyz")
+	assert.Equal(t, http.StatusOK, code)
+	assert.Equal(t, "ok\n", body)
+	code, body = get("/readyz?verbose")
+	assert.Equal(t, http.StatusOK, code)
+	assert.Equal(t, "[+] records: ok\n[+] certificate: ok\n", body)
+	certificate = broken
+	code, body = get("/readyz")
+	assert.Equal(t, http.StatusServiceUnavailable, code)
+	assert.Equal(t, "[+] records: ok\n[-] certificate: no certificate yet\n", body)
+	code, _ = get("/healthz")
+	assert.Equal(t, http.StatusOK, code, "alive all the same")
+}
