@@ -32,13 +32,15 @@ down: ## stop what `make up` started
 
 .PHONY: test
 test: controlplane ## everything, on a real API server
-	go test -count=1 -timeout 20m ./...
+	go test -race $(UNIT)
+	go test -count=1 -timeout 20m ./test/...
 	@$(MAKE) --no-print-directory fuzz
 
 .PHONY: unit
 unit: ## what needs no control plane
 	go test -race $(UNIT)
-	@echo "left out: ./test/... needs a control plane; \`make test\` builds one and runs everything"
+	@echo "left out: $(filter-out $(UNIT),$(shell go list ./...))"
+	@echo "          they need a control plane; make test builds one and runs everything"
 
 .PHONY: fuzz
 fuzz: ## every fuzzer for FUZZTIME each
