@@ -55,6 +55,24 @@ func decide(in incoming, k known, p policy.Policy) decision {
 	return d
 }
 
+// bytes is how much the decision adds to the object, about.
+func (d decision) bytes() int {
+	size := len(d.stamp)
+	for key, value := range d.restore.Add {
+		size += len(key) + len(value)
+	}
+	return size
+}
+
+// withoutLabels is the decision for a Node that has no room: nothing is claimed, and what is missing waits behind the gate.
+func (d decision) withoutLabels() decision {
+	small := decision{outcome: tooLarge}
+	if len(d.restore.Add)+len(d.restore.Protected) > 0 {
+		small.gate = closeGate
+	}
+	return small
+}
+
 // carried lists the remembered keys that the object will have when it is created: the restored ones, and those that the
 // Node brought itself. Whichever of them is gone later was taken off this very object.
 func carried(in incoming, remembered map[string]string, restore policy.Restore) []string {

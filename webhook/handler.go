@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"gomodules.xyz/jsonpatch/v2"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -21,10 +20,10 @@ type Records interface {
 }
 
 // StaleAfter is how long the records may go unheard of before the handler stops claiming that nothing else is missing.
-// The API server sends a bookmark about once a minute on a quiet watch.
+// While the API server answers, it is heard of more often than once a minute.
 const StaleAfter = 90 * time.Second
 
-// maxObjectBytes is the largest Node that is patched, patch included: etcd takes 1.5 MiB at most.
+// maxObjectBytes is the largest Node that is given labels, these included: etcd takes 1.5 MiB at most.
 const maxObjectBytes = 1 << 20
 
 // Handler restores what a registering Node lacks. It is the only part of the package that reads the store, and it has no
@@ -52,12 +51,11 @@ func (h *Handler) Handle(_ context.Context, request admission.Request) admission
 		return h.passOver(request, err)
 	}
 	d := decide(in, h.known(in.node), h.policy())
-	operations := patch(in, d)
-	if in.size+sizeOf(operations) > maxObjectBytes {
-		h.logger.Error("node is too large to be patched; it registers as it is and capture gives back what it lacks", "node", in.node, "bytes", in.size)
-		h.metrics.reviewed(tooLarge, h.now().Sub(started))
-		return admission.Allowed("")
+	if in.size+d.bytes() > maxObjectBytes {
+		h.logger.Error("node is too large to be given labels; capture tries to give them back", "node", in.node, "bytes", in.size)
+		d = d.withoutLabels()
 	}
+	operations := patch(in, d)
 	h.metrics.reviewed(d.outcome, h.now().Sub(started))
 	h.metrics.restored(d.restore)
 	h.logger.Debug("reviewed node", "node", in.node, "outcome", d.outcome, "restored", len(d.restore.Add),
@@ -86,12 +84,4 @@ func (h *Handler) passOver(request admission.Request, err error) admission.Respo
 	h.logger.Warn("node in the request cannot be read; it is let through as it is", "node", request.Name, "error", err)
 	h.metrics.reviewed(malformedNode, 0)
 	return admission.Allowed("")
-}
-
-// sizeOf is about how much the operations add to an object, in bytes.
-func sizeOf(operations []jsonpatch.Operation) (bytes int) {
-	for _, operation := range operations {
-		bytes += len(operation.Json())
-	}
-	return bytes
 }

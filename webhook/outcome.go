@@ -10,7 +10,7 @@ const (
 	unreadableRecord outcome = "unreadable_record" // nothing restored: the record cannot be read
 	notOurs          outcome = "not_ours"          // not the creation of a named Node
 	malformedNode    outcome = "malformed_node"    // the object cannot be read
-	tooLarge         outcome = "too_large"         // patched, the object might be refused for its size
+	tooLarge         outcome = "too_large"         // no labels: with them the object might be refused for its size
 	notReady         outcome = "not_ready"         // answered 503: records are still being read
 	malformedReview  outcome = "malformed_review"  // answered 4xx: not an AdmissionReview
 	panicked         outcome = "panicked"          // answered 500

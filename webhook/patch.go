@@ -87,5 +87,5 @@ func liftOperations(in incoming) []jsonpatch.Operation {
 
 // escape makes a key a JSON pointer token (RFC 6901).
 func escape(key string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
 }

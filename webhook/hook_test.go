@@ -1,0 +1,149 @@
+package webhook_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/webhook"
+)
+
+// records are what is remembered; raw bytes go in with Tamper. They were heard of that long ago: the zero value is current.
+type records struct {
+	store.Memory
+	age time.Duration
+}
+
+var _ webhook.Records = (*records)(nil)
+
+func (r *records) Progress() time.Time { return time.Now().Add(-r.age) }
+
+// remember stores the record of worker-1 with the labels.
+func (r *records) remember(t testing.TB, labels map[string]string) *records {
+	t.Helper()
+	_, err := r.Put(t.Context(), store.Record{Node: worker, Labels: labels}, "")
+	require.NoError(t, err)
+	return r
+}
+
+// hook is the webhook as the API server meets it.
+type hook struct {
+	http.Handler
+	registry *prometheus.Registry
+}
+
+func newHook(known webhook.Records, p policy.Policy) *hook {
+	registry := prometheus.NewRegistry()
+	metrics := webhook.NewMetrics(registry)
+	handler := webhook.NewHandler(known, func() policy.Policy { return p }, metrics, quiet())
+	return &hook{webhook.Reviews(handler, always, metrics, quiet()), registry}
+}
+
+// newHookWith is a hook with a handler and a readiness of the test's own.
+func newHookWith(handler admission.HandlerFunc, ready func() bool) *hook {
+	registry := prometheus.NewRegistry()
+	return &hook{webhook.Reviews(handler, ready, webhook.NewMetrics(registry), quiet()), registry}
+}
+
+func always() bool { return true }
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// send sends a body as the API server does.
+func (h *hook) send(body []byte) *httptest.ResponseRecorder {
+	answer := httptest.NewRecorder()
+	h.ServeHTTP(answer, post(body))
+	return answer
+}
+
+func post(body []byte) *http.Request {
+	request := httptest.NewRequest(http.MethodPost, "/restore?timeout=1s", bytes.NewReader(body))
+	request.Header.Set("Content-Type", "application/json")
+	return request
+}
+
+// review sends an AdmissionReview and reads the one that answers it.
+func (h *hook) review(t testing.TB, body []byte) *admissionv1.AdmissionResponse {
+	t.Helper()
+	answer := h.send(body)
+	require.Equal(t, http.StatusOK, answer.Code, answer.Body)
+	require.Equal(t, "application/json", answer.Header().Get("Content-Type"))
+	var review admissionv1.AdmissionReview
+	require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &review))
+	require.Equal(t, reviewType, review.TypeMeta)
+	require.Nil(t, review.Request)
+	require.NotNil(t, review.Response)
+	return review.Response
+}
+
+// count is the value of a counter for one outcome.
+func (h *hook) count(t testing.TB, name, outcome string) int {
+	t.Helper()
+	families, err := h.registry.Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			if family.GetName() == name && metric.GetLabel()[0].GetValue() == outcome {
+				return int(metric.GetCounter().GetValue())
+			}
+		}
+	}
+	t.Fatalf("no series %s{outcome=%q}", name, outcome)
+	return 0
+}
+
+const (
+	worker       = "worker-1"
+	reviewsTotal = "nodekeep_webhook_reviews_total"
+	labelsTotal  = "nodekeep_webhook_labels_total"
+)
+
+var (
+	reviewType = metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}
+	nodeKind   = metav1.GroupVersionKind{Version: "v1", Kind: "Node"}
+)
+
+// byKubelet is who registers worker-1.
+func byKubelet() authenticationv1.UserInfo {
+	return authenticationv1.UserInfo{Username: "system:node:" + worker, Groups: []string{"system:nodes", "system:authenticated"}}
+}
+
+// creation is the request to create an object as a Node.
+func creation(user authenticationv1.UserInfo, object []byte) *admissionv1.AdmissionRequest {
+	return &admissionv1.AdmissionRequest{
+		UID:       "4f1d2c3b-0000-4000-8000-000000000001",
+		Kind:      nodeKind,
+		Resource:  metav1.GroupVersionResource{Version: "v1", Resource: "nodes"},
+		Name:      worker,
+		Operation: admissionv1.Create,
+		UserInfo:  user,
+		Object:    runtime.RawExtension{Raw: object},
+	}
+}
+
+// bodyOf is the AdmissionReview that brings a request.
+func bodyOf(t testing.TB, request *admissionv1.AdmissionRequest) []byte {
+	t.Helper()
+	return marshal(t, admissionv1.AdmissionReview{TypeMeta: reviewType, Request: request})
+}
+
+func marshal(t testing.TB, value any) []byte {
+	t.Helper()
+	data, err := json.Marshal(value)
+	require.NoError(t, err)
+	return data
+}

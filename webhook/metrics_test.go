@@ -1,0 +1,94 @@
+package webhook_test
+
+import (
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/webhook"
+)
+
+// The outcomes of what is answered by an HTTP error are counted in the tests of those errors.
+func TestReviewsAreCountedByOutcome(t *testing.T) {
+	const bare = `{"metadata":{"name":"worker-1"}}`
+	tests := map[string]struct {
+		records func(*testing.T) *records
+		object  string
+		change  func(*admissionv1.AdmissionRequest)
+		outcome string
+	}{
+		"labels come back":                    {records: remembering(map[string]string{"dedicated": "ci"}), object: bare, outcome: "restored"},
+		"a protected label waits":             {records: remembering(map[string]string{"dedicated": "ci", "node-role.kubernetes.io/ci": ""}), object: bare, outcome: "deferred"},
+		"nothing is remembered":               {records: nothing, object: bare, outcome: "nothing_missing"},
+		"the Node has all":                    {records: remembering(map[string]string{"dedicated": "ci"}), object: `{"metadata":{"name":"worker-1","labels":{"dedicated":"ci"}}}`, outcome: "nothing_missing"},
+		"the record cannot be read":           {records: garbage, object: bare, outcome: "unreadable_record"},
+		"the object cannot be read":           {records: nothing, object: `{"metadata":{"name":7}}`, outcome: "malformed_node"},
+		"it is an UPDATE":                     {records: nothing, object: bare, change: func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update }, outcome: "not_ours"},
+		"the Node has no name yet":            {records: nothing, object: `{"metadata":{"generateName":"worker-"}}`, outcome: "not_ours"},
+		"it is the creation of a subresource": {records: nothing, object: bare, change: func(r *admissionv1.AdmissionRequest) { r.SubResource = "status" }, outcome: "not_ours"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := newHook(test.records(t), policy.Default())
+			request := creation(byKubelet(), []byte(test.object))
+			if test.change != nil {
+				test.change(request)
+			}
+
+			require.True(t, h.review(t, bodyOf(t, request)).Allowed)
+
+			assert.Equal(t, map[string]int{test.outcome: 1}, h.outcomes(t))
+		})
+	}
+}
+
+func TestLabelsAreCountedByWhatBecameOfThem(t *testing.T) {
+	known := (&records{}).remember(t, map[string]string{
+		"dedicated": "ci", "team": "", "disktype": "nvme", // restored; on the Node already; on the Node with another value
+		"node-role.kubernetes.io/ci": "", // deferred
+		"example.com/note":           "not a label value", "bad key": "", "a~b": "",
+	})
+	h := newHook(known, policy.Default())
+
+	h.review(t, bodyOf(t, creation(byKubelet(), []byte(`{"metadata":{"name":"worker-1","labels":{"team":"","disktype":"ssd"}}}`))))
+
+	for outcome, want := range map[string]int{"restored": 1, "deferred": 1, "withheld": 1, "invalid": 3} {
+		assert.Equal(t, want, h.count(t, labelsTotal, outcome), outcome)
+	}
+}
+
+// An alert on a rate needs the series to be there before anything happens.
+func TestEverySeriesIsThereFromTheStart(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	webhook.NewMetrics(registry)
+	h := &hook{registry: registry}
+	for _, outcome := range []string{
+		"restored", "deferred", "nothing_missing", "unreadable_record", "not_ours", "malformed_node", "too_large", "not_ready",
+		"malformed_review", "panicked",
+	} {
+		assert.Zero(t, h.count(t, reviewsTotal, outcome))
+	}
+	for _, outcome := range []string{"restored", "deferred", "withheld", "invalid"} {
+		assert.Zero(t, h.count(t, labelsTotal, outcome))
+	}
+}
+
+// outcomes are the counts of reviews that are not 0.
+func (h *hook) outcomes(t testing.TB) map[string]int {
+	t.Helper()
+	families, err := h.registry.Gather()
+	require.NoError(t, err)
+	counts := map[string]int{}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			if count := int(metric.GetCounter().GetValue()); family.GetName() == reviewsTotal && count > 0 {
+				counts[metric.GetLabel()[0].GetValue()] = count
+			}
+		}
+	}
+	return counts
+}

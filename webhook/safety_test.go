@@ -1,0 +1,190 @@
+package webhook_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+
+	"nodekeep.dev/nodekeep/policy"
+)
+
+// requireSafe holds an answer to what the package promises, whatever the object was: the API server takes it, it changes
+// nothing that is not ours, and it adds no mistake to the object. It returns the object as it will be stored.
+func requireSafe(t testing.TB, request *admissionv1.AdmissionRequest, response *admissionv1.AdmissionResponse) (after []byte) {
+	t.Helper()
+	require.True(t, response.Allowed)
+	require.Equal(t, request.UID, response.UID)
+	if response.Patch == nil {
+		require.Nil(t, response.PatchType)
+		return request.Object.Raw
+	}
+	after = applied(t, request.Object.Raw, response)
+	requireOnlyOursChanged(t, request.Object.Raw, after)
+	before, result := typed(t, request.Object.Raw), typed(t, after)
+	for key, value := range before.Labels {
+		require.Contains(t, result.Labels, key, "a label was taken off")
+		if result.Labels[key] != value {
+			require.True(t, policy.ValidLabel(key, result.Labels[key]))
+		}
+	}
+	requireNoNewMistakes(t, before, result)
+	if slices.Contains(request.UserInfo.Groups, "system:nodes") {
+		requireKubeletMay(t, before.Labels, result.Labels)
+	}
+	return after
+}
+
+// applied is the object after the patch, done as in the API server (plugin/webhook/mutating of k8s.io/apiserver).
+func applied(t testing.TB, object []byte, response *admissionv1.AdmissionResponse) []byte {
+	t.Helper()
+	require.NotNil(t, response.PatchType)
+	require.Equal(t, admissionv1.PatchTypeJSONPatch, *response.PatchType)
+	patch, err := jsonpatch.DecodePatch(response.Patch)
+	require.NoError(t, err)
+	require.NotEmpty(t, patch, "a patch without operations")
+	after, err := patch.Apply(object)
+	require.NoErrorf(t, err, "patch %s does not apply to %s", response.Patch, object)
+	return after
+}
+
+// typed decodes a Node as the API server does.
+func typed(t testing.TB, object []byte) *corev1.Node {
+	t.Helper()
+	var node corev1.Node
+	require.NoError(t, kjson.UnmarshalCaseSensitivePreserveInts(object, &node))
+	return &node
+}
+
+// requireOnlyOursChanged compares the status byte by byte, and the rest less what is ours value by value.
+func requireOnlyOursChanged(t testing.TB, before, after []byte) {
+	t.Helper()
+	old, changed := fieldsOf(t, before), fieldsOf(t, after)
+	require.Equal(t, string(old["status"]), string(changed["status"]))
+	require.Equal(t, withoutOurs(t, before), withoutOurs(t, after))
+}
+
+// fieldsOf are the top fields of an object, each in the one way that encoding/json writes it.
+func fieldsOf(t testing.TB, object []byte) map[string]json.RawMessage {
+	t.Helper()
+	var fields map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(object, &fields))
+	for name, value := range fields {
+		fields[name] = marshal(t, value)
+	}
+	return fields
+}
+
+// withoutOurs is an object less what a patch may touch: the labels, our annotation and the gate. What holds nothing then is as
+// good as absent.
+func withoutOurs(t testing.TB, object []byte) map[string]any {
+	t.Helper()
+	var rest map[string]any
+	require.NoError(t, kjson.UnmarshalCaseSensitivePreserveInts(object, &rest))
+	if metadata, is := rest["metadata"].(map[string]any); is {
+		delete(metadata, "labels")
+		if annotations, is := metadata["annotations"].(map[string]any); is {
+			delete(annotations, policy.StampAnnotation)
+		}
+		dropEmpty(metadata, "annotations")
+	}
+	if spec, is := rest["spec"].(map[string]any); is {
+		if taints, is := spec["taints"].([]any); is {
+			spec["taints"] = slices.DeleteFunc(taints, func(taint any) bool {
+				fields, is := taint.(map[string]any)
+				return is && fields["key"] == policy.GateKey
+			})
+		}
+		dropEmpty(spec, "taints")
+	}
+	dropEmpty(rest, "spec")
+	return rest
+}
+
+func dropEmpty(object map[string]any, name string) {
+	switch value := object[name].(type) {
+	case nil:
+		delete(object, name)
+	case []any:
+		if len(value) == 0 {
+			delete(object, name)
+		}
+	case map[string]any:
+		if len(value) == 0 {
+			delete(object, name)
+		}
+	}
+}
+
+// requireNoNewMistakes says that the API server finds nothing wrong that it would not have found without us.
+func requireNoNewMistakes(t testing.TB, before, after *corev1.Node) {
+	t.Helper()
+	known := mistakes(before)
+	for _, mistake := range mistakes(after) {
+		require.Contains(t, known, mistake)
+	}
+}
+
+// mistakes are what the API server's validation would find in the parts that we touch (ValidateNode of k8s.io/kubernetes).
+func mistakes(node *corev1.Node) []string {
+	errs := metavalidation.ValidateLabels(node.Labels, field.NewPath("labels"))
+	errs = append(errs, apivalidation.ValidateAnnotations(node.Annotations, field.NewPath("annotations"))...)
+	var found []string
+	for _, err := range errs {
+		found = append(found, err.Error())
+	}
+	seen := map[corev1.Taint]bool{}
+	for _, taint := range node.Spec.Taints {
+		found = append(found, mistakesInTaint(taint)...)
+		same := corev1.Taint{Key: taint.Key, Effect: taint.Effect}
+		if seen[same] {
+			found = append(found, fmt.Sprintf("taint %s:%s is there twice", taint.Key, taint.Effect))
+		}
+		seen[same] = true
+	}
+	return found
+}
+
+func mistakesInTaint(taint corev1.Taint) (found []string) {
+	for _, message := range slices.Concat(validation.IsQualifiedName(taint.Key), validation.IsValidLabelValue(taint.Value)) {
+		found = append(found, fmt.Sprintf("taint %q=%q: %s", taint.Key, taint.Value, message))
+	}
+	switch taint.Effect {
+	case corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
+	default:
+		found = append(found, fmt.Sprintf("taint %q has effect %q", taint.Key, taint.Effect))
+	}
+	return found
+}
+
+// requireKubeletMay says that NodeRestriction will not find a label that a kubelet may not set and did not bring.
+func requireKubeletMay(t testing.TB, before, after map[string]string) {
+	t.Helper()
+	for _, key := range slices.Sorted(maps.Keys(after)) {
+		if value, brought := before[key]; !brought || value != after[key] {
+			require.Truef(t, policy.AllowedForKubelet(key), "label %s on a kubelet's CREATE keeps the Node out", key)
+		}
+	}
+}
+
+// requireSettled says that the object as it will be stored, sent again, is left as it is.
+func requireSettled(t testing.TB, h *hook, request *admissionv1.AdmissionRequest, after []byte) {
+	t.Helper()
+	again := *request
+	again.Object.Raw = after
+	response := h.review(t, bodyOf(t, &again))
+	assert.True(t, response.Allowed)
+	assert.Empty(t, string(response.Patch), "the second patch")
+}

@@ -1,0 +1,141 @@
+package webhook_test
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/webhook"
+)
+
+// patience is how long a test waits for what should happen at once.
+const patience = 20 * time.Second
+
+// The API server speaks HTTP/1.1 to webhooks, and HTTP/2 to those on loopback.
+func TestServerAnswersWhatIsInFlightWhenToldToStop(t *testing.T) {
+	for name, http2 := range map[string]bool{"over HTTP/1.1": false, "over HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			entered, release := make(chan struct{}), make(chan struct{})
+			s := startServer(t, 10*time.Millisecond, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				close(entered)
+				<-release
+				_, _ = io.WriteString(w, r.Proto)
+			}))
+			client := s.client(func(transport *http.Transport) { transport.ForceAttemptHTTP2 = http2 })
+			answered := make(chan answer, 1)
+			go func() { answered <- get(client, s.url()) }()
+			awaitClosed(t, entered)
+
+			s.stop()
+
+			s.awaitNoListener(t)
+			select {
+			case err := <-s.served:
+				t.Fatalf("the server is gone with a request in flight: %v", err)
+			case a := <-answered:
+				t.Fatalf("answered before it was done: %+v", a)
+			default:
+			}
+			close(release)
+			a := <-answered
+			require.NoError(t, a.err)
+			assert.Equal(t, http.StatusOK, a.status)
+			assert.Equal(t, http2, a.body == "HTTP/2.0", a.body)
+			assert.NoError(t, s.awaitEnd(t))
+		})
+	}
+}
+
+func TestServerGoesOnServingWhileItDrains(t *testing.T) {
+	t.Parallel()
+	var connections atomic.Int32
+	s := startServer(t, 2*time.Second, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "served")
+	}))
+	kept := s.client(func(transport *http.Transport) { transport.DialContext = countingDialer(&connections) })
+	for range 3 {
+		a := get(kept, s.url())
+		require.NoError(t, a.err)
+		assert.False(t, a.close, "connections are kept before the server drains")
+	}
+	require.EqualValues(t, 1, connections.Load())
+	require.False(t, s.Draining())
+
+	s.stop()
+
+	require.Eventually(t, s.Draining, patience, time.Millisecond)
+	a := get(kept, s.url())
+	require.NoError(t, a.err, "readiness fails, but it still serves")
+	assert.Equal(t, "served", a.body)
+	assert.True(t, a.close, "the caller is asked to leave")
+	assert.EqualValues(t, 1, connections.Load(), "on the connection that it had")
+	a = get(kept, s.url())
+	require.NoError(t, a.err, "new connections are taken")
+	assert.True(t, a.close)
+	assert.EqualValues(t, 2, connections.Load(), "the caller left")
+	require.NoError(t, s.awaitEnd(t))
+	s.awaitNoListener(t)
+}
+
+func TestServerTakesTLS12AtLeast(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, 0, http.NotFoundHandler())
+	for name, test := range map[string]struct {
+		version uint16
+		refused bool
+	}{
+		"TLS 1.1": {tls.VersionTLS11, true},
+		"TLS 1.2": {tls.VersionTLS12, false},
+		"TLS 1.3": {tls.VersionTLS13, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := s.client(func(transport *http.Transport) {
+				transport.TLSClientConfig.MinVersion, transport.TLSClientConfig.MaxVersion = test.version, test.version
+			})
+			a := get(client, s.url())
+			if test.refused {
+				require.ErrorContains(t, a.err, "protocol version")
+				return
+			}
+			require.NoError(t, a.err)
+			assert.Equal(t, test.version, a.tls)
+		})
+	}
+}
+
+func TestServerLivesWithoutACertificateUntilThereIsOne(t *testing.T) {
+	t.Parallel()
+	certificate, roots := newCertificate(t)
+	var loaded atomic.Bool
+	s := startServerWith(t, 0, http.NotFoundHandler(), roots, func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		if !loaded.Load() {
+			return nil, errors.New("no certificate yet")
+		}
+		return certificate, nil
+	})
+	client := s.client(func(*http.Transport) {})
+	require.Error(t, get(client, s.url()).err)
+
+	loaded.Store(true)
+
+	assert.NoError(t, get(client, s.url()).err)
+}
+
+func TestServerThatIsRefusedItsAddress(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = taken.Close() })
+
+	_, err = webhook.NewServer(taken.Addr().String(), http.NotFoundHandler(), nil, 0, quiet())
+
+	assert.ErrorContains(t, err, "listen for webhook calls")
+}
