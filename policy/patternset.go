@@ -10,6 +10,7 @@ type patternSet struct {
 	domains    map[string]string // "example.com/*"
 	subdomains map[string]string // "*.example.com/*"
 	globs      []reasonedGlob    // the rest, in order
+	all        bool              // "*" is among the rest, and matches when nothing else does
 }
 
 type reasonedGlob struct{ pattern, why string }
@@ -22,6 +23,8 @@ func (s *patternSet) add(pattern, why string) {
 		put(&s.domains, body, why)
 	case wholeDomain && strings.HasPrefix(body, "*.") && !strings.Contains(body[1:], "*"):
 		put(&s.subdomains, body[2:], why)
+	case pattern == "*":
+		s.all = true
 	default:
 		s.globs = append(s.globs, reasonedGlob{pattern, why})
 	}
@@ -39,6 +42,9 @@ func (s *patternSet) match(key string) (why string, ok bool) {
 		if matchGlob(glob.pattern, key) {
 			return glob.why, true
 		}
+	}
+	if s.all {
+		return "*", true
 	}
 	return "", false
 }

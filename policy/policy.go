@@ -44,6 +44,8 @@ type Metadata struct {
 	// Owners holds, for each label key, the managers that own it by metadata.managedFields.
 	// A key without an entry has no owner.
 	Owners map[string][]string
+	// Claimed lists the keys that annotations claim for other components, see [Claimed].
+	Claimed []string
 }
 
 // Kept is what nodekeep remembers of a Node.
@@ -52,11 +54,11 @@ type Kept struct {
 }
 
 // Keep selects from a Node what is ours to remember: the labels that the policy keeps, less those that other
-// components own, by the built-in catalogue or by live evidence in managedFields.
+// components own, by the built-in catalogue or by live evidence in managedFields and annotations.
 func (p Policy) Keep(node Metadata) Kept {
 	labels := map[string]string{}
 	for key, value := range node.Labels {
-		if keeps, _ := p.Keeps(key); keeps && !p.ownedByOthers(node.Owners[key]) {
+		if keeps, _ := p.Keeps(key); keeps && !p.ownedByOthers(node.Owners[key]) && !slices.Contains(node.Claimed, key) {
 			labels[key] = value
 		}
 	}

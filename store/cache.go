@@ -4,25 +4,17 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 )
-
-// cached is what is held in memory of a ConfigMap: the decoded record, or why it cannot be read.
-type cached struct {
-	metav1.ObjectMeta
-	record Record
-	err    error
-}
 
 // recordCache is an informer that holds decoded records and drops the rest of their ConfigMaps, and over it the
 // writes of our own that the watch has not brought yet, so that a process always sees what it wrote.
@@ -45,9 +37,9 @@ func newRecordCache(client kubernetes.Interface, namespace string, logger *slog.
 	}
 	var err error
 	c.registration, err = c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    c.seen,
-		UpdateFunc: func(_, current any) { c.seen(current) },
-		DeleteFunc: c.seen,
+		AddFunc:    c.judge,
+		UpdateFunc: func(_, current any) { c.judge(current) },
+		DeleteFunc: func(last any) { c.seen(last) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up the cache of records: %w", err)
@@ -72,23 +64,9 @@ func (c *recordCache) listWatch(client kubernetes.Interface) cache.ListerWatcher
 			if err != nil {
 				return nil, err
 			}
-			return c.progress.listen(w), nil
+			return c.progress.listen(w, ptr.Deref(options.SendInitialEvents, false)), nil
 		},
 	}, client)
-}
-
-// compact decodes the record and drops the rest. The informer may call it on its own result.
-func compact(object any) (any, error) {
-	cm, ok := object.(*corev1.ConfigMap)
-	if !ok {
-		return object, nil
-	}
-	record, err := decode([]byte(cm.Data[DataKey]))
-	return &cached{
-		ObjectMeta: metav1.ObjectMeta{Name: cm.Name, Namespace: cm.Namespace, UID: cm.UID, ResourceVersion: cm.ResourceVersion},
-		record:     record,
-		err:        err,
-	}, nil
 }
 
 func (c *recordCache) get(name string) (*cached, bool) {
@@ -132,50 +110,50 @@ func (c *recordCache) fromWatch(name string) (*cached, bool) {
 }
 
 // seen is called for every event of the watch.
-func (c *recordCache) seen(object any) {
-	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		object = tombstone.Obj
-	}
-	entry, ok := object.(*cached)
-	if !ok {
-		return
+func (c *recordCache) seen(object any) (entry *cached, ok bool) {
+	if entry, ok = entryOf(object); !ok {
+		return nil, false
 	}
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if own, written := c.own[entry.Name]; written && !newer(own, entry) {
 		delete(c.own, entry.Name)
 	}
-	c.mu.Unlock()
-	if entry.err != nil {
-		c.logger.Error("record cannot be read; it is left as it is and nothing is restored from it", "configmap", entry.Name, "error", entry.err)
+	return entry, true
+}
+
+// judge is called for every record that came or changed, and says once what is wrong with it.
+func (c *recordCache) judge(object any) {
+	if entry, ok := c.seen(object); ok {
+		if err := entry.unreadable(); err != nil {
+			c.logger.Error("record cannot be read; it is left as it is and nothing is restored from it", "configmap", entry.Name, "error", err)
+		}
 	}
 }
 
 func (c *recordCache) onChange(changed func(node string)) error {
 	notify := func(object any) {
-		if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-			object = tombstone.Obj
-		}
-		if entry, ok := object.(*cached); ok {
+		if entry, ok := entryOf(object); ok {
 			changed(entry.node())
 		}
 	}
 	_, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    notify,
-		UpdateFunc: func(_, current any) { notify(current) },
+		AddFunc: notify,
+		UpdateFunc: func(before, current any) {
+			// What took the place of a readable record may not tell whose it was; a hashed name does not either.
+			if was, ok := entryOf(before); ok {
+				if is, ok := entryOf(current); ok && was.node() != is.node() {
+					changed(was.node())
+				}
+			}
+			notify(current)
+		},
 		DeleteFunc: notify,
 	})
 	if err != nil {
 		return fmt.Errorf("watch records: %w", err)
 	}
 	return nil
-}
-
-// node is the Node that the ConfigMap is named after; a record that names another one is not that Node's.
-func (e *cached) node() string {
-	if e.err == nil && Name(e.record.Node) == e.Name {
-		return e.record.Node
-	}
-	return strings.TrimPrefix(e.Name, namePrefix)
 }
 
 func (c *recordCache) nodes() []string {
@@ -191,18 +169,11 @@ func (c *recordCache) nodes() []string {
 
 func (c *recordCache) count() (readable, unreadable int) {
 	for _, object := range c.informer.GetStore().List() {
-		entry, ok := object.(*cached)
-		if ok && entry.err == nil && Name(entry.record.Node) == entry.Name {
+		if entry, ok := object.(*cached); ok && entry.unreadable() == nil {
 			readable++
 		} else {
 			unreadable++
 		}
 	}
 	return readable, unreadable
-}
-
-// newer reports whether a is newer than b; what cannot be compared counts as not newer, so the watch wins.
-func newer(a, b *cached) bool {
-	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
-	return err == nil && order > 0
 }

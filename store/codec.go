@@ -13,10 +13,7 @@ const MaxRecordBytes = 512 << 10
 
 // Encode is the record as it is stored: indented JSON in a stable order, so that people can read and compare it.
 func Encode(r Record) ([]byte, error) {
-	if r.Version == 0 {
-		r.Version = Version
-	}
-	flat, err := json.Marshal(r)
+	flat, err := json.Marshal(r.versioned())
 	if err != nil {
 		return nil, fmt.Errorf("encode record of node %q: %w", r.Node, err)
 	}
@@ -61,6 +58,9 @@ func decode(data []byte) (Record, error) {
 	}
 	if r.Version < 1 || r.Version > Version+1 {
 		return Record{}, fmt.Errorf("its version is %d; this nodekeep reads 1 to %d", r.Version, Version+1)
+	}
+	if at := r.DeletedAt; at != nil && (at.IsZero() || at.UTC().Year() < 1 || at.UTC().Year() > 9999) {
+		return Record{}, errors.New("its deletedAt is out of range") // it could not be written as it was read
 	}
 	return r, nil
 }

@@ -55,7 +55,7 @@ func (c *ConfigMaps) Run(ctx context.Context) { c.cache.informer.RunWithContext(
 // Synced reports whether every record that existed at the start is in memory.
 func (c *ConfigMaps) Synced() bool { return c.cache.registration.HasSynced() }
 
-// Progress is when the API server was last heard of on the watch of records, bookmarks included (about one a minute).
+// Progress is when the API server was last heard of on the watch of records. While it answers, that is less than a minute ago.
 func (c *ConfigMaps) Progress() time.Time { return c.cache.progress.last() }
 
 // Count is how many ConfigMaps there are that hold a record, and how many of them cannot be read.
@@ -107,7 +107,7 @@ func (c *ConfigMaps) Put(ctx context.Context, record Record, version string) (En
 		return Entry{}, fmt.Errorf("put record of node %q: %w", record.Node, err)
 	}
 	c.cache.wrote(cm)
-	return Entry{Record: record, Version: cm.ResourceVersion}, nil
+	return Entry{Record: record.versioned(), Version: cm.ResourceVersion}, nil
 }
 
 func (c *ConfigMaps) write(ctx context.Context, node, data, version string) (*corev1.ConfigMap, error) {

@@ -46,7 +46,7 @@ func (m *Memory) Put(_ context.Context, record Record, version string) (Entry, e
 	if m.data[Name(record.Node)].version != version {
 		return Entry{}, fmt.Errorf("put record of node %q: %w", record.Node, ErrConflict)
 	}
-	return Entry{Record: record, Version: m.put(record.Node, data)}, nil
+	return Entry{Record: record.versioned(), Version: m.put(record.Node, data)}, nil
 }
 
 // Nodes lists the names of all Nodes that there is a readable record of.

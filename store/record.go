@@ -56,3 +56,11 @@ func (r Record) Same(other Record) bool {
 		maps.Equal(r.Labels, other.Labels) && maps.Equal(r.Withheld.Labels, other.Withheld.Labels) &&
 		(r.DeletedAt == nil) == (other.DeletedAt == nil)
 }
+
+// versioned is the record with the version of its format, which whoever makes one may leave out.
+func (r Record) versioned() Record {
+	if r.Version == 0 {
+		r.Version = Version
+	}
+	return r
+}

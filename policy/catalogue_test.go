@@ -1,0 +1,89 @@
+package policy
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Row by row what other components compute, by default and with a policy that asks for everything.
+func TestTheCatalogueLeavesOutWhatOthersOwn(t *testing.T) {
+	rows := map[string][]string{
+		"what the kubelet sets at every start": {
+			"kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/arch",
+			"node.kubernetes.io/windows-build",
+		},
+		"what the cloud controller manager knows better": {
+			"topology.kubernetes.io/zone", "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/zone",
+			"failure-domain.beta.kubernetes.io/region", "node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type",
+		},
+		"additional labels of a cloud provider": {"topology.k8s.aws/zone-id", "instance.hetzner.cloud/provided-by"},
+		"topology of a CSI driver": {
+			"topology.ebs.csi.aws.com/zone", "topology.cinder.csi.openstack.org/zone", "topology.gke.io/zone",
+			"topology.csi.vmware.com/k8s-zone", "topology.hostpath.csi/node",
+		},
+		"the role that nobody sets by hand":                     {"kubernetes.io/role"},
+		"what keeps a node out of disruptions":                  {"node.kubernetes.io/exclude-disruption"},
+		"isolation labels, while the policy does not name them": {"node-restriction.kubernetes.io/tier", "team.node-restriction.kubernetes.io/tier"},
+		"Cluster API":              {"node.cluster.x-k8s.io/pool"},
+		"Karpenter":                {"karpenter.sh/nodepool", "karpenter.sh/capacity-type", "karpenter.sh/registered", "karpenter.sh/initialized", "karpenter.sh/do-not-sync-taints", "compatibility.karpenter.sh/v1", "karpenter.k8s.aws/instance-cpu", "karpenter.azure.com/sku-name"},
+		"Node Feature Discovery":   {"feature.node.kubernetes.io/cpu-cpuid.AVX", "vendor.feature.node.kubernetes.io/x", "profile.node.kubernetes.io/x", "nfd.node.kubernetes.io/master.version"},
+		"the NVIDIA GPU operator":  {"nvidia.com/gpu.count", "nvidia.com/gpu.product", "nvidia.com/gpu.present", "nvidia.com/cuda.driver.major", "nvidia.com/mig.capable", "nvidia.com/mig.config.state", "nvidia.com/gfd.timestamp", "nvidia.com/gpu.deploy.driver", "nvidia.com/vgpu.present"},
+		"other vendors' labellers": {"amd.com/gpu.family", "beta.amd.com/gpu.family", "gpu.intel.com/cards", "intel.feature.node.kubernetes.io/sgx"},
+		"GKE":                      {"cloud.google.com/gke-nodepool", "iam.gke.io/gke-metadata-server-enabled", "container.googleapis.com/instance_id"},
+		"EKS and eksctl":           {"eks.amazonaws.com/nodegroup", "alpha.eksctl.io/cluster-name"},
+		"AKS":                      {"kubernetes.azure.com/scalesetpriority", "agentpool", "storageprofile", "storagetier"},
+		"other managed pools":      {"oci.oraclecloud.com/fault-domain", "doks.digitalocean.com/node-pool", "k8s.scaleway.com/pool"},
+		"kops":                     {"kops.k8s.io/instancegroup"},
+		"Rancher and k3s":          {"rke.cattle.io/machine", "cattle.io/os", "plan.upgrade.cattle.io/server", "k3s.io/hostname", "p2p.k3s.cattle.io/enabled"},
+		"OpenShift":                {"node.openshift.io/os_id", "machineconfiguration.openshift.io/role"},
+		"readiness tools, which would let a fresh machine through": {"skyhook.nvidia.com/status", "dgxc.nvidia.com/ready", "node-ready/verified", "readiness.k8s.io/bootstrap-completed-x", "nidhogg.uswitch.com/first-time-ready", "nodekeep.dev/restored"},
+		"what CNI, CSI and controllers keep in annotations":        {"volumes.kubernetes.io/keep-terminated-pod-volumes", "kubeadm.alpha.kubernetes.io/cri-socket", "projectcalico.org/IPv4Address", "flannel.alpha.coreos.com/public-ip", "csi.volume.kubernetes.io/nodeid", "alpha.kubernetes.io/provided-node-ip", "node.alpha.kubernetes.io/ttl"},
+		"whatever else ends in kubernetes.io or k8s.io":            {"kubernetes.io/x", "brand.new.kubernetes.io/x", "k8s.io/x", "brand.new.k8s.io/x", "app.kubernetes.io/name"},
+	}
+	everything := policyWith(t, `{keep: ["*", "*/*", "*.kubernetes.io/*", "*.k8s.io/*"]}`)
+	for name, keys := range rows {
+		t.Run(name, func(t *testing.T) {
+			for _, key := range keys {
+				keeps, why := Default().Keeps(key)
+				assert.False(t, keeps, "%s is kept because %s", key, why)
+				keeps, why = everything.Keeps(key)
+				assert.False(t, keeps, "%s is kept because %s, when the policy asks for everything", key, why)
+				keeps, why = policyWith(t, `{keep: [`+key+`]}`).Keeps(key)
+				assert.True(t, keeps, "%s is left out because %s, when the policy names it", key, why)
+			}
+		})
+	}
+}
+
+func TestTheCatalogueLeavesPeoplesLabelsAlone(t *testing.T) {
+	rows := map[string][]string{
+		"roles, which people set more often than any other key": {"node-role.kubernetes.io/worker", "node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/anything"},
+		"what kubeadm sets once and never again":                {"node.kubernetes.io/exclude-from-external-load-balancers"},
+		"what the NVIDIA GPU operator reads":                    {"nvidia.com/mig.config", "nvidia.com/gpu.workload.config", "nvidia.com/gpu.deploy.operands", "nvidia.com/device-plugin.config"},
+		"names that look like a vendor's":                       {"nvidia.com/gpu", "gpu.count", "amd.com/gpu", "accelerator", "hardware.tier", "node-type"},
+		"names of their own":                                    {"dedicated", "team.owner", "disktype", "example.com/rack", "topology.example.com/rack", "node-role.example.com/worker"},
+		"domains that merely look like one of the catalogue":    {"mykarpenter.sh/x", "karpenter.sh.example.com/x", "xk8s.io/x", "notkubernetes.io/x", "x-k8s.io/y", "kubernetes.io.example.com/x"},
+		"names that merely look like one of the catalogue":      {"agentpool2", "example.com/agentpool", "kubernetes.io", "hostname"},
+	}
+	for name, keys := range rows {
+		t.Run(name, func(t *testing.T) {
+			for _, key := range keys {
+				keeps, why := Default().Keeps(key)
+				assert.True(t, keeps, "%s is left out because %s", key, why)
+			}
+		})
+	}
+}
+
+func TestTheCatalogueIsWellFormed(t *testing.T) {
+	seen := map[string]bool{}
+	for _, entry := range slices.Concat(catalogue(), forPeople()) {
+		require.NoError(t, checkPattern(entry.pattern), entry.pattern)
+		assert.NotEmpty(t, entry.owner, entry.pattern)
+		assert.False(t, seen[entry.pattern], "%s is there twice", entry.pattern)
+		seen[entry.pattern] = true
+	}
+}

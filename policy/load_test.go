@@ -1,0 +1,166 @@
+package policy
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const head = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"
+
+// The example of the documentation says in full what holds without a file.
+func TestTheExampleIsTheDefault(t *testing.T) {
+	data, err := os.ReadFile("testdata/policy.yaml")
+	require.NoError(t, err)
+	got, err := Load(data)
+	require.NoError(t, err)
+	want := Default()
+	want.named, want.ignore = []string{"*"}, got.ignore
+	assert.Equal(t, want, got)
+	_, ignored := got.ignore.match("anything")
+	assert.False(t, ignored)
+}
+
+func TestLoad(t *testing.T) {
+	tests := map[string]struct {
+		file string
+		want func(p *Policy) // what differs from the default
+	}{
+		"a file that says nothing":              {head, func(*Policy) {}},
+		"an empty labels section":               {head + "labels: {}\n", func(*Policy) {}},
+		"a labels section without anything":     {head + "labels:\n", func(*Policy) {}},
+		"fields without anything":               {head + "labels: {keep: , ignore: null, ignoreManagers: ~, onConflict: , protected: }\n", func(*Policy) {}},
+		"JSON is YAML":                          {`{"apiVersion": "nodekeep.dev/v1alpha1", "kind": "Policy", "labels": {"protected": "never"}}`, func(p *Policy) { p.protected = Never }},
+		"a file between document marks":         {"# ours\n---\n" + head + "...\n# the end\n---\n", func(*Policy) {}},
+		"a directive before the document":       {"%YAML 1.1\n---\n" + head, func(*Policy) {}},
+		"line ends of Windows":                  {"---\r\n" + strings.ReplaceAll(head, "\n", "\r\n"), func(*Policy) {}},
+		"the stored value wins":                 {head + "labels: {onConflict: restoreStored}", func(p *Policy) { p.onConflict = RestoreStored }},
+		"protected labels are never given back": {head + "labels: {protected: never}", func(p *Policy) { p.protected = Never }},
+		"other managers":                        {head + "labels: {ignoreManagers: [robot]}", func(p *Policy) { p.ignoreManagers = []string{"robot"} }},
+		"no managers":                           {head + "labels: {ignoreManagers: []}", func(p *Policy) { p.ignoreManagers = nil }},
+		"more keys are ignored":                 {head + "labels: {ignore: [a, b/*]}", func(p *Policy) { p.ignore = *setOf([]string{"a", "b/*"}) }},
+		"fewer keys are kept":                   {head + "labels: {keep: [a, b/*]}", func(p *Policy) { p.keep, p.named = *setOf([]string{"a", "b/*"}), []string{"a", "b/*"} }},
+		"nothing is kept":                       {head + "labels: {keep: []}", func(p *Policy) { p.keep, p.named = patternSet{}, nil }},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := Load([]byte(tt.file))
+			require.NoError(t, err)
+			want := Default()
+			tt.want(&want)
+			assert.Equal(t, want, got)
+		})
+	}
+}
+
+func TestLoadNamesEveryMistakeAtOnce(t *testing.T) {
+	tests := map[string]struct {
+		file string
+		want []string // the lines of the message
+	}{
+		"an empty file": {"", []string{
+			"read policy: apiVersion: Required value: must be nodekeep.dev/v1alpha1",
+			"kind: Required value: must be Policy",
+		}},
+		"a file of something else": {"apiVersion: v1\nkind: ConfigMap\ndata: {}\n", []string{
+			`read policy: unknown field "data"`,
+			`apiVersion: Unsupported value: "v1": supported values: "nodekeep.dev/v1alpha1"`,
+			`kind: Unsupported value: "ConfigMap": supported values: "Policy"`,
+		}},
+		"a list": {"- a\n", []string{
+			"read policy: must be a map of fields",
+			"apiVersion: Required value: must be nodekeep.dev/v1alpha1",
+			"kind: Required value: must be Policy",
+		}},
+		"labels that are no map": {"kind: 1\nlabels: [keep]\n", []string{
+			`read policy: labels: Invalid value: "[\"keep\"]": must be a map of fields`,
+			"apiVersion: Required value: must be nodekeep.dev/v1alpha1",
+			`kind: Unsupported value: "1": supported values: "Policy"`,
+		}},
+		"a field in capitals is unknown": {head + "Labels: {}\nlabels: {Keep: [a]}\n", []string{
+			`read policy: unknown field "Labels"`,
+			`unknown field "labels.Keep"`,
+		}},
+		"a repeated field hides no other mistake": {head + "labels:\n  keep: [a]\n  keep: [b]\n  foo: 1\n  protected: x\n", []string{
+			"read policy: yaml: unmarshal errors:",
+			`  line 5: key "keep" already set in map`,
+			`unknown field "labels.foo"`,
+			`labels.protected: Unsupported value: "x": supported values: "deferred", "never"`,
+		}},
+		"a second document": {head + "---\n" + head + "labels: {keep: []}\n", []string{
+			"read policy: has more than one YAML document",
+		}},
+		"a second document on the line of its mark": {head + "--- {kind: Policy}\n", []string{
+			"read policy: has more than one YAML document",
+		}},
+		"every kind of mistake in one file": {
+			"apiVersion: 1\nkind: [Policy]\nextra: 1\nlabels:\n  keep: ['', a b, a/b/c, 3, null, [x], 'größe']\n  ignore: x\n  ignoreManagers: [1, '']\n  onConflict: keepnode\n  protected: {deferred: true}\n  more: 1\n",
+			[]string{
+				`read policy: unknown field "extra"`,
+				`unknown field "labels.more"`,
+				`apiVersion: Unsupported value: "1": supported values: "nodekeep.dev/v1alpha1"`,
+				`kind: Unsupported value: "[\"Policy\"]": supported values: "Policy"`,
+				`labels.keep[0]: Required value: is empty`,
+				`labels.keep[3]: Invalid value: "3": must be a string`,
+				`labels.keep[4]: Invalid value: "null": must be a string`,
+				`labels.keep[5]: Invalid value: "[\"x\"]": must be a string`,
+				`labels.keep[1]: Invalid value: "a b": may hold only letters, digits, '.', '_', '-', '/' and the wildcard '*'`,
+				`labels.keep[2]: Invalid value: "a/b/c": has more than one '/': no label key can match it`,
+				`labels.keep[6]: Invalid value: "größe": may hold only letters, digits, '.', '_', '-', '/' and the wildcard '*'`,
+				`labels.ignore: Invalid value: "x": must be a list of strings`,
+				`labels.ignoreManagers[0]: Invalid value: "1": must be a string`,
+				`labels.ignoreManagers[1]: Required value: is empty`,
+				`labels.onConflict: Unsupported value: "keepnode": supported values: "keepNode", "restoreStored"`,
+				`labels.protected: Unsupported value: "{\"deferred\":true}": supported values: "deferred", "never"`,
+			},
+		},
+		"a value that this version does not know yet": {head + "labels: {protected: inline}\n", []string{
+			`read policy: labels.protected: Unsupported value: "inline": supported values: "deferred", "never"`,
+		}},
+		"no YAML at all": {"a: [", []string{"read policy: yaml: line 1: did not find expected node content"}},
+		"no text at all": {"\xff", []string{"read policy: yaml: invalid leading UTF-8 octet"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			p, err := Load([]byte(tt.file))
+			require.Error(t, err)
+			assert.Equal(t, strings.Join(tt.want, "\n"), err.Error())
+			assert.Equal(t, Policy{}, p, "a policy that comes with an error is of no use")
+		})
+	}
+}
+
+func TestPoliciesShareNothing(t *testing.T) {
+	first := Default()
+	first.keep.add("mine", "mine")
+	first.owned.add("mine", "mine")
+	_, kept := Default().keep.exact["mine"]
+	assert.False(t, kept)
+	_, owned := Default().owned.exact["mine"]
+	assert.False(t, owned)
+}
+
+func FuzzLoad(f *testing.F) {
+	example, err := os.ReadFile("testdata/policy.yaml")
+	require.NoError(f, err)
+	for _, file := range []string{
+		"", "[]", "null", "a: [", "\xff", "---\n---\n", "? [a]\n: b\n", "a: &a [*a]\n", "labels: {keep: !!binary aGk=}\n", "1: 2\n",
+		string(example), head, head + "labels: {keep: ['/*', '*./*', '**'], ignore: [x]}\n", head + "labels: []\n", head + "labels: {keep: [a], keep: [b]}\n",
+	} {
+		f.Add([]byte(file))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := Load(data)
+		if err != nil {
+			assert.Equal(t, Policy{}, p)
+			assert.ErrorContains(t, err, "read policy: ")
+			return
+		}
+		kept := p.Keep(Metadata{Labels: map[string]string{"a": "1", "example.com/b": "2"}})
+		missing := p.Missing(Kept{}, kept, CreateByKubelet)
+		assert.Equal(t, kept.Labels, missing.Add, "what is kept is given back")
+	})
+}

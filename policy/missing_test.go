@@ -1,0 +1,169 @@
+package policy
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestMissing(t *testing.T) {
+	const role = "node-role.kubernetes.io/worker"
+	type values = map[string]string
+	type reasons = map[string]Reason
+	restoreStored, never := `{onConflict: restoreStored}`, `{protected: never}`
+	tests := map[string]struct {
+		labels           string // the labels section of the policy file
+		have, remembered values
+		occasion         Occasion
+		want             Restore // nil maps stand for empty ones
+	}{
+		"a Node that lacks nothing":                {`{}`, values{"a": "1"}, values{"a": "1"}, CreateByKubelet, Restore{}},
+		"nothing is remembered":                    {`{}`, values{"a": "1"}, nil, CreateByKubelet, Restore{}},
+		"a label that the Node lacks":              {`{}`, nil, values{"a": "1"}, CreateByKubelet, Restore{Add: values{"a": "1"}}},
+		"a label without a value":                  {`{}`, nil, values{"a": ""}, CreateByOther, Restore{Add: values{"a": ""}}},
+		"an empty value on the Node is a value":    {`{}`, values{"a": ""}, values{"a": "1"}, CreateByOther, Restore{Withheld: reasons{"a": Conflict}}},
+		"other labels of the Node do not matter":   {`{}`, values{"b": "1"}, values{"a": "1"}, Live, Restore{Add: values{"a": "1"}}},
+		"the Node's own value wins at CREATE":      {`{}`, values{"a": "2"}, values{"a": "1"}, CreateByKubelet, Restore{Withheld: reasons{"a": Conflict}}},
+		"the Node's own value wins later":          {`{}`, values{"a": "2"}, values{"a": "1"}, Live, Restore{Withheld: reasons{"a": Conflict}}},
+		"the stored value wins where so decided":   {restoreStored, values{"a": "2"}, values{"a": "1"}, CreateByKubelet, Restore{Add: values{"a": "1"}}},
+		"the same on anyone else's CREATE":         {restoreStored, values{"a": "2"}, values{"a": "1"}, CreateByOther, Restore{Add: values{"a": "1"}}},
+		"but never on a Node that lives":           {restoreStored, values{"a": "2"}, values{"a": "1"}, Live, Restore{Withheld: reasons{"a": Conflict}}},
+		"a role must wait on a kubelet's CREATE":   {`{}`, nil, values{role: ""}, CreateByKubelet, Restore{Protected: values{role: ""}}},
+		"a role goes on with anyone else's CREATE": {`{}`, nil, values{role: ""}, CreateByOther, Restore{Add: values{role: ""}}},
+		"a role is given by capture":               {`{}`, nil, values{role: ""}, Live, Restore{Add: values{role: ""}}},
+		"a role that the kubelet could not bring":  {`{}`, values{role: ""}, values{role: ""}, CreateByKubelet, Restore{}},
+		"never means never on a kubelet's CREATE":  {never, nil, values{role: "", "a": "1"}, CreateByKubelet, Restore{Add: values{"a": "1"}, Withheld: reasons{role: NeverRestored}}},
+		"never means never on anyone's CREATE":     {never, nil, values{role: ""}, CreateByOther, Restore{Withheld: reasons{role: NeverRestored}}},
+		"never means never for capture":            {never, nil, values{role: ""}, Live, Restore{Withheld: reasons{role: NeverRestored}}},
+		"a role with another value":                {`{}`, values{role: "x"}, values{role: ""}, Live, Restore{Withheld: reasons{role: Conflict}}},
+		"an isolation label that nobody named":     {`{}`, nil, values{"node-restriction.kubernetes.io/tier": "gold"}, Live, Restore{Withheld: reasons{"node-restriction.kubernetes.io/tier": NotKept}}},
+		"one that is named must wait":              {`{keep: [node-restriction.kubernetes.io/*]}`, nil, values{"node-restriction.kubernetes.io/tier": "gold"}, CreateByKubelet, Restore{Protected: values{"node-restriction.kubernetes.io/tier": "gold"}}},
+		"a key that is no longer kept":             {`{ignore: [a]}`, nil, values{"a": "1"}, Live, Restore{Withheld: reasons{"a": NotKept}}},
+		"a key that others own by now":             {`{}`, nil, values{"agentpool": "1"}, CreateByKubelet, Restore{Withheld: reasons{"agentpool": NotKept}}},
+		"not kept comes before the conflict":       {`{ignore: [a]}`, values{"a": "2"}, values{"a": "1"}, Live, Restore{Withheld: reasons{"a": NotKept}}},
+		"a value that is no label value":           {`{}`, nil, values{"a": "two words", "b": "1"}, CreateByKubelet, Restore{Add: values{"b": "1"}, Withheld: reasons{"a": Invalid}}},
+		"a value that is too long":                 {`{}`, nil, values{"a": strings.Repeat("x", 64)}, Live, Restore{Withheld: reasons{"a": Invalid}}},
+		"a key that is no label key":               {`{}`, nil, values{"a/b/c": "1", "": "1", "-a": "1", "Ex.com/a": "1"}, CreateByKubelet, Restore{Withheld: reasons{"a/b/c": Invalid, "": Invalid, "-a": Invalid, "Ex.com/a": Invalid}}},
+		"invalid comes before everything":          {`{ignore: ["*"]}`, values{"a": "2"}, values{"a": "!"}, Live, Restore{Withheld: reasons{"a": Invalid}}},
+		"one Node with all of it": {
+			`{ignore: [old]}`, values{"same": "1", "other": "2"},
+			values{"same": "1", "other": "1", "lost": "1", role: "", "old": "1", "bad": "!"}, CreateByKubelet,
+			Restore{Add: values{"lost": "1"}, Protected: values{role: ""}, Withheld: reasons{"other": Conflict, "old": NotKept, "bad": Invalid}},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := policyWith(t, tt.labels).Missing(Kept{Labels: tt.have}, Kept{Labels: tt.remembered}, tt.occasion)
+			assert.NotNil(t, got.Add)
+			assert.NotNil(t, got.Protected)
+			assert.NotNil(t, got.Withheld)
+			assert.Equal(t, orEmpty(tt.want.Add), got.Add)
+			assert.Equal(t, orEmpty(tt.want.Protected), got.Protected)
+			assert.Equal(t, orEmpty(tt.want.Withheld), got.Withheld)
+		})
+	}
+}
+
+func TestValidLabel(t *testing.T) {
+	domain := strings.Repeat("a", 63) + "." + strings.Repeat("b", 63) + "." + strings.Repeat("c", 63) + "." + strings.Repeat("d", 61)
+	tests := map[string]struct {
+		key, value string
+		want       bool
+	}{
+		"a plain label":                  {"dedicated", "ci", true},
+		"no value":                       {"dedicated", "", true},
+		"a domain":                       {"example.com/x", "a.b_c-1", true},
+		"the longest of everything":      {domain + "/" + strings.Repeat("n", 63), strings.Repeat("v", 63), true},
+		"a domain one letter too long":   {domain + "d/x", "", false},
+		"a name one letter too long":     {strings.Repeat("n", 64), "", false},
+		"a value one letter too long":    {"x", strings.Repeat("v", 64), false},
+		"no name":                        {"example.com/", "", false},
+		"no domain":                      {"/x", "", false},
+		"a domain in capitals":           {"Example.com/x", "", false},
+		"a value with a space":           {"x", "a b", false},
+		"a value that ends in a dash":    {"x", "a-", false},
+		"a value that is no text at all": {"x", "\xff", false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, tt.want, ValidLabel(tt.key, tt.value))
+		})
+	}
+}
+
+// Whatever is on the Node and in the record, valid or not: what is handed out can be put on the Node.
+func TestMissingKeepsItsPromises(t *testing.T) {
+	random, seed := seeded(t)
+	pick := func(from ...string) string { return from[random.IntN(len(from))] }
+	labels := func() map[string]string {
+		m := map[string]string{}
+		for range random.IntN(8) {
+			key := pick("", "kubernetes.io/", "node.kubernetes.io/", "node-role.kubernetes.io/", "node-restriction.kubernetes.io/", "k8s.io/", "example.com/", "karpenter.sh/", "Bad/", "a/b/") +
+				pick("a", "b", "hostname", "tier", "", "-x", "ö")
+			m[key] = pick("", "1", "2", "two words", "\xff", strings.Repeat("x", 64))
+		}
+		return m
+	}
+	var policies []Policy
+	for _, keep := range []string{`["*"]`, `[]`, `[a, example.com/*, kubernetes.io/hostname]`, `["*", node-restriction.kubernetes.io/*]`} {
+		for _, rest := range []string{``, `, onConflict: restoreStored`, `, protected: never`, `, ignore: ["*b"], onConflict: restoreStored, protected: never`} {
+			policies = append(policies, policyWith(t, `{keep: `+keep+rest+`}`))
+		}
+	}
+	for range 20_000 {
+		p, occasion := policies[random.IntN(len(policies))], Occasion(random.IntN(3))
+		have, remembered := labels(), labels()
+		haveBefore, rememberedBefore := maps.Clone(have), maps.Clone(remembered)
+		got := p.Missing(Kept{Labels: have}, Kept{Labels: remembered}, occasion)
+		assert.Equal(t, haveBefore, have)
+		assert.Equal(t, rememberedBefore, remembered)
+		keepsItsPromises(t, p, have, remembered, occasion, got)
+		if t.Failed() {
+			t.Fatalf("seed %d: have %q, remembered %q, occasion %d, got %q", seed, have, remembered, occasion, got)
+		}
+	}
+}
+
+func keepsItsPromises(t *testing.T, p Policy, have, remembered map[string]string, occasion Occasion, got Restore) {
+	for key, value := range remembered {
+		places := 0
+		for _, m := range []map[string]string{got.Add, got.Protected} {
+			if given, there := m[key]; there {
+				places++
+				current, present := have[key]
+				assert.Equal(t, value, given)
+				assert.True(t, ValidLabel(key, given))
+				assert.False(t, present && (p.onConflict != RestoreStored || occasion == Live || current == given), "%q is on the Node", key)
+			}
+		}
+		if _, there := got.Withheld[key]; there {
+			places++
+		}
+		if current, present := have[key]; present && current == value {
+			assert.Zero(t, places, "%q is there", key)
+		} else {
+			assert.Equal(t, 1, places, "%q is in %d places", key, places)
+		}
+	}
+	for key := range got.Add {
+		assert.Contains(t, remembered, key)
+		assert.True(t, occasion != CreateByKubelet || AllowedForKubelet(key), "%q sinks the registration", key)
+	}
+	for key := range got.Protected {
+		assert.Contains(t, remembered, key)
+		assert.True(t, occasion == CreateByKubelet && !AllowedForKubelet(key), "%q need not wait", key)
+		assert.Equal(t, Deferred, p.protected)
+	}
+	for key := range got.Withheld {
+		assert.Contains(t, remembered, key)
+	}
+}
+
+func orEmpty[V any](m map[string]V) map[string]V {
+	if m == nil {
+		return map[string]V{}
+	}
+	return m
+}

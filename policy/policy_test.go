@@ -1,0 +1,167 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestKeeps(t *testing.T) {
+	const (
+		isolated = "node-restriction.kubernetes.io/tier"
+		teams    = "team.node-restriction.kubernetes.io/tier"
+		boundary = "it is an isolation boundary, kept only if labels.keep names node-restriction.kubernetes.io"
+	)
+	tests := map[string]struct {
+		labels string // the labels section of the policy file
+		key    string
+		want   bool
+		why    string
+	}{
+		"everything is kept where the file says nothing":    {`{}`, "disktype", true, "labels.keep has *"},
+		"a list of keys keeps nothing else":                 {`{keep: [disktype]}`, "dedicated", false, "labels.keep does not select it"},
+		"an empty list keeps nothing":                       {`{keep: []}`, "disktype", false, "labels.keep does not select it"},
+		"a domain keeps its keys":                           {`{keep: [example.com/*]}`, "example.com/x", true, "labels.keep has example.com/*"},
+		"a key that is ignored is left out":                 {`{ignore: [disktype]}`, "disktype", false, "labels.ignore has disktype"},
+		"a domain that is ignored is left out":              {`{ignore: ["*.example.com/*"]}`, "a.example.com/x", false, "labels.ignore has *.example.com/*"},
+		"ignore leaves out what keep names exactly":         {`{keep: [disktype], ignore: [disk*]}`, "disktype", false, "labels.ignore has disk*"},
+		"ignore leaves out an isolation label too":          {`{keep: [` + isolated + `], ignore: ["*"]}`, isolated, false, "labels.ignore has *"},
+		"ignore leaves out a role too":                      {`{ignore: [node-role.kubernetes.io/worker]}`, "node-role.kubernetes.io/worker", false, "labels.ignore has node-role.kubernetes.io/worker"},
+		"an exact name keeps what others own":               {`{keep: [topology.kubernetes.io/zone]}`, "topology.kubernetes.io/zone", true, "labels.keep names it"},
+		"an exact name beside a wildcard does so too":       {`{keep: ["*", agentpool]}`, "agentpool", true, "labels.keep names it"},
+		"a domain does not keep what others own":            {`{keep: [karpenter.sh/*]}`, "karpenter.sh/nodepool", false, "it belongs to Karpenter"},
+		"an exact name keeps not its neighbour":             {`{keep: [topology.kubernetes.io/zone]}`, "topology.kubernetes.io/region", false, "it belongs to the cloud controller manager"},
+		"what people own must be selected all the same":     {`{keep: [disktype]}`, "node-role.kubernetes.io/worker", false, "labels.keep does not select it"},
+		"our own labels are nobody's":                       {`{}`, "nodekeep.dev/anything", false, "it belongs to nodekeep itself"},
+		"an isolation label is not kept by default":         {`{}`, isolated, false, boundary},
+		"nor by the wildcard":                               {`{keep: ["*"]}`, isolated, false, boundary},
+		"nor by a wildcard with a slash":                    {`{keep: ["*/*"]}`, isolated, false, boundary},
+		"nor by a wildcard over its domain":                 {`{keep: ["*.kubernetes.io/*"]}`, isolated, false, boundary},
+		"nor by a wildcard over its name":                   {`{keep: ["*/tier"]}`, isolated, false, boundary},
+		"nor by most of its domain":                         {`{keep: ["node-restriction.*"]}`, isolated, false, boundary},
+		"nor by a domain that merely ends so":               {`{keep: [evil-node-restriction.kubernetes.io/*]}`, isolated, false, boundary},
+		"nor by a wildcard for domains that merely end so":  {`{keep: ["*-node-restriction.kubernetes.io/*"]}`, teams, false, boundary},
+		"a team's isolation label is not kept by default":   {`{}`, teams, false, boundary},
+		"a team's is not kept by the bare domain":           {`{keep: [node-restriction.kubernetes.io/*]}`, teams, false, boundary},
+		"the bare one is not kept by the teams' domains":    {`{keep: ["*.node-restriction.kubernetes.io/*"]}`, isolated, false, boundary},
+		"its domain names an isolation label":               {`{keep: [node-restriction.kubernetes.io/*]}`, isolated, true, "labels.keep names node-restriction.kubernetes.io/*"},
+		"its own name names an isolation label":             {`{keep: [` + isolated + `]}`, isolated, true, "labels.keep names it"},
+		"but not another one":                               {`{keep: [` + isolated + `]}`, "node-restriction.kubernetes.io/pool", false, boundary},
+		"all teams' domains name a team's":                  {`{keep: ["*.node-restriction.kubernetes.io/*"]}`, teams, true, "labels.keep names *.node-restriction.kubernetes.io/*"},
+		"one team's domain names it":                        {`{keep: [team.node-restriction.kubernetes.io/*]}`, teams, true, "labels.keep names team.node-restriction.kubernetes.io/*"},
+		"but not another team's":                            {`{keep: [team.node-restriction.kubernetes.io/*]}`, "other.node-restriction.kubernetes.io/x", false, boundary},
+		"a name that is named beside a wildcard is enough":  {`{keep: ["*", node-restriction.kubernetes.io/t*]}`, isolated, true, "labels.keep names node-restriction.kubernetes.io/t*"},
+		"a key that merely looks like an isolation label":   {`{}`, "evil-node-restriction.kubernetes.io/x", false, "it belongs to Kubernetes"},
+		"such a key is kept by its name and by that alone":  {`{keep: [evil-node-restriction.kubernetes.io/x]}`, "evil-node-restriction.kubernetes.io/x", true, "labels.keep names it"},
+		"a pattern for such a key hands out nothing":        {`{keep: [evil-node-restriction.kubernetes.io/*]}`, "evil-node-restriction.kubernetes.io/x", false, "it belongs to Kubernetes"},
+		"a key without a domain that is named like the one": {`{}`, "node-restriction.kubernetes.io", true, "labels.keep has *"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			keeps, why := policyWith(t, tt.labels).Keeps(tt.key)
+			assert.Equal(t, tt.want, keeps)
+			assert.Equal(t, tt.why, why)
+		})
+	}
+}
+
+func TestTheZeroPolicyKeepsNothing(t *testing.T) {
+	assert.Empty(t, Policy{}.Keep(Metadata{Labels: map[string]string{"disktype": "ssd"}}).Labels)
+}
+
+func TestKeep(t *testing.T) {
+	tests := map[string]struct {
+		labels   string   // the labels section of the policy file
+		managers []string // the owners of the label "dedicated"
+		want     bool
+	}{
+		"a label without an owner is kept, as a webhook's have none":      {`{}`, nil, true},
+		"a person's label is kept":                                        {`{}`, []string{"kubectl-label"}, true},
+		"kubeadm labels once and never again, so its labels are kept":     {`{}`, []string{"kubeadm"}, true},
+		"what ancient owners left is kept":                                {`{}`, []string{"ancient-changes"}, true},
+		"a label that capture gave back is kept":                          {`{}`, []string{"nodekeep"}, true},
+		"a kubelet's own label is left out":                               {`{}`, []string{"kubelet"}, false},
+		"a kubelet's label that a person confirmed is kept":               {`{}`, []string{"kubelet", "kubectl"}, true},
+		"the order of the owners does not matter":                         {`{}`, []string{"kubectl", "kubelet"}, true},
+		"what OpenStack's cloud controller set is left out":               {`{}`, []string{"openstack-cloud-controller-manager"}, false},
+		"what the cloud controller and the kubelet set is left out":       {`{}`, []string{"cloud-controller-manager", "kubelet"}, false},
+		"what k3s set is left out":                                        {`{}`, []string{"k3s"}, false},
+		"what a manager set whose name merely begins like one is kept":    {`{}`, []string{"kubelet-extra"}, true},
+		"what Node Feature Discovery set is left out":                     {`{}`, []string{"nfd-master"}, false},
+		"ignoreManagers replaces the list":                                {`{ignoreManagers: [robot]}`, []string{"kubelet"}, true},
+		"ignoreManagers names others":                                     {`{ignoreManagers: ["ro*t"]}`, []string{"robot"}, false},
+		"with no ignoreManagers nobody is ignored":                        {`{ignoreManagers: []}`, []string{"kubelet"}, true},
+		"a key that keep names is left out too while a kubelet alone has": {`{keep: [dedicated]}`, []string{"kubelet"}, false},
+		"no owner makes up for a key that is ignored":                     {`{ignore: [dedicated]}`, []string{"kubectl"}, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			node := Metadata{Labels: map[string]string{"dedicated": "ci", "kubernetes.io/hostname": "worker-1"}}
+			if tt.managers != nil {
+				node.Owners = map[string][]string{"dedicated": tt.managers, "gone": {"kubectl"}}
+			}
+			want := map[string]string{}
+			if tt.want {
+				want["dedicated"] = "ci"
+			}
+			assert.Equal(t, want, policyWith(t, tt.labels).Keep(node).Labels)
+		})
+	}
+}
+
+func TestKeepLeavesItsInputAlone(t *testing.T) {
+	node := Metadata{
+		Labels: map[string]string{"dedicated": "ci", "agentpool": "a", "disktype": "ssd"},
+		Owners: map[string][]string{"disktype": {"kubelet"}},
+	}
+	labels, owners := maps.Clone(node.Labels), map[string][]string{"disktype": {"kubelet"}}
+	kept := Default().Keep(node)
+	require.Equal(t, map[string]string{"dedicated": "ci"}, kept.Labels)
+	kept.Labels["more"] = "x"
+	assert.Equal(t, labels, node.Labels)
+	assert.Equal(t, owners, node.Owners)
+	assert.NotNil(t, Default().Keep(Metadata{}).Labels, "the map is the caller's own, also where it is empty")
+}
+
+func TestOwnedByPeople(t *testing.T) {
+	tests := map[string]struct {
+		managers []string
+		want     bool
+	}{
+		"nobody is no person":                   {nil, false},
+		"a kubelet is no person":                {[]string{"kubelet"}, false},
+		"kubectl is a person":                   {[]string{"kubectl-edit"}, true},
+		"a kubelet and a person":                {[]string{"kubelet", "kubectl-edit"}, true},
+		"a kubelet and a cloud controller":      {[]string{"kubelet", "aws-cloud-controller-manager"}, false},
+		"kubeadm does not set its labels again": {[]string{"kubeadm"}, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, tt.want, Default().OwnedByPeople(tt.managers))
+		})
+	}
+}
+
+func BenchmarkKeep(b *testing.B) {
+	node := Metadata{Labels: map[string]string{}}
+	for _, key := range slices.Concat([]string{"dedicated", "disktype", "team.owner", "example.com/rack", "node-role.kubernetes.io/worker"},
+		[]string{"kubernetes.io/hostname", "kubernetes.io/os", "topology.kubernetes.io/zone", "karpenter.sh/nodepool", "agentpool"}) {
+		node.Labels[key] = "x"
+	}
+	p := Default()
+	b.ReportAllocs()
+	for b.Loop() {
+		p.Keep(node)
+	}
+}
+
+// policyWith is the policy of a file with this labels section, in YAML's flow style.
+func policyWith(t testing.TB, labels string) Policy {
+	t.Helper()
+	p, err := Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: " + labels + "\n"))
+	require.NoError(t, err)
+	return p
+}

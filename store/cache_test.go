@@ -1,0 +1,81 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/store"
+)
+
+// remains asserts that a read from memory goes on showing the value in the record of worker-1.
+func (c *cluster) remains(value string) {
+	c.t.Helper()
+	assert.Never(c.t, func() bool {
+		entry, err := c.Get("worker-1")
+		return err != nil || entry.Record.Labels["dedicated"] != value
+	}, 100*time.Millisecond, time.Millisecond)
+}
+
+func TestItsOwnWritesAreSeenWhileTheWatchIsLate(t *testing.T) {
+	c := newCluster(t)
+	release := c.api.holdWatches(t)
+	entry := c.put("worker-1", "ci", "")
+	c.remains("ci")
+	c.put("worker-1", "gpu", entry.Version)
+	c.remains("gpu")
+	release()
+	c.remains("gpu") // the watch brings "ci" first, and it is no news
+}
+
+func TestANewerWriteOfSomebodyElseWinsOverItsOwn(t *testing.T) {
+	c := newCluster(t)
+	release := c.api.holdWatches(t)
+	c.put("worker-1", "ci", "")
+	c.Tamper("worker-1", []byte(`{"version": 1, "node": "worker-1", "labels": {"dedicated": "theirs"}}`))
+	c.remains("ci")
+	release()
+	c.shows("worker-1", "theirs")
+	c.remains("theirs")
+}
+
+func TestARemovalWinsOverItsOwnWrite(t *testing.T) {
+	c := newCluster(t)
+	release := c.api.holdWatches(t)
+	c.put("worker-1", "ci", "")
+	c.Remove("worker-1")
+	c.remains("ci")
+	release()
+	c.answers("worker-1", store.ErrNotFound)
+}
+
+func TestAReadFromTheAPIServerForgetsAWriteThatIsGone(t *testing.T) {
+	c := newCluster(t)
+	c.api.holdWatches(t)
+	c.put("worker-1", "ci", "")
+	c.Remove("worker-1")
+	_, err := c.GetLive(t.Context(), "worker-1")
+	require.ErrorIs(t, err, store.ErrNotFound)
+	_, err = c.Get("worker-1")
+	assert.ErrorIs(t, err, store.ErrNotFound, "at once, though the watch has not said so")
+}
+
+func TestWhatABrokenWatchMissedIsFoundByTheNextList(t *testing.T) {
+	c := newCluster(t, configMapOf("node.worker-2", "worker-2"))
+	c.put("worker-1", "ci", "")
+	var changed nodes
+	require.NoError(t, c.OnChange(changed.add))
+	changed.awaits(t, "worker-1", "worker-2")
+	c.api.loseEvents()
+	c.Remove("worker-1")
+	c.Tamper("worker-2", []byte("{"))
+	c.Tamper("worker-3", []byte(`{"version": 1, "node": "worker-3", "labels": {"dedicated": "new"}}`))
+	c.remains("ci")
+	c.api.breakWatches()
+	c.answers("worker-1", store.ErrNotFound)
+	c.answers("worker-2", store.ErrUnreadable)
+	c.shows("worker-3", "new")
+	changed.awaits(t, "worker-1", "worker-2", "worker-3")
+}

@@ -1,0 +1,103 @@
+package store_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/store"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestEncodeWritesTheGoldenFiles(t *testing.T) {
+	full := store.Record{
+		Node: "worker-1", UID: "4a8c6f1e-6d1b-4b0e-9d3a-0f6f0c5d7a21", NodeResourceVersion: "81234",
+		Labels:   map[string]string{"node-role.kubernetes.io/worker": "", "dedicated": "ci"},
+		Withheld: store.Withheld{Labels: map[string]string{"node-restriction.kubernetes.io/tier": "gold"}},
+	}
+	gone := full
+	gone.DeletedAt = &metav1.Time{Time: time.Date(2026, 5, 1, 14, 0, 0, 0, time.FixedZone("CEST", 2*60*60))}
+	tests := map[string]struct {
+		file   string
+		record store.Record
+	}{
+		"a record":                    {"record.json", full},
+		"a record of a Node gone":     {"record-gone.json", gone},
+		"a record of next to nothing": {"record-bare.json", store.Record{Node: "worker-1"}},
+	}
+	files := map[string]bool{"record-next-version.json": true}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join("testdata", tt.file)
+			files[tt.file] = true
+			got, err := store.Encode(tt.record)
+			require.NoError(t, err)
+			if *update {
+				require.NoError(t, os.WriteFile(path, got, 0o644))
+			}
+			want, err := os.ReadFile(path)
+			require.NoError(t, err)
+			assert.Equal(t, string(want), string(got))
+			back, err := store.Decode(want, "worker-1")
+			require.NoError(t, err)
+			assert.True(t, tt.record.Same(back))
+			assert.Equal(t, tt.record.NodeResourceVersion, back.NodeResourceVersion)
+		})
+	}
+	entries, err := os.ReadDir("testdata")
+	require.NoError(t, err)
+	for _, entry := range entries {
+		assert.True(t, entry.IsDir() || files[entry.Name()], "nobody uses testdata/%s", entry.Name())
+	}
+}
+
+func TestTheNextVersionIsReadAndWrittenBackWhole(t *testing.T) {
+	data, err := os.ReadFile("testdata/record-next-version.json")
+	require.NoError(t, err)
+	record, err := store.Decode(data, "worker-1")
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{"dedicated": "ci"}, record.Labels)
+	assert.Equal(t, map[string]string{"disktype": "ssd"}, record.Withheld.Labels)
+	again, err := store.Encode(record)
+	require.NoError(t, err)
+	assert.JSONEq(t, string(data), string(again))
+
+	changed := record
+	changed.Labels, changed.Withheld.Labels = map[string]string{"dedicated": "gpu"}, nil
+	rewritten, err := store.Encode(changed)
+	require.NoError(t, err)
+	want := strings.NewReplacer(`"dedicated": "ci"`, `"dedicated": "gpu"`, `"labels": {"disktype": "ssd"},`, ``).Replace(string(data))
+	require.NotContains(t, want, "disktype")
+	assert.JSONEq(t, want, string(rewritten))
+	original, err := store.Encode(record)
+	require.NoError(t, err)
+	assert.JSONEq(t, string(data), string(original), "a changed copy leaves the record as it was")
+}
+
+func TestEncodeRefusesWhatIsTooLarge(t *testing.T) {
+	labels := func(n int) map[string]string {
+		m := map[string]string{}
+		for i := range n {
+			m[fmt.Sprintf("%s/%s%07d", strings.Repeat("d", 253), strings.Repeat("n", 56), i)] = strings.Repeat("v", 63)
+		}
+		return m
+	}
+	large := store.Record{Node: "worker-1", Labels: labels(500), Withheld: store.Withheld{Labels: labels(500)}}
+	data, err := store.Encode(large)
+	require.NoError(t, err, "500 of the longest labels, each with a value that lost to the Node's")
+	_, err = store.Decode(data, "worker-1")
+	require.NoError(t, err, "what is written can be read")
+
+	_, err = store.Encode(store.Record{Node: "worker-1", Labels: labels(1500)})
+	require.Error(t, err)
+	assert.Regexp(t, `^encode record of node "worker-1": \d+ bytes are more than the 524288 that a record may have; let the policy keep fewer labels$`, err.Error())
+}

@@ -1,0 +1,83 @@
+package store_test
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"nodekeep.dev/nodekeep/store"
+)
+
+func TestProgressMovesWithWhatTheWatchBrings(t *testing.T) {
+	tests := map[string]func(c *cluster){
+		"a record is created":              func(c *cluster) { c.put("worker-2", "ci", "") },
+		"a record is changed":              func(c *cluster) { c.Tamper("worker-1", []byte("{")) },
+		"a record is removed":              func(c *cluster) { c.Remove("worker-1") },
+		"a bookmark says nothing happened": func(c *cluster) { c.api.bookmark() },
+	}
+	for name, happen := range tests {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			c := watching(t)
+			before := c.Progress()
+			assert.WithinRange(t, before, start, time.Now())
+			release := c.api.holdWatches(t)
+			happen(c)
+			assert.Never(t, func() bool { return c.Progress() != before }, 50*time.Millisecond, time.Millisecond, "nobody has heard of it yet")
+			release()
+			assert.Eventually(t, func() bool { return c.Progress().After(before) }, 10*time.Second, time.Millisecond)
+		})
+	}
+}
+
+func TestAWatchThatStartsAgainIsProgress(t *testing.T) {
+	c := watching(t)
+	before := c.Progress()
+	c.client.PrependReactor("list", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("a list is not needed")
+	})
+	c.api.endWatches()
+	assert.Eventually(t, func() bool { return c.Progress().After(before) }, 10*time.Second, time.Millisecond)
+}
+
+func TestReadingAndWritingIsNoProgress(t *testing.T) {
+	c := watching(t)
+	before := c.Progress()
+	c.api.loseEvents()
+	c.put("worker-2", "ci", "")
+	_, err := c.GetLive(t.Context(), "worker-1")
+	require.NoError(t, err)
+	assert.Never(t, func() bool { return c.Progress() != before }, 50*time.Millisecond, time.Millisecond, "the watch may be dead all the same")
+}
+
+func TestAnAPIServerThatRefusesIsNoProgress(t *testing.T) {
+	client := newAPI().client()
+	asked := make(chan struct{}, 100)
+	client.PrependReactor("list", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		asked <- struct{}{}
+		return true, nil, errors.New("not today")
+	})
+	records, err := store.NewConfigMaps(client, namespace, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	go records.Run(t.Context())
+	for range 2 { // so that the first answer has been looked at
+		<-asked
+	}
+	assert.False(t, records.Synced())
+	assert.Equal(t, time.Unix(0, 0), records.Progress())
+}
+
+// watching is a cluster with a record of worker-1 that came by the watch, which has nothing more to bring.
+func watching(t *testing.T) *cluster {
+	t.Helper()
+	c := newCluster(t)
+	c.Tamper("worker-1", []byte(configMapOf("node.worker-1", "worker-1").Data[store.DataKey]))
+	c.shows("worker-1", "ci")
+	return c
+}

@@ -1,0 +1,72 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/store"
+)
+
+func TestRemembered(t *testing.T) {
+	type labels = map[string]string
+	tests := map[string]struct {
+		labels, withheld, want labels
+	}{
+		"nothing":                                {nil, nil, labels{}},
+		"what was given":                         {labels{"a": "1"}, nil, labels{"a": "1"}},
+		"what is withheld":                       {nil, labels{"a": "1"}, labels{"a": "1"}},
+		"both":                                   {labels{"a": "1"}, labels{"b": "2"}, labels{"a": "1", "b": "2"}},
+		"the value last seen on the Node counts": {labels{"a": "1"}, labels{"a": "2", "b": "2"}, labels{"a": "1", "b": "2"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			record := store.Record{Labels: tt.labels, Withheld: store.Withheld{Labels: tt.withheld}}
+			got := record.Remembered()
+			assert.Equal(t, tt.want, got)
+			got["more"] = "x"
+			assert.NotContains(t, record.Labels, "more", "the map is the caller's own")
+			assert.NotContains(t, record.Withheld.Labels, "more", "the map is the caller's own")
+		})
+	}
+}
+
+func TestSame(t *testing.T) {
+	at := func(hour int) *metav1.Time { return &metav1.Time{Time: time.Date(2026, 5, 1, hour, 0, 0, 0, time.UTC)} }
+	tests := map[string]struct {
+		change func(r *store.Record)
+		same   bool
+	}{
+		"nothing changed":                            {func(*store.Record) {}, true},
+		"a heartbeat is no change":                   {func(r *store.Record) { r.NodeResourceVersion = "2" }, true},
+		"the version that was left out is no change": {func(r *store.Record) { r.Version = store.Version }, true},
+		"no map is as good as an empty one":          {func(r *store.Record) { r.Withheld.Labels = map[string]string{} }, true},
+		"another Node":                               {func(r *store.Record) { r.Node = "worker-2" }, false},
+		"another object of that name":                {func(r *store.Record) { r.UID = "uid-2" }, false},
+		"another value":                              {func(r *store.Record) { r.Labels = map[string]string{"dedicated": "gpu"} }, false},
+		"another label":                              {func(r *store.Record) { r.Labels = map[string]string{"dedicated": "ci", "more": ""} }, false},
+		"no labels":                                  {func(r *store.Record) { r.Labels = nil }, false},
+		"another key with no value":                  {func(r *store.Record) { r.Labels = map[string]string{"other": "ci"} }, false},
+		"something is withheld":                      {func(r *store.Record) { r.Withheld.Labels = map[string]string{"a": ""} }, false},
+		"the Node is gone":                           {func(r *store.Record) { r.DeletedAt = at(1) }, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			one := store.Record{Node: "worker-1", UID: "uid-1", NodeResourceVersion: "1", Labels: map[string]string{"dedicated": "ci"}}
+			other := one
+			tt.change(&other)
+			assert.Equal(t, tt.same, one.Same(other))
+			assert.Equal(t, tt.same, other.Same(one))
+		})
+	}
+	gone, goneToo := store.Record{DeletedAt: at(1)}, store.Record{DeletedAt: at(2)}
+	assert.True(t, gone.Same(goneToo), "gone is gone, whenever it was seen")
+}
+
+func TestWithheldIsZero(t *testing.T) {
+	assert.True(t, store.Withheld{}.IsZero())
+	assert.True(t, store.Withheld{Labels: map[string]string{}}.IsZero())
+	assert.False(t, store.Withheld{Labels: map[string]string{"a": ""}}.IsZero())
+}

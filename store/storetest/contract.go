@@ -1,0 +1,161 @@
+package storetest
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/store"
+)
+
+// Contract checks what a store promises. Each promise is checked on a store of its own.
+func Contract(t *testing.T, newStore func(t *testing.T) Store) {
+	promises := map[string]func(subject){
+		"a Node that nobody put has no record":                      nothingThere,
+		"what was put is there at once":                             reads,
+		"a record has all its fields":                               readsEverything,
+		"a record of the longest name is kept":                      readsLongNames,
+		"a record is replaced by who read it":                       replaces,
+		"what is put is not changed by changing the record later":   copies,
+		"who read an older version changes nothing":                 refusesStale,
+		"who thinks that there is no record changes nothing":        refusesSecondCreate,
+		"who read a record that was removed makes none":             refusesRemoved,
+		"a removed record is gone":                                  forgets,
+		"a record can be made again":                                createsAgain,
+		"who read the record before the one made again is too late": refusesFormerLife,
+		"a record that is too large is refused":                     refusesLarge,
+		"of two who replace one wins":                               oneReplaces,
+		"of two who create one wins":                                oneCreates,
+		"what cannot be read is never used and never overwritten":   leavesUnreadable,
+		"what was mended is readable":                               readsMended,
+		"fields of a later version survive":                         keepsUnknown,
+	}
+	for _, name := range slices.Sorted(maps.Keys(promises)) {
+		t.Run(name, func(t *testing.T) {
+			s := subject{Store: newStore(t), t: t, node: fmt.Sprintf("contract-%016x", rand.Uint64())}
+			t.Cleanup(func() { s.Remove(s.node) })
+			promises[name](s)
+		})
+	}
+}
+
+func nothingThere(s subject) {
+	s.lacks()
+}
+
+func reads(s subject) {
+	entry := s.put(s.record("ci"), "")
+	s.same(store.Entry{Record: s.record("ci"), Version: entry.Version}, entry)
+	assert.Equal(s.t, store.Version, entry.Record.Version, "what Put answers is what a reader gets")
+	s.holds(entry)
+}
+
+func readsEverything(s subject) {
+	record := s.record("ci")
+	record.Labels["node-role.kubernetes.io/worker"] = ""
+	record.Labels["html"] = "<&>"
+	record.Withheld.Labels = map[string]string{"node-restriction.kubernetes.io/tier": "gold"}
+	record.DeletedAt = &metav1.Time{Time: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
+	s.holds(s.put(record, ""))
+	got, err := s.GetLive(s.t.Context(), s.node)
+	require.NoError(s.t, err)
+	assert.True(s.t, record.Same(got.Record))
+	assert.Equal(s.t, record.NodeResourceVersion, got.Record.NodeResourceVersion)
+	assert.True(s.t, record.DeletedAt.Equal(got.Record.DeletedAt))
+}
+
+func readsLongNames(s subject) {
+	short := s.node
+	s.node += "." + strings.Repeat("a", 253-len(s.node)-1)
+	s.t.Cleanup(func() { s.Remove(s.node) })
+	s.holds(s.put(s.record("ci"), ""))
+	_, err := s.Get(short)
+	assert.ErrorIs(s.t, err, store.ErrNotFound)
+}
+
+func replaces(s subject) {
+	entry := s.put(s.record("0"), "")
+	for i := range 20 {
+		next := s.put(s.record(fmt.Sprint(i+1)), entry.Version)
+		assert.NotEqual(s.t, entry.Version, next.Version)
+		s.holds(next)
+		entry = next
+	}
+	record := s.record("")
+	record.Labels = nil
+	s.holds(s.put(record, entry.Version))
+}
+
+func copies(s subject) {
+	record := s.record("ci")
+	version := s.put(record, "").Version
+	record.Labels["dedicated"], record.Labels["more"] = "changed", "x"
+	s.holds(store.Entry{Record: s.record("ci"), Version: version})
+}
+
+func refusesStale(s subject) {
+	first := s.put(s.record("ci"), "")
+	second := s.put(s.record("gpu"), first.Version)
+	s.conflicts(s.record("late"), first.Version)
+	s.holds(second)
+}
+
+func refusesSecondCreate(s subject) {
+	entry := s.put(s.record("ci"), "")
+	s.conflicts(s.record("late"), "")
+	s.conflicts(s.record("ci"), "")
+	s.holds(entry)
+}
+
+func refusesRemoved(s subject) {
+	entry := s.put(s.record("ci"), "")
+	s.Remove(s.node)
+	s.conflicts(s.record("late"), entry.Version)
+	s.lacks()
+}
+
+func forgets(s subject) {
+	s.put(s.record("ci"), "")
+	s.Remove(s.node)
+	s.lacks()
+	s.Remove(s.node)
+	s.lacks()
+}
+
+func createsAgain(s subject) {
+	first := s.put(s.record("ci"), "")
+	s.Remove(s.node)
+	second := s.put(s.record("gpu"), "")
+	assert.NotEqual(s.t, first.Version, second.Version)
+	s.holds(second)
+	// What the watch brings late of the first life must not bring it back.
+	assert.Never(s.t, func() bool {
+		got, err := s.Get(s.node)
+		return err != nil || got.Version != second.Version
+	}, 100*time.Millisecond, 5*time.Millisecond)
+}
+
+func refusesFormerLife(s subject) {
+	first := s.put(s.record("ci"), "")
+	s.Remove(s.node)
+	second := s.put(s.record("gpu"), "")
+	s.conflicts(s.record("late"), first.Version)
+	s.holds(second)
+}
+
+func refusesLarge(s subject) {
+	record := s.record("ci")
+	record.Labels["large"] = strings.Repeat("x", store.MaxRecordBytes)
+	_, err := s.Put(s.t.Context(), record, "")
+	require.Error(s.t, err)
+	require.NotErrorIs(s.t, err, store.ErrConflict, "trying again is of no use")
+	s.lacks()
+}

@@ -1,0 +1,49 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/store"
+)
+
+func oneReplaces(s subject) {
+	for range 5 {
+		version := ""
+		if entry, err := s.GetLive(s.t.Context(), s.node); err == nil {
+			version = entry.Version
+		}
+		oneWins(s, version)
+	}
+}
+
+func oneCreates(s subject) { oneWins(s, "") }
+
+// oneWins lets many write over the same version at the same time.
+func oneWins(s subject, version string) {
+	const writers = 8
+	var entries [writers]store.Entry
+	var errs [writers]error
+	var ready, done sync.WaitGroup
+	ready.Add(writers)
+	for i := range writers {
+		done.Go(func() {
+			ready.Done()
+			ready.Wait()
+			entries[i], errs[i] = s.Put(s.t.Context(), s.record(fmt.Sprint(i)), version)
+		})
+	}
+	done.Wait()
+	var winners []store.Entry
+	for i, err := range errs {
+		if err == nil {
+			winners = append(winners, entries[i])
+		} else {
+			require.ErrorIs(s.t, err, store.ErrConflict)
+		}
+	}
+	require.Len(s.t, winners, 1)
+	s.holds(winners[0])
+}
