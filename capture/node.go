@@ -21,6 +21,8 @@ type Node struct {
 	AnnotationBytes int
 	// Owners holds the managers of each label by metadata.managedFields. A label without an entry has none.
 	Owners map[string][]string
+	// Claimed lists the labels that annotations claim for other components.
+	Claimed []string
 	// Refused holds the labels that the API server would not have on this very object. Not part of the object:
 	// the controller adds what it found out.
 	Refused map[string]bool
@@ -39,12 +41,13 @@ func nodeOf(object *corev1.Node) *Node {
 		Stamped:         stamped,
 		AnnotationBytes: policy.AnnotationBytes(object.Annotations),
 		Owners:          labelOwners(object.ManagedFields),
+		Claimed:         policy.Claimed(object.Annotations),
 	}
 }
 
 // metadata is what the policy looks at.
 func (n *Node) metadata() policy.Metadata {
-	return policy.Metadata{Labels: n.Labels, Owners: n.Owners}
+	return policy.Metadata{Labels: n.Labels, Owners: n.Owners, Claimed: n.Claimed}
 }
 
 // deleting reports whether the Node waits only for its finalizers.
@@ -57,5 +60,6 @@ func (n *Node) differs(other *Node) bool {
 		policy.Gated(n.Taints) != policy.Gated(other.Taints) ||
 		!slices.Equal(n.Stamp.Restored, other.Stamp.Restored) ||
 		!slices.Equal(n.Stamp.Pending, other.Stamp.Pending) ||
+		!slices.Equal(n.Claimed, other.Claimed) ||
 		!maps.EqualFunc(n.Owners, other.Owners, slices.Equal)
 }

@@ -24,7 +24,7 @@ func main() {
 	s, _ := store.NewConfigMaps(client, "default", slog.Default())
 	go s.Run(context.Background())
 	worst := time.Duration(0)
-	for range 200 {
+	for range 160 {
 		time.Sleep(time.Second)
 		age := time.Since(s.Progress())
 		if age > worst {

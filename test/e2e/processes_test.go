@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -15,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/test/cluster"
 	"nodekeep.dev/nodekeep/test/install"
 )
 
@@ -41,7 +39,7 @@ func read(t *testing.T, url string) (status int, body string) {
 }
 
 // another starts one more process of nodekeep beside the installed ones, with the same identity.
-func another(t *testing.T, kind string, args ...string) (process *cluster.Process, probes, metrics string) {
+func another(t *testing.T, kind string, args ...string) (probes, metrics string) {
 	t.Helper()
 	probes, metrics = freeAddress(t), freeAddress(t)
 	process, err := nodekeep.Cluster.Go("another-"+kind, nodekeep.Binary(), append([]string{
@@ -50,13 +48,13 @@ func another(t *testing.T, kind string, args ...string) (process *cluster.Proces
 	}, args...))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = process.Stop() })
-	return process, "http://" + probes, "http://" + metrics
+	return "http://" + probes, "http://" + metrics
 }
 
 func TestAStandbyTakesOverWhenTheLeaderLeaves(t *testing.T) {
 	const name = "failover-1"
 	rememberedNode(t, name, map[string]string{"a": "1"})
-	_, probes, metrics := another(t, "capture")
+	probes, metrics := another(t, "capture")
 	require.Eventually(t, func() bool { status, _ := read(t, probes+"/readyz"); return status == http.StatusOK }, settles, 20*time.Millisecond)
 	_, body := read(t, metrics+"/metrics")
 	assert.Contains(t, body, "nodekeep_capture_leading 0")
@@ -76,7 +74,7 @@ func TestTheWebhookIsNotReadyBeforeItHasACertificateAndServesItOnceItIsThere(t *
 	address := freeAddress(t)
 	_, port, err := net.SplitHostPort(address)
 	require.NoError(t, err)
-	_, probes, _ := another(t, "webhook", "--cert-dir", dir, "--host", "127.0.0.1", "--port", port, "--drain", "0s")
+	probes, _ := another(t, "webhook", "--cert-dir", dir, "--host", "127.0.0.1", "--port", port, "--drain", "0s")
 	var body string
 	require.Eventually(t, func() bool { _, body = read(t, probes+"/readyz"); return strings.Contains(body, "[+] records") }, settles, 20*time.Millisecond)
 	status, body := read(t, probes+"/readyz")
@@ -111,6 +109,6 @@ func TestEverySeriesIsThereFromTheStartAndNoneCarriesANodesName(t *testing.T) {
 		for _, series := range want {
 			assert.Contains(t, body, series, process)
 		}
-		assert.NotContains(t, body, name, fmt.Sprintf("%s must not have a series per Node", process))
+		assert.NotContains(t, body, name, "%s must not have a series per Node", process)
 	}
 }
