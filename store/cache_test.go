@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	"nodekeep.dev/nodekeep/store"
 )
@@ -28,6 +30,32 @@ func TestItsOwnWritesAreSeenWhileTheWatchIsLate(t *testing.T) {
 	c.remains("gpu")
 	release()
 	c.remains("gpu") // the watch brings "ci" first, and it is no news
+}
+
+func TestAnOlderEventDoesNotTakeItsOwnWriteBack(t *testing.T) {
+	c := newCluster(t)
+	c.put("worker-2", "ci", "")
+	require.Eventually(t, func() bool { return len(c.Nodes()) == 1 }, 10*time.Second, time.Millisecond, "the watch is up")
+	release := c.api.holdWatches(t)
+	entry := c.put("worker-1", "ci", "")
+	c.put("worker-1", "gpu", entry.Version)
+	c.api.loseEventsAfter(1)
+	release()
+	require.Eventually(t, func() bool { return len(c.Nodes()) == 2 }, 10*time.Second, time.Millisecond, "the watch has brought the first write")
+	c.remains("gpu")
+}
+
+func TestAnAnswerThatIsLateIsNoNews(t *testing.T) {
+	c := newCluster(t)
+	// The answer to the create is still on its way when somebody else has changed the record and the watch has said so.
+	c.client.PrependReactor("create", "configmaps", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		handled, answer, err := clienttesting.ObjectReaction(c.api)(action)
+		c.Tamper("worker-1", []byte(`{"version": 1, "node": "worker-1", "labels": {"dedicated": "theirs"}}`))
+		c.shows("worker-1", "theirs")
+		return handled, answer, err
+	})
+	c.put("worker-1", "ci", "")
+	c.remains("theirs")
 }
 
 func TestANewerWriteOfSomebodyElseWinsOverItsOwn(t *testing.T) {
@@ -68,7 +96,7 @@ func TestWhatABrokenWatchMissedIsFoundByTheNextList(t *testing.T) {
 	var changed nodes
 	require.NoError(t, c.OnChange(changed.add))
 	changed.awaits(t, "worker-1", "worker-2")
-	c.api.loseEvents()
+	c.api.loseEventsAfter(0)
 	c.Remove("worker-1")
 	c.Tamper("worker-2", []byte("{"))
 	c.Tamper("worker-3", []byte(`{"version": 1, "node": "worker-3", "labels": {"dedicated": "new"}}`))

@@ -80,6 +80,11 @@ func TestARecordThatIsReadOverAnotherKeepsNothingOfIt(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(`{"version": 2, "node": "worker-1", "labels": {"a": "1"}, "withheld": {"labels": {"b": "1"}, "x": 1}, "y": 1}`), &record))
 	require.NoError(t, json.Unmarshal([]byte(`{"version": 1, "node": "worker-2", "withheld": {}}`), &record))
 	assert.Equal(t, store.Record{Version: 1, Node: "worker-2"}, record)
+
+	var withheld store.Withheld
+	require.NoError(t, json.Unmarshal([]byte(`{"labels": {"b": "1"}, "x": 1}`), &withheld))
+	require.NoError(t, json.Unmarshal([]byte(`{}`), &withheld))
+	assert.True(t, withheld.IsZero())
 }
 
 func FuzzDecode(f *testing.F) {

@@ -49,7 +49,7 @@ func TestAWatchThatStartsAgainIsProgress(t *testing.T) {
 func TestReadingAndWritingIsNoProgress(t *testing.T) {
 	c := watching(t)
 	before := c.Progress()
-	c.api.loseEvents()
+	c.api.loseEventsAfter(0)
 	c.put("worker-2", "ci", "")
 	_, err := c.GetLive(t.Context(), "worker-1")
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"math"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -16,7 +17,7 @@ import (
 
 type apiWatch struct {
 	watch.Interface
-	lost atomic.Bool // what happens from now on does not reach the watcher
+	left atomic.Int64 // how many events still reach the watcher
 }
 
 // Watch brings what the selector selects; an object that is selected no more is gone to the watcher.
@@ -44,6 +45,7 @@ func (a *api) Watch(gvr schema.GroupVersionResource, ns string, options ...metav
 		return nil, err
 	}
 	w := &apiWatch{Interface: inner}
+	w.left.Store(math.MaxInt64)
 	a.watches = append(a.watches, w)
 	return watch.Filter(w, func(event watch.Event) (watch.Event, bool) {
 		a.late.RLock()
@@ -62,7 +64,7 @@ func (a *api) Watch(gvr schema.GroupVersionResource, ns string, options ...metav
 				cm.ResourceVersion = version
 			}
 		}
-		return event, (was || is) && !w.lost.Load()
+		return event, (was || is) && w.left.Add(-1) >= 0
 	}), nil
 }
 
@@ -74,12 +76,12 @@ func (a *api) holdWatches(t *testing.T) (release func()) {
 	return release
 }
 
-// loseEvents keeps what happens from now on from reaching the watchers.
-func (a *api) loseEvents() {
+// loseEventsAfter keeps all but the next few events from reaching the watchers.
+func (a *api) loseEventsAfter(few int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, w := range a.watches {
-		w.lost.Store(true)
+		w.left.Store(few)
 	}
 }
 

@@ -12,12 +12,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/certs"
 	"nodekeep.dev/nodekeep/webhook"
 )
 
-// restorePath is where the API server sends the CREATE of Nodes.
-const restorePath = "/restore"
+// Where the API server sends what happens to Nodes.
+const (
+	restorePath = "/restore" // CREATE, mutating
+	capturePath = "/capture" // DELETE, validating
+)
 
 // certificate is where the serving certificate comes from.
 type certificate interface {
@@ -32,8 +36,12 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	registerExpiry(p.registry, serving)
 	metrics := webhook.NewMetrics(p.registry)
 	handler := webhook.NewHandler(p.records, p.policy.Policy, metrics, p.logger)
+	deletions := &capture.Deletions{
+		Records: p.records, Policy: p.policy.Policy, Metrics: capture.NewDeletionMetrics(p.registry), Logger: p.logger, Now: time.Now,
+	}
 	mux := http.NewServeMux()
 	mux.Handle(restorePath, webhook.Reviews(handler, p.records.Synced, metrics, p.logger))
+	mux.Handle(capturePath, webhook.Reviews(deletions, p.records.Synced, metrics, p.logger))
 	address := net.JoinHostPort(o.host, strconv.Itoa(o.port))
 	server, err := webhook.NewServer(address, mux, serving.GetCertificate, o.drain, p.logger)
 	if err != nil {

@@ -36,9 +36,9 @@ func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
 	}
 	only := map[string]map[string]access{
 		"nodekeep-webhook": {
-			"patch Nodes":   {Verb: "patch", Resource: "nodes"},
-			"list Nodes":    {Verb: "list", Resource: "nodes"},
-			"write records": {Verb: "patch", Resource: "configmaps", Namespace: install.Namespace},
+			"patch Nodes":  {Verb: "patch", Resource: "nodes"},
+			"list Nodes":   {Verb: "list", Resource: "nodes"},
+			"write Events": {Verb: "create", Resource: "events", Namespace: "default"},
 		},
 		"nodekeep-capture": {
 			"read the webhook's certificate": {Verb: "get", Resource: "secrets", Namespace: install.Namespace, Name: "nodekeep-webhook-tls"},

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -55,20 +56,48 @@ func (i *Installation) shippedPolicy(ctx context.Context) error {
 	return i.WritePolicy(cm.Data["policy.yaml"])
 }
 
-// pointAtLoopback replaces the Service by a URL in the webhook configuration and leaves all else, the caBundle included.
+// pointAtLoopback replaces the Service by a URL in the webhook configurations and leaves all else, the caBundle included.
 func (i *Installation) pointAtLoopback(ctx context.Context) error {
-	configurations := i.Admin.AdmissionregistrationV1().MutatingWebhookConfigurations()
-	current, err := configurations.Get(ctx, "nodekeep", metav1.GetOptions{})
+	const name = "nodekeep"
+	client := i.Admin.AdmissionregistrationV1()
+	mutating, err := client.MutatingWebhookConfigurations().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("read webhook configuration: %w", err)
+		return fmt.Errorf("read mutating webhook configuration: %w", err)
 	}
+	var configs []admissionregistrationv1.WebhookClientConfig
+	for _, hook := range mutating.Webhooks {
+		configs = append(configs, hook.ClientConfig)
+	}
+	if patch := i.loopbackPatch(configs); patch != nil {
+		if _, err := client.MutatingWebhookConfigurations().Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+			return fmt.Errorf("point mutating webhooks at loopback: %w", err)
+		}
+	}
+	validating, err := client.ValidatingWebhookConfigurations().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read validating webhook configuration: %w", err)
+	}
+	configs = nil
+	for _, hook := range validating.Webhooks {
+		configs = append(configs, hook.ClientConfig)
+	}
+	if patch := i.loopbackPatch(configs); patch != nil {
+		if _, err := client.ValidatingWebhookConfigurations().Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+			return fmt.Errorf("point validating webhooks at loopback: %w", err)
+		}
+	}
+	return nil
+}
+
+// loopbackPatch is nil where nothing is to be done.
+func (i *Installation) loopbackPatch(configs []admissionregistrationv1.WebhookClientConfig) []byte {
 	var operations []map[string]any
-	for n, hook := range current.Webhooks {
-		if hook.ClientConfig.Service == nil {
+	for n, config := range configs {
+		if config.Service == nil {
 			continue
 		}
 		path := fmt.Sprintf("/webhooks/%d/clientConfig/", n)
-		url := fmt.Sprintf("https://127.0.0.1:%d%s", i.webhookPort, *hook.ClientConfig.Service.Path)
+		url := fmt.Sprintf("https://127.0.0.1:%d%s", i.webhookPort, *config.Service.Path)
 		operations = append(operations,
 			map[string]any{"op": "remove", "path": path + "service"},
 			map[string]any{"op": "add", "path": path + "url", "value": url})
@@ -78,12 +107,9 @@ func (i *Installation) pointAtLoopback(ctx context.Context) error {
 	}
 	patch, err := json.Marshal(operations)
 	if err != nil {
-		return err
+		panic(err) // strings and maps always marshal
 	}
-	if _, err := configurations.Patch(ctx, "nodekeep", types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("point webhook configuration at loopback: %w", err)
-	}
-	return nil
+	return patch
 }
 
 // waitCalled waits until the API server calls the webhook and believes its certificate.
