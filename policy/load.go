@@ -48,7 +48,7 @@ func Default() Policy {
 }
 
 // Load reads a policy file. What the file does not say is as in [Default]. It is strict: unknown and repeated
-// fields are errors. The error names every mistake at once, each with its field path; the Policy that comes with an
+// fields and a second YAML document are errors. The error names every mistake at once, each with its field path; the Policy that comes with an
 // error is the zero Policy and not to be used.
 func Load(data []byte) (Policy, error) {
 	raw, mistakes, err := fromYAML(data)
@@ -89,6 +89,6 @@ func (f file) policy(l fileLabels, mistakes *field.ErrorList) Policy {
 		p.ignoreManagers = managers
 	}
 	p.onConflict = oneOf(l.OnConflict, labels.Child("onConflict"), p.onConflict, []OnConflict{KeepNode, RestoreStored}, mistakes)
-	p.protected = oneOf(l.Protected, labels.Child("protected"), p.protected, []Protected{Deferred, Never}, mistakes)
+	p.protected = oneOf(l.Protected, labels.Child("protected"), p.protected, []Protected{Deferred, Inline, Never}, mistakes)
 	return p
 }

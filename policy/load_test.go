@@ -88,7 +88,7 @@ func TestLoadNamesEveryMistakeAtOnce(t *testing.T) {
 			"read policy: yaml: unmarshal errors:",
 			`  line 5: key "keep" already set in map`,
 			`unknown field "labels.foo"`,
-			`labels.protected: Unsupported value: "x": supported values: "deferred", "never"`,
+			`labels.protected: Unsupported value: "x": supported values: "deferred", "inline", "never"`,
 		}},
 		"a second document": {head + "---\n" + head + "labels: {keep: []}\n", []string{
 			"read policy: has more than one YAML document",
@@ -114,11 +114,11 @@ func TestLoadNamesEveryMistakeAtOnce(t *testing.T) {
 				`labels.ignoreManagers[0]: Invalid value: "1": must be a string`,
 				`labels.ignoreManagers[1]: Required value: is empty`,
 				`labels.onConflict: Unsupported value: "keepnode": supported values: "keepNode", "restoreStored"`,
-				`labels.protected: Unsupported value: "{\"deferred\":true}": supported values: "deferred", "never"`,
+				`labels.protected: Unsupported value: "{\"deferred\":true}": supported values: "deferred", "inline", "never"`,
 			},
 		},
-		"a value that this version does not know yet": {head + "labels: {protected: inline}\n", []string{
-			`read policy: labels.protected: Unsupported value: "inline": supported values: "deferred", "never"`,
+		"a value that no version knows": {head + "labels: {protected: instantly}\n", []string{
+			`read policy: labels.protected: Unsupported value: "instantly": supported values: "deferred", "inline", "never"`,
 		}},
 		"no YAML at all": {"a: [", []string{"read policy: yaml: line 1: did not find expected node content"}},
 		"no text at all": {"\xff", []string{"read policy: yaml: invalid leading UTF-8 octet"}},

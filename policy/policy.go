@@ -35,8 +35,18 @@ type Protected string
 // The values of labels.protected.
 const (
 	Deferred Protected = "deferred" // the gate goes on and capture gives them back (default)
+	Inline   Protected = "inline"   // restored in the CREATE itself where that is proved to work, else deferred
 	Never    Protected = "never"    // remembered and reported, not restored
 )
+
+// RestoresInline reports whether protected labels are to be restored in the CREATE itself.
+func (p Policy) RestoresInline() bool { return p.protected == Inline }
+
+// WithProtected is the policy with another value of labels.protected.
+func (p Policy) WithProtected(protected Protected) Policy {
+	p.protected = protected
+	return p
+}
 
 // Metadata is what the policy looks at in a Node.
 type Metadata struct {

@@ -16,7 +16,7 @@ import (
 
 const namespace = "nodekeep-system"
 
-// cluster is a store over the fake API server, with its informer running.
+// cluster is a store over the fake API server, with its informer running and watching.
 type cluster struct {
 	*storetest.Cluster
 	t      *testing.T
@@ -31,7 +31,9 @@ func newCluster(t *testing.T, objects ...*corev1.ConfigMap) *cluster {
 		require.NoError(t, server.Create(configMaps, cm, cm.Namespace))
 	}
 	client := server.client()
-	return &cluster{Cluster: storetest.ConfigMaps(t, client, server.client(), namespace), t: t, api: server, client: client}
+	c := &cluster{Cluster: storetest.ConfigMaps(t, client, server.client(), namespace), t: t, api: server, client: client}
+	require.Eventually(t, server.watched, 10*time.Second, time.Millisecond)
+	return c
 }
 
 func (c *cluster) put(node, value, version string) store.Entry {

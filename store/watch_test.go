@@ -68,6 +68,13 @@ func (a *api) Watch(gvr schema.GroupVersionResource, ns string, options ...metav
 	}), nil
 }
 
+// watched reports whether anybody watches.
+func (a *api) watched() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.watches) > 0
+}
+
 // holdWatches makes every watch late until release is called.
 func (a *api) holdWatches(t *testing.T) (release func()) {
 	a.late.Lock()

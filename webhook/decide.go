@@ -47,7 +47,7 @@ func decide(in incoming, k known, p policy.Policy) decision {
 	d := decision{restore: restore, outcome: outcomeOf(restore)}
 	if k.current {
 		d.gate = liftGate
-		d.stamp = stampFor(in, policy.NewStamp(carried(in, remembered, restore), slices.Collect(maps.Keys(restore.Protected))))
+		d.stamp = stampFor(in, policy.NewStamp(carried(in, remembered, restore), keysOf(restore.Protected)))
 	}
 	if len(restore.Protected) > 0 {
 		d.gate = closeGate
@@ -103,3 +103,6 @@ func outcomeOf(restore policy.Restore) outcome {
 		return nothingMissing
 	}
 }
+
+// keysOf lists the keys of a map, sorted.
+func keysOf(labels map[string]string) []string { return slices.Sorted(maps.Keys(labels)) }

@@ -28,7 +28,8 @@ type incoming struct {
 	hasSpec     bool
 	taints      []corev1.Taint // nil where the object has no taints list
 	occasion    policy.Occasion
-	size        int // bytes of the object as it came
+	size        int  // bytes of the object as it came
+	selfTest    bool // the dry run that proves the inline route
 }
 
 // partialNode is the part of a Node that is decoded; its status, most of it, is passed over.
@@ -64,6 +65,7 @@ func decode(request *admissionv1.AdmissionRequest) (incoming, error) {
 		annotations: node.Metadata.Annotations,
 		occasion:    occasionOf(request.UserInfo),
 		size:        len(request.Object.Raw),
+		selfTest:    node.Metadata.Name == SelfTestNode && request.DryRun != nil && *request.DryRun,
 	}
 	if node.Spec != nil {
 		in.hasSpec, in.taints = true, node.Spec.Taints

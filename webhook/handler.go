@@ -34,11 +34,26 @@ type Handler struct {
 	metrics *Metrics
 	logger  *slog.Logger
 	now     func() time.Time
+	decide  func(incoming, known, policy.Policy) decision
 }
 
-// NewHandler makes a handler; currentPolicy is asked at each request.
+// NewHandler makes the handler that restores; currentPolicy is asked at each request.
 func NewHandler(records Records, currentPolicy func() policy.Policy, metrics *Metrics, logger *slog.Logger) *Handler {
-	return &Handler{records: records, policy: currentPolicy, metrics: metrics, logger: logger, now: time.Now}
+	return &Handler{records: records, policy: currentPolicy, metrics: metrics, logger: logger, now: time.Now, decide: decide}
+}
+
+// NewProtectedHandler makes the handler that the API server calls before and, where the inline route works, again after
+// the one that restores: then it puts protected labels in. It does nothing unless the policy asks for it and proved says
+// that this API server takes it.
+func NewProtectedHandler(records Records, currentPolicy func() policy.Policy, proved func() bool, metrics *Metrics, logger *slog.Logger) *Handler {
+	h := NewHandler(records, currentPolicy, metrics, logger)
+	h.decide = func(in incoming, k known, p policy.Policy) decision {
+		if !in.selfTest && !proved() {
+			p = p.WithProtected(policy.Deferred)
+		}
+		return decideProtected(in, k, p)
+	}
+	return h
 }
 
 var _ admission.Handler = (*Handler)(nil)
@@ -50,7 +65,11 @@ func (h *Handler) Handle(_ context.Context, request admission.Request) admission
 	if err != nil {
 		return h.passOver(request, err)
 	}
-	d := decide(in, h.known(in.node), h.policy())
+	k, p := h.known(in.node), h.policy()
+	if in.selfTest {
+		k, p = selfTest()
+	}
+	d := h.decide(in, k, p)
 	if in.size+d.bytes() > maxObjectBytes {
 		h.logger.Error("node is too large to be given labels; capture tries to give them back", "node", in.node, "bytes", in.size)
 		d = d.withoutLabels()

@@ -6,6 +6,7 @@ type outcome string
 const (
 	restoredAll      outcome = "restored"          // labels were put in, nothing is left to do
 	deferredSome     outcome = "deferred"          // protected labels are left to capture, the gate is on
+	restoredInline   outcome = "restored_inline"   // protected labels were put in, in the second pass
 	nothingMissing   outcome = "nothing_missing"   // the Node has all that is remembered of it
 	unreadableRecord outcome = "unreadable_record" // nothing restored: the record cannot be read
 	notOurs          outcome = "not_ours"          // not the creation of a named Node
@@ -18,7 +19,7 @@ const (
 
 func outcomes() []outcome {
 	return []outcome{
-		restoredAll, deferredSome, nothingMissing, unreadableRecord, notOurs, malformedNode, tooLarge,
+		restoredAll, deferredSome, restoredInline, nothingMissing, unreadableRecord, notOurs, malformedNode, tooLarge,
 		notReady, malformedReview, panicked,
 	}
 }

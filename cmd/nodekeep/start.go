@@ -20,6 +20,7 @@ import (
 // process is what both processes are made of.
 type process struct {
 	policy   *policyFile
+	config   *rest.Config
 	client   kubernetes.Interface
 	records  *store.ConfigMaps
 	registry *prometheus.Registry
@@ -63,7 +64,7 @@ func start(o *commonOptions, mistakes []error) (*process, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), ready.policy.good)
 	registry.MustRegister(recordGauges(records)...)
-	return &process{policy: ready.policy, client: client, records: records, registry: registry, logger: logger}, nil
+	return &process{policy: ready.policy, config: ready.config, client: client, records: records, registry: registry, logger: logger}, nil
 }
 
 func restConfig(o *commonOptions) (config *rest.Config, err error) {

@@ -19,8 +19,9 @@ import (
 
 // Where the API server sends what happens to Nodes.
 const (
-	restorePath = "/restore" // CREATE, mutating
-	capturePath = "/capture" // DELETE, validating
+	restorePath   = "/restore"           // CREATE, mutating
+	protectedPath = "/restore-protected" // CREATE, mutating, for labels.protected: inline
+	capturePath   = "/capture"           // DELETE, validating
 )
 
 // certificate is where the serving certificate comes from.
@@ -36,11 +37,18 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	registerExpiry(p.registry, serving)
 	metrics := webhook.NewMetrics(p.registry)
 	handler := webhook.NewHandler(p.records, p.policy.Policy, metrics, p.logger)
+	proof, err := webhook.NewProof(p.config, p.policy.Policy, p.logger)
+	if err != nil {
+		return err
+	}
+	registerProof(p.registry, proof)
+	protected := webhook.NewProtectedHandler(p.records, p.policy.Policy, proof.Proved, metrics, p.logger)
 	deletions := &capture.Deletions{
 		Records: p.records, Policy: p.policy.Policy, Metrics: capture.NewDeletionMetrics(p.registry), Logger: p.logger, Now: time.Now,
 	}
 	mux := http.NewServeMux()
 	mux.Handle(restorePath, webhook.Reviews(handler, p.records.Synced, metrics, p.logger))
+	mux.Handle(protectedPath, webhook.Reviews(protected, p.records.Synced, metrics, p.logger))
 	mux.Handle(capturePath, webhook.Reviews(deletions, p.records.Synced, metrics, p.logger))
 	address := net.JoinHostPort(o.host, strconv.Itoa(o.port))
 	server, err := webhook.NewServer(address, mux, serving.GetCertificate, o.drain, p.logger)
@@ -54,12 +62,14 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	group, failed := errgroup.WithContext(ctx)
 	group.Go(func() error { p.records.Run(background); return nil })
 	group.Go(func() error { return serving.Run(background) })
+	group.Go(func() error { return proof.Run(background) })
 	group.Go(func() error { p.policy.follow(background, p.logger, func() {}); return nil })
 	group.Go(func() error { return serveMetrics(background, o.metricsAddr, p) })
 	group.Go(func() error {
 		return serveHTTP(background, o.probeAddr, probes([]check{
 			synced("records", p.records.Synced),
 			{name: "certificate", ok: serving.Loaded},
+			{name: "protected labels", note: func() string { return howProtected(p, proof) }},
 			{name: "serving", ok: func() error {
 				if server.Draining() {
 					return errors.New("told to stop")
@@ -92,4 +102,27 @@ func registerExpiry(registry prometheus.Registerer, serving certificate) {
 		}
 		return 0
 	}))
+}
+
+func registerProof(registry prometheus.Registerer, proof *webhook.Proof) {
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "nodekeep_webhook_inline_proved",
+		Help: "1 while protected labels are restored inline; 0 while they are deferred or not restored.",
+	}, func() float64 {
+		if proof.Proved() {
+			return 1
+		}
+		return 0
+	}))
+}
+
+// howProtected says what becomes of protected labels, for people who look at /readyz?verbose.
+func howProtected(p *process, proof *webhook.Proof) string {
+	if !p.policy.Policy().RestoresInline() {
+		return "as the policy says"
+	}
+	if err := proof.Err(); err != nil {
+		return "deferred although the policy says inline: " + err.Error()
+	}
+	return "inline"
 }

@@ -79,6 +79,27 @@ func New(ctx context.Context, c *cluster.Cluster) (*Installation, error) {
 	return i, i.choosePorts()
 }
 
+// Manifest is the path of a file or folder of manifests/.
+func (i *Installation) Manifest(name string) string { return filepath.Join(root(), "manifests", name) }
+
+// Reapply replaces the webhook configurations by those of a manifest. The webhook must be started again after it.
+func (i *Installation) Reapply(ctx context.Context, manifest string) error {
+	if out, err := i.Kubectl(ctx, "delete", "--ignore-not-found", "mutatingwebhookconfigurations.admissionregistration.k8s.io,validatingwebhookconfigurations.admissionregistration.k8s.io", "nodekeep"); err != nil {
+		return fmt.Errorf("delete webhook configurations: %w\n%s", err, out)
+	}
+	for _, name := range []string{"50-webhook-configuration.yaml", manifest} {
+		if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", i.Manifest(name)); err != nil {
+			return fmt.Errorf("apply manifest %s: %w\n%s", name, err, out)
+		}
+	}
+	return nil
+}
+
+// ReadyURL is where a process ("webhook" or "capture") says whether it is ready.
+func (i *Installation) ReadyURL(process string) string {
+	return fmt.Sprintf("http://127.0.0.1:%d/readyz", i.probePort["nodekeep-"+process])
+}
+
 // Binary is the path of the nodekeep program.
 func (i *Installation) Binary() string { return i.binary }
 

@@ -1,0 +1,127 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/install"
+)
+
+const inlinePolicy = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {protected: inline}\n"
+
+// withPolicy does something under another policy file.
+func withPolicy(t *testing.T, content string, do func()) {
+	t.Helper()
+	shipped, err := os.ReadFile(nodekeep.PolicyFile)
+	require.NoError(t, err)
+	require.NoError(t, nodekeep.WritePolicy(content))
+	defer func() {
+		require.NoError(t, nodekeep.WritePolicy(string(shipped)))
+		time.Sleep(6 * time.Second) // the processes look at the file every 5 s
+	}()
+	do()
+}
+
+// withManifest applies a manifest over the webhook configurations, and the plain ones again afterwards.
+func withManifest(t *testing.T, manifest string, do func()) {
+	t.Helper()
+	require.NoError(t, nodekeep.StopWebhook())
+	require.NoError(t, nodekeep.Reapply(t.Context(), manifest))
+	require.NoError(t, nodekeep.StartWebhook(t.Context()))
+	defer func() {
+		require.NoError(t, nodekeep.StopWebhook())
+		require.NoError(t, nodekeep.Reapply(context.WithoutCancel(t.Context()), "50-webhook-configuration.yaml"))
+		require.NoError(t, nodekeep.StartWebhook(context.WithoutCancel(t.Context())))
+	}()
+	do()
+}
+
+// proved waits for the result of the self-test.
+func proved(t *testing.T, want string) {
+	t.Helper()
+	var body string
+	require.Eventually(t, func() bool {
+		status, verbose := read(t, nodekeep.ReadyURL("webhook")+"?verbose")
+		body = verbose
+		return status == http.StatusOK && strings.Contains(verbose, "[+] protected labels: "+want)
+	}, settles, 100*time.Millisecond, "%s", &body)
+}
+
+func TestInlineProtectedLabelsAreInTheKubeletsOwnCreate(t *testing.T) {
+	const name = "inline-1"
+	want := map[string]string{"dedicated": "ci", worker: "", "node-role.kubernetes.io/gpu": "a"}
+	rememberedNode(t, name, want)
+	withPolicy(t, inlinePolicy, func() {
+		withManifest(t, "inline", func() {
+			proved(t, "inline")
+			_, body := read(t, nodekeep.MetricsURL("webhook"))
+			assert.Contains(t, body, "nodekeep_webhook_inline_proved 1")
+			withoutCapture(t, func() {
+				for range 20 {
+					deleteNode(t, name)
+					back := register(t, name)
+					assert.True(t, hasAll(back.Labels, want), "%v", back.Labels)
+					assert.False(t, policy.Gated(back.Spec.Taints))
+					assert.Equal(t, policy.NewStamp([]string{"dedicated", worker, "node-role.kubernetes.io/gpu"}, nil), stampOf(t, back))
+				}
+			})
+			remembers(t, getNode(t, name), want)
+
+			_, err := kubelet(t, name).CoreV1().Nodes().Create(t.Context(), registration(name, nil), metav1.CreateOptions{})
+			assert.ErrorContains(t, err, "already exists", "a restarted kubelet gets past admission")
+		})
+	})
+}
+
+func TestInlineFallsBackToDeferredWhereItIsNotProved(t *testing.T) {
+	const name = "inline-2"
+	want := map[string]string{"dedicated": "ci", worker: ""}
+	rememberedNode(t, name, want)
+	withPolicy(t, inlinePolicy, func() { // and the plain configuration, which has one pass only
+		proved(t, "deferred although the policy says inline")
+		_, body := read(t, nodekeep.MetricsURL("webhook"))
+		assert.Contains(t, body, "nodekeep_webhook_inline_proved 0")
+		deleteNode(t, name)
+		back := register(t, name)
+		assert.NotContains(t, back.Labels, worker)
+		assert.True(t, policy.GateHolds(back.Spec.Taints))
+		remembers(t, complete(t, name, want), want)
+	})
+}
+
+func TestTheWebhookMayActAsTheSelfTestsKubeletOnly(t *testing.T) {
+	_, err := nodekeep.Kubectl(t.Context(), "apply", "--server-side", "-f", nodekeep.Manifest("inline/self-test-rbac.yaml"))
+	require.NoError(t, err)
+	config, err := nodekeep.Cluster.ServiceAccount(t.Context(), install.Namespace, "nodekeep-webhook")
+	require.NoError(t, err)
+	for user, allowed := range map[string]bool{"system:node:nodekeep-self-test": true, "system:node:worker-1": false, "admin": false} {
+		as := rest.CopyConfig(config)
+		as.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:nodes"}}
+		client, err := kubernetes.NewForConfig(as)
+		require.NoError(t, err)
+		node := registration("nodekeep-self-test", nil)
+		_, err = client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if allowed {
+			require.NoError(t, err)
+			_, err = client.CoreV1().Nodes().Create(t.Context(), registration("worker-1", nil), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		}
+		assert.Error(t, err, user)
+	}
+	as := rest.CopyConfig(config)
+	as.Impersonate = rest.ImpersonationConfig{UserName: "system:node:nodekeep-self-test", Groups: []string{"system:masters"}}
+	client, err := kubernetes.NewForConfig(as)
+	require.NoError(t, err)
+	_, err = client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	assert.Error(t, err)
+}

@@ -1,0 +1,106 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"nodekeep.dev/nodekeep/policy"
+)
+
+// How often the inline route is proved: until it works for the first time, and from then on.
+const (
+	proveAgain  = 10 * time.Second
+	proveStill  = 10 * time.Minute
+	proveWithin = 5 * time.Second
+)
+
+// Proof knows whether the inline route works on this API server. Documented behaviour promises only that a webhook with
+// reinvocationPolicy IfNeeded may be called again, so a dry-run CREATE with the identity of a kubelet has to show it.
+type Proof struct {
+	client kubernetes.Interface
+	policy func() policy.Policy
+	logger *slog.Logger
+
+	mu  sync.RWMutex
+	err error // why not; nil once it is proved
+}
+
+var errNotProvedYet = errors.New("not proved yet")
+
+// NewProof makes a proof that has not succeeded yet; config is the webhook's own, which must be allowed to impersonate
+// the self-test's kubelet.
+func NewProof(config *rest.Config, currentPolicy func() policy.Policy, logger *slog.Logger) (*Proof, error) {
+	kubelet := rest.CopyConfig(config)
+	kubelet.Impersonate = rest.ImpersonationConfig{UserName: kubeletUserPrefix + SelfTestNode, Groups: []string{kubeletGroup}}
+	client, err := kubernetes.NewForConfig(kubelet)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for the self-test: %w", err)
+	}
+	return &Proof{client: client, policy: currentPolicy, logger: logger, err: errNotProvedYet}, nil
+}
+
+// Proved reports whether the last dry run showed that the inline route works.
+func (p *Proof) Proved() bool { return p.Err() == nil }
+
+// Err is why protected labels are deferred although the policy says inline; nil where they are not.
+func (p *Proof) Err() error {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.err
+}
+
+// Run proves the route from time to time until ctx is done, while the policy asks for it.
+func (p *Proof) Run(ctx context.Context) error {
+	for {
+		wait := proveAgain
+		if p.policy().RestoresInline() {
+			p.learn(p.prove(ctx))
+			if p.Proved() {
+				wait = proveStill
+			}
+		} else {
+			p.learn(errNotProvedYet)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (p *Proof) prove(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, proveWithin)
+	defer cancel()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: SelfTestNode}}
+	created, err := p.client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	switch {
+	case err != nil:
+		return fmt.Errorf("dry-run creation of node %q: %w", SelfTestNode, err)
+	case !passed(created):
+		return errors.New("the API server did not store both labels: is the webhook restore-protected.nodekeep.dev configured, before the other one?")
+	}
+	return nil
+}
+
+func (p *Proof) learn(err error) {
+	p.mu.Lock()
+	before := p.err
+	p.err = err
+	p.mu.Unlock()
+	switch {
+	case err == nil && before != nil:
+		p.logger.Info("protected labels are restored inline: proved on this API server")
+	case err != nil && !errors.Is(err, errNotProvedYet) && (before == nil || before.Error() != err.Error()):
+		p.logger.Warn("protected labels are deferred although the policy says inline", "error", err)
+	}
+}

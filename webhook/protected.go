@@ -1,0 +1,35 @@
+package webhook
+
+import (
+	"slices"
+
+	"nodekeep.dev/nodekeep/policy"
+)
+
+// decideProtected is the second pass of the inline route. The first pass put ordinary labels in, closed the gate and wrote
+// down what is pending; NodeRestriction has judged that since, and nothing of the kind is judged again. So if exactly
+// what is still missing stands there as pending, behind the gate, it goes in now and the gate goes off. In the first
+// pass, or where anything differs, it does nothing, and what is pending is left to capture.
+//
+// A kubelet that sends such a stamp itself makes its own registration be rejected, and no other.
+func decideProtected(in incoming, k known, p policy.Policy) decision {
+	nothing := decision{outcome: nothingMissing, stamp: in.annotations[policy.StampAnnotation]}
+	if !p.RestoresInline() || in.occasion != policy.CreateByKubelet || !k.current || k.unreadable {
+		return nothing
+	}
+	stamp, stamped := policy.ParseStamp(in.annotations[policy.StampAnnotation])
+	if !stamped || !policy.GateHolds(in.taints) {
+		return nothing
+	}
+	restore := p.Missing(policy.Kept{Labels: in.labels}, policy.Kept{Labels: k.record.Remembered()}, in.occasion)
+	missing := keysOf(restore.Protected)
+	if len(missing) == 0 || len(restore.Add) > 0 || !slices.Equal(missing, policy.NewStamp(nil, stamp.Pending).Pending) {
+		return nothing
+	}
+	return decision{
+		restore: policy.Restore{Add: restore.Protected, Withheld: restore.Withheld},
+		gate:    liftGate,
+		stamp:   stampFor(in, stamp.Given(missing)),
+		outcome: restoredInline,
+	}
+}

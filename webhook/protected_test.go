@@ -1,0 +1,59 @@
+package webhook
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+)
+
+func TestTheSecondPassActsOnlyOnWhatTheFirstPassLeft(t *testing.T) {
+	const role = "node-role.kubernetes.io/worker"
+	remembered := known{current: true, record: store.Record{Labels: map[string]string{"dedicated": "ci", role: ""}}}
+	afterFirstPass := func() incoming {
+		return incoming{
+			node: "n1", labels: map[string]string{"dedicated": "ci"}, occasion: policy.CreateByKubelet, hasSpec: true, taints: []corev1.Taint{policy.Gate()},
+			annotations: map[string]string{policy.StampAnnotation: policy.NewStamp([]string{"dedicated"}, []string{role}).String()},
+		}
+	}
+	inline := policy.Default().WithProtected(policy.Inline)
+	for name, c := range map[string]struct {
+		change func(in *incoming, k *known, p *policy.Policy)
+		acts   bool
+	}{
+		"the first pass has been": {change: func(*incoming, *known, *policy.Policy) {}, acts: true},
+		"the first pass has not been": {change: func(in *incoming, _ *known, _ *policy.Policy) {
+			in.annotations, in.taints, in.labels = nil, nil, nil
+		}},
+		"the stamp cannot be read": {change: func(in *incoming, _ *known, _ *policy.Policy) {
+			in.annotations[policy.StampAnnotation] = "x"
+		}},
+		"something else is pending": {change: func(in *incoming, _ *known, _ *policy.Policy) {
+			in.annotations[policy.StampAnnotation] = policy.NewStamp(nil, []string{"other"}).String()
+		}},
+		"more is missing than is pending": {change: func(_ *incoming, k *known, _ *policy.Policy) {
+			k.record.Labels = map[string]string{"dedicated": "ci", role: "", "node-role.kubernetes.io/new": ""}
+		}},
+		"an ordinary label is missing": {change: func(in *incoming, _ *known, _ *policy.Policy) { in.labels = nil }},
+		"the gate is not on":           {change: func(in *incoming, _ *known, _ *policy.Policy) { in.taints = nil }},
+		"an admin creates the Node":    {change: func(in *incoming, _ *known, _ *policy.Policy) { in.occasion = policy.CreateByOther }},
+		"the records may be behind":    {change: func(_ *incoming, k *known, _ *policy.Policy) { k.current = false }},
+		"the record cannot be read":    {change: func(_ *incoming, k *known, _ *policy.Policy) { k.unreadable = true }},
+		"the policy says deferred":     {change: func(_ *incoming, _ *known, p *policy.Policy) { *p = policy.Default() }},
+		"the policy says never":        {change: func(_ *incoming, _ *known, p *policy.Policy) { *p = p.WithProtected(policy.Never) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in, k, p := afterFirstPass(), remembered, inline
+			c.change(&in, &k, &p)
+			operations := patch(in, decideProtected(in, k, p))
+			if !c.acts {
+				assert.Empty(t, operations)
+				return
+			}
+			assert.Len(t, operations, 3, "the label, the stamp, the gate: %v", operations)
+		})
+	}
+}

@@ -1,0 +1,30 @@
+package webhook
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// SelfTestNode is the Node whose dry-run CREATE shows whether the inline route works on this API server. It never exists.
+const SelfTestNode = "nodekeep-self-test"
+
+// What the self-test remembers: one label of either kind.
+const (
+	selfTestOrdinary  = "nodekeep-self-test"
+	selfTestProtected = "node-role.kubernetes.io/nodekeep-self-test"
+)
+
+// selfTest is what every replica knows of the self-test's Node, whatever the store and the policy say.
+func selfTest() (known, policy.Policy) {
+	record := store.Record{Node: SelfTestNode, Labels: map[string]string{selfTestOrdinary: "1", selfTestProtected: ""}}
+	return known{record: record, current: true}, policy.Default().WithProtected(policy.Inline)
+}
+
+// passed reports whether the API server stored both labels and the gate is gone.
+func passed(node *corev1.Node) bool {
+	_, ordinary := node.Labels[selfTestOrdinary]
+	_, protected := node.Labels[selfTestProtected]
+	return ordinary && protected && !policy.Gated(node.Spec.Taints)
+}
