@@ -88,7 +88,7 @@ func (a *attempt) put(ctx context.Context, step Step, next store.Record) error {
 }
 
 func (a *attempt) change(ctx context.Context, next Plan) error {
-	body, err := patchFor(a.seen, next)
+	body, err := patchFor(a.seen, next, a.Policy().Gate())
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (a *attempt) refused(ctx context.Context, next Plan, refusal error) error {
 
 // refuse gives a label up for this object, if it is the label that is refused and not every change to the Node.
 func (a *attempt) refuse(ctx context.Context, key string, refusal error) error {
-	body, err := patchFor(a.seen, Plan{Stamp: stampAfter(a.seen, nil)})
+	body, err := patchFor(a.seen, Plan{Stamp: stampAfter(a.seen, nil)}, a.Policy().Gate())
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,6 @@ package capture
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-
-	"nodekeep.dev/nodekeep/policy"
 )
 
 // Metrics are capture's series. None carries a node's name.
@@ -49,7 +47,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 
 // watch adds the series that are read off a controller at each scrape.
 func (m *Metrics) watch(c *Controller) {
-	gated := func(node *Node) bool { return policy.Gated(node.Taints) }
+	gated := func(node *Node) bool { return c.Policy().Gate().On(node.Taints) }
 	m.registry.MustRegister(
 		gauge("nodekeep_capture_nodes", "Nodes that exist.", func() float64 { live, _ := c.sightings.count(gated); return float64(live) }),
 		gauge("nodekeep_capture_nodes_gated", "Nodes that carry the gate.", func() float64 { _, behind := c.sightings.count(gated); return float64(behind) }),

@@ -57,9 +57,13 @@ func (n *Node) deleting() bool { return n.DeletionTimestamp != nil }
 func (n *Node) differs(other *Node) bool {
 	return n.UID != other.UID || n.deleting() != other.deleting() || n.Stamped != other.Stamped ||
 		!maps.Equal(n.Labels, other.Labels) ||
-		policy.Gated(n.Taints) != policy.Gated(other.Taints) ||
+		!slices.EqualFunc(n.Taints, other.Taints, sameTaint) ||
 		!slices.Equal(n.Stamp.Restored, other.Stamp.Restored) ||
 		!slices.Equal(n.Stamp.Pending, other.Stamp.Pending) ||
 		!slices.Equal(n.Claimed, other.Claimed) ||
 		!maps.EqualFunc(n.Owners, other.Owners, slices.Equal)
+}
+
+func sameTaint(a, b corev1.Taint) bool {
+	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
 }

@@ -27,7 +27,7 @@ type taintsPatch struct {
 }
 
 // patchFor is the body of the PATCH that carries out a plan.
-func patchFor(seen *Node, step Plan) ([]byte, error) {
+func patchFor(seen *Node, step Plan, gate policy.Gate) ([]byte, error) {
 	var patch nodePatch
 	patch.Metadata.UID = string(seen.UID)
 	patch.Metadata.ResourceVersion = seen.ResourceVersion
@@ -46,7 +46,7 @@ func patchFor(seen *Node, step Plan) ([]byte, error) {
 	}
 	if step.LiftGate {
 		patch.Spec = &taintsPatch{}
-		if left := policy.WithoutGate(seen.Taints); len(left) > 0 {
+		if left := gate.Without(seen.Taints); len(left) > 0 {
 			patch.Spec.Taints = left
 		}
 	}

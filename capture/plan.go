@@ -91,7 +91,7 @@ func planFirst(seen *Node, event Event, p policy.Policy, now time.Time) Plan {
 	if len(first.Labels) > 0 {
 		return Plan{Step: Create, Write: &first}
 	}
-	return liftOrNothing(seen, event)
+	return liftOrNothing(seen, event, p)
 }
 
 // planSame: the record is of this very object, so the object is authoritative.
@@ -110,7 +110,7 @@ func planSame(prev store.Record, seen *Node, event Event, p policy.Policy, now t
 	if !current.Same(prev) {
 		return Plan{Step: stepFor(event), Write: &current}
 	}
-	if event == Deleted || seen.deleting() || !policy.Gated(seen.Taints) {
+	if event == Deleted || seen.deleting() || !p.Gate().On(seen.Taints) {
 		return Plan{Step: Nothing}
 	}
 	return complete(current, seen, event, p)
@@ -145,7 +145,7 @@ func planNew(prev store.Record, seen *Node, p policy.Policy) Plan {
 	}
 	next := complete(prev, seen, Present, p)
 	next.Step, next.PutRight, next.TakeBack = Complete, putRight, takeBack
-	next.LiftGate = next.LiftGate && policy.Gated(seen.Taints)
+	next.LiftGate = next.LiftGate && p.Gate().On(seen.Taints)
 	return next
 }
 
@@ -155,13 +155,13 @@ func complete(record store.Record, seen *Node, event Event, p policy.Policy) Pla
 	if len(give) > 0 {
 		return Plan{
 			Step: Complete, Give: give, Stamp: stampAfter(seen, give),
-			LiftGate: len(refused) == 0 && policy.Gated(seen.Taints),
+			LiftGate: len(refused) == 0 && p.Gate().On(seen.Taints),
 		}
 	}
 	if len(refused) > 0 {
 		return Plan{Step: Nothing} // the gate stays until a person lifts it or the policy changes
 	}
-	return liftOrNothing(seen, event)
+	return liftOrNothing(seen, event, p)
 }
 
 // stampAfter is the Node's stamp once it was given the labels; nil where its annotations have no room for one.
@@ -173,8 +173,8 @@ func stampAfter(seen *Node, give map[string]string) *policy.Stamp {
 	return &stamp
 }
 
-func liftOrNothing(seen *Node, event Event) Plan {
-	if event == Present && !seen.deleting() && policy.Gated(seen.Taints) {
+func liftOrNothing(seen *Node, event Event, p policy.Policy) Plan {
+	if event == Present && !seen.deleting() && p.Gate().On(seen.Taints) {
 		return Plan{Step: Lift, LiftGate: true}
 	}
 	return Plan{Step: Nothing}

@@ -32,7 +32,7 @@ func node(uid types.UID, version string, own labels, modify ...func(*Node)) *Nod
 	return n
 }
 
-func gated(n *Node) { n.Taints = append(n.Taints, policy.Gate()) }
+func gated(n *Node) { n.Taints = append(n.Taints, policy.DefaultGate.Taint()) }
 func deleting(n *Node) {
 	n.DeletionTimestamp = earlier
 }
@@ -469,7 +469,7 @@ func TestNodeOfKeepsOnlyWhatIsRead(t *testing.T) {
 				{Manager: "empty"},
 			},
 		},
-		Spec:   corev1.NodeSpec{Taints: []corev1.Taint{policy.Gate()}, ProviderID: "x"},
+		Spec:   corev1.NodeSpec{Taints: []corev1.Taint{policy.DefaultGate.Taint()}, ProviderID: "x"},
 		Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{Names: []string{"big"}}}},
 	}
 	n := nodeOf(object)
@@ -478,7 +478,7 @@ func TestNodeOfKeepsOnlyWhatIsRead(t *testing.T) {
 	assert.Nil(t, n.ManagedFields)
 	assert.True(t, n.Stamped)
 	assert.True(t, n.Stamp.Lists("k"))
-	assert.True(t, policy.Gated(n.Taints))
+	assert.True(t, policy.DefaultGate.On(n.Taints))
 	again, err := slim(n)
 	assert.NoError(t, err) //nolint:testifylint // compared on the next line
 	assert.Same(t, n, again, "the informer may transform twice")

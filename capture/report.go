@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -48,7 +47,7 @@ func (c *Controller) reportUnreadable(seen *Node, version string, err error) {
 	c.Logger.Error("record cannot be read; nothing is restored from it and nothing is written over it", "node", seen.Name, "error", err)
 	c.Events.Eventf(reference(seen), corev1.EventTypeWarning, RecordInvalid,
 		"What is remembered of this Node cannot be read, so nothing is restored and the taint %s stays if it is on: mend or delete ConfigMap %s. (%v)",
-		policy.GateKey, store.Name(seen.Name), err)
+		c.Policy().Gate(), store.Name(seen.Name), err)
 }
 
 func (c *Controller) reportWrite(step Step, before, after store.Record, seen *Node) {
@@ -80,7 +79,7 @@ func (c *Controller) reportChange(done Plan, seen *Node) {
 			"Registration had used a record a moment too old; set: %s; removed: %s", keyList(done.PutRight), strings.Join(done.TakeBack, ", "))
 	}
 	if done.LiftGate {
-		c.Events.Eventf(reference(seen), corev1.EventTypeNormal, GateLifted, "Nothing is left to restore; took off the taint %s", policy.GateKey)
+		c.Events.Eventf(reference(seen), corev1.EventTypeNormal, GateLifted, "Nothing is left to restore; took off the taint %s", c.Policy().Gate())
 	}
 }
 
@@ -89,7 +88,7 @@ func (c *Controller) reportRefused(seen *Node, key string, refusal error) {
 	c.Logger.Error("label refused; it stays remembered and the gate stays on", "node", seen.Name, "key", key, "error", refusal)
 	c.Events.Eventf(reference(seen), corev1.EventTypeWarning, LabelRefused,
 		"Label %s is remembered but refused, and the taint %s stays until it is taken off by hand or the policy ignores the label. (%v)",
-		key, policy.GateKey, refusal)
+		key, c.Policy().Gate(), refusal)
 }
 
 // reference names the Node object that an Event is about.

@@ -6,29 +6,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// GateKey is the taint that keeps workloads off a Node while something it should carry is still missing.
-const GateKey = "nodekeep.dev/restoring"
+// Gate is the key of the taint that keeps workloads off a Node while something it should carry is still missing.
+type Gate string
 
-// Gate is the taint as nodekeep puts it on.
-func Gate() corev1.Taint {
-	return corev1.Taint{Key: GateKey, Effect: corev1.TaintEffectNoSchedule}
+// DefaultGate is the gate where nothing else is configured.
+const DefaultGate Gate = "nodekeep.dev/restoring"
+
+// Taint is the gate as nodekeep puts it on.
+func (g Gate) Taint() corev1.Taint {
+	return corev1.Taint{Key: string(g), Effect: corev1.TaintEffectNoSchedule}
 }
 
-// IsGate reports whether a taint is the gate; the key alone decides, since a kubelet's configuration
-// may have put it on with a value.
-func IsGate(taint corev1.Taint) bool { return taint.Key == GateKey }
+// Is reports whether a taint is the gate; the key alone decides, since a kubelet's configuration may have put it on
+// with a value.
+func (g Gate) Is(taint corev1.Taint) bool { return taint.Key == string(g) }
 
-// Gated reports whether the gate is among the taints.
-func Gated(taints []corev1.Taint) bool { return slices.ContainsFunc(taints, IsGate) }
+// On reports whether the gate is among the taints.
+func (g Gate) On(taints []corev1.Taint) bool { return slices.ContainsFunc(taints, g.Is) }
 
-// WithoutGate is a copy of taints that lacks every copy of the gate.
-func WithoutGate(taints []corev1.Taint) []corev1.Taint {
-	return slices.DeleteFunc(slices.Clone(taints), IsGate)
-}
-
-// GateHolds reports whether the gate keeps workloads off: a copy of it that is a mere preference does not.
-func GateHolds(taints []corev1.Taint) bool {
+// Holds reports whether the gate keeps workloads off: a copy of it that is a mere preference does not.
+func (g Gate) Holds(taints []corev1.Taint) bool {
 	return slices.ContainsFunc(taints, func(taint corev1.Taint) bool {
-		return IsGate(taint) && taint.Effect != corev1.TaintEffectPreferNoSchedule
+		return g.Is(taint) && taint.Effect != corev1.TaintEffectPreferNoSchedule
 	})
+}
+
+// Without is a copy of taints that lacks every copy of the gate.
+func (g Gate) Without(taints []corev1.Taint) []corev1.Taint {
+	return slices.DeleteFunc(slices.Clone(taints), g.Is)
 }

@@ -10,9 +10,9 @@ import (
 func TestGate(t *testing.T) {
 	other := corev1.Taint{Key: "maintenance", Value: "disk", Effect: corev1.TaintEffectNoExecute}
 	lookalike := corev1.Taint{Key: "nodekeep.dev/restoring-x", Effect: corev1.TaintEffectNoSchedule}
-	withValue := corev1.Taint{Key: GateKey, Value: "true", Effect: corev1.TaintEffectNoSchedule}
-	evicting := corev1.Taint{Key: GateKey, Effect: corev1.TaintEffectNoExecute}
-	preference := corev1.Taint{Key: GateKey, Effect: corev1.TaintEffectPreferNoSchedule}
+	withValue := corev1.Taint{Key: string(DefaultGate), Value: "true", Effect: corev1.TaintEffectNoSchedule}
+	evicting := corev1.Taint{Key: string(DefaultGate), Effect: corev1.TaintEffectNoExecute}
+	preference := corev1.Taint{Key: string(DefaultGate), Effect: corev1.TaintEffectPreferNoSchedule}
 	tests := map[string]struct {
 		taints       []corev1.Taint
 		gated, holds bool
@@ -21,28 +21,28 @@ func TestGate(t *testing.T) {
 		"no taints":                            {nil, false, false, nil},
 		"another taint is no gate":             {[]corev1.Taint{other}, false, false, []corev1.Taint{other}},
 		"a longer key is no gate":              {[]corev1.Taint{lookalike}, false, false, []corev1.Taint{lookalike}},
-		"the gate alone":                       {[]corev1.Taint{Gate()}, true, true, []corev1.Taint{}},
+		"the gate alone":                       {[]corev1.Taint{DefaultGate.Taint()}, true, true, []corev1.Taint{}},
 		"the gate with a value is the gate":    {[]corev1.Taint{withValue}, true, true, []corev1.Taint{}},
 		"the gate may evict":                   {[]corev1.Taint{evicting}, true, true, []corev1.Taint{}},
 		"a mere preference does not hold":      {[]corev1.Taint{preference}, true, false, []corev1.Taint{}},
-		"a preference beside the gate":         {[]corev1.Taint{preference, Gate()}, true, true, []corev1.Taint{}},
-		"every copy goes, the others stay":     {[]corev1.Taint{Gate(), other, evicting, lookalike, preference}, true, true, []corev1.Taint{other, lookalike}},
-		"the order of those that stay is kept": {[]corev1.Taint{lookalike, Gate(), other}, true, true, []corev1.Taint{lookalike, other}},
+		"a preference beside the gate":         {[]corev1.Taint{preference, DefaultGate.Taint()}, true, true, []corev1.Taint{}},
+		"every copy goes, the others stay":     {[]corev1.Taint{DefaultGate.Taint(), other, evicting, lookalike, preference}, true, true, []corev1.Taint{other, lookalike}},
+		"the order of those that stay is kept": {[]corev1.Taint{lookalike, DefaultGate.Taint(), other}, true, true, []corev1.Taint{lookalike, other}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			before := append([]corev1.Taint(nil), tt.taints...)
-			assert.Equal(t, tt.gated, Gated(tt.taints))
-			assert.Equal(t, tt.holds, GateHolds(tt.taints))
-			assert.Equal(t, tt.without, WithoutGate(tt.taints))
+			assert.Equal(t, tt.gated, DefaultGate.On(tt.taints))
+			assert.Equal(t, tt.holds, DefaultGate.Holds(tt.taints))
+			assert.Equal(t, tt.without, DefaultGate.Without(tt.taints))
 			assert.Equal(t, before, tt.taints, "the taints that were given are the caller's")
 		})
 	}
 }
 
 func TestTheGateIsAsManifestsAndKubeletsWriteIt(t *testing.T) {
-	gate := Gate()
+	gate := DefaultGate.Taint()
 	assert.Equal(t, "nodekeep.dev/restoring:NoSchedule", gate.ToString())
-	assert.True(t, IsGate(gate))
+	assert.True(t, DefaultGate.Is(gate))
 	assert.Nil(t, gate.TimeAdded)
 }

@@ -36,6 +36,7 @@ func Default() Policy {
 		ignoreManagers: []string{"kubelet", "k3s", "kubelite", "*cloud-controller-manager", "nfd-master"},
 		onConflict:     KeepNode,
 		protected:      Deferred,
+		gate:           DefaultGate,
 	}
 	p.keep.add("*", "*")
 	for _, entry := range catalogue() {
@@ -48,8 +49,8 @@ func Default() Policy {
 }
 
 // Load reads a policy file. What the file does not say is as in [Default]. It is strict: unknown and repeated
-// fields and a second YAML document are errors. The error names every mistake at once, each with its field path; the Policy that comes with an
-// error is the zero Policy and not to be used.
+// fields and a second YAML document are errors. The error names every mistake at once, each with its field path; the
+// Policy that comes with an error is the zero Policy and not to be used.
 func Load(data []byte) (Policy, error) {
 	raw, mistakes, err := fromYAML(data)
 	if err != nil {

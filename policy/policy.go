@@ -18,6 +18,7 @@ type Policy struct {
 	forPeople      patternSet
 	onConflict     OnConflict
 	protected      Protected
+	gate           Gate
 }
 
 // OnConflict says what happens to a stored label whose key the registering Node already has with another value.
@@ -41,6 +42,15 @@ const (
 
 // RestoresInline reports whether protected labels are to be restored in the CREATE itself.
 func (p Policy) RestoresInline() bool { return p.protected == Inline }
+
+// Gate is the taint that the policy's Nodes wait behind.
+func (p Policy) Gate() Gate { return p.gate }
+
+// WithGate is the policy with another gate; key must be a valid taint key.
+func (p Policy) WithGate(key Gate) Policy {
+	p.gate = key
+	return p
+}
 
 // WithProtected is the policy with another value of labels.protected.
 func (p Policy) WithProtected(protected Protected) Policy {

@@ -18,7 +18,8 @@ type known struct {
 // decision is what to do with a registering Node.
 type decision struct {
 	restore policy.Restore
-	gate    gateMove
+	gate    policy.Gate
+	move    gateMove
 	stamp   string // the annotation's new value; empty: the object must carry none
 	outcome outcome
 }
@@ -36,7 +37,7 @@ const (
 // would claim that nothing else is missing.
 func decide(in incoming, k known, p policy.Policy) decision {
 	if k.unreadable {
-		d := decision{outcome: unreadableRecord}
+		d := decision{outcome: unreadableRecord, gate: p.Gate()}
 		if k.current {
 			d.stamp = stampFor(in, policy.NewStamp(nil, nil))
 		}
@@ -44,13 +45,13 @@ func decide(in incoming, k known, p policy.Policy) decision {
 	}
 	remembered := k.record.Remembered()
 	restore := p.Missing(policy.Kept{Labels: in.labels}, policy.Kept{Labels: remembered}, in.occasion)
-	d := decision{restore: restore, outcome: outcomeOf(restore)}
+	d := decision{restore: restore, outcome: outcomeOf(restore), gate: p.Gate()}
 	if k.current {
-		d.gate = liftGate
+		d.move = liftGate
 		d.stamp = stampFor(in, policy.NewStamp(carried(in, remembered, restore), keysOf(restore.Protected)))
 	}
 	if len(restore.Protected) > 0 {
-		d.gate = closeGate
+		d.move = closeGate
 	}
 	return d
 }
@@ -66,9 +67,9 @@ func (d decision) bytes() int {
 
 // withoutLabels is the decision for a Node that has no room: nothing is claimed, and what is missing waits behind the gate.
 func (d decision) withoutLabels() decision {
-	small := decision{outcome: tooLarge}
+	small := decision{outcome: tooLarge, gate: d.gate}
 	if len(d.restore.Add)+len(d.restore.Protected) > 0 {
-		small.gate = closeGate
+		small.move = closeGate
 	}
 	return small
 }

@@ -104,12 +104,12 @@ func (d *dice) taints() any {
 	taints := []any{}
 	for range d.throw(6) {
 		taints = append(taints, oneOf[any](d,
-			map[string]any{"key": policy.GateKey, "effect": "NoSchedule"},
+			map[string]any{"key": string(policy.DefaultGate), "effect": "NoSchedule"},
 			map[string]any{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},
-			map[string]any{"key": policy.GateKey, "effect": "PreferNoSchedule"},
-			map[string]any{"key": policy.GateKey, "effect": "NoExecute", "value": d.text, "timeAdded": "2026-03-02T09:30:00Z"},
+			map[string]any{"key": string(policy.DefaultGate), "effect": "PreferNoSchedule"},
+			map[string]any{"key": string(policy.DefaultGate), "effect": "NoExecute", "value": d.text, "timeAdded": "2026-03-02T09:30:00Z"},
 			map[string]any{"key": "maintenance", "value": "disk", "effect": "NoExecute", "timeAdded": nil},
-			map[string]any{"key": policy.GateKey},
+			map[string]any{"key": string(policy.DefaultGate)},
 			map[string]any{"key": d.text, "effect": d.text, "note": "unknown"},
 			nil,
 			map[string]any{},

@@ -17,11 +17,11 @@ import (
 func patch(in incoming, d decision) []jsonpatch.Operation {
 	operations := labelOperations(in, d.restore.Add)
 	operations = append(operations, stampOperations(in, d.stamp)...)
-	switch d.gate {
+	switch d.move {
 	case closeGate:
-		operations = append(operations, closeOperations(in)...)
+		operations = append(operations, closeOperations(in, d.gate)...)
 	case liftGate:
-		operations = append(operations, liftOperations(in)...)
+		operations = append(operations, liftOperations(in, d.gate)...)
 	case leaveGate:
 	}
 	return operations
@@ -57,28 +57,28 @@ func stampOperations(in incoming, stamp string) []jsonpatch.Operation {
 	}
 }
 
-func closeOperations(in incoming) []jsonpatch.Operation {
-	gate := []corev1.Taint{policy.Gate()}
+func closeOperations(in incoming, gate policy.Gate) []jsonpatch.Operation {
+	taints := []corev1.Taint{gate.Taint()}
 	switch {
-	case policy.GateHolds(in.taints):
+	case gate.Holds(in.taints):
 		return nil
 	case !in.hasSpec:
-		return []jsonpatch.Operation{jsonpatch.NewOperation("add", "/spec", map[string]any{"taints": gate})}
+		return []jsonpatch.Operation{jsonpatch.NewOperation("add", "/spec", map[string]any{"taints": taints})}
 	case in.taints == nil:
-		return []jsonpatch.Operation{jsonpatch.NewOperation("add", "/spec/taints", gate)}
+		return []jsonpatch.Operation{jsonpatch.NewOperation("add", "/spec/taints", taints)}
 	default:
-		return []jsonpatch.Operation{jsonpatch.NewOperation("add", "/spec/taints/-", gate[0])}
+		return []jsonpatch.Operation{jsonpatch.NewOperation("add", "/spec/taints/-", taints[0])}
 	}
 }
 
 // liftOperations remove every copy of the gate, the last one first so that no index moves under another.
-func liftOperations(in incoming) []jsonpatch.Operation {
-	if policy.Gated(in.taints) && len(policy.WithoutGate(in.taints)) == 0 {
+func liftOperations(in incoming, gate policy.Gate) []jsonpatch.Operation {
+	if gate.On(in.taints) && len(gate.Without(in.taints)) == 0 {
 		return []jsonpatch.Operation{jsonpatch.NewOperation("remove", "/spec/taints", nil)}
 	}
 	var operations []jsonpatch.Operation
 	for i, taint := range slices.Backward(in.taints) {
-		if policy.IsGate(taint) {
+		if gate.Is(taint) {
 			operations = append(operations, jsonpatch.NewOperation("remove", "/spec/taints/"+strconv.Itoa(i), nil))
 		}
 	}

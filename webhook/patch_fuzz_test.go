@@ -101,9 +101,9 @@ func requireAsDecided(t *testing.T, s situation) {
 	}
 	switch {
 	case len(restore.Protected) > 0:
-		require.True(t, policy.GateHolds(s.after.Spec.Taints), "a label waits and nothing keeps workloads off")
+		require.True(t, policy.DefaultGate.Holds(s.after.Spec.Taints), "a label waits and nothing keeps workloads off")
 	case s.current && !s.unreadable:
-		require.False(t, policy.Gated(s.after.Spec.Taints), "nothing waits and the gate is on")
+		require.False(t, policy.DefaultGate.On(s.after.Spec.Taints), "nothing waits and the gate is on")
 	default:
 		require.Equal(t, s.before.Spec.Taints, s.after.Spec.Taints)
 	}

@@ -18,7 +18,7 @@ func decideProtected(in incoming, k known, p policy.Policy) decision {
 		return nothing
 	}
 	stamp, stamped := policy.ParseStamp(in.annotations[policy.StampAnnotation])
-	if !stamped || !policy.GateHolds(in.taints) {
+	if !stamped || !p.Gate().Holds(in.taints) {
 		return nothing
 	}
 	restore := p.Missing(policy.Kept{Labels: in.labels}, policy.Kept{Labels: k.record.Remembered()}, in.occasion)
@@ -28,7 +28,8 @@ func decideProtected(in incoming, k known, p policy.Policy) decision {
 	}
 	return decision{
 		restore: policy.Restore{Add: restore.Protected, Withheld: restore.Withheld},
-		gate:    liftGate,
+		gate:    p.Gate(),
+		move:    liftGate,
 		stamp:   stampFor(in, stamp.Given(missing)),
 		outcome: restoredInline,
 	}

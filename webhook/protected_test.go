@@ -15,7 +15,7 @@ func TestTheSecondPassActsOnlyOnWhatTheFirstPassLeft(t *testing.T) {
 	remembered := known{current: true, record: store.Record{Labels: map[string]string{"dedicated": "ci", role: ""}}}
 	afterFirstPass := func() incoming {
 		return incoming{
-			node: "n1", labels: map[string]string{"dedicated": "ci"}, occasion: policy.CreateByKubelet, hasSpec: true, taints: []corev1.Taint{policy.Gate()},
+			node: "n1", labels: map[string]string{"dedicated": "ci"}, occasion: policy.CreateByKubelet, hasSpec: true, taints: []corev1.Taint{policy.DefaultGate.Taint()},
 			annotations: map[string]string{policy.StampAnnotation: policy.NewStamp([]string{"dedicated"}, []string{role}).String()},
 		}
 	}

@@ -104,7 +104,7 @@ func withoutOurs(t testing.TB, object []byte) map[string]any {
 		if taints, is := spec["taints"].([]any); is {
 			spec["taints"] = slices.DeleteFunc(taints, func(taint any) bool {
 				fields, is := taint.(map[string]any)
-				return is && fields["key"] == policy.GateKey
+				return is && fields["key"] == string(policy.DefaultGate)
 			})
 		}
 		dropEmpty(spec, "taints")

@@ -17,14 +17,14 @@ const (
 )
 
 // selfTest is what every replica knows of the self-test's Node, whatever the store and the policy say.
-func selfTest() (known, policy.Policy) {
+func selfTest(gate policy.Gate) (known, policy.Policy) {
 	record := store.Record{Node: SelfTestNode, Labels: map[string]string{selfTestOrdinary: "1", selfTestProtected: ""}}
-	return known{record: record, current: true}, policy.Default().WithProtected(policy.Inline)
+	return known{record: record, current: true}, policy.Default().WithProtected(policy.Inline).WithGate(gate)
 }
 
 // passed reports whether the API server stored both labels and the gate is gone.
-func passed(node *corev1.Node) bool {
+func passed(node *corev1.Node, gate policy.Gate) bool {
 	_, ordinary := node.Labels[selfTestOrdinary]
 	_, protected := node.Labels[selfTestProtected]
-	return ordinary && protected && !policy.Gated(node.Spec.Taints)
+	return ordinary && protected && !gate.On(node.Spec.Taints)
 }

@@ -34,7 +34,7 @@ func TestStampNeedsRoom(t *testing.T) {
 			for key, value := range test.came {
 				node.Annotations[key] = value
 			}
-			node.Spec.Taints = []corev1.Taint{policy.Gate()}
+			node.Spec.Taints = []corev1.Taint{policy.DefaultGate.Taint()}
 			h := newHook((&records{}).remember(t, map[string]string{"dedicated": "ci"}), policy.Default())
 			request := creation(byKubelet(), marshal(t, node))
 
@@ -75,7 +75,7 @@ func TestNodeTooLargeGetsNoLabelsButTheGate(t *testing.T) {
 
 			result := typed(t, after)
 			assert.Empty(t, result.Labels)
-			assert.Equal(t, test.gated, policy.GateHolds(result.Spec.Taints))
+			assert.Equal(t, test.gated, policy.DefaultGate.Holds(result.Spec.Taints))
 			assert.NotContains(t, result.Annotations, policy.StampAnnotation, "nothing is claimed, and no claim is let through")
 			assert.Equal(t, 1, h.count(t, reviewsTotal, "too_large"))
 			assert.Zero(t, h.count(t, labelsTotal, "restored"))

@@ -13,7 +13,7 @@ import (
 )
 
 func TestRecordsThatHaveFallenBehind(t *testing.T) {
-	gate, holds := policy.Gate(), corev1.Taint{Key: "maintenance", Value: "disk", Effect: corev1.TaintEffectNoExecute}
+	gate, holds := policy.DefaultGate.Taint(), corev1.Taint{Key: "maintenance", Value: "disk", Effect: corev1.TaintEffectNoExecute}
 	tests := map[string]struct {
 		node    string // without its braces, after the name
 		records func(t *testing.T) *records

@@ -9,11 +9,14 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"nodekeep.dev/nodekeep/policy"
 )
 
 // commonOptions are the flags of both processes.
 type commonOptions struct {
 	policyFile  string
+	gateKey     string
 	namespace   string
 	kubeconfig  string
 	metricsAddr string
@@ -26,6 +29,7 @@ type commonOptions struct {
 
 func (o *commonOptions) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.policyFile, "policy", "", "policy file; without one, everything is kept but what other components own")
+	flags.StringVar(&o.gateKey, "gate-key", string(policy.DefaultGate), "key of the taint behind which Nodes wait for what is still missing")
 	flags.StringVar(&o.namespace, "namespace", "nodekeep-system", "namespace of the records")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; without one, the in-cluster configuration")
 	flags.StringVar(&o.metricsAddr, "metrics-bind-address", ":8080", "address of /metrics; 0 for none")
@@ -39,6 +43,9 @@ func (o *commonOptions) addTo(flags *pflag.FlagSet) {
 func (o *commonOptions) mistakes() (found []error) {
 	for _, problem := range validation.IsDNS1123Label(o.namespace) {
 		found = append(found, fmt.Errorf("--namespace %q: %s", o.namespace, problem))
+	}
+	for _, problem := range validation.IsQualifiedName(o.gateKey) {
+		found = append(found, fmt.Errorf("--gate-key %q: %s", o.gateKey, problem))
 	}
 	found = append(found, addressMistakes("--metrics-bind-address", o.metricsAddr)...)
 	found = append(found, addressMistakes("--health-probe-bind-address", o.probeAddr)...)

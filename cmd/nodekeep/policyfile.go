@@ -20,14 +20,15 @@ const policyPoll = 5 * time.Second
 // policyFile is the policy in force: the last good state of the file.
 type policyFile struct {
 	path    string
+	gate    policy.Gate
 	current atomic.Pointer[policy.Policy]
 	content []byte // as last read, good or not
 	good    prometheus.Gauge
 }
 
 // readPolicy reads the file, or takes the default where path is empty.
-func readPolicy(path string) (*policyFile, error) {
-	f := &policyFile{path: path, good: prometheus.NewGauge(prometheus.GaugeOpts{
+func readPolicy(path string, gate policy.Gate) (*policyFile, error) {
+	f := &policyFile{path: path, gate: gate, good: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "nodekeep_policy_file_good", Help: "1 while the policy in force is what the file says, 0 while the file cannot be used.",
 	})}
 	f.good.Set(1)
@@ -50,7 +51,7 @@ func readPolicy(path string) (*policyFile, error) {
 }
 
 // Policy is the policy in force.
-func (f *policyFile) Policy() policy.Policy { return *f.current.Load() }
+func (f *policyFile) Policy() policy.Policy { return f.current.Load().WithGate(f.gate) }
 
 // follow reloads the file when it changes, until ctx is done, and calls changed after each good change. A file that is
 // gone or wrong is logged and counts for nothing: the last good policy stays in force.

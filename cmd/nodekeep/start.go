@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -35,7 +36,7 @@ type files struct {
 
 // readFiles reads the files that the flags name and adds what is wrong with them to the mistakes.
 func readFiles(o *commonOptions, mistakes []error) (files, []error) {
-	policy, err := readPolicy(o.policyFile)
+	file, err := readPolicy(o.policyFile, policy.Gate(o.gateKey))
 	if err != nil {
 		mistakes = append(mistakes, err)
 	}
@@ -43,7 +44,7 @@ func readFiles(o *commonOptions, mistakes []error) (files, []error) {
 	if err != nil {
 		mistakes = append(mistakes, err)
 	}
-	return files{policy: policy, config: config}, mistakes
+	return files{policy: file, config: config}, mistakes
 }
 
 // start makes the parts of a process after everything that can be wrong was checked; all of it is named at once.

@@ -99,12 +99,12 @@ func (s *story) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if back.Labels["dedicated"] != "ci" || !policy.GateHolds(back.Spec.Taints) {
+	if back.Labels["dedicated"] != "ci" || !policy.DefaultGate.Holds(back.Spec.Taints) {
 		return errors.New("the label or the gate is missing in the CREATE's answer")
 	}
 	s.say("dedicated=ci is in the very object that was created: nobody ever saw this Node without it.")
 	s.say("%s would have made the API server reject the kubelet's registration,", worker)
-	s.say("so it waits behind the gate: the taint %s keeps workloads off.", policy.GateKey)
+	s.say("so it waits behind the gate: the taint %s keeps workloads off.", string(policy.DefaultGate))
 
 	s.step("capture gives the protected label back under its own identity, and then lifts the gate.")
 	if err := s.waitComplete(ctx, time.Now()); err != nil {
@@ -187,7 +187,7 @@ func (s *story) waitComplete(ctx context.Context, since time.Time) error {
 		if err != nil {
 			return false, err
 		}
-		if _, has := seen.Labels[worker]; !has || policy.Gated(seen.Spec.Taints) {
+		if _, has := seen.Labels[worker]; !has || policy.DefaultGate.On(seen.Spec.Taints) {
 			return false, nil
 		}
 		s.say("done, seen %s after the CREATE's answer", time.Since(since).Round(time.Millisecond))

@@ -19,7 +19,7 @@ func TestWithCaptureDownOrdinaryLabelsAreRestoredAndProtectedOnesWaitBehindTheGa
 		back := register(t, name)
 		assert.Equal(t, "ci", back.Labels["dedicated"])
 		time.Sleep(300 * time.Millisecond)
-		assert.True(t, policy.GateHolds(getNode(t, name).Spec.Taints), "the gate waits for capture")
+		assert.True(t, policy.DefaultGate.Holds(getNode(t, name).Spec.Taints), "the gate waits for capture")
 	})
 	remembers(t, complete(t, name, want), want)
 }

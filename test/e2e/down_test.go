@@ -150,7 +150,7 @@ func TestANodeThatRegistersGatedByItsKubeletWhileTheWebhookIsDownIsCompletedAndT
 	withoutWebhook(t, func() {
 		deleteNode(t, name)
 		node := registration(name, nil)
-		node.Spec.Taints = append(node.Spec.Taints, policy.Gate())
+		node.Spec.Taints = append(node.Spec.Taints, policy.DefaultGate.Taint())
 		_, err := kubelet(t, name).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 		require.NoError(t, err)
 		remembers(t, complete(t, name, want), want)

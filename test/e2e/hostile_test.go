@@ -99,7 +99,7 @@ func TestNoShapeOfNodeIsKeptOut(t *testing.T) {
 		"without labels":      {node: "shape-1", make: func(node *corev1.Node) { node.Labels = nil }},
 		"without annotations": {node: "shape-2", make: func(node *corev1.Node) { node.Annotations = nil }},
 		"with taints": {node: "shape-3", make: func(node *corev1.Node) {
-			node.Spec.Taints = []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}, policy.Gate(), {Key: "b", Effect: corev1.TaintEffectNoExecute}}
+			node.Spec.Taints = []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}, policy.DefaultGate.Taint(), {Key: "b", Effect: corev1.TaintEffectNoExecute}}
 		}},
 		"with a forged stamp": {node: "shape-4", make: func(node *corev1.Node) {
 			node.Annotations = map[string]string{policy.StampAnnotation: `{"restored":["dedicated","` + worker + `"],"pending":[]}`}
@@ -118,7 +118,7 @@ func TestNoShapeOfNodeIsKeptOut(t *testing.T) {
 			back, err := kubelet(t, c.node).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 			require.NoError(t, err)
 			assert.Equal(t, "ci", back.Labels["dedicated"])
-			assert.True(t, policy.GateHolds(back.Spec.Taints))
+			assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints))
 			assert.NotContains(t, back.Annotations[policy.StampAnnotation], `"restored":["dedicated","`+worker)
 			remembers(t, complete(t, c.node, want), want)
 		})
@@ -135,12 +135,12 @@ func TestAnUnreadableRecordKeepsTheGateUntilItIsMended(t *testing.T) {
 	const name = "unreadable-1"
 	putRaw(t, name, "}garbage{")
 	node := registration(name, nil)
-	node.Spec.Taints = append(node.Spec.Taints, policy.Gate())
+	node.Spec.Taints = append(node.Spec.Taints, policy.DefaultGate.Taint())
 	back, err := kubelet(t, name).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 	require.NoError(t, err)
-	assert.True(t, policy.GateHolds(back.Spec.Taints), "a gate that is on stays on")
+	assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints), "a gate that is on stays on")
 	assert.Contains(t, eventReasons(t, name), "RecordInvalid")
-	assert.True(t, policy.GateHolds(getNode(t, name).Spec.Taints))
+	assert.True(t, policy.DefaultGate.Holds(getNode(t, name).Spec.Taints))
 
 	cm, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).Get(t.Context(), store.Name(name), metav1.GetOptions{})
 	require.NoError(t, err)

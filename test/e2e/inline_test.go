@@ -72,7 +72,7 @@ func TestInlineProtectedLabelsAreInTheKubeletsOwnCreate(t *testing.T) {
 					deleteNode(t, name)
 					back := register(t, name)
 					assert.True(t, hasAll(back.Labels, want), "%v", back.Labels)
-					assert.False(t, policy.Gated(back.Spec.Taints))
+					assert.False(t, policy.DefaultGate.On(back.Spec.Taints))
 					assert.Equal(t, policy.NewStamp([]string{"dedicated", worker, "node-role.kubernetes.io/gpu"}, nil), stampOf(t, back))
 				}
 			})
@@ -95,7 +95,7 @@ func TestInlineFallsBackToDeferredWhereItIsNotProved(t *testing.T) {
 		deleteNode(t, name)
 		back := register(t, name)
 		assert.NotContains(t, back.Labels, worker)
-		assert.True(t, policy.GateHolds(back.Spec.Taints))
+		assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints))
 		remembers(t, complete(t, name, want), want)
 	})
 }
@@ -116,7 +116,7 @@ func TestTheWebhookMayActAsTheSelfTestsKubeletOnly(t *testing.T) {
 			require.NoError(t, err)
 			_, err = client.CoreV1().Nodes().Create(t.Context(), registration("worker-1", nil), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		}
-		assert.Error(t, err, user)
+		require.Error(t, err, user)
 	}
 	as := rest.CopyConfig(config)
 	as.Impersonate = rest.ImpersonationConfig{UserName: "system:node:nodekeep-self-test", Groups: []string{"system:masters"}}

@@ -109,7 +109,7 @@ func complete(t testing.TB, name string, want map[string]string) *corev1.Node {
 	var node *corev1.Node
 	require.Eventually(t, func() bool {
 		node = getNode(t, name)
-		return hasAll(node.Labels, want) && !policy.Gated(node.Spec.Taints)
+		return hasAll(node.Labels, want) && !policy.DefaultGate.On(node.Spec.Taints)
 	}, settles, 20*time.Millisecond, "node %s must come to carry %v without the gate", name, want)
 	return node
 }

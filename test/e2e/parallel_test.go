@@ -74,7 +74,7 @@ func TestAWatcherNeverSeesAVersionOfTheNodeThatLacksWhatItShouldCarry(t *testing
 	for _, node := range seen {
 		assert.Equal(t, "ci", node.Labels["dedicated"], "version %s", node.ResourceVersion)
 		if _, has := node.Labels[worker]; !has {
-			assert.True(t, policy.GateHolds(node.Spec.Taints), "version %s lacks %s and carries no gate", node.ResourceVersion, worker)
+			assert.True(t, policy.DefaultGate.Holds(node.Spec.Taints), "version %s lacks %s and carries no gate", node.ResourceVersion, worker)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func TestTwoHundredNodesDeletedAndRegisteredInParallelComeBackComplete(t *testin
 		deleteNode(t, name)
 		node := register(t, name)
 		assert.True(t, hasAll(node.Labels, map[string]string{"dedicated": "ci", "example.com/rack": want[name]["example.com/rack"]}), "%s: %v", name, node.Labels)
-		assert.True(t, policy.GateHolds(node.Spec.Taints), name)
+		assert.True(t, policy.DefaultGate.Holds(node.Spec.Taints), name)
 	})
 	back := 0
 	for _, name := range names {
@@ -118,7 +118,7 @@ func TestTwoHundredNodesDeletedAndRegisteredInParallelComeBackComplete(t *testin
 			continue
 		}
 		if !hasAll(node.Labels, labels) {
-			assert.True(t, policy.GateHolds(node.Spec.Taints), "%s was seen without the gate and with %v", node.Name, node.Labels)
+			assert.True(t, policy.DefaultGate.Holds(node.Spec.Taints), "%s was seen without the gate and with %v", node.Name, node.Labels)
 		}
 	}
 	for _, record := range stopRecords() {

@@ -64,7 +64,7 @@ func TestALabelThatTheAPIServerRefusesIsWithheldAndTheGateStays(t *testing.T) {
 	}, settles, 100*time.Millisecond)
 
 	back := register(t, name)
-	assert.True(t, policy.GateHolds(back.Spec.Taints))
+	assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints))
 	require.Eventually(t, func() bool {
 		record, ok := recordOf(t, name)
 		return ok && record.UID == back.UID
@@ -75,7 +75,7 @@ func TestALabelThatTheAPIServerRefusesIsWithheldAndTheGateStays(t *testing.T) {
 	assert.Contains(t, eventReasons(t, name), "LabelRefused")
 	node := getNode(t, name)
 	assert.Contains(t, node.Labels, worker, "the other labels were given")
-	assert.True(t, policy.GateHolds(node.Spec.Taints), "the gate stays until a person decides")
+	assert.True(t, policy.DefaultGate.Holds(node.Spec.Taints), "the gate stays until a person decides")
 
 	lift()
 	withoutCapture(t, func() {}) // a new capture asks again

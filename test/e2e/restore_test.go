@@ -20,7 +20,7 @@ func mustJSON(t testing.TB, value any) []byte {
 func TestLabelsAreInTheVeryObjectThatTheKubeletsCreateReturns(t *testing.T) {
 	const name = "plain-1"
 	first := register(t, name)
-	assert.False(t, policy.Gated(first.Spec.Taints), "a new Node with nothing to restore carries no gate")
+	assert.False(t, policy.DefaultGate.On(first.Spec.Taints), "a new Node with nothing to restore carries no gate")
 	label(t, name, map[string]any{"dedicated": "ci", "example.com/rack": "r7"})
 	want := map[string]string{"dedicated": "ci", "example.com/rack": "r7"}
 	remembers(t, first, want)
@@ -29,7 +29,7 @@ func TestLabelsAreInTheVeryObjectThatTheKubeletsCreateReturns(t *testing.T) {
 	back := register(t, name)
 	assert.NotEqual(t, first.UID, back.UID)
 	assert.True(t, hasAll(back.Labels, want), "labels in the CREATE's answer: %v", back.Labels)
-	assert.False(t, policy.Gated(back.Spec.Taints))
+	assert.False(t, policy.DefaultGate.On(back.Spec.Taints))
 	assert.Equal(t, policy.NewStamp([]string{"dedicated", "example.com/rack"}, nil), stampOf(t, back))
 	remembers(t, back, want)
 }
@@ -45,7 +45,7 @@ func TestProtectedLabelsFollowBehindTheGate(t *testing.T) {
 	back := register(t, name)
 	assert.Equal(t, "ci", back.Labels["dedicated"])
 	assert.NotContains(t, back.Labels, worker, "NodeRestriction would have rejected it")
-	assert.True(t, policy.GateHolds(back.Spec.Taints), "the gate is in the CREATE's answer")
+	assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints), "the gate is in the CREATE's answer")
 	assert.Equal(t, []string{worker}, stampOf(t, back).Pending)
 
 	done := complete(t, name, want)
