@@ -50,6 +50,10 @@ fuzz: ## every fuzzer for FUZZTIME each
 bench: ## benchmarks of the handler, beside a handler that does nothing
 	go test -run '^$$' -bench . -benchmem ./webhook ./policy
 
+.PHONY: uninstall
+uninstall: ## take nodekeep off the cluster that kubectl points at, gates first; the records stay
+	@manifests/uninstall.sh
+
 .PHONY: lint
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## style, and the arrows of the design
 	$< run ./...
