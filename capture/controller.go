@@ -169,7 +169,7 @@ func (c *Controller) process(ctx context.Context, name string) error {
 // nothing; that the API server says so does.
 func (c *Controller) settleAbsent(ctx context.Context, name string) error {
 	entry, err := c.Records.Get(name)
-	if !c.leading.Load() || err != nil || entry.Record.DeletedAt != nil {
+	if !c.leading.Load() || err != nil || entry.Record.DeletedAt != nil && entry.Record.Accepted == "" {
 		return nil //nolint:nilerr // no record, or none that may be touched: nothing to mark
 	}
 	switch _, err := c.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}); {

@@ -23,6 +23,7 @@ type Node struct {
 	Owners map[string][]string
 	// Claimed lists the labels that annotations claim for other components.
 	Claimed []string
+	Machine policy.Machine
 	// Refused holds the labels that the API server would not have on this very object. Not part of the object:
 	// the controller adds what it found out.
 	Refused map[string]bool
@@ -42,12 +43,17 @@ func nodeOf(object *corev1.Node) *Node {
 		AnnotationBytes: policy.AnnotationBytes(object.Annotations),
 		Owners:          labelOwners(object.ManagedFields),
 		Claimed:         policy.Claimed(object.Annotations),
+		Machine: policy.Machine{
+			ProviderID: object.Spec.ProviderID,
+			SystemUUID: object.Status.NodeInfo.SystemUUID,
+			MachineID:  object.Status.NodeInfo.MachineID,
+		},
 	}
 }
 
 // metadata is what the policy looks at.
 func (n *Node) metadata() policy.Metadata {
-	return policy.Metadata{Labels: n.Labels, Owners: n.Owners, Claimed: n.Claimed}
+	return policy.Metadata{Labels: n.Labels, Owners: n.Owners, Claimed: n.Claimed, Machine: n.Machine}
 }
 
 // deleting reports whether the Node waits only for its finalizers.
@@ -55,7 +61,7 @@ func (n *Node) deleting() bool { return n.DeletionTimestamp != nil }
 
 // differs reports whether anything that a plan looks at is different. A heartbeat differs in nothing.
 func (n *Node) differs(other *Node) bool {
-	return n.UID != other.UID || n.deleting() != other.deleting() || n.Stamped != other.Stamped ||
+	return n.UID != other.UID || n.deleting() != other.deleting() || n.Stamped != other.Stamped || n.Machine != other.Machine ||
 		!maps.Equal(n.Labels, other.Labels) ||
 		!slices.EqualFunc(n.Taints, other.Taints, sameTaint) ||
 		!slices.Equal(n.Stamp.Restored, other.Stamp.Restored) ||

@@ -47,6 +47,8 @@ const (
 	Adopt    Step = "adopt"     // a new Node object has all that the record says
 	Merge    Step = "merge"     // a Node object that is about to go, or went, before it was adopted
 	MarkGone Step = "mark_gone" // the Node object is gone
+	Isolate  Step = "isolate"   // another machine has the name: what was remembered is set aside
+	Accept   Step = "accept"    // a person has decided between two machines
 	Complete Step = "complete"  // give labels, put right what was restored from a stale record
 	Lift     Step = "lift_gate"
 )
@@ -62,10 +64,14 @@ func plan(prev *store.Record, seen *Node, event Event, p policy.Policy, now time
 		return planAbsent(prev, now)
 	case prev == nil:
 		return planFirst(seen, event, p, now)
+	case prev.Quarantined != nil:
+		return planQuarantined(*prev, seen, event, p, now)
 	case prev.UID == seen.UID:
 		return planSame(*prev, seen, event, p, now)
 	case compareVersions(seen.ResourceVersion, prev.NodeResourceVersion) <= 0:
 		return Plan{Step: Nothing} // an older object of that name, seen late
+	case p.Quarantines(seen.Machine, policy.Machine(prev.Machine)):
+		return planIsolation(*prev, seen, event, p, now)
 	case event == Deleted || seen.deleting():
 		return planUnadopted(*prev, seen, event, p, now)
 	default:
@@ -74,7 +80,13 @@ func plan(prev *store.Record, seen *Node, event Event, p policy.Policy, now time
 }
 
 func planAbsent(prev *store.Record, now time.Time) Plan {
-	if prev == nil || prev.DeletedAt != nil {
+	if prev == nil {
+		return Plan{Step: Nothing}
+	}
+	if next, decided := accept(*prev); decided {
+		return Plan{Step: Accept, Write: &next}
+	}
+	if prev.DeletedAt != nil {
 		return Plan{Step: Nothing}
 	}
 	gone := *prev

@@ -20,7 +20,24 @@ func remember(prev store.Record, seen *Node, p policy.Policy) store.Record {
 	next := prev
 	next.UID, next.NodeResourceVersion = seen.UID, seen.ResourceVersion
 	next.Labels, next.Withheld.Labels = kept, withheld
+	next.Machine = machineAfter(next, seen)
 	return next
+}
+
+// machineAfter is the machine that a record is of once its Node was seen. While an isolation label is held back because the
+// machine is not known to be the same, the record stays that of the machine which had the label: otherwise the next
+// registration would find the machine it was held back from.
+func machineAfter(record store.Record, seen *Node) store.Machine {
+	for key := range record.Withheld.Labels {
+		if policy.IsNodeRestriction(key) {
+			return record.Machine
+		}
+	}
+	before := policy.Machine(record.Machine)
+	if seen.Machine.Compare(before) == policy.OtherMachine {
+		return store.Machine(seen.Machine)
+	}
+	return store.Machine(seen.Machine.Over(before))
 }
 
 // withhold says which value of a remembered key stays remembered beside what the Node shows.
@@ -64,7 +81,8 @@ func edited(prev store.Record, seen *Node, key string, p policy.Policy) bool {
 
 // missing is what the policy would give this Node today, less what is known to be gone on purpose.
 func missing(record store.Record, seen *Node, p policy.Policy) map[string]string {
-	restore := p.Missing(policy.Kept{Labels: seen.Labels}, policy.Kept{Labels: record.Remembered()}, policy.Live)
+	have := policy.Kept{Labels: seen.Labels, Machine: seen.Machine}
+	restore := p.Missing(have, policy.Kept{Labels: record.Remembered(), Machine: policy.Machine(record.Machine)}, policy.Live)
 	for key := range restore.Add {
 		if removed(record, seen, key) {
 			delete(restore.Add, key)

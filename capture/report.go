@@ -19,6 +19,7 @@ const (
 	LabelRefused    = "LabelRefused"    // the API server would not have a label
 	GateLifted      = "GateLifted"      // nothing is left to give
 	RecordInvalid   = "RecordInvalid"   // the record cannot be read
+	MachineMismatch = "MachineMismatch" // another machine registered under the name
 )
 
 // reported remembers which unreadable records were reported, by their version, so that each is reported once.
@@ -53,6 +54,12 @@ func (c *Controller) reportUnreadable(seen *Node, version string, err error) {
 func (c *Controller) reportWrite(step Step, before, after store.Record, seen *Node) {
 	c.Metrics.stepped(step)
 	c.Logger.Info("record written", "node", after.Node, "step", step, "labels", len(after.Labels), "withheld", len(after.Withheld.Labels))
+	if step == Isolate {
+		c.Logger.Warn("another machine has the name of a node; nothing is restored until a person has decided", "node", after.Node)
+		c.Events.Eventf(reference(seen), corev1.EventTypeWarning, MachineMismatch,
+			"Another machine registered under this name; nothing is restored, and the taint %s stays if it is on. To decide: kubectl -n NAMESPACE annotate configmap %s %s=%s (what was remembered belongs to this machine) or %s=%s (it does not)",
+			c.Policy().Gate(), store.Name(after.Node), store.AcceptAnnotation, store.OldMachine, store.AcceptAnnotation, store.NewMachine)
+	}
 	if step != Adopt {
 		return
 	}

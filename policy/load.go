@@ -19,6 +19,7 @@ type file struct {
 	APIVersion json.RawMessage `json:"apiVersion"`
 	Kind       json.RawMessage `json:"kind"`
 	Labels     json.RawMessage `json:"labels"`
+	Machine    json.RawMessage `json:"machine"`
 }
 
 type fileLabels struct {
@@ -29,6 +30,10 @@ type fileLabels struct {
 	Protected      json.RawMessage `json:"protected"`
 }
 
+type fileMachine struct {
+	OnMismatch json.RawMessage `json:"onMismatch"`
+}
+
 // Default is the policy without a file: everything is kept but what other components own, a label that the Node
 // brings wins, and protected labels are given back by capture.
 func Default() Policy {
@@ -36,6 +41,7 @@ func Default() Policy {
 		ignoreManagers: []string{"kubelet", "k3s", "kubelite", "*cloud-controller-manager", "nfd-master"},
 		onConflict:     KeepNode,
 		protected:      Deferred,
+		onMismatch:     RestoreAnyway,
 		gate:           DefaultGate,
 	}
 	p.keep.add("*", "*")
@@ -58,10 +64,12 @@ func Load(data []byte) (Policy, error) {
 	}
 	var f file
 	var labels fileLabels
+	var machine fileMachine
 	mistakes = append(mistakes, section(raw, nil, &f)...)
 	mistakes = append(mistakes, section(f.Labels, field.NewPath("labels"), &labels)...)
+	mistakes = append(mistakes, section(f.Machine, field.NewPath("machine"), &machine)...)
 	var wrong field.ErrorList
-	p := f.policy(labels, &wrong)
+	p := f.policy(labels, machine, &wrong)
 	for _, mistake := range wrong {
 		mistakes = append(mistakes, mistake)
 	}
@@ -71,7 +79,7 @@ func Load(data []byte) (Policy, error) {
 	return p, nil
 }
 
-func (f file) policy(l fileLabels, mistakes *field.ErrorList) Policy {
+func (f file) policy(l fileLabels, m fileMachine, mistakes *field.ErrorList) Policy {
 	p := Default()
 	labels := field.NewPath("labels")
 	mustBe(f.APIVersion, field.NewPath("apiVersion"), apiVersion, mistakes)
@@ -91,5 +99,6 @@ func (f file) policy(l fileLabels, mistakes *field.ErrorList) Policy {
 	}
 	p.onConflict = oneOf(l.OnConflict, labels.Child("onConflict"), p.onConflict, []OnConflict{KeepNode, RestoreStored}, mistakes)
 	p.protected = oneOf(l.Protected, labels.Child("protected"), p.protected, []Protected{Deferred, Inline, Never}, mistakes)
+	p.onMismatch = oneOf(m.OnMismatch, field.NewPath("machine", "onMismatch"), p.onMismatch, []OnMismatch{RestoreAnyway, Quarantine}, mistakes)
 	return p
 }

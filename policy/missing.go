@@ -24,6 +24,7 @@ const (
 	NeverRestored Reason = "protected, and the policy says never"
 	Conflict      Reason = "the Node brought another value"
 	Invalid       Reason = "not a valid label"
+	NotProved     Reason = "an isolation label, and not known to be the same machine"
 )
 
 // Restore is what a Node lacks of what is remembered, split by what can be done about it now.
@@ -42,7 +43,11 @@ func (p Policy) Missing(have, remembered Kept, occasion Occasion) Restore {
 		if present && current == value {
 			continue
 		}
-		if reason, withheld := p.withholds(key, value, present, occasion); withheld {
+		reason, withheld := p.withholds(key, value, present, occasion)
+		if !withheld && IsNodeRestriction(key) && have.Machine.Compare(remembered.Machine) != SameMachine {
+			reason, withheld = NotProved, true
+		}
+		if withheld {
 			restore.Withheld[key] = reason
 			continue
 		}

@@ -39,7 +39,7 @@ func TestMissing(t *testing.T) {
 		"never means never for capture":            {never, nil, values{role: ""}, Live, Restore{Withheld: reasons{role: NeverRestored}}},
 		"a role with another value":                {`{}`, values{role: "x"}, values{role: ""}, Live, Restore{Withheld: reasons{role: Conflict}}},
 		"an isolation label that nobody named":     {`{}`, nil, values{"node-restriction.kubernetes.io/tier": "gold"}, Live, Restore{Withheld: reasons{"node-restriction.kubernetes.io/tier": NotKept}}},
-		"one that is named must wait":              {`{keep: [node-restriction.kubernetes.io/*]}`, nil, values{"node-restriction.kubernetes.io/tier": "gold"}, CreateByKubelet, Restore{Protected: values{"node-restriction.kubernetes.io/tier": "gold"}}},
+		"one that is named, on who knows what":     {`{keep: [node-restriction.kubernetes.io/*]}`, nil, values{"node-restriction.kubernetes.io/tier": "gold"}, CreateByKubelet, Restore{Withheld: reasons{"node-restriction.kubernetes.io/tier": NotProved}}},
 		"a key that is no longer kept":             {`{ignore: [a]}`, nil, values{"a": "1"}, Live, Restore{Withheld: reasons{"a": NotKept}}},
 		"a key that others own by now":             {`{}`, nil, values{"agentpool": "1"}, CreateByKubelet, Restore{Withheld: reasons{"agentpool": NotKept}}},
 		"not kept comes before the conflict":       {`{ignore: [a]}`, values{"a": "2"}, values{"a": "1"}, Live, Restore{Withheld: reasons{"a": NotKept}}},

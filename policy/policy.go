@@ -18,6 +18,7 @@ type Policy struct {
 	forPeople      patternSet
 	onConflict     OnConflict
 	protected      Protected
+	onMismatch     OnMismatch
 	gate           Gate
 }
 
@@ -66,11 +67,13 @@ type Metadata struct {
 	Owners map[string][]string
 	// Claimed lists the keys that annotations claim for other components, see [Claimed].
 	Claimed []string
+	Machine Machine
 }
 
 // Kept is what nodekeep remembers of a Node.
 type Kept struct {
-	Labels map[string]string
+	Labels  map[string]string
+	Machine Machine
 }
 
 // Keep selects from a Node what is ours to remember: the labels that the policy keeps, less those that other
@@ -82,7 +85,7 @@ func (p Policy) Keep(node Metadata) Kept {
 			labels[key] = value
 		}
 	}
-	return Kept{Labels: labels}
+	return Kept{Labels: labels, Machine: node.Machine}
 }
 
 // Keeps reports whether the policy remembers the label key at all, and why, in words that complete
@@ -94,7 +97,7 @@ func (p Policy) Keeps(key string) (keeps bool, why string) {
 	if _, exactly := p.keep.exact[key]; exactly {
 		return true, "labels.keep names it"
 	}
-	if isNodeRestriction(key) {
+	if IsNodeRestriction(key) {
 		pattern, named := p.namesNodeRestriction(key)
 		if !named {
 			return false, "it is an isolation boundary, kept only if labels.keep names node-restriction.kubernetes.io"
@@ -124,7 +127,9 @@ func (p Policy) ignoresManager(manager string) bool {
 	return slices.ContainsFunc(p.ignoreManagers, func(pattern string) bool { return matchGlob(pattern, manager) })
 }
 
-func isNodeRestriction(key string) bool {
+// IsNodeRestriction reports whether a label key is an isolation boundary (node-restriction.kubernetes.io and what is under
+// it): it goes only to the machine that had it.
+func IsNodeRestriction(key string) bool {
 	return isOrUnder(domainOf(key), corev1.LabelNamespaceNodeRestriction)
 }
 

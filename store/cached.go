@@ -23,7 +23,7 @@ func compact(object any) (any, error) {
 	if !ok {
 		return object, nil
 	}
-	record, err := decode([]byte(cm.Data[DataKey]))
+	record, err := documentOf(cm).decode()
 	return &cached{
 		ObjectMeta: metav1.ObjectMeta{Name: cm.Name, Namespace: cm.Namespace, UID: cm.UID, ResourceVersion: cm.ResourceVersion},
 		record:     record,

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"time"
@@ -13,14 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-)
-
-// What a record's ConfigMap looks like.
-const (
-	DataKey        = "record.json"
-	RecordLabel    = "nodekeep.dev/record" // "true"; what our informer selects on
-	managedByLabel = "app.kubernetes.io/managed-by"
-	managedBy      = "nodekeep"
 )
 
 // Entry is a record as it was read. Version is what [ConfigMaps.Put] must be given to replace exactly this one.
@@ -88,18 +79,19 @@ func (c *ConfigMaps) GetLive(ctx context.Context, node string) (Entry, error) {
 	if err != nil {
 		return Entry{}, fmt.Errorf("read record of node %q: %w", node, err)
 	}
-	record, err := Decode([]byte(cm.Data[DataKey]), node)
+	record, err := documentOf(cm).decode()
+	record, err = record.of(node, err)
 	return Entry{Record: record, Version: cm.ResourceVersion, Unlisted: cm.Labels[RecordLabel] != "true"}, err
 }
 
 // Put writes a record over the one with the version that was read, or creates it where version is empty. [ErrConflict]
 // means that somebody was faster: read it live and decide again. Only our own data key and labels are written.
 func (c *ConfigMaps) Put(ctx context.Context, record Record, version string) (Entry, error) {
-	data, err := Encode(record)
+	written, err := encode(record)
 	if err != nil {
 		return Entry{}, err
 	}
-	cm, err := c.write(ctx, record.Node, string(data), version)
+	cm, err := c.write(ctx, record.Node, written, version)
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err) && version != "":
 		return Entry{}, fmt.Errorf("put record of node %q: %w: %w", record.Node, ErrConflict, err)
@@ -110,20 +102,13 @@ func (c *ConfigMaps) Put(ctx context.Context, record Record, version string) (En
 	return Entry{Record: record.versioned(), Version: cm.ResourceVersion}, nil
 }
 
-func (c *ConfigMaps) write(ctx context.Context, node, data, version string) (*corev1.ConfigMap, error) {
-	cm := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: Name(node), Namespace: c.namespace, ResourceVersion: version,
-			Labels: map[string]string{managedByLabel: managedBy, RecordLabel: "true"},
-		},
-		Data: map[string]string{DataKey: data},
-	}
+func (c *ConfigMaps) write(ctx context.Context, node string, written document, version string) (*corev1.ConfigMap, error) {
 	if version == "" {
-		return c.client.Create(ctx, cm, metav1.CreateOptions{})
+		return c.client.Create(ctx, written.configMap(Name(node), c.namespace), metav1.CreateOptions{})
 	}
-	patch, err := json.Marshal(cm)
+	patch, err := written.patch(version)
 	if err != nil {
 		return nil, err
 	}
-	return c.client.Patch(ctx, cm.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return c.client.Patch(ctx, Name(node), types.MergePatchType, patch, metav1.PatchOptions{})
 }

@@ -37,7 +37,7 @@ func TestPutLeavesAloneWhatIsBesideTheRecord(t *testing.T) {
 	c.edit("worker-1", func(cm *corev1.ConfigMap) {
 		cm.Labels["team"], cm.Annotations = "ops", map[string]string{"note": "mine"}
 		cm.Labels["app.kubernetes.io/managed-by"] = "somebody"
-		cm.Data["quarantined.json"], cm.BinaryData = "{}", map[string][]byte{"more": {1}}
+		cm.Data["theirs.json"], cm.BinaryData = "{}", map[string][]byte{"more": {1}}
 	})
 	_, err := c.Put(t.Context(), entry.Record, entry.Version)
 	require.ErrorIs(t, err, store.ErrConflict)
@@ -48,7 +48,7 @@ func TestPutLeavesAloneWhatIsBesideTheRecord(t *testing.T) {
 	cm := c.api.configMap(t, namespace, "node.worker-1")
 	assert.Equal(t, map[string]string{"app.kubernetes.io/managed-by": "nodekeep", "nodekeep.dev/record": "true", "team": "ops"}, cm.Labels)
 	assert.Equal(t, map[string]string{"note": "mine"}, cm.Annotations)
-	assert.Equal(t, "{}", cm.Data["quarantined.json"])
+	assert.Equal(t, "{}", cm.Data["theirs.json"])
 	assert.Equal(t, map[string][]byte{"more": {1}}, cm.BinaryData)
 	assert.Contains(t, cm.Data[store.DataKey], "gpu")
 }

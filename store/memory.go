@@ -16,7 +16,7 @@ type Memory struct {
 }
 
 type memoryEntry struct {
-	data    []byte
+	document
 	version string
 }
 
@@ -28,7 +28,8 @@ func (m *Memory) Get(node string) (Entry, error) {
 	if !found {
 		return Entry{}, fmt.Errorf("read record of node %q: %w", node, ErrNotFound)
 	}
-	record, err := Decode(entry.data, node)
+	record, err := entry.decode()
+	record, err = record.of(node, err)
 	return Entry{Record: record, Version: entry.version}, err
 }
 
@@ -37,7 +38,7 @@ func (m *Memory) GetLive(_ context.Context, node string) (Entry, error) { return
 
 // Put writes a record over the one with the version that was read, or creates it where version is empty.
 func (m *Memory) Put(_ context.Context, record Record, version string) (Entry, error) {
-	data, err := Encode(record)
+	written, err := encode(record)
 	if err != nil {
 		return Entry{}, err
 	}
@@ -46,7 +47,7 @@ func (m *Memory) Put(_ context.Context, record Record, version string) (Entry, e
 	if m.data[Name(record.Node)].version != version {
 		return Entry{}, fmt.Errorf("put record of node %q: %w", record.Node, ErrConflict)
 	}
-	return Entry{Record: record.versioned(), Version: m.put(record.Node, data)}, nil
+	return Entry{Record: record.versioned(), Version: m.put(record.Node, written)}, nil
 }
 
 // Nodes lists the names of all Nodes that there is a readable record of.
@@ -55,7 +56,7 @@ func (m *Memory) Nodes() []string {
 	defer m.mu.Unlock()
 	var nodes []string
 	for _, entry := range m.data {
-		if record, err := decode(entry.data); err == nil {
+		if record, err := entry.decode(); err == nil {
 			nodes = append(nodes, record.Node)
 		}
 	}
@@ -66,7 +67,7 @@ func (m *Memory) Nodes() []string {
 func (m *Memory) Tamper(node string, data []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.put(node, data)
+	m.put(node, document{record: string(data)})
 }
 
 // Remove forgets the record of a Node, as somebody with access to ConfigMaps could.
@@ -76,12 +77,12 @@ func (m *Memory) Remove(node string) {
 	delete(m.data, Name(node))
 }
 
-func (m *Memory) put(node string, data []byte) (version string) {
+func (m *Memory) put(node string, written document) (version string) {
 	m.version++
 	version = strconv.Itoa(m.version)
 	if m.data == nil {
 		m.data = map[string]memoryEntry{}
 	}
-	m.data[Name(node)] = memoryEntry{data: data, version: version}
+	m.data[Name(node)] = memoryEntry{document: written, version: version}
 	return version
 }

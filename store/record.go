@@ -22,12 +22,36 @@ type Record struct {
 	NodeResourceVersion string            `json:"nodeResourceVersion,omitempty"`
 	Labels              map[string]string `json:"labels,omitempty"`
 	Withheld            Withheld          `json:"withheld,omitzero"`
+	// Machine is what is known of the machine behind that Node object.
+	Machine Machine `json:"machine,omitzero"`
 	// DeletedAt is when that Node object was seen to be gone.
 	DeletedAt *metav1.Time `json:"deletedAt,omitempty"`
+
+	// Quarantined is what was remembered before another machine took the name, kept beside the record until a person
+	// accepts a side; nil otherwise.
+	Quarantined *Record `json:"-"`
+	// Accepted is the side that a person has accepted; empty while nobody has.
+	Accepted Side `json:"-"`
 
 	// unknown holds fields of later versions and is written back as it was read.
 	unknown map[string]json.RawMessage
 }
+
+// Machine is what is known of the machine behind a Node. The fields are those of policy.Machine.
+type Machine struct {
+	ProviderID string `json:"providerID,omitempty"`
+	SystemUUID string `json:"systemUUID,omitempty"`
+	MachineID  string `json:"machineID,omitempty"`
+}
+
+// Side is one of the two that a quarantined record is about.
+type Side string
+
+// The sides.
+const (
+	OldMachine Side = "old" // what was remembered before
+	NewMachine Side = "new" // the machine that has the name now
+)
 
 // Withheld is what is remembered but not given today: the policy says never or no longer keeps it, the API server
 // refused it, or the Node brought another value.
@@ -54,7 +78,8 @@ func (r Record) Remembered() map[string]string {
 func (r Record) Same(other Record) bool {
 	return r.Node == other.Node && r.UID == other.UID &&
 		maps.Equal(r.Labels, other.Labels) && maps.Equal(r.Withheld.Labels, other.Withheld.Labels) &&
-		(r.DeletedAt == nil) == (other.DeletedAt == nil)
+		(r.DeletedAt == nil) == (other.DeletedAt == nil) &&
+		r.Machine == other.Machine && (r.Quarantined == nil) == (other.Quarantined == nil)
 }
 
 // versioned is the record with the version of its format, which whoever makes one may leave out.

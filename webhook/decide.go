@@ -32,19 +32,18 @@ const (
 	liftGate           // take every copy of it off
 )
 
-// decide says what a registering Node gets. Nothing is restored from a record that cannot be read, and a gate that is on
-// the Node then stays on. A store that may have fallen behind restores what it knows but neither lifts nor stamps: both
+// decide says what a registering Node gets. Nothing is restored from a record that cannot be read or that is another
+// machine's, and a gate that is on the Node then stays on. A store that may have fallen behind restores what it knows but neither lifts nor stamps: both
 // would claim that nothing else is missing.
 func decide(in incoming, k known, p policy.Policy) decision {
-	if k.unreadable {
-		d := decision{outcome: unreadableRecord, gate: p.Gate()}
-		if k.current {
-			d.stamp = stampFor(in, policy.NewStamp(nil, nil))
-		}
-		return d
+	switch {
+	case k.unreadable:
+		return nothingRestored(in, k, p, unreadableRecord)
+	case k.record.Quarantined != nil || p.Quarantines(in.machine, policy.Machine(k.record.Machine)):
+		return nothingRestored(in, k, p, otherMachine)
 	}
 	remembered := k.record.Remembered()
-	restore := p.Missing(policy.Kept{Labels: in.labels}, policy.Kept{Labels: remembered}, in.occasion)
+	restore := missing(in, k, p)
 	d := decision{restore: restore, outcome: outcomeOf(restore), gate: p.Gate()}
 	if k.current {
 		d.move = liftGate
@@ -52,6 +51,22 @@ func decide(in incoming, k known, p policy.Policy) decision {
 	}
 	if len(restore.Protected) > 0 {
 		d.move = closeGate
+	}
+	return d
+}
+
+// missing is what the registering Node lacks of what is remembered.
+func missing(in incoming, k known, p policy.Policy) policy.Restore {
+	return p.Missing(
+		policy.Kept{Labels: in.labels, Machine: in.machine},
+		policy.Kept{Labels: k.record.Remembered(), Machine: policy.Machine(k.record.Machine)}, in.occasion)
+}
+
+// nothingRestored leaves the gate as it is and claims nothing.
+func nothingRestored(in incoming, k known, p policy.Policy, why outcome) decision {
+	d := decision{outcome: why, gate: p.Gate()}
+	if k.current {
+		d.stamp = stampFor(in, policy.NewStamp(nil, nil))
 	}
 	return d
 }

@@ -30,6 +30,7 @@ type incoming struct {
 	occasion    policy.Occasion
 	size        int  // bytes of the object as it came
 	selfTest    bool // the dry run that proves the inline route
+	machine     policy.Machine
 }
 
 // partialNode is the part of a Node that is decoded; its status, most of it, is passed over.
@@ -71,6 +72,25 @@ func decode(request *admissionv1.AdmissionRequest) (incoming, error) {
 		in.hasSpec, in.taints = true, node.Spec.Taints
 	}
 	return in, nil
+}
+
+// machineOf reads what identifies the machine; only for policies that ask, since it decodes the whole status.
+func machineOf(request *admissionv1.AdmissionRequest) policy.Machine {
+	var node struct {
+		Spec struct {
+			ProviderID string `json:"providerID"`
+		} `json:"spec"`
+		Status struct {
+			NodeInfo struct {
+				SystemUUID string `json:"systemUUID"`
+				MachineID  string `json:"machineID"`
+			} `json:"nodeInfo"`
+		} `json:"status"`
+	}
+	if kjson.UnmarshalCaseSensitivePreserveInts(request.Object.Raw, &node) != nil {
+		return policy.Machine{} // as good as unknown
+	}
+	return policy.Machine{ProviderID: node.Spec.ProviderID, SystemUUID: node.Status.NodeInfo.SystemUUID, MachineID: node.Status.NodeInfo.MachineID}
 }
 
 // occasionOf tells whether NodeRestriction will judge the request as a kubelet's. Either sign is enough: to defer a label

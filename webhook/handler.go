@@ -69,6 +69,9 @@ func (h *Handler) Handle(_ context.Context, request admission.Request) admission
 	if in.selfTest {
 		k, p = selfTest(p.Gate())
 	}
+	if p.WantsMachine() {
+		in.machine = machineOf(&request.AdmissionRequest)
+	}
 	d := h.decide(in, k, p)
 	if in.size+d.bytes() > maxObjectBytes {
 		h.logger.Error("node is too large to be given labels; capture tries to give them back", "node", in.node, "bytes", in.size)

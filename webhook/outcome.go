@@ -9,6 +9,7 @@ const (
 	restoredInline   outcome = "restored_inline"   // protected labels were put in, in the second pass
 	nothingMissing   outcome = "nothing_missing"   // the Node has all that is remembered of it
 	unreadableRecord outcome = "unreadable_record" // nothing restored: the record cannot be read
+	otherMachine     outcome = "other_machine"     // nothing restored: another machine has the name
 	notOurs          outcome = "not_ours"          // not the creation of a named Node
 	malformedNode    outcome = "malformed_node"    // the object cannot be read
 	tooLarge         outcome = "too_large"         // no labels: with them the object might be refused for its size
@@ -19,7 +20,7 @@ const (
 
 func outcomes() []outcome {
 	return []outcome{
-		restoredAll, deferredSome, restoredInline, nothingMissing, unreadableRecord, notOurs, malformedNode, tooLarge,
+		restoredAll, deferredSome, restoredInline, nothingMissing, unreadableRecord, otherMachine, notOurs, malformedNode, tooLarge,
 		notReady, malformedReview, panicked,
 	}
 }

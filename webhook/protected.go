@@ -14,14 +14,14 @@ import (
 // A kubelet that sends such a stamp itself makes its own registration be rejected, and no other.
 func decideProtected(in incoming, k known, p policy.Policy) decision {
 	nothing := decision{outcome: nothingMissing, stamp: in.annotations[policy.StampAnnotation]}
-	if !p.RestoresInline() || in.occasion != policy.CreateByKubelet || !k.current || k.unreadable {
+	if !p.RestoresInline() || in.occasion != policy.CreateByKubelet || !k.current || k.unreadable || k.record.Quarantined != nil {
 		return nothing
 	}
 	stamp, stamped := policy.ParseStamp(in.annotations[policy.StampAnnotation])
 	if !stamped || !p.Gate().Holds(in.taints) {
 		return nothing
 	}
-	restore := p.Missing(policy.Kept{Labels: in.labels}, policy.Kept{Labels: k.record.Remembered()}, in.occasion)
+	restore := missing(in, k, p)
 	missing := keysOf(restore.Protected)
 	if len(missing) == 0 || len(restore.Add) > 0 || !slices.Equal(missing, policy.NewStamp(nil, stamp.Pending).Pending) {
 		return nothing

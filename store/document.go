@@ -1,0 +1,98 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What a record's ConfigMap looks like.
+const (
+	DataKey        = "record.json"
+	QuarantinedKey = "quarantined.json"    // what was remembered before another machine took the name
+	RecordLabel    = "nodekeep.dev/record" // "true"; what our informer selects on
+	managedByLabel = "app.kubernetes.io/managed-by"
+	managedBy      = "nodekeep"
+	// AcceptAnnotation is where a person says which side of a quarantined record is right: "old" or "new".
+	AcceptAnnotation = "nodekeep.dev/accept"
+)
+
+// document is what a ConfigMap holds of a record, as text.
+type document struct {
+	record      string
+	quarantined string // empty: nothing is quarantined
+	accepted    Side
+}
+
+func documentOf(cm *corev1.ConfigMap) document {
+	return document{record: cm.Data[DataKey], quarantined: cm.Data[QuarantinedKey], accepted: Side(cm.Annotations[AcceptAnnotation])}
+}
+
+// encode writes a record; that a side was accepted is not written back, since it is done with then.
+func encode(r Record) (document, error) {
+	data, err := Encode(r)
+	if err != nil {
+		return document{}, err
+	}
+	written := document{record: string(data)}
+	if r.Quarantined != nil {
+		old, err := Encode(*r.Quarantined)
+		if err != nil {
+			return document{}, fmt.Errorf("encode quarantined side: %w", err)
+		}
+		written.quarantined = string(old)
+	}
+	return written, nil
+}
+
+// decode reads a record and what is quarantined beside it; if either cannot be read, nothing may be taken from it.
+func (d document) decode() (Record, error) {
+	r, err := decode([]byte(d.record))
+	if err != nil || d.quarantined == "" {
+		return r, err
+	}
+	old, err := decode([]byte(d.quarantined))
+	if err == nil && old.Node != r.Node {
+		err = errors.New("it is the record of another node")
+	}
+	if err != nil {
+		return Record{}, fmt.Errorf("%s: %w", QuarantinedKey, err)
+	}
+	r.Quarantined, r.Accepted = &old, d.accepted
+	return r, nil
+}
+
+// configMap is a new one that holds the document.
+func (d document) configMap(name, namespace string) *corev1.ConfigMap {
+	cm := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: recordLabels()},
+		Data:       map[string]string{DataKey: d.record},
+	}
+	if d.quarantined != "" {
+		cm.Data[QuarantinedKey] = d.quarantined
+	}
+	return cm
+}
+
+// patch is a JSON merge patch that puts the document into the ConfigMap of that version and leaves all else in it.
+func (d document) patch(version string) ([]byte, error) {
+	data := map[string]any{DataKey: d.record, QuarantinedKey: nil}
+	if d.quarantined != "" {
+		data[QuarantinedKey] = d.quarantined
+	}
+	return json.Marshal(map[string]any{
+		"metadata": map[string]any{
+			"resourceVersion": version,
+			"labels":          recordLabels(),
+			"annotations":     map[string]any{AcceptAnnotation: nil},
+		},
+		"data": data,
+	})
+}
+
+func recordLabels() map[string]string {
+	return map[string]string{managedByLabel: managedBy, RecordLabel: "true"}
+}
