@@ -55,6 +55,7 @@ func (a *attempt) plan() Plan {
 	}
 	seen := *a.seen
 	seen.Refused = a.refusals.of(seen.Name, seen.UID)
+	seen.BornGated = a.Gatekeeping.Kept(seen.CreationTimestamp.Time)
 	return plan(prev, &seen, a.event, a.Policy(), a.Now())
 }
 

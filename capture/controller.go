@@ -35,10 +35,12 @@ type Options struct {
 	Records Records
 	Policy  func() policy.Policy // asked at each plan
 	Events  record.EventRecorder
-	Metrics *Metrics
-	Logger  *slog.Logger
-	Workers int // how many Nodes are worked on at once
-	Now     func() time.Time
+	// Gatekeeping knows which Nodes were born behind the gate.
+	Gatekeeping *Gatekeeping
+	Metrics     *Metrics
+	Logger      *slog.Logger
+	Workers     int // how many Nodes are worked on at once
+	Now         func() time.Time
 }
 
 // Controller turns Node events into plans and carries them out while it leads. While it does not, it only keeps its
@@ -120,6 +122,8 @@ func (c *Controller) Run(ctx context.Context, recordsSynced func() bool) error {
 	if !cache.WaitForCacheSync(ctx.Done(), c.Synced, recordsSynced) {
 		return nil // told to stop before the start was over
 	}
+	c.Gatekeeping.Look(ctx) // before the first plan
+	done.Go(func() { c.Gatekeeping.Run(ctx) })
 	for range c.Workers {
 		done.Go(func() { c.work(ctx) })
 	}

@@ -26,9 +26,11 @@ const deletionBudget = 500 * time.Millisecond
 type Deletions struct {
 	Records Records
 	Policy  func() policy.Policy
-	Metrics *DeletionMetrics
-	Logger  *slog.Logger
-	Now     func() time.Time
+	// Gatekeeping knows which Nodes were born behind the gate.
+	Gatekeeping *Gatekeeping
+	Metrics     *DeletionMetrics
+	Logger      *slog.Logger
+	Now         func() time.Time
 }
 
 var _ admission.Handler = (*Deletions)(nil)
@@ -58,6 +60,7 @@ func (d *Deletions) record(ctx context.Context, raw []byte) (deletionOutcome, er
 		return deletionFailed, fmt.Errorf("decode node: %w", err)
 	}
 	seen := nodeOf(&object) // its name is right also with deletecollection, whose requests have none
+	seen.BornGated = d.Gatekeeping.Kept(seen.CreationTimestamp.Time)
 	if seen.DeletionTimestamp == nil {
 		seen.DeletionTimestamp = &metav1.Time{Time: d.Now()}
 	}

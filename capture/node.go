@@ -12,7 +12,7 @@ import (
 
 // Node is what capture needs of a Node; the rest of the object is dropped before it is stored.
 type Node struct {
-	metav1.ObjectMeta // name, UID, resourceVersion, labels and deletionTimestamp only
+	metav1.ObjectMeta // name, UID, resourceVersion, labels and the timestamps only
 
 	Taints  []corev1.Taint
 	Stamp   policy.Stamp
@@ -27,6 +27,8 @@ type Node struct {
 	// Refused holds the labels that the API server would not have on this very object. Not part of the object:
 	// the controller adds what it found out.
 	Refused map[string]bool
+	// BornGated says that this object was made while the gate policy was in force. Not part of the object either.
+	BornGated bool
 }
 
 // nodeOf keeps what is needed of a Node object.
@@ -36,6 +38,7 @@ func nodeOf(object *corev1.Node) *Node {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: object.Name, UID: object.UID, ResourceVersion: object.ResourceVersion,
 			Labels: object.Labels, DeletionTimestamp: object.DeletionTimestamp,
+			CreationTimestamp: object.CreationTimestamp,
 		},
 		Taints:          object.Spec.Taints,
 		Stamp:           stamp,

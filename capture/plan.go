@@ -133,7 +133,7 @@ func planSame(prev store.Record, seen *Node, event Event, p policy.Policy, now t
 func planUnadopted(prev store.Record, seen *Node, event Event, p policy.Policy, now time.Time) Plan {
 	merged := remember(prev, withoutStale(prev, seen), p)
 	if !whole(prev, seen, p) || seen.deleting() && event == Present {
-		merged = mergeInto(prev, merged, seen)
+		merged = mergeInto(prev, merged, seen, p)
 	}
 	step := Merge
 	if event == Deleted {

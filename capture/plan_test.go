@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -64,6 +65,25 @@ func remembered(uid types.UID, version string, own labels, modify ...func(*store
 	return r
 }
 
+// bornGated was made while the gate policy was in force.
+func bornGated(n *Node) { n.BornGated = true }
+
+func machine(systemUUID string) func(*Node) {
+	return func(n *Node) { n.Machine.SystemUUID = systemUUID }
+}
+
+func ofMachine(systemUUID string) func(*store.Record) {
+	return func(r *store.Record) { r.Machine.SystemUUID = systemUUID }
+}
+
+func setAside(old *store.Record) func(*store.Record) {
+	return func(r *store.Record) { r.Quarantined = old }
+}
+
+func accepted(side store.Side) func(*store.Record) {
+	return func(r *store.Record) { r.Accepted = side }
+}
+
 func withheld(own labels) func(*store.Record) {
 	return func(r *store.Record) { r.Withheld.Labels = own }
 }
@@ -73,7 +93,7 @@ func goneSince(at *metav1.Time) func(*store.Record) {
 
 func loadPolicy(t *testing.T, labelsSection string) policy.Policy {
 	t.Helper()
-	p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: " + labelsSection))
+	p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: " + strings.Replace(labelsSection, "QUARANTINE", "\nmachine: {onMismatch: quarantine}", 1)))
 	assert.NoError(t, err)
 	return p
 }
@@ -386,6 +406,107 @@ func TestPlan(t *testing.T) {
 			want: Plan{Step: Nothing},
 		},
 
+		"new object, born behind the gate and not behind it any more: its stamp proves a removal of a protected label": {
+			prev: remembered("a", "10", labels{"k": "v", worker: ""}),
+			seen: node("b", "21", labels{"k": "v"}, stamped([]string{"k", worker}, nil), bornGated),
+			want: Plan{Step: Adopt, Write: remembered("b", "21", labels{"k": "v"})},
+		},
+		"new object, born behind the gate and still there: its stamp may be the kubelet's": {
+			prev: remembered("a", "10", labels{worker: ""}),
+			seen: node("b", "21", nil, stamped([]string{worker}, nil), bornGated, gated),
+			want: Plan{Step: Complete, Give: labels{worker: ""}, Stamp: stamp([]string{worker}, nil), LiftGate: true},
+		},
+
+		"first sight of a machine": {
+			seen: node("a", "10", labels{"k": "v"}, machine("m1")),
+			want: Plan{Step: Create, Write: remembered("a", "10", labels{"k": "v"}, ofMachine("m1"))},
+		},
+		"same object, the machine becomes known later": {
+			prev: remembered("a", "10", labels{"k": "v"}),
+			seen: node("a", "11", labels{"k": "v"}, machine("m1")),
+			want: Plan{Step: Update, Write: remembered("a", "11", labels{"k": "v"}, ofMachine("m1"))},
+		},
+		"new object of another machine, the policy restores: the name counts": {
+			prev: remembered("a", "10", labels{"k": "v"}, ofMachine("m1")),
+			seen: node("b", "20", labels{"k": "v"}, machine("m2")),
+			want: Plan{Step: Adopt, Write: remembered("b", "20", labels{"k": "v"}, ofMachine("m2"))},
+		},
+		"new object of another machine, with an isolation label on record: withheld, and the record stays the old machine's": {
+			policy: `{keep: ["*", node-restriction.kubernetes.io/*]}`,
+			prev:   remembered("a", "10", labels{"node-restriction.kubernetes.io/tier": "gold"}, ofMachine("m1")),
+			seen:   node("b", "20", nil, machine("m2"), gated),
+			want:   Plan{Step: Adopt, Write: remembered("b", "20", labels{}, ofMachine("m1"), withheld(labels{"node-restriction.kubernetes.io/tier": "gold"}))},
+		},
+		"and when the other machine comes a second time: withheld still": {
+			policy: `{keep: ["*", node-restriction.kubernetes.io/*]}`,
+			prev:   remembered("b", "20", labels{}, ofMachine("m1"), withheld(labels{"node-restriction.kubernetes.io/tier": "gold"})),
+			seen:   node("c", "30", nil, machine("m2")),
+			want:   Plan{Step: Adopt, Write: remembered("c", "30", labels{}, ofMachine("m1"), withheld(labels{"node-restriction.kubernetes.io/tier": "gold"}))},
+		},
+		"the old machine comes back: it gets its isolation label": {
+			policy: `{keep: ["*", node-restriction.kubernetes.io/*]}`,
+			prev:   remembered("b", "20", labels{}, ofMachine("m1"), withheld(labels{"node-restriction.kubernetes.io/tier": "gold"})),
+			seen:   node("c", "30", nil, machine("m1"), gated),
+			want:   Plan{Step: Complete, Give: labels{"node-restriction.kubernetes.io/tier": "gold"}, Stamp: stamp([]string{"node-restriction.kubernetes.io/tier"}, nil), LiftGate: true},
+		},
+		"new object of another machine, the policy quarantines: set aside, nothing given, the gate stays": {
+			policy: "{}QUARANTINE",
+			prev:   remembered("a", "10", labels{"k": "v"}, ofMachine("m1")),
+			seen:   node("b", "20", labels{"own": "x"}, machine("m2"), gated),
+			want: Plan{Step: Isolate, Write: remembered("b", "20", labels{"own": "x"}, ofMachine("m2"),
+				setAside(remembered("a", "10", labels{"k": "v"}, ofMachine("m1"))))},
+		},
+		"quarantined, the very state: nothing, the gate stays": {
+			policy: "{}QUARANTINE",
+			prev:   remembered("b", "20", labels{"own": "x"}, ofMachine("m2"), setAside(remembered("a", "10", labels{"k": "v"}))),
+			seen:   node("b", "20", labels{"own": "x"}, machine("m2"), gated),
+			want:   Plan{Step: Nothing},
+		},
+		"quarantined, edits are recorded": {
+			policy: "{}QUARANTINE",
+			prev:   remembered("b", "20", labels{"own": "x"}, ofMachine("m2"), setAside(remembered("a", "10", labels{"k": "v"}))),
+			seen:   node("b", "21", labels{"own": "y"}, machine("m2"), gated),
+			want:   Plan{Step: Update, Write: remembered("b", "21", labels{"own": "y"}, ofMachine("m2"), setAside(remembered("a", "10", labels{"k": "v"})))},
+		},
+		"quarantined, and a new object: nothing is given, nothing is lost": {
+			policy: "{}QUARANTINE",
+			prev:   remembered("b", "20", labels{"own": "x"}, ofMachine("m2"), setAside(remembered("a", "10", labels{"k": "v"}))),
+			seen:   node("c", "30", labels{"more": "1"}, machine("m2"), gated),
+			want:   Plan{Step: Update, Write: remembered("b", "30", labels{"own": "x", "more": "1"}, ofMachine("m2"), setAside(remembered("a", "10", labels{"k": "v"})))},
+		},
+		"quarantined, and the Node went: marked": {
+			policy: "{}QUARANTINE",
+			prev:   remembered("b", "20", labels{"own": "x"}, ofMachine("m2"), setAside(remembered("a", "10", labels{"k": "v"}))),
+			seen:   node("b", "21", labels{"own": "x"}, machine("m2")),
+			event:  Deleted,
+			want:   Plan{Step: MarkGone, Write: remembered("b", "21", labels{"own": "x"}, ofMachine("m2"), goneSince(nowTime), setAside(remembered("a", "10", labels{"k": "v"})))},
+		},
+		"quarantined, a person accepts the new machine: the old side goes": {
+			policy: "{}QUARANTINE",
+			prev:   remembered("b", "20", labels{"own": "x"}, ofMachine("m2"), setAside(remembered("a", "10", labels{"k": "v"})), accepted(store.NewMachine)),
+			seen:   node("b", "20", labels{"own": "x"}, machine("m2"), gated),
+			want:   Plan{Step: Accept, Write: remembered("b", "20", labels{"own": "x"}, ofMachine("m2"))},
+		},
+		"quarantined, a person accepts the old side: it is this machine's now": {
+			policy: "{}QUARANTINE",
+			prev:   remembered("b", "20", labels{"own": "x"}, ofMachine("m2"), setAside(remembered("a", "10", labels{"k": "v"}, ofMachine("m1"))), accepted(store.OldMachine)),
+			seen:   node("b", "20", labels{"own": "x"}, machine("m2"), gated),
+			want:   Plan{Step: Accept, Write: remembered("a", "10", labels{"k": "v"}, ofMachine("m2"))},
+		},
+		"quarantined, accepted as something unheard of: nothing": {
+			policy: "{}QUARANTINE",
+			prev:   remembered("b", "20", labels{"own": "x"}, ofMachine("m2"), setAside(remembered("a", "10", labels{"k": "v"})), accepted("both")),
+			seen:   node("b", "20", labels{"own": "x"}, machine("m2"), gated),
+			want:   Plan{Step: Nothing},
+		},
+		"quarantined and accepted while there is no such Node": {
+			policy: "{}QUARANTINE",
+			prev:   remembered("b", "20", labels{"own": "x"}, ofMachine("m2"), goneSince(earlier), setAside(remembered("a", "10", labels{"k": "v"}, ofMachine("m1"))), accepted(store.OldMachine)),
+			seen:   node("", "", nil),
+			event:  Absent,
+			want:   Plan{Step: Accept, Write: remembered("a", "10", labels{"k": "v"}, ofMachine("m2"), goneSince(earlier))},
+		},
+
 		"the API server says that there is no such Node: marked gone, nothing else changes": {
 			prev:  remembered("a", "10", labels{"k": "v"}, withheld(labels{"w": "x"})),
 			seen:  node("", "", nil),
@@ -433,6 +554,12 @@ func assertPlan(t *testing.T, want, got Plan) {
 	gotJSON, err := store.Encode(*got.Write)
 	assert.NoError(t, err) //nolint:testifylint // shown together with the comparison
 	assert.JSONEq(t, string(wantJSON), string(gotJSON), "record")
+	assert.Equal(t, want.Write.Accepted, got.Write.Accepted, "accepted side")
+	if want.Write.Quarantined == nil || got.Write.Quarantined == nil {
+		assert.Equal(t, want.Write.Quarantined, got.Write.Quarantined, "quarantined side")
+		return
+	}
+	assertPlan(t, Plan{Write: want.Write.Quarantined}, Plan{Write: got.Write.Quarantined})
 }
 
 func orEmpty(m labels) labels {

@@ -54,7 +54,7 @@ func withhold(prev store.Record, seen *Node, key string, kept map[string]string,
 		return last, true
 	case keptNow:
 		return waiting, waits && waiting != current
-	case removed(prev, seen, key):
+	case removed(prev, seen, key, p):
 		return "", false
 	case had: // the policy keeps it no more, its owner changed, or it was refused
 		return last, true
@@ -64,12 +64,19 @@ func withhold(prev store.Record, seen *Node, key string, kept map[string]string,
 }
 
 // removed reports whether the key was on this very object and is no more: somebody took it off.
-func removed(prev store.Record, seen *Node, key string) bool {
+func removed(prev store.Record, seen *Node, key string, p policy.Policy) bool {
 	if _, shown := seen.Labels[key]; shown {
 		return false
 	}
 	_, was := prev.Labels[key]
-	return was && prev.UID == seen.UID || seen.Stamp.Proves(key)
+	return was && prev.UID == seen.UID || proved(seen, key, p)
+}
+
+// proved reports whether the stamp is to be believed that the key was on this object. A kubelet can write stamps, so for a
+// label that it may not set itself its word is not enough; but no kubelet can lift the gate, so the stamp of an object that
+// was born behind it and is not behind it any more is ours.
+func proved(seen *Node, key string, p policy.Policy) bool {
+	return seen.Stamp.Proves(key) || seen.BornGated && !p.Gate().On(seen.Taints) && seen.Stamp.Lists(key)
 }
 
 // edited reports whether the value that the Node shows is somebody's decision on this very object, and not just what it
@@ -84,7 +91,7 @@ func missing(record store.Record, seen *Node, p policy.Policy) map[string]string
 	have := policy.Kept{Labels: seen.Labels, Machine: seen.Machine}
 	restore := p.Missing(have, policy.Kept{Labels: record.Remembered(), Machine: policy.Machine(record.Machine)}, policy.Live)
 	for key := range restore.Add {
-		if removed(record, seen, key) {
+		if removed(record, seen, key, p) {
 			delete(restore.Add, key)
 		}
 	}
@@ -128,13 +135,13 @@ func withoutStale(prev store.Record, seen *Node) *Node {
 
 // mergeInto adds what an object showed that was never whole to what is remembered; the object wins. The record stays
 // that of the object on which the labels were last seen whole.
-func mergeInto(prev, next store.Record, seen *Node) store.Record {
+func mergeInto(prev, next store.Record, seen *Node, p policy.Policy) store.Record {
 	merged := prev
 	merged.NodeResourceVersion = seen.ResourceVersion
 	merged.Labels = maps.Clone(next.Labels)
 	merged.Withheld.Labels = maps.Clone(next.Withheld.Labels)
 	for key, value := range prev.Labels {
-		if _, shown := merged.Labels[key]; !shown && !removed(prev, seen, key) {
+		if _, shown := merged.Labels[key]; !shown && !removed(prev, seen, key, p) {
 			merged.Labels[key] = value
 			delete(merged.Withheld.Labels, key)
 		}

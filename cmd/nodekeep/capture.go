@@ -25,13 +25,14 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 		broadcaster.Shutdown()
 	}()
 	controller, err := capture.New(capture.Options{
-		Client:  p.client,
-		Records: p.records,
-		Policy:  p.policy.Policy,
-		Events:  broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "nodekeep-capture"}),
-		Metrics: capture.NewMetrics(p.registry),
-		Logger:  p.logger,
-		Workers: o.workers,
+		Client:      p.client,
+		Records:     p.records,
+		Policy:      p.policy.Policy,
+		Events:      broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "nodekeep-capture"}),
+		Gatekeeping: capture.NewGatekeeping(p.client, o.namespace, p.logger),
+		Metrics:     capture.NewMetrics(p.registry),
+		Logger:      p.logger,
+		Workers:     o.workers,
 	})
 	if err != nil {
 		return err

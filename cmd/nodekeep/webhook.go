@@ -43,8 +43,9 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	}
 	registerProof(p.registry, proof)
 	protected := webhook.NewProtectedHandler(p.records, p.policy.Policy, proof.Proved, metrics, p.logger)
+	gatekeeping := capture.NewGatekeeping(p.client, o.namespace, p.logger)
 	deletions := &capture.Deletions{
-		Records: p.records, Policy: p.policy.Policy, Metrics: capture.NewDeletionMetrics(p.registry), Logger: p.logger, Now: time.Now,
+		Records: p.records, Policy: p.policy.Policy, Gatekeeping: gatekeeping, Metrics: capture.NewDeletionMetrics(p.registry), Logger: p.logger, Now: time.Now,
 	}
 	mux := http.NewServeMux()
 	mux.Handle(restorePath, webhook.Reviews(handler, p.records.Synced, metrics, p.logger))
@@ -63,6 +64,7 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	group.Go(func() error { p.records.Run(background); return nil })
 	group.Go(func() error { return serving.Run(background) })
 	group.Go(func() error { return proof.Run(background) })
+	group.Go(func() error { gatekeeping.Run(background); return nil })
 	group.Go(func() error { p.policy.follow(background, p.logger, func() {}); return nil })
 	group.Go(func() error { return serveMetrics(background, o.metricsAddr, p) })
 	group.Go(func() error {
