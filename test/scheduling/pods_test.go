@@ -3,7 +3,6 @@ package scheduling
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,29 +12,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// namespace makes one in which pods can be created: the ServiceAccount is the controller manager's work, and none runs.
-// Its pods go with the test.
-func namespace(t *testing.T, name string) {
+// podsIn makes a namespace in which pods can be created: the ServiceAccount is the controller manager's work, and none
+// runs. Its pods go with the test.
+func podsIn(t *testing.T, namespace string) corev1client.PodInterface {
 	t.Helper()
 	core := nodekeep.Admin.CoreV1()
-	_, err := core.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err := core.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	_, err = core.ServiceAccounts(name).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
+	_, err = core.ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
+	pods := core.Pods(namespace)
 	t.Cleanup(func() {
-		// A bound pod waits for its kubelet to say that it has stopped; these have none.
-		now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
-		assert.NoError(t, core.Pods(name).DeleteCollection(context.Background(), now, metav1.ListOptions{}))
-		assert.Eventually(t, func() bool {
-			left, err := core.Pods(name).List(context.Background(), metav1.ListOptions{Limit: 1})
-			return err == nil && len(left.Items) == 0
-		}, settles, 50*time.Millisecond, "all pods must be gone")
+		// A bound pod waits for its kubelet to say that it has stopped, unless it is deleted at once; here is no kubelet.
+		ctx, now := context.Background(), metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
+		assert.NoError(t, pods.DeleteCollection(ctx, now, metav1.ListOptions{}))
+		left, err := pods.List(ctx, metav1.ListOptions{})
+		if assert.NoError(t, err) {
+			assert.Empty(t, left.Items, "a pod of this test would run on the next one's Nodes")
+		}
 	})
+	return pods
 }
 
-// pod is a pending pod that would run on any Node with a little room.
+// pod is a pending pod that tolerates nothing and would run on any Node with a little room.
 func pod(name string) *corev1.Pod {
 	little := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Mi")}
 	return &corev1.Pod{
@@ -44,34 +46,42 @@ func pod(name string) *corev1.Pod {
 	}
 }
 
-// toleratingNotReady lets a pod run on a Node that is not ready, and on none with any other taint. The tolerations of
-// NoExecute that the API server adds by default do not help against NoSchedule.
-func toleratingNotReady(p *corev1.Pod) *corev1.Pod {
+// choosy is a pod that runs only on Nodes whose labels meet the requirement, ready or not. It tolerates no other taint
+// of effect NoSchedule.
+func choosy(name string, labels corev1.NodeSelectorRequirement) *corev1.Pod {
+	p := pod(name)
 	p.Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}
-	return p
-}
-
-// onlyWhere confines a pod to Nodes with the label key, or, with DoesNotExist, to those without.
-func onlyWhere(p *corev1.Pod, key string, operator corev1.NodeSelectorOperator) *corev1.Pod {
 	p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: operator}}}},
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{labels}}},
 	}}}
 	return p
 }
 
-// bound waits until the scheduler has bound a pod and returns the Node's name.
-func bound(t *testing.T, namespace, name string) (node string) {
+// keepComing creates pods that must not run where one of the labels is, until stop is called or there are most of each
+// group. Only new pods keep the scheduler trying at every moment: one that it failed to place waits for a second or more.
+func keepComing(t *testing.T, pods corev1client.PodInterface, most int) (stop func()) {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		p, err := nodekeep.Admin.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
-		require.NoError(t, err)
-		node = p.Spec.NodeName
-		return node != ""
-	}, settles, 20*time.Millisecond, "pod %s must come to be bound", name)
-	return node
+	ctx, cancel := context.WithCancel(t.Context())
+	var groups sync.WaitGroup
+	for group, shunned := range map[string]string{"shuns-isolated": isolated, "shuns-worker": worker} {
+		groups.Go(func() {
+			for n := 0; n < most && ctx.Err() == nil; n++ {
+				p := choosy(fmt.Sprintf("%s-%03d", group, n), corev1.NodeSelectorRequirement{Key: shunned, Operator: corev1.NodeSelectorOpDoesNotExist})
+				p.Labels = map[string]string{groupLabel: group}
+				if _, err := pods.Create(t.Context(), p, metav1.CreateOptions{}); !assert.NoError(t, err) {
+					return
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+	return func() { cancel(); groups.Wait() }
 }
 
-// verdict is the scheduler's reason for leaving a pod where it is; empty before it has tried and once the pod is bound.
+// groupLabel tells the pods of keepComing from others.
+const groupLabel = "group"
+
+// verdict is why the scheduler left a pod unbound when it last tried; empty when it has not, or has bound the pod.
 func verdict(p *corev1.Pod) string {
 	for _, condition := range p.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
@@ -81,27 +91,15 @@ func verdict(p *corev1.Pod) string {
 	return ""
 }
 
-// keepComing creates pods that shun the labels, in turn, until stop is called or there are most of them. Only new pods
-// keep the scheduler trying at every moment: one that failed waits in a backoff of seconds.
-func keepComing(t *testing.T, namespace string, most int, every time.Duration) (stop func()) {
-	done := make(chan struct{})
-	var ended sync.WaitGroup
-	ended.Go(func() {
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		for n := range most {
-			key := []string{isolated, worker}[n%2]
-			name := fmt.Sprintf("shuns-%s-%04d", strings.ReplaceAll(key[strings.LastIndex(key, "/")+1:], ".", "-"), n)
-			_, err := nodekeep.Admin.CoreV1().Pods(namespace).Create(t.Context(), onlyWhere(toleratingNotReady(pod(name)), key, corev1.NodeSelectorOpDoesNotExist), metav1.CreateOptions{})
-			if !assert.NoError(t, err) {
-				return
-			}
-			select {
-			case <-done:
-				return
-			case <-tick.C:
-			}
+// bound waits until the scheduler has bound a pod and returns the Node's name.
+func bound(t *testing.T, pods corev1client.PodInterface, name string) (node string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		p, err := pods.Get(t.Context(), name, metav1.GetOptions{})
+		if err == nil {
+			node = p.Spec.NodeName
 		}
-	})
-	return func() { close(done); ended.Wait() }
+		return node != ""
+	}, settles, 20*time.Millisecond, "pod %s must come to be bound", name)
+	return node
 }

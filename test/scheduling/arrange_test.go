@@ -1,0 +1,99 @@
+package scheduling
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/install"
+)
+
+// asInstalled changes nothing: webhook, capture and gate policy, protected labels deferred.
+func asInstalled(*testing.T) {}
+
+// withoutWebhook stops the webhook until the test ends.
+func withoutWebhook(t *testing.T) {
+	require.NoError(t, nodekeep.StopWebhook())
+	t.Cleanup(func() { require.NoError(t, nodekeep.StartWebhook(context.Background())) })
+}
+
+// withoutCapture stops capture until the test ends, or until it is started.
+func withoutCapture(t *testing.T) (start func()) {
+	require.NoError(t, nodekeep.StopCapture())
+	down := true
+	start = func() {
+		if down {
+			down = false
+			require.NoError(t, nodekeep.StartCapture(context.WithoutCancel(t.Context())))
+		}
+	}
+	t.Cleanup(start)
+	return start
+}
+
+// withoutGatePolicy turns the off switch of the gate policy, until the test ends.
+func withoutGatePolicy(t *testing.T) {
+	withoutWebhookAndGatePolicy(t)
+	require.NoError(t, nodekeep.StartWebhook(t.Context()))
+	t.Cleanup(func() { require.NoError(t, nodekeep.StopWebhook()) })
+}
+
+// withoutWebhookAndGatePolicy leaves capture alone with the Nodes, until the test ends. The webhook goes first and comes
+// back last: without it a dry run shows what the gate policy does.
+func withoutWebhookAndGatePolicy(t *testing.T) {
+	const name = "nodekeep-gate"
+	withoutWebhook(t)
+	offSwitch := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace)
+	on, err := offSwitch.Get(t.Context(), name, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.NoError(t, offSwitch.Delete(t.Context(), name, metav1.DeleteOptions{}))
+	t.Cleanup(func() {
+		on.ResourceVersion = ""
+		_, err := offSwitch.Create(context.Background(), on, metav1.CreateOptions{})
+		require.NoError(t, err)
+		awaitGating(t, true)
+	})
+	awaitGating(t, false)
+}
+
+// awaitGating waits until the gate policy acts, or does not.
+func awaitGating(t *testing.T, want bool) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		node, err := register(context.WithoutCancel(t.Context()), "dry-run", metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil && policy.DefaultGate.On(node.Spec.Taints) == want
+	}, settles, 50*time.Millisecond, "gating must come to be %t", want)
+}
+
+// inline lets the webhook put protected labels into the CREATE, until the test ends.
+func inline(t *testing.T) {
+	shipped, err := os.ReadFile(nodekeep.PolicyFile)
+	require.NoError(t, err)
+	restart := func(ctx context.Context, policy, manifest string) {
+		require.NoError(t, nodekeep.StopWebhook())
+		require.NoError(t, nodekeep.StopCapture())
+		require.NoError(t, nodekeep.WritePolicy(policy))
+		require.NoError(t, nodekeep.Reapply(ctx, manifest))
+		require.NoError(t, nodekeep.StartWebhook(ctx))
+		require.NoError(t, nodekeep.StartCapture(ctx))
+	}
+	t.Cleanup(func() { restart(context.Background(), string(shipped), "50-webhook-configuration.yaml") })
+	restart(t.Context(), "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {protected: inline}\n", "inline")
+	require.Eventually(t, func() bool {
+		response, err := http.Get(nodekeep.ReadyURL("webhook") + "?verbose")
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		return err == nil && strings.Contains(string(body), "[+] protected labels: inline")
+	}, settles, 50*time.Millisecond, "the self-test must prove the inline route")
+}
