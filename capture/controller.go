@@ -2,15 +2,11 @@ package capture
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -146,71 +142,4 @@ func (c *Controller) work(ctx context.Context) {
 		}
 		c.queue.Done(node)
 	}
-}
-
-// process deals with one name: objects that went, oldest first, then the one that lives, or that none does.
-func (c *Controller) process(ctx context.Context, name string) error {
-	gone, live := c.sightings.look(name)
-	for _, last := range gone {
-		dealt, err := c.settle(ctx, last, Deleted)
-		if err != nil {
-			return err
-		}
-		if !dealt {
-			return nil
-		}
-		c.sightings.settled(name, last.UID)
-		c.refusals.forget(name, last.UID)
-	}
-	if live != nil {
-		_, err := c.settle(ctx, live, Present)
-		return err
-	}
-	return c.settleAbsent(ctx, name)
-}
-
-// settleAbsent marks the record of a Node that is gone although nobody saw it go. That it is in no cache proves
-// nothing; that the API server says so does.
-func (c *Controller) settleAbsent(ctx context.Context, name string) error {
-	entry, err := c.Records.Get(name)
-	if !c.leading.Load() || err != nil || entry.Record.DeletedAt != nil && entry.Record.Accepted == "" {
-		return nil //nolint:nilerr // no record, or none that may be touched: nothing to mark
-	}
-	switch _, err := c.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}); {
-	case apierrors.IsNotFound(err):
-		_, err := c.settle(ctx, &Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, Absent)
-		return err
-	case err != nil:
-		return fmt.Errorf("look for node %q: %w", name, err)
-	default:
-		return nil // it lives; the watch will bring it
-	}
-}
-
-// maxSteps bounds the steps for one sight of a Node; a Node that needs more is contended and comes again later.
-const maxSteps = 20
-
-// settle plans and acts until nothing is left to do for one sight of a Node. dealt is false where there is something to do
-// but this controller does not lead.
-func (c *Controller) settle(ctx context.Context, seen *Node, event Event) (dealt bool, err error) {
-	a := &attempt{Controller: c, seen: seen, event: event}
-	if err := a.read(c.Records.Get(seen.Name)); err != nil {
-		return false, err
-	}
-	for range maxSteps {
-		if a.unreadable {
-			return true, nil
-		}
-		next := a.plan()
-		if next.Step == Nothing && !a.entry.Unlisted {
-			return true, nil
-		}
-		if !c.leading.Load() {
-			return false, nil
-		}
-		if err := a.act(ctx, next); err != nil || a.over {
-			return err == nil, err
-		}
-	}
-	return false, errors.New("act on node: it keeps changing")
 }
