@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,17 +26,36 @@ func TestWithCaptureDownOrdinaryLabelsAreRestoredAndProtectedOnesWaitBehindTheGa
 	remembers(t, complete(t, name, want), want)
 }
 
-func TestWithBothDownNodesRegisterAndNothingIsLost(t *testing.T) {
-	const name = "both-down-1"
+func TestWithBothDownNodesRegisterGatedAndNothingIsLost(t *testing.T) {
+	const count = 30
+	names := make([]string, count)
 	want := map[string]string{"dedicated": "ci", worker: ""}
-	rememberedNode(t, name, want)
+	for n := range names {
+		names[n] = fmt.Sprintf("both-down-%02d", n)
+	}
+	eachNode(names, func(name string) { rememberedNode(t, name, want) })
+	stop := watchRecords(t)
 	withoutCapture(t, func() {
 		withoutWebhook(t, func() {
-			deleteNode(t, name)
-			assert.NotContains(t, register(t, name).Labels, "dedicated")
+			eachNode(names, func(name string) {
+				deleteNode(t, name)
+				back := register(t, name)
+				assert.NotContains(t, back.Labels, "dedicated")
+				assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints), "%s must not be schedulable", name)
+			})
+			for _, name := range names {
+				assert.True(t, policy.DefaultGate.Holds(getNode(t, name).Spec.Taints), "and stays so")
+			}
 		})
 	})
-	remembers(t, complete(t, name, want), want)
+	for _, name := range names {
+		remembers(t, complete(t, name, want), want)
+	}
+	for _, record := range stop() {
+		if strings.HasPrefix(record.Node, "both-down-") {
+			assert.Equal(t, want, record.Labels, "the record of %s lost a key on the way", record.Node)
+		}
+	}
 }
 
 func TestAHangingWebhookDelaysARegistrationByItsTimeoutAndNoMore(t *testing.T) {

@@ -151,3 +151,17 @@ func TestUninstallingLeavesNoNodeBehindTheGateAndForgetsNothing(t *testing.T) {
 	_, err = client.ConfigMaps(install.Namespace).Get(t.Context(), "node.left-1", metav1.GetOptions{})
 	assert.NoError(t, err, "records stay until a person deletes them")
 }
+
+// A cluster in which every Node has gone comes back by itself only if our own pods may run on gated Nodes.
+func TestOurOwnPodsTolerateTheGate(t *testing.T) {
+	for _, name := range []string{"nodekeep-webhook", "nodekeep-capture"} {
+		deployment, err := nodekeep.Admin.AppsV1().Deployments(install.Namespace).Get(t.Context(), name, metav1.GetOptions{})
+		require.NoError(t, err)
+		gate := policy.DefaultGate.Taint()
+		tolerated := false
+		for _, toleration := range deployment.Spec.Template.Spec.Tolerations {
+			tolerated = tolerated || toleration.Key == gate.Key && toleration.Operator == corev1.TolerationOpExists
+		}
+		assert.True(t, tolerated, name)
+	}
+}
