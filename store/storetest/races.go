@@ -21,7 +21,8 @@ func oneReplaces(s subject) {
 
 func oneCreates(s subject) { oneWins(s, "") }
 
-// oneWins lets many write over the same version at the same time.
+// oneWins lets many write over the same version at the same time. Each writes something new: the API server takes a write
+// that changes nothing for none, and answers it with the version that was there.
 func oneWins(s subject, version string) {
 	const writers = 8
 	var entries [writers]store.Entry
@@ -32,7 +33,7 @@ func oneWins(s subject, version string) {
 		done.Go(func() {
 			ready.Done()
 			ready.Wait()
-			entries[i], errs[i] = s.Put(s.t.Context(), s.record(fmt.Sprint(i)), version)
+			entries[i], errs[i] = s.Put(s.t.Context(), s.record(fmt.Sprintf("over-%s-%d", version, i)), version)
 		})
 	}
 	done.Wait()

@@ -57,7 +57,7 @@ func tell(ctx context.Context, out io.Writer) (err error) {
 		}
 		_ = os.RemoveAll(dir)
 	}()
-	nodekeep, err := installOn(ctx, control)
+	nodekeep, err := install.Running(ctx, control)
 	if err != nil {
 		return err
 	}

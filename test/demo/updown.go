@@ -27,7 +27,7 @@ func bringUp(ctx context.Context, out io.Writer, dir string) (err error) {
 			err = errors.Join(err, control.Stop())
 		}
 	}()
-	if _, err := installOn(ctx, control); err != nil {
+	if _, err := install.Running(ctx, control); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "A control plane with nodekeep on it is running on loopback; `make down` stops it.\n"+
@@ -45,18 +45,6 @@ func bringDown(out io.Writer, dir string) error {
 	}
 	fmt.Fprintln(out, "Stopped.")
 	return os.RemoveAll(dir)
-}
-
-// installOn puts nodekeep onto a control plane and starts both processes.
-func installOn(ctx context.Context, control *cluster.Cluster) (*install.Installation, error) {
-	nodekeep, err := install.New(ctx, control)
-	if err != nil {
-		return nil, err
-	}
-	if err := nodekeep.StartWebhook(ctx); err != nil {
-		return nil, err
-	}
-	return nodekeep, nodekeep.StartCapture(ctx)
 }
 
 // exports are the lines that make kubectl reach the control plane.

@@ -1,15 +1,12 @@
 package e2e
 
 import (
-	"fmt"
 	"maps"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -17,6 +14,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/install"
+	kubelets "nodekeep.dev/nodekeep/test/kubelet"
 )
 
 const worker = "node-role.kubernetes.io/worker"
@@ -32,22 +30,10 @@ func kubelet(t testing.TB, node string) *kubernetes.Clientset {
 	return client
 }
 
-// registration is what a kubelet sends when it starts.
+// registration is what a kubelet sends when it starts, with --node-labels of its own.
 func registration(name string, labels map[string]string) *corev1.Node {
-	own := map[string]string{corev1.LabelHostname: strings.TrimRight(name[:min(len(name), 63)], ".-"), corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"}
-	maps.Copy(own, labels)
-	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: own},
-		Status: corev1.NodeStatus{
-			Capacity:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("110")},
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", Message: "starting"}},
-			NodeInfo:   corev1.NodeSystemInfo{MachineID: "machine-" + name, SystemUUID: "system-" + name, BootID: "boot", KubeletVersion: "v1.36.3", OperatingSystem: "linux", Architecture: "amd64"},
-		},
-	}
-	node.Status.Allocatable = node.Status.Capacity
-	for n := range 5 {
-		node.Status.Images = append(node.Status.Images, corev1.ContainerImage{Names: []string{fmt.Sprintf("image-%d:latest", n)}, SizeBytes: 1 << 20})
-	}
+	node := kubelets.Registration(name)
+	maps.Copy(node.Labels, labels)
 	return node
 }
 

@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"maps"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,21 +16,11 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/install"
+	kubelets "nodekeep.dev/nodekeep/test/kubelet"
 )
 
 // eachNode calls do for every name, some at a time.
-func eachNode(names []string, do func(name string)) {
-	var all sync.WaitGroup
-	turns := make(chan struct{}, 16)
-	for _, name := range names {
-		turns <- struct{}{}
-		all.Go(func() {
-			defer func() { <-turns }()
-			do(name)
-		})
-	}
-	all.Wait()
-}
+func eachNode(names []string, do func(name string)) { kubelets.Each(names, 16, do) }
 
 // watchNodes collects what a watcher sees from now on, until stop is called.
 func watchNodes(t *testing.T, selector fields.Selector) (stop func() []*corev1.Node) {

@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -20,6 +18,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/kubelet"
 )
 
 // What every Node here carries: a label that a kubelet could bring itself, and one that NodeRestriction denies to it.
@@ -43,35 +42,15 @@ func names(prefix string, count int) []string {
 }
 
 // eachNode calls do for every name, some at a time.
-func eachNode(names []string, do func(name string)) {
-	var all sync.WaitGroup
-	turns := make(chan struct{}, 4)
-	for _, name := range names {
-		turns <- struct{}{}
-		all.Go(func() {
-			defer func() { <-turns }()
-			do(name)
-		})
-	}
-	all.Wait()
-}
+func eachNode(names []string, do func(name string)) { kubelet.Each(names, 4, do) }
 
-// register sends what a kubelet sends when it starts and returns what the API server stored. Without allocatable
-// resources the scheduler would bind nothing to the Node.
+// register sends what a kubelet sends when it starts and returns what the API server stored.
 func register(ctx context.Context, name string, options metav1.CreateOptions) (*corev1.Node, error) {
 	client, err := kubernetes.NewForConfig(nodekeep.Cluster.Kubelet(name))
 	if err != nil {
 		return nil, err
 	}
-	room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("110")}
-	return client.CoreV1().Nodes().Create(ctx, &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"}},
-		Status: corev1.NodeStatus{
-			Capacity: room, Allocatable: room,
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", Message: "starting"}},
-			NodeInfo:   corev1.NodeSystemInfo{MachineID: "machine-" + name, SystemUUID: "system-" + name, BootID: "boot", OperatingSystem: "linux", Architecture: "amd64"},
-		},
-	}, options)
+	return client.CoreV1().Nodes().Create(ctx, kubelet.Registration(name), options)
 }
 
 // rememberThenDelete registers Nodes, labels them as an admin would, waits until all records hold the labels and deletes

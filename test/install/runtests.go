@@ -1,0 +1,59 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"nodekeep.dev/nodekeep/test/cluster"
+)
+
+// RunTests runs the tests of a package on a control plane of their own with nodekeep installed and both processes running.
+// use is given the installation before the first test. The logs are kept when a test fails. The result is the exit code.
+func RunTests(m *testing.M, options cluster.Options, use func(*Installation)) (code int) {
+	dir, err := os.MkdirTemp("", "nodekeep-tests-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	options.Dir = dir
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	control, err := cluster.Start(ctx, options)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start control plane:", err)
+		return 1
+	}
+	defer func() {
+		if err := control.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stop control plane:", err)
+			code = 1
+		}
+		if code != 0 {
+			fmt.Fprintln(os.Stderr, "logs are kept in", dir)
+			return
+		}
+		_ = os.RemoveAll(dir)
+	}()
+	installation, err := Running(ctx, control)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "install nodekeep:", err)
+		return 1
+	}
+	use(installation)
+	return m.Run()
+}
+
+// Running puts nodekeep onto a control plane and starts both processes.
+func Running(ctx context.Context, control *cluster.Cluster) (*Installation, error) {
+	i, err := New(ctx, control)
+	if err != nil {
+		return nil, err
+	}
+	if err := i.StartWebhook(ctx); err != nil {
+		return nil, err
+	}
+	return i, i.StartCapture(ctx)
+}
