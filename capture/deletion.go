@@ -77,6 +77,11 @@ func (d *Deletions) record(ctx context.Context, raw []byte) (deletionOutcome, er
 		if next.Write == nil {
 			return deletionUnchanged, nil
 		}
+		if prev == nil {
+			// Capture has not seen this object yet, and an older one of the name may have ended just before: its end
+			// must still count when it comes.
+			next.Write.UID, next.Write.NodeResourceVersion = "", ""
+		}
 		_, err = d.Records.Put(ctx, *next.Write, entry.Version)
 		if err == nil {
 			return deletionRecorded, nil

@@ -363,7 +363,7 @@ func TestPlan(t *testing.T) {
 		"new object, about to go: additions are merged, nothing is given": {
 			prev: remembered("a", "10", labels{"k": "v", "kept": "1"}),
 			seen: node("b", "20", labels{"k": "new", "added": "1"}, gated, deleting, owned("kubectl-label"), stamped([]string{"k"}, nil)),
-			want: Plan{Step: Merge, Write: remembered("a", "20", labels{"k": "new", "kept": "1", "added": "1"})},
+			want: Plan{Step: Merge, Write: remembered("a", "10", labels{"k": "new", "kept": "1", "added": "1"})},
 		},
 		"new object, about to go, shows nothing new: nothing": {
 			prev: remembered("a", "10", labels{"k": "v"}),
@@ -380,19 +380,31 @@ func TestPlan(t *testing.T) {
 			prev:  remembered("a", "10", labels{"k": "v", worker: ""}, goneSince(earlier)),
 			seen:  node("b", "20", labels{"k": "v", "added": "1"}),
 			event: Deleted,
-			want:  Plan{Step: MarkGone, Write: remembered("a", "20", labels{"k": "v", worker: "", "added": "1"}, goneSince(nowTime))},
+			want:  Plan{Step: MarkGone, Write: remembered("a", "10", labels{"k": "v", worker: "", "added": "1"}, goneSince(nowTime))},
 		},
 		"new object, went with a restored label taken off: the removal is remembered": {
 			prev:  remembered("a", "10", labels{"k": "v", worker: ""}, goneSince(earlier)),
 			seen:  node("b", "20", nil, stamped([]string{"k"}, []string{worker})),
 			event: Deleted,
-			want:  Plan{Step: MarkGone, Write: remembered("a", "20", labels{worker: ""}, goneSince(nowTime))},
+			want:  Plan{Step: MarkGone, Write: remembered("a", "10", labels{worker: ""}, goneSince(nowTime))},
 		},
 		"new object, went with a label from a stale record: the record is right": {
 			prev:  remembered("a", "11", labels{"k": "new"}, goneSince(earlier)),
 			seen:  node("b", "20", labels{"k": "old", "removed": "x"}, stamped([]string{"k", "removed"}, nil)),
 			event: Deleted,
 			want:  Plan{Step: MarkGone, Write: remembered("b", "20", labels{"k": "new"}, goneSince(nowTime))},
+		},
+		"the end of the recorded object comes after a look at the deletion of a later one: it counts": {
+			prev:  remembered("a", "10", labels{"k": "v", worker: "", "later": "1"}), // "later" is what the later one showed
+			seen:  node("a", "15", labels{"k": "v", "edited": "1"}),
+			event: Deleted,
+			want:  Plan{Step: MarkGone, Write: remembered("a", "15", labels{"k": "v", "edited": "1"}, goneSince(nowTime))},
+		},
+		"and so does the end of one in between": {
+			prev:  remembered("", "", labels{"later": "1"}),
+			seen:  node("a", "15", labels{"edited": "1"}),
+			event: Deleted,
+			want:  Plan{Step: MarkGone, Write: remembered("", "", labels{"edited": "1", "later": "1"}, goneSince(nowTime))},
 		},
 		"an older object of that name went, told late: nothing": {
 			prev:  remembered("b", "20", labels{"k": "v"}),
@@ -472,7 +484,7 @@ func TestPlan(t *testing.T) {
 			policy: "{}QUARANTINE",
 			prev:   remembered("b", "20", labels{"own": "x"}, ofMachine("m2"), setAside(remembered("a", "10", labels{"k": "v"}))),
 			seen:   node("c", "30", labels{"more": "1"}, machine("m2"), gated),
-			want:   Plan{Step: Update, Write: remembered("b", "30", labels{"own": "x", "more": "1"}, ofMachine("m2"), setAside(remembered("a", "10", labels{"k": "v"})))},
+			want:   Plan{Step: Update, Write: remembered("b", "20", labels{"own": "x", "more": "1"}, ofMachine("m2"), setAside(remembered("a", "10", labels{"k": "v"})))},
 		},
 		"quarantined, and the Node went: marked": {
 			policy: "{}QUARANTINE",

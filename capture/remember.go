@@ -134,10 +134,10 @@ func withoutStale(prev store.Record, seen *Node) *Node {
 }
 
 // mergeInto adds what an object showed that was never whole to what is remembered; the object wins. The record stays
-// that of the object on which the labels were last seen whole.
+// that of the object on which the labels were last seen whole, and no newer: the end of that object, or of one in between,
+// may still be on its way to capture when the look at a deletion has this one already, and must count then.
 func mergeInto(prev, next store.Record, seen *Node, p policy.Policy) store.Record {
 	merged := prev
-	merged.NodeResourceVersion = seen.ResourceVersion
 	merged.Labels = maps.Clone(next.Labels)
 	merged.Withheld.Labels = maps.Clone(next.Withheld.Labels)
 	for key, value := range prev.Labels {

@@ -1,0 +1,120 @@
+package differential
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"nodekeep.dev/nodekeep/test/install"
+)
+
+// What the test knows of nodekeep's data, in its own words.
+const (
+	gateKey         = "nodekeep.dev/restoring"
+	stampAnnotation = "nodekeep.dev/restored"
+	recordSelector  = "nodekeep.dev/record=true"
+	recordKey       = "record.json"
+)
+
+// record is what the test reads of a record.
+type record struct {
+	Node     string            `json:"node"`
+	UID      types.UID         `json:"uid"`
+	Labels   map[string]string `json:"labels"`
+	Withheld struct {
+		Labels map[string]string `json:"labels"`
+	} `json:"withheld"`
+	DeletedAt *string `json:"deletedAt"`
+
+	version string // of its ConfigMap
+	text    string
+}
+
+// remembers is what a Node would get: what is withheld counts where nothing else does.
+func (r record) remembers() map[string]string {
+	all := map[string]string{}
+	for _, key := range allKeys() {
+		if value, has := r.Withheld.Labels[key]; has {
+			all[key] = value
+		}
+		if value, has := r.Labels[key]; has {
+			all[key] = value
+		}
+	}
+	return all
+}
+
+func parseRecord(cm *corev1.ConfigMap) (record, error) {
+	r := record{version: cm.ResourceVersion, text: cm.Data[recordKey]}
+	if err := json.Unmarshal([]byte(r.text), &r); err != nil {
+		return record{}, fmt.Errorf("parse record %q: %w", cm.Name, err)
+	}
+	return r, nil
+}
+
+// readRecord reads the record of a Node; the zero record stands for none.
+func readRecord(ctx context.Context, admin kubernetes.Interface, node string) (record, error) {
+	cm, err := admin.CoreV1().ConfigMaps(install.Namespace).Get(ctx, "node."+node, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return record{}, nil
+	}
+	if err != nil {
+		return record{}, fmt.Errorf("read record of node %q: %w", node, err)
+	}
+	return parseRecord(cm)
+}
+
+// stampLists reports whether the Node's stamp says that the label was on it from its CREATE on.
+func stampLists(node *corev1.Node, key string) bool {
+	var stamp struct {
+		Restored []string `json:"restored"`
+	}
+	_ = json.Unmarshal([]byte(node.Annotations[stampAnnotation]), &stamp) // no stamp, or none that can be read, lists nothing
+	for _, listed := range stamp.Restored {
+		if listed == key {
+			return true
+		}
+	}
+	return false
+}
+
+func gated(node *corev1.Node) bool {
+	for _, taint := range node.Spec.Taints {
+		if taint.Key == gateKey {
+			return true
+		}
+	}
+	return false
+}
+
+// ours are the labels of a Node that scripts are about.
+func ours(node *corev1.Node) map[string]string {
+	labels := map[string]string{}
+	for _, key := range allKeys() {
+		if value, has := node.Labels[key]; has {
+			labels[key] = value
+		}
+	}
+	return labels
+}
+
+// registration is what a kubelet sends when it starts.
+func registration(name string) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+			corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
+		}},
+		Status: corev1.NodeStatus{
+			Capacity:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourcePods: resource.MustParse("110")},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", Message: "starting"}},
+			NodeInfo:   corev1.NodeSystemInfo{MachineID: "machine-" + name, SystemUUID: "system-" + name, BootID: "boot", OperatingSystem: "linux", Architecture: "amd64"},
+		},
+	}
+}

@@ -1,0 +1,162 @@
+package differential
+
+import (
+	"maps"
+	"slices"
+)
+
+// answer is what a label may be: a value, or absent.
+type answer string
+
+// absent is no label value: parentheses are not allowed in one.
+const absent answer = "(none)"
+
+// limit is a reason why more than one answer is right.
+type limit string
+
+// The limits.
+const (
+	// unwatchedDeletion: the Node was deleted while the webhook was down, and capture was down too or went down before it
+	// had recorded the deletion. Edits of that object which no record showed before may be lost.
+	unwatchedDeletion limit = "edit lost with its Node, webhook and capture down"
+	// unprovenRemoval: a label was removed from an object of which there was no record yet, and no stamp proves that it
+	// was there. The object looks as if it had come without the label, so what it should have come with may be given back.
+	unprovenRemoval limit = "removal from an object that was not adopted and proves nothing"
+)
+
+// label is what the operator wanted of one label of one Node.
+type label struct {
+	last   answer   // the last edit
+	right  []answer // what is right: last alone, unless a limit widened it
+	before []answer // what was right when the Node object registered
+	trail  []answer // what was right since a record of this object showed it last; what a lost edit falls back to
+	edited bool     // on this Node object
+	limits []limit  // what widened right
+}
+
+// wanted is the model of one Node: what the operator last wanted.
+type wanted struct {
+	exists bool
+	labels map[string]*label
+}
+
+func newWanted(keys []string) *wanted {
+	w := &wanted{labels: map[string]*label{}}
+	for _, key := range keys {
+		w.labels[key] = &label{last: absent, right: []answer{absent}}
+	}
+	return w
+}
+
+// registered: a new Node object.
+func (w *wanted) registered() {
+	w.exists = true
+	for _, l := range w.labels {
+		l.before, l.trail, l.edited = slices.Clone(l.right), slices.Clone(l.right), false
+	}
+}
+
+// edited: the operator changed the Node. proven is false where nothing shows that a removed label was on this object.
+func (w *wanted) edited(key string, value answer, proven bool) {
+	l := w.labels[key]
+	l.last, l.right, l.edited, l.limits = value, []answer{value}, true, nil
+	if value == absent && !proven {
+		l.widen(l.before, unprovenRemoval)
+	}
+	l.trail = append(l.trail, l.right...)
+}
+
+// recorded: a record of this very object was read. Where it shows the last edit, no lost edit falls back behind it; a
+// value that the label had twice does not tell which of the two was recorded.
+func (w *wanted) recorded(record map[string]string) {
+	for key, l := range w.labels {
+		shown := in(record, key)
+		if len(l.right) == 1 && l.right[0] == shown && count(l.trail, shown) == 1 {
+			l.trail = []answer{shown}
+		}
+	}
+}
+
+// deleted: the Node object is gone. The result is what its edits fall back to if they are lost.
+func (w *wanted) deleted() (fallBack map[string][]answer) {
+	w.exists = false
+	fallBack = map[string][]answer{}
+	for key, l := range w.labels {
+		if len(l.trail) > 1 {
+			fallBack[key] = l.trail
+		}
+	}
+	return fallBack
+}
+
+// mayBeLost: the edits of an object that was deleted may be lost. The Node may have registered since then.
+func (w *wanted) mayBeLost(fallBack map[string][]answer) {
+	for key, answers := range fallBack {
+		l := w.labels[key]
+		if !w.exists || !l.edited {
+			l.widen(answers, unwatchedDeletion)
+		}
+		l.before = union(l.before, answers)
+		l.trail = union(l.trail, answers)
+	}
+}
+
+// settled: with everything up and at rest, this is what is there. It is what counts from now on. The result names, label by
+// label, the limits that widened what is right, and those that were needed: where it is not what the last edit said.
+func (w *wanted) settled(actual map[string]string) (open, used []limit) {
+	for key, l := range w.labels {
+		shown := in(actual, key)
+		open = append(open, l.limits...)
+		if shown != l.last {
+			used = append(used, l.limits...)
+		}
+		*l = label{last: shown, right: []answer{shown}, before: []answer{shown}, trail: []answer{shown}, edited: l.edited}
+	}
+	return open, used
+}
+
+// wrong tells the labels that are not as they should be, with what would be right.
+func (w *wanted) wrong(actual map[string]string) map[string][]answer {
+	wrong := map[string][]answer{}
+	for key, l := range w.labels {
+		if !slices.Contains(l.right, in(actual, key)) {
+			wrong[key] = l.right
+		}
+	}
+	return wrong
+}
+
+func (l *label) widen(with []answer, because limit) {
+	wider := union(l.right, with)
+	if len(wider) > len(l.right) {
+		l.right = wider
+		if !slices.Contains(l.limits, because) {
+			l.limits = append(l.limits, because)
+		}
+	}
+}
+
+// in is what a set of labels answers for a key.
+func in(labels map[string]string, key string) answer {
+	if value, present := labels[key]; present {
+		return answer(value)
+	}
+	return absent
+}
+
+func union(a, b []answer) []answer {
+	set := map[answer]bool{}
+	for _, one := range slices.Concat(a, b) {
+		set[one] = true
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+func count(in []answer, what answer) (times int) {
+	for _, one := range in {
+		if one == what {
+			times++
+		}
+	}
+	return times
+}
