@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +28,7 @@ type attempt struct {
 	found      bool // there is a record
 	unreadable bool // there is one, but nothing may be taken from it
 	live       bool // entry is the API server's answer, not the cache's
+	keyByKey   bool // labels are given one by one, to find out which is refused
 	over       bool // the Node is not the one that was seen any more
 }
 
@@ -41,6 +44,11 @@ func (a *attempt) read(entry store.Entry, err error) error {
 		return nil
 	}
 	return err
+}
+
+// remembersLater reports whether the record tells of this sight or of a later one.
+func (a *attempt) remembersLater() bool {
+	return a.found && compareVersions(a.seen.ResourceVersion, a.entry.Record.NodeResourceVersion) <= 0
 }
 
 func (a *attempt) readLive(ctx context.Context) error {
@@ -66,6 +74,8 @@ func (a *attempt) act(ctx context.Context, next Plan) error {
 		return a.put(ctx, next.Step, *next.Write)
 	case next.changesNode() && !a.live:
 		return a.readLive(ctx) // never change a Node on the cache's word alone
+	case next.changesNode() && a.keyByKey:
+		return a.change(ctx, next.first(a.seen))
 	case next.changesNode():
 		return a.change(ctx, next)
 	default: // the record is right, but its ConfigMap has lost the label that the informer selects on
@@ -123,7 +133,7 @@ func (a *attempt) lookAgain(ctx context.Context) error {
 	case node.UID != a.seen.UID:
 		a.over = true
 	default:
-		a.seen = nodeOf(node)
+		a.seen, a.live = nodeOf(node), false // whoever changed the Node may have written the record before
 	}
 	return nil
 }
@@ -136,23 +146,35 @@ func (a *attempt) refused(ctx context.Context, next Plan, refusal error) error {
 		return err
 	}
 	refusal = fmt.Errorf("patch node %q: %w", a.seen.Name, refusal)
-	if a.refusals.count(a.seen.Name, uid) < roundsBeforeKeyByKey || len(next.Give) == 0 {
+	if a.refusals.count(a.seen.Name, uid) < roundsBeforeKeyByKey || len(next.keys()) == 0 {
 		return refusal
 	}
-	if len(next.Give) > 1 {
-		for key, value := range next.Give {
-			one := map[string]string{key: value}
-			err := a.change(ctx, Plan{Step: Complete, Give: one, Stamp: stampAfter(a.seen, one)})
-			if err != nil || a.over {
-				return err
-			}
-		}
+	if len(next.keys()) > 1 || next.LiftGate {
+		a.keyByKey = true // planned again first: the Node may not be what the plan was made for
 		return nil
 	}
-	for key := range next.Give {
-		return a.refuse(ctx, key, refusal)
+	return a.refuse(ctx, next.keys()[0], refusal)
+}
+
+// keys are the labels that a step changes, in a stable order.
+func (p Plan) keys() []string {
+	return slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Keys(p.Give)), slices.Collect(maps.Keys(p.PutRight)), p.TakeBack)))
+}
+
+// first is the part of a step that changes its first label only.
+func (p Plan) first(seen *Node) Plan {
+	if len(p.keys()) == 0 {
+		return p
 	}
-	return nil
+	key := p.keys()[0]
+	if value, give := p.Give[key]; give {
+		one := map[string]string{key: value}
+		return Plan{Step: p.Step, Give: one, Stamp: stampAfter(seen, one)}
+	}
+	if value, put := p.PutRight[key]; put {
+		return Plan{Step: p.Step, PutRight: map[string]string{key: value}}
+	}
+	return Plan{Step: p.Step, TakeBack: []string{key}}
 }
 
 // refuse gives a label up for this object, if it is the label that is refused and not every change to the Node.

@@ -65,6 +65,7 @@ func (d *Deletions) record(ctx context.Context, raw []byte) (deletionOutcome, er
 		seen.DeletionTimestamp = &metav1.Time{Time: d.Now()}
 	}
 	entry, err := d.Records.Get(seen.Name)
+	live := false
 	for range maxSteps {
 		var prev *store.Record
 		switch {
@@ -74,21 +75,25 @@ func (d *Deletions) record(ctx context.Context, raw []byte) (deletionOutcome, er
 			return deletionFailed, err
 		}
 		next := plan(prev, seen, Present, d.Policy(), d.Now())
-		if next.Write == nil {
+		if next.Write != nil && (prev == nil || prev.Early) {
+			next.Write.Early = true // an older object of the name may have ended just before, and its end is still to come
+			if prev != nil && next.Write.Same(*prev) {
+				next.Write = nil
+			}
+		}
+		if next.Write == nil && live {
 			return deletionUnchanged, nil
 		}
-		if prev == nil {
-			// Capture has not seen this object yet, and an older one of the name may have ended just before: its end
-			// must still count when it comes.
-			next.Write.UID, next.Write.NodeResourceVersion = "", ""
+		if next.Write != nil {
+			_, err = d.Records.Put(ctx, *next.Write, entry.Version)
+			if err == nil {
+				return deletionRecorded, nil
+			}
+			if !errors.Is(err, store.ErrConflict) {
+				return deletionFailed, err
+			}
 		}
-		_, err = d.Records.Put(ctx, *next.Write, entry.Version)
-		if err == nil {
-			return deletionRecorded, nil
-		}
-		if !errors.Is(err, store.ErrConflict) {
-			return deletionFailed, err
-		}
+		live = true // that there is nothing to write is not believed to the cache: it may be behind
 		if entry, err = d.Records.GetLive(ctx, seen.Name); errors.Is(err, store.ErrNotFound) {
 			entry = store.Entry{}
 		}

@@ -21,6 +21,9 @@ type ownedLabels struct {
 func labelOwners(entries []metav1.ManagedFieldsEntry) map[string][]string {
 	var owners map[string][]string
 	for _, entry := range entries {
+		if entry.Manager == fieldManager {
+			continue // what we gave back is nobody's until somebody changes it, just as what admission restored
+		}
 		var owned ownedLabels
 		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &owned) != nil {
 			continue

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,8 +67,8 @@ func plan(prev *store.Record, seen *Node, event Event, p policy.Policy, now time
 		return planQuarantined(*prev, seen, event, p, now)
 	case prev.UID == seen.UID:
 		return planSame(*prev, seen, event, p, now)
-	case compareVersions(seen.ResourceVersion, prev.NodeResourceVersion) <= 0:
-		return Plan{Step: Nothing} // an older object of that name, seen late
+	case compareVersions(seen.ResourceVersion, prev.NodeResourceVersion) < 0:
+		return planOlder(*prev, seen, event, p)
 	case p.Quarantines(seen.Machine, policy.Machine(prev.Machine)):
 		return planIsolation(*prev, seen, event, p, now)
 	case event == Deleted || seen.deleting():
@@ -108,8 +109,11 @@ func planFirst(seen *Node, event Event, p policy.Policy, now time.Time) Plan {
 func planSame(prev store.Record, seen *Node, event Event, p policy.Policy, now time.Time) Plan {
 	current := prev
 	switch order := compareVersions(seen.ResourceVersion, prev.NodeResourceVersion); {
-	case order >= 0: // also for the very state that was recorded: the policy may be another one today
+	case order > 0:
 		current = remember(prev, seen, p)
+		current.DeletedAt = nil
+	case order == 0 && event == Present:
+		current = rejudge(prev, seen, p)
 		current.DeletedAt = nil
 	case event == Present:
 		return Plan{Step: Nothing}
@@ -120,18 +124,32 @@ func planSame(prev store.Record, seen *Node, event Event, p policy.Policy, now t
 	if !current.Same(prev) {
 		return Plan{Step: stepFor(event), Write: &current}
 	}
-	if event == Deleted || seen.deleting() || !p.Gate().On(seen.Taints) {
+	if event == Deleted || seen.deleting() || !p.Gate().On(seen.Taints) && !prev.Early {
 		return Plan{Step: Nothing}
 	}
-	return complete(current, seen, event, p)
+	return complete(current, seen, event, p) // gated, or its deletion did not come true: what it lacks is still owed to it
+}
+
+// planOlder: an older object of that name, seen late. It is in the record already, unless this is its end and the record
+// was first written at the deletion of a later one.
+func planOlder(prev store.Record, seen *Node, event Event, p policy.Policy) Plan {
+	if event != Deleted || !prev.Early {
+		return Plan{Step: Nothing}
+	}
+	filled := fillIn(prev, seen, p)
+	if filled.Same(prev) {
+		return Plan{Step: Nothing}
+	}
+	return Plan{Step: Merge, Write: &filled}
 }
 
 // planUnadopted: a new object of that name is about to go, or went, before its labels were seen whole. What it shows is
 // added to what is remembered; what it lacks says nothing.
 func planUnadopted(prev store.Record, seen *Node, event Event, p policy.Policy, now time.Time) Plan {
-	merged := remember(prev, withoutStale(prev, seen), p)
-	if !whole(prev, seen, p) || seen.deleting() && event == Present {
-		merged = mergeInto(prev, merged, seen, p)
+	right := withoutStale(prev, seen)
+	merged := remember(prev, right, p)
+	if right != seen || !whole(prev, seen, p) || seen.deleting() && event == Present {
+		merged = mergeInto(prev, merged, right, p)
 	}
 	step := Merge
 	if event == Deleted {
@@ -155,6 +173,13 @@ func planNew(prev store.Record, seen *Node, p policy.Policy) Plan {
 	}
 	next := complete(prev, seen, Present, p)
 	next.Step, next.PutRight, next.TakeBack = Complete, putRight, takeBack
+	if len(takeBack) > 0 { // that they are gone must not look like somebody's decision
+		stamp := *cmp.Or(next.Stamp, &seen.Stamp)
+		stamp = policy.NewStamp(slices.DeleteFunc(slices.Clone(stamp.Restored), func(key string) bool {
+			return slices.Contains(takeBack, key)
+		}), stamp.Pending)
+		next.Stamp = &stamp
+	}
 	next.LiftGate = next.LiftGate && p.Gate().On(seen.Taints)
 	return next
 }

@@ -76,6 +76,8 @@ func ofMachine(systemUUID string) func(*store.Record) {
 	return func(r *store.Record) { r.Machine.SystemUUID = systemUUID }
 }
 
+func early(r *store.Record) { r.Early = true }
+
 func setAside(old *store.Record) func(*store.Record) {
 	return func(r *store.Record) { r.Quarantined = old }
 }
@@ -353,7 +355,7 @@ func TestPlan(t *testing.T) {
 		"new object, restored from a record that was stale: taken back and put right": {
 			prev: remembered("a", "11", labels{"k": "new"}),
 			seen: node("b", "20", labels{"k": "old", "removed": "x"}, stamped([]string{"k", "removed"}, nil)),
-			want: Plan{Step: Complete, Give: labels{}, PutRight: labels{"k": "new"}, TakeBack: []string{"removed"}},
+			want: Plan{Step: Complete, Give: labels{}, PutRight: labels{"k": "new"}, TakeBack: []string{"removed"}, Stamp: stamp([]string{"k"}, nil)},
 		},
 		"new object, a stale label is owned by somebody: it is theirs": {
 			prev: remembered("a", "11", labels{}),
@@ -363,7 +365,7 @@ func TestPlan(t *testing.T) {
 		"new object, about to go: additions are merged, nothing is given": {
 			prev: remembered("a", "10", labels{"k": "v", "kept": "1"}),
 			seen: node("b", "20", labels{"k": "new", "added": "1"}, gated, deleting, owned("kubectl-label"), stamped([]string{"k"}, nil)),
-			want: Plan{Step: Merge, Write: remembered("a", "10", labels{"k": "new", "kept": "1", "added": "1"})},
+			want: Plan{Step: Merge, Write: remembered("a", "10", labels{"k": "new", "kept": "1"}, withheld(labels{"added": "1"}))},
 		},
 		"new object, about to go, shows nothing new: nothing": {
 			prev: remembered("a", "10", labels{"k": "v"}),
@@ -380,7 +382,7 @@ func TestPlan(t *testing.T) {
 			prev:  remembered("a", "10", labels{"k": "v", worker: ""}, goneSince(earlier)),
 			seen:  node("b", "20", labels{"k": "v", "added": "1"}),
 			event: Deleted,
-			want:  Plan{Step: MarkGone, Write: remembered("a", "10", labels{"k": "v", worker: "", "added": "1"}, goneSince(nowTime))},
+			want:  Plan{Step: MarkGone, Write: remembered("a", "10", labels{"k": "v", worker: ""}, withheld(labels{"added": "1"}), goneSince(nowTime))},
 		},
 		"new object, went with a restored label taken off: the removal is remembered": {
 			prev:  remembered("a", "10", labels{"k": "v", worker: ""}, goneSince(earlier)),
@@ -392,19 +394,29 @@ func TestPlan(t *testing.T) {
 			prev:  remembered("a", "11", labels{"k": "new"}, goneSince(earlier)),
 			seen:  node("b", "20", labels{"k": "old", "removed": "x"}, stamped([]string{"k", "removed"}, nil)),
 			event: Deleted,
-			want:  Plan{Step: MarkGone, Write: remembered("b", "20", labels{"k": "new"}, goneSince(nowTime))},
+			want:  Plan{Step: Nothing}, // marked as gone before
 		},
-		"the end of the recorded object comes after a look at the deletion of a later one: it counts": {
-			prev:  remembered("a", "10", labels{"k": "v", worker: "", "later": "1"}), // "later" is what the later one showed
+		"the end of the recorded object comes after a look at the deletion of a later one: it counts, and so does that": {
+			prev:  remembered("a", "10", labels{"k": "v", worker: ""}, withheld(labels{"later": "1"})), // "later" is what the later one showed
 			seen:  node("a", "15", labels{"k": "v", "edited": "1"}),
 			event: Deleted,
-			want:  Plan{Step: MarkGone, Write: remembered("a", "15", labels{"k": "v", "edited": "1"}, goneSince(nowTime))},
+			want:  Plan{Step: MarkGone, Write: remembered("a", "15", labels{"k": "v", "edited": "1"}, withheld(labels{"later": "1"}), goneSince(nowTime))},
 		},
-		"and so does the end of one in between": {
-			prev:  remembered("", "", labels{"later": "1"}),
-			seen:  node("a", "15", labels{"edited": "1"}),
+		"and so does the end of an older one where nothing was remembered before that look": {
+			prev:  remembered("b", "20", labels{"k": "later"}, early),
+			seen:  node("a", "15", labels{"k": "v", "edited": "1"}),
 			event: Deleted,
-			want:  Plan{Step: MarkGone, Write: remembered("", "", labels{"edited": "1", "later": "1"}, goneSince(nowTime))},
+			want:  Plan{Step: Merge, Write: remembered("b", "20", labels{"k": "later"}, early, withheld(labels{"edited": "1"}))},
+		},
+		"but an older sight of an object that lives no more does not": {
+			prev: remembered("b", "20", labels{"k": "later"}, early),
+			seen: node("a", "15", labels{"edited": "1"}),
+			want: Plan{Step: Nothing},
+		},
+		"the object of such a record changes: as ever": {
+			prev: remembered("b", "20", labels{"k": "v"}, early),
+			seen: node("b", "21", labels{"k": "w"}),
+			want: Plan{Step: Update, Write: remembered("b", "21", labels{"k": "w"})},
 		},
 		"an older object of that name went, told late: nothing": {
 			prev:  remembered("b", "20", labels{"k": "v"}),
@@ -484,7 +496,7 @@ func TestPlan(t *testing.T) {
 			policy: "{}QUARANTINE",
 			prev:   remembered("b", "20", labels{"own": "x"}, ofMachine("m2"), setAside(remembered("a", "10", labels{"k": "v"}))),
 			seen:   node("c", "30", labels{"more": "1"}, machine("m2"), gated),
-			want:   Plan{Step: Update, Write: remembered("b", "20", labels{"own": "x", "more": "1"}, ofMachine("m2"), setAside(remembered("a", "10", labels{"k": "v"})))},
+			want:   Plan{Step: Update, Write: remembered("b", "20", labels{"own": "x"}, withheld(labels{"more": "1"}), ofMachine("m2"), setAside(remembered("a", "10", labels{"k": "v"})))},
 		},
 		"quarantined, and the Node went: marked": {
 			policy: "{}QUARANTINE",

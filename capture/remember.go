@@ -18,7 +18,7 @@ func remember(prev store.Record, seen *Node, p policy.Policy) store.Record {
 		}
 	}
 	next := prev
-	next.UID, next.NodeResourceVersion = seen.UID, seen.ResourceVersion
+	next.UID, next.NodeResourceVersion, next.Early = seen.UID, seen.ResourceVersion, false
 	next.Labels, next.Withheld.Labels = kept, withheld
 	next.Machine = machineAfter(next, seen)
 	return next
@@ -105,7 +105,7 @@ func stale(prev store.Record, seen *Node) (putRight map[string]string, takeBack 
 	putRight = map[string]string{}
 	for _, key := range seen.Stamp.Restored {
 		shown, present := seen.Labels[key]
-		if !present || len(seen.Owners[key]) > 0 {
+		if !present || len(seen.Owners[key]) > 0 || seen.Refused[key] {
 			continue
 		}
 		switch value, known := remembered[key]; {
@@ -133,17 +133,64 @@ func withoutStale(prev store.Record, seen *Node) *Node {
 	return &right
 }
 
+// rejudge is the record of the very state that it was made from, under the policy of today. Nothing can have been removed or
+// edited: what the record has beside the Node came from a later object of the name.
+func rejudge(prev store.Record, seen *Node, p policy.Policy) store.Record {
+	kept := p.Keep(seen.metadata()).Labels
+	next := prev
+	next.Labels, next.Withheld.Labels = map[string]string{}, map[string]string{}
+	maps.Copy(next.Withheld.Labels, prev.Withheld.Labels)
+	for key, value := range prev.Labels {
+		if keeps, _ := p.Keeps(key); keeps {
+			next.Labels[key] = value
+		} else {
+			next.Withheld.Labels[key] = value
+		}
+	}
+	for key, value := range kept {
+		if _, had := next.Labels[key]; !had {
+			next.Labels[key] = value
+			delete(next.Withheld.Labels, key)
+		}
+	}
+	return next
+}
+
+// fillIn adds what an older object showed at its end to a record that was first written at the deletion of a later one.
+// What that one showed wins; the rest is withheld, and so given to the next.
+func fillIn(prev store.Record, seen *Node, p policy.Policy) store.Record {
+	filled := prev
+	filled.Withheld.Labels = maps.Clone(prev.Withheld.Labels)
+	for key, value := range p.Keep(seen.metadata()).Labels {
+		if _, later := prev.Labels[key]; later {
+			continue
+		}
+		if filled.Withheld.Labels == nil {
+			filled.Withheld.Labels = map[string]string{}
+		}
+		filled.Withheld.Labels[key] = value
+	}
+	return filled
+}
+
 // mergeInto adds what an object showed that was never whole to what is remembered; the object wins. The record stays
 // that of the object on which the labels were last seen whole, and no newer: the end of that object, or of one in between,
 // may still be on its way to capture when the look at a deletion has this one already, and must count then.
 func mergeInto(prev, next store.Record, seen *Node, p policy.Policy) store.Record {
 	merged := prev
-	merged.Labels = maps.Clone(next.Labels)
-	merged.Withheld.Labels = maps.Clone(next.Withheld.Labels)
+	merged.Labels, merged.Withheld.Labels = map[string]string{}, map[string]string{}
+	maps.Copy(merged.Withheld.Labels, next.Withheld.Labels)
 	for key, value := range prev.Labels {
-		if _, shown := merged.Labels[key]; !shown && !removed(prev, seen, key, p) {
+		if current, shown := next.Labels[key]; shown {
+			merged.Labels[key] = current
+		} else if !removed(prev, seen, key, p) {
 			merged.Labels[key] = value
 			delete(merged.Withheld.Labels, key)
+		}
+	}
+	for key, value := range next.Labels {
+		if _, had := prev.Labels[key]; !had {
+			merged.Withheld.Labels[key] = value // not among the labels: the end of the older object would take it for removed
 		}
 	}
 	return merged

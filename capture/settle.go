@@ -63,11 +63,18 @@ func (c *Controller) settle(ctx context.Context, seen *Node, event Event) (dealt
 			return true, nil
 		}
 		next := a.plan()
-		if next.Step == Nothing && !a.entry.Unlisted {
+		nothing := next.Step == Nothing && !a.entry.Unlisted
+		if nothing && (event != Deleted || a.live || a.remembersLater()) {
 			return true, nil
 		}
 		if !c.leading.Load() {
 			return false, nil
+		}
+		if nothing { // the last state of an object is not forgotten on the cache's word alone
+			if err := a.readLive(ctx); err != nil {
+				return false, err
+			}
+			continue
 		}
 		if err := a.act(ctx, next); err != nil || a.over {
 			return err == nil, err

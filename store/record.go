@@ -22,6 +22,9 @@ type Record struct {
 	NodeResourceVersion string            `json:"nodeResourceVersion,omitempty"`
 	Labels              map[string]string `json:"labels,omitempty"`
 	Withheld            Withheld          `json:"withheld,omitzero"`
+	// Early says that the record was first written when its Node was about to be deleted, before capture had seen that
+	// object: the end of an older one of the name may still have to be counted.
+	Early bool `json:"early,omitempty"`
 	// Machine is what is known of the machine behind that Node object.
 	Machine Machine `json:"machine,omitzero"`
 	// DeletedAt is when that Node object was seen to be gone.

@@ -117,6 +117,7 @@ func TestADeletedNodeThatWasNeverWholeAddsWhatItShowed(t *testing.T) {
 		register(t, name)
 		label(t, name, map[string]any{"b": "2"})
 		deleteNode(t, name)
-		recordHolds(t, name, map[string]string{"a": "1", worker: "", "b": "2"})
+		record, _ := recordOf(t, name)
+		assert.Equal(t, map[string]string{"a": "1", worker: "", "b": "2"}, record.Remembered())
 	})
 }

@@ -1,0 +1,111 @@
+package capture
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// simRecords are the records as a replica of the webhook knows them when it reviews a deletion.
+type simRecords struct {
+	*world
+	*simWebhook
+}
+
+// reviewDeletion has the real handler look at a Node that is about to be deleted, if a replica is up.
+func (w *world) reviewDeletion(n *simNode) {
+	i := w.rng.IntN(len(w.webhooks))
+	if w.webhooks[i].down {
+		return
+	}
+	for len(w.late) > 0 { // not as late as that
+		w.landLate()
+	}
+	raw, err := json.Marshal(n.object())
+	if err != nil {
+		panic(err)
+	}
+	w.say("webhook: %d reviews the deletion of %s", i, brief(n))
+	d := &Deletions{
+		Records: simRecords{w, w.webhooks[i]}, Policy: func() policy.Policy { return w.policy },
+		Gatekeeping: w.gatekeeping(), Now: func() time.Time { return now },
+	}
+	outcome, err := d.record(context.Background(), raw)
+	w.say("webhook: %d: %s %v", i, outcome, err)
+	w.known = len(w.log)
+	if err == nil && !w.mayTurnBack(n.name, n.uid, n.version, nil) {
+		w.model.keeps(n.name, n.uid, n.version)
+	}
+}
+
+func (r simRecords) Get(name string) (store.Entry, error) {
+	if at := r.inMemory(name); at > 0 {
+		return r.history[name][at-1], nil
+	}
+	return store.Entry{}, store.ErrNotFound
+}
+
+func (r simRecords) Nodes() []string { return nil }
+
+func (r simRecords) GetLive(ctx context.Context, name string) (store.Entry, error) {
+	r.meanwhile()
+	if r.fails() {
+		return store.Entry{}, errServer
+	}
+	return r.records.GetLive(ctx, name)
+}
+
+func (r simRecords) Put(ctx context.Context, next store.Record, version string) (store.Entry, error) {
+	r.meanwhile()
+	if r.fails() {
+		return store.Entry{}, errServer
+	}
+	if !r.calm && r.chance(r.story.lateWrites) {
+		r.say("webhook: gives up to write %s, which is on its way", brief(next))
+		r.late = append(r.late, func() { _, _ = r.put(ctx, next, version) })
+		return store.Entry{}, errServer
+	}
+	entry, err := r.put(ctx, next, version)
+	if err == nil && r.fails() {
+		return store.Entry{}, errServer
+	}
+	if err == nil {
+		r.own[next.Node] = slices.IndexFunc(r.history[next.Node], func(e store.Entry) bool { return e.Version == entry.Version }) + 1
+	}
+	r.meanwhile()
+	return entry, err
+}
+
+func (r simRecords) put(ctx context.Context, next store.Record, version string) (store.Entry, error) {
+	before, found := r.recordOf(next.Node)
+	entry, err := r.records.Put(ctx, next, version)
+	r.say("webhook: write %s: %v", brief(next), err)
+	if err == nil {
+		r.wrote(nil, before, found, entry)
+	}
+	return entry, err
+}
+
+func (r simRecords) fails() bool { return !r.calm && r.chance(r.story.errors) }
+
+// meanwhile lets other things happen while the replica waits for the API server.
+func (r simRecords) meanwhile() {
+	for !r.calm && r.depth < 3 && r.chance(r.story.interleave) {
+		r.depth++
+		r.step()
+		r.depth--
+	}
+}
+
+// landLate lets a write arrive that nobody waits for any more.
+func (w *world) landLate() {
+	if len(w.late) > 0 {
+		w.say("webhook: a late write arrives")
+		w.late[0]()
+		w.late = w.late[1:]
+	}
+}
