@@ -109,11 +109,8 @@ func planFirst(seen *Node, event Event, p policy.Policy, now time.Time) Plan {
 func planSame(prev store.Record, seen *Node, event Event, p policy.Policy, now time.Time) Plan {
 	current := prev
 	switch order := compareVersions(seen.ResourceVersion, prev.NodeResourceVersion); {
-	case order > 0:
+	case order >= 0: // also for the very state that was recorded: the policy may be another one today
 		current = remember(prev, seen, p)
-		current.DeletedAt = nil
-	case order == 0 && event == Present:
-		current = rejudge(prev, seen, p)
 		current.DeletedAt = nil
 	case event == Present:
 		return Plan{Step: Nothing}
@@ -147,7 +144,7 @@ func planOlder(prev store.Record, seen *Node, event Event, p policy.Policy) Plan
 // added to what is remembered; what it lacks says nothing.
 func planUnadopted(prev store.Record, seen *Node, event Event, p policy.Policy, now time.Time) Plan {
 	right := withoutStale(prev, seen)
-	merged := remember(prev, right, p)
+	merged := remember(flat(prev), right, p)
 	if right != seen || !whole(prev, seen, p) || seen.deleting() && event == Present {
 		merged = mergeInto(prev, merged, right, p)
 	}
@@ -167,7 +164,7 @@ func planUnadopted(prev store.Record, seen *Node, event Event, p policy.Policy, 
 func planNew(prev store.Record, seen *Node, p policy.Policy) Plan {
 	putRight, takeBack := stale(prev, seen)
 	if len(putRight) == 0 && len(takeBack) == 0 && whole(prev, seen, p) {
-		adopted := remember(prev, seen, p)
+		adopted := remember(flat(prev), seen, p)
 		adopted.DeletedAt = nil
 		return Plan{Step: Adopt, Write: &adopted}
 	}

@@ -76,6 +76,19 @@ func ofMachine(systemUUID string) func(*store.Record) {
 	return func(r *store.Record) { r.Machine.SystemUUID = systemUUID }
 }
 
+// later is what objects showed that were never whole, and what was taken off them.
+func later(own labels, off ...string) func(*store.Record) {
+	return func(r *store.Record) {
+		r.Later = map[string]*string{}
+		for key, value := range own {
+			r.Later[key] = &value
+		}
+		for _, key := range off {
+			r.Later[key] = nil
+		}
+	}
+}
+
 func early(r *store.Record) { r.Early = true }
 
 func setAside(old *store.Record) func(*store.Record) {
@@ -365,7 +378,7 @@ func TestPlan(t *testing.T) {
 		"new object, about to go: additions are merged, nothing is given": {
 			prev: remembered("a", "10", labels{"k": "v", "kept": "1"}),
 			seen: node("b", "20", labels{"k": "new", "added": "1"}, gated, deleting, owned("kubectl-label"), stamped([]string{"k"}, nil)),
-			want: Plan{Step: Merge, Write: remembered("a", "10", labels{"k": "new", "kept": "1"}, withheld(labels{"added": "1"}))},
+			want: Plan{Step: Merge, Write: remembered("a", "10", labels{"k": "v", "kept": "1"}, later(labels{"k": "new", "added": "1"}))},
 		},
 		"new object, about to go, shows nothing new: nothing": {
 			prev: remembered("a", "10", labels{"k": "v"}),
@@ -382,13 +395,13 @@ func TestPlan(t *testing.T) {
 			prev:  remembered("a", "10", labels{"k": "v", worker: ""}, goneSince(earlier)),
 			seen:  node("b", "20", labels{"k": "v", "added": "1"}),
 			event: Deleted,
-			want:  Plan{Step: MarkGone, Write: remembered("a", "10", labels{"k": "v", worker: ""}, withheld(labels{"added": "1"}), goneSince(nowTime))},
+			want:  Plan{Step: MarkGone, Write: remembered("a", "10", labels{"k": "v", worker: ""}, later(labels{"added": "1"}), goneSince(nowTime))},
 		},
 		"new object, went with a restored label taken off: the removal is remembered": {
 			prev:  remembered("a", "10", labels{"k": "v", worker: ""}, goneSince(earlier)),
 			seen:  node("b", "20", nil, stamped([]string{"k"}, []string{worker})),
 			event: Deleted,
-			want:  Plan{Step: MarkGone, Write: remembered("a", "10", labels{worker: ""}, goneSince(nowTime))},
+			want:  Plan{Step: MarkGone, Write: remembered("a", "10", labels{"k": "v", worker: ""}, later(nil, "k"), goneSince(nowTime))},
 		},
 		"new object, went with a label from a stale record: the record is right": {
 			prev:  remembered("a", "11", labels{"k": "new"}, goneSince(earlier)),
@@ -397,10 +410,10 @@ func TestPlan(t *testing.T) {
 			want:  Plan{Step: Nothing}, // marked as gone before
 		},
 		"the end of the recorded object comes after a look at the deletion of a later one: it counts, and so does that": {
-			prev:  remembered("a", "10", labels{"k": "v", worker: ""}, withheld(labels{"later": "1"})), // "later" is what the later one showed
+			prev:  remembered("a", "10", labels{"k": "v", worker: ""}, later(labels{"later": "1", "k": "w"})),
 			seen:  node("a", "15", labels{"k": "v", "edited": "1"}),
 			event: Deleted,
-			want:  Plan{Step: MarkGone, Write: remembered("a", "15", labels{"k": "v", "edited": "1"}, withheld(labels{"later": "1"}), goneSince(nowTime))},
+			want:  Plan{Step: MarkGone, Write: remembered("a", "15", labels{"k": "v", "edited": "1"}, later(labels{"later": "1", "k": "w"}), goneSince(nowTime))},
 		},
 		"and so does the end of an older one where nothing was remembered before that look": {
 			prev:  remembered("b", "20", labels{"k": "later"}, early),
@@ -496,7 +509,7 @@ func TestPlan(t *testing.T) {
 			policy: "{}QUARANTINE",
 			prev:   remembered("b", "20", labels{"own": "x"}, ofMachine("m2"), setAside(remembered("a", "10", labels{"k": "v"}))),
 			seen:   node("c", "30", labels{"more": "1"}, machine("m2"), gated),
-			want:   Plan{Step: Update, Write: remembered("b", "20", labels{"own": "x"}, withheld(labels{"more": "1"}), ofMachine("m2"), setAside(remembered("a", "10", labels{"k": "v"})))},
+			want:   Plan{Step: Update, Write: remembered("b", "20", labels{"own": "x"}, later(labels{"more": "1"}), ofMachine("m2"), setAside(remembered("a", "10", labels{"k": "v"})))},
 		},
 		"quarantined, and the Node went: marked": {
 			policy: "{}QUARANTINE",

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"maps"
+	"slices"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
@@ -20,6 +21,7 @@ func remember(prev store.Record, seen *Node, p policy.Policy) store.Record {
 	next := prev
 	next.UID, next.NodeResourceVersion, next.Early = seen.UID, seen.ResourceVersion, false
 	next.Labels, next.Withheld.Labels = kept, withheld
+	next.Later = over(kept, prev.Shown(), slices.Collect(maps.Keys(prev.Later)))
 	next.Machine = machineAfter(next, seen)
 	return next
 }
@@ -133,29 +135,6 @@ func withoutStale(prev store.Record, seen *Node) *Node {
 	return &right
 }
 
-// rejudge is the record of the very state that it was made from, under the policy of today. Nothing can have been removed or
-// edited: what the record has beside the Node came from a later object of the name.
-func rejudge(prev store.Record, seen *Node, p policy.Policy) store.Record {
-	kept := p.Keep(seen.metadata()).Labels
-	next := prev
-	next.Labels, next.Withheld.Labels = map[string]string{}, map[string]string{}
-	maps.Copy(next.Withheld.Labels, prev.Withheld.Labels)
-	for key, value := range prev.Labels {
-		if keeps, _ := p.Keeps(key); keeps {
-			next.Labels[key] = value
-		} else {
-			next.Withheld.Labels[key] = value
-		}
-	}
-	for key, value := range kept {
-		if _, had := next.Labels[key]; !had {
-			next.Labels[key] = value
-			delete(next.Withheld.Labels, key)
-		}
-	}
-	return next
-}
-
 // fillIn adds what an older object showed at its end to a record that was first written at the deletion of a later one.
 // What that one showed wins; the rest is withheld, and so given to the next.
 func fillIn(prev store.Record, seen *Node, p policy.Policy) store.Record {
@@ -173,25 +152,41 @@ func fillIn(prev store.Record, seen *Node, p policy.Policy) store.Record {
 	return filled
 }
 
+// flat is the record as if all that it tells of later objects had been seen on its own.
+func flat(record store.Record) store.Record {
+	record.Labels, record.Later = record.Shown(), nil
+	return record
+}
+
 // mergeInto adds what an object showed that was never whole to what is remembered; the object wins. The record stays
-// that of the object on which the labels were last seen whole, and no newer: the end of that object, or of one in between,
-// may still be on its way to capture when the look at a deletion has this one already, and must count then.
+// that of the object on which the labels were last seen whole, and its labels stay that object's: its end, or that of
+// one in between, may still be on its way to capture when the look at a deletion has this one already, and must count.
 func mergeInto(prev, next store.Record, seen *Node, p policy.Policy) store.Record {
+	shown := maps.Clone(next.Labels)
+	withheld := maps.Clone(next.Withheld.Labels)
+	for key, value := range prev.Shown() {
+		if _, has := shown[key]; !has && !removed(flat(prev), seen, key, p) {
+			shown[key] = value
+			delete(withheld, key)
+		}
+	}
 	merged := prev
-	merged.Labels, merged.Withheld.Labels = map[string]string{}, map[string]string{}
-	maps.Copy(merged.Withheld.Labels, next.Withheld.Labels)
-	for key, value := range prev.Labels {
-		if current, shown := next.Labels[key]; shown {
-			merged.Labels[key] = current
-		} else if !removed(prev, seen, key, p) {
-			merged.Labels[key] = value
-			delete(merged.Withheld.Labels, key)
-		}
-	}
-	for key, value := range next.Labels {
-		if _, had := prev.Labels[key]; !had {
-			merged.Withheld.Labels[key] = value // not among the labels: the end of the older object would take it for removed
-		}
-	}
+	merged.Withheld.Labels = withheld
+	merged.Later = over(prev.Labels, shown, slices.Concat(slices.Collect(maps.Keys(prev.Labels)), slices.Collect(maps.Keys(shown))))
 	return merged
+}
+
+// over is what must count over the labels so that each of the keys is as it was shown.
+func over(labels, shown map[string]string, keys []string) map[string]*string {
+	later := map[string]*string{}
+	for _, key := range keys {
+		label, has := labels[key]
+		switch value, is := shown[key]; {
+		case is && (!has || label != value):
+			later[key] = &value
+		case !is && has:
+			later[key] = nil
+		}
+	}
+	return later
 }

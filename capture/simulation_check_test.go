@@ -95,7 +95,7 @@ func (w *world) checkStore() {
 	for name, history := range w.history {
 		entry, err := w.records.Get(name)
 		last := history[len(history)-1]
-		if err != nil || entry.Version != last.Version || !maps.Equal(entry.Record.Labels, last.Record.Labels) ||
+		if err != nil || entry.Version != last.Version || !maps.Equal(entry.Record.Shown(), last.Record.Shown()) ||
 			!maps.Equal(entry.Record.Withheld.Labels, last.Record.Withheld.Labels) {
 			w.fail("the record of %s was changed in memory: %v", name, err)
 		}

@@ -81,7 +81,7 @@ func (w *world) unlabel() {
 // record knows as the kubelet's, or on an object that no record was ever of, unless the stamp proves that the label was there.
 func (w *world) mayComeBack(n *simNode, key string) bool {
 	if record, found := w.recordOf(n.name); found && record.UID == n.uid {
-		_, kept := record.Labels[key]
+		_, kept := record.Shown()[key]
 		_, withheld := record.Withheld.Labels[key]
 		return withheld && !kept
 	}

@@ -15,9 +15,9 @@ const (
 	storiesVariable = "NODEKEEP_SIMULATION_STORIES"
 )
 
-// usualStories is how many are told without a setting: always the same ones. Among tens of thousands of random ones there are
-// a few in which capture is killed right after it recorded the end of one object and before it looked at the end of the
-// next, which a look at a deletion had recorded already: that record is then lost. NODEKEEP_SIMULATION_STORIES finds them.
+// usualStories is how many are told without a setting: always the same ones. Among a hundred thousand random ones there are a
+// few that need several faults at once and still lose an edit: looks at deletions fail, and capture is killed or late, while
+// three objects of one name follow each other. NODEKEEP_SIMULATION_STORIES finds them.
 const usualStories = 3000
 
 // Nothing that people decided is lost and nothing comes back that they took off, whatever happens in whatever order. See

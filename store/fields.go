@@ -18,7 +18,7 @@ func (r *Record) UnmarshalJSON(data []byte) (err error) {
 	*r = Record{}
 	r.unknown, err = unmarshalInto(data, map[string]any{
 		"version": &r.Version, "node": &r.Node, "uid": &r.UID, "nodeResourceVersion": &r.NodeResourceVersion,
-		"labels": &r.Labels, "withheld": &r.Withheld, "early": &r.Early, "machine": &r.Machine, "deletedAt": &r.DeletedAt,
+		"labels": &r.Labels, "later": &r.Later, "withheld": &r.Withheld, "early": &r.Early, "machine": &r.Machine, "deletedAt": &r.DeletedAt,
 	})
 	return err
 }

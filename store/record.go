@@ -21,7 +21,10 @@ type Record struct {
 	// NodeResourceVersion is how new that sight was. It moves only together with something else.
 	NodeResourceVersion string            `json:"nodeResourceVersion,omitempty"`
 	Labels              map[string]string `json:"labels,omitempty"`
-	Withheld            Withheld          `json:"withheld,omitzero"`
+	// Later is what objects of the name showed that came after that one and were never whole: values that count over
+	// Labels, null for what was taken off. It goes when a new object is whole.
+	Later    map[string]*string `json:"later,omitempty"`
+	Withheld Withheld           `json:"withheld,omitzero"`
 	// Early says that the record was first written when its Node was about to be deleted, before capture had seen that
 	// object: the end of an older one of the name may still have to be counted.
 	Early bool `json:"early,omitempty"`
@@ -67,22 +70,40 @@ type Withheld struct {
 // IsZero reports whether nothing is withheld; the record then leaves the field out.
 func (w Withheld) IsZero() bool { return len(w.Labels) == 0 && len(w.unknown) == 0 }
 
-// Remembered is every label that the record holds, given or withheld. Where both hold a key, the one last seen on the
+// Remembered is every label that the record holds, given or withheld. Where both hold a key, the one last seen on a
 // Node counts. The map is the caller's own.
 func (r Record) Remembered() map[string]string {
-	all := make(map[string]string, len(r.Labels)+len(r.Withheld.Labels))
+	all := make(map[string]string, len(r.Labels)+len(r.Withheld.Labels)+len(r.Later))
 	maps.Copy(all, r.Withheld.Labels)
-	maps.Copy(all, r.Labels)
+	maps.Copy(all, r.Shown())
 	return all
+}
+
+// Shown is every label as it was last seen on a Node of the name. The map is the caller's own.
+func (r Record) Shown() map[string]string {
+	shown := make(map[string]string, len(r.Labels)+len(r.Later))
+	maps.Copy(shown, r.Labels)
+	for key, value := range r.Later {
+		if value == nil {
+			delete(shown, key)
+		} else {
+			shown[key] = *value
+		}
+	}
+	return shown
 }
 
 // Same reports whether two records remember the same of the same Node object; how new the sight was does not count,
 // so a heartbeat is never a reason to write.
 func (r Record) Same(other Record) bool {
 	return r.Node == other.Node && r.UID == other.UID &&
-		maps.Equal(r.Labels, other.Labels) && maps.Equal(r.Withheld.Labels, other.Withheld.Labels) &&
+		maps.Equal(r.Labels, other.Labels) && maps.EqualFunc(r.Later, other.Later, sameValue) && maps.Equal(r.Withheld.Labels, other.Withheld.Labels) &&
 		(r.DeletedAt == nil) == (other.DeletedAt == nil) &&
 		r.Machine == other.Machine && (r.Quarantined == nil) == (other.Quarantined == nil)
+}
+
+func sameValue(a, b *string) bool {
+	return a == b || a != nil && b != nil && *a == *b
 }
 
 // versioned is the record with the version of its format, which whoever makes one may leave out.

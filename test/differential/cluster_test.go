@@ -31,7 +31,8 @@ type record struct {
 	Withheld struct {
 		Labels map[string]string `json:"labels"`
 	} `json:"withheld"`
-	DeletedAt *string `json:"deletedAt"`
+	Later     map[string]*string `json:"later"`
+	DeletedAt *string            `json:"deletedAt"`
 
 	version string // of its ConfigMap
 	text    string
@@ -46,6 +47,11 @@ func (r record) remembers() map[string]string {
 		}
 		if value, has := r.Labels[key]; has {
 			all[key] = value
+		}
+		if value, has := r.Later[key]; has && value != nil {
+			all[key] = *value
+		} else if has {
+			delete(all, key)
 		}
 	}
 	return all
