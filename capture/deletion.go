@@ -81,6 +81,9 @@ func (d *Deletions) record(ctx context.Context, raw []byte) (deletionOutcome, er
 				next.Write = nil
 			}
 		}
+		if next.Write == nil {
+			next.Write = seenUntil(prev, seen)
+		}
 		if next.Write == nil && live {
 			return deletionUnchanged, nil
 		}
@@ -99,4 +102,16 @@ func (d *Deletions) record(ctx context.Context, raw []byte) (deletionOutcome, er
 		}
 	}
 	return deletionFailed, errors.New("put record: it keeps changing")
+}
+
+// seenUntil is the record with nothing but the moment of this sight changed; nil where it tells of none older on this
+// object. Otherwise a capture that lags behind could still record what was undone before the deletion, and be gone before
+// it sees that.
+func seenUntil(prev *store.Record, seen *Node) *store.Record {
+	if prev == nil || prev.UID != seen.UID || compareVersions(seen.ResourceVersion, prev.NodeResourceVersion) <= 0 {
+		return nil
+	}
+	until := *prev
+	until.NodeResourceVersion = seen.ResourceVersion
+	return &until
 }

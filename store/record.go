@@ -18,7 +18,7 @@ type Record struct {
 	Node    string `json:"node"`
 	// UID is the Node object on which these labels were last seen whole.
 	UID types.UID `json:"uid,omitempty"`
-	// NodeResourceVersion is how new that sight was. It moves only together with something else.
+	// NodeResourceVersion is how new that sight was. It moves only together with something else, and at a deletion.
 	NodeResourceVersion string            `json:"nodeResourceVersion,omitempty"`
 	Labels              map[string]string `json:"labels,omitempty"`
 	// Later is what objects of the name showed that came after that one and were never whole: values that count over

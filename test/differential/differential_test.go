@@ -21,7 +21,7 @@ func TestRandomNodesEndAsTheOperatorLastWantedThem(t *testing.T) {
 	seed := setting(t, "NODEKEEP_SEED", rand.Uint64())
 	nodes := int(setting(t, "NODEKEEP_NODES", usualNodes))
 	rounds := int(setting(t, "NODEKEEP_ROUNDS", usualRounds))
-	slow := setting(t, "NODEKEEP_SLOW_CAPTURE", 0)
+	slow := setting(t, "NODEKEEP_SLOW_CAPTURE", 1)
 	w := newWorld(t, nodes)
 	replay := fmt.Sprintf("NODEKEEP_SEED=%d NODEKEEP_NODES=%d NODEKEEP_ROUNDS=%d NODEKEEP_SLOW_CAPTURE=%d go test -run '^%s$' ./test/differential", seed, nodes, rounds, slow, t.Name())
 	fmt.Fprintln(os.Stderr, "replay:", replay) // also when the run is cut off

@@ -5,8 +5,7 @@
 //	NODEKEEP_SEED            replays a script; without it each run makes another one, and prints its seed
 //	NODEKEEP_NODES           how many Nodes take part (100)
 //	NODEKEEP_ROUNDS          how many rounds they go through (12)
-//	NODEKEEP_SLOW_CAPTURE=1  capture also stands still at times: up, but late. One known loss: capture records an edit that was
-//	                         undone since, after a look at the deletion that found nothing to write, and is stopped right then
+//	NODEKEEP_SLOW_CAPTURE=0  capture is up or down; without it, it also stands still at times: up, but late
 //
 // A seed fixes the script, not how operations and processes interleave: a failure that hangs on a race may need a few
 // replays.

@@ -1,0 +1,61 @@
+package capture
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+)
+
+func TestWhatWasUndoneBeforeADeletionIsNotRecordedByALateLook(t *testing.T) {
+	records := &store.Memory{}
+	_, err := records.Put(t.Context(), store.Record{Node: "n1", UID: "1", NodeResourceVersion: "5", Labels: map[string]string{"a": "1"}}, "")
+	require.NoError(t, err)
+
+	response := reviewDeletionOf(t, records, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: "n1", UID: "1", ResourceVersion: "9", Labels: map[string]string{"a": "1"}, // b was set at 7 and taken off at 9
+	}})
+	assert.True(t, response.Allowed)
+	entry, err := records.Get("n1")
+	require.NoError(t, err)
+	assert.Equal(t, "9", entry.Record.NodeResourceVersion, "the deletion is the last sight, although nothing else differs")
+
+	late := nodeOf(&corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: "n1", UID: "1", ResourceVersion: "7", Labels: map[string]string{"a": "1", "b": "1"},
+	}})
+	assert.Nil(t, plan(&entry.Record, late, Present, policy.Default(), time.Now()).Write)
+
+	version := entry.Version
+	reviewDeletionOf(t, records, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: "n1", UID: "1", ResourceVersion: "9", Labels: map[string]string{"a": "1"},
+	}})
+	entry, err = records.Get("n1")
+	require.NoError(t, err)
+	assert.Equal(t, version, entry.Version, "the same look again writes nothing")
+}
+
+func reviewDeletionOf(t *testing.T, records Records, node *corev1.Node) admission.Response {
+	t.Helper()
+	raw, err := json.Marshal(node)
+	require.NoError(t, err)
+	d := &Deletions{
+		Records: records, Policy: policy.Default, Gatekeeping: &Gatekeeping{},
+		Metrics: NewDeletionMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now,
+	}
+	return d.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		Operation: admissionv1.Delete, Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Node"}, Name: node.Name, OldObject: runtime.RawExtension{Raw: raw},
+	}})
+}
