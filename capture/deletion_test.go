@@ -22,7 +22,7 @@ import (
 
 func TestWhatWasUndoneBeforeADeletionIsNotRecordedByALateLook(t *testing.T) {
 	records := &store.Memory{}
-	_, err := records.Put(t.Context(), store.Record{Node: "n1", UID: "1", NodeResourceVersion: "5", Labels: map[string]string{"a": "1"}}, "")
+	_, err := records.Put(t.Context(), store.Record{Node: "n1", UID: "1", NodeResourceVersion: "5", Items: map[string]string{"a": "1"}}, "")
 	require.NoError(t, err)
 
 	response := reviewDeletionOf(t, records, &corev1.Node{ObjectMeta: metav1.ObjectMeta{

@@ -56,7 +56,7 @@ func nodeOf(object *corev1.Node) *Node {
 
 // metadata is what the policy looks at.
 func (n *Node) metadata() policy.Metadata {
-	return policy.Metadata{Labels: n.Labels, Owners: n.Owners, Claimed: n.Claimed, Machine: n.Machine}
+	return policy.Metadata{Items: n.Labels, Owners: n.Owners, Claimed: n.Claimed, Machine: n.Machine}
 }
 
 // deleting reports whether the Node waits only for its finalizers.

@@ -99,7 +99,7 @@ func planFirst(seen *Node, event Event, p policy.Policy, now time.Time) Plan {
 	if event == Deleted {
 		first.DeletedAt = timestamp(now)
 	}
-	if len(first.Labels) > 0 {
+	if len(first.Items) > 0 {
 		return Plan{Step: Create, Write: &first}
 	}
 	return liftOrNothing(seen, event, p)

@@ -58,7 +58,7 @@ func refused(keys ...string) func(*Node) {
 
 // remembered is a record of n1 with modifiers.
 func remembered(uid types.UID, version string, own labels, modify ...func(*store.Record)) *store.Record {
-	r := &store.Record{Version: store.Version, Node: "n1", UID: uid, NodeResourceVersion: version, Labels: own}
+	r := &store.Record{Version: store.Version, Node: "n1", UID: uid, NodeResourceVersion: version, Items: own}
 	for _, m := range modify {
 		m(r)
 	}
@@ -100,7 +100,7 @@ func accepted(side store.Side) func(*store.Record) {
 }
 
 func withheld(own labels) func(*store.Record) {
-	return func(r *store.Record) { r.Withheld.Labels = own }
+	return func(r *store.Record) { r.Withheld.Items = own }
 }
 func goneSince(at *metav1.Time) func(*store.Record) {
 	return func(r *store.Record) { r.DeletedAt = at }

@@ -11,7 +11,7 @@ import (
 // remember is the record after the Node was seen whole: its labels as the policy keeps them, and beside them what was
 // remembered and is not on the Node for a reason that is not a removal.
 func remember(prev store.Record, seen *Node, p policy.Policy) store.Record {
-	kept := p.Keep(seen.metadata()).Labels
+	kept := p.Keep(seen.metadata()).Items
 	withheld := map[string]string{}
 	for key := range prev.Remembered() {
 		if value, yes := withhold(prev, seen, key, kept, p); yes {
@@ -20,7 +20,7 @@ func remember(prev store.Record, seen *Node, p policy.Policy) store.Record {
 	}
 	next := prev
 	next.UID, next.NodeResourceVersion, next.Early = seen.UID, seen.ResourceVersion, false
-	next.Labels, next.Withheld.Labels = kept, withheld
+	next.Items, next.Withheld.Items = kept, withheld
 	next.Later = over(kept, prev.Shown(), slices.Collect(maps.Keys(prev.Later)))
 	next.Machine = machineAfter(next, seen)
 	return next
@@ -30,7 +30,7 @@ func remember(prev store.Record, seen *Node, p policy.Policy) store.Record {
 // machine is not known to be the same, the record stays that of the machine which had the label: otherwise the next
 // registration would find the machine it was held back from.
 func machineAfter(record store.Record, seen *Node) store.Machine {
-	for key := range record.Withheld.Labels {
+	for key := range record.Withheld.Items {
 		if policy.IsNodeRestriction(key) {
 			return record.Machine
 		}
@@ -44,8 +44,8 @@ func machineAfter(record store.Record, seen *Node) store.Machine {
 
 // withhold says which value of a remembered key stays remembered beside what the Node shows.
 func withhold(prev store.Record, seen *Node, key string, kept map[string]string, p policy.Policy) (value string, yes bool) {
-	last, had := prev.Labels[key]
-	waiting, waits := prev.Withheld.Labels[key]
+	last, had := prev.Items[key]
+	waiting, waits := prev.Withheld.Items[key]
 	current, keptNow := kept[key]
 	switch {
 	case keptNow && had && current == last: // as it was: a value that lost to it stays where it is
@@ -70,7 +70,7 @@ func removed(prev store.Record, seen *Node, key string, p policy.Policy) bool {
 	if _, shown := seen.Labels[key]; shown {
 		return false
 	}
-	_, was := prev.Labels[key]
+	_, was := prev.Items[key]
 	return was && prev.UID == seen.UID || proved(seen, key, p)
 }
 
@@ -90,8 +90,8 @@ func edited(prev store.Record, seen *Node, key string, p policy.Policy) bool {
 
 // missing is what the policy would give this Node today, less what is known to be gone on purpose.
 func missing(record store.Record, seen *Node, p policy.Policy) map[string]string {
-	have := policy.Kept{Labels: seen.Labels, Machine: seen.Machine}
-	restore := p.Missing(have, policy.Kept{Labels: record.Remembered(), Machine: policy.Machine(record.Machine)}, policy.Live)
+	have := policy.Kept{Items: seen.Labels, Machine: seen.Machine}
+	restore := p.Missing(have, policy.Kept{Items: record.Remembered(), Machine: policy.Machine(record.Machine)}, policy.Live)
 	for key := range restore.Add {
 		if removed(record, seen, key, p) {
 			delete(restore.Add, key)
@@ -139,22 +139,22 @@ func withoutStale(prev store.Record, seen *Node) *Node {
 // What that one showed wins; the rest is withheld, and so given to the next.
 func fillIn(prev store.Record, seen *Node, p policy.Policy) store.Record {
 	filled := prev
-	filled.Withheld.Labels = maps.Clone(prev.Withheld.Labels)
-	for key, value := range p.Keep(seen.metadata()).Labels {
-		if _, later := prev.Labels[key]; later {
+	filled.Withheld.Items = maps.Clone(prev.Withheld.Items)
+	for key, value := range p.Keep(seen.metadata()).Items {
+		if _, later := prev.Items[key]; later {
 			continue
 		}
-		if filled.Withheld.Labels == nil {
-			filled.Withheld.Labels = map[string]string{}
+		if filled.Withheld.Items == nil {
+			filled.Withheld.Items = map[string]string{}
 		}
-		filled.Withheld.Labels[key] = value
+		filled.Withheld.Items[key] = value
 	}
 	return filled
 }
 
 // flat is the record as if all that it tells of later objects had been seen on its own.
 func flat(record store.Record) store.Record {
-	record.Labels, record.Later = record.Shown(), nil
+	record.Items, record.Later = record.Shown(), nil
 	return record
 }
 
@@ -162,8 +162,8 @@ func flat(record store.Record) store.Record {
 // that of the object on which the labels were last seen whole, and its labels stay that object's: its end, or that of
 // one in between, may still be on its way to capture when the look at a deletion has this one already, and must count.
 func mergeInto(prev, next store.Record, seen *Node, p policy.Policy) store.Record {
-	shown := maps.Clone(next.Labels)
-	withheld := maps.Clone(next.Withheld.Labels)
+	shown := maps.Clone(next.Items)
+	withheld := maps.Clone(next.Withheld.Items)
 	for key, value := range prev.Shown() {
 		if _, has := shown[key]; !has && !removed(flat(prev), seen, key, p) {
 			shown[key] = value
@@ -171,8 +171,8 @@ func mergeInto(prev, next store.Record, seen *Node, p policy.Policy) store.Recor
 		}
 	}
 	merged := prev
-	merged.Withheld.Labels = withheld
-	merged.Later = over(prev.Labels, shown, slices.Concat(slices.Collect(maps.Keys(prev.Labels)), slices.Collect(maps.Keys(shown))))
+	merged.Withheld.Items = withheld
+	merged.Later = over(prev.Items, shown, slices.Concat(slices.Collect(maps.Keys(prev.Items)), slices.Collect(maps.Keys(shown))))
 	return merged
 }
 

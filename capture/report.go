@@ -53,7 +53,7 @@ func (c *Controller) reportUnreadable(seen *Node, version string, err error) {
 
 func (c *Controller) reportWrite(step Step, before, after store.Record, seen *Node) {
 	c.Metrics.stepped(step)
-	c.Logger.Info("record written", "node", after.Node, "step", step, "labels", len(after.Labels), "withheld", len(after.Withheld.Labels))
+	c.Logger.Info("record written", "node", after.Node, "step", step, "labels", len(after.Items), "withheld", len(after.Withheld.Items))
 	if step == Isolate {
 		c.Logger.Warn("another machine has the name of a node; nothing is restored until a person has decided", "node", after.Node)
 		c.Events.Eventf(reference(seen), corev1.EventTypeWarning, MachineMismatch,

@@ -59,7 +59,7 @@ func (w *world) checkLabel(label simLabel, record store.Record, n *simNode) {
 	if shown != remembered && (is || !w.mayLack(n, label.key)) {
 		w.fail("label %s of %s is remembered as %s and shown as %s", label.key, label.node, remembered, shown)
 	}
-	if given, is := record.Labels[label.key]; is && given != shown || !is && shown != unset {
+	if given, is := record.Items[label.key]; is && given != shown || !is && shown != unset {
 		w.fail("label %s=%s of %s is not among the record's labels", label.key, shown, label.node)
 	}
 }
@@ -96,7 +96,7 @@ func (w *world) checkStore() {
 		entry, err := w.records.Get(name)
 		last := history[len(history)-1]
 		if err != nil || entry.Version != last.Version || !maps.Equal(entry.Record.Shown(), last.Record.Shown()) ||
-			!maps.Equal(entry.Record.Withheld.Labels, last.Record.Withheld.Labels) {
+			!maps.Equal(entry.Record.Withheld.Items, last.Record.Withheld.Items) {
 			w.fail("the record of %s was changed in memory: %v", name, err)
 		}
 	}

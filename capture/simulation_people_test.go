@@ -82,7 +82,7 @@ func (w *world) unlabel() {
 func (w *world) mayComeBack(n *simNode, key string) bool {
 	if record, found := w.recordOf(n.name); found && record.UID == n.uid {
 		_, kept := record.Shown()[key]
-		_, withheld := record.Withheld.Labels[key]
+		_, withheld := record.Withheld.Items[key]
 		return withheld && !kept
 	}
 	stamp, _ := policy.ParseStamp(n.stamp)

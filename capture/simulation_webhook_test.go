@@ -25,7 +25,7 @@ func (w *world) review(h *simWebhook, n *simNode, occasion policy.Occasion) {
 		record = w.history[n.name][at-1].Record
 	}
 	remembered := record.Remembered()
-	restore := w.policy.Missing(policy.Kept{Labels: n.labels, Machine: policy.Machine{SystemUUID: n.machine}}, policy.Kept{Labels: remembered, Machine: policy.Machine(record.Machine)}, occasion)
+	restore := w.policy.Missing(policy.Kept{Items: n.labels, Machine: policy.Machine{SystemUUID: n.machine}}, policy.Kept{Items: remembered, Machine: policy.Machine(record.Machine)}, occasion)
 	carried := slices.Collect(maps.Keys(restore.Add))
 	for key := range remembered {
 		if _, brought := n.labels[key]; brought {

@@ -333,7 +333,7 @@ func brief[T briefly](of T) string {
 		}
 		return "{" + strings.Join(words, " ") + "}"
 	case store.Record:
-		return fmt.Sprintf("record{%s uid %s@%s %v shown %v withheld %v gone: %t}", of.Node, of.UID, of.NodeResourceVersion, of.Labels, of.Shown(), of.Withheld.Labels, of.DeletedAt != nil)
+		return fmt.Sprintf("record{%s uid %s@%s %v shown %v withheld %v gone: %t}", of.Node, of.UID, of.NodeResourceVersion, of.Items, of.Shown(), of.Withheld.Items, of.DeletedAt != nil)
 	}
 	return ""
 }

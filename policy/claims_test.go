@@ -32,12 +32,12 @@ func TestClaimed(t *testing.T) {
 
 func TestKeepLeavesOutWhatIsClaimed(t *testing.T) {
 	node := Metadata{
-		Labels:  map[string]string{"dedicated": "ci", "example.com/rack": "7", "disktype": "ssd"},
+		Items:   map[string]string{"dedicated": "ci", "example.com/rack": "7", "disktype": "ssd"},
 		Owners:  map[string][]string{"dedicated": {"kubectl"}},
 		Claimed: []string{"dedicated", "example.com/rack", "gone"},
 	}
-	assert.Equal(t, map[string]string{"disktype": "ssd"}, Default().Keep(node).Labels)
-	assert.Equal(t, map[string]string{}, policyWith(t, `{keep: [dedicated]}`).Keep(node).Labels, "its owner sets it again, whatever the policy names")
+	assert.Equal(t, map[string]string{"disktype": "ssd"}, Default().Keep(node).Items)
+	assert.Equal(t, map[string]string{}, policyWith(t, `{keep: [dedicated]}`).Keep(node).Items, "its owner sets it again, whatever the policy names")
 }
 
 func TestRestoresInline(t *testing.T) {

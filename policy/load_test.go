@@ -159,8 +159,8 @@ func FuzzLoad(f *testing.F) {
 			assert.ErrorContains(t, err, "read policy: ")
 			return
 		}
-		kept := p.Keep(Metadata{Labels: map[string]string{"a": "1", "example.com/b": "2"}})
+		kept := p.Keep(Metadata{Items: map[string]string{"a": "1", "example.com/b": "2"}})
 		missing := p.Missing(Kept{}, kept, CreateByKubelet)
-		assert.Equal(t, kept.Labels, missing.Add, "what is kept is given back")
+		assert.Equal(t, kept.Items, missing.Add, "what is kept is given back")
 	})
 }

@@ -36,7 +36,7 @@ func TestIsolationLabelsGoOnlyToTheMachineThatHadThem(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, p.WantsMachine())
 	assert.False(t, Default().WantsMachine())
-	remembered := Kept{Labels: map[string]string{tier: "gold", "plain": "1"}, Machine: Machine{SystemUUID: "s"}}
+	remembered := Kept{Items: map[string]string{tier: "gold", "plain": "1"}, Machine: Machine{SystemUUID: "s"}}
 	for name, c := range map[string]struct {
 		machine Machine
 		given   bool

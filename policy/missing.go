@@ -38,8 +38,8 @@ type Restore struct {
 // Everything in Add and Protected is a valid label.
 func (p Policy) Missing(have, remembered Kept, occasion Occasion) Restore {
 	restore := Restore{Add: map[string]string{}, Protected: map[string]string{}, Withheld: map[string]Reason{}}
-	for key, value := range remembered.Labels {
-		current, present := have.Labels[key]
+	for key, value := range remembered.Items {
+		current, present := have.Items[key]
 		if present && current == value {
 			continue
 		}

@@ -55,7 +55,7 @@ func TestMissing(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := policyWith(t, tt.labels).Missing(Kept{Labels: tt.have}, Kept{Labels: tt.remembered}, tt.occasion)
+			got := policyWith(t, tt.labels).Missing(Kept{Items: tt.have}, Kept{Items: tt.remembered}, tt.occasion)
 			assert.NotNil(t, got.Add)
 			assert.NotNil(t, got.Protected)
 			assert.NotNil(t, got.Withheld)
@@ -116,7 +116,7 @@ func TestMissingKeepsItsPromises(t *testing.T) {
 		p, occasion := policies[random.IntN(len(policies))], Occasion(random.IntN(3))
 		have, remembered := labels(), labels()
 		haveBefore, rememberedBefore := maps.Clone(have), maps.Clone(remembered)
-		got := p.Missing(Kept{Labels: have}, Kept{Labels: remembered}, occasion)
+		got := p.Missing(Kept{Items: have}, Kept{Items: remembered}, occasion)
 		assert.Equal(t, haveBefore, have)
 		assert.Equal(t, rememberedBefore, remembered)
 		keepsItsPromises(t, p, have, remembered, occasion, got)

@@ -61,7 +61,7 @@ func (p Policy) WithProtected(protected Protected) Policy {
 
 // Metadata is what the policy looks at in a Node.
 type Metadata struct {
-	Labels map[string]string
+	Items map[string]string
 	// Owners holds, for each label key, the managers that own it by metadata.managedFields.
 	// A key without an entry has no owner.
 	Owners map[string][]string
@@ -72,7 +72,7 @@ type Metadata struct {
 
 // Kept is what nodekeep remembers of a Node.
 type Kept struct {
-	Labels  map[string]string
+	Items   map[string]string
 	Machine Machine
 }
 
@@ -80,12 +80,12 @@ type Kept struct {
 // components own, by the built-in catalogue or by live evidence in managedFields and annotations.
 func (p Policy) Keep(node Metadata) Kept {
 	labels := map[string]string{}
-	for key, value := range node.Labels {
+	for key, value := range node.Items {
 		if keeps, _ := p.Keeps(key); keeps && !p.ownedByOthers(node.Owners[key]) && !slices.Contains(node.Claimed, key) {
 			labels[key] = value
 		}
 	}
-	return Kept{Labels: labels, Machine: node.Machine}
+	return Kept{Items: labels, Machine: node.Machine}
 }
 
 // Keeps reports whether the policy remembers the label key at all, and why, in words that complete

@@ -69,7 +69,7 @@ func TestKeeps(t *testing.T) {
 }
 
 func TestTheZeroPolicyKeepsNothing(t *testing.T) {
-	assert.Empty(t, Policy{}.Keep(Metadata{Labels: map[string]string{"disktype": "ssd"}}).Labels)
+	assert.Empty(t, Policy{}.Keep(Metadata{Items: map[string]string{"disktype": "ssd"}}).Items)
 }
 
 func TestKeep(t *testing.T) {
@@ -99,7 +99,7 @@ func TestKeep(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			node := Metadata{Labels: map[string]string{"dedicated": "ci", "kubernetes.io/hostname": "worker-1"}}
+			node := Metadata{Items: map[string]string{"dedicated": "ci", "kubernetes.io/hostname": "worker-1"}}
 			if tt.managers != nil {
 				node.Owners = map[string][]string{"dedicated": tt.managers, "gone": {"kubectl"}}
 			}
@@ -107,23 +107,23 @@ func TestKeep(t *testing.T) {
 			if tt.want {
 				want["dedicated"] = "ci"
 			}
-			assert.Equal(t, want, policyWith(t, tt.labels).Keep(node).Labels)
+			assert.Equal(t, want, policyWith(t, tt.labels).Keep(node).Items)
 		})
 	}
 }
 
 func TestKeepLeavesItsInputAlone(t *testing.T) {
 	node := Metadata{
-		Labels: map[string]string{"dedicated": "ci", "agentpool": "a", "disktype": "ssd"},
+		Items:  map[string]string{"dedicated": "ci", "agentpool": "a", "disktype": "ssd"},
 		Owners: map[string][]string{"disktype": {"kubelet"}},
 	}
-	labels, owners := maps.Clone(node.Labels), map[string][]string{"disktype": {"kubelet"}}
+	labels, owners := maps.Clone(node.Items), map[string][]string{"disktype": {"kubelet"}}
 	kept := Default().Keep(node)
-	require.Equal(t, map[string]string{"dedicated": "ci"}, kept.Labels)
-	kept.Labels["more"] = "x"
-	assert.Equal(t, labels, node.Labels)
+	require.Equal(t, map[string]string{"dedicated": "ci"}, kept.Items)
+	kept.Items["more"] = "x"
+	assert.Equal(t, labels, node.Items)
 	assert.Equal(t, owners, node.Owners)
-	assert.NotNil(t, Default().Keep(Metadata{}).Labels, "the map is the caller's own, also where it is empty")
+	assert.NotNil(t, Default().Keep(Metadata{}).Items, "the map is the caller's own, also where it is empty")
 }
 
 func TestOwnedByPeople(t *testing.T) {
@@ -146,10 +146,10 @@ func TestOwnedByPeople(t *testing.T) {
 }
 
 func BenchmarkKeep(b *testing.B) {
-	node := Metadata{Labels: map[string]string{}}
+	node := Metadata{Items: map[string]string{}}
 	for _, key := range slices.Concat([]string{"dedicated", "disktype", "team.owner", "example.com/rack", "node-role.kubernetes.io/worker"},
 		[]string{"kubernetes.io/hostname", "kubernetes.io/os", "topology.kubernetes.io/zone", "karpenter.sh/nodepool", "agentpool"}) {
-		node.Labels[key] = "x"
+		node.Items[key] = "x"
 	}
 	p := Default()
 	b.ReportAllocs()

@@ -38,7 +38,7 @@ func newCluster(t *testing.T, objects ...*corev1.ConfigMap) *cluster {
 
 func (c *cluster) put(node, value, version string) store.Entry {
 	c.t.Helper()
-	entry, err := c.Put(c.t.Context(), store.Record{Node: node, Labels: map[string]string{"dedicated": value}}, version)
+	entry, err := c.Put(c.t.Context(), store.Record{Node: node, Items: map[string]string{"dedicated": value}}, version)
 	require.NoError(c.t, err)
 	return entry
 }
@@ -58,7 +58,7 @@ func (c *cluster) shows(node, value string) {
 	require.EventuallyWithT(c.t, func(t *assert.CollectT) {
 		entry, err := c.Get(node)
 		require.NoError(t, err)
-		assert.Equal(t, value, entry.Record.Labels["dedicated"])
+		assert.Equal(t, value, entry.Record.Items["dedicated"])
 	}, 10*time.Second, 5*time.Millisecond)
 }
 

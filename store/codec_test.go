@@ -21,8 +21,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func TestEncodeWritesTheGoldenFiles(t *testing.T) {
 	full := store.Record{
 		Node: "worker-1", UID: "4a8c6f1e-6d1b-4b0e-9d3a-0f6f0c5d7a21", NodeResourceVersion: "81234",
-		Labels:   map[string]string{"node-role.kubernetes.io/worker": "", "dedicated": "ci"},
-		Withheld: store.Withheld{Labels: map[string]string{"node-restriction.kubernetes.io/tier": "gold"}},
+		Items:    map[string]string{"node-role.kubernetes.io/worker": "", "dedicated": "ci"},
+		Withheld: store.Withheld{Items: map[string]string{"node-restriction.kubernetes.io/tier": "gold"}},
 	}
 	gone := full
 	gone.DeletedAt = &metav1.Time{Time: time.Date(2026, 5, 1, 14, 0, 0, 0, time.FixedZone("CEST", 2*60*60))}
@@ -65,14 +65,14 @@ func TestTheNextVersionIsReadAndWrittenBackWhole(t *testing.T) {
 	require.NoError(t, err)
 	record, err := store.Decode(data, "worker-1")
 	require.NoError(t, err)
-	assert.Equal(t, map[string]string{"dedicated": "ci"}, record.Labels)
-	assert.Equal(t, map[string]string{"disktype": "ssd"}, record.Withheld.Labels)
+	assert.Equal(t, map[string]string{"dedicated": "ci"}, record.Items)
+	assert.Equal(t, map[string]string{"disktype": "ssd"}, record.Withheld.Items)
 	again, err := store.Encode(record)
 	require.NoError(t, err)
 	assert.JSONEq(t, string(data), string(again))
 
 	changed := record
-	changed.Labels, changed.Withheld.Labels = map[string]string{"dedicated": "gpu"}, nil
+	changed.Items, changed.Withheld.Items = map[string]string{"dedicated": "gpu"}, nil
 	rewritten, err := store.Encode(changed)
 	require.NoError(t, err)
 	want := strings.NewReplacer(`"dedicated": "ci"`, `"dedicated": "gpu"`, `"labels": {"disktype": "ssd"},`, ``).Replace(string(data))
@@ -91,13 +91,13 @@ func TestEncodeRefusesWhatIsTooLarge(t *testing.T) {
 		}
 		return m
 	}
-	large := store.Record{Node: "worker-1", Labels: labels(500), Withheld: store.Withheld{Labels: labels(500)}}
+	large := store.Record{Node: "worker-1", Items: labels(500), Withheld: store.Withheld{Items: labels(500)}}
 	data, err := store.Encode(large)
 	require.NoError(t, err, "500 of the longest labels, each with a value that lost to the Node's")
 	_, err = store.Decode(data, "worker-1")
 	require.NoError(t, err, "what is written can be read")
 
-	_, err = store.Encode(store.Record{Node: "worker-1", Labels: labels(1500)})
+	_, err = store.Encode(store.Record{Node: "worker-1", Items: labels(1500)})
 	require.Error(t, err)
 	assert.Regexp(t, `^encode record of node "worker-1": \d+ bytes are more than the 524288 that a record may have; let the policy keep fewer labels$`, err.Error())
 }

@@ -99,7 +99,7 @@ func TestARecordThatLostItsLabelIsListedAgain(t *testing.T) {
 	entry, err := c.GetLive(t.Context(), "worker-1")
 	require.NoError(t, err)
 	require.True(t, entry.Unlisted)
-	assert.Equal(t, map[string]string{"dedicated": "ci"}, entry.Record.Labels)
+	assert.Equal(t, map[string]string{"dedicated": "ci"}, entry.Record.Items)
 	_, err = c.Put(t.Context(), entry.Record, entry.Version)
 	require.NoError(t, err)
 	c.shows("worker-1", "ci")

@@ -62,7 +62,7 @@ func TestDecodeReads(t *testing.T) {
 	}{
 		"the least there is":            {`{"version": 1, "node": "worker-1"}`, store.Record{Version: 1, Node: "worker-1"}},
 		"nulls":                         {`{"version": 1, "node": "worker-1", "uid": null, "labels": null, "withheld": null, "deletedAt": null}`, store.Record{Version: 1, Node: "worker-1"}},
-		"labels that no Node may have":  {`{"version": 1, "node": "worker-1", "labels": {"": "two words"}}`, store.Record{Version: 1, Node: "worker-1", Labels: map[string]string{"": "two words"}}},
+		"labels that no Node may have":  {`{"version": 1, "node": "worker-1", "labels": {"": "two words"}}`, store.Record{Version: 1, Node: "worker-1", Items: map[string]string{"": "two words"}}},
 		"the last of two fields counts": {`{"version": 2, "version": 1, "node": "x", "node": "worker-1"}`, store.Record{Version: 1, Node: "worker-1"}},
 		"just as much as there may be":  {`{"version": 1, "node": "worker-1"}` + strings.Repeat(" ", store.MaxRecordBytes-34), store.Record{Version: 1, Node: "worker-1"}},
 	}

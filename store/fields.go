@@ -18,7 +18,7 @@ func (r *Record) UnmarshalJSON(data []byte) (err error) {
 	*r = Record{}
 	r.unknown, err = unmarshalInto(data, map[string]any{
 		"version": &r.Version, "node": &r.Node, "uid": &r.UID, "nodeResourceVersion": &r.NodeResourceVersion,
-		"labels": &r.Labels, "later": &r.Later, "withheld": &r.Withheld, "early": &r.Early, "machine": &r.Machine, "deletedAt": &r.DeletedAt,
+		"labels": &r.Items, "later": &r.Later, "withheld": &r.Withheld, "early": &r.Early, "machine": &r.Machine, "deletedAt": &r.DeletedAt,
 	})
 	return err
 }
@@ -32,7 +32,7 @@ func (w Withheld) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads the fields by their exact names and keeps those that it does not know.
 func (w *Withheld) UnmarshalJSON(data []byte) (err error) {
 	*w = Withheld{}
-	w.unknown, err = unmarshalInto(data, map[string]any{"labels": &w.Labels})
+	w.unknown, err = unmarshalInto(data, map[string]any{"labels": &w.Items})
 	return err
 }
 

@@ -20,7 +20,7 @@ type Record struct {
 	UID types.UID `json:"uid,omitempty"`
 	// NodeResourceVersion is how new that sight was. It moves only together with something else, and at a deletion.
 	NodeResourceVersion string            `json:"nodeResourceVersion,omitempty"`
-	Labels              map[string]string `json:"labels,omitempty"`
+	Items               map[string]string `json:"labels,omitempty"`
 	// Later is what objects of the name showed that came after that one and were never whole: values that count over
 	// Labels, null for what was taken off. It goes when a new object is whole.
 	Later    map[string]*string `json:"later,omitempty"`
@@ -62,27 +62,27 @@ const (
 // Withheld is what is remembered but not given today: the policy says never or no longer keeps it, the API server
 // refused it, or the Node brought another value.
 type Withheld struct {
-	Labels map[string]string `json:"labels,omitempty"`
+	Items map[string]string `json:"labels,omitempty"`
 
 	unknown map[string]json.RawMessage
 }
 
 // IsZero reports whether nothing is withheld; the record then leaves the field out.
-func (w Withheld) IsZero() bool { return len(w.Labels) == 0 && len(w.unknown) == 0 }
+func (w Withheld) IsZero() bool { return len(w.Items) == 0 && len(w.unknown) == 0 }
 
 // Remembered is every label that the record holds, given or withheld. Where both hold a key, the one last seen on a
 // Node counts. The map is the caller's own.
 func (r Record) Remembered() map[string]string {
-	all := make(map[string]string, len(r.Labels)+len(r.Withheld.Labels)+len(r.Later))
-	maps.Copy(all, r.Withheld.Labels)
+	all := make(map[string]string, len(r.Items)+len(r.Withheld.Items)+len(r.Later))
+	maps.Copy(all, r.Withheld.Items)
 	maps.Copy(all, r.Shown())
 	return all
 }
 
 // Shown is every label as it was last seen on a Node of the name. The map is the caller's own.
 func (r Record) Shown() map[string]string {
-	shown := make(map[string]string, len(r.Labels)+len(r.Later))
-	maps.Copy(shown, r.Labels)
+	shown := make(map[string]string, len(r.Items)+len(r.Later))
+	maps.Copy(shown, r.Items)
 	for key, value := range r.Later {
 		if value == nil {
 			delete(shown, key)
@@ -97,7 +97,7 @@ func (r Record) Shown() map[string]string {
 // so a heartbeat is never a reason to write.
 func (r Record) Same(other Record) bool {
 	return r.Node == other.Node && r.UID == other.UID &&
-		maps.Equal(r.Labels, other.Labels) && maps.EqualFunc(r.Later, other.Later, sameValue) && maps.Equal(r.Withheld.Labels, other.Withheld.Labels) &&
+		maps.Equal(r.Items, other.Items) && maps.EqualFunc(r.Later, other.Later, sameValue) && maps.Equal(r.Withheld.Items, other.Withheld.Items) &&
 		(r.DeletedAt == nil) == (other.DeletedAt == nil) &&
 		r.Machine == other.Machine && (r.Quarantined == nil) == (other.Quarantined == nil)
 }

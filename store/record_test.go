@@ -23,12 +23,12 @@ func TestRemembered(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			record := store.Record{Labels: tt.labels, Withheld: store.Withheld{Labels: tt.withheld}}
+			record := store.Record{Items: tt.labels, Withheld: store.Withheld{Items: tt.withheld}}
 			got := record.Remembered()
 			assert.Equal(t, tt.want, got)
 			got["more"] = "x"
-			assert.NotContains(t, record.Labels, "more", "the map is the caller's own")
-			assert.NotContains(t, record.Withheld.Labels, "more", "the map is the caller's own")
+			assert.NotContains(t, record.Items, "more", "the map is the caller's own")
+			assert.NotContains(t, record.Withheld.Items, "more", "the map is the caller's own")
 		})
 	}
 }
@@ -42,19 +42,19 @@ func TestSame(t *testing.T) {
 		"nothing changed":                            {func(*store.Record) {}, true},
 		"a heartbeat is no change":                   {func(r *store.Record) { r.NodeResourceVersion = "2" }, true},
 		"the version that was left out is no change": {func(r *store.Record) { r.Version = store.Version }, true},
-		"no map is as good as an empty one":          {func(r *store.Record) { r.Withheld.Labels = map[string]string{} }, true},
+		"no map is as good as an empty one":          {func(r *store.Record) { r.Withheld.Items = map[string]string{} }, true},
 		"another Node":                               {func(r *store.Record) { r.Node = "worker-2" }, false},
 		"another object of that name":                {func(r *store.Record) { r.UID = "uid-2" }, false},
-		"another value":                              {func(r *store.Record) { r.Labels = map[string]string{"dedicated": "gpu"} }, false},
-		"another label":                              {func(r *store.Record) { r.Labels = map[string]string{"dedicated": "ci", "more": ""} }, false},
-		"no labels":                                  {func(r *store.Record) { r.Labels = nil }, false},
-		"another key with no value":                  {func(r *store.Record) { r.Labels = map[string]string{"other": "ci"} }, false},
-		"something is withheld":                      {func(r *store.Record) { r.Withheld.Labels = map[string]string{"a": ""} }, false},
+		"another value":                              {func(r *store.Record) { r.Items = map[string]string{"dedicated": "gpu"} }, false},
+		"another label":                              {func(r *store.Record) { r.Items = map[string]string{"dedicated": "ci", "more": ""} }, false},
+		"no labels":                                  {func(r *store.Record) { r.Items = nil }, false},
+		"another key with no value":                  {func(r *store.Record) { r.Items = map[string]string{"other": "ci"} }, false},
+		"something is withheld":                      {func(r *store.Record) { r.Withheld.Items = map[string]string{"a": ""} }, false},
 		"the Node is gone":                           {func(r *store.Record) { r.DeletedAt = at(1) }, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			one := store.Record{Node: "worker-1", UID: "uid-1", NodeResourceVersion: "1", Labels: map[string]string{"dedicated": "ci"}}
+			one := store.Record{Node: "worker-1", UID: "uid-1", NodeResourceVersion: "1", Items: map[string]string{"dedicated": "ci"}}
 			other := one
 			tt.change(&other)
 			assert.Equal(t, tt.same, one.Same(other))
@@ -67,6 +67,6 @@ func TestSame(t *testing.T) {
 
 func TestWithheldIsZero(t *testing.T) {
 	assert.True(t, store.Withheld{}.IsZero())
-	assert.True(t, store.Withheld{Labels: map[string]string{}}.IsZero())
-	assert.False(t, store.Withheld{Labels: map[string]string{"a": ""}}.IsZero())
+	assert.True(t, store.Withheld{Items: map[string]string{}}.IsZero())
+	assert.False(t, store.Withheld{Items: map[string]string{"a": ""}}.IsZero())
 }

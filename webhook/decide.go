@@ -58,8 +58,8 @@ func decide(in incoming, k known, p policy.Policy) decision {
 // missing is what the registering Node lacks of what is remembered.
 func missing(in incoming, k known, p policy.Policy) policy.Restore {
 	return p.Missing(
-		policy.Kept{Labels: in.labels, Machine: in.machine},
-		policy.Kept{Labels: k.record.Remembered(), Machine: policy.Machine(k.record.Machine)}, in.occasion)
+		policy.Kept{Items: in.labels, Machine: in.machine},
+		policy.Kept{Items: k.record.Remembered(), Machine: policy.Machine(k.record.Machine)}, in.occasion)
 }
 
 // nothingRestored leaves the gate as it is and claims nothing.

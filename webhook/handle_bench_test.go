@@ -68,7 +68,7 @@ func (m mapRecords) add(node string) {
 	for i := range 8 {
 		labels[fmt.Sprintf("example.com/label-%d", i)] = node
 	}
-	m[node] = store.Entry{Record: store.Record{Version: store.Version, Node: node, Labels: labels}, Version: "1"}
+	m[node] = store.Entry{Record: store.Record{Version: store.Version, Node: node, Items: labels}, Version: "1"}
 }
 
 // fullNode is what a kubelet registers that has run for a while: 50 images are the most that it reports.

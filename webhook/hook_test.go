@@ -35,7 +35,7 @@ func (r *records) Progress() time.Time { return time.Now().Add(-r.age) }
 // remember stores the record of worker-1 with the labels.
 func (r *records) remember(t testing.TB, labels map[string]string) *records {
 	t.Helper()
-	_, err := r.Put(t.Context(), store.Record{Node: worker, Labels: labels}, "")
+	_, err := r.Put(t.Context(), store.Record{Node: worker, Items: labels}, "")
 	require.NoError(t, err)
 	return r
 }

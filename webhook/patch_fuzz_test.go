@@ -89,7 +89,7 @@ func requireAsDecided(t *testing.T, s situation) {
 	if s.byKubelet {
 		occasion = policy.CreateByKubelet
 	}
-	restore := s.policy.Missing(policy.Kept{Labels: s.before.Labels}, policy.Kept{Labels: s.record.Remembered()}, occasion)
+	restore := s.policy.Missing(policy.Kept{Items: s.before.Labels}, policy.Kept{Items: s.record.Remembered()}, occasion)
 	want := map[string]string{}
 	for _, labels := range []map[string]string{s.before.Labels, restore.Add} {
 		for key, value := range labels {

@@ -12,7 +12,7 @@ import (
 
 func TestTheSecondPassActsOnlyOnWhatTheFirstPassLeft(t *testing.T) {
 	const role = "node-role.kubernetes.io/worker"
-	remembered := known{current: true, record: store.Record{Labels: map[string]string{"dedicated": "ci", role: ""}}}
+	remembered := known{current: true, record: store.Record{Items: map[string]string{"dedicated": "ci", role: ""}}}
 	afterFirstPass := func() incoming {
 		return incoming{
 			node: "n1", labels: map[string]string{"dedicated": "ci"}, occasion: policy.CreateByKubelet, hasSpec: true, taints: []corev1.Taint{policy.DefaultGate.Taint()},
@@ -35,7 +35,7 @@ func TestTheSecondPassActsOnlyOnWhatTheFirstPassLeft(t *testing.T) {
 			in.annotations[policy.StampAnnotation] = policy.NewStamp(nil, []string{"other"}).String()
 		}},
 		"more is missing than is pending": {change: func(_ *incoming, k *known, _ *policy.Policy) {
-			k.record.Labels = map[string]string{"dedicated": "ci", role: "", "node-role.kubernetes.io/new": ""}
+			k.record.Items = map[string]string{"dedicated": "ci", role: "", "node-role.kubernetes.io/new": ""}
 		}},
 		"an ordinary label is missing": {change: func(in *incoming, _ *known, _ *policy.Policy) { in.labels = nil }},
 		"the gate is not on":           {change: func(in *incoming, _ *known, _ *policy.Policy) { in.taints = nil }},

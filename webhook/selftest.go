@@ -18,7 +18,7 @@ const (
 
 // selfTest is what every replica knows of the self-test's Node, whatever the store and the policy say.
 func selfTest(gate policy.Gate) (known, policy.Policy) {
-	record := store.Record{Node: SelfTestNode, Labels: map[string]string{selfTestOrdinary: "1", selfTestProtected: ""}}
+	record := store.Record{Node: SelfTestNode, Items: map[string]string{selfTestOrdinary: "1", selfTestProtected: ""}}
 	return known{record: record, current: true}, policy.Default().WithProtected(policy.Inline).WithGate(gate)
 }
 

@@ -60,9 +60,9 @@ func reads(s subject) {
 
 func readsEverything(s subject) {
 	record := s.record("ci")
-	record.Labels["node-role.kubernetes.io/worker"] = ""
-	record.Labels["html"] = "<&>"
-	record.Withheld.Labels = map[string]string{"node-restriction.kubernetes.io/tier": "gold"}
+	record.Items["node-role.kubernetes.io/worker"] = ""
+	record.Items["html"] = "<&>"
+	record.Withheld.Items = map[string]string{"node-restriction.kubernetes.io/tier": "gold"}
 	record.DeletedAt = &metav1.Time{Time: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
 	s.holds(s.put(record, ""))
 	got, err := s.GetLive(s.t.Context(), s.node)
@@ -90,14 +90,14 @@ func replaces(s subject) {
 		entry = next
 	}
 	record := s.record("")
-	record.Labels = nil
+	record.Items = nil
 	s.holds(s.put(record, entry.Version))
 }
 
 func copies(s subject) {
 	record := s.record("ci")
 	version := s.put(record, "").Version
-	record.Labels["dedicated"], record.Labels["more"] = "changed", "x"
+	record.Items["dedicated"], record.Items["more"] = "changed", "x"
 	s.holds(store.Entry{Record: s.record("ci"), Version: version})
 }
 
@@ -153,7 +153,7 @@ func refusesFormerLife(s subject) {
 
 func refusesLarge(s subject) {
 	record := s.record("ci")
-	record.Labels["large"] = strings.Repeat("x", store.MaxRecordBytes)
+	record.Items["large"] = strings.Repeat("x", store.MaxRecordBytes)
 	_, err := s.Put(s.t.Context(), record, "")
 	require.Error(s.t, err)
 	require.NotErrorIs(s.t, err, store.ErrConflict, "trying again is of no use")

@@ -35,7 +35,7 @@ type subject struct {
 
 // record is a record of the Node with one label that tells records apart.
 func (s subject) record(value string) store.Record {
-	return store.Record{Node: s.node, UID: "uid-1", NodeResourceVersion: "81234", Labels: map[string]string{"dedicated": value}}
+	return store.Record{Node: s.node, UID: "uid-1", NodeResourceVersion: "81234", Items: map[string]string{"dedicated": value}}
 }
 
 // put writes a record and requires that it worked.

@@ -54,7 +54,7 @@ func readsMended(s subject) {
 	s.becomes(nil)
 	live, err := s.GetLive(s.t.Context(), s.node)
 	require.NoError(s.t, err)
-	assert.Equal(s.t, s.record("ci").Labels, live.Record.Labels)
+	assert.Equal(s.t, s.record("ci").Items, live.Record.Items)
 	s.holds(live)
 	s.holds(s.put(s.record("gpu"), live.Version))
 }
@@ -65,12 +65,12 @@ func keepsUnknown(s subject) {
 	s.becomes(nil)
 	entry, err := s.Get(s.node)
 	require.NoError(s.t, err)
-	assert.Equal(s.t, map[string]string{"dedicated": "ci"}, entry.Record.Labels)
-	assert.Equal(s.t, map[string]string{"disktype": "ssd"}, entry.Record.Withheld.Labels)
+	assert.Equal(s.t, map[string]string{"dedicated": "ci"}, entry.Record.Items)
+	assert.Equal(s.t, map[string]string{"disktype": "ssd"}, entry.Record.Withheld.Items)
 
 	changed := entry.Record
-	changed.Labels = map[string]string{"dedicated": "gpu"}
-	changed.Withheld.Labels = nil
+	changed.Items = map[string]string{"dedicated": "gpu"}
+	changed.Withheld.Items = nil
 	entry = s.put(changed, entry.Version)
 	s.holds(entry)
 	live, err := s.GetLive(s.t.Context(), s.node)

@@ -177,7 +177,7 @@ func (s *story) waitRecord(ctx context.Context) error {
 			return false, nil //nolint:nilerr // not there yet
 		}
 		record, err := store.Decode([]byte(cm.Data[store.DataKey]), node)
-		return len(record.Labels) == 2, err
+		return len(record.Items) == 2, err
 	})
 }
 

@@ -121,7 +121,7 @@ func TestALabelChangedAfterARestoreWhileCaptureWasDownKeepsItsNewValue(t *testin
 		label(t, name, map[string]any{"tier": "new"})
 	})
 	record := remembers(t, getNode(t, name), map[string]string{"tier": "new"})
-	assert.Empty(t, record.Withheld.Labels)
+	assert.Empty(t, record.Withheld.Items)
 }
 
 func TestANodeThatRegistersWhileTheWebhookIsDownIsCompletedByCapture(t *testing.T) {
@@ -137,7 +137,7 @@ func TestANodeThatRegistersWhileTheWebhookIsDownIsCompletedByCapture(t *testing.
 	})
 	for _, record := range stop() {
 		if record.Node == name {
-			assert.Equal(t, want, record.Labels, "the record must lose nothing on the way")
+			assert.Equal(t, want, record.Items, "the record must lose nothing on the way")
 		}
 	}
 	assert.Contains(t, eventReasons(t, name), "LabelsGivenBack")
@@ -209,7 +209,7 @@ func TestANodeDeletedWhileCaptureWasDownIsMarkedGoneAndLosesNothing(t *testing.T
 		return ok && record.DeletedAt != nil
 	}, settles, 20*time.Millisecond)
 	record, _ := recordOf(t, name)
-	assert.Equal(t, map[string]string{"dedicated": "ci"}, record.Labels)
+	assert.Equal(t, map[string]string{"dedicated": "ci"}, record.Items)
 }
 
 // The PATCH is made by hand with capture's own identity, as if capture had died right behind it.

@@ -84,7 +84,7 @@ func remembers(t testing.TB, node *corev1.Node, want map[string]string) store.Re
 	require.Eventually(t, func() bool {
 		var ok bool
 		record, ok = recordOf(t, node.Name)
-		return ok && record.UID == node.UID && maps.Equal(record.Labels, want)
+		return ok && record.UID == node.UID && maps.Equal(record.Items, want)
 	}, settles, 20*time.Millisecond, "the record of node %s must come to hold %v; last seen %+v", node.Name, want, &record)
 	return record
 }

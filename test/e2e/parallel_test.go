@@ -112,8 +112,8 @@ func TestTwoHundredNodesDeletedAndRegisteredInParallelComeBackComplete(t *testin
 	}
 	for _, record := range stopRecords() {
 		if labels, ours := want[record.Node]; ours {
-			assert.Equal(t, labels, record.Labels, "a record of %s changed its labels", record.Node)
-			assert.Empty(t, record.Withheld.Labels, record.Node)
+			assert.Equal(t, labels, record.Items, "a record of %s changed its labels", record.Node)
+			assert.Empty(t, record.Withheld.Items, record.Node)
 		}
 	}
 	for _, name := range names {
@@ -134,7 +134,7 @@ func watchRecords(t *testing.T) (stop func() []store.Record) {
 			if cm, ok := event.Object.(*corev1.ConfigMap); ok {
 				var record store.Record
 				if record.UnmarshalJSON([]byte(cm.Data[store.DataKey])) == nil {
-					record.Labels = maps.Clone(record.Labels)
+					record.Items = maps.Clone(record.Items)
 					seen = append(seen, record)
 				}
 			}

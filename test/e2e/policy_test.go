@@ -19,7 +19,7 @@ func TestThePolicyIsFollowedWhileTheProcessesRun(t *testing.T) {
 	defer func() { require.NoError(t, nodekeep.WritePolicy(string(shipped))) }()
 	require.Eventually(t, func() bool {
 		record, _ := recordOf(t, name)
-		return record.Withheld.Labels["b"] == "2"
+		return record.Withheld.Items["b"] == "2"
 	}, settles, 100*time.Millisecond, "capture follows: the label is kept no more, but not forgotten")
 	time.Sleep(6 * time.Second) // the webhook looks at the file every 5 s
 	deleteNode(t, name)
@@ -28,7 +28,7 @@ func TestThePolicyIsFollowedWhileTheProcessesRun(t *testing.T) {
 	assert.NotContains(t, back.Labels, "b")
 	assert.NotContains(t, back.Labels, worker)
 	record := remembers(t, back, map[string]string{"a": "1"})
-	assert.Equal(t, map[string]string{"b": "2", worker: ""}, record.Withheld.Labels)
+	assert.Equal(t, map[string]string{"b": "2", worker: ""}, record.Withheld.Items)
 
 	require.NoError(t, nodekeep.WritePolicy("labels: {keep: nothing"))
 	time.Sleep(6 * time.Second)

@@ -70,8 +70,8 @@ func TestALabelThatTheAPIServerRefusesIsWithheldAndTheGateStays(t *testing.T) {
 		return ok && record.UID == back.UID
 	}, settles, 50*time.Millisecond, "adopted without the refused label")
 	record, _ := recordOf(t, name)
-	assert.Equal(t, map[string]string{"a": "1", worker: ""}, record.Labels)
-	assert.Equal(t, map[string]string{key: ""}, record.Withheld.Labels)
+	assert.Equal(t, map[string]string{"a": "1", worker: ""}, record.Items)
+	assert.Equal(t, map[string]string{key: ""}, record.Withheld.Items)
 	assert.Contains(t, eventReasons(t, name), "LabelRefused")
 	node := getNode(t, name)
 	assert.Contains(t, node.Labels, worker, "the other labels were given")

@@ -72,7 +72,7 @@ func rememberThenDelete(t *testing.T, names []string) {
 		return err == nil && each(names, list.Items, func(cm corev1.ConfigMap) (string, bool) {
 			var record store.Record
 			err := record.UnmarshalJSON([]byte(cm.Data[store.DataKey]))
-			return record.Node, err == nil && maps.Equal(record.Labels, carried())
+			return record.Node, err == nil && maps.Equal(record.Items, carried())
 		})
 	}, settles, 100*time.Millisecond, "every record must come to hold %v", carried())
 	deleteNodes(t, names)
