@@ -169,7 +169,7 @@ func (p Plan) first(seen *Node) Plan {
 	key := p.keys()[0]
 	if value, give := p.Give[key]; give {
 		one := map[string]string{key: value}
-		return Plan{Step: p.Step, Give: one, Stamp: stampAfter(seen, one)}
+		return Plan{Step: p.Step, Give: one, Stamp: stampAfter(seen, one, nil)}
 	}
 	if value, put := p.PutRight[key]; put {
 		return Plan{Step: p.Step, PutRight: map[string]string{key: value}}
@@ -179,7 +179,7 @@ func (p Plan) first(seen *Node) Plan {
 
 // refuse gives a label up for this object, if it is the label that is refused and not every change to the Node.
 func (a *attempt) refuse(ctx context.Context, key string, refusal error) error {
-	body, err := patchFor(a.seen, Plan{Stamp: stampAfter(a.seen, nil)}, a.Policy().Gate())
+	body, err := patchFor(a.seen, Plan{Stamp: stampAfter(a.seen, nil, nil)}, a.Policy().Gate())
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ type Records interface {
 	Nodes() []string
 }
 
-// Options are what a Controller works with. All fields are required but Now.
+// Options are what a Controller works with. All fields are required but Resync and Now.
 type Options struct {
 	Client  kubernetes.Interface
 	Records Records
@@ -35,7 +35,9 @@ type Options struct {
 	Gatekeeping *Gatekeeping
 	Metrics     *Metrics
 	Logger      *slog.Logger
-	Workers     int // how many Nodes are worked on at once
+	Namespace   string        // of the records
+	Workers     int           // how many Nodes are worked on at once
+	Resync      time.Duration // how often every Node is looked at again; 0: never
 	Now         func() time.Time
 }
 
@@ -91,6 +93,10 @@ func (c *Controller) Enqueue(node string) { c.queue.Add(node) }
 // EnqueueAll has every Node looked at, and what the API server refused is tried again: after a change of the policy.
 func (c *Controller) EnqueueAll() {
 	c.refusals.clear()
+	c.enqueueAll()
+}
+
+func (c *Controller) enqueueAll() {
 	for _, name := range c.sightings.names() {
 		c.queue.Add(name)
 	}
@@ -120,11 +126,29 @@ func (c *Controller) Run(ctx context.Context, recordsSynced func() bool) error {
 	}
 	c.Gatekeeping.Look(ctx) // before the first plan
 	done.Go(func() { c.Gatekeeping.Run(ctx) })
+	done.Go(func() { c.resync(ctx) })
 	for range c.Workers {
 		done.Go(func() { c.work(ctx) })
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// resync looks at every Node from time to time: a safety net. Where nothing differs, nothing is written.
+func (c *Controller) resync(ctx context.Context) {
+	if c.Resync == 0 {
+		return
+	}
+	ticker := time.NewTicker(c.Resync)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			c.enqueueAll()
+		}
+	}
 }
 
 func (c *Controller) work(ctx context.Context) {

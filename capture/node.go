@@ -12,9 +12,12 @@ import (
 
 // Node is what capture needs of a Node; the rest of the object is dropped before it is stored.
 type Node struct {
-	metav1.ObjectMeta // name, UID, resourceVersion, labels and the timestamps only
+	metav1.ObjectMeta // name, UID, resourceVersion and the timestamps only
 
-	Taints  []corev1.Taint
+	Taints []corev1.Taint
+	// Items are the labels and taints.
+	Items map[string]string
+	// Stamp is what we wrote on this object; Stamped is false where we wrote nothing, or somebody else wrote over it.
 	Stamp   policy.Stamp
 	Stamped bool
 	// AnnotationBytes is the size of all other annotations, keys and values.
@@ -34,17 +37,21 @@ type Node struct {
 // nodeOf keeps what is needed of a Node object.
 func nodeOf(object *corev1.Node) *Node {
 	stamp, stamped := policy.ParseStamp(object.Annotations[policy.StampAnnotation])
+	owned := ownedFieldsOf(object.ManagedFields)
+	if owned.stamp {
+		stamp, stamped = policy.Stamp{}, false
+	}
 	return &Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: object.Name, UID: object.UID, ResourceVersion: object.ResourceVersion,
-			Labels: object.Labels, DeletionTimestamp: object.DeletionTimestamp,
-			CreationTimestamp: object.CreationTimestamp,
+			DeletionTimestamp: object.DeletionTimestamp, CreationTimestamp: object.CreationTimestamp,
 		},
 		Taints:          object.Spec.Taints,
+		Items:           policy.Items(object.Labels, object.Spec.Taints),
 		Stamp:           stamp,
 		Stamped:         stamped,
 		AnnotationBytes: policy.AnnotationBytes(object.Annotations),
-		Owners:          labelOwners(object.ManagedFields),
+		Owners:          owned.labels,
 		Claimed:         policy.Claimed(object.Annotations),
 		Machine: policy.Machine{
 			ProviderID: object.Spec.ProviderID,
@@ -54,9 +61,9 @@ func nodeOf(object *corev1.Node) *Node {
 	}
 }
 
-// metadata is what the policy looks at.
-func (n *Node) metadata() policy.Metadata {
-	return policy.Metadata{Items: n.Labels, Owners: n.Owners, Claimed: n.Claimed, Machine: n.Machine}
+// metadata is what the policy looks at; ruleTaints are those of its taints that our rules put there.
+func (n *Node) metadata(ruleTaints []corev1.Taint) policy.Metadata {
+	return policy.Metadata{Items: n.Items, Owners: n.Owners, Claimed: n.Claimed, RuleTaints: ruleTaints, Machine: n.Machine}
 }
 
 // deleting reports whether the Node waits only for its finalizers.
@@ -65,14 +72,7 @@ func (n *Node) deleting() bool { return n.DeletionTimestamp != nil }
 // differs reports whether anything that a plan looks at is different. A heartbeat differs in nothing.
 func (n *Node) differs(other *Node) bool {
 	return n.UID != other.UID || n.deleting() != other.deleting() || n.Stamped != other.Stamped || n.Machine != other.Machine ||
-		!maps.Equal(n.Labels, other.Labels) ||
-		!slices.EqualFunc(n.Taints, other.Taints, sameTaint) ||
-		!slices.Equal(n.Stamp.Restored, other.Stamp.Restored) ||
-		!slices.Equal(n.Stamp.Pending, other.Stamp.Pending) ||
+		!maps.Equal(n.Items, other.Items) || !n.Stamp.Equal(other.Stamp) ||
 		!slices.Equal(n.Claimed, other.Claimed) ||
 		!maps.EqualFunc(n.Owners, other.Owners, slices.Equal)
-}
-
-func sameTaint(a, b corev1.Taint) bool {
-	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
 }

@@ -6,41 +6,56 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/policy"
 )
 
-// ownedLabels is the part of a managedFields entry that names labels ("f:" precedes each field's name; see
+// ownedFields is the part of a managedFields entry that names labels and annotations ("f:" precedes each field's name; see
 // FieldsV1 in k8s.io/apimachinery/pkg/apis/meta/v1).
-type ownedLabels struct {
+type ownedFields struct {
 	Metadata struct {
-		Labels map[string]json.RawMessage `json:"f:labels"`
+		Labels      map[string]json.RawMessage `json:"f:labels"`
+		Annotations map[string]json.RawMessage `json:"f:annotations"`
 	} `json:"f:metadata"`
 }
 
-// labelOwners tells for each label which managers own it, sorted. An entry that cannot be read owns nothing, so what it
-// owned counts as a person's: rather remembered than lost.
-func labelOwners(entries []metav1.ManagedFieldsEntry) map[string][]string {
-	var owners map[string][]string
+// ancientChanges is the manager that the API server makes of the oldest entries when there are too many of them; ours may
+// be among them.
+const ancientChanges = "ancient-changes"
+
+// owners is what managedFields tell of a Node.
+type owners struct {
+	labels map[string][]string // for each label its managers, sorted
+	stamp  bool                // somebody but us wrote the stamp: what a webhook adds has no owner
+}
+
+// ownedFieldsOf reads managedFields. An entry that cannot be read owns nothing, so what it owned counts as a person's:
+// rather remembered than lost.
+func ownedFieldsOf(entries []metav1.ManagedFieldsEntry) (found owners) {
 	for _, entry := range entries {
 		if entry.Manager == fieldManager {
 			continue // what we gave back is nobody's until somebody changes it, just as what admission restored
 		}
-		var owned ownedLabels
+		var owned ownedFields
 		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &owned) != nil {
 			continue
 		}
+		if _, ours := owned.Metadata.Annotations["f:"+policy.StampAnnotation]; ours && entry.Manager != ancientChanges {
+			found.stamp = true
+		}
 		for field := range owned.Metadata.Labels {
 			key, isField := strings.CutPrefix(field, "f:")
-			if !isField || slices.Contains(owners[key], entry.Manager) {
+			if !isField || slices.Contains(found.labels[key], entry.Manager) {
 				continue
 			}
-			if owners == nil {
-				owners = map[string][]string{}
+			if found.labels == nil {
+				found.labels = map[string][]string{}
 			}
-			owners[key] = append(owners[key], entry.Manager)
+			found.labels[key] = append(found.labels[key], entry.Manager)
 		}
 	}
-	for _, managers := range owners {
+	for _, managers := range found.labels {
 		slices.Sort(managers)
 	}
-	return owners
+	return found
 }

@@ -16,7 +16,7 @@ type nodePatch struct {
 		UID             string             `json:"uid"`
 		ResourceVersion string             `json:"resourceVersion"`
 		Labels          map[string]*string `json:"labels,omitempty"`
-		Annotations     map[string]string  `json:"annotations,omitempty"`
+		Annotations     map[string]*string `json:"annotations,omitempty"`
 	} `json:"metadata"`
 	Spec *taintsPatch `json:"spec,omitempty"`
 }
@@ -31,28 +31,48 @@ func patchFor(seen *Node, step Plan, gate policy.Gate) ([]byte, error) {
 	var patch nodePatch
 	patch.Metadata.UID = string(seen.UID)
 	patch.Metadata.ResourceVersion = seen.ResourceVersion
-	patch.Metadata.Labels = map[string]*string{}
-	for key, value := range step.Give {
-		patch.Metadata.Labels[key] = &value
-	}
-	for key, value := range step.PutRight {
-		patch.Metadata.Labels[key] = &value
-	}
-	for _, key := range step.TakeBack {
-		patch.Metadata.Labels[key] = nil
-	}
-	if step.Stamp != nil {
-		patch.Metadata.Annotations = map[string]string{policy.StampAnnotation: step.Stamp.String()}
-	}
-	if step.LiftGate {
-		patch.Spec = &taintsPatch{}
-		if left := gate.Without(seen.Taints); len(left) > 0 {
-			patch.Spec.Taints = left
-		}
+	patch.Metadata.Labels = labelsPatch(step)
+	patch.Metadata.Annotations = annotationsPatch(seen, step)
+	if taints, changed := taintsAfter(seen, step, gate); changed {
+		patch.Spec = &taintsPatch{Taints: taints}
 	}
 	body, err := json.Marshal(patch)
 	if err != nil {
 		return nil, fmt.Errorf("encode patch of node %q: %w", seen.Name, err)
 	}
 	return body, nil
+}
+
+func labelsPatch(step Plan) map[string]*string {
+	labels := map[string]*string{}
+	for _, put := range []map[string]string{step.Give, step.PutRight} {
+		for item, value := range put {
+			if !policy.IsTaint(item) {
+				labels[item] = &value
+			}
+		}
+	}
+	for _, item := range step.TakeBack {
+		if !policy.IsTaint(item) {
+			labels[item] = nil
+		}
+	}
+	return labels
+}
+
+// annotationsPatch writes the stamp, and shows people which of the Node's taints are our rules'; an annotation that lied
+// about it is right after the next change.
+func annotationsPatch(seen *Node, step Plan) map[string]*string {
+	annotations := map[string]*string{}
+	if step.Stamp != nil {
+		stamp := step.Stamp.String()
+		annotations[policy.StampAnnotation] = &stamp
+	}
+	if len(step.Put)+len(step.Take) > 0 {
+		annotations[policy.TaintsAnnotation] = nil
+		if shown := policy.Shown(step.RuleTaints); shown != "" && policy.RoomFor(seen.AnnotationBytes, shown) {
+			annotations[policy.TaintsAnnotation] = &shown
+		}
+	}
+	return annotations
 }

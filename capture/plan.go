@@ -2,9 +2,9 @@ package capture
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
@@ -28,11 +28,17 @@ type Plan struct {
 	Step  Step
 	Write *store.Record // the record to put
 
-	Give     map[string]string // labels to add to the Node
-	PutRight map[string]string // labels to set to another value, restored from a record that was stale
-	TakeBack []string          // labels to remove, restored from a record that was stale
+	Give     map[string]string // items to add to the Node
+	PutRight map[string]string // items to set to another value, restored from a record that was stale
+	TakeBack []string          // items to remove, restored from a record that was stale
+	Put      []corev1.Taint    // taints that rules want
+	Take     []corev1.Taint    // taints that rules put on and want no more
+	Register []corev1.Taint    // taints that a new Node gets once
 	Stamp    *policy.Stamp     // the Node's new stamp
 	LiftGate bool
+
+	RuleTaints []corev1.Taint // all that is our rules' after this step, to be shown to people
+	Foreign    []corev1.Taint // what rules want and cannot have: somebody else has put on a taint of that key and effect
 }
 
 // Step names what a plan does, for logs and metrics.
@@ -48,12 +54,21 @@ const (
 	MarkGone Step = "mark_gone" // the Node object is gone
 	Isolate  Step = "isolate"   // another machine has the name: what was remembered is set aside
 	Accept   Step = "accept"    // a person has decided between two machines
-	Complete Step = "complete"  // give labels, put right what was restored from a stale record
+	Complete Step = "complete"  // give what is missing, put right what was restored from a stale record
 	Lift     Step = "lift_gate"
+
+	FollowRules Step = "follow_rules" // taints follow the labels
 )
 
 // changesNode reports whether the step is a change to the Node.
-func (p Plan) changesNode() bool { return p.Step == Complete || p.Step == Lift }
+func (p Plan) changesNode() bool {
+	return p.Step == Complete || p.Step == Lift || p.Step == FollowRules
+}
+
+// changesItems reports whether the step puts on or takes off anything but the gate.
+func (p Plan) changesItems() bool {
+	return len(p.Give)+len(p.PutRight)+len(p.TakeBack)+len(p.Put)+len(p.Take)+len(p.Register) > 0
+}
 
 // plan decides the next step from what is remembered (nil: no record), what is seen and how. The table in the design,
 // section 5, is this function; each of its rows is a test.
@@ -95,14 +110,19 @@ func planAbsent(prev *store.Record, now time.Time) Plan {
 
 // planFirst: nothing is remembered of that name.
 func planFirst(seen *Node, event Event, p policy.Policy, now time.Time) Plan {
-	first := remember(store.Record{Node: seen.Name, UID: seen.UID}, seen, p)
+	first := remember(store.Record{Node: seen.Name}, seen, p)
 	if event == Deleted {
 		first.DeletedAt = timestamp(now)
+	} else {
+		first = intended(first, seen, p)
 	}
-	if len(first.Items) > 0 {
+	if len(first.Items)+len(first.RuleTaints) > 0 {
 		return Plan{Step: Create, Write: &first}
 	}
-	return liftOrNothing(seen, event, p)
+	if event == Deleted || seen.deleting() {
+		return Plan{Step: Nothing}
+	}
+	return complete(first, seen, nil, nil, p)
 }
 
 // planSame: the record is of this very object, so the object is authoritative.
@@ -117,14 +137,19 @@ func planSame(prev store.Record, seen *Node, event Event, p policy.Policy, now t
 	}
 	if event == Deleted {
 		current.DeletedAt = cmp.Or(prev.DeletedAt, timestamp(now))
+	} else {
+		current = intended(current, seen, p)
 	}
-	if !current.Same(prev) {
+	switch {
+	case !current.Same(prev):
 		return Plan{Step: stepFor(event), Write: &current}
-	}
-	if event == Deleted || seen.deleting() || !p.Gate().On(seen.Taints) && !prev.Early {
+	case event == Deleted || seen.deleting():
 		return Plan{Step: Nothing}
+	case p.Gate().On(seen.Taints) || prev.Early: // its deletion did not come true: what it lacks is still owed to it
+		return complete(current, seen, nil, nil, p)
+	default:
+		return followRules(current, seen, p)
 	}
-	return complete(current, seen, event, p) // gated, or its deletion did not come true: what it lacks is still owed to it
 }
 
 // planOlder: an older object of that name, seen late. It is in the record already, unless this is its end and the record
@@ -164,21 +189,11 @@ func planUnadopted(prev store.Record, seen *Node, event Event, p policy.Policy, 
 func planNew(prev store.Record, seen *Node, p policy.Policy) Plan {
 	putRight, takeBack := stale(prev, seen)
 	if len(putRight) == 0 && len(takeBack) == 0 && whole(prev, seen, p) {
-		adopted := remember(flat(prev), seen, p)
+		adopted := intended(remember(flat(prev), seen, p), seen, p)
 		adopted.DeletedAt = nil
 		return Plan{Step: Adopt, Write: &adopted}
 	}
-	next := complete(prev, seen, Present, p)
-	next.Step, next.PutRight, next.TakeBack = Complete, putRight, takeBack
-	if len(takeBack) > 0 { // that they are gone must not look like somebody's decision
-		stamp := *cmp.Or(next.Stamp, &seen.Stamp)
-		stamp = policy.NewStamp(slices.DeleteFunc(slices.Clone(stamp.Restored), func(key string) bool {
-			return slices.Contains(takeBack, key)
-		}), stamp.Pending)
-		next.Stamp = &stamp
-	}
-	next.LiftGate = next.LiftGate && p.Gate().On(seen.Taints)
-	return next
+	return complete(prev, seen, putRight, takeBack, p)
 }
 
 func stepFor(event Event) Step {

@@ -24,12 +24,14 @@ var (
 
 type labels = map[string]string
 
-// node is a Node of the name n1 with modifiers.
+// node is a Node of the name n1 that shows these labels and taints, with modifiers.
 func node(uid types.UID, version string, own labels, modify ...func(*Node)) *Node {
-	n := &Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: uid, ResourceVersion: version, Labels: own}}
+	n := &Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: uid, ResourceVersion: version}}
+	n.Items, n.Taints = policy.Split(own)
 	for _, m := range modify {
 		m(n)
 	}
+	n.Items = policy.Items(n.Items, n.Taints)
 	return n
 }
 
@@ -108,7 +110,7 @@ func goneSince(at *metav1.Time) func(*store.Record) {
 
 func loadPolicy(t *testing.T, labelsSection string) policy.Policy {
 	t.Helper()
-	p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: " + strings.Replace(labelsSection, "QUARANTINE", "\nmachine: {onMismatch: quarantine}", 1)))
+	p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: "+strings.Replace(labelsSection, "QUARANTINE", "\nmachine: {onMismatch: quarantine}", 1)), policy.DefaultGate)
 	assert.NoError(t, err)
 	return p
 }

@@ -9,7 +9,7 @@ import (
 
 // planIsolation: another machine has the name. What it shows is its own record; what was remembered is set aside whole.
 func planIsolation(prev store.Record, seen *Node, event Event, p policy.Policy, now time.Time) Plan {
-	own := remember(store.Record{Node: seen.Name, UID: seen.UID}, seen, p)
+	own := remember(store.Record{Node: seen.Name}, seen, p)
 	own.Quarantined = &prev
 	if event == Deleted {
 		own.DeletedAt = timestamp(now)

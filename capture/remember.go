@@ -8,10 +8,11 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// remember is the record after the Node was seen whole: its labels as the policy keeps them, and beside them what was
+// remember is the record after the Node was seen whole: its items as the policy keeps them, and beside them what was
 // remembered and is not on the Node for a reason that is not a removal.
 func remember(prev store.Record, seen *Node, p policy.Policy) store.Record {
-	kept := p.Keep(seen.metadata()).Items
+	ruleTaints := ruleTaintsOn(prev, seen, p)
+	kept := p.Keep(seen.metadata(ruleTaints)).Items
 	withheld := map[string]string{}
 	for key := range prev.Remembered() {
 		if value, yes := withhold(prev, seen, key, kept, p); yes {
@@ -20,7 +21,7 @@ func remember(prev store.Record, seen *Node, p policy.Policy) store.Record {
 	}
 	next := prev
 	next.UID, next.NodeResourceVersion, next.Early = seen.UID, seen.ResourceVersion, false
-	next.Items, next.Withheld.Items = kept, withheld
+	next.Items, next.Withheld.Items, next.RuleTaints = kept, withheld, ruleTaints
 	next.Later = over(kept, prev.Shown(), slices.Collect(maps.Keys(prev.Later)))
 	next.Machine = machineAfter(next, seen)
 	return next
@@ -67,30 +68,43 @@ func withhold(prev store.Record, seen *Node, key string, kept map[string]string,
 
 // removed reports whether the key was on this very object and is no more: somebody took it off.
 func removed(prev store.Record, seen *Node, key string, p policy.Policy) bool {
-	if _, shown := seen.Labels[key]; shown {
+	if _, shown := seen.Items[key]; shown {
 		return false
 	}
 	_, was := prev.Items[key]
 	return was && prev.UID == seen.UID || proved(seen, key, p)
 }
 
-// proved reports whether the stamp is to be believed that the key was on this object. A kubelet can write stamps, so for a
-// label that it may not set itself its word is not enough; but no kubelet can lift the gate, so the stamp of an object that
+// proved reports whether the stamp is to be believed that the item was on this object. A kubelet can write stamps, so for
+// what it may not set or take off itself its word is not enough.
+func proved(seen *Node, item string, p policy.Policy) bool {
+	return seen.Stamp.Proves(item) || liftedByUs(seen, p) && seen.Stamp.Lists(item)
+}
+
+// liftedByUs reports whether the Node went through our hands: no kubelet can lift the gate, so the stamp of an object that
 // was born behind it and is not behind it any more is ours.
-func proved(seen *Node, key string, p policy.Policy) bool {
-	return seen.Stamp.Proves(key) || seen.BornGated && !p.Gate().On(seen.Taints) && seen.Stamp.Lists(key)
+func liftedByUs(seen *Node, p policy.Policy) bool {
+	return seen.BornGated && !p.Gate().On(seen.Taints)
 }
 
 // edited reports whether the value that the Node shows is somebody's decision on this very object, and not just what it
-// came with: the same object showed another value before, or the stamp says that the key was there and since then
-// somebody owns it who does not set it by himself at every start.
-func edited(prev store.Record, seen *Node, key string, p policy.Policy) bool {
-	return prev.UID == seen.UID || seen.Stamp.Lists(key) && p.OwnedByPeople(seen.Owners[key])
+// came with: the same object showed another value before, or the stamp says that it was there, and since then somebody
+// owns the label who does not set it by himself at every start, or the taint has another value.
+func edited(prev store.Record, seen *Node, item string, p policy.Policy) bool {
+	switch {
+	case prev.UID == seen.UID:
+		return true
+	case policy.IsTaint(item):
+		value, listed := seen.Stamp.TaintValue(item)
+		return listed && value != seen.Items[item] && proved(seen, item, p)
+	default:
+		return seen.Stamp.Lists(item) && p.OwnedByPeople(seen.Owners[item])
+	}
 }
 
 // missing is what the policy would give this Node today, less what is known to be gone on purpose.
 func missing(record store.Record, seen *Node, p policy.Policy) map[string]string {
-	have := policy.Kept{Items: seen.Labels, Machine: seen.Machine}
+	have := policy.Kept{Items: seen.Items, Machine: seen.Machine}
 	restore := p.Missing(have, policy.Kept{Items: record.Remembered(), Machine: policy.Machine(record.Machine)}, policy.Live)
 	for key := range restore.Add {
 		if removed(record, seen, key, p) {
@@ -100,24 +114,38 @@ func missing(record store.Record, seen *Node, p policy.Policy) map[string]string
 	return restore.Add
 }
 
-// stale finds labels that admission restored from a record that was not the newest: the stamp lists them, nobody owns
-// them, and the record lacks them (takeBack) or has another value (putRight).
+// stale finds what admission restored from a record that was not the newest: the stamp says that it was given, nobody owns
+// or changed it since, and the record lacks it (takeBack) or has another value (putRight).
 func stale(prev store.Record, seen *Node) (putRight map[string]string, takeBack []string) {
 	remembered := prev.Remembered()
 	putRight = map[string]string{}
-	for _, key := range seen.Stamp.Restored {
-		shown, present := seen.Labels[key]
-		if !present || len(seen.Owners[key]) > 0 || seen.Refused[key] {
-			continue
-		}
-		switch value, known := remembered[key]; {
+	for item, shown := range untouched(seen) {
+		switch value, known := remembered[item]; {
+		case seen.Refused[item]:
 		case !known:
-			takeBack = append(takeBack, key)
+			takeBack = append(takeBack, item)
 		case value != shown:
-			putRight[key] = value
+			putRight[item] = value
 		}
 	}
+	slices.Sort(takeBack)
 	return putRight, takeBack
+}
+
+// untouched are the items that the Node was given, by its stamp, and that nobody has changed since.
+func untouched(seen *Node) map[string]string {
+	items := map[string]string{}
+	for _, key := range seen.Stamp.Restored {
+		if shown, present := seen.Items[key]; present && !policy.IsTaint(key) && len(seen.Owners[key]) == 0 {
+			items[key] = shown
+		}
+	}
+	for item, given := range seen.Stamp.Taints {
+		if shown, present := seen.Items[item]; present && policy.IsTaint(item) && shown == given {
+			items[item] = shown
+		}
+	}
+	return items
 }
 
 // withoutStale is the Node as it would be if nothing had been restored from a stale record.
@@ -127,11 +155,7 @@ func withoutStale(prev store.Record, seen *Node) *Node {
 		return seen
 	}
 	right := *seen
-	right.Labels = maps.Clone(seen.Labels)
-	maps.Copy(right.Labels, putRight)
-	for _, key := range takeBack {
-		delete(right.Labels, key)
-	}
+	right.Items = Plan{PutRight: putRight, TakeBack: takeBack}.itemsOn(seen)
 	return &right
 }
 
@@ -140,7 +164,7 @@ func withoutStale(prev store.Record, seen *Node) *Node {
 func fillIn(prev store.Record, seen *Node, p policy.Policy) store.Record {
 	filled := prev
 	filled.Withheld.Items = maps.Clone(prev.Withheld.Items)
-	for key, value := range p.Keep(seen.metadata()).Items {
+	for key, value := range p.Keep(seen.metadata(ruleTaintsOn(prev, seen, p))).Items {
 		if _, later := prev.Items[key]; later {
 			continue
 		}

@@ -7,7 +7,9 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -20,29 +22,65 @@ const (
 	GateLifted      = "GateLifted"      // nothing is left to give
 	RecordInvalid   = "RecordInvalid"   // the record cannot be read
 	MachineMismatch = "MachineMismatch" // another machine registered under the name
+
+	TaintsFollowed   = "TaintsFollowed"   // taints were put on or taken off because the labels or the rules changed
+	TaintsRegistered = "TaintsRegistered" // a new Node got what the policy says at registration
+	RuleTaintTaken   = "RuleTaintTaken"   // somebody else's taint has the key and effect that a rule wants
+
+	PolicyInvalid = "PolicyInvalid" // the policy file cannot be used; on the policy's ConfigMap
 )
 
-// reported remembers which unreadable records were reported, by their version, so that each is reported once.
+// policyName is the ConfigMap of the policy file in the manifests.
+const policyName = "nodekeep-policy"
+
+// reported remembers what was reported, so that it is not said again at every look.
 type reported struct {
-	mu       sync.Mutex
-	versions map[string]string
+	mu      sync.Mutex
+	records map[string]string                   // unreadable records: their versions by Node
+	foreign map[types.UID]map[corev1.Taint]bool // taints that rules could not put on, by Node object
 }
 
-func newReported() *reported { return &reported{versions: map[string]string{}} }
+func newReported() *reported {
+	return &reported{records: map[string]string{}, foreign: map[types.UID]map[corev1.Taint]bool{}}
+}
 
-// first reports whether this version of a Node's record has not been reported yet.
-func (r *reported) first(node, version string) bool {
+// unreadable reports whether this version of a Node's record has not been reported yet.
+func (r *reported) unreadable(node, version string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.versions[node] == version {
+	if r.records[node] == version {
 		return false
 	}
-	r.versions[node] = version
+	r.records[node] = version
 	return true
 }
 
+// taken reports which of the taints have not been reported for the Node object yet.
+func (r *reported) taken(uid types.UID, taints []corev1.Taint) (news []corev1.Taint) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, taint := range taints {
+		if r.foreign[uid][taint] {
+			continue
+		}
+		if r.foreign[uid] == nil {
+			r.foreign[uid] = map[corev1.Taint]bool{}
+		}
+		r.foreign[uid][taint] = true
+		news = append(news, taint)
+	}
+	return news
+}
+
+// forget is called when a Node object is gone.
+func (r *reported) forget(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.foreign, uid)
+}
+
 func (c *Controller) reportUnreadable(seen *Node, version string, err error) {
-	if seen.UID == "" || !c.leading.Load() || !c.reported.first(seen.Name, version) {
+	if seen.UID == "" || !c.leading.Load() || !c.reported.unreadable(seen.Name, version) {
 		return
 	}
 	c.Logger.Error("record cannot be read; nothing is restored from it and nothing is written over it", "node", seen.Name, "error", err)
@@ -53,7 +91,7 @@ func (c *Controller) reportUnreadable(seen *Node, version string, err error) {
 
 func (c *Controller) reportWrite(step Step, before, after store.Record, seen *Node) {
 	c.Metrics.stepped(step)
-	c.Logger.Info("record written", "node", after.Node, "step", step, "labels", len(after.Items), "withheld", len(after.Withheld.Items))
+	c.Logger.Info("record written", "node", after.Node, "step", step, "items", len(after.Items), "withheld", len(after.Withheld.Items))
 	if step == Isolate {
 		c.Logger.Warn("another machine has the name of a node; nothing is restored until a person has decided", "node", after.Node)
 		c.Events.Eventf(reference(seen), corev1.EventTypeWarning, MachineMismatch,
@@ -64,11 +102,13 @@ func (c *Controller) reportWrite(step Step, before, after store.Record, seen *No
 		return
 	}
 	var restored []string
-	for _, key := range seen.Stamp.Restored {
-		if _, remembered := before.Remembered()[key]; remembered && len(seen.Owners[key]) == 0 {
-			restored = append(restored, key)
+	remembered := before.Remembered()
+	for item := range untouched(seen) {
+		if _, was := remembered[item]; was {
+			restored = append(restored, item)
 		}
 	}
+	slices.Sort(restored)
 	if len(restored) > 0 {
 		c.Events.Eventf(reference(seen), corev1.EventTypeNormal, LabelsRestored, "Restored at registration: %s", strings.Join(restored, ", "))
 	}
@@ -77,13 +117,21 @@ func (c *Controller) reportWrite(step Step, before, after store.Record, seen *No
 func (c *Controller) reportChange(done Plan, seen *Node) {
 	c.Metrics.stepped(done.Step)
 	c.Logger.Info("node changed", "node", seen.Name, "step", done.Step, "given", len(done.Give),
-		"putRight", len(done.PutRight)+len(done.TakeBack), "gateLifted", done.LiftGate)
+		"putRight", len(done.PutRight)+len(done.TakeBack), "ruleTaintsPut", len(done.Put), "ruleTaintsTaken", len(done.Take),
+		"registered", len(done.Register), "gateLifted", done.LiftGate)
 	if len(done.Give) > 0 {
 		c.Events.Eventf(reference(seen), corev1.EventTypeNormal, LabelsGivenBack, "Gave back: %s", keyList(done.Give))
 	}
 	if len(done.PutRight)+len(done.TakeBack) > 0 {
 		c.Events.Eventf(reference(seen), corev1.EventTypeNormal, LabelsPutRight,
 			"Registration had used a record a moment too old; set: %s; removed: %s", keyList(done.PutRight), strings.Join(done.TakeBack, ", "))
+	}
+	if len(done.Put)+len(done.Take) > 0 {
+		c.Events.Eventf(reference(seen), corev1.EventTypeNormal, TaintsFollowed,
+			"By the rules of the policy; put on: %s; took off: %s", orNone(policy.Shown(done.Put)), orNone(policy.Shown(done.Take)))
+	}
+	if len(done.Register) > 0 {
+		c.Events.Eventf(reference(seen), corev1.EventTypeNormal, TaintsRegistered, "Put on at registration, once: %s", policy.Shown(done.Register))
 	}
 	if done.LiftGate {
 		c.Events.Eventf(reference(seen), corev1.EventTypeNormal, GateLifted, "Nothing is left to restore; took off the taint %s", c.Policy().Gate())
@@ -98,9 +146,35 @@ func (c *Controller) reportRefused(seen *Node, key string, refusal error) {
 		key, c.Policy().Gate(), refusal)
 }
 
+// reportForeign tells once of taints that rules want and somebody else has taken.
+func (c *Controller) reportForeign(seen *Node, foreign []corev1.Taint) {
+	for _, taint := range c.reported.taken(seen.UID, foreign) {
+		c.Logger.Warn("taint of a rule is not put on: somebody else's taint has its key and effect", "node", seen.Name, "taint", taint.ToString())
+		c.Events.Eventf(reference(seen), corev1.EventTypeWarning, RuleTaintTaken,
+			"A rule of the policy wants the taint %s, but one with this key and effect is there that nodekeep did not put on. It is left alone, now and when the label goes; take it off to let the rule have its way.",
+			taint.ToString())
+	}
+}
+
+// ReportPolicy tells people that the policy file cannot be used.
+func (c *Controller) ReportPolicy(err error) {
+	if !c.leading.Load() {
+		return // the leader says it
+	}
+	policyMap := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: c.Namespace, Name: policyName}
+	c.Events.Eventf(policyMap, corev1.EventTypeWarning, PolicyInvalid, "The last good policy stays in force, since this one cannot be used: %v", err)
+}
+
 // reference names the Node object that an Event is about.
 func reference(seen *Node) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: seen.Name, UID: seen.UID}
+}
+
+func orNone(list string) string {
+	if list == "" {
+		return "none"
+	}
+	return list
 }
 
 func keyList(labels map[string]string) string {

@@ -22,6 +22,7 @@ func (c *Controller) process(ctx context.Context, name string) error {
 		}
 		c.sightings.settled(name, last.UID)
 		c.refusals.forget(name, last.UID)
+		c.reported.forget(last.UID)
 	}
 	if live != nil {
 		_, err := c.settle(ctx, live, Present)
@@ -63,6 +64,9 @@ func (c *Controller) settle(ctx context.Context, seen *Node, event Event) (dealt
 			return true, nil
 		}
 		next := a.plan()
+		if event == Present && c.leading.Load() {
+			c.reportForeign(a.seen, next.Foreign)
+		}
 		nothing := next.Step == Nothing && !a.entry.Unlisted
 		if nothing && (event != Deleted || a.live || a.remembersLater()) {
 			return true, nil

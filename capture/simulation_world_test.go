@@ -100,7 +100,7 @@ func newWorld(seed uint64, throws *tape) *world {
 		nodes: map[string]*simNode{}, refused: map[types.UID][]string{}, refusedOf: map[simLabel]bool{}, records: &store.Memory{}, history: map[string][]store.Entry{}, model: newSimModel(),
 	}
 	var err error
-	w.policy, err = policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: " + w.story.policy))
+	w.policy, err = policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: "+w.story.policy), policy.DefaultGate)
 	if err != nil {
 		panic(err)
 	}

@@ -95,3 +95,36 @@ func forPeople() []owned {
 		{"nvidia.com/device-plugin.config", "people: input of the NVIDIA GPU operator"},
 	}
 }
+
+// taintCatalogue lists the taints, by key, that other components put on and take off by themselves. Restoring one would
+// keep workloads off for a reason that is long gone; a rule that makes one would fight with its owner.
+func taintCatalogue() []owned {
+	return []owned{
+		{"nodekeep.dev/*", "nodekeep itself"},
+		{"*.nodekeep.dev/*", "nodekeep itself"},
+
+		{"node.kubernetes.io/*", "the node lifecycle controller"},
+		{"node.cloudprovider.kubernetes.io/*", "the cloud controller manager"},
+		{"node.cluster.x-k8s.io/*", "Cluster API"},
+		{"karpenter.sh/*", "Karpenter"},
+		{"*.karpenter.sh/*", "Karpenter"},
+		{"ToBeDeletedByClusterAutoscaler", "the cluster autoscaler"},
+		{"DeletionCandidateOfClusterAutoscaler", "the cluster autoscaler"},
+		{"startup-taint.cluster-autoscaler.kubernetes.io/*", "whoever starts the Node up"},
+		{"ignore-taint.cluster-autoscaler.kubernetes.io/*", "whoever starts the Node up"},
+		{"*/agent-not-ready", "the agent that is not ready"},
+		{"node.cilium.io/*", "Cilium"},
+		{"readiness.k8s.io/*", "the node readiness controller"},
+		{"feature.node.kubernetes.io/*", "Node Feature Discovery"},
+		{"*.feature.node.kubernetes.io/*", "Node Feature Discovery"},
+		{"skyhook.nvidia.com", "Skyhook"},
+		{"skyhook.nvidia.com/*", "Skyhook"},
+
+		// Put on by drain and repair tools right before a Node goes: just what a record taken at deletion would catch.
+		{"aws-node-termination-handler/*", "the AWS node termination handler"},
+		{"medik8s.io/*", "Medik8s"},
+		{"*.medik8s.io/*", "Medik8s"},
+		{"kubevirt.io/drain", "KubeVirt"},
+		{"UpdateInProgress", "the OpenShift machine config operator"},
+	}
+}

@@ -19,6 +19,7 @@ type file struct {
 	APIVersion json.RawMessage `json:"apiVersion"`
 	Kind       json.RawMessage `json:"kind"`
 	Labels     json.RawMessage `json:"labels"`
+	Taints     json.RawMessage `json:"taints"`
 	Machine    json.RawMessage `json:"machine"`
 }
 
@@ -42,6 +43,7 @@ func Default() Policy {
 		onConflict:     KeepNode,
 		protected:      Deferred,
 		onMismatch:     RestoreAnyway,
+		taints:         defaultTaints(),
 		gate:           DefaultGate,
 	}
 	p.keep.add("*", "*")
@@ -54,22 +56,28 @@ func Default() Policy {
 	return p
 }
 
-// Load reads a policy file. What the file does not say is as in [Default]. It is strict: unknown and repeated
-// fields and a second YAML document are errors. The error names every mistake at once, each with its field path; the
-// Policy that comes with an error is the zero Policy and not to be used.
-func Load(data []byte) (Policy, error) {
+// Load reads a policy file for Nodes that wait behind the gate, whose key must be a valid taint key. What the file does
+// not say is as in [Default]. It is strict: unknown and repeated fields and a second YAML document are errors. The error
+// names every mistake at once, each with its field path; the Policy that comes with an error is the zero Policy and not
+// to be used.
+func Load(data []byte, gate Gate) (Policy, error) {
 	raw, mistakes, err := fromYAML(data)
 	if err != nil {
 		return Policy{}, fmt.Errorf("read policy: %w", err)
 	}
 	var f file
 	var labels fileLabels
+	var taints fileTaints
 	var machine fileMachine
 	mistakes = append(mistakes, section(raw, nil, &f)...)
 	mistakes = append(mistakes, section(f.Labels, field.NewPath("labels"), &labels)...)
+	mistakes = append(mistakes, section(f.Taints, field.NewPath("taints"), &taints)...)
 	mistakes = append(mistakes, section(f.Machine, field.NewPath("machine"), &machine)...)
 	var wrong field.ErrorList
-	p := f.policy(labels, machine, &wrong)
+	p := f.policy(labels, machine, &wrong).WithGate(gate)
+	var strict []error
+	p.taints, strict = taints.taintPolicy(gate, &wrong)
+	mistakes = append(mistakes, strict...)
 	for _, mistake := range wrong {
 		mistakes = append(mistakes, mistake)
 	}

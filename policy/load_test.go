@@ -15,7 +15,7 @@ const head = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"
 func TestTheExampleIsTheDefault(t *testing.T) {
 	data, err := os.ReadFile("testdata/policy.yaml")
 	require.NoError(t, err)
-	got, err := Load(data)
+	got, err := Load(data, DefaultGate)
 	require.NoError(t, err)
 	want := Default()
 	want.named, want.ignore = []string{"*"}, got.ignore
@@ -47,7 +47,7 @@ func TestLoad(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := Load([]byte(tt.file))
+			got, err := Load([]byte(tt.file), DefaultGate)
 			require.NoError(t, err)
 			want := Default()
 			tt.want(&want)
@@ -125,7 +125,7 @@ func TestLoadNamesEveryMistakeAtOnce(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			p, err := Load([]byte(tt.file))
+			p, err := Load([]byte(tt.file), DefaultGate)
 			require.Error(t, err)
 			assert.Equal(t, strings.Join(tt.want, "\n"), err.Error())
 			assert.Equal(t, Policy{}, p, "a policy that comes with an error is of no use")
@@ -153,7 +153,7 @@ func FuzzLoad(f *testing.F) {
 		f.Add([]byte(file))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := Load(data)
+		p, err := Load(data, DefaultGate)
 		if err != nil {
 			assert.Equal(t, Policy{}, p)
 			assert.ErrorContains(t, err, "read policy: ")

@@ -32,7 +32,7 @@ func TestTheFirstIdentityThatIsKnownOfBothDecides(t *testing.T) {
 
 func TestIsolationLabelsGoOnlyToTheMachineThatHadThem(t *testing.T) {
 	const tier = "node-restriction.kubernetes.io/tier"
-	p, err := Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {keep: ['" + tier + "', plain]}\n"))
+	p, err := Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {keep: ['"+tier+"', plain]}\n"), DefaultGate)
 	require.NoError(t, err)
 	assert.True(t, p.WantsMachine())
 	assert.False(t, Default().WantsMachine())
@@ -58,7 +58,7 @@ func TestIsolationLabelsGoOnlyToTheMachineThatHadThem(t *testing.T) {
 }
 
 func TestOnlyAPolicyThatSaysSoQuarantines(t *testing.T) {
-	p, err := Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nmachine: {onMismatch: quarantine}\n"))
+	p, err := Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nmachine: {onMismatch: quarantine}\n"), DefaultGate)
 	require.NoError(t, err)
 	one, other := Machine{SystemUUID: "s"}, Machine{SystemUUID: "x"}
 	assert.True(t, p.WantsMachine())
@@ -66,7 +66,7 @@ func TestOnlyAPolicyThatSaysSoQuarantines(t *testing.T) {
 	assert.False(t, p.Quarantines(one, one))
 	assert.False(t, p.Quarantines(one, Machine{}))
 	assert.False(t, Default().Quarantines(one, other))
-	_, err = Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nmachine: {onMismatch: maybe, more: 1}\n"))
+	_, err = Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nmachine: {onMismatch: maybe, more: 1}\n"), DefaultGate)
 	require.ErrorContains(t, err, "machine.onMismatch")
 	require.ErrorContains(t, err, `unknown field "machine.more"`)
 }

@@ -1,7 +1,5 @@
 package policy
 
-import "k8s.io/apimachinery/pkg/util/validation"
-
 // Occasion is when something is given back: it decides who is held responsible for the labels.
 type Occasion int
 
@@ -15,7 +13,7 @@ const (
 	Live
 )
 
-// Reason says why a remembered label is not given.
+// Reason says why a remembered item is not given.
 type Reason string
 
 // The reasons.
@@ -23,7 +21,7 @@ const (
 	NotKept       Reason = "not kept by the policy"
 	NeverRestored Reason = "protected, and the policy says never"
 	Conflict      Reason = "the Node brought another value"
-	Invalid       Reason = "not a valid label"
+	Invalid       Reason = "not a valid label or taint"
 	NotProved     Reason = "an isolation label, and not known to be the same machine"
 )
 
@@ -35,7 +33,8 @@ type Restore struct {
 }
 
 // Missing is the one merge: what a Node that has `have` should get of what is remembered, on this occasion.
-// Everything in Add and Protected is a valid label.
+// Everything in Add and Protected is valid, and only labels are protected: the API server looks at a kubelet's taints on
+// UPDATE only.
 func (p Policy) Missing(have, remembered Kept, occasion Occasion) Restore {
 	restore := Restore{Add: map[string]string{}, Protected: map[string]string{}, Withheld: map[string]Reason{}}
 	for key, value := range remembered.Items {
@@ -51,7 +50,7 @@ func (p Policy) Missing(have, remembered Kept, occasion Occasion) Restore {
 			restore.Withheld[key] = reason
 			continue
 		}
-		if occasion == CreateByKubelet && !AllowedForKubelet(key) {
+		if occasion == CreateByKubelet && isProtected(key) {
 			restore.Protected[key] = value
 			continue
 		}
@@ -61,7 +60,7 @@ func (p Policy) Missing(have, remembered Kept, occasion Occasion) Restore {
 }
 
 func (p Policy) withholds(key, value string, present bool, occasion Occasion) (Reason, bool) {
-	if !ValidLabel(key, value) {
+	if !ValidItem(key, value) {
 		return Invalid, true
 	}
 	if keeps, _ := p.Keeps(key); !keeps {
@@ -70,14 +69,11 @@ func (p Policy) withholds(key, value string, present bool, occasion Occasion) (R
 	if present && (p.onConflict != RestoreStored || occasion == Live) {
 		return Conflict, true
 	}
-	if p.protected == Never && !AllowedForKubelet(key) {
+	if p.protected == Never && isProtected(key) {
 		return NeverRestored, true
 	}
 	return "", false
 }
 
-// ValidLabel reports whether the API server accepts key and value as a label; one that it does not would make it
-// reject the whole Node (ValidateLabels of k8s.io/apimachinery).
-func ValidLabel(key, value string) bool {
-	return len(validation.IsQualifiedName(key)) == 0 && len(validation.IsValidLabelValue(value)) == 0
-}
+// isProtected reports whether an item is a label that a kubelet may not carry in its CREATE.
+func isProtected(item string) bool { return !IsTaint(item) && !AllowedForKubelet(item) }

@@ -88,7 +88,7 @@ func TestValidLabel(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, tt.want, ValidLabel(tt.key, tt.value))
+			assert.Equal(t, tt.want, ValidItem(tt.key, tt.value))
 		})
 	}
 }
@@ -134,7 +134,7 @@ func keepsItsPromises(t *testing.T, p Policy, have, remembered map[string]string
 				places++
 				current, present := have[key]
 				assert.Equal(t, value, given)
-				assert.True(t, ValidLabel(key, given))
+				assert.True(t, ValidItem(key, given))
 				assert.False(t, present && (p.onConflict != RestoreStored || occasion == Live || current == given), "%q is on the Node", key)
 			}
 		}

@@ -19,6 +19,7 @@ type Policy struct {
 	onConflict     OnConflict
 	protected      Protected
 	onMismatch     OnMismatch
+	taints         taintPolicy
 	gate           Gate
 }
 
@@ -61,36 +62,50 @@ func (p Policy) WithProtected(protected Protected) Policy {
 
 // Metadata is what the policy looks at in a Node.
 type Metadata struct {
+	// Items are its labels and taints.
 	Items map[string]string
 	// Owners holds, for each label key, the managers that own it by metadata.managedFields.
 	// A key without an entry has no owner.
 	Owners map[string][]string
 	// Claimed lists the keys that annotations claim for other components, see [Claimed].
 	Claimed []string
-	Machine Machine
+	// RuleTaints are the taints that our rules put there; they are derived, not remembered.
+	RuleTaints []corev1.Taint
+	Machine    Machine
 }
 
 // Kept is what nodekeep remembers of a Node.
 type Kept struct {
+	// Items are labels and taints.
 	Items   map[string]string
 	Machine Machine
 }
 
-// Keep selects from a Node what is ours to remember: the labels that the policy keeps, less those that other
+// Keep selects from a Node what is ours to remember: the labels and taints that the policy keeps, less those that other
 // components own, by the built-in catalogue or by live evidence in managedFields and annotations.
 func (p Policy) Keep(node Metadata) Kept {
-	labels := map[string]string{}
-	for key, value := range node.Items {
-		if keeps, _ := p.Keeps(key); keeps && !p.ownedByOthers(node.Owners[key]) && !slices.Contains(node.Claimed, key) {
-			labels[key] = value
+	items := map[string]string{}
+	for item, value := range node.Items {
+		if keeps, _ := p.Keeps(item); keeps && !p.ownedByOthers(node.Owners[item]) && !slices.Contains(node.Claimed, item) {
+			items[item] = value
 		}
 	}
-	return Kept{Items: labels, Machine: node.Machine}
+	for _, taint := range node.RuleTaints {
+		delete(items, TaintItem(taint))
+	}
+	return Kept{Items: items, Machine: node.Machine}
 }
 
-// Keeps reports whether the policy remembers the label key at all, and why, in words that complete
-// "kept because ..." or "left out because ...".
-func (p Policy) Keeps(key string) (keeps bool, why string) {
+// Keeps reports whether the policy remembers the item at all, and why, in words that complete "kept because ..." or "left
+// out because ...".
+func (p Policy) Keeps(item string) (keeps bool, why string) {
+	if IsTaint(item) {
+		return p.keepsTaint(item)
+	}
+	return p.keepsLabel(item)
+}
+
+func (p Policy) keepsLabel(key string) (keeps bool, why string) {
 	if pattern, ignored := p.ignore.match(key); ignored {
 		return false, "labels.ignore has " + pattern
 	}
@@ -130,7 +145,7 @@ func (p Policy) ignoresManager(manager string) bool {
 // IsNodeRestriction reports whether a label key is an isolation boundary (node-restriction.kubernetes.io and what is under
 // it): it goes only to the machine that had it.
 func IsNodeRestriction(key string) bool {
-	return isOrUnder(domainOf(key), corev1.LabelNamespaceNodeRestriction)
+	return !IsTaint(key) && isOrUnder(domainOf(key), corev1.LabelNamespaceNodeRestriction)
 }
 
 // namesNodeRestriction finds a keep pattern that spells node-restriction.kubernetes.io out; a wildcard that merely

@@ -161,7 +161,7 @@ func BenchmarkKeep(b *testing.B) {
 // policyWith is the policy of a file with this labels section, in YAML's flow style.
 func policyWith(t testing.TB, labels string) Policy {
 	t.Helper()
-	p, err := Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: " + labels + "\n"))
+	p, err := Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: "+labels+"\n"), DefaultGate)
 	require.NoError(t, err)
 	return p
 }

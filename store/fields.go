@@ -5,34 +5,70 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
+
+// recordFields is the JSON of a [Record].
+type recordFields struct {
+	Version             int                `json:"version"`
+	Node                string             `json:"node"`
+	UID                 types.UID          `json:"uid,omitempty"`
+	NodeResourceVersion string             `json:"nodeResourceVersion,omitempty"`
+	Labels              map[string]string  `json:"labels,omitempty"`
+	Taints              []corev1.Taint     `json:"taints,omitempty"`
+	Later               map[string]*string `json:"later,omitempty"`
+	Withheld            Withheld           `json:"withheld,omitzero"`
+	RuleTaints          []corev1.Taint     `json:"ruleTaints,omitempty"`
+	Early               bool               `json:"early,omitempty"`
+	Machine             Machine            `json:"machine,omitzero"`
+	DeletedAt           *metav1.Time       `json:"deletedAt,omitempty"`
+}
 
 // MarshalJSON writes the fields of a record, those of later versions last.
 func (r Record) MarshalJSON() ([]byte, error) {
-	type plain Record // without this method
-	return marshalWith(plain(r), r.unknown)
+	labels, taints := split(r.Items)
+	return marshalWith(recordFields{
+		Version: r.Version, Node: r.Node, UID: r.UID, NodeResourceVersion: r.NodeResourceVersion, Labels: labels, Taints: taints, Later: r.Later,
+		Withheld: r.Withheld, RuleTaints: r.RuleTaints, Early: r.Early, Machine: r.Machine, DeletedAt: r.DeletedAt,
+	}, r.unknown)
 }
 
 // UnmarshalJSON reads the fields of a record by their exact names and keeps those that it does not know.
 func (r *Record) UnmarshalJSON(data []byte) (err error) {
 	*r = Record{}
+	var labels map[string]string
+	var taints []corev1.Taint
 	r.unknown, err = unmarshalInto(data, map[string]any{
 		"version": &r.Version, "node": &r.Node, "uid": &r.UID, "nodeResourceVersion": &r.NodeResourceVersion,
-		"labels": &r.Items, "later": &r.Later, "withheld": &r.Withheld, "early": &r.Early, "machine": &r.Machine, "deletedAt": &r.DeletedAt,
+		"labels": &labels, "taints": &taints, "later": &r.Later, "withheld": &r.Withheld, "ruleTaints": &r.RuleTaints,
+		"early": &r.Early, "machine": &r.Machine, "deletedAt": &r.DeletedAt,
 	})
+	r.Items, r.RuleTaints = join(labels, taints), sorted(r.RuleTaints)
 	return err
+}
+
+// withheldFields is the JSON of [Withheld].
+type withheldFields struct {
+	Labels map[string]string `json:"labels,omitempty"`
+	Taints []corev1.Taint    `json:"taints,omitempty"`
 }
 
 // MarshalJSON writes the fields, those of later versions last.
 func (w Withheld) MarshalJSON() ([]byte, error) {
-	type plain Withheld // without this method
-	return marshalWith(plain(w), w.unknown)
+	labels, taints := split(w.Items)
+	return marshalWith(withheldFields{labels, taints}, w.unknown)
 }
 
 // UnmarshalJSON reads the fields by their exact names and keeps those that it does not know.
 func (w *Withheld) UnmarshalJSON(data []byte) (err error) {
 	*w = Withheld{}
-	w.unknown, err = unmarshalInto(data, map[string]any{"labels": &w.Items})
+	var labels map[string]string
+	var taints []corev1.Taint
+	w.unknown, err = unmarshalInto(data, map[string]any{"labels": &labels, "taints": &taints})
+	w.Items = join(labels, taints)
 	return err
 }
 

@@ -3,7 +3,9 @@ package store
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -12,32 +14,36 @@ import (
 // two releases, so that a rollback of one never makes records unreadable.
 const Version = 1
 
-// Record is what nodekeep remembers of one Node.
+// Record is what nodekeep remembers of one Node. Its JSON is that of recordFields.
 type Record struct {
-	Version int    `json:"version"`
-	Node    string `json:"node"`
-	// UID is the Node object on which these labels were last seen whole.
-	UID types.UID `json:"uid,omitempty"`
+	Version int
+	Node    string
+	// UID is the Node object on which these items were last seen whole.
+	UID types.UID
 	// NodeResourceVersion is how new that sight was. It moves only together with something else, and at a deletion.
-	NodeResourceVersion string            `json:"nodeResourceVersion,omitempty"`
-	Items               map[string]string `json:"labels,omitempty"`
+	NodeResourceVersion string
+	// Items are the labels and taints, each label under its key and each taint as "key:effect".
+	Items map[string]string
 	// Later is what objects of the name showed that came after that one and were never whole: values that count over
-	// Labels, null for what was taken off. It goes when a new object is whole.
-	Later    map[string]*string `json:"later,omitempty"`
-	Withheld Withheld           `json:"withheld,omitzero"`
+	// Items, nil for what was taken off. It goes when a new object is whole.
+	Later    map[string]*string
+	Withheld Withheld
+	// RuleTaints are the taints that our rules put on that object or are about to put there. They are not remembered; only
+	// what is listed here is ever taken off again.
+	RuleTaints []corev1.Taint
 	// Early says that the record was first written when its Node was about to be deleted, before capture had seen that
 	// object: the end of an older one of the name may still have to be counted.
-	Early bool `json:"early,omitempty"`
+	Early bool
 	// Machine is what is known of the machine behind that Node object.
-	Machine Machine `json:"machine,omitzero"`
+	Machine Machine
 	// DeletedAt is when that Node object was seen to be gone.
-	DeletedAt *metav1.Time `json:"deletedAt,omitempty"`
+	DeletedAt *metav1.Time
 
 	// Quarantined is what was remembered before another machine took the name, kept beside the record until a person
 	// accepts a side; nil otherwise.
-	Quarantined *Record `json:"-"`
+	Quarantined *Record
 	// Accepted is the side that a person has accepted; empty while nobody has.
-	Accepted Side `json:"-"`
+	Accepted Side
 
 	// unknown holds fields of later versions and is written back as it was read.
 	unknown map[string]json.RawMessage
@@ -62,7 +68,7 @@ const (
 // Withheld is what is remembered but not given today: the policy says never or no longer keeps it, the API server
 // refused it, or the Node brought another value.
 type Withheld struct {
-	Items map[string]string `json:"labels,omitempty"`
+	Items map[string]string
 
 	unknown map[string]json.RawMessage
 }
@@ -70,7 +76,7 @@ type Withheld struct {
 // IsZero reports whether nothing is withheld; the record then leaves the field out.
 func (w Withheld) IsZero() bool { return len(w.Items) == 0 && len(w.unknown) == 0 }
 
-// Remembered is every label that the record holds, given or withheld. Where both hold a key, the one last seen on a
+// Remembered is every item that the record holds, given or withheld. Where both hold a key, the one last seen on a
 // Node counts. The map is the caller's own.
 func (r Record) Remembered() map[string]string {
 	all := make(map[string]string, len(r.Items)+len(r.Withheld.Items)+len(r.Later))
@@ -79,7 +85,7 @@ func (r Record) Remembered() map[string]string {
 	return all
 }
 
-// Shown is every label as it was last seen on a Node of the name. The map is the caller's own.
+// Shown is every item as it was last seen on a Node of the name. The map is the caller's own.
 func (r Record) Shown() map[string]string {
 	shown := make(map[string]string, len(r.Items)+len(r.Later))
 	maps.Copy(shown, r.Items)
@@ -98,6 +104,7 @@ func (r Record) Shown() map[string]string {
 func (r Record) Same(other Record) bool {
 	return r.Node == other.Node && r.UID == other.UID &&
 		maps.Equal(r.Items, other.Items) && maps.EqualFunc(r.Later, other.Later, sameValue) && maps.Equal(r.Withheld.Items, other.Withheld.Items) &&
+		slices.Equal(r.RuleTaints, other.RuleTaints) &&
 		(r.DeletedAt == nil) == (other.DeletedAt == nil) &&
 		r.Machine == other.Machine && (r.Quarantined == nil) == (other.Quarantined == nil)
 }

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -18,9 +20,11 @@ type known struct {
 // decision is what to do with a registering Node.
 type decision struct {
 	restore policy.Restore
+	taints  []corev1.Taint // beside the restored ones: what rules want, and what a new Node gets once
 	gate    policy.Gate
 	move    gateMove
 	stamp   string // the annotation's new value; empty: the object must carry none
+	shown   string // the same for the annotation that shows people the rules' taints
 	outcome outcome
 }
 
@@ -33,72 +37,124 @@ const (
 )
 
 // decide says what a registering Node gets. Nothing is restored from a record that cannot be read or that is another
-// machine's, and a gate that is on the Node then stays on. A store that may have fallen behind restores what it knows but neither lifts nor stamps: both
-// would claim that nothing else is missing.
+// machine's, and a gate that is on the Node then stays on. A store that may have fallen behind restores what it knows but
+// neither lifts nor stamps: both would claim that nothing else is missing.
 func decide(in incoming, k known, p policy.Policy) decision {
 	switch {
 	case k.unreadable:
-		return nothingRestored(in, k, p, unreadableRecord)
+		return decision{outcome: unreadableRecord, gate: p.Gate()}.withTaints(in, k, p)
 	case k.record.Quarantined != nil || p.Quarantines(in.machine, policy.Machine(k.record.Machine)):
-		return nothingRestored(in, k, p, otherMachine)
+		return decision{outcome: otherMachine, gate: p.Gate()}.withTaints(in, k, p)
 	}
-	remembered := k.record.Remembered()
 	restore := missing(in, k, p)
 	d := decision{restore: restore, outcome: outcomeOf(restore), gate: p.Gate()}
 	if k.current {
 		d.move = liftGate
-		d.stamp = stampFor(in, policy.NewStamp(carried(in, remembered, restore), keysOf(restore.Protected)))
 	}
 	if len(restore.Protected) > 0 {
 		d.move = closeGate
 	}
-	return d
+	return d.withTaints(in, k, p)
 }
 
 // missing is what the registering Node lacks of what is remembered.
 func missing(in incoming, k known, p policy.Policy) policy.Restore {
 	return p.Missing(
-		policy.Kept{Items: in.labels, Machine: in.machine},
+		policy.Kept{Items: in.items(), Machine: in.machine},
 		policy.Kept{Items: k.record.Remembered(), Machine: policy.Machine(k.record.Machine)}, in.occasion)
 }
 
-// nothingRestored leaves the gate as it is and claims nothing.
-func nothingRestored(in incoming, k known, p policy.Policy, why outcome) decision {
-	d := decision{outcome: why, gate: p.Gate()}
+// withTaints completes a decision by the taints that follow from the labels which the Node will have, those that are
+// still to come included, and by the stamp. A taint of the Node's own, or a restored one, is never doubled.
+//
+// What is put on without a stamp, nobody could tell from other taints later; so where the gate stays on an object that is
+// not stamped, capture does it instead.
+func (d decision) withTaints(in incoming, k known, p policy.Policy) decision {
+	final := maps.Clone(in.labels)
+	if final == nil {
+		final = map[string]string{}
+	}
+	maps.Copy(final, d.restore.Add)
+	maps.Copy(final, d.restore.Protected)
+	_, restored := policy.Split(d.restore.Add)
+	taken := slices.Concat(in.taints, restored)
+	byRule := policy.FreeOf(p.TaintsFor(final), taken)
+	once := policy.FreeOf(p.RegistrationTaints(final), taken)
+
 	if k.current {
-		d.stamp = stampFor(in, policy.NewStamp(nil, nil))
+		d.stamp = stampFor(in, d.stampOf(in, k, byRule))
+	}
+	if d.stamp == "" && d.gatedAfter(in) {
+		return d
+	}
+	d.taints = slices.Concat(byRule, once)
+	if shown := policy.Shown(byRule); policy.RoomFor(policy.AnnotationBytes(in.annotations), shown) {
+		d.shown = shown
 	}
 	return d
 }
 
+// stampOf is what the stamp says of the object once the decision is carried out. Nothing is claimed of an object from
+// which the record was kept.
+func (d decision) stampOf(in incoming, k known, byRule []corev1.Taint) policy.Stamp {
+	stamp := policy.NewStamp(nil, nil)
+	if d.outcome != unreadableRecord && d.outcome != otherMachine {
+		labels, taints := carried(in, k.record.Remembered(), d.restore)
+		stamp = policy.NewStamp(labels, keysOf(d.restore.Protected)).Given(d.restore.Add)
+		stamp.Brought = taints
+	}
+	if len(byRule) > 0 {
+		stamp.RuleTaints = policy.Items(nil, byRule)
+	}
+	return stamp
+}
+
+// gatedAfter reports whether the object will carry the gate.
+func (d decision) gatedAfter(in incoming) bool {
+	return d.move == closeGate || d.move == leaveGate && d.gate.On(in.taints)
+}
+
 // bytes is how much the decision adds to the object, about.
 func (d decision) bytes() int {
-	size := len(d.stamp)
+	size := len(d.stamp) + len(d.shown)
 	for key, value := range d.restore.Add {
 		size += len(key) + len(value)
+	}
+	for _, taint := range d.taints {
+		size += len(taint.Key) + len(taint.Value) + len(taint.Effect)
 	}
 	return size
 }
 
-// withoutLabels is the decision for a Node that has no room: nothing is claimed, and what is missing waits behind the gate.
-func (d decision) withoutLabels() decision {
+// withoutItems is the decision for a Node that has no room: nothing is claimed, and what is missing waits behind the gate.
+func (d decision) withoutItems() decision {
 	small := decision{outcome: tooLarge, gate: d.gate}
-	if len(d.restore.Add)+len(d.restore.Protected) > 0 {
+	if len(d.restore.Add)+len(d.restore.Protected)+len(d.taints) > 0 {
 		small.move = closeGate
 	}
 	return small
 }
 
-// carried lists the remembered keys that the object will have when it is created: the restored ones, and those that the
-// Node brought itself. Whichever of them is gone later was taken off this very object.
-func carried(in incoming, remembered map[string]string, restore policy.Restore) []string {
-	keys := slices.Collect(maps.Keys(restore.Add))
-	for key := range remembered {
-		if _, brought := in.labels[key]; brought {
-			keys = append(keys, key)
+// carried lists what is remembered and what the Node brought itself: whichever of that is gone later was taken off this
+// very object. The labels count whatever their values are; a taint counts only as it is remembered, for nobody could tell
+// who changed it.
+func carried(in incoming, remembered map[string]string, restore policy.Restore) (labels []string, taints map[string]string) {
+	items := in.items()
+	for item, value := range remembered {
+		brought, is := items[item]
+		_, replaced := restore.Add[item]
+		switch {
+		case !is:
+		case !policy.IsTaint(item):
+			labels = append(labels, item)
+		case brought == value && !replaced:
+			if taints == nil {
+				taints = map[string]string{}
+			}
+			taints[item] = value
 		}
 	}
-	return keys
+	return labels, taints
 }
 
 // stampFor is the annotation's value, or nothing where the annotations have no room for it.

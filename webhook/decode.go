@@ -33,6 +33,9 @@ type incoming struct {
 	machine     policy.Machine
 }
 
+// items are the labels and taints that the object came with.
+func (in incoming) items() map[string]string { return policy.Items(in.labels, in.taints) }
+
 // partialNode is the part of a Node that is decoded; its status, most of it, is passed over.
 type partialNode struct {
 	Metadata struct {

@@ -79,7 +79,7 @@ func readGolden(t *testing.T, dir string) golden {
 	}
 	if file, configured := files[policyFile]; configured {
 		var err error
-		c.policy, err = policy.Load(file)
+		c.policy, err = policy.Load(file, policy.DefaultGate)
 		require.NoError(t, err)
 	}
 	return c

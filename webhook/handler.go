@@ -23,7 +23,7 @@ type Records interface {
 // While the API server answers, it is heard of more often than once a minute.
 const StaleAfter = 90 * time.Second
 
-// maxObjectBytes is the largest Node that is given labels, these included: etcd takes 1.5 MiB at most.
+// maxObjectBytes is the largest Node that is given labels and taints, these included: etcd takes 1.5 MiB at most.
 const maxObjectBytes = 1 << 20
 
 // Handler restores what a registering Node lacks. It is the only part of the package that reads the store, and it has no
@@ -74,14 +74,15 @@ func (h *Handler) Handle(_ context.Context, request admission.Request) admission
 	}
 	d := h.decide(in, k, p)
 	if in.size+d.bytes() > maxObjectBytes {
-		h.logger.Error("node is too large to be given labels; capture tries to give them back", "node", in.node, "bytes", in.size)
-		d = d.withoutLabels()
+		h.logger.Error("node is too large to be given labels and taints; capture tries to give them back", "node", in.node, "bytes", in.size)
+		d = d.withoutItems()
 	}
 	operations := patch(in, d)
 	h.metrics.reviewed(d.outcome, h.now().Sub(started))
 	h.metrics.restored(d.restore)
+	h.metrics.added(len(d.taints))
 	h.logger.Debug("reviewed node", "node", in.node, "outcome", d.outcome, "restored", len(d.restore.Add),
-		"deferred", len(d.restore.Protected), "withheld", len(d.restore.Withheld))
+		"deferred", len(d.restore.Protected), "withheld", len(d.restore.Withheld), "taints", len(d.taints))
 	if len(operations) == 0 {
 		return admission.Allowed("")
 	}

@@ -13,14 +13,16 @@ type Metrics struct {
 	reviews  *prometheus.CounterVec
 	duration prometheus.Histogram
 	labels   *prometheus.CounterVec
+	taints   *prometheus.CounterVec
 }
 
-// What became of a remembered label at a registration.
+// What became of a label or taint at a registration.
 const (
-	labelRestored = "restored"
-	labelDeferred = "deferred"
-	labelWithheld = "withheld"
-	labelInvalid  = "invalid"
+	itemRestored = "restored"
+	itemDeferred = "deferred"
+	itemWithheld = "withheld"
+	itemInvalid  = "invalid"
+	taintAdded   = "added" // by a rule, or once
 )
 
 // NewMetrics registers the series, each with a first value of 0.
@@ -36,13 +38,19 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		labels: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "nodekeep_webhook_labels_total", Help: "Remembered labels that a registering Node lacked, by what became of them.",
 		}, []string{"outcome"}),
+		taints: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "nodekeep_webhook_taints_total", Help: "Remembered taints that a registering Node lacked, by what became of them, and taints added by the policy.",
+		}, []string{"outcome"}),
 	}
-	registry.MustRegister(m.reviews, m.duration, m.labels)
+	registry.MustRegister(m.reviews, m.duration, m.labels, m.taints)
 	for _, outcome := range outcomes() {
 		m.reviews.WithLabelValues(string(outcome))
 	}
-	for _, outcome := range []string{labelRestored, labelDeferred, labelWithheld, labelInvalid} {
+	for _, outcome := range []string{itemRestored, itemDeferred, itemWithheld, itemInvalid} {
 		m.labels.WithLabelValues(outcome)
+	}
+	for _, outcome := range []string{itemRestored, itemWithheld, itemInvalid, taintAdded} {
+		m.taints.WithLabelValues(outcome)
 	}
 	return m
 }
@@ -55,13 +63,24 @@ func (m *Metrics) reviewed(how outcome, took time.Duration) {
 func (m *Metrics) refused(how outcome) { m.reviews.WithLabelValues(string(how)).Inc() }
 
 func (m *Metrics) restored(r policy.Restore) {
-	m.labels.WithLabelValues(labelRestored).Add(float64(len(r.Add)))
-	m.labels.WithLabelValues(labelDeferred).Add(float64(len(r.Protected)))
-	for _, reason := range r.Withheld {
+	for item := range r.Add {
+		m.of(item).WithLabelValues(itemRestored).Inc()
+	}
+	m.labels.WithLabelValues(itemDeferred).Add(float64(len(r.Protected)))
+	for item, reason := range r.Withheld {
 		if reason == policy.Invalid {
-			m.labels.WithLabelValues(labelInvalid).Inc()
+			m.of(item).WithLabelValues(itemInvalid).Inc()
 		} else {
-			m.labels.WithLabelValues(labelWithheld).Inc()
+			m.of(item).WithLabelValues(itemWithheld).Inc()
 		}
 	}
+}
+
+func (m *Metrics) added(taints int) { m.taints.WithLabelValues(taintAdded).Add(float64(taints)) }
+
+func (m *Metrics) of(item string) *prometheus.CounterVec {
+	if policy.IsTaint(item) {
+		return m.taints
+	}
+	return m.labels
 }

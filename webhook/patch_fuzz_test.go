@@ -151,7 +151,7 @@ func fuzzPolicies(t testing.TB) []policy.Policy {
 		`{keep: [dedicated], ignore: ["*.com/*"]}`,
 		`{keep: []}`,
 	} {
-		p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: " + labels))
+		p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: "+labels), policy.DefaultGate)
 		require.NoError(t, err)
 		policies = append(policies, p)
 	}

@@ -13,7 +13,7 @@ import (
 //
 // A kubelet that sends such a stamp itself makes its own registration be rejected, and no other.
 func decideProtected(in incoming, k known, p policy.Policy) decision {
-	nothing := decision{outcome: nothingMissing, stamp: in.annotations[policy.StampAnnotation]}
+	nothing := decision{outcome: nothingMissing, stamp: in.annotations[policy.StampAnnotation], shown: in.annotations[policy.TaintsAnnotation]}
 	if !p.RestoresInline() || in.occasion != policy.CreateByKubelet || !k.current || k.unreadable || k.record.Quarantined != nil {
 		return nothing
 	}
@@ -30,7 +30,8 @@ func decideProtected(in incoming, k known, p policy.Policy) decision {
 		restore: policy.Restore{Add: restore.Protected, Withheld: restore.Withheld},
 		gate:    p.Gate(),
 		move:    liftGate,
-		stamp:   stampFor(in, stamp.Given(missing)),
+		stamp:   stampFor(in, stamp.Given(restore.Protected)),
+		shown:   nothing.shown,
 		outcome: restoredInline,
 	}
 }

@@ -37,7 +37,7 @@ func requireSafe(t testing.TB, request *admissionv1.AdmissionRequest, response *
 	for key, value := range before.Labels {
 		require.Contains(t, result.Labels, key, "a label was taken off")
 		if result.Labels[key] != value {
-			require.True(t, policy.ValidLabel(key, result.Labels[key]))
+			require.True(t, policy.ValidItem(key, result.Labels[key]))
 		}
 	}
 	requireNoNewMistakes(t, before, result)

@@ -104,23 +104,31 @@ func (o *webhookOptions) mistakes() []error {
 	return found
 }
 
+// shortestResync keeps a mistyped interval from occupying capture with nothing else.
+const shortestResync = time.Second
+
 // captureOptions are the flags of nodekeep capture.
 type captureOptions struct {
 	commonOptions
 	leaderElect bool
 	workers     int
+	resync      time.Duration
 }
 
 func (o *captureOptions) addTo(flags *pflag.FlagSet) {
 	o.commonOptions.addTo(flags)
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only while leading; needed with more than one replica")
 	flags.IntVar(&o.workers, "workers", 16, "Nodes worked on at once")
+	flags.DurationVar(&o.resync, "resync", 5*time.Minute, "how often every Node is looked at again, as a safety net; 0 for never")
 }
 
 func (o *captureOptions) mistakes() []error {
 	found := o.commonOptions.mistakes()
 	if o.workers < 1 {
 		found = append(found, fmt.Errorf("--workers %d: must be at least 1", o.workers))
+	}
+	if o.resync != 0 && o.resync < shortestResync {
+		found = append(found, fmt.Errorf("--resync %s: must be at least %s, or 0 for never", o.resync, shortestResync))
 	}
 	return found
 }

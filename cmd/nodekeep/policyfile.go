@@ -33,7 +33,7 @@ func readPolicy(path string, gate policy.Gate) (*policyFile, error) {
 	})}
 	f.good.Set(1)
 	if path == "" {
-		byDefault := policy.Default()
+		byDefault := policy.Default().WithGate(gate)
 		f.current.Store(&byDefault)
 		return f, nil
 	}
@@ -41,7 +41,7 @@ func readPolicy(path string, gate policy.Gate) (*policyFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--policy: %w", err)
 	}
-	loaded, err := policy.Load(content)
+	loaded, err := policy.Load(content, gate)
 	if err != nil {
 		return nil, fmt.Errorf("--policy %s: %w", path, err)
 	}
@@ -51,11 +51,11 @@ func readPolicy(path string, gate policy.Gate) (*policyFile, error) {
 }
 
 // Policy is the policy in force.
-func (f *policyFile) Policy() policy.Policy { return f.current.Load().WithGate(f.gate) }
+func (f *policyFile) Policy() policy.Policy { return *f.current.Load() }
 
-// follow reloads the file when it changes, until ctx is done, and calls changed after each good change. A file that is
-// gone or wrong is logged and counts for nothing: the last good policy stays in force.
-func (f *policyFile) follow(ctx context.Context, logger *slog.Logger, changed func()) {
+// follow reloads the file when it changes, until ctx is done, and calls changed after each good change, wrong after each
+// other one. A file that is gone or wrong is logged and counts for nothing: the last good policy stays in force.
+func (f *policyFile) follow(ctx context.Context, logger *slog.Logger, changed func(), wrong func(error)) {
 	if f.path == "" {
 		return
 	}
@@ -66,30 +66,36 @@ func (f *policyFile) follow(ctx context.Context, logger *slog.Logger, changed fu
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if f.reload(logger) {
+			switch reloaded, err := f.reload(); {
+			case err != nil:
+				logger.Error("policy file cannot be used; the last good policy stays in force", "file", f.path, "error", err)
+				wrong(err)
+			case reloaded:
+				logger.Info("policy reloaded", "file", f.path)
 				changed()
 			}
 		}
 	}
 }
 
-func (f *policyFile) reload(logger *slog.Logger) (changed bool) {
+func (f *policyFile) reload() (changed bool, err error) {
 	content, err := os.ReadFile(f.path)
 	if err == nil && bytes.Equal(content, f.content) {
-		return false
+		return false, nil
+	}
+	if err != nil && f.content == nil {
+		return false, nil // still gone
 	}
 	f.content = content
 	var loaded policy.Policy
 	if err == nil {
-		loaded, err = policy.Load(content)
+		loaded, err = policy.Load(content, f.gate)
 	}
 	if err != nil {
 		f.good.Set(0)
-		logger.Error("policy file cannot be used; the last good policy stays in force", "file", f.path, "error", err)
-		return false
+		return false, err
 	}
 	f.good.Set(1)
 	f.current.Store(&loaded)
-	logger.Info("policy reloaded", "file", f.path)
-	return true
+	return true, nil
 }

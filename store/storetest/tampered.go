@@ -61,7 +61,7 @@ func readsMended(s subject) {
 
 func keepsUnknown(s subject) {
 	s.Tamper(s.node, []byte(`{"version": 2, "node": "`+s.node+`", "labels": {"dedicated": "ci"}, "labelsOfTomorrow": {"a": ["<b>", 1.50, null]},
-		"withheld": {"taints": [{"key": "x"}], "labels": {"disktype": "ssd"}}}`))
+		"withheld": {"ofTomorrow": [{"key": "x"}], "labels": {"disktype": "ssd"}}}`))
 	s.becomes(nil)
 	entry, err := s.Get(s.node)
 	require.NoError(s.t, err)
@@ -78,5 +78,5 @@ func keepsUnknown(s subject) {
 	assert.JSONEq(s.t, `2`, s.field(live.Record, "version"), "nobody took it back to what he knows")
 	assert.JSONEq(s.t, `{"dedicated": "gpu"}`, s.field(live.Record, "labels"))
 	assert.JSONEq(s.t, `{"a": ["<b>", 1.50, null]}`, s.field(live.Record, "labelsOfTomorrow"))
-	assert.JSONEq(s.t, `{"taints": [{"key": "x"}]}`, s.field(live.Record, "withheld"))
+	assert.JSONEq(s.t, `{"ofTomorrow": [{"key": "x"}]}`, s.field(live.Record, "withheld"))
 }

@@ -1,0 +1,115 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// valuePlaceholder stands in the value of a rule's taint for the value of the label that the rule selects by.
+const valuePlaceholder = "{value}"
+
+// taintRule makes a taint of the labels of a Node.
+type taintRule struct {
+	selector labels.Selector
+	taint    corev1.Taint // its value may hold the placeholder
+	copies   string       // the label whose value takes the placeholder's place; empty: none does
+}
+
+// taintsFor applies rules in order; the first that selects the Node decides a key and effect.
+func taintsFor(rules []taintRule, nodeLabels map[string]string) []corev1.Taint {
+	var made []corev1.Taint
+	for _, rule := range rules {
+		if !rule.selector.Matches(labels.Set(nodeLabels)) {
+			continue
+		}
+		taint := rule.make(nodeLabels[rule.copies])
+		if ValidItem(TaintItem(taint), taint.Value) { // the labels may be what somebody wrote into a record
+			made = append(made, FreeOf([]corev1.Taint{taint}, made)...)
+		}
+	}
+	SortTaints(made)
+	return made
+}
+
+// make is the rule's taint for a value of the label that it copies.
+func (r taintRule) make(value string) corev1.Taint {
+	made := r.taint
+	if r.copies != "" {
+		made.Value = strings.ReplaceAll(made.Value, valuePlaceholder, value)
+	}
+	return made
+}
+
+// makes reports whether the rule makes the taint for any value.
+func (r taintRule) makes(taint corev1.Taint) bool {
+	if TaintItem(taint) != TaintItem(r.taint) {
+		return false
+	}
+	if r.copies == "" {
+		return taint.Value == r.taint.Value
+	}
+	if values, limited := r.valuesOf(r.copies); limited {
+		return slices.ContainsFunc(values, func(value string) bool { return r.make(value).Value == taint.Value })
+	}
+	return true
+}
+
+// valuesOf lists the values that the label can have on a Node that the rule selects; limited is false where it can be any.
+func (r taintRule) valuesOf(key string) (values []string, limited bool) {
+	requirements, _ := r.selector.Requirements()
+	var possible sets.Set[string]
+	for _, requirement := range requirements {
+		if requirement.Key() != key || !picksValues(requirement.Operator()) {
+			continue
+		}
+		if named := sets.New(requirement.ValuesUnsorted()...); possible == nil {
+			possible = named
+		} else {
+			possible = possible.Intersection(named)
+		}
+	}
+	return sets.List(possible), possible != nil
+}
+
+// keysOf lists the labels that a selector looks at, and which of them every selected Node has.
+func keysOf(selector labels.Selector) (all, present []string) {
+	requirements, _ := selector.Requirements()
+	for _, requirement := range requirements {
+		all = append(all, requirement.Key())
+		switch operator := requirement.Operator(); {
+		case picksValues(operator), operator == selection.Exists, operator == selection.GreaterThan, operator == selection.LessThan:
+			present = append(present, requirement.Key())
+		}
+	}
+	slices.Sort(all)
+	slices.Sort(present)
+	return slices.Compact(all), slices.Compact(present)
+}
+
+func picksValues(operator selection.Operator) bool {
+	return operator == selection.In || operator == selection.Equals || operator == selection.DoubleEquals
+}
+
+// canonical writes a selector so that equal selectors are equal texts: "a=b" and "a in (b)" are one.
+func canonical(selector labels.Selector) string {
+	requirements, _ := selector.Requirements()
+	var terms []string
+	for _, requirement := range requirements {
+		operator := requirement.Operator()
+		switch {
+		case picksValues(operator):
+			operator = selection.In
+		case operator == selection.NotEquals:
+			operator = selection.NotIn
+		}
+		values := sets.List(sets.New(requirement.ValuesUnsorted()...))
+		terms = append(terms, requirement.Key()+" "+string(operator)+" "+strings.Join(values, ","))
+	}
+	slices.Sort(terms)
+	return strings.Join(slices.Compact(terms), "; ")
+}

@@ -1,0 +1,57 @@
+package webhook
+
+import (
+	"slices"
+	"strconv"
+
+	"gomodules.xyz/jsonpatch/v2"
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+)
+
+// taintOperations change the list of taints piece by piece, so that what a later Kubernetes adds to a taint stays as it
+// came. First values are replaced, then copies of the gate go, the last one first, so that no index moves under another;
+// what is new comes last. No key and effect is ever added twice.
+func taintOperations(in incoming, d decision, restored []corev1.Taint) []jsonpatch.Operation {
+	var operations []jsonpatch.Operation
+	for i, taint := range in.taints {
+		if value, replaced := d.restore.Add[policy.TaintItem(taint)]; replaced {
+			operations = append(operations, jsonpatch.NewOperation("add", "/spec/taints/"+strconv.Itoa(i)+"/value", value))
+		}
+	}
+	added := addedTaints(in, d, restored)
+	if d.move == liftGate && d.gate.On(in.taints) {
+		if len(added) == 0 && len(d.gate.Without(in.taints)) == 0 {
+			return []jsonpatch.Operation{jsonpatch.NewOperation("remove", "/spec/taints", nil)}
+		}
+		for i, taint := range slices.Backward(in.taints) {
+			if d.gate.Is(taint) {
+				operations = append(operations, jsonpatch.NewOperation("remove", "/spec/taints/"+strconv.Itoa(i), nil))
+			}
+		}
+	}
+	switch {
+	case len(added) == 0:
+	case !in.hasSpec:
+		operations = append(operations, jsonpatch.NewOperation("add", "/spec", map[string]any{"taints": added}))
+	case in.taints == nil:
+		operations = append(operations, jsonpatch.NewOperation("add", "/spec/taints", added))
+	default:
+		for _, taint := range added {
+			operations = append(operations, jsonpatch.NewOperation("add", "/spec/taints/-", taint))
+		}
+	}
+	return operations
+}
+
+// addedTaints are the taints that the object does not have yet.
+func addedTaints(in incoming, d decision, restored []corev1.Taint) (added []corev1.Taint) {
+	for _, more := range [][]corev1.Taint{restored, d.taints} {
+		added = append(added, policy.FreeOf(more, slices.Concat(in.taints, added))...)
+	}
+	if d.move == closeGate && !d.gate.Holds(in.taints) {
+		added = append(added, policy.FreeOf([]corev1.Taint{d.gate.Taint()}, slices.Concat(in.taints, added))...)
+	}
+	return added
+}
