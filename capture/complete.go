@@ -23,12 +23,11 @@ func complete(record store.Record, seen *Node, putRight map[string]string, takeB
 	ours := ruleTaintsOn(record, seen, p)
 	rules := follow(taints, ours, p.TaintsFor(final))
 	next.Take = rules.take
-	adopted := record.UID == seen.UID
-	if adopted { // before that, no record would say that they are ours
-		next.Put, next.Foreign = rules.put, rules.foreign
+	if record.UID == seen.UID {
+		next.Put, next.Foreign = rules.writtenDown(record), rules.foreign
 	}
 	next.RuleTaints = rules.after(ours, next.Put)
-	next.LiftGate = gated && len(refused) == 0 && (adopted || len(rules.put) == 0)
+	next.LiftGate = gated && len(refused) == 0 && len(next.Put) == len(rules.put)
 
 	if gated && !seen.Stamped {
 		next.Register = policy.FreeOf(p.RegistrationTaints(final), slices.Concat(taints, rules.put))
@@ -54,6 +53,7 @@ func complete(record store.Record, seen *Node, putRight map[string]string, takeB
 func followRules(record store.Record, seen *Node, p policy.Policy) Plan {
 	ours := ruleTaintsOn(record, seen, p)
 	rules := follow(seen.Taints, ours, p.TaintsFor(seen.Items))
+	rules.put = rules.writtenDown(record)
 	if len(rules.put)+len(rules.take) == 0 {
 		return Plan{Step: Nothing, Foreign: rules.foreign}
 	}

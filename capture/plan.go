@@ -58,6 +58,7 @@ const (
 	Lift     Step = "lift_gate"
 
 	FollowRules Step = "follow_rules" // taints follow the labels
+	LookAgain   Step = "look_again"   // the watch's word is not enough
 )
 
 // changesNode reports whether the step is a change to the Node.
@@ -114,7 +115,7 @@ func planFirst(seen *Node, event Event, p policy.Policy, now time.Time) Plan {
 	if event == Deleted {
 		first.DeletedAt = timestamp(now)
 	} else {
-		first = intended(first, seen, p)
+		first = intended(first, store.Record{}, seen, p)
 	}
 	if len(first.Items)+len(first.RuleTaints) > 0 {
 		return Plan{Step: Create, Write: &first}
@@ -138,9 +139,11 @@ func planSame(prev store.Record, seen *Node, event Event, p policy.Policy, now t
 	if event == Deleted {
 		current.DeletedAt = cmp.Or(prev.DeletedAt, timestamp(now))
 	} else {
-		current = intended(current, seen, p)
+		current = intended(current, prev, seen, p)
 	}
 	switch {
+	case event == Present && !seen.Live && strikesOut(prev, current):
+		return Plan{Step: LookAgain}
 	case !current.Same(prev):
 		return Plan{Step: stepFor(event), Write: &current}
 	case event == Deleted || seen.deleting():
@@ -189,7 +192,7 @@ func planUnadopted(prev store.Record, seen *Node, event Event, p policy.Policy, 
 func planNew(prev store.Record, seen *Node, p policy.Policy) Plan {
 	putRight, takeBack := stale(prev, seen)
 	if len(putRight) == 0 && len(takeBack) == 0 && whole(prev, seen, p) {
-		adopted := intended(remember(flat(prev), seen, p), seen, p)
+		adopted := intended(remember(flat(prev), seen, p), prev, seen, p)
 		adopted.DeletedAt = nil
 		return Plan{Step: Adopt, Write: &adopted}
 	}

@@ -36,6 +36,12 @@ func follow(taints, ours, want []corev1.Taint) (changes ruleChanges) {
 	return changes
 }
 
+// writtenDown is what may be put on: the record says already that it is ours. What a label that is given just now calls for
+// is not, and waits until the next plan has written it down.
+func (c ruleChanges) writtenDown(record store.Record) []corev1.Taint {
+	return slices.DeleteFunc(slices.Clone(c.put), func(taint corev1.Taint) bool { return !slices.Contains(record.RuleTaints, taint) })
+}
+
 // after are the taints that are ours once the changes are made, of which put is what is put on.
 func (c ruleChanges) after(ours, put []corev1.Taint) []corev1.Taint {
 	left := slices.DeleteFunc(slices.Clone(ours), func(taint corev1.Taint) bool { return slices.Contains(c.take, taint) })
@@ -65,19 +71,30 @@ func putByRule(prev store.Record, seen *Node, taint corev1.Taint, p policy.Polic
 	if value, kept := prev.Remembered()[policy.TaintItem(taint)]; kept && value == taint.Value {
 		return false
 	}
-	return seen.Stamp.ByRule(taint) && (p.RulesMake(taint) || liftedByUs(seen, p))
+	return seen.Stamp.ByRule(taint) && p.RulesMake(taint)
 }
 
 // intended is the record of a Node that lives, with what its rules are about to put on written down first: what is not
-// written down is never taken off.
-func intended(record store.Record, seen *Node, p policy.Policy) store.Record {
+// written down is never taken off. Of a Node that is on its way out nothing is struck out either: what was about to be put
+// on may be on its way.
+func intended(record store.Record, prev store.Record, seen *Node, p policy.Policy) store.Record {
+	more := follow(seen.Taints, record.RuleTaints, p.TaintsFor(seen.Items)).put
 	if seen.deleting() {
-		return record
+		more = nil
+		if prev.UID == seen.UID {
+			more = prev.RuleTaints
+		}
 	}
-	changes := follow(seen.Taints, record.RuleTaints, p.TaintsFor(seen.Items))
-	record.RuleTaints = slices.Concat(record.RuleTaints, changes.put)
+	record.RuleTaints = slices.Concat(record.RuleTaints, more)
 	policy.SortTaints(record.RuleTaints)
+	record.RuleTaints = slices.Compact(record.RuleTaints)
 	return record
+}
+
+// strikesOut reports whether a rule's taint is not among ours any more. That is for a live look to say: the watch may be
+// behind what we did ourselves, and a taint that is struck out too early would never be taken off.
+func strikesOut(prev, next store.Record) bool {
+	return slices.ContainsFunc(prev.RuleTaints, func(taint corev1.Taint) bool { return !slices.Contains(next.RuleTaints, taint) })
 }
 
 // undated is a taint without the moment at which it was put on, which identifies nothing.

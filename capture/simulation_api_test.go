@@ -32,6 +32,9 @@ type simNode struct {
 
 const gate = policy.DefaultGate
 
+// items are the labels and taints that the Node shows.
+func (n *simNode) items() map[string]string { return policy.Items(n.labels, n.taints) }
+
 // nodeEvent is what the watch of Nodes tells.
 type nodeEvent struct {
 	gone bool
@@ -157,10 +160,13 @@ func (w *world) patchNode(name string, body []byte) (*simNode, error) {
 		setLabel(next, key, patch.Metadata.Labels[key], fieldManager)
 	}
 	for key, value := range patch.Metadata.Annotations {
-		if key != policy.StampAnnotation || value == nil {
+		switch {
+		case key == policy.TaintsAnnotation: // for people
+		case key == policy.StampAnnotation && value != nil:
+			next.stamp = *value
+		default:
 			w.fail("capture touched annotation %s", key)
 		}
-		next.stamp = *value
 	}
 	for field, raw := range patch.Spec {
 		next.taints = nil
@@ -168,6 +174,7 @@ func (w *world) patchNode(name string, body []byte) (*simNode, error) {
 			w.fail("capture touched %s of the spec: %v", field, err)
 		}
 	}
+	w.judgeTaints(n, next)
 	if maps.Equal(n.labels, next.labels) && n.stamp == next.stamp && slices.Equal(n.taints, next.taints) {
 		if len(w.refused[n.uid]) == 0 {
 			w.fail("capture sent a patch that changes nothing: %s", body)
@@ -178,6 +185,18 @@ func (w *world) patchNode(name string, body []byte) (*simNode, error) {
 	w.commit(next)
 	w.writes++
 	return next, nil
+}
+
+// setItem is setLabel for taints too. Nobody owns a taint.
+func setItem(n *simNode, item string, value *string, manager string) {
+	if !policy.IsTaint(item) {
+		setLabel(n, item, value, manager)
+		return
+	}
+	n.taints = slices.DeleteFunc(slices.Clone(n.taints), func(taint corev1.Taint) bool { return policy.TaintItem(taint) == item })
+	if value != nil {
+		n.taints = append(n.taints, policy.TaintOf(item, *value))
+	}
 }
 
 // setLabel changes a label as an Update by a manager does: who sets another value takes the label over.
@@ -198,7 +217,7 @@ func setLabel(n *simNode, key string, value *string, manager string) {
 
 // judgePatch holds what capture changes against what people decided on this very object.
 func (w *world) judgePatch(n *simNode, key string, value *string) {
-	current, shown := n.labels[key]
+	current, shown := n.items()[key]
 	switch {
 	case shown && n.peoplesOwn(key) && (value == nil || *value != current):
 		w.fail("capture changes label %s of %s, which a person set", key, n.name)
@@ -207,17 +226,44 @@ func (w *world) judgePatch(n *simNode, key string, value *string) {
 	}
 }
 
-// judgeLift checks that a Node that loses the gate shows all that is remembered and that nobody took off.
+// judgeTaints holds what capture does to taints against what people decided, and allows it nothing but what is remembered,
+// what the rules make, and the gate.
+func (w *world) judgeTaints(before, after *simNode) {
+	was, is := before.items(), after.items()
+	if len(was)-len(before.labels) != len(before.taints) || len(is)-len(after.labels) != len(after.taints) {
+		w.fail("%s has two taints of one key and effect", after.name)
+	}
+	for item := range policy.Items(nil, slices.Concat(before.taints, after.taints)) {
+		value, shown := is[item]
+		if old, had := was[item]; had == shown && old == value {
+			continue
+		}
+		switch {
+		case gate.Is(policy.TaintOf(item, "")):
+		case item == ruleItem && w.story.rule:
+		case !slices.Contains(simKeys, item):
+			w.fail("capture changed taint %s of %s", item, after.name)
+		case shown:
+			w.judgePatch(before, item, &value)
+		default:
+			w.judgePatch(before, item, nil)
+		}
+	}
+}
+
+// judgeLift checks that a Node that loses the gate shows all that is remembered and that nobody took off, and the taints
+// that follow from its labels.
 func (w *world) judgeLift(before, after *simNode) {
 	if !gate.On(before.taints) || gate.On(after.taints) || w.leaders() > 1 || w.story.lateWrites > 0 {
 		return
 	}
-	for key := range w.rememberedOf(after.name) {
-		if _, shown := after.labels[key]; !shown && !w.neverGiven(key) && !w.model.touched(after, key) {
-			w.fail("capture lifts the gate of %s, which lacks the remembered label %s", after.name, key)
+	shown := after.items()
+	for item := range w.rememberedOf(after.name) {
+		if _, is := shown[item]; !is && !w.neverGiven(item) && !w.model.touched(after, item) {
+			w.fail("capture lifts the gate of %s, which lacks the remembered %s", after.name, item)
 		}
 	}
-	if !slices.Equal(gate.Without(before.taints), gate.Without(after.taints)) {
-		w.fail("capture changed another taint of %s", after.name)
+	for _, taint := range policy.FreeOf(w.policy.TaintsFor(shown), after.taints) {
+		w.fail("capture lifts the gate of %s, which lacks the rule's taint %s", after.name, taint.ToString())
 	}
 }

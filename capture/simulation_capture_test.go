@@ -270,7 +270,7 @@ func (w *world) wrote(by *simCapture, before store.Record, found bool, entry sto
 		if compareVersions(next.NodeResourceVersion, before.NodeResourceVersion) < 0 {
 			w.fail("the record of %s goes back in time", node)
 		}
-		if before.UID == next.UID && maps.Equal(before.Items, next.Items) && maps.Equal(before.Shown(), next.Shown()) && maps.Equal(before.Withheld.Items, next.Withheld.Items) &&
+		if before.UID == next.UID && slices.Equal(before.RuleTaints, next.RuleTaints) && maps.Equal(before.Items, next.Items) && maps.Equal(before.Shown(), next.Shown()) && maps.Equal(before.Withheld.Items, next.Withheld.Items) &&
 			(before.DeletedAt == nil) == (next.DeletedAt == nil) && before.Machine == next.Machine &&
 			(by != nil || before.NodeResourceVersion == next.NodeResourceVersion) { // how new the last sight was counts at a deletion
 			w.fail("the record of %s is written without a change", node)

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -32,6 +35,9 @@ func (w *world) check(leader *simCapture) {
 		case lives && record.DeletedAt != nil:
 			w.fail("the record of %s says that it is gone", name)
 		}
+		if lives {
+			w.checkRule(n, record)
+		}
 		for _, c := range slices.Clone(w.captures) {
 			c.checkSightings(name)
 		}
@@ -52,7 +58,7 @@ func (w *world) checkLabel(label simLabel, record store.Record, n *simNode) {
 	if n == nil || n.deleting || n.kubeletsOwn(label.key) {
 		return
 	}
-	shown, is := n.labels[label.key]
+	shown, is := n.items()[label.key]
 	if !is {
 		shown = unset
 	}
@@ -61,6 +67,18 @@ func (w *world) checkLabel(label simLabel, record store.Record, n *simNode) {
 	}
 	if given, is := record.Items[label.key]; is && given != shown || !is && shown != unset {
 		w.fail("label %s=%s of %s is not among the record's labels", label.key, shown, label.node)
+	}
+}
+
+// checkRule checks that the rule's taint follows its label, and that the record says whose it is.
+func (w *world) checkRule(n *simNode, record store.Record) {
+	shown := gate.Without(n.taints)
+	shown = slices.DeleteFunc(shown, func(taint corev1.Taint) bool { return policy.TaintItem(taint) != ruleItem })
+	if want := w.policy.TaintsFor(n.labels); !slices.Equal(shown, want) {
+		w.fail("%s shows %s; its labels want %s", n.name, policy.Shown(shown), policy.Shown(want))
+	}
+	if !slices.Equal(shown, record.RuleTaints) {
+		w.fail("%s shows %s of the rules; the record says %s", n.name, policy.Shown(shown), policy.Shown(record.RuleTaints))
 	}
 }
 

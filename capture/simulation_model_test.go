@@ -24,16 +24,16 @@ type edit struct {
 	version     int // the object's, with the edit
 	value       string
 	kept        bool // capture must have it
-	mayComeBack bool // a removal that cannot be told from a loss
+	mayComeBack bool // cannot be told from a loss, or from what admission did
 }
 
 func newSimModel() *simModel {
 	return &simModel{settled: map[simLabel]string{}, edits: map[simLabel][]*edit{}, open: map[types.UID][]string{}}
 }
 
-func (m *simModel) set(n *simNode, key, value string) {
+func (m *simModel) set(n *simNode, key, value string, open bool) {
 	label := simLabel{n.name, key}
-	m.edits[label] = append(m.edits[label], &edit{object: n.uid, version: n.version, value: value})
+	m.edits[label] = append(m.edits[label], &edit{object: n.uid, version: n.version, value: value, mayComeBack: open})
 }
 
 func (m *simModel) unset(n *simNode, key string, mayComeBack bool) {

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -17,15 +16,20 @@ const (
 	kubectlApply = "kubectl"
 )
 
-// The labels that people set; a kubelet may set the first two.
-var simKeys = []string{"disk", "team", worker, "node-role.kubernetes.io/gpu"}
+// What people set; a kubelet may set the first two labels.
+var simKeys = []string{"disk", "team", worker, "maintenance:NoExecute", "node-role.kubernetes.io/gpu"}
+
+// The rule of the stories that have one: the taint follows the label team.
+const (
+	ruleItem = "team:NoSchedule"
+	ruleText = "{selector: team, taint: 'team={value}:NoSchedule'}"
+)
 
 func (w *world) peopleSteps() []step {
 	return []step{
 		{10, "label", func() { w.label(kubectlLabel) }},
 		{2, "apply", func() { w.label(kubectlApply) }},
 		{7, "unlabel", w.unlabel},
-		{1, "taint", w.taint},
 		{6, "delete", w.deleteNode},
 		{3, "finalizer", w.finish},
 		{14, "register", func() { w.register(w.anyName()) }},
@@ -47,16 +51,28 @@ func (w *world) label(manager string) {
 		return
 	}
 	next := n.clone()
-	setLabel(next, key, &value, manager)
-	if n.labels[key] == value {
-		if manager != kubectlApply || slices.Contains(n.owners[key], manager) {
+	setItem(next, key, &value, manager)
+	if n.items()[key] == value {
+		if policy.IsTaint(key) || manager != kubectlApply || slices.Contains(n.owners[key], manager) {
 			return // "not labeled"
 		}
 		next.owners[key] = append(slices.Clone(n.owners[key]), manager)
 	}
+	open := w.looksRestored(n, key, value)
 	w.commit(next)
 	w.say("person:  %s %s=%s on %s", manager, key, value, brief(next))
-	w.model.set(next, key, value)
+	w.model.set(next, key, value, open)
+}
+
+// looksRestored reports whether a taint that a person sets cannot be told from what admission had put there: of the
+// same value, on an object that no record is of yet.
+func (w *world) looksRestored(n *simNode, key, value string) bool {
+	if record, found := w.recordOf(n.name); !policy.IsTaint(key) || found && record.UID == n.uid {
+		return false
+	}
+	stamp, _ := policy.ParseStamp(n.stamp)
+	given, listed := stamp.TaintValue(key)
+	return listed && given == value
 }
 
 func (w *world) unlabel() {
@@ -64,11 +80,11 @@ func (w *world) unlabel() {
 	if n == nil {
 		return
 	}
-	if _, shown := n.labels[key]; !shown {
+	if _, shown := n.items()[key]; !shown {
 		return
 	}
 	next := n.clone()
-	setLabel(next, key, nil, kubectlLabel)
+	setItem(next, key, nil, kubectlLabel)
 	w.commit(next)
 	w.say("person:  kubectl-label %s- on %s", key, brief(next))
 	mayComeBack := w.mayComeBack(n, key)
@@ -87,22 +103,7 @@ func (w *world) mayComeBack(n *simNode, key string) bool {
 	}
 	stamp, _ := policy.ParseStamp(n.stamp)
 	bornGated := w.story.gatePolicy && !gate.On(n.taints)
-	return !stamp.Lists(key) || !policy.AllowedForKubelet(key) && !bornGated
-}
-
-func (w *world) taint() {
-	n := w.anyNode()
-	if n == nil {
-		return
-	}
-	next := n.clone()
-	taint := corev1.Taint{Key: "maintenance", Value: w.anyValue(), Effect: corev1.TaintEffectNoExecute}
-	next.taints = slices.DeleteFunc(next.taints, func(t corev1.Taint) bool { return t.Key == taint.Key })
-	if len(next.taints) == len(n.taints) {
-		next.taints = append(next.taints, taint)
-	}
-	w.commit(next)
-	w.say("person:  taint or untaint %s", brief(next))
+	return !stamp.Lists(key) || (policy.IsTaint(key) || !policy.AllowedForKubelet(key)) && !bornGated
 }
 
 func (w *world) deleteNode() {
@@ -178,7 +179,7 @@ func (w *world) register(name string) {
 		by, occasion = "kubectl-create", policy.CreateByOther
 	}
 	for _, key := range simKeys[:w.story.keys] {
-		if w.chance(w.story.ownLabels) && (by != kubelet || policy.AllowedForKubelet(key)) {
+		if w.chance(w.story.ownLabels) && !policy.IsTaint(key) && (by != kubelet || policy.AllowedForKubelet(key)) {
 			value := w.anyValue()
 			setLabel(n, key, &value, by)
 		}
@@ -198,7 +199,7 @@ func (w *world) register(name string) {
 	w.say("%s: registers %s through %s", by, brief(n), reviewer)
 	for _, key := range simKeys {
 		if slices.Contains(n.owners[key], "kubectl-create") {
-			w.model.set(n, key, n.labels[key])
+			w.model.set(n, key, n.labels[key], false)
 		}
 	}
 }

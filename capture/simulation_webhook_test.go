@@ -24,16 +24,34 @@ func (w *world) review(h *simWebhook, n *simNode, occasion policy.Occasion) {
 	if at := h.inMemory(n.name); at > 0 {
 		record = w.history[n.name][at-1].Record
 	}
-	remembered := record.Remembered()
-	restore := w.policy.Missing(policy.Kept{Items: n.labels, Machine: policy.Machine{SystemUUID: n.machine}}, policy.Kept{Items: remembered, Machine: policy.Machine(record.Machine)}, occasion)
-	carried := slices.Collect(maps.Keys(restore.Add))
-	for key := range remembered {
-		if _, brought := n.labels[key]; brought {
-			carried = append(carried, key)
+	remembered, brought := record.Remembered(), n.items()
+	restore := w.policy.Missing(policy.Kept{Items: brought, Machine: policy.Machine{SystemUUID: n.machine}}, policy.Kept{Items: remembered, Machine: policy.Machine(record.Machine)}, occasion)
+	var carried []string
+	broughtTaints := map[string]string{}
+	for item, value := range remembered {
+		own, is := brought[item]
+		switch {
+		case !is:
+		case !policy.IsTaint(item):
+			carried = append(carried, item)
+		case own == value:
+			broughtTaints[item] = value
 		}
 	}
-	maps.Copy(n.labels, restore.Add) // nobody owns what a webhook adds; who brought a key owns it still
-	n.stamp = policy.NewStamp(carried, slices.Collect(maps.Keys(restore.Protected))).String()
+	for item, value := range restore.Add { // nobody owns what a webhook adds; who brought a key owns it still
+		if policy.IsTaint(item) {
+			setItem(n, item, &value, "")
+		} else {
+			n.labels[item] = value
+		}
+	}
+	final := maps.Clone(n.items())
+	maps.Copy(final, restore.Protected)
+	byRule := policy.FreeOf(w.policy.TaintsFor(final), n.taints)
+	stamp := policy.NewStamp(carried, slices.Collect(maps.Keys(restore.Protected))).Given(restore.Add)
+	stamp.Brought, stamp.RuleTaints = broughtTaints, policy.Items(nil, byRule)
+	n.stamp = stamp.String()
+	n.taints = append(n.taints, byRule...)
 	if !h.stale {
 		n.taints = gate.Without(n.taints)
 	}
@@ -48,7 +66,7 @@ func (w *world) review(h *simWebhook, n *simNode, occasion policy.Occasion) {
 // judgeReview checks that nobody can see a Node without the gate that lacks an ordinary label, if the replica is current.
 func (w *world) judgeReview(n *simNode) {
 	for key := range w.rememberedOf(n.name) {
-		if _, shown := n.labels[key]; !shown && !w.neverGiven(key) && !gate.Holds(n.taints) {
+		if _, shown := n.items()[key]; !shown && !w.neverGiven(key) && !gate.Holds(n.taints) {
 			w.fail("%s registers without %s and without the gate", n.name, key)
 		}
 	}

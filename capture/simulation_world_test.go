@@ -23,6 +23,7 @@ type story struct {
 	twoLeaders    bool // two of them may lead for a moment
 	gatePolicy    bool
 	policy        string
+	rule          bool // a taint follows a label
 
 	finalizers, ownLabels, otherCreators, kubeletGates float64
 	lags, coalesce, interleave, crashes, errors        float64
@@ -45,6 +46,7 @@ func newStory(rng *rand.Rand) story {
 	s.policy = []string{"{}", "{}", "{}", "{onConflict: restoreStored}", "{protected: never}"}[rng.IntN(5)]
 	s.denials, s.otherMachines = some(.3, .3), some(.2, .8)
 	s.vetoes, s.lateWrites = some(.3, .5), some(.3, .5)
+	s.rule = rng.IntN(2) == 0
 	if rng.IntN(3) == 0 {
 		s.names = append(s.names, "n2")
 	}
@@ -100,7 +102,11 @@ func newWorld(seed uint64, throws *tape) *world {
 		nodes: map[string]*simNode{}, refused: map[types.UID][]string{}, refusedOf: map[simLabel]bool{}, records: &store.Memory{}, history: map[string][]store.Entry{}, model: newSimModel(),
 	}
 	var err error
-	w.policy, err = policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: "+w.story.policy), policy.DefaultGate)
+	rules := ""
+	if w.story.rule {
+		rules = ruleText
+	}
+	w.policy, err = policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: "+w.story.policy+"\ntaints: {rules: ["+rules+"]}"), policy.DefaultGate)
 	if err != nil {
 		panic(err)
 	}

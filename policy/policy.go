@@ -86,7 +86,7 @@ type Kept struct {
 func (p Policy) Keep(node Metadata) Kept {
 	items := map[string]string{}
 	for item, value := range node.Items {
-		if keeps, _ := p.Keeps(item); keeps && !p.ownedByOthers(node.Owners[item]) && !slices.Contains(node.Claimed, item) {
+		if keeps, _ := p.Keeps(item); keeps && !p.leftToOthers(node, item) {
 			items[item] = value
 		}
 	}
@@ -94,6 +94,12 @@ func (p Policy) Keep(node Metadata) Kept {
 		delete(items, TaintItem(taint))
 	}
 	return Kept{Items: items, Machine: node.Machine}
+}
+
+// leftToOthers reports whether other components set an item of the Node again by themselves, by live evidence. There is
+// none for taints: an annotation or a managedFields entry that seems to name one is made up, maybe by the kubelet.
+func (p Policy) leftToOthers(node Metadata, item string) bool {
+	return !IsTaint(item) && (p.ownedByOthers(node.Owners[item]) || slices.Contains(node.Claimed, item))
 }
 
 // Keeps reports whether the policy remembers the item at all, and why, in words that complete "kept because ..." or "left
