@@ -31,6 +31,8 @@ type attempt struct {
 	live       bool // entry is the API server's answer, not the cache's
 	keyByKey   bool // labels are given one by one, to find out which is refused
 	over       bool // the Node is not the one that was seen any more
+
+	given []string // what was given back on the way
 }
 
 // read takes in a record, or that there is none.
@@ -97,7 +99,7 @@ func (a *attempt) put(ctx context.Context, step Step, next store.Record) error {
 	}
 	before := a.entry.Record
 	a.entry, a.found, a.live = entry, true, true
-	a.reportWrite(step, before, next, a.seen)
+	a.reportWrite(step, before, next, a.seen, a.given)
 	return nil
 }
 
@@ -110,6 +112,7 @@ func (a *attempt) change(ctx context.Context, next Plan) error {
 	switch {
 	case err == nil:
 		a.sees(node)
+		a.given = append(a.given, slices.Collect(maps.Keys(next.Give))...)
 		a.reportChange(next, a.seen)
 		return nil
 	case apierrors.IsNotFound(err):
@@ -159,19 +162,19 @@ func (a *attempt) refused(ctx context.Context, next Plan, refusal error) error {
 	if a.refusals.count(a.seen.Name, uid) < roundsBeforeKeyByKey || len(next.keys()) == 0 {
 		return refusal
 	}
-	if len(next.keys()) > 1 || next.LiftGate {
+	if len(next.keys()) > 1 || next.LiftGate || len(next.Put)+len(next.Take) > 0 {
 		a.keyByKey = true // planned again first: the Node may not be what the plan was made for
 		return nil
 	}
-	return a.refuse(ctx, next.keys()[0], refusal)
+	return a.refuse(ctx, next, refusal)
 }
 
-// keys are the labels that a step changes, in a stable order.
+// keys are the items that a step gives, puts right or takes back, in a stable order.
 func (p Plan) keys() []string {
 	return slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Keys(p.Give)), slices.Collect(maps.Keys(p.PutRight)), p.TakeBack)))
 }
 
-// first is the part of a step that changes its first label only.
+// first is the part of a step that changes the first of its keys only.
 func (p Plan) first(seen *Node) Plan {
 	if len(p.keys()) == 0 {
 		return p
@@ -179,7 +182,7 @@ func (p Plan) first(seen *Node) Plan {
 	key := p.keys()[0]
 	if value, give := p.Give[key]; give {
 		one := map[string]string{key: value}
-		return Plan{Step: p.Step, Give: one, Stamp: stampAfter(seen, one, nil)}
+		return Plan{Step: p.Step, Give: one, Stamp: stampAfter(seen, one, nil), Register: p.Register}
 	}
 	if value, put := p.PutRight[key]; put {
 		return Plan{Step: p.Step, PutRight: map[string]string{key: value}}
@@ -187,9 +190,11 @@ func (p Plan) first(seen *Node) Plan {
 	return Plan{Step: p.Step, TakeBack: []string{key}}
 }
 
-// refuse gives a label up for this object, if it is the label that is refused and not every change to the Node.
-func (a *attempt) refuse(ctx context.Context, key string, refusal error) error {
-	body, err := patchFor(a.seen, Plan{Stamp: stampAfter(a.seen, nil, nil)}, a.Policy().Gate())
+// refuse gives up the only item of a step for this object, if it is the item that is refused and not every change to the
+// Node. What a new Node gets once comes with the stamp here as everywhere.
+func (a *attempt) refuse(ctx context.Context, next Plan, refusal error) error {
+	key := next.keys()[0]
+	body, err := patchFor(a.seen, Plan{Stamp: stampAfter(a.seen, nil, nil), Register: next.Register}, a.Policy().Gate())
 	if err != nil {
 		return err
 	}

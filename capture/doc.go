@@ -1,13 +1,15 @@
 // Package capture keeps records current and completes what admission could not do: Node event -> plan -> act.
 //
 // Invariants:
-//   - The UID tells intent from loss: a label that is absent on the same Node object was removed; on a new object it was
+//   - The UID tells intent from loss: a label or taint that is absent on the same Node object was removed; on a new object it was
 //     lost, unless the object's stamp proves that it was there.
 //   - Records never shrink because something was not seen: not by a failed list, an empty cache or a missing Node.
 //   - Every write is optimistic. A record is replaced only as it was read, a Node is changed only as it was seen (UID and
 //     resourceVersion); whoever lost reads live and plans again. So two captures at once do no harm.
 //   - A Node is changed only by what the live record says, never by the cache alone.
 //   - The gate is lifted only when nothing is left to give, and never added here.
+//   - A taint that a rule put on is ours only if the record says so. It is written down before it is put on, and struck out
+//     only when a live look shows that it is gone; nothing else is ever taken off a Node.
 //   - No write without a change: heartbeats cost nothing.
 //   - The plan is pure; the linter holds this.
 package capture

@@ -64,13 +64,14 @@ func labelsPatch(step Plan) map[string]*string {
 // about it is right after the next change.
 func annotationsPatch(seen *Node, step Plan) map[string]*string {
 	annotations := map[string]*string{}
+	stamp := seen.Stamp.String()
 	if step.Stamp != nil {
-		stamp := step.Stamp.String()
+		stamp = step.Stamp.String()
 		annotations[policy.StampAnnotation] = &stamp
 	}
 	if len(step.Put)+len(step.Take) > 0 {
 		annotations[policy.TaintsAnnotation] = nil
-		if shown := policy.Shown(step.RuleTaints); shown != "" && policy.RoomFor(seen.AnnotationBytes, shown) {
+		if shown := policy.Shown(step.RuleTaints); shown != "" && policy.RoomFor(seen.AnnotationBytes+len(stamp), shown) {
 			annotations[policy.TaintsAnnotation] = &shown
 		}
 	}

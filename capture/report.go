@@ -89,7 +89,8 @@ func (c *Controller) reportUnreadable(seen *Node, version string, err error) {
 		c.Policy().Gate(), store.Name(seen.Name), err)
 }
 
-func (c *Controller) reportWrite(step Step, before, after store.Record, seen *Node) {
+// reportWrite tells of a record that was written; given is what the Node has from capture and not from admission.
+func (c *Controller) reportWrite(step Step, before, after store.Record, seen *Node, given []string) {
 	c.Metrics.stepped(step)
 	c.Logger.Info("record written", "node", after.Node, "step", step, "items", len(after.Items), "withheld", len(after.Withheld.Items))
 	if step == Isolate {
@@ -104,7 +105,7 @@ func (c *Controller) reportWrite(step Step, before, after store.Record, seen *No
 	var restored []string
 	remembered := before.Remembered()
 	for item := range untouched(seen) {
-		if _, was := remembered[item]; was {
+		if _, was := remembered[item]; was && !slices.Contains(given, item) {
 			restored = append(restored, item)
 		}
 	}

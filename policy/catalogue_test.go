@@ -78,12 +78,76 @@ func TestTheCatalogueLeavesPeoplesLabelsAlone(t *testing.T) {
 	}
 }
 
+// Row by row the taints that others put on and take off by themselves, by default and with a policy that asks for everything.
+func TestTheCatalogueLeavesOutTaintsOfOthers(t *testing.T) {
+	rows := map[string][]string{
+		"nodekeep itself": {"nodekeep.dev/x", "sub.nodekeep.dev/x"},
+		"what the node lifecycle controller puts on": {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "node.kubernetes.io/unschedulable", "node.kubernetes.io/disk-pressure", "node.kubernetes.io/memory-pressure", "node.kubernetes.io/pid-pressure", "node.kubernetes.io/network-unavailable"},
+		"what a repair tool puts there":              {"node.kubernetes.io/out-of-service"},
+		"the kubelet and the cloud controller":       {"node.cloudprovider.kubernetes.io/uninitialized", "node.cloudprovider.kubernetes.io/shutdown"},
+		"Cluster API":                                {"node.cluster.x-k8s.io/uninitialized", "node.cluster.x-k8s.io/outdated-revision"},
+		"Karpenter":                                  {"karpenter.sh/disrupted", "karpenter.sh/unregistered", "compatibility.karpenter.sh/x"},
+		"the cluster autoscaler":                     {"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler"},
+		"startup taints that the autoscaler knows":   {"startup-taint.cluster-autoscaler.kubernetes.io/x", "ignore-taint.cluster-autoscaler.kubernetes.io/x"},
+		"agents that are not ready":                  {"ebs.csi.aws.com/agent-not-ready", "efs.csi.aws.com/agent-not-ready", "node.cilium.io/agent-not-ready", "example.com/agent-not-ready"},
+		"Cilium":                                     {"node.cilium.io/x"},
+		"the node readiness controller":              {"readiness.k8s.io/network"},
+		"Node Feature Discovery":                     {"feature.node.kubernetes.io/x", "vendor.feature.node.kubernetes.io/x"},
+		"Skyhook":                                    {"skyhook.nvidia.com", "skyhook.nvidia.com/x"},
+		"drain and repair tools, before a Node goes": {"aws-node-termination-handler/spot-itn", "medik8s.io/remediation", "remediation.medik8s.io/x", "kubevirt.io/drain", "UpdateInProgress"},
+	}
+	everything := policyOf(t, `{keep: ["*", "*/*", "*.kubernetes.io/*", "karpenter.sh/*"]}`)
+	for name, keys := range rows {
+		t.Run(name, func(t *testing.T) {
+			for _, key := range keys {
+				for _, effect := range effects() {
+					item := key + ":" + string(effect)
+					keeps, why := Default().Keeps(item)
+					assert.False(t, keeps, "%s is kept because %s", item, why)
+					assert.Contains(t, why, "it belongs to ")
+					keeps, why = everything.Keeps(item)
+					assert.False(t, keeps, "%s is kept because %s, when the policy asks for everything", item, why)
+					keeps, why = policyOf(t, `{keep: [`+key+`]}`).Keeps(item)
+					assert.True(t, keeps, "%s is left out because %s, when the policy names it", item, why)
+				}
+				_, err := Load([]byte(head+`taints: {rules: [{selector: a, taint: "`+key+`:NoSchedule"}]}`), DefaultGate)
+				assert.ErrorContains(t, err, "a rule cannot make it: it belongs to ", "a rule would fight with the owner of %s", key)
+			}
+		})
+	}
+}
+
+func TestTheCatalogueLeavesPeoplesTaintsAlone(t *testing.T) {
+	rows := map[string][]string{
+		"what kubeadm sets once and never again":             {"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"},
+		"other roles":                                        {"node-role.kubernetes.io/worker", "node-role.kubernetes.io/infra"},
+		"names of their own":                                 {"dedicated", "maintenance", "nvidia.com/gpu", "example.com/wall", "agentpool", "drain"},
+		"domains that merely look like one of the catalogue": {"mykarpenter.sh/x", "karpenter.sh.example.com/x", "mynode.kubernetes.io/x", "node.kubernetes.io.example.com/x", "notmedik8s.io/x", "mynodekeep.dev/x"},
+		"names that merely look like one of the catalogue":   {"agent-not-ready", "example.com/agent-not-ready-yet", "example.com/UpdateInProgress", "UpdateInProgress2", "kubevirt.io/drained", "example.com/skyhook.nvidia.com", "karpenter.sh"},
+		"isolation keys, which mean nothing in a taint":      {"node-restriction.kubernetes.io/tier", "team.node-restriction.kubernetes.io/tier"},
+	}
+	for name, keys := range rows {
+		t.Run(name, func(t *testing.T) {
+			for _, key := range keys {
+				for _, effect := range effects() {
+					keeps, why := Default().Keeps(key + ":" + string(effect))
+					assert.True(t, keeps, "%s is left out because %s", key, why)
+				}
+				_, err := Load([]byte(head+`taints: {rules: [{selector: a, taint: "`+key+`:NoSchedule"}]}`), DefaultGate)
+				assert.NoError(t, err, "a rule may make what people make")
+			}
+		})
+	}
+}
+
 func TestTheCatalogueIsWellFormed(t *testing.T) {
-	seen := map[string]bool{}
-	for _, entry := range slices.Concat(catalogue(), forPeople()) {
-		require.NoError(t, checkPattern(entry.pattern), entry.pattern)
-		assert.NotEmpty(t, entry.owner, entry.pattern)
-		assert.False(t, seen[entry.pattern], "%s is there twice", entry.pattern)
-		seen[entry.pattern] = true
+	for name, entries := range map[string][]owned{"labels": slices.Concat(catalogue(), forPeople()), "taints": taintCatalogue()} {
+		seen := map[string]bool{}
+		for _, entry := range entries {
+			require.NoError(t, checkPattern(entry.pattern), "%s: %s", name, entry.pattern)
+			assert.NotEmpty(t, entry.owner, "%s: %s", name, entry.pattern)
+			assert.False(t, seen[entry.pattern], "%s: %s is there twice", name, entry.pattern)
+			seen[entry.pattern] = true
+		}
 	}
 }

@@ -22,8 +22,17 @@ func IsTaint(item string) bool { return strings.Contains(item, ":") }
 
 // TaintOf is the taint that an item with this value stands for, without timeAdded.
 func TaintOf(item, value string) corev1.Taint {
-	colon := strings.LastIndex(item, ":")
-	return corev1.Taint{Key: item[:colon], Value: value, Effect: corev1.TaintEffect(item[colon+1:])}
+	key, effect := cutEffect(item)
+	return corev1.Taint{Key: key, Value: value, Effect: effect}
+}
+
+// cutEffect separates the effect of a taint, behind the last colon, from what stands before it. There may be none.
+func cutEffect(text string) (before string, effect corev1.TaintEffect) {
+	colon := strings.LastIndex(text, ":")
+	if colon < 0 {
+		return text, ""
+	}
+	return text[:colon], corev1.TaintEffect(text[colon+1:])
 }
 
 // Items joins what a Node shows. Where there are no taints it is the labels map itself.

@@ -1,7 +1,10 @@
 package policy
 
 import (
+	"maps"
+	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -149,6 +152,10 @@ func FuzzLoad(f *testing.F) {
 	for _, file := range []string{
 		"", "[]", "null", "a: [", "\xff", "---\n---\n", "? [a]\n: b\n", "a: &a [*a]\n", "labels: {keep: !!binary aGk=}\n", "1: 2\n",
 		string(example), head, head + "labels: {keep: ['/*', '*./*', '**'], ignore: [x]}\n", head + "labels: []\n", head + "labels: {keep: [a], keep: [b]}\n",
+		documented, head + "taints: []\n", head + "taints: {keep: ['*/*'], ignore: [x], register: x, rules: {}}\n",
+		head + "taints: {register: [{taint: a=b:NoSchedule, nodeSelector: 'a>1,b!=c'}, {taint: 'x={value}:NoExecute', nodeSelector: {matchLabels: {a: b}}}]}\n",
+		head + "taints: {rules: [{selector: a, taint: 'x={value}:NoSchedule'}, {selector: 'a in (b,c)', taint: 'x=is-{value}:NoSchedule'}, {selector: '!a', taint: 'y:NoExecute'}]}\n",
+		head + "taints: {rules: [{selector: {matchExpressions: [{key: a, operator: NotIn, values: [b]}, {key: a, operator: Exists}]}, taint: '{value}={value}:{value}'}]}\n",
 	} {
 		f.Add([]byte(file))
 	}
@@ -162,5 +169,40 @@ func FuzzLoad(f *testing.F) {
 		kept := p.Keep(Metadata{Items: map[string]string{"a": "1", "example.com/b": "2"}})
 		missing := p.Missing(Kept{}, kept, CreateByKubelet)
 		assert.Equal(t, kept.Items, missing.Add, "what is kept is given back")
+		makesGoodTaints(t, p)
 	})
+}
+
+// makesGoodTaints checks what comes of labels that a policy looks at, with values that it names and with any others.
+func makesGoodTaints(t *testing.T, p Policy) {
+	random := rand.New(rand.NewPCG(uint64(len(p.taints.rules)), uint64(len(p.taints.register))))
+	looked := map[string][]string{"a": nil}
+	for _, rule := range slices.Concat(p.taints.register, p.taints.rules) {
+		keys, _ := keysOf(rule.selector)
+		for _, key := range keys {
+			values, _ := rule.valuesOf(key)
+			looked[key] = append(looked[key], values...)
+		}
+	}
+	for range 20 {
+		labels := map[string]string{}
+		for _, key := range slices.Sorted(maps.Keys(looked)) {
+			if values := slices.Concat(looked[key], []string{"", "b", "2", "two words", "\xff", strings.Repeat("v", 64)}); random.IntN(4) > 0 {
+				labels[key] = values[random.IntN(len(values))]
+			}
+		}
+		made, once := p.TaintsFor(labels), p.RegistrationTaints(labels)
+		canBePutOn(t, made)
+		canBePutOn(t, once)
+		assert.Equal(t, made, FreeOf(made, once), "what is put on once is made by no rule")
+		for _, taint := range made {
+			assert.True(t, p.RulesMake(taint), "%v", taint)
+			assert.False(t, p.Gate().Is(taint))
+		}
+		for _, taint := range once {
+			keeps, _ := p.Keeps(TaintItem(taint))
+			assert.False(t, keeps, "%v is not remembered", taint)
+			assert.True(t, p.Registers(TaintItem(taint)))
+		}
+	}
 }

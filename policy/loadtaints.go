@@ -171,12 +171,9 @@ func (r taintRule) copying(wrong func(detail string)) taintRule {
 // parseTaint takes a text apart without judging it.
 func parseTaint(text string) corev1.Taint {
 	var taint corev1.Taint
-	name, effect := text, ""
-	if colon := strings.LastIndex(text, ":"); colon >= 0 {
-		name, effect = text[:colon], text[colon+1:]
-	}
+	name, effect := cutEffect(text)
 	taint.Key, taint.Value, _ = strings.Cut(name, "=")
-	taint.Effect = corev1.TaintEffect(effect)
+	taint.Effect = effect
 	return taint
 }
 
@@ -199,6 +196,10 @@ func readSelector(raw json.RawMessage, path *field.Path, mistakes *field.ErrorLi
 		return selector, nil
 	}
 	var structured metav1.LabelSelector
+	if json.Unmarshal(raw, &metav1.LabelSelector{}) != nil {
+		*mistakes = append(*mistakes, field.TypeInvalid(path, asWritten(raw), `must be a label selector: a text, or a map with matchLabels (values are texts: "true", "1") and matchExpressions`))
+		return nil, nil
+	}
 	if strict = section(raw, path, &structured); len(strict) > 0 {
 		return nil, strict
 	}

@@ -101,7 +101,7 @@ func TestMissingKeepsItsPromises(t *testing.T) {
 		m := map[string]string{}
 		for range random.IntN(8) {
 			key := pick("", "kubernetes.io/", "node.kubernetes.io/", "node-role.kubernetes.io/", "node-restriction.kubernetes.io/", "k8s.io/", "example.com/", "karpenter.sh/", "Bad/", "a/b/") +
-				pick("a", "b", "hostname", "tier", "", "-x", "ö")
+				pick("a", "b", "hostname", "tier", "", "-x", "ö") + pick("", "", ":NoSchedule", ":NoExecute", ":Sometimes", ":", ":a:PreferNoSchedule")
 			m[key] = pick("", "1", "2", "two words", "\xff", strings.Repeat("x", 64))
 		}
 		return m
@@ -149,11 +149,11 @@ func keepsItsPromises(t *testing.T, p Policy, have, remembered map[string]string
 	}
 	for key := range got.Add {
 		assert.Contains(t, remembered, key)
-		assert.True(t, occasion != CreateByKubelet || AllowedForKubelet(key), "%q sinks the registration", key)
+		assert.True(t, occasion != CreateByKubelet || IsTaint(key) || AllowedForKubelet(key), "%q sinks the registration", key)
 	}
 	for key := range got.Protected {
 		assert.Contains(t, remembered, key)
-		assert.True(t, occasion == CreateByKubelet && !AllowedForKubelet(key), "%q need not wait", key)
+		assert.True(t, occasion == CreateByKubelet && !IsTaint(key) && !AllowedForKubelet(key), "%q need not wait", key)
 		assert.NotEqual(t, Never, p.protected)
 	}
 	for key := range got.Withheld {

@@ -53,10 +53,14 @@ func (r taintRule) makes(taint corev1.Taint) bool {
 	if r.copies == "" {
 		return taint.Value == r.taint.Value
 	}
-	if values, limited := r.valuesOf(r.copies); limited {
-		return slices.ContainsFunc(values, func(value string) bool { return r.make(value).Value == taint.Value })
+	values, limited := r.valuesOf(r.copies)
+	if !limited { // then the placeholder is the whole value
+		values = []string{taint.Value}
 	}
-	return true
+	return slices.ContainsFunc(values, func(value string) bool {
+		// The selector looks at no other label; it may rule the value out.
+		return r.make(value).Value == taint.Value && r.selector.Matches(labels.Set{r.copies: value})
+	})
 }
 
 // valuesOf lists the values that the label can have on a Node that the rule selects; limited is false where it can be any.

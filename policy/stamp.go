@@ -65,8 +65,8 @@ func AnnotationBytes(annotations map[string]string) (bytes int) {
 	return bytes
 }
 
-// RoomFor reports whether an object with so many bytes of annotations has room for [TaintsAnnotation] with this value, and
-// for a stamp beside it.
+// RoomFor reports whether an object with so many bytes of annotations, the stamp's included, has room for [TaintsAnnotation]
+// with this value. It is generous: half of what there is stays free for others.
 func RoomFor(others int, shown string) bool {
 	return others+len(TaintsAnnotation)+len(shown) <= totalAnnotationsLimit/2
 }
@@ -88,9 +88,8 @@ func (s Stamp) Fits(others int) bool {
 
 // Given is the stamp after the items were put on the object.
 func (s Stamp) Given(items map[string]string) Stamp {
-	given := s
-	given.Taints = maps.Clone(s.Taints)
-	restored, pending := slices.Clone(s.Restored), slices.Clone(s.Pending)
+	given := s.clone()
+	restored, pending := given.Restored, given.Pending
 	for item, value := range items {
 		if !IsTaint(item) {
 			restored = append(restored, item)
@@ -108,9 +107,8 @@ func (s Stamp) Given(items map[string]string) Stamp {
 
 // Without is the stamp after the items were taken off because they should not have been given.
 func (s Stamp) Without(items []string) Stamp {
-	taken := s
-	taken.Restored = sortedKeys(slices.DeleteFunc(slices.Clone(s.Restored), func(key string) bool { return slices.Contains(items, key) }))
-	taken.Taints = maps.Clone(s.Taints)
+	taken := s.clone()
+	taken.Restored = sortedKeys(slices.DeleteFunc(taken.Restored, func(key string) bool { return slices.Contains(items, key) }))
 	for _, item := range items {
 		delete(taken.Taints, item)
 	}
@@ -150,6 +148,13 @@ func (s Stamp) Proves(item string) bool {
 func (s Stamp) Equal(other Stamp) bool {
 	return slices.Equal(s.Restored, other.Restored) && slices.Equal(s.Pending, other.Pending) &&
 		maps.Equal(s.Taints, other.Taints) && maps.Equal(s.Brought, other.Brought) && maps.Equal(s.RuleTaints, other.RuleTaints)
+}
+
+// clone is a stamp that shares nothing with this one.
+func (s Stamp) clone() Stamp {
+	s.Restored, s.Pending = slices.Clone(s.Restored), slices.Clone(s.Pending)
+	s.Taints, s.Brought, s.RuleTaints = maps.Clone(s.Taints), maps.Clone(s.Brought), maps.Clone(s.RuleTaints)
+	return s
 }
 
 func sortedKeys(keys []string) []string {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/store"
@@ -26,10 +27,26 @@ func TestEncodeWritesTheGoldenFiles(t *testing.T) {
 	}
 	gone := full
 	gone.DeletedAt = &metav1.Time{Time: time.Date(2026, 5, 1, 14, 0, 0, 0, time.FixedZone("CEST", 2*60*60))}
+	ssd := "ssd"
+	everything := full
+	everything.Items = map[string]string{
+		"node-role.kubernetes.io/worker": "", "dedicated": "ci",
+		"maintenance:NoExecute": "disk", "maintenance:NoSchedule": "", "example.com/rack:PreferNoSchedule": "r7",
+	}
+	everything.Later = map[string]*string{"disktype": &ssd, "dedicated": nil, "maintenance:NoExecute": nil, "team:NoSchedule": &ssd}
+	everything.Withheld = store.Withheld{Items: map[string]string{"node-restriction.kubernetes.io/tier": "gold", "team:NoExecute": "b", "team:NoSchedule": ""}}
+	everything.RuleTaints = []corev1.Taint{
+		{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule},
+		{Key: "node-role.kubernetes.io/worker", Effect: corev1.TaintEffectNoSchedule},
+	}
+	everything.Early = true
+	everything.Machine = store.Machine{ProviderID: "aws:///eu-1a/i-0a1b2c3d", SystemUUID: "4c4c4544-0051-3510-8052-b4c04f4d3132", MachineID: "2d3f7a0e4b1c4c0f8a6e5d9b7c1a2f30"}
+	everything.DeletedAt = gone.DeletedAt
 	tests := map[string]struct {
 		file   string
 		record store.Record
 	}{
+		"a record of all there is":    {"record-full.json", everything},
 		"a record":                    {"record.json", full},
 		"a record of a Node gone":     {"record-gone.json", gone},
 		"a record of next to nothing": {"record-bare.json", store.Record{Node: "worker-1"}},

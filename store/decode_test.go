@@ -37,6 +37,10 @@ func TestDecodeRefuses(t *testing.T) {
 		"a label that is a number":              {`{"version": 1, "node": "worker-1", "labels": {"a": 1}}`, "labels: json: cannot unmarshal number"},
 		"withheld that is a string":             {`{"version": 1, "node": "worker-1", "withheld": "a"}`, "withheld: json: cannot unmarshal string"},
 		"withheld labels that are a list":       {`{"version": 1, "node": "worker-1", "withheld": {"labels": ["a"]}}`, "withheld: labels: json: cannot unmarshal array"},
+		"taints that are a map":                 {`{"version": 1, "node": "worker-1", "taints": {}}`, "taints: json: cannot unmarshal object"},
+		"a taint that is a string":              {`{"version": 1, "node": "worker-1", "taints": ["a=b:NoSchedule"]}`, "taints: json: cannot unmarshal string"},
+		"withheld taints that are a map":        {`{"version": 1, "node": "worker-1", "withheld": {"taints": {}}}`, "withheld: taints: json: cannot unmarshal object"},
+		"rule taints that are a string":         {`{"version": 1, "node": "worker-1", "ruleTaints": "a"}`, "ruleTaints: json: cannot unmarshal string"},
 		"a time that is none":                   {`{"version": 1, "node": "worker-1", "deletedAt": "yesterday"}`, "deletedAt: parsing time"},
 		"a time that is a number":               {`{"version": 1, "node": "worker-1", "deletedAt": 1}`, "deletedAt: json: cannot unmarshal number"},
 		"a time that could not be written back": {`{"version": 1, "node": "worker-1", "deletedAt": "9999-12-31T23:59:59-01:00"}`, "its deletedAt is out of range"},
@@ -98,6 +102,8 @@ func FuzzDecode(f *testing.F) {
 	for _, data := range []string{
 		``, `null`, `[]`, `{"version":1}`, `{"version":1,"node":"n","labels":{"a":"\u2028<&>\ud800"},"x":"\u2028<&>\ud800","y":1e400}`,
 		`{"version":1,"node":"n","withheld":{"x":{"a":[]}},"Labels":1,"":2}`, `{"version":1,"node":"n","deletedAt":"2026-05-01T12:00:00.5+02:00"}`,
+		`{"version":1,"node":"n","labels":{"a:b":"1"},"taints":[{"key":"a:b","effect":"c:d"},{"key":"a","effect":"b:c:d","timeAdded":"2026-05-01T12:00:00Z"},null]}`,
+		`{"version":1,"node":"n","ruleTaints":[{"key":"b"},{"key":"a","timeAdded":"2026-05-01T12:00:00Z"},null],"later":{"a:b":null},"withheld":{"taints":[{},{}]}}`,
 		`{"version":1,"node":"n","deletedAt":"9999-12-31T23:59:59-01:00"}`, "{\"version\":1,\"node\":\"n\",\"\xff\":\"\xff\"}",
 	} {
 		f.Add([]byte(data), "n")

@@ -1,10 +1,12 @@
 package store_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/store"
@@ -19,6 +21,7 @@ func TestRemembered(t *testing.T) {
 		"what was given":                         {labels{"a": "1"}, nil, labels{"a": "1"}},
 		"what is withheld":                       {nil, labels{"a": "1"}, labels{"a": "1"}},
 		"both":                                   {labels{"a": "1"}, labels{"b": "2"}, labels{"a": "1", "b": "2"}},
+		"taints":                                 {labels{"a:NoSchedule": "1"}, labels{"a:NoSchedule": "2", "a:NoExecute": "2"}, labels{"a:NoSchedule": "1", "a:NoExecute": "2"}},
 		"the value last seen on the Node counts": {labels{"a": "1"}, labels{"a": "2", "b": "2"}, labels{"a": "1", "b": "2"}},
 	}
 	for name, tt := range tests {
@@ -50,6 +53,10 @@ func TestSame(t *testing.T) {
 		"no labels":                                  {func(r *store.Record) { r.Items = nil }, false},
 		"another key with no value":                  {func(r *store.Record) { r.Items = map[string]string{"other": "ci"} }, false},
 		"something is withheld":                      {func(r *store.Record) { r.Withheld.Items = map[string]string{"a": ""} }, false},
+		"another value of a taint":                   {func(r *store.Record) { r.Items = map[string]string{"dedicated": "ci", "a:NoExecute": "2"} }, false},
+		"a rule taint":                               {func(r *store.Record) { r.RuleTaints = []corev1.Taint{{Key: "a", Effect: "NoSchedule"}} }, false},
+		"no list of rule taints is an empty one":     {func(r *store.Record) { r.RuleTaints = []corev1.Taint{} }, true},
+		"something is later":                         {func(r *store.Record) { r.Later = map[string]*string{"a:NoExecute": nil} }, false},
 		"the Node is gone":                           {func(r *store.Record) { r.DeletedAt = at(1) }, false},
 	}
 	for name, tt := range tests {
@@ -61,6 +68,11 @@ func TestSame(t *testing.T) {
 			assert.Equal(t, tt.same, other.Same(one))
 		})
 	}
+	one := store.Record{RuleTaints: []corev1.Taint{{Key: "a", Value: "1", Effect: "NoSchedule"}}}
+	for _, other := range []corev1.Taint{{Key: "b", Value: "1", Effect: "NoSchedule"}, {Key: "a", Value: "2", Effect: "NoSchedule"}, {Key: "a", Value: "1", Effect: "NoExecute"}} {
+		assert.False(t, one.Same(store.Record{RuleTaints: []corev1.Taint{other}}))
+	}
+	assert.True(t, one.Same(store.Record{RuleTaints: slices.Clone(one.RuleTaints)}))
 	gone, goneToo := store.Record{DeletedAt: at(1)}, store.Record{DeletedAt: at(2)}
 	assert.True(t, gone.Same(goneToo), "gone is gone, whenever it was seen")
 }

@@ -38,7 +38,8 @@ const (
 
 // decide says what a registering Node gets. Nothing is restored from a record that cannot be read or that is another
 // machine's, and a gate that is on the Node then stays on. A store that may have fallen behind restores what it knows but
-// neither lifts nor stamps: both would claim that nothing else is missing.
+// does not lift the gate, which would claim that nothing else is missing. It stamps: else nobody could put right later what
+// it restored from a record that was stale.
 func decide(in incoming, k known, p policy.Policy) decision {
 	switch {
 	case k.unreadable:
@@ -67,8 +68,8 @@ func missing(in incoming, k known, p policy.Policy) policy.Restore {
 // withTaints completes a decision by the taints that follow from the labels which the Node will have, those that are
 // still to come included, and by the stamp. A taint of the Node's own, or a restored one, is never doubled.
 //
-// What is put on without a stamp, nobody could tell from other taints later; so where the gate stays on an object that is
-// not stamped, capture does it instead.
+// What is put on without a stamp, nobody could tell from other taints later; so where the gate stays on an object that has
+// no room for one, capture does it instead.
 func (d decision) withTaints(in incoming, k known, p policy.Policy) decision {
 	final := maps.Clone(in.labels)
 	if final == nil {
@@ -81,14 +82,12 @@ func (d decision) withTaints(in incoming, k known, p policy.Policy) decision {
 	byRule := policy.FreeOf(p.TaintsFor(final), taken)
 	once := policy.FreeOf(p.RegistrationTaints(final), taken)
 
-	if k.current {
-		d.stamp = stampFor(in, d.stampOf(in, k, byRule))
-	}
+	d.stamp = stampFor(in, d.stampOf(in, k, byRule))
 	if d.stamp == "" && d.gatedAfter(in) {
 		return d
 	}
 	d.taints = slices.Concat(byRule, once)
-	if shown := policy.Shown(byRule); policy.RoomFor(policy.AnnotationBytes(in.annotations), shown) {
+	if shown := policy.Shown(byRule); policy.RoomFor(policy.AnnotationBytes(in.annotations)+len(d.stamp), shown) {
 		d.shown = shown
 	}
 	return d

@@ -84,6 +84,8 @@ func (d *dice) annotations() any {
 		switch roll := d.throw(64); {
 		case roll < 16:
 			annotations[policy.StampAnnotation] = oneOf[any](d, `{"restored":[],"pending":[]}`, `{"restored":["dedicated"],"pending":[]}`, d.text, nil)
+		case roll > 56:
+			annotations[policy.TaintsAnnotation] = oneOf[any](d, "dedicated=ci:NoSchedule", "", d.text, nil)
 		case roll == 16: // seldom: it costs as much as all the rest
 			annotations["example.com/long"] = strings.Repeat("n", 256<<10-d.throw(256)-len("example.com/long"))
 		default:
@@ -109,6 +111,9 @@ func (d *dice) taints() any {
 			map[string]any{"key": string(policy.DefaultGate), "effect": "PreferNoSchedule"},
 			map[string]any{"key": string(policy.DefaultGate), "effect": "NoExecute", "value": d.text, "timeAdded": "2026-03-02T09:30:00Z"},
 			map[string]any{"key": "maintenance", "value": "disk", "effect": "NoExecute", "timeAdded": nil},
+			map[string]any{"key": "maintenance", "value": "network", "effect": "NoExecute", "note": map[string]any{"of": "later"}},
+			map[string]any{"key": "dedicated", "value": d.value(), "effect": d.effect()},
+			map[string]any{"key": d.key(), "value": d.value(), "effect": d.effect()},
 			map[string]any{"key": string(policy.DefaultGate)},
 			map[string]any{"key": d.text, "effect": d.text, "note": "unknown"},
 			nil,
@@ -116,6 +121,18 @@ func (d *dice) taints() any {
 		))
 	}
 	return taints
+}
+
+func (d *dice) effect() string {
+	return oneOf(d, "NoSchedule", "NoExecute", "PreferNoSchedule", "NoWay", d.text)
+}
+
+func (d *dice) later() any {
+	later := map[string]any{}
+	for range d.throw(3) {
+		later[oneOf(d, d.key(), d.key()+":"+d.effect())] = oneOf[any](d, d.value(), nil)
+	}
+	return later
 }
 
 // record is what is stored for the Node, if anything.
@@ -129,7 +146,10 @@ func (d *dice) record(t *testing.T) (data []byte, stored bool) {
 	default:
 		record := map[string]any{"version": oneOf(d, 1, 1, 1, 1, 2, 3, 0), "node": oneOf(d, worker, worker, worker, worker, "worker-2")}
 		d.put(record, "labels", d.labels)
-		d.put(record, "withheld", func() any { return map[string]any{"labels": d.labels(), "later": d.text} })
+		d.put(record, "withheld", func() any { return map[string]any{"labels": d.labels(), "taints": d.taints(), "later": d.text} })
+		d.put(record, "taints", d.taints)
+		d.put(record, "later", d.later)
+		d.put(record, "ruleTaints", d.taints)
 		return marshal(t, record), true
 	}
 }

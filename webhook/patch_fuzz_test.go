@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -47,7 +48,7 @@ func TestPatchHoldsForManyThrows(t *testing.T) {
 	random := rand.NewChaCha8([32]byte{})
 	texts := []string{"", "ci", "bad key!", "a~b/c", "<&>\xff\u2028", "{", strings.Repeat("n", 64), "\x00"}
 	for i := range 1000 {
-		thrown := make([]byte, 128)
+		thrown := make([]byte, 192)
 		_, _ = random.Read(thrown) // never fails
 		checkPatch(t, policies, &dice{thrown, texts[i%len(texts)]})
 	}
@@ -75,54 +76,134 @@ func checkPatch(t *testing.T, policies []policy.Policy, d *dice) {
 
 // situation is all that an answer depends on, and what came of it.
 type situation struct {
-	before, after                  *corev1.Node
-	policy                         policy.Policy
-	record                         store.Record
-	byKubelet, unreadable, current bool
+	before, after                                *corev1.Node
+	policy                                       policy.Policy
+	record                                       store.Record
+	byKubelet, unreadable, otherMachine, current bool
+	replaces                                     string // what the policy says of conflicts, where the test knows
 }
 
-// requireAsDecided holds the object as it will be stored to the words of the design: it has every label that it may have
-// now, it is gated while something waits, and it is neither gated nor unstamped when all that could be done is done.
+// requireAsDecided holds the object as it will be stored to the words of the design: it has every label and taint that it
+// may have now, it is gated while something waits, and it is neither gated nor unstamped when all that could be done is
+// done.
 func requireAsDecided(t *testing.T, s situation) {
 	t.Helper()
-	occasion := policy.CreateByOther
-	if s.byKubelet {
-		occasion = policy.CreateByKubelet
-	}
-	restore := s.policy.Missing(policy.Kept{Items: s.before.Labels}, policy.Kept{Items: s.record.Remembered()}, occasion)
-	want := map[string]string{}
-	for _, labels := range []map[string]string{s.before.Labels, restore.Add} {
-		for key, value := range labels {
-			want[key] = value
-		}
-	}
+	restore := s.missing()
+	want := s.labelsOf(restore.Add)
 	if len(want) > 0 || len(s.after.Labels) > 0 {
 		require.Equal(t, want, s.after.Labels)
 	}
 	switch {
 	case len(restore.Protected) > 0:
 		require.True(t, policy.DefaultGate.Holds(s.after.Spec.Taints), "a label waits and nothing keeps workloads off")
-	case s.current && !s.unreadable:
+	case s.current && !s.kept():
 		require.False(t, policy.DefaultGate.On(s.after.Spec.Taints), "nothing waits and the gate is on")
 	default:
-		require.Equal(t, s.before.Spec.Taints, s.after.Spec.Taints)
+		require.Equal(t, apart(s.before.Spec.Taints, true), apart(s.after.Spec.Taints, true))
 	}
-	requireTrueStamp(t, s, restore)
+	byRule := requireTaintsAsDecided(t, s, restore)
+	requireTrueStamp(t, s, restore, byRule)
 }
 
-func requireTrueStamp(t *testing.T, s situation, restore policy.Restore) {
+// kept reports whether the record is kept from the Node.
+func (s situation) kept() bool { return s.unreadable || s.otherMachine }
+
+// missing is what the design would have the Node get of the record.
+func (s situation) missing() policy.Restore {
+	if s.kept() {
+		return policy.Restore{}
+	}
+	occasion := policy.CreateByOther
+	if s.byKubelet {
+		occasion = policy.CreateByKubelet
+	}
+	have := policy.Items(s.before.Labels, s.before.Spec.Taints)
+	return s.policy.Missing(policy.Kept{Items: have}, policy.Kept{Items: s.record.Remembered()}, occasion)
+}
+
+// labelsOf are the Node's own labels and those among the items.
+func (s situation) labelsOf(items ...map[string]string) map[string]string {
+	labels := map[string]string{}
+	maps.Copy(labels, s.before.Labels)
+	for _, more := range items {
+		for item, value := range more {
+			if !policy.IsTaint(item) {
+				labels[item] = value
+			}
+		}
+	}
+	return labels
+}
+
+// requireTaintsAsDecided says which taints stand behind the Node's own, whose order requireSafe looks after, and returns
+// those that rules put on.
+func requireTaintsAsDecided(t *testing.T, s situation, restore policy.Restore) (byRule []corev1.Taint) {
+	t.Helper()
+	own, stored := apart(s.before.Spec.Taints, false), apart(s.after.Spec.Taints, false)
+	require.GreaterOrEqual(t, len(stored), len(own))
+	taken := map[string]bool{}
+	for i, taint := range own {
+		taken[policy.TaintItem(taint)] = true
+		if value, replaced := restore.Add[policy.TaintItem(taint)]; replaced {
+			taint.Value = value
+		}
+		require.Equal(t, taint, stored[i])
+	}
+	var want []corev1.Taint
+	put := func(taint corev1.Taint) bool {
+		item := policy.TaintItem(taint)
+		if taken[item] {
+			return false
+		}
+		taken[item], want = true, append(want, taint)
+		return true
+	}
+	for item, value := range restore.Add {
+		if policy.IsTaint(item) {
+			put(policy.TaintOf(item, value))
+		}
+	}
+	_, stamped := s.after.Annotations[policy.StampAnnotation]
+	if final := s.labelsOf(restore.Add, restore.Protected); stamped || !policy.DefaultGate.On(s.after.Spec.Taints) {
+		for _, taint := range s.policy.TaintsFor(final) {
+			if put(taint) {
+				byRule = append(byRule, taint)
+			}
+		}
+		for _, taint := range s.policy.RegistrationTaints(final) {
+			put(taint)
+		}
+	}
+	require.ElementsMatch(t, want, stored[len(own):])
+	if shown, is := s.after.Annotations[policy.TaintsAnnotation]; is || s.annotationBytes() < 100<<10 {
+		require.Equal(t, policy.Shown(byRule), shown)
+		require.Equal(t, len(byRule) > 0, is)
+	}
+	return byRule
+}
+
+// apart are the copies of the gate among the taints, or all the others.
+func apart(taints []corev1.Taint, gate bool) (some []corev1.Taint) {
+	for _, taint := range taints {
+		if policy.DefaultGate.Is(taint) == gate {
+			some = append(some, taint)
+		}
+	}
+	return some
+}
+
+func (s situation) annotationBytes() (size int) {
+	for key, annotation := range s.after.Annotations {
+		size += len(key) + len(annotation)
+	}
+	return size
+}
+
+func requireTrueStamp(t *testing.T, s situation, restore policy.Restore, byRule []corev1.Taint) {
 	t.Helper()
 	value, stamped := s.after.Annotations[policy.StampAnnotation]
-	if !s.current {
-		require.False(t, stamped, "records that may be old were taken for the truth")
-		return
-	}
 	if !stamped {
-		size := 0
-		for key, annotation := range s.after.Annotations {
-			size += len(key) + len(annotation)
-		}
-		require.Greater(t, size, 200<<10, "there was room for a stamp")
+		require.Greater(t, s.annotationBytes(), 200<<10, "there was room for a stamp")
 		return
 	}
 	stamp, ok := policy.ParseStamp(value)
@@ -130,28 +211,62 @@ func requireTrueStamp(t *testing.T, s situation, restore policy.Restore) {
 	for _, key := range stamp.Restored {
 		require.Contains(t, s.after.Labels, key, "the stamp says that the object has it")
 	}
-	for key := range restore.Add {
-		require.True(t, stamp.Lists(key))
+	given, brought := map[string]string{}, map[string]string{}
+	for item, value := range restore.Add {
+		require.True(t, stamp.Lists(item))
+		if policy.IsTaint(item) {
+			given[item] = value
+		}
 	}
+	for _, taint := range s.before.Spec.Taints {
+		item := policy.TaintItem(taint)
+		if remembered, is := s.remembered()[item]; is && remembered == policy.Items(nil, s.before.Spec.Taints)[item] {
+			brought[item] = remembered
+		}
+	}
+	require.Equal(t, given, orEmpty(stamp.Taints))
+	require.Equal(t, brought, orEmpty(stamp.Brought))
+	require.Equal(t, orEmpty(policy.Items(nil, byRule)), orEmpty(stamp.RuleTaints))
 	require.Len(t, stamp.Pending, len(restore.Protected))
 	for _, key := range stamp.Pending {
 		require.Contains(t, restore.Protected, key)
 	}
 	assert.True(t, slices.IsSorted(stamp.Restored) && slices.IsSorted(stamp.Pending))
+	if s.kept() {
+		assert.Empty(t, stamp.Restored)
+	}
+}
+
+// remembered is what may be taken from the record.
+func (s situation) remembered() map[string]string {
+	if s.kept() {
+		return nil
+	}
+	return s.record.Remembered()
+}
+
+func orEmpty(items map[string]string) map[string]string {
+	if items == nil {
+		return map[string]string{}
+	}
+	return items
 }
 
 func fuzzPolicies(t testing.TB) []policy.Policy {
 	t.Helper()
 	policies := []policy.Policy{policy.Default()}
-	for _, labels := range []string{
-		`{onConflict: restoreStored}`,
-		`{protected: never}`,
-		`{protected: never, onConflict: restoreStored}`,
-		`{keep: ["*", "*.node-restriction.kubernetes.io/*", "node-restriction.kubernetes.io/*", "topology.kubernetes.io/zone"], onConflict: restoreStored}`,
-		`{keep: [dedicated], ignore: ["*.com/*"]}`,
-		`{keep: []}`,
+	for _, sections := range []string{
+		`labels: {onConflict: restoreStored}`,
+		`labels: {protected: never}`,
+		`labels: {protected: never, onConflict: restoreStored}`,
+		`labels: {keep: ["*", "*.node-restriction.kubernetes.io/*", "node-restriction.kubernetes.io/*", "topology.kubernetes.io/zone"], onConflict: restoreStored}`,
+		`labels: {keep: [dedicated], ignore: ["*.com/*"]}`,
+		`labels: {keep: []}`,
+		`taints: {keep: [], register: [{taint: "node-ready/a:NoSchedule"}, {taint: "maintenance=new:NoExecute", nodeSelector: dedicated}]}`,
+		`taints: {rules: [{selector: dedicated=ci, taint: "maintenance=ci:NoExecute"}, {selector: dedicated, taint: "dedicated={value}:NoSchedule"}, {selector: "!dedicated", taint: "dedicated=none:NoSchedule"}]}`,
+		`labels: {onConflict: restoreStored}, taints: {rules: [{selector: node-role.kubernetes.io/worker, taint: "dedicated={value}:NoExecute"}, {selector: example.com/rack, taint: "example.com/rack={value}:PreferNoSchedule"}], register: [{taint: "dedicated=unverified:NoSchedule"}]}`,
 	} {
-		p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: "+labels), policy.DefaultGate)
+		p, err := policy.Load([]byte("{apiVersion: nodekeep.dev/v1alpha1, kind: Policy, "+sections+"}"), policy.DefaultGate)
 		require.NoError(t, err)
 		policies = append(policies, p)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -56,4 +57,24 @@ func TestTheSecondPassActsOnlyOnWhatTheFirstPassLeft(t *testing.T) {
 			assert.Len(t, operations, 3, "the label, the stamp, the gate: %v", operations)
 		})
 	}
+}
+
+// What the first pass did with taints still stands in the stamp and is shown after the second.
+func TestTheSecondPassKeepsWhatTheFirstSaidOfTaints(t *testing.T) {
+	const role = "node-role.kubernetes.io/infra"
+	p, err := policy.Load([]byte(`{apiVersion: nodekeep.dev/v1alpha1, kind: Policy, labels: {protected: inline}, taints: {rules: [{selector: `+role+`, taint: "`+role+`:NoSchedule"}]}}`), policy.DefaultGate)
+	require.NoError(t, err)
+	k := known{current: true, record: store.Record{Items: map[string]string{"maintenance:NoExecute": "disk", role: ""}}}
+	in := incoming{node: "n1", occasion: policy.CreateByKubelet}
+	first := decide(in, k, p)
+	require.Equal(t, closeGate, first.move)
+	in.hasSpec, in.taints = true, addedTaints(in, first, []corev1.Taint{{Key: "maintenance", Value: "disk", Effect: corev1.TaintEffectNoExecute}})
+	in.annotations = map[string]string{policy.StampAnnotation: first.stamp, policy.TaintsAnnotation: first.shown}
+
+	second := decideProtected(in, k, p)
+
+	assert.Equal(t, liftGate, second.move)
+	assert.Empty(t, second.taints)
+	assert.Equal(t, role+":NoSchedule", second.shown)
+	assert.JSONEq(t, `{"restored":["`+role+`"],"pending":[],"taints":{"maintenance:NoExecute":"disk"},"ruleTaints":{"`+role+`:NoSchedule":""}}`, second.stamp)
 }

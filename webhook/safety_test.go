@@ -1,13 +1,13 @@
 package webhook_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -33,6 +33,7 @@ func requireSafe(t testing.TB, request *admissionv1.AdmissionRequest, response *
 	}
 	after = applied(t, request.Object.Raw, response)
 	requireOnlyOursChanged(t, request.Object.Raw, after)
+	requireTaintsStay(t, request.Object.Raw, after)
 	before, result := typed(t, request.Object.Raw), typed(t, after)
 	for key, value := range before.Labels {
 		require.Contains(t, result.Labels, key, "a label was taken off")
@@ -87,8 +88,8 @@ func fieldsOf(t testing.TB, object []byte) map[string]json.RawMessage {
 	return fields
 }
 
-// withoutOurs is an object less what a patch may touch: the labels, our annotation and the gate. What holds nothing then is as
-// good as absent.
+// withoutOurs is an object less what a patch may touch: the labels, our annotations and the taints, see
+// [requireTaintsStay]. What holds nothing then is as good as absent.
 func withoutOurs(t testing.TB, object []byte) map[string]any {
 	t.Helper()
 	var rest map[string]any
@@ -97,19 +98,62 @@ func withoutOurs(t testing.TB, object []byte) map[string]any {
 		delete(metadata, "labels")
 		if annotations, is := metadata["annotations"].(map[string]any); is {
 			delete(annotations, policy.StampAnnotation)
+			delete(annotations, policy.TaintsAnnotation)
 		}
 		dropEmpty(metadata, "annotations")
 	}
 	if spec, is := rest["spec"].(map[string]any); is {
-		if taints, is := spec["taints"].([]any); is {
-			spec["taints"] = slices.DeleteFunc(taints, func(taint any) bool {
-				fields, is := taint.(map[string]any)
-				return is && fields["key"] == string(policy.DefaultGate)
-			})
-		}
-		dropEmpty(spec, "taints")
+		delete(spec, "taints")
 	}
 	dropEmpty(rest, "spec")
+	return rest
+}
+
+// requireTaintsStay says that the taints which an object brought are still there, in their order and with all their fields,
+// also those that this version does not know; only copies of the gate may be gone, and values may be others. What is new
+// stands behind them, is no more than a taint that the API server takes, and doubles none.
+func requireTaintsStay(t testing.TB, before, after []byte) {
+	t.Helper()
+	brought, stored := taintsOf(t, before), taintsOf(t, after)
+	require.GreaterOrEqual(t, len(stored), len(brought), "a taint was taken off")
+	taken := map[[2]any]bool{}
+	for i, taint := range brought {
+		if taint == nil {
+			require.Nil(t, stored[i])
+			continue
+		}
+		value, replaced := stored[i]["value"]
+		if was, is := taint["value"]; is != replaced || was != value {
+			require.Contains(t, stored[i], "value", "a value was taken off")
+			require.True(t, policy.ValidItem(fmt.Sprint(taint["key"], ":", taint["effect"]), fmt.Sprint(value)))
+		}
+		require.Equal(t, without(taint, "value"), without(stored[i], "value"))
+		taken[[2]any{taint["key"], taint["effect"]}] = true
+	}
+	for _, taint := range stored[len(brought):] {
+		name := [2]any{taint["key"], taint["effect"]}
+		require.NotContains(t, taken, name, "a taint was doubled")
+		taken[name] = true
+		require.Empty(t, without(without(without(taint, "key"), "value"), "effect"))
+		require.True(t, policy.ValidItem(fmt.Sprint(name[0], ":", name[1]), fmt.Sprint(cmp.Or(taint["value"], any("")))))
+	}
+}
+
+// taintsOf are the taints of an object less the gate, as they stand there.
+func taintsOf(t testing.TB, object []byte) []map[string]any {
+	t.Helper()
+	var node struct {
+		Spec struct {
+			Taints []map[string]any `json:"taints"`
+		} `json:"spec"`
+	}
+	require.NoError(t, kjson.UnmarshalCaseSensitivePreserveInts(object, &node))
+	return slices.DeleteFunc(node.Spec.Taints, func(taint map[string]any) bool { return taint["key"] == string(policy.DefaultGate) })
+}
+
+func without(fields map[string]any, name string) map[string]any {
+	rest := maps.Clone(fields)
+	delete(rest, name)
 	return rest
 }
 
@@ -179,12 +223,28 @@ func requireKubeletMay(t testing.TB, before, after map[string]string) {
 	}
 }
 
-// requireSettled says that the object as it will be stored, sent again, is left as it is.
+// requireSettled says that the object as it will be stored, sent again, is left as it is. Only of taints the second answer
+// may tell another story, for now the object brings them itself; that one then stays.
 func requireSettled(t testing.TB, h *hook, request *admissionv1.AdmissionRequest, after []byte) {
 	t.Helper()
 	again := *request
 	again.Object.Raw = after
-	response := h.review(t, bodyOf(t, &again))
-	assert.True(t, response.Allowed)
-	assert.Empty(t, string(response.Patch), "the second patch")
+	told := requireSafe(t, &again, h.review(t, bodyOf(t, &again)))
+	first, second := typed(t, after), typed(t, told)
+	require.Equal(t, first.Labels, second.Labels)
+	require.Equal(t, first.Spec.Taints, second.Spec.Taints)
+	was, stamped := policy.ParseStamp(first.Annotations[policy.StampAnnotation])
+	is, stampedAgain := policy.ParseStamp(second.Annotations[policy.StampAnnotation])
+	if stamped && stampedAgain {
+		require.Equal(t, policy.NewStamp(was.Restored, was.Pending), policy.NewStamp(is.Restored, is.Pending))
+	}
+	if stamped == stampedAgain && taintless(was) && taintless(is) && first.Annotations[policy.TaintsAnnotation] == "" {
+		require.Equal(t, string(after), string(told), "the second patch")
+	}
+	again.Object.Raw = told
+	require.Empty(t, string(h.review(t, bodyOf(t, &again)).Patch), "the third patch")
+}
+
+func taintless(stamp policy.Stamp) bool {
+	return len(stamp.Taints)+len(stamp.Brought)+len(stamp.RuleTaints) == 0
 }

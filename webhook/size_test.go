@@ -1,10 +1,12 @@
 package webhook_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,20 +56,50 @@ func TestStampNeedsRoom(t *testing.T) {
 	}
 }
 
+// Rules and labels of the longest kind: with the list of rule taints, the stamp that fits alone would be too long.
+func TestStampAndListOfRuleTaintsNeedRoomTogether(t *testing.T) {
+	long := func(kind string, n int) string {
+		return fmt.Sprintf("%s/%s%03d", strings.Repeat(kind, 253), strings.Repeat("n", 60), n)
+	}
+	file := "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ntaints:\n  rules:\n"
+	for i := range 315 {
+		file += fmt.Sprintf("  - {selector: dedicated, taint: %q}\n", long("r", i)+"="+strings.Repeat("v", 63)+":PreferNoSchedule")
+	}
+	p, err := policy.Load([]byte(file), policy.DefaultGate)
+	require.NoError(t, err)
+	remembered := map[string]string{"dedicated": "ci"}
+	for i := range 50 {
+		remembered[long("l", i)] = ""
+	}
+	h := newHook((&records{}).remember(t, remembered), p)
+	request := creation(byKubelet(), marshal(t, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: worker}}))
+
+	result := typed(t, requireSafe(t, request, h.review(t, bodyOf(t, request))))
+
+	assert.Empty(t, apivalidation.ValidateAnnotations(result.Annotations, nil))
+	assert.Len(t, result.Spec.Taints, 315)
+	assert.Contains(t, result.Annotations, policy.StampAnnotation, "the stamp decides; the list is for people")
+}
+
 // etcd refuses objects of more than 1.5 MiB, and with the object the Node. What is missing waits behind the gate.
 func TestNodeTooLargeGetsNoLabelsButTheGate(t *testing.T) {
 	tests := map[string]struct {
 		remembered map[string]string
+		taints     string // that section of the policy
 		gated      bool
 	}{
 		"with something to restore":                {remembered: map[string]string{"dedicated": "ci"}, gated: true},
 		"with a label that kubelets may not carry": {remembered: map[string]string{"node-role.kubernetes.io/worker": ""}, gated: true},
+		"with a taint to restore":                  {remembered: map[string]string{"maintenance:NoExecute": "disk"}, gated: true},
 		"with nothing to restore":                  {remembered: map[string]string{}},
+		"with a rule that wants a taint":           {remembered: map[string]string{}, taints: `rules: [{selector: "!dedicated", taint: "dedicated=none:NoSchedule"}]`, gated: true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			h := newHook((&records{}).remember(t, test.remembered), policy.Default())
-			node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: worker, Annotations: map[string]string{policy.StampAnnotation: "forged"}}}
+			p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ntaints: {"+test.taints+"}"), policy.DefaultGate)
+			require.NoError(t, err)
+			h := newHook((&records{}).remember(t, test.remembered), p)
+			node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: worker, Annotations: map[string]string{policy.StampAnnotation: "forged", policy.TaintsAnnotation: "forged"}}}
 			node.Status.NodeInfo.OSImage = strings.Repeat("x", 1<<20)
 			request := creation(byKubelet(), marshal(t, node))
 
@@ -76,7 +108,8 @@ func TestNodeTooLargeGetsNoLabelsButTheGate(t *testing.T) {
 			result := typed(t, after)
 			assert.Empty(t, result.Labels)
 			assert.Equal(t, test.gated, policy.DefaultGate.Holds(result.Spec.Taints))
-			assert.NotContains(t, result.Annotations, policy.StampAnnotation, "nothing is claimed, and no claim is let through")
+			assert.Empty(t, policy.DefaultGate.Without(result.Spec.Taints))
+			assert.Empty(t, result.Annotations, "nothing is claimed, and no claim is let through")
 			assert.Equal(t, 1, h.count(t, reviewsTotal, "too_large"))
 			assert.Zero(t, h.count(t, labelsTotal, "restored"))
 		})

@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -12,66 +13,114 @@ import (
 	"nodekeep.dev/nodekeep/webhook"
 )
 
+const rulesAndRegistration = `rules: [{selector: dedicated, taint: "dedicated={value}:NoSchedule"}], register: [{taint: "node-ready/unverified:NoSchedule"}]`
+
 func TestRecordsThatHaveFallenBehind(t *testing.T) {
 	gate, holds := policy.DefaultGate.Taint(), corev1.Taint{Key: "maintenance", Value: "disk", Effect: corev1.TaintEffectNoExecute}
+	ruled := corev1.Taint{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}
+	once := corev1.Taint{Key: "node-ready/unverified", Effect: corev1.TaintEffectNoSchedule}
 	tests := map[string]struct {
 		node    string // without its braces, after the name
 		records func(t *testing.T) *records
+		taints  string // that section of the policy
 
 		labels      map[string]string
-		annotations map[string]string
-		taints      []corev1.Taint
+		annotations map[string]string // beside the stamp
+		stamp       string
+		want        []corev1.Taint
 	}{
-		"what is known is restored and not stamped": {
+		"what is known is restored and stamped, so that it can be put right": {
+			stamp:   `{"restored":["dedicated"],"pending":[]}`,
 			node:    `"metadata":{"name":"worker-1"}`,
 			records: remembering(map[string]string{"dedicated": "ci"}),
 			labels:  map[string]string{"dedicated": "ci"},
 		},
 		"the gate is not lifted": {
+			stamp:   `{"restored":["dedicated"],"pending":[]}`,
 			node:    `"metadata":{"name":"worker-1"},"spec":{"taints":[{"key":"nodekeep.dev/restoring","effect":"NoSchedule"},{"key":"maintenance","value":"disk","effect":"NoExecute"}]}`,
 			records: remembering(map[string]string{"dedicated": "ci"}),
 			labels:  map[string]string{"dedicated": "ci"},
-			taints:  []corev1.Taint{gate, holds},
+			want:    []corev1.Taint{gate, holds},
 		},
 		"the gate is not lifted where nothing is remembered either": {
+			stamp:   `{"restored":[],"pending":[]}`,
 			node:    `"metadata":{"name":"worker-1"},"spec":{"taints":[{"key":"nodekeep.dev/restoring","effect":"NoSchedule"}]}`,
 			records: nothing,
-			taints:  []corev1.Taint{gate},
+			want:    []corev1.Taint{gate},
 		},
-		"a forged stamp is removed": {
+		"a forged stamp is overwritten": {
+			stamp:       `{"restored":[],"pending":[]}`,
 			node:        `"metadata":{"name":"worker-1","annotations":{"nodekeep.dev/restored":"{\"restored\":[\"dedicated\"],\"pending\":[]}","example.com/note":"x"}}`,
 			records:     nothing,
 			annotations: map[string]string{"example.com/note": "x"},
 		},
 		"the gate still goes on for a protected label": {
+			stamp:   `{"restored":["dedicated"],"pending":["node-role.kubernetes.io/worker"]}`,
 			node:    `"metadata":{"name":"worker-1"},"spec":{"taints":[{"key":"maintenance","value":"disk","effect":"NoExecute"}]}`,
 			records: remembering(map[string]string{"dedicated": "ci", "node-role.kubernetes.io/worker": ""}),
 			labels:  map[string]string{"dedicated": "ci"},
-			taints:  []corev1.Taint{holds, gate},
+			want:    []corev1.Taint{holds, gate},
 		},
-		"a record that cannot be read is not stamped either, and a forged stamp is removed": {
+		"of a record that cannot be read nothing is claimed, and a forged stamp is overwritten": {
+			stamp:   `{"restored":[],"pending":[]}`,
 			node:    `"metadata":{"name":"worker-1","annotations":{"nodekeep.dev/restored":"{\"restored\":[\"dedicated\"],\"pending\":[]}"}},"spec":{"taints":[{"key":"nodekeep.dev/restoring","effect":"NoSchedule"}]}`,
 			records: garbage,
-			taints:  []corev1.Taint{gate},
+			want:    []corev1.Taint{gate},
+		},
+		"a taint is restored beside the gate, and what rules and registration want": {
+			stamp:       `{"restored":[],"pending":[],"taints":{"maintenance:NoExecute":"disk"},"ruleTaints":{"dedicated:NoSchedule":"ci"}}`,
+			node:        `"metadata":{"name":"worker-1","labels":{"dedicated":"ci"},"annotations":{"nodekeep.dev/taints":"dedicated=gpu:NoSchedule"}},"spec":{"taints":[{"key":"nodekeep.dev/restoring","effect":"NoSchedule"}]}`,
+			records:     remembering(map[string]string{"maintenance:NoExecute": "disk"}),
+			taints:      rulesAndRegistration,
+			labels:      map[string]string{"dedicated": "ci"},
+			annotations: map[string]string{policy.TaintsAnnotation: "dedicated=ci:NoSchedule"},
+			want:        []corev1.Taint{gate, holds, ruled, once},
+		},
+		"what rules and registration want is put on beside a gate that goes on": {
+			stamp:       `{"restored":[],"pending":["node-role.kubernetes.io/worker"],"taints":{"maintenance:NoExecute":"disk"},"ruleTaints":{"dedicated:NoSchedule":"ci"}}`,
+			node:        `"metadata":{"name":"worker-1","labels":{"dedicated":"ci"}}`,
+			records:     remembering(map[string]string{"maintenance:NoExecute": "disk", "node-role.kubernetes.io/worker": ""}),
+			taints:      rulesAndRegistration,
+			labels:      map[string]string{"dedicated": "ci"},
+			annotations: map[string]string{policy.TaintsAnnotation: "dedicated=ci:NoSchedule"},
+			want:        []corev1.Taint{holds, ruled, once, gate},
+		},
+		"where nothing gates the Node, the taints of rules and registration are put on, shown and stamped": {
+			stamp:       `{"restored":[],"pending":[],"taints":{"maintenance:NoExecute":"disk"},"ruleTaints":{"dedicated:NoSchedule":"ci"}}`,
+			node:        `"metadata":{"name":"worker-1","labels":{"dedicated":"ci"},"annotations":{"nodekeep.dev/restored":"{\"restored\":[],\"pending\":[]}"}}`,
+			records:     remembering(map[string]string{"maintenance:NoExecute": "disk"}),
+			taints:      rulesAndRegistration,
+			labels:      map[string]string{"dedicated": "ci"},
+			annotations: map[string]string{policy.TaintsAnnotation: "dedicated=ci:NoSchedule"},
+			want:        []corev1.Taint{holds, ruled, once},
+		},
+		"a record that cannot be read changes nothing about them": {
+			stamp:       `{"restored":[],"pending":[],"ruleTaints":{"dedicated:NoSchedule":"ci"}}`,
+			node:        `"metadata":{"name":"worker-1","labels":{"dedicated":"ci"}},"spec":{"taints":[{"key":"nodekeep.dev/restoring","effect":"NoSchedule"}]}`,
+			records:     garbage,
+			taints:      rulesAndRegistration,
+			labels:      map[string]string{"dedicated": "ci"},
+			annotations: map[string]string{policy.TaintsAnnotation: "dedicated=ci:NoSchedule"},
+			want:        []corev1.Taint{gate, ruled, once},
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			known := test.records(t)
 			known.age = webhook.StaleAfter + time.Second
-			h := newHook(known, policy.Default())
+			p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ntaints: {"+test.taints+"}"), policy.DefaultGate)
+			require.NoError(t, err)
+			h := newHook(known, p)
 			request := creation(byKubelet(), []byte("{"+test.node+"}"))
 
 			after := requireSafe(t, request, h.review(t, bodyOf(t, request)))
 
 			node := typed(t, after)
 			assert.Equal(t, test.labels, node.Labels)
-			assert.Equal(t, test.taints, node.Spec.Taints)
-			if len(test.annotations) == 0 {
-				assert.Empty(t, node.Annotations)
-			} else {
-				assert.Equal(t, test.annotations, node.Annotations)
-			}
+			assert.Equal(t, test.want, node.Spec.Taints)
+			want := map[string]string{policy.StampAnnotation: test.stamp}
+			maps.Copy(want, test.annotations)
+			assert.Equal(t, want, node.Annotations)
 			requireSettled(t, h, request, after)
 		})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/store"
@@ -22,6 +23,7 @@ func Contract(t *testing.T, newStore func(t *testing.T) Store) {
 		"a Node that nobody put has no record":                      nothingThere,
 		"what was put is there at once":                             reads,
 		"a record has all its fields":                               readsEverything,
+		"a record has its taints, in one order":                     readsTaints,
 		"a record of the longest name is kept":                      readsLongNames,
 		"a record is replaced by who read it":                       replaces,
 		"what is put is not changed by changing the record later":   copies,
@@ -70,6 +72,39 @@ func readsEverything(s subject) {
 	assert.True(s.t, record.Same(got.Record))
 	assert.Equal(s.t, record.NodeResourceVersion, got.Record.NodeResourceVersion)
 	assert.True(s.t, record.DeletedAt.Equal(got.Record.DeletedAt))
+}
+
+func readsTaints(s subject) {
+	record := s.record("ci")
+	disk := "disk"
+	record.Items["maintenance:NoExecute"], record.Items["maintenance:NoSchedule"], record.Items["example.com/rack:PreferNoSchedule"] = "disk", "", "r7"
+	record.Withheld.Items = map[string]string{"team:NoExecute": "b", "disktype": "ssd"}
+	record.Later = map[string]*string{"maintenance:NoSchedule": nil, "later:NoExecute": &disk}
+	record.RuleTaints = []corev1.Taint{
+		{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule},
+		{Key: "node-role.kubernetes.io/worker", Effect: corev1.TaintEffectNoSchedule},
+	}
+	entry := s.put(record, "")
+	s.holds(entry)
+	for _, read := range []func() (store.Entry, error){
+		func() (store.Entry, error) { return s.Get(s.node) },
+		func() (store.Entry, error) { return s.GetLive(s.t.Context(), s.node) },
+	} {
+		got, err := read()
+		require.NoError(s.t, err)
+		assert.True(s.t, record.Same(got.Record))
+		assert.Equal(s.t, record.Remembered(), got.Record.Remembered())
+		assert.JSONEq(s.t, `[{"key": "example.com/rack", "value": "r7", "effect": "PreferNoSchedule"},
+			{"key": "maintenance", "value": "disk", "effect": "NoExecute"}, {"key": "maintenance", "effect": "NoSchedule"}]`, s.field(got.Record, "taints"))
+		assert.JSONEq(s.t, `{"labels": {"disktype": "ssd"}, "taints": [{"key": "team", "value": "b", "effect": "NoExecute"}]}`, s.field(got.Record, "withheld"))
+	}
+
+	delete(record.Items, "maintenance:NoExecute")
+	record.RuleTaints = record.RuleTaints[:1]
+	next := s.put(record, entry.Version)
+	assert.NotEqual(s.t, entry.Version, next.Version)
+	s.holds(next)
+	assert.True(s.t, record.Same(next.Record))
 }
 
 func readsLongNames(s subject) {

@@ -25,6 +25,8 @@ func unreadable(node string) []string {
 		`{"version": ` + fmt.Sprint(store.Version+2) + `, "node": "` + node + `"}`,
 		`{"version": 1, "node": "` + node + `", "labels": ["dedicated"]}`,
 		`{"version": 1, "node": "` + node + `", "withheld": "everything"}`,
+		`{"version": 1, "node": "` + node + `", "labels": {"dedicated": "ci"}, "taints": {"maintenance": "disk"}}`,
+		`{"version": 1, "node": "` + node + `", "labels": {"dedicated": "ci"}, "ruleTaints": ["dedicated=ci:NoSchedule"]}`,
 		`{"version": 1, "node": "` + node + `", "note": "` + strings.Repeat("x", store.MaxRecordBytes) + `"}`,
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 
 	"nodekeep.dev/nodekeep/test/cluster"
-	"nodekeep.dev/nodekeep/test/install"
 )
 
 // bringUp starts everything detached and says how to reach it.
@@ -27,11 +26,13 @@ func bringUp(ctx context.Context, out io.Writer, dir string) (err error) {
 			err = errors.Join(err, control.Stop())
 		}
 	}()
-	if _, err := install.Running(ctx, control); err != nil {
+	nodekeep, err := installed(ctx, control)
+	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "A control plane with nodekeep on it is running on loopback; `make down` stops it.\n"+
-		"To reach it, type:\n\n%s\nThen follow the walk-through in README.md. Logs are in %s.\n", exports(dir), filepath.Join(dir, "logs"))
+		"To reach it, type:\n\n%s\nThen follow the walk-through in README.md. Logs are in %s; the policy is %s,\n"+
+		"and nodekeep follows its changes within seconds.\n", exports(dir), filepath.Join(dir, "logs"), nodekeep.PolicyFile)
 	return nil
 }
 

@@ -39,6 +39,8 @@ type Installation struct {
 
 	// PolicyFile is the file that both processes are started with and that they follow.
 	PolicyFile string
+	// CaptureArgs are added behind capture's own arguments the next time it is started.
+	CaptureArgs []string
 
 	binary      string
 	admin       string // kubeconfig

@@ -18,6 +18,14 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
+// Start starts both processes.
+func (i *Installation) Start(ctx context.Context) error {
+	if err := i.StartWebhook(ctx); err != nil {
+		return err
+	}
+	return i.StartCapture(ctx)
+}
+
 // StartWebhook starts the webhook and returns when the API server calls it: a dry-run CREATE shows its stamp.
 func (i *Installation) StartWebhook(ctx context.Context) error {
 	err := i.run(ctx, webhookName, "webhook", "--self-signed", "--cert-names", "127.0.0.1",
@@ -36,7 +44,7 @@ func (i *Installation) StopWebhook() error { return i.stop(webhookName) }
 
 // StartCapture starts capture and returns when its caches are warm.
 func (i *Installation) StartCapture(ctx context.Context) error {
-	return i.run(ctx, captureName, "capture", "--leader-elect")
+	return i.run(ctx, captureName, append([]string{"capture", "--leader-elect"}, i.CaptureArgs...)...)
 }
 
 // StopCapture stops it politely: it leaves its Lease to the next one.

@@ -11,7 +11,8 @@ import (
 )
 
 // RunTests runs the tests of a package on a control plane of their own with nodekeep installed and both processes running.
-// use is given the installation before the first test. The logs are kept when a test fails. The result is the exit code.
+// use is given the installation before the processes start, so that it can write another policy than the shipped one. The
+// logs are kept when a test fails. The result is the exit code.
 func RunTests(m *testing.M, options cluster.Options, use func(*Installation)) (code int) {
 	dir, err := os.MkdirTemp("", "nodekeep-tests-")
 	if err != nil {
@@ -37,23 +38,15 @@ func RunTests(m *testing.M, options cluster.Options, use func(*Installation)) (c
 		}
 		_ = os.RemoveAll(dir)
 	}()
-	installation, err := Running(ctx, control)
+	installation, err := New(ctx, control)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "install nodekeep:", err)
 		return 1
 	}
 	use(installation)
+	if err := installation.Start(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "start nodekeep:", err)
+		return 1
+	}
 	return m.Run()
-}
-
-// Running puts nodekeep onto a control plane and starts both processes.
-func Running(ctx context.Context, control *cluster.Cluster) (*Installation, error) {
-	i, err := New(ctx, control)
-	if err != nil {
-		return nil, err
-	}
-	if err := i.StartWebhook(ctx); err != nil {
-		return nil, err
-	}
-	return i, i.StartCapture(ctx)
 }

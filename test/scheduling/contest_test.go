@@ -13,26 +13,27 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// count is how many Nodes each contest registers.
-const count = 200
+// many is how many Nodes a contest registers unless it shows enough with fewer.
+const many = 200
 
 // contest is what came of registering Nodes while the scheduler had pods that must run on none of them.
 type contest struct {
 	pods      map[string]int // by group
 	misplaced map[string]int // by group: those that were bound to one of the Nodes
-	verdicts  int            // meanwhile, how often the scheduler gave a (new) reason for leaving a pod unbound
-	gated     int            // those of them that name taints; all pods tolerate not-ready, so it is the gate
+	verdicts  map[string]int // by group: meanwhile, how often the scheduler gave a (new) reason for leaving a pod unbound
+	gated     int            // those of them that name a taint to pods which tolerate all but the gate
 	took      time.Duration  // from the first registration until all Nodes were complete
 }
 
-// hold registers Nodes that carry labels, under the conditions that arrange makes, and lets the scheduler try all the
-// while to bind pods that shun these labels. A Node without them, and without the gate, would get such pods at once.
-func hold(t *testing.T, name string, arrange func(t *testing.T)) contest {
+// hold registers Nodes that carry labels and taints, under the conditions that arrange makes, and lets the scheduler try all
+// the while to bind pods that shun these. A Node without them, and without the gate, would get such pods at once. Where
+// nothing can complete the Nodes, what arrange returns brings it back once they are registered.
+func hold(t *testing.T, name string, count int, arrange func(t *testing.T) (afterwards func())) contest {
 	t.Helper()
-	nodes := names(name, count)
+	nodes := names("node", count)
 	pods := podsIn(t, name)
 	rememberThenDelete(t, nodes)
-	arrange(t)
+	afterwards := arrange(t)
 
 	verdicts := watchVerdicts(t, pods)
 	stop := keepComing(t, pods, 500)
@@ -41,18 +42,19 @@ func hold(t *testing.T, name string, arrange func(t *testing.T)) contest {
 		_, err := register(t.Context(), name, metav1.CreateOptions{})
 		assert.NoError(t, err, "a kubelet must always be able to register its Node")
 	})
+	afterwards()
 	complete(t, nodes)
-	result := contest{took: time.Since(started), pods: map[string]int{}, misplaced: map[string]int{}}
-	for _, reason := range verdicts() {
-		result.verdicts++
-		if strings.Contains(reason, "untolerated taint") {
+	result := contest{took: time.Since(started), pods: map[string]int{}, misplaced: map[string]int{}, verdicts: map[string]int{}}
+	for _, v := range verdicts() {
+		result.verdicts[v.group]++
+		if (v.group == shunsLabel || v.group == shunsProtectedLabel) && strings.Contains(v.reason, "untolerated taint") {
 			result.gated++
 		}
 	}
 	stop()
 
-	// The scheduler works, and the Nodes can be scheduled to.
-	seeker := choosy("seeks-isolated", corev1.NodeSelectorRequirement{Key: isolated, Operator: corev1.NodeSelectorOpIn, Values: []string{"yes"}})
+	// The scheduler works, and the Nodes can be scheduled to by pods that tolerate what they carry.
+	seeker := where(pod("seeks-label", corev1.TaintNodeNotReady, tenant, dedicated), dedicated, corev1.NodeSelectorOpIn, "ci")
 	_, err := pods.Create(t.Context(), seeker, metav1.CreateOptions{})
 	require.NoError(t, err)
 	assert.True(t, slices.Contains(nodes, bound(t, pods, seeker.Name)))
@@ -64,12 +66,12 @@ func hold(t *testing.T, name string, arrange func(t *testing.T)) contest {
 			result.misplaced[group]++
 		}
 	}
-	t.Logf("%d Nodes complete after %s; pods %v, misplaced %v; %d verdicts, %d of them met the gate",
+	t.Logf("%d Nodes complete after %s; pods %v, misplaced %v; verdicts %v, %d of them met the gate",
 		count, result.took.Round(time.Millisecond), result.pods, result.misplaced, result.verdicts, result.gated)
 	return result
 }
 
-// tried waits until the scheduler has tried each of the pods that shun the labels, and returns them.
+// tried waits until the scheduler has tried each of the pods that shun what Nodes carry, and returns them.
 func tried(t *testing.T, pods corev1client.PodInterface) (list []corev1.Pod) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -83,22 +85,25 @@ func tried(t *testing.T, pods corev1client.PodInterface) (list []corev1.Pod) {
 	return list
 }
 
-// watchVerdicts collects what the scheduler says of the pods that shun the labels, until the result is called.
-func watchVerdicts(t *testing.T, pods corev1client.PodInterface) (stop func() []string) {
+// said is why the scheduler left a pod of a group unbound.
+type said struct{ group, reason string }
+
+// watchVerdicts collects what the scheduler says of the pods that shun what Nodes carry, until the result is called.
+func watchVerdicts(t *testing.T, pods corev1client.PodInterface) (stop func() []said) {
 	t.Helper()
 	w, err := pods.Watch(t.Context(), metav1.ListOptions{LabelSelector: groupLabel})
 	require.NoError(t, err)
 	last := map[string]string{}
-	var seen []string
+	var seen []said
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for event := range w.ResultChan() {
 			if p, ok := event.Object.(*corev1.Pod); ok && verdict(p) != "" && verdict(p) != last[p.Name] {
 				last[p.Name] = verdict(p)
-				seen = append(seen, last[p.Name])
+				seen = append(seen, said{p.Labels[groupLabel], last[p.Name]})
 			}
 		}
 	}()
-	return func() []string { w.Stop(); <-done; return seen }
+	return func() []said { w.Stop(); <-done; return seen }
 }

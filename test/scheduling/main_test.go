@@ -13,5 +13,10 @@ import (
 var nodekeep *install.Installation
 
 func TestMain(m *testing.M) {
-	os.Exit(install.RunTests(m, cluster.Options{Scheduler: true}, func(i *install.Installation) { nodekeep = i }))
+	os.Exit(install.RunTests(m, cluster.Options{Scheduler: true}, func(i *install.Installation) {
+		nodekeep = i
+		if err := i.WritePolicy(policyWith("deferred")); err != nil {
+			panic(err)
+		}
+	}))
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,17 +22,25 @@ import (
 	"nodekeep.dev/nodekeep/test/kubelet"
 )
 
-// What every Node here carries: a label that a kubelet could bring itself, and one that NodeRestriction denies to it.
+// What every Node here carries, beside the taint that the rule makes of its first label.
 const (
-	isolated = "isolated" // yes
-	worker   = "node-role.kubernetes.io/worker"
+	dedicated = "dedicated" // ci; a kubelet could bring it itself
+	worker    = "node-role.kubernetes.io/worker"
+	tenant    = "tenant" // a taint
 )
 
 // settles is how long anything may take by itself in a test on a busy machine.
 const settles = time.Minute
 
 // carried is what an admin puts on every Node and nodekeep must bring back.
-func carried() map[string]string { return map[string]string{isolated: "yes", worker: ""} }
+func carried() (labels map[string]string, taints []corev1.Taint) {
+	return map[string]string{dedicated: "ci", worker: ""}, []corev1.Taint{{Key: tenant, Value: "a", Effect: corev1.TaintEffectNoSchedule}}
+}
+
+// byRule are the taints that such a Node has by the rules.
+func byRule() []corev1.Taint {
+	return []corev1.Taint{{Key: dedicated, Value: "ci", Effect: corev1.TaintEffectNoSchedule}}
+}
 
 func names(prefix string, count int) []string {
 	all := make([]string, count)
@@ -53,29 +62,45 @@ func register(ctx context.Context, name string, options metav1.CreateOptions) (*
 	return client.CoreV1().Nodes().Create(ctx, kubelet.Registration(name), options)
 }
 
-// rememberThenDelete registers Nodes, labels them as an admin would, waits until all records hold the labels and deletes
-// the Nodes. What is registered again under these names goes with the test.
+// rememberThenDelete registers Nodes, labels and taints them as an admin would, waits until all records hold that and
+// deletes the Nodes; where an earlier test has left it so, the Nodes need not exist again. What is registered under these
+// names goes with the test.
 func rememberThenDelete(t *testing.T, names []string) {
 	t.Helper()
 	t.Cleanup(func() { deleteNodes(t, names) })
-	labels, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": carried()}})
-	require.NoError(t, err)
+	if remembered(t, names) {
+		return
+	}
+	labels, taints := carried()
 	eachNode(names, func(name string) {
-		if _, err := register(t.Context(), name, metav1.CreateOptions{}); !assert.NoError(t, err) {
-			return
+		if node, err := register(t.Context(), name, metav1.CreateOptions{}); assert.NoError(t, err) {
+			patch(t, name, labels, append(node.Spec.Taints, taints...))
 		}
-		_, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, labels, metav1.PatchOptions{FieldManager: "kubectl-label"})
-		assert.NoError(t, err)
 	})
-	require.Eventually(t, func() bool {
-		list, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: store.RecordLabel})
-		return err == nil && each(names, list.Items, func(cm corev1.ConfigMap) (string, bool) {
-			var record store.Record
-			err := record.UnmarshalJSON([]byte(cm.Data[store.DataKey]))
-			return record.Node, err == nil && maps.Equal(record.Items, carried())
-		})
-	}, settles, 100*time.Millisecond, "every record must come to hold %v", carried())
+	require.Eventually(t, func() bool { return remembered(t, names) }, settles, 100*time.Millisecond,
+		"every record must come to hold %v, and %v by the rules", policy.Items(carried()), byRule())
 	deleteNodes(t, names)
+}
+
+// remembered reports whether the records of all Nodes hold what the Nodes should carry.
+func remembered(t *testing.T, names []string) bool {
+	list, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: store.RecordLabel})
+	return err == nil && each(names, list.Items, func(cm corev1.ConfigMap) (string, bool) {
+		var record store.Record
+		err := record.UnmarshalJSON([]byte(cm.Data[store.DataKey]))
+		return record.Node, err == nil && maps.Equal(record.Items, policy.Items(carried())) && slices.Equal(record.RuleTaints, byRule())
+	})
+}
+
+// patch adds labels to a Node, if any, and replaces its taints, as an admin.
+func patch(t *testing.T, name string, labels map[string]string, taints []corev1.Taint) {
+	t.Helper()
+	added := map[string]string{} // a nil map would be null, and take off all there are
+	maps.Copy(added, labels)
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": added}, "spec": map[string]any{"taints": taints}})
+	require.NoError(t, err)
+	_, err = nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "kubectl"})
+	assert.NoError(t, err)
 }
 
 // deleteNodes leaves the scheduler with no Node at all. It works when the test's own context has ended.
@@ -95,15 +120,17 @@ func complete(t *testing.T, names []string) {
 	require.Eventually(t, func() bool {
 		list, err := nodekeep.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 		return err == nil && each(names, list.Items, func(node corev1.Node) (string, bool) {
-			return node.Name, whole(node.Labels) && !policy.DefaultGate.On(node.Spec.Taints)
+			return node.Name, whole(node) && !policy.DefaultGate.On(node.Spec.Taints)
 		})
-	}, settles, 20*time.Millisecond, "all %d Nodes must come to carry %v without the gate", len(names), carried())
+	}, settles, 20*time.Millisecond, "all %d Nodes must come to carry what they should, without the gate", len(names))
 }
 
-// whole reports whether labels include all that every Node carries.
-func whole(labels map[string]string) bool {
-	for key, value := range carried() {
-		if got, present := labels[key]; !present || got != value {
+// whole reports whether a Node has all that every Node carries.
+func whole(node corev1.Node) bool {
+	labels, taints := carried()
+	has := policy.Items(node.Labels, node.Spec.Taints)
+	for item, value := range policy.Items(labels, append(taints, byRule()...)) {
+		if got, present := has[item]; !present || got != value {
 			return false
 		}
 	}

@@ -37,37 +37,56 @@ func podsIn(t *testing.T, namespace string) corev1client.PodInterface {
 	return pods
 }
 
-// pod is a pending pod that tolerates nothing and would run on any Node with a little room.
-func pod(name string) *corev1.Pod {
+// pod is a pending pod that would run on any Node with a little room and no taint but these, named by their keys.
+func pod(name string, tolerated ...string) *corev1.Pod {
 	little := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Mi")}
-	return &corev1.Pod{
+	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "none", Resources: corev1.ResourceRequirements{Requests: little}}}},
 	}
+	for _, key := range tolerated {
+		p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
+	}
+	return p
 }
 
-// choosy is a pod that runs only on Nodes whose labels meet the requirement, ready or not. It tolerates no other taint
-// of effect NoSchedule.
-func choosy(name string, labels corev1.NodeSelectorRequirement) *corev1.Pod {
-	p := pod(name)
-	p.Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}
+// where makes a pod run only on Nodes whose label meets the requirement.
+func where(p *corev1.Pod, label string, operator corev1.NodeSelectorOperator, values ...string) *corev1.Pod {
 	p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{labels}}},
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: label, Operator: operator, Values: values}}}},
 	}}}
 	return p
 }
 
-// keepComing creates pods that must not run where one of the labels is, until stop is called or there are most of each
-// group. Only new pods keep the scheduler trying at every moment: one that it failed to place waits for a second or more.
+// The groups of pods that must never run on a Node here. Each is kept off by one thing alone that the Node carries.
+const (
+	shunsLabel          = "shuns-label"
+	shunsProtectedLabel = "shuns-protected-label"
+	shunsKeptTaint      = "shuns-kept-taint"
+	shunsRuleTaint      = "shuns-rule-taint"
+)
+
+// shunning makes a pod of each group. All of them would run on a Node that is not ready, for none here ever is.
+func shunning() map[string]*corev1.Pod {
+	return map[string]*corev1.Pod{
+		shunsLabel:          where(pod("", corev1.TaintNodeNotReady, tenant, dedicated), dedicated, corev1.NodeSelectorOpDoesNotExist),
+		shunsProtectedLabel: where(pod("", corev1.TaintNodeNotReady, tenant, dedicated), worker, corev1.NodeSelectorOpDoesNotExist),
+		shunsKeptTaint:      pod("", corev1.TaintNodeNotReady, dedicated),
+		shunsRuleTaint:      pod("", corev1.TaintNodeNotReady, tenant),
+	}
+}
+
+// keepComing creates pods of all groups until stop is called or there are most of each. Only new pods keep the scheduler
+// trying at every moment: one that it failed to place waits for a second or more.
 func keepComing(t *testing.T, pods corev1client.PodInterface, most int) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var groups sync.WaitGroup
-	for group, shunned := range map[string]string{"shuns-isolated": isolated, "shuns-worker": worker} {
+	for group, p := range shunning() {
 		groups.Go(func() {
+			p.Labels = map[string]string{groupLabel: group}
 			for n := 0; n < most && ctx.Err() == nil; n++ {
-				p := choosy(fmt.Sprintf("%s-%03d", group, n), corev1.NodeSelectorRequirement{Key: shunned, Operator: corev1.NodeSelectorOpDoesNotExist})
-				p.Labels = map[string]string{groupLabel: group}
+				p.Name = fmt.Sprintf("%s-%03d", group, n)
 				if _, err := pods.Create(t.Context(), p, metav1.CreateOptions{}); !assert.NoError(t, err) {
 					return
 				}

@@ -1,0 +1,427 @@
+package policy
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+func TestTaintsFor(t *testing.T) {
+	type values = map[string]string
+	const (
+		documented = `[{selector: dedicated=ci, taint: "dedicated=special:NoSchedule"}, {selector: dedicated, taint: "dedicated={value}:NoSchedule"}]`
+		part       = `[{selector: "tier in (gold, silver)", taint: "tier=is-{value}.{value}:NoExecute"}]`
+	)
+	tests := map[string]struct {
+		rules  string
+		labels values
+		want   string // as kubectl taint writes them
+	}{
+		"no rules":                     {`[]`, values{"dedicated": "ci"}, ""},
+		"no labels":                    {documented, nil, ""},
+		"labels that no rule looks at": {documented, values{"disktype": "ssd"}, ""},
+		"the first rule decides":       {documented, values{"dedicated": "ci"}, "dedicated=special:NoSchedule"},
+		"the second rule where the first is silent":  {documented, values{"dedicated": "db"}, "dedicated=db:NoSchedule"},
+		"an empty value is copied":                   {documented, values{"dedicated": ""}, "dedicated:NoSchedule"},
+		"the order of the rules decides":             {`[{selector: a, taint: "x=1:NoSchedule"}, {selector: b, taint: "x=2:NoSchedule"}]`, values{"a": "", "b": ""}, "x=1:NoSchedule"},
+		"the order of the rules, the other way":      {`[{selector: b, taint: "x=2:NoSchedule"}, {selector: a, taint: "x=1:NoSchedule"}]`, values{"a": "", "b": ""}, "x=2:NoSchedule"},
+		"a third rule for one key and effect":        {`[{selector: a, taint: "x=1:NoSchedule"}, {selector: b, taint: "x=2:NoSchedule"}, {selector: c, taint: "x=3:NoSchedule"}]`, values{"c": "", "b": ""}, "x=2:NoSchedule"},
+		"one key with different effects":             {`[{selector: a, taint: "x=1:PreferNoSchedule"}, {selector: a, taint: "x=2:NoSchedule"}, {selector: a, taint: "x=3:NoExecute"}]`, values{"a": ""}, "x=3:NoExecute,x=2:NoSchedule,x=1:PreferNoSchedule"},
+		"they are sorted, not in the rules' order":   {`[{selector: a, taint: "z:NoSchedule"}, {selector: a, taint: "b:NoSchedule"}, {selector: a, taint: "a:NoSchedule"}]`, values{"a": ""}, "a:NoSchedule,b:NoSchedule,z:NoSchedule"},
+		"one taint of two rules that agree":          {`[{selector: a, taint: "x=1:NoSchedule"}, {selector: b, taint: "x=1:NoSchedule"}]`, values{"a": "", "b": ""}, "x=1:NoSchedule"},
+		"a part of a value":                          {part, values{"tier": "gold"}, "tier=is-gold.gold:NoExecute"},
+		"a part of a value that is not named":        {part, values{"tier": "bronze"}, ""},
+		"a copy under another key":                   {`[{selector: gpu, taint: "example.com/gpu={value}:NoSchedule"}]`, values{"gpu": "a100"}, "example.com/gpu=a100:NoSchedule"},
+		"a value that a term rules out":              {`[{selector: "dedicated,dedicated!=ci", taint: "dedicated={value}:NoSchedule"}]`, values{"dedicated": "ci"}, ""},
+		"the longest value":                          {documented, values{"dedicated": strings.Repeat("v", 63)}, "dedicated=" + strings.Repeat("v", 63) + ":NoSchedule"},
+		"a tampered value is not copied":             {documented, values{"dedicated": "two words"}, ""},
+		"a tampered value that is too long is not":   {documented, values{"dedicated": strings.Repeat("v", 64)}, ""},
+		"a value that is no text is not":             {documented, values{"dedicated": "\xff"}, ""},
+		"a placeholder in a label is copied by none": {documented, values{"dedicated": "{value}"}, ""},
+		"a tampered label leaves the others alone":   {`[{selector: a, taint: "x={value}:NoSchedule"}, {selector: b, taint: "y={value}:NoSchedule"}]`, values{"a": "!", "b": "1"}, "y=1:NoSchedule"},
+		"a tampered value still selects":             {`[{selector: a, taint: "x:NoSchedule"}]`, values{"a": "two words"}, "x:NoSchedule"},
+		"the next rule where the copy is invalid":    {`[{selector: a, taint: "x={value}:NoSchedule"}, {selector: b, taint: "x=2:NoSchedule"}]`, values{"a": "!", "b": ""}, "x=2:NoSchedule"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			made := policyOf(t, `{rules: `+tt.rules+`}`).TaintsFor(tt.labels)
+			assert.Equal(t, tt.want, Shown(made))
+			once := policyOf(t, `{register: `+strings.ReplaceAll(tt.rules, "selector:", "nodeSelector:")+`}`)
+			assert.Equal(t, made, once.RegistrationTaints(tt.labels), "what is put on once is made by the same rules")
+			assert.Empty(t, once.TaintsFor(tt.labels))
+		})
+	}
+}
+
+func TestRegistrationTaintsOfAnyNode(t *testing.T) {
+	p := policyOf(t, `{register: [{taint: "unverified=true:NoSchedule"}, {taint: "burn-in:NoExecute", nodeSelector: {matchLabels: {gpu: a100}}}, {taint: "unverified=false:NoSchedule", nodeSelector: gpu}]}`)
+	assert.Equal(t, "unverified=true:NoSchedule", Shown(p.RegistrationTaints(nil)))
+	assert.Equal(t, "burn-in:NoExecute,unverified=true:NoSchedule", Shown(p.RegistrationTaints(map[string]string{"gpu": "a100"})))
+	assert.Empty(t, Default().RegistrationTaints(map[string]string{"gpu": "a100"}))
+	assert.Empty(t, Default().TaintsFor(map[string]string{"gpu": "a100"}))
+	assert.Empty(t, Policy{}.TaintsFor(map[string]string{"gpu": "a100"}))
+}
+
+func TestRulesMake(t *testing.T) {
+	tests := map[string]struct {
+		rules string
+		taint string
+		want  bool
+	}{
+		"no rules":                              {`[]`, "x:NoSchedule", false},
+		"the taint of a rule":                   {`[{selector: a, taint: "x=1:NoSchedule"}]`, "x=1:NoSchedule", true},
+		"another value":                         {`[{selector: a, taint: "x=1:NoSchedule"}]`, "x=2:NoSchedule", false},
+		"no value":                              {`[{selector: a, taint: "x=1:NoSchedule"}]`, "x:NoSchedule", false},
+		"another effect":                        {`[{selector: a, taint: "x=1:NoSchedule"}]`, "x=1:NoExecute", false},
+		"another key":                           {`[{selector: a, taint: "x=1:NoSchedule"}]`, "y=1:NoSchedule", false},
+		"the taint of the last rule":            {`[{selector: a, taint: "x=1:NoSchedule"}, {selector: b, taint: "x=2:NoSchedule"}]`, "x=2:NoSchedule", true},
+		"any value of a label":                  {`[{selector: a, taint: "x={value}:NoSchedule"}]`, "x=anything:NoSchedule", true},
+		"also none":                             {`[{selector: a, taint: "x={value}:NoSchedule"}]`, "x:NoSchedule", true},
+		"any value, but of this effect":         {`[{selector: a, taint: "x={value}:NoSchedule"}]`, "x=1:NoExecute", false},
+		"a named value":                         {`[{selector: "a in (b, c)", taint: "x={value}:NoSchedule"}]`, "x=c:NoSchedule", true},
+		"a value that is not named":             {`[{selector: "a in (b, c)", taint: "x={value}:NoSchedule"}]`, "x=d:NoSchedule", false},
+		"a value that both terms name":          {`[{selector: "a in (b, c),a in (c, d)", taint: "x={value}:NoSchedule"}]`, "x=c:NoSchedule", true},
+		"a value that one of two terms names":   {`[{selector: "a in (b, c),a in (c, d)", taint: "x={value}:NoSchedule"}]`, "x=d:NoSchedule", false},
+		"a value where no value is possible":    {`[{selector: "a=b,a=c", taint: "x={value}:NoSchedule"}]`, "x=b:NoSchedule", false},
+		"a value that is named and ruled out":   {`[{selector: "a in (b, c),a!=c", taint: "x={value}:NoSchedule"}]`, "x=c:NoSchedule", false},
+		"any value but one":                     {`[{selector: "a,a!=prod", taint: "x={value}:NoSchedule"}]`, "x=test:NoSchedule", true},
+		"the one that is ruled out":             {`[{selector: "a,a!=prod", taint: "x={value}:NoSchedule"}]`, "x=prod:NoSchedule", false},
+		"a number that is high enough":          {`[{selector: "a>3", taint: "x={value}:NoSchedule"}]`, "x=4:NoSchedule", true},
+		"a number that is too low":              {`[{selector: "a>3", taint: "x={value}:NoSchedule"}]`, "x=3:NoSchedule", false},
+		"a part of a value":                     {`[{selector: "a in (b, c)", taint: "x=is-{value}:NoSchedule"}]`, "x=is-b:NoSchedule", true},
+		"the named value without the rest":      {`[{selector: "a in (b, c)", taint: "x=is-{value}:NoSchedule"}]`, "x=b:NoSchedule", false},
+		"the placeholder itself":                {`[{selector: "a in (b, c)", taint: "x=is-{value}:NoSchedule"}]`, "x=is-{value}:NoSchedule", false},
+		"a value that no rule of another makes": {`[{selector: "a=b", taint: "x={value}:NoSchedule"}, {selector: "a=c", taint: "y={value}:NoSchedule"}]`, "x=c:NoSchedule", false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, tt.want, policyOf(t, `{rules: `+tt.rules+`}`).RulesMake(parseTaint(tt.taint)))
+		})
+	}
+	assert.False(t, policyOf(t, `{register: [{taint: "x:NoSchedule"}]}`).RulesMake(parseTaint("x:NoSchedule")), "what is put on once is made by no rule")
+}
+
+func TestValuesOf(t *testing.T) {
+	tests := map[string]struct {
+		selector string
+		want     []string
+		limited  bool
+	}{
+		"any value":                  {"a", nil, false},
+		"no term for the label":      {"b=c", nil, false},
+		"no selector":                {"", nil, false},
+		"all but one":                {"a!=b", nil, false},
+		"all but some":               {"a notin (b,c)", nil, false},
+		"no label":                   {"!a", nil, false},
+		"a number":                   {"a>1", nil, false},
+		"one value":                  {"a=b", []string{"b"}, true},
+		"one value, with two signs":  {"a==b", []string{"b"}, true},
+		"no value":                   {"a=", []string{""}, true},
+		"several values, sorted":     {"a in (c,b,b)", []string{"b", "c"}, true},
+		"what two terms share":       {"a in (b,c),a in (c,d)", []string{"c"}, true},
+		"what three terms share":     {"a in (b,c,d),a in (c,d),a=d", []string{"d"}, true},
+		"terms that share nothing":   {"a=b,a=c", []string{}, true},
+		"nothing shared stays so":    {"a=b,a=c,a in (b,c)", []string{}, true},
+		"other labels do not matter": {"a=b,c=d,e", []string{"b"}, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			values, limited := taintRule{selector: parsed(t, tt.selector)}.valuesOf("a")
+			assert.ElementsMatch(t, tt.want, values)
+			assert.True(t, slices.IsSorted(values))
+			assert.Equal(t, tt.limited, limited)
+		})
+	}
+}
+
+func TestKeysOf(t *testing.T) {
+	tests := map[string]struct {
+		selector     string
+		all, present []string
+	}{
+		"no terms":                    {"", nil, nil},
+		"a key":                       {"a", []string{"a"}, []string{"a"}},
+		"a value":                     {"a=b", []string{"a"}, []string{"a"}},
+		"a value, with two signs":     {"a==b", []string{"a"}, []string{"a"}},
+		"several values":              {"a in (b,c)", []string{"a"}, []string{"a"}},
+		"a high number":               {"a>1", []string{"a"}, []string{"a"}},
+		"a low number":                {"a<1", []string{"a"}, []string{"a"}},
+		"no key":                      {"!a", []string{"a"}, nil},
+		"another value or none":       {"a!=b", []string{"a"}, nil},
+		"other values or none":        {"a notin (b)", []string{"a"}, nil},
+		"another value, but a value":  {"a,a!=b", []string{"a"}, []string{"a"}},
+		"several keys, sorted":        {"c,b,!a", []string{"a", "b", "c"}, []string{"b", "c"}},
+		"several terms for one label": {"a=b,a in (b,c)", []string{"a"}, []string{"a"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			all, present := keysOf(parsed(t, tt.selector))
+			assert.Equal(t, tt.all, all)
+			assert.Equal(t, tt.present, present)
+		})
+	}
+}
+
+func TestCanonical(t *testing.T) {
+	tests := map[string]struct {
+		one, other string
+		equal      bool
+	}{
+		"nothing":                           {"", " ", true},
+		"a sign and two signs":              {"a=b", "a==b", true},
+		"a sign and a list":                 {"a=b", "a in (b)", true},
+		"a list and its values twice":       {"a in (b,c)", "a in (c,b,c)", true},
+		"the order of the terms":            {"a,b=c", "b=c,a", true},
+		"a term twice":                      {"a,a", "a", true},
+		"a value twice in two forms":        {"a=b,a in (b)", "a=b", true},
+		"unequal and not in":                {"a!=b", "a notin (b)", true},
+		"an empty value and a list of it":   {"a=", "a in ()", true},
+		"no value and no key":               {"a=", "!a", false},
+		"no value and any value":            {"a=", "a", false},
+		"equal and unequal":                 {"a=b", "a!=b", false},
+		"a key and its lack":                {"a", "!a", false},
+		"more and less":                     {"a>1", "a<1", false},
+		"a value and a key":                 {"a=b", "a", false},
+		"another value":                     {"a=b", "a=c", false},
+		"another key":                       {"a=b", "c=b", false},
+		"one value more":                    {"a in (b)", "a in (b,c)", false},
+		"no value beside another":           {"a in (b)", "a in (b,)", false},
+		"one term more":                     {"a,b", "a", false},
+		"a list and terms for its values":   {"a in (b,c)", "a=b,a=c", false},
+		"values that swap their keys":       {"a=b,c=d", "a=d,c=b", false},
+		"nothing and something":             {"", "a", false},
+		"a key that looks like an operator": {"in", "notin", false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			one, other := parsed(t, tt.one), parsed(t, tt.other)
+			assert.Equal(t, tt.equal, canonical(one) == canonical(other), "%q and %q", canonical(one), canonical(other))
+		})
+	}
+}
+
+// What is written alike selects alike.
+func FuzzCanonical(f *testing.F) {
+	for _, pair := range [][2]string{{"a=b", "a in (b)"}, {"a!=b", "a notin (b)"}, {"a=", "!a"}, {"a>1", "a>01"}, {"a,b", "b,a"}, {"a in (b,)", "a in (,b)"}, {"", ","}} {
+		f.Add(pair[0], pair[1], "a", "b")
+		f.Add(pair[0], pair[1], "b", "")
+		f.Add(pair[0], pair[1], "a", "2")
+	}
+	f.Fuzz(func(t *testing.T, one, other, key, value string) {
+		a, err := labels.Parse(one)
+		if err != nil {
+			return
+		}
+		b, err := labels.Parse(other)
+		if err != nil || canonical(a) != canonical(b) {
+			return
+		}
+		for _, set := range []labels.Set{nil, {key: value}, {key: ""}} {
+			assert.Equal(t, a.Matches(set), b.Matches(set), "%q and %q of %v", one, other, set)
+		}
+	})
+}
+
+// Whatever the rules and the labels, valid or not: the taints are what trying the rules one by one finds, and can be put on.
+func TestRulesAgreeWithTryingThemOneByOne(t *testing.T) {
+	random, seed := seeded(t)
+	loaded, made := 0, 0
+	for range 600 {
+		register, rules := naiveRules(random, "r1", "r2"), naiveRules(random, "t1", "example.com/t2")
+		p, err := Load(naiveFile(t, random, register, rules), DefaultGate)
+		if err != nil { // of two equal selectors, say
+			continue
+		}
+		loaded++
+		for range 10 {
+			values := map[string]string{}
+			for _, key := range []string{"a", "b", "c"} {
+				if random.IntN(3) > 0 {
+					values[key] = []string{"", "x", "y", "z", "w", "two words", "\xff", strings.Repeat("x", 64)}[random.IntN(8)]
+				}
+			}
+			taints := p.TaintsFor(values)
+			made += len(taints)
+			assert.Equal(t, naiveTaints(rules, values), taints)
+			assert.Equal(t, naiveTaints(register, values), p.RegistrationTaints(values))
+			canBePutOn(t, taints)
+			canBePutOn(t, p.RegistrationTaints(values))
+			for _, taint := range taints {
+				assert.True(t, p.RulesMake(taint), "%v", taint)
+			}
+			for _, value := range []string{"", "x", "y", "z", "is-x", "fixed"} {
+				taint := corev1.Taint{Key: "t1", Value: value, Effect: corev1.TaintEffectNoSchedule}
+				assert.Equal(t, naiveMakes(rules, taint), p.RulesMake(taint), "%v", taint)
+			}
+			if t.Failed() {
+				t.Fatalf("seed %d: labels %q, rules %+v, register %+v", seed, values, rules, register)
+			}
+		}
+	}
+	assert.Greater(t, loaded, 150, "too few policies to show anything")
+	assert.Greater(t, made, 500, "too few taints to show anything")
+}
+
+// canBePutOn checks what the API server asks of the taints of a Node, and the order in which we write them.
+func canBePutOn(t *testing.T, taints []corev1.Taint) {
+	t.Helper()
+	seen := map[string]bool{}
+	for i, taint := range taints {
+		assert.True(t, ValidItem(TaintItem(taint), taint.Value), "%v", taint)
+		assert.NotContains(t, taint.Value, "{")
+		assert.Nil(t, taint.TimeAdded)
+		assert.False(t, seen[TaintItem(taint)], "%v is there twice", taint)
+		seen[TaintItem(taint)] = true
+		if i > 0 {
+			before := taints[i-1]
+			assert.True(t, before.Key < taint.Key || before.Key == taint.Key && before.Effect < taint.Effect, "%v is before %v", before, taint)
+		}
+	}
+}
+
+// naiveRule is a rule as a person would apply it, term by term.
+type naiveRule struct {
+	terms []naiveTerm
+	taint corev1.Taint
+}
+
+type naiveTerm struct {
+	Key      string   `json:"key"`
+	Operator string   `json:"operator"`
+	Values   []string `json:"values,omitempty"`
+}
+
+func (n naiveTerm) selects(values map[string]string) bool {
+	value, present := values[n.Key]
+	switch named := present && slices.Contains(n.Values, value); n.Operator {
+	case "In":
+		return named
+	case "NotIn":
+		return !named
+	case "Exists":
+		return present
+	default:
+		return !present
+	}
+}
+
+func (n naiveTerm) text() string {
+	switch n.Operator {
+	case "In":
+		if len(n.Values) == 1 {
+			return n.Key + "=" + n.Values[0]
+		}
+		return n.Key + " in (" + strings.Join(n.Values, ",") + ")"
+	case "NotIn":
+		if len(n.Values) == 1 {
+			return n.Key + "!=" + n.Values[0]
+		}
+		return n.Key + " notin (" + strings.Join(n.Values, ",") + ")"
+	case "Exists":
+		return n.Key
+	default:
+		return "!" + n.Key
+	}
+}
+
+func (n naiveRule) selects(values map[string]string) bool {
+	return !slices.ContainsFunc(n.terms, func(term naiveTerm) bool { return !term.selects(values) })
+}
+
+// naiveTaints looks for the rule of each key and effect by itself.
+func naiveTaints(rules []naiveRule, values map[string]string) []corev1.Taint {
+	var made []corev1.Taint
+	for _, key := range []string{"example.com/t2", "r1", "r2", "t1"} {
+		for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoExecute, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule} {
+			for _, rule := range rules {
+				taint := rule.taint
+				if taint.Key != key || taint.Effect != effect || !rule.selects(values) {
+					continue
+				}
+				taint.Value = strings.ReplaceAll(taint.Value, "{value}", values[rule.terms[0].Key])
+				if len(taint.Value) > 63 || strings.Contains(taint.Value, " ") || strings.Contains(taint.Value, "\xff") {
+					continue
+				}
+				made = append(made, taint)
+				break
+			}
+		}
+	}
+	return made
+}
+
+// naiveMakes tries every value that a label may have here.
+func naiveMakes(rules []naiveRule, taint corev1.Taint) bool {
+	return slices.ContainsFunc(rules, func(rule naiveRule) bool {
+		if rule.taint.Key != taint.Key || rule.taint.Effect != taint.Effect {
+			return false
+		}
+		if !strings.Contains(rule.taint.Value, "{value}") {
+			return rule.taint.Value == taint.Value
+		}
+		return slices.ContainsFunc([]string{"", "x", "y", "z", "is-x", "fixed"}, func(value string) bool {
+			return rule.selects(map[string]string{rule.terms[0].Key: value}) && strings.ReplaceAll(rule.taint.Value, "{value}", value) == taint.Value
+		})
+	})
+}
+
+func naiveRules(random *rand.Rand, keys ...string) []naiveRule {
+	pick := func(from ...string) string { return from[random.IntN(len(from))] }
+	rules := make([]naiveRule, random.IntN(5))
+	for i := range rules {
+		rule := &rules[i]
+		rule.taint.Key, rule.taint.Value = pick(keys...), pick("", "fixed", "{value}", "{value}", "is-{value}")
+		rule.taint.Effect = corev1.TaintEffect(pick("NoSchedule", "NoSchedule", "PreferNoSchedule", "NoExecute"))
+		for range 1 + random.IntN(2) {
+			term := naiveTerm{Key: pick("a", "b", "c"), Operator: pick("In", "In", "NotIn", "Exists", "Exists", "DoesNotExist")}
+			if strings.Contains(rule.taint.Value, "{value}") && len(rule.terms) > 0 {
+				term.Key = rule.terms[0].Key
+			}
+			if term.Operator == "In" || term.Operator == "NotIn" {
+				for range 1 + random.IntN(3) {
+					term.Values = append(term.Values, pick("", "x", "x", "y", "z"))
+				}
+			}
+			rule.terms = append(rule.terms, term)
+		}
+	}
+	return rules
+}
+
+// naiveFile writes a policy file as JSON, which is YAML, with selectors in either form.
+func naiveFile(t *testing.T, random *rand.Rand, register, rules []naiveRule) []byte {
+	entries := func(selectorField string, rules []naiveRule) (entries []map[string]any) {
+		for _, rule := range rules {
+			var selector any = map[string]any{"matchExpressions": rule.terms}
+			if random.IntN(2) == 0 {
+				var texts []string
+				for _, term := range rule.terms {
+					texts = append(texts, term.text())
+				}
+				selector = strings.Join(texts, ", ")
+			}
+			entries = append(entries, map[string]any{"taint": rule.taint.Key + "=" + rule.taint.Value + ":" + string(rule.taint.Effect), selectorField: selector})
+		}
+		return entries
+	}
+	data, err := json.Marshal(map[string]any{
+		"apiVersion": apiVersion, "kind": kind,
+		"taints": map[string]any{"register": entries("nodeSelector", register), "rules": entries("selector", rules)},
+	})
+	require.NoError(t, err)
+	return data
+}
+
+func parsed(t *testing.T, selector string) labels.Selector {
+	t.Helper()
+	read, err := labels.Parse(selector)
+	require.NoError(t, err)
+	return read
+}

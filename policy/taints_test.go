@@ -1,0 +1,212 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestKeepsTaints(t *testing.T) {
+	const once = `{keep: ["*", unverified], register: [{taint: "unverified=true:NoSchedule", nodeSelector: gpu}]}`
+	tests := map[string]struct {
+		taints string // the taints section of the policy file
+		item   string
+		want   bool
+		why    string
+	}{
+		"everything is kept where the file says nothing":    {`{}`, "maintenance:NoExecute", true, "taints.keep has *"},
+		"a mere preference is kept":                         {`{}`, "maintenance:PreferNoSchedule", true, "taints.keep has *"},
+		"a list of keys keeps nothing else":                 {`{keep: [maintenance]}`, "dedicated:NoSchedule", false, "taints.keep does not select it"},
+		"an empty list keeps nothing":                       {`{keep: []}`, "maintenance:NoExecute", false, "taints.keep does not select it"},
+		"a domain keeps its keys":                           {`{keep: [example.com/*]}`, "example.com/x:NoSchedule", true, "taints.keep has example.com/*"},
+		"a pattern is over the key, not over the effect":    {`{keep: ["*ce"]}`, "maintenance:NoExecute", true, "taints.keep has *ce"},
+		"a pattern that ends like the effect":               {`{keep: ["*Execute"]}`, "maintenance:NoExecute", false, "taints.keep does not select it"},
+		"a key that is named":                               {`{keep: [maintenance]}`, "maintenance:NoExecute", true, "taints.keep names it"},
+		"a key that is ignored, with any effect":            {`{ignore: [maintenance]}`, "maintenance:NoSchedule", false, "taints.ignore has maintenance"},
+		"a domain that is ignored":                          {`{ignore: ["*.example.com/*"]}`, "a.example.com/x:NoSchedule", false, "taints.ignore has *.example.com/*"},
+		"ignore leaves out what keep names":                 {`{keep: [maintenance], ignore: [main*]}`, "maintenance:NoSchedule", false, "taints.ignore has main*"},
+		"ignore leaves out a role":                          {`{ignore: ["*"]}`, "node-role.kubernetes.io/control-plane:NoSchedule", false, "taints.ignore has *"},
+		"the gate":                                          {`{}`, "nodekeep.dev/restoring:NoSchedule", false, "it is the gate"},
+		"the gate with another effect":                      {`{}`, "nodekeep.dev/restoring:NoExecute", false, "it is the gate"},
+		"the gate that is named":                            {`{keep: [nodekeep.dev/restoring]}`, "nodekeep.dev/restoring:NoSchedule", false, "it is the gate"},
+		"the gate that is ignored":                          {`{ignore: ["*"]}`, "nodekeep.dev/restoring:NoSchedule", false, "it is the gate"},
+		"what looks like the gate is ours all the same":     {`{}`, "nodekeep.dev/restoring-x:NoSchedule", false, "it belongs to nodekeep itself"},
+		"what is put on once":                               {once, "unverified:NoSchedule", false, "taints.register puts it on once"},
+		"its key with another effect is named":              {once, "unverified:NoExecute", true, "taints.keep names it"},
+		"what is put on once and ignored":                   {`{ignore: [unverified], register: [{taint: "unverified:NoSchedule"}]}`, "unverified:NoSchedule", false, "taints.ignore has unverified"},
+		"what a rule makes looks like any other":            {`{rules: [{selector: dedicated, taint: "dedicated={value}:NoSchedule"}]}`, "dedicated:NoSchedule", true, "taints.keep has *"},
+		"an owned key":                                      {`{}`, "karpenter.sh/disrupted:NoSchedule", false, "it belongs to Karpenter"},
+		"an owned key under a kept domain":                  {`{keep: [karpenter.sh/*]}`, "karpenter.sh/disrupted:NoSchedule", false, "it belongs to Karpenter"},
+		"an owned key that is named":                        {`{keep: [karpenter.sh/disrupted]}`, "karpenter.sh/disrupted:NoSchedule", true, "taints.keep names it"},
+		"an owned key beside one that is named":             {`{keep: ["*", karpenter.sh/disrupted]}`, "karpenter.sh/unregistered:NoExecute", false, "it belongs to Karpenter"},
+		"an owned key that is named and ignored":            {`{keep: [karpenter.sh/disrupted], ignore: [karpenter.sh/*]}`, "karpenter.sh/disrupted:NoSchedule", false, "taints.ignore has karpenter.sh/*"},
+		"an isolation key is a plain taint":                 {`{}`, "node-restriction.kubernetes.io/tier:NoSchedule", true, "taints.keep has *"},
+		"and must be selected like one":                     {`{keep: [a]}`, "node-restriction.kubernetes.io/tier:NoSchedule", false, "taints.keep does not select it"},
+		"a label that belongs to others, as a taint":        {`{}`, "agentpool:NoSchedule", true, "taints.keep has *"},
+		"an effect that there is not is for others to say":  {`{}`, "maintenance:Sometimes", true, "taints.keep has *"},
+		"an empty key is, too":                              {`{}`, ":NoSchedule", true, "taints.keep has *"},
+		"a key with a colon has its effect behind the last": {`{keep: ["*b"]}`, "a:b:NoSchedule", true, "taints.keep has *b"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			keeps, why := policyOf(t, tt.taints).Keeps(tt.item)
+			assert.Equal(t, tt.want, keeps)
+			assert.Equal(t, tt.why, why)
+		})
+	}
+}
+
+func TestKeepsKnowsTheGateThatIsConfigured(t *testing.T) {
+	for _, p := range []Policy{Default().WithGate("example.com/wait"), loadedFor(t, "example.com/wait")} {
+		keeps, why := p.Keeps("example.com/wait:NoExecute")
+		assert.False(t, keeps)
+		assert.Equal(t, "it is the gate", why)
+		keeps, why = p.Keeps("nodekeep.dev/restoring:NoSchedule")
+		assert.False(t, keeps)
+		assert.Equal(t, "it belongs to nodekeep itself", why)
+	}
+	keeps, _ := Default().Keeps("example.com/wait:NoExecute")
+	assert.True(t, keeps)
+}
+
+// One key as a label and as a taint: each section speaks of its own.
+func TestLabelsAndTaintsAreKeptApart(t *testing.T) {
+	tests := map[string]struct {
+		file         string
+		label, taint bool
+	}{
+		"both by default":             {``, true, true},
+		"labels that are ignored":     {`labels: {ignore: ["*"]}`, false, true},
+		"taints that are ignored":     {`taints: {ignore: ["*"]}`, true, false},
+		"no labels are kept":          {`labels: {keep: []}`, false, true},
+		"no taints are kept":          {`taints: {keep: []}`, true, false},
+		"each by a pattern":           {"labels: {keep: [dedi*]}\ntaints: {keep: [other]}", true, false},
+		"each by the other's pattern": {"labels: {keep: [other]}\ntaints: {keep: [dedi*]}", false, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			p, err := Load([]byte(head+tt.file), DefaultGate)
+			require.NoError(t, err)
+			want := map[string]string{}
+			if tt.label {
+				want["dedicated"] = "ci"
+			}
+			if tt.taint {
+				want["dedicated:NoSchedule"] = "ci"
+			}
+			node := Metadata{Items: map[string]string{"dedicated": "ci", "dedicated:NoSchedule": "ci"}}
+			kept := p.Keep(node)
+			assert.Equal(t, want, kept.Items)
+			assert.Equal(t, want, p.Missing(Kept{}, Kept{Items: node.Items}, Live).Add)
+		})
+	}
+}
+
+func TestKeepTaints(t *testing.T) {
+	type values = map[string]string
+	rule := []corev1.Taint{{Key: "dedicated", Value: "ci", Effect: "NoSchedule"}}
+	tests := map[string]struct {
+		node Metadata
+		want values
+	}{
+		"a taint":                               {Metadata{Items: values{"maintenance:NoExecute": "disk"}}, values{"maintenance:NoExecute": "disk"}},
+		"a taint without a value":               {Metadata{Items: values{"maintenance:NoExecute": ""}}, values{"maintenance:NoExecute": ""}},
+		"a key with two effects":                {Metadata{Items: values{"a:NoExecute": "1", "a:NoSchedule": "2"}}, values{"a:NoExecute": "1", "a:NoSchedule": "2"}},
+		"the gate and owned taints":             {Metadata{Items: values{"nodekeep.dev/restoring:NoSchedule": "", "node.kubernetes.io/not-ready:NoExecute": "", "a": "1"}}, values{"a": "1"}},
+		"what our rules put there":              {Metadata{Items: values{"dedicated": "ci", "dedicated:NoSchedule": "ci"}, RuleTaints: rule}, values{"dedicated": "ci"}},
+		"what they put there with other values": {Metadata{Items: values{"dedicated:NoSchedule": "db"}, RuleTaints: rule}, values{}},
+		"not another effect":                    {Metadata{Items: values{"dedicated:NoExecute": "ci"}, RuleTaints: rule}, values{"dedicated:NoExecute": "ci"}},
+		"what they put there and is gone":       {Metadata{Items: values{"a:NoSchedule": "1"}, RuleTaints: rule}, values{"a:NoSchedule": "1"}},
+		"several of them": {
+			Metadata{Items: values{"a:NoSchedule": "1", "b:NoSchedule": "2", "c:NoSchedule": "3"}, RuleTaints: []corev1.Taint{{Key: "c", Value: "3", Effect: "NoSchedule"}, {Key: "a", Value: "1", Effect: "NoSchedule"}}},
+			values{"b:NoSchedule": "2"},
+		},
+		"what an annotation claims as if it were a label":      {Metadata{Items: values{"a:NoSchedule": "1", "a": "1"}, Claimed: []string{"a:NoSchedule", "a"}}, values{"a:NoSchedule": "1"}},
+		"what managedFields name as if it were a label":        {Metadata{Items: values{"a:NoSchedule": "1", "a": "1"}, Owners: map[string][]string{"a:NoSchedule": {"kubelet"}, "a": {"kubelet"}}}, values{"a:NoSchedule": "1"}},
+		"a label of the key that others own, beside the taint": {Metadata{Items: values{"a:NoSchedule": "1", "a": "1"}, Owners: map[string][]string{"a": {"nfd-master"}}}, values{"a:NoSchedule": "1"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			items, taints := maps.Clone(tt.node.Items), slices.Clone(tt.node.RuleTaints)
+			assert.Equal(t, tt.want, Default().Keep(tt.node).Items)
+			assert.Equal(t, items, tt.node.Items, "the items that were given are the caller's")
+			assert.Equal(t, taints, tt.node.RuleTaints)
+		})
+	}
+	assert.Empty(t, Policy{}.Keep(Metadata{Items: values{"a:NoSchedule": "1"}}).Items, "the zero policy keeps nothing")
+}
+
+// No kubelet can take a taint off its Node; an annotation must not make nodekeep forget it for the kubelet.
+func TestNoAnnotationClaimsATaint(t *testing.T) {
+	claimed := Claimed(map[string]string{
+		"nfd.node.kubernetes.io/feature-labels": "example.com/wall:NoSchedule",
+		"cluster.x-k8s.io/labels-from-machine":  "maintenance:NoExecute",
+	})
+	items := map[string]string{"example.com/wall:NoSchedule": "1", "maintenance:NoExecute": "disk"}
+	assert.Equal(t, items, Default().Keep(Metadata{Items: items, Claimed: claimed}).Items)
+}
+
+func TestRegisters(t *testing.T) {
+	p := policyOf(t, `{register: [{taint: "a=1:NoSchedule"}, {taint: "b={value}:NoExecute", nodeSelector: gpu}], rules: [{selector: x, taint: "c:NoSchedule"}]}`)
+	tests := map[string]struct {
+		item string
+		want bool
+	}{
+		"a taint of every Node":       {"a:NoSchedule", true},
+		"a taint of some Nodes":       {"b:NoExecute", true},
+		"another effect":              {"a:NoExecute", false},
+		"a taint that a rule makes":   {"c:NoSchedule", false},
+		"a taint that nobody makes":   {"d:NoSchedule", false},
+		"a label of the key":          {"a", false},
+		"the taint as it was written": {"a=1:NoSchedule", false},
+		"nothing":                     {"", false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, tt.want, p.Registers(tt.item))
+		})
+	}
+	assert.False(t, Default().Registers("a:NoSchedule"))
+}
+
+func TestFreeOf(t *testing.T) {
+	tests := map[string]struct {
+		taints, others, want []corev1.Taint
+	}{
+		"no taints":                       {nil, taints("a:NoSchedule"), nil},
+		"no others":                       {taints("b:NoSchedule", "a:NoSchedule"), nil, taints("b:NoSchedule", "a:NoSchedule")},
+		"others of other keys":            {taints("a:NoSchedule"), taints("b:NoSchedule"), taints("a:NoSchedule")},
+		"another of the key and effect":   {taints("a=1:NoSchedule"), taints("a=2:NoSchedule"), nil},
+		"the very same":                   {taints("a=1:NoSchedule"), taints("a=1:NoSchedule"), nil},
+		"another effect of the key":       {taints("a=1:NoSchedule"), taints("a=1:NoExecute"), taints("a=1:NoSchedule")},
+		"some of several, in their order": {taints("c:NoSchedule", "b:NoSchedule", "a:NoSchedule"), taints("x:NoSchedule", "b=1:NoSchedule"), taints("c:NoSchedule", "a:NoSchedule")},
+		"what is there twice":             {taints("a=1:NoSchedule", "a=2:NoSchedule"), nil, taints("a=1:NoSchedule", "a=2:NoSchedule")},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			before, others := slices.Clone(tt.taints), slices.Clone(tt.others)
+			assert.Equal(t, tt.want, FreeOf(tt.taints, tt.others))
+			assert.Equal(t, before, tt.taints)
+			assert.Equal(t, others, tt.others)
+		})
+	}
+}
+
+// taints are taints as kubectl taint writes them.
+func taints(texts ...string) (taints []corev1.Taint) {
+	for _, text := range texts {
+		taints = append(taints, parseTaint(text))
+	}
+	return taints
+}
+
+func loadedFor(t *testing.T, gate Gate) Policy {
+	t.Helper()
+	p, err := Load([]byte(head), gate)
+	require.NoError(t, err)
+	return p
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/install"
+)
+
+func (s *story) step(what string) {
+	s.steps++
+	fmt.Fprintf(s.out, "\n%d. %s\n", s.steps, what)
+}
+
+func (s *story) say(format string, arguments ...any) {
+	fmt.Fprintf(s.out, "   "+format+"\n", arguments...)
+}
+
+// kubectl runs and shows what an operator would type.
+func (s *story) kubectl(ctx context.Context, args ...string) error {
+	shown := make([]string, len(args))
+	for i, arg := range args {
+		shown[i] = arg
+		if strings.ContainsAny(arg, " {}[]*\"") {
+			shown[i] = "'" + arg + "'"
+		}
+	}
+	s.say("$ kubectl %s", strings.Join(shown, " "))
+	out, err := s.nodekeep.Kubectl(ctx, args...)
+	for line := range strings.Lines(out) {
+		s.say("  %s", strings.TrimRight(line, "\n"))
+	}
+	if err != nil {
+		return fmt.Errorf("kubectl %s: %w", args[0], err)
+	}
+	return nil
+}
+
+// register creates the Node with the kubelet's own identity and shows what came back, which must have these taints.
+func (s *story) register(ctx context.Context, want ...string) (*corev1.Node, error) {
+	s.say("POST /api/v1/nodes as system:node:%s, group system:nodes", node)
+	started := time.Now()
+	created, err := s.kubelet.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: node, Labels: map[string]string{corev1.LabelHostname: node, corev1.LabelOSStable: "linux"},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("register node %q: %w", node, err)
+	}
+	s.say("  created in %s", time.Since(started).Round(100*time.Microsecond))
+	for _, key := range slices.Sorted(maps.Keys(created.Labels)) {
+		s.say("  label %s=%s", key, created.Labels[key])
+	}
+	for _, taint := range created.Spec.Taints {
+		s.say("  taint %s", taint.ToString())
+	}
+	if got := taintsOf(created); !same(got, want) {
+		return nil, fmt.Errorf("the CREATE's answer has taints %v instead of %v", got, want)
+	}
+	return created, nil
+}
+
+// comesToHave waits until the Node has these taints and shows it.
+func (s *story) comesToHave(ctx context.Context, want ...string) error {
+	started := time.Now()
+	var got []string
+	err := wait.PollUntilContextTimeout(ctx, 2*time.Millisecond, patient, true, func(ctx context.Context) (bool, error) {
+		seen, err := s.nodekeep.Admin.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		got = taintsOf(seen)
+		return same(got, want), nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for taints %v, have %v: %w", want, got, err)
+	}
+	s.say("done, seen %s after kubectl's answer", time.Since(started).Round(time.Millisecond))
+	return s.kubectl(ctx, "get", "node", node, "-o", "custom-columns=TAINTS:.spec.taints[*].key")
+}
+
+// taintsOf are the Node's taints but what the API server itself puts on.
+func taintsOf(node *corev1.Node) (taints []string) {
+	for _, taint := range node.Spec.Taints {
+		if taint.Key != corev1.TaintNodeNotReady {
+			taints = append(taints, taint.ToString())
+		}
+	}
+	return taints
+}
+
+// same reports whether two lists have the same elements, in whichever order.
+func same(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+func (s *story) waitRecord(ctx context.Context) error {
+	return wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, patient, true, func(ctx context.Context) (bool, error) {
+		cm, err := s.nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).Get(ctx, store.Name(node), metav1.GetOptions{})
+		if err != nil {
+			return false, nil //nolint:nilerr // not there yet
+		}
+		record, err := store.Decode([]byte(cm.Data[store.DataKey]), node)
+		return len(record.Items) == 3 && len(record.RuleTaints) == 1, err
+	})
+}
+
+func (s *story) waitComplete(ctx context.Context, since time.Time) error {
+	return wait.PollUntilContextTimeout(ctx, 2*time.Millisecond, patient, true, func(ctx context.Context) (bool, error) {
+		seen, err := s.nodekeep.Admin.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		if _, has := seen.Labels[worker]; !has || policy.DefaultGate.On(seen.Spec.Taints) {
+			return false, nil
+		}
+		s.say("done, seen %s after the CREATE's answer", time.Since(since).Round(time.Millisecond))
+		return true, nil
+	})
+}
