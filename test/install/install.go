@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"nodekeep.dev/nodekeep/test/cluster"
 )
@@ -39,6 +40,9 @@ type Installation struct {
 
 	// PolicyFile is the file that both processes are started with and that they follow.
 	PolicyFile string
+	// Route, where it is set, says how a process ("nodekeep-webhook" or "nodekeep-capture") reaches the API server the next time
+	// it is started: through a proxy that misbehaves, say.
+	Route func(process string, direct *rest.Config) *rest.Config
 	// CaptureArgs are added behind capture's own arguments the next time it is started.
 	CaptureArgs []string
 
@@ -141,6 +145,9 @@ func (i *Installation) run(ctx context.Context, name string, args ...string) err
 	config, err := i.Cluster.ServiceAccount(ctx, Namespace, name)
 	if err != nil {
 		return err
+	}
+	if i.Route != nil {
+		config = i.Route(name, config)
 	}
 	kubeconfig := filepath.Join(i.Cluster.Dir(), name+".kubeconfig")
 	if err := cluster.WriteKubeconfig(kubeconfig, config); err != nil {

@@ -1,0 +1,134 @@
+package proxy
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Match picks requests.
+type Match func(r *http.Request) bool
+
+// RecordWrites are the requests that create or change ConfigMaps.
+func RecordWrites(r *http.Request) bool {
+	return strings.Contains(r.URL.Path, "/configmaps") && (r.Method == http.MethodPost || r.Method == http.MethodPatch)
+}
+
+// NodeWrites are the requests that change Nodes.
+func NodeWrites(r *http.Request) bool {
+	return strings.HasPrefix(r.URL.Path, "/api/v1/nodes/") && r.Method == http.MethodPatch
+}
+
+// Watches are the requests that watch a resource ("nodes", "configmaps").
+func Watches(resource string) Match {
+	return func(r *http.Request) bool {
+		return strings.HasSuffix(r.URL.Path, "/"+resource) && r.URL.Query().Get("watch") != ""
+	}
+}
+
+// Answer refuses the requests with a status, as the API server words it, share of them (1: all, 2: every second, ...).
+func Answer(match Match, status int, reason metav1.StatusReason, share int64) Fault {
+	var count atomic.Int64
+	return func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
+		if !match(r) || count.Add(1)%share != 0 {
+			apiServer.ServeHTTP(w, r)
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		if status == http.StatusTooManyRequests {
+			w.Header().Set("Retry-After", "1")
+		}
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(metav1.Status{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Status:   metav1.StatusFailure, Code: int32(status), Reason: reason, Message: "a fault of the test",
+		})
+	}
+}
+
+// Hang lets the requests wait for the time, or until their caller gives up, and then ends them without an answer.
+func Hang(match Match, duration time.Duration) Fault {
+	return func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
+		if !match(r) {
+			apiServer.ServeHTTP(w, r)
+			return
+		}
+		select {
+		case <-r.Context().Done():
+		case <-time.After(duration):
+		}
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// Cut ends the answers to the requests after so many bytes.
+func Cut(match Match, bytes int) Fault {
+	return func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
+		if match(r) {
+			w = &cutWriter{ResponseWriter: w, left: bytes}
+		}
+		apiServer.ServeHTTP(w, r)
+	}
+}
+
+type cutWriter struct {
+	http.ResponseWriter
+	left int
+}
+
+func (w *cutWriter) Write(data []byte) (int, error) {
+	if w.left -= len(data); w.left < 0 {
+		_, _ = w.ResponseWriter.Write(data[:len(data)+w.left])
+		_ = http.NewResponseController(w.ResponseWriter).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	return w.ResponseWriter.Write(data)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *cutWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Moment is when a request is held, see [Hold].
+type Moment int
+
+// The moments.
+const (
+	Before Moment = iota // the API server has not seen it
+	After                // the API server has carried it out, and the caller does not know
+)
+
+// Hold stops the one request that counts, the number'th of those that match (from 1), at a moment, and calls reached. It
+// stays there until its caller is gone.
+func Hold(match Match, number int64, moment Moment, reached func(r *http.Request)) Fault {
+	var count atomic.Int64
+	var once sync.Once
+	return func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
+		if !match(r) || count.Add(1) != number {
+			apiServer.ServeHTTP(w, r)
+			return
+		}
+		if moment == After {
+			apiServer.ServeHTTP(discard{http.Header{}}, r)
+		}
+		once.Do(func() { reached(r) })
+		select {
+		case <-r.Context().Done():
+		case <-time.After(time.Minute):
+		}
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// discard takes an answer that nobody gets.
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header       { return d.header }
+func (discard) WriteHeader(int)             {}
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
