@@ -5,6 +5,7 @@ BIN      = $(CURDIR)/.bin
 DEMO     = $(CURDIR)/.demo
 UNIT     = $(shell go list ./... | grep -v /test/)
 FUZZTIME = 10s
+SOAK     = 30m
 
 .PHONY: help
 help: ## what there is
@@ -45,6 +46,10 @@ unit: ## what needs no control plane
 .PHONY: fuzz
 fuzz: ## every fuzzer for FUZZTIME each
 	@.ci/fuzz $(FUZZTIME)
+
+.PHONY: soak
+soak: controlplane ## random faults for SOAK (30m), checked after each round against an independent model
+	NODEKEEP_SOAK=$(SOAK) go test -count=1 -v -timeout 0 -run '^TestALongTimeOfRandomFaults$$' ./test/differential
 
 .PHONY: bench
 bench: ## benchmarks of the handler, beside a handler that does nothing

@@ -6,6 +6,7 @@
 //	NODEKEEP_NODES           how many Nodes take part (100)
 //	NODEKEEP_ROUNDS          how many rounds they go through (12)
 //	NODEKEEP_SLOW_CAPTURE=0  capture is up or down; without it, it also stands still at times: up, but late
+//	NODEKEEP_SOAK            how long TestALongTimeOfRandomFaults goes on, 30m for one; without it, it does not run
 //
 // A seed fixes the script, not how operations and processes interleave: a failure that hangs on a race may need a few
 // replays.

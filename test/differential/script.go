@@ -52,27 +52,38 @@ type script [][]part
 
 // write makes the script of a seed; equal arguments make equal scripts. slow lets capture stand still at times while it is up.
 func write(seed uint64, nodes, rounds int, slow bool) script {
-	w := &writer{random: rand.New(rand.NewPCG(seed, 0)), nodes: make([]imagined, nodes)}
+	w := newWriter(seed, nodes, slow)
+	all := make(script, rounds)
+	for r := range all {
+		all[r] = w.round()
+	}
+	return all
+}
+
+func newWriter(seed uint64, nodes int, slow bool) *writer {
+	w := &writer{random: rand.New(rand.NewPCG(seed, 0)), nodes: make([]imagined, nodes), slow: slow}
 	for n := range w.nodes {
 		w.nodes[n].labels = map[string]bool{}
 	}
-	all := make(script, rounds)
-	for r := range all {
-		all[r] = make([]part, 1+w.random.IntN(3))
-		for p := range all[r] {
-			all[r][p] = w.part()
-			all[r][p].pauseCapture = slow && w.chance(0.4)
-		}
-		if slow && len(all[r]) > 1 && w.chance(0.4) {
-			captureIsSlow(&all[r][0], &all[r][1])
-		}
+	return w
+}
+
+func (w *writer) round() []part {
+	round := make([]part, 1+w.random.IntN(3))
+	for p := range round {
+		round[p] = w.part()
+		round[p].pauseCapture = w.slow && w.chance(0.4)
 	}
-	return all
+	if w.slow && len(round) > 1 && w.chance(0.4) {
+		captureIsSlow(&round[0], &round[1])
+	}
+	return round
 }
 
 type writer struct {
 	random *rand.Rand
 	nodes  []imagined
+	slow   bool
 	fresh  int
 }
 

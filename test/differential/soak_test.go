@@ -1,0 +1,132 @@
+package differential
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/proxy"
+)
+
+// soakVariable says how long the soak goes on.
+const soakVariable = "NODEKEEP_SOAK"
+
+// What happens between capture and the API server during a soak.
+const (
+	cutEvery    = 3 * time.Second // connections are cut, watches and answers on their way included
+	errorsEvery = 15              // of so many writes one is answered with an error
+)
+
+// The same as the differential test for as long as is asked for, with more going wrong: capture's connections are cut, some
+// of its writes are refused or hang, and between rounds the API server is restarted. Memory and goroutines of both
+// processes are told at the start and at the end.
+func TestALongTimeOfRandomFaults(t *testing.T) {
+	duration, err := time.ParseDuration(os.Getenv(soakVariable))
+	if err != nil {
+		t.Skipf("%s does not say for how long (30m, say): %v; make soak does", soakVariable, err)
+	}
+	seed := setting(t, "NODEKEEP_SEED", rand.Uint64())
+	nodes := int(setting(t, "NODEKEEP_NODES", usualNodes))
+	fmt.Fprintf(os.Stderr, "seed %d, %d Nodes, for %s\n", seed, nodes, duration)
+	w := newWorld(t, nodes)
+	between := w.breakCapturesLine(t)
+	require.NoError(t, w.processes.bring(t.Context(), part{webhook: true, capture: true, restartCapture: true}))
+	faults := rand.New(rand.NewPCG(seed, 1))
+	stopCutting := cutNowAndThen(between)
+	defer stopCutting()
+
+	before := footprints(t, w.nodekeep)
+	writer, started := newWriter(seed, nodes, true), time.Now()
+	var all script
+	restarts, told := 0, time.Now()
+	for time.Since(started) < duration {
+		round := writer.round()
+		all = append(all, round)
+		for p, part := range round {
+			require.NoError(t, w.play(t.Context(), fmt.Sprintf("round %d.%d", len(all), p+1), part), "seed %d", seed)
+		}
+		wrong, picture, err := w.settle(t.Context())
+		require.NoError(t, err, "seed %d", seed)
+		if len(wrong) > 0 {
+			w.report(t, wrong, picture)
+			t.Fatalf("after round %d; seed %d", len(all), seed)
+		}
+		for _, s := range w.subjects {
+			s.story = nil // it is right so far, and the next rounds are enough to tell why it is not
+		}
+		if faults.IntN(20) == 0 {
+			require.NoError(t, w.nodekeep.Cluster.RestartAPIServer(t.Context()))
+			restarts++
+		}
+		if time.Since(told) > time.Minute {
+			told = time.Now()
+			fmt.Fprintf(os.Stderr, "%s: %d rounds\n", time.Since(started).Round(time.Second), len(all))
+		}
+	}
+	w.logFigures(t, all, time.Since(started))
+	t.Logf("API server restarted %d times; capture's connections cut about every %s, 1 of %d of its writes refused", restarts, cutEvery, errorsEvery)
+	t.Logf("at the start: %s", before)
+	t.Logf("at the end:   %s", footprints(t, w.nodekeep))
+}
+
+// breakCapturesLine puts a proxy between capture and the API server that refuses some writes.
+func (w *world) breakCapturesLine(t *testing.T) *proxy.Proxy {
+	t.Helper()
+	between, err := proxy.Start(w.nodekeep.Cluster.Admin())
+	require.NoError(t, err)
+	t.Cleanup(between.Stop)
+	w.nodekeep.Route = func(process string, direct *rest.Config) *rest.Config {
+		if process == "nodekeep-capture" {
+			return between.Through(direct)
+		}
+		return direct
+	}
+	writes := func(r *http.Request) bool { return proxy.RecordWrites(r) || proxy.NodeWrites(r) }
+	between.Break(proxy.Answer(writes, http.StatusInternalServerError, metav1.StatusReasonInternalError, errorsEvery))
+	return between
+}
+
+func cutNowAndThen(between *proxy.Proxy) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Duration(rand.Int64N(int64(2 * cutEvery)))):
+				between.CutConnections()
+			}
+		}
+	}()
+	return func() { close(done) }
+}
+
+// footprint are the series that tell how much a process holds on to.
+var footprint = regexp.MustCompile(`(?m)^(process_resident_memory_bytes|go_goroutines|go_memstats_heap_inuse_bytes) (.*)$`)
+
+func footprints(t *testing.T, nodekeep *install.Installation) string {
+	t.Helper()
+	var all []string
+	for _, process := range []string{"webhook", "capture"} {
+		response, err := http.Get(nodekeep.MetricsURL(process))
+		require.NoError(t, err)
+		body, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		require.NoError(t, err)
+		for _, series := range footprint.FindAllStringSubmatch(string(body), -1) {
+			all = append(all, process+" "+series[1]+" "+series[2])
+		}
+	}
+	return strings.Join(all, ", ")
+}
