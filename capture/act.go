@@ -166,7 +166,7 @@ func (a *attempt) refused(ctx context.Context, next Plan, refusal error) error {
 		a.keyByKey = true // planned again first: the Node may not be what the plan was made for
 		return nil
 	}
-	return a.refuse(ctx, next, refusal)
+	return a.refuse(ctx, next.keys()[0], refusal)
 }
 
 // keys are the items that a step gives, puts right or takes back, in a stable order.
@@ -182,7 +182,7 @@ func (p Plan) first(seen *Node) Plan {
 	key := p.keys()[0]
 	if value, give := p.Give[key]; give {
 		one := map[string]string{key: value}
-		return Plan{Step: p.Step, Give: one, Stamp: stampAfter(seen, one, nil), Register: p.Register}
+		return Plan{Step: p.Step, Give: one, Stamp: stampAfter(seen, one, nil)}
 	}
 	if value, put := p.PutRight[key]; put {
 		return Plan{Step: p.Step, PutRight: map[string]string{key: value}}
@@ -190,11 +190,9 @@ func (p Plan) first(seen *Node) Plan {
 	return Plan{Step: p.Step, TakeBack: []string{key}}
 }
 
-// refuse gives up the only item of a step for this object, if it is the item that is refused and not every change to the
-// Node. What a new Node gets once comes with the stamp here as everywhere.
-func (a *attempt) refuse(ctx context.Context, next Plan, refusal error) error {
-	key := next.keys()[0]
-	body, err := patchFor(a.seen, Plan{Stamp: stampAfter(a.seen, nil, nil), Register: next.Register}, a.Policy().Gate())
+// refuse gives an item up for this object, if it is the item that is refused and not every change to the Node.
+func (a *attempt) refuse(ctx context.Context, key string, refusal error) error {
+	body, err := patchFor(a.seen, Plan{Stamp: stampAfter(a.seen, nil, nil)}, a.Policy().Gate())
 	if err != nil {
 		return err
 	}

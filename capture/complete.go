@@ -29,14 +29,11 @@ func complete(record store.Record, seen *Node, putRight map[string]string, takeB
 	next.RuleTaints = rules.after(ours, next.Put)
 	next.LiftGate = gated && len(refused) == 0 && len(next.Put) == len(rules.put)
 
-	if gated && !seen.Stamped {
+	if gated && !seen.Registered && (len(give) > 0 || next.LiftGate) { // what is taken off while the Node waits is not fought over
 		next.Register = policy.FreeOf(p.RegistrationTaints(final), slices.Concat(taints, rules.put))
 	}
 	if len(give)+len(takeBack)+len(next.Register) > 0 {
 		next.Stamp = stampAfter(seen, give, takeBack)
-	}
-	if next.Stamp == nil && !next.LiftGate {
-		next.Register = nil // nothing would say that they were put on
 	}
 	switch {
 	case next.changesItems():

@@ -37,7 +37,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		}),
 	}
 	registry.MustRegister(m.steps, m.conflicts, m.failures, m.refused)
-	for _, step := range []Step{Create, Update, Adopt, Merge, MarkGone, Isolate, Accept, Complete, Lift} {
+	for _, step := range []Step{Create, Update, Adopt, Merge, MarkGone, Isolate, Accept, Complete, Lift, FollowRules} {
 		m.steps.WithLabelValues(string(step))
 	}
 	m.conflicts.WithLabelValues(recordConflict)

@@ -20,6 +20,8 @@ type Node struct {
 	// Stamp is what we wrote on this object; Stamped is false where we wrote nothing, or somebody else wrote over it.
 	Stamp   policy.Stamp
 	Stamped bool
+	// Registered says that admission wrote it, and with it put on what a new Node gets once.
+	Registered bool
 	// AnnotationBytes is the size of all other annotations, keys and values.
 	AnnotationBytes int
 	// Owners holds the managers of each label by metadata.managedFields. A label without an entry has none.
@@ -40,7 +42,7 @@ type Node struct {
 func nodeOf(object *corev1.Node) *Node {
 	stamp, stamped := policy.ParseStamp(object.Annotations[policy.StampAnnotation])
 	owned := ownedFieldsOf(object.ManagedFields)
-	if owned.stamp {
+	if owned.stamp == byOthers {
 		stamp, stamped = policy.Stamp{}, false
 	}
 	return &Node{
@@ -52,6 +54,7 @@ func nodeOf(object *corev1.Node) *Node {
 		Items:           policy.Items(object.Labels, object.Spec.Taints),
 		Stamp:           stamp,
 		Stamped:         stamped,
+		Registered:      stamped && owned.stamp == byWebhook,
 		AnnotationBytes: policy.AnnotationBytes(object.Annotations),
 		Owners:          owned.labels,
 		Claimed:         policy.Claimed(object.Annotations),

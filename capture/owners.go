@@ -26,22 +26,32 @@ const ancientChanges = "ancient-changes"
 // owners is what managedFields tell of a Node.
 type owners struct {
 	labels map[string][]string // for each label its managers, sorted
-	stamp  bool                // somebody but us wrote the stamp: what a webhook adds has no owner
+	stamp  stampWriter
 }
+
+// stampWriter is who wrote the stamp.
+type stampWriter int
+
+// The writers. A client chooses the name that its change is booked under, so "capture" is a claim.
+const (
+	byWebhook stampWriter = iota // what a webhook adds has no owner
+	byCapture
+	byOthers
+)
 
 // ownedFieldsOf reads managedFields. An entry that cannot be read owns nothing, so what it owned counts as a person's:
 // rather remembered than lost.
 func ownedFieldsOf(entries []metav1.ManagedFieldsEntry) (found owners) {
 	for _, entry := range entries {
-		if entry.Manager == fieldManager {
-			continue // what we gave back is nobody's until somebody changes it, just as what admission restored
-		}
 		var owned ownedFields
 		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &owned) != nil {
 			continue
 		}
-		if _, ours := owned.Metadata.Annotations["f:"+policy.StampAnnotation]; ours && entry.Manager != ancientChanges {
-			found.stamp = true
+		if _, wrote := owned.Metadata.Annotations["f:"+policy.StampAnnotation]; wrote {
+			found.stamp = max(found.stamp, writerOf(entry.Manager))
+		}
+		if entry.Manager == fieldManager {
+			continue // what we gave back is nobody's until somebody changes it, just as what admission restored
 		}
 		for field := range owned.Metadata.Labels {
 			key, isField := strings.CutPrefix(field, "f:")
@@ -58,4 +68,11 @@ func ownedFieldsOf(entries []metav1.ManagedFieldsEntry) (found owners) {
 		slices.Sort(managers)
 	}
 	return found
+}
+
+func writerOf(manager string) stampWriter {
+	if manager == fieldManager || manager == ancientChanges {
+		return byCapture
+	}
+	return byOthers
 }

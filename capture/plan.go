@@ -74,6 +74,14 @@ func (p Plan) changesItems() bool {
 // plan decides the next step from what is remembered (nil: no record), what is seen and how. The table in the design,
 // section 5, is this function; each of its rows is a test.
 func plan(prev *store.Record, seen *Node, event Event, p policy.Policy, now time.Time) Plan {
+	next := planStep(prev, seen, event, p, now)
+	if prev != nil && next.Write != nil {
+		next.Write.FormerTaints = formerTaints(*prev, *next.Write)
+	}
+	return next
+}
+
+func planStep(prev *store.Record, seen *Node, event Event, p policy.Policy, now time.Time) Plan {
 	switch {
 	case event == Absent:
 		return planAbsent(prev, now)
@@ -115,7 +123,7 @@ func planFirst(seen *Node, event Event, p policy.Policy, now time.Time) Plan {
 	if event == Deleted {
 		first.DeletedAt = timestamp(now)
 	} else {
-		first = intended(first, store.Record{}, seen, p)
+		first = intended(first, seen, p)
 	}
 	if len(first.Items)+len(first.RuleTaints) > 0 {
 		return Plan{Step: Create, Write: &first}
@@ -133,13 +141,17 @@ func planSame(prev store.Record, seen *Node, event Event, p policy.Policy, now t
 	case order >= 0: // also for the very state that was recorded: the policy may be another one today
 		current = remember(prev, seen, p)
 		current.DeletedAt = nil
+		current.Early = prev.Early && !whole(current, seen, p) // until it has what an older object's end has added
 	case event == Present:
 		return Plan{Step: Nothing}
 	}
 	if event == Deleted {
 		current.DeletedAt = cmp.Or(prev.DeletedAt, timestamp(now))
+	}
+	if event == Deleted || seen.deleting() {
+		current = withRuleTaints(current, prev.RuleTaints)
 	} else {
-		current = intended(current, prev, seen, p)
+		current = intended(current, seen, p)
 	}
 	switch {
 	case event == Present && !seen.Live && strikesOut(prev, current):
@@ -192,7 +204,7 @@ func planUnadopted(prev store.Record, seen *Node, event Event, p policy.Policy, 
 func planNew(prev store.Record, seen *Node, p policy.Policy) Plan {
 	putRight, takeBack := stale(prev, seen)
 	if len(putRight) == 0 && len(takeBack) == 0 && whole(prev, seen, p) {
-		adopted := intended(remember(flat(prev), seen, p), prev, seen, p)
+		adopted := intended(remember(flat(prev), seen, p), seen, p)
 		adopted.DeletedAt = nil
 		return Plan{Step: Adopt, Write: &adopted}
 	}

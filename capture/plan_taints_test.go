@@ -29,6 +29,11 @@ func ruled(written ...string) func(*store.Record) {
 	return func(r *store.Record) { r.RuleTaints = taints(written...) }
 }
 
+// former lists the taints that a record says were taken off or changed.
+func former(written ...string) func(*store.Record) {
+	return func(r *store.Record) { r.FormerTaints = taints(written...) }
+}
+
 // tainted has the Node show taints beside what it shows already.
 func tainted(written ...string) func(*Node) {
 	return func(n *Node) { n.Taints = append(n.Taints, taints(written...)...) }
@@ -39,7 +44,7 @@ func readLive(n *Node) { n.Live = true }
 // stampedTaints is a stamp that lists the items as restored or brought, and taints as put on by rules.
 func stampedTaints(restored, brought labels, byRules ...string) func(*Node) {
 	return func(n *Node) {
-		n.Stamp, n.Stamped = policy.NewStamp(nil, nil).Given(restored), true
+		n.Stamp, n.Stamped, n.Registered = policy.NewStamp(nil, nil).Given(restored), true, true
 		n.Stamp.Brought, n.Stamp.RuleTaints = brought, policy.Items(nil, taints(byRules...))
 	}
 }
@@ -74,12 +79,17 @@ func TestPlanOfTaints(t *testing.T) {
 		"same object, a taint was taken off: forget it": {
 			prev: remembered("a", "10", labels{"k": "v", repair: "disk"}),
 			seen: node("a", "11", labels{"k": "v"}),
-			want: Plan{Step: Update, Write: remembered("a", "11", labels{"k": "v"})},
+			want: Plan{Step: Update, Write: remembered("a", "11", labels{"k": "v"}, former("maintenance=disk:NoExecute"))},
+		},
+		"same object, a taint is back as it was: a former one no more": {
+			prev: remembered("a", "10", labels{"k": "v"}, former("other:NoSchedule", "maintenance=disk:NoExecute")),
+			seen: node("a", "11", labels{"k": "v", repair: "disk"}),
+			want: Plan{Step: Update, Write: remembered("a", "11", labels{"k": "v", repair: "disk"}, former("other:NoSchedule"))},
 		},
 		"same object, a taint has another value: remember that": {
 			prev: remembered("a", "10", labels{repair: "disk"}),
 			seen: node("a", "11", labels{repair: "memory"}),
-			want: Plan{Step: Update, Write: remembered("a", "11", labels{repair: "memory"})},
+			want: Plan{Step: Update, Write: remembered("a", "11", labels{repair: "memory"}, former("maintenance=disk:NoExecute"))},
 		},
 		"new object, behind the gate, lacks a taint: give it and lift": {
 			prev: remembered("a", "10", labels{"k": "v", repair: "disk"}),
@@ -94,12 +104,12 @@ func TestPlanOfTaints(t *testing.T) {
 		"new object, born gated, that was given the taint and lacks it now: taken off, forget it": {
 			prev: remembered("a", "10", labels{"k": "v", repair: "disk"}),
 			seen: node("b", "20", labels{"k": "v"}, bornGated, stampedTaints(labels{repair: "disk"}, nil)),
-			want: Plan{Step: Adopt, Write: remembered("b", "20", labels{"k": "v"})},
+			want: Plan{Step: Adopt, Write: remembered("b", "20", labels{"k": "v"}, former("maintenance=disk:NoExecute"))},
 		},
 		"new object, born gated, that brought the taint and lacks it now: taken off, forget it": {
 			prev: remembered("a", "10", labels{"k": "v", repair: "disk"}),
 			seen: node("b", "20", labels{"k": "v"}, bornGated, stampedTaints(nil, labels{repair: "disk"})),
-			want: Plan{Step: Adopt, Write: remembered("b", "20", labels{"k": "v"})},
+			want: Plan{Step: Adopt, Write: remembered("b", "20", labels{"k": "v"}, former("maintenance=disk:NoExecute"))},
 		},
 		"new object whose stamp claims the taint, but was not born gated: a kubelet could claim that, give it": {
 			prev: remembered("a", "10", labels{"k": "v", repair: "disk"}),
@@ -109,17 +119,27 @@ func TestPlanOfTaints(t *testing.T) {
 		"new object that was given the taint and has another value now: edited, the stored one is forgotten": {
 			prev: remembered("a", "10", labels{repair: "disk"}),
 			seen: node("b", "20", labels{repair: "memory"}, bornGated, stampedTaints(labels{repair: "disk"}, nil)),
-			want: Plan{Step: Adopt, Write: remembered("b", "20", labels{repair: "memory"})},
+			want: Plan{Step: Adopt, Write: remembered("b", "20", labels{repair: "memory"}, former("maintenance=disk:NoExecute"))},
 		},
 		"new object that was given a taint from a stale record: take it back": {
-			prev: remembered("a", "10", labels{"k": "v"}),
+			prev: remembered("a", "10", labels{"k": "v"}, former("maintenance=disk:NoExecute")),
 			seen: node("b", "20", labels{"k": "v", repair: "disk"}, stampedTaints(labels{repair: "disk"}, nil)),
 			want: Plan{Step: Complete, TakeBack: []string{repair}, Stamp: given(nil)},
 		},
 		"new object that was given another value of a taint from a stale record: put it right": {
-			prev: remembered("a", "10", labels{repair: "disk"}),
+			prev: remembered("a", "10", labels{repair: "disk"}, former("maintenance=memory:NoExecute")),
 			seen: node("b", "20", labels{repair: "memory"}, stampedTaints(labels{repair: "memory"}, nil)),
 			want: Plan{Step: Complete, PutRight: labels{repair: "disk"}},
+		},
+		"new object whose stamp claims to have been given a taint that was never remembered: a person's, it stays": {
+			prev: remembered("a", "10", labels{"k": "v"}, former("maintenance=memory:NoExecute")),
+			seen: node("b", "20", labels{"k": "v", repair: "disk"}, stampedTaints(labels{repair: "disk"}, nil)),
+			want: Plan{Step: Adopt, Write: remembered("b", "20", labels{"k": "v", repair: "disk"}, former("maintenance=memory:NoExecute"))},
+		},
+		"gated, and its stamp is booked under our name: a kubelet can do that, registered all the same": {
+			policy: register,
+			seen:   node("a", "10", nil, gated, stampedTaints(nil, nil), func(n *Node) { n.Registered = false }),
+			want:   Plan{Step: Complete, Register: taints("example.com/unverified=true:NoSchedule"), Stamp: given(nil), LiftGate: true},
 		},
 		"new object that brought a taint which a stale record had too: its own, remember it": {
 			prev: remembered("a", "10", labels{"k": "v"}),
@@ -248,6 +268,12 @@ func TestPlanOfTaints(t *testing.T) {
 			prev:   remembered("a", "10", labels{"dedicated": "ci"}),
 			seen:   node("a", "10", labels{"dedicated": "ci"}, deleting),
 			want:   Plan{Step: Nothing},
+		},
+		"gone, as far as the watch has seen it: nothing is struck out": {
+			policy: oke,
+			prev:   remembered("a", "10", labels{"dedicated": "ci"}, ruled("dedicated=ci:NoSchedule")),
+			seen:   node("a", "11", labels{"k": "v"}), event: Deleted,
+			want: Plan{Step: MarkGone, Write: remembered("a", "11", labels{"k": "v"}, ruled("dedicated=ci:NoSchedule"), goneSince(nowTime))},
 		},
 		"gone: what was never put on is not written down": {
 			policy: oke,

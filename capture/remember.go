@@ -122,6 +122,8 @@ func stale(prev store.Record, seen *Node) (putRight map[string]string, takeBack 
 	for item, shown := range untouched(seen) {
 		switch value, known := remembered[item]; {
 		case seen.Refused[item]:
+		case policy.IsTaint(item) && !onceHeld(prev, policy.TaintOf(item, shown)):
+			// The stamp is a claim, and no managedFields tell whose a taint is: only what was ours to restore is taken back.
 		case !known:
 			takeBack = append(takeBack, item)
 		case value != shown:

@@ -75,16 +75,17 @@ func putByRule(prev store.Record, seen *Node, taint corev1.Taint, p policy.Polic
 }
 
 // intended is the record of a Node that lives, with what its rules are about to put on written down first: what is not
-// written down is never taken off. Of a Node that is on its way out nothing is struck out either: what was about to be put
-// on may be on its way.
-func intended(record store.Record, prev store.Record, seen *Node, p policy.Policy) store.Record {
-	more := follow(seen.Taints, record.RuleTaints, p.TaintsFor(seen.Items)).put
+// written down is never taken off.
+func intended(record store.Record, seen *Node, p policy.Policy) store.Record {
 	if seen.deleting() {
-		more = nil
-		if prev.UID == seen.UID {
-			more = prev.RuleTaints
-		}
+		return record
 	}
+	return withRuleTaints(record, follow(seen.Taints, record.RuleTaints, p.TaintsFor(seen.Items)).put)
+}
+
+// withRuleTaints adds to what is ours. At the end of a Node object, where the last sight may not be the last state, that is
+// all that was: what was about to be put on may be on its way.
+func withRuleTaints(record store.Record, more []corev1.Taint) store.Record {
 	record.RuleTaints = slices.Concat(record.RuleTaints, more)
 	policy.SortTaints(record.RuleTaints)
 	record.RuleTaints = slices.Compact(record.RuleTaints)

@@ -31,6 +31,9 @@ type Record struct {
 	// RuleTaints are the taints that our rules put on that object or are about to put there. They are not remembered; only
 	// what is listed here is ever taken off again.
 	RuleTaints []corev1.Taint
+	// FormerTaints were remembered once and were taken off or changed on a living Node: what a registration that used an
+	// older record may have restored. Oldest first, a bounded number.
+	FormerTaints []corev1.Taint
 	// Early says that the record was first written when its Node was about to be deleted, before capture had seen that
 	// object: the end of an older one of the name may still have to be counted.
 	Early bool

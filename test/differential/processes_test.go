@@ -59,6 +59,14 @@ func (p *process) becomes(s state) {
 	}
 }
 
+// disturbed notes that the process may have missed something although it is up.
+func (p *process) disturbed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.changes++
+	p.stops++
+}
+
 // bring takes the process to where it should be; again restarts it where it is up and stays up.
 func (p *process) bring(ctx context.Context, wantUp, again, abruptly bool) error {
 	isUp := p.now().state == up

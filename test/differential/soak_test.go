@@ -24,7 +24,8 @@ const soakVariable = "NODEKEEP_SOAK"
 
 // What happens between capture and the API server during a soak.
 const (
-	cutEvery    = 3 * time.Second // connections are cut, watches and answers on their way included
+	cutEvery    = 10 * time.Second // connections are cut, watches and answers on their way included
+	reconnected = 2 * time.Second // after a cut
 	errorsEvery = 15              // of so many writes one is answered with an error
 )
 
@@ -43,7 +44,7 @@ func TestALongTimeOfRandomFaults(t *testing.T) {
 	between := w.breakCapturesLine(t)
 	require.NoError(t, w.processes.bring(t.Context(), part{webhook: true, capture: true, restartCapture: true}))
 	faults := rand.New(rand.NewPCG(seed, 1))
-	stopCutting := cutNowAndThen(between)
+	stopCutting := cutNowAndThen(between, w.processes.capture)
 	defer stopCutting()
 
 	before := footprints(t, w.nodekeep)
@@ -97,7 +98,9 @@ func (w *world) breakCapturesLine(t *testing.T) *proxy.Proxy {
 	return between
 }
 
-func cutNowAndThen(between *proxy.Proxy) (stop func()) {
+// cutNowAndThen cuts all connections. A watch that cannot go on where it was begins with a new list, and what happened in
+// between to Nodes that are gone nobody tells: for the model, capture was down for a moment.
+func cutNowAndThen(between *proxy.Proxy, capture *process) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		for {
@@ -105,7 +108,10 @@ func cutNowAndThen(between *proxy.Proxy) (stop func()) {
 			case <-done:
 				return
 			case <-time.After(time.Duration(rand.Int64N(int64(2 * cutEvery)))):
+				capture.disturbed()
 				between.CutConnections()
+				time.Sleep(reconnected)
+				capture.disturbed()
 			}
 		}
 	}()

@@ -32,13 +32,17 @@ func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
 		"create webhooks":            {Verb: "create", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"},
 		"bind roles":                 {Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"},
 		"impersonate":                {Verb: "impersonate", Resource: "users", Name: "system:admin"},
+		"read Events of the release": {Verb: "list", Resource: "events", Namespace: install.Namespace},
+		"delete Events":              {Verb: "delete", Resource: "events", Namespace: install.Namespace},
+		"write Events elsewhere":     {Verb: "create", Resource: "events", Namespace: "kube-system"},
 		"take other Leases":          {Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Namespace: install.Namespace, Name: "other"},
 	}
 	only := map[string]map[string]access{
 		"nodekeep-webhook": {
-			"patch Nodes":  {Verb: "patch", Resource: "nodes"},
-			"list Nodes":   {Verb: "list", Resource: "nodes"},
-			"write Events": {Verb: "create", Resource: "events", Namespace: "default"},
+			"patch Nodes":                   {Verb: "patch", Resource: "nodes"},
+			"list Nodes":                    {Verb: "list", Resource: "nodes"},
+			"write Events":                  {Verb: "create", Resource: "events", Namespace: "default"},
+			"write Events about the policy": {Verb: "create", Resource: "events", Namespace: install.Namespace},
 		},
 		"nodekeep-capture": {
 			"read the webhook's certificate": {Verb: "get", Resource: "secrets", Namespace: install.Namespace, Name: "nodekeep-webhook-tls"},
@@ -46,21 +50,31 @@ func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
 			"read Events":                    {Verb: "list", Resource: "events", Namespace: "default"},
 		},
 	}
+	may := map[string]map[string]access{
+		"nodekeep-capture": {
+			"write Events about Nodes":      {Verb: "create", Resource: "events", Namespace: "default"},
+			"write Events about the policy": {Verb: "create", Resource: "events", Namespace: install.Namespace},
+		},
+	}
 	for account, own := range only {
 		config, err := nodekeep.Cluster.ServiceAccount(t.Context(), install.Namespace, account)
 		require.NoError(t, err)
 		client, err := kubernetes.NewForConfig(config)
 		require.NoError(t, err)
+		allowed := func(t *testing.T, attributes access) bool {
+			review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
+				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes},
+			}, metav1.CreateOptions{})
+			require.NoError(t, err)
+			return review.Status.Allowed
+		}
 		for _, set := range []map[string]access{common, own} {
 			for what, attributes := range set {
-				t.Run(account+" may not "+what, func(t *testing.T) {
-					review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
-						Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes},
-					}, metav1.CreateOptions{})
-					require.NoError(t, err)
-					assert.False(t, review.Status.Allowed)
-				})
+				t.Run(account+" may not "+what, func(t *testing.T) { assert.False(t, allowed(t, attributes)) })
 			}
+		}
+		for what, attributes := range may[account] {
+			t.Run(account+" may "+what, func(t *testing.T) { assert.True(t, allowed(t, attributes)) })
 		}
 	}
 }

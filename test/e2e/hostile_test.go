@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -93,14 +94,15 @@ func manyLabels(count int) string {
 
 func TestNoShapeOfNodeIsKeptOut(t *testing.T) {
 	for name, c := range map[string]struct {
-		node string
-		make func(node *corev1.Node)
+		node   string
+		make   func(node *corev1.Node)
+		taints map[string]string // of its own, which are remembered too
 	}{
 		"without labels":      {node: "shape-1", make: func(node *corev1.Node) { node.Labels = nil }},
 		"without annotations": {node: "shape-2", make: func(node *corev1.Node) { node.Annotations = nil }},
 		"with taints": {node: "shape-3", make: func(node *corev1.Node) {
 			node.Spec.Taints = []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}, policy.DefaultGate.Taint(), {Key: "b", Effect: corev1.TaintEffectNoExecute}}
-		}},
+		}, taints: map[string]string{"a:NoSchedule": "", "b:NoExecute": ""}},
 		"with a forged stamp": {node: "shape-4", make: func(node *corev1.Node) {
 			node.Annotations = map[string]string{policy.StampAnnotation: `{"restored":["dedicated","` + worker + `"],"pending":[]}`}
 		}},
@@ -120,7 +122,10 @@ func TestNoShapeOfNodeIsKeptOut(t *testing.T) {
 			assert.Equal(t, "ci", back.Labels["dedicated"])
 			assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints))
 			assert.NotContains(t, back.Annotations[policy.StampAnnotation], `"restored":["dedicated","`+worker)
-			remembers(t, complete(t, c.node, want), want)
+			back = complete(t, c.node, want)
+			maps.Copy(want, c.taints)
+			remembers(t, back, want)
+			assert.True(t, maps.Equal(c.taints, customTaints(back)), "%v", taintsOf(back))
 		})
 	}
 }

@@ -99,7 +99,7 @@ func TestEverySeriesIsThereFromTheStartAndNoneCarriesANodesName(t *testing.T) {
 			"nodekeep_webhook_certificate_expiry_timestamp_seconds", `nodekeep_store_records{state="readable"}`, "nodekeep_policy_file_good 1",
 		},
 		"capture": {
-			`nodekeep_capture_steps_total{step="create"}`, `nodekeep_capture_conflicts_total{object="node"}`, "nodekeep_capture_failures_total",
+			`nodekeep_capture_steps_total{step="create"}`, `nodekeep_capture_steps_total{step="follow_rules"}`, `nodekeep_capture_conflicts_total{object="node"}`, "nodekeep_capture_failures_total",
 			"nodekeep_capture_nodes ", "nodekeep_capture_nodes_gated ", "nodekeep_capture_queue_length ", "nodekeep_capture_leading 1",
 			`nodekeep_store_records{state="unreadable"}`,
 		},
