@@ -1,5 +1,6 @@
 # Versions of tools stand here and nowhere else.
 GOLANGCI_LINT_VERSION = v2.15.0
+GOVULNCHECK_VERSION   = v1.8.0
 
 BIN      = $(CURDIR)/.bin
 DEMO     = $(CURDIR)/.demo
@@ -46,6 +47,14 @@ unit: ## what needs no control plane
 .PHONY: fuzz
 fuzz: ## every fuzzer for FUZZTIME each
 	@.ci/fuzz $(FUZZTIME)
+
+.PHONY: test-faults
+test-faults: controlplane ## the faults that take minutes to show
+	NODEKEEP_LONG_FAULTS=1 go test -count=1 -timeout 30m ./test/faults
+
+.PHONY: vulncheck
+vulncheck: ## known vulnerabilities in what is used; asks the public database
+	go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) ./...
 
 .PHONY: soak
 soak: controlplane ## random faults for SOAK (30m), checked after each round against an independent model
