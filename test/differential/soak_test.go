@@ -68,6 +68,8 @@ func TestALongTimeOfRandomFaults(t *testing.T) {
 		}
 		if faults.IntN(20) == 0 {
 			require.NoError(t, w.nodekeep.Cluster.RestartAPIServer(t.Context()))
+			_, _, err := w.settle(t.Context()) // until capture watches again: what a new list does not show, it cannot know
+			require.NoError(t, err, "seed %d", seed)
 			restarts++
 		}
 		if time.Since(told) > time.Minute {
