@@ -38,6 +38,9 @@ type attempt struct {
 // read takes in a record, or that there is none.
 func (a *attempt) read(entry store.Entry, err error) error {
 	a.entry, a.found, a.unreadable = entry, err == nil, errors.Is(err, store.ErrUnreadable)
+	if a.found {
+		a.sightings.hasRecord(a.seen.Name)
+	}
 	if a.unreadable {
 		a.reportUnreadable(a.seen, entry.Version, err)
 		return nil
@@ -74,6 +77,9 @@ func (a *attempt) plan() Plan {
 func (a *attempt) act(ctx context.Context, next Plan) error {
 	switch {
 	case next.Write != nil:
+		if next.Step == Create && a.sightings.lostRecord(a.seen.Name) {
+			a.reportVanished(a.seen)
+		}
 		return a.put(ctx, next.Step, *next.Write)
 	case next.Step == LookAgain:
 		return a.lookAgain(ctx)
@@ -99,6 +105,7 @@ func (a *attempt) put(ctx context.Context, step Step, next store.Record) error {
 	}
 	before := a.entry.Record
 	a.entry, a.found, a.live = entry, true, true
+	a.sightings.hasRecord(a.seen.Name)
 	a.reportWrite(step, before, next, a.seen, a.given)
 	return nil
 }

@@ -61,6 +61,9 @@ const (
 	lastRetry  = 30 * time.Second
 )
 
+// turn is how long one look at a Node may take: a call that is never answered must not keep a worker for ever.
+const turn = 30 * time.Second
+
 // New makes a controller; it does nothing until [Controller.Run].
 func New(options Options) (*Controller, error) {
 	if options.Now == nil {
@@ -157,7 +160,7 @@ func (c *Controller) work(ctx context.Context) {
 		if shutdown {
 			return
 		}
-		if err := c.process(ctx, node); err != nil && ctx.Err() == nil {
+		if err := c.inTurn(ctx, node); err != nil && ctx.Err() == nil {
 			c.Logger.Warn("node is tried again", "node", node, "error", err, "try", c.queue.NumRequeues(node)+1)
 			c.Metrics.failed()
 			c.queue.AddRateLimited(node)
@@ -166,4 +169,10 @@ func (c *Controller) work(ctx context.Context) {
 		}
 		c.queue.Done(node)
 	}
+}
+
+func (c *Controller) inTurn(ctx context.Context, node string) error {
+	ctx, cancel := context.WithTimeout(ctx, turn)
+	defer cancel()
+	return c.process(ctx, node)
 }

@@ -11,6 +11,7 @@ type Metrics struct {
 	conflicts *prometheus.CounterVec
 	failures  prometheus.Counter
 	refused   prometheus.Counter
+	vanished  prometheus.Counter
 }
 
 // What an optimistic write lost against.
@@ -35,8 +36,11 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "nodekeep_capture_labels_refused_total", Help: "Labels that the API server would not have back on a Node.",
 		}),
+		vanished: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "nodekeep_capture_records_vanished_total", Help: "Records of Nodes that live which somebody took away; they are written anew from what the Nodes show.",
+		}),
 	}
-	registry.MustRegister(m.steps, m.conflicts, m.failures, m.refused)
+	registry.MustRegister(m.steps, m.conflicts, m.failures, m.refused, m.vanished)
 	for _, step := range []Step{Create, Update, Adopt, Merge, MarkGone, Isolate, Accept, Complete, Lift, FollowRules} {
 		m.steps.WithLabelValues(string(step))
 	}
@@ -69,3 +73,4 @@ func (m *Metrics) stepped(step Step)        { m.steps.WithLabelValues(string(ste
 func (m *Metrics) conflicted(object string) { m.conflicts.WithLabelValues(object).Inc() }
 func (m *Metrics) failed()                  { m.failures.Inc() }
 func (m *Metrics) refusedLabel()            { m.refused.Inc() }
+func (m *Metrics) vanishedRecord()          { m.vanished.Inc() }

@@ -89,6 +89,12 @@ func (c *Controller) reportUnreadable(seen *Node, version string, err error) {
 		c.Policy().Gate(), store.Name(seen.Name), err)
 }
 
+// reportVanished tells that somebody took a record away; nodekeep itself deletes none. What it withheld is lost.
+func (c *Controller) reportVanished(seen *Node) {
+	c.Metrics.vanishedRecord()
+	c.Logger.Error("record of a live node is gone, or has lost the label by which it is found; it is written anew from what the node shows", "node", seen.Name)
+}
+
 // reportWrite tells of a record that was written; given is what the Node has from capture and not from admission.
 func (c *Controller) reportWrite(step Step, before, after store.Record, seen *Node, given []string) {
 	c.Metrics.stepped(step)

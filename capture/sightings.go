@@ -18,6 +18,8 @@ type sightings struct {
 type sighted struct {
 	gone []*Node // last states of objects that went, oldest first
 	live *Node   // nil: no such Node
+
+	recorded bool // there was a record when it was last looked at
 }
 
 func newSightings() *sightings { return &sightings{byName: map[string]*sighted{}} }
@@ -77,6 +79,26 @@ func (s *sightings) settled(name string, uid types.UID) {
 	if len(of.gone) == 0 && of.live == nil {
 		delete(s.byName, name)
 	}
+}
+
+// hasRecord notes that there is a record of a Node.
+func (s *sightings) hasRecord(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if of, known := s.byName[name]; known {
+		of.recorded = true
+	}
+}
+
+// lostRecord reports, once, whether there was a record of a Node, now that there is none.
+func (s *sightings) lostRecord(name string) (lost bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of, known := s.byName[name]
+	if known {
+		lost, of.recorded = of.recorded, false
+	}
+	return lost
 }
 
 // names lists every Node that lives or waits to be planned.

@@ -40,8 +40,9 @@ func NewServer(address string, handler http.Handler, certificate func(*tls.Clien
 	}
 	s := &Server{listener: listener, drain: drain, logger: logger}
 	s.http = &http.Server{
-		Handler:           s.closing(handler),
-		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate},
+		Handler: s.closing(handler),
+		// The API server is a Go client and speaks it; nobody else has any business here.
+		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: certificate},
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 		IdleTimeout:       idleTimeout,
 		ReadHeaderTimeout: readTimeout,

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -86,7 +87,7 @@ func TestServerGoesOnServingWhileItDrains(t *testing.T) {
 	s.awaitNoListener(t)
 }
 
-func TestServerTakesTLS12AtLeast(t *testing.T) {
+func TestServerTakesTLS13AtLeast(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, 0, http.NotFoundHandler())
 	for name, test := range map[string]struct {
@@ -94,7 +95,7 @@ func TestServerTakesTLS12AtLeast(t *testing.T) {
 		refused bool
 	}{
 		"TLS 1.1": {tls.VersionTLS11, true},
-		"TLS 1.2": {tls.VersionTLS12, false},
+		"TLS 1.2": {tls.VersionTLS12, true},
 		"TLS 1.3": {tls.VersionTLS13, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,6 +109,33 @@ func TestServerTakesTLS12AtLeast(t *testing.T) {
 			}
 			require.NoError(t, a.err)
 			assert.Equal(t, test.version, a.tls)
+		})
+	}
+}
+
+// Otherwise callers that send their requests a byte at a time, or none, could occupy it for ever.
+func TestServerLeavesACallerThatStalls(t *testing.T) {
+	for name, sent := range map[string]string{
+		"in the header": "POST /restore HTTP/1.1\r\n",
+		"in the body":   "POST /restore HTTP/1.1\r\nHost: webhook\r\nContent-Length: 100\r\n\r\n{",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startServer(t, 0, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, err := io.Copy(io.Discard, r.Body)
+				assert.Error(t, err)
+				w.WriteHeader(http.StatusBadRequest)
+			}))
+			connection, err := tls.Dial("tcp", s.Address(), &tls.Config{RootCAs: s.roots})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = connection.Close() })
+			require.NoError(t, connection.SetDeadline(time.Now().Add(patience)))
+			_, err = io.WriteString(connection, sent)
+			require.NoError(t, err)
+
+			_, err = io.Copy(io.Discard, connection)
+
+			assert.NotErrorIs(t, err, os.ErrDeadlineExceeded, "the server closes the connection first")
 		})
 	}
 }

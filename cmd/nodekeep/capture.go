@@ -46,7 +46,10 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { p.records.Run(ctx); return nil })
 	group.Go(func() error { return controller.Run(ctx, p.records.Synced) })
-	group.Go(func() error { p.policy.follow(ctx, p.logger, controller.EnqueueAll, controller.ReportPolicy); return nil })
+	group.Go(func() error {
+		p.policy.follow(ctx, p.logger, controller.EnqueueAll, controller.ReportPolicy)
+		return nil
+	})
 	group.Go(func() error { return serveMetrics(ctx, o.metricsAddr, p) })
 	group.Go(func() error {
 		return serveHTTP(ctx, o.probeAddr, probes([]check{synced("records", p.records.Synced), synced("nodes", controller.Synced)}))

@@ -25,8 +25,8 @@ const soakVariable = "NODEKEEP_SOAK"
 // What happens between capture and the API server during a soak.
 const (
 	cutEvery    = 10 * time.Second // connections are cut, watches and answers on their way included
-	reconnected = 2 * time.Second // after a cut
-	errorsEvery = 15              // of so many writes one is answered with an error
+	reconnected = 2 * time.Second  // after a cut
+	errorsEvery = 15               // of so many writes one is answered with an error
 )
 
 // The same as the differential test for as long as is asked for, with more going wrong: capture's connections are cut, some

@@ -1,0 +1,175 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/test/proxy"
+)
+
+// stop is where capture is killed: before or after the API server has carried out the number'th write of a kind.
+type stop struct {
+	kind   string
+	writes proxy.Match
+	moment proxy.Moment
+	number int64
+}
+
+func (s stop) String() string {
+	when := "before"
+	if s.moment == proxy.After {
+		when = "after"
+	}
+	return fmt.Sprintf("%s %s write %d", when, s.kind, s.number)
+}
+
+// killedAtEveryWrite lets something happen to a Node, first undisturbed, and then again and again on other Nodes with
+// capture killed at each of its writes. The end must be the same each time. prepare makes the Node; happen lets it happen;
+// is reports whether all of it is over.
+func killedAtEveryWrite(t *testing.T, p *proxy.Proxy, prefix string, prepare, happen func(name string), is func(name string) bool) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	undisturbed := prefix + "-undisturbed"
+	prepare(undisturbed)
+	defer deleteNode(t, undisturbed)
+	happen(undisturbed)
+	want := quiet(t, undisturbed, func() bool { return is(undisturbed) })
+
+	var kills int
+	var longest time.Duration
+	for _, s := range []stop{
+		{kind: "node", writes: proxy.NodeWrites, moment: proxy.Before}, {kind: "node", writes: proxy.NodeWrites, moment: proxy.After},
+		{kind: "record", writes: proxy.RecordWrites, moment: proxy.Before}, {kind: "record", writes: proxy.RecordWrites, moment: proxy.After},
+	} {
+		for s.number = 1; ; s.number++ {
+			require.Less(t, s.number, int64(20), "capture goes on writing for ever")
+			name := fmt.Sprintf("%s-%s-%d-%d", prefix, s.kind, s.moment, s.number)
+			prepare(name)
+			defer deleteNode(t, name) // when all is over: more work for capture is no part of this
+			reached := make(chan struct{})
+			p.Break(proxy.Hold(proxy.About(name, s.writes), s.number, s.moment, func(*http.Request) { close(reached) }))
+			happen(name)
+			held := reachedOrOver(t, reached, func() bool { return endState(t, name) == want })
+			if held {
+				killCapture(t)
+			}
+			p.Break(nil)
+			if !held {
+				break
+			}
+			kills++
+			started := time.Now()
+			require.NoError(t, nodekeep.StartCapture(ctx))
+			if !assert.Eventually(t, func() bool { return endState(t, name) == want }, settles, 10*time.Millisecond) {
+				t.Errorf("killed %s, node %s must end like an undisturbed one:\n%s\nbut ends:\n%s", s, name, want, endState(t, name))
+			}
+			longest = max(longest, time.Since(started))
+		}
+	}
+	require.GreaterOrEqual(t, kills, 4, "every run has writes of both kinds")
+	t.Logf("capture was killed at %d moments; from its next start on it took %s at most until all was as in an undisturbed run", kills, longest.Round(time.Millisecond))
+}
+
+// reachedOrOver waits until capture is held, or until all is over without that.
+func reachedOrOver(t *testing.T, reached <-chan struct{}, over func() bool) (held bool) {
+	t.Helper()
+	since := time.Time{}
+	for deadline := time.Now().Add(settles); time.Now().Before(deadline); {
+		select {
+		case <-reached:
+			return true
+		case <-time.After(10 * time.Millisecond):
+		}
+		switch {
+		case !over():
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) > 200*time.Millisecond: // the word of the last write may come after its effect
+			return false
+		}
+	}
+	require.Fail(t, "capture neither reaches the write nor comes to an end")
+	return false
+}
+
+func TestCaptureKilledAtAnyWriteOfAGiveBackEndsAsIfItHadNotBeenKilled(t *testing.T) {
+	labels := map[string]string{"dedicated": "ci", "example.com/verify": "yes", worker: ""}
+	taints := []string{"dedicated=ci:NoSchedule", "maintenance=disk:NoExecute", "node-ready/unverified=true:NoSchedule"}
+	underRules(t)
+	p := captureThrough(t)
+	withoutWebhook(t, func() { // so that capture does it all
+		registered := map[string]types.UID{}
+		watched := watchNodes(t)
+		killedAtEveryWrite(t, p, "give-back", func(name string) {
+			register(t, name)
+			complete(t, name, nil) // or it would get the registration taint already now
+			label(t, name, labels)
+			taint(t, name, "maintenance=disk:NoExecute")
+			require.Eventually(t, func() bool {
+				record, ok := recordOf(t, name)
+				return ok && len(record.Items) == len(labels)+1 && len(record.RuleTaints) == 1 && slices.Equal(taintsOf(getNode(t, name)), taints[:2])
+			}, settles, 10*time.Millisecond)
+		}, func(name string) {
+			deleteNode(t, name)
+			registered[name] = register(t, name).UID
+		}, func(name string) bool {
+			node := getNode(t, name)
+			return !gated(node) && slices.Equal(taintsOf(node), taints)
+		})
+		seen := watched()
+		for _, uid := range registered {
+			neverLacking(t, seen, uid, labels, taints)
+		}
+		t.Logf("none of %d registrations was ever schedulable while it lacked a label, a kept taint, a rule's taint or a registration taint", len(registered))
+	})
+}
+
+func TestCaptureKilledAtAnyWriteWhileATaintFollowsALabelEndsAsIfItHadNotBeenKilled(t *testing.T) {
+	underRules(t)
+	p := captureThrough(t)
+	carries := func(want ...string) func(name string) bool {
+		return func(name string) bool {
+			record, ok := recordOf(t, name)
+			return slices.Equal(taintsOf(getNode(t, name)), want) && ok && len(record.RuleTaints) == len(want)-1
+		}
+	}
+	prepared := func(name string) {
+		register(t, name)
+		taint(t, name, "admins=1:NoExecute")
+		label(t, name, map[string]string{"dedicated": "ci"})
+		require.Eventually(t, func() bool { return carries("admins=1:NoExecute", "dedicated=ci:NoSchedule")(name) }, settles, 10*time.Millisecond)
+	}
+	for _, c := range []struct {
+		name, prefix    string
+		prepare, happen func(name string)
+		is              func(name string) bool
+	}{
+		{"the first record is written", "first-record", func(name string) {
+			register(t, name)
+			complete(t, name, nil)
+		}, func(name string) { label(t, name, map[string]string{"dedicated": "ci"}) }, func(name string) bool {
+			record, ok := recordOf(t, name)
+			return ok && record.Items["dedicated"] == "ci" && len(record.RuleTaints) == 1 && slices.Equal(taintsOf(getNode(t, name)), []string{"dedicated=ci:NoSchedule"})
+		}},
+		{"the label is set", "label-set", func(name string) {
+			register(t, name)
+			taint(t, name, "admins=1:NoExecute")
+			require.Eventually(t, func() bool { return carries("admins=1:NoExecute")(name) }, settles, 10*time.Millisecond)
+		}, func(name string) { label(t, name, map[string]string{"dedicated": "ci"}) }, carries("admins=1:NoExecute", "dedicated=ci:NoSchedule")},
+		{"the label is changed", "label-changed", prepared,
+			func(name string) { label(t, name, map[string]string{"dedicated": "gpu"}) }, carries("admins=1:NoExecute", "dedicated=gpu:NoSchedule")},
+		{"the label is removed", "label-removed", prepared,
+			func(name string) { unlabel(t, name, "dedicated") }, carries("admins=1:NoExecute")},
+	} {
+		t.Run(c.name, func(t *testing.T) { killedAtEveryWrite(t, p, c.prefix, c.prepare, c.happen, c.is) })
+	}
+}

@@ -1,0 +1,54 @@
+package faults
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A test of test/e2e, TestAStandbyTakesOverWhenTheLeaderLeaves, has the polite case with fewer questions asked.
+func TestAWarmStandbyTakesOverFromALeaderThatLeavesAndFromOneThatDies(t *testing.T) {
+	const name = "leaderless"
+	ctx := t.Context()
+	first := nodekeep.MetricsURL("capture")
+	leading := func(url string) bool { return series(t, url, "nodekeep_capture_leading") == 1 }
+	require.Eventually(t, func() bool { return leading(first) }, settles, 20*time.Millisecond)
+	process, second := secondCapture(t)
+	remembered(t, name, map[string]string{"dedicated": "ci", worker: ""})
+	require.False(t, leading(second), "the second is the standby")
+
+	// afterwards is how long it takes, from now on, until an edit is recorded and a Node that registers anew is given what
+	// waits for capture.
+	afterwards := func(t *testing.T, edit string) (recorded, whole time.Duration) {
+		started := time.Now()
+		deleteNode(t, name)
+		watched := watchNodes(t)
+		node := register(t, name)
+		assert.Equal(t, "ci", node.Labels["dedicated"], "the webhook restores what it may, whoever leads")
+		assert.True(t, gated(node), "what it may not waits behind the gate")
+		label(t, name, map[string]string{"edit": edit})
+		want := map[string]string{"dedicated": "ci", worker: "", "edit": edit}
+		complete(t, name, want)
+		whole = time.Since(started)
+		remembers(t, node, want)
+		recorded = time.Since(started)
+		neverLacking(t, watched(), node.UID, map[string]string{"dedicated": "ci", worker: ""}, nil)
+		return recorded, whole
+	}
+
+	require.NoError(t, nodekeep.StopCapture())
+	recorded, whole := afterwards(t, "1")
+	assert.True(t, leading(second))
+	t.Logf("behind a leader that leaves: a Node whole after %s, an edit recorded after %s", whole.Round(time.Millisecond), recorded.Round(time.Millisecond))
+
+	require.NoError(t, nodekeep.StartCapture(ctx))
+	require.False(t, leading(first), "the first is the standby now")
+	require.NoError(t, process.Kill())
+	recorded, whole = afterwards(t, "2")
+	assert.True(t, leading(first))
+	t.Logf("behind a leader that dies: a Node whole after %s, an edit recorded after %s", whole.Round(time.Millisecond), recorded.Round(time.Millisecond))
+	assert.Less(t, whole, 25*time.Second, "a Lease lasts 15 s, and is looked at every 2 s or a little more")
+	deleteNode(t, name)
+}

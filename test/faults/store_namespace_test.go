@@ -1,0 +1,79 @@
+package faults
+
+import (
+	"maps"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/test/cluster"
+	"nodekeep.dev/nodekeep/test/install"
+)
+
+// On a control plane of its own, with the controllers that empty a namespace. What was remembered of Nodes that are gone is
+// lost with it; that is what deleting the namespace means.
+func TestTheNamespaceOfTheRecordsIsDeletedByMistakeAndInstalledAgain(t *testing.T) {
+	control := cluster.ForTest(t, cluster.Options{ControllerManager: true})
+	own, err := install.New(t.Context(), control)
+	require.NoError(t, err)
+	shared := nodekeep
+	defer func() { nodekeep = shared }()
+	nodekeep = own
+	require.NoError(t, nodekeep.Start(t.Context()))
+	want := map[string]string{"dedicated": "ci", worker: ""}
+	names := manyRemembered(t, "kept", 5, want)
+
+	started := time.Now()
+	require.NoError(t, nodekeep.Admin.CoreV1().Namespaces().Delete(t.Context(), install.Namespace, metav1.DeleteOptions{}))
+	require.Eventually(t, func() bool {
+		_, err := nodekeep.Admin.CoreV1().Namespaces().Get(t.Context(), install.Namespace, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	}, 2*settles, 50*time.Millisecond, "the namespace must go")
+	t.Logf("the namespace was gone after %s", time.Since(started).Round(time.Millisecond))
+
+	// The processes run on here, as they would not in a cluster, whose Pods are gone too.
+	log, err := os.ReadFile(nodekeep.Cluster.LogPath(captureProcess))
+	require.NoError(t, err)
+	assert.Equal(t, len(names), strings.Count(string(log), "record of a live node is gone"), "capture must say it once of each Node:\n%s", log)
+	assert.InDelta(t, len(names), series(t, nodekeep.MetricsURL("capture"), "nodekeep_capture_records_vanished_total"), 0)
+	assert.Positive(t, series(t, nodekeep.MetricsURL("capture"), "nodekeep_capture_failures_total"))
+	started = time.Now()
+	require.Eventually(t, func() bool {
+		name := "born-" + time.Now().Format("150405.000")
+		node := register(t, name)
+		deleteNode(t, name)
+		return !gated(node)
+	}, settles, 100*time.Millisecond, "gating must stop with its ConfigMap")
+	t.Logf("gating had stopped %s later", time.Since(started).Round(time.Millisecond))
+	require.NoError(t, nodekeep.StopWebhook())
+	require.NoError(t, nodekeep.StopCapture())
+	bare := register(t, "bare")
+	assert.False(t, gated(bare), "Nodes go on registering, and nobody would lift a gate")
+	label(t, names[0], map[string]string{"edited": "meanwhile"})
+
+	// Apply leaves clientConfig.url, which only tests have, beside the Service that the manifest names.
+	out, err := nodekeep.Kubectl(t.Context(), "delete", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "nodekeep")
+	require.NoError(t, err, out)
+	nodekeep, err = install.New(t.Context(), control)
+	require.NoError(t, err)
+	started = time.Now()
+	require.NoError(t, nodekeep.Start(t.Context()))
+	for _, name := range names {
+		now := maps.Clone(want)
+		if name == names[0] {
+			now["edited"] = "meanwhile"
+		}
+		remembers(t, getNode(t, name), now)
+	}
+	t.Logf("both processes ran and what all live Nodes show was recorded again %s after their start", time.Since(started).Round(time.Millisecond))
+	deleteNode(t, names[1])
+	back := register(t, names[1])
+	assert.True(t, gated(back), "the gate is in force again")
+	complete(t, names[1], want)
+}

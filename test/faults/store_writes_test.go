@@ -1,0 +1,144 @@
+package faults
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/proxy"
+)
+
+// Records cannot be written for a while. What is edited meanwhile is recorded once it is over; what is registered meanwhile
+// has all that needs no record, and waits behind the gate for the rest.
+func TestEditsMadeWhileRecordsCannotBeWrittenAreRecordedOnceTheyCan(t *testing.T) {
+	underRules(t)
+	p := captureThrough(t)
+	for _, c := range []struct {
+		name, prefix string
+		fault        proxy.Fault
+		lasts        time.Duration // 0: until all is right in spite of it
+	}{
+		{"every second write meets a conflict", "conflicts", proxy.Answer(proxy.RecordWrites, http.StatusConflict, metav1.StatusReasonConflict, 2), 0},
+		{"every second write is answered 500", "shaken", proxy.Answer(proxy.RecordWrites, http.StatusInternalServerError, metav1.StatusReasonInternalError, 2), 0},
+		{"every write meets a conflict for two seconds", "all-conflicts", proxy.Answer(proxy.RecordWrites, http.StatusConflict, metav1.StatusReasonConflict, 1), 2 * time.Second},
+		{"every write is answered 429 for two seconds", "all-slowed", proxy.Answer(proxy.RecordWrites, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, 1), 2 * time.Second},
+		{"every write is answered 500 for two seconds", "all-shaken", proxy.Answer(proxy.RecordWrites, http.StatusInternalServerError, metav1.StatusReasonInternalError, 1), 2 * time.Second},
+		{"every write hangs for two seconds", "hanging", proxy.Hang(proxy.RecordWrites, 2*time.Second), 2 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			all := newPeople(t, c.prefix, 4)
+			defer all.forget(t)
+			for _, person := range all {
+				person.set("dedicated", "v0")
+			}
+			all.areRight(t, "NoSchedule")
+			seer := sightseeing(t)
+			failed := series(t, nodekeep.MetricsURL("capture"), "nodekeep_capture_failures_total")
+			p.Break(c.fault)
+			for _, person := range all {
+				person.set("example.com/k0", "edited")
+				person.set("dedicated", "v1")
+			}
+			for _, person := range all[:2] { // the deletion hook is the webhook's, whose writes go through
+				person.delete()
+				person.register()
+			}
+			if c.lasts > 0 {
+				time.Sleep(c.lasts)
+				p.Break(nil)
+			}
+			took := all.areRight(t, "NoSchedule")
+			p.Break(nil)
+			neverBare(t, seer.stop(), all.with(map[string]string{worker: ""}))
+			failed = series(t, nodekeep.MetricsURL("capture"), "nodekeep_capture_failures_total") - failed
+			t.Logf("whole %s after it was over; nodekeep_capture_failures_total rose by %.0f", took.Round(time.Millisecond), failed)
+		})
+	}
+}
+
+// A write that is never answered must not keep its worker for ever: sixteen of them would be all there are.
+func TestRecordWritesThatAreNeverAnsweredDoNotStopCapture(t *testing.T) {
+	if !longFaults(t) {
+		return
+	}
+	p := captureThrough(t, "--workers=2")
+	names := nodeNames("unanswered", 4)
+	for _, name := range names {
+		remembered(t, name, map[string]string{"a": "1"})
+	}
+	p.Break(proxy.Hang(proxy.Times(proxy.RecordWrites, 2), 10*time.Minute))
+	started := time.Now()
+	for _, name := range names {
+		label(t, name, map[string]string{"a": "2"})
+	}
+	for _, name := range names {
+		require.True(t, within(2*time.Minute, func() bool { record, ok := recordOf(t, name); return ok && record.Items["a"] == "2" }), "the edit of node %s must be recorded", name)
+	}
+	t.Logf("two workers, two writes without an answer: all recorded after %s", time.Since(started).Round(time.Second))
+	for _, name := range names {
+		deleteNode(t, name)
+	}
+}
+
+// within reports whether something comes true in time.
+func within(deadline time.Duration, is func() bool) bool {
+	for ends := time.Now().Add(deadline); time.Now().Before(ends); time.Sleep(20 * time.Millisecond) {
+		if is() {
+			return true
+		}
+	}
+	return false
+}
+
+// The quota is a real one; what it counts is written by hand, since no controller manager runs here.
+func TestAQuotaThatIsUsedUpDelaysFirstRecordsAndNothingElse(t *testing.T) {
+	const known, fresh = "quota-known", "quota-fresh"
+	remembered(t, known, map[string]string{"a": "1", worker: ""})
+	require.Eventually(t, func() bool {
+		return series(t, nodekeep.MetricsURL("capture"), "nodekeep_capture_leading") == 1
+	}, settles, 20*time.Millisecond)
+	quotas := nodekeep.Admin.CoreV1().ResourceQuotas(install.Namespace)
+	limit := corev1.ResourceList{"count/configmaps": resource.MustParse("1")}
+	quota, err := quotas.Create(t.Context(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "full"}, Spec: corev1.ResourceQuotaSpec{Hard: limit}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	quota.Status = corev1.ResourceQuotaStatus{Hard: limit, Used: limit}
+	_, err = quotas.UpdateStatus(t.Context(), quota, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	gone := false
+	defer func() {
+		if !gone {
+			_ = quotas.Delete(t.Context(), "full", metav1.DeleteOptions{})
+		}
+	}()
+	require.Eventually(t, func() bool { // the API server takes a moment to see it
+		_, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil
+	}, settles, 50*time.Millisecond)
+
+	failed := series(t, nodekeep.MetricsURL("capture"), "nodekeep_capture_failures_total")
+	register(t, fresh)
+	label(t, fresh, map[string]string{"b": "2", worker: ""})
+	label(t, known, map[string]string{"a": "2"})
+	remembers(t, getNode(t, known), map[string]string{"a": "2", worker: ""}) // the record is there, and a change needs no quota
+	deleteNode(t, known)
+	complete(t, register(t, known).Name, map[string]string{"a": "2", worker: ""})
+
+	time.Sleep(time.Second)
+	_, recorded := recordOf(t, fresh)
+	assert.False(t, recorded)
+	assert.Greater(t, series(t, nodekeep.MetricsURL("capture"), "nodekeep_capture_failures_total"), failed, "it must be seen that something is wrong")
+	require.NoError(t, quotas.Delete(t.Context(), "full", metav1.DeleteOptions{}))
+	gone = true
+	started := time.Now()
+	remembers(t, getNode(t, fresh), map[string]string{"b": "2", worker: ""})
+	t.Logf("the first record of a Node was written %s after the quota went", time.Since(started).Round(time.Millisecond))
+	deleteNode(t, known)
+	deleteNode(t, fresh)
+}

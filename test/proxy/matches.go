@@ -1,0 +1,46 @@
+package proxy
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+)
+
+// Reads are the requests that list or watch a resource ("nodes", "configmaps").
+func Reads(resource string) Match {
+	return func(r *http.Request) bool {
+		return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/"+resource)
+	}
+}
+
+// Any picks what one of the matches picks.
+func Any(matches ...Match) Match {
+	return func(r *http.Request) bool {
+		for _, match := range matches {
+			if match(r) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// Times picks the first so many of the requests that match.
+func Times(match Match, number int64) Match {
+	var count atomic.Int64
+	return func(r *http.Request) bool { return match(r) && count.Add(1) <= number }
+}
+
+// About picks those of the requests that match which have the text in their path or body: a Node's name, say.
+func About(text string, match Match) Match {
+	return func(r *http.Request) bool {
+		if !match(r) {
+			return false
+		}
+		body, _ := io.ReadAll(r.Body) // the whole of it is in memory
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		return strings.Contains(r.URL.Path, text) || bytes.Contains(body, []byte(text))
+	}
+}

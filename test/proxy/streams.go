@@ -1,0 +1,45 @@
+package proxy
+
+import (
+	"encoding/json"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// All puts faults one behind the other: each has the next one for its API server.
+func All(faults ...Fault) Fault {
+	return func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
+		for n := len(faults) - 1; n >= 0; n-- {
+			fault, behind := faults[n], apiServer
+			apiServer = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fault(w, r, behind) })
+		}
+		apiServer.ServeHTTP(w, r)
+	}
+}
+
+// Expire answers watches as the API server does where the resourceVersion is compacted away while the watch is on: with
+// an event that says so.
+func Expire(match Match) Fault {
+	return func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
+		if !match(r) {
+			apiServer.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"type": "ERROR", "object": metav1.Status{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Status:   metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "a fault of the test",
+		}})
+	}
+}
+
+// Report calls a function with each request that matches, before it goes on.
+func Report(match Match, seen func(r *http.Request)) Fault {
+	return func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
+		if match(r) {
+			seen(r)
+		}
+		apiServer.ServeHTTP(w, r)
+	}
+}
