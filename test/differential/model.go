@@ -93,7 +93,7 @@ func (w *wanted) deleted() (fallBack map[string][]answer) {
 func (w *wanted) mayBeLost(fallBack map[string][]answer) {
 	for key, answers := range fallBack {
 		l := w.labels[key]
-		if !w.exists || !l.edited {
+		if !w.exists || !l.edited || slices.Contains(l.limits, unprovenRemoval) { // an unproven removal gives back whatever was right before
 			l.widen(answers, unwatchedDeletion)
 		}
 		l.before = union(l.before, answers)

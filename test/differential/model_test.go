@@ -25,18 +25,26 @@ func TestTheModel(t *testing.T) {
 		story []func(*wanted)
 		want  []answer
 	}{
-		"nothing":                               {nil, []answer{"old"}},
-		"a change":                              {[]func(*wanted){set("new")}, []answer{"new"}},
-		"a removal":                             {[]func(*wanted){set(absent)}, []answer{absent}},
-		"a change and a deletion":               {[]func(*wanted){set("new"), gone}, []answer{"new"}},
-		"a deletion without an edit":            {[]func(*wanted){lost}, []answer{"old"}},
-		"an edit lost with its Node":            {[]func(*wanted){set("new"), lost}, []answer{"new", "old"}},
-		"a removal lost with its Node":          {[]func(*wanted){set(absent), lost}, []answer{absent, "old"}},
-		"two edits, of which one may be known":  {[]func(*wanted){set("new"), set("newer"), lost}, []answer{"new", "newer", "old"}},
-		"an edit that was recorded":             {[]func(*wanted){set("new"), recorded("new"), lost}, []answer{"new"}},
-		"an edit behind the record":             {[]func(*wanted){set("new"), recorded("new"), set("newer"), lost}, []answer{"new", "newer"}},
-		"a record from before the edit":         {[]func(*wanted){set("new"), recorded("old"), lost}, []answer{"new", "old"}},
-		"a value that was there twice":          {[]func(*wanted){set("new"), set("old"), recorded("old"), lost}, []answer{"new", "old"}},
+		"nothing":                              {nil, []answer{"old"}},
+		"a change":                             {[]func(*wanted){set("new")}, []answer{"new"}},
+		"a removal":                            {[]func(*wanted){set(absent)}, []answer{absent}},
+		"a change and a deletion":              {[]func(*wanted){set("new"), gone}, []answer{"new"}},
+		"a deletion without an edit":           {[]func(*wanted){lost}, []answer{"old"}},
+		"an edit lost with its Node":           {[]func(*wanted){set("new"), lost}, []answer{"new", "old"}},
+		"a removal lost with its Node":         {[]func(*wanted){set(absent), lost}, []answer{absent, "old"}},
+		"two edits, of which one may be known": {[]func(*wanted){set("new"), set("newer"), lost}, []answer{"new", "newer", "old"}},
+		"an edit that was recorded":            {[]func(*wanted){set("new"), recorded("new"), lost}, []answer{"new"}},
+		"an edit behind the record":            {[]func(*wanted){set("new"), recorded("new"), set("newer"), lost}, []answer{"new", "newer"}},
+		"a record from before the edit":        {[]func(*wanted){set("new"), recorded("old"), lost}, []answer{"new", "old"}},
+		"a value that was there twice":         {[]func(*wanted){set("new"), set("old"), recorded("old"), lost}, []answer{"new", "old"}},
+		"an unproven removal, and then it is known that the edit before may be lost": {[]func(*wanted){
+			set("new"), func(w *wanted) {
+				fallBack := w.deleted()
+				w.registered()
+				w.edited("a", absent, false)
+				w.mayBeLost(fallBack)
+			},
+		}, []answer{absent, "new", "old"}},
 		"an edit after a loss":                  {[]func(*wanted){set("new"), lost, (*wanted).registered, set("newer")}, []answer{"newer"}},
 		"a loss that shows after an edit":       {[]func(*wanted){set("new"), func(w *wanted) { f := w.deleted(); w.registered(); set("newer")(w); w.mayBeLost(f) }}, []answer{"newer"}},
 		"a loss that shows after a CREATE":      {[]func(*wanted){set("new"), func(w *wanted) { f := w.deleted(); w.registered(); w.mayBeLost(f) }}, []answer{"new", "old"}},
