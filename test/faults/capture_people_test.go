@@ -216,7 +216,7 @@ func newPeople(t testing.TB, prefix string, count int) people {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	var each sync.WaitGroup
-	for n, name := range nodeNames(prefix, count) {
+	for n, name := range nodeNames(fmt.Sprintf("%s-%x", prefix, seed>>48), count) { // what is remembered of an earlier run is not theirs
 		each.Go(func() { all[n] = newPerson(t, name, seed+uint64(n)) })
 	}
 	each.Wait()

@@ -19,7 +19,7 @@ func TestTwoCapturesThatBothBelieveToLeadLoseNothing(t *testing.T) { twoCaptures
 // and comes back within milliseconds.
 func TestTwoCapturesUnderALabelThatGoesAndComesBackKeepItsTaintTheirOwn(t *testing.T) {
 	if os.Getenv("NODEKEEP_OPEN_FAULTS") != "1" {
-		t.Skip("an open gap: in about one of fifty runs of a Node its rule's taint is taken for somebody's; NODEKEEP_OPEN_FAULTS=1 tries it")
+		t.Skip("an open gap: seen on 1 of 24 Nodes, a rule's taint is taken for somebody's; NODEKEEP_OPEN_FAULTS=1 tries it")
 	}
 	twoCaptures(t, true)
 }
