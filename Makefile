@@ -8,6 +8,9 @@ UNIT     = $(shell go list ./... | grep -v /test/)
 FUZZTIME = 10s
 SOAK     = 30m
 
+# The tests that ask for NODEKEEP_LONG_FAULTS.
+LONG_FAULTS = NeverAnswered|RecordsStall|AnHourOff
+
 .PHONY: help
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -50,7 +53,7 @@ fuzz: ## every fuzzer for FUZZTIME each
 
 .PHONY: test-faults
 test-faults: controlplane ## the faults that take minutes to show
-	NODEKEEP_LONG_FAULTS=1 go test -count=1 -timeout 30m ./test/faults
+	NODEKEEP_LONG_FAULTS=1 go test -count=1 -timeout 30m -v -run '$(LONG_FAULTS)' ./test/faults
 
 .PHONY: vulncheck
 vulncheck: ## known vulnerabilities in what is used; asks the public database
