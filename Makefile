@@ -38,7 +38,8 @@ down: ## stop what `make up` started
 .PHONY: test
 test: controlplane ## everything, on a real API server
 	go test -race $(UNIT)
-	go test -count=1 -timeout 20m ./test/...
+	go vet ./test/... # builds side by side; the control planes then run one after another: webhooks have a second to answer
+	go test -p 1 -count=1 -timeout 30m ./test/...
 	@$(MAKE) --no-print-directory fuzz
 
 .PHONY: unit
