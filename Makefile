@@ -38,9 +38,13 @@ down: ## stop what `make up` started
 .PHONY: test
 test: controlplane ## everything, on a real API server
 	go test -race $(UNIT)
-	go vet ./test/... # builds side by side; the control planes then run one after another: webhooks have a second to answer
-	go test -p 1 -count=1 -timeout 30m ./test/...
+	go test -p 1 -count=1 -timeout 30m ./test/... # one control plane at a time: a webhook has a second to answer
+	@$(MAKE) --no-print-directory skipped
 	@$(MAKE) --no-print-directory fuzz
+
+.PHONY: skipped
+skipped: ## why tests may skip; go test tells that with -v only
+	@grep -rnoE --include='*_test.go' 't\.Skipf?\(.*' . | sed -E 's,^\./(.*):[0-9]+:t\.Skipf?\((.*)\)$$,may skip: \1: \2,'
 
 .PHONY: unit
 unit: ## what needs no control plane
