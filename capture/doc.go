@@ -10,6 +10,7 @@
 //   - The gate is lifted only when nothing is left to give, and never added here.
 //   - A taint that a rule put on is ours only if the record says so. It is written down before it is put on, and struck out
 //     only when a live look shows that it is gone; nothing else is ever taken off a Node.
-//   - No write without a change: heartbeats cost nothing.
+//   - No write without a change: heartbeats cost nothing. A deletion is the one exception: its moment is written down, so that
+//     an older sight cannot be recorded over it.
 //   - The plan is pure; the linter holds this.
 package capture

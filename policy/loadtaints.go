@@ -100,8 +100,8 @@ func (t taintPolicy) keepApart(path *field.Path, mistakes *field.ErrorList) {
 func addRule(rules []taintRule, rule taintRule, path *field.Path, mistakes *field.ErrorList) []taintRule {
 	for _, earlier := range rules {
 		if TaintItem(earlier.taint) == TaintItem(rule.taint) && earlier.taint.Value != rule.taint.Value && canonical(earlier.selector) == canonical(rule.selector) {
-			*mistakes = append(*mistakes, field.Invalid(path, writtenTaint(rule.taint),
-				"an earlier entry with an equal selector says "+writtenTaint(earlier.taint)+"; a Node can have one taint of a key and effect"))
+			*mistakes = append(*mistakes, field.Invalid(path, rule.taint.ToString(),
+				"an earlier entry with an equal selector says "+earlier.taint.ToString()+"; a Node can have one taint of a key and effect"))
 			return rules
 		}
 	}
@@ -176,9 +176,6 @@ func parseTaint(text string) corev1.Taint {
 	taint.Effect = effect
 	return taint
 }
-
-// writtenTaint is a taint as kubectl taint writes it.
-func writtenTaint(taint corev1.Taint) string { return taint.ToString() }
 
 // readSelector reads a label selector, either as kubectl -l takes it or with matchLabels and matchExpressions. Absent, it
 // selects every Node; nil comes back with mistakes only.

@@ -75,7 +75,7 @@ func RoomFor(others int, shown string) bool {
 func Shown(ruleTaints []corev1.Taint) string {
 	written := make([]string, len(ruleTaints))
 	for i, taint := range ruleTaints {
-		written[i] = writtenTaint(taint)
+		written[i] = taint.ToString()
 	}
 	return strings.Join(written, ",")
 }
