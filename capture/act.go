@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -81,8 +80,6 @@ func (a *attempt) act(ctx context.Context, next Plan) error {
 			a.reportVanished(a.seen)
 		}
 		return a.put(ctx, next.Step, *next.Write)
-	case next.Step == LookAgain:
-		return a.lookAgain(ctx)
 	case next.changesNode() && !a.live:
 		return a.readLive(ctx) // never change a Node on the cache's word alone
 	case next.changesNode() && a.keyByKey:
@@ -118,7 +115,7 @@ func (a *attempt) change(ctx context.Context, next Plan) error {
 	node, err := a.Client.CoreV1().Nodes().Patch(ctx, a.seen.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
 	switch {
 	case err == nil:
-		a.sees(node)
+		a.seen = nodeOf(node)
 		a.given = append(a.given, slices.Collect(maps.Keys(next.Give))...)
 		a.reportChange(next, a.seen)
 		return nil
@@ -135,12 +132,6 @@ func (a *attempt) change(ctx context.Context, next Plan) error {
 	}
 }
 
-// sees takes in the API server's answer.
-func (a *attempt) sees(node *corev1.Node) {
-	a.seen = nodeOf(node)
-	a.seen.Live = true
-}
-
 // lookAgain reads the Node live; if another object has taken the name, its own event will come.
 func (a *attempt) lookAgain(ctx context.Context) error {
 	node, err := a.Client.CoreV1().Nodes().Get(ctx, a.seen.Name, metav1.GetOptions{})
@@ -152,7 +143,7 @@ func (a *attempt) lookAgain(ctx context.Context) error {
 	case node.UID != a.seen.UID:
 		a.over = true
 	default:
-		a.sees(node)
+		a.seen = nodeOf(node)
 		a.live = false // whoever changed the Node may have written the record before
 	}
 	return nil
@@ -207,7 +198,7 @@ func (a *attempt) refuse(ctx context.Context, key string, refusal error) error {
 	if err != nil {
 		return refusal
 	}
-	a.sees(node)
+	a.seen = nodeOf(node)
 	a.refusals.add(a.seen.Name, a.seen.UID, key)
 	a.reportRefused(a.seen, key, refusal)
 	return nil

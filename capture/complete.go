@@ -24,7 +24,7 @@ func complete(record store.Record, seen *Node, putRight map[string]string, takeB
 	rules := follow(taints, ours, p.TaintsFor(final))
 	next.Take = rules.take
 	if record.UID == seen.UID {
-		next.Put, next.Foreign = rules.writtenDown(record), rules.foreign
+		next.Put, next.Foreign = rules.writtenDown(record, seen), rules.foreign
 	}
 	next.RuleTaints = rules.after(ours, next.Put)
 	next.LiftGate = gated && len(refused) == 0 && len(next.Put) == len(rules.put)
@@ -50,7 +50,7 @@ func complete(record store.Record, seen *Node, putRight map[string]string, takeB
 func followRules(record store.Record, seen *Node, p policy.Policy) Plan {
 	ours := ruleTaintsOn(record, seen, p)
 	rules := follow(seen.Taints, ours, p.TaintsFor(seen.Items))
-	rules.put = rules.writtenDown(record)
+	rules.put = rules.writtenDown(record, seen)
 	if len(rules.put)+len(rules.take) == 0 {
 		return Plan{Step: Nothing, Foreign: rules.foreign}
 	}

@@ -8,8 +8,8 @@
 //     resourceVersion); whoever lost reads live and plans again. So two captures at once do no harm.
 //   - A Node is changed only by what the live record says, never by the cache alone.
 //   - The gate is lifted only when nothing is left to give, and never added here.
-//   - A taint that a rule put on is ours only if the record says so. It is written down before it is put on, and struck out
-//     only when a live look shows that it is gone; nothing else is ever taken off a Node.
+//   - A taint that a rule put on is ours only if the record says so. A record of the very state that it is put
+//     on precedes it, and it is struck out only by a sight of a later state; nothing else is ever taken off a Node.
 //   - No write without a change: heartbeats cost nothing. A deletion is the one exception: its moment is written down, so that
 //     an older sight cannot be recorded over it.
 //   - The plan is pure; the linter holds this.

@@ -32,8 +32,6 @@ type Node struct {
 	// Refused holds the labels that the API server would not have on this very object. Not part of the object:
 	// the controller adds what it found out.
 	Refused map[string]bool
-	// Live says that this is the API server's answer and not the watch's.
-	Live bool
 	// BornGated says that this object was made while the gate policy was in force. Not part of the object either.
 	BornGated bool
 }

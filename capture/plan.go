@@ -58,7 +58,6 @@ const (
 	Lift     Step = "lift_gate"
 
 	FollowRules Step = "follow_rules" // taints follow the labels
-	LookAgain   Step = "look_again"   // the watch's word is not enough
 )
 
 // changesNode reports whether the step is a change to the Node.
@@ -137,7 +136,8 @@ func planFirst(seen *Node, event Event, p policy.Policy, now time.Time) Plan {
 // planSame: the record is of this very object, so the object is authoritative.
 func planSame(prev store.Record, seen *Node, event Event, p policy.Policy, now time.Time) Plan {
 	current := prev
-	switch order := compareVersions(seen.ResourceVersion, prev.NodeResourceVersion); {
+	order := compareVersions(seen.ResourceVersion, prev.NodeResourceVersion)
+	switch {
 	case order >= 0: // also for the very state that was recorded: the policy may be another one today
 		current = remember(prev, seen, p)
 		current.DeletedAt = nil
@@ -148,17 +148,17 @@ func planSame(prev store.Record, seen *Node, event Event, p policy.Policy, now t
 	if event == Deleted {
 		current.DeletedAt = cmp.Or(prev.DeletedAt, timestamp(now))
 	}
-	if event == Deleted || seen.deleting() {
-		current = withRuleTaints(current, prev.RuleTaints)
-	} else {
+	gone := event == Deleted || seen.deleting()
+	if gone || order == 0 {
+		current = withRuleTaints(current, prev.RuleTaints) // some may be on their way
+	}
+	if !gone {
 		current = intended(current, seen, p)
 	}
 	switch {
-	case event == Present && !seen.Live && strikesOut(prev, current):
-		return Plan{Step: LookAgain}
-	case !current.Same(prev):
+	case !current.Same(prev), !gone && order > 0 && putsByRule(prev, seen, p):
 		return Plan{Step: stepFor(event), Write: &current}
-	case event == Deleted || seen.deleting():
+	case gone:
 		return Plan{Step: Nothing}
 	case p.Gate().On(seen.Taints) || prev.Early: // its deletion did not come true: what it lacks is still owed to it
 		return complete(current, seen, nil, nil, p)

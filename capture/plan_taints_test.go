@@ -29,6 +29,11 @@ func ruled(written ...string) func(*store.Record) {
 	return func(r *store.Record) { r.RuleTaints = taints(written...) }
 }
 
+// claimed lists the taints of which a record notes that a stamp says that rules put them on.
+func claimed(written ...string) func(*store.Record) {
+	return func(r *store.Record) { r.RuleClaims = taints(written...) }
+}
+
 // former lists the taints that a record says were taken off or changed.
 func former(written ...string) func(*store.Record) {
 	return func(r *store.Record) { r.FormerTaints = taints(written...) }
@@ -38,8 +43,6 @@ func former(written ...string) func(*store.Record) {
 func tainted(written ...string) func(*Node) {
 	return func(n *Node) { n.Taints = append(n.Taints, taints(written...)...) }
 }
-
-func readLive(n *Node) { n.Live = true }
 
 // stampedTaints is a stamp that lists the items as restored or brought, and taints as put on by rules.
 func stampedTaints(restored, brought labels, byRules ...string) func(*Node) {
@@ -196,14 +199,13 @@ func TestPlanOfTaints(t *testing.T) {
 		"the one has replaced the other: what is gone is struck out": {
 			policy: oke,
 			prev:   remembered("a", "13", labels{"dedicated": "gpu"}, ruled("dedicated=ci:NoSchedule", "dedicated=gpu:NoSchedule")),
-			seen:   node("a", "14", labels{"dedicated": "gpu"}, tainted("dedicated=gpu:NoSchedule"), readLive),
+			seen:   node("a", "14", labels{"dedicated": "gpu"}, tainted("dedicated=gpu:NoSchedule")),
 			want:   Plan{Step: Update, Write: remembered("a", "14", labels{"dedicated": "gpu"}, ruled("dedicated=gpu:NoSchedule"))},
 		},
-		"the watch shows one of them only: it may be behind, look again before striking out": {
-			policy: oke,
-			prev:   remembered("a", "13", labels{"dedicated": "gpu"}, ruled("dedicated=ci:NoSchedule", "dedicated=gpu:NoSchedule")),
-			seen:   node("a", "14", labels{"dedicated": "gpu"}, tainted("dedicated=gpu:NoSchedule")),
-			want:   Plan{Step: LookAgain},
+		"the very state that was recorded: nothing is struck out, what was written down may be on its way": {
+			prev: remembered("a", "13", labels{"dedicated": "gpu"}, ruled("dedicated=gpu:NoSchedule")),
+			seen: node("a", "13", labels{"dedicated": "gpu"}),
+			want: Plan{Step: Nothing},
 		},
 		"being deleted: nothing is struck out, it may be on its way": {
 			policy: oke,
@@ -222,9 +224,15 @@ func TestPlanOfTaints(t *testing.T) {
 			seen: node("a", "13", labels{"dedicated": "ci"}, tainted("dedicated=ci:NoSchedule")),
 			want: Plan{Step: FollowRules, Take: taints("dedicated=ci:NoSchedule")},
 		},
-		"somebody took the taint off although the label is there: it is put on again": {
+		"somebody took the taint off although the label is there: written down for this state of the Node first": {
 			policy: oke,
 			prev:   remembered("a", "13", labels{"dedicated": "ci"}, ruled("dedicated=ci:NoSchedule")),
+			seen:   node("a", "14", labels{"dedicated": "ci"}),
+			want:   Plan{Step: Update, Write: remembered("a", "14", labels{"dedicated": "ci"}, ruled("dedicated=ci:NoSchedule"))},
+		},
+		"written down for this state: it is put on again": {
+			policy: oke,
+			prev:   remembered("a", "14", labels{"dedicated": "ci"}, ruled("dedicated=ci:NoSchedule")),
 			seen:   node("a", "14", labels{"dedicated": "ci"}),
 			want:   Plan{Step: FollowRules, Put: taints("dedicated=ci:NoSchedule"), RuleTaints: taints("dedicated=ci:NoSchedule")},
 		},
@@ -255,7 +263,7 @@ func TestPlanOfTaints(t *testing.T) {
 		"somebody gave our taint another value: it is theirs now": {
 			policy: oke,
 			prev:   remembered("a", "12", labels{"dedicated": "ci"}, ruled("dedicated=ci:NoSchedule")),
-			seen:   node("a", "13", labels{"dedicated": "ci"}, tainted("dedicated=mine:NoSchedule"), readLive),
+			seen:   node("a", "13", labels{"dedicated": "ci"}, tainted("dedicated=mine:NoSchedule")),
 			want:   Plan{Step: Update, Write: remembered("a", "13", labels{"dedicated": "ci", "dedicated:NoSchedule": "mine"})},
 		},
 		"no label to remember, but a rule's taint: a record, to say that it is ours": {
@@ -307,11 +315,35 @@ func TestPlanOfTaints(t *testing.T) {
 			seen:   node("b", "20", labels{}, stampedTaints(nil, nil, "dedicated=ci:NoSchedule"), tainted("dedicated=ci:NoSchedule")),
 			want:   Plan{Step: Adopt, Write: remembered("b", "20", labels{"dedicated:NoSchedule": "ci"})},
 		},
-		"new object whose stamp claims a taint that no rule makes: not ours": {
+		"new object whose stamp claims a taint that no rule makes: not ours, and remembered, but the claim is noted": {
 			policy: oke,
 			prev:   remembered("a", "10", labels{"k": "v"}),
 			seen:   node("b", "20", labels{"k": "v"}, stampedTaints(nil, nil, "quarantine=x:NoExecute"), tainted("quarantine=x:NoExecute")),
-			want:   Plan{Step: Adopt, Write: remembered("b", "20", labels{"k": "v", "quarantine:NoExecute": "x"})},
+			want:   Plan{Step: Adopt, Write: remembered("b", "20", labels{"k": "v", "quarantine:NoExecute": "x"}, claimed("quarantine=x:NoExecute"))},
+		},
+		"a claimed taint stays when no rule makes it still": {
+			policy: oke,
+			prev:   remembered("b", "20", labels{"k": "v", "quarantine:NoExecute": "x"}, claimed("quarantine=x:NoExecute")),
+			seen:   node("b", "21", labels{"k": "v"}, tainted("quarantine=x:NoExecute")),
+			want:   Plan{Step: Nothing},
+		},
+		"a claimed taint that a rule makes, now that it is known: ours, and nobody else's": {
+			policy: oke,
+			prev:   remembered("b", "20", labels{"dedicated": "ci", "dedicated:NoSchedule": "ci"}, claimed("dedicated=ci:NoSchedule")),
+			seen:   node("b", "20", labels{"dedicated": "ci"}, tainted("dedicated=ci:NoSchedule")),
+			want:   Plan{Step: Update, Write: remembered("b", "20", labels{"dedicated": "ci"}, ruled("dedicated=ci:NoSchedule"), former("dedicated=ci:NoSchedule"))},
+		},
+		"a claimed taint that was restored on the next object, and its rule is known there: ours": {
+			policy: oke,
+			prev:   remembered("a", "20", labels{"k": "v", "dedicated:NoSchedule": "ci"}, claimed("dedicated=ci:NoSchedule")),
+			seen:   node("b", "30", labels{"k": "v"}, stampedTaints(labels{"dedicated:NoSchedule": "ci"}, nil), tainted("dedicated=ci:NoSchedule")),
+			want:   Plan{Step: Adopt, Write: remembered("b", "30", labels{"k": "v"}, ruled("dedicated=ci:NoSchedule"), former("dedicated=ci:NoSchedule"))},
+		},
+		"somebody took a claimed taint off: it is forgotten with the claim": {
+			policy: oke,
+			prev:   remembered("b", "20", labels{"k": "v", "quarantine:NoExecute": "x"}, claimed("quarantine=x:NoExecute")),
+			seen:   node("b", "21", labels{"k": "v"}),
+			want:   Plan{Step: Update, Write: remembered("b", "21", labels{"k": "v"}, former("quarantine=x:NoExecute"))},
 		},
 		"no record, admission put the taint on: ours": {
 			policy: oke,

@@ -19,9 +19,14 @@ func remember(prev store.Record, seen *Node, p policy.Policy) store.Record {
 			withheld[key] = value
 		}
 	}
+	for _, taint := range ruleTaints { // what was held for somebody's until its rule was known
+		if slices.Contains(prev.RuleClaims, taint) {
+			delete(withheld, policy.TaintItem(taint))
+		}
+	}
 	next := prev
 	next.UID, next.NodeResourceVersion, next.Early = seen.UID, seen.ResourceVersion, false
-	next.Items, next.Withheld.Items, next.RuleTaints = kept, withheld, ruleTaints
+	next.Items, next.Withheld.Items, next.RuleTaints, next.RuleClaims = kept, withheld, ruleTaints, ruleClaimsOn(prev, seen, p)
 	next.Later = over(kept, prev.Shown(), slices.Collect(maps.Keys(prev.Later)))
 	next.Machine = machineAfter(next, seen)
 	return next

@@ -36,9 +36,16 @@ func follow(taints, ours, want []corev1.Taint) (changes ruleChanges) {
 	return changes
 }
 
-// writtenDown is what may be put on: the record says already that it is ours. What a label that is given just now calls for
-// is not, and waits until the next plan has written it down.
-func (c ruleChanges) writtenDown(record store.Record) []corev1.Taint {
+// writtenDown is what may be put on this state of the Node: the record says that it is ours, and tells of this very state. What
+// a label that is given just now calls for waits until the next plan has written it down.
+//
+// This is what makes two captures at once safe, whatever rules they follow. A put applies to one state of the Node only, and a
+// record of that state precedes it; a taint is struck out only by a sight of a later state without it. Whoever strikes it out
+// has then seen what became of every put before, and makes every one that is still to come write the record first.
+func (c ruleChanges) writtenDown(record store.Record, seen *Node) []corev1.Taint {
+	if record.NodeResourceVersion != seen.ResourceVersion {
+		return nil
+	}
 	return slices.DeleteFunc(slices.Clone(c.put), func(taint corev1.Taint) bool { return !slices.Contains(record.RuleTaints, taint) })
 }
 
@@ -50,28 +57,47 @@ func (c ruleChanges) after(ours, put []corev1.Taint) []corev1.Taint {
 	return left
 }
 
-// ruleTaintsOn are those of the Node's taints that our rules put there, sorted.
-func ruleTaintsOn(prev store.Record, seen *Node, p policy.Policy) (ours []corev1.Taint) {
-	for _, taint := range seen.Taints {
-		if taint = undated(taint); putByRule(prev, seen, taint, p) {
-			ours = append(ours, taint)
+// ruleTaintsOn are those of the Node's taints that our rules put there, sorted: the record says so. On an object that the
+// record is not of yet, what admission put on stands in the stamp.
+func ruleTaintsOn(prev store.Record, seen *Node, p policy.Policy) []corev1.Taint {
+	return taintsWhere(seen, func(taint corev1.Taint) bool {
+		if slices.Contains(prev.RuleTaints, taint) && (prev.UID == seen.UID || !seen.Stamped) {
+			return true
 		}
-	}
-	policy.SortTaints(ours)
-	return ours
+		return claimedForRules(prev, seen, taint) && p.RulesMake(taint)
+	})
 }
 
-// putByRule reports whether a taint is ours: the record says so. On an object that the record is not of yet, what admission
-// put on stands in the stamp. A kubelet could write that, so it counts only for what a rule makes and nobody else was ever
-// seen to have put there: it can have nothing taken off that it could not have had anyway, by dropping the label.
-func putByRule(prev store.Record, seen *Node, taint corev1.Taint, p policy.Policy) bool {
-	if prev.UID == seen.UID || !seen.Stamped {
-		return slices.Contains(prev.RuleTaints, taint)
+// ruleClaimsOn are those of the Node's taints of which it is said that rules put them there, and no rule that is known here
+// makes them: the policy of the webhook may be newer, or older than this process. Sorted.
+func ruleClaimsOn(prev store.Record, seen *Node, p policy.Policy) []corev1.Taint {
+	return taintsWhere(seen, func(taint corev1.Taint) bool {
+		ours := prev.UID == seen.UID && slices.Contains(prev.RuleTaints, taint)
+		return !ours && claimedForRules(prev, seen, taint) && !p.RulesMake(taint)
+	})
+}
+
+// claimedForRules reports whether admission is said to have put a taint on by a rule: by the record, or by the stamp of an
+// object that the record is not of yet. A kubelet could write a stamp, so it counts for nothing that was ever seen to be
+// somebody's, and has nothing taken off or forgotten but what a rule makes: what the kubelet could be rid of anyway, by
+// dropping the label.
+func claimedForRules(prev store.Record, seen *Node, taint corev1.Taint) bool {
+	if slices.Contains(prev.RuleClaims, taint) {
+		return true
 	}
-	if value, kept := prev.Remembered()[policy.TaintItem(taint)]; kept && value == taint.Value {
-		return false
+	value, kept := prev.Remembered()[policy.TaintItem(taint)]
+	return prev.UID != seen.UID && seen.Stamped && seen.Stamp.ByRule(taint) && (!kept || value != taint.Value)
+}
+
+// taintsWhere are the Node's taints of which that is so, undated and sorted.
+func taintsWhere(seen *Node, is func(corev1.Taint) bool) (some []corev1.Taint) {
+	for _, taint := range seen.Taints {
+		if taint = undated(taint); is(taint) {
+			some = append(some, taint)
+		}
 	}
-	return seen.Stamp.ByRule(taint) && p.RulesMake(taint)
+	policy.SortTaints(some)
+	return some
 }
 
 // intended is the record of a Node that lives, with what its rules are about to put on written down first: what is not
@@ -83,6 +109,11 @@ func intended(record store.Record, seen *Node, p policy.Policy) store.Record {
 	return withRuleTaints(record, follow(seen.Taints, record.RuleTaints, p.TaintsFor(seen.Items)).put)
 }
 
+// putsByRule reports whether rules are about to put a taint on.
+func putsByRule(record store.Record, seen *Node, p policy.Policy) bool {
+	return len(follow(seen.Taints, ruleTaintsOn(record, seen, p), p.TaintsFor(seen.Items)).put) > 0
+}
+
 // withRuleTaints adds to what is ours. At the end of a Node object, where the last sight may not be the last state, that is
 // all that was: what was about to be put on may be on its way.
 func withRuleTaints(record store.Record, more []corev1.Taint) store.Record {
@@ -90,12 +121,6 @@ func withRuleTaints(record store.Record, more []corev1.Taint) store.Record {
 	policy.SortTaints(record.RuleTaints)
 	record.RuleTaints = slices.Compact(record.RuleTaints)
 	return record
-}
-
-// strikesOut reports whether a rule's taint is not among ours any more. That is for a live look to say: the watch may be
-// behind what we did ourselves, and a taint that is struck out too early would never be taken off.
-func strikesOut(prev, next store.Record) bool {
-	return slices.ContainsFunc(prev.RuleTaints, func(taint corev1.Taint) bool { return !slices.Contains(next.RuleTaints, taint) })
 }
 
 // undated is a taint without the moment at which it was put on, which identifies nothing.

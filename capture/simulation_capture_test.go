@@ -272,7 +272,8 @@ func (w *world) wrote(by *simCapture, before store.Record, found bool, entry sto
 		}
 		if before.UID == next.UID && slices.Equal(before.RuleTaints, next.RuleTaints) && maps.Equal(before.Items, next.Items) && maps.Equal(before.Shown(), next.Shown()) && maps.Equal(before.Withheld.Items, next.Withheld.Items) &&
 			(before.DeletedAt == nil) == (next.DeletedAt == nil) && before.Machine == next.Machine &&
-			(by != nil || before.NodeResourceVersion == next.NodeResourceVersion) { // how new the last sight was counts at a deletion
+			// How new the last sight was counts at a deletion, and before a rule's taint is put on.
+			(by != nil && len(next.RuleTaints) == 0 || before.NodeResourceVersion == next.NodeResourceVersion) {
 			w.fail("the record of %s is written without a change", node)
 		}
 	}

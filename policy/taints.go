@@ -13,7 +13,11 @@ type taintPolicy struct {
 	owned    patternSet
 	register []taintRule
 	rules    []taintRule
+	former   []taintRule // were in force before
 }
+
+// maxFormerRules bounds how many rules are known that are not in force any more.
+const maxFormerRules = 1000
 
 // keepsTaint is [Policy.Keeps] for a taint. What a rule put on a Node looks like any other taint; who remembers must know
 // and leave it out.
@@ -56,9 +60,18 @@ func (p Policy) TaintsFor(labels map[string]string) []corev1.Taint {
 	return taintsFor(p.taints.rules, labels)
 }
 
-// RulesMake reports whether a rule makes this very taint of some labels.
+// RulesMake reports whether a rule makes this very taint of some labels, or made it before; see [Policy.After].
 func (p Policy) RulesMake(taint corev1.Taint) bool {
-	return slices.ContainsFunc(p.taints.rules, func(r taintRule) bool { return r.makes(taint) })
+	makes := func(r taintRule) bool { return r.makes(taint) }
+	return slices.ContainsFunc(p.taints.rules, makes) || slices.ContainsFunc(p.taints.former, makes)
+}
+
+// After is the policy that takes another one's place and still knows its rules, the newest first: another process may put
+// on what they make for a while.
+func (p Policy) After(before Policy) Policy {
+	former := slices.Concat(before.taints.rules, before.taints.former)
+	p.taints.former = former[:min(len(former), maxFormerRules)]
+	return p
 }
 
 // FreeOf are the taints whose key and effect no other one has.

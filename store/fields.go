@@ -22,6 +22,7 @@ type recordFields struct {
 	Later               map[string]*string `json:"later,omitempty"`
 	Withheld            Withheld           `json:"withheld,omitzero"`
 	RuleTaints          []corev1.Taint     `json:"ruleTaints,omitempty"`
+	RuleClaims          []corev1.Taint     `json:"ruleClaims,omitempty"`
 	FormerTaints        []corev1.Taint     `json:"formerTaints,omitempty"`
 	Early               bool               `json:"early,omitempty"`
 	Machine             Machine            `json:"machine,omitzero"`
@@ -33,7 +34,7 @@ func (r Record) MarshalJSON() ([]byte, error) {
 	labels, taints := split(r.Items)
 	return marshalWith(recordFields{
 		Version: r.Version, Node: r.Node, UID: r.UID, NodeResourceVersion: r.NodeResourceVersion, Labels: labels, Taints: taints, Later: r.Later,
-		Withheld: r.Withheld, RuleTaints: r.RuleTaints, FormerTaints: r.FormerTaints, Early: r.Early, Machine: r.Machine, DeletedAt: r.DeletedAt,
+		Withheld: r.Withheld, RuleTaints: r.RuleTaints, RuleClaims: r.RuleClaims, FormerTaints: r.FormerTaints, Early: r.Early, Machine: r.Machine, DeletedAt: r.DeletedAt,
 	}, r.unknown)
 }
 
@@ -44,10 +45,10 @@ func (r *Record) UnmarshalJSON(data []byte) (err error) {
 	var taints []corev1.Taint
 	r.unknown, err = unmarshalInto(data, map[string]any{
 		"version": &r.Version, "node": &r.Node, "uid": &r.UID, "nodeResourceVersion": &r.NodeResourceVersion,
-		"labels": &labels, "taints": &taints, "later": &r.Later, "withheld": &r.Withheld, "ruleTaints": &r.RuleTaints, "formerTaints": &r.FormerTaints,
+		"labels": &labels, "taints": &taints, "later": &r.Later, "withheld": &r.Withheld, "ruleTaints": &r.RuleTaints, "ruleClaims": &r.RuleClaims, "formerTaints": &r.FormerTaints,
 		"early": &r.Early, "machine": &r.Machine, "deletedAt": &r.DeletedAt,
 	})
-	r.Items, r.RuleTaints = join(labels, taints), sorted(r.RuleTaints)
+	r.Items, r.RuleTaints, r.RuleClaims = join(labels, taints), sorted(r.RuleTaints), sorted(r.RuleClaims)
 	for i := range r.FormerTaints {
 		r.FormerTaints[i].TimeAdded = nil
 	}

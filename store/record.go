@@ -31,6 +31,9 @@ type Record struct {
 	// RuleTaints are the taints that our rules put on that object or are about to put there. They are not remembered; only
 	// what is listed here is ever taken off again.
 	RuleTaints []corev1.Taint
+	// RuleClaims are taints of which admission is said to have put them on by rules that capture did not know then. They are
+	// remembered like anybody's until capture knows such a rule; then they are RuleTaints.
+	RuleClaims []corev1.Taint
 	// FormerTaints were remembered once and were taken off or changed on a living Node: what a registration that used an
 	// older record may have restored. Oldest first, a bounded number.
 	FormerTaints []corev1.Taint
@@ -107,7 +110,7 @@ func (r Record) Shown() map[string]string {
 func (r Record) Same(other Record) bool {
 	return r.Node == other.Node && r.UID == other.UID &&
 		maps.Equal(r.Items, other.Items) && maps.EqualFunc(r.Later, other.Later, sameValue) && maps.Equal(r.Withheld.Items, other.Withheld.Items) &&
-		slices.Equal(r.RuleTaints, other.RuleTaints) &&
+		slices.Equal(r.RuleTaints, other.RuleTaints) && slices.Equal(r.RuleClaims, other.RuleClaims) &&
 		(r.DeletedAt == nil) == (other.DeletedAt == nil) &&
 		r.Machine == other.Machine && (r.Quarantined == nil) == (other.Quarantined == nil)
 }

@@ -96,6 +96,7 @@ func (f *policyFile) reload() (changed bool, err error) {
 		return false, err
 	}
 	f.good.Set(1)
+	loaded = loaded.After(f.Policy())
 	f.current.Store(&loaded)
 	return true, nil
 }

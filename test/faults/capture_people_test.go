@@ -198,7 +198,10 @@ func (p *person) isRight(effect string) (right bool, is string) {
 	}
 	rules := []string{}
 	for _, taint := range record.RuleTaints {
-		rules = append(rules, taint.ToString())
+		// What was about to be put on this very state of the Node, and was not, stays listed until the Node changes.
+		if text := taint.ToString(); record.NodeResourceVersion != node.ResourceVersion || slices.Contains(taintsOf(node), text) {
+			rules = append(rules, text)
+		}
 	}
 	wantRules := slices.DeleteFunc(p.taints(effect), func(text string) bool { return !strings.HasPrefix(text, "dedicated=") })
 	right = !gated(node) && maps.Equal(labelsOfPeople(node), p.labels) && slices.Equal(taintsOf(node), p.taints(effect)) &&
