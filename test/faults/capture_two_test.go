@@ -71,6 +71,7 @@ var otherEffect = strings.ReplaceAll(rulesAndMore, "{value}:NoSchedule", "{value
 // between gets taints by rules of which capture does not know, yet or any more.
 func TestRulesThatChangeUnderRegistrationsLeaveNoTaintBehind(t *testing.T) {
 	underRules(t)
+	captureThrough(t) // leads from its start
 	all := newPeople(t, "rules-change", 8)
 	defer all.forget(t)
 	stop := all.work(20 * time.Millisecond)

@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"sync"
 	"sync/atomic"
 
 	"k8s.io/client-go/rest"
@@ -25,7 +24,6 @@ type Fault func(w http.ResponseWriter, r *http.Request, apiServer http.Handler)
 type Proxy struct {
 	server *httptest.Server
 	fault  atomic.Pointer[Fault]
-	open   sync.Map // the requests that are on their way, as keys
 }
 
 // Start listens; upstream is any config of a client of the API server.
@@ -45,8 +43,6 @@ func Start(upstream *rest.Config) (*Proxy, error) {
 	}
 	p := &Proxy{}
 	p.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p.open.Store(r, nil)
-		defer p.open.Delete(r)
 		if fault := p.fault.Load(); fault != nil {
 			body, _ := io.ReadAll(r.Body) // only then the server notices that a caller has gone
 			r.Body = io.NopCloser(bytes.NewReader(body))
@@ -75,17 +71,6 @@ func (p *Proxy) Break(fault Fault) {
 		return
 	}
 	p.fault.Store(&fault)
-}
-
-// Open reports whether a request that matches is on its way: a watch, say.
-func (p *Proxy) Open(match Match) bool {
-	found := false
-	p.open.Range(func(request, _ any) bool {
-		r, is := request.(*http.Request)
-		found = is && match(r)
-		return !found
-	})
-	return found
 }
 
 // CutConnections ends everything that is on its way, watches above all.
