@@ -108,6 +108,22 @@ func TestRulesMake(t *testing.T) {
 	assert.False(t, policyOf(t, `{register: [{taint: "x:NoSchedule"}]}`).RulesMake(parseTaint("x:NoSchedule")), "what is put on once is made by no rule")
 }
 
+func TestAPolicyThatTakesAnothersPlaceStillKnowsItsRules(t *testing.T) {
+	rules := func(taint string) Policy { return policyOf(t, `{rules: [{selector: dedicated, taint: "`+taint+`"}]}`) }
+	first, second, third := rules("a={value}:NoSchedule"), rules("b={value}:NoSchedule"), Default()
+	p := third.After(second.After(first))
+	for _, key := range []string{"a", "b"} {
+		assert.True(t, p.RulesMake(corev1.Taint{Key: key, Value: "x", Effect: corev1.TaintEffectNoSchedule}), key)
+	}
+	assert.False(t, p.RulesMake(corev1.Taint{Key: "c", Value: "x", Effect: corev1.TaintEffectNoSchedule}))
+	assert.Empty(t, p.TaintsFor(map[string]string{"dedicated": "x"}), "they are known, not in force")
+	assert.False(t, second.RulesMake(corev1.Taint{Key: "a", Value: "x", Effect: corev1.TaintEffectNoSchedule}), "the policy before is as it was")
+	for range maxFormerRules + 10 {
+		p = rules("d={value}:NoSchedule").After(p)
+	}
+	assert.Len(t, p.taints.former, maxFormerRules)
+}
+
 func TestValuesOf(t *testing.T) {
 	tests := map[string]struct {
 		selector string
