@@ -23,23 +23,24 @@ func checkPattern(pattern string) error {
 
 // matchGlob reports whether the whole of s matches pattern, in time linear in both for each wildcard.
 func matchGlob(pattern, s string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
+	part, rest, wild := strings.Cut(pattern, "*")
+	if !wild {
 		return pattern == s
 	}
-	first, last := parts[0], parts[len(parts)-1]
-	if len(s) < len(first)+len(last) || !strings.HasPrefix(s, first) || !strings.HasSuffix(s, last) {
+	s, begins := strings.CutPrefix(s, part)
+	if !begins {
 		return false
 	}
-	s = s[len(first) : len(s)-len(last)]
-	for _, part := range parts[1 : len(parts)-1] {
+	for {
+		if part, rest, wild = strings.Cut(rest, "*"); !wild {
+			return strings.HasSuffix(s, part)
+		}
 		at := strings.Index(s, part)
 		if at < 0 {
 			return false
 		}
 		s = s[at+len(part):]
 	}
-	return true
 }
 
 // domainOf is the part of a label key before the slash; empty for a key without a prefix.

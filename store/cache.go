@@ -90,10 +90,10 @@ func (c *recordCache) wrote(cm *corev1.ConfigMap) {
 	entry := object.(*cached)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if inStore, found := c.fromWatch(entry.Name); found && !newer(entry, inStore) {
+	if inStore, found := c.fromWatch(entry.name); found && !newer(entry, inStore) {
 		return
 	}
-	c.own[entry.Name] = entry
+	c.own[entry.name] = entry
 }
 
 // gone forgets a write of our own that the API server no longer has.
@@ -116,8 +116,8 @@ func (c *recordCache) seen(object any) (entry *cached, ok bool) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if own, written := c.own[entry.Name]; written && !newer(own, entry) {
-		delete(c.own, entry.Name)
+	if own, written := c.own[entry.name]; written && !newer(own, entry) {
+		delete(c.own, entry.name)
 	}
 	return entry, true
 }
@@ -126,7 +126,7 @@ func (c *recordCache) seen(object any) (entry *cached, ok bool) {
 func (c *recordCache) judge(object any) {
 	if entry, ok := c.seen(object); ok {
 		if err := entry.unreadable(); err != nil {
-			c.logger.Error("record cannot be read; it is left as it is and nothing is restored from it", "configmap", entry.Name, "error", err)
+			c.logger.Error("record cannot be read; it is left as it is and nothing is restored from it", "configmap", entry.name, "error", err)
 		}
 	}
 }

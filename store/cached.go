@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"strings"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,11 +11,16 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// cached is what is held in memory of a ConfigMap: the decoded record, or why it cannot be read.
+// cached is what is held in memory of a ConfigMap: the record, or why it cannot be read.
 type cached struct {
-	metav1.ObjectMeta
-	record Record
-	err    error
+	name, namespace, version string
+	record                   packed
+	err                      error
+}
+
+// GetObjectMeta is for the informer, which asks for name, namespace and resourceVersion.
+func (e *cached) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Name: e.name, Namespace: e.namespace, ResourceVersion: e.version}
 }
 
 // compact decodes the record and drops the rest. The informer may call it on its own result.
@@ -25,9 +31,8 @@ func compact(object any) (any, error) {
 	}
 	record, err := documentOf(cm).decode()
 	return &cached{
-		ObjectMeta: metav1.ObjectMeta{Name: cm.Name, Namespace: cm.Namespace, UID: cm.UID, ResourceVersion: cm.ResourceVersion},
-		record:     record,
-		err:        err,
+		name: strings.Clone(cm.Name), namespace: unique.Make(cm.Namespace).Value(), version: strings.Clone(cm.ResourceVersion),
+		record: pack(record), err: err,
 	}, nil
 }
 
@@ -42,8 +47,8 @@ func entryOf(object any) (entry *cached, ok bool) {
 
 // unreadable says why nothing may be taken from the record, or nothing.
 func (e *cached) unreadable() error {
-	if e.err == nil && Name(e.record.Node) != e.Name {
-		return fmt.Errorf("it is the record of node %q", e.record.Node)
+	if e.err == nil && Name(e.record.node()) != e.name {
+		return fmt.Errorf("it is the record of node %q", e.record.node())
 	}
 	return e.err
 }
@@ -51,13 +56,13 @@ func (e *cached) unreadable() error {
 // node is the Node that the ConfigMap is named after; a record that names another one is not that Node's.
 func (e *cached) node() string {
 	if e.unreadable() == nil {
-		return e.record.Node
+		return e.record.node()
 	}
-	return strings.TrimPrefix(e.Name, namePrefix)
+	return strings.TrimPrefix(e.name, namePrefix)
 }
 
 // newer reports whether a is newer than b; what cannot be compared counts as not newer, so the watch wins.
 func newer(a, b *cached) bool {
-	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+	order, err := resourceversion.CompareResourceVersion(a.version, b.version)
 	return err == nil && order > 0
 }

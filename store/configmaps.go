@@ -65,8 +65,8 @@ func (c *ConfigMaps) Get(node string) (Entry, error) {
 	if !found {
 		return Entry{}, fmt.Errorf("read record of node %q: %w", node, ErrNotFound)
 	}
-	record, err := cached.record.of(node, cached.err)
-	return Entry{Record: record, Version: cached.ResourceVersion}, err
+	record, err := cached.record.record().of(node, cached.err)
+	return Entry{Record: record, Version: cached.version}, err
 }
 
 // GetLive is the record of a Node as the API server has it now. The error is [ErrNotFound], [ErrUnreadable] or the API's.

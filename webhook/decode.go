@@ -1,15 +1,19 @@
 package webhook
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	kjson "sigs.k8s.io/json"
 
 	"nodekeep.dev/nodekeep/policy"
 )
@@ -36,7 +40,7 @@ type incoming struct {
 // items are the labels and taints that the object came with.
 func (in incoming) items() map[string]string { return policy.Items(in.labels, in.taints) }
 
-// partialNode is the part of a Node that is decoded; its status, most of it, is passed over.
+// partialNode is the part of a Node that is decoded.
 type partialNode struct {
 	Metadata struct {
 		Name        string            `json:"name"`
@@ -56,8 +60,8 @@ func decode(request *admissionv1.AdmissionRequest) (incoming, error) {
 	if request.Operation != admissionv1.Create || request.Kind.Group != "" || request.Kind.Kind != "Node" || request.SubResource != "" {
 		return incoming{}, errNotOurs
 	}
-	var node partialNode
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(request.Object.Raw, &node); err != nil {
+	node, err := decodeNode(request.Object.Raw)
+	if err != nil {
 		return incoming{}, fmt.Errorf("decode node: %w", err)
 	}
 	if node.Metadata.Name == "" { // also with generateName, which is resolved after mutating admission
@@ -77,6 +81,39 @@ func decode(request *admissionv1.AdmissionRequest) (incoming, error) {
 	return in, nil
 }
 
+// decodeNode reads the part of a Node that comes before its status, which is most of it. The object was read once as part
+// of the review and is known to be one JSON value without repeated names, so nothing more of it needs to be looked at.
+func decodeNode(object []byte) (node partialNode, err error) {
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(object), jsontext.AllowInvalidUTF8(true))
+	if start, err := decoder.ReadToken(); err != nil || start.Kind() != '{' {
+		return partialNode{}, cmp.Or(err, errors.New("it is no JSON object"))
+	}
+	for left := 2; left > 0 && decoder.PeekKind() != '}'; {
+		name, err := decoder.ReadToken()
+		if err != nil {
+			return partialNode{}, err
+		}
+		switch name.String() {
+		case "metadata":
+			left, err = left-1, json.UnmarshalDecode(decoder, &node.Metadata)
+		case "spec":
+			left, err = left-1, json.UnmarshalDecode(decoder, &node.Spec)
+		default:
+			err = decoder.SkipValue()
+		}
+		if err != nil {
+			return partialNode{}, err
+		}
+	}
+	return node, nil
+}
+
+// unmarshal reads JSON like the API server: names match by case, and what is no UTF-8 is replaced. A repeated name is an
+// error: the API server repeats none, and whoever does means one reader to see something else than another.
+func unmarshal(data []byte, into any) error {
+	return json.Unmarshal(data, into, jsontext.AllowInvalidUTF8(true))
+}
+
 // machineOf reads what identifies the machine; only for policies that ask, since it decodes the whole status.
 func machineOf(request *admissionv1.AdmissionRequest) policy.Machine {
 	var node struct {
@@ -90,7 +127,7 @@ func machineOf(request *admissionv1.AdmissionRequest) policy.Machine {
 			} `json:"nodeInfo"`
 		} `json:"status"`
 	}
-	if kjson.UnmarshalCaseSensitivePreserveInts(request.Object.Raw, &node) != nil {
+	if unmarshal(request.Object.Raw, &node) != nil {
 		return policy.Machine{} // as good as unknown
 	}
 	return policy.Machine{ProviderID: node.Spec.ProviderID, SystemUUID: node.Status.NodeInfo.SystemUUID, MachineID: node.Status.NodeInfo.MachineID}

@@ -2,16 +2,24 @@ package webhook_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -19,35 +27,111 @@ import (
 	"nodekeep.dev/nodekeep/webhook"
 )
 
-// BenchmarkHandle is what a registration costs: a Node of some 20 KiB with 50 images, 10 remembered labels, two of them
-// protected, and 10,000 records. BenchmarkNoop is the part of it that any webhook has to pay.
+// manyRecords is as many as the largest clusters have Nodes.
+const manyRecords = 100_000
+
+// What a registration costs, from the AdmissionReview's bytes to the answer's: a Node of some 20 KiB with 50 images, 10
+// remembered labels, two of them protected, and 100,000 records. Beside it, the same with fewer records.
 func BenchmarkHandle(b *testing.B) {
-	known := mapRecords{}
-	for i := range 10_000 {
-		known.add(fmt.Sprintf("worker-%d", i))
+	for _, count := range []int{1_000, 10_000, manyRecords} {
+		b.Run(fmt.Sprintf("records=%d", count), func(b *testing.B) {
+			h := newHook(manyKnown(count), policy.Default())
+			request := creation(byKubelet(), marshal(b, fullNode(50)))
+			require.InDelta(b, 20<<10, len(request.Object.Raw), 1<<10)
+			response := h.review(b, bodyOf(b, request))
+			require.Len(b, typed(b, requireSafe(b, request, response)).Labels, 5+8)
+			benchmark(b, h, 50)
+		})
 	}
-	h := newHook(known, policy.Default())
-	request := creation(byKubelet(), marshal(b, fullNode()))
-	require.InDelta(b, 20<<10, len(request.Object.Raw), 1<<10)
-	response := h.review(b, bodyOf(b, request))
-	require.Len(b, typed(b, requireSafe(b, request, response)).Labels, 5+8)
-	benchmark(b, h)
 }
 
-// BenchmarkNoop only reads the AdmissionReview and lets the Node pass.
+// The same with more and fewer images, which say nothing to us.
+func BenchmarkHandleImages(b *testing.B) {
+	h := newHook(manyKnown(1_000), policy.Default())
+	for _, images := range []int{0, 10, 50} {
+		b.Run(fmt.Sprintf("images=%d", images), func(b *testing.B) { benchmark(b, h, images) })
+	}
+}
+
+// A handler behind the same server that decodes the AdmissionReview and lets the Node pass.
 func BenchmarkNoop(b *testing.B) {
-	benchmark(b, newHookWith(func(context.Context, admission.Request) admission.Response { return admission.Allowed("") }, always))
+	benchmark(b, newHookWith(func(context.Context, admission.Request) admission.Response { return admission.Allowed("") }, always), 50)
 }
 
-func benchmark(b *testing.B, h *hook) {
+// The least that any webhook has to do: find the uid, which the answer must carry, and the name.
+func BenchmarkFindUIDAndName(b *testing.B) {
+	benchmark(b, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		var review struct {
+			Request struct {
+				UID  string `json:"uid"`
+				Name string `json:"name"`
+			} `json:"request"`
+		}
+		if err := jsonv2.Unmarshal(body, &review); err != nil || review.Request.Name != worker {
+			http.Error(w, "no review of the worker", http.StatusBadRequest)
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":true}}`, review.Request.UID)
+	}), 50)
+}
+
+// The usual way: controller-runtime decodes the whole Node, a Defaulter changes it, and the whole of it is encoded and
+// compared again. What the Defaulter does costs nothing beside that.
+func BenchmarkUsualWay(b *testing.B) {
+	known := manyKnown(1_000)
+	usual := admission.WithDefaulter[*corev1.Node](clientgoscheme.Scheme, defaulter(func(_ context.Context, node *corev1.Node) error {
+		entry, err := known.Get(node.Name)
+		for key, value := range entry.Record.Items {
+			if _, has := node.Labels[key]; !has && policy.AllowedForKubelet(key) {
+				node.Labels[key] = value
+			}
+		}
+		return err
+	}))
+	usual.LogConstructor = func(logr.Logger, *admission.Request) logr.Logger { return logr.Discard() }
+	answer := httptest.NewRecorder()
+	usual.ServeHTTP(answer, post(bodyOf(b, creation(byKubelet(), marshal(b, fullNode(50))))))
+	var review admissionv1.AdmissionReview
+	require.NoError(b, json.Unmarshal(answer.Body.Bytes(), &review))
+	require.True(b, review.Response.Allowed)
+	require.Equal(b, 8, strings.Count(string(review.Response.Patch), `"/metadata/labels/example.com~1label-`))
+	benchmark(b, usual, 50)
+}
+
+type defaulter func(ctx context.Context, node *corev1.Node) error
+
+func (d defaulter) Default(ctx context.Context, node *corev1.Node) error { return d(ctx, node) }
+
+// How much is allocated must not grow with what is not looked at.
+func TestImagesCostNoAllocations(t *testing.T) {
+	h := newHook(manyKnown(10), policy.Default())
+	allocations := func(images int) float64 {
+		body := bodyOf(t, creation(byKubelet(), marshal(t, fullNode(images))))
+		return testing.AllocsPerRun(100, func() { h.ServeHTTP(httptest.NewRecorder(), post(body)) })
+	}
+	assert.InDelta(t, allocations(1), allocations(50), 3, "the garbage collector may empty a pool in between")
+}
+
+func benchmark(b *testing.B, h http.Handler, images int) {
 	b.Helper()
-	body := bodyOf(b, creation(byKubelet(), marshal(b, fullNode())))
-	require.Equal(b, http.StatusOK, h.send(body).Code)
+	body := bodyOf(b, creation(byKubelet(), marshal(b, fullNode(images))))
+	answer := httptest.NewRecorder()
+	h.ServeHTTP(answer, post(body))
+	require.Equal(b, http.StatusOK, answer.Code)
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
 		h.ServeHTTP(httptest.NewRecorder(), post(body))
 	}
+}
+
+func manyKnown(count int) mapRecords {
+	known := mapRecords{}
+	for i := range count {
+		known.add(fmt.Sprintf("worker-%d", i))
+	}
+	return known
 }
 
 // mapRecords hold decoded records, as the informer's cache does.
@@ -72,7 +156,7 @@ func (m mapRecords) add(node string) {
 }
 
 // fullNode is what a kubelet registers that has run for a while: 50 images are the most that it reports.
-func fullNode() *corev1.Node {
+func fullNode(images int) *corev1.Node {
 	node := &corev1.Node{
 		TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -99,7 +183,7 @@ func fullNode() *corev1.Node {
 		MachineID: "2d3f7a0e4b1c4c0f8a6e5d9b7c1a2f30", SystemUUID: "4c4c4544-0051-3510-8052-b4c04f4d3132", KubeletVersion: "v1.36.3",
 		KernelVersion: "6.8.0-52-generic", OSImage: "Ubuntu 24.04.2 LTS", ContainerRuntimeVersion: "containerd://2.1.4",
 	}
-	for i := range 50 {
+	for i := range images {
 		image := fmt.Sprintf("registry.example.com/some-department/some-team-with-a-longer-name/some-component-%d-of-the-platform-that-they-run", i)
 		node.Status.Images = append(node.Status.Images, corev1.ContainerImage{
 			Names: []string{

@@ -1,10 +1,10 @@
 package webhook
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -94,14 +94,14 @@ func readReview(w http.ResponseWriter, r *http.Request) (admissionv1.AdmissionRe
 	if r.Method != http.MethodPost {
 		return review, http.StatusMethodNotAllowed, errors.New("an AdmissionReview comes by POST")
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxReviewBytes))
+	body, err := readBody(w, r)
 	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
 		return review, http.StatusRequestEntityTooLarge, fmt.Errorf("read body: %w", err)
 	}
 	if err != nil {
 		return review, http.StatusBadRequest, fmt.Errorf("read body: %w", err)
 	}
-	if err := json.Unmarshal(body, &review); err != nil {
+	if err := unmarshal(body, &review); err != nil {
 		return review, http.StatusBadRequest, fmt.Errorf("decode AdmissionReview: %w", err)
 	}
 	if review.APIVersion != admissionv1.SchemeGroupVersion.String() || review.Kind != "AdmissionReview" {
@@ -111,4 +111,14 @@ func readReview(w http.ResponseWriter, r *http.Request) (admissionv1.AdmissionRe
 		return review, http.StatusBadRequest, errors.New("decode AdmissionReview: it holds no request")
 	}
 	return review, http.StatusOK, nil
+}
+
+// usualReviewBytes holds the review of most Nodes; what a caller says of its length is not believed beyond.
+const usualReviewBytes = 64 << 10
+
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	var body bytes.Buffer
+	body.Grow(bytes.MinRead + int(min(max(r.ContentLength, 0), usualReviewBytes)))
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxReviewBytes))
+	return body.Bytes(), err
 }
