@@ -1,10 +1,11 @@
 package capture
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -14,8 +15,8 @@ import (
 // FieldsV1 in k8s.io/apimachinery/pkg/apis/meta/v1).
 type ownedFields struct {
 	Metadata struct {
-		Labels      map[string]json.RawMessage `json:"f:labels"`
-		Annotations map[string]json.RawMessage `json:"f:annotations"`
+		Labels      map[string]jsontext.Value `json:"f:labels"`
+		Annotations map[string]jsontext.Value `json:"f:annotations"`
 	} `json:"f:metadata"`
 }
 
