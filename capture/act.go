@@ -103,6 +103,9 @@ func (a *attempt) put(ctx context.Context, step Step, next store.Record) error {
 	before := a.entry.Record
 	a.entry, a.found, a.live = entry, true, true
 	a.sightings.hasRecord(a.seen.Name)
+	if lag, first := a.sightings.stored(a.seen.Name); first {
+		a.Metrics.stored(lag)
+	}
 	a.reportWrite(step, before, next, a.seen, a.given)
 	return nil
 }

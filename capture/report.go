@@ -105,6 +105,9 @@ func (c *Controller) reportWrite(step Step, before, after store.Record, seen *No
 			"Another machine registered under this name; nothing is restored, and the taint %s stays if it is on. To decide: kubectl -n NAMESPACE annotate configmap %s %s=%s (what was remembered belongs to this machine) or %s=%s (it does not)",
 			c.Policy().Gate(), store.Name(after.Node), store.AcceptAnnotation, store.OldMachine, store.AcceptAnnotation, store.NewMachine)
 	}
+	if step == Update {
+		c.Metrics.changed(before, after, c.Now())
+	}
 	if step != Adopt {
 		return
 	}
@@ -123,6 +126,7 @@ func (c *Controller) reportWrite(step Step, before, after store.Record, seen *No
 
 func (c *Controller) reportChange(done Plan, seen *Node) {
 	c.Metrics.stepped(done.Step)
+	c.Metrics.gaveBack(done.Give)
 	c.Logger.Info("node changed", "node", seen.Name, "step", done.Step, "given", len(done.Give),
 		"putRight", len(done.PutRight)+len(done.TakeBack), "ruleTaintsPut", len(done.Put), "ruleTaintsTaken", len(done.Take),
 		"registered", len(done.Register), "gateLifted", done.LiftGate)

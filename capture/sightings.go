@@ -2,6 +2,7 @@ package capture
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -11,8 +12,9 @@ import (
 // until it is planned, and comes before the object that lives now. It is fed in the order of the watch and never mixed
 // with the informer's store, which runs ahead of its handlers.
 type sightings struct {
-	mu     sync.Mutex
-	byName map[string]*sighted
+	mu       sync.Mutex
+	byName   map[string]*sighted
+	standing standing
 }
 
 type sighted struct {
@@ -20,9 +22,17 @@ type sighted struct {
 	live *Node   // nil: no such Node
 
 	recorded bool // there was a record when it was last looked at
+
+	backlog *backlog // nil: all is dealt with
 }
 
-func newSightings() *sightings { return &sightings{byName: map[string]*sighted{}} }
+// newSightings has seen nothing. lifted is called, under its lock, with how long a gate was on that is seen to be gone.
+func newSightings(gated func(*Node) bool, lifted func(after time.Duration), now func() time.Time) *sightings {
+	return &sightings{
+		byName:   map[string]*sighted{},
+		standing: standing{gated: gated, lifted: lifted, now: now, since: map[string]time.Time{}},
+	}
+}
 
 // lives notes the state of a live Node and reports whether a plan could differ for it.
 func (s *sightings) lives(node *Node) (changed bool) {
@@ -30,14 +40,19 @@ func (s *sightings) lives(node *Node) (changed bool) {
 	defer s.mu.Unlock()
 	of := s.of(node.Name)
 	before := of.live
-	of.live = node
-	if before == nil {
-		return true
+	if before != nil && !before.differs(node) {
+		of.live = node
+		return false
 	}
-	if before.UID != node.UID { // deleted and created again while the watch was down
+	live, current := of.counted()
+	defer s.standing.recount(of, live, current)
+	of.live = node
+	of.hears(s.standing.now())
+	s.standing.gate(before, node)
+	if before != nil && before.UID != node.UID { // deleted and created again while the watch was down
 		of.gone = append(of.gone, before)
 	}
-	return before.differs(node)
+	return true
 }
 
 // went notes the last state of a Node object.
@@ -45,9 +60,13 @@ func (s *sightings) went(node *Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := s.of(node.Name)
+	live, current := of.counted()
+	defer s.standing.recount(of, live, current)
 	of.gone = append(of.gone, node)
+	of.hears(s.standing.now())
 	if of.live != nil && of.live.UID == node.UID {
 		of.live = nil
+		delete(s.standing.since, node.Name)
 	}
 }
 
@@ -110,22 +129,6 @@ func (s *sightings) names() []string {
 		names = append(names, name)
 	}
 	return names
-}
-
-// count is how many Nodes live, and how many of them carry the gate.
-func (s *sightings) count(gated func(*Node) bool) (live, behindGate int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, of := range s.byName {
-		if of.live == nil {
-			continue
-		}
-		live++
-		if gated(of.live) {
-			behindGate++
-		}
-	}
-	return live, behindGate
 }
 
 func (s *sightings) of(name string) *sighted {

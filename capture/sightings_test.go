@@ -2,13 +2,14 @@ package capture
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestThatARecordVanishedIsSaidOnceAndOnlyOfANodeThatLivesAndHadOne(t *testing.T) {
-	s := newSightings()
+	s := newSightings(func(*Node) bool { return false }, func(time.Duration) {}, time.Now)
 	s.hasRecord("unseen")
 	assert.False(t, s.lostRecord("unseen"), "no such Node")
 	s.lives(&Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "1"}})

@@ -71,8 +71,9 @@ func (w *world) start() {
 			Events: &record.FakeRecorder{}, Gatekeeping: w.gatekeeping(), Metrics: NewMetrics(prometheus.NewRegistry()),
 			Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
 		},
-		sightings: newSightings(), refusals: newRefusals(), reported: newReported(), queue: c.queue,
+		refusals: newRefusals(), reported: newReported(), queue: c.queue,
 	}
+	c.controller.sightings = newSightings(c.controller.gated, c.controller.liftedAfter, c.controller.Now)
 	_, _ = feed(&handlerHolder{held: &c.handler}, c.controller.sightings, c.queue.Add)
 
 	c.position = len(w.log) - w.lag(len(w.log)-w.known) // never older than what an earlier process knew
