@@ -15,6 +15,7 @@ type cached struct {
 	metav1.ObjectMeta
 	record Record
 	err    error
+	bytes  int // of the record as it is stored
 }
 
 // compact decodes the record and drops the rest. The informer may call it on its own result.
@@ -23,11 +24,13 @@ func compact(object any) (any, error) {
 	if !ok {
 		return object, nil
 	}
-	record, err := documentOf(cm).decode()
+	stored := documentOf(cm)
+	record, err := stored.decode()
 	return &cached{
 		ObjectMeta: metav1.ObjectMeta{Name: cm.Name, Namespace: cm.Namespace, UID: cm.UID, ResourceVersion: cm.ResourceVersion},
 		record:     record,
 		err:        err,
+		bytes:      len(stored.record) + len(stored.quarantined),
 	}, nil
 }
 
