@@ -41,6 +41,7 @@ func (a *attempt) read(entry store.Entry, err error) error {
 		a.sightings.hasRecord(a.seen.Name)
 	}
 	if a.unreadable {
+		a.sightings.cannotRead(a.seen.Name)
 		a.reportUnreadable(a.seen, entry.Version, err)
 		return nil
 	}

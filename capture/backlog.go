@@ -26,7 +26,11 @@ func (s *sightings) takenUp(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of, known := s.byName[name]
-	if !known || of.backlog == nil {
+	if !known {
+		return
+	}
+	of.unreadable = false
+	if of.backlog == nil {
 		return
 	}
 	if b := of.backlog; b.taken.IsZero() || b.stored {
@@ -49,6 +53,15 @@ func (s *sightings) stored(name string) (lag time.Duration, first bool) {
 	return s.standing.now().Sub(of.backlog.taken), true
 }
 
+// cannotRead notes that the record of a Node cannot be read: it is not current then, though nothing can be done about it.
+func (s *sightings) cannotRead(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if of, known := s.byName[name]; known {
+		of.unreadable = true
+	}
+}
+
 // leftOff notes that a worker is through with a name, and whether something is left to do.
 func (s *sightings) leftOff(name string, dealt bool) {
 	s.mu.Lock()
@@ -59,6 +72,7 @@ func (s *sightings) leftOff(name string, dealt bool) {
 	}
 	live, current := of.counted()
 	defer s.standing.recount(of, live, current)
+	dealt = dealt && !of.unreadable
 	switch {
 	case !dealt && of.backlog == nil:
 		of.backlog = &backlog{taken: s.standing.now()}

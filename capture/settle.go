@@ -7,22 +7,14 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"nodekeep.dev/nodekeep/store"
 )
 
 // process deals with one name, and notes for the metrics how that left it.
 func (c *Controller) process(ctx context.Context, name string) error {
 	c.sightings.takenUp(name)
 	dealt, err := c.deal(ctx, name)
-	c.sightings.leftOff(name, dealt && c.readable(name))
+	c.sightings.leftOff(name, dealt)
 	return err
-}
-
-// readable reports whether the record of a Node can be read. One that cannot is not current, though nothing can be done.
-func (c *Controller) readable(name string) bool {
-	_, err := c.Records.Get(name)
-	return !errors.Is(err, store.ErrUnreadable)
 }
 
 // deal deals with objects that went, oldest first, then with the one that lives or, where none does, with its absence.

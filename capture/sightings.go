@@ -21,7 +21,8 @@ type sighted struct {
 	gone []*Node // last states of objects that went, oldest first
 	live *Node   // nil: no such Node
 
-	recorded bool // there was a record when it was last looked at
+	recorded   bool // there was a record when it was last looked at
+	unreadable bool // it could not be read since a worker took the name up
 
 	backlog *backlog // nil: all is dealt with
 }

@@ -75,11 +75,18 @@ func TestANodeIsCurrentFromTheMomentThatItsLastSightIsDealtWith(t *testing.T) {
 	w.dealsWith("n", false)
 	w.standsAs(t, 2, 0, 0) // the record changed under it
 	w.dealsWith("n", true)
+	w.takenUp("n")
+	w.cannotRead("n")
+	w.leftOff("n", true)
+	w.standsAs(t, 2, 0, 0) // nothing can be done about its record
+	w.dealsWith("n", true)
+	w.standsAs(t, 2, 1, 0)
 	w.went(sight("n", "1", nil))
 	w.standsAs(t, 1, 0, 0)
 	w.settled("n", "1")
 	w.dealsWith("n", true)
 	w.dealsWith("unknown", false)
+	w.cannotRead("unknown")
 	w.standsAs(t, 1, 0, 0)
 }
 
