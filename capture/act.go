@@ -41,7 +41,6 @@ func (a *attempt) read(entry store.Entry, err error) error {
 		a.sightings.hasRecord(a.seen.Name)
 	}
 	if a.unreadable {
-		a.sightings.cannotRead(a.seen.Name)
 		a.reportUnreadable(a.seen, entry.Version, err)
 		return nil
 	}
@@ -104,9 +103,6 @@ func (a *attempt) put(ctx context.Context, step Step, next store.Record) error {
 	before := a.entry.Record
 	a.entry, a.found, a.live = entry, true, true
 	a.sightings.hasRecord(a.seen.Name)
-	if lag, first := a.sightings.stored(a.seen.Name); first {
-		a.Metrics.stored(lag)
-	}
 	a.reportWrite(step, before, next, a.seen, a.given)
 	return nil
 }

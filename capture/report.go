@@ -80,6 +80,7 @@ func (r *reported) forget(uid types.UID) {
 }
 
 func (c *Controller) reportUnreadable(seen *Node, version string, err error) {
+	c.sightings.cannotRead(seen.Name)
 	if seen.UID == "" || !c.leading.Load() || !c.reported.unreadable(seen.Name, version) {
 		return
 	}
@@ -98,6 +99,9 @@ func (c *Controller) reportVanished(seen *Node) {
 // reportWrite tells of a record that was written; given is what the Node has from capture and not from admission.
 func (c *Controller) reportWrite(step Step, before, after store.Record, seen *Node, given []string) {
 	c.Metrics.stepped(step)
+	if lag, first := c.sightings.stored(after.Node); first {
+		c.Metrics.stored(lag)
+	}
 	c.Logger.Info("record written", "node", after.Node, "step", step, "items", len(after.Items), "withheld", len(after.Withheld.Items))
 	if step == Isolate {
 		c.Logger.Warn("another machine has the name of a node; nothing is restored until a person has decided", "node", after.Node)
