@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -74,20 +75,29 @@ func New(options Options) (*Controller, error) {
 		return nil, err
 	}
 	c := &Controller{
-		Options:   options,
-		informer:  informer,
-		sightings: newSightings(),
-		refusals:  newRefusals(),
-		reported:  newReported(),
+		Options:  options,
+		informer: informer,
+		refusals: newRefusals(),
+		reported: newReported(),
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 	}
+	c.sightings = newSightings(c.gated, c.liftedAfter, options.Now)
 	c.synced, err = feed(informer, c.sightings, c.queue.Add)
 	if err != nil {
 		return nil, err
 	}
 	options.Metrics.watch(c)
 	return c, nil
+}
+
+func (c *Controller) gated(taints []corev1.Taint) bool { return c.Policy().Gate().On(taints) }
+
+// liftedAfter measures how long a Node was gated; of all processes only the leader does, so that sums are right.
+func (c *Controller) liftedAfter(gated time.Duration) {
+	if c.leading.Load() {
+		c.Metrics.lifted(gated)
+	}
 }
 
 // Enqueue has a Node looked at; every change of its record must lead here.

@@ -22,7 +22,7 @@ func newNodeInformer(client kubernetes.Interface) (cache.SharedIndexInformer, er
 // slim drops what is not read. The informer may call it on its own result.
 func slim(object any) (any, error) {
 	if node, ok := object.(*corev1.Node); ok {
-		return nodeOf(node), nil
+		return slimOf(nodeOf(node)), nil
 	}
 	return object, nil
 }
@@ -30,8 +30,8 @@ func slim(object any) (any, error) {
 // feed brings the watch's events into the sightings, in order, and names of Nodes with something to plan to changed.
 func feed(informer cache.SharedIndexInformer, to *sightings, changed func(node string)) (cache.ResourceEventHandlerRegistration, error) {
 	lives := func(object any) {
-		if node, ok := object.(*Node); ok && to.lives(node) {
-			changed(node.Name)
+		if node, ok := object.(*slimNode); ok && to.lives(node) {
+			changed(node.name())
 		}
 	}
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -41,9 +41,9 @@ func feed(informer cache.SharedIndexInformer, to *sightings, changed func(node s
 			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 				object = tombstone.Obj
 			}
-			if node, ok := object.(*Node); ok {
+			if node, ok := object.(*slimNode); ok {
 				to.went(node)
-				changed(node.Name)
+				changed(node.name())
 			}
 		},
 	})

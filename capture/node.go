@@ -1,9 +1,6 @@
 package capture
 
 import (
-	"maps"
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -71,11 +68,3 @@ func (n *Node) metadata(ruleTaints []corev1.Taint) policy.Metadata {
 
 // deleting reports whether the Node waits only for its finalizers.
 func (n *Node) deleting() bool { return n.DeletionTimestamp != nil }
-
-// differs reports whether anything that a plan looks at is different. A heartbeat differs in nothing.
-func (n *Node) differs(other *Node) bool {
-	return n.UID != other.UID || n.deleting() != other.deleting() || n.Stamped != other.Stamped || n.Machine != other.Machine ||
-		!maps.Equal(n.Items, other.Items) || !n.Stamp.Equal(other.Stamp) ||
-		!slices.Equal(n.Claimed, other.Claimed) ||
-		!maps.EqualFunc(n.Owners, other.Owners, slices.Equal)
-}

@@ -620,21 +620,6 @@ func orEmpty(m labels) labels {
 	return m
 }
 
-func TestAHeartbeatDiffersInNothing(t *testing.T) {
-	base := node("a", "10", labels{"k": "v"}, stamped([]string{"k"}, nil), owned("kubectl-label"))
-	assert.False(t, node("a", "11", labels{"k": "v"}, stamped([]string{"k"}, nil), owned("kubectl-label")).differs(base))
-	for name, other := range map[string]*Node{
-		"label":    node("a", "11", labels{"k": "w"}, stamped([]string{"k"}, nil), owned("kubectl-label")),
-		"uid":      node("b", "11", labels{"k": "v"}, stamped([]string{"k"}, nil), owned("kubectl-label")),
-		"gate":     node("a", "11", labels{"k": "v"}, stamped([]string{"k"}, nil), owned("kubectl-label"), gated),
-		"deletion": node("a", "11", labels{"k": "v"}, stamped([]string{"k"}, nil), owned("kubectl-label"), deleting),
-		"stamp":    node("a", "11", labels{"k": "v"}, stamped(nil, []string{"k"}), owned("kubectl-label")),
-		"owner":    node("a", "11", labels{"k": "v"}, stamped([]string{"k"}, nil), owned("kubelet")),
-	} {
-		t.Run("but another "+name+" does", func(t *testing.T) { assert.True(t, other.differs(base)) })
-	}
-}
-
 func TestNodeOfKeepsOnlyWhatIsRead(t *testing.T) {
 	object := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{

@@ -80,6 +80,7 @@ func (r *reported) forget(uid types.UID) {
 }
 
 func (c *Controller) reportUnreadable(seen *Node, version string, err error) {
+	c.sightings.cannotRead(seen.Name)
 	if seen.UID == "" || !c.leading.Load() || !c.reported.unreadable(seen.Name, version) {
 		return
 	}
@@ -98,12 +99,18 @@ func (c *Controller) reportVanished(seen *Node) {
 // reportWrite tells of a record that was written; given is what the Node has from capture and not from admission.
 func (c *Controller) reportWrite(step Step, before, after store.Record, seen *Node, given []string) {
 	c.Metrics.stepped(step)
+	if lag, first := c.sightings.stored(after.Node); first {
+		c.Metrics.stored(lag)
+	}
 	c.Logger.Info("record written", "node", after.Node, "step", step, "items", len(after.Items), "withheld", len(after.Withheld.Items))
 	if step == Isolate {
 		c.Logger.Warn("another machine has the name of a node; nothing is restored until a person has decided", "node", after.Node)
 		c.Events.Eventf(reference(seen), corev1.EventTypeWarning, MachineMismatch,
 			"Another machine registered under this name; nothing is restored, and the taint %s stays if it is on. To decide: kubectl -n NAMESPACE annotate configmap %s %s=%s (what was remembered belongs to this machine) or %s=%s (it does not)",
 			c.Policy().Gate(), store.Name(after.Node), store.AcceptAnnotation, store.OldMachine, store.AcceptAnnotation, store.NewMachine)
+	}
+	if step == Update {
+		c.Metrics.changed(before, after, c.Now())
 	}
 	if step != Adopt {
 		return
@@ -123,6 +130,7 @@ func (c *Controller) reportWrite(step Step, before, after store.Record, seen *No
 
 func (c *Controller) reportChange(done Plan, seen *Node) {
 	c.Metrics.stepped(done.Step)
+	c.Metrics.gaveBack(done.Give)
 	c.Logger.Info("node changed", "node", seen.Name, "step", done.Step, "given", len(done.Give),
 		"putRight", len(done.PutRight)+len(done.TakeBack), "ruleTaintsPut", len(done.Put), "ruleTaintsTaken", len(done.Take),
 		"registered", len(done.Register), "gateLifted", done.LiftGate)

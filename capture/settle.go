@@ -9,26 +9,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// process deals with one name: objects that went, oldest first, then the one that lives, or that none does.
+// process deals with one name, and notes for the metrics how that left it.
 func (c *Controller) process(ctx context.Context, name string) error {
+	c.sightings.takenUp(name)
+	dealt, err := c.deal(ctx, name)
+	c.sightings.leftOff(name, dealt)
+	return err
+}
+
+// deal deals with objects that went, oldest first, then with the one that lives or, where none does, with its absence.
+func (c *Controller) deal(ctx context.Context, name string) (dealt bool, err error) {
 	gone, live := c.sightings.look(name)
 	for _, last := range gone {
-		dealt, err := c.settle(ctx, last, Deleted)
-		if err != nil {
-			return err
-		}
-		if !dealt {
-			return nil
+		if dealt, err := c.settle(ctx, last, Deleted); err != nil || !dealt {
+			return false, err
 		}
 		c.sightings.settled(name, last.UID)
 		c.refusals.forget(name, last.UID)
 		c.reported.forget(last.UID)
 	}
 	if live != nil {
-		_, err := c.settle(ctx, live, Present)
-		return err
+		return c.settle(ctx, live, Present)
 	}
-	return c.settleAbsent(ctx, name)
+	err = c.settleAbsent(ctx, name)
+	return err == nil, err
 }
 
 // settleAbsent marks the record of a Node that is gone although nobody saw it go. That it is in no cache proves

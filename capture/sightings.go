@@ -2,7 +2,9 @@ package capture
 
 import (
 	"sync"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -11,47 +13,66 @@ import (
 // until it is planned, and comes before the object that lives now. It is fed in the order of the watch and never mixed
 // with the informer's store, which runs ahead of its handlers.
 type sightings struct {
-	mu     sync.Mutex
-	byName map[string]*sighted
+	mu       sync.Mutex
+	byName   map[string]*sighted
+	standing standing
 }
 
 type sighted struct {
-	gone []*Node // last states of objects that went, oldest first
-	live *Node   // nil: no such Node
+	gone []*slimNode // last states of objects that went, oldest first
+	live *slimNode   // nil: no such Node
 
-	recorded bool // there was a record when it was last looked at
+	recorded   bool // there was a record when it was last looked at
+	unreadable bool // it could not be read since a worker took the name up
+
+	backlog *backlog // nil: all is dealt with
 }
 
-func newSightings() *sightings { return &sightings{byName: map[string]*sighted{}} }
+// newSightings has seen nothing. lifted is called, under its lock, with how long a gate was on that is seen to be gone.
+func newSightings(gated func([]corev1.Taint) bool, lifted func(after time.Duration), now func() time.Time) *sightings {
+	return &sightings{
+		byName:   map[string]*sighted{},
+		standing: standing{gated: gated, lifted: lifted, now: now, since: map[string]time.Time{}},
+	}
+}
 
 // lives notes the state of a live Node and reports whether a plan could differ for it.
-func (s *sightings) lives(node *Node) (changed bool) {
+func (s *sightings) lives(node *slimNode) (changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := s.of(node.Name)
+	of := s.of(node.name())
 	before := of.live
-	of.live = node
-	if before == nil {
-		return true
+	if before != nil && !before.differs(node) {
+		of.live = node
+		return false
 	}
-	if before.UID != node.UID { // deleted and created again while the watch was down
+	live, current := of.counted()
+	defer s.standing.recount(of, live, current)
+	of.live = node
+	of.hears(s.standing.now())
+	s.standing.gate(before, node)
+	if before != nil && before.uid() != node.uid() { // deleted and created again while the watch was down
 		of.gone = append(of.gone, before)
 	}
-	return before.differs(node)
+	return true
 }
 
 // went notes the last state of a Node object.
-func (s *sightings) went(node *Node) {
+func (s *sightings) went(node *slimNode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := s.of(node.Name)
+	of := s.of(node.name())
+	live, current := of.counted()
+	defer s.standing.recount(of, live, current)
 	of.gone = append(of.gone, node)
-	if of.live != nil && of.live.UID == node.UID {
+	of.hears(s.standing.now())
+	if of.live != nil && of.live.uid() == node.uid() {
 		of.live = nil
+		delete(s.standing.since, node.name())
 	}
 }
 
-// look is what there is to plan for a name. The slice is the caller's own.
+// look is what there is to plan for a name. All of it is the caller's own.
 func (s *sightings) look(name string) (gone []*Node, live *Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +80,13 @@ func (s *sightings) look(name string) (gone []*Node, live *Node) {
 	if !known {
 		return nil, nil
 	}
-	return append(gone, of.gone...), of.live
+	for _, last := range of.gone {
+		gone = append(gone, last.node())
+	}
+	if of.live != nil {
+		live = of.live.node()
+	}
+	return gone, live
 }
 
 // settled forgets the last state of an object that went: it has been dealt with.
@@ -71,7 +98,7 @@ func (s *sightings) settled(name string, uid types.UID) {
 		return
 	}
 	for i, node := range of.gone {
-		if node.UID == uid {
+		if node.uid() == uid {
 			of.gone = append(of.gone[:i:i], of.gone[i+1:]...)
 			break
 		}
@@ -110,22 +137,6 @@ func (s *sightings) names() []string {
 		names = append(names, name)
 	}
 	return names
-}
-
-// count is how many Nodes live, and how many of them carry the gate.
-func (s *sightings) count(gated func(*Node) bool) (live, behindGate int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, of := range s.byName {
-		if of.live == nil {
-			continue
-		}
-		live++
-		if gated(of.live) {
-			behindGate++
-		}
-	}
-	return live, behindGate
 }
 
 func (s *sightings) of(name string) *sighted {

@@ -2,23 +2,25 @@ package capture
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestThatARecordVanishedIsSaidOnceAndOnlyOfANodeThatLivesAndHadOne(t *testing.T) {
-	s := newSightings()
+	s := newSightings(func([]corev1.Taint) bool { return false }, func(time.Duration) {}, time.Now)
 	s.hasRecord("unseen")
 	assert.False(t, s.lostRecord("unseen"), "no such Node")
-	s.lives(&Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "1"}})
+	s.lives(slimOf(&Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "1"}}))
 	assert.False(t, s.lostRecord("n"), "its first record is still to come")
 	s.hasRecord("n")
 	assert.True(t, s.lostRecord("n"))
 	assert.False(t, s.lostRecord("n"), "it was said")
 	s.hasRecord("n")
-	s.went(&Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "1"}})
+	s.went(slimOf(&Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "1"}}))
 	s.settled("n", "1")
-	s.lives(&Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "2"}})
+	s.lives(slimOf(&Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "2"}}))
 	assert.False(t, s.lostRecord("n"), "the Node went, and its record may have gone since")
 }

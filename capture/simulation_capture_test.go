@@ -71,8 +71,9 @@ func (w *world) start() {
 			Events: &record.FakeRecorder{}, Gatekeeping: w.gatekeeping(), Metrics: NewMetrics(prometheus.NewRegistry()),
 			Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
 		},
-		sightings: newSightings(), refusals: newRefusals(), reported: newReported(), queue: c.queue,
+		refusals: newRefusals(), reported: newReported(), queue: c.queue,
 	}
+	c.controller.sightings = newSightings(c.controller.gated, c.controller.liftedAfter, c.controller.Now)
 	_, _ = feed(&handlerHolder{held: &c.handler}, c.controller.sightings, c.queue.Add)
 
 	c.position = len(w.log) - w.lag(len(w.log)-w.known) // never older than what an earlier process knew
@@ -84,7 +85,7 @@ func (w *world) start() {
 	w.say("capture: %d starts", c.id)
 	for _, name := range slices.Sorted(maps.Keys(c.held)) {
 		c.hears(c.held[name], false)
-		c.handler.OnAdd(nodeOf(c.held[name].object()), true)
+		c.handler.OnAdd(slimOf(nodeOf(c.held[name].object())), true)
 	}
 	for _, name := range w.story.names {
 		c.heard[name] = len(w.history[name]) - w.lag(len(w.history[name]))
@@ -147,7 +148,7 @@ func (c *simCapture) hearNext() bool {
 	}
 	before := c.held[event.node.name]
 	c.hears(event.node, event.gone)
-	current := nodeOf(event.node.object())
+	current := slimOf(nodeOf(event.node.object()))
 	switch {
 	case event.gone:
 		delete(c.held, event.node.name)
@@ -157,7 +158,7 @@ func (c *simCapture) hearNext() bool {
 		c.handler.OnAdd(current, false)
 	default:
 		c.held[event.node.name] = event.node
-		c.handler.OnUpdate(nodeOf(before.object()), current)
+		c.handler.OnUpdate(slimOf(nodeOf(before.object())), current)
 	}
 	return true
 }
@@ -176,17 +177,17 @@ func (c *simCapture) relist() {
 		case current == nil:
 			delete(c.held, name)
 			c.hears(before, true)
-			c.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: name, Obj: nodeOf(before.object())})
+			c.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: name, Obj: slimOf(nodeOf(before.object()))})
 			continue
 		case before == nil:
 			c.hears(current, false)
-			c.handler.OnAdd(nodeOf(current.object()), false)
+			c.handler.OnAdd(slimOf(nodeOf(current.object())), false)
 		default:
 			if before.uid != current.uid {
 				c.hears(before, true)
 			}
 			c.hears(current, false)
-			c.handler.OnUpdate(nodeOf(before.object()), nodeOf(current.object()))
+			c.handler.OnUpdate(slimOf(nodeOf(before.object())), slimOf(nodeOf(current.object())))
 		}
 		c.held[name] = current
 	}

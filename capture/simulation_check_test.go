@@ -43,6 +43,9 @@ func (w *world) check(leader *simCapture) {
 			c.checkSightings(name)
 		}
 	}
+	for _, c := range w.captures {
+		c.checkStanding()
+	}
 	w.checkStore()
 }
 

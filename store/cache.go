@@ -24,22 +24,23 @@ type recordCache struct {
 	namespace    string
 	logger       *slog.Logger
 	progress     *progress
+	totals       totals
 
 	mu  sync.RWMutex
 	own map[string]*cached
 }
 
 func newRecordCache(client kubernetes.Interface, namespace string, logger *slog.Logger) (*recordCache, error) {
-	c := &recordCache{namespace: namespace, logger: logger, progress: &progress{}, own: map[string]*cached{}}
+	c := &recordCache{namespace: namespace, logger: logger, progress: &progress{}, totals: totals{sizes: map[int]int{}}, own: map[string]*cached{}}
 	c.informer = cache.NewSharedIndexInformer(c.listWatch(client), &corev1.ConfigMap{}, 0, cache.Indexers{})
 	if err := c.informer.SetTransform(compact); err != nil {
 		return nil, fmt.Errorf("set up the cache of records: %w", err)
 	}
 	var err error
 	c.registration, err = c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    c.judge,
-		UpdateFunc: func(_, current any) { c.judge(current) },
-		DeleteFunc: func(last any) { c.seen(last) },
+		AddFunc:    func(first any) { c.totals.replaced(nil, first); c.judge(first) },
+		UpdateFunc: func(before, current any) { c.totals.replaced(before, current); c.judge(current) },
+		DeleteFunc: func(last any) { c.totals.replaced(last, nil); c.seen(last) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up the cache of records: %w", err)
@@ -165,15 +166,4 @@ func (c *recordCache) nodes() []string {
 		}
 	}
 	return nodes
-}
-
-func (c *recordCache) count() (readable, unreadable int) {
-	for _, object := range c.informer.GetStore().List() {
-		if entry, ok := object.(*cached); ok && entry.unreadable() == nil {
-			readable++
-		} else {
-			unreadable++
-		}
-	}
-	return readable, unreadable
 }

@@ -16,6 +16,7 @@ type cached struct {
 	name, namespace, version string
 	record                   packed
 	err                      error
+	bytes                    int // of the record as it is stored
 }
 
 // GetObjectMeta is for the informer, which asks for name, namespace and resourceVersion.
@@ -29,10 +30,11 @@ func compact(object any) (any, error) {
 	if !ok {
 		return object, nil
 	}
-	record, err := documentOf(cm).decode()
+	stored := documentOf(cm)
+	record, err := stored.decode()
 	return &cached{
 		name: strings.Clone(cm.Name), namespace: unique.Make(cm.Namespace).Value(), version: strings.Clone(cm.ResourceVersion),
-		record: pack(record), err: err,
+		record: pack(record), err: err, bytes: len(stored.record) + len(stored.quarantined),
 	}, nil
 }
 

@@ -50,7 +50,10 @@ func (c *ConfigMaps) Synced() bool { return c.cache.registration.HasSynced() }
 func (c *ConfigMaps) Progress() time.Time { return c.cache.progress.last() }
 
 // Count is how many ConfigMaps there are that hold a record, and how many of them cannot be read.
-func (c *ConfigMaps) Count() (readable, unreadable int) { return c.cache.count() }
+func (c *ConfigMaps) Count() (readable, unreadable int) { return c.cache.totals.count() }
+
+// Bytes is how large all records are as they are stored, and the largest of them: [MaxRecordBytes] is as far as one may grow.
+func (c *ConfigMaps) Bytes() (all, largest int) { return c.cache.totals.size() }
 
 // Nodes lists the names of all Nodes that there is a record of, from memory.
 func (c *ConfigMaps) Nodes() []string { return c.cache.nodes() }

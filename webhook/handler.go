@@ -101,10 +101,10 @@ func (h *Handler) known(node string) known {
 
 func (h *Handler) passOver(request admission.Request, err error) admission.Response {
 	if errors.Is(err, errNotOurs) {
-		h.metrics.reviewed(notOurs, 0)
+		h.metrics.passedOver(notOurs)
 		return admission.Allowed("")
 	}
 	h.logger.Warn("node in the request cannot be read; it is let through as it is", "node", request.Name, "error", err)
-	h.metrics.reviewed(malformedNode, 0)
+	h.metrics.passedOver(malformedNode)
 	return admission.Allowed("")
 }

@@ -12,6 +12,7 @@ import (
 type Metrics struct {
 	reviews  *prometheus.CounterVec
 	duration prometheus.Histogram
+	requests *prometheus.HistogramVec
 	labels   *prometheus.CounterVec
 	taints   *prometheus.CounterVec
 }
@@ -32,9 +33,13 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "nodekeep_webhook_reviews_total", Help: "AdmissionReviews answered, by outcome.",
 		}, []string{"outcome"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "nodekeep_webhook_review_duration_seconds", Help: "Time to decide on a registering Node.",
+			Name: "nodekeep_webhook_review_duration_seconds", Help: "Time to decide on a registering Node, once its AdmissionReview is decoded.",
 			Buckets: []float64{0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1},
 		}),
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "nodekeep_webhook_request_duration_seconds", Help: "Time from an AdmissionReview's arrival until it is answered, body and answer included.",
+			Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1},
+		}, []string{"review"}),
 		labels: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "nodekeep_webhook_labels_total", Help: "Remembered labels that a registering Node lacked, by what became of them.",
 		}, []string{"outcome"}),
@@ -42,7 +47,10 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "nodekeep_webhook_taints_total", Help: "Remembered taints that a registering Node lacked, by what became of them, and taints added by the policy.",
 		}, []string{"outcome"}),
 	}
-	registry.MustRegister(m.reviews, m.duration, m.labels, m.taints)
+	registry.MustRegister(m.reviews, m.duration, m.requests, m.labels, m.taints)
+	for _, review := range []Review{RestoreReview, ProtectedReview, DeletionReview} {
+		m.requests.WithLabelValues(string(review))
+	}
 	for _, outcome := range outcomes() {
 		m.reviews.WithLabelValues(string(outcome))
 	}
@@ -59,6 +67,8 @@ func (m *Metrics) reviewed(how outcome, took time.Duration) {
 	m.reviews.WithLabelValues(string(how)).Inc()
 	m.duration.Observe(took.Seconds())
 }
+
+func (m *Metrics) passedOver(how outcome) { m.reviews.WithLabelValues(string(how)).Inc() }
 
 func (m *Metrics) refused(how outcome) { m.reviews.WithLabelValues(string(how)).Inc() }
 

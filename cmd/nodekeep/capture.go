@@ -51,6 +51,7 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 		return nil
 	})
 	group.Go(func() error { return serveMetrics(ctx, o.metricsAddr, p) })
+	group.Go(func() error { return serveProfiles(ctx, o.pprofAddr) })
 	group.Go(func() error {
 		return serveHTTP(ctx, o.probeAddr, probes([]check{synced("records", p.records.Synced), synced("nodes", controller.Synced)}))
 	})

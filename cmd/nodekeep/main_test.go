@@ -64,8 +64,8 @@ func TestEveryMistakeIsNamedAtOnceAndNothingStarts(t *testing.T) {
 		want []string
 	}{
 		"capture with wrong values": {
-			args: []string{"capture", "--kubeconfig", goodConfig, "--namespace", "Not_A_Name", "--workers", "0", "--log-format", "xml", "--log-level", "loud", "--metrics-bind-address", "nowhere", "--kube-api-burst", "0"},
-			want: []string{"--namespace", "--workers 0", "--log-format", "--log-level", "--metrics-bind-address", "--kube-api-burst"},
+			args: []string{"capture", "--kubeconfig", goodConfig, "--namespace", "Not_A_Name", "--workers", "0", "--log-format", "xml", "--log-level", "loud", "--metrics-bind-address", "nowhere", "--pprof-bind-address", "6060", "--kube-api-burst", "0"},
+			want: []string{"--namespace", "--workers 0", "--log-format", "--log-level", "--metrics-bind-address", "--pprof-bind-address", "--kube-api-burst"},
 		},
 		"webhook without a certificate, a kubeconfig that is missing and a bad policy": {
 			args: []string{"webhook", "--kubeconfig", "/does/not/exist", "--policy", badPolicy, "--port", "70000", "--cert-names", "no_name", "--drain", "-1s", "--host", "localhost"},

@@ -21,6 +21,7 @@ type commonOptions struct {
 	kubeconfig  string
 	metricsAddr string
 	probeAddr   string
+	pprofAddr   string
 	logFormat   string
 	logLevel    string
 	qps         float32
@@ -34,6 +35,7 @@ func (o *commonOptions) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; without one, the in-cluster configuration")
 	flags.StringVar(&o.metricsAddr, "metrics-bind-address", ":8080", "address of /metrics; 0 for none")
 	flags.StringVar(&o.probeAddr, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
+	flags.StringVar(&o.pprofAddr, "pprof-bind-address", "0", "address of /debug/pprof, which shows what is in memory and must not be exposed: bind it to 127.0.0.1; 0 for none")
 	flags.StringVar(&o.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.Float32Var(&o.qps, "kube-api-qps", 500, "API calls a second at most; negative for no limit")
@@ -49,6 +51,7 @@ func (o *commonOptions) mistakes() (found []error) {
 	}
 	found = append(found, addressMistakes("--metrics-bind-address", o.metricsAddr)...)
 	found = append(found, addressMistakes("--health-probe-bind-address", o.probeAddr)...)
+	found = append(found, addressMistakes("--pprof-bind-address", o.pprofAddr)...)
 	if o.logFormat != "text" && o.logFormat != "json" {
 		found = append(found, fmt.Errorf("--log-format %q: must be text or json", o.logFormat))
 	}

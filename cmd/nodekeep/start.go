@@ -96,14 +96,16 @@ func newLogger(o *commonOptions) *slog.Logger {
 }
 
 func recordGauges(records *store.ConfigMaps) []prometheus.Collector {
-	gauge := func(state string, read func() int) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "nodekeep_store_records", Help: "Records in memory, by whether they can be read.",
-			ConstLabels: prometheus.Labels{"state": state},
-		}, func() float64 { return float64(read()) })
+	gauge := func(name, help string, labels prometheus.Labels, read func() int) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, func() float64 { return float64(read()) })
+	}
+	count := func(state string, read func() int) prometheus.Collector {
+		return gauge("nodekeep_store_records", "Records in memory, by whether they can be read.", prometheus.Labels{"state": state}, read)
 	}
 	return []prometheus.Collector{
-		gauge("readable", func() int { readable, _ := records.Count(); return readable }),
-		gauge("unreadable", func() int { _, unreadable := records.Count(); return unreadable }),
+		count("readable", func() int { readable, _ := records.Count(); return readable }),
+		count("unreadable", func() int { _, unreadable := records.Count(); return unreadable }),
+		gauge("nodekeep_store_records_bytes", "Size of all records, as they are stored.", nil, func() int { all, _ := records.Bytes(); return all }),
+		gauge("nodekeep_store_largest_record_bytes", "Size of the largest record, as it is stored.", nil, func() int { _, largest := records.Bytes(); return largest }),
 	}
 }

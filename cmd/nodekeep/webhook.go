@@ -48,9 +48,9 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 		Records: p.records, Policy: p.policy.Policy, Gatekeeping: gatekeeping, Metrics: capture.NewDeletionMetrics(p.registry), Logger: p.logger, Now: time.Now,
 	}
 	mux := http.NewServeMux()
-	mux.Handle(restorePath, webhook.Reviews(handler, p.records.Synced, metrics, p.logger))
-	mux.Handle(protectedPath, webhook.Reviews(protected, p.records.Synced, metrics, p.logger))
-	mux.Handle(capturePath, webhook.Reviews(deletions, p.records.Synced, metrics, p.logger))
+	mux.Handle(restorePath, metrics.Timed(webhook.RestoreReview, webhook.Reviews(handler, p.records.Synced, metrics, p.logger)))
+	mux.Handle(protectedPath, metrics.Timed(webhook.ProtectedReview, webhook.Reviews(protected, p.records.Synced, metrics, p.logger)))
+	mux.Handle(capturePath, metrics.Timed(webhook.DeletionReview, webhook.Reviews(deletions, p.records.Synced, metrics, p.logger)))
 	address := net.JoinHostPort(o.host, strconv.Itoa(o.port))
 	server, err := webhook.NewServer(address, mux, serving.GetCertificate, o.drain, p.logger)
 	if err != nil {
@@ -67,6 +67,7 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	group.Go(func() error { gatekeeping.Run(background); return nil })
 	group.Go(func() error { p.policy.follow(background, p.logger, func() {}, func(error) {}); return nil })
 	group.Go(func() error { return serveMetrics(background, o.metricsAddr, p) })
+	group.Go(func() error { return serveProfiles(background, o.pprofAddr) })
 	group.Go(func() error {
 		return serveHTTP(background, o.probeAddr, probes([]check{
 			synced("records", p.records.Synced),

@@ -1,0 +1,170 @@
+package capture
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// watched is a sight of Nodes by a clock that the test turns.
+type watched struct {
+	*sightings
+	clock  time.Time
+	lifted []time.Duration
+}
+
+func watch() *watched {
+	w := &watched{clock: nowTime.Time}
+	w.sightings = newSightings(
+		gate.On,
+		func(after time.Duration) { w.lifted = append(w.lifted, after) },
+		func() time.Time { return w.clock },
+	)
+	return w
+}
+
+func (w *watched) passes(d time.Duration) { w.clock = w.clock.Add(d) }
+
+// standsAs checks the counts: Nodes, current ones, gated ones.
+func (w *watched) standsAs(t *testing.T, want ...int) {
+	t.Helper()
+	live, current, gated := w.counts()
+	assert.Equal(t, want, []int{live, current, gated})
+}
+
+// dealsWith does what a worker does with a name.
+func (w *watched) dealsWith(name string, dealt bool) {
+	w.takenUp(name)
+	w.leftOff(name, dealt)
+}
+
+func sight(name string, uid types.UID, labels map[string]string, taints ...corev1.Taint) *slimNode {
+	return slimOf(&Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}, Items: labels, Taints: taints})
+}
+
+func TestANodeIsCurrentFromTheMomentThatItsLastSightIsDealtWith(t *testing.T) {
+	w := watch()
+	w.lives(sight("n", "1", nil))
+	w.lives(sight("other", "2", nil))
+	w.standsAs(t, 2, 0, 0)
+	w.dealsWith("n", true)
+	w.standsAs(t, 2, 1, 0)
+	w.lives(sight("n", "1", nil))
+	w.standsAs(t, 2, 1, 0) // a heartbeat
+	w.lives(sight("n", "1", map[string]string{"a": "1"}))
+	w.standsAs(t, 2, 0, 0)
+	w.dealsWith("n", false)
+	w.standsAs(t, 2, 0, 0)
+	w.takenUp("n")
+	w.lives(sight("n", "1", map[string]string{"a": "2"}))
+	w.leftOff("n", true)
+	w.standsAs(t, 2, 0, 0) // it changed while the worker was at it
+	w.dealsWith("n", true)
+	w.standsAs(t, 2, 1, 0)
+	w.dealsWith("n", false)
+	w.standsAs(t, 2, 0, 0) // the record changed under it
+	w.dealsWith("n", true)
+	w.takenUp("n")
+	w.cannotRead("n")
+	w.leftOff("n", true)
+	w.standsAs(t, 2, 0, 0) // nothing can be done about its record
+	w.dealsWith("n", true)
+	w.standsAs(t, 2, 1, 0)
+	w.went(sight("n", "1", nil))
+	w.standsAs(t, 1, 0, 0)
+	w.settled("n", "1")
+	w.dealsWith("n", true)
+	w.dealsWith("unknown", false)
+	w.cannotRead("unknown")
+	w.standsAs(t, 1, 0, 0)
+}
+
+func TestLagIsMeasuredOnceFromTheFirstChangeThatWaitsToTheFirstRecordThatIsStored(t *testing.T) {
+	w := watch()
+	measures := func(want time.Duration) {
+		t.Helper()
+		lag, first := w.stored("n")
+		assert.True(t, first)
+		assert.Equal(t, want, lag)
+		_, again := w.stored("n")
+		assert.False(t, again, "it was measured")
+	}
+	_, unknown := w.stored("n")
+	assert.False(t, unknown)
+	w.lives(sight("n", "1", nil))
+	w.passes(time.Second)
+	w.lives(sight("n", "1", map[string]string{"a": "1"}))
+	w.takenUp("n")
+	w.passes(time.Second)
+	measures(2 * time.Second)
+	w.lives(sight("n", "1", map[string]string{"a": "2"})) // while the worker is at it
+	w.passes(time.Minute)
+	w.leftOff("n", true)
+
+	w.takenUp("n")
+	w.leftOff("n", false) // the write failed
+	w.passes(time.Second)
+	w.takenUp("n")
+	measures(61 * time.Second)
+	w.leftOff("n", false) // what came after the write failed
+	w.takenUp("n")
+	_, again := w.stored("n")
+	assert.False(t, again, "nothing was heard since")
+	w.leftOff("n", true)
+	w.takenUp("n")
+	_, idle := w.stored("n")
+	assert.False(t, idle, "no change waited for it")
+
+	w.went(sight("n", "1", nil))
+	w.passes(time.Second)
+	w.takenUp("n")
+	measures(time.Second)
+}
+
+func TestTheGateIsTimedFromTheFirstSightOfItUntilItIsSeenToBeGone(t *testing.T) {
+	w := watch()
+	behind := gate.Taint()
+	w.lives(sight("n", "1", nil, behind))
+	w.standsAs(t, 1, 0, 1)
+	w.passes(time.Second)
+	w.lives(sight("n", "1", map[string]string{"a": "1"}, behind))
+	assert.Equal(t, time.Second, w.longestGated())
+	w.passes(time.Second)
+	w.lives(sight("n", "1", map[string]string{"a": "1"}))
+	assert.Equal(t, []time.Duration{2 * time.Second}, w.lifted)
+	w.standsAs(t, 1, 0, 0)
+	assert.Zero(t, w.longestGated())
+
+	w.lives(sight("n", "1", nil, behind)) // put on again, by hand
+	w.passes(time.Second)
+	w.lives(sight("n", "2", nil, behind)) // deleted and created again while the watch was down
+	assert.Zero(t, w.longestGated())
+	w.lives(sight("n", "3", nil))
+	w.lives(sight("n", "3", nil, behind))
+	w.went(sight("n", "3", nil))
+	w.standsAs(t, 0, 0, 0)
+	assert.Len(t, w.lifted, 1, "the gate of a Node that goes is not lifted")
+}
+
+func TestANodeThatWasGatedBeforeCaptureStartedIsTimedFromItsCreation(t *testing.T) {
+	for name, c := range map[string]struct {
+		created time.Duration
+		longest time.Duration
+	}{
+		"an hour ago":                         {-time.Hour, time.Hour},
+		"just now, by a clock of one second":  {-time.Second, 0},
+		"in an hour, by a clock that is fast": {time.Hour, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := watch()
+			node := sight("n", "1", nil, gate.Taint())
+			node.created = metav1.NewTime(w.clock.Add(c.created))
+			w.lives(node)
+			assert.Equal(t, c.longest, w.longestGated())
+		})
+	}
+}

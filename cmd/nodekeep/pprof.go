@@ -1,0 +1,20 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"net/http/pprof"
+)
+
+// serveProfiles serves profiles of this process, where an address is given. They show what is in memory, so they have a
+// listener of their own and are nowhere else: nothing here serves http.DefaultServeMux, on which the import puts them too.
+func serveProfiles(ctx context.Context, address string) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index) // heap, goroutine and the others by name
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol) // go tool pprof asks by POST
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return serveHTTP(ctx, address, mux)
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// running is a process that was started for real, without an API server.
+type running struct {
+	metrics string // its address
+}
+
+// runs starts a process and returns when it serves metrics.
+func runs(t *testing.T, process string, args ...string) running {
+	t.Helper()
+	r := running{metrics: freeAddress(t)}
+	args = append([]string{
+		process, "--kubeconfig", write(t, "kubeconfig", kubeconfig), "--metrics-bind-address", r.metrics, "--health-probe-bind-address", "0",
+	}, args...)
+	if process == "webhook" {
+		args = append(args, "--cert-dir", t.TempDir(), "--host", "127.0.0.1", "--port", "0", "--drain", "0s")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	command := exec.CommandContext(ctx, os.Args[0], args...)
+	command.Env = []string{asProgram + "=1", "HOME=" + t.TempDir()}
+	require.NoError(t, command.Start())
+	t.Cleanup(func() { cancel(); _ = command.Wait() })
+	require.Eventually(t, func() bool { status, _ := get("http://" + r.metrics + "/metrics"); return status == http.StatusOK },
+		20*time.Second, 20*time.Millisecond, "%s does not serve metrics", process)
+	return r
+}
+
+// scrape is what Prometheus would read.
+func (r running) scrape(t *testing.T) string {
+	t.Helper()
+	status, body := get("http://" + r.metrics + "/metrics")
+	require.Equal(t, http.StatusOK, status)
+	return body
+}
+
+func get(url string) (status int, body string) {
+	response, err := http.Get(url)
+	if err != nil {
+		return 0, fmt.Sprint(err)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, fmt.Sprint(err)
+	}
+	return response.StatusCode, string(content)
+}
+
+// freeAddress is a loopback address that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	return listener.Addr().String()
+}
