@@ -11,8 +11,8 @@ import (
 // change their minds take longer.
 const flapWindow = time.Minute
 
-// maxRemembered bounds how many changes are remembered for each flapWindow: with 100,000 more in one minute, flaps among
-// these are missed. That takes some 20 MB, and none once a window has gone by without a change.
+// maxRemembered bounds how many changes are remembered of each flapWindow, this one and the one before: flaps among what
+// comes on top are missed. A full window takes 12 MB, and goes with the first change after the next.
 const maxRemembered = 100_000
 
 // churn finds labels and taints that change back and forth: a flap is a change that undoes the one before it on the same
