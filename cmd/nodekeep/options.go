@@ -38,8 +38,8 @@ func (o *commonOptions) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.pprofAddr, "pprof-bind-address", "0", "address of /debug/pprof, which shows what is in memory and must not be exposed: bind it to 127.0.0.1; 0 for none")
 	flags.StringVar(&o.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
-	flags.Float32Var(&o.qps, "kube-api-qps", 500, "API calls a second at most; negative for no limit")
-	flags.IntVar(&o.burst, "kube-api-burst", 1000, "API calls at once at most")
+	flags.Float32Var(&o.qps, "kube-api-qps", -1, "API calls a second at most; negative for no limit: --workers bounds the calls at once, and the API server shares itself out fairly")
+	flags.IntVar(&o.burst, "kube-api-burst", 1000, "API calls beyond that rate for a moment")
 }
 
 func (o *commonOptions) mistakes() (found []error) {
