@@ -34,7 +34,7 @@ func usualNode(i int) *corev1.Node {
 	}
 	owned, _ := json.Marshal(map[string]any{"f:metadata": map[string]any{"f:labels": people}})
 	n.ManagedFields = []metav1.ManagedFieldsEntry{
-		{Manager: "kubelet", FieldsV1: &metav1.FieldsV1{Raw: []byte(kubelet)}}, {Manager: "kubectl-label", FieldsV1: &metav1.FieldsV1{Raw: owned}},
+		{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(kubelet)}, {Manager: "kubectl-label", FieldsV1: metav1.NewFieldsV1(string(owned))},
 	}
 	n.Annotations = map[string]string{policy.StampAnnotation: policy.NewStamp(keys, nil).String()}
 	n.Status.NodeInfo.SystemUUID = fmt.Sprintf("ec2%05x-9a3c-4b54-8f6d-0d7e5b3f2a11", i)
