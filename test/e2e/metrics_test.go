@@ -104,6 +104,8 @@ func TestMetricsTellOfANodeThatWaitsBehindTheGate(t *testing.T) {
 	gated.comesTo(t, 0)
 	current.comesTo(t, 1)
 	unreadable.comesTo(t, 0)
+	deleteNode(t, name)
+	nodes.comesTo(t, 0)
 }
 
 // bytesAreThoseOfTheAPIServer waits until both processes know how large the records are.
