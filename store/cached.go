@@ -10,11 +10,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// cached is what is held in memory of a ConfigMap: the decoded record, or why it cannot be read.
+// cached is what is held in memory of a ConfigMap: the decoded record, or why it cannot be read, or that this version of it
+// was removed.
 type cached struct {
 	metav1.ObjectMeta
-	record Record
-	err    error
+	record  Record
+	err     error
+	removed bool
 }
 
 // compact decodes the record and drops the rest. The informer may call it on its own result.
@@ -54,6 +56,15 @@ func (e *cached) node() string {
 		return e.record.Node
 	}
 	return strings.TrimPrefix(e.Name, namePrefix)
+}
+
+// supersededBy reports whether something of our own counts no more once the watch has brought that: the same or something
+// newer. What was removed is of the very version that the watch may bring late, so only what is newer counts over it.
+func (e *cached) supersededBy(fromWatch *cached) bool {
+	if e.removed && e.ResourceVersion == fromWatch.ResourceVersion {
+		return false
+	}
+	return !newer(e, fromWatch)
 }
 
 // newer reports whether a is newer than b; what cannot be compared counts as not newer, so the watch wins.
