@@ -101,6 +101,14 @@ func (s *sightings) lostRecord(name string) (lost bool) {
 	return lost
 }
 
+// knows reports whether a Node lives or waits to be planned.
+func (s *sightings) knows(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, known := s.byName[name]
+	return known
+}
+
 // names lists every Node that lives or waits to be planned.
 func (s *sightings) names() []string {
 	s.mu.Lock()
