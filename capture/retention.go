@@ -34,6 +34,9 @@ func due(record store.Record, retention time.Duration, now time.Time) bool {
 	return retention > 0 && gone > retention || record.HoldsNothing() && gone > unheard
 }
 
+// retained reports whether a record is there only until its retention is over.
+func retained(record store.Record) bool { return record.DeletedAt != nil && !record.HoldsNothing() }
+
 // candidate is a record that may be collected.
 type candidate struct {
 	node string

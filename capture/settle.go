@@ -7,18 +7,19 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/store"
 )
 
 // process deals with one name: objects that went, oldest first, then the one that lives, or that none does.
 func (c *Controller) process(ctx context.Context, name string) error {
 	gone, live := c.sightings.look(name)
+	forgotten := len(gone) > 0 && c.forgotten(name)
 	for _, last := range gone {
-		dealt, err := c.settle(ctx, last, Deleted)
-		if err != nil {
-			return err
-		}
-		if !dealt {
-			return nil
+		if !forgotten {
+			if dealt, err := c.settle(ctx, last, Deleted); err != nil || !dealt {
+				return err
+			}
 		}
 		c.sightings.settled(name, last.UID)
 		c.refusals.forget(name, last.UID)
@@ -29,6 +30,13 @@ func (c *Controller) process(ctx context.Context, name string) error {
 		return err
 	}
 	return c.settleAbsent(ctx, name)
+}
+
+// forgotten reports whether the record of a Node that is gone was removed at the end of its retention, or by a person. A
+// standby may have seen ends that the leader only knew from a list; it must not bring the record back when it leads.
+func (c *Controller) forgotten(name string) bool {
+	_, err := c.Records.Get(name)
+	return errors.Is(err, store.ErrNotFound) && c.sightings.wasRetained(name)
 }
 
 // settleAbsent marks the record of a Node that is gone although nobody saw it go. That it is in no cache proves

@@ -20,6 +20,7 @@ type sighted struct {
 	live *Node   // nil: no such Node
 
 	recorded bool // there was a record when it was last looked at
+	retained bool // and it was one that only the end of its retention removes, or a person
 }
 
 func newSightings() *sightings { return &sightings{byName: map[string]*sighted{}} }
@@ -81,13 +82,21 @@ func (s *sightings) settled(name string, uid types.UID) {
 	}
 }
 
-// hasRecord notes that there is a record of a Node.
-func (s *sightings) hasRecord(name string) {
+// hasRecord notes that there is a record of a Node, and whether it is kept for as long as the Node is remembered.
+func (s *sightings) hasRecord(name string, retained bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if of, known := s.byName[name]; known {
-		of.recorded = true
+		of.recorded, of.retained = true, retained
 	}
+}
+
+// wasRetained reports whether there was such a record.
+func (s *sightings) wasRetained(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of, known := s.byName[name]
+	return known && of.retained
 }
 
 // lostRecord reports, once, whether there was a record of a Node, now that there is none.

@@ -9,14 +9,14 @@ import (
 
 func TestThatARecordVanishedIsSaidOnceAndOnlyOfANodeThatLivesAndHadOne(t *testing.T) {
 	s := newSightings()
-	s.hasRecord("unseen")
+	s.hasRecord("unseen", false)
 	assert.False(t, s.lostRecord("unseen"), "no such Node")
 	s.lives(&Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "1"}})
 	assert.False(t, s.lostRecord("n"), "its first record is still to come")
-	s.hasRecord("n")
+	s.hasRecord("n", false)
 	assert.True(t, s.lostRecord("n"))
 	assert.False(t, s.lostRecord("n"), "it was said")
-	s.hasRecord("n")
+	s.hasRecord("n", false)
 	s.went(&Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "1"}})
 	s.settled("n", "1")
 	s.lives(&Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "2"}})

@@ -74,11 +74,11 @@ func newSweeping(t *testing.T, fraction float64, records ...*store.Record) *swee
 	}
 	s.Controller = &Controller{
 		Options: Options{
-			Client: s.client, Records: s.records, Policy: policy.Default, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+			Client: s.client, Records: s.records, Policy: policy.Default, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Gatekeeping: &Gatekeeping{},
 			Now:   func() time.Time { return now },
 			Sweep: Sweep{Fraction: fraction, Remover: Removal{Records: s.records, Client: s.client}, Metrics: NewSweepMetrics(s.registry)},
 		},
-		sightings: newSightings(),
+		sightings: newSightings(), refusals: newRefusals(), reported: newReported(),
 	}
 	s.leading.Store(true)
 	return s
@@ -315,4 +315,19 @@ func TestNoPlanIsMadeForANameWhileItsRecordIsCollected(t *testing.T) {
 	release()
 	<-taken
 	assert.Empty(t, names.taken)
+}
+
+func TestAnEndThatAStandbyHoldsDoesNotBringBackARecordWhoseRetentionIsOver(t *testing.T) {
+	s := newSweeping(t, 1, goneRecord("n1", monthAgo))
+	s.leading.Store(false)
+	s.sightings.went(node("1", "6", labels{"a": "1"})) // the leader has only a list's word, at version 5
+	require.NoError(t, s.process(t.Context(), "n1"))
+	require.True(t, s.sightings.knows("n1"), "it may have to be written yet")
+
+	s.records.Remove("n1") // the leader has swept
+	require.NoError(t, s.process(t.Context(), "n1"))
+	assert.False(t, s.sightings.knows("n1"))
+	s.leading.Store(true)
+	require.NoError(t, s.process(t.Context(), "n1"))
+	s.left()
 }
