@@ -38,7 +38,7 @@ type attempt struct {
 func (a *attempt) read(entry store.Entry, err error) error {
 	a.entry, a.found, a.unreadable = entry, err == nil, errors.Is(err, store.ErrUnreadable)
 	if a.found {
-		a.sightings.hasRecord(a.seen.Name)
+		a.sightings.hasRecord(a.seen.Name, retained(entry.Record))
 	}
 	if a.unreadable {
 		a.reportUnreadable(a.seen, entry.Version, err)
@@ -102,7 +102,7 @@ func (a *attempt) put(ctx context.Context, step Step, next store.Record) error {
 	}
 	before := a.entry.Record
 	a.entry, a.found, a.live = entry, true, true
-	a.sightings.hasRecord(a.seen.Name)
+	a.sightings.hasRecord(a.seen.Name, retained(next))
 	a.reportWrite(step, before, next, a.seen, a.given)
 	return nil
 }

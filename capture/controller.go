@@ -26,7 +26,7 @@ type Records interface {
 	Nodes() []string
 }
 
-// Options are what a Controller works with. All fields are required but Resync and Now.
+// Options are what a Controller works with. All fields are required but Resync, Sweep and Now.
 type Options struct {
 	Client  kubernetes.Interface
 	Records Records
@@ -39,6 +39,7 @@ type Options struct {
 	Namespace   string        // of the records
 	Workers     int           // how many Nodes are worked on at once
 	Resync      time.Duration // how often every Node is looked at again; 0: never
+	Sweep       Sweep
 	Now         func() time.Time
 }
 
@@ -53,6 +54,7 @@ type Controller struct {
 	refusals  *refusals
 	reported  *reported
 	queue     workqueue.TypedRateLimitingInterface[string]
+	turns     turns
 	leading   atomic.Bool
 }
 
@@ -140,6 +142,7 @@ func (c *Controller) Run(ctx context.Context, recordsSynced func() bool) error {
 	c.Gatekeeping.Look(ctx) // before the first plan
 	done.Go(func() { c.Gatekeeping.Run(ctx) })
 	done.Go(func() { c.resync(ctx) })
+	done.Go(func() { c.sweepFromTimeToTime(ctx) })
 	for range c.Workers {
 		done.Go(func() { c.work(ctx) })
 	}
@@ -184,5 +187,6 @@ func (c *Controller) work(ctx context.Context) {
 func (c *Controller) inTurn(ctx context.Context, node string) error {
 	ctx, cancel := context.WithTimeout(ctx, turn)
 	defer cancel()
+	defer c.turns.take(node)()
 	return c.process(ctx, node)
 }

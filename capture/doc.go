@@ -4,6 +4,8 @@
 //   - The UID tells intent from loss: a label or taint that is absent on the same Node object was removed; on a new object it was
 //     lost, unless the object's stamp proves that it was there.
 //   - Records never shrink because something was not seen: not by a failed list, an empty cache or a missing Node.
+//   - A record is removed only as it was read, when the Node has been gone for longer than the policy keeps records, or left
+//     nothing to keep; the API server has just said that there is no such Node; and no more of them at a time than a fraction of all.
 //   - Every write is optimistic. A record is replaced only as it was read, a Node is changed only as it was seen (UID and
 //     resourceVersion); whoever lost reads live and plans again. So two captures at once do no harm.
 //   - A Node is changed only by what the live record says, never by the cache alone.
@@ -12,5 +14,5 @@
 //     on precedes it, and it is struck out only by a sight of a later state; nothing else is ever taken off a Node.
 //   - No write without a change: heartbeats cost nothing. A deletion is the one exception: its moment is written down, so that
 //     an older sight cannot be recorded over it.
-//   - The plan is pure; the linter holds this.
+//   - The plan, and which records are due, are pure; the linter holds this.
 package capture

@@ -90,7 +90,8 @@ func (c *Controller) reportUnreadable(seen *Node, version string, err error) {
 		c.Policy().Gate(), store.Name(seen.Name), err)
 }
 
-// reportVanished tells that somebody took a record away; nodekeep itself deletes none. What it withheld is lost.
+// reportVanished tells that somebody took a record away; nodekeep itself removes none of a Node that lives. What it
+// withheld is lost.
 func (c *Controller) reportVanished(seen *Node) {
 	c.Metrics.vanishedRecord()
 	c.Logger.Error("record of a live node is gone, or has lost the label by which it is found; it is written anew from what the node shows", "node", seen.Name)

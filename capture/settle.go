@@ -7,6 +7,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/store"
 )
 
 // process deals with one name, and notes for the metrics how that left it.
@@ -20,9 +22,12 @@ func (c *Controller) process(ctx context.Context, name string) error {
 // deal deals with objects that went, oldest first, then with the one that lives or, where none does, with its absence.
 func (c *Controller) deal(ctx context.Context, name string) (dealt bool, err error) {
 	gone, live := c.sightings.look(name)
+	forgotten := len(gone) > 0 && c.forgotten(name)
 	for _, last := range gone {
-		if dealt, err := c.settle(ctx, last, Deleted); err != nil || !dealt {
-			return false, err
+		if !forgotten {
+			if dealt, err := c.settle(ctx, last, Deleted); err != nil || !dealt {
+				return false, err
+			}
 		}
 		c.sightings.settled(name, last.UID)
 		c.refusals.forget(name, last.UID)
@@ -33,6 +38,13 @@ func (c *Controller) deal(ctx context.Context, name string) (dealt bool, err err
 	}
 	err = c.settleAbsent(ctx, name)
 	return err == nil, err
+}
+
+// forgotten reports whether the record of a Node that is gone was removed at the end of its retention, or by a person. A
+// standby may have seen ends that the leader only knew from a list; it must not bring the record back when it leads.
+func (c *Controller) forgotten(name string) bool {
+	_, err := c.Records.Get(name)
+	return errors.Is(err, store.ErrNotFound) && c.sightings.wasRetained(name)
 }
 
 // settleAbsent marks the record of a Node that is gone although nobody saw it go. That it is in no cache proves

@@ -23,6 +23,7 @@ type sighted struct {
 	live *slimNode   // nil: no such Node
 
 	recorded   bool // there was a record when it was last looked at
+	retained   bool // and it was one that only the end of its retention removes, or a person
 	unreadable bool // it could not be read since a worker took the name up
 
 	backlog *backlog // nil: all is dealt with
@@ -108,13 +109,21 @@ func (s *sightings) settled(name string, uid types.UID) {
 	}
 }
 
-// hasRecord notes that there is a record of a Node.
-func (s *sightings) hasRecord(name string) {
+// hasRecord notes that there is a record of a Node, and whether it is kept for as long as the Node is remembered.
+func (s *sightings) hasRecord(name string, retained bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if of, known := s.byName[name]; known {
-		of.recorded = true
+		of.recorded, of.retained = true, retained
 	}
+}
+
+// wasRetained reports whether there was such a record.
+func (s *sightings) wasRetained(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of, known := s.byName[name]
+	return known && of.retained
 }
 
 // lostRecord reports, once, whether there was a record of a Node, now that there is none.
@@ -126,6 +135,14 @@ func (s *sightings) lostRecord(name string) (lost bool) {
 		lost, of.recorded = of.recorded, false
 	}
 	return lost
+}
+
+// knows reports whether a Node lives or waits to be planned.
+func (s *sightings) knows(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, known := s.byName[name]
+	return known
 }
 
 // names lists every Node that lives or waits to be planned.

@@ -11,14 +11,14 @@ import (
 
 func TestThatARecordVanishedIsSaidOnceAndOnlyOfANodeThatLivesAndHadOne(t *testing.T) {
 	s := newSightings(func([]corev1.Taint) bool { return false }, func(time.Duration) {}, time.Now)
-	s.hasRecord("unseen")
+	s.hasRecord("unseen", false)
 	assert.False(t, s.lostRecord("unseen"), "no such Node")
 	s.lives(slimOf(&Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "1"}}))
 	assert.False(t, s.lostRecord("n"), "its first record is still to come")
-	s.hasRecord("n")
+	s.hasRecord("n", false)
 	assert.True(t, s.lostRecord("n"))
 	assert.False(t, s.lostRecord("n"), "it was said")
-	s.hasRecord("n")
+	s.hasRecord("n", false)
 	s.went(slimOf(&Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "1"}}))
 	s.settled("n", "1")
 	s.lives(slimOf(&Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "2"}}))

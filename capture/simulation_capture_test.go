@@ -69,7 +69,7 @@ func (w *world) start() {
 		Options: Options{
 			Client: simClient{capture: c}, Records: c, Policy: func() policy.Policy { return w.policy },
 			Events: &record.FakeRecorder{}, Gatekeeping: w.gatekeeping(), Metrics: NewMetrics(prometheus.NewRegistry()),
-			Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
+			Logger: slog.New(slog.DiscardHandler), Now: w.now, Sweep: c.sweeping(),
 		},
 		refusals: newRefusals(), reported: newReported(), queue: c.queue,
 	}
@@ -231,12 +231,17 @@ func (c *simCapture) work() bool {
 // inMemory is how much of a record's history the process has in memory.
 func (c *simCapture) inMemory(name string) int { return max(c.heard[name], c.own[name]) }
 
+// heardUntil is the record at a point of its history.
+func (w *world) heardUntil(name string, at int) (store.Entry, error) {
+	if at == 0 || w.history[name][at-1].Version == "" {
+		return store.Entry{}, store.ErrNotFound
+	}
+	return w.history[name][at-1], nil
+}
+
 // Get is the record as the process has it in memory.
 func (c *simCapture) Get(name string) (store.Entry, error) {
-	if at := c.inMemory(name); at > 0 {
-		return c.history[name][at-1], nil
-	}
-	return store.Entry{}, store.ErrNotFound
+	return c.heardUntil(name, c.inMemory(name))
 }
 
 func (c *simCapture) GetLive(ctx context.Context, name string) (entry store.Entry, err error) {
@@ -266,6 +271,7 @@ func (c *simCapture) Put(ctx context.Context, next store.Record, version string)
 func (w *world) wrote(by *simCapture, before store.Record, found bool, entry store.Entry) {
 	node, next := entry.Record.Node, entry.Record
 	w.writes++
+	w.putBack(entry)
 	w.history[node] = append(w.history[node], entry)
 	if found {
 		if compareVersions(next.NodeResourceVersion, before.NodeResourceVersion) < 0 {
@@ -298,7 +304,7 @@ func (w *world) goesOn(by *simCapture, node string, earlier func(types.UID, *tal
 // Nodes are the names that the process has a record of.
 func (c *simCapture) Nodes() (names []string) {
 	for _, name := range c.story.names {
-		if c.heard[name] > 0 {
+		if _, err := c.heardUntil(name, c.heard[name]); err == nil {
 			names = append(names, name)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"time"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
@@ -32,7 +31,7 @@ func (w *world) reviewDeletion(n *simNode) {
 	w.say("webhook: %d reviews the deletion of %s", i, brief(n))
 	d := &Deletions{
 		Records: simRecords{w, w.webhooks[i]}, Policy: func() policy.Policy { return w.policy },
-		Gatekeeping: w.gatekeeping(), Now: func() time.Time { return now },
+		Gatekeeping: w.gatekeeping(), Now: w.now,
 	}
 	outcome, err := d.record(context.Background(), raw)
 	w.say("webhook: %d: %s %v", i, outcome, err)
@@ -43,10 +42,7 @@ func (w *world) reviewDeletion(n *simNode) {
 }
 
 func (r simRecords) Get(name string) (store.Entry, error) {
-	if at := r.inMemory(name); at > 0 {
-		return r.history[name][at-1], nil
-	}
-	return store.Entry{}, store.ErrNotFound
+	return r.heardUntil(name, r.inMemory(name))
 }
 
 func (r simRecords) Nodes() []string { return nil }

@@ -28,6 +28,9 @@ type story struct {
 	finalizers, ownLabels, otherCreators, kubeletGates float64
 	lags, coalesce, interleave, crashes, errors        float64
 	denials, otherMachines, vetoes, lateWrites         float64
+
+	sweeps    bool // records of Nodes that are gone are collected
+	retention string
 }
 
 func newStory(rng *rand.Rand) story {
@@ -49,6 +52,10 @@ func newStory(rng *rand.Rand) story {
 	s.rule = rng.IntN(2) == 0
 	if rng.IntN(3) == 0 {
 		s.names = append(s.names, "n2")
+	}
+	s.sweeps, s.retention = rng.IntN(2) == 0, keptForEver
+	if s.sweeps && rng.IntN(3) == 0 {
+		s.retention = keptShortly
 	}
 	return s
 }
@@ -74,8 +81,10 @@ type world struct {
 	refused                  map[types.UID][]string
 	refusedOf                map[simLabel]bool
 
-	reviewing bool     // a deletion
-	late      []func() // writes whose clients have given up on them
+	reviewing bool            // a deletion
+	hours     int             // that have passed
+	bereft    map[string]bool // Nodes whose record was removed when they were there already
+	late      []func()        // writes whose clients have given up on them
 	webhooks  []*simWebhook
 	captures  []*simCapture
 	model     *simModel
@@ -99,21 +108,21 @@ type violation string
 func newWorld(seed uint64, throws *tape) *world {
 	w := &world{
 		story: newStory(rand.New(rand.NewPCG(seed, 1))), tape: throws, rng: rand.New(throws), version: 5,
-		nodes: map[string]*simNode{}, refused: map[types.UID][]string{}, refusedOf: map[simLabel]bool{}, records: &store.Memory{}, history: map[string][]store.Entry{}, model: newSimModel(),
+		nodes: map[string]*simNode{}, refused: map[types.UID][]string{}, refusedOf: map[simLabel]bool{}, bereft: map[string]bool{}, records: &store.Memory{}, history: map[string][]store.Entry{}, model: newSimModel(),
 	}
 	var err error
 	rules := ""
 	if w.story.rule {
 		rules = ruleText
 	}
-	w.policy, err = policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: "+w.story.policy+"\ntaints: {rules: ["+rules+"]}"), policy.DefaultGate)
+	w.policy, err = policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: "+w.story.policy+"\ntaints: {rules: ["+rules+"]}\nretention: "+w.story.retention), policy.DefaultGate)
 	if err != nil {
 		panic(err)
 	}
 	for range w.story.webhooks {
 		w.webhooks = append(w.webhooks, &simWebhook{heard: map[string]int{}, own: map[string]int{}})
 	}
-	w.steps = slices.Concat(w.peopleSteps(), w.webhookSteps(), w.captureSteps())
+	w.steps = slices.Concat(w.peopleSteps(), w.webhookSteps(), w.captureSteps(), w.sweepSteps())
 	return w
 }
 
@@ -136,6 +145,12 @@ func (w *world) play() {
 		}
 	}
 	w.rest()
+	if w.story.sweeps {
+		w.calm = true
+		w.anHourPasses()
+		w.sweep()
+		w.calm = false
+	}
 	for _, name := range w.story.names {
 		w.register(name)
 	}
@@ -299,7 +314,8 @@ func (w *world) recordOf(node string) (store.Record, bool) {
 	if len(history) == 0 {
 		return store.Record{}, false
 	}
-	return history[len(history)-1].Record, true
+	last := history[len(history)-1] // without a version, it was removed
+	return last.Record, last.Version != ""
 }
 
 func (w *world) rememberedOf(node string) map[string]string {

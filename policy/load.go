@@ -21,6 +21,7 @@ type file struct {
 	Labels     json.RawMessage `json:"labels"`
 	Taints     json.RawMessage `json:"taints"`
 	Machine    json.RawMessage `json:"machine"`
+	Retention  json.RawMessage `json:"retention"`
 }
 
 type fileLabels struct {
@@ -36,13 +37,14 @@ type fileMachine struct {
 }
 
 // Default is the policy without a file: everything is kept but what other components own, a label that the Node
-// brings wins, and protected labels are given back by capture.
+// brings wins, protected labels are given back by capture, and Nodes that are gone are remembered for 30 days.
 func Default() Policy {
 	p := Policy{
 		ignoreManagers: []string{"kubelet", "k3s", "kubelite", "*cloud-controller-manager", "nfd-master"},
 		onConflict:     KeepNode,
 		protected:      Deferred,
 		onMismatch:     RestoreAnyway,
+		retention:      defaultRetention,
 		taints:         defaultTaints(),
 		gate:           DefaultGate,
 	}
@@ -108,5 +110,6 @@ func (f file) policy(l fileLabels, m fileMachine, mistakes *field.ErrorList) Pol
 	p.onConflict = oneOf(l.OnConflict, labels.Child("onConflict"), p.onConflict, []OnConflict{KeepNode, RestoreStored}, mistakes)
 	p.protected = oneOf(l.Protected, labels.Child("protected"), p.protected, []Protected{Deferred, Inline, Never}, mistakes)
 	p.onMismatch = oneOf(m.OnMismatch, field.NewPath("machine", "onMismatch"), p.onMismatch, []OnMismatch{RestoreAnyway, Quarantine}, mistakes)
+	p.retention = readRetention(f.Retention, field.NewPath("retention"), mistakes)
 	return p
 }

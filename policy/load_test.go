@@ -7,12 +7,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 const head = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"
+
+const noDuration = "must be a duration in h, m and s, such as 720h, or 0 for ever"
 
 // The example of the documentation says in full what holds without a file.
 func TestTheExampleIsTheDefault(t *testing.T) {
@@ -46,6 +49,13 @@ func TestLoad(t *testing.T) {
 		"no managers":                           {head + "labels: {ignoreManagers: []}", func(p *Policy) { p.ignoreManagers = nil }},
 		"more keys are ignored":                 {head + "labels: {ignore: [a, b/*]}", func(p *Policy) { p.ignore = *setOf([]string{"a", "b/*"}) }},
 		"fewer keys are kept":                   {head + "labels: {keep: [a, b/*]}", func(p *Policy) { p.keep, p.named = *setOf([]string{"a", "b/*"}), []string{"a", "b/*"} }},
+		"retention without anything":            {head + "retention:\n", func(*Policy) {}},
+		"a shorter retention":                   {head + "retention: 1h30m", func(p *Policy) { p.retention = 90 * time.Minute }},
+		"the shortest retention":                {head + "retention: 10m", func(p *Policy) { p.retention = 10 * time.Minute }},
+		"a longer retention, quoted":            {head + "retention: '8760h'", func(p *Policy) { p.retention = 8760 * time.Hour }},
+		"records are kept for ever":             {head + "retention: 0", func(p *Policy) { p.retention = 0 }},
+		"for ever, as a text":                   {head + "retention: '0'", func(p *Policy) { p.retention = 0 }},
+		"for ever, with a unit":                 {head + "retention: 0s", func(p *Policy) { p.retention = 0 }},
 		"nothing is kept":                       {head + "labels: {keep: []}", func(p *Policy) { p.keep, p.named = patternSet{}, nil }},
 	}
 	for name, tt := range tests {
@@ -123,6 +133,18 @@ func TestLoadNamesEveryMistakeAtOnce(t *testing.T) {
 		"a value that no version knows": {head + "labels: {protected: instantly}\n", []string{
 			`read policy: labels.protected: Unsupported value: "instantly": supported values: "deferred", "inline", "never"`,
 		}},
+		"a retention without a unit":        {head + "retention: 720\n", []string{`read policy: retention: Invalid value: "720": ` + noDuration}},
+		"a retention in days":               {head + "retention: 30d\n", []string{`read policy: retention: Invalid value: "30d": ` + noDuration}},
+		"a retention of nothing":            {head + "retention: ''\n", []string{`read policy: retention: Invalid value: "": ` + noDuration}},
+		"a retention that is a truth":       {head + "retention: false\n", []string{`read policy: retention: Invalid value: "false": ` + noDuration}},
+		"a retention that is a map":         {head + "retention: {after: 720h}\n", []string{`read policy: retention: Invalid value: "{\"after\":\"720h\"}": ` + noDuration}},
+		"a retention beyond all time":       {head + "retention: 9999999h\n", []string{`read policy: retention: Invalid value: "9999999h": ` + noDuration}},
+		"a retention that is negative":      {head + "retention: -1h\n", []string{`read policy: retention: Invalid value: "-1h": must not be negative; 0 keeps records for ever`}},
+		"a retention that forgets restarts": {head + "retention: 9m59s\n", []string{`read policy: retention: Invalid value: "9m59s": must not be shorter than 10m, or Nodes that only restart would be forgotten; 0 keeps records for ever`}},
+		"a retention among other mistakes": {head + "retention: 1s\nlabels: {protected: x}\n", []string{
+			`read policy: labels.protected: Unsupported value: "x": supported values: "deferred", "inline", "never"`,
+			`retention: Invalid value: "1s": must not be shorter than 10m, or Nodes that only restart would be forgotten; 0 keeps records for ever`,
+		}},
 		"no YAML at all": {"a: [", []string{"read policy: yaml: line 1: did not find expected node content"}},
 		"no text at all": {"\xff", []string{"read policy: yaml: invalid leading UTF-8 octet"}},
 	}
@@ -152,7 +174,7 @@ func FuzzLoad(f *testing.F) {
 	for _, file := range []string{
 		"", "[]", "null", "a: [", "\xff", "---\n---\n", "? [a]\n: b\n", "a: &a [*a]\n", "labels: {keep: !!binary aGk=}\n", "1: 2\n",
 		string(example), head, head + "labels: {keep: ['/*', '*./*', '**'], ignore: [x]}\n", head + "labels: []\n", head + "labels: {keep: [a], keep: [b]}\n",
-		documented, head + "taints: []\n", head + "taints: {keep: ['*/*'], ignore: [x], register: x, rules: {}}\n",
+		documented, head + "taints: []\n", head + "retention: 0\n", head + "retention: [1h]\n", head + "taints: {keep: ['*/*'], ignore: [x], register: x, rules: {}}\n",
 		head + "taints: {register: [{taint: a=b:NoSchedule, nodeSelector: 'a>1,b!=c'}, {taint: 'x={value}:NoExecute', nodeSelector: {matchLabels: {a: b}}}]}\n",
 		head + "taints: {rules: [{selector: a, taint: 'x={value}:NoSchedule'}, {selector: 'a in (b,c)', taint: 'x=is-{value}:NoSchedule'}, {selector: '!a', taint: 'y:NoExecute'}]}\n",
 		head + "taints: {rules: [{selector: {matchExpressions: [{key: a, operator: NotIn, values: [b]}, {key: a, operator: Exists}]}, taint: '{value}={value}:{value}'}]}\n",
@@ -170,6 +192,7 @@ func FuzzLoad(f *testing.F) {
 		missing := p.Missing(Kept{}, kept, CreateByKubelet)
 		assert.Equal(t, kept.Items, missing.Add, "what is kept is given back")
 		makesGoodTaints(t, p)
+		assert.True(t, p.Retention() == 0 || p.Retention() >= shortestRetention, "%s", p.Retention())
 	})
 }
 

@@ -47,6 +47,7 @@ taints:
 machine:
   onMismatch: restore         # same name, other machine (the first of providerID, systemUUID, machineID known on both sides decides): restore, or
                               # quarantine: old side kept under quarantined.json, nothing restored, gate stays until a person accepts a side, Event
+retention: 720h               # how long the record of a Node that is gone is kept; 0 = for ever
 `
 
 func TestTheDocumentedTaintsAreAPolicy(t *testing.T) {

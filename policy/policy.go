@@ -3,6 +3,7 @@ package policy
 import (
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -19,6 +20,7 @@ type Policy struct {
 	onConflict     OnConflict
 	protected      Protected
 	onMismatch     OnMismatch
+	retention      time.Duration // 0: for ever
 	taints         taintPolicy
 	gate           Gate
 }

@@ -98,13 +98,18 @@ func (a *api) Patch(gvr schema.GroupVersionResource, object runtime.Object, ns s
 	return a.Update(gvr, object, ns)
 }
 
-// Delete numbers the removal, as etcd does.
+// Delete numbers the removal, as etcd does, and refuses that of another version than the stored one where it is told to.
 func (a *api) Delete(gvr schema.GroupVersionResource, ns, name string, options ...metav1.DeleteOptions) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	stored, err := a.stored(gvr, ns, name)
 	if err != nil {
 		return err
+	}
+	for _, option := range options {
+		if only := option.Preconditions; only != nil && only.ResourceVersion != nil && *only.ResourceVersion != stored.GetResourceVersion() {
+			return apierrors.NewConflict(gvr.GroupResource(), name, nil)
+		}
 	}
 	a.last++
 	a.removed[name+"@"+stored.GetResourceVersion()] = strconv.Itoa(a.last)

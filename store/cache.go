@@ -17,7 +17,7 @@ import (
 )
 
 // recordCache is an informer that holds decoded records and drops the rest of their ConfigMaps, and over it the
-// writes of our own that the watch has not brought yet, so that a process always sees what it wrote.
+// writes and removals of our own that the watch has not brought yet, so that a process always sees what it did.
 type recordCache struct {
 	informer     cache.SharedIndexInformer
 	registration cache.ResourceEventHandlerRegistration
@@ -40,7 +40,7 @@ func newRecordCache(client kubernetes.Interface, namespace string, logger *slog.
 	c.registration, err = c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(first any) { c.totals.replaced(nil, first); c.judge(first) },
 		UpdateFunc: func(before, current any) { c.totals.replaced(before, current); c.judge(current) },
-		DeleteFunc: func(last any) { c.totals.replaced(last, nil); c.seen(last) },
+		DeleteFunc: func(last any) { c.totals.replaced(last, nil); c.forget(last) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up the cache of records: %w", err)
@@ -75,37 +75,12 @@ func (c *recordCache) get(name string) (*cached, bool) {
 	own, written := c.own[name]
 	c.mu.RUnlock()
 	if written {
-		return own, true
+		return own, !own.removed
 	}
 	object, found, err := c.informer.GetStore().GetByKey(c.namespace + "/" + name)
 	if err != nil || !found {
 		return nil, false
 	}
-	entry, ok := object.(*cached)
-	return entry, ok
-}
-
-// wrote remembers a write of our own until the watch brings it or something newer.
-func (c *recordCache) wrote(cm *corev1.ConfigMap) {
-	object, _ := compact(cm)
-	entry := object.(*cached)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if inStore, found := c.fromWatch(entry.name); found && !newer(entry, inStore) {
-		return
-	}
-	c.own[entry.name] = entry
-}
-
-// gone forgets a write of our own that the API server no longer has.
-func (c *recordCache) gone(name string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.own, name)
-}
-
-func (c *recordCache) fromWatch(name string) (*cached, bool) {
-	object, _, _ := c.informer.GetStore().GetByKey(c.namespace + "/" + name)
 	entry, ok := object.(*cached)
 	return entry, ok
 }
@@ -117,10 +92,24 @@ func (c *recordCache) seen(object any) (entry *cached, ok bool) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if own, written := c.own[entry.name]; written && !newer(own, entry) {
+	if own, written := c.own[entry.name]; written && own.supersededBy(entry) {
 		delete(c.own, entry.name)
 	}
 	return entry, true
+}
+
+// forget is called for every record that went. Of one whose end the watch has missed a list shows that it is gone; a
+// removal of our own need not be remembered any longer then.
+func (c *recordCache) forget(last any) {
+	entry, ok := c.seen(last)
+	if _, missed := last.(cache.DeletedFinalStateUnknown); !ok || !missed {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if own, written := c.own[entry.name]; written && own.removed {
+		delete(c.own, entry.name)
+	}
 }
 
 // judge is called for every record that came or changed, and says once what is wrong with it.

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -104,4 +105,65 @@ func TestWhatABrokenWatchMissedIsFoundByTheNextList(t *testing.T) {
 	c.answers("worker-2", store.ErrUnreadable)
 	c.shows("worker-3", "new")
 	changed.awaits(t, "worker-1", "worker-2", "worker-3")
+}
+
+func TestItsOwnRemovalIsSeenWhileTheWatchIsLate(t *testing.T) {
+	c := newCluster(t, configMapOf("node.worker-1", "worker-1"))
+	release := c.api.holdWatches(t)
+	entry, err := c.Get("worker-1")
+	require.NoError(t, err)
+	entry = c.put("worker-1", "gpu", entry.Version)
+	require.NoError(t, c.Delete(t.Context(), "worker-1", entry.Version))
+	c.staysGone("worker-1")
+	_, err = c.GetLive(t.Context(), "worker-1")
+	require.ErrorIs(t, err, store.ErrNotFound)
+	c.staysGone("worker-1") // that it is gone is no news either
+	release()
+	c.staysGone("worker-1") // the watch brings "gpu" first
+}
+
+func TestARecordThatSomebodyElseMakesAgainWinsOverItsOwnRemoval(t *testing.T) {
+	c := newCluster(t)
+	entry := c.put("worker-1", "ci", "")
+	release := c.api.holdWatches(t)
+	require.NoError(t, c.Delete(t.Context(), "worker-1", entry.Version))
+	c.Tamper("worker-1", []byte(`{"version": 1, "node": "worker-1", "labels": {"dedicated": "theirs"}}`))
+	c.staysGone("worker-1")
+	release()
+	c.shows("worker-1", "theirs")
+	c.remains("theirs")
+}
+
+func TestARecordThatItMakesAgainWinsOverItsOwnRemoval(t *testing.T) {
+	c := newCluster(t)
+	release := c.api.holdWatches(t)
+	entry := c.put("worker-1", "ci", "")
+	require.NoError(t, c.Delete(t.Context(), "worker-1", entry.Version))
+	c.put("worker-1", "gpu", "")
+	c.remains("gpu")
+	release()
+	c.remains("gpu")
+}
+
+func TestARemovalWhoseEventIsMissedIsForgottenWithTheNextList(t *testing.T) {
+	c := newCluster(t, configMapOf("node.worker-1", "worker-1"))
+	entry, err := c.Get("worker-1")
+	require.NoError(t, err)
+	c.api.loseEventsAfter(0)
+	require.NoError(t, c.Delete(t.Context(), "worker-1", entry.Version))
+	c.staysGone("worker-1")
+	c.api.breakWatches()
+	require.Eventually(t, func() bool { return len(c.Nodes()) == 0 }, 10*time.Second, time.Millisecond, "the list has shown that it is gone")
+	c.staysGone("worker-1")
+	c.Tamper("worker-1", []byte(`{"version": 1, "node": "worker-1", "labels": {"dedicated": "theirs"}}`))
+	c.shows("worker-1", "theirs")
+}
+
+// staysGone asserts that a read from memory goes on showing no record.
+func (c *cluster) staysGone(node string) {
+	c.t.Helper()
+	assert.Never(c.t, func() bool {
+		_, err := c.Get(node)
+		return !errors.Is(err, store.ErrNotFound)
+	}, 100*time.Millisecond, time.Millisecond)
 }

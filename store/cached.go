@@ -11,11 +11,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// cached is what is held in memory of a ConfigMap: the record, or why it cannot be read.
+// cached is what is held in memory of a ConfigMap: the record, or why it cannot be read, or that this version of it
+// was removed.
 type cached struct {
 	name, namespace, version string
 	record                   packed
 	err                      error
+	removed                  bool
 	bytes                    int // of the record as it is stored
 }
 
@@ -61,6 +63,15 @@ func (e *cached) node() string {
 		return e.record.node()
 	}
 	return strings.TrimPrefix(e.name, namePrefix)
+}
+
+// supersededBy reports whether something of our own counts no more once the watch has brought that: the same or something
+// newer. What was removed is of the very version that the watch may bring late, so only what is newer counts over it.
+func (e *cached) supersededBy(fromWatch *cached) bool {
+	if e.removed && e.version == fromWatch.version {
+		return false
+	}
+	return !newer(e, fromWatch)
 }
 
 // newer reports whether a is newer than b; what cannot be compared counts as not newer, so the watch wins.

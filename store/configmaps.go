@@ -23,8 +23,8 @@ type Entry struct {
 	Unlisted bool
 }
 
-// ConfigMaps is the place where records live in a cluster. Get answers from memory once Run has synced; GetLive and
-// Put call the API server.
+// ConfigMaps is the place where records live in a cluster. Get answers from memory once Run has synced; GetLive, Put
+// and Delete call the API server.
 type ConfigMaps struct {
 	cache     *recordCache
 	client    typedcorev1.ConfigMapInterface
@@ -103,6 +103,24 @@ func (c *ConfigMaps) Put(ctx context.Context, record Record, version string) (En
 	}
 	c.cache.wrote(cm)
 	return Entry{Record: record.versioned(), Version: cm.ResourceVersion}, nil
+}
+
+// Delete removes the record of a Node if it is of the version that was read, and nothing else under its name. [ErrConflict]
+// means that somebody has written, replaced or removed it since. Whatever the error, what is read live counts: an answer can
+// get lost.
+func (c *ConfigMaps) Delete(ctx context.Context, node, version string) error {
+	if version == "" { // without one, the API server would remove whatever is there
+		return fmt.Errorf("delete record of node %q: %w: no version was read", node, ErrConflict)
+	}
+	err := c.client.Delete(ctx, Name(node), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &version}})
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return fmt.Errorf("delete record of node %q: %w: %w", node, ErrConflict, err)
+	case err != nil:
+		return fmt.Errorf("delete record of node %q: %w", node, err)
+	}
+	c.cache.removed(Name(node), version)
+	return nil
 }
 
 func (c *ConfigMaps) write(ctx context.Context, node string, written document, version string) (*corev1.ConfigMap, error) {

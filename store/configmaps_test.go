@@ -154,7 +154,7 @@ func TestAStoreThatIsNotStartedKnowsNothing(t *testing.T) {
 func TestWhatTheAPIServerRefusesIsHandedOn(t *testing.T) {
 	c := newCluster(t)
 	entry := c.put("worker-1", "ci", "")
-	for _, verb := range []string{"get", "create", "patch"} {
+	for _, verb := range []string{"get", "create", "patch", "delete"} {
 		c.client.PrependReactor(verb, "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewForbidden(configMaps.GroupResource(), "node.worker-1", errors.New("not yours"))
 		})
@@ -162,7 +162,8 @@ func TestWhatTheAPIServerRefusesIsHandedOn(t *testing.T) {
 	_, err := c.GetLive(t.Context(), "worker-1")
 	_, errCreate := c.Put(t.Context(), store.Record{Node: "worker-1"}, "")
 	_, errReplace := c.Put(t.Context(), store.Record{Node: "worker-1"}, entry.Version)
-	for _, err := range []error{err, errCreate, errReplace} {
+	errDelete := c.Delete(t.Context(), "worker-1", entry.Version)
+	for _, err := range []error{err, errCreate, errReplace, errDelete} {
 		assert.True(t, apierrors.IsForbidden(err), "%v", err)
 		require.ErrorContains(t, err, `record of node "worker-1": `)
 		for _, other := range []error{store.ErrNotFound, store.ErrUnreadable, store.ErrConflict} {

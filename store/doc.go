@@ -4,6 +4,7 @@
 //   - A ConfigMap is used only if it holds a record of the very Node that was asked for. Anything else is
 //     [ErrUnreadable]: it is left as it is for a person to look at, and never overwritten.
 //   - Every write carries the version that was read (optimistic lock); whoever lost gets [ErrConflict] and reads again.
+//   - A record is removed only as it was read; one that cannot be read is never.
 //   - A write touches only our own data key and labels; what people or later versions put beside them stays.
 //     Fields of a record that this version does not know survive a rewrite.
 //   - Records handed out are shared with the cache: never change their maps; make a new Record instead.

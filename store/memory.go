@@ -50,6 +50,17 @@ func (m *Memory) Put(_ context.Context, record Record, version string) (Entry, e
 	return Entry{Record: record.versioned(), Version: m.put(record.Node, written)}, nil
 }
 
+// Delete removes the record of a Node if it is of the version that was read.
+func (m *Memory) Delete(_ context.Context, node, version string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if version == "" || m.data[Name(node)].version != version {
+		return fmt.Errorf("delete record of node %q: %w", node, ErrConflict)
+	}
+	delete(m.data, Name(node))
+	return nil
+}
+
 // Nodes lists the names of all Nodes that there is a readable record of.
 func (m *Memory) Nodes() []string {
 	m.mu.Lock()

@@ -115,6 +115,14 @@ func (r Record) Same(other Record) bool {
 		r.Machine == other.Machine && (r.Quarantined == nil) == (other.Quarantined == nil)
 }
 
+// HoldsNothing reports whether nothing would be lost with the record but which Node object it was of, and when: no item, no
+// taint that was or may come to be ours, nothing that is still to be counted or decided, and no field of a later version.
+// The machine alone is not worth keeping: it only says to whom items belong.
+func (r Record) HoldsNothing() bool {
+	return len(r.Items)+len(r.Later)+len(r.RuleTaints)+len(r.RuleClaims)+len(r.FormerTaints)+len(r.unknown) == 0 &&
+		r.Withheld.IsZero() && !r.Early && r.Quarantined == nil
+}
+
 func sameValue(a, b *string) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }

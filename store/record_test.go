@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -81,4 +82,38 @@ func TestWithheldIsZero(t *testing.T) {
 	assert.True(t, store.Withheld{}.IsZero())
 	assert.True(t, store.Withheld{Items: map[string]string{}}.IsZero())
 	assert.False(t, store.Withheld{Items: map[string]string{"a": ""}}.IsZero())
+}
+
+func TestHoldsNothing(t *testing.T) {
+	tests := map[string]struct {
+		record string // its fields beside version and node
+		other  func(*store.Record)
+		want   bool
+	}{
+		"nothing":                               {``, nil, true},
+		"which object it was of":                {`, "uid": "1", "nodeResourceVersion": "5", "deletedAt": "2026-05-01T12:00:00Z"`, nil, true},
+		"the machine alone":                     {`, "machine": {"systemUUID": "one"}`, nil, true},
+		"empty fields":                          {`, "labels": {}, "taints": [], "withheld": {"labels": {}}, "ruleTaints": []`, nil, true},
+		"a label":                               {`, "labels": {"a": "1"}`, nil, false},
+		"a taint":                               {`, "taints": [{"key": "a", "effect": "NoSchedule"}]`, nil, false},
+		"something withheld":                    {`, "withheld": {"labels": {"a": "1"}}`, nil, false},
+		"something withheld by a later version": {`, "withheld": {"ofTomorrow": 1}`, nil, false},
+		"what was shown later":                  {`, "later": {"a": null}`, nil, false},
+		"a rule's taint":                        {`, "ruleTaints": [{"key": "a", "effect": "NoSchedule"}]`, nil, false},
+		"a taint that may be a rule's":          {`, "ruleClaims": [{"key": "a", "effect": "NoSchedule"}]`, nil, false},
+		"a former taint":                        {`, "formerTaints": [{"key": "a", "effect": "NoSchedule"}]`, nil, false},
+		"an end that is still to come":          {`, "early": true`, nil, false},
+		"a field of a later version":            {`, "ofTomorrow": null`, nil, false},
+		"a decision that a person has to take":  {``, func(r *store.Record) { r.Quarantined = &store.Record{Node: "n1"} }, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			record, err := store.Decode([]byte(`{"version": 1, "node": "n1"`+tt.record+`}`), "n1")
+			require.NoError(t, err)
+			if tt.other != nil {
+				tt.other(&record)
+			}
+			assert.Equal(t, tt.want, record.HoldsNothing())
+		})
+	}
 }

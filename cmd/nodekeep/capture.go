@@ -35,6 +35,9 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 		Namespace:   o.namespace,
 		Workers:     o.workers,
 		Resync:      o.resync,
+		Sweep: capture.Sweep{
+			Every: o.sweepEvery, Fraction: o.sweepFraction, Remover: remover(o, p), Metrics: capture.NewSweepMetrics(p.registry),
+		},
 	})
 	if err != nil {
 		return err
@@ -60,6 +63,14 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 		return err
 	}
 	return nil
+}
+
+// remover is what becomes of records that are due.
+func remover(o *captureOptions, p *process) capture.Remover {
+	if o.sweepDryRun {
+		return capture.Rehearsal{}
+	}
+	return capture.Removal{Records: p.records, Client: p.client}
 }
 
 func lead(ctx context.Context, o *captureOptions, p *process, controller *capture.Controller) error {

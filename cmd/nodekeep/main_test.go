@@ -64,8 +64,9 @@ func TestEveryMistakeIsNamedAtOnceAndNothingStarts(t *testing.T) {
 		want []string
 	}{
 		"capture with wrong values": {
-			args: []string{"capture", "--kubeconfig", goodConfig, "--namespace", "Not_A_Name", "--workers", "0", "--log-format", "xml", "--log-level", "loud", "--metrics-bind-address", "nowhere", "--pprof-bind-address", "6060", "--kube-api-burst", "0"},
-			want: []string{"--namespace", "--workers 0", "--log-format", "--log-level", "--metrics-bind-address", "--pprof-bind-address", "--kube-api-burst"},
+			args: []string{"capture", "--kubeconfig", goodConfig, "--namespace", "Not_A_Name", "--workers", "0", "--log-format", "xml", "--log-level", "loud", "--metrics-bind-address", "nowhere", "--pprof-bind-address", "6060", "--kube-api-burst", "0",
+				"--retention-sweep", "-1m", "--retention-fraction", "1.5"},
+			want: []string{"--retention-sweep -1m", "--retention-fraction 1.5", "--namespace", "--workers 0", "--log-format", "--log-level", "--metrics-bind-address", "--pprof-bind-address", "--kube-api-burst"},
 		},
 		"webhook without a certificate, a kubeconfig that is missing and a bad policy": {
 			args: []string{"webhook", "--kubeconfig", "/does/not/exist", "--policy", badPolicy, "--port", "70000", "--cert-names", "no_name", "--drain", "-1s", "--host", "localhost"},
@@ -86,6 +87,9 @@ func TestEveryMistakeIsNamedAtOnceAndNothingStarts(t *testing.T) {
 			args: []string{"capture", "--kubeconfig", goodConfig, "--nope", "--workers"},
 			want: []string{"--nope", "--workers"},
 		},
+		"a fraction of nothing":            {args: []string{"capture", "--kubeconfig", goodConfig, "--retention-fraction", "0"}, want: []string{"--retention-fraction 0: must be more than 0 and at most 1"}},
+		"a fraction that is no number":     {args: []string{"capture", "--kubeconfig", goodConfig, "--retention-fraction", "nan"}, want: []string{"--retention-fraction NaN"}},
+		"sweeps in too quick a succession": {args: []string{"capture", "--kubeconfig", goodConfig, "--retention-sweep", "10ms"}, want: []string{"--retention-sweep 10ms: must be at least 1s, or 0 for never"}},
 		"an argument where none belongs": {
 			args: []string{"capture", "now", "--kubeconfig", goodConfig},
 			want: []string{`unexpected argument "now"`},

@@ -107,8 +107,8 @@ func (o *webhookOptions) mistakes() []error {
 	return found
 }
 
-// shortestResync keeps a mistyped interval from occupying capture with nothing else.
-const shortestResync = time.Second
+// shortestInterval keeps a mistyped interval from occupying capture with nothing else.
+const shortestInterval = time.Second
 
 // captureOptions are the flags of nodekeep capture.
 type captureOptions struct {
@@ -116,6 +116,10 @@ type captureOptions struct {
 	leaderElect bool
 	workers     int
 	resync      time.Duration
+
+	sweepEvery    time.Duration
+	sweepFraction float64
+	sweepDryRun   bool
 }
 
 func (o *captureOptions) addTo(flags *pflag.FlagSet) {
@@ -123,6 +127,9 @@ func (o *captureOptions) addTo(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only while leading; needed with more than one replica")
 	flags.IntVar(&o.workers, "workers", 16, "Nodes worked on at once")
 	flags.DurationVar(&o.resync, "resync", 5*time.Minute, "how often every Node is looked at again, as a safety net; 0 for never")
+	flags.DurationVar(&o.sweepEvery, "retention-sweep", 10*time.Minute, "how often records are collected that the policy's retention keeps no longer; 0 for never")
+	flags.Float64Var(&o.sweepFraction, "retention-fraction", 0.1, "how many records one sweep may collect at most, as a fraction of all there are; one is always allowed")
+	flags.BoolVar(&o.sweepDryRun, "retention-dry-run", false, "log and count what sweeps would collect, and collect nothing")
 }
 
 func (o *captureOptions) mistakes() []error {
@@ -130,8 +137,14 @@ func (o *captureOptions) mistakes() []error {
 	if o.workers < 1 {
 		found = append(found, fmt.Errorf("--workers %d: must be at least 1", o.workers))
 	}
-	if o.resync != 0 && o.resync < shortestResync {
-		found = append(found, fmt.Errorf("--resync %s: must be at least %s, or 0 for never", o.resync, shortestResync))
+	if o.resync != 0 && o.resync < shortestInterval {
+		found = append(found, fmt.Errorf("--resync %s: must be at least %s, or 0 for never", o.resync, shortestInterval))
+	}
+	if o.sweepEvery != 0 && o.sweepEvery < shortestInterval {
+		found = append(found, fmt.Errorf("--retention-sweep %s: must be at least %s, or 0 for never", o.sweepEvery, shortestInterval))
+	}
+	if !(o.sweepFraction > 0 && o.sweepFraction <= 1) { // NaN is neither
+		found = append(found, fmt.Errorf("--retention-fraction %g: must be more than 0 and at most 1", o.sweepFraction))
 	}
 	return found
 }

@@ -20,25 +20,31 @@ import (
 // Contract checks what a store promises. Each promise is checked on a store of its own.
 func Contract(t *testing.T, newStore func(t *testing.T) Store) {
 	promises := map[string]func(subject){
-		"a Node that nobody put has no record":                      nothingThere,
-		"what was put is there at once":                             reads,
-		"a record has all its fields":                               readsEverything,
-		"a record has its taints, in one order":                     readsTaints,
-		"a record of the longest name is kept":                      readsLongNames,
-		"a record is replaced by who read it":                       replaces,
-		"what is put is not changed by changing the record later":   copies,
-		"who read an older version changes nothing":                 refusesStale,
-		"who thinks that there is no record changes nothing":        refusesSecondCreate,
-		"who read a record that was removed makes none":             refusesRemoved,
-		"a removed record is gone":                                  forgets,
-		"a record can be made again":                                createsAgain,
-		"who read the record before the one made again is too late": refusesFormerLife,
-		"a record that is too large is refused":                     refusesLarge,
-		"of two who replace one wins":                               oneReplaces,
-		"of two who create one wins":                                oneCreates,
-		"what cannot be read is never used and never overwritten":   leavesUnreadable,
-		"what was mended is readable":                               readsMended,
-		"fields of a later version survive":                         keepsUnknown,
+		"a Node that nobody put has no record":                       nothingThere,
+		"what was put is there at once":                              reads,
+		"a record has all its fields":                                readsEverything,
+		"a record has its taints, in one order":                      readsTaints,
+		"a record of the longest name is kept":                       readsLongNames,
+		"a record is replaced by who read it":                        replaces,
+		"what is put is not changed by changing the record later":    copies,
+		"who read an older version changes nothing":                  refusesStale,
+		"who thinks that there is no record changes nothing":         refusesSecondCreate,
+		"who read a record that was removed makes none":              refusesRemoved,
+		"a removed record is gone":                                   forgets,
+		"a record can be made again":                                 createsAgain,
+		"who read the record before the one made again is too late":  refusesFormerLife,
+		"a record that is too large is refused":                      refusesLarge,
+		"of two who replace one wins":                                oneReplaces,
+		"of two who create one wins":                                 oneCreates,
+		"what cannot be read is never used and never overwritten":    leavesUnreadable,
+		"what was mended is readable":                                readsMended,
+		"fields of a later version survive":                          keepsUnknown,
+		"a record is deleted by who read it":                         deletes,
+		"who read an older version deletes nothing":                  deletesNoOther,
+		"who read the record before the one made again deletes none": deletesNoLaterLife,
+		"without a version nothing is deleted":                       deletesNothingUnread,
+		"who read a record that was deleted changes nothing":         refusesDeleted,
+		"of one who deletes and one who replaces one wins":           oneDeletes,
 	}
 	for _, name := range slices.Sorted(maps.Keys(promises)) {
 		t.Run(name, func(t *testing.T) {
@@ -148,21 +154,6 @@ func refusesSecondCreate(s subject) {
 	s.conflicts(s.record("late"), "")
 	s.conflicts(s.record("ci"), "")
 	s.holds(entry)
-}
-
-func refusesRemoved(s subject) {
-	entry := s.put(s.record("ci"), "")
-	s.Remove(s.node)
-	s.conflicts(s.record("late"), entry.Version)
-	s.lacks()
-}
-
-func forgets(s subject) {
-	s.put(s.record("ci"), "")
-	s.Remove(s.node)
-	s.lacks()
-	s.Remove(s.node)
-	s.lacks()
 }
 
 func createsAgain(s subject) {

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ type Store interface {
 	Get(node string) (store.Entry, error)
 	GetLive(ctx context.Context, node string) (store.Entry, error)
 	Put(ctx context.Context, record store.Record, version string) (store.Entry, error)
+	Delete(ctx context.Context, node, version string) error
 	// Tamper puts any bytes in the place of a Node's record, whether there is one or not.
 	Tamper(node string, data []byte)
 	// Remove takes the record of a Node away, if there is one.
@@ -53,6 +55,25 @@ func (s subject) conflicts(record store.Record, version string) {
 	entry, err := s.Put(s.t.Context(), record, version)
 	require.ErrorIs(s.t, err, store.ErrConflict)
 	assert.Zero(s.t, entry)
+}
+
+// remains asserts that a removal is refused because somebody else was faster.
+func (s subject) remains(version string) {
+	s.t.Helper()
+	require.ErrorIs(s.t, s.Delete(s.t.Context(), s.node, version), store.ErrConflict)
+}
+
+// isGone asserts that there is no record, from memory too, now and while the watch brings what came before.
+func (s subject) isGone() {
+	s.t.Helper()
+	missing := func() bool {
+		got, err := s.Get(s.node)
+		return errors.Is(err, store.ErrNotFound) && got.Version == ""
+	}
+	require.True(s.t, missing(), "what a store did itself it must see at once")
+	_, err := s.GetLive(s.t.Context(), s.node)
+	require.ErrorIs(s.t, err, store.ErrNotFound)
+	require.Never(s.t, func() bool { return !missing() }, 100*time.Millisecond, 5*time.Millisecond, "nothing brings it back")
 }
 
 // holds asserts that every way of reading shows the entry, now.

@@ -102,6 +102,9 @@ func TestEverySeriesIsThereFromTheStartAndNoneCarriesANodesName(t *testing.T) {
 			`nodekeep_capture_steps_total{step="create"}`, `nodekeep_capture_steps_total{step="follow_rules"}`, `nodekeep_capture_conflicts_total{object="node"}`, "nodekeep_capture_failures_total",
 			"nodekeep_capture_nodes ", "nodekeep_capture_nodes_gated ", "nodekeep_capture_queue_length ", "nodekeep_capture_leading 1",
 			`nodekeep_store_records{state="unreadable"}`,
+			`nodekeep_capture_records_collected_total{outcome="collected"}`, `nodekeep_capture_records_collected_total{outcome="dry_run"} 0`,
+			`nodekeep_capture_records_collected_total{outcome="kept"}`, `nodekeep_capture_records_collected_total{outcome="put_back"}`,
+			`nodekeep_capture_records_collected_total{outcome="failed"}`, "nodekeep_capture_records_gone ", "nodekeep_capture_records_due ",
 		},
 	} {
 		status, body := read(t, nodekeep.MetricsURL(process))

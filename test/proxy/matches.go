@@ -15,6 +15,16 @@ func Reads(resource string) Match {
 	}
 }
 
+// RecordRemovals are the requests that delete a ConfigMap.
+func RecordRemovals(r *http.Request) bool {
+	return r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/configmaps/")
+}
+
+// NodeLooks are the requests that read one Node.
+func NodeLooks(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/api/v1/nodes/")
+}
+
 // Any picks what one of the matches picks.
 func Any(matches ...Match) Match {
 	return func(r *http.Request) bool {
