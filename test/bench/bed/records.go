@@ -1,0 +1,99 @@
+package bed
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/bench/measure"
+	"nodekeep.dev/nodekeep/test/install"
+)
+
+// Workers is how many Nodes capture works on at once, and how many loops write in the bare loop that it is compared with.
+const Workers = 16
+
+// templateNode is the Node of the record that all others are copies of. Its name is as long as those of Names("node", n).
+const templateNode = "node-template"
+
+// AddRecords writes the records of Nodes in a bare loop: a CREATE each and nothing else, in capture's name, from as many
+// loops as capture has workers.
+func (b *Bed) AddRecords(ctx context.Context, nodes []string) (measure.Load, error) {
+	template, err := b.template(ctx)
+	if err != nil {
+		return measure.Load{}, err
+	}
+	configMaps := b.Writer.CoreV1().ConfigMaps(install.Namespace)
+	return measure.Run(ctx, nodes, Workers, func(ctx context.Context, node string) error {
+		_, err := configMaps.Create(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: store.Name(node), Labels: template.Labels},
+			Data:       map[string]string{store.DataKey: strings.ReplaceAll(template.Data[store.DataKey], templateNode, node)},
+		}, metav1.CreateOptions{})
+		return err
+	})
+}
+
+// template is a record as the store itself writes it, which it then is not any more.
+func (b *Bed) template(ctx context.Context) (*corev1.ConfigMap, error) {
+	records, err := store.NewConfigMaps(b.Writer, install.Namespace, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	info := fullStatus.NodeInfo
+	_, err = records.Put(ctx, store.Record{
+		Node: templateNode, UID: "6f9b2c1e-8d47-4a53-9e0f-1c2b3a495867", NodeResourceVersion: "1000000", Items: Kept(),
+		Machine: store.Machine{SystemUUID: info.SystemUUID, MachineID: info.MachineID},
+	}, "")
+	if err != nil {
+		return nil, err
+	}
+	template, err := b.Admin.CoreV1().ConfigMaps(install.Namespace).Get(ctx, store.Name(templateNode), metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read template of records: %w", err)
+	}
+	return template, b.deleteRecord(ctx, templateNode)
+}
+
+// DeleteRecords deletes the records of Nodes.
+func (b *Bed) DeleteRecords(ctx context.Context, nodes []string) (measure.Load, error) {
+	return measure.Run(ctx, nodes, loaders, b.deleteRecord)
+}
+
+func (b *Bed) deleteRecord(ctx context.Context, node string) error {
+	return b.Admin.CoreV1().ConfigMaps(install.Namespace).Delete(ctx, store.Name(node), metav1.DeleteOptions{})
+}
+
+// Record is the record of a Node as the API server has it.
+func (b *Bed) Record(ctx context.Context, node string) (store.Record, error) {
+	cm, err := b.Admin.CoreV1().ConfigMaps(install.Namespace).Get(ctx, store.Name(node), metav1.GetOptions{})
+	if err != nil {
+		return store.Record{}, fmt.Errorf("read record of node %q: %w", node, err)
+	}
+	return store.Decode([]byte(cm.Data[store.DataKey]), node)
+}
+
+// EachRecord calls seen with every record there is.
+func (b *Bed) EachRecord(ctx context.Context, seen func(store.Record)) error {
+	options := metav1.ListOptions{LabelSelector: store.RecordLabel + "=true", Limit: pageSize}
+	for {
+		page, err := b.Admin.CoreV1().ConfigMaps(install.Namespace).List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("list records: %w", err)
+		}
+		for n := range page.Items {
+			node := strings.TrimPrefix(page.Items[n].Name, "node.")
+			record, err := store.Decode([]byte(page.Items[n].Data[store.DataKey]), node)
+			if err != nil {
+				return fmt.Errorf("read record of node %q: %w", node, err)
+			}
+			seen(record)
+		}
+		if options.Continue = page.Continue; page.Continue == "" {
+			return nil
+		}
+	}
+}

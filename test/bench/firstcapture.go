@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/bench/bed"
+	"nodekeep.dev/nodekeep/test/bench/measure"
+)
+
+// firstCapture starts capture where no record is there and every Node wants one, and compares it with the bare loop.
+func (b *bench) firstCapture(ctx context.Context, bare measure.Load) error {
+	b.phase("first capture of %d Nodes", b.nodes)
+	began := time.Now()
+	capture, err := b.StartCapture(ctx, "", "--kube-api-qps", fmt.Sprint(b.qps))
+	if err != nil {
+		return err
+	}
+	b.started("capture", fmt.Sprintf("%d Nodes, no record", b.nodes), capture)
+	if err := b.remember(capture, fmt.Sprintf("has read %d Nodes", b.nodes)); err != nil {
+		return err
+	}
+	ready := time.Now()
+	every := time.Duration(b.nodes) * 5 * time.Microsecond // a look at the metrics costs capture a walk over its Nodes
+	err = bed.Await(ctx, patience, every, func(ctx context.Context) (bool, error) {
+		series, err := capture.Series(ctx)
+		return series.Sum(stepsSeries) >= float64(b.nodes), err
+	})
+	if err != nil {
+		return fmt.Errorf("wait for first capture: %w", err)
+	}
+	first := measure.Load{Times: make(measure.Times, b.nodes), Took: time.Since(ready)}
+	b.done("records written by capture", first)
+	usage, err := capture.Usage()
+	if err != nil {
+		return err
+	}
+	if err := b.remember(capture, "has written every record"); err != nil {
+		return err
+	}
+	if err := b.whole(ctx); err != nil {
+		return err
+	}
+	title := fmt.Sprintf("First capture of %d Nodes, %d at a time", b.nodes, bed.Workers)
+	table := measure.NewTable(b.out, title, "", "records", "time", "records/s", "time a record / bare loop", "CPU a record")
+	table.Row("bare loop of CREATEs", len(bare.Times), measure.Seconds(bare.Took), fmt.Sprintf("%.0f", bare.Rate()), "1", "")
+	table.Row("capture, from ready", b.nodes, measure.Seconds(first.Took), fmt.Sprintf("%.0f", first.Rate()), measure.Ratio(bare.Rate(), first.Rate()), measure.Milliseconds(usage.CPU/time.Duration(b.nodes)))
+	first.Took = ready.Add(first.Took).Sub(began)
+	table.Row("capture, from the start of its process", b.nodes, measure.Seconds(first.Took), fmt.Sprintf("%.0f", first.Rate()), measure.Ratio(bare.Rate(), first.Rate()), "")
+	table.Flush()
+	return capture.Stop()
+}
+
+// whole checks that there is a record of every Node with every label.
+func (b *bench) whole(ctx context.Context) error {
+	count, lacking := 0, 0
+	err := b.EachRecord(ctx, func(record store.Record) {
+		count++
+		if !holds(record, bed.Kept()) || record.DeletedAt != nil {
+			lacking++
+		}
+	})
+	if err == nil && (count != b.nodes || lacking > 0) {
+		err = errors.New("capture has not remembered every Node")
+	}
+	if err != nil {
+		return fmt.Errorf("check %d records, of which %d lack something: %w", count, lacking, err)
+	}
+	return nil
+}
+
+func holds(record store.Record, want map[string]string) bool {
+	for key, value := range want {
+		if got, found := record.Items[key]; !found || got != value {
+			return false
+		}
+	}
+	return true
+}
