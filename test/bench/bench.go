@@ -32,7 +32,7 @@ func newBench(ctx context.Context, s settings, out io.Writer) (*bench, error) {
 	if b.Bed, err = bed.New(ctx); err != nil {
 		return nil, err
 	}
-	fmt.Fprintln(out, machine())
+	fmt.Fprintf(out, "bench %s\n%s\n", strings.Join(os.Args[1:], " "), machine())
 	return b, nil
 }
 
@@ -65,7 +65,8 @@ func machine() string {
 		_, _ = fmt.Sscanf(string(line), "MemAvailable: %d kB", &free)
 	}
 	load, _ := os.ReadFile("/proc/loadavg")
+	lastMinute, _, _ := strings.Cut(string(load), " ")
 	return fmt.Sprintf("%d CPUs, %d GiB memory, %d GiB of it available, load average %s; %s %s/%s; %s",
-		runtime.NumCPU(), total/perKiB, free/perKiB, strings.Join(strings.Fields(string(load))[:min(3, len(strings.Fields(string(load))))], " "),
+		runtime.NumCPU(), (total+perKiB/2)/perKiB, free/perKiB, lastMinute,
 		runtime.Version(), runtime.GOOS, runtime.GOARCH, time.Now().UTC().Format("2006-01-02 15:04 UTC"))
 }

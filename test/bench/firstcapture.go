@@ -32,8 +32,7 @@ func (b *bench) firstCapture(ctx context.Context, bare measure.Load) error {
 	if err != nil {
 		return fmt.Errorf("wait for first capture: %w", err)
 	}
-	first := measure.Load{Times: make(measure.Times, b.nodes), Took: time.Since(ready)}
-	b.done("records written by capture", first)
+	took := time.Since(ready)
 	usage, err := capture.Usage()
 	if err != nil {
 		return err
@@ -44,12 +43,15 @@ func (b *bench) firstCapture(ctx context.Context, bare measure.Load) error {
 	if err := b.whole(ctx); err != nil {
 		return err
 	}
-	title := fmt.Sprintf("First capture of %d Nodes, %d at a time", b.nodes, bed.Workers)
+	title := fmt.Sprintf("First capture of %d Nodes, %d at a time, with --kube-api-qps %g", b.nodes, bed.Workers, b.qps)
 	table := measure.NewTable(b.out, title, "", "records", "time", "records/s", "time a record / bare loop", "CPU a record")
-	table.Row("bare loop of CREATEs", len(bare.Times), measure.Seconds(bare.Took), fmt.Sprintf("%.0f", bare.Rate()), "1", "")
-	table.Row("capture, from ready", b.nodes, measure.Seconds(first.Took), fmt.Sprintf("%.0f", first.Rate()), measure.Ratio(bare.Rate(), first.Rate()), measure.Milliseconds(usage.CPU/time.Duration(b.nodes)))
-	first.Took = ready.Add(first.Took).Sub(began)
-	table.Row("capture, from the start of its process", b.nodes, measure.Seconds(first.Took), fmt.Sprintf("%.0f", first.Rate()), measure.Ratio(bare.Rate(), first.Rate()), "")
+	row := func(what string, count int, took time.Duration, cpu string) {
+		rate := measure.Rate(count, took)
+		table.Row(what, count, measure.Seconds(took), fmt.Sprintf("%.0f", rate), measure.Ratio(bare.Rate(), rate), cpu)
+	}
+	row("bare loop of CREATEs", len(bare.Times), bare.Took, "")
+	row("capture, from ready", b.nodes, took, measure.Milliseconds(usage.CPU/time.Duration(b.nodes)))
+	row("capture, from the start of its process", b.nodes, ready.Sub(began)+took, "")
 	table.Flush()
 	return capture.Stop()
 }

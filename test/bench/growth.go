@@ -12,7 +12,7 @@ import (
 
 // Growth is measured with Nodes of their own that register and go again. smallest is the least number of records.
 const (
-	growthRounds = 4
+	growthRounds = 8
 	growthCount  = 100
 	smallest     = 2 * growthCount
 	calls        = 4000 // straight to the handler, at each size

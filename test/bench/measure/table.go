@@ -10,13 +10,14 @@ import (
 
 // Table is printed as Markdown with aligned columns.
 type Table struct {
-	to *tabwriter.Writer
+	title string
+	out   io.Writer
+	to    *tabwriter.Writer
 }
 
-// NewTable prints a title and the head of a table; the rows come out with Flush.
+// NewTable starts a table; all of it comes out with Flush.
 func NewTable(out io.Writer, title string, columns ...string) *Table {
-	fmt.Fprintf(out, "\n### %s\n\n", title)
-	t := &Table{to: tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)}
+	t := &Table{title: title, out: out, to: tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)}
 	head, rule := make([]any, len(columns)), make([]any, len(columns))
 	for n, column := range columns {
 		head[n], rule[n] = column, strings.Repeat("-", max(3, len(column)))
@@ -34,8 +35,11 @@ func (t *Table) Row(cells ...any) {
 	fmt.Fprintln(t.to, "|")
 }
 
-// Flush prints the rows.
-func (t *Table) Flush() { _ = t.to.Flush() }
+// Flush prints the table.
+func (t *Table) Flush() {
+	fmt.Fprintf(t.out, "\n### %s\n\n", t.title)
+	_ = t.to.Flush()
+}
 
 // Milliseconds prints a short time.
 func Milliseconds(d time.Duration) string {
