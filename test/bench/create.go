@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"nodekeep.dev/nodekeep/test/bench/bed"
@@ -48,7 +47,11 @@ func (b *bench) create(ctx context.Context) error {
 				return err
 			}
 			for _, atOnce := range b.parallel {
-				load, err := b.registrations(ctx, variant, kind("kept", round, atOnce), atOnce)
+				names := bed.Names(kind("kept", round, atOnce), b.count)
+				if !variant.Recorded {
+					names = bed.Names(kind("bare", round, atOnce), b.count)
+				}
+				load, err := b.registrations(ctx, variant, names, atOnce)
 				if err != nil {
 					return err
 				}
@@ -68,12 +71,12 @@ func kind(what string, round, atOnce int) string {
 }
 
 // registrations has kubelets register, checks every answer, and takes the Nodes away again.
-func (b *bench) registrations(ctx context.Context, variant bed.Variant, kind string, atOnce int) (measure.Load, error) {
-	if !variant.Recorded {
-		kind = "bare-" + kind
+func (b *bench) registrations(ctx context.Context, variant bed.Variant, names []string, atOnce int) (round cell, err error) {
+	before, err := b.CPU()
+	if err != nil {
+		return round, err
 	}
-	names := bed.Names(kind, b.count)
-	load, err := measure.Run(ctx, names, atOnce, func(ctx context.Context, name string) error {
+	round.Load, err = measure.Run(ctx, names, atOnce, func(ctx context.Context, name string) error {
 		node, err := b.Register(ctx, name)
 		if err != nil {
 			return err
@@ -81,64 +84,45 @@ func (b *bench) registrations(ctx context.Context, variant bed.Variant, kind str
 		return variant.Check(node)
 	})
 	if err != nil {
-		return load, fmt.Errorf("measure %q: %w", variant.Name, err)
+		return round, fmt.Errorf("measure %q: %w", variant.Name, err)
 	}
+	after, err := b.CPU()
+	if err != nil {
+		return round, err
+	}
+	round.cpu = after - before
 	_, err = b.DeleteNodes(ctx, names)
-	return load, err
-}
-
-// cells are the loads of each round, by variant and number of kubelets at once.
-type cells map[string]map[int][]measure.Load
-
-func (c cells) add(variant string, atOnce int, load measure.Load) {
-	if c[variant] == nil {
-		c[variant] = map[int][]measure.Load{}
-	}
-	c[variant][atOnce] = append(c[variant][atOnce], load)
-}
-
-// all are the rounds of a cell taken together.
-func (c cells) all(variant string, atOnce int) (all measure.Load) {
-	for _, load := range c[variant][atOnce] {
-		all.Times = slices.Concat(all.Times, load.Times)
-		all.Took += load.Took
-	}
-	return all
-}
-
-// ratio is how the p50 of two variants compare, as the median of all rounds: what the machine was busy with besides then
-// counts for both.
-func (c cells) ratio(one, other string, atOnce int) string {
-	var ratios []float64
-	for round, load := range c[one][atOnce] {
-		ratios = append(ratios, float64(load.Times.Quantile(0.5))/float64(c[other][atOnce][round].Times.Quantile(0.5)))
-	}
-	return measure.Ratio(measure.Median(ratios), 1)
+	return round, err
 }
 
 // printCreate prints the cells; each variant is compared with those before it in its half of the list.
 func (b *bench) printCreate(found cells) {
 	title := fmt.Sprintf("CREATE of a Node: %d rounds of %d for each cell", b.rounds, b.count)
-	table := measure.NewTable(b.out, title, "at once", "variant", "p50", "p99", "CREATEs/s", "p50 / no webhook", "p50 / no-op", "p50 / same patch")
+	table := measure.NewTable(b.out, title, "at once", "variant", "p50", "p99", "CREATEs/s", "CPU a CREATE", "p50 / no webhook", "p50 / no-op", "CPU / no-op", "p50 / same patch", "CPU / same patch")
 	for _, atOnce := range b.parallel {
 		var bare, noop, patch string
 		for _, variant := range compared {
-			all := found.all(variant.Name, atOnce)
-			row := []any{atOnce, variant.Name, measure.Milliseconds(all.Times.Quantile(0.5)), measure.Milliseconds(all.Times.Quantile(0.99)), fmt.Sprintf("%.0f", all.Rate())}
 			switch variant.Answerer {
 			case bed.Nobody:
-				bare = variant.Name
-				row = append(row, "1", "", "")
+				bare, noop, patch = variant.Name, "", ""
 			case bed.Noop:
 				noop = variant.Name
-				row = append(row, found.ratio(variant.Name, bare, atOnce), "1", "")
 			case bed.Mark, bed.Labels:
 				patch = variant.Name
-				row = append(row, found.ratio(variant.Name, bare, atOnce), found.ratio(variant.Name, noop, atOnce), "1")
 			case bed.Nodekeep:
-				row = append(row, found.ratio(variant.Name, bare, atOnce), found.ratio(variant.Name, noop, atOnce), found.ratio(variant.Name, patch, atOnce))
 			}
-			table.Row(row...)
+			all := found.all(variant.Name, atOnce)
+			against := func(other string) (p50, cpu string) {
+				if other == "" || other == variant.Name {
+					return "", ""
+				}
+				return measure.Ratio(found.ratio(variant.Name, other, atOnce), 1), measure.Ratio(float64(all.each()), float64(found.all(other, atOnce).each()))
+			}
+			bareP50, _ := against(bare)
+			noopP50, noopCPU := against(noop)
+			patchP50, patchCPU := against(patch)
+			table.Row(atOnce, variant.Name, measure.Milliseconds(all.Times.Quantile(0.5)), measure.Milliseconds(all.Times.Quantile(0.99)), fmt.Sprintf("%.0f", all.Rate()),
+				measure.Milliseconds(all.each()), bareP50, noopP50, noopCPU, patchP50, patchCPU)
 		}
 	}
 	table.Flush()

@@ -81,7 +81,7 @@ func (b *bench) measureAt(ctx context.Context, names []string, largest bool) (ro
 			if err := b.Use(ctx, variant); err != nil {
 				return row, err
 			}
-			load, err := b.grown(ctx, variant)
+			load, err := b.registrations(ctx, variant, bed.Names("grow", growthCount), 1)
 			if err != nil {
 				return row, err
 			}
@@ -95,23 +95,6 @@ func (b *bench) measureAt(ctx context.Context, names []string, largest bool) (ro
 		return row, err
 	}
 	return row, webhook.Stop()
-}
-
-// grown has the kubelets of the Nodes that are there for this register, one at a time.
-func (b *bench) grown(ctx context.Context, variant bed.Variant) (measure.Load, error) {
-	names := bed.Names("grow", growthCount)
-	load, err := measure.Run(ctx, names, 1, func(ctx context.Context, name string) error {
-		node, err := b.Register(ctx, name)
-		if err != nil {
-			return err
-		}
-		return variant.Check(node)
-	})
-	if err != nil {
-		return load, err
-	}
-	_, err = b.DeleteNodes(ctx, names)
-	return load, err
 }
 
 // callDirectly calls the webhook for Nodes from all over the records, one at a time.
@@ -153,9 +136,7 @@ func (b *bench) printGrowth(rows []growthRow) {
 	title := fmt.Sprintf("Growth: %d calls straight to the handler and %d rounds of %d CREATEs at each size, one at a time", calls, growthRounds, growthCount)
 	table := measure.NewTable(b.out, title, "records", "handler p50", "p99", "CPU a call", "CPU / smallest", "CREATE p50", "p99", "p50 / smallest", "p50 / same patch", "the same / smallest")
 	const once = 1
-	against := func(row growthRow) float64 {
-		return float64(row.creates.all("nodekeep", once).Times.Quantile(0.5)) / float64(row.creates.all("patch", once).Times.Quantile(0.5))
-	}
+	against := func(row growthRow) float64 { return row.creates.ratio("nodekeep", "patch", once) }
 	for _, row := range rows {
 		create, first := row.creates.all("nodekeep", once).Times, rows[0].creates.all("nodekeep", once).Times
 		table.Row(row.records, measure.Milliseconds(row.handler.Quantile(0.5)), measure.Milliseconds(row.handler.Quantile(0.99)),

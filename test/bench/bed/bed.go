@@ -32,6 +32,7 @@ type Bed struct {
 	web       *http.Client // for probes and metrics
 	reference *reference   // nil until it is needed
 	webhook   *Program     // that the API server is to call
+	gated     bool         // the gate policy is in force
 }
 
 // New starts the control plane, in a temporary folder, and applies the manifests.
@@ -40,7 +41,7 @@ func New(ctx context.Context) (b *Bed, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b = &Bed{cluster: control, web: &http.Client{Timeout: 30 * time.Second}}
+	b = &Bed{cluster: control, gated: true, web: &http.Client{Timeout: 30 * time.Second}}
 	defer func() {
 		if err != nil {
 			_ = b.Close()

@@ -58,6 +58,10 @@ func (b *Bed) Install(ctx context.Context) error {
 
 // setGate puts the shipped gate policy in force, or out of it by taking its binding away.
 func (b *Bed) setGate(ctx context.Context, on bool) error {
+	if b.gated == on {
+		return nil
+	}
+	b.gated = on
 	if on {
 		if out, err := b.nodekeep.Kubectl(ctx, "apply", "--server-side", "-f", b.nodekeep.Manifest("60-gate-policy.yaml")); err != nil {
 			return fmt.Errorf("apply gate policy: %w\n%s", err, out)

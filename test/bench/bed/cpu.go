@@ -1,0 +1,32 @@
+package bed
+
+import (
+	"time"
+
+	"nodekeep.dev/nodekeep/test/bench/measure"
+	"nodekeep.dev/nodekeep/test/cluster"
+)
+
+// CPU is what dealing with CREATEs has taken so far: the CPU time of the API server, of etcd and of every webhook that runs. Unlike
+// the time that a CREATE takes, it hardly depends on what else the machine is busy with.
+func (b *Bed) CPU() (total time.Duration, err error) {
+	processes := b.ControlPlane()
+	if b.reference != nil {
+		processes = append(processes, b.reference.process)
+	}
+	if b.webhook != nil {
+		processes = append(processes, b.webhook.Process)
+	}
+	return cpuOf(processes)
+}
+
+func cpuOf(processes []*cluster.Process) (total time.Duration, err error) {
+	for _, process := range processes {
+		usage, err := measure.UsageOf(process.Pid())
+		if err != nil {
+			return 0, err
+		}
+		total += usage.CPU
+	}
+	return total, nil
+}
