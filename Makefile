@@ -77,7 +77,7 @@ bench: controlplane ## the handler, then CREATEs on a real API server, each besi
 
 .PHONY: bench-scale
 bench-scale: controlplane ## NODES Nodes (100000: some 20 GiB of memory, half an hour): growth, memory, capture, storm, start, failover
-	go run ./test/bench scale -nodes $(NODES)
+	GOMEMLIMIT=14GiB go run ./test/bench scale -nodes $(NODES) # keeps kube-apiserver within 24 GiB; nodekeep is far below it
 
 .PHONY: uninstall
 uninstall: ## take nodekeep off the cluster that kubectl points at, gates first; the records stay

@@ -26,11 +26,14 @@ func (c cells) add(variant string, atOnce int, round cell) {
 // all are the rounds of a cell taken together.
 func (c cells) all(variant string, atOnce int) (all cell) {
 	for _, round := range c[variant][atOnce] {
-		all.Times = slices.Concat(all.Times, round.Times)
-		all.Took += round.Took
-		all.cpu += round.cpu
+		all = all.and(round)
 	}
 	return all
+}
+
+// and takes two rounds together.
+func (c cell) and(other cell) cell {
+	return cell{Load: measure.Load{Times: slices.Concat(c.Times, other.Times), Took: c.Took + other.Took}, cpu: c.cpu + other.cpu}
 }
 
 // each is the CPU time of one CREATE.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"nodekeep.dev/nodekeep/test/bench/bed"
 	"nodekeep.dev/nodekeep/test/bench/measure"
@@ -13,137 +12,168 @@ import (
 // Growth is measured with Nodes of their own that register and go again. smallest is the least number of records.
 const (
 	growthRounds = 8
-	growthCount  = 100
+	growthCount  = 100 // CREATEs in each round, at each size
+	growthCalls  = 500 // calls straight to the handler in each round, at each size
 	smallest     = 2 * growthCount
-	calls        = 4000 // straight to the handler, at each size
-	bodies       = 500  // different ones
 )
 
-// growthRow is what was found at one size.
-type growthRow struct {
+// size is a webhook with so many records, and what was found of it.
+type size struct {
 	records int
-	handler measure.Times // calls straight to the webhook
-	cpu     time.Duration // of the webhook, for each of them
-	creates cells
+	webhook *bed.Program
+	names   []string          // some of the Nodes that it has records of
+	bodies  map[string][]byte // of the calls for them
+	handler cell              // calls straight to the handler
 }
 
-// growth measures at a hundredth, a tenth and all of the records, which nobody has Nodes for.
+// growth measures with a hundredth, a tenth and all of the records, which nobody has Nodes for.
 func (b *bench) growth(ctx context.Context) error {
 	if _, err := b.grow(ctx); err != nil {
 		return err
 	}
 	b.printMemory()
+	b.printStarts()
 	return nil
 }
 
-// grow writes the records of the population in three legs, measures after each with a webhook that has just started, and
-// returns how the last leg went, during which nothing else ran.
-func (b *bench) grow(ctx context.Context) (last measure.Load, err error) {
+// grow writes the records of the population and measures in turn three webhooks of which each has its own number of records.
+// It returns how the records were written; nothing else ran then.
+func (b *bench) grow(ctx context.Context) (bare measure.Load, err error) {
 	names := slices.Concat(bed.Names("grow", growthCount), bed.Names("node", b.nodes-growthCount))
-	var rows []growthRow
-	written := 0
-	for _, size := range slices.Compact([]int{max(b.nodes/100, smallest), max(b.nodes/10, smallest), b.nodes}) {
-		if last, err = b.AddRecords(ctx, names[written:size]); err != nil {
-			return last, err
-		}
-		b.done("records written in a bare loop", last)
-		written = size
-		row, err := b.measureAt(ctx, names[:size], size == b.nodes)
+	if bare, err = b.AddRecords(ctx, names); err != nil {
+		return bare, err
+	}
+	b.done("records written in a bare loop", bare)
+	var sizes []*size
+	for _, records := range slices.Compact([]int{max(b.nodes/100, smallest), max(b.nodes/10, smallest), b.nodes}) {
+		s, err := b.sized(ctx, names[:records], records == b.nodes)
 		if err != nil {
-			return last, err
+			return bare, err
 		}
-		rows = append(rows, row)
+		sizes = append(sizes, s)
 	}
-	b.printGrowth(rows)
-	return last, nil
-}
-
-func (b *bench) measureAt(ctx context.Context, names []string, largest bool) (row growthRow, err error) {
-	webhook, err := b.StartWebhook(ctx)
+	creates, err := b.inTurn(ctx, sizes)
 	if err != nil {
-		return row, err
+		return bare, err
 	}
-	b.started("webhook", fmt.Sprintf("%d records", len(names)), webhook)
-	if err := b.remember(webhook, fmt.Sprintf("has read %d records", len(names))); err != nil {
-		return row, err
-	}
-	if largest {
-		if err := b.rest(ctx, webhook, "half a minute later"); err != nil {
-			return row, err
-		}
-	}
-	row = growthRow{records: len(names), creates: cells{}}
-	if err := b.callDirectly(ctx, webhook, names, &row); err != nil {
-		return row, err
-	}
-	for range growthRounds {
-		for _, variant := range []bed.Variant{{Name: "patch", Answerer: bed.Labels}, {Name: "nodekeep", Answerer: bed.Nodekeep, Recorded: true}} {
-			if err := b.Use(ctx, variant); err != nil {
-				return row, err
-			}
-			load, err := b.registrations(ctx, variant, bed.Names("grow", growthCount), 1)
-			if err != nil {
-				return row, err
-			}
-			row.creates.add(variant.Name, 1, load)
+	for _, s := range sizes {
+		if err := b.remember(s.webhook, fmt.Sprintf("has answered some %d calls", growthRounds*(growthCalls+growthCount))); err != nil {
+			return bare, err
 		}
 	}
 	if err := b.Use(ctx, bed.Variant{}); err != nil {
-		return row, err
+		return bare, err
 	}
-	if err := b.remember(webhook, fmt.Sprintf("has answered %d calls", calls+growthRounds*growthCount)); err != nil {
-		return row, err
-	}
-	return row, webhook.Stop()
-}
-
-// callDirectly calls the webhook for Nodes from all over the records, one at a time.
-func (b *bench) callDirectly(ctx context.Context, webhook *bed.Program, names []string, row *growthRow) error {
-	caller, err := b.CallWebhook(ctx)
-	if err != nil {
-		return err
-	}
-	body := map[string][]byte{}
-	var chosen []string
-	for n := range bodies {
-		name := names[n*len(names)/bodies]
-		if body[name], err = b.Review(name); err != nil {
-			return err
+	for _, s := range sizes {
+		if err := s.webhook.Stop(); err != nil {
+			return bare, err
 		}
-		chosen = append(chosen, name)
 	}
-	call := func(ctx context.Context, name string) error { return caller.Call(ctx, body[name]) }
-	if _, err := measure.Run(ctx, chosen, 1, call); err != nil { // once to warm up
-		return err
-	}
-	before, err := webhook.Usage()
-	if err != nil {
-		return err
-	}
-	load, err := measure.Run(ctx, slices.Repeat(chosen, calls/bodies), 1, call)
-	if err != nil {
-		return err
-	}
-	after, err := webhook.Usage()
-	if err != nil {
-		return err
-	}
-	row.handler, row.cpu = load.Times, (after.CPU-before.CPU)/calls
-	return nil
+	b.printGrowth(sizes, creates)
+	return bare, nil
 }
 
-func (b *bench) printGrowth(rows []growthRow) {
-	title := fmt.Sprintf("Growth: %d calls straight to the handler and %d rounds of %d CREATEs at each size, one at a time", calls, growthRounds, growthCount)
-	table := measure.NewTable(b.out, title, "records", "handler p50", "p99", "CPU a call", "CPU / smallest", "CREATE p50", "p99", "p50 / smallest", "p50 / same patch", "the same / smallest")
-	const once = 1
-	against := func(row growthRow) float64 { return row.creates.ratio("nodekeep", "patch", once) }
-	for _, row := range rows {
-		create, first := row.creates.all("nodekeep", once).Times, rows[0].creates.all("nodekeep", once).Times
-		table.Row(row.records, measure.Milliseconds(row.handler.Quantile(0.5)), measure.Milliseconds(row.handler.Quantile(0.99)),
-			measure.Milliseconds(row.cpu), measure.Ratio(float64(row.cpu), float64(rows[0].cpu)),
+// sized starts a webhook with the records of some Nodes: all that there are, or those of a namespace of their own.
+func (b *bench) sized(ctx context.Context, nodes []string, all bool) (s *size, err error) {
+	s = &size{records: len(nodes), bodies: map[string][]byte{}}
+	if all {
+		s.webhook, err = b.StartWebhook(ctx)
+	} else {
+		namespace := fmt.Sprintf("bench-%d", len(nodes))
+		if err := b.AddRecordsIn(ctx, namespace, nodes); err != nil {
+			return nil, err
+		}
+		s.webhook, err = b.StartWebhookIn(ctx, namespace)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.started("webhook", fmt.Sprintf("%d records", len(nodes)), s.webhook)
+	if err := b.remember(s.webhook, fmt.Sprintf("has read %d records", len(nodes))); err != nil {
+		return nil, err
+	}
+	if all {
+		if err := b.rest(ctx, s.webhook, "half a minute later"); err != nil {
+			return nil, err
+		}
+	}
+	for n := range growthCalls {
+		name := nodes[n*len(nodes)/growthCalls]
+		if s.bodies[name], err = b.Review(name); err != nil {
+			return nil, err
+		}
+		s.names = append(s.names, name)
+	}
+	return s, nil
+}
+
+// inTurn measures the sizes and a constant patch in turn; the first round does not count.
+func (b *bench) inTurn(ctx context.Context, sizes []*size) (creates cells, err error) {
+	creates = cells{}
+	for round := range growthRounds + 1 {
+		b.phase("growth, round %d of %d", round, growthRounds)
+		variants := []bed.Variant{{Name: constant, Answerer: bed.Labels}}
+		for _, s := range sizes {
+			calls, err := b.call(ctx, s)
+			if err != nil {
+				return nil, err
+			}
+			if round > 0 {
+				s.handler = s.handler.and(calls)
+			}
+			variants = append(variants, bed.Variant{Name: s.name(), Answerer: bed.Nodekeep, Recorded: true, At: s.webhook})
+		}
+		for n := range variants {
+			variant := variants[(n+round)%len(variants)]
+			if err := b.Use(ctx, variant); err != nil {
+				return nil, err
+			}
+			load, err := b.registrations(ctx, variant, bed.Names("grow", growthCount), 1)
+			if err != nil {
+				return nil, err
+			}
+			if round > 0 {
+				creates.add(variant.Name, 1, load)
+			}
+		}
+	}
+	return creates, nil
+}
+
+// constant names the webhook that always answers with the same patch.
+const constant = "constant patch"
+
+func (s *size) name() string { return fmt.Sprintf("%d records", s.records) }
+
+// call calls the handler for Nodes from all over the records, one at a time.
+func (b *bench) call(ctx context.Context, s *size) (calls cell, err error) {
+	caller := s.webhook.Caller()
+	if err := caller.Call(ctx, s.bodies[s.names[0]]); err != nil { // makes the connection
+		return calls, err
+	}
+	before, err := s.webhook.Usage()
+	if err != nil {
+		return calls, err
+	}
+	calls.Load, err = measure.Run(ctx, s.names, 1, func(ctx context.Context, name string) error { return caller.Call(ctx, s.bodies[name]) })
+	if err != nil {
+		return calls, err
+	}
+	after, err := s.webhook.Usage()
+	calls.cpu = after.CPU - before.CPU
+	return calls, err
+}
+
+func (b *bench) printGrowth(sizes []*size, creates cells) {
+	title := fmt.Sprintf("Growth: %d rounds of %d calls straight to the handler and of %d CREATEs at each size, one at a time", growthRounds, growthCalls, growthCount)
+	table := measure.NewTable(b.out, title, "records", "handler p50", "p99", "CPU a call", "CPU / smallest", "CREATE p50", "p99", "p50 / same patch", "p50 / smallest")
+	first := sizes[0]
+	for _, s := range sizes {
+		create := creates.all(s.name(), 1).Times
+		table.Row(s.records, measure.Milliseconds(s.handler.Times.Quantile(0.5)), measure.Milliseconds(s.handler.Times.Quantile(0.99)),
+			measure.Milliseconds(s.handler.each()), measure.Ratio(float64(s.handler.each()), float64(first.handler.each())),
 			measure.Milliseconds(create.Quantile(0.5)), measure.Milliseconds(create.Quantile(0.99)),
-			measure.Ratio(float64(create.Quantile(0.5)), float64(first.Quantile(0.5))),
-			measure.Ratio(against(row), 1), measure.Ratio(against(row), against(rows[0])))
+			measure.Ratio(creates.ratio(s.name(), constant, 1), 1), measure.Ratio(creates.ratio(s.name(), first.name(), 1), 1))
 	}
 	table.Flush()
 }

@@ -27,12 +27,13 @@ type Bed struct {
 	// Metadata reads objects without their contents, as an admin.
 	Metadata metadata.Interface
 
-	cluster   *cluster.Cluster
-	nodekeep  *install.Installation
-	web       *http.Client // for probes and metrics
-	reference *reference   // nil until it is needed
-	webhook   *Program     // that the API server is to call
-	gated     bool         // the gate policy is in force
+	cluster     *cluster.Cluster
+	nodekeep    *install.Installation
+	web         *http.Client // for probes and metrics
+	certificate []byte       // of every webhook
+	reference   *reference   // nil until it is needed
+	webhook     *Program     // the one that was started last
+	gated       bool         // the gate policy is in force
 }
 
 // New starts the control plane, in a temporary folder, and applies the manifests.
@@ -48,6 +49,9 @@ func New(ctx context.Context) (b *Bed, err error) {
 		}
 	}()
 	if b.nodekeep, err = install.New(ctx, control); err != nil {
+		return nil, err
+	}
+	if b.certificate, err = writeCertificate(control.Dir()); err != nil {
 		return nil, err
 	}
 	if err := b.connect(ctx); err != nil {

@@ -24,16 +24,12 @@ type Caller struct {
 	url string
 }
 
-// CallWebhook makes a caller of the webhook that was started last.
-func (b *Bed) CallWebhook(ctx context.Context) (*Caller, error) {
-	config, err := b.clientConfig(ctx, Nodekeep)
-	if err != nil {
-		return nil, err
-	}
+// Caller makes a caller of a webhook.
+func (p *Program) Caller() *Caller {
 	trusted := x509.NewCertPool()
-	trusted.AppendCertsFromPEM(config.CABundle)
+	trusted.AppendCertsFromPEM(p.bed.certificate)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}, ForceAttemptHTTP2: true}
-	return &Caller{web: &http.Client{Timeout: 10 * time.Second, Transport: transport}, url: *config.URL}, nil
+	return &Caller{web: &http.Client{Timeout: 10 * time.Second, Transport: transport}, url: "https://" + p.reviews + string(Nodekeep)}
 }
 
 // Review is the body of the call for a registering Node.

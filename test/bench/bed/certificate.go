@@ -7,11 +7,33 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
+	"os"
+	"path/filepath"
 	"time"
 )
+
+// Files of the certificate that all webhooks serve with, in the folder of the cluster.
+const (
+	certFile = "tls.crt"
+	keyFile  = "tls.key"
+)
+
+// writeCertificate makes the certificate and returns it.
+func writeCertificate(dir string) ([]byte, error) {
+	certificate, key, err := selfSigned()
+	if err != nil {
+		return nil, err
+	}
+	err = errors.Join(os.WriteFile(filepath.Join(dir, certFile), certificate, 0o600), os.WriteFile(filepath.Join(dir, keyFile), key, 0o600))
+	if err != nil {
+		return nil, fmt.Errorf("write certificate: %w", err)
+	}
+	return certificate, nil
+}
 
 // selfSigned is a certificate for the loopback address, by itself, for a day.
 func selfSigned() (certificate, key []byte, err error) {

@@ -7,7 +7,8 @@ import (
 	"nodekeep.dev/nodekeep/test/cluster"
 )
 
-// CPU is what dealing with CREATEs has taken so far: the CPU time of the API server, of etcd and of every webhook that runs. Unlike
+// CPU is what dealing with CREATEs has taken so far: the CPU time of the API server, of etcd, of the reference
+// webhooks and of the webhook that was started last. Unlike
 // the time that a CREATE takes, it hardly depends on what else the machine is busy with.
 func (b *Bed) CPU() (total time.Duration, err error) {
 	processes := b.ControlPlane()

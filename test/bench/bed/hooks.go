@@ -8,8 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-
-	"nodekeep.dev/nodekeep/test/install"
 )
 
 // hookName is that of the webhook configurations that the benchmarks make.
@@ -57,23 +55,21 @@ func nodes(operation admissionregistrationv1.OperationType) []admissionregistrat
 }
 
 // clientConfig is where the API server finds who answers.
-func (b *Bed) clientConfig(ctx context.Context, answerer Answerer) (config admissionregistrationv1.WebhookClientConfig, err error) {
+func (b *Bed) clientConfig(ctx context.Context, v Variant) (config admissionregistrationv1.WebhookClientConfig, err error) {
 	var address string
-	if answerer == Nodekeep || answerer == deletions {
+	switch v.Answerer {
+	case Nodekeep, deletions:
 		address = b.webhook.reviews
-		secret, err := b.Admin.CoreV1().Secrets(install.Namespace).Get(ctx, "nodekeep-webhook-tls", metav1.GetOptions{})
-		if err != nil {
-			return config, fmt.Errorf("read certificate of webhook: %w", err)
+		if v.At != nil {
+			address = v.At.reviews
 		}
-		config.CABundle = secret.Data["ca.crt"]
-	} else {
+	default:
 		if err := b.startReference(ctx); err != nil {
 			return config, err
 		}
-		address, config.CABundle = b.reference.address, b.reference.certificate
+		address = b.reference.address
 	}
-	config.URL = ptr.To("https://" + address + string(answerer))
-	return config, nil
+	return admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://" + address + string(v.Answerer)), CABundle: b.certificate}, nil
 }
 
 // dropHooks takes the benchmarks' webhook configurations away, if they are there.

@@ -40,6 +40,12 @@ type Program struct {
 
 // StartWebhook starts the webhook and waits until it is ready. The API server does not call it before Use or Install.
 func (b *Bed) StartWebhook(ctx context.Context) (*Program, error) {
+	return b.StartWebhookIn(ctx, install.Namespace)
+}
+
+// StartWebhookIn is StartWebhook with the records of a namespace. Only that of the manifests is one that the webhook's
+// ServiceAccount may read; with others it runs as an admin.
+func (b *Bed) StartWebhookIn(ctx context.Context, namespace string) (*Program, error) {
 	free, err := freeAddresses(3)
 	if err != nil {
 		return nil, err
@@ -50,8 +56,14 @@ func (b *Bed) StartWebhook(ctx context.Context) (*Program, error) {
 		return nil, fmt.Errorf("choose port of webhook: %w", err)
 	}
 	b.webhook = p
-	return p, p.start(ctx, webhookProcess, webhookProcess,
-		"webhook", "--self-signed", "--cert-names", "127.0.0.1", "--host", "127.0.0.1", "--port", port, "--drain", "0s")
+	name, kubeconfig := webhookProcess, b.kubeconfig(webhookProcess)
+	if namespace != install.Namespace {
+		name, kubeconfig = webhookProcess+"-"+namespace, b.nodekeep.AdminKubeconfig()
+	} else if _, err := b.account(ctx, webhookProcess); err != nil {
+		return nil, err
+	}
+	return p, p.start(ctx, name, "webhook", "--cert-dir", b.cluster.Dir(), "--host", "127.0.0.1", "--port", port, "--drain", "0s",
+		"--kubeconfig", kubeconfig, "--namespace", namespace)
 }
 
 // StartCapture starts a capture and waits until it is ready: leading, or as a standby. The suffix tells several of them apart.
@@ -60,16 +72,18 @@ func (b *Bed) StartCapture(ctx context.Context, suffix string, args ...string) (
 	if err != nil {
 		return nil, err
 	}
+	if _, err := b.account(ctx, captureProcess); err != nil {
+		return nil, err
+	}
 	p := &Program{bed: b, probes: free[0], metrics: free[1]}
-	return p, p.start(ctx, captureProcess, captureProcess+suffix, append([]string{"capture", "--leader-elect"}, args...)...)
+	return p, p.start(ctx, captureProcess+suffix, append([]string{
+		"capture", "--leader-elect", "--kubeconfig", b.kubeconfig(captureProcess), "--namespace", install.Namespace,
+	}, args...)...)
 }
 
-func (p *Program) start(ctx context.Context, account, name string, args ...string) (err error) {
+func (p *Program) start(ctx context.Context, name string, args ...string) (err error) {
 	b := p.bed
-	if _, err := b.account(ctx, account); err != nil {
-		return err
-	}
-	args = append(args, "--kubeconfig", b.kubeconfig(account), "--policy", b.nodekeep.PolicyFile, "--namespace", install.Namespace,
+	args = append(args, "--policy", b.nodekeep.PolicyFile,
 		"--health-probe-bind-address", p.probes, "--metrics-bind-address", p.metrics)
 	began := time.Now()
 	if p.Process, err = b.cluster.Go(name, b.nodekeep.Binary(), args); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/bench/measure"
@@ -23,11 +24,25 @@ const templateNode = "node-template"
 // AddRecords writes the records of Nodes in a bare loop: a CREATE each and nothing else, in capture's name, from as many
 // loops as capture has workers.
 func (b *Bed) AddRecords(ctx context.Context, nodes []string) (measure.Load, error) {
+	return b.addRecords(ctx, b.Writer, install.Namespace, nodes)
+}
+
+// AddRecordsIn makes a namespace and writes the records of Nodes into it, as an admin.
+func (b *Bed) AddRecordsIn(ctx context.Context, namespace string, nodes []string) error {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if _, err := b.Admin.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("make namespace: %w", err)
+	}
+	_, err := b.addRecords(ctx, b.Admin, namespace, nodes)
+	return err
+}
+
+func (b *Bed) addRecords(ctx context.Context, client kubernetes.Interface, namespace string, nodes []string) (measure.Load, error) {
 	template, err := b.template(ctx)
 	if err != nil {
 		return measure.Load{}, err
 	}
-	configMaps := b.Writer.CoreV1().ConfigMaps(install.Namespace)
+	configMaps := client.CoreV1().ConfigMaps(namespace)
 	return measure.Run(ctx, nodes, Workers, func(ctx context.Context, node string) error {
 		_, err := configMaps.Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: store.Name(node), Labels: template.Labels},

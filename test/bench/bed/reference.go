@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -23,24 +22,15 @@ const ReferenceCommand = "reference"
 
 // reference is the running server of the webhooks that nodekeep is compared with.
 type reference struct {
-	process     *cluster.Process
-	address     string
-	certificate []byte
-	web         *http.Client
+	process *cluster.Process
+	address string
+	web     *http.Client
 }
 
 // startReference starts the server when it is needed first.
 func (b *Bed) startReference(ctx context.Context) error {
 	if b.reference != nil {
 		return nil
-	}
-	certificate, key, err := selfSigned()
-	if err != nil {
-		return err
-	}
-	certFile, keyFile := filepath.Join(b.cluster.Dir(), "reference.crt"), filepath.Join(b.cluster.Dir(), "reference.key")
-	if err := errors.Join(os.WriteFile(certFile, certificate, 0o600), os.WriteFile(keyFile, key, 0o600)); err != nil {
-		return fmt.Errorf("write certificate of reference webhooks: %w", err)
 	}
 	free, err := freeAddresses(1)
 	if err != nil {
@@ -51,11 +41,11 @@ func (b *Bed) startReference(ctx context.Context) error {
 		return fmt.Errorf("find this program: %w", err)
 	}
 	trusted := x509.NewCertPool()
-	trusted.AppendCertsFromPEM(certificate)
-	r := &reference{address: free[0], certificate: certificate, web: &http.Client{
+	trusted.AppendCertsFromPEM(b.certificate)
+	r := &reference{address: free[0], web: &http.Client{
 		Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}},
 	}}
-	if r.process, err = b.cluster.Go(ReferenceCommand, self, []string{ReferenceCommand, r.address, certFile, keyFile}); err != nil {
+	if r.process, err = b.cluster.Go(ReferenceCommand, self, []string{ReferenceCommand, r.address, filepath.Join(b.cluster.Dir(), certFile), filepath.Join(b.cluster.Dir(), keyFile)}); err != nil {
 		return err
 	}
 	err = Await(ctx, settles, Look, func(ctx context.Context) (bool, error) {

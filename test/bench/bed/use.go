@@ -29,7 +29,7 @@ func (b *Bed) Use(ctx context.Context, v Variant) error {
 	if v.Answerer == Nobody {
 		return nil
 	}
-	config, err := b.clientConfig(ctx, v.Answerer)
+	config, err := b.clientConfig(ctx, v)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (b *Bed) Install(ctx context.Context) error {
 	if err := b.Use(ctx, Variant{Answerer: Nodekeep, Gate: true}); err != nil {
 		return err
 	}
-	config, err := b.clientConfig(ctx, deletions)
+	config, err := b.clientConfig(ctx, Variant{Answerer: deletions})
 	if err != nil {
 		return err
 	}

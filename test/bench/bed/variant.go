@@ -26,6 +26,8 @@ type Variant struct {
 	Answerer Answerer
 	Gate     bool // the gate policy is in force
 	Recorded bool // there are records of the Nodes
+	// At is the webhook of nodekeep's that answers; nil is the one that was started last.
+	At *Program
 }
 
 // markAnnotation is what the reference webhooks put on a Node, about as long as nodekeep's stamp.
