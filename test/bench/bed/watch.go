@@ -8,6 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/install"
@@ -22,7 +25,13 @@ func (b *Bed) WatchRecords(ctx context.Context, seen func(store.Record)) (<-chan
 	if err != nil {
 		return nil, fmt.Errorf("watch records: %w", err)
 	}
-	watcher, err := configMaps.Watch(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: now.ResourceVersion})
+	// The API server ends watches whose client is slow; this one then goes on from where it was.
+	watcher, err := watchtools.NewRetryWatcherWithContext(ctx, now.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.LabelSelector = selector
+			return configMaps.Watch(ctx, options)
+		},
+	})
 	if err != nil {
 		return nil, fmt.Errorf("watch records: %w", err)
 	}
