@@ -12,10 +12,19 @@ import (
 )
 
 // firstCapture starts capture where no record is there and every Node wants one, and compares it with the bare loop.
-func (b *bench) firstCapture(ctx context.Context, bare measure.Load) error {
+func (b *bench) firstCapture(ctx context.Context, bare cell) error {
 	b.phase("first capture of %d Nodes", b.nodes)
+	others, err := b.CountRecords(ctx) // ConfigMaps that are none
+	if err != nil {
+		return err
+	}
 	began := time.Now()
 	capture, err := b.StartCapture(ctx, "", "--kube-api-qps", fmt.Sprint(b.qps))
+	if err != nil {
+		return err
+	}
+	ready := time.Now()
+	before, err := b.taken(capture)
 	if err != nil {
 		return err
 	}
@@ -23,17 +32,15 @@ func (b *bench) firstCapture(ctx context.Context, bare measure.Load) error {
 	if err := b.remember(capture, fmt.Sprintf("has read %d Nodes", b.nodes)); err != nil {
 		return err
 	}
-	ready := time.Now()
-	every := time.Duration(b.nodes) * 5 * time.Microsecond // a look at the metrics costs capture a walk over its Nodes
-	err = bed.Await(ctx, patience, every, func(ctx context.Context) (bool, error) {
-		series, err := capture.Series(ctx)
-		return series.Sum(stepsSeries) >= float64(b.nodes), err
+	err = bed.Await(ctx, patience, 100*time.Millisecond, func(ctx context.Context) (bool, error) {
+		count, err := b.CountRecords(ctx)
+		return count >= others+b.nodes, err
 	})
 	if err != nil {
 		return fmt.Errorf("wait for first capture: %w", err)
 	}
 	took := time.Since(ready)
-	usage, err := capture.Usage()
+	after, err := b.taken(capture)
 	if err != nil {
 		return err
 	}
@@ -44,16 +51,31 @@ func (b *bench) firstCapture(ctx context.Context, bare measure.Load) error {
 		return err
 	}
 	title := fmt.Sprintf("First capture of %d Nodes, %d at a time, with --kube-api-qps %g", b.nodes, bed.Workers, b.qps)
-	table := measure.NewTable(b.out, title, "", "records", "time", "records/s", "time a record / bare loop", "CPU a record")
-	row := func(what string, count int, took time.Duration, cpu string) {
+	table := measure.NewTable(b.out, title, "", "records", "time", "records/s", "time / bare loop", "CPU of the control plane a record", "CPU of capture a record")
+	row := func(what string, count int, took time.Duration, cpu ...any) {
 		rate := measure.Rate(count, took)
-		table.Row(what, count, measure.Seconds(took), fmt.Sprintf("%.0f", rate), measure.Ratio(bare.Rate(), rate), cpu)
+		table.Row(append([]any{what, count, measure.Seconds(took), fmt.Sprintf("%.0f", rate), measure.Ratio(bare.Rate(), rate)}, cpu...)...)
 	}
-	row("bare loop of CREATEs", len(bare.Times), bare.Took, "")
-	row("capture, from ready", b.nodes, took, measure.Milliseconds(usage.CPU/time.Duration(b.nodes)))
-	row("capture, from the start of its process", b.nodes, ready.Sub(began)+took, "")
+	each := func(cpu time.Duration) string { return measure.Milliseconds(cpu / time.Duration(b.nodes)) }
+	row("bare loop of CREATEs", len(bare.Times), bare.Took, measure.Milliseconds(bare.each()), "")
+	row("capture, from ready", b.nodes, took, each(after.controlPlane-before.controlPlane), each(after.capture-before.capture))
+	row("capture, from the start of its process", b.nodes, ready.Sub(began)+took, "", each(after.capture))
 	table.Flush()
 	return capture.Stop()
+}
+
+// taken is the CPU time that the control plane and capture have taken so far.
+type taken struct {
+	controlPlane, capture time.Duration
+}
+
+func (b *bench) taken(capture *bed.Program) (t taken, err error) {
+	if t.controlPlane, err = b.ControlPlaneCPU(); err != nil {
+		return t, err
+	}
+	usage, err := capture.Usage()
+	t.capture = usage.CPU
+	return t, err
 }
 
 // whole checks that there is a record of every Node with every label.

@@ -21,6 +21,9 @@ func (b *Bed) CPU() (total time.Duration, err error) {
 	return cpuOf(processes)
 }
 
+// ControlPlaneCPU is the CPU time that the API server and etcd have taken so far.
+func (b *Bed) ControlPlaneCPU() (time.Duration, error) { return cpuOf(b.ControlPlane()) }
+
 func cpuOf(processes []*cluster.Process) (total time.Duration, err error) {
 	for _, process := range processes {
 		usage, err := measure.UsageOf(process.Pid())

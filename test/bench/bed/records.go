@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/bench/measure"
@@ -80,6 +81,15 @@ func (b *Bed) DeleteRecords(ctx context.Context, nodes []string) (measure.Load, 
 
 func (b *Bed) deleteRecord(ctx context.Context, node string) error {
 	return b.Admin.CoreV1().ConfigMaps(install.Namespace).Delete(ctx, store.Name(node), metav1.DeleteOptions{})
+}
+
+// CountRecords is how many ConfigMaps there are in the namespace of the records. It costs nobody anything.
+func (b *Bed) CountRecords(ctx context.Context) (int, error) {
+	page, err := b.Metadata.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(install.Namespace).List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return 0, fmt.Errorf("count records: %w", err)
+	}
+	return len(page.Items) + int(ptr.Deref(page.RemainingItemCount, 0)), nil
 }
 
 // Record is the record of a Node as the API server has it.
