@@ -7,6 +7,7 @@ DEMO     = $(CURDIR)/.demo
 UNIT     = $(shell go list ./... | grep -v /test/)
 FUZZTIME = 10s
 SOAK     = 30m
+NODES    = 100000
 
 # The tests that ask for NODEKEEP_LONG_FAULTS.
 LONG_FAULTS = NeverAnswered|RecordsStall|AnHourOff
@@ -69,8 +70,14 @@ soak: controlplane ## random faults for SOAK (30m), checked after each round aga
 	NODEKEEP_SOAK=$(SOAK) go test -count=1 -v -timeout 0 -run '^TestALongTimeOfRandomFaults$$' ./test/differential
 
 .PHONY: bench
-bench: ## benchmarks of the handler, beside a handler that does nothing
+bench: controlplane ## the handler, then CREATEs on a real API server, each beside one that does nothing (some minutes)
 	go test -run '^$$' -bench . -benchmem ./webhook ./policy
+	go run ./test/bench create
+	go run ./test/bench growth -nodes 10000
+
+.PHONY: bench-scale
+bench-scale: controlplane ## NODES Nodes (100000: some 20 GiB of memory, half an hour): growth, memory, capture, storm, start, failover
+	GOMEMLIMIT=14GiB go run ./test/bench scale -nodes $(NODES) # keeps kube-apiserver within 24 GiB; nodekeep is far below it
 
 .PHONY: uninstall
 uninstall: ## take nodekeep off the cluster that kubectl points at, gates first; the records stay

@@ -1,0 +1,125 @@
+package bed
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"nodekeep.dev/nodekeep/test/cluster"
+	"nodekeep.dev/nodekeep/test/install"
+)
+
+// Bed is a control plane with nodekeep's manifests on it. Neither process runs and no webhook is configured.
+type Bed struct {
+	// Admin may do anything. API priority and fairness does not hold it up.
+	Admin *kubernetes.Clientset
+	// Kubelets registers and changes Nodes as the kubelets of the names that [AsKubelet] puts in the context.
+	Kubelets *kubernetes.Clientset
+	// Writer has capture's identity and makes its requests in the same format, without a limit on its rate.
+	Writer *kubernetes.Clientset
+	// Metadata reads objects without their contents, as an admin.
+	Metadata metadata.Interface
+
+	cluster     *cluster.Cluster
+	nodekeep    *install.Installation
+	web         *http.Client // for probes and metrics
+	certificate []byte       // of every webhook
+	reference   *reference   // nil until it is needed
+	webhook     *Program     // the one that was started last
+	gated       bool         // the gate policy is in force
+}
+
+// New starts the control plane, in a temporary folder, and applies the manifests.
+func New(ctx context.Context) (b *Bed, err error) {
+	control, err := cluster.Start(ctx, cluster.Options{})
+	if err != nil {
+		return nil, err
+	}
+	b = &Bed{cluster: control, gated: true, web: &http.Client{Timeout: 30 * time.Second}}
+	defer func() {
+		if err != nil {
+			_ = b.Close()
+		}
+	}()
+	if b.nodekeep, err = install.New(ctx, control); err != nil {
+		return nil, err
+	}
+	if b.certificate, err = writeCertificate(control.Dir()); err != nil {
+		return nil, err
+	}
+	if err := b.connect(ctx); err != nil {
+		return nil, err
+	}
+	return b, b.clear(ctx)
+}
+
+func (b *Bed) connect(ctx context.Context) (err error) {
+	admin := protobuf(b.cluster.Admin())
+	if b.Admin, err = kubernetes.NewForConfig(admin); err != nil {
+		return fmt.Errorf("make admin client: %w", err)
+	}
+	if b.Metadata, err = metadata.NewForConfig(admin); err != nil {
+		return fmt.Errorf("make metadata client: %w", err)
+	}
+	kubelets := protobuf(b.cluster.Admin())
+	kubelets.UserAgent = "kubelet/nodekeep-bench"
+	kubelets.Wrap(func(next http.RoundTripper) http.RoundTripper { return identity{next} })
+	if b.Kubelets, err = kubernetes.NewForConfig(kubelets); err != nil {
+		return fmt.Errorf("make kubelet client: %w", err)
+	}
+	writer, err := b.account(ctx, captureProcess)
+	if err != nil {
+		return err
+	}
+	if b.Writer, err = kubernetes.NewForConfig(writer); err != nil {
+		return fmt.Errorf("make client of capture: %w", err)
+	}
+	return nil
+}
+
+// clear takes the shipped webhook configurations and the gate away, which the benchmarks put on by themselves.
+func (b *Bed) clear(ctx context.Context) error {
+	client := b.Admin.AdmissionregistrationV1()
+	if err := client.MutatingWebhookConfigurations().Delete(ctx, "nodekeep", metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("delete mutating webhook configuration: %w", err)
+	}
+	if err := client.ValidatingWebhookConfigurations().Delete(ctx, "nodekeep", metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("delete validating webhook configuration: %w", err)
+	}
+	return b.Use(ctx, Variant{})
+}
+
+// account is the config of a ServiceAccount of the manifests, and writes its kubeconfig.
+func (b *Bed) account(ctx context.Context, process string) (*rest.Config, error) {
+	config, err := b.cluster.ServiceAccount(ctx, install.Namespace, process)
+	if err != nil {
+		return nil, err
+	}
+	return config, cluster.WriteKubeconfig(b.kubeconfig(process), config)
+}
+
+func (b *Bed) kubeconfig(process string) string {
+	return filepath.Join(b.cluster.Dir(), process+".kubeconfig")
+}
+
+// ControlPlane names the processes that are measured beside ours, for their memory.
+func (b *Bed) ControlPlane() []*cluster.Process {
+	return []*cluster.Process{b.cluster.Process("etcd"), b.cluster.Process("kube-apiserver")}
+}
+
+// Close stops everything that was started, by process id.
+func (b *Bed) Close() error { return b.cluster.Stop() }
+
+// protobuf is the format that kubelets speak; it costs the client and the API server less than JSON.
+func protobuf(config *rest.Config) *rest.Config {
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = config.ContentType + ",application/json"
+	return config
+}

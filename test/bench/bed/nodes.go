@@ -1,0 +1,83 @@
+package bed
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/test/bench/measure"
+)
+
+// loaders is how many clients at once make, change and delete what is not measured.
+const loaders = 32
+
+// Register sends a kubelet's CREATE.
+func (b *Bed) Register(ctx context.Context, name string) (*corev1.Node, error) {
+	node, err := b.Kubelets.CoreV1().Nodes().Create(AsKubelet(ctx, name), b.Registration(name), metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("register node %q: %w", name, err)
+	}
+	return node, nil
+}
+
+// AddNodes makes Nodes that people have given their labels.
+func (b *Bed) AddNodes(ctx context.Context, names []string) (measure.Load, error) {
+	return measure.Run(ctx, names, loaders, func(ctx context.Context, name string) error {
+		node := b.Registration(name)
+		maps.Copy(node.Labels, Kept())
+		_, err := b.Admin.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
+		return err
+	})
+}
+
+// DeleteNodes deletes Nodes, as an admin.
+func (b *Bed) DeleteNodes(ctx context.Context, names []string) (measure.Load, error) {
+	return measure.Run(ctx, names, loaders, func(ctx context.Context, name string) error {
+		err := b.Admin.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+// Label gives a Node a label as a person does.
+func (b *Bed) Label(ctx context.Context, node, key, value string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]string{key: value}}})
+	if err != nil {
+		return fmt.Errorf("write label: %w", err)
+	}
+	if _, err := b.Admin.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-label"}); err != nil {
+		return fmt.Errorf("label node %q: %w", node, err)
+	}
+	return nil
+}
+
+// Heartbeat reports the status of a Node as its kubelet does when nothing has changed.
+func (b *Bed) Heartbeat(ctx context.Context, node string) error {
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": conditions(metav1.NewTime(time.Now()))}})
+	if err != nil {
+		return fmt.Errorf("write status: %w", err)
+	}
+	_, err = b.Kubelets.CoreV1().Nodes().Patch(AsKubelet(ctx, node), node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err != nil {
+		return fmt.Errorf("report status of node %q: %w", node, err)
+	}
+	return nil
+}
+
+// Names are so many names of a kind.
+func Names(kind string, count int) []string {
+	names := make([]string, count)
+	for n := range names {
+		names[n] = fmt.Sprintf("%s-%06d", kind, n)
+	}
+	return names
+}

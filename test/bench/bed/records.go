@@ -1,0 +1,124 @@
+package bed
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/bench/measure"
+	"nodekeep.dev/nodekeep/test/install"
+)
+
+// Workers is how many Nodes capture works on at once, and how many loops write in the bare loop that it is compared with.
+const Workers = 16
+
+// templateNode is the Node of the record that all others are copies of. Its name is as long as those of Names("node", n).
+const templateNode = "node-template"
+
+// AddRecords writes the records of Nodes in a bare loop: a CREATE each and nothing else, in capture's name, from as many
+// loops as capture has workers.
+func (b *Bed) AddRecords(ctx context.Context, nodes []string) (measure.Load, error) {
+	return b.addRecords(ctx, b.Writer, install.Namespace, nodes)
+}
+
+// AddRecordsIn makes a namespace and writes the records of Nodes into it, as an admin.
+func (b *Bed) AddRecordsIn(ctx context.Context, namespace string, nodes []string) error {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if _, err := b.Admin.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("make namespace: %w", err)
+	}
+	_, err := b.addRecords(ctx, b.Admin, namespace, nodes)
+	return err
+}
+
+func (b *Bed) addRecords(ctx context.Context, client kubernetes.Interface, namespace string, nodes []string) (measure.Load, error) {
+	template, err := b.template(ctx)
+	if err != nil {
+		return measure.Load{}, err
+	}
+	configMaps := client.CoreV1().ConfigMaps(namespace)
+	return measure.Run(ctx, nodes, Workers, func(ctx context.Context, node string) error {
+		_, err := configMaps.Create(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: store.Name(node), Labels: template.Labels},
+			Data:       map[string]string{store.DataKey: strings.ReplaceAll(template.Data[store.DataKey], templateNode, node)},
+		}, metav1.CreateOptions{})
+		return err
+	})
+}
+
+// template is a record as the store itself writes it, which it then is not any more.
+func (b *Bed) template(ctx context.Context) (*corev1.ConfigMap, error) {
+	records, err := store.NewConfigMaps(b.Writer, install.Namespace, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	info := fullStatus.NodeInfo
+	_, err = records.Put(ctx, store.Record{
+		Node: templateNode, UID: "6f9b2c1e-8d47-4a53-9e0f-1c2b3a495867", NodeResourceVersion: "1000000", Items: Kept(),
+		Machine: store.Machine{SystemUUID: info.SystemUUID, MachineID: info.MachineID},
+	}, "")
+	if err != nil {
+		return nil, err
+	}
+	template, err := b.Admin.CoreV1().ConfigMaps(install.Namespace).Get(ctx, store.Name(templateNode), metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read template of records: %w", err)
+	}
+	return template, b.deleteRecord(ctx, templateNode)
+}
+
+// DeleteRecords deletes the records of Nodes.
+func (b *Bed) DeleteRecords(ctx context.Context, nodes []string) (measure.Load, error) {
+	return measure.Run(ctx, nodes, loaders, b.deleteRecord)
+}
+
+func (b *Bed) deleteRecord(ctx context.Context, node string) error {
+	return b.Admin.CoreV1().ConfigMaps(install.Namespace).Delete(ctx, store.Name(node), metav1.DeleteOptions{})
+}
+
+// CountRecords is how many ConfigMaps there are in the namespace of the records. It costs nobody anything.
+func (b *Bed) CountRecords(ctx context.Context) (int, error) {
+	page, err := b.Metadata.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(install.Namespace).List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return 0, fmt.Errorf("count records: %w", err)
+	}
+	return len(page.Items) + int(ptr.Deref(page.RemainingItemCount, 0)), nil
+}
+
+// Record is the record of a Node as the API server has it.
+func (b *Bed) Record(ctx context.Context, node string) (store.Record, error) {
+	cm, err := b.Admin.CoreV1().ConfigMaps(install.Namespace).Get(ctx, store.Name(node), metav1.GetOptions{})
+	if err != nil {
+		return store.Record{}, fmt.Errorf("read record of node %q: %w", node, err)
+	}
+	return store.Decode([]byte(cm.Data[store.DataKey]), node)
+}
+
+// EachRecord calls seen with every record there is.
+func (b *Bed) EachRecord(ctx context.Context, seen func(store.Record)) error {
+	options := metav1.ListOptions{LabelSelector: store.RecordLabel + "=true", Limit: pageSize}
+	for {
+		page, err := b.Admin.CoreV1().ConfigMaps(install.Namespace).List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("list records: %w", err)
+		}
+		for n := range page.Items {
+			node := strings.TrimPrefix(page.Items[n].Name, "node.")
+			record, err := store.Decode([]byte(page.Items[n].Data[store.DataKey]), node)
+			if err != nil {
+				return fmt.Errorf("read record of node %q: %w", node, err)
+			}
+			seen(record)
+		}
+		if options.Continue = page.Continue; page.Continue == "" {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package bed
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// deletions is the path at which nodekeep's webhook sees Nodes that are about to be deleted.
+const deletions Answerer = "/capture"
+
+// settles bounds the wait until the API server goes by a change of its configuration.
+const settles = time.Minute
+
+// Use has the API server deal with CREATEs as a variant says, and returns when it does. DELETEs are seen by nobody.
+func (b *Bed) Use(ctx context.Context, v Variant) error {
+	if err := b.dropHooks(ctx); err != nil {
+		return err
+	}
+	if err := b.setGate(ctx, v.Gate); err != nil {
+		return err
+	}
+	if err := b.settle(ctx, Variant{Gate: v.Gate}); err != nil {
+		return err
+	}
+	if v.Answerer == Nobody {
+		return nil
+	}
+	config, err := b.clientConfig(ctx, v)
+	if err != nil {
+		return err
+	}
+	hook := restoreHook(config)
+	if _, err := b.Admin.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, hook, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("configure webhook: %w", err)
+	}
+	return b.settle(ctx, v)
+}
+
+// Install has the API server go by nodekeep as it is shipped: the gate, and the webhook at CREATE and at DELETE.
+func (b *Bed) Install(ctx context.Context) error {
+	if err := b.Use(ctx, Variant{Answerer: Nodekeep, Gate: true}); err != nil {
+		return err
+	}
+	config, err := b.clientConfig(ctx, Variant{Answerer: deletions})
+	if err != nil {
+		return err
+	}
+	hook := captureHook(config)
+	if _, err := b.Admin.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, hook, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("configure webhook for deletions: %w", err)
+	}
+	return nil
+}
+
+// setGate puts the shipped gate policy in force, or out of it by taking its binding away.
+func (b *Bed) setGate(ctx context.Context, on bool) error {
+	if b.gated == on {
+		return nil
+	}
+	b.gated = on
+	if on {
+		if out, err := b.nodekeep.Kubectl(ctx, "apply", "--server-side", "-f", b.nodekeep.Manifest("60-gate-policy.yaml")); err != nil {
+			return fmt.Errorf("apply gate policy: %w\n%s", err, out)
+		}
+		return nil
+	}
+	err := b.Admin.AdmissionregistrationV1().MutatingAdmissionPolicyBindings().Delete(ctx, "nodekeep-gate", metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete binding of gate policy: %w", err)
+	}
+	return nil
+}
+
+// settle waits until a kubelet's dry-run CREATE is dealt with as the variant says.
+func (b *Bed) settle(ctx context.Context, v Variant) error {
+	v.Recorded = false // there is no record of the probe
+	var last error
+	err := Await(ctx, settles, Look, func(ctx context.Context) (bool, error) {
+		last = b.probe(ctx, v)
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait until the API server goes by %q: %w: %w", v.Name, err, last)
+	}
+	return nil
+}
+
+func (b *Bed) probe(ctx context.Context, v Variant) error {
+	const name = "bench-probe"
+	before, err := b.reference.served(ctx)
+	if err != nil {
+		return err
+	}
+	node, err := b.Kubelets.CoreV1().Nodes().Create(AsKubelet(ctx, name), b.Registration(name), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		return fmt.Errorf("create probe: %w", err)
+	}
+	after, err := b.reference.served(ctx)
+	if err != nil {
+		return err
+	}
+	// That the no-op webhook is called can be seen in no Node.
+	if called, want := after > before, v.Answerer == Noop || v.Answerer == Mark || v.Answerer == Labels; called != want {
+		return fmt.Errorf("that a reference webhook is called is %t", called)
+	}
+	return v.Check(node)
+}

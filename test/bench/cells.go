@@ -1,0 +1,50 @@
+package main
+
+import (
+	"slices"
+	"time"
+
+	"nodekeep.dev/nodekeep/test/bench/measure"
+)
+
+// cell is one round of a variant with a number of kubelets at once.
+type cell struct {
+	measure.Load
+	cpu time.Duration // of the API server, etcd and the webhooks
+}
+
+// cells are the rounds, by variant and number of kubelets at once.
+type cells map[string]map[int][]cell
+
+func (c cells) add(variant string, atOnce int, round cell) {
+	if c[variant] == nil {
+		c[variant] = map[int][]cell{}
+	}
+	c[variant][atOnce] = append(c[variant][atOnce], round)
+}
+
+// all are the rounds of a cell taken together.
+func (c cells) all(variant string, atOnce int) (all cell) {
+	for _, round := range c[variant][atOnce] {
+		all = all.and(round)
+	}
+	return all
+}
+
+// and takes two rounds together.
+func (c cell) and(other cell) cell {
+	return cell{Load: measure.Load{Times: slices.Concat(c.Times, other.Times), Took: c.Took + other.Took}, cpu: c.cpu + other.cpu}
+}
+
+// each is the CPU time of one CREATE.
+func (c cell) each() time.Duration { return c.cpu / time.Duration(max(1, len(c.Times))) }
+
+// ratio is how the p50 of two variants compare, as the median of all rounds: what the machine was busy with besides then
+// counts for both.
+func (c cells) ratio(one, other string, atOnce int) float64 {
+	var ratios []float64
+	for round, of := range c[one][atOnce] {
+		ratios = append(ratios, float64(of.Times.Quantile(0.5))/float64(c[other][atOnce][round].Times.Quantile(0.5)))
+	}
+	return measure.Median(ratios)
+}

@@ -1,0 +1,12 @@
+// Command bench measures nodekeep on a real control plane on loopback and prints tables for docs/benchmarks.md:
+//
+//	go run ./test/bench create   what a CREATE of a Node costs, beside no webhook, one that does nothing and one with a constant patch
+//	go run ./test/bench growth   what the handler and a CREATE cost with few and with many records
+//	go run ./test/bench scale    growth, memory, first capture, steady state, storm, start and failover, on one population
+//
+// Invariants:
+//   - What is compared is measured in turn, in one run, on one control plane.
+//   - No time fails a run. What must hold whatever the machine does: a label that is missing, a write where there should be
+//     none, a record that does not come.
+//   - Everything that is started is stopped, by process id, also after an error or Ctrl-C.
+package main

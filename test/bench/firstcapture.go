@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/bench/bed"
+	"nodekeep.dev/nodekeep/test/bench/measure"
+)
+
+// firstCapture starts capture where no record is there and every Node wants one, and compares it with the bare loop.
+func (b *bench) firstCapture(ctx context.Context, bare cell) error {
+	b.phase("first capture of %d Nodes", b.nodes)
+	others, err := b.CountRecords(ctx) // ConfigMaps that are none
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	capture, err := b.StartCapture(ctx, "", "--kube-api-qps", fmt.Sprint(b.qps))
+	if err != nil {
+		return err
+	}
+	ready := time.Now()
+	before, err := b.taken(capture)
+	if err != nil {
+		return err
+	}
+	b.started("capture", fmt.Sprintf("%d Nodes, no record", b.nodes), capture)
+	if err := b.remember(capture, fmt.Sprintf("has read %d Nodes", b.nodes)); err != nil {
+		return err
+	}
+	err = bed.Await(ctx, patience, 100*time.Millisecond, func(ctx context.Context) (bool, error) {
+		count, err := b.CountRecords(ctx)
+		return count >= others+b.nodes, err
+	})
+	if err != nil {
+		return fmt.Errorf("wait for first capture: %w", err)
+	}
+	took := time.Since(ready)
+	after, err := b.taken(capture)
+	if err != nil {
+		return err
+	}
+	if err := b.remember(capture, "has written every record"); err != nil {
+		return err
+	}
+	if err := b.whole(ctx); err != nil {
+		return err
+	}
+	title := fmt.Sprintf("First capture of %d Nodes, %d at a time, with --kube-api-qps %g", b.nodes, bed.Workers, b.qps)
+	table := measure.NewTable(b.out, title, "", "records", "time", "records/s", "time / bare loop", "CPU of the control plane a record", "CPU of capture a record")
+	row := func(what string, count int, took time.Duration, cpu ...any) {
+		rate := measure.Rate(count, took)
+		table.Row(append([]any{what, count, measure.Seconds(took), fmt.Sprintf("%.0f", rate), measure.Ratio(bare.Rate(), rate)}, cpu...)...)
+	}
+	each := func(cpu time.Duration) string { return measure.Milliseconds(cpu / time.Duration(b.nodes)) }
+	row("bare loop of CREATEs", len(bare.Times), bare.Took, measure.Milliseconds(bare.each()), "")
+	row("capture, from ready", b.nodes, took, each(after.controlPlane-before.controlPlane), each(after.capture-before.capture))
+	row("capture, from the start of its process", b.nodes, ready.Sub(began)+took, "", each(after.capture))
+	table.Flush()
+	return capture.Stop()
+}
+
+// taken is the CPU time that the control plane and capture have taken so far.
+type taken struct {
+	controlPlane, capture time.Duration
+}
+
+func (b *bench) taken(capture *bed.Program) (t taken, err error) {
+	if t.controlPlane, err = b.ControlPlaneCPU(); err != nil {
+		return t, err
+	}
+	usage, err := capture.Usage()
+	t.capture = usage.CPU
+	return t, err
+}
+
+// whole checks that there is a record of every Node with every label.
+func (b *bench) whole(ctx context.Context) error {
+	count, lacking := 0, 0
+	err := b.EachRecord(ctx, func(record store.Record) {
+		count++
+		if !holds(record, bed.Kept()) || record.DeletedAt != nil {
+			lacking++
+		}
+	})
+	if err == nil && (count != b.nodes || lacking > 0) {
+		err = errors.New("capture has not remembered every Node")
+	}
+	if err != nil {
+		return fmt.Errorf("check %d records, of which %d lack something: %w", count, lacking, err)
+	}
+	return nil
+}
+
+func holds(record store.Record, want map[string]string) bool {
+	for key, value := range want {
+		if got, found := record.Items[key]; !found || got != value {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"nodekeep.dev/nodekeep/test/bench/bed"
+)
+
+// programs are what can be run, by the first argument.
+var programs = map[string]func(*bench, context.Context) error{
+	"create": (*bench).create,
+	"growth": (*bench).growth,
+	"scale":  (*bench).scale,
+}
+
+func main() {
+	if len(os.Args) == 5 && os.Args[1] == bed.ReferenceCommand {
+		// Before signals are caught: it ends at the first one, with nothing to clean up.
+		fmt.Fprintln(os.Stderr, bed.ServeReference(os.Args[2], os.Args[3], os.Args[4]))
+		os.Exit(1)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) (err error) {
+	if len(args) == 0 || programs[args[0]] == nil {
+		return errors.New("say what to measure: create, growth or scale; -h lists the flags of each")
+	}
+	s, err := readSettings(args[0], args[1:])
+	if err != nil {
+		return err
+	}
+	b, err := newBench(ctx, s, os.Stdout)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	return programs[args[0]](b, ctx)
+}

@@ -1,0 +1,32 @@
+package measure
+
+import (
+	"slices"
+	"time"
+)
+
+// Times are how long calls took.
+type Times []time.Duration
+
+// Quantile is the time that so large a part of the calls did not exceed; q is between 0 and 1. It is 0 where nothing was
+// measured.
+func (t Times) Quantile(q float64) time.Duration {
+	if len(t) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(t))
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+}
+
+// Median is the middle one of some numbers, 0 of none.
+func Median(of []float64) float64 {
+	if len(of) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(of))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
+	}
+	return (sorted[middle-1] + sorted[middle]) / 2
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"nodekeep.dev/nodekeep/test/bench/bed"
+	"nodekeep.dev/nodekeep/test/bench/measure"
+)
+
+// restarts sends the CREATE of a restarted kubelet for every Node, all of which exist. Nothing may be written.
+func (b *bench) restarts(ctx context.Context, pair both, nodes []string) error {
+	if err := b.settled(ctx, pair.capture); err != nil {
+		return err
+	}
+	b.phase("%d kubelets restart", len(nodes))
+	before, err := b.allVersions(ctx)
+	if err != nil {
+		return err
+	}
+	start, err := pair.webhook.Usage()
+	if err != nil {
+		return err
+	}
+	load, err := measure.Run(ctx, nodes, atOnceInStorm, func(ctx context.Context, name string) error {
+		_, err := b.Register(ctx, name)
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return fmt.Errorf("restart kubelet of node %q: it was not told that the Node exists: %w", name, err)
+	})
+	if err != nil {
+		return err
+	}
+	end, err := pair.webhook.Usage()
+	if err != nil {
+		return err
+	}
+	if err := sleep(ctx, 2*time.Second); err != nil {
+		return err
+	}
+	after, err := b.allVersions(ctx)
+	if err != nil {
+		return err
+	}
+	records, changed := after.records.Changed(before.records), after.nodes.Changed(before.nodes)
+	table := measure.NewTable(b.out, fmt.Sprintf("Restarts: CREATEs of %d Nodes that exist, %d at once", len(nodes), atOnceInStorm),
+		"records written", "Nodes changed", "p50", "p99", "longest", "CREATEs/s", "CPU of webhook, a call")
+	table.Row(records, changed, measure.Milliseconds(load.Times.Quantile(0.5)), measure.Milliseconds(load.Times.Quantile(0.99)), measure.Milliseconds(load.Times.Quantile(1)),
+		fmt.Sprintf("%.0f", load.Rate()), measure.Milliseconds((end.CPU-start.CPU)/time.Duration(len(nodes))))
+	table.Flush()
+	if records+changed > 0 {
+		return fmt.Errorf("restarts of kubelets wrote %d records and changed %d Nodes", records, changed)
+	}
+	return b.rememberBoth(pair, fmt.Sprintf("after %d restarts", len(nodes)))
+}
+
+// stored is what the API server holds of Nodes and records.
+type stored struct {
+	nodes, records bed.Versions
+}
+
+func (b *bench) allVersions(ctx context.Context) (s stored, err error) {
+	if s.nodes, err = b.NodeVersions(ctx); err != nil {
+		return s, err
+	}
+	s.records, err = b.RecordVersions(ctx)
+	return s, err
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// settings are the flags. Their defaults are the sizes of docs/benchmarks.md.
+type settings struct {
+	rounds   int
+	count    int
+	parallel []int
+
+	nodes    int
+	period   time.Duration
+	changes  int
+	kubelets int
+	storm    int
+	qps      float64
+}
+
+func readSettings(program string, args []string) (s settings, err error) {
+	flags := flag.NewFlagSet(program, flag.ContinueOnError)
+	flags.IntVar(&s.rounds, "rounds", 12, "rounds in which all variants are measured in turn, after one that does not count")
+	flags.IntVar(&s.count, "count", 80, "Nodes for each variant, round and number of kubelets at once")
+	s.parallel = []int{1, 8, 32}
+	flags.Func("parallel", "kubelets at once, comma-separated (default 1,8,32); create only", func(value string) (err error) {
+		s.parallel, err = numbers(value)
+		return err
+	})
+	flags.IntVar(&s.nodes, "nodes", 100_000, "Nodes or records at the largest size; growth and scale")
+	flags.DurationVar(&s.period, "period", time.Minute, "how long label changes, heartbeats and idleness are each looked at; scale only")
+	flags.IntVar(&s.changes, "changes", 200, "label changes a second; scale only")
+	flags.IntVar(&s.kubelets, "kubelets", 10_000, "kubelets whose heartbeats there are; scale only")
+	flags.IntVar(&s.storm, "storm", 20_000, "Nodes that register again at once, a fifth of -nodes at most; scale only")
+	flags.Float64Var(&s.qps, "capture-qps", -1, "capture's --kube-api-qps at the first capture; its own default is 500, -1 is no limit; scale only")
+	if err := flags.Parse(args); err != nil {
+		return s, err
+	}
+	if flags.NArg() > 0 {
+		return s, fmt.Errorf("read flags: unexpected argument %q", flags.Arg(0))
+	}
+	if s.rounds < 1 || s.count < 1 || s.nodes < smallest || s.changes < 1 || s.kubelets < 1 || s.storm < 1 || s.period < time.Second {
+		return s, fmt.Errorf("read flags: every number must be at least 1, -nodes at least %d, -period at least 1s", smallest)
+	}
+	s.storm = min(s.storm, s.nodes/5)
+	return s, nil
+}
+
+func numbers(list string) (all []int, err error) {
+	for word := range strings.SplitSeq(list, ",") {
+		number, err := strconv.Atoi(word)
+		if err != nil || number < 1 {
+			return nil, fmt.Errorf("%q is no number above 0", word)
+		}
+		all = append(all, number)
+	}
+	return all, nil
+}
