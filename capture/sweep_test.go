@@ -294,7 +294,7 @@ func TestWhatCannotBeReadIsNotCollected(t *testing.T) {
 	s.records.Tamper("n1", []byte(`{"version": 1, "node": "n2", "deletedAt": "2020-01-01T00:00:00Z"}`))
 	s.sweep()
 	_, err := s.records.Get("n1")
-	assert.ErrorIs(t, err, store.ErrUnreadable)
+	require.ErrorIs(t, err, store.ErrUnreadable)
 	s.counted(map[Outcome]int{})
 }
 
