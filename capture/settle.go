@@ -14,9 +14,8 @@ import (
 // process deals with one name: objects that went, oldest first, then the one that lives, or that none does.
 func (c *Controller) process(ctx context.Context, name string) error {
 	gone, live := c.sightings.look(name)
-	forgotten := len(gone) > 0 && c.forgotten(name)
 	for _, last := range gone {
-		if !forgotten {
+		if !c.forgotten(last) {
 			if dealt, err := c.settle(ctx, last, Deleted); err != nil || !dealt {
 				return err
 			}
@@ -32,11 +31,15 @@ func (c *Controller) process(ctx context.Context, name string) error {
 	return c.settleAbsent(ctx, name)
 }
 
-// forgotten reports whether the record of a Node that is gone was removed at the end of its retention, or by a person. A
-// standby may have seen ends that the leader only knew from a list; it must not bring the record back when it leads.
-func (c *Controller) forgotten(name string) bool {
-	_, err := c.Records.Get(name)
-	return errors.Is(err, store.ErrNotFound) && c.sightings.wasRetained(name)
+// forgotten reports whether there was a record after an object had gone that was removed since, at the end of its retention
+// or by a person. A standby may have seen ends that the leader only knew from a list; it must not bring the record back when
+// it leads.
+func (c *Controller) forgotten(last *Node) bool {
+	if !c.sightings.wasRetained(last.Name, last.UID) {
+		return false
+	}
+	_, err := c.Records.Get(last.Name)
+	return errors.Is(err, store.ErrNotFound)
 }
 
 // settleAbsent marks the record of a Node that is gone although nobody saw it go. That it is in no cache proves

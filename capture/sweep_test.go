@@ -74,7 +74,7 @@ func newSweeping(t *testing.T, fraction float64, records ...*store.Record) *swee
 	}
 	s.Controller = &Controller{
 		Options: Options{
-			Client: s.client, Records: s.records, Policy: policy.Default, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Gatekeeping: &Gatekeeping{},
+			Client: s.client, Records: s.records, Policy: policy.Default, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Gatekeeping: &Gatekeeping{}, Metrics: NewMetrics(s.registry),
 			Now:   func() time.Time { return now },
 			Sweep: Sweep{Fraction: fraction, Remover: Removal{Records: s.records, Client: s.client}, Metrics: NewSweepMetrics(s.registry)},
 		},
@@ -330,4 +330,18 @@ func TestAnEndThatAStandbyHoldsDoesNotBringBackARecordWhoseRetentionIsOver(t *te
 	s.leading.Store(true)
 	require.NoError(t, s.process(t.Context(), "n1"))
 	s.left()
+}
+
+func TestAnEndThatCameAfterTheRecordCountsWhenTheRecordIsGone(t *testing.T) {
+	s := newSweeping(t, 1, goneRecord("n1", monthAgo))
+	s.leading.Store(false)
+	s.sightings.lives(node("2", "9", labels{"b": "2"})) // the record was removed a moment before, and that is not heard yet
+	require.NoError(t, s.process(t.Context(), "n1"))
+	s.records.Remove("n1")
+	s.sightings.went(node("2", "10", labels{"b": "2"}))
+	s.leading.Store(true)
+	require.NoError(t, s.process(t.Context(), "n1"))
+	entry, err := s.records.Get("n1")
+	require.NoError(t, err)
+	assert.Equal(t, labels{"b": "2"}, entry.Record.Items)
 }
