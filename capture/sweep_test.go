@@ -345,3 +345,23 @@ func TestAnEndThatCameAfterTheRecordCountsWhenTheRecordIsGone(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, labels{"b": "2"}, entry.Record.Items)
 }
+
+func TestSweepsKeepToTheirPace(t *testing.T) {
+	var records []*store.Record
+	for n := range 5 {
+		records = append(records, goneRecord(fmt.Sprintf("n%d", n), monthAgo))
+	}
+	s := newSweeping(t, 1, records...)
+	s.Sweep.Every = time.Millisecond
+	ctx, stop := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	started := time.Now()
+	go func() {
+		defer close(over)
+		s.sweepFromTimeToTime(ctx)
+	}()
+	require.Eventually(t, func() bool { return len(s.records.Nodes()) == 0 }, 20*time.Second, 5*time.Millisecond)
+	assert.Greater(t, time.Since(started), 4*time.Second/looksPerSecond-50*time.Millisecond)
+	stop()
+	<-over
+}
