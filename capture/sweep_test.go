@@ -365,3 +365,43 @@ func TestSweepsKeepToTheirPace(t *testing.T) {
 	stop()
 	<-over
 }
+
+func TestNothingIsSweptBeforeTheCachesAreWarm(t *testing.T) {
+	for name, c := range map[string]struct{ nodes, records, swept bool }{
+		"Nodes cannot be listed":    {nodes: false, records: true},
+		"records cannot be listed":  {nodes: true, records: false},
+		"both are there, and swept": {nodes: true, records: true, swept: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSweeping(t, 1, goneRecord("n1", monthAgo))
+			if !c.nodes {
+				for _, verb := range []string{"list", "watch"} {
+					s.client.PrependReactor(verb, "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+						return true, nil, apierrors.NewInternalError(errors.New("a bad moment"))
+					})
+				}
+				s.client.WatchReactionChain = nil
+			}
+			options := s.Options
+			options.Sweep.Every, options.Workers = time.Millisecond, 1
+			options.Gatekeeping, options.Metrics = NewGatekeeping(s.client, "nodekeep-system", options.Logger), NewMetrics(prometheus.NewRegistry())
+			controller, err := New(options)
+			require.NoError(t, err)
+			controller.Lead()
+			ctx, stop := context.WithCancel(t.Context())
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				assert.NoError(t, controller.Run(ctx, func() bool { return c.records }))
+			}()
+			if c.swept {
+				require.Eventually(t, func() bool { return len(s.records.Nodes()) == 0 }, 20*time.Second, 5*time.Millisecond)
+			} else {
+				time.Sleep(300 * time.Millisecond)
+				s.left("n1")
+			}
+			stop()
+			<-over
+		})
+	}
+}
