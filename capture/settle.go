@@ -22,9 +22,8 @@ func (c *Controller) process(ctx context.Context, name string) error {
 // deal deals with objects that went, oldest first, then with the one that lives or, where none does, with its absence.
 func (c *Controller) deal(ctx context.Context, name string) (dealt bool, err error) {
 	gone, live := c.sightings.look(name)
-	forgotten := len(gone) > 0 && c.forgotten(name)
 	for _, last := range gone {
-		if !forgotten {
+		if !c.forgotten(last) {
 			if dealt, err := c.settle(ctx, last, Deleted); err != nil || !dealt {
 				return false, err
 			}
@@ -40,11 +39,15 @@ func (c *Controller) deal(ctx context.Context, name string) (dealt bool, err err
 	return err == nil, err
 }
 
-// forgotten reports whether the record of a Node that is gone was removed at the end of its retention, or by a person. A
-// standby may have seen ends that the leader only knew from a list; it must not bring the record back when it leads.
-func (c *Controller) forgotten(name string) bool {
-	_, err := c.Records.Get(name)
-	return errors.Is(err, store.ErrNotFound) && c.sightings.wasRetained(name)
+// forgotten reports whether there was a record after an object had gone that was removed since, at the end of its retention
+// or by a person. A standby may have seen ends that the leader only knew from a list; it must not bring the record back when
+// it leads.
+func (c *Controller) forgotten(last *Node) bool {
+	if !c.sightings.wasRetained(last.Name, last.UID) {
+		return false
+	}
+	_, err := c.Records.Get(last.Name)
+	return errors.Is(err, store.ErrNotFound)
 }
 
 // settleAbsent marks the record of a Node that is gone although nobody saw it go. That it is in no cache proves

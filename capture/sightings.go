@@ -22,9 +22,10 @@ type sighted struct {
 	gone []*slimNode // last states of objects that went, oldest first
 	live *slimNode   // nil: no such Node
 
-	recorded   bool // there was a record when it was last looked at
-	retained   bool // and it was one that only the end of its retention removes, or a person
+	recorded   bool // there was a record when it was last looked at, and no sweep may remove it before its Node goes
 	unreadable bool // it could not be read since a worker took the name up
+	// retained are those that had gone before, when that was a record which only the end of its retention removes, or a person.
+	retained map[types.UID]bool
 
 	backlog *backlog // nil: all is dealt with
 }
@@ -114,16 +115,22 @@ func (s *sightings) hasRecord(name string, retained bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if of, known := s.byName[name]; known {
-		of.recorded, of.retained = true, retained
+		of.recorded, of.retained = !retained, nil
+		if retained && len(of.gone) > 0 {
+			of.retained = make(map[types.UID]bool, len(of.gone))
+			for _, node := range of.gone {
+				of.retained[node.uid()] = true
+			}
+		}
 	}
 }
 
-// wasRetained reports whether there was such a record.
-func (s *sightings) wasRetained(name string) bool {
+// wasRetained reports whether there was such a record after an object had gone.
+func (s *sightings) wasRetained(name string, uid types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of, known := s.byName[name]
-	return known && of.retained
+	return known && of.retained[uid]
 }
 
 // lostRecord reports, once, whether there was a record of a Node, now that there is none.

@@ -31,7 +31,8 @@ type Remover interface {
 // nobody waits for.
 const looksPerSecond = 10
 
-// sweepFromTimeToTime runs until ctx is done. A process that has just begun to lead waits for its next turn.
+// sweepFromTimeToTime runs until ctx is done, and is begun only when every Node and record that existed is in memory. A process
+// that has just begun to lead waits for its next turn.
 func (c *Controller) sweepFromTimeToTime(ctx context.Context) {
 	if c.Sweep.Every == 0 {
 		return

@@ -74,7 +74,7 @@ func newSweeping(t *testing.T, fraction float64, records ...*store.Record) *swee
 	}
 	s.Controller = &Controller{
 		Options: Options{
-			Client: s.client, Records: s.records, Policy: policy.Default, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Gatekeeping: &Gatekeeping{},
+			Client: s.client, Records: s.records, Policy: policy.Default, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Gatekeeping: &Gatekeeping{}, Metrics: NewMetrics(s.registry),
 			Now:   func() time.Time { return now },
 			Sweep: Sweep{Fraction: fraction, Remover: Removal{Records: s.records, Client: s.client}, Metrics: NewSweepMetrics(s.registry)},
 		},
@@ -294,7 +294,7 @@ func TestWhatCannotBeReadIsNotCollected(t *testing.T) {
 	s.records.Tamper("n1", []byte(`{"version": 1, "node": "n2", "deletedAt": "2020-01-01T00:00:00Z"}`))
 	s.sweep()
 	_, err := s.records.Get("n1")
-	assert.ErrorIs(t, err, store.ErrUnreadable)
+	require.ErrorIs(t, err, store.ErrUnreadable)
 	s.counted(map[Outcome]int{})
 }
 
@@ -330,4 +330,78 @@ func TestAnEndThatAStandbyHoldsDoesNotBringBackARecordWhoseRetentionIsOver(t *te
 	s.leading.Store(true)
 	require.NoError(t, s.process(t.Context(), "n1"))
 	s.left()
+}
+
+func TestAnEndThatCameAfterTheRecordCountsWhenTheRecordIsGone(t *testing.T) {
+	s := newSweeping(t, 1, goneRecord("n1", monthAgo))
+	s.leading.Store(false)
+	s.sightings.lives(slimOf(node("2", "9", labels{"b": "2"}))) // the record was removed a moment before, and that is not heard yet
+	require.NoError(t, s.process(t.Context(), "n1"))
+	s.records.Remove("n1")
+	s.sightings.went(slimOf(node("2", "10", labels{"b": "2"})))
+	s.leading.Store(true)
+	require.NoError(t, s.process(t.Context(), "n1"))
+	entry, err := s.records.Get("n1")
+	require.NoError(t, err)
+	assert.Equal(t, labels{"b": "2"}, entry.Record.Items)
+}
+
+func TestSweepsKeepToTheirPace(t *testing.T) {
+	var records []*store.Record
+	for n := range 5 {
+		records = append(records, goneRecord(fmt.Sprintf("n%d", n), monthAgo))
+	}
+	s := newSweeping(t, 1, records...)
+	s.Sweep.Every = time.Millisecond
+	ctx, stop := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	started := time.Now()
+	go func() {
+		defer close(over)
+		s.sweepFromTimeToTime(ctx)
+	}()
+	require.Eventually(t, func() bool { return len(s.records.Nodes()) == 0 }, 20*time.Second, 5*time.Millisecond)
+	assert.Greater(t, time.Since(started), 4*time.Second/looksPerSecond-50*time.Millisecond)
+	stop()
+	<-over
+}
+
+func TestNothingIsSweptBeforeTheCachesAreWarm(t *testing.T) {
+	for name, c := range map[string]struct{ nodes, records, swept bool }{
+		"Nodes cannot be listed":    {nodes: false, records: true},
+		"records cannot be listed":  {nodes: true, records: false},
+		"both are there, and swept": {nodes: true, records: true, swept: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSweeping(t, 1, goneRecord("n1", monthAgo))
+			if !c.nodes {
+				for _, verb := range []string{"list", "watch"} {
+					s.client.PrependReactor(verb, "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+						return true, nil, apierrors.NewInternalError(errors.New("a bad moment"))
+					})
+				}
+				s.client.WatchReactionChain = nil
+			}
+			options := s.Options
+			options.Sweep.Every, options.Workers = time.Millisecond, 1
+			options.Gatekeeping, options.Metrics = NewGatekeeping(s.client, "nodekeep-system", options.Logger), NewMetrics(prometheus.NewRegistry())
+			controller, err := New(options)
+			require.NoError(t, err)
+			controller.Lead()
+			ctx, stop := context.WithCancel(t.Context())
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				assert.NoError(t, controller.Run(ctx, func() bool { return c.records }))
+			}()
+			if c.swept {
+				require.Eventually(t, func() bool { return len(s.records.Nodes()) == 0 }, 20*time.Second, 5*time.Millisecond)
+			} else {
+				time.Sleep(300 * time.Millisecond)
+				s.left("n1")
+			}
+			stop()
+			<-over
+		})
+	}
 }

@@ -114,12 +114,12 @@ func TestItsOwnRemovalIsSeenWhileTheWatchIsLate(t *testing.T) {
 	require.NoError(t, err)
 	entry = c.put("worker-1", "gpu", entry.Version)
 	require.NoError(t, c.Delete(t.Context(), "worker-1", entry.Version))
-	c.staysGone("worker-1")
+	c.staysGone()
 	_, err = c.GetLive(t.Context(), "worker-1")
 	require.ErrorIs(t, err, store.ErrNotFound)
-	c.staysGone("worker-1") // that it is gone is no news either
+	c.staysGone() // that it is gone is no news either
 	release()
-	c.staysGone("worker-1") // the watch brings "gpu" first
+	c.staysGone() // the watch brings "gpu" first
 }
 
 func TestARecordThatSomebodyElseMakesAgainWinsOverItsOwnRemoval(t *testing.T) {
@@ -128,7 +128,7 @@ func TestARecordThatSomebodyElseMakesAgainWinsOverItsOwnRemoval(t *testing.T) {
 	release := c.api.holdWatches(t)
 	require.NoError(t, c.Delete(t.Context(), "worker-1", entry.Version))
 	c.Tamper("worker-1", []byte(`{"version": 1, "node": "worker-1", "labels": {"dedicated": "theirs"}}`))
-	c.staysGone("worker-1")
+	c.staysGone()
 	release()
 	c.shows("worker-1", "theirs")
 	c.remains("theirs")
@@ -151,19 +151,19 @@ func TestARemovalWhoseEventIsMissedIsForgottenWithTheNextList(t *testing.T) {
 	require.NoError(t, err)
 	c.api.loseEventsAfter(0)
 	require.NoError(t, c.Delete(t.Context(), "worker-1", entry.Version))
-	c.staysGone("worker-1")
+	c.staysGone()
 	c.api.breakWatches()
 	require.Eventually(t, func() bool { return len(c.Nodes()) == 0 }, 10*time.Second, time.Millisecond, "the list has shown that it is gone")
-	c.staysGone("worker-1")
+	c.staysGone()
 	c.Tamper("worker-1", []byte(`{"version": 1, "node": "worker-1", "labels": {"dedicated": "theirs"}}`))
 	c.shows("worker-1", "theirs")
 }
 
-// staysGone asserts that a read from memory goes on showing no record.
-func (c *cluster) staysGone(node string) {
+// staysGone asserts that a read from memory goes on showing no record of worker-1.
+func (c *cluster) staysGone() {
 	c.t.Helper()
 	assert.Never(c.t, func() bool {
-		_, err := c.Get(node)
+		_, err := c.Get("worker-1")
 		return !errors.Is(err, store.ErrNotFound)
 	}, 100*time.Millisecond, time.Millisecond)
 }

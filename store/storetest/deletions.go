@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/store"
@@ -100,7 +99,7 @@ func oneDeletes(s subject) {
 			continue
 		}
 		s.holds(entries[won])
-		assert.NoError(s.t, s.Delete(s.t.Context(), s.node, entries[won].Version))
+		require.NoError(s.t, s.Delete(s.t.Context(), s.node, entries[won].Version))
 		s.isGone()
 	}
 }

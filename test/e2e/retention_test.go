@@ -172,12 +172,13 @@ func TestASweepCollectsNoMoreThanItsFractionOfAllRecords(t *testing.T) {
 			data, err := store.Encode(store.Record{
 				Node: name, UID: "once", NodeResourceVersion: "1", Items: map[string]string{"dedicated": "ci"}, DeletedAt: &metav1.Time{Time: time.Now().Add(-year)},
 			})
-			assert.NoError(t, err)
-			_, err = records.Create(t.Context(), &corev1.ConfigMap{
-				ObjectMeta: metav1.ObjectMeta{Name: store.Name(name), Labels: map[string]string{store.RecordLabel: "true"}},
-				Data:       map[string]string{store.DataKey: string(data)},
-			}, metav1.CreateOptions{})
-			assert.NoError(t, err)
+			if assert.NoError(t, err) {
+				_, err = records.Create(t.Context(), &corev1.ConfigMap{
+					ObjectMeta: metav1.ObjectMeta{Name: store.Name(name), Labels: map[string]string{store.RecordLabel: "true"}},
+					Data:       map[string]string{store.DataKey: string(data)},
+				}, metav1.CreateOptions{})
+				assert.NoError(t, err)
+			}
 		})
 	})
 	before := len(sweeps(t))
