@@ -17,7 +17,8 @@ import (
 // LeaseName is the Lease that says which capture leads, in the release namespace.
 const LeaseName = "nodekeep-capture"
 
-// Times of the election: a leader that dies is replaced after leaseDuration at most, one that stops politely at once.
+// Times of the election: a leader that dies is replaced leaseDuration after its last renewal was seen, when a standby
+// next looks (some 20 s at most), one that stops politely when a standby next looks.
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second

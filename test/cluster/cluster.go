@@ -20,6 +20,8 @@ type Cluster struct {
 	// temporary folders go with the cluster, unless somebody wants to look into them.
 	temporary bool
 
+	etcdURL string // empty where another process started it
+
 	mu        sync.Mutex
 	processes []*Process // in order of start
 	stopped   bool
@@ -53,7 +55,7 @@ func start(ctx context.Context, options Options, p ports) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
-	c := &Cluster{dir: dir, url: p.apiServerURL(), detach: options.Detach, temporary: options.Dir == ""}
+	c := &Cluster{dir: dir, url: p.apiServerURL(), etcdURL: p.etcdURL(), detach: options.Detach, temporary: options.Dir == ""}
 	if err := c.launch(ctx, options, p); err != nil {
 		if !errors.Is(err, errPortTaken) && !errors.Is(ctx.Err(), context.Canceled) {
 			c.keepDir()

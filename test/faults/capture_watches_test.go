@@ -167,3 +167,49 @@ func TestWatchesThatExpireAndRelistsThatBreakOffLoseNothing(t *testing.T) {
 		})
 	}
 }
+
+// The real thing: while capture cannot reach the API server, Nodes are edited, deleted, and deleted and registered again, etcd is
+// compacted, and the API server starts anew, so that nobody knows any more what happened in between.
+func TestAnEtcdThatIsCompactedWhileCaptureHearsNothingLosesNothing(t *testing.T) {
+	want, edited := map[string]string{"dedicated": "ci", worker: ""}, map[string]string{"dedicated": "gpu", worker: ""}
+	p := captureThrough(t)
+	names := manyRemembered(t, "compacted", 12, want)
+	time.Sleep(1100 * time.Millisecond) // see above
+	watches := proxy.Any(proxy.Watches("nodes"), proxy.Watches("configmaps"))
+	p.Break(proxy.Answer(watches, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, 1)) // what a watch waits out, and goes on from where it was
+	p.CutConnections()
+	for _, name := range names[:4] {
+		label(t, name, map[string]string{"dedicated": "gpu"})
+	}
+	for _, name := range names[4:6] {
+		deleteNode(t, name)
+	}
+	for _, name := range names[6:8] {
+		unlabel(t, name, "dedicated")
+		deleteNode(t, name)
+		register(t, name)
+	}
+	require.NoError(t, nodekeep.Cluster.Compact(t.Context()))
+	require.NoError(t, nodekeep.Cluster.RestartAPIServer(t.Context()))
+	var expired atomic.Int64
+	p.Break(proxy.Says(watches, "too old resource version", func(*http.Request) { expired.Add(1) }))
+	started := time.Now()
+	for _, name := range names[:4] {
+		remembers(t, getNode(t, name), edited)
+	}
+	for _, name := range names[4:6] {
+		require.True(t, within(settles, func() bool { record, ok := recordOf(t, name); return ok && record.DeletedAt != nil }), "node %s is gone", name)
+		record, _ := recordOf(t, name)
+		assert.Equal(t, want, record.Items)
+	}
+	for _, name := range names[6:8] {
+		now := map[string]string{worker: ""}
+		remembers(t, complete(t, name, now), now)
+		assert.NotContains(t, getNode(t, name).Labels, "dedicated", "what was taken off does not come back")
+	}
+	nothingLost(t, names[8:], want)
+	took := time.Since(started)
+	assert.Positive(t, expired.Load(), "the API server must have said that it does not know any more what happened")
+	t.Logf("%d watches were told that their version is too old; all was whole %s after capture could reach the API server", expired.Load(), took.Round(time.Millisecond))
+	deleteAll(t, append(names[:4:4], names[6:]...))
+}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 
@@ -43,3 +44,29 @@ func Report(match Match, seen func(r *http.Request)) Fault {
 		apiServer.ServeHTTP(w, r)
 	}
 }
+
+// Says calls a function with each answer to the requests that holds a text, in one piece.
+func Says(match Match, text string, seen func(r *http.Request)) Fault {
+	return func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
+		if match(r) {
+			w = &listening{ResponseWriter: w, text: []byte(text), seen: func() { seen(r) }}
+		}
+		apiServer.ServeHTTP(w, r)
+	}
+}
+
+type listening struct {
+	http.ResponseWriter
+	text []byte
+	seen func()
+}
+
+func (l *listening) Write(data []byte) (int, error) {
+	if bytes.Contains(data, l.text) {
+		l.seen()
+	}
+	return l.ResponseWriter.Write(data)
+}
+
+// Unwrap is for http.ResponseController.
+func (l *listening) Unwrap() http.ResponseWriter { return l.ResponseWriter }
