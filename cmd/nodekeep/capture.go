@@ -53,7 +53,7 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 		p.policy.follow(ctx, p.logger, controller.EnqueueAll, controller.ReportPolicy)
 		return nil
 	})
-	group.Go(func() error { return serveMetrics(ctx, o.metricsAddr, p) })
+	group.Go(func() error { return serveMetrics(ctx, &o.commonOptions, p) })
 	group.Go(func() error { return serveProfiles(ctx, o.pprofAddr) })
 	group.Go(func() error {
 		return serveHTTP(ctx, o.probeAddr, probes([]check{synced("records", p.records.Synced), synced("nodes", controller.Synced)}))

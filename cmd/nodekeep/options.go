@@ -15,17 +15,18 @@ import (
 
 // commonOptions are the flags of both processes.
 type commonOptions struct {
-	policyFile  string
-	gateKey     string
-	namespace   string
-	kubeconfig  string
-	metricsAddr string
-	probeAddr   string
-	pprofAddr   string
-	logFormat   string
-	logLevel    string
-	qps         float32
-	burst       int
+	policyFile    string
+	gateKey       string
+	namespace     string
+	kubeconfig    string
+	metricsAddr   string
+	metricsSecure bool
+	probeAddr     string
+	pprofAddr     string
+	logFormat     string
+	logLevel      string
+	qps           float32
+	burst         int
 }
 
 func (o *commonOptions) addTo(flags *pflag.FlagSet) {
@@ -34,6 +35,7 @@ func (o *commonOptions) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.namespace, "namespace", "nodekeep-system", "namespace of the records")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; without one, the in-cluster configuration")
 	flags.StringVar(&o.metricsAddr, "metrics-bind-address", ":8080", "address of /metrics; 0 for none")
+	flags.BoolVar(&o.metricsSecure, "metrics-secure", false, "serve /metrics over TLS, to callers with a token that may get it; needs the ClusterRole system:auth-delegator")
 	flags.StringVar(&o.probeAddr, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
 	flags.StringVar(&o.pprofAddr, "pprof-bind-address", "0", "address of /debug/pprof, which shows what is in memory and must not be exposed: bind it to 127.0.0.1; 0 for none")
 	flags.StringVar(&o.logFormat, "log-format", "text", "text or json")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -74,18 +75,33 @@ func serveHTTP(ctx context.Context, address string, handler http.Handler) error 
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
+	return serveOn(ctx, listener, handler)
+}
+
+func serveOn(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve %s: %w", address, err)
+		return fmt.Errorf("serve %s: %w", listener.Addr(), err)
 	}
 	return nil
 }
 
-// serveMetrics serves the registry of a process at /metrics.
-func serveMetrics(ctx context.Context, address string, p *process) error {
+// serveMetrics serves the registry of a process at /metrics: to everybody, or over TLS to those who may get it.
+func serveMetrics(ctx context.Context, o *commonOptions, p *process) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{}))
-	return serveHTTP(ctx, address, mux)
+	if !o.metricsSecure || o.metricsAddr == "0" {
+		return serveHTTP(ctx, o.metricsAddr, mux)
+	}
+	config, err := ownCertificate()
+	if err != nil {
+		return err
+	}
+	listener, err := tls.Listen("tcp", o.metricsAddr, config)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	return serveOn(ctx, listener, newGuard(p.client, p.logger, mux))
 }
