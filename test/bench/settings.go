@@ -36,7 +36,7 @@ func readSettings(program string, args []string) (s settings, err error) {
 	flags.IntVar(&s.changes, "changes", 200, "label changes a second; scale only")
 	flags.IntVar(&s.kubelets, "kubelets", 10_000, "kubelets whose heartbeats there are; scale only")
 	flags.IntVar(&s.storm, "storm", 20_000, "Nodes that register again at once, a fifth of -nodes at most; scale only")
-	flags.Float64Var(&s.qps, "capture-qps", -1, "capture's --kube-api-qps at the first capture; its own default is 500, -1 is no limit; scale only")
+	flags.Float64Var(&s.qps, "capture-qps", -1, "capture's --kube-api-qps at the first capture; -1, its own default, is no limit; scale only")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
