@@ -110,7 +110,12 @@ func TestImagesCostNoAllocations(t *testing.T) {
 		body := bodyOf(t, creation(byKubelet(), marshal(t, fullNode(images))))
 		return testing.AllocsPerRun(100, func() { h.ServeHTTP(httptest.NewRecorder(), post(body)) })
 	}
-	assert.InDelta(t, allocations(1), allocations(50), 3, "the garbage collector may empty a pool in between")
+	// 49 more images have 98 more names. The race detector and the garbage collector take buffers out of pools at
+	// random, which costs a few allocations now and then: hence the least of several, and a bound below one an image.
+	least := func(images int) float64 {
+		return min(allocations(images), allocations(images), allocations(images))
+	}
+	assert.InDelta(t, least(1), least(50), 49/2, "a decoder that looks at images allocates for each")
 }
 
 func benchmark(b *testing.B, h http.Handler, images int) {
