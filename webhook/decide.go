@@ -71,10 +71,8 @@ func missing(in incoming, k known, p policy.Policy) policy.Restore {
 // What is put on without a stamp, nobody could tell from other taints later; so where the gate stays on an object that has
 // no room for one, capture does it instead.
 func (d decision) withTaints(in incoming, k known, p policy.Policy) decision {
-	final := maps.Clone(in.labels)
-	if final == nil {
-		final = map[string]string{}
-	}
+	final := make(map[string]string, len(in.labels)+len(d.restore.Add)+len(d.restore.Protected))
+	maps.Copy(final, in.labels)
 	maps.Copy(final, d.restore.Add)
 	maps.Copy(final, d.restore.Protected)
 	_, restored := policy.Split(d.restore.Add)

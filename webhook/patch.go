@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"gomodules.xyz/jsonpatch/v2"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -17,6 +18,20 @@ func patch(in incoming, d decision) []jsonpatch.Operation {
 	operations := mapOperations("/metadata/labels", in.labels, labels)
 	operations = append(operations, annotationOperations(in, d)...)
 	return append(operations, taintOperations(in, d, restored)...)
+}
+
+// encode writes operations as a JSON patch.
+func encode(operations []jsonpatch.Operation) ([]byte, error) {
+	type operation struct {
+		Operation string `json:"op"`
+		Path      string `json:"path"`
+		Value     any    `json:"value,omitzero"` // only "remove" has none
+	}
+	written := make([]operation, len(operations))
+	for i, o := range operations {
+		written[i] = operation{o.Operation, o.Path, o.Value}
+	}
+	return json.Marshal(written, json.Deterministic(true))
 }
 
 // annotationOperations write our annotations and take off what the object came with of them: a kubelet can write

@@ -71,7 +71,7 @@ func (s *reviews) sendBack(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *reviews) answer(w http.ResponseWriter, kind metav1.TypeMeta, request admission.Request, response admission.Response) {
-	if err := response.Complete(request); err != nil {
+	if err := complete(&response, request); err != nil {
 		s.logger.Error("patch cannot be written; the Node passes unpatched", "node", request.Name, "error", err)
 		http.Error(w, "complete response", http.StatusInternalServerError)
 		return
@@ -86,6 +86,19 @@ func (s *reviews) answer(w http.ResponseWriter, kind metav1.TypeMeta, request ad
 	if _, err := w.Write(body); err != nil {
 		s.logger.Warn("API server did not wait for the answer", "node", request.Name, "error", err)
 	}
+}
+
+// complete does what [admission.Response.Complete] does, but for the patch, which it writes in one pass: that one encodes every
+// operation by itself and then all of them again.
+func complete(response *admission.Response, request admission.Request) error {
+	if len(response.Patches) > 0 {
+		patch, err := encode(response.Patches)
+		if err != nil {
+			return err
+		}
+		response.Patch, response.PatchType, response.Patches = patch, new(admissionv1.PatchTypeJSONPatch), nil
+	}
+	return response.Complete(request)
 }
 
 // readReview reads the body; with an error comes the HTTP status that says it.
