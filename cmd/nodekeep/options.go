@@ -127,7 +127,7 @@ type captureOptions struct {
 func (o *captureOptions) addTo(flags *pflag.FlagSet) {
 	o.commonOptions.addTo(flags)
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only while leading; needed with more than one replica")
-	flags.IntVar(&o.workers, "workers", 16, "Nodes worked on at once")
+	flags.IntVar(&o.workers, "workers", 64, "Nodes worked on at once")
 	flags.DurationVar(&o.resync, "resync", 5*time.Minute, "how often every Node is looked at again, as a safety net; 0 for never")
 	flags.DurationVar(&o.sweepEvery, "retention-sweep", 10*time.Minute, "how often records are collected that the policy's retention keeps no longer; 0 for never")
 	flags.Float64Var(&o.sweepFraction, "retention-fraction", 0.1, "how many records one sweep may collect at most, as a fraction of all there are; one is always allowed")

@@ -17,7 +17,7 @@ import (
 )
 
 // Workers is how many Nodes capture works on at once, and how many loops write in the bare loop that it is compared with.
-const Workers = 16
+const Workers = 64
 
 // templateNode is the Node of the record that all others are copies of. Its name is as long as those of Names("node", n).
 const templateNode = "node-template"
