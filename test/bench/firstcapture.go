@@ -64,20 +64,6 @@ func (b *bench) firstCapture(ctx context.Context, bare cell) error {
 	return capture.Stop()
 }
 
-// taken is the CPU time that the control plane and capture have taken so far.
-type taken struct {
-	controlPlane, capture time.Duration
-}
-
-func (b *bench) taken(capture *bed.Program) (t taken, err error) {
-	if t.controlPlane, err = b.ControlPlaneCPU(); err != nil {
-		return t, err
-	}
-	usage, err := capture.Usage()
-	t.capture = usage.CPU
-	return t, err
-}
-
 // whole checks that there is a record of every Node with every label.
 func (b *bench) whole(ctx context.Context) error {
 	count, lacking := 0, 0

@@ -46,18 +46,11 @@ func (b *bench) steady(ctx context.Context, pair both, nodes []string) error {
 	if err != nil {
 		return err
 	}
-	before, err := pair.capture.Usage()
+	before, err := b.taken(pair.capture)
 	if err != nil {
 		return err
 	}
-	took, err := b.pace(ctx, len(changes), b.changes, func(ctx context.Context, number int) error {
-		asked := time.Now()
-		err := b.Label(ctx, nodes[number%len(nodes)], changedLabel, strconv.Itoa(number))
-		mu.Lock()
-		defer mu.Unlock()
-		changes[number].asked, changes[number].answered = asked, time.Now()
-		return err
-	})
+	took, err := b.makeChanges(ctx, nodes, changes, &mu, "")
 	if err != nil {
 		return err
 	}
@@ -70,30 +63,71 @@ func (b *bench) steady(ctx context.Context, pair both, nodes []string) error {
 		defer mu.Unlock()
 		return fmt.Errorf("wait for records: %d of %d changes are in none", missing, len(changes))
 	}
-	after, err := pair.capture.Usage()
+	after, err := b.taken(pair.capture)
 	if err != nil {
 		return err
 	}
-	b.printSteady(changes, took, after.CPU-before.CPU)
+	b.printChanges("Steady state", changes, took, after.since(before))
 	return b.rememberBoth(pair, "after label changes")
 }
 
-func (b *bench) printSteady(changes []change, took, cpu time.Duration) {
-	var asked, answered measure.Times
-	for _, c := range changes {
-		asked = append(asked, c.stored.Sub(c.asked))
-		answered = append(answered, max(0, c.stored.Sub(c.answered)))
+// uncaptured makes the same changes with neither process there: what the control plane and the clients cost by themselves.
+func (b *bench) uncaptured(ctx context.Context, nodes []string) error {
+	b.phase("%d label changes a second for %s, and nobody captures them", b.changes, b.period)
+	changes := make([]change, b.changes*int(b.period/time.Second))
+	before, err := b.taken(nil)
+	if err != nil {
+		return err
 	}
-	title := fmt.Sprintf("Steady state: %d label changes in %s, %.0f a second; capture used %.0f %% of one CPU",
-		len(changes), measure.Seconds(took), float64(len(changes))/took.Seconds(), 100*cpu.Seconds()/took.Seconds())
-	table := measure.NewTable(b.out, title, "until a watch brings the record", "p50", "p90", "p99", "longest")
-	for _, row := range []struct {
-		from  string
-		times measure.Times
-	}{{"from the PATCH of the Node being sent", asked}, {"from its answer", answered}} {
-		table.Row(row.from, measure.Milliseconds(row.times.Quantile(0.5)), measure.Milliseconds(row.times.Quantile(0.9)),
-			measure.Milliseconds(row.times.Quantile(0.99)), measure.Milliseconds(row.times.Quantile(1)))
+	took, err := b.makeChanges(ctx, nodes, changes, &sync.Mutex{}, "uncaptured-")
+	if err != nil {
+		return err
 	}
+	after, err := b.taken(nil)
+	if err != nil {
+		return err
+	}
+	b.printChanges("Label changes that nobody captures", changes, took, after.since(before))
+	return nil
+}
+
+// makeChanges labels one Node after the other, at the rate of the settings, each with the number of the change behind a prefix.
+func (b *bench) makeChanges(ctx context.Context, nodes []string, changes []change, mu *sync.Mutex, prefix string) (time.Duration, error) {
+	return b.pace(ctx, len(changes), b.changes, func(ctx context.Context, number int) error {
+		asked := time.Now()
+		err := b.Label(ctx, nodes[number%len(nodes)], changedLabel, prefix+strconv.Itoa(number))
+		mu.Lock()
+		defer mu.Unlock()
+		changes[number].asked, changes[number].answered = asked, time.Now()
+		return err
+	})
+}
+
+func (b *bench) printChanges(title string, changes []change, took time.Duration, cpu taken) {
+	share := func(used time.Duration) string { return fmt.Sprintf("%.0f %%", 100*used.Seconds()/took.Seconds()) }
+	head := fmt.Sprintf("%s: %d in %s, %.0f a second; of one CPU the control plane used %s, these clients %s",
+		title, len(changes), measure.Seconds(took), measure.Rate(len(changes), took), share(cpu.controlPlane), share(cpu.clients))
+	if cpu.capture > 0 {
+		head += ", capture " + share(cpu.capture)
+	}
+	table := measure.NewTable(b.out, head, "time", "p50", "p90", "p99", "longest")
+	row := func(what string, from, to func(change) time.Time) {
+		var times measure.Times
+		for _, c := range changes {
+			if to(c).IsZero() {
+				return
+			}
+			times = append(times, max(0, to(c).Sub(from(c))))
+		}
+		table.Row(what, measure.Milliseconds(times.Quantile(0.5)), measure.Milliseconds(times.Quantile(0.9)),
+			measure.Milliseconds(times.Quantile(0.99)), measure.Milliseconds(times.Quantile(1)))
+	}
+	asked := func(c change) time.Time { return c.asked }
+	answered := func(c change) time.Time { return c.answered }
+	stored := func(c change) time.Time { return c.stored }
+	row("the PATCH of the Node", asked, answered)
+	row("from its being sent until a watch brings the record", asked, stored)
+	row("from its answer until a watch brings the record", answered, stored)
 	table.Flush()
 }
 
