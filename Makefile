@@ -1,8 +1,10 @@
 # Versions of tools stand here and nowhere else.
 GOLANGCI_LINT_VERSION = v2.15.0
 GOVULNCHECK_VERSION   = v1.8.0
+HELM_VERSION          = v4.3.1
 
 BIN      = $(CURDIR)/.bin
+HELM     = $(BIN)/helm-$(HELM_VERSION)
 DEMO     = $(CURDIR)/.demo
 UNIT     = $(shell go list ./... | grep -v /test/)
 FUZZTIME = 10s
@@ -79,6 +81,14 @@ bench: controlplane ## the handler, then CREATEs on a real API server, each besi
 bench-scale: controlplane ## NODES Nodes (100000: some 20 GiB of memory, half an hour): growth, memory, capture, storm, start, failover
 	GOMEMLIMIT=14GiB go run ./test/bench scale -nodes $(NODES) # keeps kube-apiserver within 24 GiB; nodekeep is far below it
 
+.PHONY: manifests
+manifests: $(HELM) ## the static files of manifests/, rendered from the chart
+	@manifests/render.sh $(HELM) manifests
+
+.PHONY: manifests-check
+manifests-check: $(HELM) ## whether they are what the chart renders
+	@manifests/render.sh $(HELM) --check
+
 .PHONY: uninstall
 uninstall: ## take nodekeep off the cluster that kubectl points at, gates first; the records stay
 	@manifests/uninstall.sh
@@ -92,3 +102,7 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## style, and the arrows of 
 $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 	@mv $(BIN)/golangci-lint $@
+
+$(HELM):
+	GOBIN=$(BIN) CGO_ENABLED=0 go install helm.sh/helm/v4/cmd/helm@$(HELM_VERSION)
+	@mv $(BIN)/helm $@

@@ -1,0 +1,151 @@
+{{/* Labels of everything; call with (dict "root" $ "component" "webhook"). */}}
+{{- define "nodekeep.labels" -}}
+{{ include "nodekeep.selector" . }}
+app.kubernetes.io/part-of: nodekeep
+{{- end }}
+
+{{/* What selects the pods of a component. It never changes: selectors of Deployments are immutable. */}}
+{{- define "nodekeep.selector" -}}
+app.kubernetes.io/name: nodekeep
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{- define "nodekeep.image" -}}
+{{- with .Values.image -}}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end -}}
+{{- end -}}
+{{- end }}
+
+{{/* "true" where the gate policy is part of the release. */}}
+{{- define "nodekeep.gated" -}}
+{{- if or (eq .Values.gate.policy "enabled") (and (eq .Values.gate.policy "auto") (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy")) -}}
+true
+{{- end -}}
+{{- end }}
+
+{{/* "true" where protected labels are restored in the CREATE itself. */}}
+{{- define "nodekeep.inline" -}}
+{{- if eq (dig "labels" "protected" "deferred" .Values.policy) "inline" -}}
+true
+{{- end -}}
+{{- end }}
+
+{{/* "true" where pods of the release use the host network. */}}
+{{- define "nodekeep.onHost" -}}
+{{- if or .Values.capture.hostNetwork .Values.webhook.hostNetwork -}}
+true
+{{- end -}}
+{{- end }}
+
+{{/* What both Deployments have in common; call with (dict "root" $ "component" "webhook" "values" .Values.webhook). */}}
+{{- define "nodekeep.scheduling" -}}
+{{- $labels := include "nodekeep.selector" . | fromYaml -}}
+priorityClassName: {{ .root.Values.priorityClassName | quote }}
+{{- with .values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+affinity:
+{{- if .values.affinity }}
+  {{- toYaml .values.affinity | nindent 2 }}
+{{- else }}
+  podAntiAffinity:
+    # A preference: in a small cluster two replicas on one host are better than one.
+    preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 100
+      podAffinityTerm:
+        topologyKey: kubernetes.io/hostname
+        labelSelector:
+          matchLabels:
+            {{- toYaml $labels | nindent 12 }}
+{{- end }}
+topologySpreadConstraints:
+- topologyKey: topology.kubernetes.io/zone
+  maxSkew: 1
+  whenUnsatisfiable: ScheduleAnyway
+  matchLabelKeys: [pod-template-hash]
+  labelSelector:
+    matchLabels:
+      {{- toYaml $labels | nindent 6 }}
+{{- end }}
+
+{{/* Tolerations of both Deployments: an empty cluster must be able to start. */}}
+{{- define "nodekeep.tolerations" -}}
+- {key: {{ .root.Values.gate.key }}, operator: Exists}
+- {key: node-role.kubernetes.io/control-plane, operator: Exists}
+{{- range dig "taints" "register" list .root.Values.policy }}
+- {key: {{ regexFind "^[^=:]+" .taint | quote }}, operator: Exists} # put on every new Node by the policy
+{{- end }}
+{{- with .values.tolerations }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "nodekeep.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "nodekeep.securityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{/* Flags that both processes have. */}}
+{{- define "nodekeep.args" -}}
+- --namespace={{ .root.Release.Namespace }}
+- --policy=/etc/nodekeep/policy.yaml
+- --gate-key={{ .root.Values.gate.key }}
+- --metrics-bind-address={{ if .root.Values.metrics.enabled }}:{{ .values.ports.metrics }}{{ else }}0{{ end }}
+{{- if .root.Values.metrics.secure }}
+- --metrics-secure
+{{- end }}
+- --health-probe-bind-address=:{{ .values.ports.probes }}
+- --log-format={{ .root.Values.log.format }}
+- --log-level={{ .root.Values.log.level }}
+- --kube-api-qps={{ .root.Values.kubeAPI.qps }}
+- --kube-api-burst={{ .root.Values.kubeAPI.burst }}
+{{- range .values.extraArgs }}
+- {{ . | quote }}
+{{- end }}
+{{- end }}
+
+{{- define "nodekeep.env" -}}
+{{- $api := .root.Values.kubeAPI -}}
+{{- if or $api.host $api.port .values.env }}
+env:
+{{- with $api.host }}
+- {name: KUBERNETES_SERVICE_HOST, value: {{ . | quote }}}
+{{- end }}
+{{- with $api.port }}
+- {name: KUBERNETES_SERVICE_PORT, value: {{ . | quote }}}
+{{- end }}
+{{- with .values.env }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The Secret with the serving certificate where nodekeep does not issue it itself. */}}
+{{- define "nodekeep.certificateSecret" -}}
+{{- if eq .Values.certificates.mode "certManager" }}nodekeep-webhook-certificate{{ else }}{{ .Values.certificates.secret.name }}{{ end -}}
+{{- end }}
+
+{{/* What has cert-manager's CA injector fill in caBundle. */}}
+{{- define "nodekeep.injection" -}}
+{{- if eq .Values.certificates.mode "certManager" -}}
+annotations:
+  cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/nodekeep-webhook
+{{- end -}}
+{{- end }}
+
+{{/* caBundle is set here only where nobody else keeps it right. */}}
+{{- define "nodekeep.caBundle" -}}
+{{- if eq .Values.certificates.mode "secret" -}}
+caBundle: {{ .Values.certificates.secret.caBundle | b64enc }}
+{{- end -}}
+{{- end }}

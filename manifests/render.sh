@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Renders the static files from the chart into a folder; with --check it only compares them with those that are checked in.
+set -euo pipefail
+helm=$1 into=$2
+cd "$(dirname "$0")"
+if [[ $into == --check ]]; then
+	into=$(mktemp -d)
+	trap 'rm -r "$into"' EXIT
+else
+	into=.
+fi
+
+render() {
+	local file=$1 title=$2
+	shift 2
+	{
+		echo "# $title"
+		echo "# Rendered from manifests/chart by \`make manifests\`, for Kubernetes 1.36 and later. Do not edit."
+		"$helm" template nodekeep chart --namespace nodekeep-system --no-hooks --set namespace.create=true \
+			--kube-version 1.36 --api-versions admissionregistration.k8s.io/v1/MutatingAdmissionPolicy "$@"
+	} >"$into/$file"
+}
+
+render nodekeep.yaml "nodekeep with self-signed certificates: kubectl apply --server-side -f manifests/nodekeep.yaml"
+render nodekeep-cert-manager.yaml "nodekeep with certificates by cert-manager: kubectl apply --server-side -f manifests/nodekeep-cert-manager.yaml" \
+	--set certificates.mode=certManager
+
+if [[ $into != . ]]; then
+	for file in nodekeep.yaml nodekeep-cert-manager.yaml; do
+		diff -u "$file" "$into/$file" || drift=yes
+	done
+	if [[ ${drift:-} ]]; then
+		echo "manifests: what the chart renders is not what is checked in; run make manifests" >&2
+		exit 1
+	fi
+fi
