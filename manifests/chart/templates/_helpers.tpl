@@ -1,4 +1,4 @@
-{{/* Labels of everything; call with (dict "root" $ "component" "webhook"). */}}
+{{/* Labels of everything; call with (dict "component" "webhook"). */}}
 {{- define "nodekeep.labels" -}}
 {{ include "nodekeep.selector" . }}
 app.kubernetes.io/part-of: nodekeep
@@ -16,10 +16,20 @@ app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 {{- end }}
 
-{{/* "true" where the gate policy is part of the release. */}}
+{{/*
+"true" where the gate policy is part of the release. Without a cluster to ask (helm template) Helm knows no kinds, not even Deployments;
+then the version decides.
+*/}}
 {{- define "nodekeep.gated" -}}
-{{- if or (eq .Values.gate.policy "enabled") (and (eq .Values.gate.policy "auto") (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy")) -}}
+{{- $has := .Capabilities.APIVersions -}}
+{{- if eq .Values.gate.policy "enabled" -}}
 true
+{{- else if eq .Values.gate.policy "auto" -}}
+{{- if $has.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy" -}}
+true
+{{- else if and (not ($has.Has "apps/v1/Deployment")) (semverCompare ">=1.36.0-0" .Capabilities.KubeVersion.Version) -}}
+true
+{{- end -}}
 {{- end -}}
 {{- end }}
 
@@ -81,6 +91,22 @@ topologySpreadConstraints:
 {{- end }}
 {{- end }}
 
+{{/* What is on a Node before the CNI works: for pods on the host network. */}}
+{{- define "nodekeep.earlyTolerations" -}}
+- {key: node.kubernetes.io/not-ready, operator: Exists}
+- {key: node.kubernetes.io/network-unavailable, operator: Exists}
+- {key: node.cloudprovider.kubernetes.io/uninitialized, operator: Exists}
+{{- end }}
+
+{{- define "nodekeep.pullSecrets" -}}
+{{- with .Values.image.pullSecrets -}}
+imagePullSecrets:
+{{- range . }}
+- name: {{ . }}
+{{- end }}
+{{- end -}}
+{{- end }}
+
 {{- define "nodekeep.podSecurityContext" -}}
 runAsNonRoot: true
 runAsUser: 65532
@@ -116,7 +142,7 @@ capabilities: {drop: [ALL]}
 
 {{- define "nodekeep.env" -}}
 {{- $api := .root.Values.kubeAPI -}}
-{{- if or $api.host $api.port .values.env }}
+{{- if or $api.host $api.port .values.env -}}
 env:
 {{- with $api.host }}
 - {name: KUBERNETES_SERVICE_HOST, value: {{ . | quote }}}
@@ -127,25 +153,10 @@ env:
 {{- with .values.env }}
 {{ toYaml . }}
 {{- end }}
-{{- end }}
+{{- end -}}
 {{- end }}
 
 {{/* The Secret with the serving certificate where nodekeep does not issue it itself. */}}
 {{- define "nodekeep.certificateSecret" -}}
 {{- if eq .Values.certificates.mode "certManager" }}nodekeep-webhook-certificate{{ else }}{{ .Values.certificates.secret.name }}{{ end -}}
-{{- end }}
-
-{{/* What has cert-manager's CA injector fill in caBundle. */}}
-{{- define "nodekeep.injection" -}}
-{{- if eq .Values.certificates.mode "certManager" -}}
-annotations:
-  cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/nodekeep-webhook
-{{- end -}}
-{{- end }}
-
-{{/* caBundle is set here only where nobody else keeps it right. */}}
-{{- define "nodekeep.caBundle" -}}
-{{- if eq .Values.certificates.mode "secret" -}}
-caBundle: {{ .Values.certificates.secret.caBundle | b64enc }}
-{{- end -}}
 {{- end }}
