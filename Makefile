@@ -10,6 +10,7 @@ UNIT     = $(shell go list ./... | grep -v /test/)
 FUZZTIME = 10s
 SOAK     = 30m
 NODES    = 100000
+MANIFEST = manifests/nodekeep.yaml
 
 # The tests that ask for NODEKEEP_LONG_FAULTS.
 LONG_FAULTS = NeverAnswered|RecordsStall|AnHourOff
@@ -39,7 +40,7 @@ down: ## stop what `make up` started
 	@go run ./test/demo down --dir $(DEMO)
 
 .PHONY: test
-test: controlplane ## everything, on a real API server
+test: controlplane $(HELM) ## everything, on a real API server
 	go test -race $(UNIT)
 	go test -p 1 -count=1 -timeout 30m ./test/... # one control plane at a time: a webhook has a second to answer
 	@$(MAKE) --no-print-directory skipped
@@ -60,7 +61,7 @@ fuzz: ## every fuzzer for FUZZTIME each
 	@.ci/fuzz $(FUZZTIME)
 
 .PHONY: test-faults
-test-faults: controlplane ## the faults that take minutes to show
+test-faults: controlplane $(HELM) ## the faults that take minutes to show
 	NODEKEEP_LONG_FAULTS=1 go test -count=1 -timeout 30m -v -run '$(LONG_FAULTS)' ./test/faults
 
 .PHONY: vulncheck
@@ -81,6 +82,9 @@ bench: controlplane ## the handler, then CREATEs on a real API server, each besi
 bench-scale: controlplane ## NODES Nodes (100000: some 20 GiB of memory, half an hour): growth, memory, capture, storm, start, failover
 	GOMEMLIMIT=14GiB go run ./test/bench scale -nodes $(NODES) # keeps kube-apiserver within 24 GiB; nodekeep is far below it
 
+.PHONY: helm
+helm: $(HELM) ## the pinned Helm, in .bin
+
 .PHONY: manifests
 manifests: $(HELM) ## the static files of manifests/, rendered from the chart
 	@manifests/render.sh $(HELM) manifests
@@ -90,14 +94,17 @@ manifests-check: $(HELM) ## whether they are what the chart renders
 	@manifests/render.sh $(HELM) --check
 
 .PHONY: uninstall
-uninstall: ## take nodekeep off the cluster that kubectl points at, gates first; the records stay
-	@manifests/uninstall.sh
+uninstall: build ## take nodekeep off the cluster that kubectl points at, gates first; the records stay
+	$(BIN)/nodekeep uninstall
+	kubectl delete --ignore-not-found -l app.kubernetes.io/component!=records -f $(MANIFEST)
+	@echo "what is remembered is still there; to forget it: kubectl delete namespace nodekeep-system"
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## style, and the arrows of the design
 	$< run ./...
 	go mod tidy -diff
 	cd test/controlplane && go mod tidy -diff
+	@$(MAKE) --no-print-directory manifests-check
 
 $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)

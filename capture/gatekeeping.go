@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// gateName is the name of the gate policy, of its binding, and of the ConfigMap that switches it off by being gone.
+// gateName is the name of the gate policy, of its binding, and of the Role and RoleBinding that switch it off by being gone.
 const gateName = "nodekeep-gate"
 
 // gateLook is how often the gate policy is looked at.
@@ -70,11 +70,15 @@ func (g *Gatekeeping) look(ctx context.Context) (since time.Time, err error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	offSwitch, err := g.client.CoreV1().ConfigMaps(g.namespace).Get(ctx, gateName, metav1.GetOptions{})
+	right, err := g.client.RbacV1().Roles(g.namespace).Get(ctx, gateName, metav1.GetOptions{})
 	if err != nil {
 		return time.Time{}, err
 	}
-	for _, made := range []metav1.Time{policy.CreationTimestamp, binding.CreationTimestamp, offSwitch.CreationTimestamp} {
+	offSwitch, err := g.client.RbacV1().RoleBindings(g.namespace).Get(ctx, gateName, metav1.GetOptions{})
+	if err != nil {
+		return time.Time{}, err
+	}
+	for _, made := range []metav1.Time{policy.CreationTimestamp, binding.CreationTimestamp, right.CreationTimestamp, offSwitch.CreationTimestamp} {
 		if made.After(since) {
 			since = made.Time
 		}

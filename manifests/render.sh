@@ -15,7 +15,7 @@ render() {
 	shift 2
 	{
 		echo "# $title"
-		echo "# Rendered from manifests/chart by \`make manifests\`, for Kubernetes 1.36 and later. Do not edit."
+		echo "# Rendered from manifests/chart by \`make manifests\`, for Kubernetes 1.36 and later."
 		"$helm" template nodekeep chart --namespace nodekeep-system --no-hooks --set namespace.create=true \
 			--kube-version 1.36 --api-versions admissionregistration.k8s.io/v1/MutatingAdmissionPolicy "$@"
 	} >"$into/$file"

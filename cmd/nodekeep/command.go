@@ -12,7 +12,7 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newWebhookCommand(), newCaptureCommand())
+	root.AddCommand(newWebhookCommand(), newCaptureCommand(), newUninstallCommand())
 	return root
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/test/cluster"
@@ -46,9 +45,9 @@ func newWorld(t *testing.T, nodes int) *world {
 	w.landmark = &landmark{subject: *w.subject(t, "landmark")}
 	require.NoError(t, w.landmark.register(t.Context()))
 	require.NoError(t, w.processes.bring(t.Context(), part{webhook: true, capture: true}))
-	gate, err := w.admin.CoreV1().ConfigMaps(install.Namespace).Get(t.Context(), "nodekeep-gate", metav1.GetOptions{})
+	gated, err := nodekeep.GateSince(t.Context())
 	require.NoError(t, err)
-	time.Sleep(time.Until(gate.CreationTimestamp.Add(gateSettles)))
+	time.Sleep(time.Until(gated.Add(gateSettles)))
 	return w
 }
 

@@ -33,15 +33,15 @@ func withPolicy(t *testing.T, content string, do func()) {
 	do()
 }
 
-// withManifest applies a manifest over the webhook configurations, and the plain ones again afterwards.
-func withManifest(t *testing.T, manifest string, do func()) {
+// asInline installs what `policy.labels.protected: inline` needs, and afterwards the default again.
+func asInline(t *testing.T, do func()) {
 	t.Helper()
 	require.NoError(t, nodekeep.StopWebhook())
-	require.NoError(t, nodekeep.Reapply(t.Context(), manifest))
+	require.NoError(t, nodekeep.Reapply(t.Context(), "policy.labels.protected=inline"))
 	require.NoError(t, nodekeep.StartWebhook(t.Context()))
 	defer func() {
 		require.NoError(t, nodekeep.StopWebhook())
-		require.NoError(t, nodekeep.Reapply(context.WithoutCancel(t.Context()), "50-webhook-configuration.yaml"))
+		require.NoError(t, nodekeep.Reapply(context.WithoutCancel(t.Context())))
 		require.NoError(t, nodekeep.StartWebhook(context.WithoutCancel(t.Context())))
 	}()
 	do()
@@ -63,7 +63,7 @@ func TestInlineProtectedLabelsAreInTheKubeletsOwnCreate(t *testing.T) {
 	want := map[string]string{"dedicated": "ci", worker: "", "node-role.kubernetes.io/gpu": "a"}
 	rememberedNode(t, name, want)
 	withPolicy(t, inlinePolicy, func() {
-		withManifest(t, "inline", func() {
+		asInline(t, func() {
 			proved(t, "inline")
 			_, body := read(t, nodekeep.MetricsURL("webhook"))
 			assert.Contains(t, body, "nodekeep_webhook_inline_proved 1")
@@ -101,8 +101,11 @@ func TestInlineFallsBackToDeferredWhereItIsNotProved(t *testing.T) {
 }
 
 func TestTheWebhookMayActAsTheSelfTestsKubeletOnly(t *testing.T) {
-	_, err := nodekeep.Kubectl(t.Context(), "apply", "--server-side", "-f", nodekeep.Manifest("inline/self-test-rbac.yaml"))
-	require.NoError(t, err)
+	asInline(t, func() { actsAsTheSelfTestsKubeletOnly(t) })
+}
+
+func actsAsTheSelfTestsKubeletOnly(t *testing.T) {
+	t.Helper()
 	config, err := nodekeep.Cluster.ServiceAccount(t.Context(), install.Namespace, "nodekeep-webhook")
 	require.NoError(t, err)
 	for user, allowed := range map[string]bool{"system:node:nodekeep-self-test": true, "system:node:worker-1": false, "admin": false} {

@@ -13,10 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/test/install"
 )
 
 // The record says which labels the Node has, a protected one among them; so nobody may ever see it without their taints.
@@ -115,14 +113,9 @@ func bareControl(t *testing.T, names []string, right func(*corev1.Node) bool) (b
 // withoutGate does something while the gate policy is switched off; the webhook must be down.
 func withoutGate(t *testing.T, do func()) {
 	t.Helper()
-	offSwitch := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace)
-	on, err := offSwitch.Get(t.Context(), "nodekeep-gate", metav1.GetOptions{})
-	require.NoError(t, err)
-	require.NoError(t, offSwitch.Delete(t.Context(), "nodekeep-gate", metav1.DeleteOptions{}))
+	require.NoError(t, nodekeep.GateOff(t.Context()))
 	defer func() {
-		on.ResourceVersion = ""
-		_, err = offSwitch.Create(context.WithoutCancel(t.Context()), on, metav1.CreateOptions{})
-		require.NoError(t, err)
+		require.NoError(t, nodekeep.GateOn(context.WithoutCancel(t.Context())))
 		gatedIs(t, "gate-on-again", true)
 	}()
 	gatedIs(t, "gate-off", false)

@@ -104,9 +104,9 @@ func TestAnIsolationLabelGoesOnlyToTheMachineThatHadIt(t *testing.T) {
 // inForce waits until Nodes that are made from now on count as born behind the gate.
 func inForce(t *testing.T) {
 	t.Helper()
-	gate, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).Get(t.Context(), "nodekeep-gate", metav1.GetOptions{})
+	gated, err := nodekeep.GateSince(t.Context())
 	require.NoError(t, err)
-	time.Sleep(time.Until(gate.CreationTimestamp.Add(12 * time.Second)))
+	time.Sleep(time.Until(gated.Add(12 * time.Second)))
 }
 
 // The PATCH is made by hand with capture's own identity, as if capture had died right behind it.

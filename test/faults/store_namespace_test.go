@@ -49,7 +49,7 @@ func TestTheNamespaceOfTheRecordsIsDeletedByMistakeAndInstalledAgain(t *testing.
 		node := register(t, name)
 		deleteNode(t, name)
 		return !gated(node)
-	}, settles, 100*time.Millisecond, "gating must stop with its ConfigMap")
+	}, settles, 100*time.Millisecond, "gating must stop with its off switch")
 	t.Logf("gating had stopped %s later", time.Since(started).Round(time.Millisecond))
 	require.NoError(t, nodekeep.StopWebhook())
 	require.NoError(t, nodekeep.StopCapture())

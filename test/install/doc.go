@@ -1,5 +1,5 @@
-// Package install puts nodekeep onto a control plane of package cluster, for tests and the demo: it applies the very files
-// of manifests/ and runs the two processes as separate programs with the ServiceAccount identities that those files grant.
+// Package install puts nodekeep onto a control plane of package cluster, for tests and the demo: it applies the very
+// file that people apply and runs the two processes as separate programs with the ServiceAccount identities that it grants.
 //
 // Invariants:
 //   - Nothing of nodekeep ever runs as an admin.

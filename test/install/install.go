@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"nodekeep.dev/nodekeep/test/cluster"
+	"nodekeep.dev/nodekeep/test/helm"
 )
 
 // Namespace is the release namespace of the manifests.
@@ -76,7 +77,7 @@ func New(ctx context.Context, c *cluster.Cluster) (*Installation, error) {
 	if err := cluster.WriteKubeconfig(i.admin, c.Admin()); err != nil {
 		return nil, err
 	}
-	if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(root(), "manifests")); err != nil {
+	if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", Manifest()); err != nil {
 		return nil, fmt.Errorf("apply manifests: %w\n%s", err, out)
 	}
 	if err := i.shippedPolicy(ctx); err != nil {
@@ -85,18 +86,29 @@ func New(ctx context.Context, c *cluster.Cluster) (*Installation, error) {
 	return i, i.choosePorts()
 }
 
-// Manifest is the path of a file or folder of manifests/.
-func (i *Installation) Manifest(name string) string { return filepath.Join(root(), "manifests", name) }
+// Manifest is the path of the file that is installed: the chart as rendered with its default values.
+func Manifest() string { return filepath.Join(root(), "manifests", "nodekeep.yaml") }
 
-// Reapply replaces the webhook configurations by those of a manifest. The webhook must be started again after it.
-func (i *Installation) Reapply(ctx context.Context, manifest string) error {
+// Reapply installs the chart with other values ("policy.labels.protected=inline"), or with the default ones. The webhook must be
+// stopped, and started again after it.
+func (i *Installation) Reapply(ctx context.Context, values ...string) error {
 	if out, err := i.Kubectl(ctx, "delete", "--ignore-not-found", "mutatingwebhookconfigurations.admissionregistration.k8s.io,validatingwebhookconfigurations.admissionregistration.k8s.io", "nodekeep"); err != nil {
 		return fmt.Errorf("delete webhook configurations: %w\n%s", err, out)
 	}
-	for _, name := range []string{"50-webhook-configuration.yaml", manifest} {
-		if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", i.Manifest(name)); err != nil {
-			return fmt.Errorf("apply manifest %s: %w\n%s", name, err, out)
-		}
+	args := []string{"--set", "namespace.create=true"}
+	for _, value := range values {
+		args = append(args, "--set", value)
+	}
+	rendered, err := helm.Template(ctx, Namespace, args...)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(i.Cluster.Dir(), "rendered.yaml")
+	if err := os.WriteFile(file, rendered, 0o600); err != nil {
+		return fmt.Errorf("write rendered chart: %w", err)
+	}
+	if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", file); err != nil {
+		return fmt.Errorf("apply rendered chart: %w\n%s", err, out)
 	}
 	return nil
 }

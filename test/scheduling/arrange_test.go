@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/test/install"
 )
 
 // policyWith is the policy of these tests: a rule makes a taint of a label, and protected labels come back as it says.
@@ -62,16 +61,10 @@ func withoutGatePolicy(t *testing.T) {
 // withoutWebhookAndGatePolicy leaves capture alone with the Nodes, until the test ends. The webhook goes first and comes
 // back last: without it a dry run shows what the gate policy does.
 func withoutWebhookAndGatePolicy(t *testing.T) {
-	const name = "nodekeep-gate"
 	withoutWebhook(t)
-	offSwitch := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace)
-	on, err := offSwitch.Get(t.Context(), name, metav1.GetOptions{})
-	require.NoError(t, err)
-	require.NoError(t, offSwitch.Delete(t.Context(), name, metav1.DeleteOptions{}))
+	require.NoError(t, nodekeep.GateOff(t.Context()))
 	t.Cleanup(func() {
-		on.ResourceVersion = ""
-		_, err := offSwitch.Create(context.Background(), on, metav1.CreateOptions{})
-		require.NoError(t, err)
+		require.NoError(t, nodekeep.GateOn(context.Background()))
 		awaitGating(t, true)
 	})
 	awaitGating(t, false)
@@ -94,16 +87,16 @@ func awaitGating(t *testing.T, want bool) {
 
 // inline lets the webhook put protected labels into the CREATE, until the test ends.
 func inline(t *testing.T) {
-	restart := func(ctx context.Context, protected, manifest string) {
+	restart := func(ctx context.Context, protected string) {
 		require.NoError(t, nodekeep.StopWebhook())
 		require.NoError(t, nodekeep.StopCapture())
 		require.NoError(t, nodekeep.WritePolicy(policyWith(protected)))
-		require.NoError(t, nodekeep.Reapply(ctx, manifest))
+		require.NoError(t, nodekeep.Reapply(ctx, "policy.labels.protected="+protected))
 		require.NoError(t, nodekeep.StartWebhook(ctx))
 		require.NoError(t, nodekeep.StartCapture(ctx))
 	}
-	t.Cleanup(func() { restart(context.Background(), "deferred", "50-webhook-configuration.yaml") })
-	restart(t.Context(), "inline", "inline")
+	t.Cleanup(func() { restart(context.Background(), "deferred") })
+	restart(t.Context(), "inline")
 	// At its first start the API server did not call it yet, so the self-test failed and would be tried again after 10 s.
 	require.NoError(t, nodekeep.StopWebhook())
 	require.NoError(t, nodekeep.StartWebhook(t.Context()))

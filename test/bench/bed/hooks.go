@@ -13,7 +13,7 @@ import (
 // hookName is that of the webhook configurations that the benchmarks make.
 const hookName = "nodekeep-bench"
 
-// restoreHook has the API server call at every CREATE of a Node, as manifests/50-webhook-configuration.yaml does.
+// restoreHook has the API server call at every CREATE of a Node, as the chart does.
 func restoreHook(config admissionregistrationv1.WebhookClientConfig) *admissionregistrationv1.MutatingWebhookConfiguration {
 	return &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: hookName},
@@ -29,7 +29,7 @@ func restoreHook(config admissionregistrationv1.WebhookClientConfig) *admissionr
 	}
 }
 
-// captureHook has the API server call at every DELETE of a Node, as the same manifest does.
+// captureHook has the API server call at every DELETE of a Node, as the chart does too.
 func captureHook(config admissionregistrationv1.WebhookClientConfig) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: hookName},

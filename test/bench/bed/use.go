@@ -63,10 +63,7 @@ func (b *Bed) setGate(ctx context.Context, on bool) error {
 	}
 	b.gated = on
 	if on {
-		if out, err := b.nodekeep.Kubectl(ctx, "apply", "--server-side", "-f", b.nodekeep.Manifest("60-gate-policy.yaml")); err != nil {
-			return fmt.Errorf("apply gate policy: %w\n%s", err, out)
-		}
-		return nil
+		return b.nodekeep.GateOn(ctx)
 	}
 	err := b.Admin.AdmissionregistrationV1().MutatingAdmissionPolicyBindings().Delete(ctx, "nodekeep-gate", metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
