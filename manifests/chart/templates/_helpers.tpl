@@ -134,7 +134,7 @@ capabilities: {drop: [ALL]}
 - --log-format={{ .root.Values.log.format }}
 - --log-level={{ .root.Values.log.level }}
 - --kube-api-qps={{ .root.Values.kubeAPI.qps }}
-- --kube-api-burst={{ .root.Values.kubeAPI.burst }}
+- --kube-api-burst={{ int64 .root.Values.kubeAPI.burst }}
 {{- range .values.extraArgs }}
 - {{ . | quote }}
 {{- end }}
