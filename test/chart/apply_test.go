@@ -71,8 +71,8 @@ func TestPodsMeetTheRestrictedProfileUnlessTheyAreOnTheHostNetwork(t *testing.T)
 		require.NoError(t, makeNamespace(t.Context(), "profile-"+profile, map[string]string{"pod-security.kubernetes.io/enforce": profile}))
 	}
 	host := func(t *testing.T, pod corev1.PodTemplateSpec) {
-		assert.ErrorContains(t, admit(t, "baseline", pod), "violates PodSecurity", "so the namespace must say privileged")
-		assert.NoError(t, admit(t, "privileged", pod))
+		require.ErrorContains(t, admit(t, "baseline", pod), "violates PodSecurity", "so the namespace must say privileged")
+		require.NoError(t, admit(t, "privileged", pod))
 		pod.Spec.HostNetwork = false
 		for i := range pod.Spec.Containers {
 			for p := range pod.Spec.Containers[i].Ports {

@@ -1,13 +1,14 @@
 package chart
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -156,7 +157,37 @@ func theProgramTakesItsFlagsAndItsPolicy(t *testing.T, r rendered) {
 		var exit *exec.ExitError
 		require.ErrorAs(t, err, &exit, "%s", name)
 		assert.Equal(t, 2, exit.ExitCode(), "%s", out)
-		assert.Contains(t, string(out), "nodekeep cannot start; 1 mistake(s):", fmt.Sprintf("%s %v", name, args))
+		assert.Contains(t, string(out), "nodekeep cannot start; 1 mistake(s):", "%s %v", name, args)
 		assert.Contains(t, string(out), "--kubeconfig")
 	}
+}
+
+// A value that nobody has set must not change what the program does by itself.
+func TestTheDefaultsOfTheChartAreThoseOfTheProgram(t *testing.T) {
+	inPods := []string{"namespace", "policy", "metrics-bind-address", "health-probe-bind-address", "self-signed"}
+	compared := 0
+	for _, process := range []string{"webhook", "capture"} {
+		help, err := exec.CommandContext(t.Context(), binary, process, "--help").Output()
+		require.NoError(t, err)
+		for _, arg := range render(t).container(t, "nodekeep-"+process).Args[1:] {
+			flag, value, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+			if slices.Contains(inPods, flag) {
+				continue
+			}
+			said := regexp.MustCompile(`(?m)^ +--` + flag + ` .*\(default "?([^")]*)"?\)$`).FindSubmatch(help)
+			require.NotNil(t, said, "%s has a default", flag)
+			assert.Equal(t, inGo(t, string(said[1])), inGo(t, value), flag)
+			compared++
+		}
+	}
+	assert.Greater(t, compared, 12)
+}
+
+// inGo is a value as flags print it: durations are written in more than one way.
+func inGo(t *testing.T, value string) string {
+	t.Helper()
+	if duration, err := time.ParseDuration(value); err == nil {
+		return duration.String()
+	}
+	return value
 }

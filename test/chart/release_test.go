@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -192,7 +193,9 @@ func (r release) uninstall(t *testing.T) {
 		node, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		require.NoError(t, err)
 		require.True(t, policy.DefaultGate.On(node.Spec.Taints))
-		defer func() { assert.NoError(t, nodes.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{})) }()
+		defer func() {
+			assert.NoError(t, nodes.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{}))
+		}()
 	}
 	for _, kind := range []string{"serviceaccounts", "clusterroles"} {
 		out, err := kubectl(t.Context(), "get", kind, "-n", r.namespace, "nodekeep-uninstall")
@@ -240,7 +243,7 @@ func (r release) runJob(t *testing.T, job *batchv1.Job) string {
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, cluster.WriteKubeconfig(file, config))
-	args := append(job.Spec.Template.Spec.Containers[0].Args, "--kubeconfig", file, "--settle", "1s", "--patience", "1s")
+	args := append(slices.Clone(job.Spec.Template.Spec.Containers[0].Args), "--kubeconfig", file, "--settle", "1s", "--patience", "1s")
 	out, err := exec.CommandContext(t.Context(), binary, args...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return string(out)
