@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	certutil "k8s.io/client-go/util/cert"
 
 	"nodekeep.dev/nodekeep/certs"
 	"nodekeep.dev/nodekeep/policy"
@@ -169,6 +170,18 @@ func (r release) losesNothingByUpgrades(t *testing.T, before alive) {
 	require.NoError(t, err)
 	r.upgrade(t, append(set("certificates.mode=certManager"), set("log.level=warn")...)...)
 	assert.Equal(t, injected, r.look(t).mutating, "what the injector has put in stays")
+
+	// To a certificate of somebody's own, whose CA the values hold.
+	pem, _, err := certutil.GenerateSelfSignedCertKey("ours", nil, nil)
+	require.NoError(t, err)
+	ours := set("certificates.mode=secret", "certificates.secret.name=ours", "certificates.secret.caBundle="+string(pem))
+	if r.serverSide == "true" {
+		_, err := r.tryHelm(t, append([]string{"upgrade", "nodekeep", helm.Chart(), "--reset-values"}, ours...)...)
+		require.ErrorContains(t, err, `conflict with "cert-manager-cainjector"`, "what another has written is not overwritten silently")
+		ours = append(ours, "--force-conflicts")
+	}
+	r.upgrade(t, ours...)
+	assert.Equal(t, pem, r.look(t).mutating)
 
 	// And back.
 	r.upgrade(t)
