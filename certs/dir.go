@@ -99,6 +99,14 @@ func (d *Dir) NotAfter() time.Time {
 	return time.Time{}
 }
 
+// NotBefore returns from when on the certificate that is served is valid, or the zero time when there is none.
+func (d *Dir) NotBefore() time.Time {
+	if c := d.current(); c != nil {
+		return c.Leaf.NotBefore
+	}
+	return time.Time{}
+}
+
 func (d *Dir) current() *tls.Certificate {
 	w := d.watcher.Load()
 	if w == nil {

@@ -33,6 +33,7 @@ func TestDirFollowsTheFilesOfAMountedSecret(t *testing.T) {
 	require.ErrorContains(t, d.Loaded(), "put tls.crt and tls.key into")
 	require.ErrorContains(t, d.Loaded(), "no such file")
 	assert.True(t, d.NotAfter().IsZero())
+	assert.True(t, d.NotBefore().IsZero())
 	_, err := d.GetCertificate(nil)
 	require.Error(t, err)
 	assert.Equal(t, 1, strings.Count(log.String(), "cannot be loaded yet"), "said once")
@@ -58,6 +59,7 @@ func TestDirFollowsTheFilesOfAMountedSecret(t *testing.T) {
 
 	// What is broken or gone later does not end serving.
 	last := d.NotAfter()
+	assert.True(t, d.NotBefore().Before(last))
 	mount(t, dir, "4", map[string][]byte{"tls.crt": []byte("garbage"), "tls.key": []byte("garbage")})
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "..data")))
 	require.Never(t, func() bool { return d.NotAfter() != last || d.Loaded() != nil }, time.Second, 100*time.Millisecond)

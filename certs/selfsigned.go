@@ -115,6 +115,15 @@ func (s *SelfSigned) NotAfter() time.Time {
 	return time.Time{}
 }
 
+// NotBefore returns from when on the certificate that is served is valid, or the zero time when there is none. That is an hour
+// before it was made.
+func (s *SelfSigned) NotBefore() time.Time {
+	if c := s.serving.Load(); c != nil {
+		return c.Leaf.NotBefore
+	}
+	return time.Time{}
+}
+
 func (s *SelfSigned) secretName() string {
 	return s.opts.Namespace + "/" + s.opts.Secret
 }

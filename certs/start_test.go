@@ -18,6 +18,7 @@ func TestFirstStartFillsEverything(t *testing.T) {
 	_, err := s.GetCertificate(nil)
 	require.Error(t, err)
 	assert.True(t, s.NotAfter().IsZero())
+	assert.True(t, s.NotBefore().IsZero())
 
 	require.NoError(t, s.sync(t.Context()))
 
@@ -26,6 +27,7 @@ func TestFirstStartFillsEverything(t *testing.T) {
 		requireVerifies(t, s, bundle, birth)
 	}
 	assert.Equal(t, birth.Add(90*day), s.NotAfter())
+	assert.Equal(t, birth.Add(-backdate), s.NotBefore())
 	assert.Equal(t, birth.Add(2*365*day), c.state().ca.cert.NotAfter)
 	assert.Equal(t, 3, c.writes, "the secret and each configuration, once")
 }

@@ -30,11 +30,12 @@ type certificate interface {
 	Run(ctx context.Context) error
 	Loaded() error
 	NotAfter() time.Time
+	NotBefore() time.Time
 }
 
 func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	serving := servingCertificate(o, p)
-	registerExpiry(p.registry, serving)
+	registerLife(p.registry, serving)
 	metrics := webhook.NewMetrics(p.registry)
 	handler := webhook.NewHandler(p.records, p.policy.Policy, metrics, p.logger)
 	proof, err := webhook.NewProof(p.config, p.policy.Policy, p.logger)
@@ -95,16 +96,24 @@ func servingCertificate(o *webhookOptions, p *process) certificate {
 	return certs.NewDir(o.certDir, p.logger)
 }
 
-func registerExpiry(registry prometheus.Registerer, serving certificate) {
+// registerLife tells the whole life of the certificate, since how much of it may be left depends on how long it is.
+func registerLife(registry prometheus.Registerer, serving certificate) {
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "nodekeep_webhook_certificate_expiry_timestamp_seconds",
 		Help: "When the serving certificate expires, in seconds since 1970; 0 while there is none.",
-	}, func() float64 {
-		if expiry := serving.NotAfter(); !expiry.IsZero() {
-			return float64(expiry.Unix())
-		}
+	}, func() float64 { return timestamp(serving.NotAfter()) }))
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "nodekeep_webhook_certificate_not_before_timestamp_seconds",
+		Help: "From when on the serving certificate is valid, in seconds since 1970; 0 while there is none.",
+	}, func() float64 { return timestamp(serving.NotBefore()) }))
+}
+
+// timestamp is seconds since 1970; 0 for no time at all.
+func timestamp(t time.Time) float64 {
+	if t.IsZero() {
 		return 0
-	}))
+	}
+	return float64(t.Unix())
 }
 
 func registerProof(registry prometheus.Registerer, proof *webhook.Proof) {
