@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -64,11 +65,15 @@ func TestOnARealControlPlane(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				file := filepath.Join(t.TempDir(), "rendered.yaml")
 				require.NoError(t, os.WriteFile(file, rendered(t, values), 0o600))
-				out, err := nodekeep.Kubectl(t.Context(), "apply", "--server-side", "--dry-run=server", "--force-conflicts", "-f", file)
+				out, err := nodekeep.Kubectl(t.Context(), "apply", "--server-side", "--dry-run=server", "-f", file,
+					"-l", "app.kubernetes.io/component in (monitoring, metrics-reader)")
 				require.NoError(t, err, out)
-				for _, object := range []string{"podmonitor.monitoring.coreos.com/nodekeep", "prometheusrule.monitoring.coreos.com/nodekeep", "configmap/nodekeep-dashboard"} {
-					assert.Contains(t, out, object+" serverside-applied")
+				want := []string{"configmap/nodekeep-dashboard", "podmonitor.monitoring.coreos.com/nodekeep", "prometheusrule.monitoring.coreos.com/nodekeep"}
+				if values == "metrics.secure=true" {
+					want = append(want, "secret/nodekeep-metrics-reader", "serviceaccount/nodekeep-metrics-reader",
+						"clusterrole.rbac.authorization.k8s.io/nodekeep-metrics-reader", "clusterrolebinding.rbac.authorization.k8s.io/nodekeep-metrics-reader")
 				}
+				assert.ElementsMatch(t, want, regexp.MustCompile(`(?m)^\S+`).FindAllString(out, -1))
 			})
 		}
 	})
