@@ -2,6 +2,7 @@
 GOLANGCI_LINT_VERSION = v2.15.0
 GOVULNCHECK_VERSION   = v1.8.0
 HELM_VERSION          = v4.3.1
+CRANE_VERSION         = v0.22.1
 CERT_MANAGER_VERSION  = v1.21.2
 
 BIN      = $(CURDIR)/.bin
@@ -13,6 +14,15 @@ SOAK     = 30m
 NODES    = 100000
 MANIFEST = manifests/nodekeep.yaml
 
+# What is built: the version is the chart's appVersion. Images are dated with their commit, so that they can be built again.
+VERSION           = $(shell sed -n 's/^appVersion: *//p' manifests/chart/Chart.yaml)
+COMMIT            = $(shell git rev-parse HEAD 2>/dev/null)$(if $(shell git status --porcelain 2>/dev/null),-dirty)
+SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+STAMP             = -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+IMAGE             = nodekeep
+IMAGE_DIR         = $(CURDIR)/.image
+PLATFORMS         = linux/amd64 linux/arm64
+
 # The tests that ask for NODEKEEP_LONG_FAULTS.
 LONG_FAULTS = NeverAnswered|RecordsStall|AnHourOff
 
@@ -22,7 +32,26 @@ help: ## what there is
 
 .PHONY: build
 build: ## the nodekeep binary, in .bin
-	CGO_ENABLED=0 go build -o $(BIN)/nodekeep ./cmd/nodekeep
+	CGO_ENABLED=0 go build -ldflags "$(STAMP)" -o $(BIN)/nodekeep ./cmd/nodekeep
+
+.PHONY: image
+image: $(PLATFORMS:%=$(IMAGE_DIR)/binaries/%/nodekeep) ## the container image for PLATFORMS, without a container engine, in IMAGE_DIR
+	@cd image && go run . build -binaries $(IMAGE_DIR)/binaries -platforms "$(PLATFORMS)" -out $(IMAGE_DIR) -repository $(IMAGE) \
+		-version $(VERSION) -commit "$(COMMIT)" -time $(SOURCE_DATE_EPOCH)
+
+.PHONY: sbom
+sbom: $(PLATFORMS:%=$(IMAGE_DIR)/binaries/%/nodekeep) ## what is in it: a bill of materials (CycloneDX) for each platform, in IMAGE_DIR
+	@cd image && go run . sbom -binaries $(IMAGE_DIR)/binaries -platforms "$(PLATFORMS)" -out $(IMAGE_DIR) \
+		-version $(VERSION) -commit "$(COMMIT)" -time $(SOURCE_DATE_EPOCH)
+
+.PHONY: push
+push: image ## the image to IMAGE, say registry.example.com/nodekeep, with the version as its tag
+	go run github.com/google/go-containerregistry/cmd/crane@$(CRANE_VERSION) push --index $(IMAGE_DIR)/oci $(IMAGE):$(VERSION)
+
+.PHONY: docker-image
+docker-image: ## the same image with Docker, for its platform
+	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) docker build --build-arg GO_VERSION=$(patsubst go%,%,$(shell go env GOVERSION)) \
+		--build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t $(IMAGE):$(VERSION) .
 
 .PHONY: controlplane
 controlplane: ## etcd, kube-apiserver and friends for tests and demo (about 5 minutes the first time)
@@ -41,7 +70,7 @@ down: ## stop what `make up` started
 	@go run ./test/demo down --dir $(DEMO)
 
 .PHONY: test
-test: controlplane $(HELM) ## everything, on a real API server
+test: controlplane promtool $(HELM) ## everything, on a real API server
 	go test -race $(UNIT)
 	go test -p 1 -count=1 -timeout 30m ./test/... # one control plane at a time: a webhook has a second to answer
 	@$(MAKE) --no-print-directory skipped
@@ -83,6 +112,9 @@ bench: controlplane ## the handler, then CREATEs on a real API server, each besi
 bench-scale: controlplane ## NODES Nodes (100000: some 20 GiB of memory, half an hour): growth, memory, capture, storm, start, failover
 	GOMEMLIMIT=14GiB go run ./test/bench scale -nodes $(NODES) # keeps kube-apiserver within 24 GiB; nodekeep is far below it
 
+.PHONY: promtool
+promtool: test/promql/bin/promtool ## promtool, and what takes expressions apart, in test/promql/bin (about 3 minutes the first time)
+
 .PHONY: helm
 helm: $(HELM) ## the pinned Helm, in .bin
 
@@ -110,6 +142,15 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## style, and the arrows of 
 $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 	@mv $(BIN)/golangci-lint $@
+
+# Service discovery is not what it is here for, and the greater part of it.
+test/promql/bin/promtool: test/promql/go.mod test/promql/go.sum test/promql/main.go
+	cd test/promql && CGO_ENABLED=0 go build -tags remove_all_sd -ldflags "-s -w" -o bin/ . github.com/prometheus/prometheus/cmd/promtool
+	@touch $@
+
+.PHONY: always
+$(IMAGE_DIR)/binaries/%/nodekeep: always
+	CGO_ENABLED=0 GOOS=$(*D) GOARCH=$(*F) go build -trimpath -buildvcs=false -ldflags "-s -w $(STAMP)" -o $@ ./cmd/nodekeep
 
 $(HELM):
 	GOBIN=$(BIN) CGO_ENABLED=0 go install helm.sh/helm/v4/cmd/helm@$(HELM_VERSION)

@@ -3,7 +3,6 @@ package main
 import (
 	"archive/tar"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -26,22 +25,21 @@ const (
 )
 
 // build writes an OCI layout with an index of all platforms, and for each platform an archive that docker load reads.
-func build(binaries, out, repository string, platforms []string, about release) error {
+func build(in places, repository string, about release) error {
 	tag, err := name.NewTag(repository+":"+about.version, name.WithDefaultRegistry(""))
 	if err != nil {
 		return fmt.Errorf("name the image: %w", err)
 	}
-	if err := errors.Join(os.RemoveAll(out), os.MkdirAll(out, 0o755)); err != nil {
-		return fmt.Errorf("make folder %s: %w", out, err)
+	if err := clear(in.out); err != nil {
+		return err
 	}
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
-	for _, p := range platforms {
+	for _, p := range in.platforms {
 		platform, err := v1.ParsePlatform(p)
 		if err != nil {
 			return fmt.Errorf("read platform %q: %w", p, err)
 		}
-		path := strings.ReplaceAll(p, "/", "-")
-		content, err := os.ReadFile(filepath.Join(binaries, path, "nodekeep"))
+		content, err := os.ReadFile(in.binary(p))
 		if err != nil {
 			return fmt.Errorf("read the binary for %s: %w", p, err)
 		}
@@ -49,16 +47,33 @@ func build(binaries, out, repository string, platforms []string, about release) 
 		if err != nil {
 			return fmt.Errorf("make the image for %s: %w", p, err)
 		}
-		archive := filepath.Join(out, "nodekeep-"+path+".tar")
+		archive := in.made(p, ".tar")
 		if err := tarball.WriteToFile(archive, tag, image); err != nil {
 			return fmt.Errorf("write %s: %w", archive, err)
 		}
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
 	}
-	if _, err := layout.Write(filepath.Join(out, "oci"), index); err != nil {
+	if _, err := layout.Write(filepath.Join(in.out, "oci"), index); err != nil {
 		return fmt.Errorf("write OCI layout: %w", err)
 	}
-	return report(os.Stdout, out, tag, index)
+	return report(os.Stdout, in.out, tag, index)
+}
+
+// clear removes what an earlier build left, and makes the folder.
+func clear(out string) error {
+	old, err := filepath.Glob(filepath.Join(out, "nodekeep-*.tar"))
+	if err != nil {
+		return fmt.Errorf("look for earlier archives: %w", err)
+	}
+	for _, path := range append(old, filepath.Join(out, "oci")) {
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("remove what an earlier build left: %w", err)
+		}
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	return nil
 }
 
 // report says what was made, as people need it next.

@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -37,34 +38,52 @@ func run(args []string) error {
 
 func runBuild(args []string) error {
 	flags := flag.NewFlagSet("build", flag.ExitOnError)
-	binaries := flags.String("binaries", "", "folder with OS-ARCHITECTURE/nodekeep for each platform")
-	platforms := flags.String("platforms", "linux/amd64,linux/arm64", "what to build for")
-	out := flags.String("out", "", "folder for the image; what is there is replaced")
 	repository := flags.String("repository", "nodekeep", "what docker load calls the image, without a tag; the version is the tag")
-	var about release
-	about.addTo(flags)
-	if err := flags.Parse(args); err != nil {
+	in, about, err := read(flags, args)
+	if err != nil {
 		return err
 	}
-	if *binaries == "" || *out == "" {
-		return errors.New("build: --binaries and --out are needed")
-	}
-	return build(*binaries, *out, *repository, strings.Split(*platforms, ","), about)
+	return build(in, *repository, about)
 }
 
 func runSBOM(args []string) error {
-	flags := flag.NewFlagSet("sbom", flag.ExitOnError)
-	binary := flags.String("binary", "", "the program to tell the parts of")
-	out := flags.String("out", "", "file for the bill of materials, CycloneDX in JSON")
-	var about release
-	about.addTo(flags)
-	if err := flags.Parse(args); err != nil {
+	in, about, err := read(flag.NewFlagSet("sbom", flag.ExitOnError), args)
+	if err != nil {
 		return err
 	}
-	if *binary == "" || *out == "" {
-		return errors.New("sbom: --binary and --out are needed")
+	return writeSBOMs(in, about)
+}
+
+// places say where binaries are found, and where what is made of them goes.
+type places struct {
+	binaries  string // holds OS/ARCHITECTURE/nodekeep
+	platforms []string
+	out       string
+}
+
+func read(flags *flag.FlagSet, args []string) (in places, about release, err error) {
+	flags.StringVar(&in.binaries, "binaries", "", "folder with OS/ARCHITECTURE/nodekeep for each platform")
+	flags.StringVar(&in.out, "out", "", "folder for what is made; what was made there before is replaced")
+	platforms := flags.String("platforms", "linux/amd64 linux/arm64", "what to make it for, with blanks between")
+	about.addTo(flags)
+	if err := flags.Parse(args); err != nil {
+		return in, about, err
 	}
-	return writeSBOM(*binary, *out, about)
+	in.platforms = strings.Fields(*platforms)
+	if in.binaries == "" || in.out == "" || len(in.platforms) == 0 || flags.NArg() > 0 {
+		return in, about, errors.New("-binaries, -out and -platforms are needed, and nothing else beside flags")
+	}
+	return in, about, nil
+}
+
+// binary is the program for a platform.
+func (p places) binary(platform string) string {
+	return filepath.Join(p.binaries, filepath.FromSlash(platform), "nodekeep")
+}
+
+// made is a file for a platform.
+func (p places) made(platform, extension string) string {
+	return filepath.Join(p.out, "nodekeep-"+strings.ReplaceAll(platform, "/", "-")+extension)
 }
 
 // release is what is built: it goes into labels and the bill of materials, and stands for the time of making.

@@ -18,6 +18,20 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
+// writeSBOMs writes a bill of materials for each platform.
+func writeSBOMs(in places, about release) error {
+	for _, platform := range in.platforms {
+		file := in.made(platform, ".cdx.json")
+		if err := writeSBOM(in.binary(platform), file, about); err != nil {
+			return err
+		}
+		if _, err := fmt.Println(file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // writeSBOM writes what a binary is made of, as the Go linker noted it: every module, its version and checksum, and the standard
 // library.
 func writeSBOM(binary, out string, about release) error {

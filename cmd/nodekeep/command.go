@@ -8,11 +8,11 @@ func newCommand() *cobra.Command {
 		Short: "Node labels that survive the Node",
 		Long: "nodekeep remembers the labels of every Node and restores them when the Node registers again,\n" +
 			"from the first moment anyone can see it.",
-		Version:       version,
+		Version:       thisBuild().version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newWebhookCommand(), newCaptureCommand(), newUninstallCommand())
+	root.AddCommand(newWebhookCommand(), newCaptureCommand(), newUninstallCommand(), newVersionCommand())
 	return root
 }
 

@@ -9,9 +9,6 @@ import (
 	"syscall"
 )
 
-// version is set at build time: -ldflags "-X main.version=v1.2.3".
-var version = "development"
-
 // Exit codes.
 const (
 	exitFailed = 1 // ended by an error

@@ -81,7 +81,7 @@ func restConfig(o *commonOptions) (config *rest.Config, err error) {
 	// Nodes and records are what both processes read; protobuf costs them and the API server a fraction of what JSON does.
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	config.UserAgent = "nodekeep/" + version
+	config.UserAgent = "nodekeep/" + thisBuild().version
 	return config, nil
 }
 
