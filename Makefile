@@ -2,6 +2,7 @@
 GOLANGCI_LINT_VERSION = v2.15.0
 GOVULNCHECK_VERSION   = v1.8.0
 HELM_VERSION          = v4.3.1
+ACTIONLINT_VERSION    = v1.7.12
 CRANE_VERSION         = v0.22.1
 CERT_MANAGER_VERSION  = v1.21.2
 
@@ -48,10 +49,19 @@ sbom: $(PLATFORMS:%=$(IMAGE_DIR)/binaries/%/nodekeep) ## what is in it: a bill o
 push: image ## the image to IMAGE, say registry.example.com/nodekeep, with the version as its tag
 	go run github.com/google/go-containerregistry/cmd/crane@$(CRANE_VERSION) push --index $(IMAGE_DIR)/oci $(IMAGE):$(VERSION)
 
+.PHONY: package
+package: $(HELM) ## the chart as one file, in IMAGE_DIR
+	$(HELM) package manifests/chart --destination $(IMAGE_DIR)
+
+.PHONY: version
+version: ## which version this is
+	@echo $(VERSION)
+
 .PHONY: docker-image
-docker-image: ## the same image with Docker, for its platform
+docker-image: ## the same image with Docker, for its platform, and a look at whether it runs read-only
 	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) docker build --build-arg GO_VERSION=$(patsubst go%,%,$(shell go env GOVERSION)) \
 		--build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t $(IMAGE):$(VERSION) .
+	docker run --rm --read-only --cap-drop=ALL --network=none $(IMAGE):$(VERSION) version
 
 .PHONY: controlplane
 controlplane: ## etcd, kube-apiserver and friends for tests and demo (about 5 minutes the first time)
@@ -72,6 +82,7 @@ down: ## stop what `make up` started
 .PHONY: test
 test: controlplane promtool $(HELM) ## everything, on a real API server
 	go test -race $(UNIT)
+	cd image && go test ./...
 	go test -p 1 -count=1 -timeout 30m ./test/... # one control plane at a time: a webhook has a second to answer
 	@$(MAKE) --no-print-directory skipped
 	@$(MAKE) --no-print-directory fuzz
@@ -135,8 +146,12 @@ uninstall: build ## take nodekeep off the cluster that kubectl points at, gates 
 .PHONY: lint
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## style, and the arrows of the design
 	$< run ./...
+	cd image && $< run ./...
+	cd test/promql && $< run ./...
+	go run github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 	go mod tidy -diff
 	cd test/controlplane && go mod tidy -diff
+	cd image && go mod tidy -diff
 	@$(MAKE) --no-print-directory manifests-check
 
 $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):

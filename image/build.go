@@ -25,7 +25,7 @@ const (
 )
 
 // build writes an OCI layout with an index of all platforms, and for each platform an archive that docker load reads.
-func build(in places, repository string, about release) error {
+func build(in places, repository string, about release, said io.Writer) error {
 	tag, err := name.NewTag(repository+":"+about.version, name.WithDefaultRegistry(""))
 	if err != nil {
 		return fmt.Errorf("name the image: %w", err)
@@ -56,7 +56,7 @@ func build(in places, repository string, about release) error {
 	if _, err := layout.Write(filepath.Join(in.out, "oci"), index); err != nil {
 		return fmt.Errorf("write OCI layout: %w", err)
 	}
-	return report(os.Stdout, in.out, tag, index)
+	return report(said, in.out, tag, index)
 }
 
 // clear removes what an earlier build left, and makes the folder.

@@ -43,7 +43,7 @@ func runBuild(args []string) error {
 	if err != nil {
 		return err
 	}
-	return build(in, *repository, about)
+	return build(in, *repository, about, os.Stdout)
 }
 
 func runSBOM(args []string) error {
@@ -51,7 +51,7 @@ func runSBOM(args []string) error {
 	if err != nil {
 		return err
 	}
-	return writeSBOMs(in, about)
+	return writeSBOMs(in, about, os.Stdout)
 }
 
 // places say where binaries are found, and where what is made of them goes.

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"runtime/debug"
@@ -19,13 +20,13 @@ import (
 )
 
 // writeSBOMs writes a bill of materials for each platform.
-func writeSBOMs(in places, about release) error {
+func writeSBOMs(in places, about release, said io.Writer) error {
 	for _, platform := range in.platforms {
 		file := in.made(platform, ".cdx.json")
 		if err := writeSBOM(in.binary(platform), file, about); err != nil {
 			return err
 		}
-		if _, err := fmt.Println(file); err != nil {
+		if _, err := fmt.Fprintln(said, file); err != nil {
 			return err
 		}
 	}

@@ -24,9 +24,12 @@ render() {
 render nodekeep.yaml "nodekeep with self-signed certificates: kubectl apply --server-side -f manifests/nodekeep.yaml"
 render nodekeep-cert-manager.yaml "nodekeep with certificates by cert-manager: kubectl apply --server-side -f manifests/nodekeep-cert-manager.yaml" \
 	--set certificates.mode=certManager
+render nodekeep-monitoring.yaml "what Prometheus reads by its operator: kubectl apply --server-side -f manifests/nodekeep-monitoring.yaml" \
+	--set namespace.create=false,monitoring.podMonitor.enabled=true,monitoring.prometheusRule.enabled=true \
+	--show-only templates/podmonitor.yaml --show-only templates/prometheusrule.yaml
 
 if [[ $into != . ]]; then
-	for file in nodekeep.yaml nodekeep-cert-manager.yaml; do
+	for file in nodekeep.yaml nodekeep-cert-manager.yaml nodekeep-monitoring.yaml; do
 		diff -u "$file" "$into/$file" || drift=yes
 	done
 	if [[ ${drift:-} ]]; then
