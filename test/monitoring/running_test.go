@@ -181,6 +181,20 @@ func TestMonitoringIsLeftOutByDefaultAndRefusedWithoutMetrics(t *testing.T) {
 	require.ErrorContains(t, err, "there is nothing to scrape with metrics.enabled=false")
 }
 
+func TestValuesOfMonitoringThatCannotBeAreRefused(t *testing.T) {
+	for value, path := range map[string]string{
+		"monitoring.podMonitors.enabled=true":                "at '/monitoring'",
+		"monitoring.podMonitor.interval=often":               "at '/monitoring/podMonitor/interval'",
+		"monitoring.podMonitor.tokenSecret.name=No_Name":     "at '/monitoring/podMonitor/tokenSecret/name'",
+		"monitoring.prometheusRule.runbookURL=docs/runbooks": "at '/monitoring/prometheusRule/runbookURL'",
+		"monitoring.prometheusRule.alertLabels=team":         "at '/monitoring/prometheusRule/alertLabels'",
+		"monitoring.dashboard.enabled=maybe":                 "at '/monitoring/dashboard/enabled'",
+	} {
+		_, err := helm.Template(t.Context(), install.Namespace, "--set", value)
+		require.ErrorContains(t, err, path, value)
+	}
+}
+
 // object is one of the objects that were rendered, reduced to one of its fields.
 func object(t *testing.T, rendered []byte, kind, name, field string) []byte {
 	t.Helper()
