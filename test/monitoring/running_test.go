@@ -25,7 +25,7 @@ import (
 // One control plane serves everything here that needs one: what runs is scraped, and what the chart makes for Prometheus and Grafana is
 // applied.
 func TestOnARealControlPlane(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	control := cluster.ForTest(t, cluster.Options{})
 	nodekeep, err := install.New(ctx, control)
