@@ -10,7 +10,7 @@ if [[ -n $assets && -x $assets/etcd && -x $assets/kube-apiserver ]]; then
 fi
 
 cd "$(dirname "${BASH_SOURCE[0]}")"
-binaries=(etcd kube-apiserver kube-scheduler kube-controller-manager kubectl)
+binaries=(etcd kube-apiserver kube-scheduler kube-controller-manager kubectl kubelet)
 
 # All that the binaries depend on: when one byte of it changes, they are built again.
 inputs() {
@@ -44,7 +44,7 @@ export CGO_ENABLED=0
 info=k8s.io/component-base/version
 go build -o bin/etcd -ldflags "-s -w" go.etcd.io/etcd/server/v3
 go build -o bin/ -ldflags "-s -w -X $info.gitVersion=$version -X $info.gitMajor=$major -X $info.gitMinor=$minor" \
-  k8s.io/kubernetes/cmd/{kube-apiserver,kube-scheduler,kube-controller-manager,kubectl}
+  k8s.io/kubernetes/cmd/{kube-apiserver,kube-scheduler,kube-controller-manager,kubectl,kubelet}
 
 # Last, so that a build which was cut short is not taken for a whole one.
 inputs >bin/stamp.new
