@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// container is one of a pod's programs, before, while or after it runs.
+type container struct {
+	id      string
+	sandbox *sandbox
+	config  *cri.ContainerConfig
+	dir     string
+	spec    *spec
+	log     *podLog
+	created int64
+
+	mu       sync.Mutex
+	process  *process // once started
+	started  int64
+	finished int64
+}
+
+// CreateContainer prepares a container. What cannot be served is refused here, so that the pod's events tell.
+func (r *containerRuntime) CreateContainer(_ context.Context, request *cri.CreateContainerRequest) (*cri.CreateContainerResponse, error) {
+	config := request.GetConfig()
+	if name := config.GetImage().GetImage(); !r.image.is(name) {
+		return nil, fmt.Errorf("create container: there is no image %s", name)
+	}
+	r.mu.Lock()
+	s := r.sandboxes[request.GetPodSandboxId()]
+	r.mu.Unlock()
+	if s == nil {
+		return nil, notFound("pod", request.GetPodSandboxId())
+	}
+	described, err := newSpec(config, r.image.config.Config)
+	if err != nil {
+		return nil, fmt.Errorf("create container %s: %w", config.GetMetadata().GetName(), err)
+	}
+	c := &container{id: newID(), sandbox: s, config: config, spec: described, created: time.Now().UnixNano()}
+	c.dir = filepath.Join(r.state, "containers", c.id)
+	described.Lower, described.Dir = r.image.root, filepath.Join(c.dir, "files")
+	if err := os.MkdirAll(described.Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("create container: %w", err)
+	}
+	encoded, err := json.Marshal(described)
+	if err != nil {
+		return nil, fmt.Errorf("create container: %w", err)
+	}
+	if err := os.WriteFile(c.specFile(), encoded, 0o600); err != nil {
+		return nil, fmt.Errorf("create container: %w", err)
+	}
+	if c.log, err = newPodLog(filepath.Join(s.config.GetLogDirectory(), config.GetLogPath())); err != nil {
+		return nil, fmt.Errorf("create container: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.containers[c.id] = c
+	return &cri.CreateContainerResponse{ContainerId: c.id}, nil
+}
+
+func (c *container) specFile() string { return filepath.Join(c.dir, "spec.json") }
+
+// StartContainer runs a container's program and returns when it runs, or with the reason why it does not.
+func (r *containerRuntime) StartContainer(_ context.Context, request *cri.StartContainerRequest) (*cri.StartContainerResponse, error) {
+	c, err := r.container(request.GetContainerId())
+	if err != nil {
+		return nil, err
+	}
+	if err := c.run(); err != nil {
+		return nil, fmt.Errorf("start container %s: %w", c.config.GetMetadata().GetName(), err)
+	}
+	return &cri.StartContainerResponse{}, nil
+}
+
+func (c *container) run() (err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process != nil {
+		return errors.New("it was started before")
+	}
+	namespaces, err := c.sandbox.join()
+	defer closeAll(namespaces)
+	if err != nil {
+		return err
+	}
+	// Three pipes: two for the program's output, one for the reason why it could not be run.
+	var readers, writers [3]*os.File
+	defer func() { closeAll(writers[:]) }()
+	for i := range readers {
+		if readers[i], writers[i], err = os.Pipe(); err != nil {
+			closeAll(readers[:])
+			return err
+		}
+	}
+	command := self(containerName, c.specFile())
+	command.Env = []string{}
+	command.Stdout, command.Stderr, command.ExtraFiles = writers[0], writers[1], []*os.File{writers[2]}
+	own := uintptr(unix.CLONE_NEWNS | unix.CLONE_NEWPID)
+	if c.sandbox.onHost() {
+		own |= unix.CLONE_NEWIPC
+	}
+	process, err := start(command, own, namespaces...)
+	if err != nil {
+		closeAll(readers[:])
+		return err
+	}
+	c.process, c.started = process, time.Now().UnixNano()
+	closeAll(writers[:])
+	go c.follow(readers[0], readers[1])
+
+	defer readers[2].Close()
+	reason, err := io.ReadAll(readers[2])
+	if err == nil && len(reason) > 0 {
+		err = errors.New(string(reason))
+	}
+	return err
+}
+
+// follow writes the log until the program has ended.
+func (c *container) follow(stdout, stderr *os.File) {
+	var both sync.WaitGroup
+	both.Go(func() { c.log.copy("stdout", stdout) })
+	both.Go(func() { c.log.copy("stderr", stderr) })
+	both.Wait()
+	closeAll([]*os.File{stdout, stderr})
+	<-c.process.ended
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.finished = time.Now().UnixNano()
+}
+
+func closeAll(files []*os.File) {
+	for _, file := range files {
+		_ = file.Close() // nil is fine, and so is a second time
+	}
+}
+
+// stop ends the program: SIGTERM, so much time, SIGKILL.
+func (c *container) stop(patience time.Duration) {
+	c.mu.Lock()
+	process := c.process
+	c.mu.Unlock()
+	if process != nil {
+		process.stop(syscall.SIGTERM, patience)
+	}
+}
+
+// StopContainer ends a container's program within a time. It may be called again.
+func (r *containerRuntime) StopContainer(_ context.Context, request *cri.StopContainerRequest) (*cri.StopContainerResponse, error) {
+	if c, err := r.container(request.GetContainerId()); err == nil {
+		c.stop(time.Duration(request.GetTimeout()) * time.Second)
+	}
+	return &cri.StopContainerResponse{}, nil
+}
+
+// RemoveContainer forgets a container, running or not, and leaves its log. It may be called again.
+func (r *containerRuntime) RemoveContainer(_ context.Context, request *cri.RemoveContainerRequest) (*cri.RemoveContainerResponse, error) {
+	c, err := r.container(request.GetContainerId())
+	if err != nil {
+		return &cri.RemoveContainerResponse{}, nil //nolint:nilerr // removed before
+	}
+	c.stop(0)
+	c.log.close()
+	if err := os.RemoveAll(c.dir); err != nil {
+		return nil, fmt.Errorf("remove container: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.containers, c.id)
+	return &cri.RemoveContainerResponse{}, nil
+}
+
+// ReopenContainerLog opens the log anew, after the kubelet has renamed it.
+func (r *containerRuntime) ReopenContainerLog(_ context.Context, request *cri.ReopenContainerLogRequest) (*cri.ReopenContainerLogResponse, error) {
+	c, err := r.container(request.GetContainerId())
+	if err != nil {
+		return nil, err
+	}
+	return &cri.ReopenContainerLogResponse{}, c.log.reopen()
+}
+
+// UpdateContainerResources has nothing to do: there are no limits here.
+func (r *containerRuntime) UpdateContainerResources(context.Context, *cri.UpdateContainerResourcesRequest) (*cri.UpdateContainerResourcesResponse, error) {
+	return &cri.UpdateContainerResourcesResponse{}, nil
+}
+
+// ListContainers lists the containers that a filter selects.
+func (r *containerRuntime) ListContainers(_ context.Context, request *cri.ListContainersRequest) (*cri.ListContainersResponse, error) {
+	filter := request.GetFilter()
+	response := &cri.ListContainersResponse{}
+	for _, c := range r.containersOf(filter.GetPodSandboxId()) {
+		status := c.status(r.image)
+		if filter.GetId() != "" && filter.GetId() != c.id || filter.GetState() != nil && filter.GetState().GetState() != status.GetState() || !has(status.GetLabels(), filter.GetLabelSelector()) {
+			continue
+		}
+		response.Containers = append(response.Containers, &cri.Container{
+			Id: c.id, PodSandboxId: c.sandbox.id, Metadata: status.GetMetadata(), Image: status.GetImage(), ImageRef: status.GetImageRef(), ImageId: status.GetImageId(),
+			State: status.GetState(), CreatedAt: status.GetCreatedAt(), Labels: status.GetLabels(), Annotations: status.GetAnnotations(),
+		})
+	}
+	return response, nil
+}
+
+// ContainerStatus tells the state of a container.
+func (r *containerRuntime) ContainerStatus(_ context.Context, request *cri.ContainerStatusRequest) (*cri.ContainerStatusResponse, error) {
+	c, err := r.container(request.GetContainerId())
+	if err != nil {
+		return nil, err
+	}
+	return &cri.ContainerStatusResponse{Status: c.status(r.image)}, nil
+}
+
+func (c *container) status(img *image) *cri.ContainerStatus {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	status := &cri.ContainerStatus{
+		Id: c.id, Metadata: c.config.GetMetadata(), CreatedAt: c.created, StartedAt: c.started, FinishedAt: c.finished,
+		Image: c.config.GetImage(), ImageRef: img.id.String(), ImageId: img.id.String(), Labels: c.config.GetLabels(), Annotations: c.config.GetAnnotations(),
+		Mounts: c.config.GetMounts(), LogPath: c.log.path, State: cri.ContainerState_CONTAINER_CREATED,
+		User: &cri.ContainerUser{Linux: &cri.LinuxContainerUser{Uid: int64(c.spec.UID), Gid: int64(c.spec.GID)}},
+	}
+	for _, group := range c.spec.Groups {
+		status.User.Linux.SupplementalGroups = append(status.User.Linux.SupplementalGroups, int64(group))
+	}
+	switch {
+	case c.finished != 0:
+		status.State, status.ExitCode, status.Reason = cri.ContainerState_CONTAINER_EXITED, int32(c.process.code), "Completed"
+		if c.process.code != 0 {
+			status.Reason = "Error"
+		}
+	case c.process != nil:
+		status.State = cri.ContainerState_CONTAINER_RUNNING
+	}
+	return status
+}

@@ -1,0 +1,22 @@
+// Machine is what a real kubelet needs around it in a test: a private view of this computer, and a container runtime.
+//
+//	machine isolate [--addresses ...] PROGRAM [ARGUMENT...]    run a program on a machine of its own
+//	machine runtime --socket ... --image ...      serve the CRI, the interface between kubelets and container runtimes
+//
+// isolate gives the program namespaces of its own: mounts, network, process ids, host name, System V IPC. There it may mount, add
+// network devices and start what it likes as root; when it ends, or is killed, the kernel takes all of that away. What a kubelet
+// would change for the whole computer (the kernel's settings, cgroups, /var/lib/kubelet, /var/log) is hidden from it or read-only.
+//
+// runtime runs one image, an OCI layout, in containers as the kubelet asks for them: a network namespace and address for each pod that
+// is not on the host network; for each container namespaces for mounts and process ids, an overlay over the image as its root (read-only
+// where the pod says so), the kubelet's mounts, user and groups, capabilities, no-new-privileges, masked paths; logs in the CRI's format;
+// SIGTERM, a time, SIGKILL.
+//
+// Invariants:
+//   - Nothing outside of the namespaces changes, but for the folder that --state names.
+//   - No process outlives its parent: each asks the kernel for SIGKILL at its parent's death.
+//   - What a pod asks for and this runtime cannot do is an error, except what is listed here.
+//
+// Accepted and not applied: limits of CPU and memory, and OOM scores (the cgroups of this computer are not ours to change), seccomp and
+// AppArmor profiles. exec, attach and port forwarding are not served. There are no pulls: the one image is there or is not.
+package main

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+)
+
+// networkUp brings up the loopback device, which is down in a new network namespace, and gives it further addresses.
+func networkUp(further []netip.Addr) error {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return fmt.Errorf("find loopback device: %w", err)
+	}
+	if err := netlink.LinkSetUp(lo); err != nil {
+		return fmt.Errorf("bring up loopback device: %w", err)
+	}
+	for _, address := range further {
+		if err := netlink.AddrAdd(lo, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(address, address.BitLen()))}); err != nil {
+			return fmt.Errorf("give machine address %s: %w", address, err)
+		}
+	}
+	return nil
+}
+
+// network is a bridge with the machine's own address on it, and an address for each pod.
+type network struct {
+	prefix netip.Prefix // the machine's address and the range
+	bridge netlink.Link
+
+	mu    sync.Mutex
+	taken map[netip.Addr]bool
+	last  netip.Addr // so that an address is not given again soon: somebody may still call the pod that had it
+}
+
+// newNetwork makes the bridge with the machine's address.
+func newNetwork(name string, prefix netip.Prefix) (*network, error) {
+	if old, err := netlink.LinkByName(name); err == nil {
+		if err := netlink.LinkDel(old); err != nil { // of a runtime that ran here before
+			return nil, fmt.Errorf("remove old bridge: %w", err)
+		}
+	}
+	// Its hardware address is given, locally administered. A bridge without one takes the lowest of its devices', so each pod that comes
+	// or goes would cut off the others until their caches of addresses have noticed.
+	hardware := append(net.HardwareAddr{0x02, 0}, prefix.Addr().AsSlice()...)
+	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name, HardwareAddr: hardware}}
+	if err := netlink.LinkAdd(bridge); err != nil {
+		return nil, fmt.Errorf("add bridge: %w", err)
+	}
+	if err := netlink.AddrAdd(bridge, &netlink.Addr{IPNet: ipNet(prefix)}); err != nil {
+		return nil, fmt.Errorf("give bridge address %s: %w", prefix, err)
+	}
+	if err := netlink.LinkSetUp(bridge); err != nil {
+		return nil, fmt.Errorf("bring up bridge: %w", err)
+	}
+	return &network{prefix: prefix, bridge: bridge, taken: map[netip.Addr]bool{prefix.Addr(): true}, last: prefix.Addr()}, nil
+}
+
+// join connects the network namespace of a process with the bridge and gives it an address.
+func (n *network) join(pid int) (address netip.Addr, err error) {
+	if address, err = n.take(); err != nil {
+		return netip.Addr{}, err
+	}
+	defer func() {
+		if err != nil {
+			n.free(address)
+		}
+	}()
+	const inside = "eth0"
+	outside := fmt.Sprintf("pod%d", pid)
+	pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: outside, MasterIndex: n.bridge.Attrs().Index}, PeerName: inside, PeerNamespace: netlink.NsPid(pid)}
+	if err := netlink.LinkAdd(pair); err != nil {
+		return netip.Addr{}, fmt.Errorf("add devices of pod: %w", err)
+	}
+	if err := netlink.LinkSetUp(pair); err != nil {
+		return netip.Addr{}, fmt.Errorf("bring up device of pod: %w", err)
+	}
+	namespace, err := netns.GetFromPid(pid)
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("open network namespace of pod: %w", err)
+	}
+	defer namespace.Close()
+	there, err := netlink.NewHandleAt(namespace)
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("open network of pod: %w", err)
+	}
+	defer there.Close()
+	return address, n.furnish(there, inside, address)
+}
+
+// furnish arranges the network inside of a pod.
+func (n *network) furnish(there *netlink.Handle, device string, address netip.Addr) error {
+	lo, loErr := there.LinkByName("lo")
+	eth, ethErr := there.LinkByName(device)
+	if err := errors.Join(loErr, ethErr); err != nil {
+		return fmt.Errorf("find devices in pod: %w", err)
+	}
+	if err := there.AddrAdd(eth, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(address, n.prefix.Bits()))}); err != nil {
+		return fmt.Errorf("give pod its address: %w", err)
+	}
+	for _, link := range []netlink.Link{lo, eth} {
+		if err := there.LinkSetUp(link); err != nil {
+			return fmt.Errorf("bring up device %s in pod: %w", link.Attrs().Name, err)
+		}
+	}
+	if err := there.RouteAdd(&netlink.Route{LinkIndex: eth.Attrs().Index, Gw: n.prefix.Addr().AsSlice()}); err != nil {
+		return fmt.Errorf("add default route of pod: %w", err)
+	}
+	return nil
+}
+
+func (n *network) take() (netip.Addr, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	next := func(a netip.Addr) netip.Addr {
+		if a = a.Next(); n.prefix.Contains(a) && n.prefix.Contains(a.Next()) { // the last one is for broadcasts
+			return a
+		}
+		return n.prefix.Masked().Addr().Next()
+	}
+	for address := next(n.last); address != n.last; address = next(address) {
+		if !n.taken[address] {
+			n.taken[address], n.last = true, address
+			return address, nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("find an address for a pod: all of %s are taken", n.prefix.Masked())
+}
+
+// free gives an address back. The devices go with the namespace.
+func (n *network) free(address netip.Addr) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.taken, address)
+}
+
+func ipNet(prefix netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: prefix.Addr().AsSlice(), Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen())}
+}

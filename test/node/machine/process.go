@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is a program that this one started and waits for.
+type process struct {
+	command *exec.Cmd
+	ended   chan struct{}
+	code    int
+}
+
+// start starts a command on a thread of its own, which joins other namespaces first if files of them are given, and lives as long as the
+// command: the kernel takes the death of the thread that started it for the death of the parent.
+func start(command *exec.Cmd, namespaces uintptr, join ...*os.File) (*process, error) {
+	p := &process{command: command, ended: make(chan struct{})}
+	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Setsid: true, Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: a thread in other namespaces is of no use to anybody else
+		for _, namespace := range join {
+			if err := unix.Setns(int(namespace.Fd()), 0); err != nil {
+				started <- fmt.Errorf("join namespace: %w", err)
+				return
+			}
+		}
+		if err := command.Start(); err != nil {
+			started <- err
+			return
+		}
+		started <- nil
+		p.code = exitCode(command.Wait())
+		close(p.ended)
+	}()
+	return p, <-started
+}
+
+// exitCode is that of a shell: 128 and the signal for a program that a signal ended.
+func exitCode(err error) int {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		if err != nil {
+			return 128 // its output could not be read to the end
+		}
+		return 0
+	}
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return exit.ExitCode()
+}
+
+// stop sends a signal, waits for so long at most, and kills what is left.
+func (p *process) stop(signal os.Signal, patience time.Duration) {
+	_ = p.command.Process.Signal(signal)
+	select {
+	case <-p.ended:
+		return
+	case <-time.After(patience):
+	}
+	_ = p.command.Process.Kill()
+	<-p.ended
+}
+
+// namespace opens a namespace of the process, by its name in /proc.
+func (p *process) namespace(name string) (*os.File, error) {
+	return os.Open(fmt.Sprintf("/proc/%d/ns/%s", p.command.Process.Pid, name))
+}
+
+// podLog is the log of a container, in the format that kubelets read: time, stream, F for a full line or P for a part of one, the text.
+type podLog struct {
+	path string
+
+	mu   sync.Mutex
+	file *os.File
+}
+
+func newPodLog(path string) (*podLog, error) {
+	l := &podLog{path: path}
+	return l, l.reopen()
+}
+
+// reopen opens the file again under its path, from which the kubelet has taken the old one away.
+func (l *podLog) reopen() error {
+	if err := os.MkdirAll(filepath.Dir(l.path), 0o755); err != nil {
+		return fmt.Errorf("make folder of log: %w", err)
+	}
+	file, err := os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
+	if err != nil {
+		return fmt.Errorf("open log: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file != nil {
+		_ = l.file.Close()
+	}
+	l.file = file
+	return nil
+}
+
+// copy writes what comes on a stream until its end.
+func (l *podLog) copy(stream string, from io.Reader) {
+	const longest = 16 << 10
+	lines := bufio.NewReaderSize(from, longest)
+	for {
+		line, part, err := lines.ReadLine()
+		if err != nil {
+			return
+		}
+		tag := "F"
+		if part {
+			tag = "P"
+		}
+		l.mu.Lock()
+		_, _ = fmt.Fprintf(l.file, "%s %s %s %s\n", time.Now().UTC().Format(time.RFC3339Nano), stream, tag, line)
+		l.mu.Unlock()
+	}
+}
+
+func (l *podLog) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = l.file.Close()
+}
