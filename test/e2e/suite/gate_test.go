@@ -1,0 +1,62 @@
+//go:build e2e
+
+package suite
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+)
+
+var errStillThere = errors.New("it is still there")
+
+// without runs something while a Deployment has no pods.
+func without(t *testing.T, deployment string, do func()) {
+	t.Helper()
+	before, err := on.scale(t.Context(), deployment, 0)
+	require.NoError(t, err)
+	defer func() {
+		ctx := context.WithoutCancel(t.Context())
+		_, err := on.scale(ctx, deployment, before)
+		require.NoError(t, err)
+		require.NoError(t, on.called(ctx))
+	}()
+	do()
+}
+
+// startedGated lets a kubelet of a cluster without the gate policy put the gate on by itself, as the docs ask for there.
+func startedGated(t *testing.T, k *kubelet) {
+	t.Helper()
+	gated, err := on.gated(t.Context())
+	require.NoError(t, err)
+	if !gated {
+		t.Log("this cluster has no gate policy; the kubelet registers with the taint by itself")
+		k.taints = []corev1.Taint{policy.DefaultGate.Taint()}
+	}
+}
+
+func keepsNodesGated(t *testing.T) {
+	w := watchNodes(t)
+	want := ordinary()
+	want.labels["node-role.kubernetes.io/e2e"] = ""
+	k, _ := known(t, "gate", want)
+	startedGated(t, k)
+	w.expect(k.name, want)
+	without(t, webhookName, func() {
+		remove(t, k.name)
+		node := k.register(t)
+		require.NotEmpty(t, want.lacks(node), "nobody can have restored anything yet")
+		require.True(t, behindGate(node), "a Node that registers while the webhook is down is gated")
+		whole(t, k.name, want)
+	})
+	remove(t, k.name)
+	again := k.register(t)
+	require.Empty(t, ordinary().lacks(again), "the webhook is back")
+	whole(t, k.name, want)
+	w.sawNothingBare(t)
+}

@@ -1,0 +1,108 @@
+//go:build e2e
+
+package suite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	kubelets "nodekeep.dev/nodekeep/test/kubelet"
+)
+
+// kubelet registers a Node of the suite as that Node's kubelet: user system:node:NAME in group system:nodes, by impersonation.
+type kubelet struct {
+	name   string
+	run    string
+	client *kubernetes.Clientset
+	// labels are those of its --node-labels.
+	labels map[string]string
+	// taints are those of its --register-with-taints.
+	taints []corev1.Taint
+}
+
+// kubelet makes one for a Node with a name of this run.
+func (c *cluster) kubelet(name string) (*kubelet, error) {
+	k := &kubelet{name: "e2e-" + c.run + "-" + name, run: c.run}
+	config := rest.CopyConfig(c.config)
+	config.UserAgent = "kubelet/nodekeep-e2e" // managedFields are to say kubelet
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + k.name, Groups: []string{"system:nodes"}}
+	var err error
+	if k.client, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("make client of kubelet: %w", err)
+	}
+	return k, nil
+}
+
+// node is what the kubelet sends at its start. There is no room for pods, and the Node is ready: see the package's invariants.
+func (k *kubelet) node() *corev1.Node {
+	node := kubelets.Registration(k.name)
+	node.Labels[mark] = k.run
+	maps.Copy(node.Labels, k.labels)
+	node.Spec.Taints = k.taints
+	room := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0"), corev1.ResourceCPU: resource.MustParse("0"), corev1.ResourceMemory: resource.MustParse("0")}
+	node.Status.Capacity, node.Status.Allocatable = room, room
+	node.Status.Conditions = []corev1.NodeCondition{k.ready()}
+	return node
+}
+
+func (k *kubelet) ready() corev1.NodeCondition {
+	now := metav1.Now()
+	return corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "a Node of the end-to-end suite, without a machine",
+		LastHeartbeatTime: now, LastTransitionTime: now}
+}
+
+// register sends a CREATE and returns the object that the API server stored.
+func (k *kubelet) register(t testing.TB) *corev1.Node {
+	t.Helper()
+	node, err := k.client.CoreV1().Nodes().Create(t.Context(), k.node(), metav1.CreateOptions{})
+	require.NoError(t, err, "a kubelet must always be able to register its Node")
+	return node
+}
+
+// newKubelet is kubelet for tests.
+func newKubelet(t testing.TB, name string) *kubelet {
+	t.Helper()
+	k, err := on.kubelet(name)
+	require.NoError(t, err)
+	return k
+}
+
+// heartbeats reports all Nodes of this run to be ready, every few seconds until ctx ends, as their kubelets would.
+func (c *cluster) heartbeats(ctx context.Context) {
+	const every = 10 * time.Second
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(every):
+		}
+		nodes, err := c.admin.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: mark + "=" + c.run})
+		if err != nil {
+			continue
+		}
+		var all sync.WaitGroup
+		for _, node := range nodes.Items {
+			all.Go(func() {
+				k := &kubelet{name: node.Name}
+				body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": node.UID}, "status": map[string]any{"conditions": []corev1.NodeCondition{k.ready()}}})
+				if err == nil {
+					_, _ = c.admin.CoreV1().Nodes().Patch(ctx, node.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{FieldManager: "kubelet"}, "status")
+				}
+			})
+		}
+		all.Wait()
+	}
+}
