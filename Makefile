@@ -5,9 +5,11 @@ HELM_VERSION          = v4.3.1
 ACTIONLINT_VERSION    = v1.7.12
 CRANE_VERSION         = v0.22.1
 CERT_MANAGER_VERSION  = v1.21.2
+KIND_VERSION          = v0.33.0
 
 BIN      = $(CURDIR)/.bin
 HELM     = $(BIN)/helm-$(HELM_VERSION)
+KIND     = $(BIN)/kind-$(KIND_VERSION)
 DEMO     = $(CURDIR)/.demo
 UNIT     = $(shell go list ./... | grep -v /test/)
 FUZZTIME = 10s
@@ -105,6 +107,18 @@ fuzz: ## every fuzzer for FUZZTIME each
 test-faults: controlplane $(HELM) ## the faults that take minutes to show
 	NODEKEEP_LONG_FAULTS=1 go test -count=1 -timeout 30m -v -run '$(LONG_FAULTS)' ./test/faults
 
+.PHONY: e2e
+e2e: $(HELM) ## the end-to-end suite on the cluster that KUBECONFIG names, with NODEKEEP_E2E_IMAGE; go doc ./test/e2e/suite lists the settings
+	go test -tags e2e -count=1 -v -timeout 60m ./test/e2e/suite
+
+.PHONY: e2e-local
+e2e-local: controlplane $(HELM) ## the same suite here, on real kubelets; needs root and Linux, no container engine
+	NODEKEEP_E2E_LOCAL=1 go test -count=1 -v -timeout 30m ./test/node
+
+.PHONY: kind
+kind: $(HELM) $(KIND) ## the same suite on a cluster that kind makes for it; needs Docker. KEEP=1 leaves the cluster
+	@test/e2e/kind.sh $(KIND)
+
 .PHONY: vulncheck
 vulncheck: ## known vulnerabilities in what is used; asks the public database
 	go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) ./...
@@ -148,10 +162,12 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## style, and the arrows of 
 	$< run ./...
 	cd image && $< run ./...
 	cd test/promql && $< run ./...
+	cd test/node/machine && $< run ./...
 	go run github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 	go mod tidy -diff
 	cd test/controlplane && go mod tidy -diff
 	cd image && go mod tidy -diff
+	cd test/node/machine && go mod tidy -diff
 	@$(MAKE) --no-print-directory manifests-check
 
 $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
@@ -170,3 +186,7 @@ $(IMAGE_DIR)/binaries/%/nodekeep: always
 $(HELM):
 	GOBIN=$(BIN) CGO_ENABLED=0 go install helm.sh/helm/v4/cmd/helm@$(HELM_VERSION)
 	@mv $(BIN)/helm $@
+
+$(KIND):
+	GOBIN=$(BIN) CGO_ENABLED=0 go install sigs.k8s.io/kind@$(KIND_VERSION)
+	@mv $(BIN)/kind $@
