@@ -11,18 +11,34 @@ import (
 // beyond it a ConfigMap (1 MiB) or the Node that it is restored to (1.5 MiB in etcd) would soon be refused.
 const MaxRecordBytes = 512 << 10
 
-// Encode is the record as it is stored: indented JSON in a stable order, so that people can read and compare it.
+// Encode is the record as it is stored: indented JSON in a stable order, so that people can read and compare it. Where all of it
+// would be too large, its history gives way, the oldest first.
 func Encode(r Record) ([]byte, error) {
-	flat, err := json.Marshal(r.versioned())
+	if r.HistoryLeftOut() {
+		return nil, fmt.Errorf("encode record of node %q: its history would be lost, which was left out when it was read from memory; read it live", r.Node)
+	}
+	data, err := encodeWhole(r)
+	for err == nil && len(data) > MaxRecordBytes && len(r.History) > 0 {
+		r = r.lessHistory()
+		data, err = encodeWhole(r)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("encode record of node %q: %w", r.Node, err)
 	}
+	if len(data) > MaxRecordBytes {
+		return nil, fmt.Errorf("encode record of node %q: %d bytes are more than the %d that a record may have; let the policy keep fewer labels", r.Node, len(data), MaxRecordBytes)
+	}
+	return data, nil
+}
+
+func encodeWhole(r Record) ([]byte, error) {
+	flat, err := json.Marshal(r.versioned())
+	if err != nil {
+		return nil, err
+	}
 	var indented bytes.Buffer
 	if err := json.Indent(&indented, flat, "", "  "); err != nil {
-		return nil, fmt.Errorf("encode record of node %q: %w", r.Node, err)
-	}
-	if indented.Len() > MaxRecordBytes {
-		return nil, fmt.Errorf("encode record of node %q: %d bytes are more than the %d that a record may have; let the policy keep fewer labels", r.Node, indented.Len(), MaxRecordBytes)
+		return nil, err
 	}
 	return indented.Bytes(), nil
 }

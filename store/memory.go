@@ -20,8 +20,14 @@ type memoryEntry struct {
 	version string
 }
 
-// Get is the record of a Node. The error is [ErrNotFound] or [ErrUnreadable].
+// Get is the record of a Node, without its history. The error is [ErrNotFound] or [ErrUnreadable].
 func (m *Memory) Get(node string) (Entry, error) {
+	entry, err := m.get(node)
+	entry.Record = entry.Record.WithoutHistory()
+	return entry, err
+}
+
+func (m *Memory) get(node string) (Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	entry, found := m.data[Name(node)]
@@ -33,8 +39,8 @@ func (m *Memory) Get(node string) (Entry, error) {
 	return Entry{Record: record, Version: entry.version}, err
 }
 
-// GetLive is the same as Get.
-func (m *Memory) GetLive(_ context.Context, node string) (Entry, error) { return m.Get(node) }
+// GetLive is the record of a Node, whole.
+func (m *Memory) GetLive(_ context.Context, node string) (Entry, error) { return m.get(node) }
 
 // Put writes a record over the one with the version that was read, or creates it where version is empty.
 func (m *Memory) Put(_ context.Context, record Record, version string) (Entry, error) {
