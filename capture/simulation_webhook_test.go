@@ -39,6 +39,7 @@ func (w *world) review(h *simWebhook, n *simNode, occasion policy.Occasion) {
 		}
 	}
 	for item, value := range restore.Add { // nobody owns what a webhook adds; who brought a key owns it still
+		w.edits = append(w.edits, simEdit{n.uid, w.version, item, value, fieldManager})
 		if policy.IsTaint(item) {
 			setItem(n, item, &value, "")
 		} else {

@@ -33,7 +33,7 @@ func compact(object any) (any, error) {
 		return object, nil
 	}
 	stored := documentOf(cm)
-	record, err := stored.decode()
+	record, err := stored.decode(inMemory)
 	return &cached{
 		name: strings.Clone(cm.Name), namespace: unique.Make(cm.Namespace).Value(), version: strings.Clone(cm.ResourceVersion),
 		record: pack(record), err: err, bytes: int32(len(stored.record) + len(stored.quarantined)), // a ConfigMap has 1 MiB at most

@@ -46,7 +46,7 @@ func encodeWhole(r Record) ([]byte, error) {
 // Decode reads a record of the Node. A record that does not parse, is too large, is of a version too new to be
 // understood, or names another Node is [ErrUnreadable]; the error says which.
 func Decode(data []byte, node string) (Record, error) {
-	r, err := decode(data)
+	r, err := decode(data, whole)
 	return r.of(node, err)
 }
 
@@ -61,7 +61,7 @@ func (r Record) of(node string, err error) (Record, error) {
 	return r, nil
 }
 
-func decode(data []byte) (Record, error) {
+func decode(data []byte, read reading) (Record, error) {
 	if len(data) == 0 {
 		return Record{}, errors.New("it is empty")
 	}
@@ -69,7 +69,7 @@ func decode(data []byte) (Record, error) {
 		return Record{}, fmt.Errorf("its %d bytes are more than the %d that a record may have", len(data), MaxRecordBytes)
 	}
 	var r Record
-	if err := json.Unmarshal(data, &r); err != nil {
+	if err := r.unmarshal(data, read); err != nil {
 		return Record{}, err
 	}
 	if r.Version < 1 || r.Version > Version+1 {

@@ -83,7 +83,7 @@ func (c *ConfigMaps) GetLive(ctx context.Context, node string) (Entry, error) {
 	if err != nil {
 		return Entry{}, fmt.Errorf("read record of node %q: %w", node, err)
 	}
-	record, err := documentOf(cm).decode()
+	record, err := documentOf(cm).decode(whole)
 	record, err = record.of(node, err)
 	return Entry{Record: record, Version: cm.ResourceVersion, Unlisted: cm.Labels[RecordLabel] != "true"}, err
 }

@@ -41,7 +41,19 @@ func (r Record) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads the fields of a record by their exact names and keeps those that it does not know.
-func (r *Record) UnmarshalJSON(data []byte) (err error) {
+func (r *Record) UnmarshalJSON(data []byte) error { return r.unmarshal(data, whole) }
+
+// reading is how much is read of a history.
+type reading func(r *Record, history json.RawMessage)
+
+func whole(r *Record, history json.RawMessage) { r.History = historyOf(history) }
+
+// inMemory is for caches: a history costs them no more than a look whether there is one.
+func inMemory(r *Record, history json.RawMessage) {
+	r.historyLeftOut = len(history) > 0 && string(history) != "null" && string(history) != "[]"
+}
+
+func (r *Record) unmarshal(data []byte, read reading) (err error) {
 	*r = Record{}
 	var labels map[string]string
 	var taints []corev1.Taint
@@ -52,10 +64,10 @@ func (r *Record) UnmarshalJSON(data []byte) (err error) {
 		"early": &r.Early, "machine": &r.Machine, "deletedAt": &r.DeletedAt, "history": &history,
 	})
 	r.Items, r.RuleTaints, r.RuleClaims = join(labels, taints), sorted(r.RuleTaints), sorted(r.RuleClaims)
-	r.History = historyOf(history)
 	for i := range r.FormerTaints {
 		r.FormerTaints[i].TimeAdded = nil
 	}
+	read(r, history)
 	return err
 }
 

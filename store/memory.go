@@ -34,7 +34,7 @@ func (m *Memory) get(node string) (Entry, error) {
 	if !found {
 		return Entry{}, fmt.Errorf("read record of node %q: %w", node, ErrNotFound)
 	}
-	record, err := entry.decode()
+	record, err := entry.decode(whole)
 	record, err = record.of(node, err)
 	return Entry{Record: record, Version: entry.version}, err
 }
@@ -73,7 +73,7 @@ func (m *Memory) Nodes() []string {
 	defer m.mu.Unlock()
 	var nodes []string
 	for _, entry := range m.data {
-		if record, err := entry.decode(); err == nil {
+		if record, err := entry.decode(whole); err == nil {
 			nodes = append(nodes, record.Node)
 		}
 	}
