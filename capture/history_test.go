@@ -130,12 +130,12 @@ func TestHistory(t *testing.T) {
 			want: []string{`1: 0s ago "" {"k":{"from":"v","to":"w"}}`},
 		},
 		"the history goes on": {
-			prev: remembered("a", "5", labels{"k": "v"}, withHistoryOf(41, "k", "u", "v")),
+			prev: remembered("a", "5", labels{"k": "v"}, withHistoryOf(41)),
 			seen: object("a", "6", labels{"k": "w"}, wrote("kubectl-label", 3, "k")),
 			want: []string{`41: 1h0m0s ago "ansible" {"k":{"from":"u","to":"v"}}`, `42: 3m0s ago "kubectl-label" {"k":{"from":"v","to":"w"}}`},
 		},
 		"the record changes in something else: no entry": {
-			prev:  remembered("a", "5", labels{"k": "v"}, withHistoryOf(1, "k", "u", "v")),
+			prev:  remembered("a", "5", labels{"k": "v"}, withHistoryOf(1)),
 			seen:  object("a", "6", labels{"k": "v"}, wrote("kubectl-label", 3, "k")),
 			event: Deleted,
 			want:  []string{`1: 1h0m0s ago "ansible" {"k":{"from":"u","to":"v"}}`},
@@ -147,7 +147,7 @@ func TestHistory(t *testing.T) {
 			want:  []string{`1: 3m0s ago "kubectl-label" {"k":{"from":"v","to":"w"}}`},
 		},
 		"a Node registers again as it was: no entry": {
-			prev: remembered("a", "5", labels{"k": "v"}, goneSince(earlier), withHistoryOf(1, "k", "u", "v")),
+			prev: remembered("a", "5", labels{"k": "v"}, goneSince(earlier), withHistoryOf(1)),
 			seen: stampOf(object("b", "9", labels{"k": "v"}), labels{"k": "v"}),
 			want: []string{`1: 1h0m0s ago "ansible" {"k":{"from":"u","to":"v"}}`},
 		},
@@ -158,7 +158,7 @@ func TestHistory(t *testing.T) {
 		},
 		"a Node registers again without what the policy never gives: it is remembered, so nothing has changed": {
 			policy: never,
-			prev:   remembered("a", "5", labels{worker: "", "k": "v"}, goneSince(earlier), withHistoryOf(1, "k", "u", "v")),
+			prev:   remembered("a", "5", labels{worker: "", "k": "v"}, goneSince(earlier), withHistoryOf(1)),
 			seen:   stampOf(object("b", "9", labels{"k": "v"}), labels{"k": "v"}),
 			want:   []string{`1: 1h0m0s ago "ansible" {"k":{"from":"u","to":"v"}}`},
 		},
@@ -236,16 +236,17 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// withHistoryOf is a history of one entry with that number, an hour old.
-func withHistoryOf(number int, key, from, to string) func(*store.Record) {
+// withHistoryOf is a history of one entry with that number: an hour ago the label k changed from u to v.
+func withHistoryOf(number int) func(*store.Record) {
+	from, to := "u", "v"
 	return func(r *store.Record) {
-		r.History = []store.Change{{Number: number, Time: *timestamp(now.Add(-time.Hour)), Actor: "ansible", Items: map[string]store.Values{key: {From: &from, To: &to}}}}
+		r.History = []store.Change{{Number: number, Time: *timestamp(now.Add(-time.Hour)), Actor: "ansible", Items: map[string]store.Values{"k": {From: &from, To: &to}}}}
 	}
 }
 
 func TestOfTwoMachinesUnderOneNameEachHasAHistoryOfItsOwn(t *testing.T) {
 	p := loadPolicy(t, "{}QUARANTINE")
-	old := remembered("a", "5", labels{"k": "v"}, ofMachine("m1"), withHistoryOf(7, "k", "u", "v"))
+	old := remembered("a", "5", labels{"k": "v"}, ofMachine("m1"), withHistoryOf(7))
 	other := object("b", "9", labels{"own": "x"})
 	other.Status.NodeInfo.SystemUUID = "m2"
 	isolated := plan(old, nodeOf(other), Present, p, now).Write
@@ -266,7 +267,7 @@ func TestOfTwoMachinesUnderOneNameEachHasAHistoryOfItsOwn(t *testing.T) {
 }
 
 func TestARecordWhoseHistoryWasLeftOutIsPlannedTheSameAndNeverWritten(t *testing.T) {
-	prev := remembered("a", "5", labels{"k": "v"}, withHistoryOf(7, "k", "u", "v"))
+	prev := remembered("a", "5", labels{"k": "v"}, withHistoryOf(7))
 	inMemory := prev.WithoutHistory()
 	seen := nodeOf(object("a", "6", labels{"k": "w"}))
 	right, planned := plan(prev, seen, Present, policy.Default(), now), plan(&inMemory, seen, Present, policy.Default(), now)
@@ -274,4 +275,18 @@ func TestARecordWhoseHistoryWasLeftOutIsPlannedTheSameAndNeverWritten(t *testing
 	assert.True(t, right.Write.Same(*planned.Write))
 	_, err := (&store.Memory{}).Put(t.Context(), *planned.Write, "")
 	assert.ErrorContains(t, err, "read it live")
+}
+
+func TestALookAtADeletionAddsToTheHistory(t *testing.T) {
+	records := &store.Memory{}
+	_, err := records.Put(t.Context(), *remembered("a", "5", labels{"k": "v"}, withHistoryOf(7)), "")
+	require.NoError(t, err)
+	late := object("a", "6", labels{"k": "w"}, wrote("kubectl-label", 3, "k"))
+	for range 2 { // an API server may ask again
+		assert.True(t, reviewDeletionOf(t, records, late).Allowed)
+		entry, err := records.GetLive(t.Context(), "n1")
+		require.NoError(t, err)
+		assert.Equal(t, "6", entry.Record.NodeResourceVersion)
+		assert.Equal(t, []string{`7: 1h0m0s ago "ansible" {"k":{"from":"u","to":"v"}}`, `8: 3m0s ago "kubectl-label" {"k":{"from":"v","to":"w"}}`}, entries(entry.Record.History))
+	}
 }
