@@ -87,7 +87,7 @@ func (d *Deletions) record(ctx context.Context, raw []byte) (deletionOutcome, er
 		if next.Write == nil && live {
 			return deletionUnchanged, nil
 		}
-		if next.Write != nil {
+		if next.Write != nil && !next.Write.HistoryLeftOut() {
 			_, err = d.Records.Put(ctx, *next.Write, entry.Version)
 			if err == nil {
 				return deletionRecorded, nil
@@ -96,7 +96,7 @@ func (d *Deletions) record(ctx context.Context, raw []byte) (deletionOutcome, er
 				return deletionFailed, err
 			}
 		}
-		live = true // that there is nothing to write is not believed to the cache: it may be behind
+		live = true // that there is nothing to write is not believed to the cache: it may be behind; and it holds no history
 		if entry, err = d.Records.GetLive(ctx, seen.Name); errors.Is(err, store.ErrNotFound) {
 			entry = store.Entry{}
 		}

@@ -76,6 +76,7 @@ func plan(prev *store.Record, seen *Node, event Event, p policy.Policy, now time
 	next := planStep(prev, seen, event, p, now)
 	if prev != nil && next.Write != nil {
 		next.Write.FormerTaints = formerTaints(*prev, *next.Write)
+		next.Write = withHistory(*prev, next, seen, p, now)
 	}
 	return next
 }
