@@ -1,0 +1,19 @@
+package capture
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// Next is the step that the controller takes on the sight of a Node that is there, for tools that tell people. What only
+// the controller knows, which items the API server has refused, is not counted. bornGated says that the Node was made while the
+// gate policy was in force; a nil record, that there is none.
+func Next(record *store.Record, node *corev1.Node, bornGated bool, p policy.Policy, now time.Time) Plan {
+	seen := nodeOf(node)
+	seen.BornGated = bornGated
+	return plan(record, seen, Present, p, now)
+}

@@ -1,0 +1,123 @@
+package tool
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"nodekeep.dev/nodekeep/policy"
+)
+
+// Where the manifests keep the policy and the gate's key.
+const (
+	policyConfigMap = "nodekeep-policy"
+	policyKey       = "policy.yaml"
+	gateConfigMap   = "nodekeep-gate"
+	gateKey         = "key"
+)
+
+// policySource says which policy counts: a file's, or else that of the cluster.
+type policySource struct {
+	file string
+	gate string
+}
+
+func (s *policySource) addTo(command *cobra.Command) {
+	command.Flags().StringVar(&s.file, "policy", "", "policy file to go by; without one, that of the cluster (ConfigMap "+policyConfigMap+")")
+	command.Flags().StringVar(&s.gate, "gate-key", "", "key of the gate's taint; without one, that of the cluster (ConfigMap "+gateConfigMap+"), or "+string(policy.DefaultGate))
+	_ = command.MarkFlagFilename("policy", "yaml", "yml")
+}
+
+// fromFile is the policy of the file, or the default, for commands that need no cluster.
+func (s *policySource) fromFile() (policy.Policy, error) {
+	gate, err := s.gateFlag()
+	if err != nil {
+		return policy.Policy{}, err
+	}
+	gate = cmp.Or(gate, policy.DefaultGate)
+	if s.file == "" {
+		return policy.Default().WithGate(gate), nil
+	}
+	return loadFile(s.file, gate)
+}
+
+// read is the policy of the file, or that of the cluster; without either, the default, and the person is told.
+func (s *policySource) read(ctx context.Context, c *cluster) (policy.Policy, error) {
+	gate, err := s.gateFlag()
+	if err != nil {
+		return policy.Policy{}, err
+	}
+	if gate == "" {
+		data, _, err := c.configMap(ctx, gateConfigMap)
+		if err != nil {
+			return policy.Policy{}, err
+		}
+		gate = policy.Gate(cmp.Or(data[gateKey], string(policy.DefaultGate)))
+	}
+	if s.file != "" {
+		return loadFile(s.file, gate)
+	}
+	data, found, err := c.configMap(ctx, policyConfigMap)
+	if err != nil {
+		return policy.Policy{}, err
+	}
+	if !found {
+		c.say("No ConfigMap %s in namespace %s: the default policy is taken to be in force. Is nodekeep installed there?", policyConfigMap, c.namespace)
+		return policy.Default().WithGate(gate), nil
+	}
+	loaded, err := policy.Load([]byte(data[policyKey]), gate)
+	if err != nil {
+		return policy.Policy{}, fmt.Errorf("the cluster's policy (%s of ConfigMap %s in namespace %s) is wrong; the processes go by the last good one, and --policy FILE says which that is: %w", policyKey, policyConfigMap, c.namespace, err)
+	}
+	return loaded, nil
+}
+
+func (s *policySource) gateFlag() (policy.Gate, error) {
+	if s.gate == "" {
+		return "", nil
+	}
+	if wrong := validation.IsQualifiedName(s.gate); len(wrong) > 0 {
+		return "", usage(fmt.Errorf("--gate-key %q: %s", s.gate, strings.Join(wrong, "; ")))
+	}
+	return policy.Gate(s.gate), nil
+}
+
+func loadFile(path string, gate policy.Gate) (policy.Policy, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return policy.Policy{}, usage(fmt.Errorf("--policy: %w", err))
+	}
+	loaded, err := policy.Load(content, gate)
+	if err != nil {
+		return policy.Policy{}, usage(fmt.Errorf("--policy %s: %w", path, err))
+	}
+	return loaded, nil
+}
+
+// configMap is what a ConfigMap of the installation holds; one that is not there holds nothing.
+func (c *cluster) configMap(ctx context.Context, name string) (data map[string]string, found bool, err error) {
+	cm, err := c.client.CoreV1().ConfigMaps(c.namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, c.failed(c.toRecords("get"), err)
+	}
+	return cm.Data, true, nil
+}
+
+// readFile reads a file, or stdin where the name is "-".
+func readFile(name string, stdin io.Reader) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(stdin)
+	}
+	return os.ReadFile(name)
+}
