@@ -20,6 +20,15 @@ help: ## what there is
 build: ## the nodekeep binary, in .bin
 	CGO_ENABLED=0 go build -o $(BIN)/nodekeep ./cmd/nodekeep
 
+.PHONY: plugin
+plugin: build ## `kubectl nodekeep`, and its completion: links to the binary in PLUGINS (.bin), which must be in PATH
+	ln -sf nodekeep $(PLUGINS)/kubectl-nodekeep
+	ln -sf nodekeep $(PLUGINS)/kubectl_complete-nodekeep
+
+.PHONY: docs
+docs: ## docs/cli.md, from the commands themselves
+	go test ./cmd/nodekeep -run TestTheDocsOfTheCommands -update
+
 .PHONY: controlplane
 controlplane: ## etcd, kube-apiserver and friends for tests and demo (about 5 minutes the first time)
 	@test/controlplane/build.sh

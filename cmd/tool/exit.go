@@ -14,6 +14,16 @@ const (
 	exitInterrupted = 130 // Ctrl-C
 )
 
+// ExitCodes says what the exit codes mean, in Markdown.
+const ExitCodes = `| Code | Meaning |
+|---|---|
+| 0 | done |
+| 1 | done, and not all is well: findings, differences, or only a part could be done, and stderr says which. Of the two processes: ended by an error |
+| 2 | wrong command, flags, arguments or files: nothing was started |
+| 3 | it could not be done, and nothing was changed: no cluster, a right is missing, there is no such Node, or the answer was no |
+| 130 | interrupted by Ctrl-C; stderr says what was changed before, if anything was |
+`
+
 // exitError is an error that says how the program exits. Without a message of its own nothing is printed for it: stdout has
 // said what there is to say.
 type exitError struct {

@@ -72,7 +72,7 @@ func (o *listOptions) run(ctx context.Context, _ []string) error {
 	if err != nil {
 		return usage(fmt.Errorf("--selector: %w", err))
 	}
-	if err := o.output.check(); err != nil {
+	if err := o.check(); err != nil {
 		return err
 	}
 	c, err := o.open()
@@ -147,13 +147,13 @@ func (l *lines) end() error {
 		for _, summary := range l.waiting {
 			names = append(names, summary.Name)
 		}
-		return l.output.printNames(l.cluster.Out, names)
+		return l.output.nodeNames(l.cluster.Out, names)
 	default:
 		items := l.waiting
 		if items == nil {
 			items = []view.Summary{}
 		}
-		return l.output.print(l.cluster.Out, "NodeSummaryList", struct {
+		return l.output.object(l.cluster.Out, "NodeSummaryList", struct {
 			Metadata metav1.ListMeta `json:"metadata"`
 			Items    []view.Summary  `json:"items"`
 		}{Items: items})

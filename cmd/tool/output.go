@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/printers"
+
+	"nodekeep.dev/nodekeep/cmd/tool/view"
 )
 
 // apiVersion is that of what -o json and -o yaml print.
@@ -86,8 +88,39 @@ func (o *output) tablePrinter() printers.ResourcePrinter {
 	return printers.NewTablePrinter(printers.PrintOptions{Wide: o.wide(), NoHeaders: o.noHeaders})
 }
 
-// print writes an answer for programs: any value with JSON tags, as an object of its kind.
-func (o *output) print(w io.Writer, kind string, answer any) error {
+// write writes an answer in whichever format was asked for. For programs it is an object of its kind.
+func (o *output) write(c *cluster, kind string, answer view.Answer) error {
+	if o.table() {
+		return o.document(c.Out, answer.Document(c.now()))
+	}
+	return o.object(c.Out, kind, answer)
+}
+
+// document writes what people read: facts, then tables.
+func (o *output) document(w io.Writer, document view.Document) error {
+	tabs := printers.GetNewTabWriter(w)
+	for _, fact := range document.Facts {
+		_, _ = fmt.Fprintf(tabs, "%s:\t%s\n", fact.Name, fact.Value) // what is wrong with w, Flush says
+	}
+	if err := tabs.Flush(); err != nil {
+		return err
+	}
+	for i, table := range document.Tables {
+		if len(table.Rows) == 0 {
+			continue
+		}
+		if i > 0 || len(document.Facts) > 0 {
+			_, _ = fmt.Fprintln(w)
+		}
+		if err := o.tablePrinter().PrintObj(table, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// object writes any value with JSON tags for programs.
+func (o *output) object(w io.Writer, kind string, answer any) error {
 	printer, err := o.printer()
 	if err != nil {
 		return err
@@ -99,8 +132,8 @@ func (o *output) print(w io.Writer, kind string, answer any) error {
 	return printer.PrintObj(object, w)
 }
 
-// printNames writes what other commands take as arguments.
-func (o *output) printNames(w io.Writer, nodes []string) error {
+// nodeNames writes what other commands take as arguments.
+func (o *output) nodeNames(w io.Writer, nodes []string) error {
 	printer, err := o.printer()
 	if err != nil {
 		return err

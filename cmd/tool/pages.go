@@ -75,6 +75,6 @@ func laterState(err error) (next string, offered bool) {
 	if !apierrors.IsResourceExpired(err) || !errors.As(err, &status) {
 		return "", false
 	}
-	next = status.Status().ListMeta.Continue
+	next = status.Status().Continue
 	return next, next != ""
 }

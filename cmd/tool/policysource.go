@@ -24,21 +24,47 @@ const (
 	gateKey         = "key"
 )
 
+// gateSource says which taint is the gate: the one of a flag, or else the cluster's.
+type gateSource struct{ key string }
+
+func (s *gateSource) addTo(command *cobra.Command) {
+	command.Flags().StringVar(&s.key, "gate-key", "", "key of the gate's taint; without one, that of the cluster (ConfigMap "+gateConfigMap+"), or "+string(policy.DefaultGate))
+}
+
+// flag is the gate of the flag; empty where it is not given.
+func (s *gateSource) flag() (policy.Gate, error) {
+	if s.key == "" {
+		return "", nil
+	}
+	if wrong := validation.IsQualifiedName(s.key); len(wrong) > 0 {
+		return "", usage(fmt.Errorf("--gate-key %q: %s", s.key, strings.Join(wrong, "; ")))
+	}
+	return policy.Gate(s.key), nil
+}
+
+func (s *gateSource) read(ctx context.Context, c *cluster) (policy.Gate, error) {
+	if gate, err := s.flag(); gate != "" || err != nil {
+		return gate, err
+	}
+	data, _, err := c.configMap(ctx, gateConfigMap)
+	return policy.Gate(cmp.Or(data[gateKey], string(policy.DefaultGate))), err
+}
+
 // policySource says which policy counts: a file's, or else that of the cluster.
 type policySource struct {
+	gateSource
 	file string
-	gate string
 }
 
 func (s *policySource) addTo(command *cobra.Command) {
 	command.Flags().StringVar(&s.file, "policy", "", "policy file to go by; without one, that of the cluster (ConfigMap "+policyConfigMap+")")
-	command.Flags().StringVar(&s.gate, "gate-key", "", "key of the gate's taint; without one, that of the cluster (ConfigMap "+gateConfigMap+"), or "+string(policy.DefaultGate))
 	_ = command.MarkFlagFilename("policy", "yaml", "yml")
+	s.gateSource.addTo(command)
 }
 
 // fromFile is the policy of the file, or the default, for commands that need no cluster.
 func (s *policySource) fromFile() (policy.Policy, error) {
-	gate, err := s.gateFlag()
+	gate, err := s.flag()
 	if err != nil {
 		return policy.Policy{}, err
 	}
@@ -51,16 +77,9 @@ func (s *policySource) fromFile() (policy.Policy, error) {
 
 // read is the policy of the file, or that of the cluster; without either, the default, and the person is told.
 func (s *policySource) read(ctx context.Context, c *cluster) (policy.Policy, error) {
-	gate, err := s.gateFlag()
+	gate, err := s.gateSource.read(ctx, c)
 	if err != nil {
 		return policy.Policy{}, err
-	}
-	if gate == "" {
-		data, _, err := c.configMap(ctx, gateConfigMap)
-		if err != nil {
-			return policy.Policy{}, err
-		}
-		gate = policy.Gate(cmp.Or(data[gateKey], string(policy.DefaultGate)))
 	}
 	if s.file != "" {
 		return loadFile(s.file, gate)
@@ -78,16 +97,6 @@ func (s *policySource) read(ctx context.Context, c *cluster) (policy.Policy, err
 		return policy.Policy{}, fmt.Errorf("the cluster's policy (%s of ConfigMap %s in namespace %s) is wrong; the processes go by the last good one, and --policy FILE says which that is: %w", policyKey, policyConfigMap, c.namespace, err)
 	}
 	return loaded, nil
-}
-
-func (s *policySource) gateFlag() (policy.Gate, error) {
-	if s.gate == "" {
-		return "", nil
-	}
-	if wrong := validation.IsQualifiedName(s.gate); len(wrong) > 0 {
-		return "", usage(fmt.Errorf("--gate-key %q: %s", s.gate, strings.Join(wrong, "; ")))
-	}
-	return policy.Gate(s.gate), nil
 }
 
 func loadFile(path string, gate policy.Gate) (policy.Policy, error) {

@@ -24,17 +24,41 @@ func writeUsage(w io.Writer, command *cobra.Command) error {
 	return err
 }
 
+// optionsCommand is the command that shows what commands have in common.
+const optionsCommand = "options"
+
+const aboutOptions = "These flags work with every operator's command. They are kubectl's, but for the namespace that --namespace stands for: that of\n" +
+	"the kubeconfig's context says where somebody works, and does not count here."
+
 func newOptionsCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return &cobra.Command{
-		Use:     "options",
+		Use:     optionsCommand,
 		Short:   "The flags that all operator's commands have in common",
 		GroupID: groupSee,
 		Args:    func(command *cobra.Command, args []string) error { return usage(none(command, args)) },
 		RunE: func(*cobra.Command, []string) error {
-			flags := pflag.NewFlagSet("options", pflag.ContinueOnError)
-			newConnection(streams).addTo(flags)
-			_, err := fmt.Fprint(streams.Out, "These flags work with every command of the operator's:\n\n", flags.FlagUsages())
+			_, err := fmt.Fprint(streams.Out, aboutOptions, "\n\n", commonFlags())
 			return err
 		},
+	}
+}
+
+// commonFlags are what `options` prints.
+func commonFlags() string {
+	flags := pflag.NewFlagSet("options", pflag.ContinueOnError)
+	newConnection(genericiooptions.NewTestIOStreamsDiscard()).addTo(flags)
+	return flags.FlagUsages()
+}
+
+// HideCommonFlags makes the documentation of a command leave out the flags that all have in common; that of `options` has
+// them.
+func HideCommonFlags(command *cobra.Command) {
+	command.Flags().VisitAll(func(flag *pflag.Flag) {
+		if _, common := flag.Annotations[commonFlag]; common {
+			flag.Hidden = true
+		}
+	})
+	if command.Name() == optionsCommand {
+		command.Long = aboutOptions + "\n\n```\n" + commonFlags() + "```\n"
 	}
 }
