@@ -17,3 +17,13 @@ func Next(record *store.Record, node *corev1.Node, bornGated bool, p policy.Poli
 	seen.BornGated = bornGated
 	return plan(record, seen, Present, p, now)
 }
+
+// Metadata is what the policy looks at when the controller records the Node.
+func Metadata(record *store.Record, node *corev1.Node, p policy.Policy) policy.Metadata {
+	seen := nodeOf(node)
+	var prev store.Record
+	if record != nil {
+		prev = *record
+	}
+	return seen.metadata(ruleTaintsOn(prev, seen, p))
+}
