@@ -19,7 +19,7 @@ type Verdict struct {
 // Why completes "kept because ..." or "left out because ...".
 func (v Verdict) Why() string {
 	if len(v.managers) > 0 {
-		return "by managedFields only " + strings.Join(v.managers, ", ") + " set it, and will again"
+		return "managedFields show only " + strings.Join(v.managers, ", ") + ", which sets it again by itself"
 	}
 	return v.why
 }

@@ -57,6 +57,15 @@ type Explanation struct {
 // ErrNotOurs says that a request is not the CREATE of a named Node, which passes as it is.
 var ErrNotOurs = errNotOurs
 
+// NodeOf is the name of the Node that a request is about; empty where it is about none.
+func NodeOf(request *admissionv1.AdmissionRequest) string {
+	in, err := decode(request)
+	if err != nil {
+		return ""
+	}
+	return in.node
+}
+
 // Explain is what the webhook answers to the request while its records are current and this is the Node's record; nil is none,
 // and unreadable says that there is one from which nothing may be taken. An error means that the Node passes as it is.
 func Explain(request *admissionv1.AdmissionRequest, record *store.Record, unreadable bool, p policy.Policy) (Explanation, error) {
@@ -71,7 +80,7 @@ func Explain(request *admissionv1.AdmissionRequest, record *store.Record, unread
 	a := answerTo(request, in, k, p, decide)
 	e := Explanation{
 		Node: in.node, Kubelet: in.occasion == policy.CreateByKubelet, Outcome: string(a.outcome), Brought: in.items(),
-		Restored: a.restore.Add, Deferred: a.restore.Protected, Withheld: a.restore.Withheld,
+		Restored: a.restore.Add, Deferred: a.restore.Protected, Withheld: withheldBy(a, k),
 		Taints: a.decision.taints, GateOn: a.gatedAfter(in), Patch: a.operations,
 	}
 	if len(e.Deferred) == 0 || !p.RestoresInline() {
@@ -85,6 +94,19 @@ func Explain(request *admissionv1.AdmissionRequest, record *store.Record, unread
 		e.Inline, e.GateOn = second.restore.Add, second.gatedAfter(second.incoming)
 	}
 	return e, nil
+}
+
+// withheldBy is what is remembered and not given; nothing is where the answer gives nothing at all.
+func withheldBy(a answer, k known) map[string]policy.Reason {
+	reason := map[outcome]policy.Reason{otherMachine: "another machine has the name", tooLarge: "the Node would be too large"}[a.outcome]
+	if reason == "" {
+		return a.restore.Withheld
+	}
+	withheld := map[string]policy.Reason{}
+	for item := range k.record.Remembered() {
+		withheld[item] = reason
+	}
+	return withheld
 }
 
 // secondPass is what is made of the request once the first answer's patch is on the object.

@@ -23,13 +23,19 @@ func (c *cluster) sight(ctx context.Context, argument string) (view.Sight, error
 	if err != nil {
 		return view.Sight{}, err
 	}
-	sight := view.Sight{Name: name, Node: node}
-	entry, err := c.records.GetLive(ctx, name)
+	sight, err := c.withRecord(ctx, view.Sight{Name: name, Node: node})
+	if err == nil && sight.Node == nil && sight.Record == nil && sight.Unreadable == nil {
+		return view.Sight{}, fmt.Errorf("there is no Node %q, and no record of one in namespace %s", name, c.namespace)
+	}
+	return sight, err
+}
+
+// withRecord reads the record; that there is none is no error.
+func (c *cluster) withRecord(ctx context.Context, sight view.Sight) (view.Sight, error) {
+	entry, err := c.records.GetLive(ctx, sight.Name)
 	switch {
 	case errors.Is(err, store.ErrUnreadable):
 		sight.Unreadable = err
-	case errors.Is(err, store.ErrNotFound) && node == nil:
-		return view.Sight{}, fmt.Errorf("there is no Node %q, and no record of one in namespace %s", name, c.namespace)
 	case errors.Is(err, store.ErrNotFound):
 	case err != nil:
 		return view.Sight{}, c.failed(c.toRecords("get"), err)

@@ -67,7 +67,7 @@ func joined(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed
 				node, nodeErr, nodeLeft = nextNode()
 			}
 			if takeRecord {
-				sight = withRecord(sight, record)
+				sight = joinedTo(sight, record)
 				record, recordErr, recordLeft = nextRecord()
 			}
 			if !yield(sight, nil) {
@@ -103,7 +103,7 @@ func recordsInOrder(records iter.Seq2[store.Listed, error], elsewhere map[string
 	return func(yield func(store.Listed, error) bool) {
 		for record, err := range records {
 			if err == nil && (store.Shortened(record.Node) || record.ConfigMap != store.Name(record.Node)) {
-				elsewhere[record.ConfigMap] = withRecord(elsewhere[record.ConfigMap], record)
+				elsewhere[record.ConfigMap] = joinedTo(elsewhere[record.ConfigMap], record)
 				continue
 			}
 			if !yield(record, err) {
@@ -113,8 +113,8 @@ func recordsInOrder(records iter.Seq2[store.Listed, error], elsewhere map[string
 	}
 }
 
-// withRecord adds what was read as a record.
-func withRecord(sight view.Sight, listed store.Listed) view.Sight {
+// joinedTo adds what was read as a record.
+func joinedTo(sight view.Sight, listed store.Listed) view.Sight {
 	if sight.Name == "" {
 		sight.Name = listed.Node
 	}

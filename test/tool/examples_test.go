@@ -47,9 +47,16 @@ func arrangeExamples(t *testing.T, dir string) {
 		edit(t, "worker-2", map[string]string{"dedicated": "ci"})
 		remove(t, "worker-2")
 	}
-	policy, err := os.ReadFile(nodekeep.PolicyFile)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "policy.yaml"), policy, 0o600))
+	golden := filepath.Join("..", "..", "webhook", "testdata", "reviews", "ordinary-labels-come-back")
+	for name, from := range map[string]string{
+		"policy.yaml": nodekeep.PolicyFile,
+		"review.json": filepath.Join(golden, "review.json"),
+		"record.json": filepath.Join(golden, "record.json"),
+	} {
+		content, err := os.ReadFile(from)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
+	}
 }
 
 // documentedExamples are the command lines in docs/cli.md, by command.

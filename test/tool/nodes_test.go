@@ -89,3 +89,14 @@ func current(t *testing.T, r store.Record) bool {
 	}
 	return true
 }
+
+// eventuallyHas waits until a Node has a label.
+func eventuallyHas(t *testing.T, name, key string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+		require.NoError(t, err)
+		_, has := node.Labels[key]
+		return has
+	}, settles, 20*time.Millisecond, "%s has no %s", name, key)
+}
