@@ -27,3 +27,8 @@ func Metadata(record *store.Record, node *corev1.Node, p policy.Policy) policy.M
 	}
 	return seen.metadata(ruleTaintsOn(prev, seen, p))
 }
+
+// PatchFor is the body of a merge patch that carries out a plan on exactly that state of the Node.
+func PatchFor(node *corev1.Node, step Plan, p policy.Policy) ([]byte, error) {
+	return patchFor(nodeOf(node), step, p.Gate())
+}

@@ -41,6 +41,19 @@ func (c *cluster) failed(a access, err error) error {
 	}
 }
 
+// failedWrite is failed for a call that changes something: without an answer of the API server's nobody knows whether it did.
+func (c *cluster) failedWrite(a access, what string, err error) error {
+	var status apierrors.APIStatus
+	switch {
+	case err == nil || errors.As(err, &status):
+		return c.failed(a, err)
+	case errors.Is(err, context.Canceled):
+		return exitError{exitInterrupted, fmt.Errorf("interrupted while %s was being changed: look whether it was", what)}
+	default:
+		return fmt.Errorf("the API server did not answer, and %s may have been changed or not: look whether it was: %w", what, err)
+	}
+}
+
 // deniedError says which right is missing.
 type deniedError struct {
 	access access

@@ -23,7 +23,7 @@ const (
 func AddTo(root *cobra.Command, streams genericiooptions.IOStreams) {
 	root.AddGroup(&cobra.Group{ID: groupSee, Title: "See and explain:"}, &cobra.Group{ID: groupAct, Title: "Undo and change:"})
 	for _, make := range []func(genericiooptions.IOStreams) *cobra.Command{
-		newListCommand, newShowCommand, newExplainCommand,
+		newListCommand, newShowCommand, newDiffCommand, newExplainCommand, newHistoryCommand, newRollbackCommand,
 	} {
 		command := make(streams)
 		command.Example = examples(root.DisplayName(), command.Example)

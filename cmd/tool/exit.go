@@ -47,9 +47,6 @@ func withCode(code int, err error) error {
 	return exitError{code, err}
 }
 
-// errQuiet is for findings that stdout has told.
-var errQuiet = errors.New("")
-
 // ExitCode is how the program exits after an error of one of the commands, nil included; ours is false for an error that no
 // command of this package made, such as one of the flag library's.
 func ExitCode(err error) (code int, ours bool) {

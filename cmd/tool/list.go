@@ -37,8 +37,8 @@ func newListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 
 STATUS is Present (a Node and its record), Unrecorded (a Node without one), Gone (a record whose Node is gone) or Unreadable
 (a record from which nothing may be taken). SINCE is how old the Node is, or for how long it has been gone. LABELS and TAINTS
-count what is remembered. CURRENT says what capture has still to do about the Node, which usually takes it moments. GATED says
-whether the Node waits behind the gate.`,
+count what is remembered. GATED says whether the Node waits behind the gate, LAST CHANGE when somebody last changed what is
+remembered. CURRENT says what capture has still to do about the Node, which usually takes it moments.`,
 		Example: `
 			# Everything
 			nodekeep list

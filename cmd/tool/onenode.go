@@ -67,3 +67,12 @@ func (c *cluster) node(ctx context.Context, name string) (*corev1.Node, error) {
 	}
 	return node, c.failed(c.toNodes("get"), err)
 }
+
+// live is a sight with a Node that is there and a record that can be read.
+func (c *cluster) live(ctx context.Context, argument string) (view.Sight, error) {
+	sight, err := c.recorded(ctx, argument)
+	if err == nil && sight.Node == nil {
+		err = fmt.Errorf("there is no Node %q any more; what is remembered of it waits for the next of that name", sight.Name)
+	}
+	return sight, err
+}

@@ -85,7 +85,9 @@ func TestExplainTakesAReviewFromAFileWithoutACluster(t *testing.T) {
 	golden := filepath.Join("..", "..", "webhook", "testdata", "reviews", "protected-labels-wait-behind-the-gate")
 	answer, err := os.ReadFile(filepath.Join(golden, "response.json"))
 	require.NoError(t, err)
-	var want struct{ Response struct{ Patch json.RawMessage } }
+	var want struct {
+		Response struct{ Patch json.RawMessage }
+	}
 	require.NoError(t, json.Unmarshal(answer, &want))
 	nowhere := []string{"--server", "https://127.0.0.1:1", "--offline"}
 

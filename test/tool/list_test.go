@@ -21,7 +21,7 @@ func TestListShowsEveryNodeAndEveryRecordOnce(t *testing.T) {
 	requireGolden(t, "list-wide", run(t, "list", "-o", "wide", "-l", of+"="+test).requireDone(t).out)
 	gone := strings.Fields(run(t, "list", "--gone", "--no-headers", "-l", of+"="+test).requireDone(t).out)
 	assert.Equal(t, []string{"list-gone", "Gone"}, gone[:2])
-	assert.Len(t, gone, 7, "one line")
+	assert.Len(t, gone, 8, "one line")
 
 	assert.Equal(t, "node/list-gone\nnode/list-present\n", run(t, "list", "-o", "name", "-l", of+"="+test).requireDone(t).out)
 	var list struct {

@@ -2,6 +2,8 @@ package tool
 
 import (
 	"log/slog"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -99,4 +101,12 @@ func eventuallyHas(t *testing.T, name, key string) {
 		_, has := node.Labels[key]
 		return has
 	}, settles, 20*time.Millisecond, "%s has no %s", name, key)
+}
+
+// policyFile is a policy with these sections.
+func policyFile(t *testing.T, sections string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+sections+"\n"), 0o600))
+	return path
 }

@@ -82,13 +82,15 @@ func (a answer) requireDone(t *testing.T) answer {
 
 // What differs from run to run.
 var (
-	uids = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
-	ages = regexp.MustCompile(`\b(\d+[smhd])+\b( *)`)
+	uids  = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
+	times = regexp.MustCompile(`\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z\b`)
+	ages  = regexp.MustCompile(`\b(\d+[smhd])+\b( *)`)
 )
 
 // alike writes what differs from run to run in one way, without moving the columns behind it.
 func alike(text string) string {
 	text = uids.ReplaceAllString(text, "00000000-0000-0000-0000-000000000000")
+	text = times.ReplaceAllString(text, "2026-01-02T03:04:05Z")
 	return ages.ReplaceAllStringFunc(text, func(age string) string {
 		if !strings.HasSuffix(age, " ") {
 			return "<age>"

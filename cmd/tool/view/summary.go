@@ -34,6 +34,9 @@ type Summary struct {
 	Current  bool         `json:"current"`  // nothing is left to do about the Node
 	Why      string       `json:"why,omitempty"`
 	Gated    bool         `json:"gated"`
+	// LastChange is when something of what is remembered changed last, as far as is known, and by whom.
+	LastChange *metav1.Time `json:"lastChange,omitempty"`
+	ChangedBy  string       `json:"changedBy,omitempty"`
 }
 
 // SummaryOf looks at one Node.
@@ -43,6 +46,10 @@ func SummaryOf(s Sight, w World) Summary {
 		labels, taints := policy.Split(s.Record.Remembered())
 		summary.Labels, summary.Taints, summary.Withheld = len(labels), len(taints), len(s.Record.Withheld.Items)
 		summary.UID, summary.Since = s.Record.UID, s.Record.DeletedAt
+		if history := s.Record.History; len(history) > 0 {
+			last := history[len(history)-1]
+			summary.LastChange, summary.ChangedBy = &last.Time, last.Actor
+		}
 	}
 	if s.Node != nil {
 		summary.UID, summary.Since = s.Node.UID, &s.Node.CreationTimestamp
@@ -100,8 +107,8 @@ func (s Sight) left(w World) string {
 // SummaryTable has a line for each Node.
 func SummaryTable(summaries []Summary, now time.Time) *metav1.Table {
 	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{
-		column("Name"), column("Status"), column("Since"), column("Labels"), column("Taints"), column("Current"), column("Gated"),
-		wideColumn("Withheld"), wideColumn("UID"),
+		column("Name"), column("Status"), column("Since"), column("Labels"), column("Taints"), column("Gated"), column("Last Change"), column("Current"),
+		wideColumn("Changed By"), wideColumn("Withheld"), wideColumn("UID"),
 	}}
 	for _, s := range summaries {
 		current := "yes"
@@ -111,7 +118,7 @@ func SummaryTable(summaries []Summary, now time.Time) *metav1.Table {
 		case s.Status == Gone:
 			current = none
 		}
-		table.Rows = append(table.Rows, row(s.Name, string(s.Status), ago(s.Since, now), s.Labels, s.Taints, current, yesNo(s.Gated), s.Withheld, orNone(string(s.UID))))
+		table.Rows = append(table.Rows, row(s.Name, string(s.Status), ago(s.Since, now), s.Labels, s.Taints, yesNo(s.Gated), ago(s.LastChange, now), current, orNone(s.ChangedBy), s.Withheld, orNone(string(s.UID))))
 	}
 	return table
 }
