@@ -63,6 +63,15 @@ docker-image: ## the same image with Docker, for its platform, and a look at whe
 		--build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t $(IMAGE):$(VERSION) .
 	docker run --rm --read-only --cap-drop=ALL --network=none $(IMAGE):$(VERSION) version
 
+.PHONY: plugin
+plugin: build ## `kubectl nodekeep`, and its completion: links to the binary in PLUGINS (.bin), which must be in PATH
+	ln -sf nodekeep $(PLUGINS)/kubectl-nodekeep
+	ln -sf nodekeep $(PLUGINS)/kubectl_complete-nodekeep
+
+.PHONY: docs
+docs: ## docs/cli.md, from the commands themselves
+	go test ./cmd/nodekeep -run TestTheDocsOfTheCommands -update
+
 .PHONY: controlplane
 controlplane: ## etcd, kube-apiserver and friends for tests and demo (about 5 minutes the first time)
 	@test/controlplane/build.sh

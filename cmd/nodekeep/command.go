@@ -1,8 +1,17 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-func newCommand() *cobra.Command {
+	"nodekeep.dev/nodekeep/cmd/tool"
+)
+
+// processes is the group of commands that run in the cluster.
+const processes = "processes"
+
+// newCommand is everything that the program can do, under the name that it is called by.
+func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "nodekeep",
 		Short: "Node labels that survive the Node",
@@ -11,17 +20,21 @@ func newCommand() *cobra.Command {
 		Version:       thisBuild().version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
 	}
+	root.AddGroup(&cobra.Group{ID: processes, Title: "The two processes:"})
 	root.AddCommand(newWebhookCommand(), newCaptureCommand(), newUninstallCommand(), newVersionCommand())
+	tool.AddTo(root, streams)
 	return root
 }
 
 func newWebhookCommand() *cobra.Command {
 	o := &webhookOptions{}
 	command := &cobra.Command{
-		Use:   "webhook",
-		Short: "Restore labels while Nodes register: serves the mutating admission webhook",
-		Args:  noArguments,
+		Use:     "webhook",
+		GroupID: processes,
+		Short:   "Restore labels while Nodes register: serves the mutating admission webhook",
+		Args:    noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			parts, err := start(&o.commonOptions, o.mistakes())
 			if err != nil {
@@ -38,9 +51,10 @@ func newWebhookCommand() *cobra.Command {
 func newCaptureCommand() *cobra.Command {
 	o := &captureOptions{}
 	command := &cobra.Command{
-		Use:   "capture",
-		Short: "Record labels of Nodes, and give back what admission could not restore",
-		Args:  noArguments,
+		Use:     "capture",
+		GroupID: processes,
+		Short:   "Record labels of Nodes, and give back what admission could not restore",
+		Args:    noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			parts, err := start(&o.commonOptions, o.mistakes())
 			if err != nil {
