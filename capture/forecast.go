@@ -1,8 +1,6 @@
 package capture
 
 import (
-	"time"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -20,11 +18,6 @@ func RuleChanges(record *store.Record, node *corev1.Node, p policy.Policy) (put,
 	}
 	changes := follow(seen.Taints, ruleTaintsOn(prev, seen, p), p.TaintsFor(seen.Items))
 	return changes.put, changes.take, changes.foreign
-}
-
-// Due reports whether a sweep collects a record, if its Node is gone.
-func Due(record store.Record, p policy.Policy, now time.Time) bool {
-	return due(record, p.Retention(), now)
 }
 
 // DefaultSweepFraction is how many of all records a sweep collects at most, where capture is not told otherwise.

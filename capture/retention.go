@@ -14,7 +14,7 @@ import (
 // like that, and through which the Node comes back, brings back what was taken off.
 const unheard = 2 * time.Minute
 
-// due reports whether a record may be collected if its Node is gone: it has been for longer than records are kept (0: they
+// Due reports whether a record may be collected if its Node is gone: it has been for longer than records are kept (0: they
 // are kept for ever), or nothing would be lost with it.
 //
 // The clock that wrote deletedAt may have been another one. A Node that went in the future is never due; a clock that has
@@ -26,7 +26,7 @@ const unheard = 2 * time.Minute
 // A record without deletedAt is never due, also where it holds nothing. While its Node lives, it is what tells a label that
 // was taken off from one that was lost, should an older sight of the Node come late or a registration use an older record.
 // There are at most as many of these as Nodes.
-func due(record store.Record, retention time.Duration, now time.Time) bool {
+func Due(record store.Record, retention time.Duration, now time.Time) bool {
 	if record.DeletedAt == nil || record.Quarantined != nil {
 		return false
 	}

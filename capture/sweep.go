@@ -92,7 +92,7 @@ func (c *Controller) find() (found findings) {
 			continue
 		}
 		found.gone++
-		if due(entry.Record, retention, now) && !c.sightings.knows(node) {
+		if Due(entry.Record, retention, now) && !c.sightings.knows(node) {
 			found.due = append(found.due, candidate{node: node, gone: entry.Record.DeletedAt.Time})
 		}
 	}
@@ -111,7 +111,7 @@ func (c *Controller) collect(ctx context.Context, node string) (Outcome, error) 
 		return Kept, nil
 	case err != nil:
 		return Failed, err
-	case c.sightings.knows(node), !due(entry.Record, c.Policy().Retention(), c.Now()):
+	case c.sightings.knows(node), !Due(entry.Record, c.Policy().Retention(), c.Now()):
 		return Kept, nil
 	}
 	if gone, err := isGone(ctx, c.Client, node); err != nil {

@@ -32,3 +32,6 @@ func Name(node string) string {
 func Shortened(node string) bool {
 	return len(namePrefix)+len(node) > validation.DNS1123SubdomainMaxLength
 }
+
+// IsName reports whether a ConfigMap is named as a record.
+func IsName(configMap string) bool { return strings.HasPrefix(configMap, namePrefix) }

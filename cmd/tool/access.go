@@ -113,3 +113,8 @@ func (e unreachableError) Unwrap() error { return e.cause }
 func (e unreachableError) Error() string {
 	return fmt.Sprintf("the API server at %s cannot be reached: %s\n  is it the right one? --kubeconfig, --context and --server say which is meant", e.config.Host, e.cause)
 }
+
+// denied says that somebody lacks the right.
+func (a access) denied() string {
+	return fmt.Sprintf("you may not %s %s %s", a.verb, a.fullResource(), a.where())
+}

@@ -24,10 +24,11 @@ func AddTo(root *cobra.Command, streams genericiooptions.IOStreams) {
 	root.AddGroup(&cobra.Group{ID: groupSee, Title: "See and explain:"}, &cobra.Group{ID: groupAct, Title: "Undo and change:"})
 	for _, make := range []func(genericiooptions.IOStreams) *cobra.Command{
 		newListCommand, newShowCommand, newDiffCommand, newExplainCommand, newHistoryCommand, newRollbackCommand,
+		newPolicyCommand, newDoctorCommand,
 	} {
 		command := make(streams)
-		command.Example = examples(root.DisplayName(), command.Example)
 		root.AddCommand(command)
+		writeExamples(root.DisplayName(), command)
 	}
 	root.AddCommand(newOptionsCommand(streams))
 }
@@ -45,6 +46,30 @@ func newCommand(command *cobra.Command, cluster *connection, run func(ctx contex
 	cluster.addTo(command.Flags())
 	command.SetUsageFunc(func(command *cobra.Command) error { return writeUsage(command.OutOrStderr(), command) })
 	return command
+}
+
+// newGroupCommand is a command that only holds others.
+func newGroupCommand(command *cobra.Command, below ...*cobra.Command) *cobra.Command {
+	command.DisableFlagsInUseLine = true
+	command.Args = cobra.ArbitraryArgs
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return usage(fmt.Errorf("unknown command %q for %q; --help lists what there is", args[0], command.CommandPath()))
+		}
+		return command.Help()
+	}
+	command.AddCommand(below...)
+	return command
+}
+
+// writeExamples completes the examples of a command and of those below it.
+func writeExamples(name string, command *cobra.Command) {
+	if command.HasExample() {
+		command.Example = examples(name, command.Example)
+	}
+	for _, below := range command.Commands() {
+		writeExamples(name, below)
+	}
 }
 
 // examples writes the name of the program as it was called, and indents as kubectl does.

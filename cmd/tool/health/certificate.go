@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
@@ -58,6 +59,14 @@ func judgeCertificate(seen Seen) answer {
 		}
 	}
 	return a
+}
+
+// Public is what is looked at of the Secret; private keys are not.
+func Public(secret *corev1.Secret) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: secret.Name, Namespace: secret.Namespace, Annotations: secret.Annotations},
+		Data:       map[string][]byte{certificateKey: secret.Data[certificateKey], authoritiesKey: secret.Data[authoritiesKey]},
+	}
 }
 
 // dueBefore is how long before its end a certificate should have been renewed: with a quarter of its life left, but no
@@ -176,7 +185,7 @@ func (s Seen) renewal() Remedy {
 		}}
 	case s.selfSigned():
 		return Remedy{Text: "The webhook renews it within a minute, while it runs: see why it does not. An empty Secret asks it for a new one at once.", Commands: []string{
-			logs(s.Namespace, webhookDeployment),
+			logs(s.Namespace, WebhookDeployment),
 			fmt.Sprintf(`kubectl -n %s patch %s --type=merge -p '{"data":null}'`, s.Namespace, s.certificateObject()),
 		}}
 	default:

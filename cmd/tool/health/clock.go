@@ -23,7 +23,7 @@ func judgeAPIServer(seen Seen) answer {
 func judgeClock(seen Seen) answer {
 	a := answer{ok: fmt.Sprintf("this machine's and the leader's are within %s of the API server's", tolerated)}
 	lacks(&a, "", seen.APIServer)
-	if off := seen.APIServer.Value.behind(); seen.APIServer.Found && apart(off) {
+	if off := seen.APIServer.Value.Behind(); seen.APIServer.Found && apart(off) {
 		a.add(Finding{
 			Severity: Warning, What: fmt.Sprintf("this machine's clock is %s the API server's: ages are shown wrong here", direction(off)),
 			Remedy: Remedy{Text: "Set it: the API server's date is " + seen.APIServer.Value.Date.UTC().Format(time.RFC3339) + "."},
@@ -31,7 +31,7 @@ func judgeClock(seen Seen) answer {
 	}
 	lacks(&a, leaseObject, seen.Leader)
 	if leader := seen.Leader.Value; seen.Leader.Found && leader.Renewed && leader.Lease.Spec.RenewTime != nil {
-		if off := seen.Now.Sub(leader.Lease.Spec.RenewTime.Time); off < -tolerated || off > leader.lasts() {
+		if off := leader.At.Sub(leader.Lease.Spec.RenewTime.Time); off < -tolerated || off > leader.lasts() {
 			a.add(Finding{
 				Severity: Warning, Object: leaseObject,
 				What:   fmt.Sprintf("the clock of the leader, %s, is %s the API server's: it writes down when Nodes went, by which records are collected", leader.holder(), direction(off)),
@@ -42,9 +42,9 @@ func judgeClock(seen Seen) answer {
 	return a
 }
 
-// behind is how far this machine's clock is behind the API server's, by what is certain: a date has whole seconds, and the
+// Behind is how far this machine's clock is behind the API server's, by what is certain: a date has whole seconds, and the
 // answer took its time.
-func (s APIServer) behind() time.Duration {
+func (s APIServer) Behind() time.Duration {
 	switch earliest, latest := s.Date.Sub(s.Answered), s.Date.Add(time.Second).Sub(s.Asked); {
 	case earliest > 0:
 		return earliest

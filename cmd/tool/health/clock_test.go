@@ -78,9 +78,18 @@ func TestFindingsOfClocksNamespaceAndLeader(t *testing.T) {
 }
 
 func TestALeaseIsDoubtfulUntilItIsSeenToBeRenewed(t *testing.T) {
-	assert.False(t, lease("a", now.Add(-14*time.Second)).Doubtful(now))
-	assert.False(t, lease("a", now.Add(9*time.Second)).Doubtful(now))
-	assert.True(t, lease("a", now.Add(-16*time.Second)).Doubtful(now))
-	assert.True(t, lease("a", now.Add(11*time.Second)).Doubtful(now))
-	assert.True(t, lease("", now).Doubtful(now))
+	assert.False(t, lease("a", now.Add(-14*time.Second)).Doubtful())
+	assert.False(t, lease("a", now.Add(9*time.Second)).Doubtful())
+	assert.True(t, lease("a", now.Add(-16*time.Second)).Doubtful())
+	assert.True(t, lease("a", now.Add(11*time.Second)).Doubtful())
+	assert.True(t, lease("", now).Doubtful())
+}
+
+func TestALaterLookShowsWhetherSomebodyRenewsTheLease(t *testing.T) {
+	first, later := lease("a", now.Add(-time.Hour)), now.Add(2*time.Second)
+	assert.False(t, first.Again(first.Lease, later).Renewed)
+	assert.True(t, first.Again(lease("a", later).Lease, later).Renewed)
+	assert.True(t, first.Again(lease("b", later).Lease, later).Renewed)
+	assert.False(t, first.Again(lease("", later).Lease, later).Renewed, "whoever leaves renews it once more")
+	assert.Equal(t, later, first.Again(first.Lease, later).At)
 }

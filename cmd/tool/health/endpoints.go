@@ -82,7 +82,7 @@ func judgeAnswers(seen Seen) answer {
 	case stamped == 0:
 		a.add(Finding{
 			Severity: Error, What: "a dry-run creation of a Node does not come back with the webhook's stamp: the API server does not call it, or in vain. Nodes wait behind the gate until capture has completed them",
-			Remedy: Remedy{Text: "What else is found here may say why. If nothing is, the API server's own log does, and the webhook's:", Commands: []string{logs(seen.Namespace, webhookDeployment)}},
+			Remedy: Remedy{Text: "What else is found here may say why. If nothing is, the API server's own log does, and the webhook's:", Commands: []string{logs(seen.Namespace, WebhookDeployment)}},
 		})
 	case stamped < all:
 		a.add(Finding{
@@ -92,7 +92,7 @@ func judgeAnswers(seen Seen) answer {
 	case gated > 0:
 		a.add(Finding{
 			Severity: Warning, What: fmt.Sprintf("the webhook leaves the gate on a Node that lacks nothing (%d of %d): it hears nothing of the records, or has another --gate-key", gated, all),
-			Remedy: Remedy{Text: "Its log says since when:", Commands: []string{logs(seen.Namespace, webhookDeployment)}},
+			Remedy: Remedy{Text: "Its log says since when:", Commands: []string{logs(seen.Namespace, WebhookDeployment)}},
 		})
 	}
 	return a

@@ -68,7 +68,7 @@ func otherGate(seen Seen) (found []Finding) {
 	if !seen.GateSwitch.Found {
 		return nil
 	}
-	for object, deployment := range map[string]Read[*appsv1.Deployment]{"deployment/" + webhookDeployment: seen.Webhook, "deployment/" + captureDeployment: seen.Capture} {
+	for object, deployment := range map[string]Read[*appsv1.Deployment]{"deployment/" + WebhookDeployment: seen.Webhook, "deployment/" + CaptureDeployment: seen.Capture} {
 		key, given := flagOf(deployment, "gate-key")
 		if !given {
 			key = string(policy.DefaultGate)

@@ -132,3 +132,24 @@ func TestEachThingThatWasNotReadIsNotKnownByAtLeastOneCheckAndWrongByNone(t *tes
 		}
 	}
 }
+
+func TestAFindingThatSeveralChecksShareIsToldOnceTheWorstFirst(t *testing.T) {
+	denied := Finding{Severity: Lacking, Object: "secret/a", What: "you may not get secrets"}
+	elsewhere := denied
+	elsewhere.Object = "secret/b"
+	broken := Finding{Severity: Error, Object: "node/a", What: "broken"}
+	report := Report{Checks: []Result{
+		{Check: "one", Findings: []Finding{denied}}, {Check: "two", Findings: []Finding{elsewhere, broken}}, {Check: "three", Findings: []Finding{{Severity: Error, Object: "node/b", What: "broken"}}},
+	}}
+	told := report.Distinct()
+	assert.Len(t, told, 3)
+	assert.Equal(t, "node/a: broken", told[0].Sentence())
+	assert.Equal(t, "node/b: broken", told[1].Sentence())
+	assert.Equal(t, Told{Finding: denied, Checks: []string{"one", "two"}}, told[2])
+	assert.Equal(t, "you may not get secrets", told[2].Sentence())
+}
+
+func TestASummaryCountsFindings(t *testing.T) {
+	assert.Equal(t, "fine", Result{Status: StatusOK, What: "fine"}.Summary())
+	assert.Equal(t, "2 errors, 1 warning, 1 unknown; see below", Result{Findings: []Finding{{Severity: Lacking}, {Severity: Error}, {Severity: Warning}, {Severity: Error}}}.Summary())
+}

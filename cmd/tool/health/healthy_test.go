@@ -90,7 +90,7 @@ func held(rights []HeldRight) []HeldRight {
 }
 
 func lease(holder string, renewed time.Time) Leadership {
-	return Leadership{Lease: &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
+	return Leadership{At: now, Lease: &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
 		HolderIdentity: &holder, LeaseDurationSeconds: ptr(int32(15)), RenewTime: &metav1.MicroTime{Time: renewed},
 	}}}
 }

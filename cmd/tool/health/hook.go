@@ -60,8 +60,8 @@ func wantedDeletion() wanted {
 }
 
 const (
-	mutatingObject   = "mutatingwebhookconfiguration/" + configuration
-	validatingObject = "validatingwebhookconfiguration/" + configuration
+	mutatingObject   = "mutatingwebhookconfiguration/" + Configuration
+	validatingObject = "validatingwebhookconfiguration/" + Configuration
 )
 
 func (s Seen) mutatingHooks() (hooks []hook) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"nodekeep.dev/nodekeep/capture"
@@ -28,12 +29,19 @@ func (l Leadership) lasts() time.Duration {
 }
 
 // Doubtful reports whether the Lease alone does not show that somebody leads: it has to be seen how it is renewed.
-func (l Leadership) Doubtful(now time.Time) bool {
+func (l Leadership) Doubtful() bool {
 	if l.holder() == "nobody" || l.Lease.Spec.RenewTime == nil {
 		return true
 	}
-	age := now.Sub(l.Lease.Spec.RenewTime.Time)
+	age := l.At.Sub(l.Lease.Spec.RenewTime.Time)
 	return age > l.lasts() || age < -tolerated
+}
+
+// Again is what a later look at the Lease shows.
+func (l Leadership) Again(lease *coordinationv1.Lease, at time.Time) Leadership {
+	later := Leadership{Lease: lease, At: at}
+	later.Renewed = later.holder() != "nobody" && !lease.Spec.RenewTime.Equal(l.Lease.Spec.RenewTime)
+	return later
 }
 
 // judgeLeader says whether a capture leads. Without one nothing is recorded, and what waits behind the gate waits on.
@@ -42,7 +50,7 @@ func judgeLeader(seen Seen) answer {
 	find := func(what string) {
 		a.add(Finding{
 			Severity: Error, Object: leaseObject, What: what + ": edits are not recorded, and Nodes that wait behind the gate wait on",
-			Remedy: Remedy{Text: "See why no capture runs:", Commands: []string{pods(seen.Namespace, "capture"), logs(seen.Namespace, captureDeployment)}},
+			Remedy: Remedy{Text: "See why no capture runs:", Commands: []string{pods(seen.Namespace, "capture"), logs(seen.Namespace, CaptureDeployment)}},
 		})
 	}
 	if value, given := flagOf(seen.Capture, "leader-elect"); given && value == "false" {
@@ -54,14 +62,14 @@ func judgeLeader(seen Seen) answer {
 	case seen.Leader.Absent:
 		find("no capture has ever led")
 	case !seen.Leader.Found:
-	case leader.Renewed || !leader.Doubtful(seen.Now):
+	case leader.Renewed || !leader.Doubtful():
 		a.ok = leader.holder() + " leads"
 	case leader.holder() == "nobody" || leader.Lease.Spec.RenewTime == nil:
 		find("nobody leads, and nobody takes over")
-	case leader.Lease.Spec.RenewTime.After(seen.Now):
+	case leader.Lease.Spec.RenewTime.After(leader.At):
 		find(fmt.Sprintf("nobody leads: %s, whose clock was ahead, does not renew it", leader.holder()))
 	default:
-		find(fmt.Sprintf("nobody leads: %s was last heard of %s ago", leader.holder(), duration.HumanDuration(seen.Now.Sub(leader.Lease.Spec.RenewTime.Time))))
+		find(fmt.Sprintf("nobody leads: %s was last heard of %s ago", leader.holder(), duration.HumanDuration(leader.At.Sub(leader.Lease.Spec.RenewTime.Time))))
 	}
 	return a
 }

@@ -37,9 +37,11 @@ type Few[T any] struct {
 // mostNamed is how many of many are named.
 const mostNamed = 10
 
-// Add counts one more.
-func (f *Few[T]) Add(one T) {
-	if f.All++; len(f.First) < mostNamed {
-		f.First = append(f.First, one)
+// Add counts one more, and reports whether it is named.
+func (f *Few[T]) Add(one T) (named bool) {
+	if f.All++; len(f.First) == mostNamed {
+		return false
 	}
+	f.First = append(f.First, one)
+	return true
 }

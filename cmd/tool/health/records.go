@@ -38,7 +38,7 @@ func judgeRecords(seen Seen) answer {
 	var a answer
 	lacks(&a, "", seen.Records)
 	records := seen.Records.Value
-	a.ok = fmt.Sprintf("%d, all can be read", records.All)
+	a.ok = fmt.Sprintf("%d records, all can be read", records.All)
 	for _, record := range records.Unreadable.First {
 		a.add(Finding{
 			Severity: Error, Object: "configmap/" + record.ConfigMap,
@@ -102,16 +102,19 @@ type GatedNode struct {
 	Why   string // what is left to do about it; empty where that is not known
 }
 
-// See looks at one of them. The gate is put on at the CREATE and never later, so a Node has it for as long as it has been there.
-func (g *GatedNodes) See(node *corev1.Node, gate policy.Gate, now time.Time) {
+// See looks at one of them, and reports whether it is one that is named. The gate is put on at the CREATE and never later, so a
+// Node has it for as long as it has been there.
+func (g *GatedNodes) See(node *corev1.Node, gate policy.Gate, now time.Time) (named bool) {
 	g.All++
 	if !gate.On(node.Spec.Taints) {
-		return
+		return false
 	}
 	g.Gated++
-	if since := node.CreationTimestamp.Time; now.Sub(since) > g.After {
-		g.Stuck.Add(GatedNode{Name: node.Name, Since: since})
+	since := node.CreationTimestamp.Time
+	if now.Sub(since) <= g.After {
+		return false
 	}
+	return g.Stuck.Add(GatedNode{Name: node.Name, Since: since})
 }
 
 // judgeGatedNodes says whether Nodes have been behind the gate for long.

@@ -2,7 +2,9 @@ package health
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 )
 
 // Severity says how bad a finding is.
@@ -43,6 +45,31 @@ type Result struct {
 	Findings []Finding `json:"findings,omitempty"`
 }
 
+// Summary is a line about it: what it says where all is right, and how much it has found where not.
+func (r Result) Summary() string {
+	if r.Status == StatusOK {
+		return r.What
+	}
+	var parts []string
+	for _, severity := range severities() {
+		n := 0
+		for _, finding := range r.Findings {
+			if finding.Severity == severity {
+				n++
+			}
+		}
+		switch {
+		case n == 1 && severity != Lacking:
+			parts = append(parts, "1 "+string(severity))
+		case n > 0 && severity != Lacking:
+			parts = append(parts, fmt.Sprintf("%d %ss", n, severity))
+		case n > 0:
+			parts = append(parts, fmt.Sprintf("%d unknown", n))
+		}
+	}
+	return strings.Join(parts, ", ") + "; see below"
+}
+
 // Report is what became of all.
 type Report struct {
 	Healthy  bool     `json:"healthy"`  // nothing was found, and everything is known
@@ -75,7 +102,10 @@ func (a answer) result(name string) Result {
 	return Result{Check: name, Status: Status(findings[0].Severity), What: findings[0].What, Findings: findings}
 }
 
-func rank(s Severity) int { return slices.Index([]Severity{Error, Warning, Lacking}, s) }
+// severities are all of them, the worst first.
+func severities() []Severity { return []Severity{Error, Warning, Lacking} }
+
+func rank(s Severity) int { return slices.Index(severities(), s) }
 
 // Judge answers every question but those that are to be left out.
 func Judge(seen Seen, leaveOut []string) Report {
@@ -96,6 +126,38 @@ func Judge(seen Seen, leaveOut []string) Report {
 		report.Checks = append(report.Checks, result)
 	}
 	return report
+}
+
+// Told is a finding, and the checks that have come to it.
+type Told struct {
+	Finding
+	Checks []string
+}
+
+// Sentence is the finding in one line. What keeps somebody from knowing is the same for all objects that it keeps from him.
+func (f Finding) Sentence() string {
+	if f.Object == "" || f.Severity == Lacking {
+		return f.What
+	}
+	return f.Object + ": " + f.What
+}
+
+// Distinct are all findings, each once, the worst first.
+func (r Report) Distinct() (all []Told) {
+	for _, result := range r.Checks {
+		for _, finding := range result.Findings {
+			same := func(told Told) bool {
+				return told.Severity == finding.Severity && told.Sentence() == finding.Sentence()
+			}
+			if at := slices.IndexFunc(all, same); at >= 0 {
+				all[at].Checks = append(all[at].Checks, result.Check)
+				continue
+			}
+			all = append(all, Told{Finding: finding, Checks: []string{result.Check}})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Told) int { return cmp.Compare(rank(a.Severity), rank(b.Severity)) })
+	return all
 }
 
 // Names are those of all checks, in their order.

@@ -24,7 +24,8 @@ type HeldRight struct {
 	Account string // the ServiceAccount that needs it; empty: the caller
 	For     string // what needs it
 	Held    bool
-	Remedy  Remedy // how to get it
+	// Lacking says that the caller does not have it, as a look that is denied would.
+	Lacking Unknown
 }
 
 // String is the right as kubectl auth can-i takes it.
@@ -60,26 +61,26 @@ func grants(namespace string) []grant {
 	}
 	gate := rule(admission, []string{"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}, []string{gateName}, "get")
 	return []grant{
-		{webhookDeployment, namespace, rule(core, []string{"configmaps"}, nil, "get", "list", "watch"), always},
-		{webhookDeployment, namespace, rule(core, []string{"configmaps"}, nil, "create", "patch"), Seen.seesDeletions},
-		{webhookDeployment, namespace, rule(core, []string{"secrets"}, []string{selfSignedSecret}, "get", "update"), Seen.selfSigned},
-		{webhookDeployment, "", rule(admission, []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}, []string{configuration}, "get", "patch"), Seen.selfSigned},
-		{webhookDeployment, "", gate, always},
-		{webhookDeployment, "", rule(core, []string{"users"}, []string{"system:node:" + webhook.SelfTestNode}, "impersonate"), Seen.inline},
-		{webhookDeployment, "", rule(core, []string{"groups"}, []string{"system:nodes"}, "impersonate"), Seen.inline},
+		{WebhookDeployment, namespace, rule(core, []string{"configmaps"}, nil, "get", "list", "watch"), always},
+		{WebhookDeployment, namespace, rule(core, []string{"configmaps"}, nil, "create", "patch"), Seen.seesDeletions},
+		{WebhookDeployment, namespace, rule(core, []string{"secrets"}, []string{selfSignedSecret}, "get", "update"), Seen.selfSigned},
+		{WebhookDeployment, "", rule(admission, []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}, []string{Configuration}, "get", "patch"), Seen.selfSigned},
+		{WebhookDeployment, "", gate, always},
+		{WebhookDeployment, "", rule(core, []string{"users"}, []string{"system:node:" + webhook.SelfTestNode}, "impersonate"), Seen.inline},
+		{WebhookDeployment, "", rule(core, []string{"groups"}, []string{"system:nodes"}, "impersonate"), Seen.inline},
 
-		{captureDeployment, namespace, rule(core, []string{"configmaps"}, nil, "get", "list", "watch", "create", "patch", "delete"), always},
-		{captureDeployment, namespace, rule(core, []string{"events"}, nil, "create", "patch"), always},
-		{captureDeployment, namespace, rule(leases, []string{"leases"}, nil, "create"), always},
-		{captureDeployment, namespace, rule(leases, []string{"leases"}, []string{capture.LeaseName}, "get", "update"), always},
-		{captureDeployment, "", rule(core, []string{"nodes"}, nil, "get", "list", "watch", "patch"), always},
-		{captureDeployment, "", gate, always},
-		{captureDeployment, "default", rule(core, []string{"events"}, nil, "create", "patch"), always},
+		{CaptureDeployment, namespace, rule(core, []string{"configmaps"}, nil, "get", "list", "watch", "create", "patch", "delete"), always},
+		{CaptureDeployment, namespace, rule(core, []string{"events"}, nil, "create", "patch"), always},
+		{CaptureDeployment, namespace, rule(leases, []string{"leases"}, nil, "create"), always},
+		{CaptureDeployment, namespace, rule(leases, []string{"leases"}, []string{capture.LeaseName}, "get", "update"), always},
+		{CaptureDeployment, "", rule(core, []string{"nodes"}, nil, "get", "list", "watch", "patch"), always},
+		{CaptureDeployment, "", gate, always},
+		{CaptureDeployment, "default", rule(core, []string{"events"}, nil, "create", "patch"), always},
 
-		{webhookDeployment, "", rule("authentication.k8s.io", []string{"tokenreviews"}, nil, "create"), func(s Seen) bool { return set(s.Webhook, "metrics-secure") }},
-		{webhookDeployment, "", rule("authorization.k8s.io", []string{"subjectaccessreviews"}, nil, "create"), func(s Seen) bool { return set(s.Webhook, "metrics-secure") }},
-		{captureDeployment, "", rule("authentication.k8s.io", []string{"tokenreviews"}, nil, "create"), func(s Seen) bool { return set(s.Capture, "metrics-secure") }},
-		{captureDeployment, "", rule("authorization.k8s.io", []string{"subjectaccessreviews"}, nil, "create"), func(s Seen) bool { return set(s.Capture, "metrics-secure") }},
+		{WebhookDeployment, "", rule("authentication.k8s.io", []string{"tokenreviews"}, nil, "create"), func(s Seen) bool { return set(s.Webhook, "metrics-secure") }},
+		{WebhookDeployment, "", rule("authorization.k8s.io", []string{"subjectaccessreviews"}, nil, "create"), func(s Seen) bool { return set(s.Webhook, "metrics-secure") }},
+		{CaptureDeployment, "", rule("authentication.k8s.io", []string{"tokenreviews"}, nil, "create"), func(s Seen) bool { return set(s.Capture, "metrics-secure") }},
+		{CaptureDeployment, "", rule("authorization.k8s.io", []string{"subjectaccessreviews"}, nil, "create"), func(s Seen) bool { return set(s.Capture, "metrics-secure") }},
 	}
 }
 
@@ -128,7 +129,7 @@ func judgeAccountRights(seen Seen) answer {
 	var a answer
 	lacks(&a, "", seen.Accounts)
 	a.ok = fmt.Sprintf("all %d that the two processes need", len(seen.Accounts.Value))
-	for _, account := range []string{webhookDeployment, captureDeployment} {
+	for _, account := range []string{WebhookDeployment, CaptureDeployment} {
 		var missing []string
 		for _, right := range seen.Accounts.Value {
 			if right.Account == account && !right.Held {
@@ -173,7 +174,7 @@ func judgeYourRights(seen Seen) answer {
 		switch {
 		case right.Held:
 		case right.For == toSee:
-			a.add(Finding{Severity: Lacking, What: "you, " + seen.You.Value + ", may not " + right.String() + ": commands that show something are refused", Remedy: right.Remedy})
+			a.add(Finding{Severity: Lacking, What: right.Lacking.Why, Remedy: right.Lacking.Remedy})
 		default:
 			lacking = append(lacking, right.String())
 		}

@@ -91,9 +91,9 @@ func TestFindingsOfRights(t *testing.T) {
 		"you may not see everything": {
 			func(s *Seen) {
 				lose(s.Yours, "list nodes")
-				s.Yours.Value[1].Remedy = Remedy{Text: "An administrator can grant it:"}
+				s.Yours.Value[1].Lacking = Unknown{Why: "you may not list nodes", Remedy: Remedy{Text: "An administrator can grant it:"}}
 			},
-			[]string{"your-rights: unknown: : you, jane, may not list nodes: commands that show something are refused"},
+			[]string{"your-rights: unknown: : you may not list nodes"},
 		},
 		"you may not change everything, which is no fault": {func(s *Seen) { lose(s.Yours, "patch nodes", "delete configmaps in namespace nodekeep-system") }, nil},
 	})

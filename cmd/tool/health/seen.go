@@ -58,27 +58,25 @@ type APIServer struct {
 // Leadership is the Lease of capture's leader.
 type Leadership struct {
 	Lease *coordinationv1.Lease
+	At    time.Time // when it was read, by the API server's clock
 	// Renewed says that it was renewed while it was looked at: somebody leads, whatever the clocks say.
 	Renewed bool
 }
 
 // Names of what the manifests install.
 const (
-	configuration     = "nodekeep" // both webhook configurations
-	webhookDeployment = "nodekeep-webhook"
-	captureDeployment = "nodekeep-capture"
-	gateName          = "nodekeep-gate" // the policy, its binding, and the ConfigMap that switches it off by being gone
-	policyName        = "nodekeep-policy"
-	policyKey         = "policy.yaml"
-	gateKey           = "key"
-	selfSignedSecret  = "nodekeep-webhook-tls"
+	Configuration     = "nodekeep" // both webhook configurations
+	WebhookDeployment = "nodekeep-webhook"
+	CaptureDeployment = "nodekeep-capture"
+	Service           = WebhookDeployment                 // that the API server calls
+	PodSelector       = "app.kubernetes.io/name=nodekeep" // of both processes
+
+	gateName         = "nodekeep-gate" // the policy, its binding, and the ConfigMap that switches it off by being gone
+	policyName       = "nodekeep-policy"
+	policyKey        = "policy.yaml"
+	gateKey          = "key"
+	selfSignedSecret = "nodekeep-webhook-tls"
 )
-
-// Service is the name of the Service that the API server calls.
-const Service = webhookDeployment
-
-// PodSelector selects the pods of both processes.
-const PodSelector = "app.kubernetes.io/name=nodekeep"
 
 // check is a question, and how what was read answers it.
 type check struct {

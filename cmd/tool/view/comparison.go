@@ -1,15 +1,18 @@
 package view
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/webhook"
 )
 
 // What is held of a comparison, however many Nodes there are.
@@ -45,8 +48,8 @@ func NewComparison(now, then policy.Policy, at time.Time) *Comparison {
 	return c
 }
 
-// See counts what changes for one Node.
-func (c *Comparison) See(s Sight) {
+// See counts what changes for one Node. An error means that what was read of it makes no sense.
+func (c *Comparison) See(s Sight) error {
 	if s.Record != nil || s.Unreadable != nil {
 		c.records++
 	}
@@ -55,21 +58,15 @@ func (c *Comparison) See(s Sight) {
 	}
 	if s.Unreadable != nil { // neither policy has anything done about it
 		c.impact.Unreadable++
-		return
+		return nil
 	}
-	known := map[string]string{}
-	if s.Record != nil {
-		known = s.Record.Remembered()
-	}
-	if s.Node != nil {
-		decided := c.seeKept(s, known)
-		c.seeRules(s)
-		c.seeRegistration(s, known, decided)
-	} else {
+	if s.Node == nil {
 		c.impact.Gone++
 		c.seeDue(*s.Record)
-		c.seeRegistration(s, known, nil)
+		return c.seeRegistration(s, nil)
 	}
+	c.seeRules(s)
+	return c.seeRegistration(s, c.seeKept(s))
 }
 
 // Impact is what was counted.
@@ -83,39 +80,23 @@ func (c *Comparison) Impact() Impact {
 	return impact
 }
 
-// seeKept compares what is kept of a Node that is there. What the other policy keeps more is known from then on; decided are
-// the items of which that says all.
-func (c *Comparison) seeKept(s Sight, known map[string]string) (decided map[string]bool) {
-	decided = map[string]bool{}
-	now := c.now.Keep(capture.Metadata(s.Record, s.Node, c.now)).Items
-	then := c.then.Keep(capture.Metadata(s.Record, s.Node, c.then)).Items
-	for item, value := range then {
-		if _, kept := now[item]; !kept {
-			c.count(Kept, item, c.why(item), s.Name)
-			known[item], decided[item] = value, true
+// seeKept compares what is kept of a Node that is there. The items of which the policies say different things are returned: what
+// becomes of them at a registration follows from that.
+func (c *Comparison) seeKept(s Sight) (differ map[string]string) {
+	differ = map[string]string{}
+	before, after := capture.Metadata(s.Record, s.Node, c.now), capture.Metadata(s.Record, s.Node, c.then)
+	for item, value := range after.Items {
+		now, then := c.now.Judge(before, item), c.then.Judge(after, item)
+		switch {
+		case then.Keeps && !now.Keeps:
+			c.count(Kept, item, then.Why(), s.Name)
+			differ[item] = value
+		case now.Keeps && !then.Keeps:
+			c.count(Dropped, item, then.Why(), s.Name)
+			differ[item] = value
 		}
 	}
-	for item := range now {
-		if _, kept := then[item]; !kept {
-			c.count(Dropped, item, c.why(item), s.Name)
-			decided[item] = true
-		}
-	}
-	return decided
-}
-
-// why the other policy keeps an item of a Node or does not: by its patterns, or by what the Node itself tells of the item.
-func (c *Comparison) why(item string) string {
-	before, _ := c.now.Keeps(item)
-	after, why := c.then.Keeps(item)
-	switch {
-	case before != after:
-		return why
-	case policy.IsTaint(item):
-		return "taints.rules"
-	default:
-		return "labels.ignoreManagers"
-	}
+	return differ
 }
 
 // seeRules compares what the rules do to the taints of a Node that is there.
@@ -129,21 +110,28 @@ func (c *Comparison) seeRules(s Sight) {
 
 // seeDue compares whether sweeps collect the record of a Node that is gone.
 func (c *Comparison) seeDue(record store.Record) {
-	if capture.Due(record, c.now, c.at) {
+	if capture.Due(record, c.now.Retention(), c.at) {
 		c.impact.Due.Now++
 	}
-	if capture.Due(record, c.then, c.at) {
+	if capture.Due(record, c.then.Retention(), c.at) {
 		c.impact.Due.Then++
 	}
 }
 
-// seeRegistration compares what the same machine gets when it registers again. Under another one's name it gets nothing until
-// a person has decided, whatever the policy.
-func (c *Comparison) seeRegistration(s Sight, known map[string]string, decided map[string]bool) {
-	if s.Record != nil && s.Record.Quarantined != nil {
-		return
+// seeRegistration compares what the same machine gets when its kubelet registers it again.
+func (c *Comparison) seeRegistration(s Sight, differ map[string]string) error {
+	request, err := Registration(s, World{Policy: c.now})
+	if err != nil {
+		return err
 	}
-	now, then := registrationOf(s, known, c.now), registrationOf(s, known, c.then)
+	now, err := registrationOf(request, s, s.Record, c.now)
+	if err != nil {
+		return err
+	}
+	then, err := registrationOf(request, s, withItems(s, differ), c.then)
+	if err != nil {
+		return err
+	}
 	if now.waits {
 		c.impact.Waiting.Now++
 	}
@@ -151,16 +139,19 @@ func (c *Comparison) seeRegistration(s Sight, known map[string]string, decided m
 		c.impact.Waiting.Then++
 	}
 	for item, fate := range then.fates {
-		if before := now.fates[item]; fate != before && !decided[item] {
-			why := string(fate.reason)
-			if fate.reason == policy.NotKept || before.reason == policy.NotKept {
-				_, why = c.then.Keeps(item)
-			}
-			c.count(fate.kind, item, why, s.Name)
+		before := now.fates[item]
+		if _, told := differ[item]; told || fate == before {
+			continue
 		}
+		why := string(fate.reason)
+		if fate.reason == policy.NotKept || before.reason == policy.NotKept {
+			_, why = c.then.Keeps(item)
+		}
+		c.count(fate.kind, item, why, s.Name)
 	}
 	c.countNew(Registered, now.taints, then.taints, s.Name)
 	c.countNew(NotAnyMore, then.taints, now.taints, s.Name)
+	return nil
 }
 
 // countNew counts the taints that were not there before.
@@ -200,42 +191,46 @@ type fate struct {
 type registration struct {
 	fates  map[string]fate
 	taints []corev1.Taint
-	waits  bool // behind the gate, for labels
+	waits  bool // behind the gate
 }
 
-// registrationOf is what a Node gets by a policy when its kubelet registers it and brings nothing of what is known.
-func registrationOf(s Sight, known map[string]string, p policy.Policy) registration {
-	machine := machineOf(s)
-	restore := p.Missing(policy.Kept{Machine: machine}, policy.Kept{Items: known, Machine: machine}, policy.CreateByKubelet)
-	r := registration{fates: map[string]fate{}, waits: len(restore.Protected) > 0 && !p.RestoresInline()}
-	for item := range restore.Add {
+func registrationOf(request *admissionv1.AdmissionRequest, s Sight, record *store.Record, p policy.Policy) (registration, error) {
+	answer, err := webhook.Explain(request, record, false, p)
+	if err != nil {
+		return registration{}, fmt.Errorf("explain a registration of node %q: %w", s.Name, err)
+	}
+	r := registration{fates: map[string]fate{}, waits: answer.GateOn}
+	for item := range answer.Restored {
 		r.fates[item] = fate{kind: GivenBack}
 	}
-	for item := range restore.Protected {
+	for item := range answer.Deferred {
 		r.fates[item] = fate{kind: Deferred}
-		if p.RestoresInline() {
-			r.fates[item] = fate{kind: Inlined}
-		}
 	}
-	for item, reason := range restore.Withheld {
+	for item := range answer.Inline {
+		r.fates[item] = fate{kind: Inlined}
+	}
+	for item, reason := range answer.Withheld {
 		r.fates[item] = fate{kind: Withheld, reason: reason}
 	}
-	labels := maps.Clone(restore.Add)
-	maps.Copy(labels, restore.Protected)
-	_, restored := policy.Split(restore.Add)
-	if s.Node != nil { // its rules' taints are looked at on the Node itself
-		maps.Copy(labels, s.Node.Labels)
-		r.taints = policy.FreeOf(p.RegistrationTaints(labels), restored)
-	} else {
-		r.taints = policy.FreeOf(slices.Concat(p.TaintsFor(labels), p.RegistrationTaints(labels)), restored)
+	for _, taint := range answer.Taints {
+		if s.Node == nil || p.Registers(policy.TaintItem(taint)) { // rules are looked at on the Node itself, where there is one
+			r.taints = append(r.taints, taint)
+		}
 	}
-	return r
+	return r, nil
 }
 
-// machineOf is the machine behind the name.
-func machineOf(s Sight) policy.Machine {
-	if s.Node != nil {
-		return policy.Machine{ProviderID: s.Node.Spec.ProviderID, SystemUUID: s.Node.Status.NodeInfo.SystemUUID, MachineID: s.Node.Status.NodeInfo.MachineID}
+// withItems is the record of a Node once more of what it shows is remembered.
+func withItems(s Sight, items map[string]string) *store.Record {
+	if len(items) == 0 {
+		return s.Record
 	}
-	return policy.Machine(s.Record.Machine)
+	record := store.Record{Node: s.Name, Machine: store.Machine(s.machine())}
+	if s.Record != nil {
+		record = *s.Record
+	}
+	all := maps.Clone(items)
+	maps.Copy(all, record.Items)
+	record.Items = all
+	return &record
 }

@@ -2,7 +2,13 @@ package view
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/capture"
 )
 
 // Impact is what a policy would change for the Nodes of a cluster, beside the policy that is in force.
@@ -11,9 +17,9 @@ type Impact struct {
 	Gone     int             `json:"gone"`     // records of Nodes that are gone
 	Settings []SettingChange `json:"settings"` // that differ
 	Changes  []Change        `json:"changes"`
-	// More counts what is left out because so many changes are listed already, Node by Node.
+	// More counts what is left out because so many changes are listed already, each Node by itself.
 	More int `json:"more,omitempty"`
-	// Waiting counts the Nodes whose next registration waits behind the gate for labels.
+	// Waiting counts the Nodes whose next registration would leave them behind the gate, until capture is done or a person decides.
 	Waiting Count `json:"waiting"`
 	// Due counts the records that sweeps collect.
 	Due Count `json:"due"`
@@ -89,6 +95,43 @@ func (k ChangeKind) text() string {
 	default:
 		return "not put on at registration any more"
 	}
+}
+
+// document adds what people read of it.
+func (i Impact) document(d *Document) {
+	d.with("Nodes", fmt.Sprintf("%d, and %d records of Nodes that are gone", i.Nodes, i.Gone))
+	if i.Unreadable > 0 {
+		d.with("Left out", fmt.Sprintf("%d records that cannot be read", i.Unreadable))
+	}
+	d.with("Behind the gate", fmt.Sprintf("after their next registration, %s", i.Waiting.text("Nodes")))
+	collected := i.Due.text("records of Nodes that are gone")
+	if i.Due.Then > 0 {
+		collected += fmt.Sprintf("; by the next sweep %d, where --retention-fraction is %g", i.SweepsAtMost, capture.DefaultSweepFraction)
+	}
+	d.with("Collected", collected)
+	if !i.Changed() {
+		d.with("Changes", "none")
+	}
+	settings := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{column("Setting"), column("Now"), column("Then")}}
+	for _, setting := range i.Settings {
+		settings.Rows = append(settings.Rows, row(setting.Field, setting.Now, setting.Then))
+	}
+	changes := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{column("Change"), column("Item"), column("Key"), column("Nodes"), column("Why"), wideColumn("Such as")}}
+	for _, change := range i.Changes {
+		changes.Rows = append(changes.Rows, row(change.Kind.text(), kindOf(change.Item), change.Item, change.Nodes, orNone(change.Why), strings.Join(change.First, ",")))
+	}
+	d.Tables = append(d.Tables, settings, changes)
+	if i.More > 0 {
+		d.with("Not listed", fmt.Sprintf("%d more changes of one Node each", i.More))
+	}
+}
+
+// text is a number under both policies.
+func (c Count) text(what string) string {
+	if c.Now == c.Then {
+		return fmt.Sprintf("%d %s, as now", c.Then, what)
+	}
+	return fmt.Sprintf("%d %s; now %d", c.Then, what, c.Now)
 }
 
 // Changed reports whether the policy changes anything.
