@@ -2,10 +2,10 @@
 GOLANGCI_LINT_VERSION = v2.15.0
 GOVULNCHECK_VERSION   = v1.8.0
 HELM_VERSION          = v4.3.1
-CERT_MANAGER_VERSION  = v1.21.2
 
 BIN      = $(CURDIR)/.bin
 HELM     = $(BIN)/helm-$(HELM_VERSION)
+CERTMANAGER = $(BIN)/cert-manager
 DEMO     = $(CURDIR)/.demo
 UNIT     = $(shell go list ./... | grep -v /test/)
 FUZZTIME = 10s
@@ -41,7 +41,7 @@ down: ## stop what `make up` started
 	@go run ./test/demo down --dir $(DEMO)
 
 .PHONY: test
-test: controlplane $(HELM) ## everything, on a real API server
+test: controlplane $(HELM) $(CERTMANAGER) ## everything, on a real API server
 	go test -race $(UNIT)
 	go test -p 1 -count=1 -timeout 30m ./test/... # one control plane at a time: a webhook has a second to answer
 	@$(MAKE) --no-print-directory skipped
@@ -83,8 +83,8 @@ bench: controlplane ## the handler, then CREATEs on a real API server, each besi
 bench-scale: controlplane ## NODES Nodes (100000: some 20 GiB of memory, half an hour): growth, memory, capture, storm, start, failover
 	GOMEMLIMIT=14GiB go run ./test/bench scale -nodes $(NODES) # keeps kube-apiserver within 24 GiB; nodekeep is far below it
 
-.PHONY: helm
-helm: $(HELM) ## the pinned Helm, in .bin
+.PHONY: tools
+tools: $(HELM) $(CERTMANAGER) ## the pinned Helm and cert-manager, in .bin
 
 .PHONY: manifests
 manifests: $(HELM) ## the static files of manifests/, rendered from the chart
@@ -105,6 +105,7 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## style, and the arrows of 
 	$< run ./...
 	go mod tidy -diff
 	cd test/controlplane && go mod tidy -diff
+	cd test/certmanager && go mod tidy -diff
 	@$(MAKE) --no-print-directory manifests-check
 
 $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
@@ -114,3 +115,6 @@ $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 $(HELM):
 	GOBIN=$(BIN) CGO_ENABLED=0 go install helm.sh/helm/v4/cmd/helm@$(HELM_VERSION)
 	@mv $(BIN)/helm $@
+
+$(CERTMANAGER): $(wildcard test/certmanager/*)
+	cd test/certmanager && CGO_ENABLED=0 go build -o $@ .
