@@ -4,10 +4,10 @@ GOVULNCHECK_VERSION   = v1.8.0
 HELM_VERSION          = v4.3.1
 ACTIONLINT_VERSION    = v1.7.12
 CRANE_VERSION         = v0.22.1
-CERT_MANAGER_VERSION  = v1.21.2
 
 BIN      = $(CURDIR)/.bin
 HELM     = $(BIN)/helm-$(HELM_VERSION)
+CERTMANAGER = $(BIN)/cert-manager
 DEMO     = $(CURDIR)/.demo
 UNIT     = $(shell go list ./... | grep -v /test/)
 FUZZTIME = 10s
@@ -89,7 +89,7 @@ down: ## stop what `make up` started
 	@go run ./test/demo down --dir $(DEMO)
 
 .PHONY: test
-test: controlplane promtool $(HELM) ## everything, on a real API server
+test: controlplane promtool $(HELM) $(CERTMANAGER) ## everything, on a real API server
 	go test -race $(UNIT)
 	cd image && go test ./...
 	go test -p 1 -count=1 -timeout 30m ./test/... # one control plane at a time: a webhook has a second to answer
@@ -135,8 +135,8 @@ bench-scale: controlplane ## NODES Nodes (100000: some 20 GiB of memory, half an
 .PHONY: promtool
 promtool: test/promql/bin/promtool ## promtool, and what takes expressions apart, in test/promql/bin (about 3 minutes the first time)
 
-.PHONY: helm
-helm: $(HELM) ## the pinned Helm, in .bin
+.PHONY: tools
+tools: $(HELM) $(CERTMANAGER) ## the pinned Helm and cert-manager, in .bin
 
 .PHONY: manifests
 manifests: $(HELM) ## the static files of manifests/, rendered from the chart
@@ -161,6 +161,7 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## style, and the arrows of 
 	go mod tidy -diff
 	cd test/controlplane && go mod tidy -diff
 	cd image && go mod tidy -diff
+	cd test/certmanager && go mod tidy -diff
 	@$(MAKE) --no-print-directory manifests-check
 
 $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
@@ -179,3 +180,6 @@ $(IMAGE_DIR)/binaries/%/nodekeep: always
 $(HELM):
 	GOBIN=$(BIN) CGO_ENABLED=0 go install helm.sh/helm/v4/cmd/helm@$(HELM_VERSION)
 	@mv $(BIN)/helm $@
+
+$(CERTMANAGER): $(wildcard test/certmanager/*)
+	cd test/certmanager && CGO_ENABLED=0 go build -o $@ .
