@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -124,7 +125,7 @@ func files(t *testing.T, image v1.Image) map[string]string {
 	defer reader.Close()
 	for archive := tar.NewReader(reader); ; {
 		header, err := archive.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return all
 		}
 		require.NoError(t, err)

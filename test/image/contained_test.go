@@ -39,7 +39,7 @@ func runsContained(t *testing.T, image, user string) {
 	assert.Contains(t, string(out), "version: ")
 	t.Logf("in the image, read-only, as %s: nodekeep version\n%s", user, out)
 
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	control := cluster.ForTest(t, cluster.Options{})
 	nodekeep, err := install.New(ctx, control)

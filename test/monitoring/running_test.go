@@ -25,7 +25,7 @@ import (
 // One control plane serves everything here that needs one: what runs is scraped, and what the chart makes for Prometheus and Grafana is
 // applied.
 func TestOnARealControlPlane(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	control := cluster.ForTest(t, cluster.Options{})
 	nodekeep, err := install.New(ctx, control)
@@ -179,6 +179,20 @@ func TestMonitoringIsLeftOutByDefaultAndRefusedWithoutMetrics(t *testing.T) {
 	assert.NotContains(t, string(out), "nodekeep-dashboard")
 	_, err = helm.Template(t.Context(), install.Namespace, "--set", "monitoring.podMonitor.enabled=true,metrics.enabled=false")
 	require.ErrorContains(t, err, "there is nothing to scrape with metrics.enabled=false")
+}
+
+func TestValuesOfMonitoringThatCannotBeAreRefused(t *testing.T) {
+	for value, path := range map[string]string{
+		"monitoring.podMonitors.enabled=true":                "at '/monitoring'",
+		"monitoring.podMonitor.interval=often":               "at '/monitoring/podMonitor/interval'",
+		"monitoring.podMonitor.tokenSecret.name=No_Name":     "at '/monitoring/podMonitor/tokenSecret/name'",
+		"monitoring.prometheusRule.runbookURL=docs/runbooks": "at '/monitoring/prometheusRule/runbookURL'",
+		"monitoring.prometheusRule.alertLabels=team":         "at '/monitoring/prometheusRule/alertLabels'",
+		"monitoring.dashboard.enabled=maybe":                 "at '/monitoring/dashboard/enabled'",
+	} {
+		_, err := helm.Template(t.Context(), install.Namespace, "--set", value)
+		require.ErrorContains(t, err, path, value)
+	}
 }
 
 // object is one of the objects that were rendered, reduced to one of its fields.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 )
@@ -80,7 +81,7 @@ func named(tree parser.Expr) (found answer) {
 func selected(n *parser.VectorSelector) selector {
 	s := selector{Metric: n.Name}
 	for _, m := range n.LabelMatchers {
-		if m.Name == labels.MetricName && m.Type == labels.MatchEqual {
+		if m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual {
 			s.Metric = m.Value
 			continue
 		}
