@@ -130,24 +130,24 @@ func (w *world) checkReplay(node string) {
 		}
 	}
 	for _, earlier := range slices.Backward(w.history[node]) {
-		if earlier.Version == "" { // it was removed
+		if earlier.Version == "" || !w.checkRollBack(record, earlier.Record) { // it was removed, or is too long ago
 			return
 		}
-		w.checkRollBack(record, earlier.Record)
 	}
 }
 
-// checkRollBack checks that a record rolls back to what it said earlier.
-func (w *world) checkRollBack(record, earlier store.Record) {
+// checkRollBack checks that a record rolls back to what it said earlier, as far as its history reaches.
+func (w *world) checkRollBack(record, earlier store.Record) (reaches bool) {
 	to := 0
 	if len(earlier.History) > 0 {
 		to = earlier.History[len(earlier.History)-1].Number
 	}
 	changed, err := record.RollBack(to)
-	if reaches := len(record.History) > 0 && record.History[0].Number <= to+1; reaches != (err == nil) {
+	if reaches = len(record.History) > 0 && record.History[0].Number <= to+1; reaches != (err == nil) {
 		w.fail("history of %s: it reaches back to entry %d: %t: %v", record.Node, to, reaches, err)
-	} else if !reaches {
-		return
+	}
+	if !reaches {
+		return false
 	}
 	state := record.Remembered()
 	for item, value := range changed {
@@ -156,6 +156,7 @@ func (w *world) checkRollBack(record, earlier store.Record) {
 	if !maps.Equal(state, earlier.Remembered()) {
 		w.fail("history of %s: rolled back to entry %d it is %v; it was %v", record.Node, to, state, earlier.Remembered())
 	}
+	return true
 }
 
 func at(items map[string]string, item string) *string {

@@ -21,26 +21,22 @@ type memoryEntry struct {
 }
 
 // Get is the record of a Node, without its history. The error is [ErrNotFound] or [ErrUnreadable].
-func (m *Memory) Get(node string) (Entry, error) {
-	entry, err := m.get(node)
-	entry.Record = entry.Record.WithoutHistory()
-	return entry, err
-}
+func (m *Memory) Get(node string) (Entry, error) { return m.get(node, inMemory) }
 
-func (m *Memory) get(node string) (Entry, error) {
+// GetLive is the record of a Node, whole. The error is that of Get.
+func (m *Memory) GetLive(_ context.Context, node string) (Entry, error) { return m.get(node, whole) }
+
+func (m *Memory) get(node string, read reading) (Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	entry, found := m.data[Name(node)]
 	if !found {
 		return Entry{}, fmt.Errorf("read record of node %q: %w", node, ErrNotFound)
 	}
-	record, err := entry.decode(whole)
+	record, err := entry.decode(read)
 	record, err = record.of(node, err)
 	return Entry{Record: record, Version: entry.version}, err
 }
-
-// GetLive is the record of a Node, whole.
-func (m *Memory) GetLive(_ context.Context, node string) (Entry, error) { return m.get(node) }
 
 // Put writes a record over the one with the version that was read, or creates it where version is empty.
 func (m *Memory) Put(_ context.Context, record Record, version string) (Entry, error) {
@@ -73,7 +69,7 @@ func (m *Memory) Nodes() []string {
 	defer m.mu.Unlock()
 	var nodes []string
 	for _, entry := range m.data {
-		if record, err := entry.decode(whole); err == nil {
+		if record, err := entry.decode(inMemory); err == nil {
 			nodes = append(nodes, record.Node)
 		}
 	}
