@@ -105,3 +105,19 @@ func TestNothingMoreIsReadThanOnePageAhead(t *testing.T) {
 	}
 	assert.LessOrEqual(t, len(pages), 4)
 }
+
+func TestAListThatIsInterruptedNeverLooksComplete(t *testing.T) {
+	for range 200 {
+		ctx, cancel := context.WithCancel(t.Context())
+		list := func(ctx context.Context, _ metav1.ListOptions) ([]int, metav1.ListMeta, error) {
+			<-ctx.Done()
+			return nil, metav1.ListMeta{}, ctx.Err()
+		}
+		go cancel()
+		var failed error
+		for _, err := range all(ctx, list) {
+			failed = err
+		}
+		require.ErrorIs(t, failed, context.Canceled)
+	}
+}
