@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -25,14 +26,18 @@ func (c *ConfigMaps) List(ctx context.Context, options metav1.ListOptions) (page
 	}
 	page = make([]Listed, len(list.Items))
 	for i := range list.Items {
-		cm := &list.Items[i]
-		record, err := documentOf(cm).decode(whole)
-		node := record.Node
-		if err != nil || Name(node) != cm.Name {
-			node = strings.TrimPrefix(cm.Name, namePrefix)
-		}
-		record, err = record.of(node, err)
-		page[i] = Listed{ConfigMap: cm.Name, Node: node, Entry: Entry{Record: record, Version: cm.ResourceVersion}, Err: err}
+		page[i] = ListedOf(&list.Items[i])
 	}
 	return page, list.ListMeta, nil
+}
+
+// ListedOf reads one ConfigMap that is found as a record.
+func ListedOf(cm *corev1.ConfigMap) Listed {
+	record, err := documentOf(cm).decode(whole)
+	node := record.Node
+	if err != nil || Name(node) != cm.Name {
+		node = strings.TrimPrefix(cm.Name, namePrefix)
+	}
+	record, err = record.of(node, err)
+	return Listed{ConfigMap: cm.Name, Node: node, Entry: Entry{Record: record, Version: cm.ResourceVersion}, Err: err}
 }

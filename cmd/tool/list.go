@@ -2,7 +2,9 @@ package tool
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,6 +27,7 @@ type listOptions struct {
 	selector string
 	gone     bool
 	stale    bool
+	watching bool
 }
 
 func newListCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -63,6 +66,7 @@ func (o *listOptions) addTo(command *cobra.Command) {
 	flags.StringVarP(&o.selector, "selector", "l", "", "label selector; a Node that is gone is selected by what it is remembered with")
 	flags.BoolVar(&o.gone, "gone", false, "only Nodes that are gone")
 	flags.BoolVar(&o.stale, "stale", false, "only Nodes about which something is left to do")
+	flags.BoolVarP(&o.watching, "watch", "w", false, "go on with a line for each Node whose line has changed; the policy is that of the start")
 	o.output.addTo(command)
 	o.policy.addTo(command)
 }
@@ -83,17 +87,22 @@ func (o *listOptions) run(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
+	want := func(sight view.Sight, summary view.Summary) bool {
+		return sight.Selected(selector) && (!o.gone || summary.Status == view.Gone) && (!o.stale || !summary.Current)
+	}
+	if o.watching {
+		return o.watch(ctx, c, world, want)
+	}
 	lines := lines{output: &o.output, cluster: c, now: world.Now}
 	for sight, err := range c.allSights(ctx) {
 		if err != nil {
 			return lines.broken(err)
 		}
 		summary := view.SummaryOf(sight, world)
-		if !sight.Selected(selector) || o.gone && summary.Status != view.Gone || o.stale && summary.Current {
-			continue
-		}
-		if err := lines.add(summary); err != nil {
-			return err
+		if want(sight, summary) {
+			if err := lines.add(summary); err != nil {
+				return err
+			}
 		}
 	}
 	return lines.end()
@@ -105,6 +114,10 @@ type lines struct {
 	cluster *cluster
 	now     time.Time
 	printer printers.ResourcePrinter
+	tabs    interface { // remembers the widths of columns
+		io.Writer
+		Flush() error
+	}
 	waiting []view.Summary
 	printed int
 }
@@ -119,12 +132,15 @@ func (l *lines) add(summary view.Summary) error {
 
 func (l *lines) print() error {
 	if l.printer == nil {
-		l.printer = l.output.tablePrinter()
+		l.printer, l.tabs = l.output.tablePrinter(), printers.GetNewTabWriter(l.cluster.Out)
 	}
 	table := view.SummaryTable(l.waiting, l.now)
 	l.printed += len(l.waiting)
 	l.waiting = nil
-	return l.printer.PrintObj(table, l.cluster.Out)
+	if err := l.printer.PrintObj(table, l.tabs); err != nil {
+		return err
+	}
+	return l.tabs.Flush()
 }
 
 // broken ends a list that could not be read to its end; who has seen a part of it is told so.
@@ -132,7 +148,11 @@ func (l *lines) broken(err error) error {
 	if l.printed == 0 {
 		return err
 	}
-	return findings(fmt.Errorf("the list is not complete: it ends after %d lines: %w", l.printed, err))
+	incomplete := fmt.Errorf("the list is not complete: it ends after %d lines: %w", l.printed, err)
+	if errors.Is(err, context.Canceled) {
+		return exitError{exitInterrupted, incomplete}
+	}
+	return findings(incomplete)
 }
 
 func (l *lines) end() error {

@@ -27,12 +27,14 @@ type page[T any] struct {
 // it goes on with a later one, as the API server offers: some lines are of a later state then, and none is missing.
 func all[T any](ctx context.Context, list listing[T]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
+		enough := make(chan struct{})
+		defer close(enough)
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		pages := make(chan page[T], 1)
 		go func() {
 			defer close(pages)
-			readPages(ctx, list, pages)
+			readPages(ctx, list, pages, enough)
 		}()
 		for p := range pages {
 			if p.err != nil {
@@ -49,7 +51,9 @@ func all[T any](ctx context.Context, list listing[T]) iter.Seq2[T, error] {
 	}
 }
 
-func readPages[T any](ctx context.Context, list listing[T], pages chan<- page[T]) {
+// readPages reads until the end, an error, or until it is enough. That ctx is done is an error like any other: a list that was
+// interrupted must not look like one that is complete.
+func readPages[T any](ctx context.Context, list listing[T], pages chan<- page[T], enough <-chan struct{}) {
 	options := metav1.ListOptions{Limit: pageSize}
 	for {
 		items, meta, err := list(ctx, options)
@@ -59,7 +63,7 @@ func readPages[T any](ctx context.Context, list listing[T], pages chan<- page[T]
 		}
 		select {
 		case pages <- page[T]{items, err}:
-		case <-ctx.Done():
+		case <-enough:
 			return
 		}
 		if err != nil || meta.Continue == "" {

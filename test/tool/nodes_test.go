@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -27,7 +28,7 @@ func register(t *testing.T, name string) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}}}
 	_, err = client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 	require.NoError(t, err)
-	t.Cleanup(func() { _, _ = nodekeep.Kubectl(t.Context(), "delete", "node", name, "--ignore-not-found") })
+	t.Cleanup(func() { _, _ = nodekeep.Kubectl(context.Background(), "delete", "node", name, "--ignore-not-found") })
 }
 
 // kubectl runs kubectl as an admin.

@@ -20,6 +20,7 @@ const (
 	Unrecorded Presence = "Unrecorded" // a Node without a record
 	Gone       Presence = "Gone"       // a record of a Node that is gone
 	Unreadable Presence = "Unreadable" // a record from which nothing may be taken
+	Forgotten  Presence = "Forgotten"  // neither any more
 )
 
 // Summary is one line about one Node.
@@ -61,10 +62,20 @@ func SummaryOf(s Sight, w World) Summary {
 	return summary
 }
 
+// Same reports whether two lines say the same but for how long ago it was.
+func (s Summary) Same(other Summary) bool {
+	sameTime := func(a, b *metav1.Time) bool { return a == b || a != nil && a.Equal(b) }
+	times := sameTime(s.Since, other.Since) && sameTime(s.LastChange, other.LastChange)
+	s.Since, s.LastChange, other.Since, other.LastChange = nil, nil, nil, nil
+	return times && s == other
+}
+
 func (s Sight) presence() Presence {
 	switch {
 	case s.Unreadable != nil:
 		return Unreadable
+	case s.Record == nil && s.Node == nil:
+		return Forgotten
 	case s.Record == nil:
 		return Unrecorded
 	case s.Node == nil:
@@ -115,7 +126,7 @@ func SummaryTable(summaries []Summary, now time.Time) *metav1.Table {
 		switch {
 		case s.Why != "":
 			current = "no: " + s.Why
-		case s.Status == Gone:
+		case s.Status == Gone, s.Status == Forgotten:
 			current = none
 		}
 		table.Rows = append(table.Rows, row(s.Name, string(s.Status), ago(s.Since, now), s.Labels, s.Taints, yesNo(s.Gated), ago(s.LastChange, now), current, orNone(s.ChangedBy), s.Withheld, orNone(string(s.UID))))
