@@ -55,3 +55,9 @@ func oldest(all []candidate, most int) []candidate {
 func atMost(fraction float64, records int) int {
 	return max(1, int(fraction*float64(records)))
 }
+
+// DefaultSweepFraction is how many of all records a sweep collects at most, where capture is not told otherwise.
+const DefaultSweepFraction = 0.1
+
+// SweepsAtMost is how many of so many records a sweep collects at most, for tools that tell people.
+func SweepsAtMost(fraction float64, records int) int { return atMost(fraction, records) }

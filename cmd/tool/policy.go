@@ -55,8 +55,8 @@ A key that a policy keeps no longer is withheld, not forgotten. What is collecte
 			# Whether the policy of the cluster itself is valid
 			kubectl -n nodekeep-system get configmap nodekeep-policy -o jsonpath='{.data.policy\.yaml}' | nodekeep policy check -
 
-			# For scripts: the keys that would be kept no longer
-			nodekeep policy check policy.yaml --against-cluster -o jsonpath='{.impact.changes[?(@.change=="dropped")].item}'`,
+			# For scripts: how many records would be collected
+			nodekeep policy check policy.yaml --against-cluster -o jsonpath='{.impact.due.then}'`,
 		Args: oneFile,
 	}, o.connection, o.run)
 	command.Flags().BoolVar(&o.againstCluster, "against-cluster", false, "say what it would change for the Nodes of this cluster")

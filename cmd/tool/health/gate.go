@@ -86,24 +86,24 @@ func otherGate(seen Seen) (found []Finding) {
 }
 
 func judgeGateSpec(spec admissionregistrationv1.MutatingAdmissionPolicySpec) (found []Finding) {
-	find := func(severity Severity, what string, commands ...string) {
+	find := func(what string, commands ...string) {
 		remedy := reinstall()
 		if len(commands) > 0 {
 			remedy = Remedy{Text: "Change it:", Commands: commands}
 		}
-		found = append(found, Finding{Severity: severity, Object: gatePolicyObject, What: what, Remedy: remedy})
+		found = append(found, Finding{Severity: Error, Object: gatePolicyObject, What: what, Remedy: remedy})
 	}
 	if failure := valueOr(spec.FailurePolicy, defaultFailure); failure != admissionregistrationv1.Ignore {
-		find(Error, "failurePolicy "+string(failure)+": an error in the policy keeps Nodes from joining", patch(gatePolicyObject, "/spec/failurePolicy", `"Ignore"`))
+		find("failurePolicy "+string(failure)+": an error in the policy keeps Nodes from joining", patch(gatePolicyObject, "/spec/failurePolicy", `"Ignore"`))
 	}
 	if spec.ReinvocationPolicy != admissionregistrationv1.NeverReinvocationPolicy {
-		find(Error, "reinvocationPolicy "+string(spec.ReinvocationPolicy)+": it puts back what the webhook has taken off", patch(gatePolicyObject, "/spec/reinvocationPolicy", `"Never"`))
+		find("reinvocationPolicy "+string(spec.ReinvocationPolicy)+": it puts back what the webhook has taken off", patch(gatePolicyObject, "/spec/reinvocationPolicy", `"Never"`))
 	}
 	if !constrains(spec.MatchConstraints) {
-		find(Error, "it does not match the CREATE of every Node: "+ungated)
+		find("it does not match the CREATE of every Node: " + ungated)
 	}
 	if len(spec.Mutations) == 0 {
-		find(Error, "it has no mutations: "+ungated)
+		find("it has no mutations: " + ungated)
 	}
 	return found
 }

@@ -73,7 +73,7 @@ func judgeVersions(seen Seen) answer {
 	}
 	images := slices.Sorted(maps.Keys(named))
 	a.ok = cmp.Or(strings.Join(images, ", "), "no pod runs")
-	what := ""
+	var what string
 	switch {
 	case len(images) > 1:
 		what = "pods run different images: " + strings.Join(images, ", ")

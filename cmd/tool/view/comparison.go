@@ -56,7 +56,7 @@ func (c *Comparison) See(s Sight) error {
 	if s.Node != nil {
 		c.impact.Nodes++
 	}
-	if s.Unreadable != nil { // neither policy has anything done about it
+	if s.presence() == Unreadable { // neither policy has anything done about it
 		c.impact.Unreadable++
 		return nil
 	}
