@@ -7,8 +7,11 @@ import (
 	"nodekeep.dev/nodekeep/cmd/tool"
 )
 
-// processes is the group of commands that run in the cluster.
-const processes = "processes"
+// The groups of commands that are none of the operator's.
+const (
+	processes    = "processes"    // what runs in the cluster
+	installation = "installation" // what is told of it, and how it goes
+)
 
 // newCommand is everything that the program can do, under the name that it is called by.
 func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command {
@@ -22,7 +25,7 @@ func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 		SilenceErrors: true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
 	}
-	root.AddGroup(&cobra.Group{ID: processes, Title: "The two processes:"})
+	root.AddGroup(&cobra.Group{ID: processes, Title: "The two processes:"}, &cobra.Group{ID: installation, Title: "The installation:"})
 	root.AddCommand(newWebhookCommand(), newCaptureCommand(), newUninstallCommand(), newVersionCommand())
 	tool.AddTo(root, streams)
 	return root

@@ -6,6 +6,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/cmd/tool/health"
@@ -14,6 +15,7 @@ import (
 // API groups that are looked into.
 const (
 	groupAdmission    = admissionregistrationv1.GroupName
+	groupRBAC         = rbacv1.GroupName
 	groupApps         = "apps"
 	groupCoordination = "coordination.k8s.io"
 	groupDiscovery    = discoveryv1.GroupName
@@ -42,9 +44,10 @@ func (e *examination) firstLooks() []look {
 		object(e, &seen.Service, e.to("", "", "services"), e.client.CoreV1().Services(e.namespace), health.Service),
 		object(e, &seen.Webhook, e.to("", groupApps, "deployments"), deployments, health.WebhookDeployment),
 		object(e, &seen.Capture, e.to("", groupApps, "deployments"), deployments, health.CaptureDeployment),
-		object(e, &seen.GatePolicy, e.toAll("", groupAdmission, "mutatingadmissionpolicies"), admission.MutatingAdmissionPolicies(), gateConfigMap),
-		object(e, &seen.GateBinding, e.toAll("", groupAdmission, "mutatingadmissionpolicybindings"), admission.MutatingAdmissionPolicyBindings(), gateConfigMap),
-		object(e, &seen.GateSwitch, e.to("", "", "configmaps"), configMaps, gateConfigMap),
+		object(e, &seen.GatePolicy, e.toAll("", groupAdmission, "mutatingadmissionpolicies"), admission.MutatingAdmissionPolicies(), health.Gate),
+		object(e, &seen.GateBinding, e.toAll("", groupAdmission, "mutatingadmissionpolicybindings"), admission.MutatingAdmissionPolicyBindings(), health.Gate),
+		object(e, &seen.GateRole, e.to("", groupRBAC, "roles"), e.client.RbacV1().Roles(e.namespace), health.Gate),
+		object(e, &seen.GateSwitch, e.to("", groupRBAC, "rolebindings"), e.client.RbacV1().RoleBindings(e.namespace), health.Gate),
 		object(e, &seen.Policy, e.to("", "", "configmaps"), configMaps, policyConfigMap),
 		{read: reading(e, &seen.Endpoints, e.to("list", groupDiscovery, "endpointslices"), e.endpoints)},
 		{read: reading(e, &seen.Pods, e.to("list", "", "pods"), e.pods)},

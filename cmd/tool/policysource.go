@@ -20,15 +20,14 @@ import (
 const (
 	policyConfigMap = "nodekeep-policy"
 	policyKey       = "policy.yaml"
-	gateConfigMap   = "nodekeep-gate"
-	gateKey         = "key"
+	gateKey         = "gate-key"
 )
 
 // gateSource says which taint is the gate: the one of a flag, or else the cluster's.
 type gateSource struct{ key string }
 
 func (s *gateSource) addTo(command *cobra.Command) {
-	command.Flags().StringVar(&s.key, "gate-key", "", "key of the gate's taint; without one, that of the cluster (ConfigMap "+gateConfigMap+"), or "+string(policy.DefaultGate))
+	command.Flags().StringVar(&s.key, "gate-key", "", "key of the gate's taint; without one, that of the cluster (ConfigMap "+policyConfigMap+"), or "+string(policy.DefaultGate))
 }
 
 // flag is the gate of the flag; empty where it is not given.
@@ -46,7 +45,7 @@ func (s *gateSource) read(ctx context.Context, c *cluster) (policy.Gate, error) 
 	if gate, err := s.flag(); gate != "" || err != nil {
 		return gate, err
 	}
-	data, _, err := c.configMap(ctx, gateConfigMap)
+	data, _, err := c.configMap(ctx, policyConfigMap)
 	return policy.Gate(cmp.Or(data[gateKey], string(policy.DefaultGate))), err
 }
 

@@ -125,7 +125,7 @@ func TestAGatePolicyThatIsGoneOrSwitchedOffIsFound(t *testing.T) {
 	putBack()
 	isHealthy(t)
 
-	putBack = removed(t, ns+" configmap nodekeep-gate")
+	putBack = removed(t, ns+" rolebinding nodekeep-gate")
 	finds(t, "gate-switched-off")
 	putBack()
 	isHealthy(t)
@@ -190,7 +190,7 @@ func TestAPolicyThatIsWrongIsFoundAndThePrintedCommandNamesTheLine(t *testing.T)
 }
 
 func TestDeploymentsThatAreNotAvailableAndPodsOfDifferentImagesAreFound(t *testing.T) {
-	roll(t, "nodekeep-webhook", 0, "nodekeep:latest")
+	roll(t, "nodekeep-webhook", 0, "nodekeep:v0.1.0-dev")
 	roll(t, "nodekeep-capture", 1, "nodekeep:old")
 	finds(t, "deployments")
 	rollAll(t)

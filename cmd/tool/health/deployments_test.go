@@ -69,11 +69,11 @@ func TestFindingsOfDeploymentsVersionsAndPolicy(t *testing.T) {
 			func(s *Seen) {
 				s.Pods.Value[1].Spec.Containers = []corev1.Container{{Name: "capture", Image: "nodekeep:v2"}}
 			},
-			[]string{"versions: warning: pods -l app.kubernetes.io/name=nodekeep: pods run different images: nodekeep:latest, nodekeep:v2: webhook and capture could decide differently"},
+			[]string{"versions: warning: pods -l app.kubernetes.io/name=nodekeep: pods run different images: nodekeep:v0.1.0-dev, nodekeep:v2: webhook and capture could decide differently"},
 		},
 		"pods run different images under one name": {
 			func(s *Seen) { s.Pods.Value[1].Status.ContainerStatuses[0].ImageID = "sha256:2" },
-			[]string{"versions: warning: pods -l app.kubernetes.io/name=nodekeep: pods run 2 different images under one name, nodekeep:latest: webhook and capture could decide differently"},
+			[]string{"versions: warning: pods -l app.kubernetes.io/name=nodekeep: pods run 2 different images under one name, nodekeep:v0.1.0-dev: webhook and capture could decide differently"},
 		},
 		"what others put into the pods, and pods that are about to go, have images of their own": {
 			func(s *Seen) {

@@ -7,15 +7,16 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"nodekeep.dev/nodekeep/policy"
 )
 
 const (
-	gatePolicyObject  = "mutatingadmissionpolicy/" + gateName
-	gateBindingObject = "mutatingadmissionpolicybinding/" + gateName
-	gateSwitchObject  = "configmap/" + gateName
+	gatePolicyObject  = "mutatingadmissionpolicy/" + Gate
+	gateBindingObject = "mutatingadmissionpolicybinding/" + Gate
+	gateRoleObject    = "role/" + Gate
+	gateSwitchObject  = "rolebinding/" + Gate
+	gateKeyObject     = "configmap/" + policyName
 )
 
 // ungated is what comes of it when the gate policy does not act.
@@ -36,12 +37,16 @@ func judgeGatePolicy(seen Seen) answer {
 	}
 	lacks(&a, gatePolicyObject, seen.GatePolicy)
 	lacks(&a, gateBindingObject, seen.GateBinding)
+	lacks(&a, gateRoleObject, seen.GateRole)
 	lacks(&a, gateSwitchObject, seen.GateSwitch)
 	if seen.GatePolicy.Absent {
 		find(Error, gatePolicyObject, "it does not exist: "+ungated, reinstall())
 	}
 	if seen.GateBinding.Absent {
 		find(Error, gateBindingObject, "it does not exist, so the policy does nothing: "+ungated, reinstall())
+	}
+	if seen.GateRole.Absent {
+		find(Error, gateRoleObject, "it does not exist, which switches the gate off: "+ungated, reinstall())
 	}
 	if seen.GateSwitch.Absent {
 		find(Error, gateSwitchObject, "it does not exist, which switches the gate off: "+ungated, reinstall())
@@ -50,14 +55,7 @@ func judgeGatePolicy(seen Seen) answer {
 		a.add(judgeGateSpec(seen.GatePolicy.Value.Spec)...)
 	}
 	if seen.GateBinding.Found {
-		a.add(judgeGateBinding(seen.GateBinding.Value.Spec, seen.Namespace)...)
-	}
-	if seen.GateSwitch.Found {
-		if problems := validation.IsQualifiedName(seen.GateSwitch.Value.Data[gateKey]); len(problems) > 0 {
-			find(Error, gateSwitchObject, fmt.Sprintf("its %s %q is no key of a taint (%s): %s", gateKey, seen.GateSwitch.Value.Data[gateKey], problems[0], ungated), Remedy{
-				Text: "Put the right one there:", Commands: []string{fmt.Sprintf(`kubectl -n %s patch %s --type=merge -p '{"data":{"%s":"%s"}}'`, seen.Namespace, gateSwitchObject, gateKey, policy.DefaultGate)},
-			})
-		}
+		a.add(judgeGateBinding(seen.GateBinding.Value.Spec)...)
 	}
 	a.ok = string(seen.Gate())
 	return a
@@ -65,9 +63,6 @@ func judgeGatePolicy(seen Seen) answer {
 
 // otherGate finds processes that take off another gate than the policy puts on.
 func otherGate(seen Seen) (found []Finding) {
-	if !seen.GateSwitch.Found {
-		return nil
-	}
 	for object, deployment := range map[string]Read[*appsv1.Deployment]{"deployment/" + WebhookDeployment: seen.Webhook, "deployment/" + CaptureDeployment: seen.Capture} {
 		key, given := flagOf(deployment, "gate-key")
 		if !given {
@@ -76,8 +71,8 @@ func otherGate(seen Seen) (found []Finding) {
 		if deployment.Found && policy.Gate(key) != seen.Gate() {
 			found = append(found, Finding{
 				Severity: Error, Object: object,
-				What:   fmt.Sprintf("its --gate-key is %s, and %s puts %s on Nodes: they do not come out from behind it", key, gateSwitchObject, seen.Gate()),
-				Remedy: Remedy{Text: "Give both processes and the ConfigMap the same key, in what nodekeep was installed from."},
+				What:   fmt.Sprintf("its --gate-key is %s, and %s says that %s is put on Nodes: they do not come out from behind it", key, gateKeyObject, seen.Gate()),
+				Remedy: Remedy{Text: "Give both processes, the gate policy and the ConfigMap the same key, in what nodekeep was installed from (the chart has one value for all)."},
 			})
 		}
 	}
@@ -121,21 +116,15 @@ func constrains(constraints *admissionregistrationv1.MatchResources) bool {
 	})
 }
 
-func judgeGateBinding(spec admissionregistrationv1.MutatingAdmissionPolicyBindingSpec, namespace string) (found []Finding) {
-	find := func(severity Severity, what string) {
-		found = append(found, Finding{Severity: severity, Object: gateBindingObject, What: what, Remedy: reinstall()})
+func judgeGateBinding(spec admissionregistrationv1.MutatingAdmissionPolicyBindingSpec) (found []Finding) {
+	find := func(what string) {
+		found = append(found, Finding{Severity: Error, Object: gateBindingObject, What: what, Remedy: reinstall()})
 	}
-	if spec.PolicyName != gateName {
-		find(Error, "it binds "+spec.PolicyName+": "+ungated)
-	}
-	switch parameters := spec.ParamRef; {
-	case parameters == nil || parameters.Name != gateName || parameters.Namespace != namespace:
-		find(Error, fmt.Sprintf("its paramRef is not ConfigMap %s in namespace %s: %s", gateName, namespace, ungated))
-	case valueOr(parameters.ParameterNotFoundAction, admissionregistrationv1.DenyAction) != admissionregistrationv1.AllowAction:
-		find(Warning, "parameterNotFoundAction is not Allow: without ConfigMap "+gateName+", the policy fails where it should be switched off")
+	if spec.PolicyName != Gate {
+		find("it binds " + spec.PolicyName + ": " + ungated)
 	}
 	if spec.MatchResources != nil && !constrains(spec.MatchResources) {
-		find(Error, "its matchResources leave Nodes out: "+ungated)
+		find("its matchResources leave Nodes out: " + ungated)
 	}
 	return found
 }

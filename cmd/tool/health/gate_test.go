@@ -6,6 +6,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -14,7 +15,7 @@ func TestFindingsOfTheGatePolicy(t *testing.T) {
 		bare    = "a Node that registers while the webhook is down comes up without its labels and takes workloads"
 		spec    = "gate-policy: error: mutatingadmissionpolicy/nodekeep-gate: "
 		binding = "gate-policy: error: mutatingadmissionpolicybinding/nodekeep-gate: "
-		off     = "gate-policy: error: configmap/nodekeep-gate: "
+		off     = "gate-policy: error: rolebinding/nodekeep-gate: "
 	)
 	requireFindings(t, map[string]breakage{
 		"the policy is not there": {
@@ -24,7 +25,10 @@ func TestFindingsOfTheGatePolicy(t *testing.T) {
 			func(s *Seen) { s.GateBinding = Absent[*admissionregistrationv1.MutatingAdmissionPolicyBinding]() }, []string{binding + "it does not exist, so the policy does nothing: " + bare},
 		},
 		"it is switched off": {
-			func(s *Seen) { s.GateSwitch = Absent[*corev1.ConfigMap]() }, []string{off + "it does not exist, which switches the gate off: " + bare},
+			func(s *Seen) { s.GateSwitch = Absent[*rbacv1.RoleBinding]() }, []string{off + "it does not exist, which switches the gate off: " + bare},
+		},
+		"the right that the policy asks for is not there": {
+			func(s *Seen) { s.GateRole = Absent[*rbacv1.Role]() }, []string{"gate-policy: error: role/nodekeep-gate: it does not exist, which switches the gate off: " + bare},
 		},
 		"the API server has no such policies": {
 			func(s *Seen) {
@@ -64,34 +68,24 @@ func TestFindingsOfTheGatePolicy(t *testing.T) {
 		"the binding is of another policy": {
 			func(s *Seen) { s.GateBinding.Value.Spec.PolicyName = "other" }, []string{binding + "it binds other: " + bare},
 		},
-		"the binding reads the key elsewhere": {
-			func(s *Seen) { s.GateBinding.Value.Spec.ParamRef.Namespace = "old" }, []string{binding + "its paramRef is not ConfigMap nodekeep-gate in namespace nodekeep-system: " + bare},
-		},
-		"the binding has no off switch": {
-			func(s *Seen) { s.GateBinding.Value.Spec.ParamRef.ParameterNotFoundAction = nil },
-			[]string{"gate-policy: warning: mutatingadmissionpolicybinding/nodekeep-gate: parameterNotFoundAction is not Allow: without ConfigMap nodekeep-gate, the policy fails where it should be switched off"},
-		},
 		"the binding leaves Nodes out": {
 			func(s *Seen) { s.GateBinding.Value.Spec.MatchResources = &admissionregistrationv1.MatchResources{} }, []string{binding + "its matchResources leave Nodes out: " + bare},
 		},
-		"the key is none": {
-			func(s *Seen) { delete(s.GateSwitch.Value.Data, gateKey) }, []string{off + `its key "" is no key of a taint (...`},
-		},
 		"the processes take off another gate": {
 			func(s *Seen) {
-				s.GateSwitch.Value.Data[gateKey] = "example.com/waits"
+				s.Policy.Value.Data[gateKey] = "example.com/waits"
 				s.Unnamed.Value.Spec.Taints[0].Key = "example.com/waits"
 			},
 			[]string{
-				"gate-policy: error: deployment/nodekeep-capture: its --gate-key is nodekeep.dev/restoring, and configmap/nodekeep-gate puts example.com/waits on Nodes: they do not come out from behind it",
-				"gate-policy: error: deployment/nodekeep-webhook: its --gate-key is nodekeep.dev/restoring, and configmap/nodekeep-gate puts example.com/waits on Nodes: they do not come out from behind it",
+				"gate-policy: error: deployment/nodekeep-capture: its --gate-key is nodekeep.dev/restoring, and configmap/nodekeep-policy says that example.com/waits is put on Nodes: they do not come out from behind it",
+				"gate-policy: error: deployment/nodekeep-webhook: its --gate-key is nodekeep.dev/restoring, and configmap/nodekeep-policy says that example.com/waits is put on Nodes: they do not come out from behind it",
 				"webhook-deployment: error: deployment/nodekeep-webhook: its pods do not tolerate example.com/waits:NoSchedule: a cluster whose Nodes are all new does not come back by itself",
 				"capture-deployment: error: deployment/nodekeep-capture: its pods do not tolerate example.com/waits:NoSchedule: a cluster whose Nodes are all new does not come back by itself",
 			},
 		},
 		"another key that all agree on": {
 			func(s *Seen) {
-				s.GateSwitch.Value.Data[gateKey] = "example.com/waits"
+				s.Policy.Value.Data[gateKey] = "example.com/waits"
 				s.Unnamed.Value.Spec.Taints[0].Key = "example.com/waits"
 				for _, deployment := range []Read[*appsv1.Deployment]{s.Webhook, s.Capture} {
 					pod := &deployment.Value.Spec.Template.Spec

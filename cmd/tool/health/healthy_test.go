@@ -17,6 +17,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -68,7 +69,8 @@ func healthy(t *testing.T) Seen {
 		GateServed:  Found(true),
 		GatePolicy:  Found(one[*admissionregistrationv1.MutatingAdmissionPolicy](t, objects, "nodekeep-gate")),
 		GateBinding: Found(one[*admissionregistrationv1.MutatingAdmissionPolicyBinding](t, objects, "nodekeep-gate")),
-		GateSwitch:  Found(one[*corev1.ConfigMap](t, objects, "nodekeep-gate")),
+		GateRole:    Found(one[*rbacv1.Role](t, objects, "nodekeep-gate")),
+		GateSwitch:  Found(one[*rbacv1.RoleBinding](t, objects, "nodekeep-gate")),
 		Policy:      Found(one[*corev1.ConfigMap](t, objects, "nodekeep-policy")),
 		Named:       Found([]corev1.Node{stamped, stamped, stamped}),
 		Unnamed:     Found(&corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{policy.DefaultGate.Taint()}}}),

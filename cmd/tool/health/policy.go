@@ -10,7 +10,7 @@ import (
 
 // Gate is the key of the gate's taint, as the off switch of the gate policy has it.
 func (s Seen) Gate() policy.Gate {
-	if key := s.GateSwitch.Value; s.GateSwitch.Found && key.Data[gateKey] != "" {
+	if key := s.Policy.Value; s.Policy.Found && key.Data[gateKey] != "" {
 		return policy.Gate(key.Data[gateKey])
 	}
 	return policy.DefaultGate

@@ -59,13 +59,15 @@ func grants(namespace string) []grant {
 	rule := func(group string, resources, names []string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, ResourceNames: names, Verbs: verbs}
 	}
-	gate := rule(admission, []string{"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}, []string{gateName}, "get")
+	gate := rule(admission, []string{"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}, []string{Gate}, "get")
+	gateSwitch := rule("rbac.authorization.k8s.io", []string{"roles", "rolebindings"}, []string{Gate}, "get")
 	return []grant{
 		{WebhookDeployment, namespace, rule(core, []string{"configmaps"}, nil, "get", "list", "watch"), always},
 		{WebhookDeployment, namespace, rule(core, []string{"configmaps"}, nil, "create", "patch"), Seen.seesDeletions},
 		{WebhookDeployment, namespace, rule(core, []string{"secrets"}, []string{selfSignedSecret}, "get", "update"), Seen.selfSigned},
 		{WebhookDeployment, "", rule(admission, []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}, []string{Configuration}, "get", "patch"), Seen.selfSigned},
 		{WebhookDeployment, "", gate, always},
+		{WebhookDeployment, namespace, gateSwitch, always},
 		{WebhookDeployment, "", rule(core, []string{"users"}, []string{"system:node:" + webhook.SelfTestNode}, "impersonate"), Seen.inline},
 		{WebhookDeployment, "", rule(core, []string{"groups"}, []string{"system:nodes"}, "impersonate"), Seen.inline},
 
@@ -75,6 +77,8 @@ func grants(namespace string) []grant {
 		{CaptureDeployment, namespace, rule(leases, []string{"leases"}, []string{capture.LeaseName}, "get", "update"), always},
 		{CaptureDeployment, "", rule(core, []string{"nodes"}, nil, "get", "list", "watch", "patch"), always},
 		{CaptureDeployment, "", gate, always},
+		{CaptureDeployment, namespace, gateSwitch, always},
+		{CaptureDeployment, namespace, rule("nodekeep.dev", []string{"gates"}, nil, "close"), Seen.gatesNodes},
 		{CaptureDeployment, "default", rule(core, []string{"events"}, nil, "create", "patch"), always},
 
 		{WebhookDeployment, "", rule("authentication.k8s.io", []string{"tokenreviews"}, nil, "create"), func(s Seen) bool { return set(s.Webhook, "metrics-secure") }},
@@ -86,6 +90,9 @@ func grants(namespace string) []grant {
 
 // seesDeletions reports whether the API server is told to call the webhook for Nodes that are deleted.
 func (s Seen) seesDeletions() bool { return s.Validating.Found }
+
+// gatesNodes reports whether the gate policy is installed, which asks for that right of capture's.
+func (s Seen) gatesNodes() bool { return s.GatePolicy.Found }
 
 // inline reports whether protected labels are to be restored in the CREATE itself.
 func (s Seen) inline() bool {

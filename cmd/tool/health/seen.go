@@ -8,6 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 )
 
 // Seen is what was read of an installation.
@@ -30,7 +31,8 @@ type Seen struct {
 	GateServed  Read[bool] // the API server has MutatingAdmissionPolicies
 	GatePolicy  Read[*admissionregistrationv1.MutatingAdmissionPolicy]
 	GateBinding Read[*admissionregistrationv1.MutatingAdmissionPolicyBinding]
-	GateSwitch  Read[*corev1.ConfigMap]
+	GateRole    Read[*rbacv1.Role]
+	GateSwitch  Read[*rbacv1.RoleBinding]
 	Policy      Read[*corev1.ConfigMap]
 
 	// Named are Nodes as dry-run creations came back, one after the other. Unnamed is one without a name, which the webhook
@@ -70,11 +72,11 @@ const (
 	CaptureDeployment = "nodekeep-capture"
 	Service           = WebhookDeployment                 // that the API server calls
 	PodSelector       = "app.kubernetes.io/name=nodekeep" // of both processes
+	Gate              = "nodekeep-gate"                   // the policy, its binding, and the Role and RoleBinding that switch it off by being gone
 
-	gateName         = "nodekeep-gate" // the policy, its binding, and the ConfigMap that switches it off by being gone
 	policyName       = "nodekeep-policy"
 	policyKey        = "policy.yaml"
-	gateKey          = "key"
+	gateKey          = "gate-key"
 	selfSignedSecret = "nodekeep-webhook-tls"
 )
 
