@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -176,16 +177,15 @@ func TestRecordsThatCannotBeReadOrFoundOrWaitAndTheNodesBehindTheGateAreFound(t 
 
 func TestAPolicyThatIsWrongIsFoundAndThePrintedCommandNamesTheLine(t *testing.T) {
 	rollAll(t)
-	good := filepath.Join(t.TempDir(), "policy.json")
-	require.NoError(t, os.WriteFile(good, []byte(do(t, "kubectl "+ns+" get configmap nodekeep-policy -o json")), 0o600))
-	do(t, `kubectl `+ns+` patch configmap nodekeep-policy --type=merge -p '{"data":{"policy.yaml":"apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nretention: 5s\n"}}'`)
+	putBack := removed(t, ns+" configmap nodekeep-policy")
+	finds(t, "policy-gone")
+	configMap(t, "nodekeep-policy", nil, map[string]string{"policy.yaml": "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nretention: 5s\n"})
 	remedies := finds(t, "policy-wrong")
 	a := shell(t, remedies[0])
 	assert.Equal(t, 2, a.code)
 	assert.Contains(t, a.out, "stdin:3: retention: Invalid value: \"5s\"")
 	do(t, "kubectl "+ns+" delete configmap nodekeep-policy")
-	finds(t, "policy-gone")
-	do(t, "kubectl apply --server-side --force-conflicts -f "+stripped(t, good))
+	putBack()
 	isHealthy(t)
 }
 
@@ -216,7 +216,7 @@ func TestWhatIsNotAnsweredInTimeIsUnknown(t *testing.T) {
 	t.Cleanup(between.Stop)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, cluster.WriteKubeconfig(kubeconfig, between.Through(config)))
-	between.Misbehave(proxy.Hang(proxy.Lists("nodes"), time.Minute))
+	between.Break(proxy.Hang(func(r *http.Request) bool { return r.Method == http.MethodGet && r.URL.Path == "/api/v1/nodes" }, time.Minute))
 
 	started := time.Now()
 	a := shellAs(t, kubeconfig, "nodekeep doctor --timeout 5s")
