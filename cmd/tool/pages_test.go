@@ -19,8 +19,9 @@ func numbers(t *testing.T, many int, fail func(from int, token string) error) li
 		from := 0
 		if options.Continue != "" {
 			var err error
-			from, err = strconv.Atoi(options.Continue[1:])
-			assert.NoError(t, err)
+			if from, err = strconv.Atoi(options.Continue[1:]); err != nil {
+				return nil, metav1.ListMeta{}, err
+			}
 		}
 		if fail != nil {
 			if err := fail(from, options.Continue); err != nil {
@@ -98,7 +99,8 @@ func TestAListThatBreaksOffSaysSoBehindWhatWasRead(t *testing.T) {
 
 func TestNothingMoreIsReadThanOnePageAhead(t *testing.T) {
 	pages := make(chan int, 100)
-	for n := range all(t.Context(), numbers(t, 50*pageSize, func(from int, _ string) error { pages <- from; return nil })) {
+	for n, err := range all(t.Context(), numbers(t, 50*pageSize, func(from int, _ string) error { pages <- from; return nil })) {
+		require.NoError(t, err)
 		if n == pageSize/2 {
 			break
 		}

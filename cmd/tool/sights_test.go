@@ -94,7 +94,7 @@ func TestAConfigMapThatSomebodyHasNamedIsShownApart(t *testing.T) {
 		if sight.Name == "worker-1" {
 			assert.NotNil(t, sight.Record)
 		} else {
-			assert.ErrorIs(t, sight.Unreadable, store.ErrUnreadable)
+			require.ErrorIs(t, sight.Unreadable, store.ErrUnreadable)
 		}
 	}
 	assert.Equal(t, []string{"worker-1", "copy-of-worker-1"}, names)

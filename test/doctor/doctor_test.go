@@ -232,10 +232,10 @@ func TestAnAPIServerThatCannotBeReachedAndWrongFlagsEndTheCommand(t *testing.T) 
 		says string
 	}{
 		"nodekeep doctor --server https://127.0.0.1:1": {3, "the API server at https://127.0.0.1:1 cannot be reached"},
-		"nodekeep doctor --skip leader,nothing":         {2, `--skip "nothing": must be one of api-server, clock`},
-		"nodekeep doctor --timeout 0s":                  {2, "--timeout must be more than 0"},
-		"nodekeep doctor worker-1":                      {2, "takes no arguments"},
-		"nodekeep doctor -o name":                       {2, "must be one of table"},
+		"nodekeep doctor --skip leader,nothing":        {2, `--skip "nothing": must be one of api-server, clock`},
+		"nodekeep doctor --timeout 0s":                 {2, "--timeout must be more than 0"},
+		"nodekeep doctor worker-1":                     {2, "takes no arguments"},
+		"nodekeep doctor -o name":                      {2, "must be one of table"},
 	} {
 		a := shell(t, line)
 		assert.Equal(t, want.code, a.code, line)
