@@ -90,7 +90,7 @@ down: ## stop what `make up` started
 
 .PHONY: test
 test: controlplane promtool $(HELM) $(CERTMANAGER) ## everything, on a real API server
-	go test -race $(UNIT)
+	go test -race -timeout 30m $(UNIT)
 	cd image && go test ./...
 	go test -p 1 -count=1 -timeout 30m ./test/... # one control plane at a time: a webhook has a second to answer
 	@$(MAKE) --no-print-directory skipped
@@ -102,7 +102,7 @@ skipped: ## why tests may skip; go test tells that with -v only
 
 .PHONY: unit
 unit: ## what needs no control plane
-	go test -race $(UNIT)
+	go test -race -timeout 30m $(UNIT)
 	@echo "left out: $(filter-out $(UNIT),$(shell go list ./...))"
 	@echo "          they need a control plane; make test builds one and runs everything"
 
