@@ -106,7 +106,7 @@ func planAbsent(prev *store.Record, now time.Time) Plan {
 	if prev == nil {
 		return Plan{Step: Nothing}
 	}
-	if next, decided := accept(*prev); decided {
+	if next, decided := Decided(*prev); decided {
 		return Plan{Step: Accept, Write: &next}
 	}
 	if prev.DeletedAt != nil {
