@@ -26,11 +26,6 @@ type taintsPatch struct {
 	Taints []corev1.Taint `json:"taints"` // null removes the list
 }
 
-// Patch is the JSON merge patch that changes exactly this object in exactly this state as a plan says, for tools.
-func Patch(node *corev1.Node, step Plan, gate policy.Gate) ([]byte, error) {
-	return patchFor(nodeOf(node), step, gate)
-}
-
 // patchFor is the body of the PATCH that carries out a plan.
 func patchFor(seen *Node, step Plan, gate policy.Gate) ([]byte, error) {
 	var patch nodePatch

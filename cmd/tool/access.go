@@ -31,7 +31,7 @@ func (c *cluster) failed(a access, err error) error {
 	case err == nil, errors.Is(err, context.Canceled):
 		return err
 	case apierrors.IsForbidden(err):
-		return deniedError{access: a, cause: err}
+		return deniedError{access: a.asTold(err), cause: err}
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("the API server at %s does not know who you are: the credentials in the kubeconfig are missing, wrong or expired: %w", c.config.Host, err)
 	case !errors.As(err, &status):
@@ -52,6 +52,19 @@ func (c *cluster) failedWrite(a access, what string, err error) error {
 	default:
 		return fmt.Errorf("the API server did not answer, and %s may have been changed or not: look whether it was: %w", what, err)
 	}
+}
+
+// asTold is what the API server's authorizer says was denied, where it says so: of several calls, which one.
+func (a access) asTold(denial error) access {
+	found := deniedCall().FindStringSubmatch(denial.Error())
+	if found == nil {
+		return a
+	}
+	return access{verb: found[1], resource: found[2], group: found[3], namespace: found[4]}
+}
+
+func deniedCall() *regexp.Regexp {
+	return regexp.MustCompile(`cannot (\w+) resource "([^"]+)" in API group "([^"]*)"(?: in the namespace "([^"]+)")?`)
 }
 
 // deniedError says which right is missing.

@@ -28,14 +28,18 @@ func completeNodes(connection *connection) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		ctx := command.Context()
-		if ctx == nil {
-			ctx = context.Background()
-		}
-		ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+		ctx, cancel := context.WithTimeout(contextOf(command), completionTimeout)
 		defer cancel()
 		return c.namesWith(ctx, begun), cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// contextOf is that of a command that may not have begun to run.
+func contextOf(command *cobra.Command) context.Context {
+	if ctx := command.Context(); ctx != nil {
+		return ctx
+	}
+	return context.Background()
 }
 
 // namesWith lists the names that begin like that, as far as the caller may read them and there is time. The API server cannot
