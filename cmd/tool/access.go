@@ -30,7 +30,7 @@ func (c *cluster) failed(a access, err error) error {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
 		return err
-	case apierrors.IsForbidden(err):
+	case apierrors.IsForbidden(err) && deniedCall().MatchString(err.Error()): // else a quota, say, or an admission rule
 		return deniedError{access: a.asTold(err), cause: err}
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("the API server at %s does not know who you are: the credentials in the kubeconfig are missing, wrong or expired: %w", c.config.Host, err)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/cmd/tool/archive"
+	"nodekeep.dev/nodekeep/cmd/tool/view"
 )
 
 func newExportCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -156,5 +157,5 @@ type leftOutError struct {
 }
 
 func (e leftOutError) Error() string {
-	return fmt.Sprintf("%d records were exported; %d cannot be read and are not among them:\n%s", e.written, len(e.left), strings.Join(e.left, "\n"))
+	return fmt.Sprintf("%s exported; %d cannot be read and are not among them:\n%s", view.Counted(e.written, "record"), len(e.left), strings.Join(e.left, "\n"))
 }

@@ -120,10 +120,10 @@ func (c *cluster) forget(ctx context.Context, sight view.Sight, entry store.Entr
 		return nil
 	}
 	after, _, err := c.look(ctx, sight.Name)
-	if err == nil { // else what may have come in between is not known, and it is done all the same
-		err = findings(plan.Overtaken(after))
+	if err != nil {
+		return nil // it is done; this is a look at what may have come in between
 	}
-	return err
+	return findings(plan.Overtaken(sight, after))
 }
 
 // removeGone removes the record of a Node that is gone, as the product does: should the Node register in that very moment,

@@ -188,7 +188,7 @@ func (p *importPlan) give(ctx context.Context, sight view.Sight, one view.Import
 		return nil
 	case otherState(err):
 		return fmt.Errorf("%w: %w", store.ErrConflict, err)
-	case apierrors.IsInvalid(err), apierrors.IsForbidden(err) && !deniedCall().MatchString(err.Error()):
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err) && !errors.As(p.failed(p.toNodes("patch"), err), &deniedError{}):
 		return unwantedError{err} // it is about what this Node would get, and not about what the caller may
 	default:
 		return p.failedWrite(p.toNodes("patch"), "node "+sight.Name, err)

@@ -143,7 +143,7 @@ func (c *cluster) prune(ctx context.Context, plan *view.Pruning) error {
 	case left > 0:
 		return exitError{exitInterrupted, fmt.Errorf("interrupted: %d of %d records were removed; run it again for the rest", removed, len(plan.Due))}
 	}
-	told := []string{fmt.Sprintf("%d records removed", removed)}
+	told := []string{view.Counted(removed, "record") + " removed"}
 	if kept := outcomes[capture.Kept]; kept > 0 {
 		told = append(told, fmt.Sprintf("%d kept, which have changed or whose Nodes are back", kept))
 	}

@@ -54,13 +54,13 @@ func side(raw []byte) (record store.Record, wrong []string) {
 		return store.Record{}, []string{reason(err)}
 	}
 	if invalid := validation.IsDNS1123Subdomain(of.Node); len(invalid) > 0 {
-		return store.Record{Node: of.Node}, []string{fmt.Sprintf("%q cannot be the name of a Node: %s", of.Node, invalid[0])}
+		wrong = append(wrong, fmt.Sprintf("%q cannot be the name of a Node: %s", of.Node, invalid[0]))
 	}
 	record, err := store.Decode(raw, of.Node)
 	if err != nil {
-		return store.Record{Node: of.Node}, []string{reason(err)}
+		record.Node, wrong = of.Node, append(wrong, reason(err))
 	}
-	return record, wrongItems(raw)
+	return record, append(wrong, wrongItems(raw)...)
 }
 
 // reason is the innermost error: what wraps it names what the mistake names already.

@@ -76,10 +76,10 @@ func (r *reader) next() (raw jsontext.Value, line int, offset int64, err error) 
 	if err != nil {
 		var wrong *jsontext.SyntacticError
 		switch {
-		case errors.As(err, &wrong):
-			return nil, r.lines.at(wrong.ByteOffset), 0, Mistake{Line: r.lines.at(wrong.ByteOffset), What: wrong.Err.Error()}
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			return nil, r.lines.last(), 0, Mistake{Line: r.lines.last(), What: "the file ends in the middle of an object: it was cut off"}
+		case errors.As(err, &wrong):
+			return nil, r.lines.at(wrong.ByteOffset), 0, Mistake{Line: r.lines.at(wrong.ByteOffset), What: wrong.Err.Error()}
 		default:
 			return nil, 0, 0, err
 		}
@@ -131,6 +131,8 @@ func (r *reader) head() error {
 	switch {
 	case err == io.EOF: //nolint:errorlint // nothing wraps it
 		return Mistake{Line: 1, What: "the file is empty"}
+	case errors.As(err, &Mistake{}):
+		return fmt.Errorf("this is no export of nodekeep's: %w", err)
 	case err != nil:
 		return err
 	}

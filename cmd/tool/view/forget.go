@@ -201,8 +201,8 @@ func by(actor string, now time.Time) store.Cause {
 }
 
 // Overtaken is an error where capture was about to give back what was forgotten: what is on the Node now, it records.
-func (f Forgetting) Overtaken(s Sight) error {
-	given := slices.DeleteFunc(slices.Clone(f.Items), func(item string) bool { return !s.shows(item) })
+func (f Forgetting) Overtaken(before, after Sight) error {
+	given := slices.DeleteFunc(slices.Clone(f.Items), func(item string) bool { return before.shows(item) || !after.shows(item) })
 	if len(given) == 0 {
 		return nil
 	}

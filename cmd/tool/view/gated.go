@@ -115,7 +115,7 @@ func (s Sight) whyGated(w World, c Captures, g Gated) (why, next string) {
 	case down != "":
 		return down, "nodekeep doctor says why; nodekeep gate lift " + s.Name + " if it cannot wait"
 	case len(g.Missing) > 0 && c.Refused[s.Node.UID] != "":
-		return fmt.Sprintf("%s missing, and the API server refuses: %s", count(len(g.Missing), "item"), c.Refused[s.Node.UID]),
+		return fmt.Sprintf("%s missing, and the API server refuses: %s", Counted(len(g.Missing), "item"), c.Refused[s.Node.UID]),
 			"let the policy ignore it or change what refuses it, or nodekeep gate lift " + s.Name
 	case s.Node.DeletionTimestamp != nil:
 		return "it is being deleted", "nothing: what holds it is its finalizers " + strings.Join(s.Node.Finalizers, ", ")
@@ -123,7 +123,7 @@ func (s Sight) whyGated(w World, c Captures, g Gated) (why, next string) {
 	why = s.left(w)
 	switch planned := s.next(w); {
 	case planned.Step == capture.Complete && len(g.Missing) > 0:
-		why = count(len(g.Missing), "item") + " missing"
+		why = Counted(len(g.Missing), "item") + " missing"
 	case why == "":
 		why = "nothing is left to do"
 	}
@@ -169,7 +169,7 @@ func (g Gated) Question(s Sight) string {
 	case s.Unreadable != nil:
 		lacks = "What it lacks is not known."
 	case len(g.Missing) > 0:
-		lacks = fmt.Sprintf("Workloads may then land on it although it lacks %s.", count(len(g.Missing), "item"))
+		lacks = fmt.Sprintf("Workloads may then land on it although it lacks %s.", Counted(len(g.Missing), "item"))
 	}
 	return fmt.Sprintf("%s Lift the gate of node %q?", lacks, g.Name)
 }

@@ -98,12 +98,12 @@ func (i *Importing) LeftAlone(refusals ...string) error {
 		return nil
 	}
 	left = append(left, refusals[:min(named, len(refusals))]...)
-	return fmt.Errorf("%s left alone:\n%s", count(all, "record"), strings.Join(left, "\n"))
+	return fmt.Errorf("%s left alone:\n%s", Counted(all, "record"), strings.Join(left, "\n"))
 }
 
 // Done says what was imported.
 func (i *Importing) Done() string {
-	return fmt.Sprintf("%s imported (%d created, %d replaced, %d given to live Nodes), %d were the same", count(i.Work(), "record"),
+	return fmt.Sprintf("%s imported (%d created, %d replaced, %d given to live Nodes); %d the same already", Counted(i.Work(), "record"),
 		i.counts[ImportCreate], i.counts[ImportChange], i.counts[ImportGive], i.counts[ImportSame])
 }
 

@@ -64,7 +64,7 @@ func (p *Pruning) Oldest(most int) {
 
 // Summary tells what there is, in a sentence.
 func (p *Pruning) Summary() string {
-	parts := []string{fmt.Sprintf("%s, %d of Nodes that are gone, %d to be removed", count(p.All, "record"), p.Gone, len(p.Due))}
+	parts := []string{fmt.Sprintf("%s, %d of Nodes that are gone, %d to be removed", Counted(p.All, "record"), p.Gone, len(p.Due))}
 	if p.Undecided > 0 {
 		parts = append(parts, fmt.Sprintf("%d stay until somebody decides between two machines (nodekeep accept)", p.Undecided))
 	}

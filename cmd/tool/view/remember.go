@@ -47,7 +47,7 @@ func RememberedOf(s Sight, next *store.Record) Remembered {
 
 // String tells it in one line.
 func (r Remembered) String() string {
-	holds := fmt.Sprintf("%s, %s", count(r.labels, "label"), count(r.taints, "taint"))
+	holds := fmt.Sprintf("%s, %s", Counted(r.labels, "label"), Counted(r.taints, "taint"))
 	if r.isolated {
 		return fmt.Sprintf("node/%s remembered: %s; another machine has taken the name, and what was remembered before is set aside: nodekeep accept %s --machine old|new", r.node, holds, r.node)
 	}
@@ -66,8 +66,8 @@ func (r Remembered) String() string {
 	return fmt.Sprintf("node/%s remembered: %s (%s)", r.node, holds, strings.Join(changes, "; "))
 }
 
-// count is a number of things in words.
-func count(n int, what string) string {
+// Counted is a number of things in words.
+func Counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
