@@ -19,7 +19,7 @@ func TestWhatIsForgottenIsNowhereInTheRecordAndTheRestIsAsItWas(t *testing.T) {
 		Node: "n1", UID: "1", Items: labels{"a": "1", "b": "2", "tenant:NoSchedule": "blue"}, Later: map[string]*string{"a": &value, "c": nil},
 		Withheld: store.Withheld{Items: labels{"a": "0", "b": "0"}}, RuleClaims: []corev1.Taint{tenant}, RuleTaints: []corev1.Taint{{Key: "r", Effect: "NoSchedule"}},
 	}
-	after := Forget(before, []string{"a", "tenant:NoSchedule"}, []string{"b"})
+	after := Forget(before, []string{"a", "tenant:NoSchedule"}, []string{"b"}, store.Cause{Actor: "somebody", Time: metav1.NewTime(now)})
 	assert.Equal(t, labels{"b": "2"}, after.Items)
 	assert.Equal(t, map[string]*string{"c": nil}, after.Later)
 	assert.Empty(t, after.Withheld.Items)
@@ -28,6 +28,9 @@ func TestWhatIsForgottenIsNowhereInTheRecordAndTheRestIsAsItWas(t *testing.T) {
 	assert.Equal(t, []corev1.Taint{tenant}, after.FormerTaints, "a registration may still restore it from the record as it was")
 	assert.Equal(t, labels{"a": "1", "b": "2", "tenant:NoSchedule": "blue"}, before.Items, "what was read is shared with others")
 	assert.Len(t, before.Withheld.Items, 2)
+	require.Len(t, after.History, 1)
+	assert.Equal(t, "somebody", after.History[0].Actor)
+	assert.Len(t, after.History[0].Items, 2, "what was remembered and is no more; of b the value that is on the Node is")
 }
 
 // What a tool notes is what the look at a deletion writes, and capture goes on from there.

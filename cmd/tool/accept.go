@@ -105,6 +105,8 @@ func (c *cluster) sides(ctx context.Context, argument string) (sides view.Sides,
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return view.Sides{}, "", fmt.Errorf("nothing is remembered of Node %q: there is no record in namespace %s", name, c.namespace)
+	case errors.Is(err, store.ErrUnreadable):
+		return view.Sides{}, "", fmt.Errorf("%w\n  mend ConfigMap %s in namespace %s, or nodekeep forget %s removes it", err, store.Name(name), c.namespace, name)
 	case err != nil:
 		return view.Sides{}, "", c.failed(c.toRecords("get"), err)
 	case entry.Record.Quarantined == nil:

@@ -28,7 +28,7 @@ func TestForEachDoesAllOfThemSomeAtATime(t *testing.T) {
 		})
 		assert.NoError(t, err)
 		assert.EqualValues(t, 100, all.Load())
-		assert.LessOrEqual(t, most.Load(), int32(atOnce))
+		assert.LessOrEqual(t, most.Load(), int32(stepsAtOnce))
 	})
 }
 
@@ -50,8 +50,8 @@ func TestForEachBeginsNothingMoreAfterAnErrorAndFinishesWhatWasBegun(t *testing.
 			return nil
 		})
 		assert.ErrorIs(t, err, failure)
-		assert.Len(t, finished, atOnce-1)
-		assert.False(t, slices.ContainsFunc(finished, func(i int) bool { return i >= atOnce }), "%v", finished)
+		assert.Len(t, finished, stepsAtOnce-1)
+		assert.False(t, slices.ContainsFunc(finished, func(i int) bool { return i >= stepsAtOnce }), "%v", finished)
 	})
 }
 
@@ -66,7 +66,7 @@ func TestForEachFinishesWhatWasBegunWhenItIsInterrupted(t *testing.T) {
 			return ctx.Err()
 		})
 		assert.NoError(t, err)
-		assert.EqualValues(t, atOnce, done.Load())
+		assert.EqualValues(t, stepsAtOnce, done.Load())
 	})
 }
 

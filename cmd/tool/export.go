@@ -122,6 +122,8 @@ func (c *cluster) export(ctx context.Context, to io.Writer) error {
 	var left []string
 	for listed, err := range c.allRecords(ctx) {
 		switch {
+		case err != nil && w.Records() == 0:
+			return err
 		case err != nil:
 			return cutOff(w.Records(), errors.Join(buffered.Flush(), err))
 		case listed.Err != nil:
@@ -144,9 +146,6 @@ func (c *cluster) export(ctx context.Context, to io.Writer) error {
 
 // cutOff says what an export is worth that was not finished.
 func cutOff(records int, err error) error {
-	if records == 0 {
-		return err
-	}
 	return fmt.Errorf("the export is not complete, and cannot be imported: it ends after %d records: %w", records, err)
 }
 

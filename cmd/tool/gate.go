@@ -104,7 +104,7 @@ func newGateLiftCommand(streams genericiooptions.IOStreams) *cobra.Command {
 first, since workloads may then land on a Node without it. What is remembered stays as it is, and capture goes on to give it
 back where it can.`,
 		Example: `
-			# A Node whose record cannot be read, and that is needed now
+			# A Node that is needed now, whatever it lacks
 			nodekeep gate lift worker-4 --yes`,
 		Args:              oneNode,
 		ValidArgsFunction: completeNodes(o.connection),

@@ -31,6 +31,7 @@ is done while there is a mistake in it. Then it shows what would become of the r
 
   create       there is no record of the Node here, and no such Node: the record is written
   same         what is remembered here is the same, or all of it is on the live Node
+  change       there is another record here, of a Node that is not there, and by its history the file's held the very same before
   newer here   there is another record here, of a Node that is not there: it counts as newer, and stays; --overwrite replaces it
                ("change" then)
   live         the Node is there, and it, or its record, lacks something that the file has. Nothing is done without --apply

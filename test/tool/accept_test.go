@@ -63,6 +63,11 @@ func TestAcceptSaysWhatIsWrongWithTheCall(t *testing.T) {
 	a := run(t, "accept", "accept-nobody", "--machine", "old")
 	assert.Equal(t, 3, a.code)
 	assert.Contains(t, a.errOut, "nothing is remembered")
+	quarantined(t, "accept-spoiled")
+	spoil(t, "accept-spoiled")
+	a = run(t, "accept", "accept-spoiled", "--machine", "old")
+	assert.Equal(t, 3, a.code)
+	assert.Contains(t, a.errOut, "unreadable record")
 }
 
 func TestAnAcceptedSideThatCaptureHasNotSeenYetIsNotAskedForAgain(t *testing.T) {

@@ -49,7 +49,7 @@ func arrangeExamples(t *testing.T, dir string) {
 	}
 	if _, err := nodekeep.Kubectl(t.Context(), "-n", "nodekeep-system", "get", "configmap", "node.worker-2"); err != nil {
 		register(t, "worker-2")
-		edit(t, "worker-2", map[string]string{"dedicated": "ci"})
+		edit(t, "worker-2", map[string]string{"dedicated": "ci"}, "tenant=blue:NoSchedule")
 		remove(t, "worker-2")
 	}
 	golden := filepath.Join("..", "..", "webhook", "testdata", "reviews", "ordinary-labels-come-back")
@@ -62,6 +62,7 @@ func arrangeExamples(t *testing.T, dir string) {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
+	arrangeChanges(t, dir)
 }
 
 // documentedExamples are the command lines in docs/cli.md, by command.

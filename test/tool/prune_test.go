@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -23,8 +24,9 @@ func goneFor(t *testing.T, node string, long time.Duration, change ...func(*stor
 	_, err := records(t).Put(t.Context(), record, "")
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		if entry, err := records(t).GetLive(t.Context(), node); err == nil {
-			_ = records(t).Delete(t.Context(), node, entry.Version)
+		ctx := context.WithoutCancel(t.Context())
+		if entry, err := records(t).GetLive(ctx, node); err == nil {
+			_ = records(t).Delete(ctx, node, entry.Version)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -42,14 +43,6 @@ func recordOf(t *testing.T, node string) *store.Record {
 	return &entry.Record
 }
 
-// labelsOf are those of the live Node.
-func labelsOf(t *testing.T, node string) map[string]string {
-	t.Helper()
-	found, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), node, metav1.GetOptions{})
-	require.NoError(t, err)
-	return found.Labels
-}
-
 // registerWith makes a Node as a kubelet with --node-labels does.
 func registerWith(t *testing.T, name string, labels map[string]string) {
 	t.Helper()
@@ -61,7 +54,7 @@ func registerWith(t *testing.T, name string, labels map[string]string) {
 	}
 	_, err = client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 	require.NoError(t, err)
-	t.Cleanup(func() { _, _ = nodekeep.Kubectl(t.Context(), "delete", "node", name, "--ignore-not-found") })
+	t.Cleanup(func() { _, _ = nodekeep.Kubectl(context.WithoutCancel(t.Context()), "delete", "node", name, "--ignore-not-found") })
 }
 
 // spoil makes the record of a Node one that cannot be read.
@@ -84,4 +77,23 @@ func nodeFile(t *testing.T, name string) string {
 
 func containsGate(keys string) bool {
 	return slices.Contains(strings.Fields(keys), string(policy.DefaultGate))
+}
+
+// arrangeChanges makes what the examples of commands that change something speak of: the Nodes worker-3 and worker-4, whose names two
+// machines have had, and of which worker-4 waits behind the gate, and an export.
+func arrangeChanges(t *testing.T, dir string) {
+	t.Helper()
+	if r := recordOf(t, "worker-3"); r == nil {
+		quarantined(t, "worker-3")
+	} else if r.Quarantined == nil {
+		changeRecord(t, "worker-3", func(r *store.Record) {
+			r.Quarantined = &store.Record{Node: r.Node, Items: map[string]string{"rack": "r1"}}
+		})
+	}
+	if recordOf(t, "worker-4") == nil {
+		quarantined(t, "worker-4")
+		heard(t, "worker-4")
+		registerWith(t, "worker-4", nil)
+	}
+	run(t, "export", filepath.Join(dir, "records.json")).requireDone(t)
 }

@@ -57,6 +57,9 @@ func side(raw []byte) (record store.Record, wrong []string) {
 		wrong = append(wrong, fmt.Sprintf("%q cannot be the name of a Node: %s", of.Node, invalid[0]))
 	}
 	record, err := store.Decode(raw, of.Node)
+	if err == nil {
+		_, err = store.Encode(record) // as it would be written
+	}
 	if err != nil {
 		record.Node, wrong = of.Node, append(wrong, reason(err))
 	}

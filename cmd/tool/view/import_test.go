@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -66,6 +67,41 @@ func TestImportOf(t *testing.T) {
 			} else {
 				assert.Equal(t, tt.here.Node.UID, got.Write.UID)
 			}
+		})
+	}
+}
+
+func TestARecordHereIsOlderIfTheFilesHistorySaysThatItHeldTheSame(t *testing.T) {
+	cause := func(string, store.Values) store.Cause {
+		return store.Cause{Actor: "kubectl", Time: metav1.NewTime(now)}
+	}
+	first := remembered(set{"a": "1"})
+	second := remembered(set{"a": "2", "t:NoSchedule": ""}).Following(*first, cause)
+	third := remembered(set{"b": ""}).Following(second, cause)
+	fork := remembered(set{"a": "fork"}).Following(*first, cause)
+	noHistory := remembered(set{"a": "2", "t:NoSchedule": ""})
+	for name, tt := range map[string]struct {
+		file, here store.Record
+		want       ImportAction
+	}{
+		"one change behind":                              {second, *first, ImportChange},
+		"two changes behind":                             {third, *first, ImportChange},
+		"the second behind the third":                    {third, second, ImportChange},
+		"one change ahead":                               {*first, second, ImportNewer},
+		"changed in another way":                         {third, fork, ImportNewer},
+		"the same as the file's once, by another way":    {third, *noHistory, ImportNewer},
+		"the history is that of the file and a bit more": {second, third, ImportNewer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ImportOf(tt.file, sight(nil, &tt.here), world(policy.Default()), ImportOptions{})
+			assert.Equal(t, tt.want, got.Action)
+			if tt.want == ImportChange {
+				assert.Equal(t, tt.file.History, got.Write.History)
+				return
+			}
+			over := ImportOf(tt.file, sight(nil, &tt.here), world(policy.Default()), ImportOptions{Overwrite: true}).Write
+			assert.Len(t, over.History, len(tt.here.History)+1, "the history here goes on")
+			assert.Equal(t, ImportActor, over.History[len(over.History)-1].Actor)
 		})
 	}
 }

@@ -40,7 +40,7 @@ func importMeanings() []struct {
 		left    bool
 	}{
 		{ImportCreate, "nothing is remembered of the Node here, and it is not live", false},
-		{ImportChange, "another record is here, and is replaced", false},
+		{ImportChange, "an older record is here, or one that may be overwritten, and is replaced", false},
 		{ImportGive, "the Node is live, and gets what it lacks", false},
 		{ImportSame, "nothing to do", false},
 		{ImportNewer, "another record is here, and stays; --overwrite replaces it", true},
