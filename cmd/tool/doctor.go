@@ -15,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/cmd/tool/health"
+	"nodekeep.dev/nodekeep/cmd/tool/view"
 )
 
 // doctorOptions are the flags of `doctor`.
@@ -97,7 +98,7 @@ func (o *doctorOptions) run(ctx context.Context, _ []string) error {
 		return err
 	}
 	if !report.Healthy {
-		return findings(fmt.Errorf("%s, %d unknown", count(report.Findings, "finding"), report.Unknown))
+		return findings(fmt.Errorf("%s, %d unknown", view.Counted(report.Findings, "finding"), report.Unknown))
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func (o *policyCheckOptions) wrong(check view.PolicyCheck) error {
 	} else if err := o.object(o.Out, "PolicyCheck", check); err != nil {
 		return err
 	}
-	return usage(fmt.Errorf("%s cannot be used as a policy: %s", check.File, count(len(check.Mistakes), "mistake")))
+	return usage(fmt.Errorf("%s cannot be used as a policy: %s", check.File, view.Counted(len(check.Mistakes), "mistake")))
 }
 
 // compare goes through every Node and every record.
@@ -145,12 +145,4 @@ func (o *policyCheckOptions) compare(ctx context.Context, c *cluster, content []
 	}
 	counted := comparison.Impact()
 	return with, &counted, nil
-}
-
-// count writes a number of things.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

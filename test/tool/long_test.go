@@ -1,14 +1,12 @@
 package tool
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -73,21 +71,16 @@ func TestCtrlCEndsAnImportWithAWordOnWhatWasDone(t *testing.T) {
 	loseEverything(t)
 	const all = 4000
 	path := manyRecords(t, "interrupted", all)
-	var out, errOut bytes.Buffer
 	command := exec.Command(nodekeep.Binary(), "import", path, "--yes")
-	command.Env, command.Stdout, command.Stderr = environment(nodekeep.AdminKubeconfig()), &out, &errOut
-	require.NoError(t, command.Start())
-	require.Eventually(t, func() bool {
+	command.Env = environment(nodekeep.AdminKubeconfig())
+	a := interrupted(t, command, func(string) bool {
 		found, _, err := records(t).List(t.Context(), metav1.ListOptions{Limit: 1})
 		return err == nil && len(found) > 0
-	}, settles, 5*time.Millisecond)
-	require.NoError(t, command.Process.Signal(syscall.SIGINT))
-	_ = command.Wait()
-
-	assert.Equal(t, 130, command.ProcessState.ExitCode(), errOut.String())
-	assert.Empty(t, out.String())
-	assert.Regexp(t, `^interrupted after \d+ records imported .* records are left: run it again, it goes on from there\n$`, errOut.String())
-	done := firstNumber(t, errOut.String())
+	})
+	assert.Equal(t, 130, a.code, a.errOut)
+	assert.Empty(t, a.out)
+	assert.Regexp(t, `^interrupted after \d+ records imported .* records are left: run it again, it goes on from there\n$`, a.errOut)
+	done := firstNumber(t, a.errOut)
 	written := 0
 	for range recordsAll(t) {
 		written++

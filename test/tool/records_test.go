@@ -54,7 +54,9 @@ func registerWith(t *testing.T, name string, labels map[string]string) {
 	}
 	_, err = client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 	require.NoError(t, err)
-	t.Cleanup(func() { _, _ = nodekeep.Kubectl(context.WithoutCancel(t.Context()), "delete", "node", name, "--ignore-not-found") })
+	t.Cleanup(func() {
+		_, _ = nodekeep.Kubectl(context.WithoutCancel(t.Context()), "delete", "node", name, "--ignore-not-found")
+	})
 }
 
 // spoil makes the record of a Node one that cannot be read.

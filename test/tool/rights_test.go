@@ -76,7 +76,7 @@ func TestWhoMayOnlyReadIsToldWhichRightIsMissingAndChangesNothing(t *testing.T) 
 	assert.Nil(t, recordOf(t, "rights-00000"))
 }
 
-func TestAClusterThatCannotBeReachedIsNamed(t *testing.T) {
+func TestACommandThatCannotReachTheClusterChangesNothingAndSaysSo(t *testing.T) {
 	path := manyRecords(t, "nowhere", 1)
 	for _, args := range [][]string{
 		{"forget", "n1", "--yes"}, {"remember", "n1"}, {"accept", "n1", "--machine", "old"}, {"export"}, {"import", path, "--yes"},
