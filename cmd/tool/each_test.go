@@ -49,7 +49,7 @@ func TestForEachBeginsNothingMoreAfterAnErrorAndFinishesWhatWasBegun(t *testing.
 			finished = append(finished, i)
 			return ctx.Err()
 		})
-		assert.ErrorIs(t, err, failure)
+		require.ErrorIs(t, err, failure)
 		assert.Len(t, finished, stepsAtOnce-1)
 		assert.False(t, slices.ContainsFunc(finished, func(i int) bool { return i >= stepsAtOnce }), "%v", finished)
 	})

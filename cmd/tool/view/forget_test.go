@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/store"
@@ -62,6 +63,6 @@ func later(r *store.Record) { value := "1"; r.Later = map[string]*string{"l": &v
 func TestWhatWasGivenBackInThatMomentIsTold(t *testing.T) {
 	before := sight(live(set{"shown": ""}), remembered(set{"a": "1", "shown": ""}))
 	f := Forgetting{Node: "n1", Items: []string{"a", "shown"}}
-	assert.NoError(t, f.Overtaken(before, sight(live(set{"shown": ""}), nil)))
+	require.NoError(t, f.Overtaken(before, sight(live(set{"shown": ""}), nil)))
 	assert.ErrorContains(t, f.Overtaken(before, sight(live(set{"shown": "", "a": "1"}), nil)), "remembers again: a;")
 }

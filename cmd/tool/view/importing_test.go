@@ -14,7 +14,7 @@ func TestAnImportIsTheWholeFileUnlessSomethingIsLeftAlone(t *testing.T) {
 	}
 	i.Add("e", ImportGive)
 	i.Add("f", ImportSame)
-	assert.NoError(t, i.LeftAlone())
+	require.NoError(t, i.LeftAlone())
 	assert.Equal(t, 5, i.Work())
 	assert.Equal(t, 6, i.All())
 	assert.Equal(t, "5 records imported (4 created, 0 replaced, 1 given to live Nodes); 1 the same already", i.Done())
@@ -25,7 +25,7 @@ func TestAnImportIsTheWholeFileUnlessSomethingIsLeftAlone(t *testing.T) {
 	for _, action := range []ImportAction{ImportNewer, ImportLive, ImportUndecided, ImportUnreadable, ImportRefused} {
 		i.Add("g", action)
 	}
-	assert.ErrorContains(t, i.LeftAlone("  one", "  two", "  three", "  four"), "5 records left alone:\n  1 newer here")
+	require.ErrorContains(t, i.LeftAlone("  one", "  two", "  three", "  four"), "5 records left alone:\n  1 newer here")
 	assert.NotContains(t, i.LeftAlone("  one", "  two", "  three", "  four").Error(), "four", "the first of the refusals")
 	assert.Equal(t, 5, i.Work())
 }
