@@ -4,12 +4,12 @@ GOVULNCHECK_VERSION   = v1.8.0
 HELM_VERSION          = v4.3.1
 ACTIONLINT_VERSION    = v1.7.12
 CRANE_VERSION         = v0.22.1
-CERT_MANAGER_VERSION  = v1.21.2
 KIND_VERSION          = v0.33.0
 
 BIN      = $(CURDIR)/.bin
 HELM     = $(BIN)/helm-$(HELM_VERSION)
 KIND     = $(BIN)/kind-$(KIND_VERSION)
+CERTMANAGER = $(BIN)/cert-manager
 DEMO     = $(CURDIR)/.demo
 UNIT     = $(shell go list ./... | grep -v /test/)
 FUZZTIME = 10s
@@ -65,6 +65,15 @@ docker-image: ## the same image with Docker, for its platform, and a look at whe
 		--build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t $(IMAGE):$(VERSION) .
 	docker run --rm --read-only --cap-drop=ALL --network=none $(IMAGE):$(VERSION) version
 
+.PHONY: plugin
+plugin: build ## `kubectl nodekeep`, and its completion: links to the binary in PLUGINS (.bin), which must be in PATH
+	ln -sf nodekeep $(PLUGINS)/kubectl-nodekeep
+	ln -sf nodekeep $(PLUGINS)/kubectl_complete-nodekeep
+
+.PHONY: docs
+docs: ## docs/cli.md, from the commands themselves
+	go test ./cmd/nodekeep -run TestTheDocsOfTheCommands -update
+
 .PHONY: controlplane
 controlplane: ## etcd, kube-apiserver and friends for tests and demo (about 5 minutes the first time)
 	@test/controlplane/build.sh
@@ -82,8 +91,8 @@ down: ## stop what `make up` started
 	@go run ./test/demo down --dir $(DEMO)
 
 .PHONY: test
-test: controlplane promtool $(HELM) ## everything, on a real API server
-	go test -race $(UNIT)
+test: controlplane promtool $(HELM) $(CERTMANAGER) ## everything, on a real API server
+	go test -race -timeout 30m $(UNIT)
 	cd image && go test ./...
 	go test -p 1 -count=1 -timeout 30m ./test/... # one control plane at a time: a webhook has a second to answer
 	@$(MAKE) --no-print-directory skipped
@@ -95,7 +104,7 @@ skipped: ## why tests may skip; go test tells that with -v only
 
 .PHONY: unit
 unit: ## what needs no control plane
-	go test -race $(UNIT)
+	go test -race -timeout 30m $(UNIT)
 	@echo "left out: $(filter-out $(UNIT),$(shell go list ./...))"
 	@echo "          they need a control plane; make test builds one and runs everything"
 
@@ -140,8 +149,8 @@ bench-scale: controlplane ## NODES Nodes (100000: some 20 GiB of memory, half an
 .PHONY: promtool
 promtool: test/promql/bin/promtool ## promtool, and what takes expressions apart, in test/promql/bin (about 3 minutes the first time)
 
-.PHONY: helm
-helm: $(HELM) ## the pinned Helm, in .bin
+.PHONY: tools
+tools: $(HELM) $(CERTMANAGER) ## the pinned Helm and cert-manager, in .bin
 
 .PHONY: manifests
 manifests: $(HELM) ## the static files of manifests/, rendered from the chart
@@ -167,6 +176,7 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## style, and the arrows of 
 	go mod tidy -diff
 	cd test/controlplane && go mod tidy -diff
 	cd image && go mod tidy -diff
+	cd test/certmanager && go mod tidy -diff
 	cd test/node/machine && go mod tidy -diff
 	@$(MAKE) --no-print-directory manifests-check
 
@@ -190,3 +200,6 @@ $(HELM):
 $(KIND):
 	GOBIN=$(BIN) CGO_ENABLED=0 go install sigs.k8s.io/kind@$(KIND_VERSION)
 	@mv $(BIN)/kind $@
+
+$(CERTMANAGER): $(wildcard test/certmanager/*)
+	cd test/certmanager && CGO_ENABLED=0 go build -o $@ .

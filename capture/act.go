@@ -75,6 +75,8 @@ func (a *attempt) plan() Plan {
 // act carries out one step. What it learns on the way is there for the next plan.
 func (a *attempt) act(ctx context.Context, next Plan) error {
 	switch {
+	case next.Write != nil && next.Write.HistoryLeftOut():
+		return a.readLive(ctx) // only records that have a history cost that
 	case next.Write != nil:
 		if next.Step == Create && a.sightings.lostRecord(a.seen.Name) {
 			a.reportVanished(a.seen)

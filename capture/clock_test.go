@@ -10,7 +10,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-func TestAClockThatIsOffChangesNothingButWhatIsWrittenAsTheTimeOfADeletion(t *testing.T) {
+func TestAClockThatIsOffChangesNothingButWhatIsWrittenAsTheTimeOfADeletionOrAChange(t *testing.T) {
 	for name, c := range map[string]struct {
 		prev  *store.Record
 		seen  *Node
@@ -31,6 +31,12 @@ func TestAClockThatIsOffChangesNothingButWhatIsWrittenAsTheTimeOfADeletion(t *te
 				if right.Write != nil && right.Write.DeletedAt != nil {
 					assert.NotNil(t, skewed.Write.DeletedAt)
 					skewed.Write.DeletedAt = right.Write.DeletedAt
+				}
+				if right.Write != nil {
+					assert.Len(t, skewed.Write.History, len(right.Write.History))
+					for i := range skewed.Write.History {
+						skewed.Write.History[i].Time = right.Write.History[i].Time
+					}
 				}
 				assert.Equal(t, right, skewed)
 			}

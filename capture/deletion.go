@@ -10,7 +10,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -61,9 +60,6 @@ func (d *Deletions) record(ctx context.Context, raw []byte) (deletionOutcome, er
 	}
 	seen := nodeOf(&object) // its name is right also with deletecollection, whose requests have none
 	seen.BornGated = d.Gatekeeping.Kept(seen.CreationTimestamp.Time)
-	if seen.DeletionTimestamp == nil {
-		seen.DeletionTimestamp = &metav1.Time{Time: d.Now()}
-	}
 	entry, err := d.Records.Get(seen.Name)
 	live := false
 	for range maxSteps {
@@ -74,21 +70,12 @@ func (d *Deletions) record(ctx context.Context, raw []byte) (deletionOutcome, er
 		case !errors.Is(err, store.ErrNotFound):
 			return deletionFailed, err
 		}
-		next := plan(prev, seen, Present, d.Policy(), d.Now())
-		if next.Write != nil && (prev == nil || prev.Early) {
-			next.Write.Early = true // an older object of the name may have ended just before, and its end is still to come
-			if prev != nil && next.Write.Same(*prev) {
-				next.Write = nil
-			}
-		}
-		if next.Write == nil {
-			next.Write = seenUntil(prev, seen)
-		}
-		if next.Write == nil && live {
+		next := noted(prev, seen, d.Policy(), d.Now())
+		if next == nil && live {
 			return deletionUnchanged, nil
 		}
-		if next.Write != nil {
-			_, err = d.Records.Put(ctx, *next.Write, entry.Version)
+		if next != nil && !next.HistoryLeftOut() {
+			_, err = d.Records.Put(ctx, *next, entry.Version)
 			if err == nil {
 				return deletionRecorded, nil
 			}
@@ -96,22 +83,10 @@ func (d *Deletions) record(ctx context.Context, raw []byte) (deletionOutcome, er
 				return deletionFailed, err
 			}
 		}
-		live = true // that there is nothing to write is not believed to the cache: it may be behind
+		live = true // that there is nothing to write is not believed to the cache: it may be behind; and it holds no history
 		if entry, err = d.Records.GetLive(ctx, seen.Name); errors.Is(err, store.ErrNotFound) {
 			entry = store.Entry{}
 		}
 	}
 	return deletionFailed, errors.New("put record: it keeps changing")
-}
-
-// seenUntil is the record with nothing but the moment of this sight changed; nil where it tells of none older on this
-// object. Otherwise a capture that lags behind could still record what was undone before the deletion, and be gone before
-// it sees that.
-func seenUntil(prev *store.Record, seen *Node) *store.Record {
-	if prev == nil || prev.UID != seen.UID || compareVersions(seen.ResourceVersion, prev.NodeResourceVersion) <= 0 {
-		return nil
-	}
-	until := *prev
-	until.NodeResourceVersion = seen.ResourceVersion
-	return &until
 }

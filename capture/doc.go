@@ -14,5 +14,7 @@
 //     on precedes it, and it is struck out only by a sight of a later state; nothing else is ever taken off a Node.
 //   - No write without a change: heartbeats cost nothing. A deletion is the one exception: its moment is written down, so that
 //     an older sight cannot be recorded over it.
+//   - The history tells every change of what is remembered, once and in order, in the very write that makes it; who made the
+//     change is told where the Node shows it, and nobody is guessed.
 //   - The plan, and which records are due, are pure; the linter holds this.
 package capture

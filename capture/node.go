@@ -23,6 +23,8 @@ type Node struct {
 	AnnotationBytes int
 	// Owners holds the managers of each label by metadata.managedFields. A label without an entry has none.
 	Owners map[string][]string
+	// Writers is what managedFields tell besides: when, and who wrote the taints. Only the history is made from it.
+	Writers []writer
 	// Claimed lists the labels that annotations claim for other components.
 	Claimed []string
 	Machine policy.Machine
@@ -51,7 +53,8 @@ func nodeOf(object *corev1.Node) *Node {
 		Stamped:         stamped,
 		Registered:      stamped && owned.stamp == byWebhook,
 		AnnotationBytes: policy.AnnotationBytes(object.Annotations),
-		Owners:          owned.labels,
+		Owners:          ownersOf(owned.writers),
+		Writers:         owned.writers,
 		Claimed:         policy.Claimed(object.Annotations),
 		Machine: policy.Machine{
 			ProviderID: object.Spec.ProviderID,

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -11,13 +12,16 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
-// ownedFields is the part of a managedFields entry that names labels and annotations ("f:" precedes each field's name; see
+// ownedFields is the part of a managedFields entry that names labels, annotations and taints ("f:" precedes each field's name; see
 // FieldsV1 in k8s.io/apimachinery/pkg/apis/meta/v1).
 type ownedFields struct {
 	Metadata struct {
 		Labels      map[string]jsontext.Value `json:"f:labels"`
 		Annotations map[string]jsontext.Value `json:"f:annotations"`
 	} `json:"f:metadata"`
+	Spec struct {
+		Taints jsontext.Value `json:"f:taints"` // all of them: who changes one owns the list
+	} `json:"f:spec"`
 }
 
 // ancientChanges is the manager that the API server makes of the oldest entries when there are too many of them; ours may
@@ -26,8 +30,17 @@ const ancientChanges = "ancient-changes"
 
 // owners is what managedFields tell of a Node.
 type owners struct {
-	labels map[string][]string // for each label its managers, sorted
-	stamp  stampWriter
+	writers []writer
+	stamp   stampWriter
+}
+
+// writer is an entry of managedFields that owns labels or taints.
+type writer struct {
+	Manager string   `json:"manager"`
+	Labels  []string `json:"labels,omitempty"` // sorted
+	Taints  bool     `json:"taints,omitempty"`
+	// At is when it last changed anything that it owns, in seconds since 1970; 0: not told.
+	At int64 `json:"-"`
 }
 
 // stampWriter is who wrote the stamp.
@@ -51,24 +64,45 @@ func ownedFieldsOf(entries []metav1.ManagedFieldsEntry) (found owners) {
 		if _, wrote := owned.Metadata.Annotations["f:"+policy.StampAnnotation]; wrote {
 			found.stamp = max(found.stamp, writerOf(entry.Manager))
 		}
-		if entry.Manager == fieldManager {
-			continue // what we gave back is nobody's until somebody changes it, just as what admission restored
-		}
+		wrote := writer{Manager: entry.Manager, Taints: len(owned.Spec.Taints) > 0}
 		for field := range owned.Metadata.Labels {
-			key, isField := strings.CutPrefix(field, "f:")
-			if !isField || slices.Contains(found.labels[key], entry.Manager) {
-				continue
+			if key, isField := strings.CutPrefix(field, "f:"); isField {
+				wrote.Labels = append(wrote.Labels, key)
 			}
-			if found.labels == nil {
-				found.labels = map[string][]string{}
+		}
+		if len(wrote.Labels) == 0 && !wrote.Taints {
+			continue
+		}
+		if !entry.Time.IsZero() {
+			wrote.At = entry.Time.Unix()
+		}
+		slices.Sort(wrote.Labels)
+		found.writers = append(found.writers, wrote)
+	}
+	slices.SortFunc(found.writers, func(a, b writer) int { // not as the API server sorts them, by the time
+		return cmp.Or(cmp.Compare(a.Manager, b.Manager), slices.Compare(a.Labels, b.Labels), cmp.Compare(a.At, b.At))
+	})
+	return found
+}
+
+// ownersOf are the managers of each label, sorted, but for nodekeep: what we gave back is nobody's until somebody changes it,
+// just as what admission restored.
+func ownersOf(writers []writer) map[string][]string {
+	var managers map[string][]string
+	for _, wrote := range writers {
+		if wrote.Manager == fieldManager {
+			continue
+		}
+		for _, key := range wrote.Labels {
+			if managers == nil {
+				managers = map[string][]string{}
 			}
-			found.labels[key] = append(found.labels[key], entry.Manager)
+			if !slices.Contains(managers[key], wrote.Manager) {
+				managers[key] = append(managers[key], wrote.Manager)
+			}
 		}
 	}
-	for _, managers := range found.labels {
-		slices.Sort(managers)
-	}
-	return found
+	return managers
 }
 
 func writerOf(manager string) stampWriter {

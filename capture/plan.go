@@ -76,6 +76,7 @@ func plan(prev *store.Record, seen *Node, event Event, p policy.Policy, now time
 	next := planStep(prev, seen, event, p, now)
 	if prev != nil && next.Write != nil {
 		next.Write.FormerTaints = formerTaints(*prev, *next.Write)
+		next.Write = withHistory(*prev, next, seen, p, now)
 	}
 	return next
 }
@@ -105,7 +106,7 @@ func planAbsent(prev *store.Record, now time.Time) Plan {
 	if prev == nil {
 		return Plan{Step: Nothing}
 	}
-	if next, decided := accept(*prev); decided {
+	if next, decided := Decided(*prev); decided {
 		return Plan{Step: Accept, Write: &next}
 	}
 	if prev.DeletedAt != nil {

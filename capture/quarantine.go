@@ -20,7 +20,7 @@ func planIsolation(prev store.Record, seen *Node, event Event, p policy.Policy, 
 // planQuarantined: nothing is given and no gate is lifted before a person has decided. Meanwhile what the Node shows is
 // recorded, and nothing that is remembered of either side is lost.
 func planQuarantined(prev store.Record, seen *Node, event Event, p policy.Policy, now time.Time) Plan {
-	if next, decided := accept(prev); decided {
+	if next, decided := Decided(prev); decided {
 		return Plan{Step: Accept, Write: &next}
 	}
 	order := compareVersions(seen.ResourceVersion, prev.NodeResourceVersion)
@@ -46,9 +46,9 @@ func planQuarantined(prev store.Record, seen *Node, event Event, p policy.Policy
 	return Plan{Step: stepFor(event), Write: &next}
 }
 
-// accept carries out what a person has decided: the record of the side that is right, for the machine that has the name
+// Decided carries out what a person has decided: the record of the side that is right, for the machine that has the name
 // now. The other side is forgotten, but for what the Node itself shows.
-func accept(record store.Record) (accepted store.Record, decided bool) {
+func Decided(record store.Record) (accepted store.Record, decided bool) {
 	if record.Quarantined == nil {
 		return store.Record{}, false
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/store"
@@ -15,6 +17,11 @@ import (
 type RemovableRecords interface {
 	Put(ctx context.Context, record store.Record, version string) (store.Entry, error)
 	Delete(ctx context.Context, node, version string) error
+}
+
+// LiveRecords is where records are read as they are now; [store.ConfigMaps] in a cluster.
+type LiveRecords interface {
+	GetLive(ctx context.Context, node string) (store.Entry, error)
 }
 
 // Removal removes records.
@@ -30,6 +37,25 @@ var (
 	_ Remover = Removal{}
 	_ Remover = Rehearsal{}
 )
+
+// Collect has the record of a Node removed if it is due, as it is now, and the Node gone.
+func Collect(ctx context.Context, records LiveRecords, client kubernetes.Interface, remover Remover, node string, due func(store.Record) bool) (Outcome, error) {
+	entry, err := records.GetLive(ctx, node)
+	switch {
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrUnreadable):
+		return Kept, nil
+	case err != nil:
+		return Failed, err
+	case !due(entry.Record):
+		return Kept, nil
+	}
+	if gone, err := isGone(ctx, client, node); err != nil {
+		return Failed, err
+	} else if !gone {
+		return Kept, nil
+	}
+	return remover.Remove(ctx, entry)
+}
 
 // secondLook is how long the look at what has happened meanwhile may take, also in a process that was told to stop.
 const secondLook = 10 * time.Second
@@ -64,3 +90,22 @@ func (r Removal) Remove(ctx context.Context, entry store.Entry) (Outcome, error)
 
 // Remove says what would be.
 func (Rehearsal) Remove(context.Context, store.Entry) (Outcome, error) { return Rehearsed, nil }
+
+// isGone reports whether the API server says of its own that there is no such Node.
+func isGone(ctx context.Context, client kubernetes.Interface, node string) (bool, error) {
+	_, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return false, nil
+	case SaysGone(err):
+		return true, nil
+	default:
+		return false, fmt.Errorf("look for node %q: %w", node, err)
+	}
+}
+
+// SaysGone reports whether an answer says that there is no such object. What stands between may answer 404 for reasons of its
+// own.
+func SaysGone(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}

@@ -14,7 +14,7 @@ import (
 // like that, and through which the Node comes back, brings back what was taken off.
 const unheard = 2 * time.Minute
 
-// due reports whether a record may be collected if its Node is gone: it has been for longer than records are kept (0: they
+// Due reports whether a record may be collected if its Node is gone: it has been for longer than records are kept (0: they
 // are kept for ever), or nothing would be lost with it.
 //
 // The clock that wrote deletedAt may have been another one. A Node that went in the future is never due; a clock that has
@@ -26,7 +26,7 @@ const unheard = 2 * time.Minute
 // A record without deletedAt is never due, also where it holds nothing. While its Node lives, it is what tells a label that
 // was taken off from one that was lost, should an older sight of the Node come late or a registration use an older record.
 // There are at most as many of these as Nodes.
-func due(record store.Record, retention time.Duration, now time.Time) bool {
+func Due(record store.Record, retention time.Duration, now time.Time) bool {
 	if record.DeletedAt == nil || record.Quarantined != nil {
 		return false
 	}
@@ -55,3 +55,9 @@ func oldest(all []candidate, most int) []candidate {
 func atMost(fraction float64, records int) int {
 	return max(1, int(fraction*float64(records)))
 }
+
+// DefaultSweepFraction is how many of all records a sweep collects at most, where capture is not told otherwise.
+const DefaultSweepFraction = 0.1
+
+// SweepsAtMost is how many of so many records a sweep collects at most, for tools that tell people.
+func SweepsAtMost(fraction float64, records int) int { return atMost(fraction, records) }

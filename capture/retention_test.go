@@ -44,7 +44,7 @@ func TestDue(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, tt.want, due(*tt.record, tt.retention, now))
+			assert.Equal(t, tt.want, Due(*tt.record, tt.retention, now))
 		})
 	}
 }

@@ -128,3 +128,16 @@ func undated(taint corev1.Taint) corev1.Taint {
 	taint.TimeAdded = nil
 	return taint
 }
+
+// RuleChanges is how the rules of a policy change the taints of a Node that is there, for tools that tell people: what they
+// put on, what they take off, and what they cannot put on because somebody else has put on a taint of that key and effect. A
+// policy that takes another's place must know what that one's rules made; see [policy.Policy.After]. A nil record is none.
+func RuleChanges(record *store.Record, node *corev1.Node, p policy.Policy) (put, take, foreign []corev1.Taint) {
+	seen := nodeOf(node)
+	var prev store.Record
+	if record != nil {
+		prev = *record
+	}
+	changes := follow(seen.Taints, ruleTaintsOn(prev, seen, p), p.TaintsFor(seen.Items))
+	return changes.put, changes.take, changes.foreign
+}

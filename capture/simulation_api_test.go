@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,6 +26,8 @@ type simNode struct {
 	owners    map[string][]string
 	stamp     string // the annotation; empty: none
 	taints    []corev1.Taint
+	taintsBy  string         // who wrote the list of taints last; empty: nobody owns it
+	wrote     map[string]int // the version with which each manager last changed something
 	machine   string
 	finalizer bool // something holds it back when it is deleted
 	deleting  bool
@@ -44,6 +47,7 @@ type nodeEvent struct {
 func (n *simNode) clone() *simNode {
 	c := *n
 	c.labels, c.owners, c.taints = maps.Clone(n.labels), maps.Clone(n.owners), slices.Clone(n.taints)
+	c.wrote = maps.Clone(n.wrote)
 	return &c
 }
 
@@ -69,28 +73,43 @@ func (n *simNode) object() *corev1.Node {
 		object.DeletionTimestamp = earlier
 	}
 	fields := map[string]map[string]any{}
+	owns := func(manager, where, field string) {
+		if fields[manager] == nil {
+			fields[manager] = map[string]any{"f:metadata": map[string]any{"f:labels": map[string]any{".": struct{}{}}}, "f:spec": map[string]any{}}
+		}
+		if where == "f:spec" {
+			fields[manager][where].(map[string]any)[field] = struct{}{}
+			return
+		}
+		fields[manager][where].(map[string]any)["f:labels"].(map[string]any)[field] = struct{}{}
+	}
 	for key, managers := range n.owners {
 		for _, manager := range managers {
-			if fields[manager] == nil {
-				fields[manager] = map[string]any{".": struct{}{}}
-			}
-			fields[manager]["f:"+key] = struct{}{}
+			owns(manager, "f:metadata", "f:"+key)
 		}
 	}
+	if n.taintsBy != "" && len(n.taints) > 0 {
+		owns(n.taintsBy, "f:spec", "f:taints")
+	}
 	for _, manager := range slices.Sorted(maps.Keys(fields)) {
-		raw, err := json.Marshal(map[string]any{"f:metadata": map[string]any{"f:labels": fields[manager]}})
+		raw, err := json.Marshal(fields[manager])
 		if err != nil {
 			panic(err)
 		}
-		object.ManagedFields = append(object.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: metav1.NewFieldsV1(string(raw))})
+		at := metav1.NewTime(timeOf(n.wrote[manager]))
+		object.ManagedFields = append(object.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager, Time: &at, FieldsV1: metav1.NewFieldsV1(string(raw))})
 	}
 	return object
 }
+
+// timeOf is when the API server says that a version was written.
+func timeOf(version int) time.Time { return nowTime.Add(time.Duration(version) * time.Second) }
 
 // commit stores a new state of a Node and tells the watchers.
 func (w *world) commit(n *simNode) {
 	w.version++
 	n.version = w.version
+	w.noteWriters(w.nodes[n.name], n)
 	w.nodes[n.name] = n
 	w.log = append(w.log, nodeEvent{node: n})
 }
@@ -174,6 +193,9 @@ func (w *world) patchNode(name string, body []byte) (*simNode, error) {
 			w.fail("capture touched %s of the spec: %v", field, err)
 		}
 	}
+	if !slices.Equal(n.taints, next.taints) {
+		next.taintsBy = fieldManager
+	}
 	w.judgeTaints(n, next)
 	if maps.Equal(n.labels, next.labels) && n.stamp == next.stamp && slices.Equal(n.taints, next.taints) {
 		if len(w.refused[n.uid]) == 0 {
@@ -193,6 +215,7 @@ func setItem(n *simNode, item string, value *string, manager string) {
 		setLabel(n, item, value, manager)
 		return
 	}
+	n.taintsBy = manager
 	n.taints = slices.DeleteFunc(slices.Clone(n.taints), func(taint corev1.Taint) bool { return policy.TaintItem(taint) == item })
 	if value != nil {
 		n.taints = append(n.taints, policy.TaintOf(item, *value))

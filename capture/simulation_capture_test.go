@@ -231,12 +231,14 @@ func (c *simCapture) work() bool {
 // inMemory is how much of a record's history the process has in memory.
 func (c *simCapture) inMemory(name string) int { return max(c.heard[name], c.own[name]) }
 
-// heardUntil is the record at a point of its history.
+// heardUntil is the record at a point of its history, as a cache holds it.
 func (w *world) heardUntil(name string, at int) (store.Entry, error) {
 	if at == 0 || w.history[name][at-1].Version == "" {
 		return store.Entry{}, store.ErrNotFound
 	}
-	return w.history[name][at-1], nil
+	entry := w.history[name][at-1]
+	entry.Record = entry.Record.WithoutHistory()
+	return entry, nil
 }
 
 // Get is the record as the process has it in memory.
@@ -272,6 +274,7 @@ func (w *world) wrote(by *simCapture, before store.Record, found bool, entry sto
 	node, next := entry.Record.Node, entry.Record
 	w.writes++
 	w.putBack(entry)
+	w.checkTold(before, found, next)
 	w.history[node] = append(w.history[node], entry)
 	if found {
 		if compareVersions(next.NodeResourceVersion, before.NodeResourceVersion) < 0 {

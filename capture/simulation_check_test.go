@@ -129,5 +129,6 @@ func (w *world) checkStore() {
 			!maps.Equal(entry.Record.Withheld.Items, last.Record.Withheld.Items) {
 			w.fail("the record of %s was changed in memory: %v", name, err)
 		}
+		w.checkReplay(name)
 	}
 }

@@ -39,6 +39,7 @@ func (w *world) review(h *simWebhook, n *simNode, occasion policy.Occasion) {
 		}
 	}
 	for item, value := range restore.Add { // nobody owns what a webhook adds; who brought a key owns it still
+		w.edits = append(w.edits, simEdit{object: n.uid, item: item, value: value, manager: fieldManager}) // told with the time of sight
 		if policy.IsTaint(item) {
 			setItem(n, item, &value, "")
 		} else {

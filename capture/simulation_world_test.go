@@ -77,6 +77,7 @@ type world struct {
 	known                    int  // how much of the log some process of capture has seen
 	records                  *store.Memory
 	history                  map[string][]store.Entry
+	edits                    []simEdit
 	denied                   string // the label that the API server will not have from capture
 	refused                  map[types.UID][]string
 	refusedOf                map[simLabel]bool

@@ -21,6 +21,7 @@ type slimNode struct {
 	text    string
 	shape   unique.Handle[string]
 	taints  []corev1.Taint
+	written []int64 // when the writers in the shape last changed something, in seconds since 1970
 
 	created, deleted metav1.Time
 	annotationBytes  int
@@ -28,12 +29,12 @@ type slimNode struct {
 
 // nodeShape is what many Nodes have in common.
 type nodeShape struct {
-	Keys       []string            `json:"keys,omitempty"`
-	Owners     map[string][]string `json:"owners,omitempty"`
-	Stamp      policy.Stamp        `json:"stamp"`
-	Stamped    bool                `json:"stamped,omitempty"`
-	Registered bool                `json:"registered,omitempty"`
-	Claimed    []string            `json:"claimed,omitempty"`
+	Keys       []string     `json:"keys,omitempty"`
+	Writers    []writer     `json:"writers,omitempty"`
+	Stamp      policy.Stamp `json:"stamp"`
+	Stamped    bool         `json:"stamped,omitempty"`
+	Registered bool         `json:"registered,omitempty"`
+	Claimed    []string     `json:"claimed,omitempty"`
 }
 
 // separator parts the values. The API server has no names, label values and machines with it in them.
@@ -48,13 +49,16 @@ func slimOf(n *Node) *slimNode {
 	for _, key := range keys {
 		texts = append(texts, labels[key])
 	}
-	shape, err := json.Marshal(nodeShape{Keys: keys, Owners: n.Owners, Stamp: n.Stamp, Stamped: n.Stamped, Registered: n.Registered, Claimed: n.Claimed}, json.Deterministic(true), json.FormatNilSliceAsNull(true))
+	shape, err := json.Marshal(nodeShape{Keys: keys, Writers: n.Writers, Stamp: n.Stamp, Stamped: n.Stamped, Registered: n.Registered, Claimed: n.Claimed}, json.Deterministic(true), json.FormatNilSliceAsNull(true))
 	if err != nil {
 		panic("marshal strings: " + err.Error()) // cannot happen
 	}
 	s := &slimNode{
 		version: strings.Clone(n.ResourceVersion), text: strings.Join(texts, separator), shape: unique.Make(string(shape)), taints: n.Taints,
 		created: n.CreationTimestamp, annotationBytes: n.AnnotationBytes,
+	}
+	for _, wrote := range n.Writers {
+		s.written = append(s.written, wrote.At)
 	}
 	if n.deleting() {
 		s.deleted = *n.DeletionTimestamp
@@ -68,9 +72,12 @@ func (s *slimNode) node() *Node {
 	if err := json.Unmarshal([]byte(s.shape.Value()), &shape); err != nil {
 		panic("unmarshal what was marshalled: " + err.Error()) // cannot happen
 	}
+	for i := range shape.Writers {
+		shape.Writers[i].At = s.written[i]
+	}
 	n := &Node{
-		Taints: s.taints, Stamp: shape.Stamp, Stamped: shape.Stamped, Registered: shape.Registered, Owners: shape.Owners, Claimed: shape.Claimed,
-		AnnotationBytes: s.annotationBytes,
+		Taints: s.taints, Stamp: shape.Stamp, Stamped: shape.Stamped, Registered: shape.Registered,
+		Owners: ownersOf(shape.Writers), Writers: shape.Writers, Claimed: shape.Claimed, AnnotationBytes: s.annotationBytes,
 	}
 	var uid string
 	text := s.text
@@ -102,7 +109,8 @@ func (s *slimNode) uid() types.UID {
 	return types.UID(uid)
 }
 
-// differs reports whether anything that a plan looks at is different. A heartbeat differs in nothing.
+// differs reports whether anything that a plan looks at is different. A heartbeat differs in nothing, and when somebody last
+// changed something is no difference of its own.
 func (s *slimNode) differs(other *slimNode) bool {
 	return s.text != other.text || s.shape != other.shape || s.deleted.IsZero() != other.deleted.IsZero() ||
 		!maps.Equal(policy.Items(nil, s.taints), policy.Items(nil, other.taints))

@@ -2,13 +2,8 @@ package capture
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/flowcontrol"
 
 	"nodekeep.dev/nodekeep/store"
@@ -92,7 +87,7 @@ func (c *Controller) find() (found findings) {
 			continue
 		}
 		found.gone++
-		if due(entry.Record, retention, now) && !c.sightings.knows(node) {
+		if Due(entry.Record, retention, now) && !c.sightings.knows(node) {
 			found.due = append(found.due, candidate{node: node, gone: entry.Record.DeletedAt.Time})
 		}
 	}
@@ -105,33 +100,7 @@ func (c *Controller) collect(ctx context.Context, node string) (Outcome, error) 
 	ctx, cancel := context.WithTimeout(ctx, turn)
 	defer cancel()
 	defer c.turns.take(node)()
-	entry, err := c.Records.GetLive(ctx, node)
-	switch {
-	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrUnreadable):
-		return Kept, nil
-	case err != nil:
-		return Failed, err
-	case c.sightings.knows(node), !due(entry.Record, c.Policy().Retention(), c.Now()):
-		return Kept, nil
-	}
-	if gone, err := isGone(ctx, c.Client, node); err != nil {
-		return Failed, err
-	} else if !gone {
-		return Kept, nil
-	}
-	return c.Sweep.Remover.Remove(ctx, entry)
-}
-
-// isGone reports whether the API server says of its own that there is no such Node. What stands between may answer 404 for
-// reasons of its own.
-func isGone(ctx context.Context, client kubernetes.Interface, node string) (bool, error) {
-	_, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
-	switch {
-	case err == nil:
-		return false, nil
-	case apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
-		return true, nil
-	default:
-		return false, fmt.Errorf("look for node %q: %w", node, err)
-	}
+	return Collect(ctx, c.Records, c.Client, c.Sweep.Remover, node, func(record store.Record) bool {
+		return !c.sightings.knows(node) && Due(record, c.Policy().Retention(), c.Now())
+	})
 }

@@ -84,24 +84,15 @@ type Kept struct {
 }
 
 // Keep selects from a Node what is ours to remember: the labels and taints that the policy keeps, less those that other
-// components own, by the built-in catalogue or by live evidence in managedFields and annotations.
+// components own, by the built-in catalogue or by live evidence in managedFields and annotations. [Policy.Judge] says why.
 func (p Policy) Keep(node Metadata) Kept {
 	items := map[string]string{}
 	for item, value := range node.Items {
-		if keeps, _ := p.Keeps(item); keeps && !p.leftToOthers(node, item) {
+		if p.Judge(node, item).Keeps {
 			items[item] = value
 		}
 	}
-	for _, taint := range node.RuleTaints {
-		delete(items, TaintItem(taint))
-	}
 	return Kept{Items: items, Machine: node.Machine}
-}
-
-// leftToOthers reports whether other components set an item of the Node again by themselves, by live evidence. There is
-// none for taints: an annotation or a managedFields entry that seems to name one is made up, maybe by the kubelet.
-func (p Policy) leftToOthers(node Metadata, item string) bool {
-	return !IsTaint(item) && (p.ownedByOthers(node.Owners[item]) || slices.Contains(node.Claimed, item))
 }
 
 // Keeps reports whether the policy remembers the item at all, and why, in words that complete "kept because ..." or "left

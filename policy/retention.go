@@ -22,19 +22,24 @@ func readRetention(raw json.RawMessage, path *field.Path, mistakes *field.ErrorL
 	if absent(raw) {
 		return defaultRetention
 	}
-	retention, err := time.ParseDuration(asWritten(raw))
-	wrong := ""
-	switch {
-	case err != nil:
-		wrong = "must be a duration in h, m and s, such as 720h, or 0 for ever"
-	case retention < 0:
-		wrong = "must not be negative; 0 keeps records for ever"
-	case retention > 0 && retention < shortestRetention:
-		wrong = "must not be shorter than 10m, or Nodes that only restart would be forgotten; 0 keeps records for ever"
-	}
+	retention, wrong := ParseRetention(asWritten(raw))
 	if wrong != "" {
 		*mistakes = append(*mistakes, field.Invalid(path, asWritten(raw), wrong))
 		return defaultRetention
 	}
 	return retention
+}
+
+// ParseRetention reads how long a record is kept, as the policy file has it; or says what is wrong with it.
+func ParseRetention(text string) (retention time.Duration, wrong string) {
+	retention, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return 0, "must be a duration in h, m and s, such as 720h, or 0 for ever"
+	case retention < 0:
+		return 0, "must not be negative; 0 keeps records for ever"
+	case retention > 0 && retention < shortestRetention:
+		return 0, "must not be shorter than 10m, or Nodes that only restart would be forgotten; 0 keeps records for ever"
+	}
+	return retention, ""
 }

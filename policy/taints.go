@@ -54,6 +54,15 @@ func (p Policy) RegistrationTaints(labels map[string]string) []corev1.Taint {
 	return taintsFor(p.taints.register, labels)
 }
 
+// AllRegistrationTaints are those that the policy puts on at registration, on whichever Nodes.
+func (p Policy) AllRegistrationTaints() []corev1.Taint {
+	var all []corev1.Taint
+	for _, rule := range p.taints.register {
+		all = append(all, rule.taint)
+	}
+	return all
+}
+
 // TaintsFor are the taints that the rules want on a Node with these labels: for each key and effect that of the first rule
 // that selects the Node. They are sorted, valid, and unique by key and effect.
 func (p Policy) TaintsFor(labels map[string]string) []corev1.Taint {

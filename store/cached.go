@@ -18,7 +18,7 @@ type cached struct {
 	record                   packed
 	err                      error
 	removed                  bool
-	bytes                    int // of the record as it is stored
+	bytes                    int32 // of the record as it is stored
 }
 
 // GetObjectMeta is for the informer, which asks for name, namespace and resourceVersion.
@@ -33,10 +33,10 @@ func compact(object any) (any, error) {
 		return object, nil
 	}
 	stored := documentOf(cm)
-	record, err := stored.decode()
+	record, err := stored.decode(inMemory)
 	return &cached{
 		name: strings.Clone(cm.Name), namespace: unique.Make(cm.Namespace).Value(), version: strings.Clone(cm.ResourceVersion),
-		record: pack(record), err: err, bytes: len(stored.record) + len(stored.quarantined),
+		record: pack(record), err: err, bytes: int32(len(stored.record) + len(stored.quarantined)), // a ConfigMap has 1 MiB at most
 	}, nil
 }
 

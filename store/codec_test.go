@@ -42,6 +42,12 @@ func TestEncodeWritesTheGoldenFiles(t *testing.T) {
 	everything.Early = true
 	everything.Machine = store.Machine{ProviderID: "aws:///eu-1a/i-0a1b2c3d", SystemUUID: "4c4c4544-0051-3510-8052-b4c04f4d3132", MachineID: "2d3f7a0e4b1c4c0f8a6e5d9b7c1a2f30"}
 	everything.DeletedAt = gone.DeletedAt
+	gpu, ci := "gpu", "ci"
+	everything.History = []store.Change{
+		{Number: 7, Time: *gone.DeletedAt, Actor: "kubectl-label", Items: map[string]store.Values{"dedicated": {From: &gpu, To: &ci}, "node-role.kubernetes.io/worker": {To: new(string)}}},
+		{Number: 8, Time: *gone.DeletedAt, Omitted: 512},
+		{Number: 9, Time: *gone.DeletedAt, Items: map[string]store.Values{"disktype": {From: &ssd}, "maintenance:NoSchedule": {To: new(string)}, "maintenance:NoExecute": {From: &ssd, To: &ci}}},
+	}
 	tests := map[string]struct {
 		file   string
 		record store.Record
@@ -68,6 +74,7 @@ func TestEncodeWritesTheGoldenFiles(t *testing.T) {
 			require.NoError(t, err)
 			assert.True(t, tt.record.Same(back))
 			assert.Equal(t, tt.record.NodeResourceVersion, back.NodeResourceVersion)
+			assert.Equal(t, changesOf(tt.record), changesOf(back))
 		})
 	}
 	entries, err := os.ReadDir("testdata")
@@ -113,6 +120,21 @@ func TestEncodeRefusesWhatIsTooLarge(t *testing.T) {
 	require.NoError(t, err, "500 of the longest labels, each with a value that lost to the Node's")
 	_, err = store.Decode(data, "worker-1")
 	require.NoError(t, err, "what is written can be read")
+
+	changed := map[string]store.Values{}
+	for key := range large.Items {
+		changed[key] = store.Values{To: new(string)}
+	}
+	large.History = []store.Change{
+		{Number: 1, Time: metav1.Now(), Items: map[string]store.Values{"a": {To: new(string)}}}, {Number: 2, Time: metav1.Now(), Items: changed},
+	}
+	data, err = store.Encode(large)
+	require.NoError(t, err, "its history gives way")
+	read, err := store.Decode(data, "worker-1")
+	require.NoError(t, err)
+	require.Len(t, read.History, 1)
+	assert.Equal(t, 2, read.History[0].Number, "which change was the last is not forgotten")
+	assert.Equal(t, 500, read.History[0].Omitted)
 
 	_, err = store.Encode(store.Record{Node: "worker-1", Items: labels(1500)})
 	require.Error(t, err)

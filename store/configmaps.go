@@ -62,7 +62,8 @@ func (c *ConfigMaps) Nodes() []string { return c.cache.nodes() }
 // there is when called. It returns once the handler is registered; changed must not block.
 func (c *ConfigMaps) OnChange(changed func(node string)) error { return c.cache.onChange(changed) }
 
-// Get is the record of a Node from memory, without an API call. The error is [ErrNotFound] or [ErrUnreadable].
+// Get is the record of a Node from memory, without an API call and without its history: see [Record.HistoryLeftOut]. The
+// error is [ErrNotFound] or [ErrUnreadable].
 func (c *ConfigMaps) Get(node string) (Entry, error) {
 	cached, found := c.cache.get(Name(node))
 	if !found {
@@ -72,7 +73,7 @@ func (c *ConfigMaps) Get(node string) (Entry, error) {
 	return Entry{Record: record, Version: cached.version}, err
 }
 
-// GetLive is the record of a Node as the API server has it now. The error is [ErrNotFound], [ErrUnreadable] or the API's.
+// GetLive is the record of a Node, whole, as the API server has it now. The error is [ErrNotFound], [ErrUnreadable] or the API's.
 func (c *ConfigMaps) GetLive(ctx context.Context, node string) (Entry, error) {
 	cm, err := c.client.Get(ctx, Name(node), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -82,13 +83,14 @@ func (c *ConfigMaps) GetLive(ctx context.Context, node string) (Entry, error) {
 	if err != nil {
 		return Entry{}, fmt.Errorf("read record of node %q: %w", node, err)
 	}
-	record, err := documentOf(cm).decode()
+	record, err := documentOf(cm).decode(whole)
 	record, err = record.of(node, err)
 	return Entry{Record: record, Version: cm.ResourceVersion, Unlisted: cm.Labels[RecordLabel] != "true"}, err
 }
 
 // Put writes a record over the one with the version that was read, or creates it where version is empty. [ErrConflict]
-// means that somebody was faster: read it live and decide again. Only our own data key and labels are written.
+// means that somebody was faster: read it live and decide again. Only our own data key and labels are written. A record
+// whose history was left out is refused.
 func (c *ConfigMaps) Put(ctx context.Context, record Record, version string) (Entry, error) {
 	written, err := encode(record)
 	if err != nil {

@@ -4,9 +4,12 @@
 //   - A ConfigMap is used only if it holds a record of the very Node that was asked for. Anything else is
 //     [ErrUnreadable]: it is left as it is for a person to look at, and never overwritten.
 //   - Every write carries the version that was read (optimistic lock); whoever lost gets [ErrConflict] and reads again.
-//   - A record is removed only as it was read; one that cannot be read is never.
+//   - A record is removed only as it was read; one that cannot be read only where a person wants that.
 //   - A write touches only our own data key and labels; what people or later versions put beside them stays.
 //     Fields of a record that this version does not know survive a rewrite.
+//   - A history tells how a record came to be what it is; nothing that becomes of a Node is decided by it, and one that is
+//     spoilt makes no record unreadable. It is bounded, and gives way before a record becomes too large. Memory does not hold
+//     it, and a record that was read without it cannot be written.
 //   - Records handed out are shared with the cache: never change their maps; make a new Record instead.
 //   - [ConfigMaps.Get] makes no API call and costs the same however many records there are.
 package store

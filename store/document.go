@@ -49,12 +49,12 @@ func encode(r Record) (document, error) {
 }
 
 // decode reads a record and what is quarantined beside it; if either cannot be read, nothing may be taken from it.
-func (d document) decode() (Record, error) {
-	r, err := decode([]byte(d.record))
+func (d document) decode(read reading) (Record, error) {
+	r, err := decode([]byte(d.record), read)
 	if err != nil || d.quarantined == "" {
 		return r, err
 	}
-	old, err := decode([]byte(d.quarantined))
+	old, err := decode([]byte(d.quarantined), read)
 	if err == nil && old.Node != r.Node {
 		err = errors.New("it is the record of another node")
 	}

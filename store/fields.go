@@ -27,6 +27,7 @@ type recordFields struct {
 	Early               bool               `json:"early,omitempty"`
 	Machine             Machine            `json:"machine,omitzero"`
 	DeletedAt           *metav1.Time       `json:"deletedAt,omitempty"`
+	History             []Change           `json:"history,omitempty"`
 }
 
 // MarshalJSON writes the fields of a record, those of later versions last.
@@ -35,23 +36,38 @@ func (r Record) MarshalJSON() ([]byte, error) {
 	return marshalWith(recordFields{
 		Version: r.Version, Node: r.Node, UID: r.UID, NodeResourceVersion: r.NodeResourceVersion, Labels: labels, Taints: taints, Later: r.Later,
 		Withheld: r.Withheld, RuleTaints: r.RuleTaints, RuleClaims: r.RuleClaims, FormerTaints: r.FormerTaints, Early: r.Early, Machine: r.Machine, DeletedAt: r.DeletedAt,
+		History: r.History,
 	}, r.unknown)
 }
 
 // UnmarshalJSON reads the fields of a record by their exact names and keeps those that it does not know.
-func (r *Record) UnmarshalJSON(data []byte) (err error) {
+func (r *Record) UnmarshalJSON(data []byte) error { return r.unmarshal(data, whole) }
+
+// reading is how much is read of a history.
+type reading func(r *Record, history json.RawMessage)
+
+func whole(r *Record, history json.RawMessage) { r.History = historyOf(history) }
+
+// inMemory is for caches: a history costs them no more than a look whether there is one.
+func inMemory(r *Record, history json.RawMessage) {
+	r.historyLeftOut = len(history) > 0 && string(history) != "null" && string(history) != "[]"
+}
+
+func (r *Record) unmarshal(data []byte, read reading) (err error) {
 	*r = Record{}
 	var labels map[string]string
 	var taints []corev1.Taint
+	var history json.RawMessage
 	r.unknown, err = unmarshalInto(data, map[string]any{
 		"version": &r.Version, "node": &r.Node, "uid": &r.UID, "nodeResourceVersion": &r.NodeResourceVersion,
 		"labels": &labels, "taints": &taints, "later": &r.Later, "withheld": &r.Withheld, "ruleTaints": &r.RuleTaints, "ruleClaims": &r.RuleClaims, "formerTaints": &r.FormerTaints,
-		"early": &r.Early, "machine": &r.Machine, "deletedAt": &r.DeletedAt,
+		"early": &r.Early, "machine": &r.Machine, "deletedAt": &r.DeletedAt, "history": &history,
 	})
 	r.Items, r.RuleTaints, r.RuleClaims = join(labels, taints), sorted(r.RuleTaints), sorted(r.RuleClaims)
 	for i := range r.FormerTaints {
 		r.FormerTaints[i].TimeAdded = nil
 	}
+	read(r, history)
 	return err
 }
 

@@ -38,13 +38,16 @@ func join(labels map[string]string, taints []corev1.Taint) map[string]string {
 	items := make(map[string]string, len(labels)+len(taints))
 	maps.Copy(items, labels)
 	for _, taint := range taints {
-		item := taint.Key + ":" + string(taint.Effect)
+		item := itemOf(taint)
 		if _, taken := items[item]; !taken {
 			items[item] = taint.Value
 		}
 	}
 	return items
 }
+
+// itemOf is what a taint is called.
+func itemOf(taint corev1.Taint) string { return taint.Key + ":" + string(taint.Effect) }
 
 // sorted puts taints into a stable order and leaves out when they were added. The list is changed in place.
 func sorted(taints []corev1.Taint) []corev1.Taint {

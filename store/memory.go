@@ -20,21 +20,23 @@ type memoryEntry struct {
 	version string
 }
 
-// Get is the record of a Node. The error is [ErrNotFound] or [ErrUnreadable].
-func (m *Memory) Get(node string) (Entry, error) {
+// Get is the record of a Node, without its history. The error is [ErrNotFound] or [ErrUnreadable].
+func (m *Memory) Get(node string) (Entry, error) { return m.get(node, inMemory) }
+
+// GetLive is the record of a Node, whole. The error is that of Get.
+func (m *Memory) GetLive(_ context.Context, node string) (Entry, error) { return m.get(node, whole) }
+
+func (m *Memory) get(node string, read reading) (Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	entry, found := m.data[Name(node)]
 	if !found {
 		return Entry{}, fmt.Errorf("read record of node %q: %w", node, ErrNotFound)
 	}
-	record, err := entry.decode()
+	record, err := entry.decode(read)
 	record, err = record.of(node, err)
 	return Entry{Record: record, Version: entry.version}, err
 }
-
-// GetLive is the same as Get.
-func (m *Memory) GetLive(_ context.Context, node string) (Entry, error) { return m.Get(node) }
 
 // Put writes a record over the one with the version that was read, or creates it where version is empty.
 func (m *Memory) Put(_ context.Context, record Record, version string) (Entry, error) {
@@ -67,7 +69,7 @@ func (m *Memory) Nodes() []string {
 	defer m.mu.Unlock()
 	var nodes []string
 	for _, entry := range m.data {
-		if record, err := entry.decode(); err == nil {
+		if record, err := entry.decode(inMemory); err == nil {
 			nodes = append(nodes, record.Node)
 		}
 	}

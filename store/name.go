@@ -27,3 +27,11 @@ func Name(node string) string {
 	prefix := name[:validation.DNS1123SubdomainMaxLength-len(suffix)]
 	return strings.TrimRight(prefix, ".-") + suffix
 }
+
+// Shortened reports whether a Node's name is too long to stand whole in that of its record's ConfigMap.
+func Shortened(node string) bool {
+	return len(namePrefix)+len(node) > validation.DNS1123SubdomainMaxLength
+}
+
+// IsName reports whether a ConfigMap is named as a record.
+func IsName(configMap string) bool { return strings.HasPrefix(configMap, namePrefix) }

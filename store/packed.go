@@ -16,13 +16,17 @@ type packed struct {
 	text string
 	// rest is the record without what stands in the strings; nil where nothing is left.
 	rest *Record
+	// historyLeftOut says that there is a history, which is not held: it would be most of the memory, and who replaces the
+	// record reads it live.
+	historyLeftOut bool
 }
 
 // separator parts the strings; a record that has it in one of them, which only somebody else can have written, is not packed.
 const separator = "\x00"
 
-// pack makes a record small. Nothing of it is shared with the caller.
+// pack makes a record small and leaves its history out. Nothing of it is shared with the caller.
 func pack(r Record) packed {
+	r = r.WithoutHistory()
 	keys := slices.Sorted(maps.Keys(r.Items))
 	texts := []string{r.Node, string(r.UID), r.NodeResourceVersion, r.Machine.ProviderID, r.Machine.SystemUUID, r.Machine.MachineID}
 	for _, key := range keys {
@@ -32,9 +36,9 @@ func pack(r Record) packed {
 	if slices.Contains(keys, "") || slices.ContainsFunc(keys, holdsSeparator) || slices.ContainsFunc(texts, holdsSeparator) {
 		return packed{rest: &r}
 	}
-	p := packed{keys: unique.Make(strings.Join(keys, separator)), text: strings.Join(texts, separator)}
+	p := packed{keys: unique.Make(strings.Join(keys, separator)), text: strings.Join(texts, separator), historyLeftOut: r.historyLeftOut}
 	rest := r
-	rest.Node, rest.UID, rest.NodeResourceVersion, rest.Machine, rest.Items = "", "", "", Machine{}, nil
+	rest.Node, rest.UID, rest.NodeResourceVersion, rest.Machine, rest.Items, rest.historyLeftOut = "", "", "", Machine{}, nil, false
 	if !rest.plain() {
 		p.rest = &rest
 	}
@@ -47,7 +51,7 @@ func (r Record) plain() bool {
 		!r.Early && r.DeletedAt == nil && r.Quarantined == nil && r.Accepted == "" && len(r.unknown) == 0
 }
 
-// record is what was packed. Its Items are the caller's own; what few records have besides is shared and not to be changed.
+// record is what was packed, without its history. Its Items are the caller's own; what few records have besides is shared and not to be changed.
 func (p packed) record() Record {
 	if p.text == "" {
 		return *p.rest
@@ -56,6 +60,7 @@ func (p packed) record() Record {
 	if p.rest != nil {
 		r = *p.rest
 	}
+	r.historyLeftOut = p.historyLeftOut
 	var uid string
 	text := p.text
 	for _, field := range []*string{&r.Node, &uid, &r.NodeResourceVersion, &r.Machine.ProviderID, &r.Machine.SystemUUID, &r.Machine.MachineID} {

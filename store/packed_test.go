@@ -35,12 +35,15 @@ func TestPackedRecordsAreAsTheyWere(t *testing.T) {
 		"with a uid that has a NUL":     func(r *Record) { r.UID = "u\x001" },
 		"with an empty key":             func(r *Record) { r.Items = map[string]string{"": "1"} },
 		"with fields of later versions": func(r *Record) { r.unknown = map[string]json.RawMessage{"new": json.RawMessage(`1`)} },
+		"with a history":                func(r *Record) { r.History = manyChanges() },
+		"with a history and a NUL":      func(r *Record) { r.History, r.UID = manyChanges(), "u\x001" },
+		"quarantined with a history":    func(r *Record) { old := full; old.History = manyChanges(); r.Quarantined = &old },
 		"with nothing at all":           func(r *Record) { *r = Record{} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := full
 			change(&r)
-			assert.Equal(t, r, pack(r).record())
+			assert.Equal(t, r.WithoutHistory(), pack(r).record())
 			assert.Equal(t, r.Node, pack(r).node())
 		})
 	}
@@ -61,11 +64,59 @@ func TestPackedRecordsTakeLittleMemory(t *testing.T) {
 	assert.Less(t, small, decoded/3)
 }
 
+// What the caches of webhook and capture hold of a record does not grow with its history.
+func TestAHistoryTakesNoMemoryInACache(t *testing.T) {
+	const count = 5_000
+	held := func(history []Change) (bytes float64, stored int) {
+		bytes = perItem(count, func(i int) any {
+			r := usualRecord(i)
+			r.History = history
+			data, err := Encode(r)
+			require.NoError(t, err)
+			stored = len(data)
+			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: Name(r.Node), Namespace: "n", ResourceVersion: r.NodeResourceVersion}, Data: map[string]string{DataKey: string(data)}}
+			entry, err := compact(cm)
+			require.NoError(t, err)
+			require.Equal(t, len(history) > 0, entry.(*cached).record.record().HistoryLeftOut())
+			return entry
+		})
+		return bytes, stored
+	}
+	without, plain := held(nil)
+	with, full := held(manyChanges())
+	t.Logf("in a cache a record takes %.0f bytes, with a full history %.0f; it is stored in %d and %d", without, with, plain, full)
+	assert.InDelta(t, without, with, 16)
+}
+
+func manyChanges() (history []Change) {
+	for i := range MaxHistory {
+		from, to := fmt.Sprint("value-", i), fmt.Sprint("value-", i+1)
+		history = append(history, Change{Number: i + 1, Time: metav1.Unix(int64(1_700_000_000+i), 0), Actor: "kubectl-label", Items: map[string]Values{"example.com/label-1": {From: &from, To: &to}}})
+	}
+	return history
+}
+
 func BenchmarkGetPacked(b *testing.B) {
 	p := pack(usualRecord(7))
 	b.ReportAllocs()
 	for b.Loop() {
 		require.Len(b, p.record().Items, 10)
+	}
+}
+
+// BenchmarkCompact is what a cache does with each record that the watch brings.
+func BenchmarkCompact(b *testing.B) {
+	for name, history := range map[string][]Change{"without a history": nil, "with a full history": manyChanges()} {
+		b.Run(name, func(b *testing.B) {
+			r := usualRecord(7)
+			r.History = history
+			data, err := Encode(r)
+			require.NoError(b, err)
+			cm := &corev1.ConfigMap{Data: map[string]string{DataKey: string(data)}}
+			for b.Loop() {
+				_, _ = compact(cm)
+			}
+		})
 	}
 }
 
@@ -80,13 +131,19 @@ func usualRecord(i int) Record {
 }
 
 func perRecord(count int, keep func(Record) any) float64 {
+	return perItem(count, func(i int) any {
+		// As they come: decoded, each with strings of its own.
+		data, _ := Encode(usualRecord(i))
+		r, _ := decode(data, whole)
+		return keep(r)
+	})
+}
+
+func perItem(count int, keep func(i int) any) float64 {
 	kept := make([]any, count)
 	before := liveBytes()
 	for i := range kept {
-		// As they come: decoded, each with strings of its own.
-		data, _ := Encode(usualRecord(i))
-		r, _ := decode(data)
-		kept[i] = keep(r)
+		kept[i] = keep(i)
 	}
 	after := liveBytes()
 	runtime.KeepAlive(kept)
@@ -107,11 +164,12 @@ func FuzzPack(f *testing.F) {
 		`{"version":1,"node":"n"}`, `{"version":2,"node":"n","labels":{"a":"\u0000","":"1"}}`, `{"version":1,"node":"n","uid":"\u0000","labels":{}}`,
 		`{"version":1,"node":"n","labels":{"a":"1","b":""},"taints":[{"key":"t","value":"v","effect":"NoSchedule"}],"machine":{"machineID":"m"},"x":1}`,
 		`{"version":1,"node":"","later":{"a":null},"withheld":{"labels":{"w":"1"},"y":2},"deletedAt":"2026-05-01T12:00:00Z","early":true}`,
+		`{"version":1,"node":"n","history":[{"number":1,"time":"2026-05-01T12:00:00Z","labels":{"a":{"to":"1"}}}]}`,
 	} {
 		f.Add([]byte(data))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := decode(data)
+		r, err := decode(data, inMemory)
 		if err != nil {
 			return
 		}

@@ -44,6 +44,11 @@ type Record struct {
 	Machine Machine
 	// DeletedAt is when that Node object was seen to be gone.
 	DeletedAt *metav1.Time
+	// History is what changed of what is remembered, oldest first: the newest changes, a bounded number. Nothing is ever
+	// decided by it.
+	History []Change
+	// historyLeftOut says that it was not read with the record, see WithoutHistory.
+	historyLeftOut bool
 
 	// Quarantined is what was remembered before another machine took the name, kept beside the record until a person
 	// accepts a side; nil otherwise.
@@ -106,7 +111,7 @@ func (r Record) Shown() map[string]string {
 }
 
 // Same reports whether two records remember the same of the same Node object; how new the sight was does not count,
-// so a heartbeat is never a reason to write.
+// so a heartbeat is never a reason to write. Nor does the history, which only tells how it came to this.
 func (r Record) Same(other Record) bool {
 	return r.Node == other.Node && r.UID == other.UID &&
 		maps.Equal(r.Items, other.Items) && maps.EqualFunc(r.Later, other.Later, sameValue) && maps.Equal(r.Withheld.Items, other.Withheld.Items) &&

@@ -30,9 +30,10 @@ func (t *totals) add(object any, n int) {
 	} else {
 		t.unreadable += n
 	}
-	t.bytes += n * entry.bytes
-	if t.sizes[entry.bytes] += n; t.sizes[entry.bytes] == 0 {
-		delete(t.sizes, entry.bytes)
+	bytes := int(entry.bytes)
+	t.bytes += n * bytes
+	if t.sizes[bytes] += n; t.sizes[bytes] == 0 {
+		delete(t.sizes, bytes)
 	}
 }
 

@@ -52,6 +52,20 @@ type partialNode struct {
 	} `json:"spec"`
 }
 
+// DecodeReview reads an AdmissionReview; one without an error holds a request.
+func DecodeReview(body []byte) (review admissionv1.AdmissionReview, err error) {
+	if err := unmarshal(body, &review); err != nil {
+		return review, fmt.Errorf("decode AdmissionReview: %w", err)
+	}
+	if review.APIVersion != admissionv1.SchemeGroupVersion.String() || review.Kind != "AdmissionReview" {
+		return review, fmt.Errorf("decode AdmissionReview: it is a %q %q", review.APIVersion, review.Kind)
+	}
+	if review.Request == nil {
+		return review, errors.New("decode AdmissionReview: it holds no request")
+	}
+	return review, nil
+}
+
 // errNotOurs says that a request is not the CREATE of a Node with a name.
 var errNotOurs = errors.New("not the creation of a named Node")
 

@@ -34,7 +34,7 @@ type Handler struct {
 	metrics *Metrics
 	logger  *slog.Logger
 	now     func() time.Time
-	decide  func(incoming, known, policy.Policy) decision
+	decide  decider
 }
 
 // NewHandler makes the handler that restores; currentPolicy is asked at each request.
@@ -69,15 +69,11 @@ func (h *Handler) Handle(_ context.Context, request admission.Request) admission
 	if in.selfTest {
 		k, p = selfTest(p.Gate())
 	}
-	if p.WantsMachine() {
-		in.machine = machineOf(&request.AdmissionRequest)
-	}
-	d := h.decide(in, k, p)
-	if in.size+d.bytes() > maxObjectBytes {
+	a := answerTo(&request.AdmissionRequest, in, k, p, h.decide)
+	d, operations := a.decision, a.operations
+	if d.outcome == tooLarge {
 		h.logger.Error("node is too large to be given labels and taints; capture tries to give them back", "node", in.node, "bytes", in.size)
-		d = d.withoutItems()
 	}
-	operations := patch(in, d)
 	h.metrics.reviewed(d.outcome, h.now().Sub(started))
 	h.metrics.restored(d.restore)
 	h.metrics.added(len(d.taints))

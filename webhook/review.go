@@ -114,14 +114,8 @@ func readReview(w http.ResponseWriter, r *http.Request) (admissionv1.AdmissionRe
 	if err != nil {
 		return review, http.StatusBadRequest, fmt.Errorf("read body: %w", err)
 	}
-	if err := unmarshal(body, &review); err != nil {
-		return review, http.StatusBadRequest, fmt.Errorf("decode AdmissionReview: %w", err)
-	}
-	if review.APIVersion != admissionv1.SchemeGroupVersion.String() || review.Kind != "AdmissionReview" {
-		return review, http.StatusBadRequest, fmt.Errorf("decode AdmissionReview: it is a %q %q", review.APIVersion, review.Kind)
-	}
-	if review.Request == nil {
-		return review, http.StatusBadRequest, errors.New("decode AdmissionReview: it holds no request")
+	if review, err = DecodeReview(body); err != nil {
+		return review, http.StatusBadRequest, err
 	}
 	return review, http.StatusOK, nil
 }

@@ -1,8 +1,20 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-func newCommand() *cobra.Command {
+	"nodekeep.dev/nodekeep/cmd/tool"
+)
+
+// The groups of commands that are none of the operator's.
+const (
+	processes    = "processes"    // what runs in the cluster
+	installation = "installation" // what is told of it, and how it goes
+)
+
+// newCommand is everything that the program can do, under the name that it is called by.
+func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "nodekeep",
 		Short: "Node labels that survive the Node",
@@ -11,17 +23,21 @@ func newCommand() *cobra.Command {
 		Version:       thisBuild().version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
 	}
+	root.AddGroup(&cobra.Group{ID: processes, Title: "The two processes:"}, &cobra.Group{ID: installation, Title: "The installation:"})
 	root.AddCommand(newWebhookCommand(), newCaptureCommand(), newUninstallCommand(), newVersionCommand())
+	tool.AddTo(root, streams)
 	return root
 }
 
 func newWebhookCommand() *cobra.Command {
 	o := &webhookOptions{}
 	command := &cobra.Command{
-		Use:   "webhook",
-		Short: "Restore labels while Nodes register: serves the mutating admission webhook",
-		Args:  noArguments,
+		Use:     "webhook",
+		GroupID: processes,
+		Short:   "Restore labels while Nodes register: serves the mutating admission webhook",
+		Args:    noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			parts, err := start(&o.commonOptions, o.mistakes())
 			if err != nil {
@@ -38,9 +54,10 @@ func newWebhookCommand() *cobra.Command {
 func newCaptureCommand() *cobra.Command {
 	o := &captureOptions{}
 	command := &cobra.Command{
-		Use:   "capture",
-		Short: "Record labels of Nodes, and give back what admission could not restore",
-		Args:  noArguments,
+		Use:     "capture",
+		GroupID: processes,
+		Short:   "Record labels of Nodes, and give back what admission could not restore",
+		Args:    noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			parts, err := start(&o.commonOptions, o.mistakes())
 			if err != nil {

@@ -1,8 +1,8 @@
 // Command nodekeep makes labels survive the deletion of their Nodes.
 //
 // It is one binary with two processes: `nodekeep webhook` restores labels while a Node registers, `nodekeep capture`
-// records them and completes what admission could not do. This package only wires: it reads flags and the policy file,
-// makes the parts and runs them.
+// records them and completes what admission could not do. `nodekeep uninstall` frees all Nodes before these two are deleted. This
+// package only wires: it reads flags and the policy file, makes the parts and runs them.
 //
 // Invariants:
 //   - Every mistake in the flags and in the policy file is named before anything starts, with exit code 2.

@@ -7,9 +7,13 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"nodekeep.dev/nodekeep/cmd/tool"
 )
 
-// Exit codes.
+// Exit codes of the processes; those of the operator's commands are in package tool.
 const (
 	exitFailed = 1 // ended by an error
 	exitUsage  = 2 // wrong command, flags or policy file; nothing was started
@@ -22,11 +26,19 @@ func main() {
 func run() (exitCode int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := newCommand().ExecuteContext(ctx)
+	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+	root := newCommand(called(os.Args[0]), streams)
+	root.SetArgs(arguments(os.Args))
+	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(os.Stderr, err)
+	if message := err.Error(); message != "" {
+		fmt.Fprintln(os.Stderr, message)
+	}
+	if code, ofTool := tool.ExitCode(err); ofTool {
+		return code
+	}
 	if errors.As(err, &runError{}) {
 		return exitFailed
 	}

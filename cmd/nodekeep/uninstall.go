@@ -71,8 +71,9 @@ func (o *uninstallOptions) config() (*rest.Config, error) {
 func newUninstallCommand() *cobra.Command {
 	o := &uninstallOptions{}
 	command := &cobra.Command{
-		Use:   "uninstall",
-		Short: "Stop gating and free every Node, before nodekeep is deleted",
+		Use:     "uninstall",
+		GroupID: installation,
+		Short:   "Stop gating and free every Node, before nodekeep is deleted",
 		Long: "uninstall is what has to happen before nodekeep is deleted, or Nodes would be left behind a gate that nobody lifts.\n" +
 			"It deletes what puts the gate on new Nodes, waits until no API server does so any more, gives capture time to complete\n" +
 			"the Nodes that are behind it, and frees those that are left. `helm uninstall` runs it by itself. It deletes neither the\n" +

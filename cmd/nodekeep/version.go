@@ -52,9 +52,10 @@ func buildOf(stampedVersion, stampedCommit string, info *debug.BuildInfo) build 
 
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Say which nodekeep this is: version, commit, and what it was built with",
-		Args:  noArguments,
+		Use:     "version",
+		GroupID: installation,
+		Short:   "Say which nodekeep this is: version, commit, and what it was built with",
+		Args:    noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			b := thisBuild()
 			_, err := fmt.Fprintf(command.OutOrStdout(), "version: %s\ncommit:  %s\ngo:      %s\n", b.version, b.commit, b.goTool)

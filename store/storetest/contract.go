@@ -24,6 +24,7 @@ func Contract(t *testing.T, newStore func(t *testing.T) Store) {
 		"what was put is there at once":                              reads,
 		"a record has all its fields":                                readsEverything,
 		"a record has its taints, in one order":                      readsTaints,
+		"a record has its history, but not in memory":                keepsHistory,
 		"a record of the longest name is kept":                       readsLongNames,
 		"a record is replaced by who read it":                        replaces,
 		"what is put is not changed by changing the record later":    copies,
@@ -111,6 +112,30 @@ func readsTaints(s subject) {
 	assert.NotEqual(s.t, entry.Version, next.Version)
 	s.holds(next)
 	assert.True(s.t, record.Same(next.Record))
+}
+
+func keepsHistory(s subject) {
+	first := s.record("ci")
+	entry := s.put(first, "")
+	cause := func(string, store.Values) store.Cause {
+		return store.Cause{Actor: "kubectl-label", Time: metav1.NewTime(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))}
+	}
+	changed := s.put(s.record("gpu").Following(first, cause), entry.Version)
+	s.holds(changed)
+	live, err := s.GetLive(s.t.Context(), s.node)
+	require.NoError(s.t, err)
+	const want = `[{"number": 1, "time": "2026-05-01T12:00:00Z", "actor": "kubectl-label", "labels": {"dedicated": {"from": "ci", "to": "gpu"}}}]`
+	assert.JSONEq(s.t, want, s.field(live.Record, "history"))
+	assert.False(s.t, live.Record.HistoryLeftOut())
+
+	held, err := s.Get(s.node)
+	require.NoError(s.t, err)
+	assert.True(s.t, held.Record.HistoryLeftOut())
+	assert.Empty(s.t, held.Record.History)
+	_, err = s.Put(s.t.Context(), held.Record, held.Version)
+	require.Error(s.t, err, "the history would be lost")
+	require.NotErrorIs(s.t, err, store.ErrConflict)
+	s.holds(s.put(live.Record, live.Version))
 }
 
 func readsLongNames(s subject) {

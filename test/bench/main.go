@@ -16,6 +16,7 @@ import (
 var programs = map[string]func(*bench, context.Context) error{
 	"create": (*bench).create,
 	"growth": (*bench).growth,
+	"list":   (*bench).list,
 	"scale":  (*bench).scale,
 	"steady": (*bench).steadyAlone,
 }
@@ -37,7 +38,7 @@ func main() {
 
 func run(ctx context.Context, args []string) (err error) {
 	if len(args) == 0 || programs[args[0]] == nil {
-		return errors.New("say what to measure: create, growth, scale or steady; -h lists the flags of each")
+		return errors.New("say what to measure: create, growth, list, scale or steady; -h lists the flags of each")
 	}
 	s, err := readSettings(args[0], args[1:])
 	if err != nil {

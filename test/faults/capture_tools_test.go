@@ -193,6 +193,7 @@ func endState(t testing.TB, name string) string {
 	record, ok := recordOf(t, name)
 	ofThisNode := record.UID == node.UID
 	record.UID, record.NodeResourceVersion = "", ""
+	record.History = nil // when it came to this, and by which steps, is another story each time
 	text, err := json.MarshalIndent(map[string]any{
 		"labels": node.Labels, "taints": taintsOf(node),
 		"stamp": node.Annotations[policy.StampAnnotation], "shown": node.Annotations[policy.TaintsAnnotation],

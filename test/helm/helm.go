@@ -15,7 +15,7 @@ import (
 // Chart is the path of the chart.
 func Chart() string { return filepath.Join(root(), "manifests", "chart") }
 
-// Binary is the path of the Helm of the version that the Makefile names; `make helm` builds it.
+// Binary is the path of the Helm of the version that the Makefile names; `make tools` builds it.
 func Binary() (string, error) {
 	makefile, err := os.ReadFile(filepath.Join(root(), "Makefile"))
 	if err != nil {
@@ -27,7 +27,7 @@ func Binary() (string, error) {
 	}
 	path := filepath.Join(root(), ".bin", "helm-"+string(version[1]))
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("find helm: %w; make helm builds it", err)
+		return "", fmt.Errorf("find helm: %w; make tools builds it", err)
 	}
 	return path, nil
 }

@@ -1,0 +1,53 @@
+package capture
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// Noted is the record after a look at a Node by somebody who has not followed it from the start, for tools; nil where the record
+// tells all that already. It is what the look at a deletion writes: what the Node shows counts, nothing is given, and the
+// end of an older object of the name, which may still be on its way to capture, counts later. A nil record says that there
+// is none.
+func Noted(record *store.Record, node *corev1.Node, bornGated bool, p policy.Policy, now time.Time) *store.Record {
+	seen := nodeOf(node)
+	seen.BornGated = bornGated
+	return noted(record, seen, p, now)
+}
+
+// noted plans as for a Node that is on its way out: what it shows counts, and nothing is given any more.
+func noted(prev *store.Record, seen *Node, p policy.Policy, now time.Time) *store.Record {
+	if seen.DeletionTimestamp == nil {
+		leaving := *seen
+		leaving.DeletionTimestamp = &metav1.Time{Time: now}
+		seen = &leaving
+	}
+	next := plan(prev, seen, Present, p, now).Write
+	if next != nil && (prev == nil || prev.Early) {
+		next.Early = true // an older object of the name may have ended just before, and its end is still to come
+		if prev != nil && next.Same(*prev) {
+			next = nil
+		}
+	}
+	if next == nil {
+		next = seenUntil(prev, seen)
+	}
+	return next
+}
+
+// seenUntil is the record with nothing but the moment of this sight changed; nil where it tells of none older on this
+// object. Otherwise a capture that lags behind could still record what was undone before the deletion, and be gone before
+// it sees that.
+func seenUntil(prev *store.Record, seen *Node) *store.Record {
+	if prev == nil || prev.UID != seen.UID || compareVersions(seen.ResourceVersion, prev.NodeResourceVersion) <= 0 {
+		return nil
+	}
+	until := *prev
+	until.NodeResourceVersion = seen.ResourceVersion
+	return &until
+}

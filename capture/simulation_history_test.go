@@ -1,0 +1,199 @@
+package capture
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// simEdit is a change of an item of a Node that somebody made.
+type simEdit struct {
+	object  types.UID
+	version int
+	item    string
+	value   string // unset: taken off
+	manager string
+}
+
+// noteWriters notes who wrote a new state of a Node, as managedFields do: a manager is named by what it sets, not by what it
+// takes off.
+func (w *world) noteWriters(before, n *simNode) {
+	if before == nil {
+		before = &simNode{}
+	}
+	wrote := func(manager string) {
+		if n.wrote == nil {
+			n.wrote = map[string]int{}
+		}
+		n.wrote[manager] = n.version
+	}
+	was, is := before.items(), n.items()
+	for item, value := range is {
+		old, had := was[item]
+		owners := n.owners[item]
+		if policy.IsTaint(item) {
+			owners = []string{n.taintsBy}
+		}
+		for _, manager := range owners {
+			if !had || old != value || !policy.IsTaint(item) && !slices.Contains(before.owners[item], manager) {
+				wrote(manager)
+				w.edits = append(w.edits, simEdit{n.uid, n.version, item, value, manager})
+			}
+		}
+	}
+	for item := range was {
+		if _, still := is[item]; !still && policy.IsTaint(item) && len(n.taints) > 0 {
+			wrote(n.taintsBy)
+			w.edits = append(w.edits, simEdit{n.uid, n.version, item, unset, n.taintsBy})
+		}
+	}
+}
+
+// checkTold checks what a write adds to the history of a record: all that it changes of what is remembered, once, and
+// nothing else.
+func (w *world) checkTold(before store.Record, found bool, next store.Record) {
+	if !found {
+		if last := w.history[next.Node]; len(next.History) > 0 && (len(last) < 2 || !next.Same(last[len(last)-2].Record)) {
+			w.fail("history of %s: the first record tells of changes", next.Node)
+		}
+		return
+	}
+	last := 0
+	if len(before.History) > 0 {
+		last = before.History[len(before.History)-1].Number
+	}
+	told, older := map[string]store.Values{}, 0
+	for _, change := range next.History {
+		if change.Number <= last {
+			older++
+			continue
+		}
+		for item, values := range change.Items {
+			if _, twice := told[item]; twice {
+				w.fail("history of %s: %s is told twice by one write", next.Node, item)
+			}
+			told[item] = values
+			w.checkActor(next, change, item, values)
+		}
+	}
+	if kept := min(len(before.History), store.MaxHistory-(len(next.History)-older)); older != kept {
+		w.fail("history of %s: of %d older entries %d are left", next.Node, len(before.History), older)
+	}
+	was, is := before.Remembered(), next.Remembered()
+	for item := range union(was, is, told) {
+		values, tells := told[item]
+		if differs := !same(at(was, item), at(is, item)); differs != tells || tells && (!same(values.From, at(was, item)) || !same(values.To, at(is, item))) {
+			w.fail("history of %s: %s was %s and is %s, and the history says %s to %s: %t", next.Node, item,
+				orUnset(at(was, item)), orUnset(at(is, item)), orUnset(values.From), orUnset(values.To), tells)
+		}
+	}
+}
+
+// checkActor checks that who is named made that very change; of a taint, that he wrote the list of taints.
+func (w *world) checkActor(record store.Record, change store.Change, item string, values store.Values) {
+	if change.Actor == "" {
+		return
+	}
+	made := slices.ContainsFunc(w.edits, func(e simEdit) bool {
+		return e.manager == change.Actor && !timeOf(e.version).After(change.Time.Time) &&
+			(policy.IsTaint(item) && policy.IsTaint(e.item) || e.item == item && e.value == orUnset(values.To))
+	})
+	if !made {
+		w.fail("history of %s: %s of %s to %s was not made by %s", record.Node, item, orUnset(values.From), orUnset(values.To), change.Actor)
+	}
+}
+
+// checkReplay goes back through the history of a record: each entry must lead to the state in which the one after it found
+// what it changed, and to what the record said at that time.
+func (w *world) checkReplay(node string) {
+	record, found := w.recordOf(node)
+	if !found {
+		return
+	}
+	if len(record.History) > store.MaxHistory {
+		w.fail("history of %s: it has %d entries", node, len(record.History))
+	}
+	state := record.Remembered()
+	for i, change := range slices.Backward(record.History) {
+		if i > 0 && record.History[i-1].Number != change.Number-1 {
+			w.fail("history of %s: after entry %d comes %d", node, record.History[i-1].Number, change.Number)
+		}
+		for item, values := range change.Items {
+			if !same(values.To, at(state, item)) {
+				w.fail("history of %s: entry %d leaves %s as %s, and it was %s then", node, change.Number, item, orUnset(values.To), orUnset(at(state, item)))
+			}
+			put(state, item, values.From)
+		}
+	}
+	for _, earlier := range slices.Backward(w.history[node]) {
+		if earlier.Version == "" || !w.checkRollBack(record, earlier.Record) { // it was removed, or is too long ago
+			return
+		}
+	}
+}
+
+// checkRollBack checks that a record rolls back to what it said earlier, as far as its history reaches.
+func (w *world) checkRollBack(record, earlier store.Record) (reaches bool) {
+	to := 0
+	if len(earlier.History) > 0 {
+		to = earlier.History[len(earlier.History)-1].Number
+	}
+	changed, err := record.RollBack(to)
+	if reaches = len(record.History) > 0 && record.History[0].Number <= to+1; reaches != (err == nil) {
+		w.fail("history of %s: it reaches back to entry %d: %t: %v", record.Node, to, reaches, err)
+	}
+	if !reaches {
+		return false
+	}
+	state := record.Remembered()
+	for item, value := range changed {
+		put(state, item, value)
+	}
+	if !maps.Equal(state, earlier.Remembered()) {
+		w.fail("history of %s: rolled back to entry %d it is %v; it was %v", record.Node, to, state, earlier.Remembered())
+	}
+	return true
+}
+
+func at(items map[string]string, item string) *string {
+	value, is := items[item]
+	if !is {
+		return nil
+	}
+	return &value
+}
+
+func put(items map[string]string, item string, value *string) {
+	if value == nil {
+		delete(items, item)
+	} else {
+		items[item] = *value
+	}
+}
+
+func same(a, b *string) bool { return orUnset(a) == orUnset(b) }
+
+func orUnset(value *string) string {
+	if value == nil {
+		return unset
+	}
+	return *value
+}
+
+func union(was, is map[string]string, told map[string]store.Values) map[string]bool {
+	all := map[string]bool{}
+	for item := range was {
+		all[item] = true
+	}
+	for item := range is {
+		all[item] = true
+	}
+	for item := range told {
+		all[item] = true
+	}
+	return all
+}

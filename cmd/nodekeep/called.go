@@ -1,0 +1,36 @@
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// The names by which kubectl calls the program, which are links to it: as a plugin, and to complete what somebody types.
+const (
+	asPlugin     = "kubectl-nodekeep"
+	asCompletion = "kubectl_complete-nodekeep"
+)
+
+// called is the name that help texts show.
+func called(path string) string {
+	switch nameOf(path) {
+	case asPlugin, asCompletion:
+		return "kubectl nodekeep"
+	default:
+		return "nodekeep"
+	}
+}
+
+// arguments are those for the root command. For kubectl's completion they are cobra's own protocol, which is kubectl's too.
+func arguments(osArgs []string) []string {
+	if nameOf(osArgs[0]) == asCompletion {
+		return slices.Concat([]string{cobra.ShellCompRequestCmd}, osArgs[1:])
+	}
+	return osArgs[1:]
+}
+
+// nameOf is the name of a program without folder and, on Windows, suffix.
+func nameOf(path string) string { return strings.TrimSuffix(filepath.Base(path), ".exe") }

@@ -1,0 +1,252 @@
+package view
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	jsonpatch "gomodules.xyz/jsonpatch/v2"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/webhook"
+)
+
+// Explanation says of each label and taint of a Node and of its record whether it is kept and why, and what a registration
+// would get.
+type Explanation struct {
+	Node         string            `json:"node,omitempty"`
+	Status       Presence          `json:"status,omitempty"`
+	Problem      string            `json:"problem,omitempty"` // why nothing may be taken from the record
+	Registration ExplainedReview   `json:"registration"`
+	Capture      *ExplainedCapture `json:"capture,omitempty"` // where there is a Node
+	Items        []ExplainedItem   `json:"items"`
+}
+
+// ExplainedReview is what becomes of the CREATE of the Node.
+type ExplainedReview struct {
+	User    string                `json:"user"`
+	Kubelet bool                  `json:"kubelet"`          // it counts as the Node's own kubelet's
+	Outcome string                `json:"outcome"`          // as in nodekeep_webhook_reviews_total
+	Passes  string                `json:"passes,omitempty"` // why the Node passes as it is
+	Gated   bool                  `json:"gated"`            // once it is stored
+	Patch   []jsonpatch.Operation `json:"patch,omitempty"`
+}
+
+// ExplainedCapture is what capture would do about the live Node now.
+type ExplainedCapture struct {
+	Step     string            `json:"step"`
+	Give     map[string]string `json:"give,omitempty"`
+	PutRight map[string]string `json:"putRight,omitempty"`
+	TakeBack []string          `json:"takeBack,omitempty"`
+	Put      []string          `json:"put,omitempty"`
+	Take     []string          `json:"take,omitempty"`
+	LiftGate bool              `json:"liftGate,omitempty"`
+}
+
+// ExplainedItem is one label or taint.
+type ExplainedItem struct {
+	Kind         string   `json:"kind"`
+	Item         string   `json:"item"`             // a label's key, a taint's key and effect
+	OnNode       *string  `json:"onNode,omitempty"` // the value that the Node shows
+	Remembered   *string  `json:"remembered,omitempty"`
+	Managers     []string `json:"managers,omitempty"` // by managedFields
+	Kept         bool     `json:"kept"`
+	Why          string   `json:"why"`
+	Registration string   `json:"registration"`
+}
+
+// ExplainReview looks at a review that is not of this moment: what the Node shows is what it comes with.
+func ExplainReview(s Sight, request *admissionv1.AdmissionRequest, w World) Explanation {
+	e := Explain(s, request, w)
+	e.Status = ""
+	answer, err := webhook.Explain(request, s.Record, s.Unreadable != nil, w.Policy)
+	if err != nil {
+		return e
+	}
+	for i := range e.Items {
+		e.Items[i].OnNode = valueIn(answer.Brought, e.Items[i].Item)
+	}
+	return e
+}
+
+// Explain looks at a Node and its record, and at a review of its registration.
+func Explain(s Sight, request *admissionv1.AdmissionRequest, w World) Explanation {
+	e := Explanation{Node: s.Name, Status: s.presence(), Problem: s.problem(w)}
+	e.Registration = ExplainedReview{User: request.UserInfo.Username}
+	answer, err := webhook.Explain(request, s.Record, s.Unreadable != nil, w.Policy)
+	if err != nil {
+		e.Registration.Outcome, e.Registration.Passes = "malformed_node", err.Error()
+		if errors.Is(err, webhook.ErrNotOurs) {
+			e.Registration.Outcome = "not_ours"
+		}
+	} else {
+		e.Registration.Kubelet, e.Registration.Outcome, e.Registration.Gated, e.Registration.Patch = answer.Kubelet, answer.Outcome, answer.GateOn, answer.Patch
+	}
+	if s.Node != nil {
+		e.Capture = explainedCapture(s.next(w))
+	}
+	e.Items = s.explainItems(answer, w)
+	return e
+}
+
+// problem says why nothing may be taken from the record.
+func (s Sight) problem(w World) string {
+	switch {
+	case s.Unreadable != nil:
+		return s.Unreadable.Error()
+	case s.Record != nil && s.Record.Quarantined != nil:
+		return "another machine has taken the name; nothing is given before somebody accepts a side"
+	case s.Node != nil && s.Record != nil && w.Policy.Quarantines(s.machine(), policy.Machine(s.Record.Machine)):
+		return "the Node is on another machine than the one that is remembered"
+	}
+	return ""
+}
+
+func explainedCapture(next capture.Plan) *ExplainedCapture {
+	return &ExplainedCapture{
+		Step: string(next.Step), Give: next.Give, PutRight: next.PutRight, TakeBack: next.TakeBack,
+		Put: slices.Sorted(maps.Keys(taintItems(slices.Concat(next.Put, next.Register)))), Take: slices.Sorted(maps.Keys(taintItems(next.Take))),
+		LiftGate: next.LiftGate,
+	}
+}
+
+func (s Sight) explainItems(answer webhook.Explanation, w World) []ExplainedItem {
+	var node policy.Metadata
+	if s.Node != nil {
+		node = capture.Metadata(s.Record, s.Node, w.Policy)
+	}
+	remembered := map[string]string{}
+	if s.Record != nil {
+		remembered = s.Record.Remembered()
+		maps.Copy(remembered, taintItems(s.Record.RuleTaints))
+		node.RuleTaints = slices.Concat(node.RuleTaints, s.Record.RuleTaints)
+	}
+	all := map[string]bool{}
+	for _, items := range []map[string]string{node.Items, remembered, answer.Brought, answer.Restored, taintItems(answer.Taints)} {
+		for item := range items {
+			all[item] = true
+		}
+	}
+	explained := make([]ExplainedItem, 0, len(all))
+	for _, item := range slices.SortedFunc(maps.Keys(all), compareItems) {
+		verdict := w.Policy.Judge(node, item)
+		explained = append(explained, ExplainedItem{
+			Kind: kindOf(item), Item: item, OnNode: valueIn(node.Items, item), Remembered: valueIn(remembered, item), Managers: node.Owners[item],
+			Kept: verdict.Keeps, Why: verdict.Why(), Registration: becomes(item, answer, w.Policy),
+		})
+	}
+	return explained
+}
+
+func valueIn(items map[string]string, item string) *string {
+	if value, is := items[item]; is {
+		return &value
+	}
+	return nil
+}
+
+// becomes says what becomes of an item in a registration.
+func becomes(item string, answer webhook.Explanation, p policy.Policy) string {
+	_, brought := answer.Brought[item]
+	_, restored := answer.Restored[item]
+	_, inline := answer.Inline[item]
+	_, deferred := answer.Deferred[item]
+	reason, withheld := answer.Withheld[item]
+	_, added := taintItems(answer.Taints)[item]
+	switch {
+	case p.Gate().Is(policy.TaintOf(item, "")) && answer.GateOn:
+		return "stays on"
+	case p.Gate().Is(policy.TaintOf(item, "")):
+		return "taken off"
+	case brought && restored:
+		return "restored over what the Node brings"
+	case brought && withheld:
+		return "brought; withheld: " + string(reason)
+	case brought:
+		return "brought"
+	case restored:
+		return "restored"
+	case inline:
+		return "inline, where proved; else deferred"
+	case deferred:
+		return "deferred: given back behind the gate"
+	case withheld:
+		return "withheld: " + string(reason)
+	case added && p.Registers(item):
+		return "put on once"
+	case added:
+		return "put on by a rule"
+	default:
+		return none
+	}
+}
+
+// Document is for people.
+func (e Explanation) Document(time.Time) Document {
+	var d Document
+	d.with("Node", e.Node)
+	d.with("Status", string(e.Status))
+	d.with("Problem", e.Problem)
+	d.with("Registration", e.Registration.text())
+	if e.Capture != nil {
+		d.with("Capture now", e.Capture.text())
+	}
+	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{
+		column("Item"), column("Key"), column("Node"), column("Record"), column("Registration"), column("Kept"), column("Why"), wideColumn("Managers"),
+	}}
+	for _, item := range e.Items {
+		table.Rows = append(table.Rows, row(item.Kind, item.Item, shown(item.OnNode), shown(item.Remembered), item.Registration, yesNo(item.Kept), item.Why, orNone(strings.Join(item.Managers, ","))))
+	}
+	d.Tables = []*metav1.Table{table}
+	return d
+}
+
+// shown is a value; an empty one is not none.
+func shown(value *string) string {
+	if value == nil {
+		return none
+	}
+	return cmp.Or(*value, `""`)
+}
+
+func (r ExplainedReview) text() string {
+	if r.Passes != "" {
+		return "passes as it is: " + r.Passes
+	}
+	gate := "the gate is off"
+	if r.Gated {
+		gate = "the gate is on"
+	}
+	return "by " + cmp.Or(r.User, "nobody") + ": " + strings.ReplaceAll(r.Outcome, "_", " ") + "; " + gate
+}
+
+func (c ExplainedCapture) text() string {
+	var parts []string
+	add := func(what, items string) {
+		if items != "" {
+			parts = append(parts, what+" "+items)
+		}
+	}
+	add("gives back", listOf(c.Give))
+	add("puts right", listOf(c.PutRight))
+	add("takes back", strings.Join(c.TakeBack, ", "))
+	add("puts on", strings.Join(c.Put, ", "))
+	add("takes off", strings.Join(c.Take, ", "))
+	if c.LiftGate {
+		parts = append(parts, "lifts the gate")
+	}
+	switch {
+	case len(parts) > 0:
+		return strings.Join(parts, "; ")
+	case c.Step == string(capture.Nothing):
+		return "has nothing to do"
+	default:
+		return "writes the record (" + strings.ReplaceAll(c.Step, "_", " ") + ")"
+	}
+}

@@ -1,0 +1,180 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// Captures is what is known of the processes that lift gates.
+type Captures struct {
+	// Silent is for how long no capture has been heard of that leads; 0 where one is.
+	Silent time.Duration
+	// Never says that none has ever led.
+	Never bool
+	// Refused holds what capture has reported of labels that the API server would not have, by Node object.
+	Refused map[types.UID]string
+}
+
+// leaderless is for how long nobody leads where all is well: a leader that dies is replaced within some 20 s, and clocks differ.
+const leaderless = 30 * time.Second
+
+// SilentFor is for how long nobody has renewed the Lease of the leading capture; 0 while one leads.
+func SilentFor(lease *coordinationv1.Lease, now time.Time) time.Duration {
+	last := lease.CreationTimestamp.Time
+	if renewed := lease.Spec.RenewTime; renewed != nil {
+		last = renewed.Time
+	}
+	if silent := now.Sub(last); silent > leaderless {
+		return silent
+	}
+	return 0
+}
+
+// down says that no capture leads; empty where one does.
+func (c Captures) down() string {
+	switch {
+	case c.Never:
+		return "no capture has ever led"
+	case c.Silent > 0:
+		return "no capture has led for " + duration.HumanDuration(c.Silent)
+	default:
+		return ""
+	}
+}
+
+// Gated is a Node behind the gate.
+type Gated struct {
+	Name    string            `json:"name"`
+	Since   metav1.Time       `json:"since"` // the gate is put on when a Node is made
+	Why     string            `json:"why"`
+	Next    string            `json:"next"`              // what is to be done
+	Missing map[string]string `json:"missing,omitempty"` // what it lacks of what is remembered, as far as that is known
+}
+
+// atIt is how long capture may take before something is wrong.
+const atIt = time.Minute
+
+// GatedOf looks at a Node; is says whether it is behind the gate.
+func GatedOf(s Sight, w World, c Captures) (g Gated, is bool) {
+	if s.Node == nil || !w.Policy.Gate().On(s.Node.Spec.Taints) {
+		return Gated{}, false
+	}
+	g = Gated{Name: s.Name, Since: s.Node.CreationTimestamp}
+	if s.Record != nil {
+		g.Missing = s.missing(w)
+	}
+	g.Why, g.Next = s.whyGated(w, c, g)
+	return g, true
+}
+
+// missing is what the Node would get of what is remembered; of a record that is set aside, what the machine before had.
+func (s Sight) missing(w World) map[string]string {
+	remembered := *s.Record
+	if remembered.Quarantined != nil {
+		remembered = *remembered.Quarantined
+	}
+	missing := w.Policy.Missing(
+		policy.Kept{Items: policy.Items(s.Node.Labels, s.Node.Spec.Taints), Machine: machineOf(s.Node)},
+		policy.Kept{Items: remembered.Remembered(), Machine: policy.Machine(remembered.Machine)}, policy.Live).Add
+	if s.Record.Quarantined != nil {
+		return missing
+	}
+	next := s.next(w)
+	for item := range missing { // less what was taken off on purpose
+		if _, given := next.Give[item]; !given {
+			delete(missing, item)
+		}
+	}
+	return missing
+}
+
+func machineOf(node *corev1.Node) policy.Machine {
+	return policy.Machine{ProviderID: node.Spec.ProviderID, SystemUUID: node.Status.NodeInfo.SystemUUID, MachineID: node.Status.NodeInfo.MachineID}
+}
+
+// whyGated says why a Node waits, and what is to be done about it.
+func (s Sight) whyGated(w World, c Captures, g Gated) (why, next string) {
+	down := c.down()
+	switch {
+	case s.Unreadable != nil:
+		return "its record cannot be read", fmt.Sprintf("mend ConfigMap %s, or nodekeep forget %s", store.Name(s.Name), s.Name)
+	case s.Record != nil && s.Record.Quarantined != nil && s.Record.Accepted == "":
+		return "another machine has its name", fmt.Sprintf("nodekeep accept %s --machine old|new", s.Name)
+	case down != "":
+		return down, "nodekeep doctor says why; nodekeep gate lift " + s.Name + " if it cannot wait"
+	case len(g.Missing) > 0 && c.Refused[s.Node.UID] != "":
+		return fmt.Sprintf("%s missing, and the API server refuses: %s", Counted(len(g.Missing), "item"), c.Refused[s.Node.UID]),
+			"let the policy ignore it or change what refuses it, or nodekeep gate lift " + s.Name
+	case s.Node.DeletionTimestamp != nil:
+		return "it is being deleted", "nothing: what holds it is its finalizers " + strings.Join(s.Node.Finalizers, ", ")
+	}
+	why = s.left(w)
+	switch planned := s.next(w); {
+	case planned.Step == capture.Complete && len(g.Missing) > 0:
+		why = Counted(len(g.Missing), "item") + " missing"
+	case why == "":
+		why = "nothing is left to do"
+	}
+	if w.Now.Sub(s.Node.CreationTimestamp.Time) < atIt {
+		return why, "nothing: capture is at it"
+	}
+	return why, "look at the log of the leading capture, and at kubectl describe node " + s.Name
+}
+
+// GatedList is every Node behind the gate.
+type GatedList struct {
+	Items []Gated `json:"items"`
+}
+
+// Document is for people.
+func (l GatedList) Document(now time.Time) Document {
+	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{column("Name"), column("Gated"), column("Why"), column("Next step"), wideColumn("Missing")}}
+	for _, g := range l.Items {
+		table.Rows = append(table.Rows, row(g.Name, ago(&g.Since, now), g.Why, g.Next, orNone(strings.Join(sortedItems(g.Missing), ","))))
+	}
+	return Document{Tables: []*metav1.Table{table}}
+}
+
+// Document is the plan to lift one gate.
+func (g Gated) Document(now time.Time) Document {
+	var d Document
+	d.with("Node", g.Name)
+	d.with("Gated", "for "+ago(&g.Since, now))
+	d.with("Why", g.Why)
+	d.with("Next step", g.Next)
+	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{column("Missing"), column("Key"), column("Value")}}
+	for _, item := range sortedItems(g.Missing) {
+		table.Rows = append(table.Rows, row(kindOf(item), item, orNone(g.Missing[item])))
+	}
+	d.Tables = append(d.Tables, table)
+	return d
+}
+
+// Question says what lifting the gate means.
+func (g Gated) Question(s Sight) string {
+	lacks := "It lacks nothing that is known of."
+	switch {
+	case s.Unreadable != nil:
+		lacks = "What it lacks is not known."
+	case len(g.Missing) > 0:
+		lacks = fmt.Sprintf("Workloads may then land on it although it lacks %s.", Counted(len(g.Missing), "item"))
+	}
+	return fmt.Sprintf("%s Lift the gate of node %q?", lacks, g.Name)
+}
+
+// Same reports whether two looks at a Node find the same missing.
+func (g Gated) Same(other Gated) bool {
+	return slices.Equal(sortedItems(g.Missing), sortedItems(other.Missing)) && g.Since.Equal(&other.Since)
+}

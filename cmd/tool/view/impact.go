@@ -1,0 +1,152 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/capture"
+)
+
+// Impact is what a policy would change for the Nodes of a cluster, beside the policy that is in force.
+type Impact struct {
+	Nodes    int             `json:"nodes"`    // that are there
+	Gone     int             `json:"gone"`     // records of Nodes that are gone
+	Settings []SettingChange `json:"settings"` // that differ
+	Changes  []Change        `json:"changes"`
+	// More counts what is left out because so many changes are listed already, each Node by itself.
+	More int `json:"more,omitempty"`
+	// Waiting counts the Nodes whose next registration would leave them behind the gate, until capture is done or a person decides.
+	Waiting Count `json:"waiting"`
+	// Due counts the records that sweeps collect.
+	Due Count `json:"due"`
+	// SweepsAtMost is how many of them the next sweep collects at most, where capture is not told otherwise.
+	SweepsAtMost int `json:"sweepsAtMost"`
+	// Unreadable counts records that nothing is known of.
+	Unreadable int `json:"unreadable,omitempty"`
+}
+
+// Count is a number under the policy in force, and under the other one.
+type Count struct {
+	Now  int `json:"now"`
+	Then int `json:"then"`
+}
+
+// SettingChange is a setting of which the two policies say different things.
+type SettingChange struct {
+	Field string `json:"field"`
+	Now   string `json:"now"`
+	Then  string `json:"then"`
+}
+
+// Change is what becomes of one label or taint under the policy, on all Nodes of which the same is true.
+type Change struct {
+	Kind  ChangeKind `json:"change"`
+	Item  string     `json:"item"`          // a label's key, a taint's key and effect, or a taint
+	Why   string     `json:"why,omitempty"` // in the words of the policy
+	Nodes int        `json:"nodes"`
+	First []string   `json:"first"` // the first of these Nodes
+}
+
+// ChangeKind says what changes.
+type ChangeKind string
+
+// The kinds of changes, in the order in which they are shown.
+const (
+	Kept       ChangeKind = "kept"       // remembered from now on
+	Dropped    ChangeKind = "dropped"    // not remembered any more; what is, is withheld
+	GivenBack  ChangeKind = "givenBack"  // at the next registration, in the CREATE itself
+	Deferred   ChangeKind = "deferred"   // at the next registration, behind the gate
+	Inlined    ChangeKind = "inlined"    // at the next registration, in the CREATE itself where that is proved to work
+	Withheld   ChangeKind = "withheld"   // not given at the next registration
+	PutOn      ChangeKind = "putOn"      // a rule's taint, on the Node that is there
+	TakenOff   ChangeKind = "takenOff"   // a rule's taint, from the Node that is there
+	Blocked    ChangeKind = "blocked"    // a rule's taint that cannot be put on: somebody else's is there
+	Registered ChangeKind = "registered" // a taint, from the next registration on
+	NotAnyMore ChangeKind = "notAnyMore" // a taint that registrations put on today
+)
+
+// text is a kind for people.
+func (k ChangeKind) text() string {
+	switch k {
+	case Kept:
+		return "kept from now on"
+	case Dropped:
+		return "kept no longer"
+	case GivenBack:
+		return "given back, in the CREATE"
+	case Deferred:
+		return "given back, behind the gate"
+	case Inlined:
+		return "given back, in the CREATE where proved"
+	case Withheld:
+		return "withheld"
+	case PutOn:
+		return "put on by a rule"
+	case TakenOff:
+		return "taken off"
+	case Blocked:
+		return "wanted by a rule, and somebody else's"
+	case Registered:
+		return "put on at registration"
+	default:
+		return "not put on at registration any more"
+	}
+}
+
+// document adds what people read of it.
+func (i Impact) document(d *Document) {
+	d.with("Nodes", fmt.Sprintf("%d, and %d records of Nodes that are gone", i.Nodes, i.Gone))
+	if i.Unreadable > 0 {
+		d.with("Left out", fmt.Sprintf("%d records that cannot be read", i.Unreadable))
+	}
+	d.with("Behind the gate", fmt.Sprintf("after their next registration, %s", i.Waiting.text("Nodes")))
+	collected := i.Due.text("records of Nodes that are gone")
+	if i.Due.Then > 0 {
+		collected += fmt.Sprintf("; by the next sweep %d, where --retention-fraction is %g", i.SweepsAtMost, capture.DefaultSweepFraction)
+	}
+	d.with("Collected", collected)
+	if !i.Changed() {
+		d.with("Changes", "none")
+	}
+	settings := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{column("Setting"), column("Now"), column("Then")}}
+	for _, setting := range i.Settings {
+		settings.Rows = append(settings.Rows, row(setting.Field, setting.Now, setting.Then))
+	}
+	changes := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{column("Change"), column("Item"), column("Key"), column("Nodes"), column("Why"), wideColumn("Such as")}}
+	for _, change := range i.Changes {
+		changes.Rows = append(changes.Rows, row(change.Kind.text(), kindOf(change.Item), change.Item, change.Nodes, orNone(change.Why), strings.Join(change.First, ",")))
+	}
+	d.Tables = append(d.Tables, settings, changes)
+	if i.More > 0 {
+		d.with("Not listed", fmt.Sprintf("%d more changes of one Node each", i.More))
+	}
+}
+
+// text is a number under both policies.
+func (c Count) text(what string) string {
+	if c.Now == c.Then {
+		return fmt.Sprintf("%d %s, as now", c.Then, what)
+	}
+	return fmt.Sprintf("%d %s; now %d", c.Then, what, c.Now)
+}
+
+// Changed reports whether the policy changes anything.
+func (i Impact) Changed() bool {
+	return len(i.Settings)+len(i.Changes) > 0 || i.Due.Now != i.Due.Then || i.Waiting.Now != i.Waiting.Then
+}
+
+// kinds is the order in which kinds are shown.
+func kinds() []ChangeKind {
+	return []ChangeKind{Kept, Dropped, GivenBack, Deferred, Inlined, Withheld, PutOn, TakenOff, Blocked, Registered, NotAnyMore}
+}
+
+func compareChanges(a, b Change) int {
+	order := kinds()
+	return cmp.Or(
+		cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)),
+		cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Item, b.Item), cmp.Compare(a.Why, b.Why))
+}

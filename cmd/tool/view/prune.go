@@ -1,0 +1,87 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// Pruning is which records are kept no longer.
+type Pruning struct {
+	Retention time.Duration
+	Now       time.Time
+
+	All       int // records
+	Gone      int // those of Nodes that are gone
+	Undecided int // those of them that wait for a person's decision
+	Ahead     int // those of them whose Nodes went in the future
+	Due       []DueRecord
+}
+
+// DueRecord is a record that is kept no longer.
+type DueRecord struct {
+	Node           string
+	Gone           time.Time // since when its Node is
+	Labels, Taints int
+}
+
+// Add looks at a record.
+func (p *Pruning) Add(r store.Record) {
+	p.All++
+	if r.DeletedAt == nil {
+		return
+	}
+	p.Gone++
+	switch {
+	case p.IsDue(r):
+		labels, taints := policy.Split(r.Remembered())
+		p.Due = append(p.Due, DueRecord{r.Node, r.DeletedAt.Time, len(labels), len(taints)})
+	case r.Quarantined != nil:
+		p.Undecided++
+	case r.DeletedAt.After(p.Now):
+		p.Ahead++
+	}
+}
+
+// IsDue reports whether a record is kept no longer, by the same decision as capture's.
+func (p *Pruning) IsDue(r store.Record) bool { return capture.Due(r, p.Retention, p.Now) }
+
+// Oldest puts those first whose Nodes went first, and leaves out what is beyond a number (0: nothing).
+func (p *Pruning) Oldest(most int) {
+	slices.SortFunc(p.Due, func(a, b DueRecord) int { return cmp.Or(a.Gone.Compare(b.Gone), cmp.Compare(a.Node, b.Node)) })
+	if most > 0 {
+		p.Due = p.Due[:min(most, len(p.Due))]
+	}
+}
+
+// Summary tells what there is, in a sentence.
+func (p *Pruning) Summary() string {
+	parts := []string{fmt.Sprintf("%s, %d of Nodes that are gone, %d to be removed", Counted(p.All, "record"), p.Gone, len(p.Due))}
+	if p.Undecided > 0 {
+		parts = append(parts, fmt.Sprintf("%d stay until somebody decides between two machines (nodekeep accept)", p.Undecided))
+	}
+	if p.Ahead > 0 {
+		parts = append(parts, fmt.Sprintf("%d stay although their Nodes are gone since a moment that is still to come: the clock here is slow, or another was fast", p.Ahead))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Table lists the records that go, the first of them where there are more than that (0: all).
+func (p *Pruning) Table(first int) *metav1.Table {
+	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{column("Name"), column("Gone"), column("Labels"), column("Taints")}}
+	for i, due := range p.Due {
+		if first > 0 && i == first {
+			break
+		}
+		table.Rows = append(table.Rows, row(due.Node, ago(&metav1.Time{Time: due.Gone}, p.Now), due.Labels, due.Taints))
+	}
+	return table
+}

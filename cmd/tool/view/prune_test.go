@@ -1,0 +1,43 @@
+package view
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"nodekeep.dev/nodekeep/store"
+)
+
+func TestPruning(t *testing.T) {
+	const day = 24 * time.Hour
+	p := &Pruning{Retention: 30 * day, Now: now}
+	for name, record := range map[string]*store.Record{
+		"live":      remembered(set{"a": "1"}),
+		"recent":    remembered(set{"a": "1"}, goneSince(29*day)),
+		"old":       remembered(set{"a": "1", "t:NoSchedule": ""}, goneSince(31*day)),
+		"older":     remembered(set{"a": "1"}, goneSince(32*day)),
+		"as old":    remembered(nil, goneSince(32*day)),
+		"empty":     remembered(nil, goneSince(time.Hour)),
+		"undecided": remembered(set{"a": "1"}, goneSince(99*day), quarantining(set{"b": ""})),
+		"ahead":     remembered(set{"a": "1"}, goneSince(-day)),
+	} {
+		record.Node = name
+		p.Add(*record)
+	}
+	p.Oldest(0)
+	assert.Equal(t, []string{"as old", "older", "old", "empty"}, names(p))
+	assert.Equal(t, "8 records, 7 of Nodes that are gone, 4 to be removed; 1 stay until somebody decides between two machines (nodekeep accept); "+
+		"1 stay although their Nodes are gone since a moment that is still to come: the clock here is slow, or another was fast", p.Summary())
+	assert.Len(t, p.Table(3).Rows, 3)
+	assert.Equal(t, []any{"old", "31d", 1, 1}, p.Table(0).Rows[2].Cells)
+	p.Oldest(2)
+	assert.Equal(t, []string{"as old", "older"}, names(p))
+}
+
+func names(p *Pruning) (names []string) {
+	for _, due := range p.Due {
+		names = append(names, due.Node)
+	}
+	return names
+}

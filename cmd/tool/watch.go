@@ -1,0 +1,204 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"nodekeep.dev/nodekeep/cmd/tool/view"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// eventsWaiting is how many names of Nodes that have changed may wait before the watches do.
+const eventsWaiting = 1000
+
+// watch shows the list and then a line for each Node whose line has become another one, until Ctrl-C. What it goes by besides,
+// the policy above all, is as it was at the start.
+func (o *listOptions) watch(ctx context.Context, c *cluster, world view.World, want func(view.Sight, view.Summary) bool) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	w := newWatched(c)
+	if err := w.start(ctx, cancel); err != nil {
+		return err
+	}
+	lines := lines{output: &o.output, cluster: c, now: world.Now}
+	printed := map[string]view.Summary{}
+	for _, sight := range w.all() {
+		summary := view.SummaryOf(sight, world)
+		if printed[sight.Name] = summary; want(sight, summary) {
+			if err := lines.each(summary); err != nil {
+				return err
+			}
+		}
+	}
+	for {
+		if err := lines.flush(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return watchEnded(ctx)
+		case name := <-w.changed:
+			sight := w.sight(name)
+			world.Now, lines.now = c.now(), c.now()
+			summary := view.SummaryOf(sight, world)
+			if before, is := printed[name]; is && before.Same(summary) || !want(sight, summary) {
+				continue
+			}
+			printed[name] = summary
+			if err := lines.each(summary); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// watchEnded says why: Ctrl-C, or what the API server said.
+func watchEnded(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return exitError{exitInterrupted, errors.New("interrupted: not watching any more")}
+}
+
+// watched are the Nodes and the records, kept current by watches.
+type watched struct {
+	cluster        *cluster
+	nodes, records cache.SharedIndexInformer
+	changed        chan string // names of Nodes
+}
+
+func newWatched(c *cluster) *watched {
+	nodes := informers.NewSharedInformerFactory(c.client, 0)
+	records := informers.NewSharedInformerFactoryWithOptions(c.client, 0, informers.WithNamespace(c.namespace), informers.WithTweakListOptions(func(options *metav1.ListOptions) {
+		options.LabelSelector = store.RecordLabel + "=true"
+	}))
+	return &watched{cluster: c, nodes: nodes.Core().V1().Nodes().Informer(), records: records.Core().V1().ConfigMaps().Informer(), changed: make(chan string, eventsWaiting)}
+}
+
+// start returns when all is read that there was at the start. What can only be mended by a person ends the watch later, too.
+func (w *watched) start(ctx context.Context, end context.CancelCauseFunc) error {
+	for _, part := range []struct {
+		informer cache.SharedIndexInformer
+		access   access
+		nameOf   func(object any) string
+	}{
+		{w.nodes, w.cluster.toNodes("watch"), nodeOf},
+		{w.records, w.cluster.toRecords("watch"), recordedNodeOf},
+	} {
+		if err := part.informer.SetTransform(withoutStatus); err != nil {
+			return err
+		}
+		if err := part.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+			if err := w.cluster.failed(part.access, err); !apierrors.IsResourceExpired(err) && !part.informer.HasSynced() || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+				end(err)
+			}
+		}); err != nil {
+			return err
+		}
+		note := func(object any) {
+			select {
+			case w.changed <- part.nameOf(object):
+			case <-ctx.Done():
+			}
+		}
+		registration, err := part.informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+			AddFunc: func(object any, initial bool) {
+				if !initial {
+					note(object)
+				}
+			},
+			UpdateFunc: func(_, object any) { note(object) },
+			DeleteFunc: note,
+		})
+		if err != nil {
+			return err
+		}
+		go part.informer.RunWithContext(ctx)
+		if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+			return watchEnded(ctx)
+		}
+	}
+	return nil
+}
+
+// withoutStatus drops what is most of a Node and is not looked at.
+func withoutStatus(object any) (any, error) {
+	if node, is := object.(*corev1.Node); is {
+		info := node.Status.NodeInfo
+		node.Status = corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{SystemUUID: info.SystemUUID, MachineID: info.MachineID}}
+	}
+	return object, nil
+}
+
+func nodeOf(object any) string {
+	name, _ := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
+	return name
+}
+
+func recordedNodeOf(object any) string {
+	if tombstone, gone := object.(cache.DeletedFinalStateUnknown); gone {
+		object = tombstone.Obj
+	}
+	cm, is := object.(*corev1.ConfigMap)
+	if !is {
+		return ""
+	}
+	return store.ListedOf(cm).Node
+}
+
+// sight is what is known of one Node now.
+func (w *watched) sight(name string) view.Sight {
+	sight := view.Sight{Name: name}
+	if object, found, _ := w.nodes.GetStore().GetByKey(name); found {
+		sight.Node, _ = object.(*corev1.Node)
+	}
+	if object, found, _ := w.records.GetStore().GetByKey(w.cluster.namespace + "/" + store.Name(name)); found {
+		if cm, is := object.(*corev1.ConfigMap); is {
+			sight = joinedTo(sight, store.ListedOf(cm))
+		}
+	}
+	return sight
+}
+
+// all are all sights, in the order of their names.
+func (w *watched) all() []view.Sight {
+	names := map[string]bool{}
+	for _, object := range w.nodes.GetStore().List() {
+		names[nodeOf(object)] = true
+	}
+	for _, object := range w.records.GetStore().List() {
+		names[recordedNodeOf(object)] = true
+	}
+	sights := make([]view.Sight, 0, len(names))
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		sights = append(sights, w.sight(name))
+	}
+	return sights
+}
+
+// each prints a line at once, or with others that are printed at the same time.
+func (l *lines) each(summary view.Summary) error {
+	switch {
+	case l.output.table():
+		return l.add(summary)
+	case l.output.format == "name":
+		return l.output.nodeNames(l.cluster.Out, []string{summary.Name})
+	default:
+		return l.output.object(l.cluster.Out, "NodeSummary", summary)
+	}
+}
+
+func (l *lines) flush() error {
+	if len(l.waiting) == 0 {
+		return nil
+	}
+	return l.print()
+}

@@ -1,0 +1,102 @@
+package tool
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/store"
+)
+
+func TestForgetRemovesTheRecordOfANodeThatIsGoneOnceSomebodySaysYes(t *testing.T) {
+	register(t, "forget-gone")
+	edit(t, "forget-gone", map[string]string{"dedicated": "ci"}, "tenant=blue:NoSchedule")
+	remove(t, "forget-gone")
+
+	for what, stdin := range map[string]string{"the answer is no": "n\n", "nobody answers": "", "something else is said": "what?\n"} {
+		a := answering(t, stdin, "forget", "forget-gone")
+		assert.Equal(t, 3, a.code, what)
+		assert.Empty(t, a.out, what)
+		assert.Contains(t, a.errOut, "nothing was changed", what)
+		require.NotNil(t, recordOf(t, "forget-gone"), what)
+	}
+
+	a := answering(t, "y\n", "forget", "forget-gone")
+	require.Equal(t, 0, a.code, a.errOut)
+	assert.Equal(t, "node/forget-gone forgotten\n", a.out)
+	requireGolden(t, "forget-gone", a.errOut)
+	assert.Nil(t, recordOf(t, "forget-gone"))
+
+	a = run(t, "forget", "forget-gone", "--yes")
+	assert.Equal(t, 3, a.code)
+	assert.Contains(t, a.errOut, "nothing is remembered")
+	register(t, "forget-gone")
+	assert.NotContains(t, labelsOf(t, "forget-gone"), "dedicated", "it is forgotten")
+}
+
+func TestForgetRemovesSingleKeysOfANodeThatIsGone(t *testing.T) {
+	register(t, "forget-keys")
+	edit(t, "forget-keys", map[string]string{"dedicated": "ci", "rack": "r1"}, "tenant=blue:NoSchedule")
+	remove(t, "forget-keys")
+
+	a := run(t, "forget", "forget-keys", "tenant", "nobody", "dedicated", "--yes")
+	assert.Equal(t, 3, a.code)
+	requireGolden(t, "forget-unknown", a.errOut)
+	assert.Len(t, recordOf(t, "forget-keys").Items, 3, "all mistakes at once, and nothing is done")
+
+	assert.Equal(t, "node/forget-keys: dedicated, tenant:NoSchedule forgotten\n",
+		run(t, "forget", "node/forget-keys", "tenant:NoSchedule", "dedicated", "--yes").requireDone(t).out)
+	assert.Equal(t, map[string]string{"rack": "r1"}, recordOf(t, "forget-keys").Items)
+	register(t, "forget-keys")
+	back := labelsOf(t, "forget-keys")
+	assert.Equal(t, "r1", back["rack"])
+	assert.NotContains(t, back, "dedicated")
+}
+
+func TestForgetRefusesWhatALiveNodeShowsAndNamesTheCommandThatTakesItOff(t *testing.T) {
+	register(t, "forget-live")
+	edit(t, "forget-live", map[string]string{"dedicated": "ci", "rack": "r1"}, "tenant=blue:NoSchedule")
+
+	for name, args := range map[string][]string{"forget-live": {"forget", "forget-live", "--yes"}, "forget-live-key": {"forget", "forget-live", "rack", "--yes"}} {
+		a := run(t, args...)
+		assert.Equal(t, 3, a.code)
+		assert.Empty(t, a.out)
+		requireGolden(t, name, a.errOut)
+	}
+	assert.Len(t, recordOf(t, "forget-live").Items, 3)
+
+	kubectl(t, "label", "node", "forget-live", "rack-")
+	eventually(t, "forget-live", func(r store.Record) bool { return len(r.Items) == 2 })
+}
+
+func TestForgetRemovesWhatIsWithheldOfALiveNode(t *testing.T) {
+	register(t, "forget-withheld")
+	edit(t, "forget-withheld", map[string]string{"dedicated": "ci"})
+	remove(t, "forget-withheld")
+	registerWith(t, "forget-withheld", map[string]string{"dedicated": "mine"}) // which wins, and the other is withheld
+	eventually(t, "forget-withheld", func(r store.Record) bool {
+		return r.DeletedAt == nil && r.Withheld.Items["dedicated"] == "ci"
+	})
+
+	a := answering(t, "y\n", "forget", "forget-withheld", "dedicated")
+	require.Equal(t, 0, a.code, a.errOut)
+	requireGolden(t, "forget-withheld", a.errOut)
+	after := recordOf(t, "forget-withheld")
+	assert.Empty(t, after.Withheld.Items)
+	assert.Equal(t, "mine", labelsOf(t, "forget-withheld")["dedicated"])
+}
+
+func TestForgetRemovesARecordThatCannotBeReadAndTheNodeIsRecordedAnew(t *testing.T) {
+	register(t, "forget-spoiled")
+	edit(t, "forget-spoiled", map[string]string{"dedicated": "ci"})
+	spoil(t, "forget-spoiled")
+
+	a := run(t, "forget", "forget-spoiled", "dedicated", "--yes")
+	assert.Equal(t, 3, a.code)
+	assert.Contains(t, a.errOut, "it can be forgotten as a whole only")
+	a = run(t, "forget", "forget-spoiled", "--yes")
+	require.Equal(t, 0, a.code, a.errOut)
+	assert.Equal(t, "node/forget-spoiled forgotten\n", a.out)
+	eventually(t, "forget-spoiled", func(r store.Record) bool { return r.Items["dedicated"] == "ci" })
+}

@@ -1,0 +1,131 @@
+package webhook
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+
+	jsonpatchv2 "gomodules.xyz/jsonpatch/v2"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// decider says what a registering Node gets: decide, or decideProtected in the second pass of the inline route.
+type decider func(incoming, known, policy.Policy) decision
+
+// answer is what is made of a request.
+type answer struct {
+	incoming
+	decision
+	operations []jsonpatchv2.Operation
+}
+
+// answerTo decides on a request that was decoded.
+func answerTo(request *admissionv1.AdmissionRequest, in incoming, k known, p policy.Policy, decide decider) answer {
+	if p.WantsMachine() {
+		in.machine = machineOf(request)
+	}
+	d := decide(in, k, p)
+	if in.size+d.bytes() > maxObjectBytes {
+		d = d.withoutItems()
+	}
+	return answer{incoming: in, decision: d, operations: patch(in, d)}
+}
+
+// Explanation is what the webhook makes of a request, for tools that tell people.
+type Explanation struct {
+	Node    string
+	Kubelet bool   // it counts as the Node's own kubelet's
+	Outcome string // as in nodekeep_webhook_reviews_total
+
+	Brought  map[string]string        // items that the object comes with
+	Restored map[string]string        // items that are put on in the CREATE
+	Inline   map[string]string        // labels that are put on in the CREATE by the second pass, where the self-test proves that it works
+	Deferred map[string]string        // labels that wait for capture, behind the gate; where Inline has them, should the proof fail
+	Withheld map[string]policy.Reason // items that are remembered and not given
+	Taints   []corev1.Taint           // put on besides, by rules and as registration taints
+	GateOn   bool                     // once the webhook has answered; with what is inline, after the second pass
+
+	Patch []jsonpatchv2.Operation // of the first pass
+}
+
+// ErrNotOurs says that a request is not the CREATE of a named Node, which passes as it is.
+var ErrNotOurs = errNotOurs
+
+// NodeOf is the name of the Node that a request is about; empty where it is about none.
+func NodeOf(request *admissionv1.AdmissionRequest) string {
+	in, err := decode(request)
+	if err != nil {
+		return ""
+	}
+	return in.node
+}
+
+// Explain is what the webhook answers to the request while its records are current and this is the Node's record; nil is none,
+// and unreadable says that there is one from which nothing may be taken. An error means that the Node passes as it is.
+func Explain(request *admissionv1.AdmissionRequest, record *store.Record, unreadable bool, p policy.Policy) (Explanation, error) {
+	in, err := decode(request)
+	if err != nil {
+		return Explanation{}, err
+	}
+	k := known{current: true, unreadable: unreadable}
+	if record != nil {
+		k.record = *record
+	}
+	a := answerTo(request, in, k, p, decide)
+	e := Explanation{
+		Node: in.node, Kubelet: in.occasion == policy.CreateByKubelet, Outcome: string(a.outcome), Brought: in.items(),
+		Restored: a.restore.Add, Deferred: a.restore.Protected, Withheld: withheldBy(a, k),
+		Taints: a.decision.taints, GateOn: a.gatedAfter(in), Patch: a.operations,
+	}
+	if len(e.Deferred) == 0 || !p.RestoresInline() {
+		return e, nil
+	}
+	second, err := secondPass(request, k, p, a)
+	if err != nil {
+		return Explanation{}, err
+	}
+	if second.outcome == restoredInline {
+		e.Inline, e.GateOn = second.restore.Add, second.gatedAfter(second.incoming)
+	}
+	return e, nil
+}
+
+// withheldBy is what is remembered and not given; nothing is where the answer gives nothing at all.
+func withheldBy(a answer, k known) map[string]policy.Reason {
+	reason := map[outcome]policy.Reason{otherMachine: "another machine has the name", tooLarge: "the Node would be too large"}[a.outcome]
+	if reason == "" {
+		return a.restore.Withheld
+	}
+	withheld := map[string]policy.Reason{}
+	for item := range k.record.Remembered() {
+		withheld[item] = reason
+	}
+	return withheld
+}
+
+// secondPass is what is made of the request once the first answer's patch is on the object.
+func secondPass(request *admissionv1.AdmissionRequest, k known, p policy.Policy, first answer) (answer, error) {
+	body, err := json.Marshal(first.operations)
+	if err != nil {
+		return answer{}, fmt.Errorf("encode patch: %w", err)
+	}
+	patch, err := jsonpatch.DecodePatch(body)
+	if err != nil {
+		return answer{}, fmt.Errorf("decode patch: %w", err)
+	}
+	again := request.DeepCopy()
+	if again.Object.Raw, err = patch.Apply(request.Object.Raw); err != nil {
+		return answer{}, fmt.Errorf("apply patch: %w", err)
+	}
+	in, err := decode(again)
+	if err != nil {
+		return answer{}, errors.Join(errors.New("decode the patched object"), err)
+	}
+	return answerTo(again, in, k, p, decideProtected), nil
+}
