@@ -50,7 +50,7 @@ func bundles(ctx context.Context) (found []string, err error) {
 	return found, nil
 }
 
-// watchBundles calls change with every state of the mutating webhook configuration until the test ends.
+// watchBundles looks at the authorities whenever the mutating webhook configuration changes. lost ends that, and tells of each time a webhook had none.
 func watchBundles(t *testing.T) (lost func() []string) {
 	t.Helper()
 	watcher, err := on.admin.AdmissionregistrationV1().MutatingWebhookConfigurations().Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=nodekeep"})
