@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,13 +30,15 @@ func TestAReleaseFromItsInstallToItsUninstall(t *testing.T) {
 	for name, serverSide := range map[string]string{"by server-side apply": "true", "by patches of the client": "false"} {
 		t.Run(name, func(t *testing.T) {
 			r := release{namespace: "release-" + serverSide, serverSide: serverSide}
-			r.helm(t, "install", "nodekeep", helm.Chart(), "--create-namespace", "--server-side="+serverSide)
+			notes, err := r.tryHelm(t, "install", "nodekeep", helm.Chart(), "--create-namespace", "--server-side="+serverSide)
+			require.NoError(t, err)
 			r.untilGating(t)
+			r.isFreedInAnEmergency(t, string(notes))
 			kept := r.live(t)
 			r.losesNothingByUpgrades(t, kept)
 			r.isTheOnlyOne(t)
 			r.uninstall(t)
-			_, err := admin.CoreV1().ConfigMaps(r.namespace).Get(t.Context(), "node.worker-1", metav1.GetOptions{})
+			_, err = admin.CoreV1().ConfigMaps(r.namespace).Get(t.Context(), "node.worker-1", metav1.GetOptions{})
 			require.NoError(t, err, "records stay until a person deletes them")
 
 			// Nothing that the first release left makes the second one fail, and its gate works.
@@ -72,6 +75,36 @@ func (r release) untilGating(t *testing.T) {
 		node, err := admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "probe"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err == nil && policy.DefaultGate.On(node.Spec.Taints)
 	}, settles, 100*time.Millisecond)
+}
+
+// isFreedInAnEmergency types what Helm has told the person who installed the release, and gates again by an upgrade.
+func (r release) isFreedInAnEmergency(t *testing.T, notes string) {
+	t.Helper()
+	nodes := admin.CoreV1().Nodes()
+	for _, name := range []string{"stuck-1", "stuck-2"} {
+		_, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, nodes.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{})) }()
+	}
+	_, emergency, _ := strings.Cut(notes, "frees the Nodes:\n")
+	emergency, _, _ = strings.Cut(emergency, "\n\nPods")
+	commands := strings.Split(strings.TrimSpace(emergency), "\n")
+	require.Len(t, commands, 2)
+	for _, command := range commands {
+		out, err := kubectl(t.Context(), strings.Fields(command)[1:]...)
+		require.NoError(t, err, "%s: %s", command, out)
+	}
+	for _, name := range []string{"stuck-1", "stuck-2"} {
+		node, err := nodes.Get(t.Context(), name, metav1.GetOptions{})
+		require.NoError(t, err)
+		assert.False(t, policy.DefaultGate.On(node.Spec.Taints), name)
+	}
+	require.Eventually(t, func() bool {
+		node, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "probe"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil && !policy.DefaultGate.On(node.Spec.Taints)
+	}, settles, 100*time.Millisecond)
+	r.upgrade(t)
+	r.untilGating(t)
 }
 
 // alive is what the processes have made of a release.

@@ -77,6 +77,8 @@ func TestOnARealControlPlane(t *testing.T) {
 			})
 		}
 	})
+
+	t.Run("what alerts tell people to type", func(t *testing.T) { remedies(t, nodekeep) })
 }
 
 // complains shows that the look at what is served would find what it is there to find.

@@ -40,3 +40,20 @@ func TestListShowsEveryNodeAndEveryRecordOnce(t *testing.T) {
 	assert.Equal(t, 1, list.Items[1].Taints)
 	assert.True(t, list.Items[1].Current)
 }
+
+func TestListShowsWhatWaitsForAPersonAndWhatHasNoRecord(t *testing.T) {
+	loseEverything(t)
+	goneFor(t, "odd-spoiled", year)
+	spoil(t, "odd-spoiled")
+	quarantined(t, "odd-undecided")
+	withoutCapture(t, func() {
+		register(t, "odd-unrecorded")
+		requireGolden(t, "list-odd", run(t, "list", "-o", "wide").requireDone(t).out)
+		stale := run(t, "list", "--stale", "-o", "name").requireDone(t).out
+		assert.Contains(t, stale, "node/odd-unrecorded\n", "capture has still to record it")
+	})
+	show := run(t, "show", "odd-spoiled")
+	assert.NotEqual(t, 0, show.code)
+	assert.Contains(t, show.errOut, "odd-spoiled")
+	requireGolden(t, "show-undecided", run(t, "show", "odd-undecided").requireDone(t).out)
+}
