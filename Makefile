@@ -94,13 +94,14 @@ down: ## stop what `make up` started
 test: controlplane promtool $(HELM) $(CERTMANAGER) ## everything, on a real API server
 	go test -race -timeout 30m $(UNIT)
 	cd image && go test ./...
+	cd test/node/machine && go test ./...
 	go test -p 1 -count=1 -timeout 30m ./test/... # one control plane at a time: a webhook has a second to answer
 	@$(MAKE) --no-print-directory skipped
 	@$(MAKE) --no-print-directory fuzz
 
 .PHONY: skipped
 skipped: ## why tests may skip; go test tells that with -v only
-	@grep -rnoE --include='*_test.go' 't\.Skipf?\(.*' . | sed -E 's,^\./(.*):[0-9]+:t\.Skipf?\((.*)\)$$,may skip: \1: \2,'
+	@grep -rnoE --include='*.go' 't\.Skipf?\(.*' . | sed -E 's,^\./(.*):[0-9]+:t\.Skipf?\((.*)\)$$,may skip: \1: \2,'
 
 .PHONY: unit
 unit: ## what needs no control plane
