@@ -11,7 +11,8 @@ import (
 // with both processes at work.
 func (b *bench) steadyAlone(ctx context.Context) error {
 	nodes := bed.Names("node", b.nodes)
-	b.phase("make %d Nodes of 50 images", len(nodes))
+	b.Images = b.images
+	b.phase("make %d Nodes of %d images", len(nodes), b.images)
 	if _, err := b.AddNodes(ctx, nodes); err != nil {
 		return err
 	}

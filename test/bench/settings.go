@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"nodekeep.dev/nodekeep/test/bench/bed"
 )
 
 // settings are the flags. Their defaults are the sizes of docs/benchmarks.md.
@@ -20,6 +22,7 @@ type settings struct {
 	kubelets int
 	storm    int
 	qps      float64
+	images   int
 }
 
 func readSettings(program string, args []string) (s settings, err error) {
@@ -37,6 +40,7 @@ func readSettings(program string, args []string) (s settings, err error) {
 	flags.IntVar(&s.kubelets, "kubelets", 10_000, "kubelets whose heartbeats there are; scale only")
 	flags.IntVar(&s.storm, "storm", 20_000, "Nodes that register again at once, a fifth of -nodes at most; scale only")
 	flags.Float64Var(&s.qps, "capture-qps", -1, "capture's --kube-api-qps at the first capture; -1, its own default, is no limit; scale only")
+	flags.IntVar(&s.images, "images", bed.AllImages, "images of each Node; fewer make Nodes smaller, and what the control plane does with them cheaper; steady only")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
@@ -45,6 +49,9 @@ func readSettings(program string, args []string) (s settings, err error) {
 	}
 	if s.rounds < 1 || s.count < 1 || s.nodes < smallest || s.changes < 1 || s.kubelets < 1 || s.storm < 1 || s.period < time.Second {
 		return s, fmt.Errorf("read flags: every number must be at least 1, -nodes at least %d, -period at least 1s", smallest)
+	}
+	if s.images < 0 || s.images > bed.AllImages {
+		return s, fmt.Errorf("read flags: -images must be between 0 and %d", bed.AllImages)
 	}
 	s.storm = min(s.storm, s.nodes/5)
 	return s, nil

@@ -26,6 +26,8 @@ type Bed struct {
 	Writer *kubernetes.Clientset
 	// Metadata reads objects without their contents, as an admin.
 	Metadata metadata.Interface
+	// Images is how many images each Node has, AllImages at most and at first.
+	Images int
 
 	cluster     *cluster.Cluster
 	nodekeep    *install.Installation
@@ -42,7 +44,7 @@ func New(ctx context.Context) (b *Bed, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b = &Bed{cluster: control, gated: true, web: &http.Client{Timeout: 30 * time.Second}}
+	b = &Bed{Images: AllImages, cluster: control, gated: true, web: &http.Client{Timeout: 30 * time.Second}}
 	defer func() {
 		if err != nil {
 			_ = b.Close()

@@ -17,9 +17,14 @@ func Kept() map[string]string {
 	return kept
 }
 
-// Registration is what the kubelet of a Node sends that has run for a while: some 20 KiB of JSON, most of it the 50 images
-// that a kubelet reports at most. The status is shared between the results.
+// AllImages is how many images a kubelet reports at most.
+const AllImages = 50
+
+// Registration is what the kubelet of a Node sends that has run for a while: with all images some 20 KiB of JSON, most of it
+// these. The status is shared between the results.
 func (b *Bed) Registration(name string) *corev1.Node {
+	status := fullStatus
+	status.Images = status.Images[:b.Images]
 	return &corev1.Node{
 		TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -30,7 +35,7 @@ func (b *Bed) Registration(name string) *corev1.Node {
 			},
 			Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
 		},
-		Status: fullStatus,
+		Status: status,
 	}
 }
 
@@ -46,7 +51,7 @@ func status() corev1.NodeStatus {
 		KernelVersion: "6.8.0-52-generic", OSImage: "Ubuntu 24.04.2 LTS", ContainerRuntimeVersion: "containerd://2.1.4",
 		KubeletVersion: "v1.36.3", OperatingSystem: "linux", Architecture: "amd64",
 	}}
-	for n := range 50 {
+	for n := range AllImages {
 		image := fmt.Sprintf("registry.example.com/some-department/some-team-with-a-longer-name/some-component-%d-of-the-platform-that-they-run", n)
 		s.Images = append(s.Images, corev1.ContainerImage{
 			Names:     []string{fmt.Sprintf("%s@sha256:%064x", image, n), fmt.Sprintf("%s:v1.%d.0-build.20260302.093000", image, n)},
