@@ -15,7 +15,9 @@ func containerOf(security *cri.LinuxContainerSecurityContext) *cri.ContainerConf
 
 // private is what a kubelet asks for where the pod says nothing.
 func private() *cri.LinuxContainerSecurityContext {
-	return &cri.LinuxContainerSecurityContext{NamespaceOptions: &cri.NamespaceOption{Pid: cri.NamespaceMode_CONTAINER}}
+	return &cri.LinuxContainerSecurityContext{NamespaceOptions: &cri.NamespaceOption{
+		Pid: cri.NamespaceMode_CONTAINER, UsernsOptions: &cri.UserNamespace{Mode: cri.NamespaceMode_NODE},
+	}}
 }
 
 func TestAContainerIsWhatThePodSaysAndElseWhatTheImageSays(t *testing.T) {
