@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/test/cluster"
+	"nodekeep.dev/nodekeep/test/install"
 )
 
 // settles bounds every wait for something that must happen.
@@ -70,10 +71,8 @@ func prepare(ctx context.Context) (err error) {
 		return err
 	}
 	binary = filepath.Join(control.Dir(), "nodekeep")
-	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/nodekeep")
-	build.Dir = root()
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build nodekeep: %w\n%s", err, out)
+	if err := install.Build(ctx, binary); err != nil {
+		return err
 	}
 	return installCertManagerKinds(ctx)
 }

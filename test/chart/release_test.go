@@ -84,7 +84,9 @@ func (r release) isFreedInAnEmergency(t *testing.T, notes string) {
 	for _, name := range []string{"stuck-1", "stuck-2"} {
 		_, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		require.NoError(t, err)
-		defer func() { assert.NoError(t, nodes.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{})) }()
+		defer func() {
+			assert.NoError(t, nodes.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{}))
+		}()
 	}
 	_, emergency, _ := strings.Cut(notes, "frees the Nodes:\n")
 	emergency, _, _ = strings.Cut(emergency, "\n\nPods")

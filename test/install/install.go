@@ -69,10 +69,8 @@ func New(ctx context.Context, c *cluster.Cluster) (*Installation, error) {
 		probePort:   map[string]int{},
 		metricsPort: map[string]int{},
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", i.binary, "./cmd/nodekeep")
-	build.Dir = root()
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build nodekeep: %w\n%s", err, out)
+	if err := Build(ctx, i.binary); err != nil {
+		return nil, err
 	}
 	if err := cluster.WriteKubeconfig(i.admin, c.Admin()); err != nil {
 		return nil, err
