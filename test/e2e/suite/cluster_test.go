@@ -28,8 +28,6 @@ type cluster struct {
 	run string
 	// home is helm's.
 	home string
-	// values are the chart's, in the order of upgrades.
-	values string
 }
 
 // connect reads the settings and makes a client. KUBECONFIG must be set: a suite that uninstalls things has no default.

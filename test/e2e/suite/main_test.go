@@ -34,7 +34,7 @@ func run(m *testing.M) (code int) {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(on.home)
+	defer func() { _ = os.RemoveAll(on.home) }()
 	if err := on.prepare(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

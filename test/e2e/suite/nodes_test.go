@@ -155,11 +155,11 @@ func recordOf(t testing.TB, node string) (r record, err error) {
 }
 
 // whole waits until a Node carries all of this and is not behind the gate.
-func whole(t testing.TB, name string, want must) *corev1.Node {
+func whole(t testing.TB, name string, want must) {
 	t.Helper()
-	var node *corev1.Node
-	eventually(t, func() (err error) {
-		if node, err = read(t, name); err != nil {
+	eventually(t, func() error {
+		node, err := read(t, name)
+		if err != nil {
 			return err
 		}
 		if lacking := want.lacks(node); lacking != "" {
@@ -170,5 +170,4 @@ func whole(t testing.TB, name string, want must) *corev1.Node {
 		}
 		return nil
 	}, "node %s must come to carry what it had, without the gate", name)
-	return node
 }

@@ -135,12 +135,12 @@ func (c *cluster) rolledOut(ctx context.Context, name string) error {
 		deployment, err := c.admin.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			last = err.Error()
-			return false, nil
+			return false, nil //nolint:nilerr // not yet
 		}
 		pods, err := c.pods(ctx, name)
 		if err != nil {
 			last = err.Error()
-			return false, nil
+			return false, nil //nolint:nilerr // not yet
 		}
 		last = fmt.Sprintf("%d pods, %+v", len(pods), deployment.Status)
 		return complete(deployment) && len(pods) == int(*deployment.Spec.Replicas), nil
