@@ -12,7 +12,7 @@ KIND     = $(BIN)/kind-$(KIND_VERSION)
 CERTMANAGER = $(BIN)/cert-manager
 DEMO     = $(CURDIR)/.demo
 UNIT     = $(shell go list ./... | grep -v /test/)
-FUZZTIME = 10s
+FUZZTIME = 5s
 SOAK     = 30m
 NODES    = 100000
 MANIFEST = manifests/nodekeep.yaml
@@ -92,7 +92,8 @@ down: ## stop what `make up` started
 
 .PHONY: test
 test: controlplane promtool $(HELM) $(CERTMANAGER) ## everything, on a real API server
-	go test -race -timeout 30m $(UNIT)
+	go test -race $(UNIT)
+	go test -run TestSimulation ./capture # all its stories; they have one goroutine each, and nothing for the race detector
 	cd image && go test ./...
 	cd test/node/machine && go test ./...
 	go test -p 1 -count=1 -timeout 30m ./test/... # one control plane at a time: a webhook has a second to answer
@@ -105,7 +106,8 @@ skipped: ## why tests may skip; go test tells that with -v only
 
 .PHONY: unit
 unit: ## what needs no control plane
-	go test -race -timeout 30m $(UNIT)
+	go test -race $(UNIT)
+	go test -run TestSimulation ./capture # all its stories; they have one goroutine each, and nothing for the race detector
 	@echo "left out: $(filter-out $(UNIT),$(shell go list ./...))"
 	@echo "          they need a control plane; make test builds one and runs everything"
 
