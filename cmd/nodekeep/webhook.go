@@ -34,6 +34,7 @@ type certificate interface {
 }
 
 func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
+	holdGarbageDown()
 	serving := servingCertificate(o, p)
 	registerLife(p.registry, serving)
 	metrics := webhook.NewMetrics(p.registry)

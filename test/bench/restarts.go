@@ -11,12 +11,17 @@ import (
 	"nodekeep.dev/nodekeep/test/bench/measure"
 )
 
-// restarts sends the CREATE of a restarted kubelet for every Node, all of which exist. Nothing may be written.
+// restarts sends the CREATEs of kubelets that restart, whose Nodes exist, one Node after the other and over again. Nothing may
+// be written.
 func (b *bench) restarts(ctx context.Context, pair both, nodes []string) error {
 	if err := b.settled(ctx, pair.capture); err != nil {
 		return err
 	}
-	b.phase("%d kubelets restart", len(nodes))
+	restarting := make([]string, b.settings.restarts)
+	for i := range restarting {
+		restarting[i] = nodes[i%len(nodes)]
+	}
+	b.phase("kubelets of %d Nodes restart %d times", len(nodes), len(restarting))
 	before, err := b.allVersions(ctx)
 	if err != nil {
 		return err
@@ -25,7 +30,7 @@ func (b *bench) restarts(ctx context.Context, pair both, nodes []string) error {
 	if err != nil {
 		return err
 	}
-	load, err := measure.Run(ctx, nodes, atOnceInStorm, func(ctx context.Context, name string) error {
+	load, err := measure.Run(ctx, restarting, atOnceInStorm, func(ctx context.Context, name string) error {
 		_, err := b.Register(ctx, name)
 		if apierrors.IsAlreadyExists(err) {
 			return nil
@@ -47,15 +52,15 @@ func (b *bench) restarts(ctx context.Context, pair both, nodes []string) error {
 		return err
 	}
 	records, changed := after.records.Changed(before.records), after.nodes.Changed(before.nodes)
-	table := measure.NewTable(b.out, fmt.Sprintf("Restarts: CREATEs of %d Nodes that exist, %d at once", len(nodes), atOnceInStorm),
+	table := measure.NewTable(b.out, fmt.Sprintf("Restarts: %d CREATEs of %d Nodes that exist, %d at once", len(restarting), len(nodes), atOnceInStorm),
 		"records written", "Nodes changed", "p50", "p99", "longest", "CREATEs/s", "CPU of webhook, a call")
 	table.Row(records, changed, measure.Milliseconds(load.Times.Quantile(0.5)), measure.Milliseconds(load.Times.Quantile(0.99)), measure.Milliseconds(load.Times.Quantile(1)),
-		fmt.Sprintf("%.0f", load.Rate()), measure.Milliseconds((end.CPU-start.CPU)/time.Duration(len(nodes))))
+		fmt.Sprintf("%.0f", load.Rate()), measure.Milliseconds((end.CPU-start.CPU)/time.Duration(len(restarting))))
 	table.Flush()
 	if records+changed > 0 {
 		return fmt.Errorf("restarts of kubelets wrote %d records and changed %d Nodes", records, changed)
 	}
-	return b.rememberBoth(pair, fmt.Sprintf("after %d restarts", len(nodes)))
+	return b.rememberBoth(pair, fmt.Sprintf("after %d restarts", len(restarting)))
 }
 
 // stored is what the API server holds of Nodes and records.

@@ -21,6 +21,7 @@ type settings struct {
 	changes  int
 	kubelets int
 	storm    int
+	restarts int
 	qps      float64
 	images   int
 }
@@ -39,6 +40,7 @@ func readSettings(program string, args []string) (s settings, err error) {
 	flags.IntVar(&s.changes, "changes", 200, "label changes a second; scale only")
 	flags.IntVar(&s.kubelets, "kubelets", 10_000, "kubelets whose heartbeats there are; scale only")
 	flags.IntVar(&s.storm, "storm", 20_000, "Nodes that register again at once, a fifth of -nodes at most; scale only")
+	flags.IntVar(&s.restarts, "restarts", 100_000, "restarts of kubelets, over the Nodes again and again; scale only")
 	flags.Float64Var(&s.qps, "capture-qps", -1, "capture's --kube-api-qps at the first capture; -1, its own default, is no limit; scale only")
 	flags.IntVar(&s.images, "images", bed.AllImages, "images of each Node; fewer make Nodes smaller, and what the control plane does with them cheaper; steady only")
 	if err := flags.Parse(args); err != nil {
@@ -47,7 +49,7 @@ func readSettings(program string, args []string) (s settings, err error) {
 	if flags.NArg() > 0 {
 		return s, fmt.Errorf("read flags: unexpected argument %q", flags.Arg(0))
 	}
-	if s.rounds < 1 || s.count < 1 || s.nodes < smallest || s.changes < 1 || s.kubelets < 1 || s.storm < 1 || s.period < time.Second {
+	if s.rounds < 1 || s.count < 1 || s.nodes < smallest || s.changes < 1 || s.kubelets < 1 || s.storm < 1 || s.restarts < 1 || s.period < time.Second {
 		return s, fmt.Errorf("read flags: every number must be at least 1, -nodes at least %d, -period at least 1s", smallest)
 	}
 	if s.images < 0 || s.images > bed.AllImages {
