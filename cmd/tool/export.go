@@ -47,7 +47,8 @@ and the exit code is 1 then.`,
 			return err
 		}
 		if len(args) == 0 || args[0] == "-" {
-			return c.export(ctx, c.Out)
+			_, err := c.export(ctx, c.Out)
+			return err
 		}
 		path, regular, err := exportPath(args[0])
 		switch {
@@ -61,7 +62,8 @@ and the exit code is 1 then.`,
 			return usage(err)
 		}
 		defer func() { _ = device.Close() }()
-		return c.export(ctx, device)
+		_, err = c.export(ctx, device)
+		return err
 	})
 }
 
@@ -94,7 +96,7 @@ func (c *cluster) exportTo(ctx context.Context, path string) (err error) {
 		_ = file.Close()
 		_ = os.Remove(file.Name()) // unless it has its name
 	}()
-	partly := c.export(ctx, file)
+	records, partly := c.export(ctx, file)
 	if partly != nil && !errors.As(partly, &leftOutError{}) {
 		if ctx.Err() != nil {
 			return exitError{exitInterrupted, fmt.Errorf("interrupted: %s was not written", path)}
@@ -107,15 +109,19 @@ func (c *cluster) exportTo(ctx context.Context, path string) (err error) {
 	if err := os.Rename(file.Name(), path); err != nil {
 		return err
 	}
+	if partly == nil {
+		_, err = fmt.Fprintf(c.Out, "%s exported to %s\n", view.Counted(records, "record"), path)
+		return err
+	}
 	return partly
 }
 
-// export writes every record that can be read.
-func (c *cluster) export(ctx context.Context, to io.Writer) error {
+// export writes every record that can be read, and says how many these are.
+func (c *cluster) export(ctx context.Context, to io.Writer) (records int, err error) {
 	buffered := bufio.NewWriterSize(to, 1<<16)
 	w, err := archive.NewWriter(buffered)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	bar := newProgress(c.ErrOut, unknown, "records written")
 	defer bar.end()
@@ -123,25 +129,25 @@ func (c *cluster) export(ctx context.Context, to io.Writer) error {
 	for listed, err := range c.allRecords(ctx) {
 		switch {
 		case err != nil && w.Records() == 0:
-			return err
+			return 0, err
 		case err != nil:
-			return cutOff(w.Records(), errors.Join(buffered.Flush(), err))
+			return w.Records(), cutOff(w.Records(), errors.Join(buffered.Flush(), err))
 		case listed.Err != nil:
 			left = append(left, "  "+listed.ConfigMap+": "+listed.Err.Error())
 			continue
 		}
 		if err := w.Write(listed.Entry.Record); err != nil {
-			return cutOff(w.Records(), err)
+			return w.Records(), cutOff(w.Records(), err)
 		}
 		bar.add(1)
 	}
 	if err := errors.Join(w.Close(), buffered.Flush()); err != nil {
-		return cutOff(w.Records(), err)
+		return w.Records(), cutOff(w.Records(), err)
 	}
 	if len(left) > 0 {
-		return findings(leftOutError{w.Records(), left})
+		return w.Records(), findings(leftOutError{w.Records(), left})
 	}
-	return nil
+	return w.Records(), nil
 }
 
 // cutOff says what an export is worth that was not finished.

@@ -65,6 +65,7 @@ func TestAcceptSaysWhatIsWrongWithTheCall(t *testing.T) {
 	assert.Contains(t, a.errOut, "nothing is remembered")
 	quarantined(t, "accept-spoiled")
 	spoil(t, "accept-spoiled")
+	defer run(t, "forget", "accept-spoiled", "--yes")
 	a = run(t, "accept", "accept-spoiled", "--machine", "old")
 	assert.Equal(t, 3, a.code)
 	assert.Contains(t, a.errOut, "unreadable record")

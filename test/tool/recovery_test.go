@@ -37,7 +37,7 @@ func loseEverything(t *testing.T) {
 func export(t *testing.T) (path, content string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "records.json")
-	run(t, "export", path).requireDone(t)
+	assert.Regexp(t, `^\d+ records? exported to `+regexp.QuoteMeta(path)+"\n$", run(t, "export", path).requireDone(t).out)
 	written, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return path, string(written)

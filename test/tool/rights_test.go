@@ -43,9 +43,10 @@ func TestWhoMayOnlyReadIsToldWhichRightIsMissingAndChangesNothing(t *testing.T) 
 	register(t, "rights-live")
 	edit(t, "rights-live", map[string]string{"dedicated": "ci"})
 	path, _ := export(t)
+	edit(t, "rights-live", map[string]string{"dedicated": "batch"})
 	withoutCapture(t, func() {
 		kubectl(t, "taint", "node", "rights-live", "nodekeep.dev/restoring:NoSchedule")
-		kubectl(t, "label", "node", "rights-live", "dedicated=batch", "--overwrite")
+		kubectl(t, "label", "node", "rights-live", "dedicated=night", "--overwrite")
 		for _, c := range []struct {
 			want string
 			args []string

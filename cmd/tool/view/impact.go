@@ -99,7 +99,7 @@ func (k ChangeKind) text() string {
 
 // document adds what people read of it.
 func (i Impact) document(d *Document) {
-	d.with("Nodes", fmt.Sprintf("%d, and %d records of Nodes that are gone", i.Nodes, i.Gone))
+	d.with("Nodes", fmt.Sprintf("%d, and %s of Nodes that are gone", i.Nodes, Counted(i.Gone, "record")))
 	if i.Unreadable > 0 {
 		d.with("Left out", fmt.Sprintf("%d records that cannot be read", i.Unreadable))
 	}
