@@ -45,7 +45,7 @@ func remedies(t *testing.T, nodekeep *install.Installation) {
 					command = append(command, "--dry-run=server")
 				}
 				out, err := nodekeep.Kubectl(t.Context(), command...)
-				if err != nil {
+				if err != nil && !notAllGated(out) {
 					t.Errorf("%s: kubectl %s: %v\n%s", a.Alert, strings.Join(command, " "), err, out)
 				}
 				tried++
@@ -60,7 +60,7 @@ func remedies(t *testing.T, nodekeep *install.Installation) {
 		require.Len(t, two, 2)
 		for _, command := range two {
 			out, err := nodekeep.Kubectl(t.Context(), command...)
-			require.NoError(t, err, out)
+			require.True(t, err == nil || notAllGated(out), out)
 		}
 		list, err := nodes.List(t.Context(), metav1.ListOptions{})
 		require.NoError(t, err)
@@ -72,6 +72,11 @@ func remedies(t *testing.T, nodekeep *install.Installation) {
 			return err == nil && !gated(node)
 		}, time.Minute, 100*time.Millisecond)
 	})
+}
+
+// notAllGated reports whether kubectl says that some Nodes did not have the gate. It frees the others all the same.
+func notAllGated(out string) bool {
+	return strings.Contains(out, `error: taint "nodekeep.dev/restoring" not found`)
 }
 
 func gated(node *corev1.Node) bool {

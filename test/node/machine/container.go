@@ -169,7 +169,7 @@ func (r *containerRuntime) StopContainer(_ context.Context, request *cri.StopCon
 func (r *containerRuntime) RemoveContainer(_ context.Context, request *cri.RemoveContainerRequest) (*cri.RemoveContainerResponse, error) {
 	c, err := r.container(request.GetContainerId())
 	if err != nil {
-		return &cri.RemoveContainerResponse{}, nil //nolint:nilerr // removed before
+		return &cri.RemoveContainerResponse{}, nil // removed before
 	}
 	c.stop(0)
 	c.log.close()

@@ -53,10 +53,10 @@ func TestWhatIsNotServedIsRefusedWithAllItsReasons(t *testing.T) {
 	config.Mounts = []*cri.Mount{{ContainerPath: "/data", Propagation: cri.MountPropagation_PROPAGATION_BIDIRECTIONAL}}
 	_, err := newSpec(config, imagev1.ImageConfig{Entrypoint: []string{"/nodekeep"}})
 	for _, what := range []string{"privileged", "a terminal", "a shared process id namespace", "mount propagation at /data"} {
-		assert.ErrorContains(t, err, what)
+		require.ErrorContains(t, err, what)
 	}
 	_, err = newSpec(containerOf(private()), imagev1.ImageConfig{})
-	assert.ErrorContains(t, err, "neither pod nor image says what to run")
+	require.ErrorContains(t, err, "neither pod nor image says what to run")
 	_, err = newSpec(containerOf(private()), imagev1.ImageConfig{User: "nobody", Entrypoint: []string{"/nodekeep"}})
-	assert.ErrorContains(t, err, "a name needs a list of users")
+	require.ErrorContains(t, err, "a name needs a list of users")
 }
