@@ -10,6 +10,7 @@ BIN      = $(CURDIR)/.bin
 HELM     = $(BIN)/helm-$(HELM_VERSION)
 KIND     = $(BIN)/kind-$(KIND_VERSION)
 CERTMANAGER = $(BIN)/cert-manager
+PLUGINS  = $(BIN)
 DEMO     = $(CURDIR)/.demo
 UNIT     = $(shell go list ./... | grep -v /test/)
 FUZZTIME = 5s

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	_ "embed"
+	"encoding/json"
+	"fmt"
 
 	"nodekeep.dev/nodekeep/test/cluster"
 	"nodekeep.dev/nodekeep/test/install"
@@ -20,5 +22,22 @@ func installed(ctx context.Context, control *cluster.Cluster) (*install.Installa
 	if err := nodekeep.WritePolicy(policyFile); err != nil {
 		return nil, err
 	}
+	if err := showPolicy(ctx, nodekeep); err != nil {
+		return nil, err
+	}
 	return nodekeep, nodekeep.Start(ctx)
+}
+
+// showPolicy puts the demo's policy where the operator's commands look for the policy in force. The processes have it from the
+// file, as nothing here mounts ConfigMaps.
+func showPolicy(ctx context.Context, nodekeep *install.Installation) error {
+	patch, err := json.Marshal(map[string]any{"data": map[string]string{"policy.yaml": policyFile}})
+	if err != nil {
+		return err
+	}
+	out, err := nodekeep.Kubectl(ctx, "-n", install.Namespace, "patch", "configmap", "nodekeep-policy", "--type=merge", "-p", string(patch))
+	if err != nil {
+		return fmt.Errorf("show policy: %w\n%s", err, out)
+	}
+	return nil
 }

@@ -32,7 +32,7 @@ func bringUp(ctx context.Context, out io.Writer, dir string) (err error) {
 	}
 	fmt.Fprintf(out, "A control plane with nodekeep on it is running on loopback; `make down` stops it.\n"+
 		"To reach it, type:\n\n%s\nThen follow the walk-through in README.md. Logs are in %s; the policy is %s,\n"+
-		"and nodekeep follows its changes within seconds.\n", exports(dir), filepath.Join(dir, "logs"), nodekeep.PolicyFile)
+		"and nodekeep follows its changes within seconds (the operator's commands take it by --policy then).\n", exports(dir), filepath.Join(dir, "logs"), nodekeep.PolicyFile)
 	return nil
 }
 

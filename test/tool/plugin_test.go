@@ -2,6 +2,7 @@ package tool
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -33,6 +34,18 @@ func TestKubectlFindsThePluginAndItsHelpSpeaksOfIt(t *testing.T) {
 	assert.Contains(t, help, "  kubectl nodekeep show worker-1\n")
 	assert.NotContains(t, strings.ReplaceAll(help, "kubectl nodekeep", ""), "nodekeep show")
 	assert.Contains(t, help, `Use "kubectl nodekeep options"`)
+}
+
+func TestMakePluginPutsTheLinksBesideTheBinary(t *testing.T) {
+	command := exec.CommandContext(t.Context(), "make", "-n", "--warn-undefined-variables", "plugin")
+	command.Dir = filepath.Join("..", "..")
+	out, err := command.CombinedOutput()
+	require.NoError(t, err, string(out))
+	root, err := filepath.Abs(command.Dir)
+	require.NoError(t, err)
+	assert.Contains(t, string(out), "ln -sf nodekeep "+root+"/.bin/kubectl-nodekeep\n")
+	assert.Contains(t, string(out), "ln -sf nodekeep "+root+"/.bin/kubectl_complete-nodekeep\n")
+	assert.NotContains(t, string(out), "undefined variable")
 }
 
 func TestNodeNamesAreCompletedFromTheClusterAlsoThroughKubectl(t *testing.T) {
