@@ -11,6 +11,49 @@ import (
 	"nodekeep.dev/nodekeep/test/bench/measure"
 )
 
+// bareLoop writes the records of Nodes that are not there, which capture is compared with.
+func (b *bench) bareLoop(ctx context.Context, names []string) (bare cell, err error) {
+	before, err := b.ControlPlaneCPU()
+	if err != nil {
+		return bare, err
+	}
+	if bare.Load, err = b.AddRecords(ctx, names); err != nil {
+		return bare, err
+	}
+	after, err := b.ControlPlaneCPU()
+	if err != nil {
+		return bare, err
+	}
+	bare.cpu = after - before
+	b.done("records written in a bare loop", bare.Load)
+	return bare, nil
+}
+
+// firstCaptures measures the two in turn, for the speed of the CPUs may change from one minute to the next.
+func (b *bench) firstCaptures(ctx context.Context) error {
+	nodes := bed.Names("node", b.nodes)
+	b.phase("make %d Nodes of 50 images", len(nodes))
+	if _, err := b.AddNodes(ctx, nodes); err != nil {
+		return err
+	}
+	for range b.rounds {
+		bare, err := b.bareLoop(ctx, nodes)
+		if err != nil {
+			return err
+		}
+		if _, err := b.DeleteRecords(ctx, nodes); err != nil {
+			return err
+		}
+		if err := b.firstCapture(ctx, bare); err != nil {
+			return err
+		}
+		if _, err := b.DeleteRecords(ctx, nodes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // firstCapture starts capture where no record is there and every Node wants one, and compares it with the bare loop.
 func (b *bench) firstCapture(ctx context.Context, bare cell) error {
 	b.phase("first capture of %d Nodes", b.nodes)

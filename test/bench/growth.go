@@ -40,19 +40,9 @@ func (b *bench) growth(ctx context.Context) error {
 // It returns how the records were written; nothing else ran then.
 func (b *bench) grow(ctx context.Context) (bare cell, err error) {
 	names := slices.Concat(bed.Names("grow", growthCount), bed.Names("node", b.nodes-growthCount))
-	before, err := b.ControlPlaneCPU()
-	if err != nil {
+	if bare, err = b.bareLoop(ctx, names); err != nil {
 		return bare, err
 	}
-	if bare.Load, err = b.AddRecords(ctx, names); err != nil {
-		return bare, err
-	}
-	after, err := b.ControlPlaneCPU()
-	if err != nil {
-		return bare, err
-	}
-	bare.cpu = after - before
-	b.done("records written in a bare loop", bare.Load)
 	var sizes []*size
 	for _, records := range slices.Compact([]int{max(b.nodes/100, smallest), max(b.nodes/10, smallest), b.nodes}) {
 		s, err := b.sized(ctx, names[:records], records == b.nodes)

@@ -14,11 +14,12 @@ import (
 
 // programs are what can be run, by the first argument.
 var programs = map[string]func(*bench, context.Context) error{
-	"create": (*bench).create,
-	"growth": (*bench).growth,
-	"list":   (*bench).list,
-	"scale":  (*bench).scale,
-	"steady": (*bench).steadyAlone,
+	"capture": (*bench).firstCaptures,
+	"create":  (*bench).create,
+	"growth":  (*bench).growth,
+	"list":    (*bench).list,
+	"scale":   (*bench).scale,
+	"steady":  (*bench).steadyAlone,
 }
 
 func main() {
@@ -38,7 +39,7 @@ func main() {
 
 func run(ctx context.Context, args []string) (err error) {
 	if len(args) == 0 || programs[args[0]] == nil {
-		return errors.New("say what to measure: create, growth, list, scale or steady; -h lists the flags of each")
+		return errors.New("say what to measure: capture, create, growth, list, scale or steady; -h lists the flags of each")
 	}
 	s, err := readSettings(args[0], args[1:])
 	if err != nil {
