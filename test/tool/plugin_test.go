@@ -43,6 +43,8 @@ func TestMakePluginPutsTheLinksBesideTheBinary(t *testing.T) {
 	require.NoError(t, err, string(out))
 	root, err := filepath.Abs(command.Dir)
 	require.NoError(t, err)
+	root, err = filepath.EvalSymlinks(root) // as make does
+	require.NoError(t, err)
 	assert.Contains(t, string(out), "ln -sf nodekeep "+root+"/.bin/kubectl-nodekeep\n")
 	assert.Contains(t, string(out), "ln -sf nodekeep "+root+"/.bin/kubectl_complete-nodekeep\n")
 	assert.NotContains(t, string(out), "undefined variable")
