@@ -40,7 +40,8 @@ type Summary struct {
 	ChangedBy  string       `json:"changedBy,omitempty"`
 }
 
-// SummaryOf looks at one Node.
+// SummaryOf looks at one Node. The summary holds nothing of the Sight's objects: a pointer into a Node would keep in memory the whole
+// page that the Node was read with.
 func SummaryOf(s Sight, w World) Summary {
 	summary := Summary{Name: s.Name, Status: s.presence(), Current: true}
 	if s.Record != nil {
@@ -49,11 +50,13 @@ func SummaryOf(s Sight, w World) Summary {
 		summary.UID, summary.Since = s.Record.UID, s.Record.DeletedAt
 		if history := s.Record.History; len(history) > 0 {
 			last := history[len(history)-1]
-			summary.LastChange, summary.ChangedBy = &last.Time, last.Actor
+			at := last.Time
+			summary.LastChange, summary.ChangedBy = &at, last.Actor
 		}
 	}
 	if s.Node != nil {
-		summary.UID, summary.Since = s.Node.UID, &s.Node.CreationTimestamp
+		made := s.Node.CreationTimestamp
+		summary.UID, summary.Since = s.Node.UID, &made
 		summary.Gated = w.Policy.Gate().On(s.Node.Spec.Taints)
 	}
 	if summary.Why = s.left(w); summary.Why != "" {
