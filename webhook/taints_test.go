@@ -20,9 +20,10 @@ import (
 // The dice of the fuzzer throw anything. Here chance stays where taints meet: few keys, few values, valid for the most part.
 func TestTaintsHoldForManyNodes(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64() // one that failed is run again by writing it in here
+	const enough, most = 1500, 20 * 1500 // Nodes; more than enough only while a sight was not seen often
+	seed := rand.Uint64()                // one that failed is run again by writing it in here
 	seen := map[string]int{}
-	for number := range uint64(1500) {
+	for number := uint64(0); number < enough || rare(seen) != "" && number < most; number++ {
 		func() {
 			defer func() {
 				if t.Failed() {
@@ -38,12 +39,20 @@ func TestTaintsHoldForManyNodes(t *testing.T) {
 			return
 		}
 	}
+	require.Empty(t, rare(seen), "hardly ever seen; seed %d, seen %v", seed, seen)
+}
+
+// rare names a sight that was not seen often enough to show anything, if there is one.
+func rare(seen map[string]int) string {
 	for _, sight := range []string{
 		"valid", "invalid", "gated", "given", "replaced", "brought", "by rule", "by rule behind the gate", "unstamped",
 		"by rule although nothing may be taken from the record", "once", "a rule kept out", "left to capture",
 	} {
-		require.Greater(t, seen[sight], 5, "%q is hardly ever seen; seed %d, seen %v", sight, seed, seen)
+		if seen[sight] <= 5 {
+			return sight
+		}
 	}
+	return ""
 }
 
 // requireTaintsAsPromised says what nobody may ever find otherwise, whatever was decided.
