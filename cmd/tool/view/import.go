@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/capture"
@@ -56,7 +57,7 @@ func ImportOf(file store.Record, s Sight, w World, options ImportOptions) Import
 	switch {
 	case s.Unreadable != nil:
 		i.Action = ImportUnreadable
-	case s.Record != nil && sameContent(file, *s.Record):
+	case s.Record != nil && sameContent(file, *s.Record) && (s.Node == nil || file.Quarantined != nil || showsAll(s.Node, file.Items)):
 		i.Action = ImportSame
 	case s.Record != nil && s.Record.Quarantined != nil:
 		i.Action = ImportUndecided
@@ -134,6 +135,17 @@ func sameContent(file, here store.Record) bool {
 		return false
 	}
 	return maps.Equal(file.Items, here.Shown()) && maps.Equal(file.Withheld.Items, here.Withheld.Items) && file.Machine == here.Machine
+}
+
+// showsAll reports whether the Node has all of these items, with these values.
+func showsAll(node *corev1.Node, items map[string]string) bool {
+	shown := policy.Items(node.Labels, node.Spec.Taints)
+	for item, value := range items {
+		if is, has := shown[item]; !has || is != value {
+			return false
+		}
+	}
+	return true
 }
 
 // toLive decides about a Node that is there.
