@@ -14,10 +14,12 @@ import (
 // registration may still restore one from an older state of the record, so taints are noted as former ones.
 func Forget(record store.Record, items, withheldOnly []string, by store.Cause) store.Record {
 	next := record
-	next.Items, next.Later, next.Withheld.Items = maps.Clone(record.Items), maps.Clone(record.Later), maps.Clone(record.Withheld.Items)
+	next.Items, next.Withheld.Items = maps.Clone(record.Items), maps.Clone(record.Withheld.Items)
+	next.Later, next.LaterVersions = maps.Clone(record.Later), maps.Clone(record.LaterVersions)
 	for _, item := range items {
 		delete(next.Items, item)
 		delete(next.Later, item)
+		delete(next.LaterVersions, item)
 		delete(next.Withheld.Items, item)
 	}
 	for _, item := range withheldOnly {

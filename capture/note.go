@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,19 +36,28 @@ func noted(prev *store.Record, seen *Node, p policy.Policy, now time.Time) *stor
 		}
 	}
 	if next == nil {
-		next = seenUntil(prev, seen)
+		next = seenUntil(prev, seen, p)
 	}
 	return next
 }
 
-// seenUntil is the record with nothing but the moment of this sight changed; nil where it tells of none older on this
-// object. Otherwise a capture that lags behind could still record what was undone before the deletion, and be gone before
-// it sees that.
-func seenUntil(prev *store.Record, seen *Node) *store.Record {
-	if prev == nil || prev.UID != seen.UID || compareVersions(seen.ResourceVersion, prev.NodeResourceVersion) <= 0 {
+// seenUntil is the record with nothing but the moment of this sight changed; nil where it tells of none older. Otherwise a
+// capture that lags behind could still record what was undone before the deletion, and be gone before it sees that.
+func seenUntil(prev *store.Record, seen *Node, p policy.Policy) *store.Record {
+	if prev == nil || compareVersions(seen.ResourceVersion, prev.NodeResourceVersion) <= 0 {
 		return nil
 	}
 	until := *prev
-	until.NodeResourceVersion = seen.ResourceVersion
+	if prev.UID == seen.UID {
+		until.NodeResourceVersion = seen.ResourceVersion
+		return &until
+	}
+	if prev.Quarantined != nil {
+		return nil
+	}
+	until.LaterVersions = unadopted(*prev, seen, Present, p).LaterVersions
+	if maps.Equal(until.LaterVersions, prev.LaterVersions) {
+		return nil
+	}
 	return &until
 }

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"cmp"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -93,6 +94,8 @@ func planStep(prev *store.Record, seen *Node, event Event, p policy.Policy, now 
 		return planSame(*prev, seen, event, p, now)
 	case compareVersions(seen.ResourceVersion, prev.NodeResourceVersion) < 0:
 		return planOlder(*prev, seen, event, p)
+	case event == Present && !seen.deleting() && late(*prev, seen):
+		return Plan{Step: Nothing} // it is not like that any more
 	case p.Quarantines(seen.Machine, policy.Machine(prev.Machine)):
 		return planIsolation(*prev, seen, event, p, now)
 	case event == Deleted || seen.deleting():
@@ -142,7 +145,9 @@ func planSame(prev store.Record, seen *Node, event Event, p policy.Policy, now t
 	case order >= 0: // also for the very state that was recorded: the policy may be another one today
 		current = remember(prev, seen, p)
 		current.DeletedAt = nil
-		current.Early = prev.Early && !whole(current, seen, p) // until it has what an older object's end has added
+		if prev.Early {
+			current = stillEarly(prev, current, seen, event, p)
+		}
 	case event == Present:
 		return Plan{Step: Nothing}
 	}
@@ -181,24 +186,30 @@ func planOlder(prev store.Record, seen *Node, event Event, p policy.Policy) Plan
 	return Plan{Step: Merge, Write: &filled}
 }
 
-// planUnadopted: a new object of that name is about to go, or went, before its labels were seen whole. What it shows is
-// added to what is remembered; what it lacks says nothing.
+// planUnadopted: a new object of that name is about to go, or went, before its labels were seen whole.
 func planUnadopted(prev store.Record, seen *Node, event Event, p policy.Policy, now time.Time) Plan {
-	right := withoutStale(prev, seen)
-	merged := remember(flat(prev), right, p)
-	if right != seen || !whole(prev, seen, p) || seen.deleting() && event == Present {
-		merged = mergeInto(prev, merged, right, p)
-	}
+	merged := unadopted(prev, seen, event, p)
 	step := Merge
-	if event == Deleted {
+	if event == Deleted && !late(prev, seen) {
 		step, merged.DeletedAt = MarkGone, timestamp(now)
 	} else {
 		merged.DeletedAt = prev.DeletedAt
 	}
-	if merged.Same(prev) {
+	if merged.Same(prev) && (event == Present || maps.Equal(merged.LaterVersions, prev.LaterVersions)) {
 		return Plan{Step: Nothing}
 	}
 	return Plan{Step: step, Write: &merged}
+}
+
+// unadopted is the record after a sight of such an object. What that shows is added to what is remembered; what it lacks says
+// nothing. It may be seen only after the look at the deletion of a later one.
+func unadopted(prev store.Record, seen *Node, event Event, p policy.Policy) store.Record {
+	right := withoutStale(prev, seen)
+	merged := remember(flat(prev), right, p)
+	if right != seen || !whole(prev, seen, p) || event == Present || late(prev, seen) {
+		return mergeInto(prev, merged, right, untouched(seen), p)
+	}
+	return merged
 }
 
 // planNew: a new object of that name; it gets what it lacks, and is adopted when it lacks nothing.

@@ -159,7 +159,7 @@ func TestPlanOfTaints(t *testing.T) {
 			prev:  remembered("a", "10", labels{"k": "v"}),
 			seen:  node("b", "20", labels{repair: "disk"}, deleting),
 			event: Present,
-			want:  Plan{Step: Merge, Write: remembered("a", "10", labels{"k": "v"}, later(labels{repair: "disk"}))},
+			want:  Plan{Step: Merge, Write: remembered("a", "10", labels{"k": "v"}, laterAt("20", labels{repair: "disk"}))},
 		},
 
 		// Rules.

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +89,20 @@ func later(own labels, off ...string) func(*store.Record) {
 		for _, key := range off {
 			r.Later[key] = nil
 		}
+	}
+}
+
+// laterAt is the same with the moment of the sight.
+func laterAt(version string, own labels, off ...string) func(*store.Record) {
+	return func(r *store.Record) {
+		before, versions := r.Later, r.LaterVersions
+		later(own, off...)(r)
+		r.LaterVersions = map[string]string{}
+		for key := range r.Later {
+			r.LaterVersions[key] = version
+		}
+		maps.Copy(r.Later, before)
+		maps.Copy(r.LaterVersions, versions)
 	}
 }
 
@@ -380,7 +395,7 @@ func TestPlan(t *testing.T) {
 		"new object, about to go: additions are merged, nothing is given": {
 			prev: remembered("a", "10", labels{"k": "v", "kept": "1"}),
 			seen: node("b", "20", labels{"k": "new", "added": "1"}, gated, deleting, owned("kubectl-label"), stamped([]string{"k"}, nil)),
-			want: Plan{Step: Merge, Write: remembered("a", "10", labels{"k": "v", "kept": "1"}, later(labels{"k": "new", "added": "1"}))},
+			want: Plan{Step: Merge, Write: remembered("a", "10", labels{"k": "v", "kept": "1"}, laterAt("20", labels{"k": "new", "added": "1"}))},
 		},
 		"new object, about to go, shows nothing new: nothing": {
 			prev: remembered("a", "10", labels{"k": "v"}),
@@ -397,13 +412,13 @@ func TestPlan(t *testing.T) {
 			prev:  remembered("a", "10", labels{"k": "v", worker: ""}, goneSince(earlier)),
 			seen:  node("b", "20", labels{"k": "v", "added": "1"}),
 			event: Deleted,
-			want:  Plan{Step: MarkGone, Write: remembered("a", "10", labels{"k": "v", worker: ""}, later(labels{"added": "1"}), goneSince(nowTime))},
+			want:  Plan{Step: MarkGone, Write: remembered("a", "10", labels{"k": "v", worker: ""}, laterAt("20", labels{"k": "v", "added": "1"}), goneSince(nowTime))},
 		},
 		"new object, went with a restored label taken off: the removal is remembered": {
 			prev:  remembered("a", "10", labels{"k": "v", worker: ""}, goneSince(earlier)),
 			seen:  node("b", "20", nil, stamped([]string{"k"}, []string{worker})),
 			event: Deleted,
-			want:  Plan{Step: MarkGone, Write: remembered("a", "10", labels{"k": "v", worker: ""}, later(nil, "k"), goneSince(nowTime))},
+			want:  Plan{Step: MarkGone, Write: remembered("a", "10", labels{"k": "v", worker: ""}, laterAt("20", nil, "k"), goneSince(nowTime))},
 		},
 		"new object, went with a label from a stale record: the record is right": {
 			prev:  remembered("a", "11", labels{"k": "new"}, goneSince(earlier)),
@@ -432,6 +447,57 @@ func TestPlan(t *testing.T) {
 			prev: remembered("b", "20", labels{"k": "v"}, early),
 			seen: node("b", "21", labels{"k": "w"}),
 			want: Plan{Step: Update, Write: remembered("b", "21", labels{"k": "w"})},
+		},
+		"the object of such a record loses a label before it goes: noted, an older one's end does not bring it back": {
+			prev: remembered("b", "20", labels{"k": "v", "off": "1"}, early),
+			seen: node("b", "21", labels{"k": "v"}, deleting),
+			want: Plan{Step: Update, Write: remembered("b", "21", labels{"k": "v"}, early, laterAt("21", nil, "off"))},
+		},
+		"and such an end comes": {
+			prev:  remembered("b", "21", labels{"k": "v"}, early, laterAt("21", nil, "off")),
+			seen:  node("a", "15", labels{"off": "1", "edited": "1"}),
+			event: Deleted,
+			want:  Plan{Step: Merge, Write: remembered("b", "21", labels{"k": "v"}, early, laterAt("21", nil, "off"), withheld(labels{"edited": "1"}))},
+		},
+		"and then its own": {
+			prev:  remembered("b", "21", labels{"k": "v"}, early, laterAt("21", nil, "off"), withheld(labels{"edited": "1"})),
+			seen:  node("b", "22", labels{"k": "v"}),
+			event: Deleted,
+			want:  Plan{Step: MarkGone, Write: remembered("b", "22", labels{"k": "v"}, withheld(labels{"edited": "1"}), goneSince(nowTime))},
+		},
+
+		"new object, went, and its end comes after a look at the deletion of the one after it: what that showed counts": {
+			prev:  remembered("a", "10", labels{"k": "v", "kept": "1"}, laterAt("30", labels{"k": "last", "same": "1"}, "off")),
+			seen:  node("b", "20", labels{"k": "w", "off": "1", "same": "2", "added": "1"}),
+			event: Deleted,
+			want: Plan{Step: Merge, Write: remembered("a", "10", labels{"k": "v", "kept": "1"},
+				laterAt("30", labels{"k": "last", "same": "1"}, "off"), laterAt("20", labels{"added": "1"}))},
+		},
+		"and where that one only had what it was given, this one counts": {
+			prev:  remembered("a", "10", labels{"k": "v"}, laterAt("15", labels{"k": "w", "team": "x"})),
+			seen:  node("b", "20", labels{"k": "last"}, stamped([]string{"team"}, nil)),
+			event: Deleted,
+			want:  Plan{Step: MarkGone, Write: remembered("b", "20", labels{"k": "last"}, withheld(labels{"k": "w"}), goneSince(nowTime))},
+		},
+		"new object, about to go, has but what it was given: nothing": {
+			prev: remembered("a", "10", labels{"k": "v"}, laterAt("15", labels{"team": "x"})),
+			seen: node("b", "20", labels{"k": "v", "team": "x"}, deleting, stamped([]string{"k", "team"}, nil)),
+			want: Plan{Step: Nothing},
+		},
+		"new object, about to go, shows what was withheld and given: it is withheld still": {
+			prev: remembered("a", "10", nil, withheld(labels{"k": "v"})),
+			seen: node("b", "20", labels{"k": "v"}, deleting, stamped([]string{"k"}, nil)),
+			want: Plan{Step: Nothing},
+		},
+		"new object, seen before the look at its deletion: nothing, there is more to come": {
+			prev: remembered("a", "10", labels{"k": "v"}, laterAt("21", labels{"k": "last"})),
+			seen: node("b", "20", labels{"k": "w"}),
+			want: Plan{Step: Nothing},
+		},
+		"new object, seen as it was at that look, and it was not deleted: adopted": {
+			prev: remembered("a", "10", labels{"k": "v"}, laterAt("21", labels{"k": "last"})),
+			seen: node("b", "21", labels{"k": "last"}),
+			want: Plan{Step: Adopt, Write: remembered("b", "21", labels{"k": "last"}, withheld(nil))},
 		},
 		"an older object of that name went, told late: nothing": {
 			prev:  remembered("b", "20", labels{"k": "v"}),
@@ -511,7 +577,7 @@ func TestPlan(t *testing.T) {
 			policy: "{}QUARANTINE",
 			prev:   remembered("b", "20", labels{"own": "x"}, ofMachine("m2"), setAside(remembered("a", "10", labels{"k": "v"}))),
 			seen:   node("c", "30", labels{"more": "1"}, machine("m2"), gated),
-			want:   Plan{Step: Update, Write: remembered("b", "20", labels{"own": "x"}, later(labels{"more": "1"}), ofMachine("m2"), setAside(remembered("a", "10", labels{"k": "v"})))},
+			want:   Plan{Step: Update, Write: remembered("b", "20", labels{"own": "x"}, laterAt("30", labels{"more": "1"}), ofMachine("m2"), setAside(remembered("a", "10", labels{"k": "v"})))},
 		},
 		"quarantined, and the Node went: marked": {
 			policy: "{}QUARANTINE",

@@ -23,7 +23,11 @@ func (c *Controller) process(ctx context.Context, name string) error {
 func (c *Controller) deal(ctx context.Context, name string) (dealt bool, err error) {
 	gone, live := c.sightings.look(name)
 	for _, last := range gone {
-		if !c.forgotten(last) {
+		forgotten, err := c.forgotten(ctx, last)
+		if err != nil {
+			return false, err
+		}
+		if !forgotten {
 			if dealt, err := c.settle(ctx, last, Deleted); err != nil || !dealt {
 				return false, err
 			}
@@ -42,12 +46,21 @@ func (c *Controller) deal(ctx context.Context, name string) (dealt bool, err err
 // forgotten reports whether there was a record after an object had gone that was removed since, at the end of its retention
 // or by a person. A standby may have seen ends that the leader only knew from a list; it must not bring the record back when
 // it leads.
-func (c *Controller) forgotten(last *Node) bool {
+func (c *Controller) forgotten(ctx context.Context, last *Node) (bool, error) {
 	if !c.sightings.wasRetained(last.Name, last.UID) {
-		return false
+		return false, nil
 	}
-	_, err := c.Records.Get(last.Name)
-	return errors.Is(err, store.ErrNotFound)
+	if _, err := c.Records.Get(last.Name); !errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	switch _, err := c.Records.GetLive(ctx, last.Name); { // it may just not be in memory yet
+	case errors.Is(err, store.ErrNotFound):
+		return true, nil
+	case err == nil, errors.Is(err, store.ErrUnreadable):
+		return false, nil
+	default:
+		return false, err
+	}
 }
 
 // settleAbsent marks the record of a Node that is gone although nobody saw it go. That it is in no cache proves

@@ -282,7 +282,9 @@ func (w *world) wrote(by *simCapture, before store.Record, found bool, entry sto
 		}
 		if before.UID == next.UID && slices.Equal(before.RuleTaints, next.RuleTaints) && maps.Equal(before.Items, next.Items) && maps.Equal(before.Shown(), next.Shown()) && maps.Equal(before.Withheld.Items, next.Withheld.Items) &&
 			(before.DeletedAt == nil) == (next.DeletedAt == nil) && before.Machine == next.Machine &&
+			maps.EqualFunc(before.Later, next.Later, same) &&
 			// How new the last sight was counts at a deletion, and before a rule's taint is put on.
+			maps.Equal(before.LaterVersions, next.LaterVersions) &&
 			(by != nil && len(next.RuleTaints) == 0 || before.NodeResourceVersion == next.NodeResourceVersion) {
 			w.fail("the record of %s is written without a change", node)
 		}

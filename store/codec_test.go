@@ -34,6 +34,7 @@ func TestEncodeWritesTheGoldenFiles(t *testing.T) {
 		"maintenance:NoExecute": "disk", "maintenance:NoSchedule": "", "example.com/rack:PreferNoSchedule": "r7",
 	}
 	everything.Later = map[string]*string{"disktype": &ssd, "dedicated": nil, "maintenance:NoExecute": nil, "team:NoSchedule": &ssd}
+	everything.LaterVersions = map[string]string{"disktype": "81240", "dedicated": "81240", "maintenance:NoExecute": "81251"}
 	everything.Withheld = store.Withheld{Items: map[string]string{"node-restriction.kubernetes.io/tier": "gold", "team:NoExecute": "b", "team:NoSchedule": ""}}
 	everything.RuleTaints = []corev1.Taint{
 		{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule},

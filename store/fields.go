@@ -20,6 +20,7 @@ type recordFields struct {
 	Labels              map[string]string  `json:"labels,omitempty"`
 	Taints              []corev1.Taint     `json:"taints,omitempty"`
 	Later               map[string]*string `json:"later,omitempty"`
+	LaterVersions       map[string]string  `json:"laterVersions,omitempty"`
 	Withheld            Withheld           `json:"withheld,omitzero"`
 	RuleTaints          []corev1.Taint     `json:"ruleTaints,omitempty"`
 	RuleClaims          []corev1.Taint     `json:"ruleClaims,omitempty"`
@@ -35,7 +36,7 @@ func (r Record) MarshalJSON() ([]byte, error) {
 	labels, taints := split(r.Items)
 	return marshalWith(recordFields{
 		Version: r.Version, Node: r.Node, UID: r.UID, NodeResourceVersion: r.NodeResourceVersion, Labels: labels, Taints: taints, Later: r.Later,
-		Withheld: r.Withheld, RuleTaints: r.RuleTaints, RuleClaims: r.RuleClaims, FormerTaints: r.FormerTaints, Early: r.Early, Machine: r.Machine, DeletedAt: r.DeletedAt,
+		LaterVersions: r.LaterVersions, Withheld: r.Withheld, RuleTaints: r.RuleTaints, RuleClaims: r.RuleClaims, FormerTaints: r.FormerTaints, Early: r.Early, Machine: r.Machine, DeletedAt: r.DeletedAt,
 		History: r.History,
 	}, r.unknown)
 }
@@ -60,7 +61,8 @@ func (r *Record) unmarshal(data []byte, read reading) (err error) {
 	var history json.RawMessage
 	r.unknown, err = unmarshalInto(data, map[string]any{
 		"version": &r.Version, "node": &r.Node, "uid": &r.UID, "nodeResourceVersion": &r.NodeResourceVersion,
-		"labels": &labels, "taints": &taints, "later": &r.Later, "withheld": &r.Withheld, "ruleTaints": &r.RuleTaints, "ruleClaims": &r.RuleClaims, "formerTaints": &r.FormerTaints,
+		"labels": &labels, "taints": &taints, "later": &r.Later, "laterVersions": &r.LaterVersions,
+		"withheld": &r.Withheld, "ruleTaints": &r.RuleTaints, "ruleClaims": &r.RuleClaims, "formerTaints": &r.FormerTaints,
 		"early": &r.Early, "machine": &r.Machine, "deletedAt": &r.DeletedAt, "history": &history,
 	})
 	r.Items, r.RuleTaints, r.RuleClaims = join(labels, taints), sorted(r.RuleTaints), sorted(r.RuleClaims)

@@ -47,7 +47,7 @@ func pack(r Record) packed {
 
 // plain reports whether the record holds nothing but what every record may have lost when it is packed.
 func (r Record) plain() bool {
-	return r.Version == Version && len(r.Later) == 0 && r.Withheld.IsZero() && len(r.RuleTaints)+len(r.RuleClaims)+len(r.FormerTaints) == 0 &&
+	return r.Version == Version && len(r.Later)+len(r.LaterVersions) == 0 && r.Withheld.IsZero() && len(r.RuleTaints)+len(r.RuleClaims)+len(r.FormerTaints) == 0 &&
 		!r.Early && r.DeletedAt == nil && r.Quarantined == nil && r.Accepted == "" && len(r.unknown) == 0
 }
 

@@ -22,6 +22,7 @@ func TestPackedRecordsAreAsTheyWere(t *testing.T) {
 		"without items":                 func(r *Record) { r.Items = nil },
 		"without a machine":             func(r *Record) { r.Machine = Machine{} },
 		"with everything else":          func(r *Record) { r.Later = map[string]*string{"a": nil, "d": &one}; r.Early = true },
+		"with moments":                  func(r *Record) { r.LaterVersions = map[string]string{"a": "7"} },
 		"with withheld items":           func(r *Record) { r.Withheld.Items = map[string]string{"z": "1"} },
 		"with taints of rules":          func(r *Record) { r.RuleTaints = []corev1.Taint{{Key: "k", Effect: "NoSchedule"}} },
 		"with claims of rules":          func(r *Record) { r.RuleClaims = []corev1.Taint{{Key: "k", Effect: "NoSchedule"}} },

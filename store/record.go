@@ -25,9 +25,13 @@ type Record struct {
 	// Items are the labels and taints, each label under its key and each taint as "key:effect".
 	Items map[string]string
 	// Later is what objects of the name showed that came after that one and were never whole: values that count over
-	// Items, nil for what was taken off. It goes when a new object is whole.
-	Later    map[string]*string
-	Withheld Withheld
+	// Items, nil for what was taken off. An item is there also where that changes nothing: then it is known that an older
+	// object, seen late, has no say in it. It goes when a new object is whole.
+	Later map[string]*string
+	// LaterVersions is how new the sight was that each item of Later is from, as a resourceVersion. It moves as
+	// NodeResourceVersion does.
+	LaterVersions map[string]string
+	Withheld      Withheld
 	// RuleTaints are the taints that our rules put on that object or are about to put there. They are not remembered; only
 	// what is listed here is ever taken off again.
 	RuleTaints []corev1.Taint

@@ -58,6 +58,7 @@ func TestSame(t *testing.T) {
 		"a rule taint":                               {func(r *store.Record) { r.RuleTaints = []corev1.Taint{{Key: "a", Effect: "NoSchedule"}} }, false},
 		"no list of rule taints is an empty one":     {func(r *store.Record) { r.RuleTaints = []corev1.Taint{} }, true},
 		"something is later":                         {func(r *store.Record) { r.Later = map[string]*string{"a:NoExecute": nil} }, false},
+		"the same later is no change":                {func(r *store.Record) { r.LaterVersions = map[string]string{"dedicated": "2"} }, true},
 		"the Node is gone":                           {func(r *store.Record) { r.DeletedAt = at(1) }, false},
 	}
 	for name, tt := range tests {

@@ -87,6 +87,7 @@ func readsTaints(s subject) {
 	record.Items["maintenance:NoExecute"], record.Items["maintenance:NoSchedule"], record.Items["example.com/rack:PreferNoSchedule"] = "disk", "", "r7"
 	record.Withheld.Items = map[string]string{"team:NoExecute": "b", "disktype": "ssd"}
 	record.Later = map[string]*string{"maintenance:NoSchedule": nil, "later:NoExecute": &disk}
+	record.LaterVersions = map[string]string{"later:NoExecute": "81240"}
 	record.RuleTaints = []corev1.Taint{
 		{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule},
 		{Key: "node-role.kubernetes.io/worker", Effect: corev1.TaintEffectNoSchedule},

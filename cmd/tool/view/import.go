@@ -120,7 +120,7 @@ func portable(r store.Record) store.Record {
 		r = decided
 	}
 	r.UID, r.NodeResourceVersion, r.DeletedAt = "", "", nil
-	r.Items, r.Later, r.Early = r.Shown(), nil, false
+	r.Items, r.Later, r.LaterVersions, r.Early = r.Shown(), nil, nil, false
 	r.RuleTaints, r.RuleClaims, r.FormerTaints = nil, nil, nil
 	if r.Quarantined != nil {
 		old := portable(*r.Quarantined)
