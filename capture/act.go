@@ -56,6 +56,14 @@ func (a *attempt) remembersLater() bool {
 	return a.found && compareVersions(a.seen.ResourceVersion, a.entry.Record.NodeResourceVersion) <= 0
 }
 
+// overtaken reports whether the record tells of a later state of this very Node, or of one of its name.
+func (a *attempt) overtaken() bool {
+	if a.found && a.entry.Record.UID == a.seen.UID {
+		return compareVersions(a.seen.ResourceVersion, a.entry.Record.NodeResourceVersion) < 0
+	}
+	return a.found && late(a.entry.Record, a.seen)
+}
+
 func (a *attempt) readLive(ctx context.Context) error {
 	a.live = true
 	return a.read(a.Records.GetLive(ctx, a.seen.Name))

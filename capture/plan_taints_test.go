@@ -155,6 +155,16 @@ func TestPlanOfTaints(t *testing.T) {
 			seen:   node("a", "11", labels{"k": "v", repair: "disk"}),
 			want:   Plan{Step: Update, Write: remembered("a", "11", labels{"k": "v"}, withheld(labels{repair: "disk"}))},
 		},
+		"new object, about to go, whose stamp claims a taint that nobody remembers: it is somebody's": {
+			prev: remembered("a", "10", labels{"k": "v", worker: ""}),
+			seen: node("b", "20", labels{"k": "v", repair: "disk"}, gated, deleting, stampedTaints(labels{repair: "disk"}, nil)),
+			want: Plan{Step: Merge, Write: remembered("a", "10", labels{"k": "v", worker: ""}, laterAt("20", labels{repair: "disk"}))},
+		},
+		"new object, about to go, whose stamp claims another value of a taint than is remembered: it is somebody's": {
+			prev: remembered("a", "10", labels{repair: "disk", worker: ""}),
+			seen: node("b", "20", labels{repair: "fan"}, gated, deleting, stampedTaints(labels{repair: "fan"}, nil)),
+			want: Plan{Step: Merge, Write: remembered("a", "10", labels{repair: "disk", worker: ""}, laterAt("20", labels{repair: "fan"}), withheld(labels{repair: "disk"}))},
+		},
 		"new object, ended before it was whole: its taint is added": {
 			prev:  remembered("a", "10", labels{"k": "v"}),
 			seen:  node("b", "20", labels{repair: "disk"}, deleting),

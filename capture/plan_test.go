@@ -412,7 +412,7 @@ func TestPlan(t *testing.T) {
 			prev:  remembered("a", "10", labels{"k": "v", worker: ""}, goneSince(earlier)),
 			seen:  node("b", "20", labels{"k": "v", "added": "1"}),
 			event: Deleted,
-			want:  Plan{Step: MarkGone, Write: remembered("a", "10", labels{"k": "v", worker: ""}, laterAt("20", labels{"k": "v", "added": "1"}), goneSince(nowTime))},
+			want:  Plan{Step: MarkGone, Write: remembered("a", "10", labels{"k": "v", worker: ""}, laterAt("20", labels{"added": "1"}), goneSince(nowTime))},
 		},
 		"new object, went with a restored label taken off: the removal is remembered": {
 			prev:  remembered("a", "10", labels{"k": "v", worker: ""}, goneSince(earlier)),
@@ -488,6 +488,12 @@ func TestPlan(t *testing.T) {
 			prev: remembered("a", "10", nil, withheld(labels{"k": "v"})),
 			seen: node("b", "20", labels{"k": "v"}, deleting, stamped([]string{"k"}, nil)),
 			want: Plan{Step: Nothing},
+		},
+		"new object, given something without a stamp: that says nothing either, and the late end of the recorded one counts": {
+			prev:  remembered("a", "10", labels{"k": "v", worker: ""}, laterAt("30", labels{"added": "1"})),
+			seen:  node("a", "15", labels{"k": "w", worker: ""}),
+			event: Deleted,
+			want:  Plan{Step: MarkGone, Write: remembered("a", "15", labels{"k": "w", worker: ""}, laterAt("30", labels{"added": "1"}), goneSince(nowTime))},
 		},
 		"new object, seen before the look at its deletion: nothing, there is more to come": {
 			prev: remembered("a", "10", labels{"k": "v"}, laterAt("21", labels{"k": "last"})),

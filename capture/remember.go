@@ -154,6 +154,18 @@ func untouched(seen *Node) map[string]string {
 	return items
 }
 
+// given are the items that the Node was given, by its stamp, and labels that nobody owns; nobody has changed them since. A
+// webhook that is behind writes no stamp.
+func given(seen *Node) map[string]string {
+	items := untouched(seen)
+	for item, shown := range seen.Items {
+		if !policy.IsTaint(item) && len(seen.Owners[item]) == 0 {
+			items[item] = shown
+		}
+	}
+	return items
+}
+
 // withoutStale is the Node as it would be if nothing had been restored from a stale record.
 func withoutStale(prev store.Record, seen *Node) *Node {
 	putRight, takeBack := stale(prev, seen)
@@ -214,8 +226,8 @@ func flat(record store.Record) store.Record {
 // remembered is of a later sight. The record stays that of the object on which the labels were last seen whole, and its
 // labels stay that object's: its end, or that of one in between, may still be on its way to capture when the look at a
 // deletion has this one already, and must count.
-// given are the items that nobody but us has set on the object.
-func mergeInto(prev, next store.Record, seen *Node, given map[string]string, p policy.Policy) store.Record {
+// gifts are the items that may have come from us, and that nobody has changed since.
+func mergeInto(prev, next store.Record, seen *Node, gifts map[string]string, p policy.Policy) store.Record {
 	merged := prev
 	merged.Later, merged.LaterVersions = cloned(prev.Later), cloned(prev.LaterVersions)
 	merged.Withheld.Items = cloned(next.Withheld.Items)
@@ -224,9 +236,10 @@ func mergeInto(prev, next store.Record, seen *Node, given map[string]string, p p
 	}
 	shown := prev.Shown()
 	for item, value := range next.Items {
-		_, is := shown[item]
-		_, ours := given[item]
+		last, is := shown[item]
 		waiting, waits := prev.Withheld.Items[item]
+		_, ours := gifts[item]
+		ours = ours && (is && last == value || !is && waits && waiting == value) // a stamp alone is a claim
 		switch {
 		case knownLater(prev, seen, item):
 			if delete(merged.Withheld.Items, item); waits {
@@ -234,7 +247,7 @@ func mergeInto(prev, next store.Record, seen *Node, given map[string]string, p p
 			}
 		case !ours:
 			note(item, &value)
-		case waits && !is: // what we gave says nothing that the record did not: an older object's end may know better
+		case !is: // what we gave says nothing that the record did not: an older object's end may know better
 			merged.Withheld.Items[item] = waiting
 		}
 	}

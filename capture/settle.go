@@ -101,6 +101,9 @@ func (c *Controller) settle(ctx context.Context, seen *Node, event Event) (dealt
 		}
 		nothing := next.Step == Nothing && !a.entry.Unlisted
 		if nothing && (event != Deleted || a.live || a.remembersLater()) {
+			if event == Present && a.overtaken() && c.sightings.isOvertaken(a.seen) {
+				c.queue.Add(a.seen.Name)
+			}
 			return true, nil
 		}
 		if !c.leading.Load() {

@@ -24,6 +24,7 @@ type sighted struct {
 
 	recorded   bool // there was a record when it was last looked at, and no sweep may remove it before its Node goes
 	unreadable bool // it could not be read since a worker took the name up
+	overtaken  bool // the record told of a later state of the Node when it was last looked at
 	// retained are those that had gone before, when that was a record which only the end of its retention removes, or a person.
 	retained map[types.UID]bool
 
@@ -44,13 +45,13 @@ func (s *sightings) lives(node *slimNode) (changed bool) {
 	defer s.mu.Unlock()
 	of := s.of(node.name())
 	before := of.live
-	if before != nil && !before.differs(node) {
+	if before != nil && !before.differs(node) && !of.overtaken {
 		of.live = node
 		return false
 	}
 	live, current := of.counted()
 	defer s.standing.recount(of, live, current)
-	of.live = node
+	of.live, of.overtaken = node, false
 	of.hears(s.standing.now())
 	s.standing.gate(before, node)
 	if before != nil && before.uid() != node.uid() { // deleted and created again while the watch was down
@@ -72,6 +73,19 @@ func (s *sightings) went(node *slimNode) {
 		of.live = nil
 		delete(s.standing.since, node.name())
 	}
+}
+
+// isOvertaken notes that the record tells of a later state of a Node than the one that was looked at, so the next that the watch brings
+// counts, though it may be as that one: the deletion at which it was recorded did not come true. It reports whether that has come already.
+func (s *sightings) isOvertaken(seen *Node) (again bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of, known := s.byName[seen.Name]
+	if !known || of.live == nil || of.live.uid() != seen.UID {
+		return false
+	}
+	of.overtaken = of.live.version == seen.ResourceVersion
+	return !of.overtaken
 }
 
 // look is what there is to plan for a name. All of it is the caller's own.
