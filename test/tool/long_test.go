@@ -104,7 +104,7 @@ func recordsAll(t *testing.T) (all []store.Listed) {
 	}
 }
 
-// With NODEKEEP_RECORDS=10000 it says what takes how long.
+// With NODEKEEP_RECORDS=100000 it says what takes how long.
 func TestManyRecordsAreImportedAndExportedPageByPage(t *testing.T) {
 	loseEverything(t)
 	many := 1200 // more than two pages
@@ -114,7 +114,11 @@ func TestManyRecordsAreImportedAndExportedPageByPage(t *testing.T) {
 	path := manyRecords(t, "many", many)
 	took := func(what string, args ...string) {
 		began := time.Now()
-		run(t, args...).requireDone(t)
+		ctx, cancel := context.WithTimeout(t.Context(), settles+time.Duration(many)*10*time.Millisecond)
+		defer cancel()
+		command := exec.CommandContext(ctx, nodekeep.Binary(), args...)
+		command.Env = environment(nodekeep.AdminKubeconfig())
+		finish(t, command).requireDone(t)
 		t.Logf("%s of %d records took %s", what, many, time.Since(began).Round(10*time.Millisecond))
 	}
 	took("import", "import", path, "--yes")
