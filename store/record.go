@@ -26,7 +26,8 @@ type Record struct {
 	Items map[string]string
 	// Later is what objects of the name showed that came after that one and were never whole: values that count over
 	// Items, nil for what was taken off. An item is there also where that changes nothing: then it is known that an older
-	// object, seen late, has no say in it. It goes when a new object is whole.
+	// object, seen late, has no say in it. It goes when a new object is whole. Of a record that is Early, nil is also what was
+	// taken off that very object.
 	Later map[string]*string
 	// LaterVersions is how new the sight was that each item of Later is from, as a resourceVersion. It moves as
 	// NodeResourceVersion does.
