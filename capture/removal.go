@@ -57,15 +57,19 @@ func Collect(ctx context.Context, records LiveRecords, client kubernetes.Interfa
 	return remover.Remove(ctx, entry)
 }
 
-// secondLook is how long the look at what has happened meanwhile may take, also in a process that was told to stop.
-const secondLook = 10 * time.Second
+// Once begun, a removal is not broken off, also in a process that was told to stop: what was asked of the API server may have
+// been done whether or not anybody hears of it.
+const (
+	removalTakes = 10 * time.Second // at most
+	secondLook   = 10 * time.Second // at most, at what has happened meanwhile
+)
 
 // Remove removes exactly the record that was read. A Node of the name may register between the look for it and the removal,
 // and nothing can make the two one. So the Node is looked for once more, and unless it is known to be gone still, the record
 // is put back as it was: it is there before a plan is made for that Node.
 func (r Removal) Remove(ctx context.Context, entry store.Entry) (Outcome, error) {
 	node := entry.Record.Node
-	failure := r.Records.Delete(ctx, node, entry.Version)
+	failure := r.remove(ctx, entry)
 	if errors.Is(failure, store.ErrConflict) {
 		return Kept, nil
 	}
@@ -86,6 +90,12 @@ func (r Removal) Remove(ctx context.Context, entry store.Entry) (Outcome, error)
 	default:
 		return Failed, errors.Join(failure, unknown, fmt.Errorf("put back what was removed a moment too late: %w", err))
 	}
+}
+
+func (r Removal) remove(ctx context.Context, entry store.Entry) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTakes)
+	defer cancel()
+	return r.Records.Delete(ctx, entry.Record.Node, entry.Version)
 }
 
 // Remove says what would be.

@@ -60,6 +60,9 @@ func (c *Controller) sweep(ctx context.Context, wait func(context.Context) error
 			break // told to stop
 		}
 		outcome, err := c.collect(ctx, record.node)
+		if err != nil && ctx.Err() != nil {
+			break // told to stop, which is no error
+		}
 		c.Sweep.Metrics.ended(outcome)
 		outcomes[outcome]++
 		c.reportSwept(record, outcome)

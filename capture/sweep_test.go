@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,7 +47,7 @@ func (r *hookedRecords) GetLive(ctx context.Context, node string) (store.Entry, 
 	if r.afterRead != nil {
 		r.afterRead()
 	}
-	return entry, err
+	return entry, errors.Join(err, ctx.Err())
 }
 
 func (r *hookedRecords) Delete(ctx context.Context, node, version string) error {
@@ -60,7 +61,7 @@ func (r *hookedRecords) Delete(ctx context.Context, node, version string) error 
 	if r.after != nil {
 		r.after()
 	}
-	return err
+	return errors.Join(err, ctx.Err())
 }
 
 const monthAgo = -800 * time.Hour
@@ -344,6 +345,41 @@ func TestAnEndThatCameAfterTheRecordCountsWhenTheRecordIsGone(t *testing.T) {
 	entry, err := s.records.Get("n1")
 	require.NoError(t, err)
 	assert.Equal(t, labels{"b": "2"}, entry.Record.Items)
+}
+
+func TestASweepThatIsToldToStopSaysWhatItDid(t *testing.T) {
+	for name, c := range map[string]struct {
+		arrange func(s *sweeping, stop func())
+		want    map[Outcome]int
+		left    []string
+		line    string
+	}{
+		"while a record is removed": {
+			arrange: func(s *sweeping, stop func()) { s.records.before = stop },
+			want:    map[Outcome]int{Collected: 1}, left: []string{"n2"}, line: "due=2 removed=1",
+		},
+		"once a record is removed": {
+			arrange: func(s *sweeping, stop func()) { s.records.after = stop },
+			want:    map[Outcome]int{Collected: 1}, left: []string{"n2"}, line: "due=2 removed=1",
+		},
+		"while a record is read": {
+			arrange: func(s *sweeping, stop func()) { s.records.afterRead = stop },
+			want:    map[Outcome]int{}, left: []string{"n1", "n2"}, line: "due=2 removed=0",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSweeping(t, 1, goneRecord("n1", monthAgo), goneRecord("n2", monthAgo))
+			var log strings.Builder
+			s.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			ctx, stop := context.WithCancel(t.Context())
+			c.arrange(s, stop)
+			s.Controller.sweep(ctx, func(ctx context.Context) error { return ctx.Err() })
+			s.left(c.left...)
+			s.counted(c.want)
+			assert.Contains(t, log.String(), `level=INFO msg="records swept" records=2 gone=2 `+c.line)
+			assert.NotContains(t, log.String(), "level=WARN", "being told to stop is no error")
+		})
+	}
 }
 
 func TestSweepsKeepToTheirPace(t *testing.T) {
