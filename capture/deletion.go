@@ -16,8 +16,17 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// deletionBudget is how long a deletion may be held up. It runs inside the API server's delete transaction.
+// deletionBudget is how long a deletion may be held up by a caller that does not say how long it waits. It runs inside the API
+// server's delete transaction.
 const deletionBudget = 500 * time.Millisecond
+
+// budget is half of the time that the caller waits: the answer has to reach it too.
+func budget(ctx context.Context) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return time.Until(deadline) / 2
+	}
+	return deletionBudget
+}
 
 // Deletions sees every Node object that is about to be deleted, exactly as it is then, and records what the watch may not
 // have brought yet: an edit a moment before the deletion, or one made while capture was down. It always allows. A call
@@ -42,7 +51,7 @@ func (d *Deletions) Handle(ctx context.Context, request admission.Request) admis
 	if request.DryRun != nil && *request.DryRun {
 		return admission.Allowed("")
 	}
-	ctx, cancel := context.WithTimeout(ctx, deletionBudget)
+	ctx, cancel := context.WithTimeout(ctx, budget(ctx))
 	defer cancel()
 	outcome, err := d.record(ctx, request.OldObject.Raw)
 	if err != nil {

@@ -1,10 +1,12 @@
 package capture
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -47,7 +49,43 @@ func TestWhatWasUndoneBeforeADeletionIsNotRecordedByALateLook(t *testing.T) {
 	assert.Equal(t, version, entry.Version, "the same look again writes nothing")
 }
 
+// hungRecords never get done with a write.
+type hungRecords struct{ store.Memory }
+
+func (r *hungRecords) Put(ctx context.Context, _ store.Record, _ string) (store.Entry, error) {
+	<-ctx.Done()
+	return store.Entry{}, ctx.Err()
+}
+
+func TestADeletionIsHeldUpForHalfOfTheTimeThatTheAPIServerWaits(t *testing.T) {
+	for name, c := range map[string]struct{ waits, want time.Duration }{
+		"a second, as shipped": {time.Second, 500 * time.Millisecond},
+		"ten seconds":          {10 * time.Second, 5 * time.Second},
+		"it does not say":      {0, 500 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := t.Context()
+				if c.waits > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, c.waits)
+					defer cancel()
+				}
+				began := time.Now()
+				response := handleDeletionOf(ctx, t, &hungRecords{}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "1", ResourceVersion: "9", Labels: map[string]string{"a": "1"}}})
+				assert.True(t, response.Allowed)
+				assert.Equal(t, c.want, time.Since(began))
+			})
+		})
+	}
+}
+
 func reviewDeletionOf(t *testing.T, records Records, node *corev1.Node) admission.Response {
+	t.Helper()
+	return handleDeletionOf(t.Context(), t, records, node)
+}
+
+func handleDeletionOf(ctx context.Context, t *testing.T, records Records, node *corev1.Node) admission.Response {
 	t.Helper()
 	raw, err := json.Marshal(node)
 	require.NoError(t, err)
@@ -55,7 +93,7 @@ func reviewDeletionOf(t *testing.T, records Records, node *corev1.Node) admissio
 		Records: records, Policy: policy.Default, Gatekeeping: &Gatekeeping{},
 		Metrics: NewDeletionMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now,
 	}
-	return d.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+	return d.Handle(ctx, admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		Operation: admissionv1.Delete, Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Node"}, Name: node.Name, OldObject: runtime.RawExtension{Raw: raw},
 	}})
 }

@@ -52,7 +52,7 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	mux := http.NewServeMux()
 	mux.Handle(restorePath, metrics.Timed(webhook.RestoreReview, webhook.Reviews(handler, p.records.Synced, metrics, p.logger)))
 	mux.Handle(protectedPath, metrics.Timed(webhook.ProtectedReview, webhook.Reviews(protected, p.records.Synced, metrics, p.logger)))
-	mux.Handle(capturePath, metrics.Timed(webhook.DeletionReview, webhook.Reviews(deletions, p.records.Synced, metrics, p.logger)))
+	mux.Handle(capturePath, metrics.Timed(webhook.DeletionReview, webhook.Patience(webhook.Reviews(deletions, p.records.Synced, metrics, p.logger))))
 	address := net.JoinHostPort(o.host, strconv.Itoa(o.port))
 	server, err := webhook.NewServer(address, mux, serving.GetCertificate, o.drain, p.logger)
 	if err != nil {

@@ -42,6 +42,7 @@ func TestALongTimeOfRandomFaults(t *testing.T) {
 	fmt.Fprintf(os.Stderr, "seed %d, %d Nodes, for %s\n", seed, nodes, duration)
 	w := newWorld(t, nodes)
 	between := w.breakCapturesLine(t)
+	w.nodekeep.CaptureArgs = []string{"--leader-elect=false"} // one that cannot renew its Lease ends, and nothing starts it again here
 	require.NoError(t, w.processes.bring(t.Context(), part{webhook: true, capture: true, restartCapture: true}))
 	faults := rand.New(rand.NewPCG(seed, 1))
 	stopCutting := cutNowAndThen(between, w.processes.capture)

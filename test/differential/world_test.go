@@ -38,6 +38,7 @@ func newWorld(t *testing.T, nodes int) *world {
 	control := cluster.ForTest(t, cluster.Options{})
 	nodekeep, err := install.New(t.Context(), control)
 	require.NoError(t, err)
+	nodekeep.TimeoutSeconds = install.Patient
 	w := &world{nodekeep: nodekeep, admin: nodekeep.Admin, processes: processesOf(nodekeep)}
 	for n := range nodes {
 		w.subjects = append(w.subjects, w.subject(t, fmt.Sprintf("random-%03d", n)))

@@ -25,12 +25,36 @@ func withPolicy(t *testing.T, content string, do func()) {
 	t.Helper()
 	shipped, err := os.ReadFile(nodekeep.PolicyFile)
 	require.NoError(t, err)
-	require.NoError(t, nodekeep.WritePolicy(content))
-	defer func() {
-		require.NoError(t, nodekeep.WritePolicy(string(shipped)))
-		time.Sleep(6 * time.Second) // the processes look at the file every 5 s
-	}()
+	writePolicy(t, content)
+	defer writePolicy(t, string(shipped))
 	do()
+}
+
+// writePolicy writes the policy file and waits until the processes have read it, good or not.
+func writePolicy(t *testing.T, content string) {
+	t.Helper()
+	before, err := os.ReadFile(nodekeep.PolicyFile)
+	require.NoError(t, err)
+	if string(before) == content {
+		return
+	}
+	names := []string{"nodekeep-webhook", "nodekeep-capture"}
+	reads := map[string]int{}
+	for _, name := range names {
+		reads[name] = policyReads(t, name)
+	}
+	require.NoError(t, nodekeep.WritePolicy(content))
+	for _, name := range names {
+		require.Eventually(t, func() bool { return policyReads(t, name) > reads[name] }, settles, 50*time.Millisecond, "%s must read its policy again", name)
+	}
+}
+
+// policyReads is how often a process has found its policy file changed.
+func policyReads(t *testing.T, process string) int {
+	t.Helper()
+	log, err := os.ReadFile(nodekeep.Cluster.LogPath(process))
+	require.NoError(t, err)
+	return strings.Count(string(log), `msg="policy reloaded"`) + strings.Count(string(log), `msg="policy file cannot be used;`)
 }
 
 // asInline installs what `policy.labels.protected: inline` needs, and afterwards the default again.

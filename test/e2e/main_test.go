@@ -13,5 +13,8 @@ import (
 var nodekeep *install.Installation
 
 func TestMain(m *testing.M) {
-	os.Exit(install.RunTests(m, cluster.Options{}, func(i *install.Installation) { nodekeep = i }))
+	os.Exit(install.RunTests(m, cluster.Options{}, func(i *install.Installation) {
+		i.TimeoutSeconds = install.Patient
+		nodekeep = i
+	}))
 }

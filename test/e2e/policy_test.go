@@ -15,13 +15,12 @@ func TestThePolicyIsFollowedWhileTheProcessesRun(t *testing.T) {
 	const name = "policy-1"
 	rememberedNode(t, name, map[string]string{"a": "1", "b": "2", worker: ""})
 
-	require.NoError(t, nodekeep.WritePolicy("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {ignore: [b], protected: never}\n"))
-	defer func() { require.NoError(t, nodekeep.WritePolicy(string(shipped))) }()
+	writePolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {ignore: [b], protected: never}\n")
+	defer writePolicy(t, string(shipped))
 	require.Eventually(t, func() bool {
 		record, _ := recordOf(t, name)
 		return record.Withheld.Items["b"] == "2"
 	}, settles, 100*time.Millisecond, "capture follows: the label is kept no more, but not forgotten")
-	time.Sleep(6 * time.Second) // the webhook looks at the file every 5 s
 	deleteNode(t, name)
 	back := register(t, name)
 	assert.Equal(t, "1", back.Labels["a"])
@@ -30,13 +29,11 @@ func TestThePolicyIsFollowedWhileTheProcessesRun(t *testing.T) {
 	record := remembers(t, back, map[string]string{"a": "1"})
 	assert.Equal(t, map[string]string{"b": "2", worker: ""}, record.Withheld.Items)
 
-	require.NoError(t, nodekeep.WritePolicy("labels: {keep: nothing"))
-	time.Sleep(6 * time.Second)
+	writePolicy(t, "labels: {keep: nothing")
 	label(t, name, map[string]any{"c": "3"})
 	remembers(t, back, map[string]string{"a": "1", "c": "3"}) // the last good policy is in force
 
-	require.NoError(t, nodekeep.WritePolicy(string(shipped)))
-	time.Sleep(6 * time.Second)
+	writePolicy(t, string(shipped))
 	deleteNode(t, name)
 	register(t, name)
 	complete(t, name, map[string]string{"a": "1", "b": "2", "c": "3", worker: ""})

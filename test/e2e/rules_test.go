@@ -112,7 +112,7 @@ func rulesMakeTaintsOfEveryEffectAndShowThem(t *testing.T) {
 	assert.Equal(t, "dedicated=ci:NoSchedule,role=ci:NoExecute,soft:PreferNoSchedule", comesToCarry(t, name, all...).Annotations[policy.TaintsAnnotation])
 	record := remembers(t, node, map[string]string{"dedicated": "ci", roleCI: "", "soft": "yes"})
 	assert.Len(t, record.RuleTaints, 3, "they are listed, and not remembered")
-	assert.Contains(t, eventReasons(t, name), "TaintsFollowed")
+	hasEvent(t, name, "TaintsFollowed")
 
 	label(t, name, map[string]any{roleCI: nil, "soft": "no"})
 	assert.Equal(t, "dedicated=ci:NoSchedule", comesToCarry(t, name, "dedicated=ci:NoSchedule").Annotations[policy.TaintsAnnotation])

@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +26,7 @@ import (
 func TestUninstalling(t *testing.T) {
 	own, err := install.New(t.Context(), cluster.ForTest(t, cluster.Options{}))
 	require.NoError(t, err)
+	own.TimeoutSeconds = install.Patient
 	untilGating(t, own)
 	t.Run("says what it may not do", func(t *testing.T) { uninstallingSaysWhatItMayNotDo(t, own) })
 	t.Run("lets capture complete the Nodes behind the gate first", func(t *testing.T) { uninstallingLetsCaptureCompleteNodesFirst(t, own) })
@@ -124,15 +127,23 @@ func uninstallingLetsCaptureCompleteNodesFirst(t *testing.T, own *install.Instal
 	require.NoError(t, err)
 	require.Equal(t, []string{name}, gatedNodes(t, own))
 
-	var out string
-	var group sync.WaitGroup
-	group.Go(func() { out = uninstall(t, own, "--settle", "0s", "--patience", "2m") })
-	time.Sleep(2 * time.Second)
+	path := filepath.Join(t.TempDir(), "uninstall")
+	file, err := os.Create(path)
+	require.NoError(t, err)
+	defer file.Close()
+	command := exec.CommandContext(t.Context(), own.Binary(), "uninstall", "--kubeconfig", own.AdminKubeconfig(), "--settle", "0s", "--patience", "2m")
+	command.Stdout, command.Stderr = file, file
+	require.NoError(t, command.Start())
+	printed := func() string {
+		content, err := os.ReadFile(path)
+		require.NoError(t, err)
+		return string(content)
+	}
+	require.Eventually(t, func() bool { return strings.Contains(printed(), "1 Node behind the gate; capture has 2m0s") }, settles, 20*time.Millisecond)
 	require.NoError(t, own.StartCapture(t.Context()))
 	defer func() { assert.NoError(t, own.StopCapture()) }()
-	group.Wait()
-	assert.Contains(t, out, "1 Node behind the gate; capture has 2m0s")
-	assert.Contains(t, out, "0 Nodes were freed here")
+	require.NoError(t, command.Wait(), printed())
+	assert.Contains(t, printed(), "0 Nodes were freed here")
 	node, err := nodes.Get(t.Context(), name, metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.False(t, policy.DefaultGate.On(node.Spec.Taints))

@@ -44,6 +44,7 @@ func runsContained(t *testing.T, image, user string) {
 	control := cluster.ForTest(t, cluster.Options{})
 	nodekeep, err := install.New(ctx, control)
 	require.NoError(t, err)
+	nodekeep.TimeoutSeconds = install.Patient
 	wrapper := filepath.Join(t.TempDir(), "nodekeep")
 	require.NoError(t, os.WriteFile(wrapper, fmt.Appendf(nil, "#!/bin/sh\nexec %s %s %s /nodekeep \"$@\"\n", script, image, user), 0o700))
 	nodekeep.Use(wrapper)

@@ -30,6 +30,10 @@ const (
 	captureName = "nodekeep-capture"
 )
 
+// Patient is a time (in seconds) for tests that are not about the webhook's timeout. While tests keep all CPUs busy, a second
+// may go by before the webhook runs at all, and then Nodes pass unpatched, as they should.
+const Patient = 5
+
 // timeout bounds every wait for something to come up.
 const timeout = 60 * time.Second
 
@@ -44,6 +48,8 @@ type Installation struct {
 	// Route, where it is set, says how a process ("nodekeep-webhook" or "nodekeep-capture") reaches the API server the next time
 	// it is started: through a proxy that misbehaves, say.
 	Route func(process string, direct *rest.Config) *rest.Config
+	// TimeoutSeconds, where it is not 0, is how long the API server waits for the webhook in place of what is shipped.
+	TimeoutSeconds int
 	// CaptureArgs are added behind capture's own arguments the next time it is started.
 	CaptureArgs []string
 
@@ -124,7 +130,7 @@ func (i *Installation) AdminKubeconfig() string { return i.admin }
 
 // Kubectl runs kubectl as admin and returns what it prints.
 func (i *Installation) Kubectl(ctx context.Context, args ...string) (string, error) {
-	command := exec.CommandContext(ctx, cluster.Binary("kubectl"), append([]string{"--kubeconfig", i.admin}, args...)...)
+	command := exec.CommandContext(ctx, cluster.Binary("kubectl"), append([]string{"--kubeconfig", i.admin, "--cache-dir", filepath.Join(i.Cluster.Dir(), "kubectl")}, args...)...)
 	out, err := command.CombinedOutput()
 	return string(out), err
 }

@@ -64,7 +64,8 @@ func (i *Installation) shippedPolicy(ctx context.Context) error {
 	return i.WritePolicy(cm.Data["policy.yaml"])
 }
 
-// pointAtLoopback replaces the Service by a URL in the webhook configurations and leaves all else, the caBundle included.
+// pointAtLoopback replaces the Service by a URL in the webhook configurations, and the timeout where another one is wanted. It
+// leaves all else, the caBundle included.
 func (i *Installation) pointAtLoopback(ctx context.Context) error {
 	const name = "nodekeep"
 	client := i.Admin.AdmissionregistrationV1()
@@ -109,6 +110,9 @@ func (i *Installation) loopbackPatch(configs []admissionregistrationv1.WebhookCl
 		operations = append(operations,
 			map[string]any{"op": "remove", "path": path + "service"},
 			map[string]any{"op": "add", "path": path + "url", "value": url})
+		if i.TimeoutSeconds != 0 {
+			operations = append(operations, map[string]any{"op": "replace", "path": fmt.Sprintf("/webhooks/%d/timeoutSeconds", n), "value": i.TimeoutSeconds})
+		}
 	}
 	if len(operations) == 0 {
 		return nil

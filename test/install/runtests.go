@@ -20,7 +20,7 @@ func RunTests(m *testing.M, options cluster.Options, use func(*Installation)) (c
 		return 1
 	}
 	options.Dir = dir
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // the first build of all is among it
 	defer cancel()
 	control, err := cluster.Start(ctx, options)
 	if err != nil {

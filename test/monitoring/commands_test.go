@@ -118,7 +118,7 @@ func findsTheLargestRecord(t *testing.T, nodekeep *install.Installation) {
 	line := regexp.MustCompile("`(kubectl [^`]*)`").FindStringSubmatch(filled().Replace(all[i].Annotations["description"]))
 	require.NotNil(t, line)
 	shell := exec.CommandContext(t.Context(), "sh", "-c", line[1])
-	shell.Env = []string{"KUBECONFIG=" + nodekeep.AdminKubeconfig(), "PATH=" + filepath.Dir(cluster.Binary("kubectl")) + string(filepath.ListSeparator) + os.Getenv("PATH")}
+	shell.Env = []string{"HOME=" + t.TempDir(), "KUBECONFIG=" + nodekeep.AdminKubeconfig(), "PATH=" + filepath.Dir(cluster.Binary("kubectl")) + string(filepath.ListSeparator) + os.Getenv("PATH")}
 	out, err := shell.CombinedOutput()
 	require.NoError(t, err, string(out))
 	assert.Regexp(t, `\n\d{5,} node\.large-1\n$`, string(out))

@@ -15,6 +15,7 @@ var nodekeep *install.Installation
 func TestMain(m *testing.M) {
 	os.Exit(install.RunTests(m, cluster.Options{Scheduler: true}, func(i *install.Installation) {
 		nodekeep = i
+		i.TimeoutSeconds = install.Patient
 		if err := i.WritePolicy(policyWith("deferred")); err != nil {
 			panic(err)
 		}

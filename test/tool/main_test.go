@@ -21,5 +21,8 @@ var nodekeep *install.Installation
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	os.Exit(install.RunTests(m, cluster.Options{}, func(i *install.Installation) { nodekeep = i }))
+	os.Exit(install.RunTests(m, cluster.Options{}, func(i *install.Installation) {
+		i.TimeoutSeconds = install.Patient
+		nodekeep = i
+	}))
 }

@@ -1,0 +1,21 @@
+package webhook
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// Patience gives the context of each request to next the time for which the API server says it waits: the query's `timeout`,
+// which it sends with every review (k8s.io/client-go/rest, Request.Timeout; about a webhook's timeoutSeconds). What is
+// no such time is no deadline.
+func Patience(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if waits, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && waits > 0 {
+			ctx, cancel := context.WithTimeout(r.Context(), waits)
+			defer cancel()
+			r = r.WithContext(ctx)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
