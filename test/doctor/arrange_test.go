@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/test/install"
 )
 
@@ -81,11 +83,29 @@ func removed(t *testing.T, object string) (putBack func()) {
 // register makes a Node as its kubelet does.
 func register(t *testing.T, name string) {
 	t.Helper()
+	_, err := create(t, name, metav1.CreateOptions{})
+	require.NoError(t, err)
+}
+
+// heard waits until the webhook has heard that a record cannot be read: a registration comes back with its stamp, and with the gate.
+func heard(t *testing.T, name string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		node, err := create(t, name, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			return false
+		}
+		_, stamped := node.Annotations[policy.StampAnnotation]
+		return stamped && policy.DefaultGate.On(node.Spec.Taints)
+	}, settles, 50*time.Millisecond)
+}
+
+func create(t *testing.T, name string, options metav1.CreateOptions) (*corev1.Node, error) {
+	t.Helper()
 	client, err := kubernetes.NewForConfig(nodekeep.Cluster.Kubelet(name))
 	require.NoError(t, err)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}}}
-	_, err = client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
-	require.NoError(t, err)
+	return client.CoreV1().Nodes().Create(t.Context(), node, options)
 }
 
 // configMap makes a ConfigMap in the namespace of the records.

@@ -48,23 +48,43 @@ func firstNumber(t *testing.T, text string) int {
 	return n
 }
 
-// atMostConfigMaps lets the namespace have that many more ConfigMaps.
+// atMostConfigMaps lets the namespace have that many more ConfigMaps. The API server takes moments to hear of a quota, of how much of
+// it is used, and of its end.
 func atMostConfigMaps(t *testing.T, more int) (lift func()) {
 	t.Helper()
 	quotas := nodekeep.Admin.CoreV1().ResourceQuotas(install.Namespace)
 	limit := corev1.ResourceList{"count/configmaps": *resource.NewQuantity(int64(more), resource.DecimalSI)}
 	quota, err := quotas.Create(t.Context(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "narrow"}, Spec: corev1.ResourceQuotaSpec{Hard: limit}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	// No controller counts here; the API server itself counts what is created from here on.
-	quota.Status = corev1.ResourceQuotaStatus{Hard: limit, Used: corev1.ResourceList{"count/configmaps": resource.MustParse("0")}}
-	_, err = quotas.UpdateStatus(t.Context(), quota, metav1.UpdateOptions{})
-	require.NoError(t, err)
 	lift = func() {
 		err := quotas.Delete(context.WithoutCancel(t.Context()), "narrow", metav1.DeleteOptions{})
 		require.True(t, err == nil || apierrors.IsNotFound(err), "%v", err)
+		room(t, true)
 	}
 	t.Cleanup(lift)
+	// No controller counts here; the API server itself counts what is created from here on.
+	use := func(used int) {
+		quota.Status = corev1.ResourceQuotaStatus{Hard: limit, Used: corev1.ResourceList{"count/configmaps": *resource.NewQuantity(int64(used), resource.DecimalSI)}}
+		quota, err = quotas.UpdateStatus(t.Context(), quota, metav1.UpdateOptions{})
+		require.NoError(t, err)
+		room(t, used < more)
+	}
+	use(more) // that it enforces the quota shows only while all of it is used
+	use(0)
 	return lift
+}
+
+// room waits until another ConfigMap can be created, or is refused for the quota. No quota counts a dry run.
+func room(t *testing.T, want bool) {
+	t.Helper()
+	ctx, another := context.WithoutCancel(t.Context()), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "another"}}
+	require.Eventually(t, func() bool {
+		_, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).Create(ctx, another, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if want {
+			return err == nil
+		}
+		return err != nil && strings.Contains(err.Error(), "exceeded quota")
+	}, settles, 20*time.Millisecond)
 }
 
 func TestCtrlCEndsAnImportWithAWordOnWhatWasDone(t *testing.T) {

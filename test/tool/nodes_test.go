@@ -48,16 +48,20 @@ func edit(t *testing.T, name string, labels map[string]string, taints ...string)
 	}
 	kubectl(t, args...)
 	if len(taints) > 0 {
+		eventually(t, name, func(r store.Record) bool { return has(r, labels) }) // so that the taints are a change of their own
 		kubectl(t, append([]string{"taint", "node", name, "--overwrite"}, taints...)...)
 	}
-	eventually(t, name, func(r store.Record) bool {
-		for key, value := range labels {
-			if remembered, is := r.Items[key]; !is || remembered != value {
-				return false
-			}
+	eventually(t, name, func(r store.Record) bool { return has(r, labels) && current(t, r) })
+}
+
+// has reports whether the record has these labels.
+func has(r store.Record, labels map[string]string) bool {
+	for key, value := range labels {
+		if remembered, is := r.Items[key]; !is || remembered != value {
+			return false
 		}
-		return current(t, r)
-	})
+	}
+	return true
 }
 
 // remove deletes a Node and waits until that is remembered.
