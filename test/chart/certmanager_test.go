@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,15 +51,15 @@ func installCertManagerKinds(ctx context.Context) error {
 	return nil
 }
 
-// kubeletLag is how far the mounted files are behind the Secret here. A real kubelet takes up to a minute and a half; nothing below depends
-// on how long it is.
+// kubeletLag is how far the mounted files are behind the Secret here, unless they are held. A real kubelet takes up to a minute and a half;
+// nothing below depends on how long it is.
 const kubeletLag = 3 * time.Second
 
 // With cert-manager's own controllers and CA injector: the certificate is issued, the API server told to trust it, and certificate and CA
 // renewed under load. The webhook runs with the arguments and the rights of the chart; only its address is another, for lack of a pod
 // network.
 func TestCertManagerIssuesAndRenewsWithoutAFailedCall(t *testing.T) {
-	r := byCertManager{release: release{namespace: "by-cert-manager", serverSide: "true"}, mount: t.TempDir()}
+	r := byCertManager{release: release{namespace: "by-cert-manager", serverSide: "true"}, mount: t.TempDir(), held: new(atomic.Bool)}
 	startCertManager(t)
 	r.helm(t, "install", "nodekeep", helm.Chart(), "--create-namespace", "--set", "certificates.mode=certManager")
 	t.Cleanup(func() { r.cleanUp(t) })
@@ -68,8 +69,10 @@ func TestCertManagerIssuesAndRenewsWithoutAFailedCall(t *testing.T) {
 	address := r.startWebhook(t)
 	r.pointAt(t, address)
 	require.Eventually(t, func() bool { return called(t) }, settles, 100*time.Millisecond, "the API server must come to believe the webhook")
-	bundle := r.look(t).mutating
-	assert.Equal(t, bundle, r.look(t).validating, "injected into both configurations")
+	require.Eventually(t, func() bool {
+		now := r.look(t)
+		return len(now.mutating) > 0 && bytes.Equal(now.mutating, now.validating)
+	}, settles, 100*time.Millisecond, "injected into both configurations")
 	stop := callAllTheWhile(t)
 
 	r.renew(t, "nodekeep-webhook")
@@ -78,6 +81,7 @@ func TestCertManagerIssuesAndRenewsWithoutAFailedCall(t *testing.T) {
 	assert.NotEqual(t, first["tls.key"], second["tls.key"], "each certificate has a key of its own")
 	assert.Equal(t, first["ca.crt"], second["ca.crt"])
 
+	r.held.Store(true)
 	oldCA := r.secret(t, "nodekeep-ca")
 	r.renew(t, "nodekeep-ca")
 	require.Eventually(t, func() bool { return !bytes.Equal(oldCA["tls.crt"], r.secret(t, "nodekeep-ca")["tls.crt"]) }, settles, 100*time.Millisecond)
@@ -88,18 +92,20 @@ func TestCertManagerIssuesAndRenewsWithoutAFailedCall(t *testing.T) {
 		return bytes.Equal(third["ca.crt"], r.look(t).mutating) && bytes.Equal(third["ca.crt"], r.look(t).validating)
 	}, settles, 20*time.Millisecond)
 	assert.Equal(t, second["tls.crt"], r.mounted(t), "the webhook serves the old certificate still, and the API server trusts the new CA only")
+	r.held.Store(false)
 	r.untilServed(t, address, third)
 
-	calls, failed := stop()
-	t.Logf("%d registrations, %d of them not seen by the webhook", calls, failed)
+	calls, failed, excused := stop()
+	t.Logf("%d registrations, %d of them not seen by the webhook, and %d more that took longer than it may", calls, failed, excused)
 	assert.Zero(t, failed)
-	assert.Greater(t, calls, 20)
+	assert.Greater(t, calls-excused, 20)
 }
 
 // byCertManager is a release with its certificate from cert-manager.
 type byCertManager struct {
 	release
 	mount string
+	held  *atomic.Bool // the mounted files stay as they are
 }
 
 func startCertManager(t *testing.T) {
@@ -178,7 +184,7 @@ func (r byCertManager) mountLikeAKubelet(t *testing.T) {
 		for ctx.Err() == nil {
 			time.Sleep(200 * time.Millisecond)
 			secret, err := admin.CoreV1().Secrets(r.namespace).Get(ctx, "nodekeep-webhook-certificate", metav1.GetOptions{})
-			if err != nil || bytes.Equal(secret.Data["tls.crt"], now["tls.crt"]) {
+			if err != nil || bytes.Equal(secret.Data["tls.crt"], now["tls.crt"]) || r.held.Load() {
 				continue
 			}
 			time.Sleep(kubeletLag)
@@ -229,12 +235,15 @@ func (r byCertManager) pointAt(t *testing.T, address string) {
 		return fmt.Appendf(nil, `[{"op": "remove", "path": "/webhooks/0/clientConfig/service"}, {"op": "add", "path": "/webhooks/0/clientConfig/url", "value": "https://%s%s"}]`, address, path)
 	}
 	client := admin.AdmissionregistrationV1()
-	require.Eventually(t, func() bool { // an API server does not take a webhook without a CA that it could not verify
+	// An API server does not take a webhook without a CA that it could not verify, and the injector comes to one after the other.
+	require.Eventually(t, func() bool {
 		_, err := client.MutatingWebhookConfigurations().Patch(t.Context(), "nodekeep", types.JSONPatchType, patch("/restore"), metav1.PatchOptions{})
 		return err == nil
 	}, settles, 100*time.Millisecond)
-	_, err := client.ValidatingWebhookConfigurations().Patch(t.Context(), "nodekeep", types.JSONPatchType, patch("/capture"), metav1.PatchOptions{})
-	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		_, err := client.ValidatingWebhookConfigurations().Patch(t.Context(), "nodekeep", types.JSONPatchType, patch("/capture"), metav1.PatchOptions{})
+		return err == nil
+	}, settles, 100*time.Millisecond)
 }
 
 // untilServed waits until the webhook shows the certificate of the Secret.
@@ -262,12 +271,14 @@ func called(t *testing.T) bool {
 	return stamped
 }
 
-// callAllTheWhile registers Nodes until stop is called, which returns how many, and how many the webhook has not seen.
-func callAllTheWhile(t *testing.T) (stop func() (calls, failed int)) {
+// callAllTheWhile registers Nodes until stop is called, which returns how many, and how many the webhook has not seen. Of these, those
+// that took a second or longer are excused: when the machine stalls that long, the API server goes on without the webhook. A certificate
+// that it does not believe fails at once.
+func callAllTheWhile(t *testing.T) (stop func() (calls, failed, excused int)) {
 	t.Helper()
 	done := make(chan struct{})
 	var group sync.WaitGroup
-	calls, failed := 0, 0
+	calls, failed, excused := 0, 0, 0
 	group.Go(func() {
 		for {
 			select {
@@ -275,15 +286,21 @@ func callAllTheWhile(t *testing.T) (stop func() (calls, failed int)) {
 				return
 			case <-time.After(20 * time.Millisecond):
 			}
+			began := time.Now()
+			seen := called(t)
 			calls++
-			if !called(t) {
+			switch {
+			case seen:
+			case time.Since(began) < time.Second:
 				failed++
+			default:
+				excused++
 			}
 		}
 	})
 	once := sync.OnceFunc(func() { close(done); group.Wait() })
 	t.Cleanup(once)
-	return func() (int, int) { once(); return calls, failed }
+	return func() (int, int, int) { once(); return calls, failed, excused }
 }
 
 // cleanUp leaves nothing of the release for the next test.

@@ -54,15 +54,17 @@ func runTests(m *testing.M) (code int) {
 		}
 		_ = os.RemoveAll(dir)
 	}()
-	if err := prepare(ctx); err != nil {
+	if err := prepare(); err != nil {
 		fmt.Fprintln(os.Stderr, "prepare:", err)
 		return 1
 	}
 	return m.Run()
 }
 
-// prepare builds nodekeep and puts what every test needs onto the control plane.
-func prepare(ctx context.Context) (err error) {
+// prepare builds nodekeep and puts what every test needs onto the control plane. On a machine that has built nothing yet it takes minutes.
+func prepare() (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
 	if admin, err = kubernetes.NewForConfig(control.Admin()); err != nil {
 		return err
 	}

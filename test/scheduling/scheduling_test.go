@@ -41,16 +41,22 @@ func TestWithoutWebhookAndGatePodsAreMisplaced(t *testing.T) {
 		name    string
 		nodes   int
 		arrange func(t *testing.T) (afterwards func())
+		race    bool // it is chance which group is misplaced
 	}{
-		"without nodekeep": {"nothing", many, withoutAnything},
-		"with capture alone, which the scheduler outruns": {"capture-alone", many / 4, func(t *testing.T) func() { withoutWebhookAndGatePolicy(t); return func() {} }},
+		"without nodekeep": {"nothing", many, withoutAnything, false},
+		"with capture alone, which the scheduler outruns": {"capture-alone", many / 4, func(t *testing.T) func() { withoutWebhookAndGatePolicy(t); return func() {} }, true},
 	} {
 		t.Run(title, func(t *testing.T) {
 			result := hold(t, test.name, test.nodes, test.arrange)
+			sum := 0
 			for group := range shunning() {
 				t.Logf("%d of %d pods of group %s are misplaced", result.misplaced[group], result.pods[group], group)
-				assert.NotZero(t, result.misplaced[group], group)
+				sum += result.misplaced[group]
+				if !test.race {
+					assert.NotZero(t, result.misplaced[group], group)
+				}
 			}
+			assert.NotZero(t, sum)
 		})
 	}
 }
