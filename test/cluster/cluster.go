@@ -105,7 +105,7 @@ func (c *Cluster) launch(ctx context.Context, options Options, p ports) (err err
 	return nil
 }
 
-// Stop stops all processes, the last one first, each with SIGTERM and after ten seconds with SIGKILL, and removes a
+// Stop stops all processes, the last one first, each with SIGTERM and after thirty seconds with SIGKILL, and removes a
 // temporary folder. The error names the processes that had to be killed, whose logs stay; no process is left in any
 // case. A second Stop does nothing.
 func (c *Cluster) Stop() error {

@@ -32,7 +32,7 @@ func Attach(dir string) (*Cluster, error) {
 	return &Cluster{dir: dir, detach: true, attached: true, url: strings.TrimSpace(string(url)), ca: ca}, nil
 }
 
-// StopDetached stops the processes of a detached cluster by their ids, the last one first, each with SIGTERM and after ten
+// StopDetached stops the processes of a detached cluster by their ids, the last one first, each with SIGTERM and after thirty
 // seconds with SIGKILL. It removes nothing but the pid file. The error wraps os.ErrNotExist when there is no pid file,
 // that is, when no cluster was left running in dir.
 func StopDetached(dir string) error {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// stopGrace is how long a process may take to end after SIGTERM before it is killed.
-const stopGrace = 10 * time.Second
+// stopGrace is how long a process may take to end after SIGTERM before it is killed; a busy machine is slow.
+const stopGrace = 30 * time.Second
 
 // Command is what StartProcess runs.
 type Command struct {
@@ -96,7 +96,7 @@ func (p *Process) Wait() error {
 	return p.err
 }
 
-// Stop sends SIGTERM and waits for the end. A program that takes longer than ten seconds is killed, and Stop returns an
+// Stop sends SIGTERM and waits for the end. A program that takes longer than thirty seconds is killed, and Stop returns an
 // error that says so. The exit code is Wait's to tell. Stopping an ended program does nothing.
 func (p *Process) Stop() error {
 	if err := p.signal(syscall.SIGTERM); err != nil {
