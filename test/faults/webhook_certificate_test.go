@@ -158,7 +158,7 @@ func TestACertificateThatIsReplacedUnderLoadCostsNoRestore(t *testing.T) {
 	l := stop()
 	t.Logf("%s; %s; each certificate was served after %v", l, made, served)
 	l.whole(t)
-	made.served(t)
+	made.served(t, l)
 }
 
 // handshake connects as the API server would and returns the certificate that it was shown.

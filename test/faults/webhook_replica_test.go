@@ -51,9 +51,10 @@ func startReplica(t testing.TB, name string, args ...string) *replica {
 	return r
 }
 
-// readiness is what a process says of itself; the status is 0 while nobody answers.
+// readiness is what a process says of itself; the status is 0 while nobody answers. Whoever is slow is waited for: a machine
+// that stands still for a moment must not take all replicas out of rotation at once.
 func readiness(url string) (status int, body string) {
-	client := http.Client{Timeout: time.Second}
+	client := http.Client{Timeout: delayed}
 	response, err := client.Get(url)
 	if err != nil {
 		return 0, ""

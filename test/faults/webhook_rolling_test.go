@@ -12,7 +12,7 @@ import (
 
 // The API server is given no loopback address, so that it speaks HTTP/1.1, as it does to a Service.
 func TestARollingRestartUnderLoadMissesNoRestoreRefusesNoRegistrationAndDropsNoCall(t *testing.T) {
-	const rounds = 2
+	const rounds = 3
 	require.NoError(t, nodekeep.StopWebhook())
 	b := startBalancer(t)
 	started := 0
@@ -49,7 +49,7 @@ func TestARollingRestartUnderLoadMissesNoRestoreRefusesNoRegistrationAndDropsNoC
 	made := webhookCalls(t).since(before)
 	t.Logf("%d replicas replaced in %s: %s; %s; %d connections found no replica", rounds*len(replicas), round(time.Since(began)), l, made, b.broken.Load())
 	l.whole(t)
-	made.served(t)
+	made.served(t, l)
 	assert.Zero(t, b.broken.Load())
 	for _, r := range replicas {
 		require.NoError(t, r.process.Kill())

@@ -74,6 +74,5 @@ func TestAWebhookThatHasNotReadItsRecordsYetSendsReviewsBackAndLetsNoNodePassBar
 	require.NoError(t, <-started)
 	t.Logf("unsynced: %s", m)
 	t.Logf("while it syncs: %s; whole again %s after the records could be read", during, round(time.Since(began)-250*time.Millisecond))
-	again := gone.comeBack(t)
-	assert.Equal(t, 4, again.restored)
+	gone.areRestored(t)
 }
