@@ -68,6 +68,10 @@ func (s *sightseer) stop() []*corev1.Node {
 }
 
 func TestAnAPIServerThatRestartsUnderEditsAndRegistrationsLosesNothing(t *testing.T) {
+	// A leader that cannot renew its Lease for 10 s ends, and nobody here would start it again as a Deployment does.
+	captureArgs := nodekeep.CaptureArgs
+	nodekeep.CaptureArgs = []string{alone}
+	defer func() { nodekeep.CaptureArgs = captureArgs }()
 	underRules(t)
 	all := newPeople(t, "restarted", 8)
 	defer all.forget(t)

@@ -8,6 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// takesOver is how long it may take in a test until a standby does the work of a leader that died. A Lease lasts 15 s and is
+// looked at every 2 s or a little more, so it is some 24 s at most; what a busy machine adds is another matter.
+const takesOver = 60 * time.Second
+
 // A test of test/e2e, TestAStandbyTakesOverWhenTheLeaderLeaves, has the polite case with fewer questions asked.
 func TestAWarmStandbyTakesOverFromALeaderThatLeavesAndFromOneThatDies(t *testing.T) {
 	const name = "leaderless"
@@ -30,7 +34,10 @@ func TestAWarmStandbyTakesOverFromALeaderThatLeavesAndFromOneThatDies(t *testing
 		assert.True(t, gated(node), "what it may not waits behind the gate")
 		label(t, name, map[string]string{"edit": edit})
 		want := map[string]string{"dedicated": "ci", worker: "", "edit": edit}
-		complete(t, name, want)
+		require.True(t, within(takesOver, func() bool {
+			node := getNode(t, name)
+			return !gated(node) && hasAll(node.Labels, want)
+		}), "a standby must take over and complete the Node")
 		whole = time.Since(started)
 		remembers(t, node, want)
 		recorded = time.Since(started)
@@ -49,6 +56,5 @@ func TestAWarmStandbyTakesOverFromALeaderThatLeavesAndFromOneThatDies(t *testing
 	recorded, whole = afterwards(t, "2")
 	assert.True(t, leading(first))
 	t.Logf("behind a leader that dies: a Node whole after %s, an edit recorded after %s", whole.Round(time.Millisecond), recorded.Round(time.Millisecond))
-	assert.Less(t, whole, 25*time.Second, "a Lease lasts 15 s, and is looked at every 2 s or a little more")
 	deleteNode(t, name)
 }

@@ -2,12 +2,14 @@ package faults
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -28,6 +30,26 @@ func stored(t *testing.T, node string) string {
 	cm, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).Get(t.Context(), store.Name(node), metav1.GetOptions{})
 	require.NoError(t, err)
 	return cm.Data[store.DataKey]
+}
+
+// untilSeen waits until the webhook has all records as they are now: they come in order, so a good one that is written behind
+// them and takes effect in a dry run proves it.
+func untilSeen(t *testing.T) {
+	t.Helper()
+	last := fmt.Sprintf("seen-%d", time.Now().UnixNano())
+	record, err := store.Encode(store.Record{Node: last, Items: map[string]string{"seen": "1"}})
+	require.NoError(t, err)
+	records := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace)
+	_, err = records.Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: store.Name(last), Labels: map[string]string{store.RecordLabel: "true"}},
+		Data:       map[string]string{store.DataKey: string(record)},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		dry, err := nodekeep.Admin.CoreV1().Nodes().Create(t.Context(), registration(last, nil), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil && dry.Labels["seen"] == "1"
+	}, settles, 20*time.Millisecond, "the webhook must come to see a record")
+	require.NoError(t, records.Delete(t.Context(), store.Name(last), metav1.DeleteOptions{}))
 }
 
 // What test/e2e shows of records that cannot be read from the start is not repeated here: TestNoRecordKeepsANodeOut,
@@ -53,7 +75,7 @@ func TestARecordSpoiledUnderItsNodeIsLeftAsItIsAndCostsNothingOnceItIsMended(t *
 			if c.node == "swapped" {
 				overwrite(t, other, good)
 			}
-			time.Sleep(300 * time.Millisecond) // the webhook has it by then
+			untilSeen(t)
 			label(t, c.node, map[string]string{"edited": "1"})
 			deleteNode(t, c.node)
 			back := register(t, c.node)
