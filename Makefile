@@ -40,12 +40,12 @@ build: ## the nodekeep binary, in .bin
 
 .PHONY: image
 image: $(PLATFORMS:%=$(IMAGE_DIR)/binaries/%/nodekeep) ## the container image for PLATFORMS, without a container engine, in IMAGE_DIR
-	@cd image && go run . build -binaries $(IMAGE_DIR)/binaries -platforms "$(PLATFORMS)" -out $(IMAGE_DIR) -repository $(IMAGE) \
+	@cd cmd/image && go run . build -binaries $(IMAGE_DIR)/binaries -platforms "$(PLATFORMS)" -out $(IMAGE_DIR) -repository $(IMAGE) \
 		-version $(VERSION) -commit "$(COMMIT)" -time $(SOURCE_DATE_EPOCH)
 
 .PHONY: sbom
 sbom: $(PLATFORMS:%=$(IMAGE_DIR)/binaries/%/nodekeep) ## what is in it: a bill of materials (CycloneDX) for each platform, in IMAGE_DIR
-	@cd image && go run . sbom -binaries $(IMAGE_DIR)/binaries -platforms "$(PLATFORMS)" -out $(IMAGE_DIR) \
+	@cd cmd/image && go run . sbom -binaries $(IMAGE_DIR)/binaries -platforms "$(PLATFORMS)" -out $(IMAGE_DIR) \
 		-version $(VERSION) -commit "$(COMMIT)" -time $(SOURCE_DATE_EPOCH)
 
 .PHONY: push
@@ -95,7 +95,7 @@ down: ## stop what `make up` started
 test: controlplane promtool $(HELM) $(CERTMANAGER) ## everything, on a real API server
 	go test -race $(UNIT)
 	go test -run TestSimulation ./capture # all its stories; they have one goroutine each, and nothing for the race detector
-	cd image && go test ./...
+	cd cmd/image && go test ./...
 	cd test/node/machine && go test ./...
 	go test -p 1 -count=1 -timeout 30m ./test/... # one control plane at a time: a webhook has a second to answer
 	@$(MAKE) --no-print-directory skipped
@@ -173,13 +173,13 @@ uninstall: build ## take nodekeep off the cluster that kubectl points at, gates 
 .PHONY: lint
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## style, and the arrows of the design
 	$< run ./...
-	cd image && $< run ./...
+	cd cmd/image && $< run ./...
 	cd test/promql && $< run ./...
 	cd test/node/machine && $< run ./...
 	go run github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 	go mod tidy -diff
 	cd test/controlplane && go mod tidy -diff
-	cd image && go mod tidy -diff
+	cd cmd/image && go mod tidy -diff
 	cd test/certmanager && go mod tidy -diff
 	cd test/node/machine && go mod tidy -diff
 	@$(MAKE) --no-print-directory manifests-check

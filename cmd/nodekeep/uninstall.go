@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"nodekeep.dev/nodekeep/cmd/ungate"
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/ungate"
 )
 
 // uninstallOptions are the flags of nodekeep uninstall.

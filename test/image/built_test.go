@@ -125,7 +125,7 @@ func (b built) unpack(t *testing.T, into string) (names []string) {
 func copySources(t *testing.T) string {
 	t.Helper()
 	to := t.TempDir()
-	for _, name := range []string{"Makefile", "go.mod", "go.sum", "capture", "certs", "cmd", "image", "manifests", "policy", "store", "ungate", "webhook"} {
+	for _, name := range []string{"Makefile", "go.mod", "go.sum", "capture", "certs", "cmd", "manifests", "policy", "store", "webhook"} {
 		from := filepath.Join(root, name)
 		info, err := os.Stat(from)
 		require.NoError(t, err)

@@ -1,6 +1,6 @@
 // The container image and its bill of materials, made without a container engine.
 // A module of its own: nothing of it enters the product's go.mod.
-module nodekeep.dev/nodekeep/image
+module nodekeep.dev/nodekeep/cmd/image
 
 go 1.26.0
 
