@@ -3,10 +3,12 @@
 package suite
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func remembersTheLastMoment(t *testing.T) {
@@ -20,6 +22,7 @@ func remembersTheLastMoment(t *testing.T) {
 			label(t, k.name, map[string]any{domain + "moment": fmt.Sprint(round)})
 			remove(t, k.name)
 			w.expect(k.name, last)
+			heard(t, k, last)
 			require.Empty(t, last.lacks(k.register(t)), "round %d: what was put on in the moment of the deletion", round)
 			w.expect(k.name, must{})
 		}
@@ -28,4 +31,21 @@ func remembersTheLastMoment(t *testing.T) {
 	without(t, captureName, func() { labelDeleteRegister(5) })
 	whole(t, k.name, must{labels: map[string]string{domain + "moment": fmt.Sprint(round)}})
 	w.sawNothingBare(t)
+}
+
+// heard waits until a registration, which is rehearsed, brings all of that. The replica of the webhook that sees a registration may
+// be another one than that which saw the deletion a few milliseconds earlier and wrote the record; a kubelet leaves it the time to
+// hear of it, as none registers so soon.
+func heard(t *testing.T, k *kubelet, want must) {
+	t.Helper()
+	eventually(t, func() error {
+		node, err := k.client.CoreV1().Nodes().Create(t.Context(), k.node(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			return err
+		}
+		if lacking := want.lacks(node); lacking != "" {
+			return errors.New("not yet " + lacking)
+		}
+		return nil
+	}, "what was put on in the moment of the deletion must be known when node %s registers", k.name)
 }
