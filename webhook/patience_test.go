@@ -21,6 +21,7 @@ func TestARequestLastsAsLongAsTheAPIServerSaysThatItWaits(t *testing.T) {
 		"what is shipped":       {"/capture?timeout=1s", time.Second},
 		"less than a second":    {"/capture?timeout=999.5ms", 999500 * time.Microsecond},
 		"beside something else": {"/capture?trace=1&timeout=30s", 30 * time.Second},
+		"longer than it can":    {"/capture?timeout=1h", 30 * time.Second},
 		"nothing is said":       {"/capture", none},
 		"nothing at all":        {"/capture?timeout=", none},
 		"no time":               {"/capture?timeout=soon", none},
