@@ -27,6 +27,7 @@ type file struct {
 type fileLabels struct {
 	Keep           json.RawMessage `json:"keep"`
 	Ignore         json.RawMessage `json:"ignore"`
+	Defer          json.RawMessage `json:"defer"`
 	IgnoreManagers json.RawMessage `json:"ignoreManagers"`
 	OnConflict     json.RawMessage `json:"onConflict"`
 	Protected      json.RawMessage `json:"protected"`
@@ -40,7 +41,7 @@ type fileMachine struct {
 // brings wins, protected labels are given back by capture, and Nodes that are gone are remembered for 30 days.
 func Default() Policy {
 	p := Policy{
-		ignoreManagers: []string{"kubelet", "k3s", "kubelite", "*cloud-controller-manager", "nfd-master"},
+		ignoreManagers: []string{"kubelet", "k3s*", "rke2*", "kubelite", "*cloud-controller-manager", "nfd-master"},
 		onConflict:     KeepNode,
 		protected:      Deferred,
 		onMismatch:     RestoreAnyway,
@@ -103,6 +104,10 @@ func (f file) policy(l fileLabels, m fileMachine, mistakes *field.ErrorList) Pol
 	ignore, _ := keyPatterns(l.Ignore, labels.Child("ignore"), mistakes)
 	for _, pattern := range ignore {
 		p.ignore.add(pattern, pattern)
+	}
+	deferred, _ := keyPatterns(l.Defer, labels.Child("defer"), mistakes)
+	for _, pattern := range deferred {
+		p.deferred.add(pattern, pattern)
 	}
 	if managers, set := list(l.IgnoreManagers, labels.Child("ignoreManagers"), mistakes); set {
 		p.ignoreManagers = managers

@@ -30,7 +30,8 @@ kind: Policy
 labels:
   keep: ["*"]                 # globs over whole keys; "example.com/*", "*.example.com/*", "disktype"
   ignore: []                  # added to the built-in catalogue
-  ignoreManagers: [kubelet, k3s, kubelite, "*cloud-controller-manager", nfd-master]
+  defer: []                   # treated like protected labels in a kubelet's CREATE
+  ignoreManagers: [kubelet, "k3s*", "rke2*", kubelite, "*cloud-controller-manager", nfd-master]
   onConflict: keepNode        # or restoreStored
   protected: deferred         # or inline, never
 taints:

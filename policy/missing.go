@@ -28,12 +28,12 @@ const (
 // Restore is what a Node lacks of what is remembered, split by what can be done about it now.
 type Restore struct {
 	Add       map[string]string // to be put on the Node now
-	Protected map[string]string // must wait for capture: NodeRestriction would reject the whole CREATE
+	Protected map[string]string // waits for capture, see [Policy.Defers]
 	Withheld  map[string]Reason // remembered but not given
 }
 
 // Missing is the one merge: what a Node that has `have` should get of what is remembered, on this occasion.
-// Everything in Add and Protected is valid, and only labels are protected: the API server looks at a kubelet's taints on
+// Everything in Add and Protected is valid, and only labels are deferred: the API server looks at a kubelet's taints on
 // UPDATE only.
 func (p Policy) Missing(have, remembered Kept, occasion Occasion) Restore {
 	restore := Restore{Add: map[string]string{}, Protected: map[string]string{}, Withheld: map[string]Reason{}}
@@ -50,9 +50,11 @@ func (p Policy) Missing(have, remembered Kept, occasion Occasion) Restore {
 			restore.Withheld[key] = reason
 			continue
 		}
-		if occasion == CreateByKubelet && isProtected(key) {
-			restore.Protected[key] = value
-			continue
+		if occasion == CreateByKubelet {
+			if _, deferred := p.Defers(key); deferred {
+				restore.Protected[key] = value
+				continue
+			}
 		}
 		restore.Add[key] = value
 	}
@@ -66,13 +68,50 @@ func (p Policy) withholds(key, value string, present bool, occasion Occasion) (R
 	if keeps, _ := p.Keeps(key); !keeps {
 		return NotKept, true
 	}
-	if present && (p.onConflict != RestoreStored || occasion == Live) {
+	if present && (occasion == Live || p.keepsBrought(key, occasion)) {
 		return Conflict, true
 	}
 	if p.protected == Never && isProtected(key) {
 		return NeverRestored, true
 	}
 	return "", false
+}
+
+// keepsBrought reports whether the value that a registering Node brings stays. A deferred label is not in the CREATE, the
+// only occasion on which a stored value replaces another one.
+func (p Policy) keepsBrought(key string, occasion Occasion) bool {
+	if p.onConflict != RestoreStored {
+		return true
+	}
+	_, deferred := p.Defers(key)
+	return occasion == CreateByKubelet && deferred
+}
+
+// Defers reports whether a label waits for capture when its Node's kubelet registers: the label is protected, or a pattern of
+// labels.defer selects it. pattern is empty for a label that is only protected. The gate stays on, and capture adds the label
+// under its own identity.
+func (p Policy) Defers(item string) (pattern string, deferred bool) {
+	if IsTaint(item) {
+		return "", false
+	}
+	if pattern, deferred = p.deferred.match(item); deferred {
+		return pattern, true
+	}
+	return "", isProtected(item)
+}
+
+// InlineOf selects from deferred labels those that the second pass of the inline route may put into a kubelet's CREATE. A rule
+// of the cluster judges that CREATE after the second pass too, so labels.defer keeps its labels out.
+func (p Policy) InlineOf(deferred map[string]string) (inline, later map[string]string) {
+	inline, later = map[string]string{}, map[string]string{}
+	for key, value := range deferred {
+		if pattern, _ := p.Defers(key); p.RestoresInline() && pattern == "" {
+			inline[key] = value
+		} else {
+			later[key] = value
+		}
+	}
+	return inline, later
 }
 
 // isProtected reports whether an item is a label that a kubelet may not carry in its CREATE.

@@ -37,6 +37,14 @@ func TestMissing(t *testing.T) {
 		"never means never on a kubelet's CREATE":  {never, nil, values{role: "", "a": "1"}, CreateByKubelet, Restore{Add: values{"a": "1"}, Withheld: reasons{role: NeverRestored}}},
 		"never means never on anyone's CREATE":     {never, nil, values{role: ""}, CreateByOther, Restore{Withheld: reasons{role: NeverRestored}}},
 		"never means never for capture":            {never, nil, values{role: ""}, Live, Restore{Withheld: reasons{role: NeverRestored}}},
+		"a label that the policy defers":           {`{defer: [a]}`, nil, values{"a": "1", "b": "1"}, CreateByKubelet, Restore{Add: values{"b": "1"}, Protected: values{"a": "1"}}},
+		"a glob defers":                            {`{defer: ["*.example.com/*"]}`, nil, values{"a.example.com/x": "1", "example.com/x": "1"}, CreateByKubelet, Restore{Add: values{"example.com/x": "1"}, Protected: values{"a.example.com/x": "1"}}},
+		"not on anyone else's CREATE":              {`{defer: [a]}`, nil, values{"a": "1"}, CreateByOther, Restore{Add: values{"a": "1"}}},
+		"capture gives it":                         {`{defer: [a]}`, nil, values{"a": "1"}, Live, Restore{Add: values{"a": "1"}}},
+		"never is for protected labels only":       {`{defer: ["*"], protected: never}`, nil, values{"a": "1", role: ""}, CreateByKubelet, Restore{Protected: values{"a": "1"}, Withheld: reasons{role: NeverRestored}}},
+		"no pattern defers a taint":                {`{defer: ["*"]}`, nil, values{"a:NoSchedule": "1"}, CreateByKubelet, Restore{Add: values{"a:NoSchedule": "1"}}},
+		"a deferred label that the kubelet brings": {`{defer: [a], onConflict: restoreStored}`, values{"a": "2"}, values{"a": "1"}, CreateByKubelet, Restore{Withheld: reasons{"a": Conflict}}},
+		"the same on an operator's CREATE":         {`{defer: [a], onConflict: restoreStored}`, values{"a": "2"}, values{"a": "1"}, CreateByOther, Restore{Add: values{"a": "1"}}},
 		"a role with another value":                {`{}`, values{role: "x"}, values{role: ""}, Live, Restore{Withheld: reasons{role: Conflict}}},
 		"an isolation label that nobody named":     {`{}`, nil, values{"node-restriction.kubernetes.io/tier": "gold"}, Live, Restore{Withheld: reasons{"node-restriction.kubernetes.io/tier": NotKept}}},
 		"one that is named, on who knows what":     {`{keep: [node-restriction.kubernetes.io/*]}`, nil, values{"node-restriction.kubernetes.io/tier": "gold"}, CreateByKubelet, Restore{Withheld: reasons{"node-restriction.kubernetes.io/tier": NotProved}}},
@@ -63,6 +71,17 @@ func TestMissing(t *testing.T) {
 			assert.Equal(t, orEmpty(tt.want.Protected), got.Protected)
 			assert.Equal(t, orEmpty(tt.want.Withheld), got.Withheld)
 		})
+	}
+}
+
+func TestLabelsThatThePolicyDefersNeverGoInline(t *testing.T) {
+	const role, other = "node-role.kubernetes.io/worker", "node-role.kubernetes.io/judged"
+	deferred := map[string]string{role: "", other: "", "dedicated": "ci"}
+	for protected, want := range map[string]map[string]string{"inline": {role: ""}, "deferred": {}, "never": {}} {
+		inline, later := policyWith(t, `{defer: [dedicated, "*/judged"], protected: `+protected+`}`).InlineOf(deferred)
+		assert.Equal(t, want, inline, protected)
+		maps.Copy(later, inline)
+		assert.Equal(t, deferred, later, protected)
 	}
 }
 
@@ -108,7 +127,7 @@ func TestMissingKeepsItsPromises(t *testing.T) {
 	}
 	var policies []Policy
 	for _, keep := range []string{`["*"]`, `[]`, `[a, example.com/*, kubernetes.io/hostname]`, `["*", node-restriction.kubernetes.io/*]`} {
-		for _, rest := range []string{``, `, onConflict: restoreStored`, `, protected: never`, `, protected: inline`, `, ignore: ["*b"], onConflict: restoreStored, protected: never`} {
+		for _, rest := range []string{``, `, onConflict: restoreStored`, `, protected: never`, `, protected: inline`, `, defer: ["*a", example.com/*]`, `, defer: ["*a"], onConflict: restoreStored, protected: inline`, `, ignore: ["*b"], onConflict: restoreStored, protected: never`} {
 			policies = append(policies, policyWith(t, `{keep: `+keep+rest+`}`))
 		}
 	}
@@ -136,6 +155,8 @@ func keepsItsPromises(t *testing.T, p Policy, have, remembered map[string]string
 				assert.Equal(t, value, given)
 				assert.True(t, ValidItem(key, given))
 				assert.False(t, present && (p.onConflict != RestoreStored || occasion == Live || current == given), "%q is on the Node", key)
+				_, deferred := got.Protected[key]
+				assert.False(t, present && deferred, "%q is on the Node and could not be replaced later", key)
 			}
 		}
 		if _, there := got.Withheld[key]; there {
@@ -149,12 +170,14 @@ func keepsItsPromises(t *testing.T, p Policy, have, remembered map[string]string
 	}
 	for key := range got.Add {
 		assert.Contains(t, remembered, key)
-		assert.True(t, occasion != CreateByKubelet || IsTaint(key) || AllowedForKubelet(key), "%q sinks the registration", key)
+		_, named := p.deferred.match(key)
+		assert.True(t, occasion != CreateByKubelet || IsTaint(key) || AllowedForKubelet(key) && !named, "%q sinks the registration", key)
 	}
 	for key := range got.Protected {
 		assert.Contains(t, remembered, key)
-		assert.True(t, occasion == CreateByKubelet && !IsTaint(key) && !AllowedForKubelet(key), "%q need not wait", key)
-		assert.NotEqual(t, Never, p.protected)
+		_, named := p.deferred.match(key)
+		assert.True(t, occasion == CreateByKubelet && !IsTaint(key) && (named || !AllowedForKubelet(key)), "%q need not wait", key)
+		assert.True(t, AllowedForKubelet(key) || p.protected != Never)
 	}
 	for key := range got.Withheld {
 		assert.Contains(t, remembered, key)

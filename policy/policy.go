@@ -14,6 +14,7 @@ type Policy struct {
 	keep           patternSet
 	named          []string // the keep patterns as written, for keys that must be named explicitly
 	ignore         patternSet
+	deferred       patternSet // labels.defer
 	ignoreManagers []string
 	owned          patternSet
 	forPeople      patternSet

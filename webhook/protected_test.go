@@ -59,6 +59,44 @@ func TestTheSecondPassActsOnlyOnWhatTheFirstPassLeft(t *testing.T) {
 	}
 }
 
+// A rule of the cluster judges the CREATE after the second pass as well.
+func TestTheSecondPassLeavesLabelsThatThePolicyDefersBehindTheGate(t *testing.T) {
+	const role = "node-role.kubernetes.io/infra"
+	p, err := policy.Load([]byte(`{apiVersion: nodekeep.dev/v1alpha1, kind: Policy, labels: {protected: inline, defer: [dedicated]}, taints: {rules: [{selector: dedicated, taint: "dedicated={value}:NoSchedule"}]}}`), policy.DefaultGate)
+	require.NoError(t, err)
+	gate := policy.DefaultGate.Taint()
+	for name, c := range map[string]struct {
+		remembered map[string]string
+		restored   map[string]string
+		outcome    outcome
+		stamp      string
+	}{
+		"beside a protected label": {
+			map[string]string{"dedicated": "ci", role: ""}, map[string]string{role: ""}, restoredInline,
+			`{"restored":["` + role + `"],"pending":["dedicated"],"ruleTaints":{"dedicated:NoSchedule":"ci"}}`,
+		},
+		"alone": {map[string]string{"dedicated": "ci"}, nil, nothingMissing, `{"restored":[],"pending":["dedicated"],"ruleTaints":{"dedicated:NoSchedule":"ci"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := known{current: true, record: store.Record{Items: c.remembered}}
+			in := incoming{node: "n1", occasion: policy.CreateByKubelet, hasSpec: true, taints: []corev1.Taint{gate}}
+			first := decide(in, k, p)
+			require.Empty(t, first.restore.Add)
+			require.Equal(t, c.remembered, first.restore.Protected)
+			require.Equal(t, []corev1.Taint{{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}}, first.taints, "rules see labels that are to come")
+			in.taints = append(in.taints, first.taints...)
+			in.annotations = map[string]string{policy.StampAnnotation: first.stamp, policy.TaintsAnnotation: first.shown}
+
+			second := decideProtected(in, k, p)
+
+			assert.Equal(t, c.outcome, second.outcome)
+			assert.Equal(t, c.restored, second.restore.Add)
+			assert.Equal(t, leaveGate, second.move, "capture still has to add dedicated")
+			assert.JSONEq(t, c.stamp, second.stamp)
+		})
+	}
+}
+
 // What the first pass did with taints still stands in the stamp and is shown after the second.
 func TestTheSecondPassKeepsWhatTheFirstSaidOfTaints(t *testing.T) {
 	const role = "node-role.kubernetes.io/infra"

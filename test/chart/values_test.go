@@ -65,7 +65,7 @@ func TestTheSchemaTakesEveryPolicyThatNodekeepTakes(t *testing.T) {
 		policy string
 		good   bool
 	}{
-		"everything": {`{labels: {keep: ["*", "a.example.com/*"], ignore: [b], ignoreManagers: [kubelet, "*x"], onConflict: restoreStored, protected: inline},
+		"everything": {`{labels: {keep: ["*", "a.example.com/*"], ignore: [b], defer: [dedicated, "*.example.com/*"], ignoreManagers: [kubelet, "*x"], onConflict: restoreStored, protected: inline},
 			taints: {keep: [a], ignore: [b], register: [{taint: "a/b:NoExecute"}, {taint: "c=d:PreferNoSchedule", nodeSelector: {matchExpressions: [{key: gpu, operator: In, values: ["yes"]}]}}],
 			rules: [{selector: "dedicated in (ci, batch)", taint: "dedicated={value}:NoSchedule"}, {selector: {matchLabels: {a: b}}, taint: "x:NoSchedule"}]},
 			machine: {onMismatch: quarantine}, retention: 10m}`, true},
@@ -109,7 +109,7 @@ func TestThePolicyOfTheChartIsTheDefaultOne(t *testing.T) {
 	assert.Equal(t, policy.Default().Retention(), shipped.Retention())
 	var fields map[string]any
 	require.NoError(t, yaml.Unmarshal([]byte(content), &fields))
-	assert.Equal(t, []any{"kubelet", "k3s", "kubelite", "*cloud-controller-manager", "nfd-master"}, fields["labels"].(map[string]any)["ignoreManagers"])
+	assert.Equal(t, []any{"kubelet", "k3s*", "rke2*", "kubelite", "*cloud-controller-manager", "nfd-master"}, fields["labels"].(map[string]any)["ignoreManagers"])
 }
 
 func TestEveryValueIsExplained(t *testing.T) {

@@ -205,6 +205,9 @@ func registrationOf(request *admissionv1.AdmissionRequest, s Sight, record *stor
 	}
 	for item := range answer.Deferred {
 		r.fates[item] = fate{kind: Deferred}
+		if pattern, _ := p.Defers(item); pattern != "" {
+			r.fates[item] = fate{kind: Deferred, reason: policy.Reason("labels.defer has " + pattern)}
+		}
 	}
 	for item := range answer.Inline {
 		r.fates[item] = fate{kind: Inlined}

@@ -175,6 +175,9 @@ func becomes(item string, answer webhook.Explanation, p policy.Policy) string {
 	case inline:
 		return "inline, where proved; else deferred"
 	case deferred:
+		if pattern, _ := p.Defers(item); pattern != "" {
+			return "deferred: labels.defer has " + pattern + "; given back behind the gate"
+		}
 		return "deferred: given back behind the gate"
 	case withheld:
 		return "withheld: " + string(reason)
