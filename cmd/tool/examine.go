@@ -107,11 +107,14 @@ func isAbsent(err error) bool {
 // unknown says why something could not be read.
 func (e *examination) unknown(err error) health.Unknown {
 	var denied deniedError
+	var refused refusedError
 	switch {
 	case errors.As(err, &denied):
 		return lacking(denied.access, userIn(denied.cause))
 	case errors.Is(err, context.DeadlineExceeded):
 		return health.Unknown{Why: fmt.Sprintf("there was no answer within %s", e.options.timeout), Remedy: health.Remedy{Text: "Try again, with a longer --timeout."}}
+	case errors.As(err, &refused):
+		return health.Unknown{Why: err.Error(), Remedy: health.Remedy{Text: "Exempt Nodes named " + probe + "* from the rule, or --skip the check. See admission-rules, too."}}
 	default:
 		return health.Unknown{Why: err.Error(), Remedy: health.Remedy{Text: "Try again."}}
 	}

@@ -60,7 +60,7 @@ func (e *examination) firstLooks() []look {
 // laterLooks read what depends on that.
 func (e *examination) laterLooks() []look {
 	seen := &e.seen
-	return []look{
+	return append(e.ruleLooks(), []look{
 		{read: reading(e, &seen.Certificate, e.to("get", "", "secrets"), e.certificate)},
 		{read: e.lookAtNamed, checks: []string{"webhook-answers"}},
 		{read: e.lookAtUnnamed, checks: []string{"gate-in-force"}},
@@ -68,7 +68,7 @@ func (e *examination) laterLooks() []look {
 		{read: reading(e, &seen.Records, e.toRecords("list"), e.lookAtRecords), checks: []string{"records", "quarantine"}},
 		{read: reading(e, &seen.Strays, e.toRecords("list"), e.strays), checks: []string{"record-labels"}},
 		{read: reading(e, &seen.Gated, e.toNodes("list"), e.gatedNodes), checks: []string{"gated-nodes"}},
-	}
+	}...)
 }
 
 func (e *examination) endpoints(ctx context.Context) ([]discoveryv1.EndpointSlice, error) {

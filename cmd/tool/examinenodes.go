@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"log/slog"
+	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,17 +49,39 @@ func (e *examination) lookAtUnnamed(ctx context.Context) {
 // dryRun is what the API server would make of a creation.
 func (e *examination) dryRun(ctx context.Context, meta metav1.ObjectMeta) (*corev1.Node, error) {
 	node, err := e.client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: meta}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	if apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "cannot create resource") {
-		return nil, refusedError{err}
+	rule, denied := denyingRule(err)
+	if denied || apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "cannot create resource") {
+		return nil, refusedError{rule: rule, cause: err}
 	}
 	return node, err
 }
 
 // refusedError is an answer to somebody who may ask: another admission rule will not have a Node that says so little.
-type refusedError struct{ cause error }
+type refusedError struct {
+	rule  string // as kubectl takes it; empty where the API server names none
+	cause error
+}
 
 func (e refusedError) Error() string {
-	return "the API server refuses the dry-run creation of a Node: " + e.cause.Error()
+	if e.rule == "" {
+		return "the API server refuses the dry-run creation of a Node: " + e.cause.Error()
+	}
+	return e.rule + " denies the dry-run creation of a Node: " + e.cause.Error()
+}
+
+// denyingRule finds the admission rule that an error of the API server names as the one that denied a request. A denial by a policy
+// may have any code.
+func denyingRule(err error) (rule string, denied bool) {
+	if err == nil {
+		return "", false
+	}
+	if found := regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)' with binding '[^']*' denied request`).FindStringSubmatch(err.Error()); found != nil {
+		return "validatingadmissionpolicy/" + found[1], true
+	}
+	if found := regexp.MustCompile(`admission webhook "([^"]+)" denied the request`).FindStringSubmatch(err.Error()); found != nil {
+		return "admission webhook " + found[1], true
+	}
+	return "", false
 }
 
 // lookAtRecords goes through all records.

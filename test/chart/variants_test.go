@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -256,5 +257,9 @@ func mountsCertificate(t *testing.T, r rendered, secret string) {
 	for _, rule := range r.rules(t) {
 		assert.NotContains(t, rule.Resources, "secrets")
 	}
-	assert.NotContains(t, get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-webhook").Rules[0].Resources, "mutatingwebhookconfigurations", "caBundle is somebody else's")
+	for _, rule := range slices.Concat(get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-webhook").Rules, get[rbacv1.Role](t, r, "Role", "nodekeep-webhook").Rules) {
+		for _, configurations := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "*"} {
+			assert.NotContains(t, rule.Resources, configurations, "caBundle is somebody else's, and the right to change webhooks is as good as cluster-admin")
+		}
+	}
 }

@@ -262,3 +262,76 @@ func runs(t *testing.T, remedies []string, begin string) {
 	}
 	require.True(t, found, "%q does not begin any of %q", begin, remedies)
 }
+
+// The engines' kinds are made here as bare as doctor needs them.
+func TestAdmissionRulesOfOthersThatMayDenyNodesAreFound(t *testing.T) {
+	rollAll(t)
+	apply := func(content string) {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "rules.yaml")
+		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+		do(t, "kubectl apply --server-side -f "+file)
+	}
+	const denies = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: kubelets-may-not-set-dedicated}
+spec:
+  matchConstraints: {resourceRules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [nodes]}]}
+  matchConditions: [{name: kubelets, expression: "'system:nodes' in request.userInfo.groups"}]
+  validations: [{expression: "!has(object.metadata.labels) || !('dedicated' in object.metadata.labels)"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: kubelets-may-not-set-dedicated}
+spec: {policyName: kubelets-may-not-set-dedicated, validationActions: [Deny]}
+`
+	const engine = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: PLURAL.GROUP}
+spec:
+  group: GROUP
+  names: {kind: KIND, plural: PLURAL}
+  scope: Cluster
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+`
+	apply(denies)
+	for _, kind := range [][]string{{"clusterpolicies", "kyverno.io", "ClusterPolicy"}, {"validatingpolicies", "policies.kyverno.io", "ValidatingPolicy"}, {"k8snodelabels", "constraints.gatekeeper.sh", "K8sNodeLabels"}} {
+		apply(strings.NewReplacer("PLURAL", kind[0], "GROUP", kind[1], "KIND", kind[2]).Replace(engine))
+		do(t, "kubectl wait --for=condition=Established crd/"+kind[0]+"."+kind[1])
+	}
+	eventually(t, func() bool { return shell(t, "kubectl get clusterpolicies,validatingpolicies,k8snodelabels").code == 0 })
+	apply(`
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: node-labels}
+spec: {rules: [{name: a, match: {any: [{resources: {kinds: [Node]}}]}, validate: {failureAction: Enforce}}]}
+---
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: pod-labels}
+spec: {rules: [{name: a, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {failureAction: Enforce}}]}
+---
+apiVersion: policies.kyverno.io/v1
+kind: ValidatingPolicy
+metadata: {name: node-labels}
+spec: {validationActions: [Deny], matchConstraints: {resourceRules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [nodes]}]}}
+---
+apiVersion: constraints.gatekeeper.sh/v1
+kind: K8sNodeLabels
+metadata: {name: node-labels}
+spec: {match: {kinds: [{apiGroups: [""], kinds: [Node]}]}}
+`)
+	commands := finds(t, "admission-rules")
+	runs(t, commands, "kubectl get validatingadmissionpolicy/kubelets-may-not-set-dedicated")
+	runs(t, commands, "kubectl get clusterpolicy.kyverno.io/node-labels")
+	runs(t, commands, "kubectl get k8snodelabels.constraints.gatekeeper.sh/node-labels")
+	isHealthy(t, "--skip admission-rules")
+
+	do(t, "kubectl delete crd clusterpolicies.kyverno.io validatingpolicies.policies.kyverno.io k8snodelabels.constraints.gatekeeper.sh")
+	do(t, `kubectl patch validatingadmissionpolicy kubelets-may-not-set-dedicated --type=merge -p '{"spec":{"matchConditions":[],"validations":[{"expression":"object.metadata.?labels.?dedicated.hasValue()","message":"a Node must be dedicated"}]}}'`)
+	finds(t, "admission-rule-denies")
+	do(t, "kubectl delete validatingadmissionpolicybinding,validatingadmissionpolicy kubelets-may-not-set-dedicated")
+	isHealthy(t)
+}

@@ -122,6 +122,7 @@ var differing = []struct {
 	{regexp.MustCompile(`\b(\d+[smhd])+\b`), "<age>"},
 	{regexp.MustCompile(`v1\.\d+\.\d+`), "<version>"},
 	{regexp.MustCompile(`\(x509: [^)]*(\([^)]*\)[^)]*)?\)`), "(x509)"},
+	{regexp.MustCompile(`nodekeep-doctor-[a-z0-9]+`), "nodekeep-doctor-<random>"},
 	{regexp.MustCompile(`\d+ records`), "<n> records"},
 	{regexp.MustCompile(`\d+ of \d+ Nodes`), "<n> of <n> Nodes"},
 }

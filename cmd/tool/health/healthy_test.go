@@ -19,6 +19,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"nodekeep.dev/nodekeep/policy"
 )
@@ -78,7 +79,15 @@ func healthy(t *testing.T) Seen {
 		You:         Found("jane"),
 		Records:     Found(Records{All: 130}),
 		Strays:      Found(Few[string]{}),
-		Gated:       Found(GatedNodes{All: 100, Gated: 2, After: 5 * time.Minute}),
+
+		Policies:      Found([]admissionregistrationv1.ValidatingAdmissionPolicy{}),
+		Bindings:      Found([]admissionregistrationv1.ValidatingAdmissionPolicyBinding{}),
+		AllValidating: Found([]admissionregistrationv1.ValidatingWebhookConfiguration{*validating}),
+		AllMutating:   Found([]admissionregistrationv1.MutatingWebhookConfiguration{*mutating}),
+		Kyverno:       Found([]unstructured.Unstructured{}),
+		Gatekeeper:    Found([]unstructured.Unstructured{}),
+
+		Gated: Found(GatedNodes{All: 100, Gated: 2, After: 5 * time.Minute}),
 	}
 	seen.Yours, seen.Accounts = Found(held(YourRights(namespace))), Found(held(AccountRights(seen)))
 	return seen

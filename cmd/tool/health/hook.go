@@ -180,8 +180,15 @@ func matches(rule admissionregistrationv1.RuleWithOperations, operation admissio
 		return slices.Contains(values, value) || slices.Contains(values, "*")
 	}
 	return (slices.Contains(rule.Operations, operation) || slices.Contains(rule.Operations, admissionregistrationv1.OperationAll)) &&
-		covers(rule.APIGroups, "") && covers(rule.APIVersions, "v1") && (covers(rule.Resources, "nodes") || slices.Contains(rule.Resources, "*/*")) &&
+		covers(rule.APIGroups, "") && covers(rule.APIVersions, "v1") && slices.ContainsFunc(rule.Resources, coversNodes) &&
 		valueOr(rule.Scope, admissionregistrationv1.AllScopes) != admissionregistrationv1.NamespacedScope
+}
+
+// coversNodes reports whether a resource of a rule stands for Nodes themselves: "nodes", "*", "nodes/*" or "*/*" does, "nodes/status" and
+// "*/scale" do not (rules.Matcher in apiserver/pkg/admission/plugin/webhook/predicates of k8s.io/kubernetes).
+func coversNodes(resource string) bool {
+	name, part, _ := strings.Cut(resource, "/")
+	return (name == "nodes" || name == "*") && (part == "" || part == "*")
 }
 
 func conditionNames(conditions []admissionregistrationv1.MatchCondition) string {

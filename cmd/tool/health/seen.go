@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // Seen is what was read of an installation.
@@ -39,6 +40,14 @@ type Seen struct {
 	// lets pass as it is, and the gate policy does not.
 	Named   Read[[]corev1.Node]
 	Unnamed Read[*corev1.Node]
+
+	// Admission rules of the whole cluster. Those of nodekeep are among them.
+	Policies      Read[[]admissionregistrationv1.ValidatingAdmissionPolicy]
+	Bindings      Read[[]admissionregistrationv1.ValidatingAdmissionPolicyBinding]
+	AllValidating Read[[]admissionregistrationv1.ValidatingWebhookConfiguration]
+	AllMutating   Read[[]admissionregistrationv1.MutatingWebhookConfiguration]
+	Kyverno       Read[[]unstructured.Unstructured] // ClusterPolicies and ValidatingPolicies
+	Gatekeeper    Read[[]unstructured.Unstructured] // constraints
 
 	Leader Read[Leadership]
 
@@ -99,6 +108,7 @@ func checks() []check {
 		{"webhook-answers", judgeAnswers},
 		{"gate-policy", judgeGatePolicy},
 		{"gate-in-force", judgeGateInForce},
+		{"admission-rules", judgeAdmissionRules},
 		{"webhook-deployment", judgeWebhookDeployment},
 		{"capture-deployment", judgeCaptureDeployment},
 		{"versions", judgeVersions},
