@@ -34,7 +34,7 @@ func newDoctorCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "doctor [flags]",
 		Short: "Check the installation, and say how to put right what is not right",
 		Long: `Doctor looks at everything that nodekeep consists of in a cluster: webhook configurations, certificate, endpoints, the gate policy,
-Deployments, the leader, clocks, the policy, rights, records, and Nodes behind the gate. Two kinds of dry runs (they store
+admission rules of others that may deny restored labels, Deployments, the leader, clocks, the policy, rights, records, and Nodes behind the gate. Two kinds of dry runs (they store
 nothing) show that the API server calls the webhook, and that it puts Nodes behind the gate.
 
 STATUS is ok, or the worst of what a check has found: error (labels or taints do not come back, or Nodes do not get ready),
