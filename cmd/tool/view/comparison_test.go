@@ -68,6 +68,14 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 			waiting:  Count{1, 0},
 			settings: []SettingChange{{"labels.protected", "deferred", "inline"}},
 		},
+		"a label that waits for capture when a kubelet registers": {
+			then: "labels: {defer: ['example.com/*']}", sights: []Sight{worker},
+			want: []string{"deferred example.com/a (labels.defer has example.com/*) 1 [worker-1]"}, waiting: Count{1, 1},
+		},
+		"a label that no longer waits": {
+			now: "labels: {defer: ['example.com/*']}", sights: []Sight{worker},
+			want: []string{"givenBack example.com/a () 1 [worker-1]"}, waiting: Count{1, 1},
+		},
 		"protected labels behind the gate again": {
 			now: "labels: {protected: never}", sights: []Sight{gone},
 			want:     []string{"deferred node-role.kubernetes.io/worker () 1 [worker-2]"},
