@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 
+	"nodekeep.dev/nodekeep/contain"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -85,7 +86,7 @@ func New(options Options) (*Controller, error) {
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 	}
 	c.sightings = newSightings(c.gated, c.liftedAfter, options.Now)
-	c.synced, err = feed(informer, c.sightings, c.queue.Add)
+	c.synced, err = feed(informer, c.sightings, c.queue.Add, func(node string, err error) { c.reportPanic("receive node", node, err) })
 	if err != nil {
 		return nil, err
 	}
@@ -188,5 +189,20 @@ func (c *Controller) inTurn(ctx context.Context, node string) error {
 	ctx, cancel := context.WithTimeout(ctx, turn)
 	defer cancel()
 	defer c.turns.take(node)()
-	return c.process(ctx, node)
+	return c.contained("reconcile node", node, func() error { return c.process(ctx, node) })
+}
+
+// contained does the work on one object. A panic in it is logged and counted, and is an error like any other: neither the
+// process nor the work on other objects ends.
+func (c *Controller) contained(work, node string, do func() error) error {
+	err := contain.Call(do)
+	c.reportPanic(work, node, err)
+	return err
+}
+
+func (c *Controller) reportPanic(work, node string, err error) {
+	if panicked, ok := contain.IsPanic(err); ok {
+		c.Logger.Error("work on one object panicked; please report this with the stack", "work", work, "node", node, "error", panicked)
+		c.Metrics.panicked()
+	}
 }

@@ -14,8 +14,9 @@ import (
 // process deals with one name, and notes for the metrics how that left it.
 func (c *Controller) process(ctx context.Context, name string) error {
 	c.sightings.takenUp(name)
+	dealt := false
+	defer func() { c.sightings.leftOff(name, dealt) }() // also after a panic
 	dealt, err := c.deal(ctx, name)
-	c.sightings.leftOff(name, dealt)
 	return err
 }
 
@@ -27,7 +28,7 @@ func (c *Controller) deal(ctx context.Context, name string) (dealt bool, err err
 		if err != nil {
 			return false, err
 		}
-		if !forgotten {
+		if !forgotten && last.Fault == nil {
 			if dealt, err := c.settle(ctx, last, Deleted); err != nil || !dealt {
 				return false, err
 			}
@@ -36,7 +37,10 @@ func (c *Controller) deal(ctx context.Context, name string) (dealt bool, err err
 		c.refusals.forget(name, last.UID)
 		c.reported.forget(last.UID)
 	}
-	if live != nil {
+	switch {
+	case live != nil && live.Fault != nil:
+		return false, fmt.Errorf("read node: %w", live.Fault)
+	case live != nil:
 		return c.settle(ctx, live, Present)
 	}
 	err = c.settleAbsent(ctx, name)

@@ -74,7 +74,7 @@ func (w *world) start() {
 		refusals: newRefusals(), reported: newReported(), queue: c.queue,
 	}
 	c.controller.sightings = newSightings(c.controller.gated, c.controller.liftedAfter, c.controller.Now)
-	_, _ = feed(&handlerHolder{held: &c.handler}, c.controller.sightings, c.queue.Add)
+	_, _ = feed(&handlerHolder{held: &c.handler}, c.controller.sightings, c.queue.Add, func(_ string, err error) { panic(err) })
 
 	c.position = len(w.log) - w.lag(len(w.log)-w.known) // never older than what an earlier process knew
 	for _, event := range w.log[:c.position] {

@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+
+	"nodekeep.dev/nodekeep/contain"
 )
 
 // recordCache is an informer that holds decoded records and drops the rest of their ConfigMaps, and over it the
@@ -37,11 +39,11 @@ func newRecordCache(client kubernetes.Interface, namespace string, logger *slog.
 		return nil, fmt.Errorf("set up the cache of records: %w", err)
 	}
 	var err error
-	c.registration, err = c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	c.registration, err = c.informer.AddEventHandler(contain.Handlers(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(first any) { c.totals.replaced(nil, first); c.judge(first) },
 		UpdateFunc: func(before, current any) { c.totals.replaced(before, current); c.judge(current) },
 		DeleteFunc: func(last any) { c.totals.replaced(last, nil); c.forget(last) },
-	})
+	}, c.reportPanic))
 	if err != nil {
 		return nil, fmt.Errorf("set up the cache of records: %w", err)
 	}
@@ -121,13 +123,19 @@ func (c *recordCache) judge(object any) {
 	}
 }
 
+// reportPanic is called for an event that could not be taken in; the process goes on.
+func (c *recordCache) reportPanic(object any, err error) {
+	key, _ := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
+	c.logger.Error("event of a record panicked; please report this with the stack", "configmap", key, "error", err)
+}
+
 func (c *recordCache) onChange(changed func(node string)) error {
 	notify := func(object any) {
 		if entry, ok := entryOf(object); ok {
 			changed(entry.node())
 		}
 	}
-	_, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_, err := c.informer.AddEventHandler(contain.Handlers(cache.ResourceEventHandlerFuncs{
 		AddFunc: notify,
 		UpdateFunc: func(before, current any) {
 			// What took the place of a readable record may not tell whose it was; a hashed name does not either.
@@ -139,7 +147,7 @@ func (c *recordCache) onChange(changed func(node string)) error {
 			notify(current)
 		},
 		DeleteFunc: notify,
-	})
+	}, c.reportPanic))
 	if err != nil {
 		return fmt.Errorf("watch records: %w", err)
 	}

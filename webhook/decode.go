@@ -144,7 +144,7 @@ func machineOf(request *admissionv1.AdmissionRequest) policy.Machine {
 	if unmarshal(request.Object.Raw, &node) != nil {
 		return policy.Machine{} // as good as unknown
 	}
-	return policy.Machine{ProviderID: node.Spec.ProviderID, SystemUUID: node.Status.NodeInfo.SystemUUID, MachineID: node.Status.NodeInfo.MachineID}
+	return policy.MachineOf(node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID)
 }
 
 // occasionOf tells whether NodeRestriction will judge the request as a kubelet's. Either sign is enough: to defer a label
