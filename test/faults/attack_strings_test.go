@@ -102,11 +102,10 @@ func bytesAttacks() map[string]bytesAttack {
 		"annotation": {update: annotate("example.com/note", "a\xff\x00")},
 		"stamp":      {update: annotate(policy.StampAnnotation, "{\"restored\":[\"a\xff\x00b\",\"x:NoExecute\"],\"pending\":[],\"taints\":{\"\xfe:NoSchedule\":\"\xff\"}}")},
 		"manager":    {update: own, as: "kube\xff"},
-		"long-name":  {update: own, as: strings.Repeat("\xff", 128)},
 		"managed-fields": {update: func(node *corev1.Node) {
 			own(node)
 			node.ManagedFields = append(node.ManagedFields, metav1.ManagedFieldsEntry{
-				Manager: "a\xff", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
+				Manager: strings.Repeat("\xff", 128), Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
 				Time: &metav1.Time{Time: time.Date(20_000, 1, 1, 0, 0, 0, 0, time.UTC)}, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:mine":{}}}}`),
 			})
 		}},
