@@ -109,9 +109,9 @@ func decodeNode(object []byte) (node partialNode, err error) {
 		}
 		switch name.String() {
 		case "metadata":
-			left, err = left-1, json.UnmarshalDecode(decoder, &node.Metadata)
+			left, err = left-1, decodePart(decoder, len(object), &node.Metadata)
 		case "spec":
-			left, err = left-1, json.UnmarshalDecode(decoder, &node.Spec)
+			left, err = left-1, decodePart(decoder, len(object), &node.Spec)
 		default:
 			err = decoder.SkipValue()
 		}
@@ -127,6 +127,24 @@ func decodeNode(object []byte) (node partialNode, err error) {
 // from the webhook by two such resources in its status.
 func asSent() json.Options {
 	return json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+}
+
+// maxPartBytes is more than the metadata or the spec of any Node has: etcd takes 1.5 MiB, JSON may need twice as much for the same.
+const maxPartBytes = 3 << 20
+
+// decodePart reads a part of an object of that size, unless it is larger than any Node's: decoding can make thirty bytes of one.
+func decodePart(decoder *jsontext.Decoder, size int, into any) error {
+	if size <= maxPartBytes {
+		return json.UnmarshalDecode(decoder, into)
+	}
+	part, err := decoder.ReadValue()
+	if err != nil {
+		return err
+	}
+	if len(part) > maxPartBytes {
+		return errors.New("it is larger than any Node")
+	}
+	return unmarshal(part, into)
 }
 
 // unmarshal reads JSON as the API server sends it: names match by case.
