@@ -73,14 +73,13 @@ func (s *reviews) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *reviews) serve(w http.ResponseWriter, r *http.Request, f *inFlight) {
-	connection := http.NewResponseController(w)
 	body, err := readBody(w, r)
 	if err != nil {
 		s.refuse(w, statusOf(err), fmt.Errorf("read body: %w", err))
 		return
 	}
 	// The server's deadline was for the body. From here on the caller may wait as long as it likes.
-	_ = connection.SetReadDeadline(time.Time{})
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	if err := f.begin(r.Context()); err != nil {
 		s.metrics.refused(tooBusy)
 		http.Error(w, "too many reviews at once", http.StatusServiceUnavailable)
@@ -98,12 +97,8 @@ func (s *reviews) serve(w http.ResponseWriter, r *http.Request, f *inFlight) {
 	request := admission.Request{AdmissionRequest: *review.Request}
 	response := s.handler.Handle(r.Context(), request)
 	f.end()
-	_ = connection.SetWriteDeadline(time.Now().Add(answerTimeout))
 	s.answer(w, review.TypeMeta, request, response)
 }
-
-// answerTimeout is how long a caller may take to read its answer, which keeps the review in memory.
-const answerTimeout = 2 * time.Second
 
 func (s *reviews) refuse(w http.ResponseWriter, status int, err error) {
 	s.logger.Warn("request is no AdmissionReview", "error", err)

@@ -28,7 +28,6 @@ const (
 // maxHeaderBytes is many times what an API server sends.
 const maxHeaderBytes = 16 << 10
 
-
 // Server serves the webhook over TLS and stops without dropping a request.
 type Server struct {
 	http     *http.Server
@@ -50,9 +49,9 @@ func NewServer(address string, handler http.Handler, certificate func(*tls.Clien
 	bounded := newConnections(listener, maxConnections)
 	s := &Server{listener: bounded, drain: drain, logger: logger}
 	s.http = &http.Server{
-		Handler:   s.closing(handler),
-		TLSConfig: transport(certificate, clients),
-		ConnState: bounded.follow,
+		Handler:           s.closing(handler),
+		TLSConfig:         transport(certificate, clients),
+		ConnState:         bounded.follow,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 		IdleTimeout:       idleTimeout,
 		ReadHeaderTimeout: readTimeout,

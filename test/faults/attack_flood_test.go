@@ -314,6 +314,21 @@ func TestReviewsOfSixMiBFrom150CallersKeepNoRegistrationWaitingAndTheWebhookWith
 	made.whole(t)
 	assert.NotZero(t, busy, "900 MiB at once do not fit")
 	survived(t, pid)
+
+	// Each of them is decoded when its callers wait for one another, and decoding makes more of it.
+	patient := attackerClient(t, attackers[0], 1)
+	for n, body := range bodies {
+		require.Eventually(t, func() bool {
+			response, err := patient.Post("https://"+webhookAddress(t)+"/restore", "application/json", bytes.NewReader(body))
+			if err != nil {
+				return false
+			}
+			defer response.Body.Close()
+			return response.StatusCode == http.StatusOK
+		}, settles, 100*time.Millisecond, "body %d must be answered", n)
+		t.Logf("body %d: %d MiB at most so far", n, resident(t, pid, "VmHWM")>>20)
+	}
+	survived(t, pid)
 }
 
 func TestCallersThatTrickleAreLeftAndKeepNoRegistrationWaiting(t *testing.T) {
