@@ -48,6 +48,8 @@ func TestValuesThatCannotBeAreRefusedWithTheirPath(t *testing.T) {
 		"policy.retention=30d":                                   "at '/policy/retention'",
 		"policy.machine.onMismatch=x":                            "at '/policy/machine/onMismatch'",
 		"priorityClassQuota=true":                                "at '/priorityClassQuota'",
+		"webhook.clientAuthority.names={kube-apiserver}":                                  "at '/webhook/clientAuthority/names'",
+		"webhook.clientAuthority.configMap=one,webhook.clientAuthority.secret=another": "at '/webhook/clientAuthority/secret'",
 		"uninstall.patienceSeconds=-1":                           "at '/uninstall/patienceSeconds'",
 		"certificates.mode=secret,certificates.secret.name=ours": "at '/certificates/secret/caBundle'",
 	} {

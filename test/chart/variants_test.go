@@ -144,6 +144,17 @@ func variants(t *testing.T) map[string]variant {
 			assert.Equal(t, "prometheus", policy.Ingress[1].From[0].PodSelector.MatchLabels["app"])
 			assert.Equal(t, []networkingv1.PolicyType{"Ingress", "Egress"}, policy.PolicyTypes)
 		}},
+		"only the API server may call": {set("webhook.clientAuthority.configMap=api-server-ca", "webhook.clientAuthority.names={kube-apiserver,another}"), func(t *testing.T, r rendered) {
+			assert.Contains(t, r.container(t, "nodekeep-webhook").Args, "--client-ca-file=/etc/nodekeep-clients/ca.crt")
+			assert.Contains(t, r.container(t, "nodekeep-webhook").Args, "--client-name=kube-apiserver,another")
+			volumes := r.pods(t)["nodekeep-webhook"].Spec.Volumes
+			assert.Equal(t, "api-server-ca", volumes[len(volumes)-1].ConfigMap.Name)
+		}},
+		"only the API server may call, by a Secret": {set("webhook.clientAuthority.secret=api-server-ca", "webhook.clientAuthority.key=tls.crt"), func(t *testing.T, r rendered) {
+			assert.Contains(t, r.container(t, "nodekeep-webhook").Args, "--client-ca-file=/etc/nodekeep-clients/tls.crt")
+			volumes := r.pods(t)["nodekeep-webhook"].Spec.Volumes
+			assert.Equal(t, "api-server-ca", volumes[len(volumes)-1].Secret.SecretName)
+		}},
 		"an open network":              {set("networkPolicy.enabled=false"), func(t *testing.T, r rendered) { assert.Empty(t, r.names("NetworkPolicy")) }},
 		"no flow control":              {set("flowControl.enabled=false"), func(t *testing.T, r rendered) { assert.Empty(t, r.names("FlowSchema")) }},
 		"GKE":                          {[]string{"--kube-version", "v1.36.1-gke.100"}, func(t *testing.T, r rendered) { assert.True(t, r.has("ResourceQuota", "nodekeep-critical-pods")) }},
