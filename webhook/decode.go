@@ -54,6 +54,9 @@ type partialNode struct {
 
 // DecodeReview reads an AdmissionReview; one without an error holds a request.
 func DecodeReview(body []byte) (review admissionv1.AdmissionReview, err error) {
+	if len(body) > usualReviewBytes && multiplies(body) {
+		return review, errors.New("decode AdmissionReview: it has more strings, objects or lists than the largest Node")
+	}
 	if err := unmarshal(body, &review); err != nil {
 		return review, fmt.Errorf("decode AdmissionReview: %w", err)
 	}
@@ -64,6 +67,17 @@ func DecodeReview(body []byte) (review admissionv1.AdmissionReview, err error) {
 		return review, errors.New("decode AdmissionReview: it holds no request")
 	}
 	return review, nil
+}
+
+// The largest review that is decoded: etcd takes no object with more of these.
+const (
+	mostQuotes     = 2 << 20
+	mostStructures = 200_000
+)
+
+// multiplies reports whether decoding would make many bytes of each byte: thirty of one where a list holds empty taints.
+func multiplies(body []byte) bool {
+	return bytes.Count(body, []byte{'"'}) > mostQuotes || bytes.Count(body, []byte{'{'})+bytes.Count(body, []byte{'['}) > mostStructures
 }
 
 // errNotOurs says that a request is not the CREATE of a Node with a name.
@@ -132,7 +146,7 @@ func asSent() json.Options {
 // maxPartBytes is more than the metadata or the spec of any Node has: etcd takes 1.5 MiB, JSON may need twice as much for the same.
 const maxPartBytes = 3 << 20
 
-// decodePart reads a part of an object of that size, unless it is larger than any Node's: decoding can make thirty bytes of one.
+// decodePart reads a part of an object of that size, unless it is larger than any Node's.
 func decodePart(decoder *jsontext.Decoder, size int, into any) error {
 	if size <= maxPartBytes {
 		return json.UnmarshalDecode(decoder, into)

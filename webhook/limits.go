@@ -10,11 +10,12 @@ import (
 )
 
 // The budget of the reviews that are in flight, in bytes. Reviews of usual size have a part of their own, so that large ones
-// cannot take their place. One address gets a third of each part, so that one caller alone can fill neither.
+// cannot take their place. One address gets a third of each part, so that one caller alone can fill neither. What decoding makes of
+// them comes on top: three times as much, measured.
 const (
 	usualReviewBytes = 256 << 10 // the review of most Nodes is a tenth of that
 	usualBudget      = 24 << 20
-	largeBudget      = 40 << 20
+	largeBudget      = 24 << 20
 	shareOfBudget    = 3
 	// reviewOverhead is what a review costs beside its body: buffers of its connection, its goroutine, its answer.
 	reviewOverhead = 16 << 10

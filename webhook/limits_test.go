@@ -110,7 +110,24 @@ func TestATurnEndsWithTheReview(t *testing.T) {
 	}
 }
 
-// Decoding makes thirty bytes of one where a list holds empty taints. What is too large for any Node is not decoded.
+// Decoding makes thirty bytes of one where a list holds empty taints.
+func TestALargeReviewThatDecodingMultipliesIsNotDecoded(t *testing.T) {
+	review := func(groups, object string) []byte {
+		return []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"userInfo":{"groups":[` + groups + `"a"]},"object":{"a":[` + object + `1]}}}`)
+	}
+	for name, body := range map[string][]byte{
+		"empty groups":  review(strings.Repeat(`"",`, mostQuotes/2), ""),
+		"empty objects": review("", strings.Repeat(`{},`, mostStructures)),
+		"empty lists":   review("", strings.Repeat(`[],`, mostStructures)),
+	} {
+		_, err := DecodeReview(body)
+		assert.ErrorContains(t, err, "than the largest Node", name)
+	}
+	_, err := DecodeReview(review(strings.Repeat(`"",`, 300_000), strings.Repeat(`{},`, mostStructures-10)))
+	assert.NoError(t, err)
+}
+
+// What is too large for any Node is not decoded.
 func TestAPartThatNoNodeCanHaveIsNotDecoded(t *testing.T) {
 	node := func(bytes int) []byte {
 		return []byte(`{"metadata":{"name":"a"},"spec":{"taints":[` + strings.Repeat("{},", bytes/3) + `{}]}}`)
