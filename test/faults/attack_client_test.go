@@ -16,7 +16,7 @@ import (
 )
 
 func TestWithAClientAuthorityOnlyTheAPIServerIsAnsweredAndABadFileLeavesTheLastGoodOne(t *testing.T) {
-	nodes := rememberNodes(t, "identified", 3, protected)
+	nodes := rememberNodes(t, "identified", 3, ordinary)
 	serving, foreign := newAuthority(t, "serving"), newAuthority(t, "foreign")
 	require.NoError(t, nodekeep.StopWebhook()) // it manages a caBundle of its own
 	files := newMount(t)
@@ -74,6 +74,7 @@ func TestWithAClientAuthorityOnlyTheAPIServerIsAnsweredAndABadFileLeavesTheLastG
 	nobodyElse()
 	m := nodes.comeBack(t)
 	t.Logf("%s", m)
+	assert.Equal(t, len(nodes.names), m.restored+m.late, "restored in the CREATE: the API server shows its certificate")
 	answer, err := ask("/restore", apiServer)
 	require.NoError(t, err)
 	assert.Contains(t, string(answer), `"allowed":true`)

@@ -73,6 +73,7 @@ type registrations struct {
 	took    []time.Duration
 	refused []string
 	missed  []string // stored without what is remembered, sooner than after webhookTimeout
+	excused int      // the same, later
 }
 
 // p99 is the time that one registration in a hundred exceeded.
@@ -101,7 +102,11 @@ func (r returning) again(t testing.TB, times int, goOn func() bool) (made regist
 					made.refused = append(made.refused, deleted.Error())
 				case err != nil:
 					made.refused = append(made.refused, err.Error())
-				case took < webhookTimeout && (gated(back) || !hasAll(back.Labels, r.want)):
+				case gated(back) || !hasAll(back.Labels, r.want):
+					if took >= webhookTimeout {
+						made.excused++
+						break
+					}
 					made.missed = append(made.missed, fmt.Sprintf("%s after %s: gated %t, %v", name, took, gated(back), back.Labels))
 				}
 				mu.Unlock()
@@ -119,6 +124,7 @@ func (r registrations) whole(t testing.TB) {
 	t.Helper()
 	assert.Empty(t, r.refused)
 	assert.Empty(t, r.missed)
+	t.Logf("%d registrations, of which %d were not restored but took %s or longer", len(r.took), r.excused, webhookTimeout)
 }
 
 // records are all records but those of Nodes with the prefix, as the API server has them.
@@ -277,6 +283,7 @@ func (r *registrations) add(more registrations) {
 	r.took = append(r.took, more.took...)
 	r.refused = append(r.refused, more.refused...)
 	r.missed = append(r.missed, more.missed...)
+	r.excused += more.excused
 }
 
 func TestReviewsOfSixMiBFrom150CallersKeepNoRegistrationWaitingAndTheWebhookWithinItsMemory(t *testing.T) {
@@ -337,13 +344,13 @@ func TestReviewsOfSixMiBFrom150CallersKeepNoRegistrationWaitingAndTheWebhookWith
 }
 
 func TestCallersThatTrickleAreLeftAndKeepNoRegistrationWaiting(t *testing.T) {
-	const tricklers = 100
+	const tricklers, leftSoon = 100, 8 * time.Second
 	nodes := rememberNodes(t, "trickled", 4, ordinary)
 	pid := freshWebhook(t)
 	roots, address := webhookRoots(t), webhookAddress(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var left, opened atomic.Int64
+	var left, opened, soon atomic.Int64
 	var all sync.WaitGroup
 	for n := range tricklers {
 		start := []string{
@@ -360,7 +367,14 @@ func TestCallersThatTrickleAreLeftAndKeepNoRegistrationWaiting(t *testing.T) {
 			}
 			defer connection.Close()
 			opened.Add(1)
-			go func() { _, _ = io.Copy(io.Discard, connection); left.Add(1) }()
+			began := time.Now()
+			go func() {
+				_, _ = io.Copy(io.Discard, connection)
+				left.Add(1)
+				if time.Since(began) < leftSoon {
+					soon.Add(1)
+				}
+			}()
 			if _, err = io.WriteString(connection, start); err != nil {
 				return
 			}
@@ -381,6 +395,7 @@ func TestCallersThatTrickleAreLeftAndKeepNoRegistrationWaiting(t *testing.T) {
 	stop()
 	all.Wait()
 	assert.EqualValues(t, tricklers, opened.Load())
+	assert.NotZero(t, soon.Load(), "a machine that stands still may be late for some of them, not for all")
 	t.Logf("%d registrations, p99 %s", len(made.took), round(p99(made.took)))
 	made.whole(t)
 	survived(t, pid)
@@ -406,7 +421,10 @@ func TestManyIdleConnectionsKeepNoRegistrationWaiting(t *testing.T) {
 				connections.Store(raw, nil)
 				open.Add(1)
 				if n%3 > 0 { // the others never say anything
-					_ = tls.Client(raw, &tls.Config{RootCAs: roots, ServerName: loopback}).HandshakeContext(t.Context())
+					// After a request a connection may rest for 150 s.
+					connection := tls.Client(raw, &tls.Config{RootCAs: roots, ServerName: loopback})
+					_, _ = io.WriteString(connection, "GET /restore HTTP/1.1\r\nHost: webhook\r\n\r\n")
+					_, _ = connection.Read(make([]byte, 1))
 				}
 				go func() { _, _ = io.Copy(io.Discard, raw); closed.Add(1) }()
 			}
