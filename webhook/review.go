@@ -69,10 +69,10 @@ func (s *reviews) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer review.release()
-	s.serve(w, r, &review)
+	s.review(w, r, &review)
 }
 
-func (s *reviews) serve(w http.ResponseWriter, r *http.Request, f *inFlight) {
+func (s *reviews) review(w http.ResponseWriter, r *http.Request, f *inFlight) {
 	body, err := readBody(w, r)
 	if err != nil {
 		s.refuse(w, statusOf(err), fmt.Errorf("read body: %w", err))
