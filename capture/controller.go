@@ -56,6 +56,7 @@ type Controller struct {
 	queue     workqueue.TypedRateLimitingInterface[string]
 	turns     turns
 	leading   atomic.Bool
+	aheadFor  time.Duration // see the constant
 }
 
 // How long a Node that could not be dealt with waits before the next try.
@@ -81,6 +82,7 @@ func New(options Options) (*Controller, error) {
 		informer: informer,
 		refusals: newRefusals(),
 		reported: newReported(),
+		aheadFor: aheadFor,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 	}

@@ -3,7 +3,6 @@ package capture
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -16,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -80,6 +80,10 @@ func TestADeletionIsHeldUpForHalfOfTheTimeThatTheAPIServerWaits(t *testing.T) {
 	}
 }
 
+func deletionsOf(records Records, nodes Nodes) *Deletions {
+	return NewDeletions(nodes, records, policy.Default, &Gatekeeping{}, NewDeletionMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler), time.Now)
+}
+
 func reviewDeletionOf(t *testing.T, records Records, node *corev1.Node) admission.Response {
 	t.Helper()
 	return handleDeletionOf(t.Context(), t, records, node)
@@ -89,10 +93,7 @@ func handleDeletionOf(ctx context.Context, t *testing.T, records Records, node *
 	t.Helper()
 	raw, err := json.Marshal(node)
 	require.NoError(t, err)
-	d := &Deletions{
-		Records: records, Policy: policy.Default, Gatekeeping: &Gatekeeping{},
-		Metrics: NewDeletionMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now,
-	}
+	d := deletionsOf(records, fake.NewClientset(node).CoreV1().Nodes())
 	return d.Handle(ctx, admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		Operation: admissionv1.Delete, Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Node"}, Name: node.Name, OldObject: runtime.RawExtension{Raw: raw},
 	}})

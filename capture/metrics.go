@@ -78,7 +78,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	}
 	registry.MustRegister(m.steps, m.conflicts, m.failures, m.refused, m.vanished)
 	registry.MustRegister(m.lag, m.gated, m.giveBacks, m.changes, m.flaps)
-	for _, step := range []Step{Create, Update, Adopt, Merge, MarkGone, Isolate, Accept, Complete, Lift, FollowRules} {
+	for _, step := range []Step{Create, Update, Adopt, Merge, MarkGone, Isolate, Accept, Complete, Lift, Reset, FollowRules} {
 		m.steps.WithLabelValues(string(step))
 	}
 	m.conflicts.WithLabelValues(recordConflict)

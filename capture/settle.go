@@ -100,6 +100,14 @@ func (c *Controller) settle(ctx context.Context, seen *Node, event Event) (dealt
 			c.reportForeign(a.seen, next.Foreign)
 		}
 		nothing := next.Step == Nothing && !a.entry.Unlisted
+		if nothing && event == Present && c.leading.Load() {
+			switch again, err := a.resetRecord(ctx); {
+			case err != nil:
+				return false, err
+			case again:
+				continue
+			}
+		}
 		if nothing && (event != Deleted || a.live || a.remembersLater()) {
 			if event == Present && a.overtaken() && c.sightings.isOvertaken(a.seen) {
 				c.queue.Add(a.seen.Name)

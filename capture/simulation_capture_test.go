@@ -255,6 +255,9 @@ func (c *simCapture) GetLive(ctx context.Context, name string) (entry store.Entr
 }
 
 func (c *simCapture) Put(ctx context.Context, next store.Record, version string) (entry store.Entry, err error) {
+	if next.UID == "" {
+		c.fail("capture resets %s, which is right", brief(next))
+	}
 	err = c.call("write "+brief(next), func() error {
 		before, found := c.recordOf(next.Node)
 		if entry, err = c.records.Put(ctx, next, version); err != nil {

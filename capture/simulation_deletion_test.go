@@ -2,8 +2,11 @@ package capture
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
@@ -24,21 +27,34 @@ func (w *world) reviewDeletion(n *simNode) {
 	for len(w.late) > 0 { // not as late as that
 		w.landLate()
 	}
-	raw, err := json.Marshal(n.object())
-	if err != nil {
-		panic(err)
-	}
 	w.say("webhook: %d reviews the deletion of %s", i, brief(n))
-	d := &Deletions{
-		Records: simRecords{w, w.webhooks[i]}, Policy: func() policy.Policy { return w.policy },
-		Gatekeeping: w.gatekeeping(), Now: w.now,
-	}
-	outcome, err := d.record(context.Background(), raw)
+	records := simRecords{w, w.webhooks[i]}
+	d := &Deletions{Nodes: records.live(), Records: records, Policy: func() policy.Policy { return w.policy }, Gatekeeping: w.gatekeeping(), Now: w.now}
+	outcome, err := d.record(context.Background(), hint{n.name, n.uid})
 	w.say("webhook: %d: %s %v", i, outcome, err)
 	w.known = len(w.log)
-	if err == nil && !w.mayTurnBack(n.name, n.uid, n.version, nil) {
+	if err == nil && outcome != deletionAbsent && !w.mayTurnBack(n.name, n.uid, n.version, nil) {
 		w.model.keeps(n.name, n.uid, n.version)
 	}
+}
+
+// liveNodes is how a replica reads a Node from the API server.
+type liveNodes struct{ simRecords }
+
+func (r simRecords) live() Nodes { return liveNodes{r} }
+
+func (r liveNodes) Get(_ context.Context, name string, _ metav1.GetOptions) (*corev1.Node, error) {
+	r.meanwhile()
+	if r.fails() {
+		return nil, errServer
+	}
+	n, found := r.nodes[name]
+	if !found {
+		return nil, apierrors.NewNotFound(nodesResource, name)
+	}
+	object := n.object()
+	r.meanwhile()
+	return object, nil
 }
 
 func (r simRecords) Get(name string) (store.Entry, error) {
