@@ -149,22 +149,24 @@ func hinted(request admission.Request) (h hint, ok bool) {
 
 // record plans as for a Node that is on its way out: what it shows counts, and nothing is given any more.
 func (d *Deletions) record(ctx context.Context, hint hint) (deletionOutcome, error) {
-	entry, err := d.Records.Get(hint.name) // before the Node: see ahead
-	object, readErr := d.Nodes.Get(ctx, hint.name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(readErr), readErr == nil && object.UID != hint.uid:
-		return deletionAbsent, nil
-	case readErr != nil:
-		return deletionFailed, fmt.Errorf("get node: %w", readErr)
+	seen, err := d.node(ctx, hint)
+	if seen == nil {
+		return deletionAbsent, err
 	}
-	seen := nodeOf(object)
-	seen.BornGated = d.Gatekeeping.Kept(seen.CreationTimestamp.Time)
 	wrong := "" // the version of a record that can never have been right
-	if err == nil && ahead(entry.Record, seen) {
-		wrong = entry.Version
-	}
-	live, last := false, sync.OnceValue(func() bool { return d.moments.take(seen.UID, d.Now()) })
+	live := false
+	mayBeNoted := sync.OnceValue(func() bool { return d.moments.take(hint.uid, d.Now()) }) // nothing but the moment
+	entry, err := d.Records.Get(hint.name)
 	for range maxSteps {
+		if err == nil && entry.Version != wrong && ahead(entry.Record, seen) {
+			var readErr error
+			if seen, readErr = d.node(ctx, hint); seen == nil {
+				return deletionAbsent, readErr
+			}
+			if ahead(entry.Record, seen) {
+				wrong = entry.Version
+			}
+		}
 		var prev *store.Record
 		switch {
 		case err == nil:
@@ -175,17 +177,16 @@ func (d *Deletions) record(ctx context.Context, hint hint) (deletionOutcome, err
 			return deletionFailed, err
 		}
 		next := shown(prev, seen, d.Policy(), d.Now())
-		moment := next == nil
-		if moment {
+		if next == nil {
 			next = seenUntil(prev, seen, d.Policy())
+			if next != nil && !next.HistoryLeftOut() && !mayBeNoted() {
+				next = nil
+			}
 		}
 		if next == nil && live {
 			return deletionUnchanged, nil
 		}
 		if next != nil && !next.HistoryLeftOut() {
-			if moment && !last() {
-				return deletionUnchanged, nil
-			}
 			_, err = d.Records.Put(ctx, *next, entry.Version)
 			if err == nil {
 				return deletionRecorded, nil
@@ -200,4 +201,18 @@ func (d *Deletions) record(ctx context.Context, hint hint) (deletionOutcome, err
 		}
 	}
 	return deletionFailed, errors.New("put record: it keeps changing")
+}
+
+// node reads a Node from the API server; nil without an error where it has none of that name and UID.
+func (d *Deletions) node(ctx context.Context, hint hint) (*Node, error) {
+	object, err := d.Nodes.Get(ctx, hint.name, metav1.GetOptions{}) // without a resourceVersion: past every cache
+	switch {
+	case apierrors.IsNotFound(err), err == nil && object.UID != hint.uid:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get node: %w", err)
+	}
+	seen := nodeOf(object)
+	seen.BornGated = d.Gatekeeping.Kept(seen.CreationTimestamp.Time)
+	return seen, nil
 }
