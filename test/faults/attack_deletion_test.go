@@ -185,14 +185,14 @@ func TestForgedReviewsOfNodesThatLiveCostOneRecordWriteEachAtMost(t *testing.T) 
 	var all sync.WaitGroup
 	for n := range count {
 		name := fmt.Sprintf("heartbeat-%d", n)
-		node := remembered(t, name, map[string]string{"team": "a"})
+		remembered(t, name, map[string]string{"team": "a"})
 		all.Go(func() {
 			writes, version := 0, recordMap(t, name).ResourceVersion
 			for beat := range heartbeats {
-				_, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType,
+				beaten, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType,
 					[]byte(fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":"True","reason":"beat-%d"}]}}`, beat)), metav1.PatchOptions{}, "status")
 				assert.NoError(t, err)
-				forge(t, client, node, node)
+				forge(t, client, beaten, beaten)
 				if now := recordMap(t, name).ResourceVersion; now != version {
 					writes, version = writes+1, now
 				}
