@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,6 +37,33 @@ func (w *world) reviewDeletion(n *simNode) {
 	if err == nil && outcome != deletionAbsent && !w.mayTurnBack(n.name, n.uid, n.version, nil) {
 		w.model.keeps(n.name, n.uid, n.version)
 	}
+}
+
+// forgeReviews has somebody send reviews of deletions that nobody asked for. They may move the moment of the last observation, once,
+// and nothing else; capture has nothing to do because of them.
+func (w *world) forgeReviews(leader *simCapture) {
+	w.say("rest:    somebody forges reviews of the deletion of every Node")
+	var writes int
+	for round := range 2 {
+		writes = w.writes
+		for _, name := range w.story.names {
+			n, before := w.nodes[name], w.rememberedOf(name)
+			if n == nil {
+				continue
+			}
+			if w.reviewDeletion(n); !maps.Equal(before, w.rememberedOf(name)) {
+				w.fail("a forged review changed what is remembered of %s", name)
+			}
+		}
+		reviewed := w.writes
+		if w.drain(); w.writes != reviewed {
+			w.fail("capture wrote something after forged reviews, round %d", round)
+		}
+	}
+	if w.writes != writes {
+		w.fail("forged reviews of what is recorded wrote something again")
+	}
+	w.check(leader)
 }
 
 // liveNodes is how a replica reads a Node from the API server.

@@ -255,6 +255,7 @@ func (w *world) rest() {
 	if w.writes != writes {
 		w.fail("a second look at everything wrote something")
 	}
+	w.forgeReviews(leader)
 	w.known = len(w.log)
 }
 
