@@ -26,6 +26,10 @@ import (
 // server's delete transaction.
 const deletionBudget = 500 * time.Millisecond
 
+// lateWrite is how much longer recording may take than the caller is kept waiting: a Node that was read in time is not lost because a
+// busy API server is slow to store its record.
+const lateWrite = 2 * time.Second
+
 // budget is half of the time that the caller waits: the answer has to reach it too.
 func budget(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
@@ -62,8 +66,8 @@ type Nodes interface {
 
 // How many reviews are worked on at once; others wait while their callers do.
 const (
-	recordedAtOnce = 16
-	othersAtOnce   = 4
+	recordedAtOnce = 32
+	othersAtOnce   = 8
 )
 
 // NewDeletions makes the handler; nodes reads past every cache.
@@ -113,7 +117,12 @@ func (d *Deletions) review(ctx context.Context, request admission.Request) (dele
 	if err == nil && entry.Record.UID == hint.uid {
 		by = &d.recorded
 	}
-	outcome, err := by.do(ctx, hint.name+"/"+string(hint.uid), func() (deletionOutcome, error) { return d.record(ctx, hint) })
+	outcome, err := by.do(ctx, hint.name+"/"+string(hint.uid), func() (deletionOutcome, error) {
+		answered, _ := ctx.Deadline()
+		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), answered.Add(lateWrite))
+		defer cancel()
+		return d.record(ctx, hint)
+	})
 	if err != nil {
 		return deletionFailed, err
 	}

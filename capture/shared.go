@@ -3,6 +3,7 @@ package capture
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 )
 
@@ -25,7 +26,7 @@ type sharedWork[T any] struct {
 }
 
 // do works, or waits for the result of somebody else's work on the name, while ctx lasts. Work that had begun before this call
-// came does not count: what it has read may have changed since.
+// came does not count: what it has read may have changed since. Work that has begun is not broken off when its caller goes.
 func (s *shared[T]) do(ctx context.Context, name string, work func() (T, error)) (T, error) {
 	s.mu.Lock()
 	came := s.began
@@ -46,31 +47,48 @@ func (s *shared[T]) do(ctx context.Context, name string, work func() (T, error))
 		}
 		s.mu.Lock()
 	}
-	own := &sharedWork[T]{done: make(chan struct{}), err: context.Canceled}
+	own := &sharedWork[T]{done: make(chan struct{})}
 	if s.byName == nil {
 		s.byName, s.places = map[string]*sharedWork[T]{}, make(chan struct{}, s.atOnce)
 	}
 	s.byName[name] = own
 	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		delete(s.byName, name)
-		s.mu.Unlock()
-		close(own.done)
-	}()
 	select {
 	case s.places <- struct{}{}:
-		defer func() { <-s.places }()
 	case <-ctx.Done():
 		own.err = ctx.Err()
+		s.end(name, own)
 		return own.result, own.err
 	}
 	s.mu.Lock()
 	s.began++
 	own.number = s.began
 	s.mu.Unlock()
-	own.result, own.err = work()
-	return own.result, own.err
+	go func() {
+		defer func() {
+			if cause := recover(); cause != nil { // nobody above would recover it, and one Node must not stop the process
+				own.err = fmt.Errorf("panicked: %v", cause)
+			}
+			<-s.places
+			s.end(name, own)
+		}()
+		own.result, own.err = work()
+	}()
+	select {
+	case <-own.done:
+		return own.result, own.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
+
+// end lets everybody have the result, and forgets the name.
+func (s *shared[T]) end(name string, own *sharedWork[T]) {
+	s.mu.Lock()
+	delete(s.byName, name)
+	s.mu.Unlock()
+	close(own.done)
 }
 
 // gaveUp reports whether work ended because the caller who did it had no more time; others may have.
