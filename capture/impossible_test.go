@@ -11,7 +11,9 @@ import (
 func TestARecordIsAheadOfANodeWhereAnyOfItsVersionsIs(t *testing.T) {
 	seen := node("b", "20", labels{"k": "v"})
 	later := func(version string) func(*store.Record) {
-		return func(r *store.Record) { r.Later, r.LaterVersions = map[string]*string{"k": nil}, map[string]string{"k": version} }
+		return func(r *store.Record) {
+			r.Later, r.LaterVersions = map[string]*string{"k": nil}, map[string]string{"k": version}
+		}
 	}
 	for name, c := range map[string]struct {
 		record *store.Record
