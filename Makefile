@@ -28,7 +28,7 @@ IMAGE_DIR         = $(CURDIR)/.image
 PLATFORMS         = linux/amd64 linux/arm64
 
 # The tests that ask for NODEKEEP_LONG_FAULTS.
-LONG_FAULTS = NeverAnswered|RecordsStall|AnHourOff
+LONG_FAULTS = NeverAnswered|RecordsStall|AnHourOff|BringNothing|ReadRecordsAgain
 
 .PHONY: help
 help: ## what there is
