@@ -78,7 +78,7 @@ func TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse(t *testing.T) {
 			if strings.Contains(commands, "helm") {
 				installed = byHelm
 				if n == 0 { // the very first installation is that of the manifests
-					run(t, "kubectl delete -f manifests/nodekeep.yaml")
+					run(t, "kubectl delete --ignore-not-found -f manifests/nodekeep.yaml")
 				}
 			}
 			if strings.Contains(commands, "helm") || n > 0 {
@@ -89,7 +89,7 @@ func TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse(t *testing.T) {
 			if strings.Contains(commands, "helm") {
 				run(t, "helm uninstall nodekeep --namespace nodekeep-system --no-hooks")
 			} else {
-				run(t, "kubectl delete -f manifests/nodekeep.yaml")
+				run(t, "kubectl delete --ignore-not-found -f manifests/nodekeep.yaml")
 			}
 		})
 	}
