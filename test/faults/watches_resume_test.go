@@ -60,6 +60,10 @@ func TestOtherConfigMapsThatChangeHaveNobodyReadRecordsAgain(t *testing.T) {
 			}),
 			proxy.Report(proxy.Watches("configmaps"), func(*http.Request) { c.resumed.Add(1) })))
 	}
+	time.Sleep(1100 * time.Millisecond) // client-go reads everything again where a watch lasted less than a second
+	for _, p := range processes {
+		p.CutConnections() // ends the watches that first streamed everything, which run for minutes
+	}
 	changes := changeForeignConfigMaps(t, 2, 5*time.Minute)
 	for process, p := range processes {
 		p.Break(nil)
