@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,7 +70,12 @@ func TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse(t *testing.T) {
 		out, err := typed(t, own, commands).CombinedOutput()
 		require.NoError(t, err, "%s\n%s", commands, out)
 	}
-	uninstalls := append(documented(t, "docs/operating.md", "## Uninstall"), documented(t, "README.md", "### Uninstall")...)
+	uninstalls := documented(t, "docs/operating.md", "## Uninstall")
+	for _, commands := range documented(t, "README.md", "### Uninstall") {
+		if !slices.Contains(uninstalls, commands) {
+			uninstalls = append(uninstalls, commands)
+		}
+	}
 	programs := map[string]bool{}
 	for n, commands := range uninstalls {
 		programs[strings.Fields(commands)[0]] = true
