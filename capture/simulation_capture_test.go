@@ -71,7 +71,7 @@ func (w *world) start() {
 			Events: &record.FakeRecorder{}, Gatekeeping: w.gatekeeping(), Metrics: NewMetrics(prometheus.NewRegistry()),
 			Logger: slog.New(slog.DiscardHandler), Now: w.now, Sweep: c.sweeping(),
 		},
-		refusals: newRefusals(), reported: newReported(), queue: c.queue,
+		refusals: newRefusals(), reported: newReported(), brake: newBrake(0), coalescer: newCoalescer(0), queue: c.queue,
 	}
 	c.controller.sightings = newSightings(c.controller.gated, c.controller.liftedAfter, c.controller.Now)
 	_, _ = feed(&handlerHolder{held: &c.handler}, c.controller.sightings, c.queue.Add, func(_ string, err error) { panic(err) })
