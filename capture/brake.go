@@ -9,7 +9,7 @@ import (
 )
 
 // brake makes nodekeep wait before it sets an item of a Node object again that another client keeps undoing. It is in
-// memory only: a restart begins anew.
+// memory only, 15 MB at most: a restart begins anew.
 type brake struct {
 	longest time.Duration // no pause is longer; 0: there are none
 

@@ -13,7 +13,7 @@ const (
 	longestPause = 5 * time.Minute
 )
 
-// A fight is what nodekeep knows of an item that it sets on a Node object. Two clients fight if each undoes what the other
+// fight is what nodekeep knows of an item that it sets on a Node object. Two clients fight if each undoes what the other
 // sets: nodekeep sets the same item to the same value again and again.
 type fight struct {
 	setting  uint64    // what nodekeep set last, as a hash
@@ -36,8 +36,7 @@ func pauseAfter(flaps int, longest time.Duration) time.Duration {
 	return min(pause, longest)
 }
 
-// over reports whether the fight has ended: after the pause, the item stayed as nodekeep set it for the time in which a
-// change counts as undone.
+// over reports whether the fight has ended: for a minute after the pause nodekeep did not have to set the item again.
 func (f fight) over(now time.Time, longest time.Duration) bool {
 	return now.Sub(f.set) >= pauseAfter(f.flaps, longest)+flapWindow
 }
