@@ -152,10 +152,10 @@ func TestARulesTaintFollowsALabelThatChangesAllTheTime(t *testing.T) {
 		for _, text := range taintsOf(getNode(t, name)) {
 			seen[text] = true
 		}
-		return len(seen) > 5 || time.Since(began) > 3*settles
+		return len(seen) > 3 || time.Since(began) > 3*settles
 	})
 	t.Logf("the taint followed %d of %d changes in %s", len(seen)-1, changes, time.Since(began).Round(time.Millisecond))
-	assert.Greater(t, len(seen), 5, "the taint must follow while the label changes, not only at the end")
+	assert.Greater(t, len(seen), 3, "the taint must follow while the label changes, not only at the end")
 	carries(t, name, "dedicated="+last+":NoSchedule")
 	assert.Empty(t, eventsOf(t, name, capture.ItemPaused), "a taint that follows a label is no fight")
 }
