@@ -110,7 +110,7 @@ func (a *attempt) act(ctx context.Context, next Plan) error {
 }
 
 func (a *attempt) put(ctx context.Context, step Step, next store.Record) error {
-	coalesces := coalesces(a.record(), a.seen, Plan{Step: step, Write: &next}, a.Policy())
+	counts := coalesces(a.record(), a.seen, Plan{Step: step, Write: &next}, a.Policy())
 	entry, err := a.Records.Put(ctx, next, a.entry.Version)
 	if errors.Is(err, store.ErrConflict) {
 		a.Metrics.conflicted(recordConflict)
@@ -121,7 +121,7 @@ func (a *attempt) put(ctx context.Context, step Step, next store.Record) error {
 	}
 	before := a.entry.Record
 	a.entry, a.found, a.live = entry, true, true
-	if coalesces {
+	if counts {
 		a.coalescer.wrote(a.seen.Name, a.Now())
 	}
 	a.sightings.hasRecord(a.seen.Name, retained(next))

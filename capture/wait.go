@@ -9,9 +9,9 @@ func (a *attempt) afterWaiting(next Plan) Plan {
 	if a.event != Present || !a.leading.Load() {
 		return next
 	}
-	switch awaited := awaited(a.record(), a.seen, next, a.Policy()); {
-	case len(awaited) > 0: // the record would be written for nothing else than to precede these
-		if len(a.paused(Plan{Put: awaited})) == len(awaited) {
+	switch puts := awaited(a.record(), a.seen, next, a.Policy()); {
+	case len(puts) > 0: // the record would be written for nothing else than to precede these
+		if len(a.paused(Plan{Put: puts})) == len(puts) {
 			return Plan{Step: Nothing}
 		}
 		return next
