@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 
+	"nodekeep.dev/nodekeep/contain"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -26,7 +27,7 @@ type Records interface {
 	Nodes() []string
 }
 
-// Options are what a Controller works with. All fields are required but Resync, Sweep and Now.
+// Options are what a Controller works with. All fields are required but Resync, Sweep, Now and LongestPause.
 type Options struct {
 	Client  kubernetes.Interface
 	Records Records
@@ -41,6 +42,8 @@ type Options struct {
 	Resync      time.Duration // how often every Node is looked at again; 0: never
 	Sweep       Sweep
 	Now         func() time.Time
+	// LongestPause is how long nodekeep waits at most before it sets an item again that another client undoes; 0: five minutes.
+	LongestPause time.Duration
 }
 
 // Controller turns Node events into plans and carries them out while it leads. While it does not, it only keeps its
@@ -53,6 +56,8 @@ type Controller struct {
 	sightings *sightings
 	refusals  *refusals
 	reported  *reported
+	brake     *brake
+	coalescer *coalescer
 	queue     workqueue.TypedRateLimitingInterface[string]
 	turns     turns
 	leading   atomic.Bool
@@ -73,6 +78,9 @@ func New(options Options) (*Controller, error) {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
+	if options.LongestPause == 0 {
+		options.LongestPause = longestPause
+	}
 	informer, err := newNodeInformer(options.Client)
 	if err != nil {
 		return nil, err
@@ -83,11 +91,12 @@ func New(options Options) (*Controller, error) {
 		refusals: newRefusals(),
 		reported: newReported(),
 		aheadFor: aheadFor,
+		brake:    newBrake(options.LongestPause), coalescer: newCoalescer(recordInterval),
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 	}
 	c.sightings = newSightings(c.gated, c.liftedAfter, options.Now)
-	c.synced, err = feed(informer, c.sightings, c.queue.Add)
+	c.synced, err = feed(informer, c.sightings, c.queue.Add, func(node string, err error) { c.reportPanic("receive node", node, err) })
 	if err != nil {
 		return nil, err
 	}
@@ -107,9 +116,11 @@ func (c *Controller) liftedAfter(gated time.Duration) {
 // Enqueue has a Node looked at; every change of its record must lead here.
 func (c *Controller) Enqueue(node string) { c.queue.Add(node) }
 
-// EnqueueAll has every Node looked at, and what the API server refused is tried again: after a change of the policy.
+// EnqueueAll has every Node looked at, and what the API server refused or another client undid is tried again: after a
+// change of the policy.
 func (c *Controller) EnqueueAll() {
 	c.refusals.clear()
+	c.brake.clear()
 	c.enqueueAll()
 }
 
@@ -190,5 +201,20 @@ func (c *Controller) inTurn(ctx context.Context, node string) error {
 	ctx, cancel := context.WithTimeout(ctx, turn)
 	defer cancel()
 	defer c.turns.take(node)()
-	return c.process(ctx, node)
+	return c.contained("reconcile node", node, func() error { return c.process(ctx, node) })
+}
+
+// contained does the work on one object. A panic in it is logged and counted, and is an error like any other: neither the
+// process nor the work on other objects ends.
+func (c *Controller) contained(work, node string, do func() error) error {
+	err := contain.Call(do)
+	c.reportPanic(work, node, err)
+	return err
+}
+
+func (c *Controller) reportPanic(work, node string, err error) {
+	if panicked, ok := contain.IsPanic(err); ok {
+		c.Logger.Error("work on one object panicked; please report this with the stack", "work", work, "node", node, "error", panicked)
+		c.Metrics.panicked()
+	}
 }

@@ -8,6 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"nodekeep.dev/nodekeep/contain"
 )
 
 // gateName is the name of the gate policy, of its binding, and of the Role and RoleBinding that switch it off by being gone.
@@ -50,7 +52,8 @@ func (g *Gatekeeping) Run(ctx context.Context) {
 
 // Look asks the API server now. Whatever cannot be read counts as not in force.
 func (g *Gatekeeping) Look(ctx context.Context) {
-	since, err := g.look(ctx)
+	var since time.Time
+	err := contain.Call(func() (err error) { since, err = g.look(ctx); return err })
 	g.mu.Lock()
 	changed := g.since.IsZero() != since.IsZero()
 	g.since = since

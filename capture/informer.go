@@ -2,17 +2,19 @@ package capture
 
 import (
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"nodekeep.dev/nodekeep/contain"
+	"nodekeep.dev/nodekeep/store"
 )
 
 // newNodeInformer watches Nodes and holds only what capture reads of them.
 func newNodeInformer(client kubernetes.Interface) (cache.SharedIndexInformer, error) {
-	informer := coreinformers.NewNodeInformer(client, 0*time.Second, cache.Indexers{})
+	nodes := store.ListWatch(client, client.CoreV1().Nodes(), "", nil)
+	informer := cache.NewSharedIndexInformer(nodes, &corev1.Node{}, 0, cache.Indexers{})
 	if err := informer.SetTransform(slim); err != nil {
 		return nil, fmt.Errorf("watch nodes: %w", err)
 	}
@@ -22,19 +24,30 @@ func newNodeInformer(client kubernetes.Interface) (cache.SharedIndexInformer, er
 // slim drops what is not read. The informer may call it on its own result.
 func slim(object any) (any, error) {
 	if node, ok := object.(*corev1.Node); ok {
-		return slimOf(nodeOf(node)), nil
+		return slimWith(slimOf, node), nil
 	}
 	return object, nil
 }
 
-// feed brings the watch's events into the sightings, in order, and names of Nodes with something to plan to changed.
-func feed(informer cache.SharedIndexInformer, to *sightings, changed func(node string)) (cache.ResourceEventHandlerRegistration, error) {
+// slimWith never panics and never fails: a panic would end the process, and after an error the informer would list all Nodes
+// again and never be synced.
+func slimWith(small func(*Node) *slimNode, node *corev1.Node) (slimmed *slimNode) {
+	err := contain.Call(func() error { slimmed = small(nodeOf(node)); return nil })
+	if panicked, ok := contain.IsPanic(err); ok {
+		return unreadableNode(node.Name, node.UID, node.ResourceVersion, panicked)
+	}
+	return slimmed
+}
+
+// feed brings the watch's events into the sightings, in order, and names of Nodes with something to plan to changed. panicked is
+// called with the name of a Node of which an event could not be taken in.
+func feed(informer cache.SharedIndexInformer, to *sightings, changed func(node string), panicked func(node string, err error)) (cache.ResourceEventHandlerRegistration, error) {
 	lives := func(object any) {
 		if node, ok := object.(*slimNode); ok && to.lives(node) {
 			changed(node.name())
 		}
 	}
-	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	registration, err := informer.AddEventHandler(contain.Handlers(cache.ResourceEventHandlerFuncs{
 		AddFunc:    lives,
 		UpdateFunc: func(_, current any) { lives(current) },
 		DeleteFunc: func(object any) {
@@ -46,7 +59,10 @@ func feed(informer cache.SharedIndexInformer, to *sightings, changed func(node s
 				changed(node.name())
 			}
 		},
-	})
+	}, func(object any, err error) {
+		key, _ := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
+		panicked(key, err)
+	}))
 	if err != nil {
 		return nil, fmt.Errorf("watch nodes: %w", err)
 	}

@@ -15,6 +15,7 @@ type Metrics struct {
 	steps     *prometheus.CounterVec
 	conflicts *prometheus.CounterVec
 	failures  prometheus.Counter
+	panics    prometheus.Counter
 	refused   prometheus.Counter
 	vanished  prometheus.Counter
 
@@ -51,6 +52,9 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "nodekeep_capture_failures_total", Help: "Times that a Node could not be dealt with and was put off.",
 		}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "nodekeep_capture_panics_total", Help: "Panics in the work on one Node or record. The process and the work on all others go on.",
+		}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "nodekeep_capture_labels_refused_total", Help: "Labels that the API server would not have back on a Node.",
 		}),
@@ -76,7 +80,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "nodekeep_capture_flaps_total", Help: "Recorded changes that undid the one before, of the same label or taint of the same Node, within a minute.",
 		}, []string{"kind"}),
 	}
-	registry.MustRegister(m.steps, m.conflicts, m.failures, m.refused, m.vanished)
+	registry.MustRegister(m.steps, m.conflicts, m.failures, m.panics, m.refused, m.vanished)
 	registry.MustRegister(m.lag, m.gated, m.giveBacks, m.changes, m.flaps)
 	for _, step := range []Step{Create, Update, Adopt, Merge, MarkGone, Isolate, Accept, Complete, Lift, Reset, FollowRules} {
 		m.steps.WithLabelValues(string(step))
@@ -99,6 +103,8 @@ func (m *Metrics) watch(c *Controller) {
 		gauge("nodekeep_capture_nodes_gated", "Nodes that carry the gate.", func() float64 { _, _, gated := c.sightings.counts(); return float64(gated) }),
 		gauge("nodekeep_capture_longest_gated_seconds", "How long the gate has been on the Node that has carried it longest; 0 where none does.",
 			func() float64 { return c.sightings.longestGated().Seconds() }),
+		gauge("nodekeep_capture_items_paused", "Labels and taints that nodekeep waits to set again because another client keeps undoing them.",
+			func() float64 { return float64(c.brake.paused(c.Now())) }),
 		gauge("nodekeep_capture_queue_length", "Nodes waiting to be dealt with.", func() float64 { return float64(c.queue.Len()) }),
 		gauge("nodekeep_capture_leading", "1 while this process leads.", func() float64 {
 			if c.leading.Load() {
@@ -116,6 +122,7 @@ func gauge(name, help string, read func() float64) prometheus.GaugeFunc {
 func (m *Metrics) stepped(step Step)        { m.steps.WithLabelValues(string(step)).Inc() }
 func (m *Metrics) conflicted(object string) { m.conflicts.WithLabelValues(object).Inc() }
 func (m *Metrics) failed()                  { m.failures.Inc() }
+func (m *Metrics) panicked()                { m.panics.Inc() }
 func (m *Metrics) refusedLabel()            { m.refused.Inc() }
 func (m *Metrics) vanishedRecord()          { m.vanished.Inc() }
 

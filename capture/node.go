@@ -1,6 +1,9 @@
 package capture
 
 import (
+	"slices"
+	"unicode/utf8"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -28,6 +31,8 @@ type Node struct {
 	// Claimed lists the labels that annotations claim for other components.
 	Claimed []string
 	Machine policy.Machine
+	// Fault is why nothing may be concluded from what the Node shows; nil for all but a Node that could not be read.
+	Fault error
 	// Refused holds the labels that the API server would not have on this very object. Not part of the object:
 	// the controller adds what it found out.
 	Refused map[string]bool
@@ -35,8 +40,9 @@ type Node struct {
 	BornGated bool
 }
 
-// nodeOf keeps what is needed of a Node object.
+// nodeOf keeps what is needed of a Node object, each text as readers of JSON see it.
 func nodeOf(object *corev1.Node) *Node {
+	labels, taints := policy.TextMap(object.Labels), taintsOf(object.Spec.Taints)
 	stamp, stamped := policy.ParseStamp(object.Annotations[policy.StampAnnotation])
 	owned := ownedFieldsOf(object.ManagedFields)
 	if owned.stamp == byOthers {
@@ -47,8 +53,8 @@ func nodeOf(object *corev1.Node) *Node {
 			Name: object.Name, UID: object.UID, ResourceVersion: object.ResourceVersion,
 			DeletionTimestamp: object.DeletionTimestamp, CreationTimestamp: object.CreationTimestamp,
 		},
-		Taints:          object.Spec.Taints,
-		Items:           policy.Items(object.Labels, object.Spec.Taints),
+		Taints:          taints,
+		Items:           policy.Items(labels, taints),
 		Stamp:           stamp,
 		Stamped:         stamped,
 		Registered:      stamped && owned.stamp == byWebhook,
@@ -56,12 +62,33 @@ func nodeOf(object *corev1.Node) *Node {
 		Owners:          ownersOf(owned.writers),
 		Writers:         owned.writers,
 		Claimed:         policy.Claimed(object.Annotations),
-		Machine: policy.Machine{
-			ProviderID: object.Spec.ProviderID,
-			SystemUUID: object.Status.NodeInfo.SystemUUID,
-			MachineID:  object.Status.NodeInfo.MachineID,
-		},
+		Machine:         policy.MachineOf(object.Spec.ProviderID, object.Status.NodeInfo.SystemUUID, object.Status.NodeInfo.MachineID),
 	}
+}
+
+// taintsOf are taints that a PATCH can send back: the list itself where it holds no other.
+func taintsOf(taints []corev1.Taint) []corev1.Taint {
+	sendable := func(taint corev1.Taint) bool {
+		return utf8.ValidString(taint.Key) && utf8.ValidString(taint.Value) && utf8.ValidString(string(taint.Effect)) &&
+			(taint.TimeAdded == nil || hasTime(*taint.TimeAdded))
+	}
+	if !slices.ContainsFunc(taints, func(taint corev1.Taint) bool { return !sendable(taint) }) {
+		return taints
+	}
+	taints = slices.Clone(taints)
+	for i, taint := range taints {
+		taints[i].Key, taints[i].Value, taints[i].Effect = policy.Text(taint.Key), policy.Text(taint.Value), corev1.TaintEffect(policy.Text(string(taint.Effect)))
+		if taint.TimeAdded != nil && !hasTime(*taint.TimeAdded) {
+			taints[i].TimeAdded = nil
+		}
+	}
+	return taints
+}
+
+// hasTime reports whether a time is set and can be written as JSON: protobuf holds years that RFC 3339 cannot.
+func hasTime(t metav1.Time) bool {
+	year := t.UTC().Year()
+	return !t.IsZero() && year >= 1 && year <= 9999
 }
 
 // metadata is what the policy looks at; ruleTaints are those of its taints that our rules put there.

@@ -53,18 +53,23 @@ const (
 	byOthers
 )
 
-// ownedFieldsOf reads managedFields. An entry that cannot be read owns nothing, so what it owned counts as a person's:
+// maxManager is how long the name of a manager may be, in bytes, as for the API server. U+FFFD has more bytes than what it replaces.
+const maxManager = 128
+
+// ownedFieldsOf reads managedFields. Conditions and resources are named in them too, by texts that a kubelet chooses: names that
+// are no UTF-8, or equal once they are made UTF-8, must not hide what the entry says of labels. An entry that cannot be read owns nothing, so what it owned counts as a person's:
 // rather remembered than lost.
 func ownedFieldsOf(entries []metav1.ManagedFieldsEntry) (found owners) {
+	anyNames := json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 	for _, entry := range entries {
 		var owned ownedFields
-		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &owned) != nil {
+		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &owned, anyNames) != nil {
 			continue
 		}
 		if _, wrote := owned.Metadata.Annotations["f:"+policy.StampAnnotation]; wrote {
 			found.stamp = max(found.stamp, writerOf(entry.Manager))
 		}
-		wrote := writer{Manager: entry.Manager, Taints: len(owned.Spec.Taints) > 0}
+		wrote := writer{Manager: policy.Shortened(entry.Manager, maxManager), Taints: len(owned.Spec.Taints) > 0}
 		for field := range owned.Metadata.Labels {
 			if key, isField := strings.CutPrefix(field, "f:"); isField {
 				wrote.Labels = append(wrote.Labels, key)
@@ -73,7 +78,7 @@ func ownedFieldsOf(entries []metav1.ManagedFieldsEntry) (found owners) {
 		if len(wrote.Labels) == 0 && !wrote.Taints {
 			continue
 		}
-		if !entry.Time.IsZero() {
+		if entry.Time != nil && hasTime(*entry.Time) {
 			wrote.At = entry.Time.Unix()
 		}
 		slices.Sort(wrote.Labels)

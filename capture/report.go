@@ -27,6 +27,7 @@ const (
 	TaintsFollowed   = "TaintsFollowed"   // taints were put on or taken off because the labels or the rules changed
 	TaintsRegistered = "TaintsRegistered" // a new Node got what the policy says at registration
 	RuleTaintTaken   = "RuleTaintTaken"   // somebody else's taint has the key and effect that a rule wants
+	ItemPaused       = "ItemPaused"       // another client undoes a label or taint that nodekeep sets, so nodekeep waits before it sets it again
 
 	PolicyInvalid = "PolicyInvalid" // the policy file cannot be used; on the policy's ConfigMap
 )

@@ -14,8 +14,9 @@ import (
 // process deals with one name, and notes for the metrics how that left it.
 func (c *Controller) process(ctx context.Context, name string) error {
 	c.sightings.takenUp(name)
+	dealt := false
+	defer func() { c.sightings.leftOff(name, dealt) }() // also after a panic
 	dealt, err := c.deal(ctx, name)
-	c.sightings.leftOff(name, dealt)
 	return err
 }
 
@@ -27,7 +28,7 @@ func (c *Controller) deal(ctx context.Context, name string) (dealt bool, err err
 		if err != nil {
 			return false, err
 		}
-		if !forgotten {
+		if !forgotten && last.Fault == nil {
 			if dealt, err := c.settle(ctx, last, Deleted); err != nil || !dealt {
 				return false, err
 			}
@@ -36,7 +37,10 @@ func (c *Controller) deal(ctx context.Context, name string) (dealt bool, err err
 		c.refusals.forget(name, last.UID)
 		c.reported.forget(last.UID)
 	}
-	if live != nil {
+	switch {
+	case live != nil && live.Fault != nil:
+		return false, fmt.Errorf("read node: %w", live.Fault)
+	case live != nil:
 		return c.settle(ctx, live, Present)
 	}
 	err = c.settleAbsent(ctx, name)
@@ -85,9 +89,10 @@ func (c *Controller) settleAbsent(ctx context.Context, name string) error {
 const maxSteps = 20
 
 // settle plans and acts until nothing is left to do for one sight of a Node. dealt is false where there is something to do
-// but this controller does not lead.
+// but this controller does not lead, or where the record has to wait.
 func (c *Controller) settle(ctx context.Context, seen *Node, event Event) (dealt bool, err error) {
 	a := &attempt{Controller: c, seen: seen, event: event}
+	defer a.queueAgain()
 	if err := a.read(c.Records.Get(seen.Name)); err != nil {
 		return false, err
 	}
@@ -99,6 +104,7 @@ func (c *Controller) settle(ctx context.Context, seen *Node, event Event) (dealt
 		if event == Present && c.leading.Load() {
 			c.reportForeign(a.seen, next.Foreign)
 		}
+		next = a.afterWaiting(next)
 		nothing := next.Step == Nothing && !a.entry.Unlisted
 		if nothing && event == Present && c.leading.Load() {
 			switch again, err := a.resetRecord(ctx); {
@@ -112,7 +118,7 @@ func (c *Controller) settle(ctx context.Context, seen *Node, event Event) (dealt
 			if event == Present && a.overtaken() && c.sightings.isOvertaken(a.seen) {
 				c.queue.Add(a.seen.Name)
 			}
-			return true, nil
+			return !a.coalesced, nil
 		}
 		if !c.leading.Load() {
 			return false, nil

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"unique"
 
-	"github.com/go-json-experiment/json"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/contain"
 	"nodekeep.dev/nodekeep/policy"
 )
 
@@ -18,7 +18,7 @@ import (
 // what it has in common with many others, the keys of its labels, who owns them and its stamp, in one for all of them.
 type slimNode struct {
 	version string // resourceVersion
-	text    string
+	text    string // packed: name, uid, machine, values of labels
 	shape   unique.Handle[string]
 	taints  []corev1.Taint
 	written []int64 // when the writers in the shape last changed something, in seconds since 1970
@@ -27,34 +27,20 @@ type slimNode struct {
 	annotationBytes  int
 }
 
-// nodeShape is what many Nodes have in common.
-type nodeShape struct {
-	Keys       []string     `json:"keys,omitempty"`
-	Writers    []writer     `json:"writers,omitempty"`
-	Stamp      policy.Stamp `json:"stamp"`
-	Stamped    bool         `json:"stamped,omitempty"`
-	Registered bool         `json:"registered,omitempty"`
-	Claimed    []string     `json:"claimed,omitempty"`
-}
-
-// separator parts the values. The API server has no names, label values and machines with it in them.
-const separator = "\x00"
-
 // slimOf makes a Node small; [slimNode.node] reverses it.
 func slimOf(n *Node) *slimNode {
 	labels := maps.Clone(n.Items)
 	maps.DeleteFunc(labels, func(item, _ string) bool { return policy.IsTaint(item) }) // they stand among the taints
 	keys := slices.Sorted(maps.Keys(labels))
-	texts := []string{n.Name, string(n.UID), n.Machine.ProviderID, n.Machine.SystemUUID, n.Machine.MachineID}
-	for _, key := range keys {
-		texts = append(texts, labels[key])
+	text := make(packing, 0, 512)
+	for _, field := range []string{n.Name, string(n.UID), n.Machine.ProviderID, n.Machine.SystemUUID, n.Machine.MachineID} {
+		text.text(field)
 	}
-	shape, err := json.Marshal(nodeShape{Keys: keys, Writers: n.Writers, Stamp: n.Stamp, Stamped: n.Stamped, Registered: n.Registered, Claimed: n.Claimed}, json.Deterministic(true), json.FormatNilSliceAsNull(true))
-	if err != nil {
-		panic("marshal strings: " + err.Error()) // cannot happen
+	for _, key := range keys {
+		text.text(labels[key])
 	}
 	s := &slimNode{
-		version: strings.Clone(n.ResourceVersion), text: strings.Join(texts, separator), shape: unique.Make(string(shape)), taints: n.Taints,
+		version: strings.Clone(n.ResourceVersion), text: string(text), shape: unique.Make(shapeOf(n, keys)), taints: n.Taints,
 		created: n.CreationTimestamp, annotationBytes: n.AnnotationBytes,
 	}
 	for _, wrote := range n.Writers {
@@ -66,47 +52,92 @@ func slimOf(n *Node) *slimNode {
 	return s
 }
 
+// shapeOf packs what many Nodes have in common; keys are those of the labels.
+func shapeOf(n *Node, keys []string) string {
+	shape := make(packing, 0, 2048)
+	shape.texts(keys)
+	shape.number(len(n.Writers))
+	for _, wrote := range n.Writers {
+		shape.text(wrote.Manager)
+		shape.texts(wrote.Labels)
+		shape.flag(wrote.Taints)
+	}
+	shape.texts(n.Stamp.Restored)
+	shape.texts(n.Stamp.Pending)
+	shape.byText(n.Stamp.Taints)
+	shape.byText(n.Stamp.Brought)
+	shape.byText(n.Stamp.RuleTaints)
+	shape.flag(n.Stamped)
+	shape.flag(n.Registered)
+	shape.texts(n.Claimed)
+	return string(shape)
+}
+
 // node is what was made small.
 func (s *slimNode) node() *Node {
-	var shape nodeShape
-	if err := json.Unmarshal([]byte(s.shape.Value()), &shape); err != nil {
-		panic("unmarshal what was marshalled: " + err.Error()) // cannot happen
-	}
-	for i := range shape.Writers {
-		shape.Writers[i].At = s.written[i]
-	}
-	n := &Node{
-		Taints: s.taints, Stamp: shape.Stamp, Stamped: shape.Stamped, Registered: shape.Registered,
-		Owners: ownersOf(shape.Writers), Writers: shape.Writers, Claimed: shape.Claimed, AnnotationBytes: s.annotationBytes,
-	}
-	var uid string
-	text := s.text
-	for _, field := range []*string{&n.Name, &uid, &n.Machine.ProviderID, &n.Machine.SystemUUID, &n.Machine.MachineID} {
-		*field, text, _ = strings.Cut(text, separator)
-	}
-	n.UID, n.ResourceVersion, n.CreationTimestamp = types.UID(uid), s.version, s.created
+	n := &Node{Taints: s.taints, AnnotationBytes: s.annotationBytes, Fault: s.fault()}
+	text := packed(s.text)
+	n.Name, n.UID, n.ResourceVersion, n.CreationTimestamp = text.text(), types.UID(text.text()), s.version, s.created
 	if !s.deleted.IsZero() {
 		n.DeletionTimestamp = &s.deleted
 	}
-	labels := make(map[string]string, len(shape.Keys))
-	for _, key := range shape.Keys {
-		labels[key], text, _ = strings.Cut(text, separator)
+	if n.Fault != nil {
+		return n
+	}
+	n.Machine = policy.Machine{ProviderID: text.text(), SystemUUID: text.text(), MachineID: text.text()}
+	shape := packed(s.shape.Value())
+	keys := shape.texts()
+	labels := make(map[string]string, len(keys))
+	for _, key := range keys {
+		labels[key] = text.text()
 	}
 	n.Items = policy.Items(labels, s.taints)
+	if count := shape.number(); count > 0 {
+		n.Writers = make([]writer, count)
+	}
+	for i := range n.Writers {
+		n.Writers[i] = writer{Manager: shape.text(), Labels: shape.texts(), Taints: shape.flag(), At: s.written[i]}
+	}
+	n.Owners = ownersOf(n.Writers)
+	n.Stamp = policy.Stamp{
+		Restored: shape.texts(), Pending: shape.texts(),
+		Taints: shape.byText(), Brought: shape.byText(), RuleTaints: shape.byText(),
+	}
+	n.Stamped, n.Registered, n.Claimed = shape.flag(), shape.flag(), shape.texts()
 	return n
+}
+
+// unreadableNode is a Node of which nothing is known but which object it is, because reading it panicked. It has no shape.
+func unreadableNode(name string, uid types.UID, version string, fault *contain.Panic) *slimNode {
+	var text packing
+	for _, field := range []string{name, string(uid), fault.Value, fault.Stack} {
+		text.text(field)
+	}
+	return &slimNode{version: version, text: string(text)}
+}
+
+// fault is why nothing may be concluded from the Node, if so.
+func (s *slimNode) fault() error {
+	if s.shape != (unique.Handle[string]{}) {
+		return nil
+	}
+	text := packed(s.text)
+	text.text()
+	text.text()
+	return &contain.Panic{Value: text.text(), Stack: text.text()}
 }
 
 // name is the Node's.
 func (s *slimNode) name() string {
-	name, _, _ := strings.Cut(s.text, separator)
-	return name
+	text := packed(s.text)
+	return text.text()
 }
 
 // uid is the Node object's.
 func (s *slimNode) uid() types.UID {
-	_, rest, _ := strings.Cut(s.text, separator)
-	uid, _, _ := strings.Cut(rest, separator)
-	return types.UID(uid)
+	text := packed(s.text)
+	text.text()
+	return types.UID(text.text())
 }
 
 // differs reports whether anything that a plan looks at is different. A heartbeat differs in nothing, and when somebody last

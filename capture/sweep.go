@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/client-go/util/flowcontrol"
 
+	"nodekeep.dev/nodekeep/contain"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -40,7 +41,7 @@ func (c *Controller) sweepFromTimeToTime(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			c.sweep(ctx, limiter.Wait)
+			_ = c.contained("sweep records", "", func() error { c.sweep(ctx, limiter.Wait); return nil })
 		}
 	}
 }
@@ -66,6 +67,9 @@ func (c *Controller) sweep(ctx context.Context, wait func(context.Context) error
 		c.Sweep.Metrics.ended(outcome)
 		outcomes[outcome]++
 		c.reportSwept(record, outcome)
+		if _, panicked := contain.IsPanic(err); panicked {
+			continue // that is about this record, and the API server is not in trouble
+		}
 		if failure = err; failure != nil {
 			break
 		}
@@ -80,30 +84,38 @@ type findings struct {
 	due  []candidate
 }
 
-// find looks through the records in memory. A Node that the watch knows, or knew and nobody has dealt with its end, is not gone.
+// find looks through the records in memory. One that makes this panic is not due, and stops no other. A Node that the watch knows, or knew and nobody has dealt with its end, is not gone.
 func (c *Controller) find() (found findings) {
 	retention, now := c.Policy().Retention(), c.Now()
 	for _, node := range c.Records.Nodes() {
 		found.all++
-		entry, err := c.Records.Get(node)
-		if err != nil || entry.Record.DeletedAt == nil {
-			continue
-		}
-		found.gone++
-		if Due(entry.Record, retention, now) && !c.sightings.knows(node) {
-			found.due = append(found.due, candidate{node: node, gone: entry.Record.DeletedAt.Time})
-		}
+		_ = c.contained("judge record", node, func() error {
+			entry, err := c.Records.Get(node)
+			if err != nil || entry.Record.DeletedAt == nil {
+				return nil //nolint:nilerr // no record, or none that may be touched
+			}
+			found.gone++
+			if Due(entry.Record, retention, now) && !c.sightings.knows(node) {
+				found.due = append(found.due, candidate{node: node, gone: entry.Record.DeletedAt.Time})
+			}
+			return nil
+		})
 	}
 	return found
 }
 
 // collect has a record removed if all that is known live says that it is due and its Node gone. Meanwhile no plan is made
 // for the name.
-func (c *Controller) collect(ctx context.Context, node string) (Outcome, error) {
+func (c *Controller) collect(ctx context.Context, node string) (outcome Outcome, err error) {
 	ctx, cancel := context.WithTimeout(ctx, turn)
 	defer cancel()
 	defer c.turns.take(node)()
-	return Collect(ctx, c.Records, c.Client, c.Sweep.Remover, node, func(record store.Record) bool {
-		return !c.sightings.knows(node) && Due(record, c.Policy().Retention(), c.Now())
+	outcome = Failed // what a panic leaves
+	err = c.contained("collect record", node, func() (err error) {
+		outcome, err = Collect(ctx, c.Records, c.Client, c.Sweep.Remover, node, func(record store.Record) bool {
+			return !c.sightings.knows(node) && Due(record, c.Policy().Retention(), c.Now())
+		})
+		return err
 	})
+	return outcome, err
 }

@@ -12,6 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+
+	"nodekeep.dev/nodekeep/contain"
 )
 
 // firstRetry is the wait after a first failed look at the API server. It doubles from there up to Options.Interval.
@@ -59,7 +61,7 @@ func (s *SelfSigned) Run(ctx context.Context) error {
 	backoff := s.backoff()
 	for {
 		pause := s.opts.Interval
-		if err := s.sync(ctx); err == nil {
+		if err := contain.Call(func() error { return s.sync(ctx) }); err == nil {
 			s.trouble.Store(nil)
 			backoff = s.backoff()
 		} else if ctx.Err() == nil {

@@ -27,7 +27,7 @@ func Claimed(annotations map[string]string) []string {
 }
 
 func listed(value string) (items []string) {
-	for item := range strings.SplitSeq(value, ",") {
+	for item := range strings.SplitSeq(Text(value), ",") {
 		if item = strings.TrimSpace(item); item != "" {
 			items = append(items, item)
 		}

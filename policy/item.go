@@ -35,17 +35,28 @@ func cutEffect(text string) (before string, effect corev1.TaintEffect) {
 	return text[:colon], corev1.TaintEffect(text[colon+1:])
 }
 
-// Items joins what a Node shows. Where there are no taints it is the labels map itself.
+// Items joins what a Node shows. A label whose key looks like a taint is left out: the API server stores none. Where there are
+// neither such labels nor taints it is the labels map itself.
 func Items(labels map[string]string, taints []corev1.Taint) map[string]string {
-	if len(taints) == 0 {
+	if len(taints) == 0 && !holdsTaint(labels) {
 		return labels
 	}
 	items := make(map[string]string, len(labels)+len(taints))
 	maps.Copy(items, labels)
+	maps.DeleteFunc(items, func(key, _ string) bool { return IsTaint(key) })
 	for _, taint := range taints {
 		items[TaintItem(taint)] = taint.Value
 	}
 	return items
+}
+
+func holdsTaint(labels map[string]string) bool {
+	for key := range labels {
+		if IsTaint(key) {
+			return true
+		}
+	}
+	return false
 }
 
 // Split separates items into labels and taints, these sorted. Both are the caller's own; labels is never nil.

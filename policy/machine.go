@@ -14,6 +14,22 @@ type Machine struct {
 	MachineID  string // status.nodeInfo.machineID
 }
 
+// maxMachineText is how long an identity may be. Real ones are far shorter. A kubelet chooses them, and one of 600 KiB would make
+// the record too large to be written.
+const maxMachineText = 1024
+
+// MachineOf is the machine behind a Node, by what the Node shows. An identity that is too long counts as unknown.
+func MachineOf(providerID, systemUUID, machineID string) Machine {
+	return Machine{ProviderID: identity(providerID), SystemUUID: identity(systemUUID), MachineID: identity(machineID)}
+}
+
+func identity(shown string) string {
+	if shown = Text(shown); len(shown) > maxMachineText {
+		return ""
+	}
+	return shown
+}
+
 // Identity says whether two Nodes of one name are one machine.
 type Identity int
 

@@ -1,19 +1,16 @@
 package store
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
+
+	"nodekeep.dev/nodekeep/contain"
 )
 
 // recordCache is an informer that holds decoded records and drops the rest of their ConfigMaps, and over it the
@@ -32,42 +29,21 @@ type recordCache struct {
 
 func newRecordCache(client kubernetes.Interface, namespace string, logger *slog.Logger) (*recordCache, error) {
 	c := &recordCache{namespace: namespace, logger: logger, progress: &progress{}, totals: totals{sizes: map[int]int{}}, own: map[string]*cached{}}
-	c.informer = cache.NewSharedIndexInformer(c.listWatch(client), &corev1.ConfigMap{}, 0, cache.Indexers{})
+	records := ListWatch(client, client.CoreV1().ConfigMaps(namespace), labels.Set{RecordLabel: "true"}.String(), c.progress.received)
+	c.informer = cache.NewSharedIndexInformer(records, &corev1.ConfigMap{}, 0, cache.Indexers{})
 	if err := c.informer.SetTransform(compact); err != nil {
 		return nil, fmt.Errorf("set up the cache of records: %w", err)
 	}
 	var err error
-	c.registration, err = c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	c.registration, err = c.informer.AddEventHandler(contain.Handlers(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(first any) { c.totals.replaced(nil, first); c.judge(first) },
 		UpdateFunc: func(before, current any) { c.totals.replaced(before, current); c.judge(current) },
 		DeleteFunc: func(last any) { c.totals.replaced(last, nil); c.forget(last) },
-	})
+	}, c.reportPanic))
 	if err != nil {
 		return nil, fmt.Errorf("set up the cache of records: %w", err)
 	}
 	return c, nil
-}
-
-func (c *recordCache) listWatch(client kubernetes.Interface) cache.ListerWatcher {
-	selector := labels.Set{RecordLabel: "true"}.String()
-	configMaps := client.CoreV1().ConfigMaps(c.namespace)
-	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			options.LabelSelector = selector
-			list, err := configMaps.List(ctx, options)
-			c.progress.heard(err)
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			options.LabelSelector = selector
-			w, err := configMaps.Watch(ctx, options)
-			c.progress.heard(err)
-			if err != nil {
-				return nil, err
-			}
-			return c.progress.listen(w, ptr.Deref(options.SendInitialEvents, false)), nil
-		},
-	}, client)
 }
 
 func (c *recordCache) get(name string) (*cached, bool) {
@@ -121,13 +97,19 @@ func (c *recordCache) judge(object any) {
 	}
 }
 
+// reportPanic is called for an event that could not be taken in; the process goes on.
+func (c *recordCache) reportPanic(object any, err error) {
+	key, _ := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
+	c.logger.Error("event of a record panicked; please report this with the stack", "configmap", key, "error", err)
+}
+
 func (c *recordCache) onChange(changed func(node string)) error {
 	notify := func(object any) {
 		if entry, ok := entryOf(object); ok {
 			changed(entry.node())
 		}
 	}
-	_, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_, err := c.informer.AddEventHandler(contain.Handlers(cache.ResourceEventHandlerFuncs{
 		AddFunc: notify,
 		UpdateFunc: func(before, current any) {
 			// What took the place of a readable record may not tell whose it was; a hashed name does not either.
@@ -139,7 +121,7 @@ func (c *recordCache) onChange(changed func(node string)) error {
 			notify(current)
 		},
 		DeleteFunc: notify,
-	})
+	}, c.reportPanic))
 	if err != nil {
 		return fmt.Errorf("watch records: %w", err)
 	}

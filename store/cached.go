@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
+
+	"nodekeep.dev/nodekeep/contain"
 )
 
 // cached is what is held in memory of a ConfigMap: the record, or why it cannot be read, or that this version of it
@@ -28,16 +30,29 @@ func (e *cached) GetObjectMeta() metav1.Object {
 
 // compact decodes the record and drops the rest. The informer may call it on its own result.
 func compact(object any) (any, error) {
-	cm, ok := object.(*corev1.ConfigMap)
-	if !ok {
-		return object, nil
+	if cm, ok := object.(*corev1.ConfigMap); ok {
+		return compactWith(document.decode, cm), nil
 	}
+	return object, nil
+}
+
+// compactWith never panics and never fails: a panic would end the process, and after an error the informer would list all records
+// again and never be synced. A record that panics cannot be read.
+func compactWith(decode func(document, reading) (Record, error), cm *corev1.ConfigMap) *cached {
 	stored := documentOf(cm)
-	record, err := stored.decode(inMemory)
-	return &cached{
+	entry := &cached{
 		name: strings.Clone(cm.Name), namespace: unique.Make(cm.Namespace).Value(), version: strings.Clone(cm.ResourceVersion),
-		record: pack(record), err: err, bytes: int32(len(stored.record) + len(stored.quarantined)), // a ConfigMap has 1 MiB at most
-	}, nil
+		bytes: int32(len(stored.record) + len(stored.quarantined)), // a ConfigMap has 1 MiB at most
+	}
+	entry.err = contain.Call(func() error {
+		record, err := decode(stored, inMemory)
+		entry.record = pack(record)
+		return err
+	})
+	if _, panicked := contain.IsPanic(entry.err); panicked {
+		entry.record = pack(Record{})
+	}
+	return entry
 }
 
 // entryOf is what an event of the informer is about.

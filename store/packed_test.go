@@ -34,6 +34,7 @@ func TestPackedRecordsAreAsTheyWere(t *testing.T) {
 		"with a key that has a NUL":     func(r *Record) { r.Items = map[string]string{"a\x00b": "1"} },
 		"with a value that has a NUL":   func(r *Record) { r.Items = map[string]string{"a": "1\x002"} },
 		"with a uid that has a NUL":     func(r *Record) { r.UID = "u\x001" },
+		"with a machine that has NULs":  func(r *Record) { r.Machine.ProviderID, r.Machine.MachineID = "p\x00s\x00m\x002", "\x00" },
 		"with an empty key":             func(r *Record) { r.Items = map[string]string{"": "1"} },
 		"with fields of later versions": func(r *Record) { r.unknown = map[string]json.RawMessage{"new": json.RawMessage(`1`)} },
 		"with a history":                func(r *Record) { r.History = manyChanges() },
@@ -165,6 +166,8 @@ func FuzzPack(f *testing.F) {
 		`{"version":1,"node":"n"}`, `{"version":2,"node":"n","labels":{"a":"\u0000","":"1"}}`, `{"version":1,"node":"n","uid":"\u0000","labels":{}}`,
 		`{"version":1,"node":"n","labels":{"a":"1","b":""},"taints":[{"key":"t","value":"v","effect":"NoSchedule"}],"machine":{"machineID":"m"},"x":1}`,
 		`{"version":1,"node":"","later":{"a":null},"withheld":{"labels":{"w":"1"},"y":2},"deletedAt":"2026-05-01T12:00:00Z","early":true}`,
+		`{"version":1,"node":"n","labels":{"a":"1","tier":"bronze"},"machine":{"providerID":"p\u0000s\u0000m\u00001\u0000gold","systemUUID":"\u0000"}}`,
+		"{\"version\":1,\"node\":\"n\",\"labels\":{\"a\":\"\xff\"},\"machine\":{\"machineID\":\"m\xfe\"},\"\xff\":\"\xff\"}",
 		`{"version":1,"node":"n","history":[{"number":1,"time":"2026-05-01T12:00:00Z","labels":{"a":{"to":"1"}}}]}`,
 	} {
 		f.Add([]byte(data))

@@ -96,9 +96,9 @@ func decode(request *admissionv1.AdmissionRequest) (incoming, error) {
 }
 
 // decodeNode reads the part of a Node that comes before its status, which is most of it. The object was read once as part
-// of the review and is known to be one JSON value without repeated names, so nothing more of it needs to be looked at.
+// of the review and is known to be one JSON value, so nothing more of it needs to be looked at.
 func decodeNode(object []byte) (node partialNode, err error) {
-	decoder := jsontext.NewDecoder(bytes.NewBuffer(object), jsontext.AllowInvalidUTF8(true))
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(object), asSent())
 	if start, err := decoder.ReadToken(); err != nil || start.Kind() != '{' {
 		return partialNode{}, cmp.Or(err, errors.New("it is no JSON object"))
 	}
@@ -122,11 +122,15 @@ func decodeNode(object []byte) (node partialNode, err error) {
 	return node, nil
 }
 
-// unmarshal reads JSON like the API server: names match by case, and what is no UTF-8 is replaced. A repeated name is an
-// error: the API server repeats none, and whoever does means one reader to see something else than another.
-func unmarshal(data []byte, into any) error {
-	return json.Unmarshal(data, into, jsontext.AllowInvalidUTF8(true))
+// asSent are the options for JSON as the API server sends it. A client that sends protobuf can store keys and values that are no
+// UTF-8. The API server replaces such bytes, so two keys of a map can become equal. A kubelet must not hide its Node's deletion
+// from the webhook by two such resources in its status.
+func asSent() json.Options {
+	return json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 }
+
+// unmarshal reads JSON as the API server sends it: names match by case.
+func unmarshal(data []byte, into any) error { return json.Unmarshal(data, into, asSent()) }
 
 // machineOf reads what identifies the machine; only for policies that ask, since it decodes the whole status.
 func machineOf(request *admissionv1.AdmissionRequest) policy.Machine {
@@ -144,7 +148,7 @@ func machineOf(request *admissionv1.AdmissionRequest) policy.Machine {
 	if unmarshal(request.Object.Raw, &node) != nil {
 		return policy.Machine{} // as good as unknown
 	}
-	return policy.Machine{ProviderID: node.Spec.ProviderID, SystemUUID: node.Status.NodeInfo.SystemUUID, MachineID: node.Status.NodeInfo.MachineID}
+	return policy.MachineOf(node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID)
 }
 
 // occasionOf tells whether NodeRestriction will judge the request as a kubelet's. Either sign is enough: to defer a label

@@ -2,14 +2,18 @@ package webhook
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -52,6 +56,9 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		require.NotEmpty(t, in.node)
+		if !jsontext.Value(review.Request.Object.Raw).IsValid(jsontext.AllowInvalidUTF8(true)) {
+			return // the API server repeats no name of a field
+		}
 		var node corev1.Node
 		if kjson.UnmarshalCaseSensitivePreserveInts(review.Request.Object.Raw, &node) != nil {
 			return
@@ -61,6 +68,75 @@ func FuzzDecode(f *testing.F) {
 		assert.Equal(t, node.Annotations, in.annotations)
 		assert.Equal(t, node.Spec.Taints, in.taints)
 		assert.True(t, in.hasSpec || in.taints == nil)
-		assert.Equal(t, policy.Machine{ProviderID: node.Spec.ProviderID, SystemUUID: node.Status.NodeInfo.SystemUUID, MachineID: node.Status.NodeInfo.MachineID}, machineOf(review.Request))
+		assert.Equal(t, policy.MachineOf(node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID), machineOf(review.Request))
+	})
+}
+
+// FuzzDecodeProtobuf sends Nodes through the decoder that a client made by protobuf, where each text may hold any bytes, in the
+// JSON that the API server makes of them.
+func FuzzDecodeProtobuf(f *testing.F) {
+	for _, change := range []func(n *corev1.Node){
+		func(*corev1.Node) {},
+		func(n *corev1.Node) {
+			n.Annotations = map[string]string{"cluster.x-k8s.io/labels-from-machine": "a\xff"}
+		},
+		func(n *corev1.Node) {
+			n.Annotations = map[string]string{policy.StampAnnotation: "{\"restored\":[\"\xff\"]}"}
+		},
+		func(n *corev1.Node) {
+			n.Labels = map[string]string{"a\xff": "\xfe", "a\xfe": "\x00", "b:NoSchedule": ""}
+		},
+		func(n *corev1.Node) {
+			n.Spec.ProviderID, n.Status.NodeInfo.SystemUUID, n.Status.NodeInfo.MachineID = "p\x00s", "\xff", "m\x00\xff"
+		},
+		func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "a\xff", Value: "\x00", Effect: "\xff"}} },
+		func(n *corev1.Node) { n.Status.Capacity = corev1.ResourceList{"a\xff": {}, "a\xfe": {}} },
+		func(n *corev1.Node) {
+			n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "a\xff", FieldsV1: metav1.NewFieldsV1("{\"f:a\xff\":{},\"f:a\xfe\":{}}")}}
+		},
+	} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+		change(node)
+		data, err := node.Marshal()
+		require.NoError(f, err)
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var node corev1.Node
+		if node.Unmarshal(data) != nil || node.Name == "" {
+			return
+		}
+		object, err := json.Marshal(&node)
+		if err != nil {
+			return // a time that the API server cannot send either
+		}
+		body, err := json.Marshal(&admissionv1.AdmissionReview{
+			TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
+			Request: &admissionv1.AdmissionRequest{
+				Operation: admissionv1.Create, Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Node"}, Object: runtime.RawExtension{Raw: object},
+			},
+		})
+		if err != nil {
+			return // managedFields that the API server refuses: they are no JSON
+		}
+		review, _, err := readReview(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body)))
+		require.NoError(t, err)
+		var sent corev1.Node
+		if json.Unmarshal(object, &sent) != nil { // a time or a quantity that nobody can read
+			_, _ = decode(review.Request)
+			return
+		}
+		in, err := decode(review.Request)
+		require.NoError(t, err)
+		assert.Equal(t, sent.Name, in.node)
+		assert.Equal(t, sent.Labels, in.labels)
+		assert.Equal(t, sent.Annotations, in.annotations)
+		assert.Equal(t, sent.Spec.Taints, in.taints)
+		assert.Equal(t, policy.MachineOf(node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID), machineOf(review.Request),
+			"webhook and capture see the same machine")
+		p := policy.Default()
+		d := decide(in, known{current: true}, p)
+		_, err = encode(patch(in, d))
+		require.NoError(t, err)
 	})
 }

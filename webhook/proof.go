@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"nodekeep.dev/nodekeep/contain"
 	"nodekeep.dev/nodekeep/policy"
 )
 
@@ -63,7 +64,7 @@ func (p *Proof) Run(ctx context.Context) error {
 	for {
 		wait := proveAgain
 		if p.policy().RestoresInline() {
-			p.learn(p.prove(ctx))
+			p.learn(contain.Call(func() error { return p.prove(ctx) }))
 			if p.Proved() {
 				wait = proveStill
 			}

@@ -12,6 +12,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"nodekeep.dev/nodekeep/contain"
 )
 
 // maxReviewBytes bounds what is read of a request; the API server takes objects of 3 MiB at most.
@@ -37,13 +39,14 @@ func Reviews(handler admission.Handler, ready func() bool, metrics *Metrics, log
 }
 
 func (s *reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			s.logger.Error("review panicked; the Node passes unpatched", "panic", fmt.Sprint(cause))
-			s.metrics.refused(panicked)
-			http.Error(w, "internal error", http.StatusInternalServerError)
-		}
-	}()
+	if err := contain.Call(func() error { s.serve(w, r); return nil }); err != nil {
+		s.logger.Error("review panicked; the Node passes unpatched", "error", err)
+		s.metrics.refused(panicked)
+		http.Error(w, "internal error", http.StatusInternalServerError)
+	}
+}
+
+func (s *reviews) serve(w http.ResponseWriter, r *http.Request) {
 	if !s.ready() {
 		s.sendBack(w, r)
 		return

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"nodekeep.dev/nodekeep/contain"
 	"nodekeep.dev/nodekeep/policy"
 )
 
@@ -66,7 +67,9 @@ func (f *policyFile) follow(ctx context.Context, logger *slog.Logger, changed fu
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			switch reloaded, err := f.reload(); {
+			var reloaded bool
+			err := contain.Call(func() (err error) { reloaded, err = f.reload(); return err })
+			switch {
 			case err != nil:
 				logger.Error("policy file cannot be used; the last good policy stays in force", "file", f.path, "error", err)
 				wrong(err)

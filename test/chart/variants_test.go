@@ -67,7 +67,7 @@ func variants(t *testing.T) map[string]variant {
 		"a file for kubectl": {set("namespace.create=true"), func(t *testing.T, r rendered) {
 			labels := get[corev1.Namespace](t, r, "Namespace", namespace).Labels
 			assert.Equal(t, "privileged", labels["pod-security.kubernetes.io/enforce"])
-			assert.Equal(t, "records", labels["app.kubernetes.io/component"], "by which `kubectl delete -l` leaves it out")
+			assert.Equal(t, "keep", get[corev1.Namespace](t, r, "Namespace", namespace).Annotations["helm.sh/resource-policy"], "or `helm uninstall` would delete the records")
 		}},
 		"certificates by cert-manager": {set("certificates.mode=certManager"), func(t *testing.T, r rendered) {
 			assert.Equal(t, []string{"nodekeep-ca", "nodekeep-webhook"}, r.names("Certificate"))

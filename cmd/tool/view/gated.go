@@ -101,7 +101,7 @@ func (s Sight) missing(w World) map[string]string {
 }
 
 func machineOf(node *corev1.Node) policy.Machine {
-	return policy.Machine{ProviderID: node.Spec.ProviderID, SystemUUID: node.Status.NodeInfo.SystemUUID, MachineID: node.Status.NodeInfo.MachineID}
+	return policy.MachineOf(node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID)
 }
 
 // whyGated says why a Node waits, and what is to be done about it.

@@ -66,7 +66,7 @@ func (s Sight) machine() policy.Machine {
 	switch {
 	case s.Node != nil:
 		info := s.Node.Status.NodeInfo
-		return policy.Machine{ProviderID: s.Node.Spec.ProviderID, SystemUUID: info.SystemUUID, MachineID: info.MachineID}
+		return policy.MachineOf(s.Node.Spec.ProviderID, info.SystemUUID, info.MachineID)
 	case s.Record != nil:
 		return policy.Machine(s.Record.Machine)
 	default:
