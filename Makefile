@@ -28,7 +28,7 @@ IMAGE_DIR         = $(CURDIR)/.image
 PLATFORMS         = linux/amd64 linux/arm64
 
 # The tests that ask for NODEKEEP_LONG_FAULTS.
-LONG_FAULTS = NeverAnswered|RecordsStall|AnHourOff
+LONG_FAULTS = NeverAnswered|RecordsStall|AnHourOff|BringNothing|ReadRecordsAgain
 
 .PHONY: help
 help: ## what there is
@@ -167,7 +167,7 @@ manifests-check: $(HELM) ## whether they are what the chart renders
 .PHONY: uninstall
 uninstall: build ## take nodekeep off the cluster that kubectl points at, gates first; the records stay
 	$(BIN)/nodekeep uninstall
-	kubectl delete --ignore-not-found -l app.kubernetes.io/component!=records -f $(MANIFEST)
+	kubectl delete --ignore-not-found -f $(MANIFEST)
 	@echo "what is remembered is still there; to forget it: kubectl delete namespace nodekeep-system"
 
 .PHONY: lint

@@ -2,19 +2,19 @@ package capture
 
 import (
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"nodekeep.dev/nodekeep/contain"
+	"nodekeep.dev/nodekeep/store"
 )
 
 // newNodeInformer watches Nodes and holds only what capture reads of them.
 func newNodeInformer(client kubernetes.Interface) (cache.SharedIndexInformer, error) {
-	informer := coreinformers.NewNodeInformer(client, 0*time.Second, cache.Indexers{})
+	nodes := store.ListWatch(client, client.CoreV1().Nodes(), "", nil)
+	informer := cache.NewSharedIndexInformer(nodes, &corev1.Node{}, 0, cache.Indexers{})
 	if err := informer.SetTransform(slim); err != nil {
 		return nil, fmt.Errorf("watch nodes: %w", err)
 	}

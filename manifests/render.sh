@@ -16,20 +16,22 @@ render() {
 	{
 		echo "# $title"
 		echo "# Rendered from manifests/chart by \`make manifests\`, for Kubernetes 1.36 and later."
-		"$helm" template nodekeep chart --namespace nodekeep-system --no-hooks --set namespace.create=true \
+		"$helm" template nodekeep chart --namespace nodekeep-system --no-hooks \
 			--kube-version 1.36 --api-versions admissionregistration.k8s.io/v1/MutatingAdmissionPolicy "$@"
 	} >"$into/$file"
 }
 
-render nodekeep.yaml "nodekeep with self-signed certificates: kubectl apply --server-side -f manifests/nodekeep.yaml"
-render nodekeep-cert-manager.yaml "nodekeep with certificates by cert-manager: kubectl apply --server-side -f manifests/nodekeep-cert-manager.yaml" \
+render namespace.yaml "The namespace, with every record in it. Apply it first, and do not delete it: that deletes the records." \
+	--set namespace.create=true --show-only templates/namespace.yaml
+render nodekeep.yaml "nodekeep with self-signed certificates, for the namespace of namespace.yaml: kubectl apply --server-side -f manifests/nodekeep.yaml"
+render nodekeep-cert-manager.yaml "nodekeep with certificates by cert-manager, for the namespace of namespace.yaml: kubectl apply --server-side -f manifests/nodekeep-cert-manager.yaml" \
 	--set certificates.mode=certManager
 render nodekeep-monitoring.yaml "what Prometheus reads by its operator: kubectl apply --server-side -f manifests/nodekeep-monitoring.yaml" \
-	--set namespace.create=false,monitoring.podMonitor.enabled=true,monitoring.prometheusRule.enabled=true \
+	--set monitoring.podMonitor.enabled=true,monitoring.prometheusRule.enabled=true \
 	--show-only templates/podmonitor.yaml --show-only templates/prometheusrule.yaml
 
 if [[ $into != . ]]; then
-	for file in nodekeep.yaml nodekeep-cert-manager.yaml nodekeep-monitoring.yaml; do
+	for file in namespace.yaml nodekeep.yaml nodekeep-cert-manager.yaml nodekeep-monitoring.yaml; do
 		diff -u "$file" "$into/$file" || drift=yes
 	done
 	if [[ ${drift:-} ]]; then

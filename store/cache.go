@@ -1,19 +1,14 @@
 package store
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/contain"
 )
@@ -34,7 +29,8 @@ type recordCache struct {
 
 func newRecordCache(client kubernetes.Interface, namespace string, logger *slog.Logger) (*recordCache, error) {
 	c := &recordCache{namespace: namespace, logger: logger, progress: &progress{}, totals: totals{sizes: map[int]int{}}, own: map[string]*cached{}}
-	c.informer = cache.NewSharedIndexInformer(c.listWatch(client), &corev1.ConfigMap{}, 0, cache.Indexers{})
+	records := ListWatch(client, client.CoreV1().ConfigMaps(namespace), labels.Set{RecordLabel: "true"}.String(), c.progress.received)
+	c.informer = cache.NewSharedIndexInformer(records, &corev1.ConfigMap{}, 0, cache.Indexers{})
 	if err := c.informer.SetTransform(compact); err != nil {
 		return nil, fmt.Errorf("set up the cache of records: %w", err)
 	}
@@ -48,28 +44,6 @@ func newRecordCache(client kubernetes.Interface, namespace string, logger *slog.
 		return nil, fmt.Errorf("set up the cache of records: %w", err)
 	}
 	return c, nil
-}
-
-func (c *recordCache) listWatch(client kubernetes.Interface) cache.ListerWatcher {
-	selector := labels.Set{RecordLabel: "true"}.String()
-	configMaps := client.CoreV1().ConfigMaps(c.namespace)
-	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			options.LabelSelector = selector
-			list, err := configMaps.List(ctx, options)
-			c.progress.heard(err)
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			options.LabelSelector = selector
-			w, err := configMaps.Watch(ctx, options)
-			c.progress.heard(err)
-			if err != nil {
-				return nil, err
-			}
-			return c.progress.listen(w, ptr.Deref(options.SendInitialEvents, false)), nil
-		},
-	}, client)
 }
 
 func (c *recordCache) get(name string) (*cached, bool) {

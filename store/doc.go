@@ -11,5 +11,7 @@
 //     spoilt makes no record unreadable. It is bounded, and gives way before a record becomes too large. Memory does not hold
 //     it, and a record that was read without it cannot be written.
 //   - Records handed out are shared with the cache: never change their maps; make a new Record instead.
+//   - Every informer lists and watches by [ListWatch]: its watches resume, and one that stalls is replaced. A watch that was accepted
+//     is no progress; an event or a bookmark on it is.
 //   - [ConfigMaps.Get] makes no API call and costs the same however many records there are.
 package store

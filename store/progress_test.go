@@ -36,13 +36,16 @@ func TestProgressMovesWithWhatTheWatchBrings(t *testing.T) {
 	}
 }
 
-func TestAWatchThatStartsAgainIsProgress(t *testing.T) {
+func TestAWatchThatIsAcceptedIsNoProgressAndABookmarkOnItIs(t *testing.T) {
 	c := watching(t)
 	before := c.Progress()
 	c.client.PrependReactor("list", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("a list is not needed")
 	})
 	c.api.endWatches()
+	require.Eventually(t, c.api.watched, 10*time.Second, time.Millisecond)
+	assert.Equal(t, before, c.Progress(), "it may bring nothing, for ever")
+	c.api.bookmark()
 	assert.Eventually(t, func() bool { return c.Progress().After(before) }, 10*time.Second, time.Millisecond)
 }
 

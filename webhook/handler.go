@@ -19,8 +19,8 @@ type Records interface {
 	Progress() time.Time
 }
 
-// StaleAfter is how long the records may go unheard of before the handler stops claiming that nothing else is missing.
-// While the API server answers, it is heard of more often than once a minute.
+// StaleAfter is how long the watch of records may bring nothing before the handler stops claiming that nothing else is missing.
+// An API server that works sends an event or a bookmark about once a minute at least.
 const StaleAfter = 90 * time.Second
 
 // maxObjectBytes is the largest Node that is given labels and taints, these included: etcd takes 1.5 MiB at most.

@@ -78,7 +78,7 @@ func newUninstallCommand() *cobra.Command {
 			"It deletes what puts the gate on new Nodes, waits until no API server does so any more, gives capture time to complete\n" +
 			"the Nodes that are behind it, and frees those that are left. `helm uninstall` runs it by itself. It deletes neither the\n" +
 			"processes nor what is remembered.",
-		Example: "  nodekeep uninstall\n  kubectl delete -f manifests/nodekeep.yaml -l app.kubernetes.io/component!=records",
+		Example: "  nodekeep uninstall\n  kubectl delete --ignore-not-found -f manifests/nodekeep.yaml",
 		Args:    noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			mistakes := o.mistakes()

@@ -46,9 +46,7 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	registerProof(p.registry, proof)
 	protected := webhook.NewProtectedHandler(p.records, p.policy.Policy, proof.Proved, metrics, p.logger)
 	gatekeeping := capture.NewGatekeeping(p.client, o.namespace, p.logger)
-	deletions := &capture.Deletions{
-		Records: p.records, Policy: p.policy.Policy, Gatekeeping: gatekeeping, Metrics: capture.NewDeletionMetrics(p.registry), Logger: p.logger, Now: time.Now,
-	}
+	deletions := capture.NewDeletions(p.client.CoreV1().Nodes(), p.records, p.policy.Policy, gatekeeping, capture.NewDeletionMetrics(p.registry), p.logger, time.Now)
 	callers := callersOf(o, p)
 	limits := webhook.NewLimits()
 	mux := http.NewServeMux()

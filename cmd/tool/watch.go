@@ -8,8 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
 	"nodekeep.dev/nodekeep/cmd/tool/view"
@@ -76,11 +74,14 @@ type watched struct {
 }
 
 func newWatched(c *cluster) *watched {
-	nodes := informers.NewSharedInformerFactory(c.client, 0)
-	records := informers.NewSharedInformerFactoryWithOptions(c.client, 0, informers.WithNamespace(c.namespace), informers.WithTweakListOptions(func(options *metav1.ListOptions) {
-		options.LabelSelector = store.RecordLabel + "=true"
-	}))
-	return &watched{cluster: c, nodes: nodes.Core().V1().Nodes().Informer(), records: records.Core().V1().ConfigMaps().Informer(), changed: make(chan string, eventsWaiting)}
+	nodes := store.ListWatch(c.client, c.client.CoreV1().Nodes(), "", nil)
+	records := store.ListWatch(c.client, c.client.CoreV1().ConfigMaps(c.namespace), store.RecordLabel+"=true", nil)
+	return &watched{
+		cluster: c,
+		nodes:   cache.NewSharedIndexInformer(nodes, &corev1.Node{}, 0, cache.Indexers{}),
+		records: cache.NewSharedIndexInformer(records, &corev1.ConfigMap{}, 0, cache.Indexers{}),
+		changed: make(chan string, eventsWaiting),
+	}
 }
 
 // start returns when all is read that there was at the start. What can only be mended by a person ends the watch later, too.

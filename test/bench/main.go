@@ -20,6 +20,7 @@ var programs = map[string]func(*bench, context.Context) error{
 	"list":    (*bench).list,
 	"scale":   (*bench).scale,
 	"steady":  (*bench).steadyAlone,
+	"watches": (*bench).watches,
 }
 
 func main() {
@@ -39,7 +40,7 @@ func main() {
 
 func run(ctx context.Context, args []string) (err error) {
 	if len(args) == 0 || programs[args[0]] == nil {
-		return errors.New("say what to measure: capture, create, growth, list, scale or steady; -h lists the flags of each")
+		return errors.New("say what to measure: capture, create, growth, list, scale, steady or watches; -h lists the flags of each")
 	}
 	s, err := readSettings(args[0], args[1:])
 	if err != nil {

@@ -24,6 +24,7 @@ type settings struct {
 	restarts int
 	qps      float64
 	images   int
+	other    string
 }
 
 func readSettings(program string, args []string) (s settings, err error) {
@@ -43,6 +44,7 @@ func readSettings(program string, args []string) (s settings, err error) {
 	flags.IntVar(&s.restarts, "restarts", 100_000, "restarts of kubelets, over the Nodes again and again; scale only")
 	flags.Float64Var(&s.qps, "capture-qps", -1, "capture's --kube-api-qps at the first capture; -1, its own default, is no limit; scale only")
 	flags.IntVar(&s.images, "images", bed.AllImages, "images of each Node; fewer make Nodes smaller, and what the control plane does with them cheaper; steady only")
+	flags.StringVar(&s.other, "other", "", "another build of nodekeep to compare with; watches only")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}

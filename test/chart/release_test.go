@@ -3,16 +3,12 @@ package chart
 import (
 	"context"
 	"log/slog"
-	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,8 +17,8 @@ import (
 
 	"nodekeep.dev/nodekeep/certs"
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/test/cluster"
 	"nodekeep.dev/nodekeep/test/helm"
+	"nodekeep.dev/nodekeep/test/install"
 )
 
 // Both ways in which Helm writes: it keeps to the way of the first install.
@@ -254,57 +250,43 @@ func (r release) uninstall(t *testing.T) {
 		_, err := r.tryHelm(t, "uninstall", "nodekeep")
 		over <- err
 	}()
-	var job *batchv1.Job
-	require.Eventually(t, func() (there bool) {
-		var err error
-		job, err = admin.BatchV1().Jobs(r.namespace).Get(t.Context(), "nodekeep-uninstall", metav1.GetOptions{})
-		return err == nil
-	}, settles, 50*time.Millisecond)
-	out := r.runJob(t, job)
-	t.Logf("the Job said:\n%s", out)
+	out, err := install.RunUninstallJob(t.Context(), control, binary, r.namespace)
+	require.NoError(t, err)
+	t.Logf("the Job printed:\n%s", out)
 	for _, name := range []string{"left-1", "left-2"} {
 		node, err := nodes.Get(t.Context(), name, metav1.GetOptions{})
 		require.NoError(t, err)
 		assert.False(t, policy.DefaultGate.On(node.Spec.Taints), name)
 		assert.Contains(t, out, "node "+name+": gate lifted")
 	}
-	r.finish(t, job)
 	select {
 	case err := <-over:
 		require.NoError(t, err)
 	case <-time.After(settles):
 		require.Fail(t, "helm uninstall does not end")
 	}
-	for _, kinds := range []string{
-		"deployments,services,secrets,serviceaccounts,roles,rolebindings,poddisruptionbudgets,networkpolicies,jobs", "clusterroles,clusterrolebindings,flowschemas",
-		"mutatingwebhookconfigurations,validatingwebhookconfigurations,mutatingadmissionpolicies,mutatingadmissionpolicybindings",
-	} {
-		left, err := kubectl(t.Context(), "get", "--all-namespaces", "-l", "app.kubernetes.io/name=nodekeep", "-o", "name", kinds)
-		require.NoError(t, err, left)
-		assert.Empty(t, left)
-	}
+	left, err := install.Left(t.Context(), control)
+	require.NoError(t, err)
+	assert.Empty(t, left)
 }
 
-func (r release) runJob(t *testing.T, job *batchv1.Job) string {
-	t.Helper()
-	config, err := control.ServiceAccount(t.Context(), r.namespace, job.Spec.Template.Spec.ServiceAccountName)
+// A release can hold its own namespace. Helm must not delete it with the release: the records are in it.
+func TestUninstallingAReleaseThatRenderedItsNamespaceKeepsTheRecords(t *testing.T) {
+	r := release{namespace: "release-namespace", serverSide: "true"}
+	r.helm(t, "install", "nodekeep", helm.Chart(), "--create-namespace", "--take-ownership", "--set", "namespace.create=true")
+	records := admin.CoreV1().ConfigMaps(r.namespace)
+	record := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "node.worker-1", Labels: map[string]string{"nodekeep.dev/record": "true"}}}
+	_, err := records.Create(t.Context(), record, metav1.CreateOptions{})
 	require.NoError(t, err)
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	require.NoError(t, cluster.WriteKubeconfig(file, config))
-	args := append(slices.Clone(job.Spec.Template.Spec.Containers[0].Args), "--kubeconfig", file, "--settle", "1s", "--patience", "1s")
-	out, err := exec.CommandContext(t.Context(), binary, args...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return string(out)
-}
-
-// finish says of the Job what its controller says once its pod has succeeded.
-func (r release) finish(t *testing.T, job *batchv1.Job) {
-	t.Helper()
-	now := metav1.Now()
-	job.Status.StartTime, job.Status.CompletionTime, job.Status.Succeeded = &job.CreationTimestamp, &now, 1
-	for _, condition := range []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete} {
-		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: condition, Status: corev1.ConditionTrue, LastTransitionTime: now})
-	}
-	_, err := admin.BatchV1().Jobs(r.namespace).UpdateStatus(t.Context(), job, metav1.UpdateOptions{})
+	r.helm(t, "uninstall", "nodekeep", "--no-hooks")
+	namespace, err := admin.CoreV1().Namespaces().Get(t.Context(), r.namespace, metav1.GetOptions{})
 	require.NoError(t, err)
+	assert.Nil(t, namespace.DeletionTimestamp, "with the namespace, every record is deleted")
+	_, err = records.Get(t.Context(), record.Name, metav1.GetOptions{})
+	require.NoError(t, err)
+	left, err := install.Left(t.Context(), control)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+	r.helm(t, "install", "nodekeep", helm.Chart(), "--take-ownership", "--set", "namespace.create=true")
+	r.helm(t, "uninstall", "nodekeep", "--no-hooks")
 }

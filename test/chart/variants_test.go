@@ -67,7 +67,7 @@ func variants(t *testing.T) map[string]variant {
 		"a file for kubectl": {set("namespace.create=true"), func(t *testing.T, r rendered) {
 			labels := get[corev1.Namespace](t, r, "Namespace", namespace).Labels
 			assert.Equal(t, "privileged", labels["pod-security.kubernetes.io/enforce"])
-			assert.Equal(t, "records", labels["app.kubernetes.io/component"], "by which `kubectl delete -l` leaves it out")
+			assert.Equal(t, "keep", get[corev1.Namespace](t, r, "Namespace", namespace).Annotations["helm.sh/resource-policy"], "or `helm uninstall` would delete the records")
 		}},
 		"certificates by cert-manager": {set("certificates.mode=certManager"), func(t *testing.T, r rendered) {
 			assert.Equal(t, []string{"nodekeep-ca", "nodekeep-webhook"}, r.names("Certificate"))
@@ -118,6 +118,9 @@ func variants(t *testing.T) map[string]variant {
 		"deletions unseen": {set("losslessDeletes.enabled=false"), func(t *testing.T, r rendered) {
 			assert.Empty(t, r.names("ValidatingWebhookConfiguration"))
 			assert.Equal(t, []string{"get", "list", "watch"}, get[rbacv1.Role](t, r, "Role", "nodekeep-webhook").Rules[0].Verbs, "then the webhook writes nothing")
+			for _, rule := range get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-webhook").Rules {
+				assert.NotContains(t, rule.Resources, "nodes", "and reads no Node")
+			}
 		}},
 		"nothing on the host network": {set("capture.hostNetwork=false", "namespace.create=true"), func(t *testing.T, r rendered) {
 			assert.Equal(t, []string{"nodekeep-capture", "nodekeep-webhook"}, r.names("NetworkPolicy"))

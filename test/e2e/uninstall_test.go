@@ -94,16 +94,11 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *install.Installati
 	assert.Contains(t, again, "0 Nodes were freed")
 
 	// As `make uninstall` goes on.
-	deleted, err := own.Kubectl(t.Context(), "delete", "--ignore-not-found", "-l", "app.kubernetes.io/component!=records", "-f", install.Manifest())
+	deleted, err := own.Kubectl(t.Context(), "delete", "--ignore-not-found", "-f", install.Manifest())
 	require.NoError(t, err, deleted)
-	for _, kinds := range []string{
-		"deployments,services,secrets,serviceaccounts,roles,rolebindings,poddisruptionbudgets,networkpolicies", "clusterroles,clusterrolebindings,flowschemas",
-		"mutatingwebhookconfigurations,validatingwebhookconfigurations,mutatingadmissionpolicies,mutatingadmissionpolicybindings",
-	} {
-		left, err := own.Kubectl(t.Context(), "get", "--all-namespaces", "-l", "app.kubernetes.io/name=nodekeep", "-o", "name", kinds)
-		require.NoError(t, err, left)
-		assert.Empty(t, left)
-	}
+	left, err := install.Left(t.Context(), own.Cluster)
+	require.NoError(t, err)
+	assert.Empty(t, left)
 	_, err = client.ConfigMaps(install.Namespace).Get(t.Context(), "node.left-1", metav1.GetOptions{})
 	assert.NoError(t, err, "records stay until a person deletes them")
 }

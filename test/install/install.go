@@ -81,8 +81,10 @@ func New(ctx context.Context, c *cluster.Cluster) (*Installation, error) {
 	if err := cluster.WriteKubeconfig(i.admin, c.Admin()); err != nil {
 		return nil, err
 	}
-	if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", Manifest()); err != nil {
-		return nil, fmt.Errorf("apply manifests: %w\n%s", err, out)
+	for _, file := range []string{NamespaceManifest(), Manifest()} {
+		if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", file); err != nil {
+			return nil, fmt.Errorf("apply manifests: %w\n%s", err, out)
+		}
 	}
 	if err := i.shippedPolicy(ctx); err != nil {
 		return nil, err
@@ -92,6 +94,12 @@ func New(ctx context.Context, c *cluster.Cluster) (*Installation, error) {
 
 // Manifest is the path of the file that is installed: the chart as rendered with its default values.
 func Manifest() string { return filepath.Join(root(), "manifests", "nodekeep.yaml") }
+
+// NamespaceManifest is the path of the file that is applied before it: the namespace alone, since records live there.
+func NamespaceManifest() string { return filepath.Join(root(), "manifests", "namespace.yaml") }
+
+// Root is the folder of the module, in which documented commands are typed.
+func Root() string { return root() }
 
 // Reapply installs the chart with other values ("policy.labels.protected=inline"), or with the default ones. The webhook must be
 // stopped, and started again after it.

@@ -15,6 +15,14 @@ func Reads(resource string) Match {
 	}
 }
 
+// ReadsAll are the requests that read a resource from the start: lists, and watches that stand in for a list.
+func ReadsAll(resource string) Match {
+	return func(r *http.Request) bool {
+		query := r.URL.Query()
+		return Reads(resource)(r) && (query.Get("watch") == "" || query.Get("sendInitialEvents") != "")
+	}
+}
+
 // RecordRemovals are the requests that delete a ConfigMap.
 func RecordRemovals(r *http.Request) bool {
 	return r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/configmaps/")

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"sync/atomic"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -35,6 +37,23 @@ func Expire(match Match) Fault {
 	}
 }
 
+// Mute accepts the watches and sends nothing on them for the time, or until their caller gives up. Then they end as watches do.
+func Mute(match Match, duration time.Duration) Fault {
+	return func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
+		if !match(r) {
+			apiServer.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-r.Context().Done():
+		case <-time.After(duration):
+		}
+	}
+}
+
 // Report calls a function with each request that matches, before it goes on.
 func Report(match Match, seen func(r *http.Request)) Fault {
 	return func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
@@ -44,6 +63,29 @@ func Report(match Match, seen func(r *http.Request)) Fault {
 		apiServer.ServeHTTP(w, r)
 	}
 }
+
+// Count adds the bytes of the answers to the requests to the total, headers left out.
+func Count(match Match, total *atomic.Int64) Fault {
+	return func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
+		if match(r) {
+			w = &countingWriter{w, total}
+		}
+		apiServer.ServeHTTP(w, r)
+	}
+}
+
+type countingWriter struct {
+	http.ResponseWriter
+	total *atomic.Int64
+}
+
+func (w *countingWriter) Write(data []byte) (int, error) {
+	w.total.Add(int64(len(data)))
+	return w.ResponseWriter.Write(data)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Says calls a function with each answer to the requests that holds a text, in one piece.
 func Says(match Match, text string, seen func(r *http.Request)) Fault {

@@ -6,7 +6,7 @@ import "fmt"
 func reinstall() Remedy {
 	return Remedy{
 		Text:     "Apply again what nodekeep was installed from (or run helm upgrade):",
-		Commands: []string{"kubectl apply --server-side -f manifests/nodekeep.yaml"},
+		Commands: []string{"kubectl apply --server-side -f manifests/namespace.yaml -f manifests/nodekeep.yaml"},
 	}
 }
 

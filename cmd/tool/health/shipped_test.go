@@ -20,13 +20,8 @@ import (
 func shipped(t *testing.T) (objects []runtime.Object) {
 	t.Helper()
 	manifests := filepath.Join("..", "..", "..", "manifests")
-	files := []string{filepath.Join(manifests, "nodekeep.yaml")}
-	if _, err := os.Stat(files[0]); err != nil {
-		files, err = filepath.Glob(filepath.Join(manifests, "[0-9]*.yaml"))
-		require.NoError(t, err)
-	}
-	for _, file := range files {
-		content, err := os.ReadFile(file)
+	for _, file := range []string{"namespace.yaml", "nodekeep.yaml"} {
+		content, err := os.ReadFile(filepath.Join(manifests, file))
 		require.NoError(t, err)
 		objects = append(objects, decode(t, content)...)
 	}

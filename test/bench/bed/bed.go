@@ -14,6 +14,7 @@ import (
 
 	"nodekeep.dev/nodekeep/test/cluster"
 	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/proxy"
 )
 
 // Bed is a control plane with nodekeep's manifests on it. Neither process runs and no webhook is configured.
@@ -28,6 +29,8 @@ type Bed struct {
 	Metadata metadata.Interface
 	// Images is how many images each Node has, AllImages at most and at first.
 	Images int
+	// Route, where it is set, says how processes that are started reach the API server: through a proxy that counts, say.
+	Route func(direct *rest.Config) *rest.Config
 
 	cluster     *cluster.Cluster
 	nodekeep    *install.Installation
@@ -104,6 +107,9 @@ func (b *Bed) account(ctx context.Context, process string) (*rest.Config, error)
 	if err != nil {
 		return nil, err
 	}
+	if b.Route != nil {
+		config = b.Route(config)
+	}
 	return config, cluster.WriteKubeconfig(b.kubeconfig(process), config)
 }
 
@@ -115,6 +121,19 @@ func (b *Bed) kubeconfig(process string) string {
 func (b *Bed) ControlPlane() []*cluster.Process {
 	return []*cluster.Process{b.cluster.Process("etcd"), b.cluster.Process("kube-apiserver")}
 }
+
+// Through starts a proxy to the API server and has the processes that are started from now on go through it.
+func (b *Bed) Through() (*proxy.Proxy, error) {
+	p, err := proxy.Start(b.cluster.Admin())
+	if err != nil {
+		return nil, err
+	}
+	b.Route = p.Through
+	return p, nil
+}
+
+// Run has another program take the place of nodekeep for the processes that are started from now on.
+func (b *Bed) Run(binary string) { b.nodekeep.Use(binary) }
 
 // Close stops everything that was started, by process id.
 func (b *Bed) Close() error { return b.cluster.Stop() }
