@@ -42,7 +42,7 @@ func TestARecordWithoutItsObjectRemembersTheSame(t *testing.T) {
 	next := WithoutObject(*record)
 	assert.Equal(t, record.Remembered(), next.Remembered())
 	assert.Equal(t, record.History, next.History)
-	assert.Equal(t, labels{"old": "1"}, labels(next.Quarantined.Items))
+	assert.Equal(t, labels{"old": "1"}, next.Quarantined.Items)
 	assert.False(t, ahead(next, node("b", "1", nil)) || ahead(*next.Quarantined, node("b", "1", nil)))
 	assert.Empty(t, next.UID)
 	assert.Equal(t, "999", record.Quarantined.NodeResourceVersion, "the record itself is not changed")

@@ -80,7 +80,7 @@ func TestARecordOfAnotherClusterIsResetOnceAndReported(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, types.UID("b"), entry.Record.UID)
 				assert.Equal(t, "20", entry.Record.NodeResourceVersion)
-				assert.Equal(t, labels{"k": "v"}, labels(entry.Record.Remembered()))
+				assert.Equal(t, labels{"k": "v"}, entry.Record.Remembered())
 				require.Len(t, r.events.Events, 1)
 				assert.True(t, strings.HasPrefix(<-r.events.Events, "Warning RecordReset "))
 
@@ -88,7 +88,7 @@ func TestARecordOfAnotherClusterIsResetOnceAndReported(t *testing.T) {
 				assert.Equal(t, 1, r.look(time.Hour), "what follows is as with any record")
 				entry, err = r.records.GetLive(t.Context(), "n1")
 				require.NoError(t, err)
-				assert.Equal(t, labels{"k": "v2"}, labels(entry.Record.Items))
+				assert.Equal(t, labels{"k": "v2"}, entry.Record.Items)
 			})
 		})
 	}

@@ -10,20 +10,20 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestCallersThatWantTheSameShareWorkThatBeganAfterTheyCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := shared[int]{atOnce: 10}
 		var calls atomic.Int64
-		work := func() (int, error) { // says how often it has begun
-			began := int(calls.Add(1))
-			time.Sleep(time.Second)
-			return began, nil
-		}
 		results := make(chan int, 100)
 		caller := func() {
-			result, err := s.do(t.Context(), "a", work)
+			result, err := s.do(t.Context(), "a", func() (int, error) { // returns how often it has begun
+				began := int(calls.Add(1))
+				time.Sleep(time.Second)
+				return began, nil
+			})
 			assert.NoError(t, err)
 			results <- result
 		}
@@ -85,7 +85,7 @@ func TestACallerWithTimeLeftWorksHimselfWhereAnotherGaveUp(t *testing.T) {
 		}()
 		synctest.Wait()
 		result, err := s.do(t.Context(), "a", func() (int, error) { return 2, nil })
-		assert.NoError(t, err)
+		require.NoError(t, err)
 		assert.Equal(t, 2, result)
 	})
 }
@@ -93,8 +93,8 @@ func TestACallerWithTimeLeftWorksHimselfWhereAnotherGaveUp(t *testing.T) {
 func TestWorkThatPanicsKeepsNobodyWaiting(t *testing.T) {
 	s := shared[int]{atOnce: 1}
 	_, err := s.do(t.Context(), "a", func() (int, error) { panic("spoilt") })
-	assert.ErrorContains(t, err, "spoilt")
+	require.ErrorContains(t, err, "spoilt")
 	result, err := s.do(t.Context(), "a", func() (int, error) { return 1, nil })
-	assert.NoError(t, err)
+	require.NoError(t, err)
 	assert.Equal(t, 1, result)
 }

@@ -22,7 +22,7 @@ func (a *attempt) afterWaiting(next Plan) Plan {
 		}
 		return next
 	default:
-		return next.without(a.paused(next), a.seen, a.Policy().Gate())
+		return next.without(a.paused(next), a.seen)
 	}
 }
 

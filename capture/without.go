@@ -45,7 +45,7 @@ func liftOf(gate policy.Gate) setting {
 }
 
 // without is the step less what is paused. While anything is paused the gate stays, since the Node is not as it should be.
-func (p Plan) without(paused map[setting]bool, seen *Node, gate policy.Gate) Plan {
+func (p Plan) without(paused map[setting]bool, seen *Node) Plan {
 	if len(paused) == 0 || !p.changesNode() {
 		return p
 	}

@@ -68,7 +68,7 @@ func TestAStepIsTakenWithoutTheItemsThatArePaused(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assertPlan(t, c.want, c.step.without(c.paused, seen, gate))
+			assertPlan(t, c.want, c.step.without(c.paused, seen))
 		})
 	}
 }

@@ -47,7 +47,7 @@ func TestWhateverCallersSendTheAPIServersUsualReviewFits(t *testing.T) {
 			others := l.fill("10.0.0.2:1000", length)
 			_, ok = l.admit("10.0.0.9:443", usualLength)
 			assert.True(t, ok, "nor do two")
-			assert.Equal(t, len(one), len(others), "each has the same share")
+			assert.Len(t, others, len(one), "each has the same share")
 			if large := length < 0 || length > usualReviewBytes; large {
 				for n := range 10 {
 					l.fill(fmt.Sprintf("10.0.1.%d:1000", n), length)

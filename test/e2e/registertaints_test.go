@@ -15,7 +15,7 @@ import (
 // taintOwners are the field managers that managedFields name for the list of taints.
 func taintOwners(node *corev1.Node) (managers []string) {
 	for _, entry := range node.ManagedFields {
-		if entry.FieldsV1 != nil && strings.Contains(string(entry.FieldsV1.Raw), `"f:taints"`) {
+		if entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:taints"`) {
 			managers = append(managers, entry.Manager)
 		}
 	}

@@ -213,10 +213,10 @@ func (f *flood) count(response *http.Response, err error) {
 	}
 	_, _ = io.Copy(io.Discard, response.Body)
 	_ = response.Body.Close()
-	switch {
-	case response.StatusCode == http.StatusOK:
+	switch response.StatusCode {
+	case http.StatusOK:
 		f.answered.Add(1)
-	case response.StatusCode == http.StatusServiceUnavailable:
+	case http.StatusServiceUnavailable:
 		f.busy.Add(1)
 	default:
 		f.refused.Add(1)

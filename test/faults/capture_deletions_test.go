@@ -93,7 +93,9 @@ func TestThePoolThatIsDeletedAtOnceIsRecorded(t *testing.T) {
 			err := nodekeep.Admin.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{})
 			mu.Lock()
 			defer mu.Unlock()
-			assert.NoError(t, err, "a deletion is always allowed")
+			if err != nil {
+				t.Errorf("delete node %s: %v; a deletion is always allowed", name, err)
+			}
 			took = append(took, time.Since(began))
 		})
 		all := time.Since(began)

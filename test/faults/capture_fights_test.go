@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,7 +44,7 @@ func TestCaptureAddsARulesTaintThatAClientRemovesAtOnceLessAndLessOften(t *testi
 	remembers(t, node, map[string]string{"dedicated": "ci", "example.com/other": "x", "tenant": "blue"})
 
 	time.Sleep(time.Until(attack.began.Add(12 * time.Second)))
-	require.Eventually(t, func() bool { return len(eventsOf(t, fought, capture.ItemPaused)) > 0 }, settles, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(pauseEvents(t, fought)) > 0 }, settles, 20*time.Millisecond)
 	removed, took := attack.stop()
 	writes := records()
 	steps := series(t, nodekeep.MetricsURL("capture"), "nodekeep_capture_steps_total") - before
@@ -54,13 +55,13 @@ func TestCaptureAddsARulesTaintThatAClientRemovesAtOnceLessAndLessOften(t *testi
 	assert.Less(t, writes, 30, "and write the record no more often than that and the two edits call for")
 	assert.Less(t, steps, 60.0)
 
-	told := eventsOf(t, fought, capture.ItemPaused)
+	told := pauseEvents(t, fought)
 	require.Len(t, told, 1, "one Event says it, not one for each time")
 	assert.LessOrEqual(t, told[0].Count, int32(1))
 	for _, side := range []string{`"nodekeep"`, `"tainter"`, "dedicated:NoSchedule"} {
 		assert.Contains(t, told[0].Message, side)
 	}
-	assert.Empty(t, eventsOf(t, calm, capture.ItemPaused))
+	assert.Empty(t, pauseEvents(t, calm))
 
 	carries(t, fought, "dedicated=ci:NoSchedule") // after the pause that was running
 	require.Eventually(t, func() bool { return series(t, nodekeep.MetricsURL("capture"), pausedItems) == 0 }, settles, 20*time.Millisecond)
@@ -81,14 +82,14 @@ func TestCaptureAddsARulesTaintAtOnceThatAnOperatorRemovesTwice(t *testing.T) {
 	require.Eventually(t, func() bool { return len(taintsOf(getNode(t, name))) == 0 }, settles, 10*time.Millisecond)
 	label(t, name, map[string]string{"dedicated": "ci"})
 	carries(t, name, "dedicated=ci:NoSchedule")
-	assert.Empty(t, eventsOf(t, name, capture.ItemPaused))
+	assert.Empty(t, pauseEvents(t, name))
 }
 
 func TestANodeThatMissesAPausedTaintStaysGated(t *testing.T) {
 	const name = "fights-gated"
 	followsTwoRules(t, name)
 	attack := removeTaintAtOnce(t, name, "dedicated=ci:NoSchedule", "tainter")
-	require.Eventually(t, func() bool { return len(eventsOf(t, name, capture.ItemPaused)) > 0 }, settles, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(pauseEvents(t, name)) > 0 }, settles, 20*time.Millisecond)
 	stop := watchNodes(t)
 	taint(t, name, "nodekeep.dev/restoring=:NoSchedule")
 	label(t, name, map[string]string{"tenant": "blue"}) // which is followed behind the gate
@@ -157,7 +158,7 @@ func TestARulesTaintFollowsALabelThatChangesAllTheTime(t *testing.T) {
 	t.Logf("the taint followed %d of %d changes in %s", len(seen)-1, changes, time.Since(began).Round(time.Millisecond))
 	assert.Greater(t, len(seen), 3, "the taint must follow while the label changes, not only at the end")
 	carries(t, name, "dedicated="+last+":NoSchedule")
-	assert.Empty(t, eventsOf(t, name, capture.ItemPaused), "a taint that follows a label is no fight")
+	assert.Empty(t, pauseEvents(t, name), "a taint that follows a label is no fight")
 }
 
 func TestTheLastOfManyChangesIsRecordedByACaptureThatWasKilled(t *testing.T) {
@@ -190,10 +191,9 @@ func carries(t testing.TB, name, text string) {
 }
 
 // withoutTaint is the patch that removes a taint from exactly this state of a Node.
-func withoutTaint(t testing.TB, node *corev1.Node, text string) []byte {
-	t.Helper()
+func withoutTaint(node *corev1.Node, text string) ([]byte, error) {
 	rest := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(taint corev1.Taint) bool { return taint.ToString() == text })
-	return mustJSON(t, map[string]any{
+	return json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": node.ResourceVersion}, "spec": map[string]any{"taints": rest},
 	})
 }
@@ -202,7 +202,11 @@ func withoutTaint(t testing.TB, node *corev1.Node, text string) []byte {
 func removeTaint(t testing.TB, name, text, manager string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		_, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, withoutTaint(t, getNode(t, name), text), metav1.PatchOptions{FieldManager: manager})
+		body, err := withoutTaint(getNode(t, name), text)
+		if err != nil {
+			return false
+		}
+		_, err = nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager})
 		return err == nil
 	}, settles, 10*time.Millisecond)
 }
@@ -227,7 +231,11 @@ func removeTaintAtOnce(t testing.TB, name, text, manager string) attack {
 			if !ok || event.Type == watch.Deleted || !slices.Contains(taintsOf(node), text) {
 				continue
 			}
-			if _, err := nodekeep.Admin.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, withoutTaint(t, node, text), metav1.PatchOptions{FieldManager: manager}); err == nil {
+			body, err := withoutTaint(node, text)
+			if err != nil {
+				continue
+			}
+			if _, err := nodekeep.Admin.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager}); err == nil {
 				times++
 			}
 		}
@@ -290,9 +298,9 @@ func changeAllTheTime(t testing.TB, name, key string, every time.Duration, enoug
 	return last, changes
 }
 
-func eventsOf(t testing.TB, node, reason string) []corev1.Event {
+func pauseEvents(t testing.TB, node string) []corev1.Event {
 	t.Helper()
-	events, err := nodekeep.Admin.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + node + ",reason=" + reason})
+	events, err := nodekeep.Admin.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + node + ",reason=" + capture.ItemPaused})
 	require.NoError(t, err)
 	return events.Items
 }

@@ -28,7 +28,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	callers = newAuthority(atStart{}, "callers of webhooks")
 	options := cluster.Options{APIServerArgs: []string{"--admission-control-config-file=" + admissionConfiguration(atStart{}, dir, callers.client(atStart{}, apiServerName))}}
 	return install.RunTests(m, options, func(i *install.Installation) { nodekeep = i })
