@@ -34,11 +34,10 @@ func budget(ctx context.Context) time.Duration {
 type Deletions struct {
 	Records Records
 	Policy  func() policy.Policy
-	// Gatekeeping knows which Nodes were born behind the gate.
-	Gatekeeping *Gatekeeping
-	Metrics     *DeletionMetrics
-	Logger      *slog.Logger
-	Now         func() time.Time
+	Guards  *Guards
+	Metrics *DeletionMetrics
+	Logger  *slog.Logger
+	Now     func() time.Time
 }
 
 var _ admission.Handler = (*Deletions)(nil)
@@ -67,8 +66,7 @@ func (d *Deletions) record(ctx context.Context, raw []byte) (deletionOutcome, er
 	if err := json.Unmarshal(raw, &object); err != nil {
 		return deletionFailed, fmt.Errorf("decode node: %w", err)
 	}
-	seen := nodeOf(&object) // its name is right also with deletecollection, whose requests have none
-	seen.BornGated = d.Gatekeeping.Kept(seen.CreationTimestamp.Time)
+	seen := nodeOf(&object).withGuards(d.Guards.InForce()) // its name is right also with deletecollection, whose requests have none
 	entry, err := d.Records.Get(seen.Name)
 	live := false
 	for range maxSteps {

@@ -90,7 +90,7 @@ func handleDeletionOf(ctx context.Context, t *testing.T, records Records, node *
 	raw, err := json.Marshal(node)
 	require.NoError(t, err)
 	d := &Deletions{
-		Records: records, Policy: policy.Default, Gatekeeping: &Gatekeeping{},
+		Records: records, Policy: policy.Default, Guards: &Guards{},
 		Metrics: NewDeletionMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now,
 	}
 	return d.Handle(ctx, admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{

@@ -31,7 +31,7 @@ func (w *world) reviewDeletion(n *simNode) {
 	w.say("webhook: %d reviews the deletion of %s", i, brief(n))
 	d := &Deletions{
 		Records: simRecords{w, w.webhooks[i]}, Policy: func() policy.Policy { return w.policy },
-		Gatekeeping: w.gatekeeping(), Now: w.now,
+		Guards: w.guards(), Now: w.now,
 	}
 	outcome, err := d.record(context.Background(), raw)
 	w.say("webhook: %d: %s %v", i, outcome, err)

@@ -45,9 +45,10 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	}
 	registerProof(p.registry, proof)
 	protected := webhook.NewProtectedHandler(p.records, p.policy.Policy, proof.Proved, metrics, p.logger)
-	gatekeeping := capture.NewGatekeeping(p.client, o.namespace, p.logger)
+	guards := capture.NewGuards(p.client, p.logger)
+	registerGuards(p.registry, guards)
 	deletions := &capture.Deletions{
-		Records: p.records, Policy: p.policy.Policy, Gatekeeping: gatekeeping, Metrics: capture.NewDeletionMetrics(p.registry), Logger: p.logger, Now: time.Now,
+		Records: p.records, Policy: p.policy.Policy, Guards: guards, Metrics: capture.NewDeletionMetrics(p.registry), Logger: p.logger, Now: time.Now,
 	}
 	mux := http.NewServeMux()
 	mux.Handle(restorePath, metrics.Timed(webhook.RestoreReview, webhook.Reviews(handler, p.records.Synced, metrics, p.logger)))
@@ -66,7 +67,7 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	group.Go(func() error { p.records.Run(background); return nil })
 	group.Go(func() error { return serving.Run(background) })
 	group.Go(func() error { return proof.Run(background) })
-	group.Go(func() error { gatekeeping.Run(background); return nil })
+	group.Go(func() error { guards.Run(background); return nil })
 	group.Go(func() error { p.policy.follow(background, p.logger, func() {}, func(error) {}); return nil })
 	group.Go(func() error { return serveMetrics(background, &o.commonOptions, p) })
 	group.Go(func() error { return serveProfiles(background, o.pprofAddr) })
@@ -123,6 +124,18 @@ func registerProof(registry prometheus.Registerer, proof *webhook.Proof) {
 		Help: "1 while protected labels are restored inline; 0 while they are deferred or not restored.",
 	}, func() float64 {
 		if proof.Proved() {
+			return 1
+		}
+		return 0
+	}))
+}
+
+func registerGuards(registry prometheus.Registerer, guards *capture.Guards) {
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "nodekeep_webhook_guard_policies_in_force",
+		Help: "1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.",
+	}, func() float64 {
+		if guards.InForce() {
 			return 1
 		}
 		return 0
