@@ -307,7 +307,7 @@ func TestAKubeletsCreateIsStrippedOfNodekeepsAnnotations(t *testing.T) {
 				"nothing to strip":               {"strip-8", create(asJSON, map[string]string{"example.com/a": "1"}), map[string]string{"example.com/a": "1"}},
 				"no annotations":                 {"strip-9", create(asJSON, nil), nil},
 				"an empty map of annotations":    {"strip-10", create(asProtobuf, map[string]string{}), nil},
-				"behind 2,000 others":           {"strip-11", create(asJSON, flood), nil},
+				"behind 2,000 others":            {"strip-11", create(asJSON, flood), nil},
 				"server-side apply": {"strip-12", func(t *testing.T, name string) error {
 					_, err := kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.ApplyPatchType, applied(t, name, forgery), metav1.PatchOptions{FieldManager: "nodekeep"})
 					return err
