@@ -384,3 +384,31 @@ func TestAGuardPolicyThatDoesNothingCountsAsMissing(t *testing.T) {
 	require.NoError(t, nodekeep.GuardsOn(t.Context()))
 	guardsSeen(t, 1)
 }
+
+// The stamp is the only trace of a taint that an operator removed before anybody observed it on the new Node object.
+func TestATaintThatOnlyTheStampShowsIsForgottenWhenRemovedWhileTheGuardPoliciesAreInForce(t *testing.T) {
+	require.NoError(t, nodekeep.GuardsOn(t.Context()))
+	guardsSeen(t, 1)
+	removedUnobserved := func(t *testing.T, name string) *corev1.Node {
+		node := register(t, name)
+		mergeNode(t, name, map[string]any{"spec": map[string]any{"taints": []corev1.Taint{{Key: "maintenance", Value: "disk", Effect: corev1.TaintEffectNoExecute}}}})
+		label(t, name, map[string]string{"dedicated": "ci"})
+		remembers(t, node, map[string]string{"dedicated": "ci", "maintenance:NoExecute": "disk"})
+		deleteNode(t, name)
+		withoutCapture(t, func() {
+			back := register(t, name)
+			stamp, _ := policy.ParseStamp(back.Annotations[policy.StampAnnotation])
+			require.True(t, stamp.Lists("maintenance:NoExecute"), "%v", back.Annotations)
+			mergeNode(t, name, map[string]any{"spec": map[string]any{"taints": nil}})
+			node = getNode(t, name)
+		})
+		return node
+	}
+	node := removedUnobserved(t, "evidence-1")
+	remembers(t, node, map[string]string{"dedicated": "ci"})
+	withoutGuards(t, func() {
+		node := removedUnobserved(t, "evidence-2")
+		remembers(t, node, map[string]string{"dedicated": "ci", "maintenance:NoExecute": "disk"})
+		require.True(t, carriesTaint(getNode(t, node.Name), corev1.Taint{Key: "maintenance", Value: "disk", Effect: corev1.TaintEffectNoExecute}))
+	})
+}
