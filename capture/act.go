@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +31,9 @@ type attempt struct {
 	live       bool // entry is the API server's answer, not the cache's
 	keyByKey   bool // labels are given one by one, to find out which is refused
 	over       bool // the Node is not the one that was seen any more
+
+	wait      time.Duration // until what has to wait may be done
+	coalesced bool          // the record has to wait
 
 	given []string // what was given back on the way
 }
@@ -72,14 +76,18 @@ func (a *attempt) readLive(ctx context.Context) error {
 	return a.read(a.Records.GetLive(ctx, a.seen.Name))
 }
 
-func (a *attempt) plan() Plan {
-	var prev *store.Record
-	if a.found {
-		prev = &a.entry.Record
+// record is the record, nil if there is none.
+func (a *attempt) record() *store.Record {
+	if !a.found {
+		return nil
 	}
+	return &a.entry.Record
+}
+
+func (a *attempt) plan() Plan {
 	seen := *a.seen
 	seen.Refused = a.refusals.of(seen.Name, seen.UID)
-	return plan(prev, &seen, a.event, a.Policy(), a.Now())
+	return plan(a.record(), &seen, a.event, a.Policy(), a.Now())
 }
 
 // act carries out one step. What it learns on the way is there for the next plan.
@@ -104,6 +112,7 @@ func (a *attempt) act(ctx context.Context, next Plan) error {
 }
 
 func (a *attempt) put(ctx context.Context, step Step, next store.Record) error {
+	counts := coalesces(a.record(), a.seen, Plan{Step: step, Write: &next}, a.Policy())
 	entry, err := a.Records.Put(ctx, next, a.entry.Version)
 	if errors.Is(err, store.ErrConflict) {
 		a.Metrics.conflicted(recordConflict)
@@ -114,6 +123,9 @@ func (a *attempt) put(ctx context.Context, step Step, next store.Record) error {
 	}
 	before := a.entry.Record
 	a.entry, a.found, a.live = entry, true, true
+	if counts {
+		a.coalescer.wrote(a.seen.Name, a.Now())
+	}
 	a.sightings.hasRecord(a.seen.Name, retained(next))
 	a.reportWrite(step, before, next, a.seen, a.given)
 	return nil
@@ -129,6 +141,7 @@ func (a *attempt) change(ctx context.Context, next Plan) error {
 	case err == nil:
 		a.observe(nodeOf(node))
 		a.given = append(a.given, slices.Collect(maps.Keys(next.Give))...)
+		a.hasSet(next)
 		a.reportChange(next, a.seen)
 		return nil
 	case apierrors.IsNotFound(err):

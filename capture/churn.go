@@ -11,16 +11,15 @@ import (
 // change their minds take longer.
 const flapWindow = time.Minute
 
-// maxRemembered bounds how many changes are remembered of each flapWindow, this one and the one before: flaps among what
-// comes on top are missed. A full window takes 12 MB, and goes with the first change after the next.
+// maxRemembered bounds how much is remembered of each window, this one and the one before: beyond it, the oldest is
+// forgotten earlier. Full windows of changes take 12 MB each, and go with the first change after the next.
 const maxRemembered = 100_000
 
 // churn finds labels and taints that change back and forth: a flap is a change that undoes the one before it on the same
 // item of the same Node object within flapWindow. Only items that changed of late are remembered.
 type churn struct {
-	mu            sync.Mutex
-	fresh, former map[changedItem]undone
-	since         time.Time // since when fresh has been filled
+	mu      sync.Mutex
+	changes recent[changedItem, undone]
 }
 
 type changedItem struct {
@@ -39,7 +38,7 @@ type undone struct {
 func (c *churn) compare(object types.UID, before, after map[string]string, now time.Time) (changed, flapped []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.forget(now)
+	c.changes.window, c.changes.most = flapWindow, maxRemembered
 	each := func(item string) {
 		was, had := before[item]
 		is, has := after[item]
@@ -48,13 +47,11 @@ func (c *churn) compare(object types.UID, before, after map[string]string, now t
 		}
 		changed = append(changed, item)
 		at := changedItem{object: object, item: item}
-		last, remembered := c.last(at)
+		last, remembered := c.changes.get(at, now)
 		if remembered && last.value == is && last.present == has && now.Sub(last.changed) < flapWindow {
 			flapped = append(flapped, item)
 		}
-		if len(c.fresh) < maxRemembered {
-			c.fresh[at] = undone{value: was, present: had, changed: now}
-		}
+		c.changes.put(at, undone{value: was, present: had, changed: now}, now)
 	}
 	for item := range before {
 		each(item)
@@ -65,23 +62,4 @@ func (c *churn) compare(object types.UID, before, after map[string]string, now t
 		}
 	}
 	return changed, flapped
-}
-
-// last is what would undo the last change of an item, if that is remembered.
-func (c *churn) last(at changedItem) (undone, bool) {
-	if last, found := c.fresh[at]; found {
-		return last, true
-	}
-	last, found := c.former[at]
-	return last, found
-}
-
-// forget drops what is older than a window, a window at a time.
-func (c *churn) forget(now time.Time) {
-	if age := now.Sub(c.since); c.fresh == nil || age >= flapWindow {
-		c.former, c.fresh, c.since = c.fresh, map[changedItem]undone{}, now
-		if age >= 2*flapWindow {
-			c.former = nil
-		}
-	}
 }

@@ -45,14 +45,14 @@ func TestAFlapIsAChangeThatUndoesTheOneBeforeItWithinAMinute(t *testing.T) {
 
 func TestWhatChurnRemembersIsBoundedAndGoes(t *testing.T) {
 	var c churn
-	for i := range maxRemembered + 10 {
+	for i := range maxRemembered {
 		c.compare(types.UID(fmt.Sprint(i)), nil, map[string]string{"k": "v"}, nowTime.Time)
 	}
-	assert.Len(t, c.fresh, maxRemembered)
+	assert.Len(t, c.changes.fresh, maxRemembered)
 	c.compare("x", nil, map[string]string{"k": "v"}, nowTime.Add(flapWindow))
-	assert.Len(t, c.fresh, 1)
-	assert.Len(t, c.former, maxRemembered)
+	assert.Len(t, c.changes.fresh, 1)
+	assert.Len(t, c.changes.former, maxRemembered)
 	c.compare("x", nil, map[string]string{"k": "v"}, nowTime.Add(3*flapWindow))
-	assert.Len(t, c.fresh, 1)
-	assert.Empty(t, c.former)
+	assert.Len(t, c.changes.fresh, 1)
+	assert.Empty(t, c.changes.former)
 }

@@ -27,7 +27,7 @@ type Records interface {
 	Nodes() []string
 }
 
-// Options are what a Controller works with. All fields are required but Resync, Sweep and Now.
+// Options are what a Controller works with. All fields are required but Resync, Sweep, Now and LongestPause.
 type Options struct {
 	Client    kubernetes.Interface
 	Records   Records
@@ -41,6 +41,8 @@ type Options struct {
 	Resync    time.Duration // how often every Node is looked at again; 0: never
 	Sweep     Sweep
 	Now       func() time.Time
+	// LongestPause is how long nodekeep waits at most before it sets an item again that another client undoes; 0: five minutes.
+	LongestPause time.Duration
 }
 
 // Controller turns Node events into plans and carries them out while it leads. While it does not, it only keeps its
@@ -53,9 +55,12 @@ type Controller struct {
 	sightings *sightings
 	refusals  *refusals
 	reported  *reported
+	brake     *brake
+	coalescer *coalescer
 	queue     workqueue.TypedRateLimitingInterface[string]
 	turns     turns
 	leading   atomic.Bool
+	aheadFor  time.Duration // see the constant
 }
 
 // How long a Node that could not be dealt with waits before the next try.
@@ -72,6 +77,9 @@ func New(options Options) (*Controller, error) {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
+	if options.LongestPause == 0 {
+		options.LongestPause = longestPause
+	}
 	informer, err := newNodeInformer(options.Client)
 	if err != nil {
 		return nil, err
@@ -81,6 +89,8 @@ func New(options Options) (*Controller, error) {
 		informer: informer,
 		refusals: newRefusals(),
 		reported: newReported(),
+		aheadFor: aheadFor,
+		brake:    newBrake(options.LongestPause), coalescer: newCoalescer(recordInterval),
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 	}
@@ -105,9 +115,11 @@ func (c *Controller) liftedAfter(gated time.Duration) {
 // Enqueue has a Node looked at; every change of its record must lead here.
 func (c *Controller) Enqueue(node string) { c.queue.Add(node) }
 
-// EnqueueAll has every Node looked at, and what the API server refused is tried again: after a change of the policy.
+// EnqueueAll has every Node looked at, and what the API server refused or another client undid is tried again: after a
+// change of the policy.
 func (c *Controller) EnqueueAll() {
 	c.refusals.clear()
+	c.brake.clear()
 	c.enqueueAll()
 }
 

@@ -6,10 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -20,6 +26,10 @@ import (
 // server's delete transaction.
 const deletionBudget = 500 * time.Millisecond
 
+// lateWrite is how much longer recording may take than the caller is kept waiting: a Node that was read in time is not lost because a
+// busy API server is slow to store its record.
+const lateWrite = 2 * time.Second
+
 // budget is half of the time that the caller waits: the answer has to reach it too.
 func budget(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
@@ -28,21 +38,48 @@ func budget(ctx context.Context) time.Duration {
 	return deletionBudget
 }
 
-// Deletions sees every Node object that is about to be deleted, exactly as it is then, and records what the watch may not
-// have brought yet: an edit a moment before the deletion, or one made while capture was down. It always allows. A call
-// proves no deletion, so it marks nothing as gone; repeated calls change nothing.
+// Deletions records Nodes that are about to be deleted, exactly as they are then: what the watch may not have brought yet, an edit
+// a moment before the deletion or one made while capture was down. A review is a hint, never evidence: anybody may have sent it. It
+// says which Node object to read; what is recorded comes from the API server, where the object still is while it is being reviewed.
+// It always allows. A call proves no deletion, so it marks nothing as gone; repeated calls change nothing.
 type Deletions struct {
+	Nodes   Nodes
 	Records Records
 	Policy  func() policy.Policy
 	Guards  *Guards
 	Metrics *DeletionMetrics
 	Logger  *slog.Logger
 	Now     func() time.Time
+
+	// A review that names a Node object which the records know has places of its own, so that a flood of invented names does not
+	// keep it waiting.
+	recorded, others shared[deletionOutcome]
+	moments          moments
+	logged           atomic.Int64 // when an error was logged last
+}
+
+// Nodes reads a Node from the API server.
+type Nodes interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (*corev1.Node, error)
+}
+
+// How many reviews are worked on at once; others wait while their callers do.
+const (
+	recordedAtOnce = 32
+	othersAtOnce   = 8
+)
+
+// NewDeletions makes the handler; nodes reads past every cache.
+func NewDeletions(nodes Nodes, records Records, currentPolicy func() policy.Policy, guards *Guards, metrics *DeletionMetrics, logger *slog.Logger, now func() time.Time) *Deletions {
+	return &Deletions{
+		Nodes: nodes, Records: records, Policy: currentPolicy, Guards: guards, Metrics: metrics, Logger: logger, Now: now,
+		recorded: shared[deletionOutcome]{atOnce: recordedAtOnce}, others: shared[deletionOutcome]{atOnce: othersAtOnce},
+	}
 }
 
 var _ admission.Handler = (*Deletions)(nil)
 
-// Handle writes the record first if it differs from the object that is about to go, and allows.
+// Handle writes the record first if it differs from the Node that is about to go, and allows.
 func (d *Deletions) Handle(ctx context.Context, request admission.Request) admission.Response {
 	if request.Operation != admissionv1.Delete || request.Kind.Kind != "Node" || request.SubResource != "" {
 		return admission.Allowed("")
@@ -52,32 +89,108 @@ func (d *Deletions) Handle(ctx context.Context, request admission.Request) admis
 	}
 	ctx, cancel := context.WithTimeout(ctx, budget(ctx))
 	defer cancel()
-	outcome, err := d.record(ctx, request.OldObject.Raw)
-	if err != nil {
+	outcome, err := d.review(ctx, request)
+	if err != nil && d.logs() {
 		d.Logger.Error("node that is about to be deleted could not be recorded; what the watch brings of it still counts", "node", request.Name, "error", err)
 	}
 	d.Metrics.seen(outcome)
 	return admission.Allowed("")
 }
 
-// record plans as for a Node that is on its way out: what it shows counts, and nothing is given any more.
-func (d *Deletions) record(ctx context.Context, raw []byte) (deletionOutcome, error) {
-	var object corev1.Node
-	if err := json.Unmarshal(raw, &object); err != nil {
-		return deletionFailed, fmt.Errorf("decode node: %w", err)
+// logs reports whether an error is logged: one a second, since reviews can be forged. The metric counts all.
+func (d *Deletions) logs() bool {
+	now, last := d.Now().Unix(), d.logged.Load()
+	return now != last && d.logged.CompareAndSwap(last, now)
+}
+
+func (d *Deletions) review(ctx context.Context, request admission.Request) (deletionOutcome, error) {
+	hint, ok := hinted(request)
+	if !ok {
+		return deletionAbsent, nil
 	}
-	seen := nodeOf(&object).withGuards(d.Guards.InForce()) // its name is right also with deletecollection, whose requests have none
-	entry, err := d.Records.Get(seen.Name)
+	entry, err := d.Records.Get(hint.name)
+	if errors.Is(err, store.ErrUnreadable) {
+		return deletionFailed, err
+	}
+	by := &d.others
+	if err == nil && entry.Record.UID == hint.uid {
+		by = &d.recorded
+	}
+	outcome, err := by.do(ctx, hint.name+"/"+string(hint.uid), func() (deletionOutcome, error) {
+		answered, _ := ctx.Deadline()
+		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), answered.Add(lateWrite))
+		defer cancel()
+		return d.record(ctx, hint)
+	})
+	if err != nil {
+		return deletionFailed, err
+	}
+	return outcome, nil
+}
+
+// hint is which Node object a review says is about to be deleted.
+type hint struct {
+	name string
+	uid  types.UID
+}
+
+// longestUID bounds what is taken for a UID; those of Nodes are 36 characters long.
+const longestUID = 128
+
+// hinted reads the name and the UID from a review, and nothing else; ok is false where it names no Node that there could be. With
+// deletecollection the request has no name, the object has.
+func hinted(request admission.Request) (h hint, ok bool) {
+	var object struct {
+		Metadata struct {
+			Name string    `json:"name"`
+			UID  types.UID `json:"uid"`
+		} `json:"metadata"`
+	}
+	if json.Unmarshal(request.OldObject.Raw, &object) != nil {
+		return hint{}, false
+	}
+	h = hint{object.Metadata.Name, object.Metadata.UID}
+	ok = h.uid != "" && len(h.uid) <= longestUID && len(validation.IsDNS1123Subdomain(h.name)) == 0 &&
+		(request.Name == "" || request.Name == h.name)
+	return h, ok
+}
+
+// record plans as for a Node that is on its way out: what it shows counts, and nothing is given any more.
+func (d *Deletions) record(ctx context.Context, hint hint) (deletionOutcome, error) {
+	seen, err := d.node(ctx, hint)
+	if seen == nil {
+		return deletionAbsent, err
+	}
+	wrong := "" // the version of a record that can never have been right
 	live := false
+	mayBeNoted := sync.OnceValue(func() bool { return d.moments.take(hint.uid, d.Now()) }) // nothing but the moment
+	entry, err := d.Records.Get(hint.name)
 	for range maxSteps {
+		if err == nil && entry.Version != wrong && ahead(entry.Record, seen) {
+			var readErr error
+			if seen, readErr = d.node(ctx, hint); seen == nil {
+				return deletionAbsent, readErr
+			}
+			if ahead(entry.Record, seen) {
+				wrong = entry.Version
+			}
+		}
 		var prev *store.Record
 		switch {
 		case err == nil:
-			prev = &entry.Record
+			if prev = &entry.Record; entry.Version == wrong {
+				prev = new(WithoutObject(entry.Record))
+			}
 		case !errors.Is(err, store.ErrNotFound):
 			return deletionFailed, err
 		}
-		next := noted(prev, seen, d.Policy(), d.Now())
+		next := shown(prev, seen, d.Policy(), d.Now())
+		if next == nil {
+			next = seenUntil(prev, seen, d.Policy())
+			if next != nil && !next.HistoryLeftOut() && !mayBeNoted() {
+				next = nil
+			}
+		}
 		if next == nil && live {
 			return deletionUnchanged, nil
 		}
@@ -91,9 +204,21 @@ func (d *Deletions) record(ctx context.Context, raw []byte) (deletionOutcome, er
 			}
 		}
 		live = true // that there is nothing to write is not believed to the cache: it may be behind; and it holds no history
-		if entry, err = d.Records.GetLive(ctx, seen.Name); errors.Is(err, store.ErrNotFound) {
+		if entry, err = d.Records.GetLive(ctx, hint.name); errors.Is(err, store.ErrNotFound) {
 			entry = store.Entry{}
 		}
 	}
 	return deletionFailed, errors.New("put record: it keeps changing")
+}
+
+// node reads a Node from the API server; nil without an error where it has none of that name and UID.
+func (d *Deletions) node(ctx context.Context, hint hint) (*Node, error) {
+	object, err := d.Nodes.Get(ctx, hint.name, metav1.GetOptions{}) // without a resourceVersion: past every cache
+	switch {
+	case apierrors.IsNotFound(err), err == nil && object.UID != hint.uid:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get node: %w", err)
+	}
+	return nodeOf(object).withGuards(d.Guards.InForce()), nil
 }

@@ -3,7 +3,6 @@ package capture
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -16,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -75,9 +75,14 @@ func TestADeletionIsHeldUpForHalfOfTheTimeThatTheAPIServerWaits(t *testing.T) {
 				response := handleDeletionOf(ctx, t, &hungRecords{}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "1", ResourceVersion: "9", Labels: map[string]string{"a": "1"}}})
 				assert.True(t, response.Allowed)
 				assert.Equal(t, c.want, time.Since(began))
+				time.Sleep(2 * lateWrite) // what goes on in the background ends, too
 			})
 		})
 	}
+}
+
+func deletionsOf(records Records, nodes Nodes) *Deletions {
+	return NewDeletions(nodes, records, policy.Default, &Guards{}, NewDeletionMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler), time.Now)
 }
 
 func reviewDeletionOf(t *testing.T, records Records, node *corev1.Node) admission.Response {
@@ -89,10 +94,7 @@ func handleDeletionOf(ctx context.Context, t *testing.T, records Records, node *
 	t.Helper()
 	raw, err := json.Marshal(node)
 	require.NoError(t, err)
-	d := &Deletions{
-		Records: records, Policy: policy.Default, Guards: &Guards{},
-		Metrics: NewDeletionMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now,
-	}
+	d := deletionsOf(records, fake.NewClientset(node).CoreV1().Nodes())
 	return d.Handle(ctx, admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		Operation: admissionv1.Delete, Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Node"}, Name: node.Name, OldObject: runtime.RawExtension{Raw: raw},
 	}})

@@ -16,5 +16,8 @@
 //     an older sight cannot be recorded over it.
 //   - The history tells every change of what is remembered, once and in order, in the very write that makes it; who made the
 //     change is told where the Node shows it, and nobody is guessed.
+//   - An item that another client keeps undoing waits longer each time before it is set again; a gate stays as long as one waits.
+//   - The record of a live Node without a gate is written once a second at most where the Node changes all the time. First
+//     records, registrations, gates and deletions never wait, and the last state is always recorded.
 //   - The plan, and which records are due, are pure; the linter holds this.
 package capture

@@ -82,7 +82,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	}
 	registry.MustRegister(m.steps, m.conflicts, m.failures, m.panics, m.refused, m.vanished)
 	registry.MustRegister(m.lag, m.gated, m.giveBacks, m.changes, m.flaps)
-	for _, step := range []Step{Create, Update, Adopt, Merge, MarkGone, Isolate, Accept, Complete, Lift, FollowRules} {
+	for _, step := range []Step{Create, Update, Adopt, Merge, MarkGone, Isolate, Accept, Complete, Lift, Reset, FollowRules} {
 		m.steps.WithLabelValues(string(step))
 	}
 	m.conflicts.WithLabelValues(recordConflict)
@@ -103,6 +103,8 @@ func (m *Metrics) watch(c *Controller) {
 		gauge("nodekeep_capture_nodes_gated", "Nodes that carry the gate.", func() float64 { _, _, gated := c.sightings.counts(); return float64(gated) }),
 		gauge("nodekeep_capture_longest_gated_seconds", "How long the gate has been on the Node that has carried it longest; 0 where none does.",
 			func() float64 { return c.sightings.longestGated().Seconds() }),
+		gauge("nodekeep_capture_items_paused", "Labels and taints that nodekeep waits to set again because another client keeps undoing them.",
+			func() float64 { return float64(c.brake.paused(c.Now())) }),
 		gauge("nodekeep_capture_queue_length", "Nodes waiting to be dealt with.", func() float64 { return float64(c.queue.Len()) }),
 		gauge("nodekeep_capture_guard_policies_in_force", "1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.",
 			func() float64 { return oneIf(c.Guards.InForce()) }),

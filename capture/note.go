@@ -21,6 +21,14 @@ func Noted(record *store.Record, node *corev1.Node, guarded bool, p policy.Polic
 
 // noted plans as for a Node that is on its way out: what it shows counts, and nothing is given any more.
 func noted(prev *store.Record, seen *Node, p policy.Policy, now time.Time) *store.Record {
+	if next := shown(prev, seen, p, now); next != nil {
+		return next
+	}
+	return seenUntil(prev, seen, p)
+}
+
+// shown is the record with what the Node shows; nil where it says all that already.
+func shown(prev *store.Record, seen *Node, p policy.Policy, now time.Time) *store.Record {
 	if seen.DeletionTimestamp == nil {
 		leaving := *seen
 		leaving.DeletionTimestamp = &metav1.Time{Time: now}
@@ -30,11 +38,8 @@ func noted(prev *store.Record, seen *Node, p policy.Policy, now time.Time) *stor
 	if next != nil && (prev == nil || prev.Early) {
 		next.Early = true // an older object of the name may have ended just before, and its end is still to come
 		if prev != nil && next.Same(*prev) {
-			next = nil
+			return nil
 		}
-	}
-	if next == nil {
-		next = seenUntil(prev, seen, p)
 	}
 	return next
 }

@@ -57,6 +57,7 @@ const (
 	Accept   Step = "accept"    // a person has decided between two machines
 	Complete Step = "complete"  // give what is missing, put right what was restored from a stale record
 	Lift     Step = "lift_gate"
+	Reset    Step = "reset" // the record can never have been right: its values stay, its versions go
 
 	FollowRules Step = "follow_rules" // taints follow the labels
 )

@@ -21,11 +21,13 @@ const (
 	LabelRefused    = "LabelRefused"    // the API server would not have a label
 	GateLifted      = "GateLifted"      // nothing is left to give
 	RecordInvalid   = "RecordInvalid"   // the record cannot be read
+	RecordReset     = "RecordReset"     // the versions of a record were dropped: they can never have been right
 	MachineMismatch = "MachineMismatch" // another machine registered under the name
 
 	TaintsFollowed   = "TaintsFollowed"   // taints were put on or taken off because the labels or the rules changed
 	TaintsRegistered = "TaintsRegistered" // a new Node got what the policy says at registration
 	RuleTaintTaken   = "RuleTaintTaken"   // somebody else's taint has the key and effect that a rule wants
+	ItemPaused       = "ItemPaused"       // another client undoes a label or taint that nodekeep sets, so nodekeep waits before it sets it again
 
 	PolicyInvalid = "PolicyInvalid" // the policy file cannot be used; on the policy's ConfigMap
 )
@@ -109,6 +111,12 @@ func (c *Controller) reportWrite(step Step, before, after store.Record, seen *No
 		c.Events.Eventf(reference(seen), corev1.EventTypeWarning, MachineMismatch,
 			"Another machine registered under this name; nothing is restored, and the taint %s stays if it is on. To decide: kubectl -n NAMESPACE annotate configmap %s %s=%s (what was remembered belongs to this machine) or %s=%s (it does not)",
 			c.Policy().Gate(), store.Name(after.Node), store.AcceptAnnotation, store.OldMachine, store.AcceptAnnotation, store.NewMachine)
+	}
+	if step == Reset {
+		c.Logger.Warn("record told of a later state of its node than there ever was; its values are used, its versions are dropped", "node", after.Node)
+		c.Events.Eventf(reference(seen), corev1.EventTypeWarning, RecordReset,
+			"The record of this Node was not written in this cluster: it named object %q and resourceVersion %q, but this Node is at %s. Its labels and taints are used; its versions were dropped. (ConfigMap %s)",
+			before.UID, before.NodeResourceVersion, seen.ResourceVersion, store.Name(after.Node))
 	}
 	if step == Update {
 		c.Metrics.changed(before, after, c.Now())

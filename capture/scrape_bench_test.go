@@ -23,6 +23,7 @@ func BenchmarkScrape(b *testing.B) {
 			p := policy.Default()
 			c := &Controller{
 				Options: Options{Policy: func() policy.Policy { return p }, Metrics: NewMetrics(registry), Now: time.Now},
+				brake:   newBrake(longestPause),
 				queue:   workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
 			}
 			c.sightings = newSightings(c.gated, c.liftedAfter, time.Now)

@@ -89,10 +89,11 @@ func (c *Controller) settleAbsent(ctx context.Context, name string) error {
 const maxSteps = 20
 
 // settle plans and acts until nothing is left to do for one sight of a Node. dealt is false where there is something to do
-// but this controller does not lead.
+// but this controller does not lead, or where the record has to wait.
 func (c *Controller) settle(ctx context.Context, seen *Node, event Event) (dealt bool, err error) {
 	a := &attempt{Controller: c, event: event}
 	a.observe(seen)
+	defer a.queueAgain()
 	if err := a.read(c.Records.Get(seen.Name)); err != nil {
 		return false, err
 	}
@@ -104,12 +105,21 @@ func (c *Controller) settle(ctx context.Context, seen *Node, event Event) (dealt
 		if event == Present && c.leading.Load() {
 			c.reportForeign(a.seen, next.Foreign)
 		}
+		next = a.afterWaiting(next)
 		nothing := next.Step == Nothing && !a.entry.Unlisted
+		if nothing && event == Present && c.leading.Load() {
+			switch again, err := a.resetRecord(ctx); {
+			case err != nil:
+				return false, err
+			case again:
+				continue
+			}
+		}
 		if nothing && (event != Deleted || a.live || a.remembersLater()) {
 			if event == Present && a.overtaken() && c.sightings.isOvertaken(a.seen) {
 				c.queue.Add(a.seen.Name)
 			}
-			return true, nil
+			return !a.coalesced, nil
 		}
 		if !c.leading.Load() {
 			return false, nil

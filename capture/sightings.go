@@ -28,7 +28,14 @@ type sighted struct {
 	// retained are those that had gone before, when that was a record which only the end of its retention removes, or a person.
 	retained map[types.UID]bool
 
-	backlog *backlog // nil: all is dealt with
+	backlog *backlog    // nil: all is dealt with
+	ahead   *aheadSince // nil: its record was not ahead of it when it was last looked at
+}
+
+// aheadSince is since when a state of a record has been ahead of the Node.
+type aheadSince struct {
+	record string // the version of its ConfigMap
+	time   time.Time
 }
 
 // newSightings has seen nothing. lifted is called, under its lock, with how long a gate was on that is seen to be gone.
@@ -86,6 +93,22 @@ func (s *sightings) isOvertaken(seen *Node) (again bool) {
 	}
 	of.overtaken = of.live.version == seen.ResourceVersion
 	return !of.overtaken
+}
+
+// isAhead notes that a record, of the version given, tells of a later state of its Node than the watch has brought. It reports how long
+// is left until that has been so for a time; with another version, all of it.
+func (s *sightings) isAhead(name, record string, patience time.Duration) (left time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of, known := s.byName[name]
+	if !known {
+		return patience
+	}
+	now := s.standing.now()
+	if of.ahead == nil || of.ahead.record != record {
+		of.ahead = &aheadSince{record: record, time: now}
+	}
+	return patience - now.Sub(of.ahead.time)
 }
 
 // look is what there is to plan for a name. All of it is the caller's own.

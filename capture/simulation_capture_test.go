@@ -71,7 +71,10 @@ func (w *world) start() {
 			Events: &record.FakeRecorder{}, Guards: w.guards(), Metrics: NewMetrics(prometheus.NewRegistry()),
 			Logger: slog.New(slog.DiscardHandler), Now: w.now, Sweep: c.sweeping(),
 		},
-		refusals: newRefusals(), reported: newReported(), queue: c.queue,
+		refusals: newRefusals(), reported: newReported(), brake: newBrake(0), coalescer: newCoalescer(0), queue: c.queue,
+	}
+	if w.story.waits {
+		c.controller.brake, c.controller.coalescer = newBrake(simPause), newCoalescer(simPause)
 	}
 	c.controller.sightings = newSightings(c.controller.gated, c.controller.liftedAfter, c.controller.Now)
 	_, _ = feed(&handlerHolder{held: &c.handler}, c.controller.sightings, c.queue.Add, func(_ string, err error) { panic(err) })
@@ -250,6 +253,9 @@ func (c *simCapture) GetLive(ctx context.Context, name string) (entry store.Entr
 }
 
 func (c *simCapture) Put(ctx context.Context, next store.Record, version string) (entry store.Entry, err error) {
+	if next.UID == "" {
+		c.fail("capture resets %s, which is right", brief(next))
+	}
 	err = c.call("write "+brief(next), func() error {
 		before, found := c.recordOf(next.Node)
 		if entry, err = c.records.Put(ctx, next, version); err != nil {
@@ -389,7 +395,11 @@ type simQueue struct {
 
 	began map[types.UID]tale
 	led   bool
+	waits bool // it is not dealt with wholly
 }
+
+// simPause is the longest pause; every wait is over when the next retry comes.
+const simPause = 4 * time.Second
 
 func (q *simQueue) Add(name string) { q.ready[name] = true }
 
@@ -399,11 +409,11 @@ func (q *simQueue) Get() (name string, shutdown bool) {
 	}
 	name, q.next = q.next, ""
 	delete(q.ready, name)
-	q.began, q.led = q.capture.tales(name), q.capture.leads()
+	q.began, q.led, q.waits = q.capture.tales(name), q.capture.leads(), false
 	return name, false
 }
 
-func (q *simQueue) Forget(name string)     { q.capture.dealt(name, q.began, q.led) }
+func (q *simQueue) Forget(name string)     { q.capture.dealt(name, q.began, q.led && !q.waits) }
 func (q *simQueue) Done(string)            {}
 func (q *simQueue) NumRequeues(string) int { return 0 }
 func (q *simQueue) AddRateLimited(name string) {
@@ -411,10 +421,15 @@ func (q *simQueue) AddRateLimited(name string) {
 	q.later[name] = true
 }
 
-func (q *simQueue) AddAfter(name string, _ time.Duration) { q.later[name] = true }
+func (q *simQueue) AddAfter(name string, wait time.Duration) {
+	q.capture.say("capture: %d waits %s before it deals with the rest of %s", q.capture.id, wait, name)
+	q.capture.delays++
+	q.later[name], q.waits = true, true
+}
 
 // retry says that the time of what failed has come.
 func (q *simQueue) retry() {
+	q.capture.waited += simPause
 	maps.Copy(q.ready, q.later)
 	clear(q.later)
 }

@@ -2,8 +2,12 @@ package capture
 
 import (
 	"context"
-	"encoding/json"
+	"maps"
 	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
@@ -24,21 +28,61 @@ func (w *world) reviewDeletion(n *simNode) {
 	for len(w.late) > 0 { // not as late as that
 		w.landLate()
 	}
-	raw, err := json.Marshal(n.object())
-	if err != nil {
-		panic(err)
-	}
 	w.say("webhook: %d reviews the deletion of %s", i, brief(n))
-	d := &Deletions{
-		Records: simRecords{w, w.webhooks[i]}, Policy: func() policy.Policy { return w.policy },
-		Guards: w.guards(), Now: w.now,
-	}
-	outcome, err := d.record(context.Background(), raw)
+	records := simRecords{w, w.webhooks[i]}
+	d := &Deletions{Nodes: records.live(), Records: records, Policy: func() policy.Policy { return w.policy }, Guards: w.guards(), Now: w.now}
+	outcome, err := d.record(context.Background(), hint{n.name, n.uid})
 	w.say("webhook: %d: %s %v", i, outcome, err)
 	w.known = len(w.log)
-	if err == nil && !w.mayTurnBack(n.name, n.uid, n.version, nil) {
+	if err == nil && outcome != deletionAbsent && !w.mayTurnBack(n.name, n.uid, n.version, nil) {
 		w.model.keeps(n.name, n.uid, n.version)
 	}
+}
+
+// forgeReviews has somebody send reviews of deletions that nobody asked for. They may move the moment of the last observation, once,
+// and nothing else; capture has nothing to do because of them.
+func (w *world) forgeReviews(leader *simCapture) {
+	w.say("rest:    somebody forges reviews of the deletion of every Node")
+	var writes int
+	for round := range 2 {
+		writes = w.writes
+		for _, name := range w.story.names {
+			n, before := w.nodes[name], w.rememberedOf(name)
+			if n == nil {
+				continue
+			}
+			if w.reviewDeletion(n); !maps.Equal(before, w.rememberedOf(name)) {
+				w.fail("a forged review changed what is remembered of %s", name)
+			}
+		}
+		reviewed := w.writes
+		if w.drain(); w.writes != reviewed {
+			w.fail("capture wrote something after forged reviews, round %d", round)
+		}
+	}
+	if w.writes != writes {
+		w.fail("forged reviews of what is recorded wrote something again")
+	}
+	w.check(leader)
+}
+
+// liveNodes is how a replica reads a Node from the API server.
+type liveNodes struct{ simRecords }
+
+func (r simRecords) live() Nodes { return liveNodes{r} }
+
+func (r liveNodes) Get(_ context.Context, name string, _ metav1.GetOptions) (*corev1.Node, error) {
+	r.meanwhile()
+	if r.fails() {
+		return nil, errServer
+	}
+	n, found := r.nodes[name]
+	if !found {
+		return nil, apierrors.NewNotFound(nodesResource, name)
+	}
+	object := n.object()
+	r.meanwhile()
+	return object, nil
 }
 
 func (r simRecords) Get(name string) (store.Entry, error) {

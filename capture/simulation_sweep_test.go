@@ -29,7 +29,7 @@ func (w *world) sweepSteps() []step {
 }
 
 // now is the time in the story; it stands still but between sweeps.
-func (w *world) now() time.Time { return now.Add(time.Duration(w.hours) * time.Hour) }
+func (w *world) now() time.Time { return now.Add(time.Duration(w.hours)*time.Hour + w.waited) }
 
 // anHourPasses: everybody hears of everything meanwhile, and what waits for an answer has given up. A webhook that hears
 // nothing for as long as that, and is called all the same, restores what nobody can tell any more from what is right.

@@ -42,8 +42,15 @@ func TestSimulation(t *testing.T) {
 		first, stories = rand.Uint64N(1<<40), more
 	}
 	t.Logf("stories %d to %d", first, first+stories-1)
+	delays := 0
 	for seed := first; seed < first+stories; seed++ {
-		report(t, seed, tell(seed, &tape{source: rand.NewPCG(seed, 0)}, false))
+		w := tell(seed, &tape{source: rand.NewPCG(seed, 0)}, false)
+		report(t, seed, w)
+		delays += w.delays
+	}
+	t.Logf("capture had to wait %d times", delays)
+	if delays == 0 {
+		t.Error("capture must have had to wait")
 	}
 }
 

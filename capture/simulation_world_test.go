@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -32,6 +33,8 @@ type story struct {
 
 	sweeps    bool // records of Nodes that are gone are collected
 	retention string
+
+	waits bool // capture waits before it writes a record of a busy Node, or sets again what another client undid
 }
 
 func newStory(rng *rand.Rand) story {
@@ -58,6 +61,7 @@ func newStory(rng *rand.Rand) story {
 	if s.sweeps && rng.IntN(3) == 0 {
 		s.retention = keptShortly
 	}
+	s.waits = s.steps%2 == 0 // no throw of its own, so that the stories stay those that they were
 	return s
 }
 
@@ -84,6 +88,8 @@ type world struct {
 	refusedOf                map[simLabel]bool
 
 	reviewing bool            // a deletion
+	delays    int             // how often capture had to wait
+	waited    time.Duration   // beside the hours, until what had to wait could be done
 	hours     int             // that have passed
 	bereft    map[string]bool // Nodes whose record was removed when they were there already
 	late      []func()        // writes whose clients have given up on them
@@ -256,6 +262,7 @@ func (w *world) rest() {
 	if w.writes != writes {
 		w.fail("a second look at everything wrote something")
 	}
+	w.forgeReviews(leader)
 	w.known = len(w.log)
 }
 

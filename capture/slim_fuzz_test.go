@@ -56,7 +56,7 @@ func hostileNodes() []*corev1.Node {
 }
 
 // comparable is what a plan looks at, without what is no difference of its own: versions, times and the order of taints.
-func comparable(n *Node) Node {
+func comparableNode(n *Node) Node {
 	c := *n
 	c.ResourceVersion, c.CreationTimestamp, c.AnnotationBytes, c.Taints, c.Writers = "", metav1.Time{}, 0, nil, nil
 	if n.deleting() {
@@ -96,12 +96,12 @@ func FuzzSlimNode(f *testing.F) {
 		require.Equal(t, want.UID, small.uid())
 		require.Equal(t, want.Taints, got.Taints)
 		require.Equal(t, want.Writers, got.Writers)
-		require.Equal(t, comparable(want), comparable(got))
+		require.Equal(t, comparableNode(want), comparableNode(got))
 		require.Equal(t, want.AnnotationBytes, got.AnnotationBytes)
 		require.False(t, small.differs(slimOf(got)))
 
 		further := slimOf(nodeOf(&second))
-		same := reflect.DeepEqual(comparable(got), comparable(further.node()))
+		same := reflect.DeepEqual(comparableNode(got), comparableNode(further.node()))
 		require.Equal(t, !same, small.differs(further), "two Nodes differ if and only if a plan could")
 
 		for _, text := range textsOf(want) {

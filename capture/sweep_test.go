@@ -80,6 +80,7 @@ func newSweeping(t *testing.T, fraction float64, records ...*store.Record) *swee
 			Sweep: Sweep{Fraction: fraction, Remover: Removal{Records: s.records, Client: s.client}, Metrics: NewSweepMetrics(s.registry)},
 		},
 		sightings: newSightings(func([]corev1.Taint) bool { return false }, func(time.Duration) {}, time.Now), refusals: newRefusals(), reported: newReported(),
+		brake: newBrake(longestPause), coalescer: newCoalescer(recordInterval),
 	}
 	s.leading.Store(true)
 	return s

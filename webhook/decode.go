@@ -54,6 +54,9 @@ type partialNode struct {
 
 // DecodeReview reads an AdmissionReview; one without an error holds a request.
 func DecodeReview(body []byte) (review admissionv1.AdmissionReview, err error) {
+	if len(body) > usualReviewBytes && multiplies(body) {
+		return review, errors.New("decode AdmissionReview: it has more strings, objects or lists than the largest Node")
+	}
 	if err := unmarshal(body, &review); err != nil {
 		return review, fmt.Errorf("decode AdmissionReview: %w", err)
 	}
@@ -64,6 +67,17 @@ func DecodeReview(body []byte) (review admissionv1.AdmissionReview, err error) {
 		return review, errors.New("decode AdmissionReview: it holds no request")
 	}
 	return review, nil
+}
+
+// The largest review that is decoded: etcd takes no object with more of these.
+const (
+	mostQuotes     = 2 << 20
+	mostStructures = 200_000
+)
+
+// multiplies reports whether decoding would make many bytes of each byte: thirty of one where a list holds empty taints.
+func multiplies(body []byte) bool {
+	return bytes.Count(body, []byte{'"'}) > mostQuotes || bytes.Count(body, []byte{'{'})+bytes.Count(body, []byte{'['}) > mostStructures
 }
 
 // errNotOurs says that a request is not the CREATE of a Node with a name.
@@ -109,9 +123,9 @@ func decodeNode(object []byte) (node partialNode, err error) {
 		}
 		switch name.String() {
 		case "metadata":
-			left, err = left-1, json.UnmarshalDecode(decoder, &node.Metadata)
+			left, err = left-1, decodePart(decoder, len(object), &node.Metadata)
 		case "spec":
-			left, err = left-1, json.UnmarshalDecode(decoder, &node.Spec)
+			left, err = left-1, decodePart(decoder, len(object), &node.Spec)
 		default:
 			err = decoder.SkipValue()
 		}
@@ -127,6 +141,24 @@ func decodeNode(object []byte) (node partialNode, err error) {
 // from the webhook by two such resources in its status.
 func asSent() json.Options {
 	return json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+}
+
+// maxPartBytes is more than the metadata or the spec of any Node has: etcd takes 1.5 MiB, JSON may need twice as much for the same.
+const maxPartBytes = 3 << 20
+
+// decodePart reads a part of an object of that size, unless it is larger than any Node's.
+func decodePart(decoder *jsontext.Decoder, size int, into any) error {
+	if size <= maxPartBytes {
+		return json.UnmarshalDecode(decoder, into)
+	}
+	part, err := decoder.ReadValue()
+	if err != nil {
+		return err
+	}
+	if len(part) > maxPartBytes {
+		return errors.New("it is larger than any Node")
+	}
+	return unmarshal(part, into)
 }
 
 // unmarshal reads JSON as the API server sends it: names match by case.

@@ -1,10 +1,7 @@
 package webhook
 
 import (
-	"bytes"
 	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -46,7 +43,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, object []byte) {
 		body := append(append([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"operation":"CREATE","kind":{"kind":"Node","version":"v1"},"object":`), object...), `}}`...)
-		review, _, err := readReview(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body)))
+		review, err := DecodeReview(body)
 		if err != nil || review.Request.SubResource != "" || review.Request.Operation != admissionv1.Create { // or the object ends early and says something of the request
 			return
 		}
@@ -119,7 +116,7 @@ func FuzzDecodeProtobuf(f *testing.F) {
 		if err != nil {
 			return // managedFields that the API server refuses: they are no JSON
 		}
-		review, _, err := readReview(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body)))
+		review, err := DecodeReview(body)
 		require.NoError(t, err)
 		var sent corev1.Node
 		if json.Unmarshal(object, &sent) != nil { // a time or a quantity that nobody can read

@@ -50,13 +50,13 @@ func newHook(known webhook.Records, p policy.Policy) *hook {
 	registry := prometheus.NewRegistry()
 	metrics := webhook.NewMetrics(registry)
 	handler := webhook.NewHandler(known, func() policy.Policy { return p }, metrics, quiet())
-	return &hook{webhook.Reviews(handler, always, metrics, quiet()), registry}
+	return &hook{webhook.Reviews(handler, always, webhook.NewLimits(), metrics, quiet()), registry}
 }
 
 // newHookWith is a hook with a handler and a readiness of the test's own.
 func newHookWith(handler admission.HandlerFunc, ready func() bool) *hook {
 	registry := prometheus.NewRegistry()
-	return &hook{webhook.Reviews(handler, ready, webhook.NewMetrics(registry), quiet()), registry}
+	return &hook{webhook.Reviews(handler, ready, webhook.NewLimits(), webhook.NewMetrics(registry), quiet()), registry}
 }
 
 func always() bool { return true }

@@ -14,6 +14,7 @@ const (
 	malformedNode    outcome = "malformed_node"    // the object cannot be read
 	tooLarge         outcome = "too_large"         // no labels: with them the object might be refused for its size
 	notReady         outcome = "not_ready"         // answered 503: records are still being read
+	tooBusy          outcome = "too_busy"          // answered 503: too many reviews at once
 	malformedReview  outcome = "malformed_review"  // answered 4xx: not an AdmissionReview
 	panicked         outcome = "panicked"          // answered 500
 )
@@ -21,6 +22,6 @@ const (
 func outcomes() []outcome {
 	return []outcome{
 		restoredAll, deferredSome, restoredInline, nothingMissing, unreadableRecord, otherMachine, notOurs, malformedNode, tooLarge,
-		notReady, malformedReview, panicked,
+		notReady, tooBusy, malformedReview, panicked,
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -27,15 +28,22 @@ const retryPause = 50 * time.Millisecond
 // failurePolicy Ignore lets the Node pass.
 type reviews struct {
 	handler admission.Handler
+	waits   bool // the handler waits for the API server
 	ready   func() bool
+	limits  *Limits
 	metrics *Metrics
 	logger  *slog.Logger
 }
 
-// Reviews serves AdmissionReviews with a handler. While ready is false it answers 503 with `Retry-After: 0`: the API
-// server then tries again within the webhook's timeout, and may reach a replica that is ready.
-func Reviews(handler admission.Handler, ready func() bool, metrics *Metrics, logger *slog.Logger) http.Handler {
-	return &reviews{handler: handler, ready: ready, metrics: metrics, logger: logger}
+// Reviews serves AdmissionReviews with a handler that answers from memory. While ready is false, and beyond the limits, it
+// answers 503 with `Retry-After: 0`: the API server then tries again within the webhook's timeout, and may reach another replica.
+func Reviews(handler admission.Handler, ready func() bool, limits *Limits, metrics *Metrics, logger *slog.Logger) http.Handler {
+	return &reviews{handler: handler, ready: ready, limits: limits, metrics: metrics, logger: logger}
+}
+
+// WaitingReviews is [Reviews] for a handler that waits for the API server: it keeps no other review from being decoded meanwhile.
+func WaitingReviews(handler admission.Handler, ready func() bool, limits *Limits, metrics *Metrics, logger *slog.Logger) http.Handler {
+	return &reviews{handler: handler, waits: true, ready: ready, limits: limits, metrics: metrics, logger: logger}
 }
 
 func (s *reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -48,29 +56,64 @@ func (s *reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (s *reviews) serve(w http.ResponseWriter, r *http.Request) {
 	if !s.ready() {
-		s.sendBack(w, r)
+		s.sendBack(w, r, notReady, "records are still being read")
 		return
 	}
-	review, status, err := readReview(w, r)
-	if err != nil {
-		s.logger.Warn("request is no AdmissionReview", "error", err)
-		s.metrics.refused(malformedReview)
-		http.Error(w, err.Error(), status)
+	if status, err := refusal(r); err != nil {
+		s.refuse(w, status, err)
 		return
+	}
+	review, ok := s.limits.admit(r.RemoteAddr, r.ContentLength)
+	if !ok {
+		s.sendBack(w, r, tooBusy, "too many reviews at once")
+		return
+	}
+	defer review.release()
+	s.review(w, r, &review)
+}
+
+func (s *reviews) review(w http.ResponseWriter, r *http.Request, f *inFlight) {
+	body, err := readBody(w, r)
+	if err != nil {
+		s.refuse(w, statusOf(err), fmt.Errorf("read body: %w", err))
+		return
+	}
+	// The server's deadline was for the body. From here on the caller may wait as long as it likes.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	if err := f.begin(r.Context()); err != nil {
+		s.metrics.refused(tooBusy)
+		http.Error(w, "too many reviews at once", http.StatusServiceUnavailable)
+		return
+	}
+	review, err := DecodeReview(body)
+	if err != nil {
+		f.end()
+		s.refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	if s.waits {
+		f.end()
 	}
 	request := admission.Request{AdmissionRequest: *review.Request}
 	response := s.handler.Handle(r.Context(), request)
+	f.end()
 	s.answer(w, review.TypeMeta, request, response)
 }
 
-func (s *reviews) sendBack(w http.ResponseWriter, r *http.Request) {
-	s.metrics.refused(notReady)
+func (s *reviews) refuse(w http.ResponseWriter, status int, err error) {
+	s.logger.Warn("request is no AdmissionReview", "error", err)
+	s.metrics.refused(malformedReview)
+	http.Error(w, err.Error(), status)
+}
+
+func (s *reviews) sendBack(w http.ResponseWriter, r *http.Request, why outcome, says string) {
+	s.metrics.refused(why)
 	select {
 	case <-time.After(retryPause):
 	case <-r.Context().Done():
 	}
 	w.Header().Set("Retry-After", "0")
-	http.Error(w, "records are still being read", http.StatusServiceUnavailable)
+	http.Error(w, says, http.StatusServiceUnavailable)
 }
 
 func (s *reviews) answer(w http.ResponseWriter, kind metav1.TypeMeta, request admission.Request, response admission.Response) {
@@ -104,31 +147,37 @@ func complete(response *admission.Response, request admission.Request) error {
 	return response.Complete(request)
 }
 
-// readReview reads the body; with an error comes the HTTP status that says it.
-func readReview(w http.ResponseWriter, r *http.Request) (admissionv1.AdmissionReview, int, error) {
-	var review admissionv1.AdmissionReview
-	if r.Method != http.MethodPost {
-		return review, http.StatusMethodNotAllowed, errors.New("an AdmissionReview comes by POST")
+// refusal is for requests that are refused by their header alone, with the HTTP status that says it.
+func refusal(r *http.Request) (status int, err error) {
+	switch {
+	case r.Method != http.MethodPost:
+		return http.StatusMethodNotAllowed, errors.New("an AdmissionReview comes by POST")
+	case r.ContentLength > maxReviewBytes:
+		return http.StatusRequestEntityTooLarge, fmt.Errorf("read body: it has %d bytes, %d are the most", r.ContentLength, maxReviewBytes)
+	default:
+		return http.StatusOK, nil
 	}
-	body, err := readBody(w, r)
-	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
-		return review, http.StatusRequestEntityTooLarge, fmt.Errorf("read body: %w", err)
-	}
-	if err != nil {
-		return review, http.StatusBadRequest, fmt.Errorf("read body: %w", err)
-	}
-	if review, err = DecodeReview(body); err != nil {
-		return review, http.StatusBadRequest, err
-	}
-	return review, http.StatusOK, nil
 }
 
-// usualReviewBytes holds the review of most Nodes; what a caller says of its length is not believed beyond.
-const usualReviewBytes = 64 << 10
+// statusOf is the HTTP status for a body that could not be read.
+func statusOf(err error) int {
+	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
+		return http.StatusRequestEntityTooLarge
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return http.StatusRequestTimeout
+	}
+	return http.StatusBadRequest
+}
 
+// readBody takes the room for the whole body at once, since a buffer that grows leaves as much garbage.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	length := r.ContentLength
+	if length < 0 {
+		length = maxReviewBytes
+	}
 	var body bytes.Buffer
-	body.Grow(bytes.MinRead + int(min(max(r.ContentLength, 0), usualReviewBytes)))
+	body.Grow(bytes.MinRead + int(length))
 	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxReviewBytes))
 	return body.Bytes(), err
 }

@@ -36,7 +36,12 @@ func startServer(t *testing.T, drain time.Duration, handler http.Handler) *runni
 
 func startServerWith(t *testing.T, drain time.Duration, handler http.Handler, roots *x509.CertPool, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *running {
 	t.Helper()
-	server, err := webhook.NewServer("127.0.0.1:0", handler, certificate, drain, quiet())
+	return startServerFor(t, drain, handler, roots, certificate, nil)
+}
+
+func startServerFor(t *testing.T, drain time.Duration, handler http.Handler, roots *x509.CertPool, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), clients *webhook.Clients) *running {
+	t.Helper()
+	server, err := webhook.NewServer("127.0.0.1:0", handler, certificate, clients, drain, quiet())
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	s := &running{Server: server, roots: roots, stop: stop, served: make(chan error, 1)}

@@ -15,12 +15,18 @@ import (
 // Timeouts of the server. The API server keeps idle connections for 90 s, so ours must live longer, or it would now and
 // then send a review into a connection that is being closed, and that call is not tried again. (This is why the server
 // is net/http's and not controller-runtime's, whose idle timeout is those same 90 s and cannot be set.)
+//
+// The API server sends a review in one go. A caller that takes longer than readTimeout for the handshake, or from the first byte
+// of a request to the last one of its body, occupies the webhook.
 const (
 	idleTimeout  = 150 * time.Second
-	readTimeout  = 10 * time.Second
+	readTimeout  = 2 * time.Second
 	writeTimeout = 10 * time.Second
 	closeTimeout = 10 * time.Second
 )
+
+// maxHeaderBytes is many times what an API server sends.
+const maxHeaderBytes = 16 << 10
 
 // Server serves the webhook over TLS and stops without dropping a request.
 type Server struct {
@@ -33,22 +39,25 @@ type Server struct {
 
 // NewServer listens on the address; from here on connections are accepted and wait for [Server.Serve]. drain is how long
 // it goes on serving after it was told to stop, for the endpoints to be taken out of the Service.
-func NewServer(address string, handler http.Handler, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), drain time.Duration, logger *slog.Logger) (*Server, error) {
+//
+// clients says who may call; nil is everybody.
+func NewServer(address string, handler http.Handler, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), clients *Clients, drain time.Duration, logger *slog.Logger) (*Server, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listen for webhook calls: %w", err)
 	}
-	s := &Server{listener: listener, drain: drain, logger: logger}
+	bounded := newConnections(listener, maxConnections)
+	s := &Server{listener: bounded, drain: drain, logger: logger}
 	s.http = &http.Server{
-		Handler: s.closing(handler),
-		// The API server is a Go client and speaks it; nobody else has any business here.
-		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: certificate},
+		Handler:           s.closing(handler),
+		TLSConfig:         transport(certificate, clients),
+		ConnState:         bounded.follow,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 		IdleTimeout:       idleTimeout,
 		ReadHeaderTimeout: readTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
-		MaxHeaderBytes:    64 << 10,
+		MaxHeaderBytes:    maxHeaderBytes,
 	}
 	return s, nil
 }

@@ -178,7 +178,7 @@ func TestServerThatIsRefusedItsAddress(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = taken.Close() })
 
-	_, err = webhook.NewServer(taken.Addr().String(), http.NotFoundHandler(), nil, 0, quiet())
+	_, err = webhook.NewServer(taken.Addr().String(), http.NotFoundHandler(), nil, nil, 0, quiet())
 
 	assert.ErrorContains(t, err, "listen for webhook calls")
 }

@@ -43,7 +43,7 @@ func TestARequestIsTimedFromItsBodyToItsAnswer(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 			return admission.Allowed("")
 		})
-		hook := metrics.Timed(webhook.RestoreReview, webhook.Reviews(decides, always, metrics, quiet()))
+		hook := metrics.Timed(webhook.RestoreReview, webhook.Reviews(decides, always, webhook.NewLimits(), metrics, quiet()))
 		body := bodyOf(t, creation(byKubelet(), []byte(`{"metadata":{"name":"worker-1"}}`)))
 		var reads int
 		request := httptest.NewRequest(http.MethodPost, "/restore", slow{Reader: counting{bytes.NewReader(body), &reads}, takes: 10 * time.Millisecond})
@@ -64,7 +64,7 @@ func TestARequestThatPanicsIsTimedToo(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	metrics := webhook.NewMetrics(registry)
 	panics := admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { panic("at the worst moment") })
-	hook := metrics.Timed(webhook.DeletionReview, webhook.Reviews(panics, always, metrics, quiet()))
+	hook := metrics.Timed(webhook.DeletionReview, webhook.Reviews(panics, always, webhook.NewLimits(), metrics, quiet()))
 	hook.ServeHTTP(httptest.NewRecorder(), post(bodyOf(t, creation(byKubelet(), []byte(`{}`)))))
 	count, _ := requests(t, registry, "deletion")
 	assert.EqualValues(t, 1, count)

@@ -75,6 +75,8 @@ type webhookOptions struct {
 	certDir    string
 	selfSigned bool
 	certNames  []string
+	clientCA   string
+	clientName []string
 	drain      time.Duration
 }
 
@@ -85,6 +87,8 @@ func (o *webhookOptions) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.certDir, "cert-dir", "", "directory with tls.crt and tls.key, reloaded when they change")
 	flags.BoolVar(&o.selfSigned, "self-signed", false, "manage a CA and a serving certificate in Secret nodekeep-webhook-tls, and the caBundle of the webhook configurations")
 	flags.StringSliceVar(&o.certNames, "cert-names", nil, "further DNS names and IP addresses for the self-signed certificate")
+	flags.StringVar(&o.clientCA, "client-ca-file", "", "PEM file of the authorities whose client certificates may call the webhook, reloaded when it changes; without one, everybody who reaches the port may")
+	flags.StringSliceVar(&o.clientName, "client-name", nil, "common names that such a client certificate may have; without one, any")
 	flags.DurationVar(&o.drain, "drain", 10*time.Second, "how long to go on serving after SIGTERM, not ready any more")
 }
 
@@ -103,6 +107,9 @@ func (o *webhookOptions) mistakes() []error {
 		if net.ParseIP(name) == nil && len(validation.IsDNS1123Subdomain(name)) > 0 {
 			found = append(found, fmt.Errorf("--cert-names %q: must be DNS names or IP addresses", name))
 		}
+	}
+	if len(o.clientName) > 0 && o.clientCA == "" {
+		found = append(found, errors.New("--client-name needs --client-ca-file: without it, no client certificate is asked for"))
 	}
 	if o.drain < 0 {
 		found = append(found, fmt.Errorf("--drain %s: must not be negative", o.drain))

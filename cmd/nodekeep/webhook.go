@@ -47,15 +47,15 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	protected := webhook.NewProtectedHandler(p.records, p.policy.Policy, proof.Proved, metrics, p.logger)
 	guards := capture.NewGuards(p.client, p.logger)
 	registerGuards(p.registry, guards)
-	deletions := &capture.Deletions{
-		Records: p.records, Policy: p.policy.Policy, Guards: guards, Metrics: capture.NewDeletionMetrics(p.registry), Logger: p.logger, Now: time.Now,
-	}
+	deletions := capture.NewDeletions(p.client.CoreV1().Nodes(), p.records, p.policy.Policy, guards, capture.NewDeletionMetrics(p.registry), p.logger, time.Now)
+	callers := callersOf(o, p)
+	limits := webhook.NewLimits()
 	mux := http.NewServeMux()
-	mux.Handle(restorePath, metrics.Timed(webhook.RestoreReview, webhook.Reviews(handler, p.records.Synced, metrics, p.logger)))
-	mux.Handle(protectedPath, metrics.Timed(webhook.ProtectedReview, webhook.Reviews(protected, p.records.Synced, metrics, p.logger)))
-	mux.Handle(capturePath, metrics.Timed(webhook.DeletionReview, webhook.Patience(webhook.Reviews(deletions, p.records.Synced, metrics, p.logger))))
+	mux.Handle(restorePath, metrics.Timed(webhook.RestoreReview, webhook.Reviews(handler, p.records.Synced, limits, metrics, p.logger)))
+	mux.Handle(protectedPath, metrics.Timed(webhook.ProtectedReview, webhook.Reviews(protected, p.records.Synced, limits, metrics, p.logger)))
+	mux.Handle(capturePath, metrics.Timed(webhook.DeletionReview, webhook.Patience(webhook.WaitingReviews(deletions, p.records.Synced, limits, metrics, p.logger))))
 	address := net.JoinHostPort(o.host, strconv.Itoa(o.port))
-	server, err := webhook.NewServer(address, mux, serving.GetCertificate, o.drain, p.logger)
+	server, err := webhook.NewServer(address, mux, serving.GetCertificate, callers.clients(), o.drain, p.logger)
 	if err != nil {
 		return err
 	}
@@ -66,6 +66,7 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	group, failed := errgroup.WithContext(ctx)
 	group.Go(func() error { p.records.Run(background); return nil })
 	group.Go(func() error { return serving.Run(background) })
+	group.Go(func() error { callers.run(background); return nil })
 	group.Go(func() error { return proof.Run(background) })
 	group.Go(func() error { guards.Run(background); return nil })
 	group.Go(func() error { p.policy.follow(background, p.logger, func() {}, func(error) {}); return nil })
@@ -75,6 +76,7 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 		return serveHTTP(background, o.probeAddr, probes([]check{
 			synced("records", p.records.Synced),
 			{name: "certificate", ok: serving.Loaded},
+			{name: "client authorities", ok: callers.loaded},
 			{name: "protected labels", note: func() string { return howProtected(p, proof) }},
 			{name: "serving", ok: func() error {
 				if server.Draining() {

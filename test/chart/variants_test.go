@@ -131,6 +131,9 @@ func variants(t *testing.T) map[string]variant {
 		"deletions unseen": {set("losslessDeletes.enabled=false"), func(t *testing.T, r rendered) {
 			assert.Empty(t, r.names("ValidatingWebhookConfiguration"))
 			assert.Equal(t, []string{"get", "list", "watch"}, get[rbacv1.Role](t, r, "Role", "nodekeep-webhook").Rules[0].Verbs, "then the webhook writes nothing")
+			for _, rule := range get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-webhook").Rules {
+				assert.NotContains(t, rule.Resources, "nodes", "and reads no Node")
+			}
 		}},
 		"nothing on the host network": {set("capture.hostNetwork=false", "namespace.create=true"), func(t *testing.T, r rendered) {
 			assert.Equal(t, []string{"nodekeep-capture", "nodekeep-webhook"}, r.names("NetworkPolicy"))
@@ -156,6 +159,17 @@ func variants(t *testing.T) map[string]variant {
 			assert.Equal(t, "10.0.0.0/28", policy.Ingress[0].From[0].IPBlock.CIDR)
 			assert.Equal(t, "prometheus", policy.Ingress[1].From[0].PodSelector.MatchLabels["app"])
 			assert.Equal(t, []networkingv1.PolicyType{"Ingress", "Egress"}, policy.PolicyTypes)
+		}},
+		"only the API server may call": {set("webhook.clientAuthority.configMap=api-server-ca", "webhook.clientAuthority.names={kube-apiserver,another}"), func(t *testing.T, r rendered) {
+			assert.Contains(t, r.container(t, "nodekeep-webhook").Args, "--client-ca-file=/etc/nodekeep-clients/ca.crt")
+			assert.Contains(t, r.container(t, "nodekeep-webhook").Args, "--client-name=kube-apiserver,another")
+			volumes := r.pods(t)["nodekeep-webhook"].Spec.Volumes
+			assert.Equal(t, "api-server-ca", volumes[len(volumes)-1].ConfigMap.Name)
+		}},
+		"only the API server may call, by a Secret": {set("webhook.clientAuthority.secret=api-server-ca", "webhook.clientAuthority.key=tls.crt"), func(t *testing.T, r rendered) {
+			assert.Contains(t, r.container(t, "nodekeep-webhook").Args, "--client-ca-file=/etc/nodekeep-clients/tls.crt")
+			volumes := r.pods(t)["nodekeep-webhook"].Spec.Volumes
+			assert.Equal(t, "api-server-ca", volumes[len(volumes)-1].Secret.SecretName)
 		}},
 		"an open network":              {set("networkPolicy.enabled=false"), func(t *testing.T, r rendered) { assert.Empty(t, r.names("NetworkPolicy")) }},
 		"no flow control":              {set("flowControl.enabled=false"), func(t *testing.T, r rendered) { assert.Empty(t, r.names("FlowSchema")) }},

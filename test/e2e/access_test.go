@@ -49,6 +49,7 @@ func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
 		"nodekeep-webhook": {
 			"patch Nodes":                   {Verb: "patch", Resource: "nodes"},
 			"list Nodes":                    {Verb: "list", Resource: "nodes"},
+			"watch Nodes":                   {Verb: "watch", Resource: "nodes"},
 			"delete records":                {Verb: "delete", Resource: "configmaps", Namespace: install.Namespace},
 			"write Events":                  {Verb: "create", Resource: "events", Namespace: "default"},
 			"write Events about the policy": {Verb: "create", Resource: "events", Namespace: install.Namespace},
@@ -64,6 +65,9 @@ func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
 		"read the binding of a guard": {Verb: "get", Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicybindings", Name: "nodekeep-strip"},
 	}
 	may := map[string]map[string]access{
+		"nodekeep-webhook": {
+			"read Nodes": {Verb: "get", Resource: "nodes"},
+		},
 		"nodekeep-capture": {
 			"delete records":                {Verb: "delete", Resource: "configmaps", Namespace: install.Namespace},
 			"write Events about Nodes":      {Verb: "create", Resource: "events", Namespace: "default"},

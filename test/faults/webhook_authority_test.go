@@ -70,6 +70,18 @@ func (a *authority) leaf(t testing.TB, ip string, until time.Time) pair {
 	return pair{certificate, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})}
 }
 
+// client is a client certificate.
+func (a *authority) client(t testing.TB, name string) pair {
+	t.Helper()
+	certificate, private := a.sign(t, &x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}, a.key)
+	der, err := x509.MarshalECPrivateKey(private)
+	require.NoError(t, err)
+	return pair{certificate, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})}
+}
+
 // mount is a folder with tls.crt and tls.key that is filled as a kubelet fills a Secret volume: the files are links through
 // ..data, which is swapped in one step.
 type mount struct{ dir string }

@@ -139,7 +139,7 @@ func claimsAreInVain(t *testing.T, guarded bool) {
 			withoutCapture(t, func() {
 				withoutWebhook(t, func() {
 					create(t, named(6), nil)
-					forge(t, named(6), "nodekeep", guarded, map[string]any{"annotations": claims()})
+					forgeAnnotations(t, named(6), "nodekeep", guarded, map[string]any{"annotations": claims()})
 					write(t, named(6), "nodekeep", map[string]any{"labels": map[string]any{"mine": "1"}, "managedFields": ownedBy("nodekeep")})
 				})
 			})
@@ -152,7 +152,7 @@ func claimsAreInVain(t *testing.T, guarded bool) {
 			withoutCapture(t, func() {
 				withoutWebhook(t, func() {
 					create(t, named(7), nil)
-					forge(t, named(7), "", guarded, map[string]any{"annotations": claims(), "managedFields": []any{map[string]any{}}})
+					forgeAnnotations(t, named(7), "", guarded, map[string]any{"annotations": claims(), "managedFields": []any{map[string]any{}}})
 					write(t, named(7), "", map[string]any{"managedFields": []any{map[string]any{}}})
 				})
 			})
@@ -194,8 +194,8 @@ func write(t testing.TB, name, manager string, metadata map[string]any) {
 	require.NoError(t, err)
 }
 
-// forge has a kubelet try to write annotations of nodekeep's.
-func forge(t testing.TB, name, manager string, guarded bool, metadata map[string]any) {
+// forgeAnnotations has a kubelet try to write annotations of nodekeep's.
+func forgeAnnotations(t testing.TB, name, manager string, guarded bool, metadata map[string]any) {
 	t.Helper()
 	if !guarded {
 		write(t, name, manager, metadata)

@@ -19,7 +19,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 )
 
-const hostileGrowth = 300 << 20
+const hostileGrowth = 128 << 20
 
 // reviewOf is an AdmissionReview of a CREATE by a kubelet, around whatever the object is.
 func reviewOf(object string) []byte {

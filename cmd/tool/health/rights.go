@@ -64,6 +64,7 @@ func grants(namespace string) []grant {
 	return []grant{
 		{WebhookDeployment, namespace, rule(core, []string{"configmaps"}, nil, "get", "list", "watch"), always},
 		{WebhookDeployment, namespace, rule(core, []string{"configmaps"}, nil, "create", "patch"), Seen.seesDeletions},
+		{WebhookDeployment, "", rule(core, []string{"nodes"}, nil, "get"), Seen.seesDeletions},
 		{WebhookDeployment, namespace, rule(core, []string{"secrets"}, []string{selfSignedSecret}, "get", "update"), Seen.selfSigned},
 		{WebhookDeployment, "", rule(admission, []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}, []string{Configuration}, "get", "patch"), Seen.selfSigned},
 		{WebhookDeployment, "", guard, always},

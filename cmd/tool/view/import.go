@@ -119,9 +119,8 @@ func portable(r store.Record) store.Record {
 	if decided, is := capture.Decided(r); is {
 		r = decided
 	}
-	r.UID, r.NodeResourceVersion, r.DeletedAt = "", "", nil
-	r.Items, r.Later, r.LaterVersions, r.Early = r.Shown(), nil, nil, false
-	r.RuleTaints, r.RuleClaims, r.FormerTaints = nil, nil, nil
+	r = capture.WithoutObject(r)
+	r.DeletedAt = nil
 	if r.Quarantined != nil {
 		old := portable(*r.Quarantined)
 		r.Quarantined, r.Accepted = &old, ""

@@ -1,0 +1,100 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestCallersThatWantTheSameShareWorkThatBeganAfterTheyCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := shared[int]{atOnce: 10}
+		var calls atomic.Int64
+		work := func() (int, error) { // says how often it has begun
+			began := int(calls.Add(1))
+			time.Sleep(time.Second)
+			return began, nil
+		}
+		results := make(chan int, 100)
+		caller := func() {
+			result, err := s.do(t.Context(), "a", work)
+			assert.NoError(t, err)
+			results <- result
+		}
+		go caller()
+		time.Sleep(500 * time.Millisecond)
+		for range 50 { // the first has read what may have changed since
+			go caller()
+		}
+		time.Sleep(time.Hour)
+		assert.Equal(t, 1, <-results)
+		for range 50 {
+			assert.Equal(t, 2, <-results)
+		}
+		assert.Empty(t, s.byName)
+	})
+}
+
+func TestWorkIsBoundedAndNobodyWaitsLongerThanHeHasTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := shared[int]{atOnce: 3}
+		var running, most, failed, done atomic.Int64
+		for n := range 100 {
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+				defer cancel()
+				_, err := s.do(ctx, fmt.Sprint(n), func() (int, error) {
+					most.Store(max(most.Load(), running.Add(1)))
+					defer running.Add(-1)
+					time.Sleep(time.Second)
+					return 0, nil
+				})
+				if errors.Is(err, context.DeadlineExceeded) {
+					failed.Add(1)
+				} else {
+					done.Add(1)
+				}
+			}()
+		}
+		time.Sleep(time.Hour)
+		assert.EqualValues(t, 3, most.Load())
+		assert.EqualValues(t, 6, done.Load(), "three more are worked on to the end, and nobody waits for them")
+		assert.EqualValues(t, 94, failed.Load())
+		assert.Empty(t, s.byName, "no name stays")
+	})
+}
+
+func TestACallerWithTimeLeftWorksHimselfWhereAnotherGaveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := shared[int]{atOnce: 1}
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		go func() {
+			_, _ = s.do(t.Context(), "other", func() (int, error) { time.Sleep(3 * time.Second); return 0, nil })
+		}()
+		synctest.Wait()
+		go func() {
+			_, err := s.do(short, "a", func() (int, error) { return 1, nil })
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+		}()
+		synctest.Wait()
+		result, err := s.do(t.Context(), "a", func() (int, error) { return 2, nil })
+		assert.NoError(t, err)
+		assert.Equal(t, 2, result)
+	})
+}
+
+func TestWorkThatPanicsKeepsNobodyWaiting(t *testing.T) {
+	s := shared[int]{atOnce: 1}
+	_, err := s.do(t.Context(), "a", func() (int, error) { panic("spoilt") })
+	assert.ErrorContains(t, err, "spoilt")
+	result, err := s.do(t.Context(), "a", func() (int, error) { return 1, nil })
+	assert.NoError(t, err)
+	assert.Equal(t, 1, result)
+}

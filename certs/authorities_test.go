@@ -1,0 +1,75 @@
+package certs
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func authorityPEM(t *testing.T, name string, isCA bool) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: isCA, BasicConstraintsValid: true, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func TestTheLastGoodFileOfAuthoritiesCounts(t *testing.T) {
+	one, two, leaf := authorityPEM(t, "one", true), authorityPEM(t, "two", true), authorityPEM(t, "leaf", false)
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "ca.crt")
+		var log bytes.Buffer
+		a := NewAuthorities(path, slog.New(slog.NewTextHandler(&log, nil)))
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go a.Run(ctx)
+		polled := func() { time.Sleep(3 * authoritiesPoll); synctest.Wait() }
+
+		assert.Nil(t, a.Pool(), "nobody is believed before there is a file")
+		assert.ErrorContains(t, a.Loaded(), path)
+
+		require.NoError(t, os.WriteFile(path, one, 0o600))
+		polled()
+		require.NoError(t, a.Loaded())
+		good := a.Pool()
+		for name, bad := range map[string][]byte{
+			"empty": {}, "no PEM": []byte("none"), "cut off": one[:len(one)-20], "with a tail": append(bytes.Clone(one), "tail"...),
+			"no authority": leaf, "a good one and a leaf": append(bytes.Clone(one), leaf...),
+			"a key": pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: []byte("secret")}),
+		} {
+			require.NoError(t, os.WriteFile(path, bad, 0o600))
+			log.Reset()
+			polled()
+			assert.Same(t, good, a.Pool(), name)
+			assert.Equal(t, 1, bytes.Count(log.Bytes(), []byte("level=ERROR")), "%s: logged once: %s", name, &log)
+			require.NoError(t, os.WriteFile(path, one, 0o600))
+			polled()
+		}
+		require.NoError(t, os.Remove(path))
+		polled()
+		assert.Same(t, good, a.Pool(), "the file is gone")
+		assert.NoError(t, a.Loaded())
+
+		require.NoError(t, os.WriteFile(path, append(bytes.Clone(two), one...), 0o600))
+		polled()
+		assert.NotSame(t, good, a.Pool())
+		assert.False(t, good.Equal(a.Pool()))
+	})
+}

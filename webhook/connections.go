@@ -1,0 +1,118 @@
+package webhook
+
+import (
+	"net"
+	"net/http"
+	"sync"
+)
+
+// maxConnections bounds what connections take of memory, about 60 KiB each. An API server keeps 25 idle ones.
+const maxConnections = 512
+
+// connections keep no more than a number of connections open. Beyond it one of the address with the most of them is closed,
+// so that a caller who opens many closes his own.
+type connections struct {
+	net.Listener
+	limit int
+
+	mu    sync.Mutex
+	open  []*connection // in order of their arrival
+	count map[string]int
+}
+
+func newConnections(listener net.Listener, limit int) *connections {
+	return &connections{Listener: listener, limit: limit, count: map[string]int{}}
+}
+
+type connection struct {
+	net.Conn
+	address string
+	all     *connections
+	busy    bool // with a request; guarded by all.mu
+}
+
+// Accept returns the next connection that there is room for.
+func (c *connections) Accept() (net.Conn, error) {
+	for {
+		accepted, err := c.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		address, _, err := net.SplitHostPort(accepted.RemoteAddr().String())
+		if err != nil {
+			address = accepted.RemoteAddr().String()
+		}
+		n := &connection{Conn: accepted, address: address, all: c}
+		victim := c.add(n)
+		if victim != nil {
+			_ = victim.Close()
+		}
+		if victim != n {
+			return n, nil
+		}
+	}
+}
+
+// add takes a connection in and returns the one that must go for it, if one must, which may be that very one.
+func (c *connections) add(n *connection) (victim *connection) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open = append(c.open, n)
+	c.count[n.address]++
+	if len(c.open) <= c.limit {
+		return nil
+	}
+	most := n.address
+	for address, count := range c.count {
+		if count > c.count[most] {
+			most = address
+		}
+	}
+	var oldest *connection
+	for _, o := range c.open {
+		if o.address != most {
+			continue
+		}
+		if !o.busy {
+			return o
+		}
+		if oldest == nil {
+			oldest = o
+		}
+	}
+	return oldest
+}
+
+// Close closes the connection and counts it no longer.
+func (n *connection) Close() error {
+	n.all.remove(n)
+	return n.Conn.Close()
+}
+
+func (c *connections) remove(n *connection) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, o := range c.open {
+		if o == n {
+			c.open = append(c.open[:i], c.open[i+1:]...)
+			if c.count[n.address]--; c.count[n.address] == 0 {
+				delete(c.count, n.address)
+			}
+			return
+		}
+	}
+}
+
+// follow is for [http.Server.ConnState]: it knows which connections have a request.
+func (c *connections) follow(conn net.Conn, state http.ConnState) {
+	if wrapped, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = wrapped.NetConn()
+	}
+	n, ok := conn.(*connection)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n.busy = state == http.StateActive
+}

@@ -1,0 +1,154 @@
+package webhook
+
+import (
+	"context"
+	"net"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// The budget of the reviews that are in flight, in bytes. Reviews of usual size have a part of their own, so that large ones
+// cannot take their place. One address gets a third of each part, so that one caller alone can fill neither. What decoding makes of
+// them comes on top: three times as much, measured.
+const (
+	usualReviewBytes = 256 << 10 // the review of most Nodes is a tenth of that
+	usualBudget      = 24 << 20
+	largeBudget      = 24 << 20
+	shareOfBudget    = 3
+	// reviewOverhead is what a review costs beside its body: buffers of its connection, its goroutine, its answer.
+	reviewOverhead = 16 << 10
+)
+
+// mostTurns is how many reviews of one address are decoded at one time at most. A decision takes less than a millisecond.
+const mostTurns = 4
+
+// Limits bound what reviews may take of the process. All paths share one.
+//
+// Bytes: a review counts from before its body is read until it is answered; one that does not fit is not read at all.
+//
+// Turns: decoding multiplies bytes, some of them by more than ten, and takes all CPU it gets. So only a few reviews of an address, on
+// half of the CPUs, and only one large review of all addresses are decoded at one time. The others wait; other addresses
+// do not wait for them.
+type Limits struct {
+	oneLarge *semaphore.Weighted
+	turns    int64
+
+	mu      sync.Mutex
+	usual   part
+	large   part
+	callers map[string]*caller
+}
+
+// NewLimits makes the limits of a process.
+func NewLimits() *Limits {
+	return &Limits{
+		oneLarge: semaphore.NewWeighted(1),
+		turns:    int64(min(max(runtime.GOMAXPROCS(0)/2, 1), mostTurns)),
+		usual:    part{limit: usualBudget},
+		large:    part{limit: largeBudget},
+		callers:  map[string]*caller{},
+	}
+}
+
+// part is a part of the budget, or the share of it that one address may hold.
+type part struct{ held, limit int64 }
+
+func (p *part) fits(weight int64) bool { return p.held+weight <= p.limit }
+
+// caller is an address with reviews in flight.
+type caller struct {
+	reviews      int
+	usual, large part
+	turns        *semaphore.Weighted
+}
+
+// inFlight is a review that counts.
+type inFlight struct {
+	limits  *Limits
+	address string
+	caller  *caller
+	weight  int64
+	large   bool
+	turn    bool
+}
+
+// admit counts a review of that length (negative: unknown, which counts as the longest), if it fits. Then release must follow.
+func (l *Limits) admit(remoteAddress string, length int64) (inFlight, bool) {
+	if length < 0 {
+		length = maxReviewBytes
+	}
+	address, _, err := net.SplitHostPort(remoteAddress)
+	if err != nil {
+		address = remoteAddress
+	}
+	f := inFlight{limits: l, address: address, weight: length + reviewOverhead, large: length > usualReviewBytes}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known, ok := l.callers[address]
+	if !ok {
+		known = &caller{
+			usual: part{limit: usualBudget / shareOfBudget}, large: part{limit: largeBudget / shareOfBudget}, turns: semaphore.NewWeighted(l.turns),
+		}
+	}
+	f.caller = known
+	all, own := f.parts()
+	if !all.fits(f.weight) || !own.fits(f.weight) {
+		return inFlight{}, false
+	}
+	all.held += f.weight
+	own.held += f.weight
+	known.reviews++
+	l.callers[address] = known
+	return f, true
+}
+
+func (f *inFlight) parts() (all, own *part) {
+	if f.large {
+		return &f.limits.large, &f.caller.large
+	}
+	return &f.limits.usual, &f.caller.usual
+}
+
+// begin waits for the review's turn. A large review waits for the others of its kind before it takes a turn of its address.
+func (f *inFlight) begin(ctx context.Context) error {
+	if f.large {
+		if err := f.limits.oneLarge.Acquire(ctx, 1); err != nil {
+			return err
+		}
+	}
+	if err := f.caller.turns.Acquire(ctx, 1); err != nil {
+		if f.large {
+			f.limits.oneLarge.Release(1)
+		}
+		return err
+	}
+	f.turn = true
+	return nil
+}
+
+// end gives the turn to the next review; without a turn it does nothing.
+func (f *inFlight) end() {
+	if !f.turn {
+		return
+	}
+	f.turn = false
+	f.caller.turns.Release(1)
+	if f.large {
+		f.limits.oneLarge.Release(1)
+	}
+}
+
+// release counts the review no longer.
+func (f *inFlight) release() {
+	f.end()
+	f.limits.mu.Lock()
+	defer f.limits.mu.Unlock()
+	all, own := f.parts()
+	all.held -= f.weight
+	own.held -= f.weight
+	if f.caller.reviews--; f.caller.reviews == 0 {
+		delete(f.limits.callers, f.address)
+	}
+}
