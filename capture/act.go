@@ -38,6 +38,9 @@ type attempt struct {
 	given []string // what was given back on the way
 }
 
+// observe takes in a state of the Node.
+func (a *attempt) observe(seen *Node) { a.seen = seen.withGuards(a.Guards.InForce()) }
+
 // read takes in a record, or that there is none.
 func (a *attempt) read(entry store.Entry, err error) error {
 	a.entry, a.found, a.unreadable = entry, err == nil, errors.Is(err, store.ErrUnreadable)
@@ -84,7 +87,6 @@ func (a *attempt) record() *store.Record {
 func (a *attempt) plan() Plan {
 	seen := *a.seen
 	seen.Refused = a.refusals.of(seen.Name, seen.UID)
-	seen.BornGated = a.Gatekeeping.Kept(seen.CreationTimestamp.Time)
 	return plan(a.record(), &seen, a.event, a.Policy(), a.Now())
 }
 
@@ -137,7 +139,7 @@ func (a *attempt) change(ctx context.Context, next Plan) error {
 	node, err := a.Client.CoreV1().Nodes().Patch(ctx, a.seen.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
 	switch {
 	case err == nil:
-		a.seen = nodeOf(node)
+		a.observe(nodeOf(node))
 		a.given = append(a.given, slices.Collect(maps.Keys(next.Give))...)
 		a.hasSet(next)
 		a.reportChange(next, a.seen)
@@ -166,7 +168,7 @@ func (a *attempt) lookAgain(ctx context.Context) error {
 	case node.UID != a.seen.UID:
 		a.over = true
 	default:
-		a.seen = nodeOf(node)
+		a.observe(nodeOf(node))
 		a.live = false // whoever changed the Node may have written the record before
 	}
 	return nil
@@ -187,7 +189,7 @@ func (a *attempt) refused(ctx context.Context, next Plan, refusal error) error {
 		a.keyByKey = true // planned again first: the Node may not be what the plan was made for
 		return nil
 	}
-	return a.refuse(ctx, next.keys()[0], refusal)
+	return a.refuse(ctx, next, refusal)
 }
 
 // keys are the items that a step gives, puts right or takes back, in a stable order.
@@ -203,7 +205,7 @@ func (p Plan) first(seen *Node) Plan {
 	key := p.keys()[0]
 	if value, give := p.Give[key]; give {
 		one := map[string]string{key: value}
-		return Plan{Step: p.Step, Give: one, Stamp: stampAfter(seen, one, nil)}
+		return Plan{Step: p.Step, Give: one, Stamp: stampAfter(seen, one, nil), Register: p.Register}
 	}
 	if value, put := p.PutRight[key]; put {
 		return Plan{Step: p.Step, PutRight: map[string]string{key: value}}
@@ -211,9 +213,10 @@ func (p Plan) first(seen *Node) Plan {
 	return Plan{Step: p.Step, TakeBack: []string{key}}
 }
 
-// refuse gives an item up for this object, if it is the item that is refused and not every change to the Node.
-func (a *attempt) refuse(ctx context.Context, key string, refusal error) error {
-	body, err := patchFor(a.seen, Plan{Stamp: stampAfter(a.seen, nil, nil)}, a.Policy().Gate())
+// refuse gives up the only item of a step for this object, if it is the item that is refused and not every change to the Node.
+func (a *attempt) refuse(ctx context.Context, step Plan, refusal error) error {
+	key := step.keys()[0]
+	body, err := patchFor(a.seen, Plan{Stamp: stampAfter(a.seen, nil, nil), Register: step.Register}, a.Policy().Gate())
 	if err != nil {
 		return err
 	}
@@ -221,7 +224,7 @@ func (a *attempt) refuse(ctx context.Context, key string, refusal error) error {
 	if err != nil {
 		return refusal
 	}
-	a.seen = nodeOf(node)
+	a.observe(nodeOf(node))
 	a.refusals.add(a.seen.Name, a.seen.UID, key)
 	a.reportRefused(a.seen, key, refusal)
 	return nil

@@ -69,7 +69,7 @@ func TestANodeWhoseWorkPanicsIsRetriedAndAllOthersAreRecorded(t *testing.T) {
 	logger := slog.New(slog.NewJSONHandler(&log, nil))
 	c, err := New(Options{
 		Client: client, Records: records, Policy: policy.Default, Events: record.NewFakeRecorder(100), Metrics: metrics, Logger: logger,
-		Gatekeeping: NewGatekeeping(client, "nodekeep-system", logger), Workers: 1,
+		Guards: NewGuards(client, logger), Workers: 1,
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())

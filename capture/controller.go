@@ -29,19 +29,18 @@ type Records interface {
 
 // Options are what a Controller works with. All fields are required but Resync, Sweep, Now and LongestPause.
 type Options struct {
-	Client  kubernetes.Interface
-	Records Records
-	Policy  func() policy.Policy // asked at each plan
-	Events  record.EventRecorder
-	// Gatekeeping knows which Nodes were born behind the gate.
-	Gatekeeping *Gatekeeping
-	Metrics     *Metrics
-	Logger      *slog.Logger
-	Namespace   string        // of the records
-	Workers     int           // how many Nodes are worked on at once
-	Resync      time.Duration // how often every Node is looked at again; 0: never
-	Sweep       Sweep
-	Now         func() time.Time
+	Client    kubernetes.Interface
+	Records   Records
+	Policy    func() policy.Policy // asked at each plan
+	Events    record.EventRecorder
+	Guards    *Guards
+	Metrics   *Metrics
+	Logger    *slog.Logger
+	Namespace string        // of the records
+	Workers   int           // how many Nodes are worked on at once
+	Resync    time.Duration // how often every Node is looked at again; 0: never
+	Sweep     Sweep
+	Now       func() time.Time
 	// LongestPause is how long nodekeep waits at most before it sets an item again that another client undoes; 0: five minutes.
 	LongestPause time.Duration
 }
@@ -152,8 +151,8 @@ func (c *Controller) Run(ctx context.Context, recordsSynced func() bool) error {
 	if !cache.WaitForCacheSync(ctx.Done(), c.Synced, recordsSynced) {
 		return nil // told to stop before the start was over
 	}
-	c.Gatekeeping.Look(ctx) // before the first plan
-	done.Go(func() { c.Gatekeeping.Run(ctx) })
+	c.Guards.Check(ctx) // before the first plan
+	done.Go(func() { c.Guards.Run(ctx) })
 	done.Go(func() { c.resync(ctx) })
 	done.Go(func() { c.sweepFromTimeToTime(ctx) })
 	for range c.Workers {

@@ -46,11 +46,10 @@ type Deletions struct {
 	Nodes   Nodes
 	Records Records
 	Policy  func() policy.Policy
-	// Gatekeeping knows which Nodes were born behind the gate.
-	Gatekeeping *Gatekeeping
-	Metrics     *DeletionMetrics
-	Logger      *slog.Logger
-	Now         func() time.Time
+	Guards  *Guards
+	Metrics *DeletionMetrics
+	Logger  *slog.Logger
+	Now     func() time.Time
 
 	// A review that names a Node object which the records know has places of its own, so that a flood of invented names does not
 	// keep it waiting.
@@ -71,9 +70,9 @@ const (
 )
 
 // NewDeletions makes the handler; nodes reads past every cache.
-func NewDeletions(nodes Nodes, records Records, currentPolicy func() policy.Policy, gatekeeping *Gatekeeping, metrics *DeletionMetrics, logger *slog.Logger, now func() time.Time) *Deletions {
+func NewDeletions(nodes Nodes, records Records, currentPolicy func() policy.Policy, guards *Guards, metrics *DeletionMetrics, logger *slog.Logger, now func() time.Time) *Deletions {
 	return &Deletions{
-		Nodes: nodes, Records: records, Policy: currentPolicy, Gatekeeping: gatekeeping, Metrics: metrics, Logger: logger, Now: now,
+		Nodes: nodes, Records: records, Policy: currentPolicy, Guards: guards, Metrics: metrics, Logger: logger, Now: now,
 		recorded: shared[deletionOutcome]{atOnce: recordedAtOnce}, others: shared[deletionOutcome]{atOnce: othersAtOnce},
 	}
 }
@@ -221,7 +220,5 @@ func (d *Deletions) node(ctx context.Context, hint hint) (*Node, error) {
 	case err != nil:
 		return nil, fmt.Errorf("get node: %w", err)
 	}
-	seen := nodeOf(object)
-	seen.BornGated = d.Gatekeeping.Kept(seen.CreationTimestamp.Time)
-	return seen, nil
+	return nodeOf(object).withGuards(d.Guards.InForce()), nil
 }

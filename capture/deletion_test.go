@@ -82,7 +82,7 @@ func TestADeletionIsHeldUpForHalfOfTheTimeThatTheAPIServerWaits(t *testing.T) {
 }
 
 func deletionsOf(records Records, nodes Nodes) *Deletions {
-	return NewDeletions(nodes, records, policy.Default, &Gatekeeping{}, NewDeletionMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler), time.Now)
+	return NewDeletions(nodes, records, policy.Default, &Guards{}, NewDeletionMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler), time.Now)
 }
 
 func reviewDeletionOf(t *testing.T, records Records, node *corev1.Node) admission.Response {

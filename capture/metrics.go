@@ -106,13 +106,17 @@ func (m *Metrics) watch(c *Controller) {
 		gauge("nodekeep_capture_items_paused", "Labels and taints that nodekeep waits to set again because another client keeps undoing them.",
 			func() float64 { return float64(c.brake.paused(c.Now())) }),
 		gauge("nodekeep_capture_queue_length", "Nodes waiting to be dealt with.", func() float64 { return float64(c.queue.Len()) }),
-		gauge("nodekeep_capture_leading", "1 while this process leads.", func() float64 {
-			if c.leading.Load() {
-				return 1
-			}
-			return 0
-		}),
+		gauge("nodekeep_capture_guard_policies_in_force", "1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.",
+			func() float64 { return oneIf(c.Guards.InForce()) }),
+		gauge("nodekeep_capture_leading", "1 while this process leads.", func() float64 { return oneIf(c.leading.Load()) }),
 	)
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 func gauge(name, help string, read func() float64) prometheus.GaugeFunc {

@@ -10,12 +10,10 @@ import (
 )
 
 // Next is the step that the controller takes on the sight of a Node that is there, for tools that tell people. What only
-// the controller knows, which items the API server has refused, is not counted. bornGated says that the Node was made while the
-// gate policy was in force; a nil record, that there is none.
-func Next(record *store.Record, node *corev1.Node, bornGated bool, p policy.Policy, now time.Time) Plan {
-	seen := nodeOf(node)
-	seen.BornGated = bornGated
-	return plan(record, seen, Present, p, now)
+// the controller knows, which items the API server has refused, is not counted. guarded says that the guard
+// policies are in force; a nil record, that there is none.
+func Next(record *store.Record, node *corev1.Node, guarded bool, p policy.Policy, now time.Time) Plan {
+	return plan(record, nodeOf(node).withGuards(guarded), Present, p, now)
 }
 
 // Metadata is what the policy looks at when the controller records the Node.

@@ -20,8 +20,9 @@ type Node struct {
 	// Stamp is what we wrote on this object; Stamped is false where we wrote nothing, or somebody else wrote over it.
 	Stamp   policy.Stamp
 	Stamped bool
-	// Registered says that admission wrote it, and with it put on what a new Node gets once.
+	// Registered says that registration taints were added with the stamp.
 	Registered bool
+	annotated  annotatedStamp
 	// AnnotationBytes is the size of all other annotations, keys and values.
 	AnnotationBytes int
 	// Owners holds the managers of each label by metadata.managedFields. A label without an entry has none.
@@ -36,8 +37,8 @@ type Node struct {
 	// Refused holds the labels that the API server would not have on this very object. Not part of the object:
 	// the controller adds what it found out.
 	Refused map[string]bool
-	// BornGated says that this object was made while the gate policy was in force. Not part of the object either.
-	BornGated bool
+	// Guarded says that no kubelet can have written the stamp; see [Node.withGuards]. Not part of the object either.
+	Guarded bool
 }
 
 // nodeOf keeps what is needed of a Node object, each text as readers of JSON see it.
@@ -45,25 +46,21 @@ func nodeOf(object *corev1.Node) *Node {
 	labels, taints := policy.TextMap(object.Labels), taintsOf(object.Spec.Taints)
 	stamp, stamped := policy.ParseStamp(object.Annotations[policy.StampAnnotation])
 	owned := ownedFieldsOf(object.ManagedFields)
-	if owned.stamp == byOthers {
-		stamp, stamped = policy.Stamp{}, false
-	}
-	return &Node{
+	n := &Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: object.Name, UID: object.UID, ResourceVersion: object.ResourceVersion,
 			DeletionTimestamp: object.DeletionTimestamp, CreationTimestamp: object.CreationTimestamp,
 		},
 		Taints:          taints,
 		Items:           policy.Items(labels, taints),
-		Stamp:           stamp,
-		Stamped:         stamped,
-		Registered:      stamped && owned.stamp == byWebhook,
 		AnnotationBytes: policy.AnnotationBytes(object.Annotations),
 		Owners:          ownersOf(owned.writers),
 		Writers:         owned.writers,
 		Claimed:         policy.Claimed(object.Annotations),
 		Machine:         policy.MachineOf(object.Spec.ProviderID, object.Status.NodeInfo.SystemUUID, object.Status.NodeInfo.MachineID),
 	}
+	n.setStamp(annotatedStamp{Stamp: stamp, Stamped: stamped, By: owned.stamp})
+	return n
 }
 
 // taintsOf are taints that a PATCH can send back: the list itself where it holds no other.

@@ -15,10 +15,8 @@ import (
 // tells all that already. It is what the look at a deletion writes: what the Node shows counts, nothing is given, and the
 // end of an older object of the name, which may still be on its way to capture, counts later. A nil record says that there
 // is none.
-func Noted(record *store.Record, node *corev1.Node, bornGated bool, p policy.Policy, now time.Time) *store.Record {
-	seen := nodeOf(node)
-	seen.BornGated = bornGated
-	return noted(record, seen, p, now)
+func Noted(record *store.Record, node *corev1.Node, guarded bool, p policy.Policy, now time.Time) *store.Record {
+	return noted(record, nodeOf(node).withGuards(guarded), p, now)
 }
 
 // noted plans as for a Node that is on its way out: what it shows counts, and nothing is given any more.

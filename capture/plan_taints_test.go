@@ -104,24 +104,24 @@ func TestPlanOfTaints(t *testing.T) {
 			seen: node("b", "20", labels{repair: "memory"}, stampedTaints(nil, nil)),
 			want: Plan{Step: Adopt, Write: remembered("b", "20", labels{repair: "memory"}, withheld(labels{repair: "disk"}))},
 		},
-		"new object, born gated, that was given the taint and lacks it now: taken off, forget it": {
+		"new object, guard policies in force, that was given the taint and lacks it now: taken off, forget it": {
 			prev: remembered("a", "10", labels{"k": "v", repair: "disk"}),
-			seen: node("b", "20", labels{"k": "v"}, bornGated, stampedTaints(labels{repair: "disk"}, nil)),
+			seen: node("b", "20", labels{"k": "v"}, guarded, stampedTaints(labels{repair: "disk"}, nil)),
 			want: Plan{Step: Adopt, Write: remembered("b", "20", labels{"k": "v"}, former("maintenance=disk:NoExecute"))},
 		},
-		"new object, born gated, that brought the taint and lacks it now: taken off, forget it": {
+		"new object, guard policies in force, that brought the taint and lacks it now: taken off, forget it": {
 			prev: remembered("a", "10", labels{"k": "v", repair: "disk"}),
-			seen: node("b", "20", labels{"k": "v"}, bornGated, stampedTaints(nil, labels{repair: "disk"})),
+			seen: node("b", "20", labels{"k": "v"}, guarded, stampedTaints(nil, labels{repair: "disk"})),
 			want: Plan{Step: Adopt, Write: remembered("b", "20", labels{"k": "v"}, former("maintenance=disk:NoExecute"))},
 		},
-		"new object whose stamp claims the taint, but was not born gated: a kubelet could claim that, give it": {
+		"new object whose stamp claims the taint, no guard policies: a kubelet could claim that, give it": {
 			prev: remembered("a", "10", labels{"k": "v", repair: "disk"}),
 			seen: node("b", "20", labels{"k": "v"}, stampedTaints(labels{repair: "disk"}, nil)),
 			want: Plan{Step: Complete, Give: labels{repair: "disk"}, Stamp: given(labels{repair: "disk"})},
 		},
 		"new object that was given the taint and has another value now: edited, the stored one is forgotten": {
 			prev: remembered("a", "10", labels{repair: "disk"}),
-			seen: node("b", "20", labels{repair: "memory"}, bornGated, stampedTaints(labels{repair: "disk"}, nil)),
+			seen: node("b", "20", labels{repair: "memory"}, guarded, stampedTaints(labels{repair: "disk"}, nil)),
 			want: Plan{Step: Adopt, Write: remembered("b", "20", labels{repair: "memory"}, former("maintenance=disk:NoExecute"))},
 		},
 		"new object that was given a taint from a stale record: take it back": {

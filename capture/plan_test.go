@@ -68,8 +68,8 @@ func remembered(uid types.UID, version string, own labels, modify ...func(*store
 	return r
 }
 
-// bornGated was made while the gate policy was in force.
-func bornGated(n *Node) { n.BornGated = true }
+// guarded was observed while the guard policies were in force.
+func guarded(n *Node) { n.Guarded = true }
 
 func machine(systemUUID string) func(*Node) {
 	return func(n *Node) { n.Machine.SystemUUID = systemUUID }
@@ -517,14 +517,19 @@ func TestPlan(t *testing.T) {
 			want: Plan{Step: Nothing},
 		},
 
-		"new object, born behind the gate and not behind it any more: its stamp proves a removal of a protected label": {
+		"new object, guard policies in force: its stamp proves a removal of a protected label": {
 			prev: remembered("a", "10", labels{"k": "v", worker: ""}),
-			seen: node("b", "21", labels{"k": "v"}, stamped([]string{"k", worker}, nil), bornGated),
+			seen: node("b", "21", labels{"k": "v"}, stamped([]string{"k", worker}, nil), guarded),
 			want: Plan{Step: Adopt, Write: remembered("b", "21", labels{"k": "v"})},
 		},
-		"new object, born behind the gate and still there: its stamp may be the kubelet's": {
+		"new object behind the gate, guard policies in force: its stamp proves a removal of a protected label": {
+			prev: remembered("a", "10", labels{"k": "v", worker: ""}),
+			seen: node("b", "21", labels{"k": "v"}, stamped([]string{"k", worker}, nil), guarded, gated),
+			want: Plan{Step: Adopt, Write: remembered("b", "21", labels{"k": "v"})},
+		},
+		"new object, no guard policies: its stamp may be the kubelet's": {
 			prev: remembered("a", "10", labels{worker: ""}),
-			seen: node("b", "21", nil, stamped([]string{worker}, nil), bornGated, gated),
+			seen: node("b", "21", nil, stamped([]string{worker}, nil), gated),
 			want: Plan{Step: Complete, Give: labels{worker: ""}, Stamp: stamp([]string{worker}, nil), LiftGate: true},
 		},
 

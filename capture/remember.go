@@ -75,19 +75,13 @@ func removed(prev store.Record, seen *Node, key string, p policy.Policy) bool {
 		return false
 	}
 	_, was := prev.Items[key]
-	return was && prev.UID == seen.UID || proved(seen, key, p)
+	return was && prev.UID == seen.UID || proved(seen, key)
 }
 
-// proved reports whether the stamp is to be believed that the item was on this object. A kubelet can write stamps, so for
-// what it may not set or take off itself its word is not enough.
-func proved(seen *Node, item string, p policy.Policy) bool {
-	return seen.Stamp.Proves(item) || liftedByUs(seen, p) && seen.Stamp.Lists(item)
-}
-
-// liftedByUs reports whether the Node went through our hands: no kubelet can lift the gate, so the stamp of an object that
-// was born behind it and is not behind it any more is ours.
-func liftedByUs(seen *Node, p policy.Policy) bool {
-	return seen.BornGated && !p.Gate().On(seen.Taints)
+// proved reports whether the stamp is to be believed that the item was on this object. Without the guard policies a kubelet can write
+// stamps, so for labels and taints that it may not set or remove itself its word is not enough.
+func proved(seen *Node, item string) bool {
+	return seen.Stamp.Proves(item) || seen.Guarded && seen.Stamp.Lists(item)
 }
 
 // edited reports whether the value that the Node shows is somebody's decision on this very object, and not just what it
@@ -99,7 +93,7 @@ func edited(prev store.Record, seen *Node, item string, p policy.Policy) bool {
 		return true
 	case policy.IsTaint(item):
 		value, listed := seen.Stamp.TaintValue(item)
-		return listed && value != seen.Items[item] && proved(seen, item, p)
+		return listed && value != seen.Items[item] && proved(seen, item)
 	default:
 		return seen.Stamp.Lists(item) && p.OwnedByPeople(seen.Owners[item])
 	}

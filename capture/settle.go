@@ -91,7 +91,8 @@ const maxSteps = 20
 // settle plans and acts until nothing is left to do for one sight of a Node. dealt is false where there is something to do
 // but this controller does not lead, or where the record has to wait.
 func (c *Controller) settle(ctx context.Context, seen *Node, event Event) (dealt bool, err error) {
-	a := &attempt{Controller: c, seen: seen, event: event}
+	a := &attempt{Controller: c, event: event}
+	a.observe(seen)
 	defer a.queueAgain()
 	if err := a.read(c.Records.Get(seen.Name)); err != nil {
 		return false, err

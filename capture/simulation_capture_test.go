@@ -68,7 +68,7 @@ func (w *world) start() {
 	c.controller = &Controller{
 		Options: Options{
 			Client: simClient{capture: c}, Records: c, Policy: func() policy.Policy { return w.policy },
-			Events: &record.FakeRecorder{}, Gatekeeping: w.gatekeeping(), Metrics: NewMetrics(prometheus.NewRegistry()),
+			Events: &record.FakeRecorder{}, Guards: w.guards(), Metrics: NewMetrics(prometheus.NewRegistry()),
 			Logger: slog.New(slog.DiscardHandler), Now: w.now, Sweep: c.sweeping(),
 		},
 		refusals: newRefusals(), reported: newReported(), brake: newBrake(0), coalescer: newCoalescer(0), queue: c.queue,
@@ -99,13 +99,8 @@ func (w *world) start() {
 	w.captures = append(w.captures, c)
 }
 
-// gatekeeping knows whether the gate policy is in force; it was before any Node was made.
-func (w *world) gatekeeping() *Gatekeeping {
-	if !w.story.gatePolicy {
-		return &Gatekeeping{}
-	}
-	return &Gatekeeping{since: nowTime.Add(-time.Hour)}
-}
+// guards knows whether the guard policies are in force.
+func (w *world) guards() *Guards { return &Guards{inForce: w.story.guards} }
 
 func (c *simCapture) leads() bool { return c.controller.leading.Load() }
 

@@ -30,7 +30,7 @@ func (w *world) reviewDeletion(n *simNode) {
 	}
 	w.say("webhook: %d reviews the deletion of %s", i, brief(n))
 	records := simRecords{w, w.webhooks[i]}
-	d := &Deletions{Nodes: records.live(), Records: records, Policy: func() policy.Policy { return w.policy }, Gatekeeping: w.gatekeeping(), Now: w.now}
+	d := &Deletions{Nodes: records.live(), Records: records, Policy: func() policy.Policy { return w.policy }, Guards: w.guards(), Now: w.now}
 	outcome, err := d.record(context.Background(), hint{n.name, n.uid})
 	w.say("webhook: %d: %s %v", i, outcome, err)
 	w.known = len(w.log)

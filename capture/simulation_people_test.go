@@ -102,8 +102,7 @@ func (w *world) mayComeBack(n *simNode, key string) bool {
 		return withheld && !kept
 	}
 	stamp, _ := policy.ParseStamp(n.stamp)
-	bornGated := w.story.gatePolicy && !gate.On(n.taints)
-	return !stamp.Lists(key) || (policy.IsTaint(key) || !policy.AllowedForKubelet(key)) && !bornGated
+	return !stamp.Lists(key) || (policy.IsTaint(key) || !policy.AllowedForKubelet(key)) && !w.story.guards
 }
 
 func (w *world) deleteNode() {

@@ -23,6 +23,7 @@ type story struct {
 	captures      int  // how many processes of capture there may be at a time
 	twoLeaders    bool // two of them may lead for a moment
 	gatePolicy    bool
+	guards        bool // policies keep kubelets from nodekeep's annotations
 	policy        string
 	rule          bool // a taint follows a label
 
@@ -45,7 +46,7 @@ func newStory(rng *rand.Rand) story {
 	}
 	s := story{
 		names: []string{"n1"}, keys: 1 + rng.IntN(len(simKeys)), rounds: 1 + rng.IntN(4), steps: 10 + rng.IntN(110),
-		webhooks: 1 + rng.IntN(2), captures: 1 + rng.IntN(2), twoLeaders: rng.IntN(2) == 0, gatePolicy: rng.IntN(3) > 0,
+		webhooks: 1 + rng.IntN(2), captures: 1 + rng.IntN(2), twoLeaders: rng.IntN(2) == 0, gatePolicy: rng.IntN(3) > 0, guards: rng.IntN(3) > 0,
 		finalizers: some(.4, .8), ownLabels: some(.5, .6), otherCreators: some(.3, .5), kubeletGates: some(.3, 1),
 		lags: some(.5, .7), coalesce: some(.4, .7), interleave: some(.7, .6), crashes: some(.4, .1), errors: some(.4, .3),
 	}

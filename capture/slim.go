@@ -62,13 +62,14 @@ func shapeOf(n *Node, keys []string) string {
 		shape.texts(wrote.Labels)
 		shape.flag(wrote.Taints)
 	}
-	shape.texts(n.Stamp.Restored)
-	shape.texts(n.Stamp.Pending)
-	shape.byText(n.Stamp.Taints)
-	shape.byText(n.Stamp.Brought)
-	shape.byText(n.Stamp.RuleTaints)
-	shape.flag(n.Stamped)
-	shape.flag(n.Registered)
+	stamp := n.annotated.Stamp
+	shape.texts(stamp.Restored)
+	shape.texts(stamp.Pending)
+	shape.byText(stamp.Taints)
+	shape.byText(stamp.Brought)
+	shape.byText(stamp.RuleTaints)
+	shape.flag(n.annotated.Stamped)
+	shape.number(int(n.annotated.By))
 	shape.texts(n.Claimed)
 	return string(shape)
 }
@@ -99,11 +100,12 @@ func (s *slimNode) node() *Node {
 		n.Writers[i] = writer{Manager: shape.text(), Labels: shape.texts(), Taints: shape.flag(), At: s.written[i]}
 	}
 	n.Owners = ownersOf(n.Writers)
-	n.Stamp = policy.Stamp{
+	stamp := policy.Stamp{
 		Restored: shape.texts(), Pending: shape.texts(),
 		Taints: shape.byText(), Brought: shape.byText(), RuleTaints: shape.byText(),
 	}
-	n.Stamped, n.Registered, n.Claimed = shape.flag(), shape.flag(), shape.texts()
+	n.setStamp(annotatedStamp{Stamp: stamp, Stamped: shape.flag(), By: stampWriter(shape.number())})
+	n.Claimed = shape.texts()
 	return n
 }
 

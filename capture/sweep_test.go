@@ -75,7 +75,7 @@ func newSweeping(t *testing.T, fraction float64, records ...*store.Record) *swee
 	}
 	s.Controller = &Controller{
 		Options: Options{
-			Client: s.client, Records: s.records, Policy: policy.Default, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Gatekeeping: &Gatekeeping{}, Metrics: NewMetrics(s.registry),
+			Client: s.client, Records: s.records, Policy: policy.Default, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Guards: &Guards{}, Metrics: NewMetrics(s.registry),
 			Now:   func() time.Time { return now },
 			Sweep: Sweep{Fraction: fraction, Remover: Removal{Records: s.records, Client: s.client}, Metrics: NewSweepMetrics(s.registry)},
 		},
@@ -421,7 +421,7 @@ func TestNothingIsSweptBeforeTheCachesAreWarm(t *testing.T) {
 			}
 			options := s.Options
 			options.Sweep.Every, options.Workers = time.Millisecond, 1
-			options.Gatekeeping, options.Metrics = NewGatekeeping(s.client, "nodekeep-system", options.Logger), NewMetrics(prometheus.NewRegistry())
+			options.Guards, options.Metrics = NewGuards(s.client, options.Logger), NewMetrics(prometheus.NewRegistry())
 			controller, err := New(options)
 			require.NoError(t, err)
 			controller.Lead()

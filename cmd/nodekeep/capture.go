@@ -25,16 +25,16 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 		broadcaster.Shutdown()
 	}()
 	controller, err := capture.New(capture.Options{
-		Client:      p.client,
-		Records:     p.records,
-		Policy:      p.policy.Policy,
-		Events:      broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "nodekeep-capture"}),
-		Gatekeeping: capture.NewGatekeeping(p.client, o.namespace, p.logger),
-		Metrics:     capture.NewMetrics(p.registry),
-		Logger:      p.logger,
-		Namespace:   o.namespace,
-		Workers:     o.workers,
-		Resync:      o.resync,
+		Client:    p.client,
+		Records:   p.records,
+		Policy:    p.policy.Policy,
+		Events:    broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "nodekeep-capture"}),
+		Guards:    capture.NewGuards(p.client, p.logger),
+		Metrics:   capture.NewMetrics(p.registry),
+		Logger:    p.logger,
+		Namespace: o.namespace,
+		Workers:   o.workers,
+		Resync:    o.resync,
 		Sweep: capture.Sweep{
 			Every: o.sweepEvery, Fraction: o.sweepFraction, Remover: remover(o, p), Metrics: capture.NewSweepMetrics(p.registry),
 		},

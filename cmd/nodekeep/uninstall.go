@@ -76,8 +76,8 @@ func newUninstallCommand() *cobra.Command {
 		Short:   "Stop gating and free every Node, before nodekeep is deleted",
 		Long: "uninstall is what has to happen before nodekeep is deleted, or Nodes would be left behind a gate that nobody lifts.\n" +
 			"It deletes what puts the gate on new Nodes, waits until no API server does so any more, gives capture time to complete\n" +
-			"the Nodes that are behind it, and frees those that are left. `helm uninstall` runs it by itself. It deletes neither the\n" +
-			"processes nor what is remembered.",
+			"the Nodes that are behind it, and frees those that are left. Then it deletes the guard policies. `helm uninstall` runs\n" +
+			"it by itself. It deletes neither the processes nor what is remembered.",
 		Example: "  nodekeep uninstall\n  kubectl delete --ignore-not-found -f manifests/nodekeep.yaml",
 		Args:    noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {

@@ -45,8 +45,9 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	}
 	registerProof(p.registry, proof)
 	protected := webhook.NewProtectedHandler(p.records, p.policy.Policy, proof.Proved, metrics, p.logger)
-	gatekeeping := capture.NewGatekeeping(p.client, o.namespace, p.logger)
-	deletions := capture.NewDeletions(p.client.CoreV1().Nodes(), p.records, p.policy.Policy, gatekeeping, capture.NewDeletionMetrics(p.registry), p.logger, time.Now)
+	guards := capture.NewGuards(p.client, p.logger)
+	registerGuards(p.registry, guards)
+	deletions := capture.NewDeletions(p.client.CoreV1().Nodes(), p.records, p.policy.Policy, guards, capture.NewDeletionMetrics(p.registry), p.logger, time.Now)
 	callers := callersOf(o, p)
 	limits := webhook.NewLimits()
 	mux := http.NewServeMux()
@@ -67,7 +68,7 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	group.Go(func() error { return serving.Run(background) })
 	group.Go(func() error { callers.run(background); return nil })
 	group.Go(func() error { return proof.Run(background) })
-	group.Go(func() error { gatekeeping.Run(background); return nil })
+	group.Go(func() error { guards.Run(background); return nil })
 	group.Go(func() error { p.policy.follow(background, p.logger, func() {}, func(error) {}); return nil })
 	group.Go(func() error { return serveMetrics(background, &o.commonOptions, p) })
 	group.Go(func() error { return serveProfiles(background, o.pprofAddr) })
@@ -125,6 +126,18 @@ func registerProof(registry prometheus.Registerer, proof *webhook.Proof) {
 		Help: "1 while protected labels are restored inline; 0 while they are deferred or not restored.",
 	}, func() float64 {
 		if proof.Proved() {
+			return 1
+		}
+		return 0
+	}))
+}
+
+func registerGuards(registry prometheus.Registerer, guards *capture.Guards) {
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "nodekeep_webhook_guard_policies_in_force",
+		Help: "1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.",
+	}, func() float64 {
+		if guards.InForce() {
 			return 1
 		}
 		return 0

@@ -2,7 +2,6 @@ package tool
 
 import (
 	"context"
-	"log/slog"
 	"regexp"
 	"strings"
 
@@ -12,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/metadata"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cmd/tool/health"
 	"nodekeep.dev/nodekeep/cmd/tool/view"
 	"nodekeep.dev/nodekeep/store"
@@ -151,7 +149,5 @@ func (e *examination) worldSeen(ctx context.Context) (world view.World, known bo
 	if err != nil {
 		return view.World{}, false
 	}
-	gatekeeping := capture.NewGatekeeping(e.client, e.namespace, slog.New(slog.DiscardHandler))
-	gatekeeping.Look(ctx)
-	return view.World{Policy: inForce, BornGated: gatekeeping.Kept, Now: e.serverTime()}, true
+	return view.World{Policy: inForce, Guarded: e.guarded(ctx), Now: e.serverTime()}, true
 }

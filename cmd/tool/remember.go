@@ -73,7 +73,7 @@ func (c *cluster) remember(ctx context.Context, name string, world view.World) (
 	case sight.Unreadable != nil:
 		return view.Remembered{}, fmt.Errorf("%w\n  nothing is written over it; nodekeep forget %s removes it", sight.Unreadable, name)
 	}
-	next := capture.Noted(sight.Record, sight.Node, world.BornGated(sight.Node.CreationTimestamp.Time), world.Policy, world.Now)
+	next := capture.Noted(sight.Record, sight.Node, world.Guarded, world.Policy, world.Now)
 	remembered := view.RememberedOf(sight, next)
 	if next == nil {
 		return remembered, nil

@@ -8,14 +8,18 @@ import (
 	"nodekeep.dev/nodekeep/cmd/tool/view"
 )
 
-// world is what decisions depend on beside a Node and its record. Whether the gate policy is in force is looked at as capture
-// does: who may not read that is told that it is taken not to be.
+// world is what decisions depend on beside a Node and its record. Whether the guard policies are in force is checked as capture
+// does it: for a caller who may not read them they are not.
 func (c *cluster) world(ctx context.Context, source *policySource) (view.World, error) {
 	p, err := source.read(ctx, c)
 	if err != nil {
 		return view.World{}, err
 	}
-	gatekeeping := capture.NewGatekeeping(c.client, c.namespace, slog.New(slog.DiscardHandler))
-	gatekeeping.Look(ctx)
-	return view.World{Policy: p, BornGated: gatekeeping.Kept, Now: c.now()}, nil
+	return view.World{Policy: p, Guarded: c.guarded(ctx), Now: c.now()}, nil
+}
+
+func (c *cluster) guarded(ctx context.Context) bool {
+	guards := capture.NewGuards(c.client, slog.New(slog.DiscardHandler))
+	guards.Check(ctx)
+	return guards.InForce()
 }

@@ -44,7 +44,7 @@ func AsProbe(config *rest.Config) *rest.Config {
 	return as
 }
 
-// Run stops gating and frees all Nodes. It ends with the first thing that cannot be done, or with ctx; the error says which Nodes are
+// Run stops gating, frees all Nodes and deletes the guard policies. It ends with the first thing that cannot be done, or with ctx; the error says which Nodes are
 // behind the gate still, as far as is known. What was done by then stays done.
 func (u *Ungating) Run(ctx context.Context) error {
 	if err := u.stop(ctx); err != nil {
@@ -65,7 +65,7 @@ func (u *Ungating) Run(ctx context.Context) error {
 		}
 		if len(gated) == 0 {
 			u.say("no Node is behind the gate; %s freed here", were(freed))
-			return nil
+			return u.unguard(ctx)
 		}
 		n, err := u.free(ctx, gated, stopped)
 		if freed += n; err != nil {

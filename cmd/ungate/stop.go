@@ -19,24 +19,49 @@ const (
 	webhookName = "nodekeep"      // adds it where something must wait for capture
 )
 
+// The policies that keep kubelets from nodekeep's annotations, and their bindings.
+const (
+	guardName = "nodekeep-guard"
+	stripName = "nodekeep-strip"
+)
+
 // dryRunEvery is the time between two dry runs, and unanswered how many may fail in a row until no more are tried.
 const (
 	dryRunEvery = 250 * time.Millisecond
 	unanswered  = 20
 )
 
-// stop deletes what puts the gate on new Nodes. What is not there is as good.
+// deletion is an object without which something stops.
+type deletion struct {
+	kind, name string
+	delete     func(context.Context, string, metav1.DeleteOptions) error
+}
+
+// stop deletes what puts the gate on new Nodes.
 func (u *Ungating) stop(ctx context.Context) error {
 	admission := u.Client.AdmissionregistrationV1()
+	return u.delete(ctx,
+		deletion{"MutatingAdmissionPolicyBinding", gateName, admission.MutatingAdmissionPolicyBindings().Delete},
+		deletion{"RoleBinding", gateName, u.Client.RbacV1().RoleBindings(u.Namespace).Delete},
+		deletion{"MutatingWebhookConfiguration", webhookName, admission.MutatingWebhookConfigurations().Delete},
+	)
+}
+
+// unguard deletes the policies that keep kubelets from nodekeep's annotations, of which capture needs nothing any more.
+func (u *Ungating) unguard(ctx context.Context) error {
+	admission := u.Client.AdmissionregistrationV1()
+	return u.delete(ctx,
+		deletion{"MutatingAdmissionPolicyBinding", stripName, admission.MutatingAdmissionPolicyBindings().Delete},
+		deletion{"MutatingAdmissionPolicy", stripName, admission.MutatingAdmissionPolicies().Delete},
+		deletion{"ValidatingAdmissionPolicyBinding", guardName, admission.ValidatingAdmissionPolicyBindings().Delete},
+		deletion{"ValidatingAdmissionPolicy", guardName, admission.ValidatingAdmissionPolicies().Delete},
+	)
+}
+
+// delete deletes objects. A missing object is not an error.
+func (u *Ungating) delete(ctx context.Context, objects ...deletion) error {
 	var errs []error
-	for _, what := range []struct {
-		kind, name string
-		delete     func(context.Context, string, metav1.DeleteOptions) error
-	}{
-		{"MutatingAdmissionPolicyBinding", gateName, admission.MutatingAdmissionPolicyBindings().Delete},
-		{"RoleBinding", gateName, u.Client.RbacV1().RoleBindings(u.Namespace).Delete},
-		{"MutatingWebhookConfiguration", webhookName, admission.MutatingWebhookConfigurations().Delete},
-	} {
+	for _, what := range objects {
 		switch err := what.delete(ctx, what.name, metav1.DeleteOptions{}); {
 		case apierrors.IsNotFound(err):
 			u.say("%s %s: is not there", what.kind, what.name)

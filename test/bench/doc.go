@@ -2,6 +2,7 @@
 //
 //	go run ./test/bench create   what a CREATE of a Node costs, beside no webhook, one that does nothing and one with a constant patch
 //	go run ./test/bench growth   what the handler and a CREATE cost with few and with many records
+//	go run ./test/bench guards   what the guard policies cost a heartbeat and a CREATE
 //	go run ./test/bench scale    growth, memory, first capture, steady state, storm, start and failover, on one population
 //	go run ./test/bench steady   label changes on a population of their own, beside the same changes with nobody to capture them
 //

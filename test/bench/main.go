@@ -17,6 +17,7 @@ var programs = map[string]func(*bench, context.Context) error{
 	"capture": (*bench).firstCaptures,
 	"create":  (*bench).create,
 	"growth":  (*bench).growth,
+	"guards":  (*bench).guards,
 	"list":    (*bench).list,
 	"scale":   (*bench).scale,
 	"steady":  (*bench).steadyAlone,
@@ -40,7 +41,7 @@ func main() {
 
 func run(ctx context.Context, args []string) (err error) {
 	if len(args) == 0 || programs[args[0]] == nil {
-		return errors.New("say what to measure: capture, create, growth, list, scale, steady or watches; -h lists the flags of each")
+		return errors.New("say what to measure: capture, create, growth, guards, list, scale, steady or watches; -h lists the flags of each")
 	}
 	s, err := readSettings(args[0], args[1:])
 	if err != nil {

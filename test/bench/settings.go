@@ -32,7 +32,7 @@ func readSettings(program string, args []string) (s settings, err error) {
 	flags.IntVar(&s.rounds, "rounds", 12, "rounds in which all variants are measured in turn, after one that does not count")
 	flags.IntVar(&s.count, "count", 80, "Nodes for each variant, round and number of kubelets at once")
 	s.parallel = []int{1, 8, 32}
-	flags.Func("parallel", "kubelets at once, comma-separated (default 1,8,32); create only", func(value string) (err error) {
+	flags.Func("parallel", "kubelets at once, comma-separated (default 1,8,32); create and guards only", func(value string) (err error) {
 		s.parallel, err = numbers(value)
 		return err
 	})

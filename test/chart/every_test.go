@@ -81,6 +81,12 @@ func noWebhookKeepsANodeOutOrIn(t *testing.T, r rendered) {
 		assert.Equal(t, ptr.To(admissionregistrationv1.Ignore), gate.Spec.FailurePolicy)
 		assert.Nil(t, gate.Spec.ParamKind, "API servers stop following ConfigMaps")
 	}
+	if guarded(r) {
+		assert.Equal(t, ptr.To(admissionregistrationv1.Ignore), get[admissionregistrationv1.ValidatingAdmissionPolicy](t, r, "ValidatingAdmissionPolicy", "nodekeep-guard").Spec.FailurePolicy)
+	}
+	if stripped(r) {
+		assert.Equal(t, ptr.To(admissionregistrationv1.Ignore), get[admissionregistrationv1.MutatingAdmissionPolicy](t, r, "MutatingAdmissionPolicy", "nodekeep-strip").Spec.FailurePolicy)
+	}
 }
 
 func everyPodIsConfinedAndProbed(t *testing.T, r rendered) {

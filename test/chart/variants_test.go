@@ -38,6 +38,7 @@ func variants(t *testing.T) map[string]variant {
 	return map[string]variant{
 		"the defaults": {want: func(t *testing.T, r rendered) {
 			assert.True(t, gated(r))
+			assert.True(t, guarded(r) && stripped(r))
 			mutating, validating := r.hooks(t)
 			assert.Len(t, mutating, 1)
 			assert.Len(t, validating, 1)
@@ -100,7 +101,19 @@ func variants(t *testing.T) map[string]variant {
 			mutating, _ := r.hooks(t)
 			assert.Len(t, mutating, 1)
 		}},
-		"no gate": {set("gate.policy=disabled"), func(t *testing.T, r rendered) { assert.False(t, gated(r)) }},
+		"no gate": {set("gate.policy=disabled"), func(t *testing.T, r rendered) {
+			assert.False(t, gated(r))
+			assert.True(t, guarded(r) && stripped(r))
+		}},
+		"no guard policies": {set("guards.enabled=false"), func(t *testing.T, r rendered) {
+			assert.False(t, guarded(r) || stripped(r))
+			assert.True(t, gated(r))
+		}},
+		"a guard and no strip":     {set("guards.strip=disabled"), func(t *testing.T, r rendered) { assert.True(t, guarded(r) && !stripped(r)) }},
+		"a cluster without strips": {[]string{"--kube-version", "1.30"}, func(t *testing.T, r rendered) { assert.True(t, guarded(r) && !stripped(r)) }},
+		"the strip in any case": {append(set("guards.strip=enabled"), "--kube-version", "1.33"), func(t *testing.T, r rendered) {
+			assert.True(t, guarded(r) && stripped(r))
+		}},
 		"a cluster that does not serve the gate's kinds":       {[]string{"--kube-version", "1.33"}, func(t *testing.T, r rendered) { assert.False(t, gated(r)) }},
 		"a newer cluster that does not serve the gate's kinds": {[]string{"--api-versions", "apps/v1/Deployment"}, func(t *testing.T, r rendered) { assert.False(t, gated(r)) }},
 		"an older cluster that does": {[]string{"--kube-version", "1.33", "--api-versions", "apps/v1/Deployment,admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"}, func(t *testing.T, r rendered) {
@@ -223,6 +236,14 @@ type certificate struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`
 	Metadata   map[string]any `json:"metadata"`
+}
+
+func guarded(r rendered) bool {
+	return r.has("ValidatingAdmissionPolicy", "nodekeep-guard") && r.has("ValidatingAdmissionPolicyBinding", "nodekeep-guard")
+}
+
+func stripped(r rendered) bool {
+	return r.has("MutatingAdmissionPolicy", "nodekeep-strip") && r.has("MutatingAdmissionPolicyBinding", "nodekeep-strip")
 }
 
 func gated(r rendered) bool {

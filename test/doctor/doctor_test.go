@@ -136,6 +136,18 @@ func TestAGatePolicyThatIsGoneOrSwitchedOffIsFound(t *testing.T) {
 	isHealthy(t)
 }
 
+func TestGuardPoliciesThatAreGoneOrDoNothingAreFound(t *testing.T) {
+	rollAll(t)
+	putBack := removed(t, "validatingadmissionpolicybinding nodekeep-guard")
+	finds(t, "guard-binding-gone")
+	putBack()
+	isHealthy(t)
+
+	do(t, `kubectl patch validatingadmissionpolicy nodekeep-guard --type=json -p '[{"op":"replace","path":"/spec/failurePolicy","value":"Fail"}]'`)
+	runs(t, finds(t, "guard-policy-fails-closed"), "kubectl patch ")
+	isHealthy(t)
+}
+
 func TestARightThatAProcessLacksIsFound(t *testing.T) {
 	rollAll(t)
 	putBack := removed(t, "-n default rolebinding nodekeep-capture-events")

@@ -31,6 +31,13 @@ func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
 		"write ConfigMaps elsewhere":  {Verb: "create", Resource: "configmaps", Namespace: "kube-system"},
 		"change other webhooks":       {Verb: "patch", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Name: "other"},
 		"create webhooks":             {Verb: "create", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"},
+		"change the guard policy":     {Verb: "patch", Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies", Name: "nodekeep-guard"},
+		"delete the guard's binding":  {Verb: "delete", Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicybindings", Name: "nodekeep-guard"},
+		"change the strip policy":     {Verb: "update", Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies", Name: "nodekeep-strip"},
+		"read other policies":         {Verb: "get", Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies", Name: "other"},
+		"read the gate policy":        {Verb: "get", Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies", Name: "nodekeep-gate"},
+		"list policies":               {Verb: "list", Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"},
+		"read the gate's off switch":  {Verb: "get", Group: "rbac.authorization.k8s.io", Resource: "rolebindings", Namespace: install.Namespace, Name: "nodekeep-gate"},
 		"bind roles":                  {Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"},
 		"impersonate":                 {Verb: "impersonate", Resource: "users", Name: "system:admin"},
 		"read Events of the release":  {Verb: "list", Resource: "events", Namespace: install.Namespace},
@@ -52,6 +59,10 @@ func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
 			"change the webhook":             {Verb: "patch", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Name: "nodekeep"},
 			"read Events":                    {Verb: "list", Resource: "events", Namespace: "default"},
 		},
+	}
+	reads := map[string]access{
+		"read the guard policy":       {Verb: "get", Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies", Name: "nodekeep-guard"},
+		"read the binding of a guard": {Verb: "get", Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicybindings", Name: "nodekeep-strip"},
 	}
 	may := map[string]map[string]access{
 		"nodekeep-webhook": {
@@ -80,8 +91,10 @@ func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
 				t.Run(account+" may not "+what, func(t *testing.T) { assert.False(t, allowed(t, attributes)) })
 			}
 		}
-		for what, attributes := range may[account] {
-			t.Run(account+" may "+what, func(t *testing.T) { assert.True(t, allowed(t, attributes)) })
+		for _, set := range []map[string]access{reads, may[account]} {
+			for what, attributes := range set {
+				t.Run(account+" may "+what, func(t *testing.T) { assert.True(t, allowed(t, attributes)) })
+			}
 		}
 	}
 }

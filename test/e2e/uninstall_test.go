@@ -80,6 +80,8 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *install.Installati
 	for _, line := range []string{
 		"MutatingAdmissionPolicyBinding nodekeep-gate: deleted", "RoleBinding nodekeep-gate: deleted", "MutatingWebhookConfiguration nodekeep: deleted",
 		"new Nodes are gated no more", "node maintained: gate lifted\n", "no Node is behind the gate;",
+		"MutatingAdmissionPolicyBinding nodekeep-strip: deleted", "MutatingAdmissionPolicy nodekeep-strip: deleted",
+		"ValidatingAdmissionPolicyBinding nodekeep-guard: deleted", "ValidatingAdmissionPolicy nodekeep-guard: deleted",
 	} {
 		assert.Contains(t, out, line)
 	}

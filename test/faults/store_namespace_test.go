@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/test/cluster"
 	"nodekeep.dev/nodekeep/test/install"
@@ -66,6 +67,9 @@ func TestTheNamespaceOfTheRecordsIsDeletedByMistakeAndInstalledAgain(t *testing.
 	require.NoError(t, nodekeep.StopCapture())
 	bare := register(t, "bare")
 	assert.False(t, gated(bare), "Nodes go on registering, and nobody would lift a gate")
+	_, err = kubelet(t, bare.Name).CoreV1().Nodes().Patch(t.Context(), bare.Name, types.StrategicMergePatchType, []byte(`{"status":{"phase":"Running"}}`), metav1.PatchOptions{}, "status")
+	require.NoError(t, err, "the guard policies have no namespace and stay; they keep no kubelet from its status")
+	claimLater(t, bare.Name, true)
 	label(t, names[0], map[string]string{"edited": "meanwhile"})
 
 	// Apply leaves clientConfig.url, which only tests have, beside the Service that the manifest names.

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -31,12 +32,16 @@ func claims() map[string]string {
 	return map[string]string{policy.StampAnnotation: forged, policy.TaintsAnnotation: "maintenance=disk:NoExecute,node-ready/unverified=true:NoSchedule"}
 }
 
-// claimLater has a kubelet set the annotations on its Node as it is.
-func claimLater(t testing.TB, name string) {
+// claimLater has a kubelet set the annotations on its Node as it is, which the guard policies deny it.
+func claimLater(t testing.TB, name string, guarded bool) {
 	t.Helper()
 	body := mustJSON(t, map[string]any{"metadata": map[string]any{"annotations": claims()}})
 	_, err := kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{})
-	require.NoError(t, err, "NodeRestriction does not mind annotations")
+	if guarded {
+		require.ErrorContains(t, err, guardMessage)
+		return
+	}
+	require.NoError(t, err, "NodeRestriction allows annotations")
 }
 
 // restartedWith restarts both processes with another policy, and with the old one afterwards.
@@ -60,9 +65,19 @@ func carriesTaint(node *corev1.Node, taint corev1.Taint) bool {
 }
 
 func TestWhatAKubeletClaimsOfItsNodeMakesNodekeepForgetNothingAndSkipNoTaint(t *testing.T) {
+	require.NoError(t, nodekeep.GuardsOn(t.Context()))
+	guardsSeen(t, 1)
+	t.Run("guard policies in force", func(t *testing.T) { claimsAreInVain(t, true) })
+	t.Run("without guard policies", func(t *testing.T) {
+		withoutGuards(t, func() { claimsAreInVain(t, false) })
+	})
+}
+
+func claimsAreInVain(t *testing.T, guarded bool) {
 	want := map[string]string{"dedicated": "ci", worker: "", "maintenance:NoExecute": "disk"}
 	labels := map[string]string{"dedicated": "ci", worker: ""}
 	maintenance := corev1.Taint{Key: "maintenance", Value: "disk", Effect: corev1.TaintEffectNoExecute}
+	named := func(n int) string { return fmt.Sprintf("claims-%t-%d", guarded, n) }
 	prepare := func(t *testing.T, name string) {
 		node := register(t, name)
 		label(t, name, labels)
@@ -85,80 +100,146 @@ func TestWhatAKubeletClaimsOfItsNodeMakesNodekeepForgetNothingAndSkipNoTaint(t *
 	}
 	restartedWith(t, registering, func() {
 		t.Run("at CREATE, webhook up", func(t *testing.T) {
-			prepare(t, "claims-1")
-			create(t, "claims-1", claims())
-			whole(t, "claims-1")
+			prepare(t, named(1))
+			create(t, named(1), claims())
+			whole(t, named(1))
 		})
 		t.Run("at CREATE, webhook down", func(t *testing.T) {
-			prepare(t, "claims-2")
+			prepare(t, named(2))
 			withoutWebhook(t, func() {
-				create(t, "claims-2", claims())
-				whole(t, "claims-2")
+				create(t, named(2), claims())
+				whole(t, named(2))
 			})
 		})
-		t.Run("later, behind the gate", func(t *testing.T) {
-			prepare(t, "claims-3")
+		t.Run("at CREATE, both down, then managedFields emptied", func(t *testing.T) {
+			prepare(t, named(8))
 			withoutCapture(t, func() {
 				withoutWebhook(t, func() {
-					create(t, "claims-3", nil)
-					require.True(t, gated(getNode(t, "claims-3")))
-					claimLater(t, "claims-3")
+					create(t, named(8), claims())
+					write(t, named(8), "", map[string]any{"managedFields": []any{map[string]any{}}})
 				})
 			})
-			whole(t, "claims-3")
+			wholeWhereGuarded(t, named(8), guarded, maintenance, whole)
 		})
-		// By managedFields nodekeep tells its own stamp from a kubelet's, and a kubelet may choose the name of its manager and
-		// even edit them. What only the kubelet may never set comes all the same; labels that it may set anyway it can talk away.
-		for name, c := range map[string]struct {
-			metadata   map[string]any
-			manager    string
-			registered bool
-		}{
-			"claims-6": {map[string]any{"annotations": claims()}, "nodekeep", true},
-			// A limit: without managedFields the stamp looks like the webhook's, which puts registration taints on.
-			"claims-7": {map[string]any{"annotations": claims(), "managedFields": []any{map[string]any{}}}, "", false},
-		} {
-			t.Run(map[bool]string{true: "later, behind the gate, in nodekeep's name", false: "later, behind the gate, without any managedFields"}[c.registered], func(t *testing.T) {
-				prepare(t, name)
-				withoutCapture(t, func() {
-					withoutWebhook(t, func() {
-						create(t, name, nil)
-						_, err := kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType,
-							mustJSON(t, map[string]any{"metadata": c.metadata}), metav1.PatchOptions{FieldManager: c.manager})
-						require.NoError(t, err)
-					})
-				})
-				node := complete(t, name, map[string]string{worker: ""})
-				assert.True(t, carriesTaint(node, maintenance), "what a person put on: %v", node.Spec.Taints)
-				if c.registered {
-					assert.True(t, carriesTaint(node, unverified), "what every new Node gets: %v", node.Spec.Taints)
-				}
-				t.Logf("registration taint: %t, a label that it may set itself: %t", carriesTaint(node, unverified), hasAll(node.Labels, labels))
-				require.Eventually(t, func() bool {
-					record, _ := recordOf(t, name)
-					_, kept := record.Items[worker]
-					return record.UID == node.UID && kept && record.Items["maintenance:NoExecute"] == "disk"
-				}, settles, 20*time.Millisecond)
-			})
-		}
-		t.Run("later, webhook up, capture down", func(t *testing.T) {
-			prepare(t, "claims-4")
+		t.Run("later, behind the gate", func(t *testing.T) {
+			prepare(t, named(3))
 			withoutCapture(t, func() {
-				create(t, "claims-4", nil)
-				claimLater(t, "claims-4")
+				withoutWebhook(t, func() {
+					create(t, named(3), nil)
+					require.True(t, gated(getNode(t, named(3))))
+					claimLater(t, named(3), guarded)
+				})
 			})
-			whole(t, "claims-4")
+			whole(t, named(3))
+		})
+		// By managedFields nodekeep tells its own stamp from a kubelet's where no policies guard it, and a kubelet may choose the name of
+		// its manager and edit them.
+		t.Run("later, behind the gate, in nodekeep's name", func(t *testing.T) {
+			prepare(t, named(6))
+			withoutCapture(t, func() {
+				withoutWebhook(t, func() {
+					create(t, named(6), nil)
+					forgeAnnotations(t, named(6), "nodekeep", guarded, map[string]any{"annotations": claims()})
+					write(t, named(6), "nodekeep", map[string]any{"labels": map[string]any{"mine": "1"}, "managedFields": ownedBy("nodekeep")})
+				})
+			})
+			node := complete(t, named(6), map[string]string{worker: ""})
+			assert.True(t, carriesTaint(node, unverified), "what every new Node gets: %v", node.Spec.Taints)
+			wholeButMine(t, named(6), guarded, maintenance, labels)
+		})
+		t.Run("later, behind the gate, without any managedFields", func(t *testing.T) {
+			prepare(t, named(7))
+			withoutCapture(t, func() {
+				withoutWebhook(t, func() {
+					create(t, named(7), nil)
+					forgeAnnotations(t, named(7), "", guarded, map[string]any{"annotations": claims(), "managedFields": []any{map[string]any{}}})
+					write(t, named(7), "", map[string]any{"managedFields": []any{map[string]any{}}})
+				})
+			})
+			wholeWhereGuarded(t, named(7), guarded, maintenance, whole)
+		})
+		t.Run("later, webhook up, capture down", func(t *testing.T) {
+			prepare(t, named(4))
+			withoutCapture(t, func() {
+				create(t, named(4), nil)
+				claimLater(t, named(4), guarded)
+			})
+			whole(t, named(4))
+		})
+		t.Run("later, webhook up, capture down, managedFields say that the kubelet wrote the stamp", func(t *testing.T) {
+			prepare(t, named(9))
+			withoutCapture(t, func() {
+				create(t, named(9), nil)
+				write(t, named(9), "", map[string]any{"managedFields": ownedBy("kubelet")})
+			})
+			whole(t, named(9))
 		})
 		t.Run("later, on a Node that is whole, and deleted then", func(t *testing.T) {
-			prepare(t, "claims-5")
-			create(t, "claims-5", nil)
-			whole(t, "claims-5")
-			claimLater(t, "claims-5")
-			deleteNode(t, "claims-5")
-			create(t, "claims-5", nil)
-			whole(t, "claims-5")
+			prepare(t, named(5))
+			create(t, named(5), nil)
+			whole(t, named(5))
+			claimLater(t, named(5), guarded)
+			deleteNode(t, named(5))
+			create(t, named(5), nil)
+			whole(t, named(5))
 		})
 	})
+}
+
+// write has a kubelet change metadata of its Node.
+func write(t testing.TB, name, manager string, metadata map[string]any) {
+	t.Helper()
+	_, err := kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType,
+		mustJSON(t, map[string]any{"metadata": metadata}), metav1.PatchOptions{FieldManager: manager})
+	require.NoError(t, err)
+}
+
+// forgeAnnotations has a kubelet try to write annotations of nodekeep's.
+func forgeAnnotations(t testing.TB, name, manager string, guarded bool, metadata map[string]any) {
+	t.Helper()
+	if !guarded {
+		write(t, name, manager, metadata)
+		return
+	}
+	_, err := kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType,
+		mustJSON(t, map[string]any{"metadata": metadata}), metav1.PatchOptions{FieldManager: manager})
+	require.ErrorContains(t, err, guardMessage)
+}
+
+// ownedBy are managedFields by which a manager wrote the stamp.
+func ownedBy(manager string) []any {
+	return []any{map[string]any{
+		"manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+		"fieldsV1": map[string]any{"f:metadata": map[string]any{"f:annotations": map[string]any{".": map[string]any{}, "f:" + policy.StampAnnotation: map[string]any{}}}},
+	}}
+}
+
+// wholeWhereGuarded says what becomes of a Node whose kubelet forged a stamp and emptied managedFields: with the guard policies it
+// forged nothing. Without them the stamp looks like the webhook's: no registration taint is added, and labels that the
+// kubelet may set anyway count as removed. Protected labels and taints are restored all the same.
+func wholeWhereGuarded(t *testing.T, name string, guarded bool, maintenance corev1.Taint, whole func(t *testing.T, name string)) {
+	t.Helper()
+	if guarded {
+		whole(t, name)
+		return
+	}
+	wholeButMine(t, name, guarded, maintenance, nil)
+}
+
+func wholeButMine(t *testing.T, name string, guarded bool, maintenance corev1.Taint, labels map[string]string) {
+	t.Helper()
+	want := map[string]string{worker: ""}
+	if guarded {
+		want = labels
+	}
+	node := complete(t, name, want)
+	assert.True(t, carriesTaint(node, maintenance), "what a person put on: %v", node.Spec.Taints)
+	require.Eventually(t, func() bool {
+		record, _ := recordOf(t, name)
+		_, kept := record.Items[worker]
+		_, own := record.Items["dedicated"]
+		return record.UID == node.UID && kept && (own || !guarded) && record.Items["maintenance:NoExecute"] == "disk"
+	}, settles, 20*time.Millisecond)
 }
 
 func TestAKubeletCanTakeNeitherTheGateNorAnyTaintOffItsNode(t *testing.T) {

@@ -35,7 +35,10 @@ func TestFindingsOfTheGatePolicy(t *testing.T) {
 				s.GateServed.Value = false
 				s.GatePolicy, s.GateBinding = Absent[*admissionregistrationv1.MutatingAdmissionPolicy](), Absent[*admissionregistrationv1.MutatingAdmissionPolicyBinding]()
 			},
-			[]string{"gate-policy: warning: : this API server has no MutatingAdmissionPolicies (Kubernetes 1.36 has): unless its kubelet puts the gate on, " + bare},
+			[]string{
+				"gate-policy: warning: : this API server has no MutatingAdmissionPolicies (Kubernetes 1.36 has): unless its kubelet puts the gate on, " + bare,
+				"guard-policies: warning: : this API server has no MutatingAdmissionPolicies (Kubernetes 1.36 has), so nothing removes such annotations from a kubelet's CREATE: " + forgeable,
+			},
 		},
 		"it fails closed, and puts the gate back on": {
 			func(s *Seen) {

@@ -80,6 +80,11 @@ func healthy(t *testing.T) Seen {
 		Records:     Found(Records{All: 130}),
 		Strays:      Found(Few[string]{}),
 
+		Guard:        Found(one[*admissionregistrationv1.ValidatingAdmissionPolicy](t, objects, "nodekeep-guard")),
+		GuardBinding: Found(one[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, objects, "nodekeep-guard")),
+		Strip:        Found(one[*admissionregistrationv1.MutatingAdmissionPolicy](t, objects, "nodekeep-strip")),
+		StripBinding: Found(one[*admissionregistrationv1.MutatingAdmissionPolicyBinding](t, objects, "nodekeep-strip")),
+
 		Policies:      Found([]admissionregistrationv1.ValidatingAdmissionPolicy{}),
 		Bindings:      Found([]admissionregistrationv1.ValidatingAdmissionPolicyBinding{}),
 		AllValidating: Found([]admissionregistrationv1.ValidatingWebhookConfiguration{*validating}),

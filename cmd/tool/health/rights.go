@@ -59,16 +59,16 @@ func grants(namespace string) []grant {
 	rule := func(group string, resources, names []string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, ResourceNames: names, Verbs: verbs}
 	}
-	gate := rule(admission, []string{"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}, []string{Gate}, "get")
-	gateSwitch := rule("rbac.authorization.k8s.io", []string{"roles", "rolebindings"}, []string{Gate}, "get")
+	guard := rule(admission, []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"}, []string{capture.GuardName}, "get")
+	strip := rule(admission, []string{"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}, []string{capture.StripName}, "get")
 	return []grant{
 		{WebhookDeployment, namespace, rule(core, []string{"configmaps"}, nil, "get", "list", "watch"), always},
 		{WebhookDeployment, namespace, rule(core, []string{"configmaps"}, nil, "create", "patch"), Seen.seesDeletions},
 		{WebhookDeployment, "", rule(core, []string{"nodes"}, nil, "get"), Seen.seesDeletions},
 		{WebhookDeployment, namespace, rule(core, []string{"secrets"}, []string{selfSignedSecret}, "get", "update"), Seen.selfSigned},
 		{WebhookDeployment, "", rule(admission, []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}, []string{Configuration}, "get", "patch"), Seen.selfSigned},
-		{WebhookDeployment, "", gate, always},
-		{WebhookDeployment, namespace, gateSwitch, always},
+		{WebhookDeployment, "", guard, always},
+		{WebhookDeployment, "", strip, always},
 		{WebhookDeployment, "", rule(core, []string{"users"}, []string{"system:node:" + webhook.SelfTestNode}, "impersonate"), Seen.inline},
 		{WebhookDeployment, "", rule(core, []string{"groups"}, []string{"system:nodes"}, "impersonate"), Seen.inline},
 
@@ -77,8 +77,8 @@ func grants(namespace string) []grant {
 		{CaptureDeployment, namespace, rule(leases, []string{"leases"}, nil, "create"), always},
 		{CaptureDeployment, namespace, rule(leases, []string{"leases"}, []string{capture.LeaseName}, "get", "update"), always},
 		{CaptureDeployment, "", rule(core, []string{"nodes"}, nil, "get", "list", "watch", "patch"), always},
-		{CaptureDeployment, "", gate, always},
-		{CaptureDeployment, namespace, gateSwitch, always},
+		{CaptureDeployment, "", guard, always},
+		{CaptureDeployment, "", strip, always},
 		{CaptureDeployment, namespace, rule("nodekeep.dev", []string{"gates"}, nil, "close"), Seen.gatesNodes},
 		{CaptureDeployment, "default", rule(core, []string{"events"}, nil, "create", "patch"), always},
 

@@ -36,6 +36,12 @@ type Seen struct {
 	GateSwitch  Read[*rbacv1.RoleBinding]
 	Policy      Read[*corev1.ConfigMap]
 
+	// The guard policies; see [capture.GuardPolicies].
+	Guard        Read[*admissionregistrationv1.ValidatingAdmissionPolicy]
+	GuardBinding Read[*admissionregistrationv1.ValidatingAdmissionPolicyBinding]
+	Strip        Read[*admissionregistrationv1.MutatingAdmissionPolicy]
+	StripBinding Read[*admissionregistrationv1.MutatingAdmissionPolicyBinding]
+
 	// Named are Nodes as dry-run creations came back, one after the other. Unnamed is one without a name, which the webhook
 	// lets pass as it is, and the gate policy does not.
 	Named   Read[[]corev1.Node]
@@ -108,6 +114,7 @@ func checks() []check {
 		{"webhook-answers", judgeAnswers},
 		{"gate-policy", judgeGatePolicy},
 		{"gate-in-force", judgeGateInForce},
+		{"guard-policies", judgeGuardPolicies},
 		{"admission-rules", judgeAdmissionRules},
 		{"webhook-deployment", judgeWebhookDeployment},
 		{"capture-deployment", judgeCaptureDeployment},

@@ -204,7 +204,7 @@ func (i *Import) after(shown map[string]string, item string) (value string, is b
 
 // withheldToo is the record of a live Node with more that is withheld; what it withholds itself stays. nil: nothing is new.
 func withheldToo(left map[string]string, s Sight, w World) *store.Record {
-	base := capture.Noted(s.Record, s.Node, w.BornGated(s.Node.CreationTimestamp.Time), w.Policy, w.Now)
+	base := capture.Noted(s.Record, s.Node, w.Guarded, w.Policy, w.Now)
 	switch {
 	case base != nil:
 	case s.Record != nil:

@@ -21,15 +21,14 @@ type Sight struct {
 
 // World is what decisions depend on beside the Node and its record.
 type World struct {
-	Policy policy.Policy
-	// BornGated reports whether a Node made at that time was made while the gate policy was in force.
-	BornGated func(created time.Time) bool
-	Now       time.Time
+	Policy  policy.Policy
+	Guarded bool // the guard policies are in force
+	Now     time.Time
 }
 
 // next is what capture would do about a Node that is there.
 func (s Sight) next(w World) capture.Plan {
-	return capture.Next(s.Record, s.Node, w.BornGated(s.Node.CreationTimestamp.Time), w.Policy, w.Now)
+	return capture.Next(s.Record, s.Node, w.Guarded, w.Policy, w.Now)
 }
 
 // labels are those of the Node, or of one that is gone, those it is remembered with.

@@ -16,7 +16,7 @@ var now = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 
 // world is one with that policy.
 func world(p policy.Policy) World {
-	return World{Policy: p, BornGated: func(time.Time) bool { return false }, Now: now}
+	return World{Policy: p, Now: now}
 }
 
 // live is a Node of object "1" with labels and taints ("key:effect").

@@ -19,7 +19,7 @@ func TestASummaryKeepsNeitherTheNodeNorTheHistoryInMemory(t *testing.T) {
 		Node:   &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", CreationTimestamp: moment}},
 		Record: &store.Record{Node: "n1", History: []store.Change{{Number: 1, Actor: "kubectl-label", Time: moment}}},
 	}
-	summary := SummaryOf(s, World{Policy: policy.Default(), BornGated: func(time.Time) bool { return true }, Now: moment.Time})
+	summary := SummaryOf(s, World{Policy: policy.Default(), Guarded: true, Now: moment.Time})
 	assert.Equal(t, []metav1.Time{moment, moment}, []metav1.Time{*summary.Since, *summary.LastChange})
 	assert.NotSame(t, &s.Node.CreationTimestamp, summary.Since)
 	assert.NotSame(t, &s.Record.History[0].Time, summary.LastChange)

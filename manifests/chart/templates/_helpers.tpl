@@ -17,20 +17,37 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
 {{/*
-"true" where the gate policy is part of the release. Without a cluster to ask (helm template) Helm knows no kinds, not even Deployments;
-then the version decides.
+"true" where a policy that is a MutatingAdmissionPolicy is part of the release; call with (dict "root" $ "when" .Values.gate.policy).
+Without a cluster to ask (helm template) Helm knows no kinds, not even Deployments; then the version decides.
 */}}
-{{- define "nodekeep.gated" -}}
-{{- $has := .Capabilities.APIVersions -}}
-{{- if eq .Values.gate.policy "enabled" -}}
+{{- define "nodekeep.mutating" -}}
+{{- $has := .root.Capabilities.APIVersions -}}
+{{- if eq .when "enabled" -}}
 true
-{{- else if eq .Values.gate.policy "auto" -}}
+{{- else if eq .when "auto" -}}
 {{- if $has.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy" -}}
 true
-{{- else if and (not ($has.Has "apps/v1/Deployment")) (semverCompare ">=1.36.0-0" .Capabilities.KubeVersion.Version) -}}
+{{- else if and (not ($has.Has "apps/v1/Deployment")) (semverCompare ">=1.36.0-0" .root.Capabilities.KubeVersion.Version) -}}
 true
 {{- end -}}
 {{- end -}}
+{{- end }}
+
+{{/* "true" where the gate policy is part of the release. */}}
+{{- define "nodekeep.gated" -}}
+{{- include "nodekeep.mutating" (dict "root" . "when" .Values.gate.policy) -}}
+{{- end }}
+
+{{/* "true" where the policy that strips annotations from a kubelet's CREATE is part of the release. */}}
+{{- define "nodekeep.stripped" -}}
+{{- if .Values.guards.enabled -}}
+{{- include "nodekeep.mutating" (dict "root" . "when" .Values.guards.strip) -}}
+{{- end -}}
+{{- end }}
+
+{{/* CEL: whether a request comes from a kubelet. Either sign is enough, as for the webhook. */}}
+{{- define "nodekeep.fromKubelet" -}}
+(has(request.userInfo.groups) && 'system:nodes' in request.userInfo.groups) || request.userInfo.username.startsWith('system:node:')
 {{- end }}
 
 {{/* "true" where protected labels are restored in the CREATE itself. */}}

@@ -39,6 +39,7 @@ type Bed struct {
 	reference   *reference   // nil until it is needed
 	webhook     *Program     // the one that was started last
 	gated       bool         // the gate policy is in force
+	guarded     bool         // the guard policies are in force
 }
 
 // New starts the control plane, in a temporary folder, and applies the manifests.
@@ -47,7 +48,7 @@ func New(ctx context.Context) (b *Bed, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b = &Bed{Images: AllImages, cluster: control, gated: true, web: &http.Client{Timeout: 30 * time.Second}}
+	b = &Bed{Images: AllImages, cluster: control, gated: true, guarded: true, web: &http.Client{Timeout: 30 * time.Second}}
 	defer func() {
 		if err != nil {
 			_ = b.Close()

@@ -23,6 +23,9 @@ func (b *Bed) Use(ctx context.Context, v Variant) error {
 	if err := b.setGate(ctx, v.Gate); err != nil {
 		return err
 	}
+	if err := b.setGuards(ctx, v.Guards); err != nil {
+		return err
+	}
 	if err := b.settle(ctx, Variant{Gate: v.Gate}); err != nil {
 		return err
 	}
@@ -40,9 +43,9 @@ func (b *Bed) Use(ctx context.Context, v Variant) error {
 	return b.settle(ctx, v)
 }
 
-// Install has the API server go by nodekeep as it is shipped: the gate, and the webhook at CREATE and at DELETE.
+// Install has the API server go by nodekeep as it is shipped: the gate, the guard policies, and the webhook at CREATE and at DELETE.
 func (b *Bed) Install(ctx context.Context) error {
-	if err := b.Use(ctx, Variant{Answerer: Nodekeep, Gate: true}); err != nil {
+	if err := b.Use(ctx, Variant{Answerer: Nodekeep, Gate: true, Guards: true}); err != nil {
 		return err
 	}
 	config, err := b.clientConfig(ctx, Variant{Answerer: deletions})
@@ -70,6 +73,18 @@ func (b *Bed) setGate(ctx context.Context, on bool) error {
 		return fmt.Errorf("delete binding of gate policy: %w", err)
 	}
 	return nil
+}
+
+// setGuards puts the shipped guard policies in force, or deletes them.
+func (b *Bed) setGuards(ctx context.Context, on bool) error {
+	if b.guarded == on {
+		return nil
+	}
+	b.guarded = on
+	if on {
+		return b.nodekeep.GuardsOn(ctx)
+	}
+	return b.nodekeep.GuardsOff(ctx)
 }
 
 // settle waits until a kubelet's dry-run CREATE is dealt with as the variant says.

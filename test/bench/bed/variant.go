@@ -25,6 +25,7 @@ type Variant struct {
 	Name     string
 	Answerer Answerer
 	Gate     bool // the gate policy is in force
+	Guards   bool // the guard policies are in force
 	Recorded bool // there are records of the Nodes
 	// At is the webhook of nodekeep's that answers; nil is the one that was started last.
 	At *Program

@@ -1,0 +1,414 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"nodekeep.dev/nodekeep/policy"
+)
+
+const (
+	ownPrefix    = "nodekeep.dev/"
+	guardMessage = "kubelets cannot add, change or remove annotations under nodekeep.dev/"
+	guardsSeries = "nodekeep_capture_guard_policies_in_force"
+)
+
+// withoutGuards does something while the guard policies do not exist and both processes know it.
+func withoutGuards(t testing.TB, do func()) {
+	t.Helper()
+	restarted := func(change func(context.Context) error, inForce float64) {
+		require.NoError(t, nodekeep.StopCapture())
+		require.NoError(t, nodekeep.StopWebhook())
+		require.NoError(t, change(t.Context()))
+		require.NoError(t, nodekeep.Start(t.Context()))
+		guardsSeen(t, inForce)
+	}
+	restarted(nodekeep.GuardsOff, 0)
+	defer restarted(nodekeep.GuardsOn, 1)
+	do()
+}
+
+// guardsSeen waits until both processes report whether the guard policies are in force.
+func guardsSeen(t testing.TB, inForce float64) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		return series(t, nodekeep.MetricsURL("capture"), guardsSeries) == inForce &&
+			series(t, nodekeep.MetricsURL("webhook"), "nodekeep_webhook_guard_policies_in_force") == inForce
+	}, 4*settles, 100*time.Millisecond, "both processes must report %v", inForce)
+}
+
+// ownAnnotations are those of a Node that only nodekeep may write.
+func ownAnnotations(node *corev1.Node) map[string]string {
+	own := map[string]string{}
+	for key, value := range node.Annotations {
+		if strings.HasPrefix(key, ownPrefix) {
+			own[key] = value
+		}
+	}
+	return own
+}
+
+// as is a client for a config, in JSON or protobuf.
+func as(t testing.TB, config *rest.Config, contentType string) *kubernetes.Clientset {
+	t.Helper()
+	config.ContentType = contentType
+	client, err := kubernetes.NewForConfig(config)
+	require.NoError(t, err)
+	return client
+}
+
+// claiming is an administrator who takes a name and groups; system:masters, so that nothing but a policy can deny it anything.
+func claiming(user string, groups ...string) *rest.Config {
+	config := nodekeep.Cluster.Admin()
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:masters")}
+	return config
+}
+
+const (
+	asJSON     = "application/json"
+	asProtobuf = "application/vnd.kubernetes.protobuf"
+)
+
+// applied is what a server-side apply of a kubelet sends.
+func applied(t testing.TB, name string, annotations map[string]string) []byte {
+	t.Helper()
+	return mustJSON(t, map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name, "annotations": annotations}})
+}
+
+// many are so many annotations, each as small as can be.
+func many(n int) map[string]string {
+	const letters = "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	annotations := map[string]string{}
+	for _, a := range letters {
+		for _, b := range letters {
+			for _, c := range letters {
+				if len(annotations) == n {
+					return annotations
+				}
+				annotations[string([]rune{a, b, c})] = ""
+			}
+		}
+	}
+	return annotations
+}
+
+func TestNoKubeletCanChangeNodekeepsAnnotationsOnItsNode(t *testing.T) {
+	const name = "attack-update"
+	require.NoError(t, nodekeep.GuardsOn(t.Context()))
+	restartedWith(t, registering, func() {
+		remembered(t, name, map[string]string{"dedicated": "ci", worker: ""})
+		deleteNode(t, name)
+		register(t, name)
+		complete(t, name, map[string]string{"dedicated": "ci", worker: ""})
+	})
+	mergeNode(t, name, map[string]any{"metadata": map[string]any{"annotations": map[string]string{policy.TaintsAnnotation: "a=b:NoSchedule", "example.com/mine": "1"}}})
+	before := ownAnnotations(getNode(t, name))
+	require.Len(t, before, 2)
+
+	nodes := kubelet(t, name).CoreV1().Nodes()
+	patch := func(how types.PatchType, body string, subresources ...string) func() error {
+		return func() error {
+			_, err := nodes.Patch(t.Context(), name, how, []byte(body), metav1.PatchOptions{}, subresources...)
+			return err
+		}
+	}
+	stamp, taints := "nodekeep.dev~1restored", "nodekeep.dev~1taints"
+	ways := map[string]func() error{}
+	for of, subresources := range map[string][]string{"nodes": nil, "nodes/status": {"status"}} {
+		for what, way := range map[string]struct {
+			how  types.PatchType
+			body string
+		}{
+			"merge patch, changed":                        {types.MergePatchType, `{"metadata":{"annotations":{"nodekeep.dev/restored":"{}"}}}`},
+			"merge patch, emptied":                        {types.MergePatchType, `{"metadata":{"annotations":{"nodekeep.dev/taints":""}}}`},
+			"merge patch, removed":                        {types.MergePatchType, `{"metadata":{"annotations":{"nodekeep.dev/restored":null}}}`},
+			"merge patch, another one added":              {types.MergePatchType, `{"metadata":{"annotations":{"nodekeep.dev/x.Y_z-1":"x"}}}`},
+			"merge patch, annotations: null":              {types.MergePatchType, `{"metadata":{"annotations":null}}`},
+			"merge patch, with managedFields emptied":     {types.MergePatchType, `{"metadata":{"managedFields":[{}],"annotations":{"nodekeep.dev/restored":"{}"}}}`},
+			"merge patch, with a heartbeat":               {types.MergePatchType, `{"metadata":{"annotations":{"nodekeep.dev/restored":"{}"}},"status":{"phase":"Running"}}`},
+			"merge patch, the key with an escaped letter": {types.MergePatchType, `{"metadata":{"annotations":{"nodekeep.dev\/\u0072estored":"{}"}}}`},
+			"JSON patch, replaced":                        {types.JSONPatchType, `[{"op":"replace","path":"/metadata/annotations/` + stamp + `","value":"{}"}]`},
+			"JSON patch, added":                           {types.JSONPatchType, `[{"op":"add","path":"/metadata/annotations/nodekeep.dev~1new","value":"{}"}]`},
+			"JSON patch, removed":                         {types.JSONPatchType, `[{"op":"remove","path":"/metadata/annotations/` + taints + `"}]`},
+			"JSON patch, moved":                           {types.JSONPatchType, `[{"op":"move","from":"/metadata/annotations/` + stamp + `","path":"/metadata/annotations/x"}]`},
+			"JSON patch, exchanged":                       {types.JSONPatchType, `[{"op":"copy","from":"/metadata/annotations/` + taints + `","path":"/metadata/annotations/` + stamp + `"}]`},
+			"JSON patch, all removed":                     {types.JSONPatchType, `[{"op":"remove","path":"/metadata/annotations"}]`},
+			"strategic patch, changed":                    {types.StrategicMergePatchType, `{"metadata":{"annotations":{"nodekeep.dev/restored":"{}"}}}`},
+			"strategic patch, all replaced":               {types.StrategicMergePatchType, `{"metadata":{"annotations":{"$patch":"replace","a":"b"}}}`},
+			"strategic patch, all deleted":                {types.StrategicMergePatchType, `{"metadata":{"annotations":{"$patch":"delete"}}}`},
+			"strategic patch, annotations: null":          {types.StrategicMergePatchType, `{"metadata":{"annotations":null}}`},
+		} {
+			ways[of+": "+what] = patch(way.how, way.body, subresources...)
+		}
+		ways[of+": apply"] = func() error {
+			yes := true
+			_, err := nodes.Patch(t.Context(), name, types.ApplyPatchType, applied(t, name, map[string]string{policy.StampAnnotation: "{}"}),
+				metav1.PatchOptions{FieldManager: "nodekeep", Force: &yes}, subresources...)
+			return err
+		}
+		for format, change := range map[string]func(*corev1.Node){
+			"PUT without annotations":     func(node *corev1.Node) { node.Annotations = nil },
+			"PUT with a forged stamp":     func(node *corev1.Node) { node.Annotations = claims() },
+			"PUT without resourceVersion": func(node *corev1.Node) { node.Annotations, node.ResourceVersion = claims(), "" },
+			"PUT of 5,000 more and a lie": func(node *corev1.Node) { node.Annotations = many(5_000); maps.Copy(node.Annotations, claims()) },
+			"PUT with no UTF-8":           func(node *corev1.Node) { node.Annotations[policy.StampAnnotation] = "{\xff}" },
+		} {
+			for _, contentType := range []string{asJSON, asProtobuf} {
+				client := as(t, nodekeep.Cluster.Kubelet(name), contentType).CoreV1().Nodes()
+				ways[of+": "+format+", "+contentType] = func() error {
+					node := getNode(t, name)
+					change(node)
+					var err error
+					if len(subresources) > 0 {
+						_, err = client.UpdateStatus(t.Context(), node, metav1.UpdateOptions{})
+					} else {
+						_, err = client.Update(t.Context(), node, metav1.UpdateOptions{})
+					}
+					return err
+				}
+			}
+		}
+	}
+	for who, config := range map[string]*rest.Config{
+		"a kubelet's name without its group": claiming("system:node:" + name),
+		"the group without a kubelet's name": claiming("somebody", "system:nodes"),
+	} {
+		client := as(t, config, asJSON).CoreV1().Nodes()
+		ways[who] = func() error {
+			_, err := client.Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"nodekeep.dev/restored":"{}"}}}`), metav1.PatchOptions{})
+			return err
+		}
+	}
+	for way, try := range ways {
+		t.Run(way, func(t *testing.T) {
+			err := try()
+			require.True(t, apierrors.IsInvalid(err), "%v", err)
+			require.ErrorContains(t, err, guardMessage)
+			assert.Equal(t, before, ownAnnotations(getNode(t, name)))
+		})
+	}
+	assert.Equal(t, before, ownAnnotations(getNode(t, name)))
+	t.Run("an administrator may", func(t *testing.T) {
+		mergeNode(t, name, map[string]any{"metadata": map[string]any{"annotations": map[string]any{policy.TaintsAnnotation: nil}}})
+	})
+}
+
+func TestWhatAKubeletMayWritePassesTheGuardPolicies(t *testing.T) {
+	require.NoError(t, nodekeep.GuardsOn(t.Context()))
+	ready := `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"KubeletReady","lastHeartbeatTime":"2026-11-22T10:00:00Z"}]}}`
+	for state, prepare := range map[string]func(t *testing.T, name string){
+		"with a stamp": func(*testing.T, string) {},
+		"without annotations": func(t *testing.T, name string) {
+			mergeNode(t, name, map[string]any{"metadata": map[string]any{"annotations": nil}})
+		},
+		"with 2,000 annotations and a stamp": func(t *testing.T, name string) {
+			node := getNode(t, name)
+			maps.Copy(node.Annotations, many(2_000))
+			_, err := nodekeep.Admin.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{})
+			require.NoError(t, err)
+		},
+		"with an annotation that is no UTF-8": func(t *testing.T, name string) {
+			node := getNode(t, name)
+			node.Annotations[ownPrefix+"odd"] = "\xff\x00"
+			_, err := as(t, nodekeep.Cluster.Admin(), asProtobuf).CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{})
+			require.NoError(t, err)
+		},
+	} {
+		t.Run(state, func(t *testing.T) {
+			name := "passes-" + strings.Map(func(r rune) rune { return map[bool]rune{true: r, false: -1}[r >= 'a' && r <= 'z'] }, state)
+			withoutCapture(t, func() {
+				register(t, name)
+				prepare(t, name)
+				before := ownAnnotations(getNode(t, name))
+				nodes := kubelet(t, name).CoreV1().Nodes()
+				for what, write := range map[string]func() error{
+					"a heartbeat": func() error {
+						_, err := nodes.Patch(t.Context(), name, types.StrategicMergePatchType, []byte(ready), metav1.PatchOptions{}, "status")
+						return err
+					},
+					"a status by PUT": func() error {
+						node, err := nodes.Get(t.Context(), name, metav1.GetOptions{})
+						require.NoError(t, err)
+						node.Status.Phase = corev1.NodeRunning
+						_, err = as(t, nodekeep.Cluster.Kubelet(name), asProtobuf).CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{})
+						return err
+					},
+					"managedFields emptied": func() error {
+						_, err := nodes.Patch(t.Context(), name, types.StrategicMergePatchType, []byte(`{"metadata":{"managedFields":[{}]}}`), metav1.PatchOptions{})
+						return err
+					},
+					"a label of its own": func() error {
+						_, err := nodes.Patch(t.Context(), name, types.StrategicMergePatchType, []byte(`{"metadata":{"labels":{"mine":"1"}}}`), metav1.PatchOptions{})
+						return err
+					},
+				} {
+					assert.NoError(t, write(), what)
+				}
+				for _, value := range []string{`"on"`, `"off"`, "null"} {
+					_, err := nodes.Patch(t.Context(), name, types.StrategicMergePatchType, []byte(`{"metadata":{"annotations":{"volumes.kubernetes.io/x":`+value+`}}}`), metav1.PatchOptions{})
+					assert.NoError(t, err, "an annotation of its own: %s", value)
+				}
+				assert.Equal(t, before, ownAnnotations(getNode(t, name)))
+				_, err := nodes.Create(t.Context(), registration(name, nil), metav1.CreateOptions{})
+				assert.True(t, apierrors.IsAlreadyExists(err), "a restarted kubelet gets past admission: %v", err)
+			})
+		})
+	}
+}
+
+func TestAKubeletsCreateIsStrippedOfNodekeepsAnnotations(t *testing.T) {
+	require.NoError(t, nodekeep.GuardsOn(t.Context()))
+	forgery := claims()
+	forgery[ownPrefix+"x.Y_z-1"] = "x"
+	create := func(contentType string, annotations map[string]string) func(t *testing.T, name string) error {
+		return func(t *testing.T, name string) error {
+			node := registration(name, nil)
+			node.Annotations = maps.Clone(annotations)
+			_, err := as(t, nodekeep.Cluster.Kubelet(name), contentType).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+			return err
+		}
+	}
+	with := func(more map[string]string) map[string]string {
+		all := maps.Clone(forgery)
+		maps.Copy(all, more)
+		return all
+	}
+	flood := many(2_000)
+	maps.Copy(flood, claims())
+	withoutCapture(t, func() {
+		withoutWebhook(t, func() {
+			for what, way := range map[string]struct {
+				name string
+				do   func(t *testing.T, name string) error
+				left map[string]string // of other annotations
+			}{
+				"JSON":                           {"strip-1", create(asJSON, forgery), nil},
+				"protobuf":                       {"strip-2", create(asProtobuf, forgery), nil},
+				"beside others":                  {"strip-3", create(asJSON, with(map[string]string{"example.com/a": "1", "b~0.c": "2"})), nil},
+				"beside others that are allowed": {"strip-4", create(asJSON, with(map[string]string{"example.com/a": "1"})), map[string]string{"example.com/a": "1"}},
+				"one of them":                    {"strip-5", create(asJSON, map[string]string{policy.TaintsAnnotation: "x"}), nil},
+				"another one only":               {"strip-6", create(asJSON, map[string]string{ownPrefix + "x": "x"}), nil},
+				"a value that is no UTF-8":       {"strip-7", create(asProtobuf, map[string]string{policy.StampAnnotation: "{\xff}"}), nil},
+				"nothing to strip":               {"strip-8", create(asJSON, map[string]string{"example.com/a": "1"}), map[string]string{"example.com/a": "1"}},
+				"no annotations":                 {"strip-9", create(asJSON, nil), nil},
+				"an empty map of annotations":    {"strip-10", create(asProtobuf, map[string]string{}), nil},
+				"behind 2,000 others":            {"strip-11", create(asJSON, flood), nil},
+				"server-side apply": {"strip-12", func(t *testing.T, name string) error {
+					_, err := kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.ApplyPatchType, applied(t, name, forgery), metav1.PatchOptions{FieldManager: "nodekeep"})
+					return err
+				}, nil},
+				"a kubelet's name without its group": {"strip-13", func(t *testing.T, name string) error {
+					node := registration(name, nil)
+					node.Annotations = forgery
+					_, err := as(t, claiming("system:node:"+name), asJSON).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+					return err
+				}, nil},
+			} {
+				t.Run(what, func(t *testing.T) {
+					err := way.do(t, way.name)
+					if what == "beside others" {
+						require.True(t, apierrors.IsInvalid(err), "'~' is no part of a key: %v", err)
+						return
+					}
+					require.NoError(t, err, "a kubelet must always be able to register its Node")
+					node := getNode(t, way.name)
+					assert.Empty(t, ownAnnotations(node))
+					for key, value := range way.left {
+						assert.Equal(t, value, node.Annotations[key])
+					}
+					assert.True(t, gated(node), "the gate policy acts too")
+				})
+			}
+			t.Run("with generateName", func(t *testing.T) {
+				node := registration("strip-generated", nil)
+				node.Name, node.GenerateName, node.Annotations = "", "strip-generated-", forgery
+				_, err := kubelet(t, "strip-generated").CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+				require.True(t, apierrors.IsForbidden(err), "a kubelet creates its own Node only: %v", err)
+				made, err := as(t, claiming("system:node:somebody"), asJSON).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+				require.NoError(t, err)
+				assert.Empty(t, ownAnnotations(made))
+			})
+			t.Run("of a Node that exists", func(t *testing.T) {
+				err := create(asJSON, forgery)(t, "strip-1")
+				assert.True(t, apierrors.IsAlreadyExists(err), "%v", err)
+				assert.Empty(t, ownAnnotations(getNode(t, "strip-1")))
+			})
+		})
+	})
+	t.Run("an administrator's CREATE is left alone", func(t *testing.T) {
+		withoutWebhook(t, func() {
+			node := registration("strip-admin", nil)
+			node.Annotations = map[string]string{ownPrefix + "x": "x"}
+			made, err := nodekeep.Admin.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+			require.NoError(t, err)
+			assert.Equal(t, node.Annotations, made.Annotations)
+		})
+	})
+	t.Run("the webhook's own annotations stay", func(t *testing.T) {
+		for name := range map[string]bool{"strip-20": true, "strip-21": true} {
+			require.NoError(t, create(asJSON, forgery)(t, name))
+			own := ownAnnotations(getNode(t, name))
+			assert.Equal(t, policy.NewStamp(nil, nil).String(), own[policy.StampAnnotation])
+			assert.NotContains(t, own, ownPrefix+"x.Y_z-1")
+		}
+	})
+}
+
+func TestAGuardPolicyThatDoesNothingCountsAsMissing(t *testing.T) {
+	require.NoError(t, nodekeep.GuardsOn(t.Context()))
+	guardsSeen(t, 1)
+	bindings := nodekeep.Admin.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	body, err := json.Marshal(map[string]any{"spec": map[string]any{"validationActions": []admissionregistrationv1.ValidationAction{admissionregistrationv1.Audit}}})
+	require.NoError(t, err)
+	_, err = bindings.Patch(t.Context(), "nodekeep-guard", types.MergePatchType, body, metav1.PatchOptions{})
+	require.NoError(t, err)
+	guardsSeen(t, 0)
+	log, err := os.ReadFile(nodekeep.Cluster.LogPath(captureProcess))
+	require.NoError(t, err)
+	assert.Contains(t, string(log), "validatingadmissionpolicybinding/nodekeep-guard does not have the validationActions that nodekeep ships")
+	require.NoError(t, nodekeep.GuardsOn(t.Context()))
+	guardsSeen(t, 1)
+}
+
+// The stamp is the only trace of a taint that an operator removed before anybody observed it on the new Node object.
+func TestATaintThatOnlyTheStampShowsIsForgottenWhenRemovedWhileTheGuardPoliciesAreInForce(t *testing.T) {
+	require.NoError(t, nodekeep.GuardsOn(t.Context()))
+	guardsSeen(t, 1)
+	removedUnobserved := func(t *testing.T, name string) *corev1.Node {
+		node := register(t, name)
+		mergeNode(t, name, map[string]any{"spec": map[string]any{"taints": []corev1.Taint{{Key: "maintenance", Value: "disk", Effect: corev1.TaintEffectNoExecute}}}})
+		label(t, name, map[string]string{"dedicated": "ci"})
+		remembers(t, node, map[string]string{"dedicated": "ci", "maintenance:NoExecute": "disk"})
+		deleteNode(t, name)
+		withoutCapture(t, func() {
+			back := register(t, name)
+			stamp, _ := policy.ParseStamp(back.Annotations[policy.StampAnnotation])
+			require.True(t, stamp.Lists("maintenance:NoExecute"), "%v", back.Annotations)
+			mergeNode(t, name, map[string]any{"spec": map[string]any{"taints": nil}})
+			node = getNode(t, name)
+		})
+		return node
+	}
+	node := removedUnobserved(t, "evidence-1")
+	remembers(t, node, map[string]string{"dedicated": "ci"})
+	withoutGuards(t, func() {
+		node := removedUnobserved(t, "evidence-2")
+		remembers(t, node, map[string]string{"dedicated": "ci", "maintenance:NoExecute": "disk"})
+		require.True(t, carriesTaint(getNode(t, node.Name), corev1.Taint{Key: "maintenance", Value: "disk", Effect: corev1.TaintEffectNoExecute}))
+	})
+}

@@ -1,0 +1,90 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"nodekeep.dev/nodekeep/test/kubelet"
+)
+
+// Names of the guard policies and of their bindings.
+const (
+	guardName = "nodekeep-guard"
+	stripName = "nodekeep-strip"
+)
+
+// guardProbe is the Node by which one sees what the API server does with a kubelet's annotations.
+const guardProbe = "guard-probe"
+
+// GuardsOff deletes the guard policies and returns when the API server goes by that.
+func (i *Installation) GuardsOff(ctx context.Context) error {
+	admission := i.Admin.AdmissionregistrationV1()
+	for name, remove := range map[string][]func(context.Context, string, metav1.DeleteOptions) error{
+		guardName: {admission.ValidatingAdmissionPolicyBindings().Delete, admission.ValidatingAdmissionPolicies().Delete},
+		stripName: {admission.MutatingAdmissionPolicyBindings().Delete, admission.MutatingAdmissionPolicies().Delete},
+	} {
+		for _, remove := range remove {
+			if err := remove(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("delete guard policy: %w", err)
+			}
+		}
+	}
+	return i.guarded(ctx, false)
+}
+
+// GuardsOn puts the guard policies in place as they are shipped and returns when the API server goes by them.
+func (i *Installation) GuardsOn(ctx context.Context) error {
+	if out, err := i.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-f", Manifest(), "-l", "app.kubernetes.io/component=guards"); err != nil {
+		return fmt.Errorf("apply guard policies: %w\n%s", err, out)
+	}
+	return i.guarded(ctx, true)
+}
+
+// guarded waits until the API server keeps a kubelet from nodekeep's annotations, at CREATE and at UPDATE, or lets it write them.
+func (i *Installation) guarded(ctx context.Context, want bool) error {
+	client, err := kubernetes.NewForConfig(i.Cluster.Kubelet(guardProbe))
+	if err != nil {
+		return fmt.Errorf("make kubelet client: %w", err)
+	}
+	nodes, key := client.CoreV1().Nodes(), "nodekeep.dev/probe"
+	node := kubelet.Registration(guardProbe)
+	if _, err := nodes.Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("register probe: %w", err)
+	}
+	defer func() {
+		_ = i.Admin.CoreV1().Nodes().Delete(context.WithoutCancel(ctx), guardProbe, metav1.DeleteOptions{})
+	}()
+	err = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
+		_, err := nodes.Patch(ctx, guardProbe, types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+key+`":"x"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil && !apierrors.IsInvalid(err) {
+			return false, err
+		}
+		return (err != nil) == want, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait until the guard policy is in force: %t: %w", want, err)
+	}
+	if err := i.Admin.CoreV1().Nodes().Delete(ctx, guardProbe, metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("delete probe: %w", err)
+	}
+	node.Annotations = map[string]string{key: "x"}
+	err = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
+		created, err := nodes.Create(ctx, node, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			return false, err
+		}
+		_, kept := created.Annotations[key]
+		return kept != want, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait until the strip policy is in force: %t: %w", want, err)
+	}
+	return nil
+}
