@@ -57,7 +57,7 @@ func flat(record store.Record) store.Record {
 // labels stay that object's: its end, or that of one in between, may still be on its way to capture when the look at a
 // deletion has this one already, and must count.
 // gifts are the items that may have come from us, and that nobody has changed since.
-func mergeInto(prev, next store.Record, seen *Node, gifts map[string]string, p policy.Policy) store.Record {
+func mergeInto(prev, next store.Record, seen *Node, gifts map[string]string) store.Record {
 	merged := prev
 	merged.Later, merged.LaterVersions = cloned(prev.Later), cloned(prev.LaterVersions)
 	merged.Withheld.Items = cloned(next.Withheld.Items)
@@ -84,7 +84,7 @@ func mergeInto(prev, next store.Record, seen *Node, gifts map[string]string, p p
 	for item := range shown {
 		switch _, has := next.Items[item]; {
 		case has:
-		case removed(flat(prev), seen, item, p) && !knownLater(prev, seen, item):
+		case removed(flat(prev), seen, item) && !knownLater(prev, seen, item):
 			note(item, nil)
 		default:
 			delete(merged.Withheld.Items, item)

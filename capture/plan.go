@@ -208,7 +208,7 @@ func unadopted(prev store.Record, seen *Node, event Event, p policy.Policy) stor
 	right := withoutStale(prev, seen)
 	merged := remember(flat(prev), right, p)
 	if right != seen || !whole(prev, seen, p) || event == Present || late(prev, seen) {
-		return mergeInto(prev, merged, right, given(seen), p)
+		return mergeInto(prev, merged, right, given(seen))
 	}
 	return merged
 }

@@ -29,7 +29,7 @@ func planQuarantined(prev store.Record, seen *Node, event Event, p policy.Policy
 	case prev.UID == seen.UID && order >= 0:
 		next = remember(prev, seen, p)
 	case prev.UID != seen.UID && order > 0:
-		next = mergeInto(prev, remember(flat(prev), seen, p), seen, given(seen), p)
+		next = mergeInto(prev, remember(flat(prev), seen, p), seen, given(seen))
 	case event == Present || prev.UID != seen.UID:
 		return Plan{Step: Nothing}
 	}

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"maps"
 	"slices"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -12,6 +13,7 @@ import (
 func remember(prev store.Record, seen *Node, p policy.Policy) store.Record {
 	ruleTaints := ruleTaintsOn(prev, seen, p)
 	kept := p.Keep(seen.metadata(ruleTaints)).Items
+	maps.Copy(kept, protectedStill(prev, seen, p))
 	withheld := map[string]string{}
 	for key := range prev.Remembered() {
 		if value, yes := withhold(prev, seen, key, kept, p); yes {
@@ -28,6 +30,19 @@ func remember(prev store.Record, seen *Node, p policy.Policy) store.Record {
 	next.Items, next.Withheld.Items, next.RuleTaints, next.RuleClaims = kept, withheld, ruleTaints, ruleClaimsOn(prev, seen, p)
 	next.Machine = machineAfter(next, seen)
 	return next
+}
+
+// protectedStill are the recorded labels that no kubelet may set and that the Node shows. A kubelet can forge managedFields and ownership
+// annotations of its Node, so these are no reason to stop recording such a label: its next edit would be lost.
+func protectedStill(prev store.Record, seen *Node, p policy.Policy) map[string]string {
+	still := map[string]string{}
+	for item := range prev.Remembered() {
+		value, shown := seen.Items[item]
+		if keeps, _ := p.Keeps(item); keeps && shown && !policy.IsTaint(item) && !policy.AllowedForKubelet(item) {
+			still[item] = value
+		}
+	}
+	return still
 }
 
 // machineAfter is the machine that a record is of once its Node was seen. While an isolation label is held back because the
@@ -60,7 +75,7 @@ func withhold(prev store.Record, seen *Node, key string, kept map[string]string,
 		return last, true
 	case keptNow:
 		return waiting, waits && waiting != current
-	case removed(prev, seen, key, p):
+	case removed(prev, seen, key):
 		return "", false
 	case had: // the policy keeps it no more, its owner changed, or it was refused
 		return last, true
@@ -70,7 +85,7 @@ func withhold(prev store.Record, seen *Node, key string, kept map[string]string,
 }
 
 // removed reports whether the key was on this very object and is no more: somebody took it off.
-func removed(prev store.Record, seen *Node, key string, p policy.Policy) bool {
+func removed(prev store.Record, seen *Node, key string) bool {
 	if _, shown := seen.Items[key]; shown {
 		return false
 	}
@@ -104,7 +119,7 @@ func missing(record store.Record, seen *Node, p policy.Policy) map[string]string
 	have := policy.Kept{Items: seen.Items, Machine: seen.Machine}
 	restore := p.Missing(have, policy.Kept{Items: record.Remembered(), Machine: policy.Machine(record.Machine)}, policy.Live)
 	for key := range restore.Add {
-		if removed(record, seen, key, p) {
+		if removed(record, seen, key) {
 			delete(restore.Add, key)
 		}
 	}

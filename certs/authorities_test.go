@@ -43,7 +43,7 @@ func TestTheLastGoodFileOfAuthoritiesCounts(t *testing.T) {
 		polled := func() { time.Sleep(3 * authoritiesPoll); synctest.Wait() }
 
 		assert.Nil(t, a.Pool(), "nobody is believed before there is a file")
-		assert.ErrorContains(t, a.Loaded(), path)
+		require.ErrorContains(t, a.Loaded(), path)
 
 		require.NoError(t, os.WriteFile(path, one, 0o600))
 		polled()

@@ -22,7 +22,7 @@ func TestAPanicIsAnErrorThatHoldsTheStack(t *testing.T) {
 	require.True(t, ok)
 	assert.Equal(t, "this object", panicked.Value)
 	assert.Contains(t, panicked.Stack, "contain_test.explode", "the stack of the panic, not of the recovery")
-	assert.EqualError(t, err, "panic: this object")
+	require.EqualError(t, err, "panic: this object")
 
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Error("contained", "error", err)

@@ -121,7 +121,7 @@ func TestALargeReviewThatDecodingMultipliesIsNotDecoded(t *testing.T) {
 		"empty lists":   review("", strings.Repeat(`[],`, mostStructures)),
 	} {
 		_, err := DecodeReview(body)
-		assert.ErrorContains(t, err, "than the largest Node", name)
+		require.ErrorContains(t, err, "than the largest Node", name)
 	}
 	_, err := DecodeReview(review(strings.Repeat(`"",`, 300_000), strings.Repeat(`{},`, mostStructures-10)))
 	assert.NoError(t, err)

@@ -63,7 +63,7 @@ func TestAStaticAdmissionPolicyConfinesTheWebhooksServiceAccountToTheCABundle(t 
 			`{"op":"add","path":"/webhooks/-","value":{"name":"b.nodekeep.dev","sideEffects":"None","admissionReviewVersions":["v1"],"clientConfig":{"url":"https://thief.example.com/"}}}`,
 			`{"op":"remove","path":"/webhooks/0"}`,
 		} {
-			assert.ErrorContains(t, thief("["+change+"]"), "nodekeep-webhook may change caBundle only", change)
+			require.ErrorContains(t, thief("["+change+"]"), "nodekeep-webhook may change caBundle only", change)
 		}
 		admin := client(t, c.Admin()).AdmissionregistrationV1().MutatingWebhookConfigurations()
 		_, err := admin.Patch(t.Context(), "nodekeep", types.JSONPatchType, []byte(`[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Ignore"}]`), metav1.PatchOptions{})

@@ -257,11 +257,11 @@ func TestWhatAKubeletMayWritePassesTheGuardPolicies(t *testing.T) {
 						return err
 					},
 				} {
-					assert.NoError(t, write(), what)
+					require.NoError(t, write(), what)
 				}
 				for _, value := range []string{`"on"`, `"off"`, "null"} {
 					_, err := nodes.Patch(t.Context(), name, types.StrategicMergePatchType, []byte(`{"metadata":{"annotations":{"volumes.kubernetes.io/x":`+value+`}}}`), metav1.PatchOptions{})
-					assert.NoError(t, err, "an annotation of its own: %s", value)
+					require.NoError(t, err, "an annotation of its own: %s", value)
 				}
 				assert.Equal(t, before, ownAnnotations(getNode(t, name)))
 				_, err := nodes.Create(t.Context(), registration(name, nil), metav1.CreateOptions{})
