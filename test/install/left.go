@@ -15,8 +15,8 @@ import (
 	"nodekeep.dev/nodekeep/test/cluster"
 )
 
-// Left names every object of any kind that carries a label of nodekeep's, but for the namespace and the records, which an uninstall
-// leaves in place.
+// Left names every object of any kind that carries a label of nodekeep's. It leaves out the namespace and the records, which an
+// uninstall keeps, and objects with an owner: the garbage collector, which does not run here, deletes them after their owner.
 func Left(ctx context.Context, c *cluster.Cluster) (left []string, err error) {
 	admin, err := kubernetes.NewForConfig(c.Admin())
 	if err != nil {
@@ -44,7 +44,7 @@ func Left(ctx context.Context, c *cluster.Cluster) (left []string, err error) {
 				return nil, fmt.Errorf("list %s: %w", resource.Resource, err)
 			}
 			for _, object := range objects.Items {
-				if object.Labels["nodekeep.dev/record"] != "true" {
+				if object.Labels["nodekeep.dev/record"] != "true" && len(object.OwnerReferences) == 0 {
 					left = append(left, strings.Join([]string{resource.Resource, object.Namespace, object.Name}, "/"))
 				}
 			}
