@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -55,7 +55,7 @@ type Deletions struct {
 	// keep it waiting.
 	recorded, others shared[deletionOutcome]
 	moments          moments
-	logged           atomic.Int64 // when an error was logged last
+	errors           rate.Sometimes // that are logged: one a second, since reviews can be forged. The metric counts all
 }
 
 // Nodes reads a Node from the API server.
@@ -74,6 +74,7 @@ func NewDeletions(nodes Nodes, records Records, currentPolicy func() policy.Poli
 	return &Deletions{
 		Nodes: nodes, Records: records, Policy: currentPolicy, Guards: guards, Metrics: metrics, Logger: logger, Now: now,
 		recorded: shared[deletionOutcome]{atOnce: recordedAtOnce}, others: shared[deletionOutcome]{atOnce: othersAtOnce},
+		errors: rate.Sometimes{Interval: time.Second},
 	}
 }
 
@@ -90,17 +91,13 @@ func (d *Deletions) Handle(ctx context.Context, request admission.Request) admis
 	ctx, cancel := context.WithTimeout(ctx, budget(ctx))
 	defer cancel()
 	outcome, err := d.review(ctx, request)
-	if err != nil && d.logs() {
-		d.Logger.Error("node that is about to be deleted could not be recorded; what the watch brings of it still counts", "node", request.Name, "error", err)
+	if err != nil {
+		d.errors.Do(func() {
+			d.Logger.Error("node that is about to be deleted could not be recorded; what the watch brings of it still counts", "node", request.Name, "error", err)
+		})
 	}
 	d.Metrics.seen(outcome)
 	return admission.Allowed("")
-}
-
-// logs reports whether an error is logged: one a second, since reviews can be forged. The metric counts all.
-func (d *Deletions) logs() bool {
-	now, last := d.Now().Unix(), d.logged.Load()
-	return now != last && d.logged.CompareAndSwap(last, now)
 }
 
 func (d *Deletions) review(ctx context.Context, request admission.Request) (deletionOutcome, error) {

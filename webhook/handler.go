@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"golang.org/x/time/rate"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -35,11 +36,13 @@ type Handler struct {
 	logger  *slog.Logger
 	now     func() time.Time
 	decide  decider
+	// warnings are logged once a second, since anybody may send requests. The metric counts all.
+	warnings rate.Sometimes
 }
 
 // NewHandler makes the handler that restores; currentPolicy is asked at each request.
 func NewHandler(records Records, currentPolicy func() policy.Policy, metrics *Metrics, logger *slog.Logger) *Handler {
-	return &Handler{records: records, policy: currentPolicy, metrics: metrics, logger: logger, now: time.Now, decide: decide}
+	return &Handler{records: records, policy: currentPolicy, metrics: metrics, logger: logger, now: time.Now, decide: decide, warnings: rate.Sometimes{Interval: time.Second}}
 }
 
 // NewProtectedHandler makes the handler that the API server calls before and, where the inline route works, again after
@@ -72,7 +75,9 @@ func (h *Handler) Handle(_ context.Context, request admission.Request) admission
 	a := answerTo(&request.AdmissionRequest, in, k, p, h.decide)
 	d, operations := a.decision, a.operations
 	if d.outcome == tooLarge {
-		h.logger.Error("node is too large to be given labels and taints; capture tries to give them back", "node", in.node, "bytes", in.size)
+		h.warnings.Do(func() {
+			h.logger.Error("node is too large to be given labels and taints; capture tries to give them back", "node", in.node, "bytes", in.size)
+		})
 	}
 	h.metrics.reviewed(d.outcome, h.now().Sub(started))
 	h.metrics.restored(d.restore)
@@ -100,7 +105,9 @@ func (h *Handler) passOver(request admission.Request, err error) admission.Respo
 		h.metrics.passedOver(notOurs)
 		return admission.Allowed("")
 	}
-	h.logger.Warn("node in the request cannot be read; it is let through as it is", "node", request.Name, "error", err)
+	h.warnings.Do(func() {
+		h.logger.Warn("node in the request cannot be read; it is let through as it is", "node", request.Name, "error", err)
+	})
 	h.metrics.passedOver(malformedNode)
 	return admission.Allowed("")
 }

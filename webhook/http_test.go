@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"gomodules.xyz/jsonpatch/v2"
@@ -22,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/webhook"
 )
 
 // What is no AdmissionReview must become a failed call, which failurePolicy Ignore forgives. `allowed: false`, which it does
@@ -185,4 +188,28 @@ func requireNoReview(t *testing.T, body []byte) {
 		require.Nil(t, review.Response)
 	}
 	require.NotContains(t, string(body), "allowed\"")
+}
+
+// Anybody may send requests, so they must not fill the log.
+func TestRequestsThatCannotBeReadAreLoggedOnceASecond(t *testing.T) {
+	malformed := []byte("no review")
+	unreadable := bodyOf(t, creation(byKubelet(), []byte(`{"metadata":{"name":1}}`)))
+	for name, body := range map[string][]byte{"no review": malformed, "no Node": unreadable} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				logger := slog.New(slog.NewTextHandler(&log, nil))
+				metrics := webhook.NewMetrics(prometheus.NewRegistry())
+				handler := webhook.NewHandler(&records{}, policy.Default, metrics, logger)
+				h := webhook.Reviews(handler, always, webhook.NewLimits(), metrics, logger)
+				for range 100 {
+					h.ServeHTTP(httptest.NewRecorder(), post(body))
+				}
+				assert.Equal(t, 1, bytes.Count(log.Bytes(), []byte("\n")), log.String())
+				time.Sleep(time.Second)
+				h.ServeHTTP(httptest.NewRecorder(), post(body))
+				assert.Equal(t, 2, bytes.Count(log.Bytes(), []byte("\n")), log.String())
+			})
+		})
+	}
 }

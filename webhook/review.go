@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/time/rate"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -33,17 +34,26 @@ type reviews struct {
 	limits  *Limits
 	metrics *Metrics
 	logger  *slog.Logger
+	// warnings are logged once a second, since anybody may send requests. The metric counts all.
+	warnings rate.Sometimes
 }
 
 // Reviews serves AdmissionReviews with a handler that answers from memory. While ready is false, and beyond the limits, it
 // answers 503 with `Retry-After: 0`: the API server then tries again within the webhook's timeout, and may reach another replica.
 func Reviews(handler admission.Handler, ready func() bool, limits *Limits, metrics *Metrics, logger *slog.Logger) http.Handler {
-	return &reviews{handler: handler, ready: ready, limits: limits, metrics: metrics, logger: logger}
+	return newReviews(handler, false, ready, limits, metrics, logger)
 }
 
 // WaitingReviews is [Reviews] for a handler that waits for the API server: it keeps no other review from being decoded meanwhile.
 func WaitingReviews(handler admission.Handler, ready func() bool, limits *Limits, metrics *Metrics, logger *slog.Logger) http.Handler {
-	return &reviews{handler: handler, waits: true, ready: ready, limits: limits, metrics: metrics, logger: logger}
+	return newReviews(handler, true, ready, limits, metrics, logger)
+}
+
+func newReviews(handler admission.Handler, waits bool, ready func() bool, limits *Limits, metrics *Metrics, logger *slog.Logger) *reviews {
+	return &reviews{
+		handler: handler, waits: waits, ready: ready, limits: limits, metrics: metrics, logger: logger,
+		warnings: rate.Sometimes{Interval: time.Second},
+	}
 }
 
 func (s *reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -101,7 +111,7 @@ func (s *reviews) review(w http.ResponseWriter, r *http.Request, f *inFlight) {
 }
 
 func (s *reviews) refuse(w http.ResponseWriter, status int, err error) {
-	s.logger.Warn("request is no AdmissionReview", "error", err)
+	s.warnings.Do(func() { s.logger.Warn("request is no AdmissionReview", "error", err) })
 	s.metrics.refused(malformedReview)
 	http.Error(w, err.Error(), status)
 }
