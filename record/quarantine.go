@@ -1,0 +1,34 @@
+package record
+
+// Isolate is the record of a machine that registered under the name of another one. The record of the other machine is kept beside
+// it, and nothing is restored until an operator accepts a side. Observations that are older than o still count for the
+// other machine.
+func Isolate(r Record, o Observation, machine Machine) Record {
+	own := Record{Node: r.Node, Cluster: r.Cluster, Machine: machine, Quarantined: &r}
+	if o.Version > 0 {
+		own.Floor = o.Version - 1
+	}
+	return Merge(own, o)
+}
+
+// AcceptNew is the record once an operator has decided that the new machine keeps its own labels and taints.
+func AcceptNew(r Record) Record {
+	r.Quarantined = nil
+	return r
+}
+
+// AcceptOld is the record once an operator has decided that the new machine gets what the old one had. What the Node shows in its
+// newest state counts when that is observed next; older states of any object do not, so that none brings back what the
+// operator has refused.
+func AcceptOld(r Record) Record {
+	if r.Quarantined == nil {
+		return r
+	}
+	accepted := *r.Quarantined
+	accepted.Machine, accepted.DeletedAt, accepted.Seen = r.Machine, r.DeletedAt, nil
+	if newest := r.Newest(); newest.Version > 0 {
+		accepted.Seen = []Object{newest}
+		accepted.forget(newest.Version - 1)
+	}
+	return accepted
+}
