@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/record"
@@ -179,11 +180,11 @@ func TestMergeForgetsTheOldestOfNineObjects(t *testing.T) {
 func TestMergeChangesNoRecordThatItIsGiven(t *testing.T) {
 	r := merged(shows("U1", 5, "a", "1", "c", "1"))
 	before, err := record.Encode(r)
-	assert.NoError(t, err)
+	require.NoError(t, err)
 	record.Merge(r, shows("U1", 6, "b", "2", "c", "2"))
 	record.Merge(r, shows("U2", 7))
 	after, err := record.Encode(r)
-	assert.NoError(t, err)
+	require.NoError(t, err)
 	assert.Equal(t, string(before), string(after))
 }
 

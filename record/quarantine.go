@@ -17,18 +17,21 @@ func AcceptNew(r Record) Record {
 	return r
 }
 
-// AcceptOld is the record once an operator has decided that the new machine gets what the old one had. What the Node shows in its
-// newest state counts when that is observed next; older states of any object do not, so that none brings back what the
-// operator has refused.
-func AcceptOld(r Record) Record {
+// AcceptOld is the record once an operator has decided that the new machine gets what the old one had. live is the Node as it was read
+// for this; zero if there is none. What this state or a later one shows counts when it is observed next. Older states of
+// any object do not, so that none brings back what the operator has refused.
+func AcceptOld(r Record, live Object) Record {
 	if r.Quarantined == nil {
 		return r
 	}
+	if live.Version < r.Newest().Version {
+		live = r.Newest()
+	}
 	accepted := *r.Quarantined
 	accepted.Machine, accepted.DeletedAt, accepted.Seen = r.Machine, r.DeletedAt, nil
-	if newest := r.Newest(); newest.Version > 0 {
-		accepted.Seen = []Object{newest}
-		accepted.forget(newest.Version - 1)
+	if live.Version > 0 {
+		accepted.Seen = []Object{live}
+		accepted.forget(live.Version - 1)
 	}
 	return accepted
 }

@@ -35,14 +35,17 @@ func TestQuarantine(t *testing.T) {
 	assert.Equal(t, map[string]string{taint: "b"}, record.Merge(accepted, late).Items(), "what the machine before showed does not come back")
 
 	after = record.Merge(after, shows("U2", 10, taint, "b", "new", "x"))
-	accepted = record.AcceptOld(after)
+	accepted = record.AcceptOld(after, record.Object{})
 	assert.Nil(t, accepted.Quarantined)
 	assert.Equal(t, map[string]string{label: "c"}, accepted.Items())
 	assert.Equal(t, other, accepted.Machine, "for the machine that has the name now")
 	assert.Equal(t, map[string]string{label: "c"}, record.Missing(accepted, shows("U2", 10, taint, "b")))
 	assert.Equal(t, map[string]string{label: "c"}, record.Merge(accepted, shows("U2", 9, "late", "x")).Items(), "an older state does not count")
 	assert.Equal(t, map[string]string{label: "c", taint: "b"}, record.Merge(accepted, shows("U2", 10, taint, "b")).Items(), "what the Node shows does")
-	assert.Equal(t, old, record.AcceptOld(old), "nothing is quarantined")
+	accepted = record.AcceptOld(after, record.Object{UID: "U3", Version: 20})
+	assert.Equal(t, map[string]string{label: "c"}, record.Merge(accepted, shows("U3", 19, label, "x")).Items(), "nor what nobody had observed at the decision")
+	assert.Equal(t, map[string]string{label: "x"}, record.Merge(accepted, shows("U3", 20, label, "x")).Items())
+	assert.Equal(t, old, record.AcceptOld(old, record.Object{}), "nothing is quarantined")
 }
 
 func TestTheMachine(t *testing.T) {
