@@ -9,8 +9,7 @@
 //
 // Invariants:
 //   - The result of merging a set of observations depends neither on their order nor on how often each is merged. So a slow
-//     process, a process that restarts, and two processes at once do no harm. The two things that this does not hold for are
-//     listed at [Merge].
+//     process, a process that restarts, and two processes at once do no harm. [Merge] lists the three exceptions.
 //   - Merge never changes its arguments, and a Record may be shared: all slices and maps in it are read only.
 //   - A value that nodekeep itself set on a Node is no decision of a client. The [Stamp] on the Node tells them apart.
 //   - The policy does not erase: a key that it no longer selects keeps its entry. Only a client's removal ends an entry.

@@ -6,11 +6,12 @@ import (
 	"slices"
 )
 
-// Merge is the record after one more observation. docs/design.md explains the rule.
+// Merge is the record after one more observation.
 //
-// Two observations of one object do not commute where the newer one shows an item of owner [Other] that the stamp does not list
-// (a kubelet or a policy hides a client's value before anybody observed it), or where somebody removed the annotation
-// between them. Merging both still never restores a value that a client removed in a state that was merged.
+// Observations of one object do not commute in three cases. In none of them can any process know what a client wanted.
+//   - The newer state shows an item of owner [Other] that the stamp does not list: a kubelet or the policy hides a client's value.
+//   - A client set a taint back to the listed value, and nodekeep took it for its own and corrected it.
+//   - A client removed the annotation between the two.
 func Merge(r Record, o Observation) Record {
 	if o.Version <= r.Floor {
 		if r.Quarantined != nil && r.seen(o.UID) == 0 { // it is of the machine before
