@@ -33,6 +33,7 @@ func TestCallersThatWantTheSameShareWorkThatBeganAfterTheyCame(t *testing.T) {
 			go caller()
 		}
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		assert.Equal(t, 1, <-results)
 		for range 50 {
 			assert.Equal(t, 2, <-results)
@@ -63,6 +64,7 @@ func TestWorkIsBoundedAndNobodyWaitsLongerThanHeHasTime(t *testing.T) {
 			}()
 		}
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		assert.EqualValues(t, 3, most.Load())
 		assert.EqualValues(t, 6, done.Load(), "three more are worked on to the end, and nobody waits for them")
 		assert.EqualValues(t, 94, failed.Load())

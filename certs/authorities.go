@@ -53,10 +53,11 @@ func (a *Authorities) Pool() *x509.CertPool { return a.pool.Load() }
 
 // Loaded returns nil once the file could be read, and otherwise an error that says what to do.
 func (a *Authorities) Loaded() error {
+	trouble := a.trouble.Load() // before the pool: it is nil only if there is one
 	if a.pool.Load() != nil {
 		return nil
 	}
-	return fmt.Errorf("no authority of client certificates: put PEM certificates into %q: %w", a.path, *a.trouble.Load())
+	return fmt.Errorf("no authority of client certificates: put PEM certificates into %q: %w", a.path, *trouble)
 }
 
 func (a *Authorities) reload() {

@@ -37,10 +37,7 @@ func TestTheLastGoodFileOfAuthoritiesCounts(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "ca.crt")
 		var log bytes.Buffer
 		a := NewAuthorities(path, slog.New(slog.NewTextHandler(&log, nil)))
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
-		go a.Run(ctx)
-		polled := func() { time.Sleep(3 * authoritiesPoll); synctest.Wait() }
+		polled := func() { a.reload(); a.reload() }
 
 		assert.Nil(t, a.Pool(), "nobody is believed before there is a file")
 		require.ErrorContains(t, a.Loaded(), path)
@@ -65,10 +62,14 @@ func TestTheLastGoodFileOfAuthoritiesCounts(t *testing.T) {
 		require.NoError(t, os.Remove(path))
 		polled()
 		assert.Same(t, good, a.Pool(), "the file is gone")
-		assert.NoError(t, a.Loaded())
+		require.NoError(t, a.Loaded())
 
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go a.Run(ctx)
 		require.NoError(t, os.WriteFile(path, append(bytes.Clone(two), one...), 0o600))
-		polled()
+		time.Sleep(3 * authoritiesPoll)
+		synctest.Wait()
 		assert.NotSame(t, good, a.Pool())
 		assert.False(t, good.Equal(a.Pool()))
 	})

@@ -21,9 +21,6 @@ const parallel = 16
 // lag is how long capture may go on standing still, from the part before, when the processes are where they go.
 const lag = 100 * time.Millisecond
 
-// gateSettles is how old the gate policy must be for Nodes to count as born behind the gate, and a little more.
-const gateSettles = 12 * time.Second
-
 // world is a control plane with nodekeep, and the Nodes that the script is about.
 type world struct {
 	nodekeep  *install.Installation
@@ -46,9 +43,6 @@ func newWorld(t *testing.T, nodes int) *world {
 	w.landmark = &landmark{subject: *w.subject(t, "landmark")}
 	require.NoError(t, w.landmark.register(t.Context()))
 	require.NoError(t, w.processes.bring(t.Context(), part{webhook: true, capture: true}))
-	gated, err := nodekeep.GateSince(t.Context())
-	require.NoError(t, err)
-	time.Sleep(time.Until(gated.Add(gateSettles)))
 	return w
 }
 

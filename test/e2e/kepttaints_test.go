@@ -106,7 +106,6 @@ func TestNeitherACordonNorATaintThatAnotherComponentOwnsIsRestored(t *testing.T)
 
 func TestATaintTakenOffStaysOffAfterReRegistration(t *testing.T) {
 	const name = "kept-off-1"
-	inForce(t)
 	node := register(t, name)
 	taint(t, name, "a=1:NoSchedule", "b=1:NoExecute", "c=1:NoSchedule")
 	remembers(t, node, map[string]string{"a:NoSchedule": "1", "b:NoExecute": "1", "c:NoSchedule": "1"})

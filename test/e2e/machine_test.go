@@ -99,18 +99,9 @@ func TestAnIsolationLabelGoesOnlyToTheMachineThatHadIt(t *testing.T) {
 	})
 }
 
-// inForce waits until Nodes that are made from now on count as born behind the gate.
-func inForce(t *testing.T) {
-	t.Helper()
-	gated, err := nodekeep.GateSince(t.Context())
-	require.NoError(t, err)
-	time.Sleep(time.Until(gated.Add(12 * time.Second)))
-}
-
 // The PATCH is made by hand with capture's own identity, as if capture had died right behind it.
-func TestAProtectedLabelRemovedAfterACrashStaysRemovedWhereTheGatePolicyIsInForce(t *testing.T) {
+func TestAProtectedLabelRemovedAfterACrashStaysRemovedWhileTheGuardPoliciesAreInForce(t *testing.T) {
 	const name = "crashed-3"
-	inForce(t)
 	rememberedNode(t, name, map[string]string{"keep": "1", worker: ""})
 	config, err := nodekeep.Cluster.ServiceAccount(t.Context(), install.Namespace, "nodekeep-capture")
 	require.NoError(t, err)
@@ -132,17 +123,18 @@ func TestAProtectedLabelRemovedAfterACrashStaysRemovedWhereTheGatePolicyIsInForc
 	assert.NotContains(t, getNode(t, name).Labels, worker)
 }
 
-func TestAKubeletCannotMakeAProtectedLabelBeForgotten(t *testing.T) {
+func TestAKubeletCannotMakeAProtectedLabelBeForgottenWithoutTheGuardPolicies(t *testing.T) {
 	const name = "forger-1"
-	inForce(t)
 	rememberedNode(t, name, map[string]string{worker: ""})
-	withoutCapture(t, func() {
-		deleteNode(t, name)
-		register(t, name)
-		_, err := kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, mustJSON(t, map[string]any{
-			"metadata": map[string]any{"annotations": map[string]string{policy.StampAnnotation: policy.NewStamp([]string{worker}, nil).String()}},
-		}), metav1.PatchOptions{})
-		require.NoError(t, err, "a kubelet may write annotations")
-	})
-	remembers(t, complete(t, name, map[string]string{worker: ""}), map[string]string{worker: ""})
+	require.NoError(t, nodekeep.WithoutGuards(t.Context(), func() {
+		withoutCapture(t, func() {
+			deleteNode(t, name)
+			register(t, name)
+			_, err := kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, mustJSON(t, map[string]any{
+				"metadata": map[string]any{"annotations": map[string]string{policy.StampAnnotation: policy.NewStamp([]string{worker}, nil).String()}},
+			}), metav1.PatchOptions{})
+			require.NoError(t, err, "a kubelet may write annotations")
+		})
+		remembers(t, complete(t, name, map[string]string{worker: ""}), map[string]string{worker: ""})
+	}))
 }

@@ -48,7 +48,7 @@ func TestTaintsByRulesAndAtRegistration(t *testing.T) {
 			{"with the webhook down capture puts registration taints on before the gate goes", withTheWebhookDownCaptureRegistersBeforeTheGateGoes},
 			{"registration selects by the labels that the Node will have", registrationSelectsByTheLabelsThatTheNodeWillHave},
 			{"a Node that was there before gets no registration taint", aNodeThatWasThereBeforeGetsNoRegistrationTaint},
-			{"no lie of a kubelet changes a taint", noLieOfAKubeletChangesATaint},
+			{"no lie of a kubelet changes a taint without the guard policies", noLieOfAKubeletChangesATaint},
 			{"eight writers and a rule lose nothing", eightWritersAndARuleLoseNothing},
 			{"a rule's taint taken off by hand comes back and resyncs write nothing", aRulesTaintComesBackAndResyncsWriteNothing},
 			{"a bad policy leaves the last good one in force", aBadPolicyLeavesTheLastGoodOneInForce},

@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"context"
 	"encoding/json"
 	"maps"
 	"os"
@@ -31,16 +30,11 @@ const (
 // withoutGuards does something while the guard policies do not exist and both processes know it.
 func withoutGuards(t testing.TB, do func()) {
 	t.Helper()
-	restarted := func(change func(context.Context) error, inForce float64) {
-		require.NoError(t, nodekeep.StopCapture())
-		require.NoError(t, nodekeep.StopWebhook())
-		require.NoError(t, change(t.Context()))
-		require.NoError(t, nodekeep.Start(t.Context()))
-		guardsSeen(t, inForce)
-	}
-	restarted(nodekeep.GuardsOff, 0)
-	defer restarted(nodekeep.GuardsOn, 1)
-	do()
+	require.NoError(t, nodekeep.WithoutGuards(t.Context(), func() {
+		guardsSeen(t, 0)
+		do()
+	}))
+	guardsSeen(t, 1)
 }
 
 // guardsSeen waits until both processes report whether the guard policies are in force.

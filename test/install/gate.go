@@ -3,7 +3,6 @@ package install
 import (
 	"context"
 	"fmt"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -25,13 +24,4 @@ func (i *Installation) GateOn(ctx context.Context) error {
 		return fmt.Errorf("switch gate policy on: %w\n%s", err, out)
 	}
 	return nil
-}
-
-// GateSince is since when the gate policy has been switched on.
-func (i *Installation) GateSince(ctx context.Context) (time.Time, error) {
-	on, err := i.Admin.RbacV1().RoleBindings(Namespace).Get(ctx, offSwitch, metav1.GetOptions{})
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read off switch of gate policy: %w", err)
-	}
-	return on.CreationTimestamp.Time, nil
 }

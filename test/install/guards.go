@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -45,6 +46,27 @@ func (i *Installation) GuardsOn(ctx context.Context) error {
 		return fmt.Errorf("apply guard policies: %w\n%s", err, out)
 	}
 	return i.guarded(ctx, true)
+}
+
+// WithoutGuards does something while the guard policies do not exist and both processes have started without them.
+func (i *Installation) WithoutGuards(ctx context.Context, do func()) (err error) {
+	if err := i.restarted(ctx, i.GuardsOff); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, i.restarted(context.WithoutCancel(ctx), i.GuardsOn)) }()
+	do()
+	return nil
+}
+
+// restarted changes something while both processes are stopped.
+func (i *Installation) restarted(ctx context.Context, change func(context.Context) error) error {
+	if err := errors.Join(i.StopCapture(), i.StopWebhook()); err != nil {
+		return err
+	}
+	if err := change(ctx); err != nil {
+		return err
+	}
+	return i.Start(ctx)
 }
 
 // guarded waits until the API server keeps a kubelet from nodekeep's annotations, at CREATE and at UPDATE, or lets it write them.
