@@ -15,6 +15,7 @@ DEMO     = $(CURDIR)/.demo
 UNIT     = $(shell go list ./... | grep -v /test/)
 FUZZTIME = 5s
 SOAK     = 30m
+MODEL    =
 NODES    = 100000
 MANIFEST = manifests/nodekeep.yaml
 
@@ -100,6 +101,10 @@ test: controlplane promtool $(HELM) $(CERTMANAGER) ## everything, on a real API 
 	go test -p 1 -count=1 -timeout 30m ./test/... # one control plane at a time: a webhook has a second to answer
 	@$(MAKE) --no-print-directory skipped
 	@$(MAKE) --no-print-directory fuzz
+
+.PHONY: model
+model: ## every interleaving of clients, webhook and captures up to a bound, against the rule of package record (about a minute)
+	go run ./test/simulation $(MODEL)
 
 .PHONY: skipped
 skipped: ## why tests may skip; go test tells that with -v only

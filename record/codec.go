@@ -1,0 +1,258 @@
+package record
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Format is the version of the JSON that Encode writes. Decode reads the next one too: a change of the format takes two releases, so
+// that a rollback of one never makes records unreadable.
+const Format = 1
+
+// MaxBytes is the largest record that is read or written. A Node with 500 labels of the longest kind is below it. Beyond it a
+// ConfigMap (1 MiB) or the Node (1.5 MiB in etcd) would soon be refused.
+const MaxBytes = 512 << 10
+
+// fields are the members of a JSON object that this version does not know. They are written back as they were read.
+type fields map[string]json.RawMessage
+
+// document is the JSON of a record.
+type document struct {
+	Version             int               `json:"version"`
+	Cluster             string            `json:"cluster,omitempty"`
+	Node                string            `json:"node"`
+	UID                 types.UID         `json:"uid,omitempty"`
+	NodeResourceVersion string            `json:"nodeResourceVersion,omitempty"`
+	Labels              map[string]string `json:"labels,omitempty"`
+	Taints              []corev1.Taint    `json:"taints,omitempty"`
+	NotShown            json.RawMessage   `json:"notShown,omitempty"`
+	Inherited           map[string]string `json:"inherited,omitempty"` // versions of the entries that are not of nodeResourceVersion
+	Removed             map[string]string `json:"removed,omitempty"`
+	Former              []formerObject    `json:"former,omitempty"` // objects before this one, oldest first
+	ForgottenUntil      string            `json:"forgottenUntil,omitempty"`
+	Machine             Machine           `json:"machine,omitzero"`
+	DeletedAt           time.Time         `json:"deletedAt,omitzero"`
+	History             json.RawMessage   `json:"history,omitempty"`
+}
+
+type formerObject struct {
+	UID                 types.UID `json:"uid"`
+	NodeResourceVersion string    `json:"nodeResourceVersion"`
+}
+
+type notShown struct {
+	Labels map[string]string `json:"labels,omitempty"`
+	Taints []corev1.Taint    `json:"taints,omitempty"`
+}
+
+// Encode is the record as it is stored: indented JSON in a stable order. What is quarantined is stored beside it.
+func Encode(r Record) ([]byte, error) {
+	data, err := encode(r)
+	if err == nil && len(data) > MaxBytes {
+		err = fmt.Errorf("its %d bytes are more than the %d that a record may have; let the policy keep fewer labels", len(data), MaxBytes)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encode record of node %q: %w", r.Node, err)
+	}
+	return data, nil
+}
+
+func encode(r Record) ([]byte, error) {
+	newest := r.Newest()
+	d := document{
+		Version: cmp.Or(r.format, Format), Cluster: r.Cluster, Node: r.Node, UID: newest.UID, NodeResourceVersion: text(newest.Version), ForgottenUntil: text(r.Floor),
+		Inherited: map[string]string{}, Removed: map[string]string{}, Machine: r.Machine, DeletedAt: r.DeletedAt, History: r.History,
+	}
+	for _, object := range r.Seen[:max(len(r.Seen)-1, 0)] {
+		d.Former = append(d.Former, formerObject{object.UID, text(object.Version)})
+	}
+	items, hidden := map[string]string{}, map[string]string{}
+	for _, e := range r.Entries {
+		if e.Removed {
+			d.Removed[e.Key] = e.Version.String()
+			continue
+		}
+		if e.Version != newest.Version {
+			d.Inherited[e.Key] = e.Version.String()
+		}
+		if e.NotShown {
+			hidden[e.Key] = e.Value
+		} else {
+			items[e.Key] = e.Value
+		}
+	}
+	d.Labels, d.Taints = Split(items)
+	var err error
+	if len(hidden)+len(r.unknownNotShown) > 0 {
+		var n notShown
+		n.Labels, n.Taints = Split(hidden)
+		if d.NotShown, err = marshal(n, r.unknownNotShown); err != nil {
+			return nil, err
+		}
+	}
+	flat, err := marshal(d, r.unknown)
+	if err != nil {
+		return nil, err
+	}
+	var indented bytes.Buffer
+	err = json.Indent(&indented, flat, "", "  ")
+	return indented.Bytes(), err
+}
+
+// text is a version in JSON; none is left out.
+func text(v Version) string {
+	if v == 0 {
+		return ""
+	}
+	return v.String()
+}
+
+// Decode reads a record. The error says why nothing may be taken from it. Single entries that nodekeep cannot have written are
+// dropped, or lose their version if their value can be used.
+func Decode(data []byte) (Record, error) {
+	if len(data) == 0 {
+		return Record{}, errors.New("it is empty")
+	}
+	if len(data) > MaxBytes {
+		return Record{}, fmt.Errorf("its %d bytes are more than the %d that a record may have", len(data), MaxBytes)
+	}
+	var d document
+	unknown, err := unmarshal(data, map[string]any{
+		"version": &d.Version, "cluster": &d.Cluster, "node": &d.Node, "uid": &d.UID, "nodeResourceVersion": &d.NodeResourceVersion,
+		"labels": &d.Labels, "taints": &d.Taints, "notShown": &d.NotShown, "inherited": &d.Inherited, "removed": &d.Removed,
+		"former": &d.Former, "forgottenUntil": &d.ForgottenUntil, "machine": &d.Machine, "deletedAt": &d.DeletedAt, "history": &d.History,
+	})
+	if err != nil {
+		return Record{}, err
+	}
+	if d.Version < 1 || d.Version > Format+1 {
+		return Record{}, fmt.Errorf("its version is %d; this nodekeep reads 1 to %d", d.Version, Format+1)
+	}
+	if at := d.DeletedAt.UTC(); !d.DeletedAt.IsZero() && (at.Year() < 1 || at.Year() > 9999) {
+		return Record{}, errors.New("deletedAt: it is out of range") // it could not be written back
+	}
+	r := Record{Node: d.Node, Cluster: d.Cluster, Machine: d.Machine, DeletedAt: d.DeletedAt.UTC(), format: d.Version, unknown: unknown}
+	if string(d.History) != "null" {
+		r.History = d.History
+	}
+	r.Seen, r.Floor = d.objects()
+	var hidden notShown
+	if len(d.NotShown) > 0 {
+		if r.unknownNotShown, err = unmarshal(d.NotShown, map[string]any{"labels": &hidden.Labels, "taints": &hidden.Taints}); err != nil {
+			return Record{}, fmt.Errorf("notShown: %w", err)
+		}
+	}
+	r.Entries = d.entries(r, hidden)
+	return r, nil
+}
+
+// objects are those that a record knows, oldest first. Only a sequence of versions that can have come to be is used.
+func (d document) objects() (seen []Object, floor Version) {
+	newest := Object{UID: d.UID, Version: number(d.NodeResourceVersion)}
+	if newest.UID == "" || newest.Version == 0 {
+		return nil, 0
+	}
+	if floor = number(d.ForgottenUntil); floor >= newest.Version {
+		floor = 0
+	}
+	last := floor
+	known := map[types.UID]bool{newest.UID: true, "": true}
+	for _, former := range d.Former {
+		object := Object{UID: former.UID, Version: number(former.NodeResourceVersion)}
+		if object.Version > last && object.Version < newest.Version && !known[object.UID] {
+			seen, last, known[object.UID] = append(seen, object), object.Version, true
+		}
+	}
+	if len(seen) >= MaxObjects {
+		cut := len(seen) - MaxObjects
+		seen, floor = seen[cut+1:], seen[cut].Version
+	}
+	return append(seen, newest), floor
+}
+
+// entries are what a record remembers. A value without a version that can be is older than every observation.
+func (d document) entries(r Record, hidden notShown) (entries []Entry) {
+	newest := r.Newest().Version
+	taken := map[string]bool{}
+	add := func(items map[string]string, notShown bool) {
+		for key, value := range items {
+			if taken[key] || !Valid(key, value) {
+				continue
+			}
+			version := newest
+			if inherited, listed := d.Inherited[key]; listed {
+				if version = number(inherited); version > newest {
+					version = 0
+				}
+			}
+			taken[key] = true
+			entries = append(entries, Entry{Key: key, Value: value, Version: version, NotShown: notShown})
+		}
+	}
+	add(Join(d.Labels, d.Taints), false)
+	add(Join(hidden.Labels, hidden.Taints), true)
+	for key, removed := range d.Removed {
+		if version := number(removed); !taken[key] && Valid(key, "") && version > r.Floor && version <= newest {
+			entries = append(entries, Entry{Key: key, Removed: true, Version: version})
+		}
+	}
+	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Key, b.Key) })
+	return entries
+}
+
+// number is the version that a text says; 0 for what is none.
+func number(text string) Version {
+	version, err := ParseVersion(text)
+	if err != nil {
+		return 0
+	}
+	return version
+}
+
+// marshal writes a struct and, after its fields, those of later versions.
+func marshal(known any, unknown fields) ([]byte, error) {
+	object, err := json.Marshal(known)
+	if err != nil || len(unknown) == 0 {
+		return object, err
+	}
+	object = object[:len(object)-1]
+	for _, name := range slices.Sorted(maps.Keys(unknown)) {
+		quoted, err := json.Marshal(name)
+		if err != nil {
+			return nil, err
+		}
+		if len(object) > 1 {
+			object = append(object, ',')
+		}
+		object = append(append(append(object, quoted...), ':'), unknown[name]...)
+	}
+	return append(object, '}'), nil
+}
+
+// unmarshal reads fields by their exact names and returns the others.
+func unmarshal(data []byte, known map[string]any) (unknown fields, err error) {
+	if err := json.Unmarshal(data, &unknown); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if raw, present := unknown[name]; present {
+			if err := json.Unmarshal(raw, known[name]); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			delete(unknown, name)
+		}
+	}
+	if len(unknown) == 0 {
+		return nil, nil
+	}
+	return unknown, nil
+}

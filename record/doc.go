@@ -1,0 +1,21 @@
+// Package record holds the rule that decides what nodekeep remembers of a Node: [Merge]. It is a leaf. It imports nothing of
+// nodekeep, has no clock, and does no I/O. It is made for every process that writes a record, restores a Node or explains one; none
+// of them uses it yet.
+//
+// A [Record] belongs to the name of a Node. Objects of that name come one after the other, each with its own UID. A process
+// that reads the state of such an object builds an [Observation] and merges it. A record keeps for each label and taint (its
+// key, see [TaintKey]) one [Entry]: the value, or that a client removed it, and the resourceVersion of the observation that
+// decided this.
+//
+// Invariants:
+//   - The result of merging a set of observations depends neither on their order nor on how often each is merged. So a slow
+//     process, a process that restarts, and two processes at once do no harm. [Merge] lists the three exceptions.
+//   - Merge never changes its arguments, and a Record may be shared: all slices and maps in it are read only.
+//   - A value that nodekeep itself set on a Node is no decision of a client. The [Stamp] on the Node tells them apart.
+//   - The policy does not erase: a key that it no longer selects keeps its entry. Only a client's removal ends an entry.
+//   - A record that [Decode] accepts cannot make Merge, [Missing], [Stale] or [Write] panic, whatever bytes it came from, and
+//     cannot keep them from recording what a Node shows.
+//
+// test/simulation checks the first invariant and the outcome of every interleaving of clients, webhook and captures up to a
+// bound (make model).
+package record

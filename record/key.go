@@ -1,0 +1,84 @@
+package record
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// A key names one thing that a Node can show: a label by its key, or a taint by its key and effect, as in
+// "maintenance:NoExecute". Both are unique on a Node, and no label key holds a colon.
+
+// TaintKey is the key of a taint.
+func TaintKey(taint corev1.Taint) string { return taint.Key + ":" + string(taint.Effect) }
+
+// IsTaint reports whether a key is that of a taint.
+func IsTaint(key string) bool { return strings.Contains(key, ":") }
+
+// Taint is the taint of that key and value, without timeAdded.
+func Taint(key, value string) corev1.Taint {
+	name, effect, _ := cutLast(key)
+	return corev1.Taint{Key: name, Value: value, Effect: corev1.TaintEffect(effect)}
+}
+
+func cutLast(key string) (before, after string, found bool) {
+	if colon := strings.LastIndex(key, ":"); colon >= 0 {
+		return key[:colon], key[colon+1:], true
+	}
+	return key, "", false
+}
+
+// Join is what labels and taints show, by key. Of two taints with one key the first counts; a label whose key holds a colon
+// is none. The map is the caller's own.
+func Join(labels map[string]string, taints []corev1.Taint) map[string]string {
+	items := make(map[string]string, len(labels)+len(taints))
+	for key, value := range labels {
+		if !IsTaint(key) {
+			items[key] = value
+		}
+	}
+	for _, taint := range taints {
+		key := TaintKey(taint)
+		if _, taken := items[key]; !taken {
+			items[key] = taint.Value
+		}
+	}
+	return items
+}
+
+// Split is the reverse of Join. The taints are sorted; labels is nil where there are none.
+func Split(items map[string]string) (labels map[string]string, taints []corev1.Taint) {
+	for key, value := range items {
+		if IsTaint(key) {
+			taints = append(taints, Taint(key, value))
+			continue
+		}
+		if labels == nil {
+			labels = make(map[string]string, len(items))
+		}
+		labels[key] = value
+	}
+	SortTaints(taints)
+	return labels, taints
+}
+
+// SortTaints puts taints into the order in which nodekeep writes them: by key, effect and value.
+func SortTaints(taints []corev1.Taint) {
+	slices.SortFunc(taints, func(a, b corev1.Taint) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Effect, b.Effect), cmp.Compare(a.Value, b.Value))
+	})
+}
+
+// Valid reports whether the API server accepts a label or taint of that key and value. One that it does not accept would make it
+// reject the whole Node (ValidateLabels of k8s.io/apimachinery; validateNodeTaints in pkg/apis/core/validation of
+// k8s.io/kubernetes).
+func Valid(key, value string) bool {
+	name, effect, taint := cutLast(key)
+	if taint && !slices.Contains([]corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}, corev1.TaintEffect(effect)) {
+		return false
+	}
+	return len(validation.IsQualifiedName(name)) == 0 && len(validation.IsValidLabelValue(value)) == 0
+}

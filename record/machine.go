@@ -1,0 +1,49 @@
+package record
+
+// Machine identifies the machine behind a Node. All of it is the kubelet's or the cloud controller's claim.
+type Machine struct {
+	ProviderID string `json:"providerID,omitempty"` // spec.providerID
+	SystemUUID string `json:"systemUUID,omitempty"` // status.nodeInfo.systemUUID
+	MachineID  string `json:"machineID,omitempty"`  // status.nodeInfo.machineID
+}
+
+// Identity says whether two Nodes of one name are one machine.
+type Identity int
+
+// The identities.
+const (
+	UnknownMachine Identity = iota // no identifier is known on both sides
+	SameMachine
+	OtherMachine
+)
+
+// Compare tells whether two machines are one. The first of providerID, systemUUID and machineID that is known on both sides
+// decides, so that cloned images (same machineID) and reinstalled systems (other machineID) raise no false alarm.
+func (m Machine) Compare(other Machine) Identity {
+	for _, id := range [][2]string{{m.ProviderID, other.ProviderID}, {m.SystemUUID, other.SystemUUID}, {m.MachineID, other.MachineID}} {
+		switch {
+		case id[0] == "" || id[1] == "":
+			continue
+		case id[0] == id[1]:
+			return SameMachine
+		default:
+			return OtherMachine
+		}
+	}
+	return UnknownMachine
+}
+
+// Over is what is known of a machine when both sides are one: m, and where m says nothing, other.
+func (m Machine) Over(other Machine) Machine {
+	either := func(a, b string) string {
+		if a != "" {
+			return a
+		}
+		return b
+	}
+	return Machine{
+		ProviderID: either(m.ProviderID, other.ProviderID),
+		SystemUUID: either(m.SystemUUID, other.SystemUUID),
+		MachineID:  either(m.MachineID, other.MachineID),
+	}
+}

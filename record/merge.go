@@ -1,0 +1,121 @@
+package record
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+)
+
+// Merge is the record after one more observation.
+//
+// Observations of one object do not commute in three cases. In none of them can any process know what a client wanted.
+//   - The newer state shows an item of owner [Other] that the stamp does not list: a kubelet or the policy hides a client's value.
+//   - A client set a taint back to the listed value, and nodekeep took it for its own and corrected it.
+//   - A client removed the annotation between the two.
+func Merge(r Record, o Observation) Record {
+	if o.Version <= r.Floor {
+		if r.Quarantined != nil && r.seen(o.UID) == 0 { // it is of the machine before
+			before := Merge(*r.Quarantined, o)
+			r.Quarantined = &before
+		}
+		return r
+	}
+	last, newest := r.seen(o.UID), r.Newest()
+	late := o.Version < last
+	next := r
+	next.Entries = slices.Clone(r.Entries)
+	for i, e := range next.Entries {
+		if e.Version < o.Version {
+			next.Entries[i] = decide(o, e, true, r.decidedOn(e) == o.UID, late)
+		}
+		if o.Version >= newest.Version {
+			shown, present := o.Items[e.Key]
+			next.Entries[i].NotShown = !next.Entries[i].Removed && (!present || shown.Value != next.Entries[i].Value)
+		}
+	}
+	for key := range o.keys() {
+		if _, known := r.find(key); known {
+			continue
+		}
+		if e := decide(o, Entry{Key: key}, false, false, late); e.Version > 0 {
+			next.Entries = append(next.Entries, e)
+		}
+	}
+	if len(next.Entries) > len(r.Entries) {
+		slices.SortFunc(next.Entries, func(a, b Entry) int { return cmp.Compare(a.Key, b.Key) })
+	}
+	next.see(o.UID, o.Version)
+	next.markDeleted(r, o)
+	return next
+}
+
+// decide is the entry of a key after an observation that is newer than the entry. here says that the entry was decided on this
+// very object; late, that a newer state of this object was merged before and left the entry as it is.
+func decide(o Observation, e Entry, known, here, late bool) Entry {
+	if o.Items[e.Key].Owner == Other {
+		return e
+	}
+	value, shown := o.shows(e.Key)
+	listed, proved := o.listed(e.Key)
+	proved = proved && !o.Unproved[e.Key]
+	remembered := known && !e.Removed
+	same := shown && o.untouched(e.Key)
+	taint := IsTaint(e.Key)
+
+	set := func(value string, version Version) Entry { return Entry{Key: e.Key, Value: value, Version: version} }
+	removed := func(version Version) Entry { return Entry{Key: e.Key, Removed: true, Version: version} }
+
+	switch {
+	case shown && !same && !late: // a client set it
+		return set(value, o.Version)
+	case late && !same && proved && taint: // a client set it back to the listed value since
+		return set(listed.Value, o.Version)
+	case late && !same && proved && shown: // the kubelet's own value hides it since
+		return set(value, o.Version)
+	case shown && !same: // a newer state of this object lacks it
+		return removed(o.Version)
+	case !shown && proved: // the object had it, and a client removed it
+		return removed(o.Version)
+	case same && here && taint && listed.Since < e.Version: // a client set it back to the listed value
+		return set(value, o.Version)
+	case same && here && remembered && listed.Since >= e.Version: // a client removed it, and a capture that was behind set it again
+		return removed(listed.Since)
+	case same && o.Unproved[e.Key] && remembered && value == e.Value && !late: // only that it was observed proves that it was there
+		return set(value, o.Version)
+	case same: // nodekeep set it
+		return e
+	case !shown && here && remembered: // a client removed it
+		return removed(o.Version)
+	default: // lost with an older object: to be restored
+		return e
+	}
+}
+
+// keys are all keys that the observation says something about, each once.
+func (o Observation) keys() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for key := range o.Items {
+			if !yield(key) {
+				return
+			}
+		}
+		for key := range o.Stamp.Given {
+			if _, present := o.Items[key]; !present && !yield(key) {
+				return
+			}
+		}
+		for key := range o.Stamp.Brought {
+			_, present := o.Items[key]
+			if _, given := o.Stamp.Given[key]; !present && !given && !yield(key) {
+				return
+			}
+		}
+	}
+}
+
+// markDeleted notes that the newest object is deleted, or that a newer state or object is there.
+func (r *Record) markDeleted(before Record, o Observation) {
+	if r.Newest().UID == o.UID && (o.Version > before.seen(o.UID) || r.DeletedAt.IsZero()) {
+		r.DeletedAt = o.DeletedAt
+	}
+}

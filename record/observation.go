@@ -1,0 +1,77 @@
+package record
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Observation is one state of a Node object, as a process read it from the API server.
+type Observation struct {
+	UID     types.UID
+	Version Version // resourceVersion
+	// Final says that this is the last state, or that the API server is about to delete the object.
+	Final bool
+	// DeletedAt is when the process observed that the object is deleted; zero while it is there.
+	DeletedAt time.Time
+
+	// Items is every label and taint on the Node but those that nodekeep never handles, by key.
+	Items map[string]Item
+	Stamp Stamp
+	// Unproved are the keys whose stamp the kubelet may have written: protected labels and taints, while the guard policies are
+	// not in force.
+	Unproved map[string]bool
+}
+
+// Item is a label or a taint on a Node.
+type Item struct {
+	Value string
+	Owner Owner
+}
+
+// Owner says whose decision an item is.
+type Owner int
+
+// The owners.
+const (
+	// Nobody: no field manager or only nodekeep owns the label, or it is a taint, whose owner nobody can tell. Unless the stamp
+	// says that nodekeep set this value, a client or another admission policy did.
+	Nobody Owner = iota
+	// Client: a client owns the label.
+	Client
+	// Other: another component, such as the kubelet, sets it again by itself, or the policy does not select it. That it is on the
+	// Node counts; its value does not.
+	Other
+	// Rule: a taint that nodekeep derives from labels. It is never remembered, and where it is, no client's taint is.
+	Rule
+)
+
+// shows is the value of an item that can be a decision of a client.
+func (o Observation) shows(key string) (value string, shown bool) {
+	item, present := o.Items[key]
+	if !present || item.Owner == Rule {
+		return "", false
+	}
+	return item.Value, true
+}
+
+// listed is what the stamp says that the object had, and since when. A PATCH that was made on this version or a later one cannot have
+// been nodekeep's.
+func (o Observation) listed(key string) (listed Given, ok bool) {
+	if listed, ok = o.Stamp.Given[key]; ok {
+		return listed, listed.Since < o.Version
+	}
+	listed.Value, ok = o.Stamp.Brought[key]
+	return listed, ok
+}
+
+// untouched reports whether an item is as nodekeep set it. Of a taint nobody can tell who set it, so one that the Node brought
+// itself and that has the same value still is no decision of a client either.
+func (o Observation) untouched(key string) bool {
+	item, present := o.Items[key]
+	listed, ok := o.listed(key)
+	if _, given := o.Stamp.Given[key]; !given && !IsTaint(key) {
+		return false
+	}
+	return present && ok && item.Owner == Nobody && item.Value == listed.Value
+}

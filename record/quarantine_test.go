@@ -1,0 +1,83 @@
+package record_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"nodekeep.dev/nodekeep/record"
+)
+
+func TestQuarantine(t *testing.T) {
+	old := merged(shows("U1", 5, label, "a"))
+	old.Node, old.Machine = "worker-1", record.Machine{SystemUUID: "A"}
+	other := record.Machine{SystemUUID: "B"}
+	r := record.Isolate(old, shows("U2", 9, taint, "b"), other)
+	assert.Equal(t, map[string]string{taint: "b"}, r.Items())
+	assert.Equal(t, other, r.Machine)
+	assert.Equal(t, "worker-1", r.Node)
+	assert.True(t, record.Write(old, r, shows("U2", 9), false))
+	assert.Empty(t, record.Missing(r, shows("U3", 20)), "nothing is restored")
+	correct, remove := record.Stale(r, given(shows("U3", 20), taint, "z", 0))
+	assert.Empty(t, correct)
+	assert.Empty(t, remove)
+
+	late := shows("U1", 7, label, "c")
+	after := record.Merge(r, late)
+	assert.Equal(t, map[string]string{label: "c"}, after.Quarantined.Items(), "the end of the machine before counts for that machine")
+	assert.Equal(t, map[string]string{label: "a"}, r.Quarantined.Items(), "and the record that was read is as it was")
+	assert.Equal(t, map[string]string{taint: "b"}, after.Items())
+	assert.True(t, record.Write(r, after, late, false))
+	assert.Equal(t, map[string]string{label: "a"}, record.Merge(r, shows("U2", 8, label, "z")).Quarantined.Items(), "an older state of the new machine does not")
+
+	accepted := record.AcceptNew(after)
+	assert.Nil(t, accepted.Quarantined)
+	assert.Equal(t, map[string]string{taint: "b"}, record.Merge(accepted, late).Items(), "what the machine before showed does not come back")
+
+	after = record.Merge(after, shows("U2", 10, taint, "b", "new", "x"))
+	accepted = record.AcceptOld(after, record.Object{})
+	assert.Nil(t, accepted.Quarantined)
+	assert.Equal(t, map[string]string{label: "c"}, accepted.Items())
+	assert.Equal(t, other, accepted.Machine, "for the machine that has the name now")
+	assert.Equal(t, map[string]string{label: "c"}, record.Missing(accepted, shows("U2", 10, taint, "b")))
+	assert.Equal(t, map[string]string{label: "c"}, record.Merge(accepted, shows("U2", 9, "late", "x")).Items(), "an older state does not count")
+	assert.Equal(t, map[string]string{label: "c", taint: "b"}, record.Merge(accepted, shows("U2", 10, taint, "b")).Items(), "what the Node shows does")
+	accepted = record.AcceptOld(after, record.Object{UID: "U3", Version: 20})
+	assert.Equal(t, map[string]string{label: "c"}, record.Merge(accepted, shows("U3", 19, label, "x")).Items(), "nor what nobody had observed at the decision")
+	assert.Equal(t, map[string]string{label: "x"}, record.Merge(accepted, shows("U3", 20, label, "x")).Items())
+	assert.Equal(t, old, record.AcceptOld(old, record.Object{}), "nothing is quarantined")
+}
+
+func TestTheMachine(t *testing.T) {
+	known := record.Machine{ProviderID: "p", SystemUUID: "s", MachineID: "m"}
+	assert.Equal(t, record.SameMachine, known.Compare(record.Machine{SystemUUID: "s", MachineID: "other"}))
+	assert.Equal(t, record.OtherMachine, known.Compare(record.Machine{ProviderID: "other", SystemUUID: "s"}))
+	assert.Equal(t, record.UnknownMachine, record.Machine{ProviderID: "p"}.Compare(record.Machine{MachineID: "m"}))
+	assert.Equal(t, known, record.Machine{SystemUUID: "s"}.Over(record.Machine{ProviderID: "p", SystemUUID: "other", MachineID: "m"}))
+}
+
+func TestARecordOfAnotherClusterKeepsItsValuesAndLosesItsVersions(t *testing.T) {
+	r := merged(shows("U1", 5, label, "a", "gone", "x"), shows("U1", 6, label, "a"))
+	r.Cluster = "here"
+	same, foreign := r.Rebase("here", 6)
+	assert.False(t, foreign)
+	assert.Equal(t, r, same)
+	for name, rebase := range map[string]func() (record.Record, bool){
+		"another cluster":                     func() (record.Record, bool) { return r.Rebase("there", 100) },
+		"a version that was never given out":  func() (record.Record, bool) { return r.Rebase("here", 5) },
+		"the same, of a record without a UID": func() (record.Record, bool) { r := r; r.Cluster = ""; return r.Rebase("here", 5) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			rebased, foreign := rebase()
+			assert.True(t, foreign)
+			assert.Equal(t, map[string]string{label: "a"}, rebased.Items())
+			assert.Empty(t, rebased.Seen)
+			node := shows("N1", 3)
+			assert.Equal(t, map[string]string{label: "a"}, record.Missing(record.Merge(rebased, node), node), "it is restored")
+			assert.Equal(t, map[string]string{label: "a"}, record.Merge(record.Merge(rebased, node), shows("N1", 4)).Items(), "that the Node lacks it is no removal")
+		})
+	}
+	mine, foreign := record.Record{Entries: r.Entries}.Rebase("here", 5)
+	assert.False(t, foreign)
+	assert.Equal(t, "here", mine.Cluster, "a record that an operator wrote is this cluster's")
+}

@@ -1,0 +1,180 @@
+package record
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// MaxObjects is how many objects of one name a record knows. A process that is further behind loses what it observes.
+const MaxObjects = 8
+
+// Version is a resourceVersion as a number. Kubernetes orders them since 1.35; 0 is none, older than any.
+type Version uint64
+
+// ParseVersion reads a resourceVersion. It refuses all that a Kubernetes API server does not give out.
+func ParseVersion(text string) (Version, error) {
+	number, err := strconv.ParseUint(text, 10, 64)
+	if err == nil && strconv.FormatUint(number, 10) != text {
+		err = strconv.ErrSyntax
+	}
+	return Version(number), err
+}
+
+// String is the resourceVersion as Kubernetes writes it.
+func (v Version) String() string { return strconv.FormatUint(uint64(v), 10) }
+
+// Record is what is remembered of the Nodes of one name. The zero value remembers nothing.
+type Record struct {
+	Node    string
+	Cluster string // UID of the namespace kube-system; versions of one cluster mean nothing in another
+
+	Entries []Entry  // sorted by key, one for each
+	Seen    []Object // the newest objects of the name, oldest first
+	// Floor is the version of the newest object that Seen no longer holds. Older observations come too late to count.
+	Floor Version
+	// DeletedAt is when the newest object was observed to be deleted; zero while it is there.
+	DeletedAt time.Time
+
+	Machine Machine
+	// History is not read here. It is kept as it was stored.
+	History json.RawMessage
+	// Quarantined is the record of the machine that had the name before, see [Isolate]; nil if nothing is quarantined.
+	Quarantined *Record
+
+	format          int // version of the JSON that it was read from; 0: the current one
+	unknown         fields
+	unknownNotShown fields
+}
+
+// Entry is what is remembered of one key.
+type Entry struct {
+	Key     string
+	Value   string // empty if Removed
+	Removed bool   // a client removed it
+	Version Version
+	// NotShown says that the newest object did not show the value when last observed. Nothing is decided by it.
+	NotShown bool
+}
+
+// Object is a Node object and the newest version of it that was merged.
+type Object struct {
+	UID     types.UID
+	Version Version
+}
+
+// Entry is the entry of a key.
+func (r Record) Entry(key string) (entry Entry, ok bool) {
+	at, ok := r.find(key)
+	if !ok {
+		return Entry{}, false
+	}
+	return r.Entries[at], true
+}
+
+func (r Record) find(key string) (at int, ok bool) {
+	return slices.BinarySearchFunc(r.Entries, key, func(e Entry, key string) int { return cmp.Compare(e.Key, key) })
+}
+
+// Items is each remembered key with its value. The map is the caller's own.
+func (r Record) Items() map[string]string {
+	items := make(map[string]string, len(r.Entries))
+	for _, e := range r.Entries {
+		if !e.Removed {
+			items[e.Key] = e.Value
+		}
+	}
+	return items
+}
+
+// Newest is the newest object of the name; zero if none is known.
+func (r Record) Newest() Object {
+	if len(r.Seen) == 0 {
+		return Object{}
+	}
+	return r.Seen[len(r.Seen)-1]
+}
+
+// seen is the newest version of an object that was merged; 0 if none was.
+func (r Record) seen(uid types.UID) Version {
+	for _, object := range r.Seen {
+		if object.UID == uid {
+			return object.Version
+		}
+	}
+	return 0
+}
+
+// decidedOn is the object on which an entry was decided; empty if it is no longer known. The lives of objects do not overlap, so
+// that is the first one whose newest version is not older than the entry. Below the floor that object is forgotten, and
+// the next one must not be taken for it.
+func (r Record) decidedOn(e Entry) types.UID {
+	if e.Version <= r.Floor {
+		return ""
+	}
+	for _, object := range r.Seen {
+		if object.Version >= e.Version {
+			return object.UID
+		}
+	}
+	return ""
+}
+
+// see notes the newest version of an object. Beyond MaxObjects the oldest is forgotten, with the removals up to it.
+func (r *Record) see(uid types.UID, version Version) {
+	if version <= r.seen(uid) {
+		return
+	}
+	seen := make([]Object, 0, len(r.Seen)+1)
+	for _, object := range r.Seen {
+		if object.UID != uid {
+			seen = append(seen, object)
+		}
+	}
+	seen = append(seen, Object{UID: uid, Version: version})
+	slices.SortFunc(seen, func(a, b Object) int { return cmp.Compare(a.Version, b.Version) })
+	r.Seen = seen
+	if len(seen) > MaxObjects {
+		r.Seen = seen[1:]
+		r.forget(seen[0].Version)
+	}
+}
+
+// forget raises the floor. A removal below it proves nothing any more.
+func (r *Record) forget(floor Version) {
+	r.Floor = floor
+	r.Entries = slices.DeleteFunc(slices.Clone(r.Entries), func(e Entry) bool { return e.Removed && e.Version <= floor })
+}
+
+// Rebase is the record for use in the cluster of that UID whose API server has given out versions up to newest. A record of
+// another cluster, or of a state of this one that a restored backup has undone, keeps its values and loses all UIDs and
+// versions; foreign is true then.
+func (r Record) Rebase(cluster string, newest Version) (rebased Record, foreign bool) {
+	foreign = r.Cluster != "" && r.Cluster != cluster || r.Newest().Version > newest
+	if foreign {
+		r = r.withoutVersions()
+	}
+	r.Cluster = cluster
+	return r, foreign
+}
+
+func (r Record) withoutVersions() Record {
+	entries := make([]Entry, 0, len(r.Entries))
+	for _, e := range r.Entries {
+		if !e.Removed {
+			e.Version = 0
+			entries = append(entries, e)
+		}
+	}
+	r.Entries, r.Seen, r.Floor = entries, nil, 0
+	if r.Quarantined != nil {
+		before := r.Quarantined.withoutVersions()
+		before.Cluster = ""
+		r.Quarantined = &before
+	}
+	return r
+}

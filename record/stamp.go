@@ -1,0 +1,36 @@
+package record
+
+import "encoding/json"
+
+// Stamp is what the annotation on a Node object says of this object. It tells what nodekeep set from what a client set, and a
+// label that a client removed from one that was lost with the object before.
+type Stamp struct {
+	// Given is what nodekeep set, and nobody has to have changed since.
+	Given map[string]Given `json:"given,omitempty"`
+	// Brought are recorded keys that the Node had in its CREATE, with the value it had then.
+	Brought map[string]string `json:"brought,omitempty"`
+}
+
+// Given is a value that nodekeep set.
+type Given struct {
+	Value string `json:"value"`
+	// Since is the resourceVersion that the PATCH was made on; 0 in the CREATE.
+	Since Version `json:"since,omitempty,string"`
+}
+
+// ParseStamp reads the annotation. ok is false where it cannot be read; that counts as no annotation.
+func ParseStamp(value string) (stamp Stamp, ok bool) {
+	if err := json.Unmarshal([]byte(value), &stamp); err != nil {
+		return Stamp{}, false
+	}
+	return stamp, true
+}
+
+// String is the value of the annotation. Equal stamps have equal bytes.
+func (s Stamp) String() string {
+	value, err := json.Marshal(s)
+	if err != nil {
+		panic("marshal a stamp of strings: " + err.Error()) // cannot happen: maps of strings and numbers
+	}
+	return string(value)
+}

@@ -1,0 +1,90 @@
+package record
+
+import (
+	"slices"
+	"time"
+)
+
+// Write reports whether it is worth a write that an observation turned one record into another. Heartbeats never are. complete says
+// that the Node lacks nothing which the record would restore, and shows nothing stale.
+func Write(before, after Record, o Observation, complete bool) bool {
+	final := o.Final || !o.DeletedAt.IsZero()
+	switch {
+	case final && before.seen(o.UID) < after.seen(o.UID): // what comes after this state cannot be observed on this object
+		return true
+	case (before.Quarantined == nil) != (after.Quarantined == nil), changes(before, after, o):
+		return true
+	case !before.DeletedAt.Equal(after.DeletedAt) && (before.Newest().UID == after.Newest().UID || !after.DeletedAt.IsZero()):
+		return true
+	case after.Quarantined != nil && before.Quarantined != nil && Write(*before.Quarantined, *after.Quarantined, o, complete):
+		return true
+	case len(after.Entries) == 0 && len(before.Seen) == 0: // a first record that remembers nothing
+		return false
+	default:
+		return complete && (before.Newest().UID != after.Newest().UID || before.Machine != after.Machine)
+	}
+}
+
+// changes reports whether two records differ in more than how new their observations are: in a value, or in the object on which one
+// was decided, or in that a taint was changed after nodekeep had set it. Without the last, nobody would know a taint
+// that was set back to the same value for the client's.
+func changes(before, after Record, o Observation) bool {
+	if len(before.Entries) != len(after.Entries) {
+		return true
+	}
+	for i, e := range after.Entries {
+		was := before.Entries[i]
+		if was.Key != e.Key || was.Value != e.Value || was.Removed != e.Removed || before.decidedOn(was) != after.decidedOn(e) {
+			return true
+		}
+		if given, listed := o.listed(e.Key); listed && IsTaint(e.Key) && was.Version <= given.Since && given.Since < e.Version {
+			return true
+		}
+	}
+	return false
+}
+
+// Missing is what the Node lacks of what is remembered. The policy decides which of it is restored.
+func Missing(r Record, o Observation) (missing map[string]string) {
+	for _, e := range r.Entries {
+		_, present := o.Items[e.Key]
+		_, listed := o.listed(e.Key)
+		listed = listed && !o.Unproved[e.Key]
+		if !e.Removed && !present && !listed && r.Quarantined == nil && r.decidedOn(e) != o.UID {
+			if missing == nil {
+				missing = make(map[string]string, len(r.Entries))
+			}
+			missing[e.Key] = e.Value
+		}
+	}
+	return missing
+}
+
+// Stale is what nodekeep set on the Node and nobody has changed since, but the record has otherwise: keys to set to another value,
+// and keys to remove, with their entry in the stamp. A value that the Node brought itself is never among them.
+func Stale(r Record, o Observation) (correct map[string]string, remove []string) {
+	for key := range o.Stamp.Given {
+		if r.Quarantined != nil || !o.untouched(key) || o.Unproved[key] {
+			continue
+		}
+		switch e, known := r.Entry(key); {
+		case !known || e.Removed:
+			remove = append(remove, key)
+		case e.Value != o.Items[key].Value:
+			if correct == nil {
+				correct = map[string]string{}
+			}
+			correct[key] = e.Value
+		}
+	}
+	slices.Sort(remove)
+	return correct, remove
+}
+
+// Deleted is the record after the API server answered that there is no Node of the name. Nothing else is known of its end.
+func (r Record) Deleted(at time.Time) Record {
+	if r.DeletedAt.IsZero() {
+		r.DeletedAt = at
+	}
+	return r
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+)
+
+func main() {
+	ok, err := run(os.Args[1:], os.Stdout)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	if !ok {
+		os.Exit(1)
+	}
+}
+
+// settings are what flags say.
+type settings struct {
+	only                             string
+	objects, edits, faults, captures int
+	limit                            time.Duration
+	walks                            int64
+	seed                             uint64
+	length                           int
+	replay                           string
+}
+
+func run(args []string, out io.Writer) (ok bool, err error) {
+	var s settings
+	flags := flag.NewFlagSet("simulation", flag.ContinueOnError)
+	flags.StringVar(&s.only, "only", "", "explore only parts whose name matches this regular expression")
+	flags.IntVar(&s.objects, "objects", -1, "Node objects of the name, instead of the bound of each part")
+	flags.IntVar(&s.edits, "edits", -1, "changes by clients, instead of the bound of each part")
+	flags.IntVar(&s.faults, "faults", -1, "faults, instead of the bound of each part")
+	flags.IntVar(&s.captures, "captures", -1, "capture controllers, 1 or 2, instead of the bound of each part")
+	flags.DurationVar(&s.limit, "limit", 10*time.Minute, "longest time for one part; beyond it the part is not exhaustive, and fails")
+	flags.Int64Var(&s.walks, "walks", 0, "random scenarios of each part instead, with more objects and edits unless set")
+	flags.Uint64Var(&s.seed, "seed", 1, "of the random scenarios")
+	flags.IntVar(&s.length, "length", 6, "states of a history whose observations are merged in every order; 0: none")
+	flags.StringVar(&s.replay, "replay", "", "file with a scenario to replay, - for standard input")
+	if err := flags.Parse(args); err != nil {
+		return false, err
+	}
+	if s.replay != "" {
+		return s.replayFile(out)
+	}
+	only, err := regexp.Compile("^(" + cmp.Or(s.only, ".*") + ")$")
+	if err != nil {
+		return false, fmt.Errorf("read -only: %w", err)
+	}
+	begin := time.Now()
+	ok, states, checks := true, int64(0), int64(0)
+	for _, p := range suite() {
+		if only.MatchString(p.name) && ok {
+			r := s.explore(p, out)
+			ok = r.Violation == "" && r.Exhaustive
+			states, checks = states+r.States, checks+r.Checks
+		}
+	}
+	if s.walks == 0 && s.length > 0 && ok {
+		ok = s.orders(only, out)
+	}
+	fmt.Fprintf(out, "total: %d states, %d of them at rest and checked, %s\n", states, checks, time.Since(begin).Round(time.Second))
+	return ok, nil
+}
+
+func newModel(b bounds) *model { return &model{bounds: b, names: keyNames(b.Taints)} }
+
+// over is the bounds of a part with those that flags set.
+func (s settings) over(b bounds) bounds {
+	if s.walks > 0 {
+		b.Objects, b.Edits, b.Faults, b.Heartbeats, b.Cancelled, b.Captures = 5, 12, 5, 2, 1, 2
+	}
+	for _, flag := range []struct {
+		set  int
+		into *int8
+	}{{s.objects, &b.Objects}, {s.edits, &b.Edits}, {s.faults, &b.Faults}} {
+		if flag.set >= 0 {
+			*flag.into = int8(flag.set)
+		}
+	}
+	if s.captures > 0 {
+		b.Captures = min(s.captures, 2)
+	}
+	b.Values = 2
+	return b
+}
+
+func (s settings) explore(p part, out io.Writer) result {
+	m := newModel(s.over(p.bounds))
+	begin := time.Now()
+	var r result
+	if s.walks > 0 {
+		r = m.walk(s.walks, 90, s.seed, s.limit)
+	} else {
+		r = m.explore(s.limit)
+	}
+	b := m.bounds
+	fmt.Fprintf(out, "%-19s %d objects, %d captures, %d edits, %d faults: %d states, %d at rest, %s; %s\n", p.name, b.Objects, b.Captures, b.Edits, b.Faults,
+		r.States, r.Checks, time.Since(begin).Round(10*time.Millisecond), excused(r.Excused))
+	if !r.Exhaustive {
+		fmt.Fprintf(out, "%s: not exhaustive within %s\n", p.name, s.limit)
+	}
+	if r.Violation != "" {
+		fmt.Fprintf(out, "VIOLATION in %s: %s\n%s", p.name, r.Violation, m.counterexample(r.Scenario))
+	}
+	return r
+}
+
+// counterexample is a scenario that can be replayed: its bounds, its steps, and what each step did.
+func (m *model) counterexample(steps []step) string {
+	b, err := json.Marshal(m.bounds)
+	if err != nil {
+		panic(err)
+	}
+	return fmt.Sprintf("# bounds %s\n%s", b, m.scenario(m.shrink(steps)))
+}
+
+func excused(counts [excuses]int64) string {
+	var some []string
+	for why, n := range counts {
+		if n > 0 && excuse(why) != promised {
+			some = append(some, fmt.Sprintf("%d %s", n, excuse(why)))
+		}
+	}
+	return fmt.Sprintf("%d as promised, excused: %s", counts[promised], cmp.Or(strings.Join(some, ", "), "none"))
+}
+
+func (s settings) orders(only *regexp.Regexp, out io.Writer) bool {
+	for _, p := range []struct {
+		name     string
+		bounds   bounds
+		unstamps bool
+	}{
+		{"label-orders", bounds{Keys: 1, Values: 2, Objects: 2, Admission: true}, false},
+		{"taint-orders", bounds{Keys: 1, Values: 2, Objects: 2, Taints: [maxKeys]bool{true}}, false},
+		{"kubelet-orders", bounds{Keys: 1, Values: 2, Objects: 2, Kubelet: true}, false},
+		{"kubelet-taint-orders", bounds{Keys: 1, Values: 2, Objects: 2, Taints: [maxKeys]bool{true}, Kubelet: true}, false},
+		{"annotation-orders", bounds{Keys: 1, Values: 2, Objects: 2}, true},
+		{"object-orders", bounds{Keys: 1, Values: 2, Objects: 3}, false},
+	} {
+		if !only.MatchString(p.name) {
+			continue
+		}
+		begin := time.Now()
+		r := newModel(p.bounds).orders(s.length, p.unstamps, s.limit)
+		fmt.Fprintf(out, "%-19s up to %d states of %d objects: %d histories, %d subsets of observations in %d orders, each with any repeated, %s; %s\n", p.name, s.length, p.bounds.Objects,
+			r.Histories, r.Subsets, r.Orders, time.Since(begin).Round(10*time.Millisecond), excused(r.Excused))
+		if r.Violation != "" || !r.Exhaustive {
+			fmt.Fprintf(out, "VIOLATION in %s: %s\n", p.name, cmp.Or(r.Violation, "not exhaustive"))
+			return false
+		}
+	}
+	return true
+}
+
+// replayFile carries out a scenario as it was printed, and says what is wrong with it.
+func (s settings) replayFile(out io.Writer) (ok bool, err error) {
+	data, err := io.ReadAll(os.Stdin)
+	if s.replay != "-" {
+		data, err = os.ReadFile(s.replay)
+	}
+	if err != nil {
+		return false, fmt.Errorf("read scenario: %w", err)
+	}
+	var b bounds
+	_, text, found := strings.Cut(string(data), "# bounds ")
+	if !found {
+		return false, fmt.Errorf("read scenario: no line has its bounds")
+	}
+	text, steps, _ := strings.Cut(text, "\n")
+	if err := json.Unmarshal([]byte(text), &b); err != nil {
+		return false, fmt.Errorf("read bounds of scenario: %w", err)
+	}
+	m := newModel(b)
+	w, did, err := m.replay(strings.NewReader(steps))
+	if err != nil {
+		return false, fmt.Errorf("replay scenario: %w", err)
+	}
+	did = append(did, m.rest(&w)...)
+	fmt.Fprint(out, m.scenario(did))
+	violation := m.judgeAtRest(&w, new([excuses]int64))
+	fmt.Fprintln(out, cmp.Or(violation, "nothing is wrong"))
+	return violation == "", nil
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// mutation is one change to package record, and the part of the model checker that has to find it within small bounds.
+type mutation struct {
+	file, from, to string
+	part           string
+	args           []string
+}
+
+// TestTheModelCheckerFindsEachMutation builds the model checker with a rule that is wrong, one way after the other.
+func TestTheModelCheckerFindsEachMutation(t *testing.T) {
+	tests := map[string]mutation{
+		"an older state counts as a client's newest decision":      {"merge.go", "case shown && !same && !late:", "case shown && !same:", "annotations", nil},
+		"an entry gives way to an older observation":               {"merge.go", "if e.Version < o.Version {", "if e.Version != 0 {", "annotations", nil},
+		"a taint that was set back is lost":                        {"merge.go", "case late && !same && proved && taint:", "case false:", "taint-orders", nil},
+		"the kubelet's own value makes a late edit a removal":      {"merge.go", "case late && !same && proved && shown:", "case false:", "kubelet-orders", nil},
+		"a late value that was removed since stays unknown":        {"merge.go", "case shown && !same: // a newer", "case false: // a newer", "annotations", nil},
+		"the stamp proves no removal":                              {"merge.go", "case !shown && proved:", "case false:", "label-edits", nil},
+		"a taint that is set back to the listed value is not seen": {"merge.go", "case same && here && taint && listed.Since < e.Version:", "case false:", "taint-orders", nil},
+		"a PATCH of a stale capture hides a removal":               {"merge.go", "case same && here && remembered && listed.Since >= e.Version:", "case false:", "label-orders", nil},
+		"nodekeep takes its own value for a client's":              {"merge.go", "same := shown && o.untouched(e.Key)", "same := false", "label-edits", nil},
+		"a removal on the recorded object is missed":               {"merge.go", "case !shown && here && remembered:", "case false:", "label-edits", nil},
+		"what a new object lacks counts as removed":                {"merge.go", "case !shown && here && remembered:", "case !shown && remembered:", "label-edits", nil},
+		"the kubelet's own value is recorded":                      {"merge.go", "if o.Items[e.Key].Owner == Other {", "if false {", "kubelet-orders", nil},
+		"a taint by a rule is recorded":                            {"observation.go", "if !present || item.Owner == Rule {", "if !present {", "rules", nil},
+		"a label that the Node brought proves no removal":          {"observation.go", "	listed.Value, ok = o.Stamp.Brought[key]\n", "", "kubelet-orders", nil},
+		"another admission policy's label says nothing":            {"observation.go", "if _, given := o.Stamp.Given[key]; !given && !IsTaint(key) {", "if false {", "label-orders", nil},
+		"a client that applies the same value is not seen":         {"observation.go", "item.Owner == Nobody && item.Value", "item.Value", "label-orders", nil},
+		"versions below the floor belong to the next object":       {"record.go", "if e.Version <= r.Floor {", "if false {", "machines", nil},
+		"the quarantined side learns of the new machine":           {"merge.go", "r.Quarantined != nil && r.seen(o.UID) == 0", "r.Quarantined != nil", "machines", nil},
+		"the quarantined side learns nothing more":                 {"merge.go", "if r.Quarantined != nil && r.seen(o.UID) == 0 {", "if false {", "machines", nil},
+		"what an operator refused comes back":                      {"quarantine.go", "accepted.forget(live.Version - 1)", "", "machines", []string{"-objects", "3", "-edits", "1", "-faults", "0"}},
+		"a removed key is restored":                                {"write.go", "!e.Removed && !present", "!present", "label-edits", nil},
+		"a value that the Node brought is overwritten":             {"write.go", "!e.Removed && !present && !listed", "!e.Removed && (!present || true) && !listed", "annotations", nil},
+		"a stale value stays on the Node":                          {"write.go", "case e.Value != o.Items[key].Value:", "case false:", "label-edits", nil},
+		"a removed key that was restored stays on the Node":        {"write.go", "case !known || e.Removed:", "case !known:", "label-edits", nil},
+		"what a client changed is corrected":                       {"write.go", "!o.untouched(key)", "false", "label-edits", nil},
+		"the Node changes while it is in quarantine":               {"write.go", "if r.Quarantined != nil || !o", "if !o", "machines", nil},
+		"the end of an object is not written":                      {"write.go", "case final && before.seen(o.UID) < after.seen(o.UID):", "case final && false:", "annotations", nil},
+		"the object of an entry is not written":                    {"write.go", " || before.decidedOn(was) != after.decidedOn(e)", "", "annotations", nil},
+	}
+	dir := t.TempDir()
+	baseline := filepath.Join(dir, "simulation")
+	command(t, "go", "build", "-o", baseline, ".")
+	for name, m := range tests {
+		t.Run(name, func(t *testing.T) {
+			args := m.args
+			if args == nil {
+				args = []string{"-objects", "2", "-edits", "2", "-faults", "1", "-length", "5"}
+			}
+			args = append([]string{"-only", m.part}, args...)
+			out, found := explored(t, baseline, args)
+			require.False(t, found, "without the mutation nothing is wrong:\n%s", out)
+			out, found = explored(t, m.build(t, t.TempDir()), args)
+			assert.True(t, found, "the model checker does not find it:\n%s", out)
+			assert.Contains(t, out, "VIOLATION in "+m.part)
+		})
+	}
+}
+
+// build makes the model checker with the mutated rule.
+func (m mutation) build(t *testing.T, dir string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("..", "..", "record", m.file))
+	require.NoError(t, err)
+	source, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, 1, bytes.Count(source, []byte(m.from)), "the rule has changed: %q is not there once", m.from)
+	mutated, overlay, binary := filepath.Join(dir, "mutated.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "simulation")
+	require.NoError(t, os.WriteFile(mutated, bytes.Replace(source, []byte(m.from), []byte(m.to), 1), 0o644))
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{path: mutated}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(overlay, replace, 0o644))
+	command(t, "go", "build", "-overlay", overlay, "-o", binary, ".")
+	return binary
+}
+
+// explored runs a model checker and reports whether it found something wrong.
+func explored(t *testing.T, binary string, args []string) (out string, found bool) {
+	t.Helper()
+	output, err := exec.Command(binary, args...).CombinedOutput()
+	if err == nil {
+		return string(output), false
+	}
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, 1, exit.ExitCode(), "%s", output)
+	return string(output), true
+}
+
+func command(t *testing.T, name string, args ...string) {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/record"
+)
+
+// What the states of a scenario look like to the product.
+
+var (
+	values   = [...]string{none: "", 1: "one", 2: "two", own: "own"}
+	machines = [...]record.Machine{{}, {SystemUUID: "A"}, {SystemUUID: "B"}}
+	deleted  = time.Unix(1, 0)
+)
+
+func valueOf(text string) int8 {
+	for value, as := range values {
+		if as == text {
+			return int8(value)
+		}
+	}
+	panic("the record holds a value that nobody set: " + text)
+}
+
+func uid(object int8) types.UID { return types.UID("U" + strconv.Itoa(int(object))) }
+
+// keyNames are the keys of a scenario as the record names them.
+func keyNames(taints [maxKeys]bool) (names [maxKeys]string) {
+	for k := range names {
+		names[k] = "k" + strconv.Itoa(k)
+		if taints[k] {
+			names[k] += ":NoSchedule"
+		}
+	}
+	return names
+}
+
+// observation is what a process reads of a state.
+func (m *model) observation(w *world, at int) record.Observation {
+	s := w.log[at]
+	read := &s.read[bit(w.ignores)]
+	if *read == nil {
+		*read = s.observe(at, m.names, w.ignores)
+	}
+	return (*read).(record.Observation)
+}
+
+func (s *state) observe(at int, names [maxKeys]string, ignores bool) record.Observation {
+	o := record.Observation{UID: uid(s.object), Version: record.Version(at + 1), Items: map[string]record.Item{}}
+	if s.deleted {
+		o.Final, o.DeletedAt = true, deleted
+	}
+	for k, i := range s.items {
+		name := names[k]
+		if i.value != none {
+			shown := record.Item{Value: values[i.value]}
+			switch {
+			case i.derived():
+				shown.Owner = record.Rule
+			case i.owner == kubelet || ignores && k == 0:
+				shown.Owner = record.Other
+			case i.owner == client:
+				shown.Owner = record.Client
+			}
+			o.Items[name] = shown
+		}
+		if i.given != none {
+			if o.Stamp.Given == nil {
+				o.Stamp.Given = map[string]record.Given{}
+			}
+			o.Stamp.Given[name] = record.Given{Value: values[i.given], Since: record.Version(i.since)}
+		}
+		if i.brought != none {
+			if o.Stamp.Brought == nil {
+				o.Stamp.Brought = map[string]string{}
+			}
+			o.Stamp.Brought[name] = values[i.brought]
+		}
+	}
+	return o
+}
+
+// remembered is the value that a record has of a key.
+func remembered(r record.Record, name string) int8 {
+	e, ok := r.Entry(name)
+	if !ok || e.Removed {
+		return none
+	}
+	return valueOf(e.Value)
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// lost is a scenario in which an edit is lost, within the limits: nobody ever observed it.
+const lost = `# bounds {"Keys":1,"Values":2,"Captures":1,"Objects":2,"Edits":1,"Faults":2}
+the Node registers
+a client sets k0 to "one"
+a client deletes the Node while the DELETE handler is down
+capture 1 restarts
+the Node registers
+`
+
+func TestAScenarioCanBeReplayed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "scenario")
+	require.NoError(t, os.WriteFile(file, []byte(lost), 0o644))
+	var out bytes.Buffer
+	ok, err := run([]string{"-replay", file}, &out)
+	require.NoError(t, err)
+	assert.True(t, ok, "that nobody observed the edit is a limit")
+	for _, line := range []string{"a client sets k0 to \"one\"\n#   version 2: U1, k0=\"one\" by a client\n", "#   version 4: U2\n", "nothing is wrong"} {
+		assert.Contains(t, out.String(), line)
+	}
+	require.NoError(t, os.WriteFile(file, []byte(strings.Replace(lost, "capture 1 restarts", "capture 2 restarts", 1)), 0o644))
+	_, err = run([]string{"-replay", file}, &out)
+	require.ErrorContains(t, err, `line 4: "capture 2 restarts" cannot happen here`)
+}
+
+// What is printed can be replayed, with what each step did as comments.
+func TestWhatIsPrintedOfAScenarioReplaysTheSame(t *testing.T) {
+	m := newModel(bounds{Keys: 1, Values: 2, Captures: 1, Objects: 2, Edits: 1, Faults: 2})
+	w, steps, err := m.replay(strings.NewReader(lost))
+	require.NoError(t, err)
+	steps = append(steps, m.rest(&w)...)
+	var counts [excuses]int64
+	require.Empty(t, m.judgeAtRest(&w, &counts))
+	assert.Equal(t, int64(1), counts[unobserved])
+	again, did, err := m.replay(strings.NewReader(m.scenario(steps)))
+	require.NoError(t, err)
+	assert.Equal(t, steps, did)
+	assert.Equal(t, m.hash(&w), m.hash(&again))
+}
+
+func TestTheOracleExcusesNothingThatWasObserved(t *testing.T) {
+	log := []*state{
+		{object: 1, edited: [maxKeys]bool{true}, items: [maxKeys]item{{value: 1, owner: client}}},
+		{object: 1, deleted: true, items: [maxKeys]item{{value: 1, owner: client}}},
+		{object: 2},
+	}
+	seen := func(states ...int) func(int) sight {
+		return func(at int) sight {
+			for _, s := range states {
+				if s == at {
+					return observed
+				}
+			}
+			return notObserved
+		}
+	}
+	for name, tt := range map[string]struct {
+		seen  func(int) sight
+		value int8
+		why   excuse
+	}{
+		"the edit was observed":     {seen(0), 1, promised},
+		"the end of the object was": {seen(1), 1, promised},
+		"only the next object was":  {seen(2), none, unobserved},
+		"nothing was":               {seen(), none, unobserved},
+		"both objects were":         {seen(1, 2), 1, promised},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := wanted(log, tt.seen, 0, false)
+			assert.Equal(t, tt.value, got.value)
+			assert.Equal(t, tt.why, got.why)
+			assert.False(t, got.allows(2))
+		})
+	}
+}

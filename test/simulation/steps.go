@@ -1,0 +1,370 @@
+package main
+
+import (
+	"fmt"
+
+	"nodekeep.dev/nodekeep/record"
+)
+
+// step is one thing that happens: what a person reads, and what it does. It reports whether anything changed.
+type step struct {
+	kind kind
+	a, b int8
+}
+
+type kind int8
+
+const (
+	reconciles kind = iota
+	takes
+	restarts
+	patchesStale
+	edits
+	applies
+	beats
+	cancels
+	deletes
+	deletesUnobserved
+	registers
+	registersBring
+	registersKubelet
+	registersStale
+	registersAlone
+	kubeletRestarts
+	unstamps
+	policyChanges
+	acceptsOld
+	acceptsNew
+)
+
+// text is the step as a scenario has it, one line each.
+func (m *model) text(s step) string {
+	value := func(v int8) string { return fmt.Sprintf("%q", values[v]) }
+	machine := ""
+	if m.Machines {
+		machine = fmt.Sprintf(" on machine %c", 'A'+s.b-1)
+	}
+	switch s.kind {
+	case reconciles:
+		return fmt.Sprintf("capture %d reconciles", s.a+1)
+	case takes:
+		return fmt.Sprintf("capture %d takes the next state from its queue", s.a+1)
+	case restarts:
+		return fmt.Sprintf("capture %d restarts", s.a+1)
+	case patchesStale:
+		return fmt.Sprintf("capture %d patches the Node by record %d", s.a+1, s.b)
+	case edits:
+		if s.b == none {
+			return fmt.Sprintf("a client removes %s", m.names[s.a])
+		}
+		return fmt.Sprintf("a client sets %s to %s", m.names[s.a], value(s.b))
+	case applies:
+		return fmt.Sprintf("a client applies %s as it is", m.names[s.a])
+	case beats:
+		return "the kubelet sends a heartbeat"
+	case cancels:
+		return "a deletion reaches the DELETE handler and fails"
+	case deletes:
+		return "a client deletes the Node"
+	case deletesUnobserved:
+		return "a client deletes the Node while the DELETE handler is down"
+	case registers:
+		return "the Node registers" + machine
+	case registersBring:
+		return fmt.Sprintf("the Node registers%s, and another admission policy sets %s to %s", machine, m.names[0], value(s.a))
+	case registersKubelet:
+		return fmt.Sprintf("the Node registers%s with the kubelet's own %s", machine, m.names[0])
+	case registersStale:
+		return fmt.Sprintf("the Node registers%s, and the webhook restores record %d", machine, s.a)
+	case registersAlone:
+		if s.a == own {
+			return fmt.Sprintf("the Node registers%s with the kubelet's own %s while the webhook is down", machine, m.names[0])
+		}
+		return "the Node registers" + machine + " while the webhook is down"
+	case kubeletRestarts:
+		return fmt.Sprintf("the kubelet restarts and sets its own %s", m.names[0])
+	case unstamps:
+		return "a client removes the annotation"
+	case policyChanges:
+		return fmt.Sprintf("the policy changes whether it selects %s", m.names[0])
+	case acceptsOld:
+		return "an operator accepts the old machine"
+	default:
+		return "an operator accepts the new machine"
+	}
+}
+
+// steps are all that can happen next.
+func (m *model) steps(w *world) (all []step) {
+	add := func(k kind, a, b int8) { all = append(all, step{kind: k, a: a, b: b}) }
+	for i := range int8(m.Captures) {
+		c := w.captures[i]
+		if c.taken > 0 && !c.done {
+			add(reconciles, i, 0)
+		}
+		if int(c.taken) < len(w.log) && (c.taken == 0 || !w.log[c.taken-1].deleted || c.done) {
+			add(takes, i, 0)
+		}
+		if w.left.faults > 0 && len(w.log) > 0 {
+			add(restarts, i, 0)
+			if w.live() && int(c.taken) == len(w.log) {
+				for j := range len(w.records) - 1 {
+					add(patchesStale, i, int8(j))
+				}
+			}
+		}
+	}
+	if w.left.policies > 0 && len(w.log) > 0 {
+		add(policyChanges, 0, 0)
+	}
+	if w.live() {
+		m.liveSteps(w, add)
+	} else if w.left.objects > 0 {
+		m.registrations(w, add)
+	}
+	return all
+}
+
+func (m *model) liveSteps(w *world, add func(k kind, a, b int8)) {
+	if w.left.edits > 0 {
+		for k := range int8(m.Keys) {
+			now := w.tip().items[k]
+			for v := none; v <= min(m.Values, w.used(k)+1); v++ {
+				if v != now.value {
+					add(edits, k, v)
+				}
+			}
+			if now.given != none && now.value == now.given && now.owner == nobody && !m.Taints[k] {
+				add(applies, k, 0)
+			}
+		}
+	}
+	if w.left.heartbeats > 0 {
+		add(beats, 0, 0)
+	}
+	if w.left.cancelled > 0 {
+		add(cancels, 0, 0)
+	}
+	add(deletes, 0, 0)
+	if w.left.faults > 0 {
+		add(deletesUnobserved, 0, 0)
+	}
+	if m.Kubelet && !m.Taints[0] && w.configured() && w.tip().items[0].value != own {
+		add(kubeletRestarts, 0, 0)
+	}
+	if w.left.unstamps > 0 && w.tip().stamped() {
+		add(unstamps, 0, 0)
+	}
+	if w.record().Quarantined != nil && w.tip().object == w.newestObject() {
+		add(acceptsOld, 0, 0)
+		add(acceptsNew, 0, 0)
+	}
+}
+
+// registrations are the ways in which the next object comes to be.
+func (m *model) registrations(w *world, add func(k kind, a, b int8)) {
+	last := int8(0)
+	if m.Machines {
+		last = 1
+	}
+	for machine := last; machine <= 2*last; machine++ {
+		add(registers, 0, machine)
+		if m.Admission && w.left.edits > 0 {
+			for v := int8(1); v <= min(m.Values, w.used(0)+1); v++ {
+				add(registersBring, v, machine)
+			}
+		}
+		if m.Kubelet {
+			add(registersKubelet, 0, machine)
+		}
+		if w.left.faults == 0 || len(w.records) == 1 {
+			continue
+		}
+		add(registersAlone, 0, machine)
+		if m.Kubelet {
+			add(registersAlone, own, machine)
+		}
+		for j := 1; j < len(w.records)-1; j++ {
+			add(registersStale, int8(j), machine)
+		}
+	}
+}
+
+// used is the greatest value that clients have set a key to. A scenario with values exchanged is the same scenario.
+func (w *world) used(k int8) (most int8) {
+	for _, s := range w.log {
+		if v := s.items[k].value; v != own {
+			most = max(most, v)
+		}
+	}
+	return most
+}
+
+// configured reports whether the kubelet of this object has a value of its own.
+func (w *world) configured() bool {
+	for _, s := range w.log {
+		if s.object == w.tip().object && s.items[0].value == own {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) newestObject() int8 {
+	return int8(w.record().Newest().UID[1] - '0')
+}
+
+func (s *state) stamped() bool {
+	for _, i := range s.items {
+		if l, _ := i.listed(); l != none {
+			return true
+		}
+	}
+	return false
+}
+
+// do carries out a step and reports whether it changed anything.
+func (m *model) do(w *world, s step) bool {
+	var next state
+	if w.live() {
+		next = *w.tip()
+		next.edited, next.bare = [maxKeys]bool{}, false
+	}
+	switch s.kind {
+	case reconciles:
+		return m.reconcile(w, int(s.a))
+	case takes:
+		w.captures[s.a] = capture{taken: w.captures[s.a].taken + 1}
+	case restarts:
+		w.left.faults--
+		was := w.captures[s.a]
+		w.captures[s.a] = capture{taken: int8(len(w.log)), done: !w.live()}
+		return w.captures[s.a] != was
+	case patchesStale:
+		w.left.faults--
+		return m.patch(w, &w.records[s.b].Record, &w.records[len(w.records)-1].Record)
+	case edits:
+		w.left.edits--
+		i := &next.items[s.a]
+		i.value, i.owner = s.b, client
+		if s.b == none || m.Taints[s.a] {
+			i.owner = nobody
+		}
+		next.edited[s.a] = !i.derived()
+		if m.Rule && s.a == 0 && w.tip().items[0].derived() && s.b == none {
+			next.edited[0] = false // the client's own was not there
+		}
+		w.push(next)
+	case applies:
+		w.left.edits--
+		next.items[s.a].owner, next.edited[s.a] = client, true
+		w.push(next)
+	case beats:
+		w.left.heartbeats--
+		w.push(next)
+	case cancels:
+		w.left.cancelled--
+		m.aboutToBeDeleted(w)
+	case deletes, deletesUnobserved:
+		if s.kind == deletesUnobserved {
+			w.left.faults--
+		} else {
+			m.aboutToBeDeleted(w)
+		}
+		next.deleted = true
+		w.push(next)
+	case registers, registersBring, registersKubelet, registersStale, registersAlone:
+		m.registerStep(w, s)
+	case kubeletRestarts:
+		next.items[0].value, next.items[0].owner = own, kubelet
+		w.push(next)
+	case unstamps:
+		w.left.unstamps--
+		next.bare = true
+		for k := range next.items {
+			i := &next.items[k]
+			next.edited[k] = i.value != none && !i.decision(m.Taints[k]) && i.owner != kubelet && !i.derived()
+			i.given, i.since, i.brought = none, 0, none
+		}
+		w.push(next)
+	case policyChanges:
+		w.left.policies--
+		w.ignores = !w.ignores
+		m.resync(w)
+	case acceptsOld, acceptsNew:
+		m.accept(w, s.kind == acceptsOld)
+	}
+	return true
+}
+
+// resync has each capture work once more on the newest state, as it does when the policy changes.
+func (m *model) resync(w *world) {
+	for i := range m.Captures {
+		if c := &w.captures[i]; int(c.taken) == len(w.log) && w.live() {
+			c.done = false
+		}
+	}
+}
+
+func (m *model) registerStep(w *world, s step) {
+	now := w.record()
+	from := &now
+	brings, by := none, nobody
+	switch s.kind {
+	case registersBring:
+		w.left.edits--
+		brings = s.a
+	case registersKubelet:
+		brings = own
+	case registersStale:
+		w.left.faults--
+		from = &w.records[s.a].Record
+	case registersAlone:
+		w.left.faults--
+		from, brings = nil, s.a
+	}
+	if brings == own && !m.Taints[0] {
+		by = kubelet
+	}
+	m.register(w, from, brings, by, s.b)
+}
+
+// aboutToBeDeleted is the DELETE handler: it reads the Node live and merges that as final.
+func (m *model) aboutToBeDeleted(w *world) {
+	at := len(w.log) - 1
+	o := m.observation(w, at)
+	o.Final = true
+	m.observe(w, at, o)
+}
+
+// accept is an operator's decision about a name that two machines had. The Node's next state is observed after it.
+func (m *model) accept(w *world, old bool) {
+	from := w.isolatedFrom()
+	next := *w.tip()
+	next.edited, next.bare = [maxKeys]bool{}, false
+	log := make([]*state, len(w.log))
+	copy(log, w.log)
+	for i, s := range log {
+		if (i >= from) == old {
+			forgotten := *s
+			forgotten.void = true
+			log[i] = &forgotten
+		}
+	}
+	w.log = log
+	w.logHash = hash{}
+	for _, s := range log {
+		w.logHash = w.logHash.add(s.hash())
+	}
+	if old {
+		for k, i := range next.items {
+			listed, _ := i.listed()
+			next.edited[k] = i.decision(m.Taints[k]) || i.value == none && listed != none
+		}
+		m.write(w, record.AcceptOld(w.record(), record.Object{UID: uid(w.tip().object), Version: record.Version(len(w.log))}))
+	} else {
+		m.write(w, record.AcceptNew(w.record()))
+	}
+	w.isolated = 0
+	w.push(next)
+}
