@@ -120,12 +120,20 @@ func (b built) unpack(t *testing.T, into string) (names []string) {
 	return names
 }
 
-// copySources copies what an image is built from, as somebody has it who has unpacked an archive of a release: without a repository, in
-// another folder.
+// copySources copies the Makefile and what .dockerignore lets into the Docker build, to another folder without a repository: an image can
+// be built from that alone.
 func copySources(t *testing.T) string {
 	t.Helper()
 	to := t.TempDir()
-	for _, name := range []string{"Makefile", "go.mod", "go.sum", "capture", "certs", "cmd", "manifests", "policy", "store", "webhook"} {
+	context, err := os.ReadFile(filepath.Join(root, ".dockerignore"))
+	require.NoError(t, err)
+	names := []string{"Makefile"}
+	for line := range strings.Lines(string(context)) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "!"); ok {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
 		from := filepath.Join(root, name)
 		info, err := os.Stat(from)
 		require.NoError(t, err)
