@@ -1,14 +1,16 @@
 package capture
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/time/rate"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -143,13 +145,34 @@ func hinted(request admission.Request) (h hint, ok bool) {
 			UID  types.UID `json:"uid"`
 		} `json:"metadata"`
 	}
-	if json.Unmarshal(request.OldObject.Raw, &object) != nil {
+	if decodeMetadata(request.OldObject.Raw, &object.Metadata) != nil {
 		return hint{}, false
 	}
 	h = hint{object.Metadata.Name, object.Metadata.UID}
 	ok = h.uid != "" && len(h.uid) <= longestUID && len(validation.IsDNS1123Subdomain(h.name)) == 0 &&
 		(request.Name == "" || request.Name == h.name)
 	return h, ok
+}
+
+// decodeMetadata reads metadata, which comes first, and nothing behind it: reviews are not in turn here.
+func decodeMetadata(object []byte, into any) error {
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(object), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+	if _, err := decoder.ReadToken(); err != nil {
+		return err
+	}
+	for decoder.PeekKind() == '"' {
+		name, err := decoder.ReadToken()
+		switch {
+		case err != nil:
+			return err
+		case name.String() == "metadata":
+			return json.UnmarshalDecode(decoder, into)
+		}
+		if err := decoder.SkipValue(); err != nil {
+			return err
+		}
+	}
+	return errors.New("it has no metadata")
 }
 
 // record plans as for a Node that is on its way out: what it shows counts, and nothing is given any more.

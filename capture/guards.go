@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -29,6 +30,7 @@ type Guards struct {
 	mu      sync.RWMutex
 	checked bool
 	inForce bool
+	unread  int // how many checks in a row could not read the policies
 }
 
 // NewGuards reads nothing yet.
@@ -51,13 +53,26 @@ func (g *Guards) Run(ctx context.Context) {
 	}
 }
 
-// Check reads the policies now. A policy that cannot be read counts as missing.
+// mostUnread is how many checks in a row may fail to read the policies before these count as missing: an API server that restarts
+// changes no policy.
+const mostUnread = 2
+
+// errUnread says that the policies could not be read.
+var errUnread = errors.New("read guard policies")
+
+// Check reads the policies now. Policies that could not be read three times in a row count as missing.
 func (g *Guards) Check(ctx context.Context) {
 	problem := contain.Call(func() error { return g.problem(ctx) })
 	if ctx.Err() != nil {
 		return // told to stop
 	}
 	g.mu.Lock()
+	if !errors.Is(problem, errUnread) {
+		g.unread = 0
+	} else if g.unread++; g.checked && g.unread <= mostUnread {
+		g.mu.Unlock()
+		return
+	}
 	changed := !g.checked || g.inForce != (problem == nil)
 	g.checked, g.inForce = true, problem == nil
 	g.mu.Unlock()
@@ -87,7 +102,7 @@ func (g *Guards) problem(ctx context.Context) error {
 	}
 	found, err := g.read(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errUnread, err)
 	}
 	if problems := found.Problems(shipped); len(problems) > 0 {
 		return fmt.Errorf("%s", problems[0])

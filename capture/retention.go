@@ -10,7 +10,7 @@ import (
 
 // unheard is how long the record of a Node that went stays although it holds nothing. Until then a replica of the webhook may
 // restore from an older state of it, and a capture may be about to record an older sight: which object the record was of, and
-// when, tells them from news. It is longer than the 90 s after which a webhook knows that it hears nothing; one that goes on
+// when, tells them from news. It is longer than the 110 s after which a webhook knows that it hears nothing; one that goes on
 // like that, and through which the Node comes back, brings back what was taken off.
 const unheard = 2 * time.Minute
 

@@ -145,6 +145,9 @@ func (s *slimNode) uid() types.UID {
 // differs reports whether anything that a plan looks at is different. A heartbeat differs in nothing, and when somebody last
 // changed something is no difference of its own.
 func (s *slimNode) differs(other *slimNode) bool {
+	if was, is := s.fault(), other.fault(); was != nil && is != nil { // their stacks differ each time
+		return s.uid() != other.uid() || was.Error() != is.Error()
+	}
 	return s.text != other.text || s.shape != other.shape || s.deleted.IsZero() != other.deleted.IsZero() ||
 		!maps.Equal(policy.Items(nil, s.taints), policy.Items(nil, other.taints))
 }

@@ -47,7 +47,7 @@ func (c *ConfigMaps) Run(ctx context.Context) { c.cache.informer.RunWithContext(
 func (c *ConfigMaps) Synced() bool { return c.cache.registration.HasSynced() }
 
 // Progress is when the API server last sent something on the watch of records: an event, or the bookmark that each watch ends with.
-// While it does, that is less than a minute ago, or little more in the first minutes after all records were read.
+// While it does, that is about a minute ago at most, or up to 96 s where nothing changes in etcd.
 func (c *ConfigMaps) Progress() time.Time { return c.cache.progress.last() }
 
 // Count is how many ConfigMaps there are that hold a record, and how many of them cannot be read.

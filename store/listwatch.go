@@ -18,8 +18,8 @@ const (
 	// next watch resumes. A watch that ends before its bookmark resumes from an old version, which other objects of the same
 	// resource soon push out of the API server's watch cache: then everything is listed again.
 	watchTimeout = 48 * time.Second
-	// watchSilence is after how long without any event the client ends a watch, which then has stalled. An API server sends
-	// a bookmark at least once a minute.
+	// watchSilence is after how long without any event the client ends a watch, which then may have stalled. An API server ends a
+	// watch that resumes long before that; on one that streams it sends a bookmark once a minute, if anything changed.
 	watchSilence = 70 * time.Second
 	// listTimeout is longer than an API server works on any list (--request-timeout, one minute).
 	listTimeout = 2 * time.Minute

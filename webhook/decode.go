@@ -61,7 +61,7 @@ func DecodeReview(body []byte) (review admissionv1.AdmissionReview, err error) {
 		return review, fmt.Errorf("decode AdmissionReview: %w", err)
 	}
 	if review.APIVersion != admissionv1.SchemeGroupVersion.String() || review.Kind != "AdmissionReview" {
-		return review, fmt.Errorf("decode AdmissionReview: it is a %q %q", review.APIVersion, review.Kind)
+		return review, fmt.Errorf("decode AdmissionReview: it is a %q %q", short(review.APIVersion), short(review.Kind))
 	}
 	if review.Request == nil {
 		return review, errors.New("decode AdmissionReview: it holds no request")

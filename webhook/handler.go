@@ -21,8 +21,9 @@ type Records interface {
 }
 
 // StaleAfter is how long the watch of records may bring nothing before the handler stops claiming that nothing else is missing.
-// An API server that works sends an event or a bookmark about once a minute at least.
-const StaleAfter = 90 * time.Second
+// An API server that works sends an event or a bookmark at the end of each watch, 48 s, if anything changed in etcd since the last one. Where
+// nothing else does, its own look at the size of etcd moves that on, up to 96 s later (Kubernetes 1.34, k8s.io/apiserver).
+const StaleAfter = 110 * time.Second
 
 // maxObjectBytes is the largest Node that is given labels and taints, these included: etcd takes 1.5 MiB at most.
 const maxObjectBytes = 1 << 20
@@ -76,7 +77,7 @@ func (h *Handler) Handle(_ context.Context, request admission.Request) admission
 	d, operations := a.decision, a.operations
 	if d.outcome == tooLarge {
 		h.warnings.Do(func() {
-			h.logger.Error("node is too large to be given labels and taints; capture tries to give them back", "node", in.node, "bytes", in.size)
+			h.logger.Error("node is too large to be given labels and taints; capture tries to give them back", "node", short(in.node), "bytes", in.size)
 		})
 	}
 	h.metrics.reviewed(d.outcome, h.now().Sub(started))
@@ -106,7 +107,7 @@ func (h *Handler) passOver(request admission.Request, err error) admission.Respo
 		return admission.Allowed("")
 	}
 	h.warnings.Do(func() {
-		h.logger.Warn("node in the request cannot be read; it is let through as it is", "node", request.Name, "error", err)
+		h.logger.Warn("node in the request cannot be read; it is let through as it is", "node", short(request.Name), "error", short(err.Error()))
 	})
 	h.metrics.passedOver(malformedNode)
 	return admission.Allowed("")

@@ -28,9 +28,9 @@ const mostTurns = 4
 //
 // Bytes: a review counts from before its body is read until it is answered; one that does not fit is not read at all.
 //
-// Turns: decoding multiplies bytes, some of them by more than ten, and takes all CPU it gets. So only a few reviews of an address, on
-// half of the CPUs, and only one large review of all addresses are decoded at one time. The others wait; other addresses
-// do not wait for them.
+// Turns: decoding multiplies bytes, some of them by more than ten, and takes all CPU it gets. So only a few usual reviews of an address,
+// on half of the CPUs, and beside them one large review of all addresses are decoded at one time. The others wait; usual reviews of
+// other addresses do not wait for them.
 type Limits struct {
 	oneLarge *semaphore.Weighted
 	turns    int64
@@ -111,17 +111,10 @@ func (f *inFlight) parts() (all, own *part) {
 	return &f.limits.usual, &f.caller.usual
 }
 
-// begin waits for the review's turn. A large review waits for the others of its kind before it takes a turn of its address.
+// begin waits for the review's turn. A large review waits for the others of its kind only: waiting for a turn of its address
+// as well, it would keep those of other addresses waiting for that address.
 func (f *inFlight) begin(ctx context.Context) error {
-	if f.large {
-		if err := f.limits.oneLarge.Acquire(ctx, 1); err != nil {
-			return err
-		}
-	}
-	if err := f.caller.turns.Acquire(ctx, 1); err != nil {
-		if f.large {
-			f.limits.oneLarge.Release(1)
-		}
+	if err := f.waitsFor().Acquire(ctx, 1); err != nil {
 		return err
 	}
 	f.turn = true
@@ -134,10 +127,14 @@ func (f *inFlight) end() {
 		return
 	}
 	f.turn = false
-	f.caller.turns.Release(1)
+	f.waitsFor().Release(1)
+}
+
+func (f *inFlight) waitsFor() *semaphore.Weighted {
 	if f.large {
-		f.limits.oneLarge.Release(1)
+		return f.limits.oneLarge
 	}
+	return f.caller.turns
 }
 
 // release counts the review no longer.

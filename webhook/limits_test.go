@@ -142,3 +142,24 @@ func TestAPartThatNoNodeCanHaveIsNotDecoded(t *testing.T) {
 	assert.Equal(t, "a", large.Metadata.Name)
 	assert.Equal(t, "k", large.Spec.Taints[0].Key)
 }
+
+// One address that keeps all of its turns busy delays no large review of another address.
+func TestALargeReviewWaitsForNoTurnOfAnotherAddress(t *testing.T) {
+	l := NewLimits()
+	for range l.turns {
+		usual, ok := l.admit("10.0.0.1:1000", usualLength)
+		require.True(t, ok)
+		require.NoError(t, usual.begin(t.Context()))
+	}
+	large, ok := l.admit("10.0.0.1:1001", usualReviewBytes+1)
+	require.True(t, ok)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	require.NoError(t, large.begin(ctx))
+	large.end()
+	other, ok := l.admit("10.0.0.9:443", usualReviewBytes+1)
+	require.True(t, ok)
+	require.NoError(t, other.begin(ctx))
+	other.release()
+	large.release()
+}

@@ -16,10 +16,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"nodekeep.dev/nodekeep/contain"
+	"nodekeep.dev/nodekeep/policy"
 )
 
 // maxReviewBytes bounds what is read of a request; the API server takes objects of 3 MiB at most.
 const maxReviewBytes = 7 << 20
+
+// maxShown is how much is shown of a text that a caller chose: in a log, and in the answer to it.
+const maxShown = 512
+
+func short(text string) string { return policy.Shortened(text, maxShown) }
 
 // retryPause is how long a request waits before it is sent back to be tried again.
 const retryPause = 50 * time.Millisecond
@@ -111,9 +117,10 @@ func (s *reviews) review(w http.ResponseWriter, r *http.Request, f *inFlight) {
 }
 
 func (s *reviews) refuse(w http.ResponseWriter, status int, err error) {
-	s.warnings.Do(func() { s.logger.Warn("request is no AdmissionReview", "error", err) })
+	says := policy.Shortened(err.Error(), maxShown)
+	s.warnings.Do(func() { s.logger.Warn("request is no AdmissionReview", "error", says) })
 	s.metrics.refused(malformedReview)
-	http.Error(w, err.Error(), status)
+	http.Error(w, says, status)
 }
 
 func (s *reviews) sendBack(w http.ResponseWriter, r *http.Request, why outcome, says string) {
@@ -128,19 +135,21 @@ func (s *reviews) sendBack(w http.ResponseWriter, r *http.Request, why outcome, 
 
 func (s *reviews) answer(w http.ResponseWriter, kind metav1.TypeMeta, request admission.Request, response admission.Response) {
 	if err := complete(&response, request); err != nil {
-		s.logger.Error("patch cannot be written; the Node passes unpatched", "node", request.Name, "error", err)
+		s.logger.Error("patch cannot be written; the Node passes unpatched", "node", short(request.Name), "error", err)
 		http.Error(w, "complete response", http.StatusInternalServerError)
 		return
 	}
 	body, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: kind, Response: &response.AdmissionResponse})
 	if err != nil {
-		s.logger.Error("response cannot be written; the Node passes unpatched", "node", request.Name, "error", err)
+		s.logger.Error("response cannot be written; the Node passes unpatched", "node", short(request.Name), "error", err)
 		http.Error(w, "marshal response", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if _, err := w.Write(body); err != nil {
-		s.logger.Warn("API server did not wait for the answer", "node", request.Name, "error", err)
+		s.warnings.Do(func() {
+			s.logger.Warn("API server did not wait for the answer", "node", short(request.Name), "error", err)
+		})
 	}
 }
 
