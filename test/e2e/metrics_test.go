@@ -40,10 +40,15 @@ func TestMetricsTellOfEditsFlapsGiveBacksAndTimes(t *testing.T) {
 	lag := measure(t, "capture", "nodekeep_capture_lag_seconds_count ")
 	nodes := measure(t, "capture", "nodekeep_capture_nodes ")
 	current := measure(t, "capture", "nodekeep_capture_nodes_current ")
+	changed := time.Now()
 	require.Eventually(t, func() bool { // a capture that has just started has every Node before it
+		nodesBefore, currentBefore := nodes.before, current.before
 		nodes, current = measure(t, nodes.process, nodes.series), measure(t, current.process, current.series)
-		return nodes.before == current.before
-	}, settles, 20*time.Millisecond)
+		if nodes.before != nodesBefore || current.before != currentBefore || current.before == 0 && nodes.before > 0 {
+			changed = time.Now()
+		}
+		return time.Since(changed) > 2*time.Second
+	}, settles, 50*time.Millisecond)
 	rememberedNode(t, name, map[string]string{"a": "1", worker: ""})
 	nodes.comesTo(t, 1)
 	current.comesTo(t, 1)
