@@ -1,0 +1,151 @@
+package main
+
+import (
+	"nodekeep.dev/nodekeep/record"
+)
+
+// do carries out a step and reports whether it changed anything.
+func (m *model) do(w *world, s step) bool {
+	var next state
+	if w.live() {
+		next = *w.tip()
+		next.edited, next.bare = [maxKeys]bool{}, false
+	}
+	switch s.kind {
+	case reconciles:
+		return m.reconcile(w, int(s.a))
+	case takes:
+		w.captures[s.a] = capture{taken: w.captures[s.a].taken + 1}
+	case restarts:
+		w.left.faults--
+		was := w.captures[s.a]
+		w.captures[s.a] = capture{taken: int8(len(w.log)), done: !w.live()}
+		return w.captures[s.a] != was
+	case patchesStale:
+		w.left.faults--
+		return m.patch(w, &w.records[s.b].Record, &w.records[len(w.records)-1].Record)
+	case edits:
+		w.left.edits--
+		i := &next.items[s.a]
+		i.value, i.owner = s.b, client
+		if s.b == none || m.Taints[s.a] {
+			i.owner = nobody
+		}
+		next.edited[s.a] = !i.derived()
+		if m.Rule && s.a == 0 && w.tip().items[0].derived() && s.b == none {
+			next.edited[0] = false // the client's own was not there
+		}
+		w.push(next)
+	case applies:
+		w.left.edits--
+		next.items[s.a].owner, next.edited[s.a] = client, true
+		w.push(next)
+	case beats:
+		w.left.heartbeats--
+		w.push(next)
+	case cancels:
+		w.left.cancelled--
+		m.aboutToBeDeleted(w)
+	case deletes, deletesUnobserved:
+		if s.kind == deletesUnobserved {
+			w.left.faults--
+		} else {
+			m.aboutToBeDeleted(w)
+		}
+		next.deleted = true
+		w.push(next)
+	case registers, registersBring, registersKubelet, registersStale, registersAlone:
+		m.registerStep(w, s)
+	case kubeletRestarts:
+		next.items[0].value, next.items[0].owner = own, kubelet
+		w.push(next)
+	case unstamps:
+		w.left.unstamps--
+		next.bare = true
+		for k := range next.items {
+			i := &next.items[k]
+			next.edited[k] = i.value != none && !i.decision(m.Taints[k]) && i.owner != kubelet && !i.derived()
+			i.given, i.since, i.brought = none, 0, none
+		}
+		w.push(next)
+	case policyChanges:
+		w.left.policies--
+		w.ignores = !w.ignores
+		m.resync(w)
+	case acceptsOld, acceptsNew:
+		m.accept(w, s.kind == acceptsOld)
+	}
+	return true
+}
+
+// resync has each capture work once more on the newest state, as it does when the policy changes.
+func (m *model) resync(w *world) {
+	for i := range m.Captures {
+		if c := &w.captures[i]; int(c.taken) == len(w.log) && w.live() {
+			c.done = false
+		}
+	}
+}
+
+func (m *model) registerStep(w *world, s step) {
+	now := w.record()
+	from := &now
+	brings, by := none, nobody
+	switch s.kind {
+	case registersBring:
+		w.left.edits--
+		brings = s.a
+	case registersKubelet:
+		brings = own
+	case registersStale:
+		w.left.faults--
+		from = &w.records[s.a].Record
+	case registersAlone:
+		w.left.faults--
+		from, brings = nil, s.a
+	}
+	if brings == own && !m.Taints[0] {
+		by = kubelet
+	}
+	m.register(w, from, brings, by, s.b)
+}
+
+// aboutToBeDeleted is the DELETE handler: it reads the Node live and merges that as final.
+func (m *model) aboutToBeDeleted(w *world) {
+	at := len(w.log) - 1
+	o := m.observation(w, at)
+	o.Final = true
+	m.observe(w, at, o)
+}
+
+// accept is an operator's decision about a name that two machines had. The Node's next state is observed after it.
+func (m *model) accept(w *world, old bool) {
+	from := w.isolatedFrom()
+	next := *w.tip()
+	next.edited, next.bare = [maxKeys]bool{}, false
+	log := make([]*state, len(w.log))
+	copy(log, w.log)
+	for i, s := range log {
+		if (i >= from) == old {
+			forgotten := *s
+			forgotten.void = true
+			log[i] = &forgotten
+		}
+	}
+	w.log = log
+	w.logHash = hash{}
+	for _, s := range log {
+		w.logHash = w.logHash.add(s.hash())
+	}
+	if old {
+		for k, i := range next.items {
+			listed, _ := i.listed()
+			next.edited[k] = i.decision(m.Taints[k]) || i.value == none && listed != none
+		}
+		m.write(w, record.AcceptOld(w.record(), record.Object{UID: uid(w.tip().object), Version: record.Version(len(w.log))}))
+	} else {
+		m.write(w, record.AcceptNew(w.record()))
+	}
+	w.isolated = 0
+	w.push(next)
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"maps"
+	"slices"
+
+	"nodekeep.dev/nodekeep/record"
+)
+
+func (m *model) write(w *world, r record.Record) {
+	if m.JSON {
+		data, err := record.Encode(r)
+		if err != nil {
+			panic(err)
+		}
+		if r, err = decodeBoth(data, r); err != nil {
+			panic(err)
+		}
+	}
+	records := make([]*stored, len(w.records)+1)
+	copy(records, w.records)
+	s := &stored{Record: r, hash: hashOf(r)}
+	records[len(w.records)] = s
+	w.records = records
+	w.recordsHash = w.recordsHash.add(s.hash)
+}
+
+// decodeBoth reads a record as the store does: what is quarantined is stored beside it.
+func decodeBoth(data []byte, r record.Record) (record.Record, error) {
+	back, err := record.Decode(data)
+	back.Quarantined = r.Quarantined
+	return back, err
+}
+
+// observe merges a state into the record as it is, and writes that if it is worth a write.
+func (m *model) observe(w *world, at int, o record.Observation) (wrote bool) {
+	before := w.record()
+	machine := machines[w.log[at].machine]
+	var after record.Record
+	isolates := before.Quarantined == nil && o.Version > before.Newest().Version && m.otherMachine(before, w.log[at].machine)
+	if isolates {
+		after = record.Isolate(before, o, machine)
+	} else {
+		after = record.Merge(before, o)
+		if o.Version >= after.Newest().Version {
+			after.Machine = machine.Over(after.Machine)
+		}
+	}
+	wrote = record.Write(before, after, o, m.complete(w, &after, o))
+	if wrote {
+		m.write(w, after)
+		if isolates {
+			w.isolated = int8(at + 1)
+		}
+	}
+	m.note(w, at, before, o, wrote, !w.ignores)
+	return wrote
+}
+
+// otherMachine reports whether the policy quarantines what a record has from a machine.
+func (m *model) otherMachine(r record.Record, machine int8) bool {
+	return m.Machines && machines[machine].Compare(r.Machine) == record.OtherMachine
+}
+
+// note keeps which states were observed, for the oracle.
+func (m *model) note(w *world, at int, before record.Record, o record.Observation, wrote, selected bool) {
+	bit := uint64(1) << at
+	ignored := o.Version <= before.Floor && (before.Quarantined == nil || o.Version <= before.Quarantined.Floor)
+	if ignored || before.Floor > 0 && len(before.Seen) == record.MaxObjects && o.Version < before.Seen[0].Version {
+		w.tooFar = w.tooFar || m.Objects > record.MaxObjects
+		return
+	}
+	first := w.observed&bit == 0
+	w.observed |= bit
+	w.lost &^= bit
+	if selected {
+		w.unselected &^= bit
+	} else if first {
+		w.unselected |= bit
+	}
+	if wrote || o.Final {
+		w.soft &^= bit
+	} else if first {
+		w.soft |= bit
+	}
+	if wrote {
+		w.lost |= w.soft &^ (bit<<1 - 1) & w.statesOf(w.log[at].object)
+	}
+}
+
+// statesOf are the states of an object.
+func (w *world) statesOf(object int8) (states uint64) {
+	for at, s := range w.log {
+		if s.object == object {
+			states |= 1 << at
+		}
+	}
+	return states
+}
+
+// reconcile is one step of a capture: it writes the record, or it patches the Node, or nothing is to be done.
+func (m *model) reconcile(w *world, i int) (did bool) {
+	c := &w.captures[i]
+	if c.taken == 0 || c.done {
+		return false
+	}
+	at := int(c.taken) - 1
+	s := w.log[at]
+	was := w.observed&^w.unselected | w.unselected<<32
+	wrote := m.observe(w, at, m.observation(w, at))
+	if s.deleted {
+		c.done = true
+		return true
+	}
+	if wrote {
+		return true
+	}
+	live := &w.records[len(w.records)-1].Record
+	if at == len(w.log)-1 && m.patch(w, live, live) {
+		return true
+	}
+	return was != w.observed&^w.unselected|w.unselected<<32
+}
+
+// changes are what a capture changes on the Node by a record: labels and taints to set, and those to remove. A taint is corrected by
+// the record as it is live.
+func (m *model) changes(w *world, restore, live *record.Record, o record.Observation) (set map[string]string, remove []string) {
+	set = record.Missing(*restore, o)
+	if w.ignores {
+		delete(set, m.names[0])
+	}
+	if len(o.Stamp.Given) == 0 {
+		return set, nil
+	}
+	correct, remove := record.Stale(*restore, o)
+	if restore != live {
+		correctLive, removeLive := record.Stale(*live, o)
+		label := func(name string) bool { return !record.IsTaint(name) }
+		maps.DeleteFunc(correct, func(name, _ string) bool { return !label(name) })
+		maps.DeleteFunc(correctLive, func(name, _ string) bool { return label(name) })
+		remove = append(slices.DeleteFunc(remove, record.IsTaint), slices.DeleteFunc(removeLive, label)...)
+		correct = union(correct, correctLive)
+	}
+	return union(set, correct), remove
+}
+
+func union(a, b map[string]string) map[string]string {
+	if a == nil {
+		return b
+	}
+	maps.Copy(a, b)
+	return a
+}
+
+// complete reports whether the Node has all that the record restores, and nothing stale.
+func (m *model) complete(w *world, r *record.Record, o record.Observation) bool {
+	set, remove := m.changes(w, r, r, o)
+	return len(set)+len(remove) == 0
+}
+
+// patch changes the Node as a record wants it. It applies to the newest state only: it carries uid and resourceVersion.
+func (m *model) patch(w *world, restore, live *record.Record) (changed bool) {
+	at := len(w.log) - 1
+	next := *w.tip()
+	if m.otherMachine(*restore, next.machine) {
+		return false
+	}
+	next.edited, next.bare = [maxKeys]bool{}, false
+	set, remove := m.changes(w, restore, live, m.observation(w, at))
+	w.broken = w.broken || restore.Quarantined != nil && len(set)+len(remove) > 0
+	for k := range m.Keys {
+		i := &next.items[k]
+		if value, ok := set[m.names[k]]; ok {
+			v := valueOf(value)
+			w.broken = w.broken || v == none
+			*i, changed = item{value: v, given: v, since: int8(at + 1)}, true
+		} else if slices.Contains(remove, m.names[k]) {
+			*i, changed = item{}, true
+		}
+	}
+	if m.follow(&next) {
+		changed = true
+	}
+	if changed {
+		w.push(next)
+	}
+	return changed
+}
+
+// follow derives taint key 0 from label key 1.
+func (m *model) follow(s *state) (changed bool) {
+	if !m.Rule {
+		return false
+	}
+	taint, want := &s.items[0], s.items[1].value != none
+	switch {
+	case want && taint.value == none:
+		taint.value, taint.owner, taint.rule = own, nobody, own
+	case !want && taint.derived():
+		taint.value, taint.rule = none, none
+	default:
+		return false
+	}
+	return true
+}
+
+// register is a CREATE, with what the webhook restores from a record; nil: the webhook is down.
+func (m *model) register(w *world, from *record.Record, brings int8, by owner, machine int8) {
+	s := state{object: m.Objects - w.left.objects + 1, machine: machine}
+	w.left.objects--
+	if brings != none {
+		i := &s.items[0]
+		i.value, i.owner = brings, by
+		s.edited[0] = by == nobody && brings != own
+	}
+	if from != nil {
+		blocked := from.Quarantined != nil || m.otherMachine(*from, machine)
+		for k := range m.Keys {
+			v, i := remembered(*from, m.names[k]), &s.items[k]
+			switch {
+			case v == none:
+			case i.value != none:
+				i.brought = i.value
+			case blocked || w.ignores && k == 0 || m.Protected && k == 0:
+			default:
+				i.value, i.given = v, v
+			}
+		}
+	}
+	if brings == own && m.Taints[0] && s.items[0].brought == none {
+		s.edited[0] = true // nobody can tell it from a client's
+	}
+	if from != nil {
+		m.follow(&s)
+	}
+	w.push(s)
+}
