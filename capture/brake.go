@@ -26,12 +26,6 @@ func newBrake(longest time.Duration) *brake {
 	}
 }
 
-// setting is what nodekeep sets an item to.
-type setting struct {
-	item, value string
-	removed     bool
-}
-
 // Allow is how long nodekeep must wait before it sets an item of a Node object; 0: it may do so now. begins is true the
 // first time that an item has to wait, once in each fight.
 func (b *brake) Allow(object types.UID, set setting, now time.Time) (wait time.Duration, begins bool) {

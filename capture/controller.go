@@ -10,11 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
+	eventrecord "k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 
 	"nodekeep.dev/nodekeep/contain"
+	"nodekeep.dev/nodekeep/guard"
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -22,31 +24,31 @@ import (
 type Records interface {
 	Get(node string) (store.Entry, error)
 	GetLive(ctx context.Context, node string) (store.Entry, error)
-	Put(ctx context.Context, record store.Record, version string) (store.Entry, error)
+	Put(ctx context.Context, r record.Record, version string) (store.Entry, error)
 	// Nodes lists the names of all Nodes that there is a record of, from memory.
 	Nodes() []string
 }
 
-// Options are what a Controller works with. All fields are required but Resync, Sweep, Now and LongestPause.
+// Options are what a Controller works with. All fields are required but Cluster, Resync, Now and LongestPause.
 type Options struct {
 	Client    kubernetes.Interface
 	Records   Records
-	Policy    func() policy.Policy // asked at each plan
-	Events    record.EventRecorder
-	Guards    *Guards
+	Policy    func() policy.Policy // asked at each decision
+	Events    eventrecord.EventRecorder
+	Guard     *guard.Guard
+	Cluster   func() string // UID of the namespace kube-system; empty while it is not known
 	Metrics   *Metrics
 	Logger    *slog.Logger
 	Namespace string        // of the records
 	Workers   int           // how many Nodes are worked on at once
 	Resync    time.Duration // how often every Node is looked at again; 0: never
-	Sweep     Sweep
 	Now       func() time.Time
 	// LongestPause is how long nodekeep waits at most before it sets an item again that another client undoes; 0: five minutes.
 	LongestPause time.Duration
 }
 
-// Controller turns Node events into plans and carries them out while it leads. While it does not, it only keeps its
-// caches warm and forgets what the leader has dealt with.
+// Controller works on each Node of which something was observed, and on each record that changed: see reconcile. While it does not lead, it
+// leaves that to the leader; see [standby].
 type Controller struct {
 	Options
 
@@ -57,6 +59,7 @@ type Controller struct {
 	reported  *reported
 	brake     *brake
 	coalescer *coalescer
+	standby   *standby
 	queue     workqueue.TypedRateLimitingInterface[string]
 	turns     turns
 	leading   atomic.Bool
@@ -77,6 +80,9 @@ func New(options Options) (*Controller, error) {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
+	if options.Cluster == nil {
+		options.Cluster = func() string { return "" }
+	}
 	if options.LongestPause == 0 {
 		options.LongestPause = longestPause
 	}
@@ -90,7 +96,7 @@ func New(options Options) (*Controller, error) {
 		refusals: newRefusals(),
 		reported: newReported(),
 		aheadFor: aheadFor,
-		brake:    newBrake(options.LongestPause), coalescer: newCoalescer(recordInterval),
+		brake:    newBrake(options.LongestPause), coalescer: newCoalescer(recordInterval), standby: newStandby(),
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 	}
@@ -135,7 +141,16 @@ func (c *Controller) enqueueAll() {
 // Synced reports whether every Node that existed at the start has been seen.
 func (c *Controller) Synced() bool { return c.synced.HasSynced() }
 
-// Lead lets the controller act, from now on until the process ends.
+// Leading reports whether the controller leads.
+func (c *Controller) Leading() bool { return c.leading.Load() }
+
+// Knows reports whether a Node lives or waits to be worked on, as far as the watch has told.
+func (c *Controller) Knows(node string) bool { return c.sightings.knows(node) }
+
+// Exclusive waits until nobody works on a Node, and keeps it so until release is called.
+func (c *Controller) Exclusive(node string) (release func()) { return c.turns.take(node) }
+
+// Lead lets the controller act at once, from now on until the process ends.
 func (c *Controller) Lead() {
 	c.leading.Store(true)
 	c.EnqueueAll()
@@ -151,10 +166,10 @@ func (c *Controller) Run(ctx context.Context, recordsSynced func() bool) error {
 	if !cache.WaitForCacheSync(ctx.Done(), c.Synced, recordsSynced) {
 		return nil // told to stop before the start was over
 	}
-	c.Guards.Check(ctx) // before the first plan
-	done.Go(func() { c.Guards.Run(ctx) })
+	c.Guard.Check(ctx) // before the first decision
+	done.Go(func() { c.Guard.Run(ctx) })
 	done.Go(func() { c.resync(ctx) })
-	done.Go(func() { c.sweepFromTimeToTime(ctx) })
+	done.Go(func() { c.takeOver(ctx) })
 	for range c.Workers {
 		done.Go(func() { c.work(ctx) })
 	}
@@ -196,16 +211,25 @@ func (c *Controller) work(ctx context.Context) {
 	}
 }
 
+// process works on one name, and notes for the metrics how that left it.
+func (c *Controller) process(ctx context.Context, name string) error {
+	c.sightings.takenUp(name)
+	done := false
+	defer func() { c.sightings.leftOff(name, done) }() // also after a panic
+	done, err := c.reconcile(ctx, name)
+	return err
+}
+
 func (c *Controller) inTurn(ctx context.Context, node string) error {
 	ctx, cancel := context.WithTimeout(ctx, turn)
 	defer cancel()
 	defer c.turns.take(node)()
-	return c.contained("reconcile node", node, func() error { return c.process(ctx, node) })
+	return c.Contained("reconcile node", node, func() error { return c.process(ctx, node) })
 }
 
-// contained does the work on one object. A panic in it is logged and counted, and is an error like any other: neither the
+// Contained does the work on one object. A panic in it is logged and counted, and is an error like any other: neither the
 // process nor the work on other objects ends.
-func (c *Controller) contained(work, node string, do func() error) error {
+func (c *Controller) Contained(work, node string, do func() error) error {
 	err := contain.Call(do)
 	c.reportPanic(work, node, err)
 	return err

@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"nodekeep.dev/nodekeep/contain"
+	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -24,17 +25,17 @@ func newNodeInformer(client kubernetes.Interface) (cache.SharedIndexInformer, er
 // slim drops what is not read. The informer may call it on its own result.
 func slim(object any) (any, error) {
 	if node, ok := object.(*corev1.Node); ok {
-		return slimWith(slimOf, node), nil
+		return slimWith(observe.SlimOf, node), nil
 	}
 	return object, nil
 }
 
 // slimWith never panics and never fails: a panic would end the process, and after an error the informer would list all Nodes
 // again and never be synced.
-func slimWith(small func(*Node) *slimNode, node *corev1.Node) (slimmed *slimNode) {
-	err := contain.Call(func() error { slimmed = small(nodeOf(node)); return nil })
+func slimWith(small func(*observe.Node) *observe.Slim, node *corev1.Node) (slimmed *observe.Slim) {
+	err := contain.Call(func() error { slimmed = small(observe.Of(node)); return nil })
 	if panicked, ok := contain.IsPanic(err); ok {
-		return unreadableNode(node.Name, node.UID, node.ResourceVersion, panicked)
+		return observe.Unreadable(node.Name, node.UID, node.ResourceVersion, panicked)
 	}
 	return slimmed
 }
@@ -43,8 +44,8 @@ func slimWith(small func(*Node) *slimNode, node *corev1.Node) (slimmed *slimNode
 // called with the name of a Node of which an event could not be taken in.
 func feed(informer cache.SharedIndexInformer, to *sightings, changed func(node string), panicked func(node string, err error)) (cache.ResourceEventHandlerRegistration, error) {
 	lives := func(object any) {
-		if node, ok := object.(*slimNode); ok && to.lives(node) {
-			changed(node.name())
+		if node, ok := object.(*observe.Slim); ok && to.lives(node) {
+			changed(node.Name())
 		}
 	}
 	registration, err := informer.AddEventHandler(contain.Handlers(cache.ResourceEventHandlerFuncs{
@@ -54,9 +55,9 @@ func feed(informer cache.SharedIndexInformer, to *sightings, changed func(node s
 			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 				object = tombstone.Obj
 			}
-			if node, ok := object.(*slimNode); ok {
+			if node, ok := object.(*observe.Slim); ok {
 				to.went(node)
-				changed(node.name())
+				changed(node.Name())
 			}
 		},
 	}, func(object any, err error) {

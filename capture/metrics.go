@@ -5,8 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/record"
 )
 
 // Metrics are capture's series. None carries a node's name.
@@ -82,7 +81,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	}
 	registry.MustRegister(m.steps, m.conflicts, m.failures, m.panics, m.refused, m.vanished)
 	registry.MustRegister(m.lag, m.gated, m.giveBacks, m.changes, m.flaps)
-	for _, step := range []Step{Create, Update, Adopt, Merge, MarkGone, Isolate, Accept, Complete, Lift, Reset, FollowRules} {
+	for _, step := range []Step{Create, Update, Adopt, MarkGone, Isolate, Accept, Complete, Lift, Reset, FollowRules} {
 		m.steps.WithLabelValues(string(step))
 	}
 	m.conflicts.WithLabelValues(recordConflict)
@@ -107,7 +106,7 @@ func (m *Metrics) watch(c *Controller) {
 			func() float64 { return float64(c.brake.paused(c.Now())) }),
 		gauge("nodekeep_capture_queue_length", "Nodes waiting to be dealt with.", func() float64 { return float64(c.queue.Len()) }),
 		gauge("nodekeep_capture_guard_policies_in_force", "1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.",
-			func() float64 { return oneIf(c.Guards.InForce()) }),
+			func() float64 { return oneIf(c.Guard.InForce()) }),
 		gauge("nodekeep_capture_leading", "1 while this process leads.", func() float64 { return oneIf(c.leading.Load()) }),
 	)
 }
@@ -140,8 +139,8 @@ func (m *Metrics) gaveBack(items map[string]string) {
 }
 
 // changed counts what a write changed in the record of a Node that lives.
-func (m *Metrics) changed(before, after store.Record, now time.Time) {
-	changed, flapped := m.churn.compare(after.UID, before.Items, after.Items, now)
+func (m *Metrics) changed(before, after record.Record, now time.Time) {
+	changed, flapped := m.churn.compare(after.Newest().UID, before.Items(), after.Items(), now)
 	for _, item := range changed {
 		m.changes.WithLabelValues(kindOf(item)).Inc()
 	}
@@ -151,7 +150,7 @@ func (m *Metrics) changed(before, after store.Record, now time.Time) {
 }
 
 func kindOf(item string) string {
-	if policy.IsTaint(item) {
+	if record.IsTaint(item) {
 		return taintKind
 	}
 	return labelKind

@@ -2,9 +2,6 @@ package capture
 
 import (
 	"time"
-
-	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
 )
 
 // recordBurst is how many changes of a Node are recorded at once after a quiet time. After that its changes are recorded
@@ -19,11 +16,4 @@ func paced(due, now time.Time, interval time.Duration) (wait time.Duration, afte
 	}
 	wait = max(0, due.Sub(now)-(recordBurst-1)*interval)
 	return wait, due.Add(interval)
-}
-
-// coalesces reports whether a step records a change of a live Node that nothing waits for: no gate, no registration and no
-// deletion. A record that is written only to precede a rule's taint does not count: the brake bounds these.
-func coalesces(prev *store.Record, seen *Node, next Plan, p policy.Policy) bool {
-	return next.Step == Update && prev != nil && !next.Write.Same(*prev) &&
-		prev.UID == seen.UID && prev.DeletedAt == nil && !prev.Early && !seen.deleting() && !p.Gate().On(seen.Taints)
 }

@@ -6,11 +6,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 )
 
 // nodePatch is a JSON merge patch of a Node (RFC 7386). uid and resourceVersion make it apply to exactly the object that
-// the plan was made for: another object of that name answers 422, a newer state of it 409.
+// the change was decided for: another object of that name answers 422, a newer state of it 409.
 type nodePatch struct {
 	Metadata struct {
 		UID             string             `json:"uid"`
@@ -26,53 +28,51 @@ type taintsPatch struct {
 	Taints []corev1.Taint `json:"taints"` // null removes the list
 }
 
-// patchFor is the body of the PATCH that carries out a plan.
-func patchFor(seen *Node, step Plan, gate policy.Gate) ([]byte, error) {
+// PatchFor is the body of a merge patch that makes a change on exactly that state of a Node.
+func PatchFor(node *observe.Node, change Change, gate policy.Gate) ([]byte, error) {
 	var patch nodePatch
-	patch.Metadata.UID = string(seen.UID)
-	patch.Metadata.ResourceVersion = seen.ResourceVersion
-	patch.Metadata.Labels = labelsPatch(step)
-	patch.Metadata.Annotations = annotationsPatch(seen, step)
-	if taints, changed := taintsAfter(seen, step, gate); changed {
+	patch.Metadata.UID = string(node.UID)
+	patch.Metadata.ResourceVersion = node.ResourceVersion
+	patch.Metadata.Labels = change.labelsPatch()
+	patch.Metadata.Annotations = change.annotationsPatch(node)
+	if taints, changed := change.taintsOn(node, gate); changed {
 		patch.Spec = &taintsPatch{Taints: taints}
 	}
 	body, err := json.Marshal(patch)
 	if err != nil {
-		return nil, fmt.Errorf("encode patch of node %q: %w", seen.Name, err)
+		return nil, fmt.Errorf("encode patch of node %q: %w", node.Name, err)
 	}
 	return body, nil
 }
 
-func labelsPatch(step Plan) map[string]*string {
+func (c Change) labelsPatch() map[string]*string {
 	labels := map[string]*string{}
-	for _, put := range []map[string]string{step.Give, step.PutRight} {
-		for item, value := range put {
-			if !policy.IsTaint(item) {
-				labels[item] = &value
+	for _, put := range []map[string]string{c.Give, c.Correct} {
+		for key, value := range put {
+			if !record.IsTaint(key) {
+				labels[key] = &value
 			}
 		}
 	}
-	for _, item := range step.TakeBack {
-		if !policy.IsTaint(item) {
-			labels[item] = nil
+	for _, key := range c.Remove {
+		if !record.IsTaint(key) {
+			labels[key] = nil
 		}
 	}
 	return labels
 }
 
-// annotationsPatch writes the stamp, and shows people which of the Node's taints are our rules'; an annotation that lied
-// about it is right after the next change.
-func annotationsPatch(seen *Node, step Plan) map[string]*string {
+// annotationsPatch writes what nodekeep has set by then, and which taints it has derived.
+func (c Change) annotationsPatch(node *observe.Node) map[string]*string {
 	annotations := map[string]*string{}
-	stamp := seen.Stamp.String()
-	if step.Stamp != nil {
-		stamp = step.Stamp.String()
+	after := c.Stamp.With(c.Give, node.Version).With(c.Correct, node.Version).Without(c.Remove)
+	stamp, derived := policy.Annotations(after, c.Derived, node.AnnotationBytes)
+	if stamp != "" && (!c.complete() || len(c.Register) > 0) {
 		annotations[policy.StampAnnotation] = &stamp
 	}
-	if len(step.Put)+len(step.Take) > 0 {
-		annotations[policy.TaintsAnnotation] = nil
-		if shown := policy.Shown(step.RuleTaints); shown != "" && policy.RoomFor(seen.AnnotationBytes+len(stamp), shown) {
-			annotations[policy.TaintsAnnotation] = &shown
+	if len(c.Put)+len(c.Take) > 0 {
+		if annotations[policy.TaintsAnnotation] = &derived; derived == "" {
+			annotations[policy.TaintsAnnotation] = nil
 		}
 	}
 	return annotations

@@ -1,3 +1,5 @@
+//go:build oldcore
+
 package capture
 
 import (

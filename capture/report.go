@@ -9,7 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -81,100 +83,104 @@ func (r *reported) forget(uid types.UID) {
 	delete(r.foreign, uid)
 }
 
-func (c *Controller) reportUnreadable(seen *Node, version string, err error) {
-	c.sightings.cannotRead(seen.Name)
-	if seen.UID == "" || !c.leading.Load() || !c.reported.unreadable(seen.Name, version) {
+func (c *Controller) reportUnreadable(node *observe.Node, version string, err error) {
+	c.sightings.cannotRead(node.Name)
+	if node.UID == "" || !c.leading.Load() || !c.reported.unreadable(node.Name, version) {
 		return
 	}
-	c.Logger.Error("record cannot be read; nothing is restored from it and nothing is written over it", "node", seen.Name, "error", err)
-	c.Events.Eventf(reference(seen), corev1.EventTypeWarning, RecordInvalid,
+	c.Logger.Error("record cannot be read; nothing is restored from it and nothing is written over it", "node", node.Name, "error", err)
+	c.Events.Eventf(reference(node), corev1.EventTypeWarning, RecordInvalid,
 		"What is remembered of this Node cannot be read, so nothing is restored and the taint %s stays if it is on: mend or delete ConfigMap %s. (%v)",
-		c.Policy().Gate(), store.Name(seen.Name), err)
+		c.Policy().Gate(), store.Name(node.Name), err)
 }
 
 // reportVanished tells that somebody took a record away; nodekeep itself removes none of a Node that lives. What it
 // withheld is lost.
-func (c *Controller) reportVanished(seen *Node) {
+func (c *Controller) reportVanished(node *observe.Node) {
 	c.Metrics.vanishedRecord()
-	c.Logger.Error("record of a live node is gone, or has lost the label by which it is found; it is written anew from what the node shows", "node", seen.Name)
+	c.Logger.Error("record of a live node is gone, or has lost the label by which it is found; it is written anew from what the node shows", "node", node.Name)
 }
 
 // reportWrite tells of a record that was written; given is what the Node has from capture and not from admission.
-func (c *Controller) reportWrite(step Step, before, after store.Record, seen *Node, given []string) {
+func (c *Controller) reportWrite(step Step, before, after record.Record, node *observe.Node, given []string) {
 	c.Metrics.stepped(step)
 	if lag, first := c.sightings.stored(after.Node); first {
 		c.Metrics.stored(lag)
 	}
-	c.Logger.Info("record written", "node", after.Node, "step", step, "items", len(after.Items), "withheld", len(after.Withheld.Items))
-	if step == Isolate {
-		c.Logger.Warn("another machine has the name of a node; nothing is restored until a person has decided", "node", after.Node)
-		c.Events.Eventf(reference(seen), corev1.EventTypeWarning, MachineMismatch,
+	c.Logger.Info("record written", "node", after.Node, "step", step, "entries", len(after.Entries))
+	switch step {
+	case Isolate:
+		c.Logger.Warn("another machine has the name of a node; nothing is restored until an operator has decided", "node", after.Node)
+		c.Events.Eventf(reference(node), corev1.EventTypeWarning, MachineMismatch,
 			"Another machine registered under this name; nothing is restored, and the taint %s stays if it is on. To decide: kubectl -n NAMESPACE annotate configmap %s %s=%s (what was remembered belongs to this machine) or %s=%s (it does not)",
 			c.Policy().Gate(), store.Name(after.Node), store.AcceptAnnotation, store.OldMachine, store.AcceptAnnotation, store.NewMachine)
-	}
-	if step == Reset {
-		c.Logger.Warn("record told of a later state of its node than there ever was; its values are used, its versions are dropped", "node", after.Node)
-		c.Events.Eventf(reference(seen), corev1.EventTypeWarning, RecordReset,
+	case Reset:
+		c.Logger.Warn("record is not of this cluster; its values are used, its versions are dropped", "node", after.Node)
+		newest := before.Newest()
+		c.Events.Eventf(reference(node), corev1.EventTypeWarning, RecordReset,
 			"The record of this Node was not written in this cluster: it named object %q and resourceVersion %q, but this Node is at %s. Its labels and taints are used; its versions were dropped. (ConfigMap %s)",
-			before.UID, before.NodeResourceVersion, seen.ResourceVersion, store.Name(after.Node))
-	}
-	if step == Update {
+			newest.UID, newest.Version, node.ResourceVersion, store.Name(after.Node))
+	case Update:
 		c.Metrics.changed(before, after, c.Now())
+	case Adopt:
+		c.reportRestored(before, node, given)
 	}
-	if step != Adopt {
-		return
-	}
+}
+
+// reportRestored tells what admission restored on a Node object that has now all that it should have.
+func (c *Controller) reportRestored(before record.Record, node *observe.Node, given []string) {
+	stamp, _ := node.Stamp(c.Guard.InForce())
 	var restored []string
-	remembered := before.Remembered()
-	for item := range untouched(seen) {
-		if _, was := remembered[item]; was && !slices.Contains(given, item) {
-			restored = append(restored, item)
+	for key, by := range stamp.Given {
+		shown, is := node.Items[key]
+		if e, known := before.Entry(key); known && !e.Removed && is && shown == by.Value && !slices.Contains(given, key) {
+			restored = append(restored, key)
 		}
 	}
 	slices.Sort(restored)
 	if len(restored) > 0 {
-		c.Events.Eventf(reference(seen), corev1.EventTypeNormal, LabelsRestored, "Restored at registration: %s", strings.Join(restored, ", "))
+		c.Events.Eventf(reference(node), corev1.EventTypeNormal, LabelsRestored, "Restored at registration: %s", strings.Join(restored, ", "))
 	}
 }
 
-func (c *Controller) reportChange(done Plan, seen *Node) {
-	c.Metrics.stepped(done.Step)
+func (c *Controller) reportChange(step Step, done Change, node *observe.Node) {
+	c.Metrics.stepped(step)
 	c.Metrics.gaveBack(done.Give)
-	c.Logger.Info("node changed", "node", seen.Name, "step", done.Step, "given", len(done.Give),
-		"putRight", len(done.PutRight)+len(done.TakeBack), "ruleTaintsPut", len(done.Put), "ruleTaintsTaken", len(done.Take),
+	c.Logger.Info("node changed", "node", node.Name, "step", step, "given", len(done.Give),
+		"corrected", len(done.Correct)+len(done.Remove), "ruleTaintsPut", len(done.Put), "ruleTaintsTaken", len(done.Take),
 		"registered", len(done.Register), "gateLifted", done.LiftGate)
 	if len(done.Give) > 0 {
-		c.Events.Eventf(reference(seen), corev1.EventTypeNormal, LabelsGivenBack, "Gave back: %s", keyList(done.Give))
+		c.Events.Eventf(reference(node), corev1.EventTypeNormal, LabelsGivenBack, "Gave back: %s", keyList(done.Give))
 	}
-	if len(done.PutRight)+len(done.TakeBack) > 0 {
-		c.Events.Eventf(reference(seen), corev1.EventTypeNormal, LabelsPutRight,
-			"Registration had used a record a moment too old; set: %s; removed: %s", keyList(done.PutRight), strings.Join(done.TakeBack, ", "))
+	if len(done.Correct)+len(done.Remove) > 0 {
+		c.Events.Eventf(reference(node), corev1.EventTypeNormal, LabelsPutRight,
+			"Registration had used a record a moment too old; set: %s; removed: %s", keyList(done.Correct), strings.Join(done.Remove, ", "))
 	}
 	if len(done.Put)+len(done.Take) > 0 {
-		c.Events.Eventf(reference(seen), corev1.EventTypeNormal, TaintsFollowed,
+		c.Events.Eventf(reference(node), corev1.EventTypeNormal, TaintsFollowed,
 			"By the rules of the policy; put on: %s; took off: %s", orNone(policy.Shown(done.Put)), orNone(policy.Shown(done.Take)))
 	}
 	if len(done.Register) > 0 {
-		c.Events.Eventf(reference(seen), corev1.EventTypeNormal, TaintsRegistered, "Put on at registration, once: %s", policy.Shown(done.Register))
+		c.Events.Eventf(reference(node), corev1.EventTypeNormal, TaintsRegistered, "Put on at registration, once: %s", policy.Shown(done.Register))
 	}
 	if done.LiftGate {
-		c.Events.Eventf(reference(seen), corev1.EventTypeNormal, GateLifted, "Nothing is left to restore; took off the taint %s", c.Policy().Gate())
+		c.Events.Eventf(reference(node), corev1.EventTypeNormal, GateLifted, "Nothing is left to restore; took off the taint %s", c.Policy().Gate())
 	}
 }
 
-func (c *Controller) reportRefused(seen *Node, key string, refusal error) {
+func (c *Controller) reportRefused(node *observe.Node, key string, refusal error) {
 	c.Metrics.refusedLabel()
-	c.Logger.Error("label refused; it stays remembered and the gate stays on", "node", seen.Name, "key", key, "error", refusal)
-	c.Events.Eventf(reference(seen), corev1.EventTypeWarning, LabelRefused,
+	c.Logger.Error("label refused; it stays remembered and the gate stays on", "node", node.Name, "key", key, "error", refusal)
+	c.Events.Eventf(reference(node), corev1.EventTypeWarning, LabelRefused,
 		"Label %s is remembered but refused, and the taint %s stays until it is taken off by hand or the policy ignores the label. (%v)",
 		key, c.Policy().Gate(), refusal)
 }
 
 // reportForeign tells once of taints that rules want and somebody else has taken.
-func (c *Controller) reportForeign(seen *Node, foreign []corev1.Taint) {
-	for _, taint := range c.reported.taken(seen.UID, foreign) {
-		c.Logger.Warn("taint of a rule is not put on: somebody else's taint has its key and effect", "node", seen.Name, "taint", taint.ToString())
-		c.Events.Eventf(reference(seen), corev1.EventTypeWarning, RuleTaintTaken,
+func (c *Controller) reportForeign(node *observe.Node, foreign []corev1.Taint) {
+	for _, taint := range c.reported.taken(node.UID, foreign) {
+		c.Logger.Warn("taint of a rule is not put on: somebody else's taint has its key and effect", "node", node.Name, "taint", taint.ToString())
+		c.Events.Eventf(reference(node), corev1.EventTypeWarning, RuleTaintTaken,
 			"A rule of the policy wants the taint %s, but one with this key and effect is there that nodekeep did not put on. It is left alone, now and when the label goes; take it off to let the rule have its way.",
 			taint.ToString())
 	}
@@ -190,8 +196,8 @@ func (c *Controller) ReportPolicy(err error) {
 }
 
 // reference names the Node object that an Event is about.
-func reference(seen *Node) *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: seen.Name, UID: seen.UID}
+func reference(node *observe.Node) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
 }
 
 func orNone(list string) string {

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/record"
 )
 
 // intent is what nodekeep does to an item.
@@ -29,12 +30,12 @@ func named(managers []string) string {
 
 // rivals are the other field managers that own an item: of a label its managers, of a taint the manager that wrote the
 // list last. Of an item that was removed, managedFields show none where nobody owns the rest of the list.
-func rivals(seen *Node, set setting) []string {
-	if !policy.IsTaint(set.item) {
-		return seen.Owners[set.item]
+func rivals(node *observe.Node, set setting) []string {
+	if !record.IsTaint(set.item) {
+		return node.Owners[set.item]
 	}
-	others := slices.DeleteFunc(slices.Clone(seen.Writers), func(w writer) bool { return w.Manager == fieldManager })
-	last, found := lastWriter(others, func(w writer) bool { return w.Taints })
+	others := slices.DeleteFunc(slices.Clone(node.Writers), func(w observe.Writer) bool { return w.Manager == observe.FieldManager })
+	last, found := observe.LastWriter(others, func(w observe.Writer) bool { return w.Taints })
 	if !found {
 		return nil
 	}

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/observe"
 )
 
 // sightings is what the watch has shown of each Node and what no plan has dealt with yet. The queue holds names only, and
@@ -19,12 +21,11 @@ type sightings struct {
 }
 
 type sighted struct {
-	gone []*slimNode // last states of objects that went, oldest first
-	live *slimNode   // nil: no such Node
+	gone []*observe.Slim // last states of objects that went, oldest first
+	live *observe.Slim   // nil: no such Node
 
 	recorded   bool // there was a record when it was last looked at, and no sweep may remove it before its Node goes
 	unreadable bool // it could not be read since a worker took the name up
-	overtaken  bool // the record told of a later state of the Node when it was last looked at
 	// retained are those that had gone before, when that was a record which only the end of its retention removes, or a person.
 	retained map[types.UID]bool
 
@@ -47,52 +48,39 @@ func newSightings(gated func([]corev1.Taint) bool, lifted func(after time.Durati
 }
 
 // lives notes the state of a live Node and reports whether a plan could differ for it.
-func (s *sightings) lives(node *slimNode) (changed bool) {
+func (s *sightings) lives(node *observe.Slim) (changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := s.of(node.name())
+	of := s.of(node.Name())
 	before := of.live
-	if before != nil && !before.differs(node) && !of.overtaken {
+	if before != nil && !before.Differs(node) {
 		of.live = node
 		return false
 	}
 	live, current := of.counted()
 	defer s.standing.recount(of, live, current)
-	of.live, of.overtaken = node, false
+	of.live = node
 	of.hears(s.standing.now())
 	s.standing.gate(before, node)
-	if before != nil && before.uid() != node.uid() { // deleted and created again while the watch was down
+	if before != nil && before.UID() != node.UID() { // deleted and created again while the watch was down
 		of.gone = append(of.gone, before)
 	}
 	return true
 }
 
 // went notes the last state of a Node object.
-func (s *sightings) went(node *slimNode) {
+func (s *sightings) went(node *observe.Slim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := s.of(node.name())
+	of := s.of(node.Name())
 	live, current := of.counted()
 	defer s.standing.recount(of, live, current)
 	of.gone = append(of.gone, node)
 	of.hears(s.standing.now())
-	if of.live != nil && of.live.uid() == node.uid() {
+	if of.live != nil && of.live.UID() == node.UID() {
 		of.live = nil
-		delete(s.standing.since, node.name())
+		delete(s.standing.since, node.Name())
 	}
-}
-
-// isOvertaken notes that the record tells of a later state of a Node than the one that was looked at, so the next that the watch brings
-// counts, though it may be as that one: the deletion at which it was recorded did not come true. It reports whether that has come already.
-func (s *sightings) isOvertaken(seen *Node) (again bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	of, known := s.byName[seen.Name]
-	if !known || of.live == nil || of.live.uid() != seen.UID {
-		return false
-	}
-	of.overtaken = of.live.version == seen.ResourceVersion
-	return !of.overtaken
 }
 
 // isAhead notes that a record, of the version given, tells of a later state of its Node than the watch has brought. It reports how long
@@ -112,7 +100,7 @@ func (s *sightings) isAhead(name, record string, patience time.Duration) (left t
 }
 
 // look is what there is to plan for a name. All of it is the caller's own.
-func (s *sightings) look(name string) (gone []*Node, live *Node) {
+func (s *sightings) look(name string) (gone []*observe.Node, live *observe.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of, known := s.byName[name]
@@ -120,10 +108,10 @@ func (s *sightings) look(name string) (gone []*Node, live *Node) {
 		return nil, nil
 	}
 	for _, last := range of.gone {
-		gone = append(gone, last.node())
+		gone = append(gone, last.Node())
 	}
 	if of.live != nil {
-		live = of.live.node()
+		live = of.live.Node()
 	}
 	return gone, live
 }
@@ -137,7 +125,7 @@ func (s *sightings) settled(name string, uid types.UID) {
 		return
 	}
 	for i, node := range of.gone {
-		if node.uid() == uid {
+		if node.UID() == uid {
 			of.gone = append(of.gone[:i:i], of.gone[i+1:]...)
 			break
 		}
@@ -156,7 +144,7 @@ func (s *sightings) hasRecord(name string, retained bool) {
 		if retained && len(of.gone) > 0 {
 			of.retained = make(map[types.UID]bool, len(of.gone))
 			for _, node := range of.gone {
-				of.retained[node.uid()] = true
+				of.retained[node.UID()] = true
 			}
 		}
 	}

@@ -1,3 +1,5 @@
+//go:build oldcore
+
 //go:build !race
 
 package capture

@@ -1,3 +1,5 @@
+//go:build oldcore
+
 package capture
 
 // checkStanding checks what the metrics say of the Nodes against a walk over them, now that all is quiet.

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/observe"
 )
 
 // standing is how the Nodes stand, for the metrics. It is kept with every sight, so that a scrape walks none of them but
@@ -23,19 +25,19 @@ type standing struct {
 const creationsTell = 5 * time.Second
 
 // gate notes whether a live Node carries the gate; before is its state until now, nil where it is new.
-func (s *standing) gate(before, node *slimNode) {
-	name := node.name()
-	newborn := before == nil || before.uid() != node.uid()
+func (s *standing) gate(before, node *observe.Slim) {
+	name := node.Name()
+	newborn := before == nil || before.UID() != node.UID()
 	since, was := s.since[name]
 	switch {
-	case !s.gated(node.taints):
+	case !s.gated(node.Taints()):
 		if was && !newborn {
 			s.lifted(s.now().Sub(since))
 		}
 		delete(s.since, name)
 	case !was || newborn:
 		since = s.now()
-		if created := node.created.Time; newborn && !created.IsZero() && since.Sub(created) > creationsTell {
+		if created := node.Created().Time; newborn && !created.IsZero() && since.Sub(created) > creationsTell {
 			since = created
 		}
 		s.since[name] = since

@@ -1,36 +1,42 @@
 package capture
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
 
-// afterWaiting is the step that may be taken now, less what has to wait: items that another client keeps undoing, and a
+	"nodekeep.dev/nodekeep/observe"
+)
+
+// afterWaiting is the action that may be taken now, less what has to wait: items that another client keeps undoing, and a
 // record of a Node that changes all the time. The Node is queued again for the end of the wait.
-func (a *attempt) afterWaiting(next Plan) Plan {
+func (a *attempt) afterWaiting(next Action) Action {
 	a.wait, a.coalesced = 0, false
-	if a.event != Present || !a.leading.Load() {
+	switch {
+	case a.event != Present:
 		return next
-	}
-	switch puts := awaited(a.record(), a.seen, next, a.Policy()); {
-	case len(puts) > 0: // the record would be written for nothing else than to precede these
-		if len(a.paused(Plan{Put: puts})) == len(puts) {
-			return Plan{Step: Nothing}
-		}
-		return next
-	case coalesces(a.record(), a.seen, next, a.Policy()):
-		if a.wait = a.coalescer.wait(a.seen.Name, a.Now()); a.wait > 0 {
+	case a.coalesces(next):
+		if a.wait = a.coalescer.wait(a.node.Name, a.Now()); a.wait > 0 {
 			a.coalesced = true
-			return Plan{Step: Nothing}
+			return Action{Step: Nothing}
 		}
-		return next
-	default:
-		return next.without(a.paused(next), a.seen)
+	case next.Write == nil:
+		next.Change = next.less(a.paused(next.Change))
+		next.Step = next.step()
 	}
+	return next
 }
 
-// paused is what a step must not set yet. An Event reports the first pause of each fight.
-func (a *attempt) paused(next Plan) map[setting]bool {
+// coalesces reports whether an action records a change of a live Node that nothing waits for: no gate, no registration and no
+// deletion.
+func (a *attempt) coalesces(next Action) bool {
+	return a.event == Present && next.Step == Update && a.found && a.entry.Record.Newest().UID == a.node.UID && a.entry.Record.DeletedAt.IsZero() &&
+		!a.node.Deleting() && !a.Policy().Gate().On(a.node.Taints)
+}
+
+// paused is what a change must not set yet. An Event reports the first pause of each fight.
+func (a *attempt) paused(change Change) map[setting]bool {
 	paused := map[setting]bool{}
-	for _, set := range next.settings(a.Policy().Gate()) {
-		wait, begins := a.brake.Allow(a.seen.UID, set, a.Now())
+	for _, set := range change.settings(a.Policy().Gate()) {
+		wait, begins := a.brake.Allow(a.node.UID, set, a.Now())
 		if wait == 0 {
 			continue
 		}
@@ -45,25 +51,25 @@ func (a *attempt) paused(next Plan) map[setting]bool {
 	return paused
 }
 
-// hasSet notes what a step has set on the Node.
-func (a *attempt) hasSet(done Plan) {
+// hasSet notes what a change has set on the Node.
+func (a *attempt) hasSet(done Change) {
 	for _, set := range done.settings(a.Policy().Gate()) {
-		a.brake.Done(a.seen.UID, set, a.Now())
+		a.brake.Done(a.node.UID, set, a.Now())
 	}
 }
 
 // queueAgain has the Node reconciled when the wait is over.
 func (a *attempt) queueAgain() {
 	if a.wait > 0 {
-		a.queue.AddAfter(a.seen.Name, a.wait)
+		a.queue.AddAfter(a.node.Name, a.wait)
 	}
 }
 
 func (a *attempt) reportPaused(set setting) {
-	others := rivals(a.seen, set)
+	others := rivals(a.node, set)
 	a.Logger.Warn("another client undoes what nodekeep sets; nodekeep waits longer each time before it sets it again",
-		"node", a.seen.Name, "item", set.item, "others", others)
-	a.Events.Eventf(reference(a.seen), corev1.EventTypeWarning, ItemPaused,
+		"node", a.node.Name, "item", set.item, "others", others)
+	a.Events.Eventf(reference(a.node), corev1.EventTypeWarning, ItemPaused,
 		"Field managers %q and %s fight over %s: nodekeep %s, and the other client undoes that within seconds. nodekeep now waits longer each time before it does so again, up to %s, and keeps the taint %s on the Node meanwhile if it is there. Stop the other client, or change the policy of nodekeep.",
-		fieldManager, named(others), kindOf(set.item)+" "+set.item, intent(set), a.brake.longest, a.Policy().Gate())
+		observe.FieldManager, named(others), kindOf(set.item)+" "+set.item, intent(set), a.brake.longest, a.Policy().Gate())
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/record"
 )
 
 func TestItemsAndSplit(t *testing.T) {
@@ -27,9 +29,9 @@ func TestItemsAndSplit(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			before := maps.Clone(tt.labels)
-			items := Items(tt.labels, tt.taints)
+			items := record.Join(tt.labels, tt.taints)
 			assert.Equal(t, tt.items, items)
-			labels, taints := Split(items)
+			labels, taints := record.Split(items)
 			assert.Equal(t, tt.labels, labels)
 			assert.Equal(t, tt.taints, taints)
 			labels["more"] = "x"
@@ -40,17 +42,17 @@ func TestItemsAndSplit(t *testing.T) {
 }
 
 func TestItemsOfANodeWithoutTaintsAreItsLabels(t *testing.T) {
-	assert.Nil(t, Items(nil, nil))
+	assert.Nil(t, record.Join(nil, nil))
 	labels := map[string]string{"a": "1"}
-	Items(labels, []corev1.Taint{})["b"] = "2"
+	record.Join(labels, []corev1.Taint{})["b"] = "2"
 	assert.Equal(t, map[string]string{"a": "1", "b": "2"}, labels, "the map itself, without a copy")
-	Items(labels, taints("a:NoSchedule"))["c"] = "3"
+	record.Join(labels, taints("a:NoSchedule"))["c"] = "3"
 	assert.NotContains(t, labels, "c")
-	assert.Equal(t, map[string]string{"a:NoSchedule": "1"}, Items(nil, taints("a=1:NoSchedule")))
+	assert.Equal(t, map[string]string{"a:NoSchedule": "1"}, record.Join(nil, taints("a=1:NoSchedule")))
 }
 
 func TestSplitIsNeverNil(t *testing.T) {
-	labels, taints := Split(nil)
+	labels, taints := record.Split(nil)
 	assert.NotNil(t, labels)
 	assert.Empty(t, labels)
 	assert.Nil(t, taints)
@@ -58,7 +60,7 @@ func TestSplitIsNeverNil(t *testing.T) {
 
 func TestTheMomentOfATaintIsNotRemembered(t *testing.T) {
 	now := metav1.NewTime(time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC))
-	_, taints := Split(Items(nil, []corev1.Taint{{Key: "a", Value: "1", Effect: corev1.TaintEffectNoExecute, TimeAdded: &now}}))
+	_, taints := record.Split(record.Join(nil, []corev1.Taint{{Key: "a", Value: "1", Effect: corev1.TaintEffectNoExecute, TimeAdded: &now}}))
 	assert.Equal(t, []corev1.Taint{{Key: "a", Value: "1", Effect: corev1.TaintEffectNoExecute}}, taints)
 }
 
@@ -79,11 +81,11 @@ func TestTaintOf(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			taint := TaintOf(tt.item, "v")
-			assert.Equal(t, tt.isTaint, IsTaint(tt.item))
+			taint := record.Taint(tt.item, "v")
+			assert.Equal(t, tt.isTaint, record.IsTaint(tt.item))
 			assert.Equal(t, corev1.Taint{Key: tt.key, Value: "v", Effect: corev1.TaintEffect(tt.effect)}, taint)
 			if tt.isTaint {
-				assert.Equal(t, tt.item, TaintItem(taint))
+				assert.Equal(t, tt.item, record.TaintKey(taint))
 			}
 		})
 	}
@@ -91,7 +93,7 @@ func TestTaintOf(t *testing.T) {
 
 func TestSortTaints(t *testing.T) {
 	sorted := taints("b:NoSchedule", "a=2:NoSchedule", "a=1:NoSchedule", "a=3:NoExecute", "a:PreferNoSchedule", "B:NoSchedule", "a.b/c:NoSchedule")
-	SortTaints(sorted)
+	record.SortTaints(sorted)
 	assert.Equal(t, taints("B:NoSchedule", "a=3:NoExecute", "a=1:NoSchedule", "a=2:NoSchedule", "a:PreferNoSchedule", "a.b/c:NoSchedule", "b:NoSchedule"), sorted)
 }
 
@@ -121,7 +123,7 @@ func TestValidTaint(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, tt.want, ValidItem(tt.item, tt.value))
+			assert.Equal(t, tt.want, record.Valid(tt.item, tt.value))
 		})
 	}
 }
@@ -132,17 +134,17 @@ func FuzzTaintOf(f *testing.F) {
 		f.Add(item, "two words")
 	}
 	f.Fuzz(func(t *testing.T, item, value string) {
-		taint := TaintOf(item, value)
-		labels, taints := Split(map[string]string{item: value})
-		if !IsTaint(item) {
+		taint := record.Taint(item, value)
+		labels, taints := record.Split(map[string]string{item: value})
+		if !record.IsTaint(item) {
 			assert.Equal(t, map[string]string{item: value}, labels)
 			assert.Empty(t, taints)
 			return
 		}
-		assert.Equal(t, item, TaintItem(taint))
+		assert.Equal(t, item, record.TaintKey(taint))
 		assert.Equal(t, []corev1.Taint{taint}, taints)
-		assert.Equal(t, map[string]string{item: value}, Items(labels, taints))
-		if ValidItem(item, value) {
+		assert.Equal(t, map[string]string{item: value}, record.Join(labels, taints))
+		if record.Valid(item, value) {
 			assert.Equal(t, taint, parseTaint(taint.ToString()), "a valid taint is read as it is written")
 			assert.Equal(t, 1, strings.Count(item, ":"))
 		}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/record"
 )
 
 const head = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"
@@ -227,9 +229,9 @@ func makesGoodTaints(t *testing.T, p Policy) {
 			assert.False(t, p.Gate().Is(taint))
 		}
 		for _, taint := range once {
-			keeps, _ := p.Keeps(TaintItem(taint))
+			keeps, _ := p.Keeps(record.TaintKey(taint))
 			assert.False(t, keeps, "%v is not remembered", taint)
-			assert.True(t, p.Registers(TaintItem(taint)))
+			assert.True(t, p.Registers(record.TaintKey(taint)))
 		}
 	}
 }

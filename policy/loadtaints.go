@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"nodekeep.dev/nodekeep/record"
 )
 
 type fileTaints struct {
@@ -89,8 +91,8 @@ func (f fileTaints) taintPolicy(gate Gate, mistakes *field.ErrorList) (t taintPo
 // keepApart refuses a taint that is both put on once and made by a rule: whoever took it off would see it come back.
 func (t taintPolicy) keepApart(path *field.Path, mistakes *field.ErrorList) {
 	for _, registered := range t.register {
-		item := TaintItem(registered.taint)
-		if slices.ContainsFunc(t.rules, func(r taintRule) bool { return TaintItem(r.taint) == item }) {
+		item := record.TaintKey(registered.taint)
+		if slices.ContainsFunc(t.rules, func(r taintRule) bool { return record.TaintKey(r.taint) == item }) {
 			*mistakes = append(*mistakes, field.Invalid(path, item, "taints.rules make a taint of this key and effect too: it could not be taken off for good"))
 		}
 	}
@@ -99,7 +101,7 @@ func (t taintPolicy) keepApart(path *field.Path, mistakes *field.ErrorList) {
 // addRule appends a rule unless an earlier one leaves it nothing to decide and says otherwise.
 func addRule(rules []taintRule, rule taintRule, path *field.Path, mistakes *field.ErrorList) []taintRule {
 	for _, earlier := range rules {
-		if TaintItem(earlier.taint) == TaintItem(rule.taint) && earlier.taint.Value != rule.taint.Value && canonical(earlier.selector) == canonical(rule.selector) {
+		if record.TaintKey(earlier.taint) == record.TaintKey(rule.taint) && earlier.taint.Value != rule.taint.Value && canonical(earlier.selector) == canonical(rule.selector) {
 			*mistakes = append(*mistakes, field.Invalid(path, rule.taint.ToString(),
 				"an earlier entry with an equal selector says "+earlier.taint.ToString()+"; a Node can have one taint of a key and effect"))
 			return rules
@@ -128,8 +130,8 @@ func readRule(raw json.RawMessage, path *field.Path, selector labels.Selector, g
 	for _, problem := range validation.IsQualifiedName(rule.taint.Key) {
 		wrong("key " + problem)
 	}
-	if !slices.Contains(effects(), rule.taint.Effect) {
-		wrong(fmt.Sprintf("must end in one of :%s, :%s, :%s", effects()[0], effects()[1], effects()[2]))
+	if !record.ValidEffect(rule.taint.Effect) {
+		wrong("must end in one of :NoSchedule, :PreferNoSchedule, :NoExecute")
 	}
 	if gate.Is(rule.taint) {
 		wrong("is the gate, which nodekeep puts on and takes off by itself")
@@ -170,10 +172,8 @@ func (r taintRule) copying(wrong func(detail string)) taintRule {
 
 // parseTaint takes a text apart without judging it.
 func parseTaint(text string) corev1.Taint {
-	var taint corev1.Taint
-	name, effect := cutEffect(text)
-	taint.Key, taint.Value, _ = strings.Cut(name, "=")
-	taint.Effect = effect
+	taint := record.Taint(text, "")
+	taint.Key, taint.Value, _ = strings.Cut(taint.Key, "=")
 	return taint
 }
 

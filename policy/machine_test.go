@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/record"
 )
 
 func TestTheFirstIdentityThatIsKnownOfBothDecides(t *testing.T) {
@@ -12,16 +14,16 @@ func TestTheFirstIdentityThatIsKnownOfBothDecides(t *testing.T) {
 		a, b Machine
 		want Identity
 	}{
-		"nothing known":                       {Machine{}, Machine{}, UnknownMachine},
-		"nothing known of one":                {Machine{"p", "s", "m"}, Machine{}, UnknownMachine},
-		"nothing in common":                   {Machine{ProviderID: "p"}, Machine{SystemUUID: "s"}, UnknownMachine},
-		"all the same":                        {Machine{"p", "s", "m"}, Machine{"p", "s", "m"}, SameMachine},
-		"another providerID":                  {Machine{"p", "s", "m"}, Machine{"q", "s", "m"}, OtherMachine},
-		"the same providerID outweighs":       {Machine{"p", "s", "m"}, Machine{"p", "x", "y"}, SameMachine},
-		"a cloned image has another system":   {Machine{"", "s", "m"}, Machine{"", "x", "m"}, OtherMachine},
-		"a reinstalled system is the machine": {Machine{"", "s", "m"}, Machine{"", "s", "y"}, SameMachine},
-		"only the machineID is known":         {Machine{"", "", "m"}, Machine{"p", "", "m"}, SameMachine},
-		"only another machineID is known":     {Machine{"", "", "m"}, Machine{"p", "s", "y"}, OtherMachine},
+		"nothing known":                       {Machine{}, Machine{}, record.UnknownMachine},
+		"nothing known of one":                {Machine{"p", "s", "m"}, Machine{}, record.UnknownMachine},
+		"nothing in common":                   {Machine{ProviderID: "p"}, Machine{SystemUUID: "s"}, record.UnknownMachine},
+		"all the same":                        {Machine{"p", "s", "m"}, Machine{"p", "s", "m"}, record.SameMachine},
+		"another providerID":                  {Machine{"p", "s", "m"}, Machine{"q", "s", "m"}, record.OtherMachine},
+		"the same providerID outweighs":       {Machine{"p", "s", "m"}, Machine{"p", "x", "y"}, record.SameMachine},
+		"a cloned image has another system":   {Machine{"", "s", "m"}, Machine{"", "x", "m"}, record.OtherMachine},
+		"a reinstalled system is the machine": {Machine{"", "s", "m"}, Machine{"", "s", "y"}, record.SameMachine},
+		"only the machineID is known":         {Machine{"", "", "m"}, Machine{"p", "", "m"}, record.SameMachine},
+		"only another machineID is known":     {Machine{"", "", "m"}, Machine{"p", "s", "y"}, record.OtherMachine},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, c.want, c.a.Compare(c.b))

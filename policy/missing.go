@@ -1,5 +1,7 @@
 package policy
 
+import "nodekeep.dev/nodekeep/record"
+
 // Occasion is when something is given back: it decides who is held responsible for the labels.
 type Occasion int
 
@@ -43,7 +45,7 @@ func (p Policy) Missing(have, remembered Kept, occasion Occasion) Restore {
 			continue
 		}
 		reason, withheld := p.withholds(key, value, present, occasion)
-		if !withheld && IsNodeRestriction(key) && have.Machine.Compare(remembered.Machine) != SameMachine {
+		if !withheld && IsNodeRestriction(key) && have.Machine.Compare(remembered.Machine) != record.SameMachine {
 			reason, withheld = NotProved, true
 		}
 		if withheld {
@@ -62,7 +64,7 @@ func (p Policy) Missing(have, remembered Kept, occasion Occasion) Restore {
 }
 
 func (p Policy) withholds(key, value string, present bool, occasion Occasion) (Reason, bool) {
-	if !ValidItem(key, value) {
+	if !record.Valid(key, value) {
 		return Invalid, true
 	}
 	if keeps, _ := p.Keeps(key); !keeps {
@@ -91,7 +93,7 @@ func (p Policy) keepsBrought(key string, occasion Occasion) bool {
 // labels.defer selects it. pattern is empty for a label that is only protected. The gate stays on, and capture adds the label
 // under its own identity.
 func (p Policy) Defers(item string) (pattern string, deferred bool) {
-	if IsTaint(item) {
+	if record.IsTaint(item) {
 		return "", false
 	}
 	if pattern, deferred = p.deferred.match(item); deferred {
@@ -115,4 +117,4 @@ func (p Policy) InlineOf(deferred map[string]string) (inline, later map[string]s
 }
 
 // isProtected reports whether an item is a label that a kubelet may not carry in its CREATE.
-func isProtected(item string) bool { return !IsTaint(item) && !AllowedForKubelet(item) }
+func isProtected(item string) bool { return !record.IsTaint(item) && !AllowedForKubelet(item) }

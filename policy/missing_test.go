@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"nodekeep.dev/nodekeep/record"
 )
 
 func TestMissing(t *testing.T) {
@@ -107,7 +109,7 @@ func TestValidLabel(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, tt.want, ValidItem(tt.key, tt.value))
+			assert.Equal(t, tt.want, record.Valid(tt.key, tt.value))
 		})
 	}
 }
@@ -153,7 +155,7 @@ func keepsItsPromises(t *testing.T, p Policy, have, remembered map[string]string
 				places++
 				current, present := have[key]
 				assert.Equal(t, value, given)
-				assert.True(t, ValidItem(key, given))
+				assert.True(t, record.Valid(key, given))
 				assert.False(t, present && (p.onConflict != RestoreStored || occasion == Live || current == given), "%q is on the Node", key)
 				_, deferred := got.Protected[key]
 				assert.False(t, present && deferred, "%q is on the Node and could not be replaced later", key)
@@ -171,12 +173,12 @@ func keepsItsPromises(t *testing.T, p Policy, have, remembered map[string]string
 	for key := range got.Add {
 		assert.Contains(t, remembered, key)
 		_, named := p.deferred.match(key)
-		assert.True(t, occasion != CreateByKubelet || IsTaint(key) || AllowedForKubelet(key) && !named, "%q sinks the registration", key)
+		assert.True(t, occasion != CreateByKubelet || record.IsTaint(key) || AllowedForKubelet(key) && !named, "%q sinks the registration", key)
 	}
 	for key := range got.Protected {
 		assert.Contains(t, remembered, key)
 		_, named := p.deferred.match(key)
-		assert.True(t, occasion == CreateByKubelet && !IsTaint(key) && (named || !AllowedForKubelet(key)), "%q need not wait", key)
+		assert.True(t, occasion == CreateByKubelet && !record.IsTaint(key) && (named || !AllowedForKubelet(key)), "%q need not wait", key)
 		assert.True(t, AllowedForKubelet(key) || p.protected != Never)
 	}
 	for key := range got.Withheld {

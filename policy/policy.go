@@ -6,6 +6,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/record"
 )
 
 // Policy says what is remembered of a Node and how it is given back. The zero value keeps nothing; start from
@@ -74,14 +76,14 @@ type Metadata struct {
 	Claimed []string
 	// RuleTaints are the taints that our rules put there; they are derived, not remembered.
 	RuleTaints []corev1.Taint
-	Machine    Machine
+	Machine    record.Machine
 }
 
 // Kept is what nodekeep remembers of a Node.
 type Kept struct {
 	// Items are labels and taints.
 	Items   map[string]string
-	Machine Machine
+	Machine record.Machine
 }
 
 // Keep selects from a Node what is ours to remember: the labels and taints that the policy keeps, less those that other
@@ -99,7 +101,7 @@ func (p Policy) Keep(node Metadata) Kept {
 // Keeps reports whether the policy remembers the item at all, and why, in words that complete "kept because ..." or "left
 // out because ...".
 func (p Policy) Keeps(item string) (keeps bool, why string) {
-	if IsTaint(item) {
+	if record.IsTaint(item) {
 		return p.keepsTaint(item)
 	}
 	return p.keepsLabel(item)
@@ -145,7 +147,7 @@ func (p Policy) ignoresManager(manager string) bool {
 // IsNodeRestriction reports whether a label key is an isolation boundary (node-restriction.kubernetes.io and what is under
 // it): it goes only to the machine that had it.
 func IsNodeRestriction(key string) bool {
-	return !IsTaint(key) && isOrUnder(domainOf(key), corev1.LabelNamespaceNodeRestriction)
+	return !record.IsTaint(key) && isOrUnder(domainOf(key), corev1.LabelNamespaceNodeRestriction)
 }
 
 // namesNodeRestriction finds a keep pattern that spells node-restriction.kubernetes.io out; a wildcard that merely

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"nodekeep.dev/nodekeep/record"
 )
 
 // valuePlaceholder stands in the value of a rule's taint for the value of the label that the rule selects by.
@@ -28,11 +30,11 @@ func taintsFor(rules []taintRule, nodeLabels map[string]string) []corev1.Taint {
 			continue
 		}
 		taint := rule.make(nodeLabels[rule.copies])
-		if ValidItem(TaintItem(taint), taint.Value) { // the labels may be what somebody wrote into a record
+		if record.Valid(record.TaintKey(taint), taint.Value) { // the labels may be what somebody wrote into a record
 			made = append(made, FreeOf([]corev1.Taint{taint}, made)...)
 		}
 	}
-	SortTaints(made)
+	record.SortTaints(made)
 	return made
 }
 
@@ -47,7 +49,7 @@ func (r taintRule) make(value string) corev1.Taint {
 
 // makes reports whether the rule makes the taint for any value.
 func (r taintRule) makes(taint corev1.Taint) bool {
-	if TaintItem(taint) != TaintItem(r.taint) {
+	if record.TaintKey(taint) != record.TaintKey(r.taint) {
 		return false
 	}
 	if r.copies == "" {

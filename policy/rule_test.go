@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"nodekeep.dev/nodekeep/record"
 )
 
 func TestTaintsFor(t *testing.T) {
@@ -290,7 +292,7 @@ func canBePutOn(t *testing.T, taints []corev1.Taint) {
 	t.Helper()
 	seen := map[string]bool{}
 	for i, taint := range taints {
-		assert.True(t, ValidItem(TaintItem(taint), taint.Value), "%v", taint)
+		assert.True(t, record.Valid(record.TaintKey(taint), taint.Value), "%v", taint)
 		assert.NotContains(t, taint.Value, "{")
 		assert.Nil(t, taint.TimeAdded)
 		assert.False(t, seen[TaintItem(taint)], "%v is there twice", taint)

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/record"
 )
 
 // taintPolicy is what the policy says of taints.
@@ -22,7 +24,7 @@ const maxFormerRules = 1000
 // keepsTaint is [Policy.Keeps] for a taint. What a rule put on a Node looks like any other taint; who remembers must know
 // and leave it out.
 func (p Policy) keepsTaint(item string) (keeps bool, why string) {
-	taint := TaintOf(item, "")
+	taint := record.Taint(item, "")
 	if p.gate.Is(taint) {
 		return false, "it is the gate"
 	}
@@ -46,7 +48,7 @@ func (p Policy) keepsTaint(item string) (keeps bool, why string) {
 
 // Registers reports whether an item is a taint that the policy puts on at registration, on whichever Nodes.
 func (p Policy) Registers(item string) bool {
-	return slices.ContainsFunc(p.taints.register, func(r taintRule) bool { return TaintItem(r.taint) == item })
+	return slices.ContainsFunc(p.taints.register, func(r taintRule) bool { return record.TaintKey(r.taint) == item })
 }
 
 // RegistrationTaints are what a new Node with these labels gets once. They are sorted, valid, and unique by key and effect.
@@ -86,7 +88,7 @@ func (p Policy) After(before Policy) Policy {
 // FreeOf are the taints whose key and effect no other one has.
 func FreeOf(taints, others []corev1.Taint) (free []corev1.Taint) {
 	for _, taint := range taints {
-		if !slices.ContainsFunc(others, func(other corev1.Taint) bool { return TaintItem(other) == TaintItem(taint) }) {
+		if !slices.ContainsFunc(others, func(other corev1.Taint) bool { return record.TaintKey(other) == record.TaintKey(taint) }) {
 			free = append(free, taint)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/record"
 )
 
 // FuzzText holds Text to what JSON makes of a string, which is how the API server shows it to readers of JSON.
@@ -43,8 +45,8 @@ func TestAMapOfTextsIsTheSameMapWhereAllIsUTF8(t *testing.T) {
 
 func TestALabelThatLooksLikeATaintIsNoItem(t *testing.T) {
 	labels := map[string]string{"a": "1", "b:NoSchedule": "2"}
-	assert.Equal(t, map[string]string{"a": "1"}, Items(labels, nil))
-	assert.Equal(t, map[string]string{"a": "1", "b:NoSchedule": "taint"}, Items(labels, []corev1.Taint{{Key: "b", Value: "taint", Effect: "NoSchedule"}}))
+	assert.Equal(t, map[string]string{"a": "1"}, record.Join(labels, nil))
+	assert.Equal(t, map[string]string{"a": "1", "b:NoSchedule": "taint"}, record.Join(labels, []corev1.Taint{{Key: "b", Value: "taint", Effect: "NoSchedule"}}))
 	assert.Len(t, labels, 2, "the caller's own is not changed")
 }
 

@@ -22,6 +22,9 @@ const Format = 1
 // ConfigMap (1 MiB) or the Node (1.5 MiB in etcd) would soon be refused.
 const MaxBytes = 512 << 10
 
+// ErrTooLarge says that a record cannot be stored for its size.
+var ErrTooLarge = errors.New("too large")
+
 // fields are the members of a JSON object that this version does not know. They are written back as they were read.
 type fields map[string]json.RawMessage
 
@@ -56,9 +59,12 @@ type notShown struct {
 
 // Encode is the record as it is stored: indented JSON in a stable order. What is quarantined is stored beside it.
 func Encode(r Record) ([]byte, error) {
+	if r.HistoryOmitted {
+		return nil, fmt.Errorf("encode record of node %q: its history was not read with it and would be lost; read the record live", r.Node)
+	}
 	data, err := encode(r)
 	if err == nil && len(data) > MaxBytes {
-		err = fmt.Errorf("its %d bytes are more than the %d that a record may have; let the policy keep fewer labels", len(data), MaxBytes)
+		err = fmt.Errorf("%w: its %d bytes are more than the %d that a record may have; let the policy keep fewer labels", ErrTooLarge, len(data), MaxBytes)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("encode record of node %q: %w", r.Node, err)
@@ -140,7 +146,10 @@ func Decode(data []byte) (Record, error) {
 	if at := d.DeletedAt.UTC(); !d.DeletedAt.IsZero() && (at.Year() < 1 || at.Year() > 9999) {
 		return Record{}, errors.New("deletedAt: it is out of range") // it could not be written back
 	}
-	r := Record{Node: d.Node, Cluster: d.Cluster, Machine: d.Machine, DeletedAt: d.DeletedAt.UTC(), format: d.Version, unknown: unknown}
+	r := Record{Node: d.Node, Cluster: d.Cluster, Machine: d.Machine, DeletedAt: d.DeletedAt.UTC(), unknown: unknown}
+	if d.Version != Format {
+		r.format = d.Version
+	}
 	if string(d.History) != "null" {
 		r.History = d.History
 	}

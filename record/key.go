@@ -77,8 +77,13 @@ func SortTaints(taints []corev1.Taint) {
 // k8s.io/kubernetes).
 func Valid(key, value string) bool {
 	name, effect, taint := cutLast(key)
-	if taint && !slices.Contains([]corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}, corev1.TaintEffect(effect)) {
+	if taint && !ValidEffect(corev1.TaintEffect(effect)) {
 		return false
 	}
 	return len(validation.IsQualifiedName(name)) == 0 && len(validation.IsValidLabelValue(value)) == 0
+}
+
+// ValidEffect reports whether a taint can have the effect.
+func ValidEffect(effect corev1.TaintEffect) bool {
+	return effect == corev1.TaintEffectNoSchedule || effect == corev1.TaintEffectPreferNoSchedule || effect == corev1.TaintEffectNoExecute
 }

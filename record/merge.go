@@ -14,13 +14,13 @@ import (
 //   - A client removed the annotation between the two.
 func Merge(r Record, o Observation) Record {
 	if o.Version <= r.Floor {
-		if r.Quarantined != nil && r.seen(o.UID) == 0 { // it is of the machine before
+		if r.Quarantined != nil && r.Observed(o.UID) == 0 { // it is of the machine before
 			before := Merge(*r.Quarantined, o)
 			r.Quarantined = &before
 		}
 		return r
 	}
-	last, newest := r.seen(o.UID), r.Newest()
+	last, newest := r.Observed(o.UID), r.Newest()
 	late := o.Version < last
 	next := r
 	next.Entries = slices.Clone(r.Entries)
@@ -115,7 +115,7 @@ func (o Observation) keys() iter.Seq[string] {
 
 // markDeleted notes that the newest object is deleted, or that a newer state or object is there.
 func (r *Record) markDeleted(before Record, o Observation) {
-	if r.Newest().UID == o.UID && (o.Version > before.seen(o.UID) || r.DeletedAt.IsZero()) {
+	if r.Newest().UID == o.UID && (o.Version > before.Observed(o.UID) || r.DeletedAt.IsZero()) {
 		r.DeletedAt = o.DeletedAt
 	}
 }

@@ -43,6 +43,8 @@ type Record struct {
 	Machine Machine
 	// History is not read here. It is kept as it was stored.
 	History json.RawMessage
+	// HistoryOmitted says that the record has a history which was not read with it. Such a record cannot be stored.
+	HistoryOmitted bool
 	// Quarantined is the record of the machine that had the name before, see [Isolate]; nil if nothing is quarantined.
 	Quarantined *Record
 
@@ -99,8 +101,18 @@ func (r Record) Newest() Object {
 	return r.Seen[len(r.Seen)-1]
 }
 
-// seen is the newest version of an object that was merged; 0 if none was.
-func (r Record) seen(uid types.UID) Version {
+// Ahead reports whether the record holds an observation that is newer than this one, of the same object or of a later one. Then o says
+// nothing of how the Node is now.
+func (r Record) Ahead(o Observation) bool { return r.Newest().Version > o.Version }
+
+// Empty reports whether nothing would be lost with the record but which objects were observed, and when.
+func (r Record) Empty() bool {
+	return r.Quarantined == nil && len(r.unknown)+len(r.unknownNotShown) == 0 &&
+		!slices.ContainsFunc(r.Entries, func(e Entry) bool { return !e.Removed })
+}
+
+// Observed is the newest version of an object that was merged; 0 if none was.
+func (r Record) Observed(uid types.UID) Version {
 	for _, object := range r.Seen {
 		if object.UID == uid {
 			return object.Version
@@ -126,7 +138,7 @@ func (r Record) decidedOn(e Entry) types.UID {
 
 // see notes the newest version of an object. Beyond MaxObjects the oldest is forgotten, with the removals up to it.
 func (r *Record) see(uid types.UID, version Version) {
-	if version <= r.seen(uid) {
+	if version <= r.Observed(uid) {
 		return
 	}
 	seen := make([]Object, 0, len(r.Seen)+1)
@@ -153,12 +165,16 @@ func (r *Record) forget(floor Version) {
 // Rebase is the record for use in the cluster of that UID whose API server has given out versions up to newest. A record of
 // another cluster, or of a state of this one that a restored backup has undone, keeps its values and loses all UIDs and
 // versions; foreign is true then.
+//
+// An empty cluster is one whose UID is not known; no record is of another one then.
 func (r Record) Rebase(cluster string, newest Version) (rebased Record, foreign bool) {
-	foreign = r.Cluster != "" && r.Cluster != cluster || r.Newest().Version > newest
+	foreign = cluster != "" && r.Cluster != "" && r.Cluster != cluster || r.Newest().Version > newest
 	if foreign {
 		r = r.withoutVersions()
 	}
-	r.Cluster = cluster
+	if cluster != "" {
+		r.Cluster = cluster
+	}
 	return r, foreign
 }
 

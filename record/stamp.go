@@ -1,6 +1,9 @@
 package record
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"maps"
+)
 
 // Stamp is what the annotation on a Node object says of this object. It tells what nodekeep set from what a client set, and a
 // label that a client removed from one that was lost with the object before.
@@ -33,4 +36,27 @@ func (s Stamp) String() string {
 		panic("marshal a stamp of strings: " + err.Error()) // cannot happen: maps of strings and numbers
 	}
 	return string(value)
+}
+
+// With is the stamp once nodekeep has set these values by a PATCH that was made on that version.
+func (s Stamp) With(items map[string]string, since Version) Stamp {
+	if len(items) == 0 {
+		return s
+	}
+	given := make(map[string]Given, len(s.Given)+len(items))
+	maps.Copy(given, s.Given)
+	for key, value := range items {
+		given[key] = Given{Value: value, Since: since}
+	}
+	s.Given = given
+	return s
+}
+
+// Without is the stamp once nodekeep has removed what it should not have set.
+func (s Stamp) Without(keys []string) Stamp {
+	s.Given = maps.Clone(s.Given)
+	for _, key := range keys {
+		delete(s.Given, key)
+	}
+	return s
 }

@@ -10,7 +10,7 @@ import (
 func Write(before, after Record, o Observation, complete bool) bool {
 	final := o.Final || !o.DeletedAt.IsZero()
 	switch {
-	case final && before.seen(o.UID) < after.seen(o.UID): // what comes after this state cannot be observed on this object
+	case final && before.Observed(o.UID) < after.Observed(o.UID): // what comes after this state cannot be observed on this object
 		return true
 	case (before.Quarantined == nil) != (after.Quarantined == nil), changes(before, after, o):
 		return true

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"nodekeep.dev/nodekeep/contain"
+	"nodekeep.dev/nodekeep/record"
 )
 
 // cached is what is held in memory of a ConfigMap: the record, or why it cannot be read, or that this version of it
@@ -18,6 +19,7 @@ import (
 type cached struct {
 	name, namespace, version string
 	record                   packed
+	accepted                 Side
 	err                      error
 	removed                  bool
 	bytes                    int32 // of the record as it is stored
@@ -38,19 +40,19 @@ func compact(object any) (any, error) {
 
 // compactWith never panics and never fails: a panic would end the process, and after an error the informer would list all records
 // again and never be synced. A record that panics cannot be read.
-func compactWith(decode func(document, reading) (Record, error), cm *corev1.ConfigMap) *cached {
+func compactWith(decode func(document) (record.Record, error), cm *corev1.ConfigMap) *cached {
 	stored := documentOf(cm)
 	entry := &cached{
 		name: strings.Clone(cm.Name), namespace: unique.Make(cm.Namespace).Value(), version: strings.Clone(cm.ResourceVersion),
 		bytes: int32(len(stored.record) + len(stored.quarantined)), // a ConfigMap has 1 MiB at most
 	}
 	entry.err = contain.Call(func() error {
-		record, err := decode(stored, inMemory)
-		entry.record = pack(record)
+		r, err := decode(stored)
+		entry.record, entry.accepted = pack(r), stored.side(r)
 		return err
 	})
 	if _, panicked := contain.IsPanic(entry.err); panicked {
-		entry.record = pack(Record{})
+		entry.record = pack(record.Record{})
 	}
 	return entry
 }

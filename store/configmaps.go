@@ -12,12 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"nodekeep.dev/nodekeep/record"
 )
 
 // Entry is a record as it was read. Version is what [ConfigMaps.Put] must be given to replace exactly this one.
 type Entry struct {
-	Record  Record
+	Record  record.Record
 	Version string
+	// Accepted is the side of a quarantined record that an operator has accepted; empty while nobody has.
+	Accepted Side
 	// Unlisted says that the ConfigMap lacks the label by which records are found, so caches do not hold it; any Put
 	// puts the label back.
 	Unlisted bool
@@ -53,7 +57,7 @@ func (c *ConfigMaps) Progress() time.Time { return c.cache.progress.last() }
 // Count is how many ConfigMaps there are that hold a record, and how many of them cannot be read.
 func (c *ConfigMaps) Count() (readable, unreadable int) { return c.cache.totals.count() }
 
-// Bytes is how large all records are as they are stored, and the largest of them: [MaxRecordBytes] is as far as one may grow.
+// Bytes is how large all records are as they are stored, and the largest of them: [record.MaxBytes] is as far as one may grow.
 func (c *ConfigMaps) Bytes() (all, largest int) { return c.cache.totals.size() }
 
 // Nodes lists the names of all Nodes that there is a record of, from memory.
@@ -63,15 +67,15 @@ func (c *ConfigMaps) Nodes() []string { return c.cache.nodes() }
 // there is when called. It returns once the handler is registered; changed must not block.
 func (c *ConfigMaps) OnChange(changed func(node string)) error { return c.cache.onChange(changed) }
 
-// Get is the record of a Node from memory, without an API call and without its history: see [Record.HistoryLeftOut]. The
+// Get is the record of a Node from memory, without an API call and without its history, see [record.Record]. The
 // error is [ErrNotFound] or [ErrUnreadable].
 func (c *ConfigMaps) Get(node string) (Entry, error) {
 	cached, found := c.cache.get(Name(node))
 	if !found {
 		return Entry{}, fmt.Errorf("read record of node %q: %w", node, ErrNotFound)
 	}
-	record, err := cached.record.record().of(node, cached.err)
-	return Entry{Record: record, Version: cached.version}, err
+	r, err := of(node, cached.record.record(), cached.err)
+	return Entry{Record: r, Version: cached.version, Accepted: cached.accepted}, err
 }
 
 // GetLive is the record of a Node, whole, as the API server has it now. The error is [ErrNotFound], [ErrUnreadable] or the API's.
@@ -84,28 +88,28 @@ func (c *ConfigMaps) GetLive(ctx context.Context, node string) (Entry, error) {
 	if err != nil {
 		return Entry{}, fmt.Errorf("read record of node %q: %w", node, err)
 	}
-	record, err := documentOf(cm).decode(whole)
-	record, err = record.of(node, err)
-	return Entry{Record: record, Version: cm.ResourceVersion, Unlisted: cm.Labels[RecordLabel] != "true"}, err
+	entry, err := entryFrom(cm, node)
+	entry.Unlisted = cm.Labels[RecordLabel] != "true"
+	return entry, err
 }
 
 // Put writes a record over the one with the version that was read, or creates it where version is empty. [ErrConflict]
 // means that somebody was faster: read it live and decide again. Only our own data key and labels are written. A record
-// whose history was left out is refused.
-func (c *ConfigMaps) Put(ctx context.Context, record Record, version string) (Entry, error) {
-	written, err := encode(record)
+// that was read without its history is refused.
+func (c *ConfigMaps) Put(ctx context.Context, r record.Record, version string) (Entry, error) {
+	written, err := encode(r)
 	if err != nil {
 		return Entry{}, err
 	}
-	cm, err := c.write(ctx, record.Node, written, version)
+	cm, err := c.write(ctx, r.Node, written, version)
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err) && version != "":
-		return Entry{}, fmt.Errorf("put record of node %q: %w: %w", record.Node, ErrConflict, err)
+		return Entry{}, fmt.Errorf("put record of node %q: %w: %w", r.Node, ErrConflict, err)
 	case err != nil:
-		return Entry{}, fmt.Errorf("put record of node %q: %w", record.Node, err)
+		return Entry{}, fmt.Errorf("put record of node %q: %w", r.Node, err)
 	}
 	c.cache.wrote(cm)
-	return Entry{Record: record.versioned(), Version: cm.ResourceVersion}, nil
+	return Entry{Record: r, Version: cm.ResourceVersion}, nil
 }
 
 // Delete removes the record of a Node if it is of the version that was read, and nothing else under its name. [ErrConflict]
@@ -124,6 +128,14 @@ func (c *ConfigMaps) Delete(ctx context.Context, node, version string) error {
 	}
 	c.cache.removed(Name(node), version)
 	return nil
+}
+
+// entryFrom reads the record of a Node whole.
+func entryFrom(cm *corev1.ConfigMap, node string) (Entry, error) {
+	stored := documentOf(cm)
+	r, err := stored.decode()
+	r, err = of(node, r, err)
+	return Entry{Record: r, Version: cm.ResourceVersion, Accepted: stored.side(r)}, err
 }
 
 func (c *ConfigMaps) write(ctx context.Context, node string, written document, version string) (*corev1.ConfigMap, error) {

@@ -1,4 +1,4 @@
-// Package store holds what nodekeep remembers: one [Record] per Node, kept in one ConfigMap per Node.
+// Package store holds what nodekeep remembers: one [record.Record] per Node, kept in one ConfigMap per Node.
 //
 // Invariants:
 //   - A ConfigMap is used only if it holds a record of the very Node that was asked for. Anything else is

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/record"
 )
 
 // What a record's ConfigMap looks like.
@@ -18,6 +20,15 @@ const (
 	managedBy      = "nodekeep"
 	// AcceptAnnotation is where a person says which side of a quarantined record is right: "old" or "new".
 	AcceptAnnotation = "nodekeep.dev/accept"
+)
+
+// Side is one of the two that a quarantined record is about.
+type Side string
+
+// The sides.
+const (
+	OldMachine Side = "old" // what was remembered before
+	NewMachine Side = "new" // the machine that has the name now
 )
 
 // document is what a ConfigMap holds of a record, as text.
@@ -32,7 +43,7 @@ func documentOf(cm *corev1.ConfigMap) document {
 }
 
 // encode writes a record; that a side was accepted is not written back, since it is done with then.
-func encode(r Record) (document, error) {
+func encode(r record.Record) (document, error) {
 	data, err := Encode(r)
 	if err != nil {
 		return document{}, err
@@ -49,20 +60,28 @@ func encode(r Record) (document, error) {
 }
 
 // decode reads a record and what is quarantined beside it; if either cannot be read, nothing may be taken from it.
-func (d document) decode(read reading) (Record, error) {
-	r, err := decode([]byte(d.record), read)
+func (d document) decode() (record.Record, error) {
+	r, err := record.Decode([]byte(d.record))
 	if err != nil || d.quarantined == "" {
 		return r, err
 	}
-	old, err := decode([]byte(d.quarantined), read)
+	old, err := record.Decode([]byte(d.quarantined))
 	if err == nil && old.Node != r.Node {
 		err = errors.New("it is the record of another node")
 	}
 	if err != nil {
-		return Record{}, fmt.Errorf("%s: %w", QuarantinedKey, err)
+		return record.Record{}, fmt.Errorf("%s: %w", QuarantinedKey, err)
 	}
-	r.Quarantined, r.Accepted = &old, d.accepted
+	r.Quarantined = &old
 	return r, nil
+}
+
+// side is the side that an operator has accepted, while there is something to accept.
+func (d document) side(r record.Record) Side {
+	if r.Quarantined == nil {
+		return ""
+	}
+	return d.accepted
 }
 
 // configMap is a new one that holds the document.

@@ -33,11 +33,10 @@ func (c *ConfigMaps) List(ctx context.Context, options metav1.ListOptions) (page
 
 // ListedOf reads one ConfigMap that is found as a record.
 func ListedOf(cm *corev1.ConfigMap) Listed {
-	record, err := documentOf(cm).decode(whole)
-	node := record.Node
-	if err != nil || Name(node) != cm.Name {
-		node = strings.TrimPrefix(cm.Name, namePrefix)
+	node := strings.TrimPrefix(cm.Name, namePrefix)
+	if r, err := documentOf(cm).decode(); err == nil && Name(r.Node) == cm.Name {
+		node = r.Node
 	}
-	record, err = record.of(node, err)
-	return Listed{ConfigMap: cm.Name, Node: node, Entry: Entry{Record: record, Version: cm.ResourceVersion}, Err: err}
+	entry, err := entryFrom(cm, node)
+	return Listed{ConfigMap: cm.Name, Node: node, Entry: entry, Err: err}
 }

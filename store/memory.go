@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+
+	"nodekeep.dev/nodekeep/record"
 )
 
 // Memory is a store in memory, for tests: it keeps the same promises as [ConfigMaps], and the same contract test
@@ -21,35 +23,37 @@ type memoryEntry struct {
 }
 
 // Get is the record of a Node, without its history. The error is [ErrNotFound] or [ErrUnreadable].
-func (m *Memory) Get(node string) (Entry, error) { return m.get(node, inMemory) }
+func (m *Memory) Get(node string) (Entry, error) { return m.get(node, withoutHistory) }
 
 // GetLive is the record of a Node, whole. The error is that of Get.
-func (m *Memory) GetLive(_ context.Context, node string) (Entry, error) { return m.get(node, whole) }
+func (m *Memory) GetLive(_ context.Context, node string) (Entry, error) {
+	return m.get(node, func(r record.Record) record.Record { return r })
+}
 
-func (m *Memory) get(node string, read reading) (Entry, error) {
+func (m *Memory) get(node string, read func(record.Record) record.Record) (Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	entry, found := m.data[Name(node)]
 	if !found {
 		return Entry{}, fmt.Errorf("read record of node %q: %w", node, ErrNotFound)
 	}
-	record, err := entry.decode(read)
-	record, err = record.of(node, err)
-	return Entry{Record: record, Version: entry.version}, err
+	r, err := entry.decode()
+	r, err = of(node, read(r), err)
+	return Entry{Record: r, Version: entry.version, Accepted: entry.side(r)}, err
 }
 
 // Put writes a record over the one with the version that was read, or creates it where version is empty.
-func (m *Memory) Put(_ context.Context, record Record, version string) (Entry, error) {
-	written, err := encode(record)
+func (m *Memory) Put(_ context.Context, r record.Record, version string) (Entry, error) {
+	written, err := encode(r)
 	if err != nil {
 		return Entry{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.data[Name(record.Node)].version != version {
-		return Entry{}, fmt.Errorf("put record of node %q: %w", record.Node, ErrConflict)
+	if m.data[Name(r.Node)].version != version {
+		return Entry{}, fmt.Errorf("put record of node %q: %w", r.Node, ErrConflict)
 	}
-	return Entry{Record: record.versioned(), Version: m.put(record.Node, written)}, nil
+	return Entry{Record: r, Version: m.put(r.Node, written)}, nil
 }
 
 // Delete removes the record of a Node if it is of the version that was read.
@@ -69,8 +73,8 @@ func (m *Memory) Nodes() []string {
 	defer m.mu.Unlock()
 	var nodes []string
 	for _, entry := range m.data {
-		if record, err := entry.decode(inMemory); err == nil {
-			nodes = append(nodes, record.Node)
+		if r, err := entry.decode(); err == nil {
+			nodes = append(nodes, r.Node)
 		}
 	}
 	return nodes

@@ -1,86 +1,142 @@
 package store
 
 import (
-	"maps"
+	"reflect"
 	"slices"
-	"strings"
+	"time"
 	"unique"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/record/packing"
 )
 
-// packed is a record in little memory, for caches of 100,000 of them: what most records are made of stands in one string, and
-// the keys of its items, which are the same on many Nodes, in one string for all of them.
+// packed is a record in little memory, for caches of 100,000 of them. Its own texts stand in one string; what it has in common with
+// many others, the keys of its entries, in one for all of them.
 type packed struct {
-	keys unique.Handle[string]
-	text string
+	shape unique.Handle[string]
+	text  string
 	// rest is the record without what stands in the strings; nil where nothing is left.
-	rest *Record
-	// historyLeftOut says that there is a history, which is not held: it would be most of the memory, and who replaces the
-	// record reads it live.
-	historyLeftOut bool
+	rest *record.Record
 }
 
-// separator parts the strings; a record that has it in one of them, which only somebody else can have written, is not packed.
-const separator = "\x00"
+// How an entry differs from one that is shown and has the version of the newest object.
+const (
+	isRemoved = 1 << iota
+	isNotShown
+	isInherited // it has a version of its own
+)
 
 // pack makes a record small and leaves its history out. Nothing of it is shared with the caller.
-func pack(r Record) packed {
-	r = r.WithoutHistory()
-	keys := slices.Sorted(maps.Keys(r.Items))
-	texts := []string{r.Node, string(r.UID), r.NodeResourceVersion, r.Machine.ProviderID, r.Machine.SystemUUID, r.Machine.MachineID}
-	for _, key := range keys {
-		texts = append(texts, r.Items[key])
+func pack(r record.Record) packed {
+	r = withoutHistory(r)
+	newest := r.Newest()
+	shape, text := make(packing.Writer, 0, 512), make(packing.Writer, 0, 512)
+	shape.Text(r.Cluster)
+	shape.Flag(r.HistoryOmitted)
+	shape.Number(uint64(len(r.Seen)))
+	shape.Number(uint64(len(r.Entries)))
+	for _, field := range []string{r.Node, r.Machine.ProviderID, r.Machine.SystemUUID, r.Machine.MachineID} {
+		text.Text(field)
 	}
-	holdsSeparator := func(text string) bool { return strings.Contains(text, separator) }
-	if slices.Contains(keys, "") || slices.ContainsFunc(keys, holdsSeparator) || slices.ContainsFunc(texts, holdsSeparator) {
-		return packed{rest: &r}
+	for _, object := range r.Seen {
+		text.Text(string(object.UID))
+		text.Number(uint64(object.Version))
 	}
-	p := packed{keys: unique.Make(strings.Join(keys, separator)), text: strings.Join(texts, separator), historyLeftOut: r.historyLeftOut}
-	rest := r
-	rest.Node, rest.UID, rest.NodeResourceVersion, rest.Machine, rest.Items, rest.historyLeftOut = "", "", "", Machine{}, nil, false
-	if !rest.plain() {
-		p.rest = &rest
+	text.Number(uint64(r.Floor))
+	packTime(&text, r.DeletedAt)
+	for _, e := range r.Entries {
+		how := uint64(0)
+		if e.Removed {
+			how |= isRemoved
+		} else {
+			text.Text(e.Value)
+		}
+		if e.NotShown {
+			how |= isNotShown
+		}
+		if e.Version != newest.Version {
+			how |= isInherited
+			text.Number(uint64(e.Version))
+		}
+		shape.Text(e.Key)
+		shape.Number(how)
+	}
+	p := packed{shape: unique.Make(string(shape)), text: string(text)}
+	r.Node, r.Cluster, r.Machine, r.Seen, r.Floor, r.DeletedAt, r.Entries, r.HistoryOmitted = "", "", record.Machine{}, nil, 0, time.Time{}, nil, false
+	if !reflect.ValueOf(r).IsZero() {
+		p.rest = &r
 	}
 	return p
 }
 
-// plain reports whether the record holds nothing but what every record may have lost when it is packed.
-func (r Record) plain() bool {
-	return r.Version == Version && len(r.Later)+len(r.LaterVersions) == 0 && r.Withheld.IsZero() && len(r.RuleTaints)+len(r.RuleClaims)+len(r.FormerTaints) == 0 &&
-		!r.Early && r.DeletedAt == nil && r.Quarantined == nil && r.Accepted == "" && len(r.unknown) == 0
-}
-
-// record is what was packed, without its history. Its Items are the caller's own; what few records have besides is shared and not to be changed.
-func (p packed) record() Record {
-	if p.text == "" {
-		return *p.rest
-	}
-	r := Record{Version: Version}
+// record is what was packed, without its history. Its entries are the caller's own.
+func (p packed) record() record.Record {
+	var r record.Record
 	if p.rest != nil {
 		r = *p.rest
 	}
-	r.historyLeftOut = p.historyLeftOut
-	var uid string
-	text := p.text
-	for _, field := range []*string{&r.Node, &uid, &r.NodeResourceVersion, &r.Machine.ProviderID, &r.Machine.SystemUUID, &r.Machine.MachineID} {
-		*field, text, _ = strings.Cut(text, separator)
+	shape, text := packing.Reader(p.shape.Value()), packing.Reader(p.text)
+	r.Cluster, r.HistoryOmitted = shape.Text(), shape.Flag()
+	objects, entries := shape.Number(), shape.Number()
+	r.Node = text.Text()
+	r.Machine = record.Machine{ProviderID: text.Text(), SystemUUID: text.Text(), MachineID: text.Text()}
+	if objects > 0 {
+		r.Seen = make([]record.Object, objects)
 	}
-	r.UID = types.UID(uid)
-	if keys := p.keys.Value(); keys != "" {
-		r.Items = make(map[string]string, 1+strings.Count(keys, separator))
-		for key := range strings.SplitSeq(keys, separator) {
-			r.Items[key], text, _ = strings.Cut(text, separator)
+	for i := range r.Seen {
+		r.Seen[i] = record.Object{UID: types.UID(text.Text()), Version: record.Version(text.Number())}
+	}
+	r.Floor, r.DeletedAt = record.Version(text.Number()), unpackTime(&text)
+	newest := r.Newest().Version
+	if entries > 0 {
+		r.Entries = make([]record.Entry, entries)
+	}
+	for i := range r.Entries {
+		e := record.Entry{Key: shape.Text(), Version: newest}
+		how := shape.Number()
+		if e.Removed = how&isRemoved != 0; !e.Removed {
+			e.Value = text.Text()
 		}
+		e.NotShown = how&isNotShown != 0
+		if how&isInherited != 0 {
+			e.Version = record.Version(text.Number())
+		}
+		r.Entries[i] = e
 	}
 	return r
 }
 
 // node is the name in the record.
 func (p packed) node() string {
-	if p.text == "" {
-		return p.rest.Node
+	text := packing.Reader(p.text)
+	return text.Text()
+}
+
+func packTime(text *packing.Writer, t time.Time) {
+	text.Flag(!t.IsZero())
+	if !t.IsZero() {
+		text.Number(uint64(t.Unix()))
+		text.Number(uint64(t.Nanosecond()))
 	}
-	node, _, _ := strings.Cut(p.text, separator)
-	return node
+}
+
+func unpackTime(text *packing.Reader) time.Time {
+	if !text.Flag() {
+		return time.Time{}
+	}
+	return time.Unix(int64(text.Number()), int64(text.Number())).UTC()
+}
+
+// withoutHistory is the record as caches hold it: a history would be most of the memory.
+func withoutHistory(r record.Record) record.Record {
+	r.HistoryOmitted = r.HistoryOmitted || len(r.History) > 0
+	r.History = nil
+	if r.Quarantined != nil {
+		old := withoutHistory(*r.Quarantined)
+		r.Quarantined = &old
+	}
+	r.Entries = slices.Clone(r.Entries)
+	return r
 }

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/record"
 )
 
 // decider says what a registering Node gets: decide, or decideProtected in the second pass of the inline route.
@@ -68,14 +68,14 @@ func NodeOf(request *admissionv1.AdmissionRequest) string {
 
 // Explain is what the webhook answers to the request while its records are current and this is the Node's record; nil is none,
 // and unreadable says that there is one from which nothing may be taken. An error means that the Node passes as it is.
-func Explain(request *admissionv1.AdmissionRequest, record *store.Record, unreadable bool, p policy.Policy) (Explanation, error) {
+func Explain(request *admissionv1.AdmissionRequest, r *record.Record, unreadable bool, p policy.Policy) (Explanation, error) {
 	in, err := decode(request)
 	if err != nil {
 		return Explanation{}, err
 	}
 	k := known{current: true, unreadable: unreadable}
-	if record != nil {
-		k.record = *record
+	if r != nil {
+		k.record = *r
 	}
 	a := answerTo(request, in, k, p, decide)
 	e := Explanation{
@@ -103,7 +103,7 @@ func withheldBy(a answer, k known) map[string]policy.Reason {
 		return a.restore.Withheld
 	}
 	withheld := map[string]policy.Reason{}
-	for item := range k.record.Remembered() {
+	for item := range k.record.Items() {
 		withheld[item] = reason
 	}
 	return withheld

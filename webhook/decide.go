@@ -7,14 +7,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/record"
 )
 
 // known is what the store knows of the registering Node.
 type known struct {
-	record     store.Record // the zero Record where there is none
-	unreadable bool         // there is one, but nothing may be taken from it
-	current    bool         // the store is up to date, as far as it can tell
+	record     record.Record // the zero Record where there is none
+	unreadable bool          // there is one, but nothing may be taken from it
+	current    bool          // the store is up to date, as far as it can tell
 }
 
 // decision is what to do with a registering Node.
@@ -24,7 +24,7 @@ type decision struct {
 	gate    policy.Gate
 	move    gateMove
 	stamp   string // the annotation's new value; empty: the object must carry none
-	shown   string // the same for the annotation that shows people the rules' taints
+	derived string // the same for the annotation that lists the taints of rules
 	outcome outcome
 }
 
@@ -44,7 +44,7 @@ func decide(in incoming, k known, p policy.Policy) decision {
 	switch {
 	case k.unreadable:
 		return decision{outcome: unreadableRecord, gate: p.Gate()}.withTaints(in, k, p)
-	case k.record.Quarantined != nil || p.Quarantines(in.machine, policy.Machine(k.record.Machine)):
+	case k.record.Quarantined != nil || p.Quarantines(in.machine, k.record.Machine):
 		return decision{outcome: otherMachine, gate: p.Gate()}.withTaints(in, k, p)
 	}
 	restore := missing(in, k, p)
@@ -62,48 +62,40 @@ func decide(in incoming, k known, p policy.Policy) decision {
 func missing(in incoming, k known, p policy.Policy) policy.Restore {
 	return p.Missing(
 		policy.Kept{Items: in.items(), Machine: in.machine},
-		policy.Kept{Items: k.record.Remembered(), Machine: policy.Machine(k.record.Machine)}, in.occasion)
+		policy.Kept{Items: k.record.Items(), Machine: k.record.Machine}, in.occasion)
 }
 
 // withTaints completes a decision by the taints that follow from the labels which the Node will have, those that are
 // still to come included, and by the stamp. A taint of the Node's own, or a restored one, is never doubled.
 //
-// What is put on without a stamp, nobody could tell from other taints later; so where the gate stays on an object that has
-// no room for one, capture does it instead.
+// Where the gate stays on an object that has no room for a stamp, capture does it instead.
 func (d decision) withTaints(in incoming, k known, p policy.Policy) decision {
 	final := make(map[string]string, len(in.labels)+len(d.restore.Add)+len(d.restore.Protected))
 	maps.Copy(final, in.labels)
 	maps.Copy(final, d.restore.Add)
 	maps.Copy(final, d.restore.Protected)
-	_, restored := policy.Split(d.restore.Add)
+	_, restored := record.Split(d.restore.Add)
 	taken := slices.Concat(in.taints, restored)
 	byRule := policy.FreeOf(p.TaintsFor(final), taken)
 	once := policy.FreeOf(p.RegistrationTaints(final), taken)
 
-	d.stamp = stampFor(in, d.stampOf(in, k, byRule))
+	stamp := d.stampOf(in, k)
+	d.stamp, d.derived = policy.Annotations(stamp, byRule, policy.AnnotationBytes(in.annotations))
 	if d.stamp == "" && d.gatedAfter(in) {
+		d.derived = ""
 		return d
 	}
 	d.taints = slices.Concat(byRule, once)
-	if shown := policy.Shown(byRule); policy.RoomFor(policy.AnnotationBytes(in.annotations)+len(d.stamp), shown) {
-		d.shown = shown
-	}
 	return d
 }
 
 // stampOf is what the stamp says of the object once the decision is carried out. Nothing is claimed of an object from
 // which the record was kept.
-func (d decision) stampOf(in incoming, k known, byRule []corev1.Taint) policy.Stamp {
-	stamp := policy.NewStamp(nil, nil)
-	if d.outcome != unreadableRecord && d.outcome != otherMachine {
-		labels, taints := carried(in, k.record.Remembered(), d.restore)
-		stamp = policy.NewStamp(labels, keysOf(d.restore.Protected)).Given(d.restore.Add)
-		stamp.Brought = taints
+func (d decision) stampOf(in incoming, k known) record.Stamp {
+	if d.outcome == unreadableRecord || d.outcome == otherMachine {
+		return record.Stamp{}
 	}
-	if len(byRule) > 0 {
-		stamp.RuleTaints = policy.Items(nil, byRule)
-	}
-	return stamp
+	return record.Stamp{Brought: brought(in, k.record, d.restore)}.With(d.restore.Add, 0)
 }
 
 // gatedAfter reports whether the object will carry the gate.
@@ -113,7 +105,7 @@ func (d decision) gatedAfter(in incoming) bool {
 
 // bytes is how much the decision adds to the object, about.
 func (d decision) bytes() int {
-	size := len(d.stamp) + len(d.shown)
+	size := len(d.stamp) + len(d.derived)
 	for key, value := range d.restore.Add {
 		size += len(key) + len(value)
 	}
@@ -132,34 +124,22 @@ func (d decision) withoutItems() decision {
 	return small
 }
 
-// carried lists what is remembered and what the Node brought itself: whichever of that is gone later was taken off this
-// very object. The labels count whatever their values are; a taint counts only as it is remembered, for nobody could tell
-// who changed it.
-func carried(in incoming, remembered map[string]string, restore policy.Restore) (labels []string, taints map[string]string) {
+// brought are the recorded keys that the Node has in its CREATE and keeps, with its own values: whichever of them is gone later was
+// removed from this very object.
+func brought(in incoming, r record.Record, restore policy.Restore) map[string]string {
+	var own map[string]string
 	items := in.items()
-	for item, value := range remembered {
-		brought, is := items[item]
-		_, replaced := restore.Add[item]
-		switch {
-		case !is:
-		case !policy.IsTaint(item):
-			labels = append(labels, item)
-		case brought == value && !replaced:
-			if taints == nil {
-				taints = map[string]string{}
-			}
-			taints[item] = value
+	for _, e := range r.Entries {
+		value, is := items[e.Key]
+		if _, replaced := restore.Add[e.Key]; e.Removed || !is || replaced {
+			continue
 		}
+		if own == nil {
+			own = map[string]string{}
+		}
+		own[e.Key] = value
 	}
-	return labels, taints
-}
-
-// stampFor is the annotation's value, or nothing where the annotations have no room for it.
-func stampFor(in incoming, stamp policy.Stamp) string {
-	if !stamp.Fits(policy.AnnotationBytes(in.annotations)) {
-		return ""
-	}
-	return stamp.String()
+	return own
 }
 
 func outcomeOf(restore policy.Restore) outcome {
@@ -172,6 +152,3 @@ func outcomeOf(restore policy.Restore) outcome {
 		return nothingMissing
 	}
 }
-
-// keysOf lists the keys of a map, sorted.
-func keysOf(labels map[string]string) []string { return slices.Sorted(maps.Keys(labels)) }

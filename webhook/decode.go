@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 )
 
 // What identifies a kubelet to the API server (Node authorization in the Kubernetes documentation).
@@ -34,11 +35,11 @@ type incoming struct {
 	occasion    policy.Occasion
 	size        int  // bytes of the object as it came
 	selfTest    bool // the dry run that proves the inline route
-	machine     policy.Machine
+	machine     record.Machine
 }
 
 // items are the labels and taints that the object came with.
-func (in incoming) items() map[string]string { return policy.Items(in.labels, in.taints) }
+func (in incoming) items() map[string]string { return record.Join(in.labels, in.taints) }
 
 // partialNode is the part of a Node that is decoded.
 type partialNode struct {
@@ -165,7 +166,7 @@ func decodePart(decoder *jsontext.Decoder, size int, into any) error {
 func unmarshal(data []byte, into any) error { return json.Unmarshal(data, into, asSent()) }
 
 // machineOf reads what identifies the machine; only for policies that ask, since it decodes the whole status.
-func machineOf(request *admissionv1.AdmissionRequest) policy.Machine {
+func machineOf(request *admissionv1.AdmissionRequest) record.Machine {
 	var node struct {
 		Spec struct {
 			ProviderID string `json:"providerID"`
@@ -178,7 +179,7 @@ func machineOf(request *admissionv1.AdmissionRequest) policy.Machine {
 		} `json:"status"`
 	}
 	if unmarshal(request.Object.Raw, &node) != nil {
-		return policy.Machine{} // as good as unknown
+		return record.Machine{} // as good as unknown
 	}
 	return policy.MachineOf(node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID)
 }

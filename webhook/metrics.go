@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 )
 
 // Metrics are the webhook's series. None carries a node's name.
@@ -89,7 +90,7 @@ func (m *Metrics) restored(r policy.Restore) {
 func (m *Metrics) added(taints int) { m.taints.WithLabelValues(taintAdded).Add(float64(taints)) }
 
 func (m *Metrics) of(item string) *prometheus.CounterVec {
-	if policy.IsTaint(item) {
+	if record.IsTaint(item) {
 		return m.taints
 	}
 	return m.labels

@@ -9,12 +9,13 @@ import (
 	"gomodules.xyz/jsonpatch/v2"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 )
 
 // patch turns a decision into JSON patch operations for the object as it came (RFC 6902), in a stable order. Every path that
 // an operation needs exists in the object or is made by an operation before it.
 func patch(in incoming, d decision) []jsonpatch.Operation {
-	labels, restored := policy.Split(d.restore.Add)
+	labels, restored := record.Split(d.restore.Add)
 	operations := mapOperations("/metadata/labels", in.labels, labels)
 	operations = append(operations, annotationOperations(in, d)...)
 	return append(operations, taintOperations(in, d, restored)...)
@@ -39,7 +40,7 @@ func encode(operations []jsonpatch.Operation) ([]byte, error) {
 func annotationOperations(in incoming, d decision) []jsonpatch.Operation {
 	add := map[string]string{}
 	var operations []jsonpatch.Operation
-	for _, ours := range []struct{ key, value string }{{policy.StampAnnotation, d.stamp}, {policy.TaintsAnnotation, d.shown}} {
+	for _, ours := range []struct{ key, value string }{{policy.StampAnnotation, d.stamp}, {policy.TaintsAnnotation, d.derived}} {
 		came, is := in.annotations[ours.key]
 		switch {
 		case ours.value == "" && is:

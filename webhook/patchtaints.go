@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 )
 
 // taintOperations change the list of taints piece by piece, so that what a later Kubernetes adds to a taint stays as it
@@ -16,7 +17,7 @@ import (
 func taintOperations(in incoming, d decision, restored []corev1.Taint) []jsonpatch.Operation {
 	var operations []jsonpatch.Operation
 	for i, taint := range in.taints {
-		if value, replaced := d.restore.Add[policy.TaintItem(taint)]; replaced {
+		if value, replaced := d.restore.Add[record.TaintKey(taint)]; replaced {
 			operations = append(operations, jsonpatch.NewOperation("add", "/spec/taints/"+strconv.Itoa(i)+"/value", value))
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/record"
 )
 
 // SelfTestNode is the Node whose dry-run CREATE shows whether the inline route works on this API server. It never exists.
@@ -18,8 +18,8 @@ const (
 
 // selfTest is what every replica knows of the self-test's Node, whatever the store and the policy say.
 func selfTest(gate policy.Gate) (known, policy.Policy) {
-	record := store.Record{Node: SelfTestNode, Items: map[string]string{selfTestOrdinary: "1", selfTestProtected: ""}}
-	return known{record: record, current: true}, policy.Default().WithProtected(policy.Inline).WithGate(gate)
+	remembered := record.Record{Node: SelfTestNode, Entries: []record.Entry{{Key: selfTestProtected}, {Key: selfTestOrdinary, Value: "1"}}}
+	return known{record: remembered, current: true}, policy.Default().WithProtected(policy.Inline).WithGate(gate)
 }
 
 // passed reports whether the API server stored both labels and the gate is gone.

@@ -12,6 +12,9 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/gc"
+	"nodekeep.dev/nodekeep/guard"
+	"nodekeep.dev/nodekeep/store"
 )
 
 // lastEvents is how long a stopping process waits for its Events to be written.
@@ -24,20 +27,19 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 		time.Sleep(lastEvents)
 		broadcaster.Shutdown()
 	}()
+	cluster := store.NewCluster(p.client, p.logger)
 	controller, err := capture.New(capture.Options{
 		Client:    p.client,
 		Records:   p.records,
 		Policy:    p.policy.Policy,
 		Events:    broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "nodekeep-capture"}),
-		Guards:    capture.NewGuards(p.client, p.logger),
+		Guard:     guard.New(p.client, p.logger),
+		Cluster:   cluster.UID,
 		Metrics:   capture.NewMetrics(p.registry),
 		Logger:    p.logger,
 		Namespace: o.namespace,
 		Workers:   o.workers,
 		Resync:    o.resync,
-		Sweep: capture.Sweep{
-			Every: o.sweepEvery, Fraction: o.sweepFraction, Remover: remover(o, p), Metrics: capture.NewSweepMetrics(p.registry),
-		},
 	})
 	if err != nil {
 		return err
@@ -46,9 +48,16 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 		return err
 	}
 
+	sweeper := gc.New(gc.Options{
+		Records: p.records, Nodes: controller, Client: p.client, Policy: p.policy.Policy, Now: time.Now, Logger: p.logger,
+		Metrics: gc.NewMetrics(p.registry), Every: o.sweepEvery, Fraction: o.sweepFraction, Remover: remover(o, p),
+	})
+
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { p.records.Run(ctx); return nil })
 	group.Go(func() error { return controller.Run(ctx, p.records.Synced) })
+	group.Go(func() error { cluster.Run(ctx); return nil })
+	group.Go(func() error { sweeper.Run(ctx, p.records.Synced, controller.Synced); return nil })
 	group.Go(func() error {
 		p.policy.follow(ctx, p.logger, controller.EnqueueAll, controller.ReportPolicy)
 		return nil
@@ -66,11 +75,11 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 }
 
 // remover is what becomes of records that are due.
-func remover(o *captureOptions, p *process) capture.Remover {
+func remover(o *captureOptions, p *process) gc.Remover {
 	if o.sweepDryRun {
-		return capture.Rehearsal{}
+		return gc.Rehearsal{}
 	}
-	return capture.Removal{Records: p.records, Client: p.client}
+	return gc.Removal{Records: p.records, Client: p.client}
 }
 
 func lead(ctx context.Context, o *captureOptions, p *process, controller *capture.Controller) error {

@@ -12,8 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/certs"
+	"nodekeep.dev/nodekeep/guard"
+	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/webhook"
 )
 
@@ -45,9 +46,13 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	}
 	registerProof(p.registry, proof)
 	protected := webhook.NewProtectedHandler(p.records, p.policy.Policy, proof.Proved, metrics, p.logger)
-	guards := capture.NewGuards(p.client, p.logger)
+	guards := guard.New(p.client, p.logger)
+	cluster := store.NewCluster(p.client, p.logger)
 	registerGuards(p.registry, guards)
-	deletions := capture.NewDeletions(p.client.CoreV1().Nodes(), p.records, p.policy.Policy, guards, capture.NewDeletionMetrics(p.registry), p.logger, time.Now)
+	deletions := webhook.NewDeletions(webhook.DeletionOptions{
+		Nodes: p.client.CoreV1().Nodes(), Records: p.records, Cluster: cluster.UID, Policy: p.policy.Policy, Guard: guards,
+		Metrics: webhook.NewDeletionMetrics(p.registry), Logger: p.logger, Now: time.Now,
+	})
 	callers := callersOf(o, p)
 	limits := webhook.NewLimits()
 	mux := http.NewServeMux()
@@ -69,6 +74,7 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	group.Go(func() error { callers.run(background); return nil })
 	group.Go(func() error { return proof.Run(background) })
 	group.Go(func() error { guards.Run(background); return nil })
+	group.Go(func() error { cluster.Run(background); return nil })
 	group.Go(func() error { p.policy.follow(background, p.logger, func() {}, func(error) {}); return nil })
 	group.Go(func() error { return serveMetrics(background, &o.commonOptions, p) })
 	group.Go(func() error { return serveProfiles(background, o.pprofAddr) })
@@ -132,7 +138,7 @@ func registerProof(registry prometheus.Registerer, proof *webhook.Proof) {
 	}))
 }
 
-func registerGuards(registry prometheus.Registerer, guards *capture.Guards) {
+func registerGuards(registry prometheus.Registerer, guards *guard.Guard) {
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "nodekeep_webhook_guard_policies_in_force",
 		Help: "1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.",

@@ -1,0 +1,122 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// RemovableRecords is where records are removed; [store.ConfigMaps] in a cluster.
+type RemovableRecords interface {
+	Put(ctx context.Context, r record.Record, version string) (store.Entry, error)
+	Delete(ctx context.Context, node, version string) error
+}
+
+// LiveRecords is where records are read as they are now; [store.ConfigMaps] in a cluster.
+type LiveRecords interface {
+	GetLive(ctx context.Context, node string) (store.Entry, error)
+}
+
+// Removal removes records.
+type Removal struct {
+	Records RemovableRecords
+	Client  kubernetes.Interface
+}
+
+// Rehearsal removes nothing: what would be removed is counted and logged.
+type Rehearsal struct{}
+
+var (
+	_ Remover = Removal{}
+	_ Remover = Rehearsal{}
+)
+
+// Collect has the record of a Node removed if it is due, as it is now, and the Node gone.
+func Collect(ctx context.Context, records LiveRecords, client kubernetes.Interface, remover Remover, node string, due func(record.Record) bool) (Outcome, error) {
+	entry, err := records.GetLive(ctx, node)
+	switch {
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrUnreadable):
+		return Kept, nil
+	case err != nil:
+		return Failed, err
+	case !due(entry.Record):
+		return Kept, nil
+	}
+	if gone, err := isGone(ctx, client, node); err != nil {
+		return Failed, err
+	} else if !gone {
+		return Kept, nil
+	}
+	return remover.Remove(ctx, entry)
+}
+
+// Once begun, a removal is not broken off, also in a process that was told to stop: what was asked of the API server may have
+// been done whether or not anybody hears of it.
+const (
+	removalTakes = 10 * time.Second // at most
+	secondLook   = 10 * time.Second // at most, at what has happened meanwhile
+)
+
+// Remove removes exactly the record that was read. A Node of the name may register between the look for it and the removal,
+// and nothing can make the two one. So the Node is looked for once more, and unless it is known to be gone still, the record
+// is put back as it was: it is there before a plan is made for that Node.
+func (r Removal) Remove(ctx context.Context, entry store.Entry) (Outcome, error) {
+	node := entry.Record.Node
+	failure := r.remove(ctx, entry)
+	if errors.Is(failure, store.ErrConflict) {
+		return Kept, nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), secondLook)
+	defer cancel()
+	gone, unknown := isGone(ctx, r.Client, node)
+	switch {
+	case gone && failure == nil:
+		return Collected, nil
+	case gone: // it may be removed or not; the next sweep sees
+		return Failed, failure
+	}
+	switch _, err := r.Records.Put(ctx, entry.Record, ""); {
+	case err == nil:
+		return PutBack, errors.Join(failure, unknown)
+	case errors.Is(err, store.ErrConflict): // it was not removed, or somebody has recorded that Node
+		return Kept, errors.Join(failure, unknown)
+	default:
+		return Failed, errors.Join(failure, unknown, fmt.Errorf("put back what was removed a moment too late: %w", err))
+	}
+}
+
+func (r Removal) remove(ctx context.Context, entry store.Entry) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTakes)
+	defer cancel()
+	return r.Records.Delete(ctx, entry.Record.Node, entry.Version)
+}
+
+// Remove says what would be.
+func (Rehearsal) Remove(context.Context, store.Entry) (Outcome, error) { return Rehearsed, nil }
+
+// isGone reports whether the API server says of its own that there is no such Node.
+func isGone(ctx context.Context, client kubernetes.Interface, node string) (bool, error) {
+	_, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return false, nil
+	case SaysGone(err):
+		return true, nil
+	default:
+		return false, fmt.Errorf("look for node %q: %w", node, err)
+	}
+}
+
+// SaysGone reports whether an answer says that there is no such object. What stands between may answer 404 for reasons of its
+// own.
+func SaysGone(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}

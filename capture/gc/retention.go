@@ -1,0 +1,60 @@
+package gc
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"nodekeep.dev/nodekeep/record"
+)
+
+// unheard is how long the record of a Node that went stays although it holds nothing. Until then a replica of the webhook may
+// restore from an older state of it, and a capture may be about to record an older sight: which object the record was of, and
+// when, tells them from news. It is longer than the 110 s after which a webhook knows that it hears nothing; one that goes on
+// like that, and through which the Node comes back, brings back what was taken off.
+const unheard = 2 * time.Minute
+
+// Due reports whether a record may be collected if its Node is gone: it has been for longer than records are kept (0: they
+// are kept for ever), or nothing would be lost with it.
+//
+// The clock that wrote deletedAt may have been another one. A Node that went in the future is never due; a clock that has
+// jumped ahead makes everything due, and what [atMost] allows for each sweep bounds the harm until somebody looks.
+//
+// A record that is quarantined waits for a person's decision, however long. It holds what two machines had, and nobody
+// would know that there was something to decide.
+//
+// A record without deletedAt is never due, also where it holds nothing. While its Node lives, it is what tells a label that
+// was taken off from one that was lost, should an older sight of the Node come late or a registration use an older record.
+// There are at most as many of these as Nodes.
+func Due(r record.Record, retention time.Duration, now time.Time) bool {
+	if r.DeletedAt.IsZero() || r.Quarantined != nil {
+		return false
+	}
+	gone := now.Sub(r.DeletedAt)
+	return retention > 0 && gone > retention || r.Empty() && gone > unheard
+}
+
+// candidate is a record that may be collected.
+type candidate struct {
+	node string
+	gone time.Time // since when its Node is
+}
+
+// oldest are those of the candidates whose Nodes went first, not more than most.
+func oldest(all []candidate, most int) []candidate {
+	sorted := slices.Clone(all)
+	slices.SortFunc(sorted, func(a, b candidate) int { return cmp.Or(a.gone.Compare(b.gone), cmp.Compare(a.node, b.node)) })
+	return sorted[:min(len(sorted), most)]
+}
+
+// atMost is how many records one sweep may collect: a fraction of all that there are, and one where that is less than one,
+// so that small clusters are swept at all.
+func atMost(fraction float64, records int) int {
+	return max(1, int(fraction*float64(records)))
+}
+
+// DefaultSweepFraction is how many of all records a sweep collects at most, where capture is not told otherwise.
+const DefaultSweepFraction = 0.1
+
+// SweepsAtMost is how many of so many records a sweep collects at most, for tools that tell people.
+func SweepsAtMost(fraction float64, records int) int { return atMost(fraction, records) }

@@ -1,0 +1,162 @@
+package gc
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"nodekeep.dev/nodekeep/contain"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// Options are what a Sweeper works with. All are required.
+type Options struct {
+	Records Records
+	Nodes   Nodes
+	Client  kubernetes.Interface
+	Policy  func() policy.Policy
+	Now     func() time.Time
+	Logger  *slog.Logger
+	Metrics *Metrics
+
+	Every    time.Duration // 0: never
+	Fraction float64       // of all records, how many one sweep may collect at most, but always one
+	Remover  Remover
+}
+
+// Records is where the records are; [store.ConfigMaps] in a cluster.
+type Records interface {
+	LiveRecords
+	Get(node string) (store.Entry, error)
+	// Nodes lists the names of all Nodes that there is a record of, from memory.
+	Nodes() []string
+}
+
+// Nodes knows which Nodes live, and who works on them; the controller of package capture.
+type Nodes interface {
+	// Leading reports whether this process leads: only that one sweeps.
+	Leading() bool
+	// Knows reports whether a Node lives or waits to be worked on.
+	Knows(node string) bool
+	// Exclusive waits until nobody works on a Node, and keeps it so until release is called.
+	Exclusive(node string) (release func())
+	// Contained does the work on one object; a panic in it is an error like any other.
+	Contained(work, node string, do func() error) error
+}
+
+// Sweeper collects the records of Nodes that are gone once the policy keeps them no longer.
+type Sweeper struct{ Options }
+
+// New makes a sweeper; it does nothing until [Sweeper.Run].
+func New(options Options) *Sweeper { return &Sweeper{options} }
+
+// Remover takes a record away that was found to be due, whose Node was just found to be gone; or does as if.
+type Remover interface {
+	Remove(ctx context.Context, entry store.Entry) (Outcome, error)
+}
+
+// collectTakes is how long the work on one record may take.
+const collectTakes = 30 * time.Second
+
+// looksPerSecond bounds how many records are looked at, and so removed, per second. Each costs up to four API calls, which
+// nobody waits for.
+const looksPerSecond = 10
+
+// Run sweeps from time to time until ctx is done, once synced reports that every Node and record that existed is in memory. A process
+// that has just begun to lead waits for its next turn.
+func (s *Sweeper) Run(ctx context.Context, synced ...cache.InformerSynced) {
+	if s.Every == 0 || !cache.WaitForCacheSync(ctx.Done(), synced...) {
+		return
+	}
+	limiter := flowcontrol.NewTokenBucketRateLimiter(looksPerSecond, 1)
+	ticker := time.NewTicker(s.Every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			_ = s.Nodes.Contained("sweep records", "", func() error { s.sweep(ctx, limiter.Wait); return nil })
+		}
+	}
+}
+
+// sweep looks at the records that are due, those first whose Nodes have been gone for longest, and ends with the first error:
+// an API server in trouble is left in peace, and what it says of Nodes proves nothing. wait keeps to the pace.
+func (s *Sweeper) sweep(ctx context.Context, wait func(context.Context) error) {
+	if !s.Nodes.Leading() {
+		return
+	}
+	found := s.find()
+	s.Metrics.found(found)
+	outcomes := map[Outcome]int{}
+	var failure error
+	for _, record := range oldest(found.due, atMost(s.Fraction, found.all)) {
+		if wait(ctx) != nil || !s.Nodes.Leading() {
+			break // told to stop
+		}
+		outcome, err := s.collect(ctx, record.node)
+		if err != nil && ctx.Err() != nil {
+			break // told to stop, which is no error
+		}
+		s.Metrics.ended(outcome)
+		outcomes[outcome]++
+		s.reportSwept(record, outcome)
+		if _, panicked := contain.IsPanic(err); panicked {
+			continue // that is about this record, and the API server is not in trouble
+		}
+		if failure = err; failure != nil {
+			break
+		}
+	}
+	s.reportSweep(found, outcomes, failure)
+}
+
+// findings are the records that a sweep begins with.
+type findings struct {
+	all  int // records, readable or not
+	gone int // those of Nodes that are gone
+	due  []candidate
+}
+
+// find looks through the records in memory. One that makes this panic is not due, and stops no other. A Node that the watch knows, or knew and nobody has dealt with its end, is not gone.
+func (s *Sweeper) find() (found findings) {
+	retention, now := s.Policy().Retention(), s.Now()
+	for _, node := range s.Records.Nodes() {
+		found.all++
+		_ = s.Nodes.Contained("judge record", node, func() error {
+			entry, err := s.Records.Get(node)
+			if err != nil || entry.Record.DeletedAt.IsZero() {
+				return nil //nolint:nilerr // no record, or none that may be touched
+			}
+			found.gone++
+			if Due(entry.Record, retention, now) && !s.Nodes.Knows(node) {
+				found.due = append(found.due, candidate{node: node, gone: entry.Record.DeletedAt})
+			}
+			return nil
+		})
+	}
+	return found
+}
+
+// collect has a record removed if all that is known live says that it is due and its Node gone. Meanwhile no plan is made
+// for the name.
+func (s *Sweeper) collect(ctx context.Context, node string) (outcome Outcome, err error) {
+	ctx, cancel := context.WithTimeout(ctx, collectTakes)
+	defer cancel()
+	defer s.Nodes.Exclusive(node)()
+	outcome = Failed // what a panic leaves
+	err = s.Nodes.Contained("collect record", node, func() (err error) {
+		outcome, err = Collect(ctx, s.Records, s.Client, s.Remover, node, func(r record.Record) bool {
+			return !s.Nodes.Knows(node) && Due(r, s.Policy().Retention(), s.Now())
+		})
+		return err
+	})
+	return outcome, err
+}

@@ -1,0 +1,56 @@
+package observe
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/record/history"
+)
+
+// FieldManager owns the labels that capture sets on Nodes, in their metadata.managedFields. In a history it is nodekeep itself.
+const FieldManager = "nodekeep"
+
+// cause tells who changed an item, and when, as far as the Node tells. It does not guess: of a label that was removed managedFields
+// tell nothing, so nobody is named, and the time is that of the observation.
+func (n *Node) cause(key string, values history.Values, p policy.Policy, now time.Time) history.Cause {
+	shown, is := n.Items[key]
+	unknown := history.Cause{Time: metav1.NewTime(now.UTC().Truncate(time.Second))}
+	wrote := func(w Writer) bool { return slices.Contains(w.Labels, key) }
+	if record.IsTaint(key) {
+		wrote = func(w Writer) bool { return w.Taints }
+	}
+	switch last, found := LastWriter(n.Writers, wrote); {
+	case is && values.To == nil: // nodekeep derives it now, or had set it again
+		return history.Cause{Actor: FieldManager, Time: unknown.Time}
+	case values.To == nil || !is || shown != *values.To:
+		return unknown
+	case !found || last.Manager == ancientChanges || record.IsTaint(key) && !tellsOfTaints(last.Manager, p):
+		return unknown
+	case last.At == 0:
+		return history.Cause{Actor: last.Manager, Time: unknown.Time}
+	default:
+		return history.Cause{Actor: last.Manager, Time: metav1.Unix(last.At, 0)}
+	}
+}
+
+// LastWriter is who wrote last of those that own an item.
+func LastWriter(writers []Writer, wrote func(Writer) bool) (last Writer, found bool) {
+	for _, w := range writers {
+		if wrote(w) && (!found || w.At >= last.At) {
+			last, found = w, true
+		}
+	}
+	return last, found
+}
+
+// tellsOfTaints reports whether that a manager wrote the list of taints last says that it made a change of a taint that is
+// kept. The list has one owner. Controllers of the cluster, and nodekeep itself, write it often, for taints that are not kept:
+// they would be taken for whoever changed another taint a moment before.
+func tellsOfTaints(manager string, p policy.Policy) bool {
+	return manager != FieldManager && !strings.HasSuffix(manager, "controller-manager") && p.OwnedByPeople([]string{manager})
+}

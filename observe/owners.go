@@ -1,0 +1,118 @@
+package observe
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+)
+
+// ownedFields is the part of a managedFields entry that names labels, annotations and taints ("f:" precedes each field's name; see
+// FieldsV1 in k8s.io/apimachinery/pkg/apis/meta/v1).
+type ownedFields struct {
+	Metadata struct {
+		Labels      map[string]jsontext.Value `json:"f:labels"`
+		Annotations map[string]jsontext.Value `json:"f:annotations"`
+	} `json:"f:metadata"`
+	Spec struct {
+		Taints jsontext.Value `json:"f:taints"` // all of them: who changes one owns the list
+	} `json:"f:spec"`
+}
+
+// ancientChanges is the manager that the API server makes of the oldest entries when there are too many of them; ours may
+// be among them.
+const ancientChanges = "ancient-changes"
+
+// owners is what managedFields tell of a Node.
+type owners struct {
+	writers []Writer
+	stamp   stampWriter
+}
+
+// Writer is an entry of managedFields that owns labels or taints.
+type Writer struct {
+	Manager string   `json:"manager"`
+	Labels  []string `json:"labels,omitempty"` // sorted
+	Taints  bool     `json:"taints,omitempty"`
+	// At is when it last changed anything that it owns, in seconds since 1970; 0: not told.
+	At int64 `json:"-"`
+}
+
+// stampWriter is who wrote the stamp.
+type stampWriter int
+
+// The writers. A client chooses the name that its change is booked under, so "capture" is a claim.
+const (
+	byWebhook stampWriter = iota // what a webhook adds has no owner
+	byCapture
+	byOthers
+)
+
+// maxManager is how long the name of a manager may be, in bytes, as for the API server. U+FFFD has more bytes than what it replaces.
+const maxManager = 128
+
+// ownedFieldsOf reads managedFields. Conditions and resources are named in them too, by texts that a kubelet chooses: names that
+// are no UTF-8, or equal once they are made UTF-8, must not hide what the entry says of labels. An entry that cannot be read owns nothing, so what it owned counts as a person's:
+// rather remembered than lost.
+func ownedFieldsOf(entries []metav1.ManagedFieldsEntry) (found owners) {
+	anyNames := json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+	for _, entry := range entries {
+		var owned ownedFields
+		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &owned, anyNames) != nil {
+			continue
+		}
+		if _, wrote := owned.Metadata.Annotations["f:"+policy.StampAnnotation]; wrote {
+			found.stamp = max(found.stamp, writerOf(entry.Manager))
+		}
+		wrote := Writer{Manager: policy.Shortened(entry.Manager, maxManager), Taints: len(owned.Spec.Taints) > 0}
+		for field := range owned.Metadata.Labels {
+			if key, isField := strings.CutPrefix(field, "f:"); isField {
+				wrote.Labels = append(wrote.Labels, key)
+			}
+		}
+		if len(wrote.Labels) == 0 && !wrote.Taints {
+			continue
+		}
+		if entry.Time != nil && hasTime(*entry.Time) {
+			wrote.At = entry.Time.Unix()
+		}
+		slices.Sort(wrote.Labels)
+		found.writers = append(found.writers, wrote)
+	}
+	slices.SortFunc(found.writers, func(a, b Writer) int { // not as the API server sorts them, by the time
+		return cmp.Or(cmp.Compare(a.Manager, b.Manager), slices.Compare(a.Labels, b.Labels), cmp.Compare(a.At, b.At))
+	})
+	return found
+}
+
+// ownersOf are the managers of each label, sorted, but for nodekeep: what we gave back is nobody's until somebody changes it,
+// just as what admission restored.
+func ownersOf(writers []Writer) map[string][]string {
+	var managers map[string][]string
+	for _, wrote := range writers {
+		if wrote.Manager == FieldManager {
+			continue
+		}
+		for _, key := range wrote.Labels {
+			if managers == nil {
+				managers = map[string][]string{}
+			}
+			if !slices.Contains(managers[key], wrote.Manager) {
+				managers[key] = append(managers[key], wrote.Manager)
+			}
+		}
+	}
+	return managers
+}
+
+func writerOf(manager string) stampWriter {
+	if manager == FieldManager || manager == ancientChanges {
+		return byCapture
+	}
+	return byOthers
+}

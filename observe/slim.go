@@ -1,0 +1,221 @@
+package observe
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/contain"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/record/packing"
+)
+
+// Slim is a [Node] in little memory, for the 100,000 that an informer holds: its own values stand in one string, and
+// what it has in common with many others, the keys of its labels, who owns them and those of its stamp, in one for all of them.
+type Slim struct {
+	version string // resourceVersion
+	text    string // packed: name, uid, machine, values of labels, the stamp's values
+	shape   unique.Handle[string]
+	taints  []corev1.Taint
+	written []int64 // when the writers in the shape last changed something, in seconds since 1970
+
+	created, deleted metav1.Time
+	annotationBytes  int
+}
+
+// SlimOf makes a Node small; [Slim.Node] reverses it.
+func SlimOf(n *Node) *Slim {
+	keys := make([]string, 0, len(n.Items))
+	for key := range n.Items {
+		if !record.IsTaint(key) { // taints stand among the taints
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	text, shape := make(packing.Writer, 0, 512), make(packing.Writer, 0, 2048)
+	for _, field := range []string{n.Name, string(n.UID), n.Machine.ProviderID, n.Machine.SystemUUID, n.Machine.MachineID} {
+		text.Text(field)
+	}
+	shape.Texts(keys)
+	for _, key := range keys {
+		text.Text(n.Items[key])
+	}
+	shape.Number(uint64(len(n.Writers)))
+	for _, wrote := range n.Writers {
+		shape.Text(wrote.Manager)
+		shape.Texts(wrote.Labels)
+		shape.Flag(wrote.Taints)
+	}
+	shape.Texts(n.Claimed)
+	n.annotations.pack(&shape, &text, n.Items)
+	s := &Slim{
+		version: strings.Clone(n.ResourceVersion), text: string(text), shape: unique.Make(string(shape)), taints: n.Taints,
+		created: n.CreationTimestamp, annotationBytes: n.AnnotationBytes,
+	}
+	for _, wrote := range n.Writers {
+		s.written = append(s.written, wrote.At)
+	}
+	if n.Deleting() {
+		s.deleted = *n.DeletionTimestamp
+	}
+	return s
+}
+
+// pack writes what many Nodes have in common into shape, and the rest into text. A value that the Node shows still is not written again.
+func (a annotations) pack(shape, text *packing.Writer, items map[string]string) {
+	shape.Flag(a.stamped)
+	shape.Number(uint64(a.by))
+	value := func(key, value string) {
+		shown, is := items[key]
+		if shape.Flag(is && shown == value); !is || shown != value {
+			text.Text(value)
+		}
+	}
+	keys := slices.Sorted(maps.Keys(a.stamp.Given))
+	shape.Texts(keys)
+	for _, key := range keys {
+		given := a.stamp.Given[key]
+		value(key, given.Value)
+		if shape.Flag(given.Since != 0); given.Since != 0 {
+			text.Number(uint64(given.Since))
+		}
+	}
+	keys = slices.Sorted(maps.Keys(a.stamp.Brought))
+	shape.Texts(keys)
+	for _, key := range keys {
+		value(key, a.stamp.Brought[key])
+	}
+	shape.Number(uint64(len(a.derived)))
+	for _, taint := range a.derived {
+		shape.Text(taint.Key)
+		shape.Text(taint.Value)
+		shape.Text(string(taint.Effect))
+	}
+}
+
+func unpackAnnotations(shape, text *packing.Reader, items map[string]string) (a annotations) {
+	a.stamped, a.by = shape.Flag(), stampWriter(shape.Number())
+	value := func(key string) string {
+		if shape.Flag() {
+			return items[key]
+		}
+		return text.Text()
+	}
+	if keys := shape.Texts(); len(keys) > 0 {
+		a.stamp.Given = make(map[string]record.Given, len(keys))
+		for _, key := range keys {
+			given := record.Given{Value: value(key)}
+			if shape.Flag() {
+				given.Since = record.Version(text.Number())
+			}
+			a.stamp.Given[key] = given
+		}
+	}
+	if keys := shape.Texts(); len(keys) > 0 {
+		a.stamp.Brought = make(map[string]string, len(keys))
+		for _, key := range keys {
+			a.stamp.Brought[key] = value(key)
+		}
+	}
+	if count := shape.Number(); count > 0 {
+		a.derived = make([]corev1.Taint, count)
+	}
+	for i := range a.derived {
+		a.derived[i] = corev1.Taint{Key: shape.Text(), Value: shape.Text(), Effect: corev1.TaintEffect(shape.Text())}
+	}
+	return a
+}
+
+// Node is what was made small.
+func (s *Slim) Node() *Node {
+	n := &Node{Taints: s.taints, AnnotationBytes: s.annotationBytes, Fault: s.fault()}
+	text := packing.Reader(s.text)
+	n.Name, n.UID, n.ResourceVersion, n.CreationTimestamp = text.Text(), types.UID(text.Text()), s.version, s.created
+	if !s.deleted.IsZero() {
+		n.DeletionTimestamp = &s.deleted
+	}
+	if n.Fault != nil {
+		return n
+	}
+	n.readVersion()
+	n.Machine = record.Machine{ProviderID: text.Text(), SystemUUID: text.Text(), MachineID: text.Text()}
+	shape := packing.Reader(s.shape.Value())
+	keys := shape.Texts()
+	labels := make(map[string]string, len(keys))
+	for _, key := range keys {
+		labels[key] = text.Text()
+	}
+	n.Items = record.Join(labels, s.taints)
+	if count := shape.Number(); count > 0 {
+		n.Writers = make([]Writer, count)
+	}
+	for i := range n.Writers {
+		n.Writers[i] = Writer{Manager: shape.Text(), Labels: shape.Texts(), Taints: shape.Flag(), At: s.written[i]}
+	}
+	n.Owners = ownersOf(n.Writers)
+	n.Claimed = shape.Texts()
+	n.annotations = unpackAnnotations(&shape, &text, n.Items)
+	return n
+}
+
+// Unreadable is a Node of which nothing is known but which object it is, because reading it panicked. It has no shape.
+func Unreadable(name string, uid types.UID, version string, fault *contain.Panic) *Slim {
+	var text packing.Writer
+	for _, field := range []string{name, string(uid), fault.Value, fault.Stack} {
+		text.Text(field)
+	}
+	return &Slim{version: version, text: string(text)}
+}
+
+// fault is why nothing may be concluded from the Node, if so.
+func (s *Slim) fault() error {
+	if s.shape != (unique.Handle[string]{}) {
+		return nil
+	}
+	text := packing.Reader(s.text)
+	text.Text()
+	text.Text()
+	return &contain.Panic{Value: text.Text(), Stack: text.Text()}
+}
+
+// Name is the Node's.
+func (s *Slim) Name() string {
+	text := packing.Reader(s.text)
+	return text.Text()
+}
+
+// UID is the Node object's.
+func (s *Slim) UID() types.UID {
+	text := packing.Reader(s.text)
+	text.Text()
+	return types.UID(text.Text())
+}
+
+// Version is the resourceVersion as the API server gave it out.
+func (s *Slim) Version() string { return s.version }
+
+// Taints are the Node's.
+func (s *Slim) Taints() []corev1.Taint { return s.taints }
+
+// Created is when the object was created, by the API server's clock; zero where that is not known.
+func (s *Slim) Created() metav1.Time { return s.created }
+
+// Differs reports whether anything that a decision looks at is different. A heartbeat differs in nothing, and when somebody last
+// changed something is no difference of its own.
+func (s *Slim) Differs(other *Slim) bool {
+	if was, is := s.fault(), other.fault(); was != nil && is != nil { // their stacks differ each time
+		return s.UID() != other.UID() || was.Error() != is.Error()
+	}
+	return s.text != other.text || s.shape != other.shape || s.deleted.IsZero() != other.deleted.IsZero() ||
+		!maps.Equal(record.Join(nil, s.taints), record.Join(nil, other.taints))
+}
+
+// GetObjectMeta is for the informer.
+func (s *Slim) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Name: s.Name(), UID: s.UID(), ResourceVersion: s.version}
+}

@@ -1,0 +1,158 @@
+package observe
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/policy"
+)
+
+// usualNode is a Node with the labels of its kubelet and ten of people's.
+func usualNode(i int) *corev1.Node {
+	name := fmt.Sprintf("worker-%d", i)
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: name, UID: types.UID(fmt.Sprintf("4a8c52fe-9a3c-4b54-8f6d-%012x", i)), ResourceVersion: fmt.Sprint(1_000_000 + i),
+		Labels: map[string]string{
+			"beta.kubernetes.io/arch": "amd64", "beta.kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "kubernetes.io/hostname": name,
+		},
+	}}
+	kubelet := `{"f:metadata":{"f:labels":{".":{},"f:beta.kubernetes.io/arch":{},"f:beta.kubernetes.io/os":{},"f:kubernetes.io/arch":{},"f:kubernetes.io/hostname":{},"f:kubernetes.io/os":{}}}}`
+	var keys []string
+	people := map[string]any{}
+	for k := range 10 {
+		key := fmt.Sprintf("example.com/label-%d", k)
+		n.Labels[key] = fmt.Sprintf("value-%d", i%50)
+		keys, people["f:"+key] = append(keys, key), struct{}{}
+	}
+	owned, _ := json.Marshal(map[string]any{"f:metadata": map[string]any{"f:labels": people}})
+	n.ManagedFields = []metav1.ManagedFieldsEntry{
+		{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(kubelet)}, {Manager: "kubectl-label", FieldsV1: metav1.NewFieldsV1(string(owned))},
+	}
+	n.Annotations = map[string]string{policy.StampAnnotation: policy.NewStamp(keys, nil).String()}
+	n.Status.NodeInfo.SystemUUID = fmt.Sprintf("ec2%05x-9a3c-4b54-8f6d-0d7e5b3f2a11", i)
+	n.Status.NodeInfo.MachineID = n.Status.NodeInfo.SystemUUID
+	n.Spec.ProviderID = fmt.Sprintf("aws:///eu-central-1a/i-%017x", i)
+	return n
+}
+
+func TestASlimNodeIsTheNodeItWasMadeOf(t *testing.T) {
+	for name, change := range map[string]func(n *corev1.Node){
+		"a usual one": func(*corev1.Node) {},
+		"with taints": func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "b", Effect: "NoSchedule", TimeAdded: &metav1.Time{}}, {Key: "a", Value: "x", Effect: "NoExecute"}}
+		},
+		"being deleted":           func(n *corev1.Node) { now := metav1.Now(); n.DeletionTimestamp = &now },
+		"with a time of creation": func(n *corev1.Node) { n.CreationTimestamp = metav1.Now() },
+		"without labels":          func(n *corev1.Node) { n.Labels, n.ManagedFields = map[string]string{}, nil },
+		"without a stamp":         func(n *corev1.Node) { n.Annotations = nil },
+		"with a stamp of others":  func(n *corev1.Node) { n.Annotations[policy.StampAnnotation] = "no JSON" },
+		"with a stamp of taints": func(n *corev1.Node) {
+			stamp := policy.NewStamp([]string{"a"}, []string{"b"}).Given(map[string]string{"c:NoSchedule": "1"})
+			stamp.RuleTaints, stamp.Brought = map[string]string{"d:NoExecute": ""}, map[string]string{"e:NoExecute": "2"}
+			n.Annotations[policy.StampAnnotation] = stamp.String()
+		},
+		"with claims":                   func(n *corev1.Node) { n.Annotations["nfd.node.kubernetes.io/feature-labels"] = "a,b" },
+		"with annotations":              func(n *corev1.Node) { n.Annotations["x"] = "yz" },
+		"with a machine that says less": func(n *corev1.Node) { n.Status.NodeInfo = corev1.NodeSystemInfo{} },
+		"with an empty value":           func(n *corev1.Node) { n.Labels["example.com/label-9"] = "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := usualNode(7)
+			change(object)
+			want := nodeOf(object)
+			slim := slimOf(want)
+			got := slim.node()
+			assert.Equal(t, want, got)
+			assert.Equal(t, want.Name, slim.name())
+			assert.Equal(t, want.UID, slim.uid())
+			assert.Equal(t, want.ResourceVersion, slim.GetObjectMeta().GetResourceVersion())
+			assert.False(t, slim.differs(slimOf(got)))
+		})
+	}
+}
+
+func TestAHeartbeatDiffersInNothingAndAllElseInSomething(t *testing.T) {
+	before := slimOf(nodeOf(usualNode(7)))
+	for name, tt := range map[string]struct {
+		change  func(n *corev1.Node)
+		differs bool
+	}{
+		"a heartbeat":        {func(n *corev1.Node) { n.ResourceVersion = "9"; n.Status.Conditions = []corev1.NodeCondition{{}} }, false},
+		"an annotation":      {func(n *corev1.Node) { n.Annotations["x"] = "y" }, false},
+		"a label's value":    {func(n *corev1.Node) { n.Labels["example.com/label-1"] = "new" }, true},
+		"a label that goes":  {func(n *corev1.Node) { delete(n.Labels, "example.com/label-1") }, true},
+		"a label that comes": {func(n *corev1.Node) { n.Labels["new"] = "" }, true},
+		"a taint":            {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "a", Effect: "NoSchedule"}} }, true},
+		"another owner":      {func(n *corev1.Node) { n.ManagedFields[1].Manager = "edit" }, true},
+		"another stamp":      {func(n *corev1.Node) { n.Annotations[policy.StampAnnotation] = policy.NewStamp(nil, nil).String() }, true},
+		"another object":     {func(n *corev1.Node) { n.UID = "other" }, true},
+		"another machine":    {func(n *corev1.Node) { n.Spec.ProviderID = "other" }, true},
+		"its deletion":       {func(n *corev1.Node) { now := metav1.Now(); n.DeletionTimestamp = &now }, true},
+		"a claim":            {func(n *corev1.Node) { n.Annotations["nfd.node.kubernetes.io/feature-labels"] = "a" }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := usualNode(7)
+			tt.change(object)
+			assert.Equal(t, tt.differs, before.differs(slimOf(nodeOf(object))))
+		})
+	}
+}
+
+// A Node of 50 images is 20 KiB; 100,000 of them are what capture holds.
+func TestSlimNodesTakeLittleMemory(t *testing.T) {
+	const count = 5_000
+	held := func(hold func(*Node) any) float64 {
+		kept := make([]any, count)
+		before := liveBytes()
+		for i := range kept {
+			raw, err := json.Marshal(usualNode(i))
+			require.NoError(t, err)
+			var object corev1.Node
+			require.NoError(t, json.Unmarshal(raw, &object))
+			kept[i] = hold(nodeOf(&object))
+		}
+		after := liveBytes()
+		runtime.KeepAlive(kept)
+		return (float64(after) - float64(before)) / count
+	}
+	full, slim := held(func(n *Node) any { return n }), held(func(n *Node) any { return slimOf(n) })
+	t.Logf("a Node takes %.0f bytes, slim %.0f", full, slim)
+	assert.Less(t, slim, full/4)
+}
+
+func liveBytes() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}
+
+func BenchmarkSlimNode(b *testing.B) {
+	n := nodeOf(usualNode(7))
+	b.Run("make", func(b *testing.B) {
+		for b.Loop() {
+			slimOf(n)
+		}
+	})
+	b.Run("use", func(b *testing.B) {
+		slim := slimOf(n)
+		for b.Loop() {
+			slim.node()
+		}
+	})
+	b.Run("read", func(b *testing.B) { // what a heartbeat costs before
+		object := usualNode(7)
+		for b.Loop() {
+			nodeOf(object)
+		}
+	})
+}

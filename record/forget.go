@@ -1,0 +1,22 @@
+package record
+
+// Forget is the record once an operator has decided that keys are not to be remembered. It keeps that decision as a removal on the newest object, so
+// that no older observation and no registration from an older record brings them back.
+func Forget(r Record, keys []string) Record {
+	forget := make(map[string]bool, len(keys))
+	for _, key := range keys {
+		forget[key] = true
+	}
+	newest := r.Newest().Version
+	entries := make([]Entry, 0, len(r.Entries))
+	for _, e := range r.Entries {
+		if forget[e.Key] && !e.Removed {
+			e = Entry{Key: e.Key, Removed: true, Version: newest}
+		}
+		if !e.Removed || e.Version > r.Floor {
+			entries = append(entries, e)
+		}
+	}
+	r.Entries = entries
+	return r
+}

@@ -1,0 +1,121 @@
+package history
+
+import (
+	"encoding/json"
+	"strings"
+	"unicode"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"nodekeep.dev/nodekeep/record"
+)
+
+// changeFields is the JSON of a [Change]. Labels and taints stand apart, as in a record.
+type changeFields struct {
+	Number  int                    `json:"number"`
+	Time    metav1.Time            `json:"time"`
+	Actor   string                 `json:"actor,omitempty"`
+	Labels  map[string]valueFields `json:"labels,omitempty"`
+	Taints  []taintChangeFields    `json:"taints,omitempty"`
+	Omitted int                    `json:"omitted,omitempty"`
+}
+
+type valueFields struct {
+	From *string `json:"from,omitempty"`
+	To   *string `json:"to,omitempty"`
+}
+
+type taintChangeFields struct {
+	Key    string             `json:"key"`
+	Effect corev1.TaintEffect `json:"effect"`
+	valueFields
+}
+
+// MarshalJSON writes an entry with its labels and taints apart, in a stable order.
+func (c Change) MarshalJSON() ([]byte, error) {
+	fields := changeFields{Number: c.Number, Time: c.Time, Actor: c.Actor, Omitted: c.Omitted}
+	names := make(map[string]string, len(c.Items))
+	for item := range c.Items {
+		names[item] = ""
+	}
+	labels, taints := record.Split(names)
+	for key := range labels {
+		if fields.Labels == nil {
+			fields.Labels = make(map[string]valueFields, len(labels))
+		}
+		fields.Labels[key] = valueFields(c.Items[key])
+	}
+	for _, taint := range taints {
+		fields.Taints = append(fields.Taints, taintChangeFields{Key: taint.Key, Effect: taint.Effect, valueFields: valueFields(c.Items[record.TaintKey(taint)])})
+	}
+	return json.Marshal(fields)
+}
+
+// UnmarshalJSON reads an entry. It takes any; [Of] leaves out those that nodekeep cannot have written.
+func (c *Change) UnmarshalJSON(data []byte) error {
+	var fields changeFields
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return err
+	}
+	*c = Change{Number: fields.Number, Time: fields.Time, Actor: fields.Actor, Omitted: fields.Omitted}
+	if len(fields.Labels)+len(fields.Taints) > 0 {
+		c.Items = make(map[string]Values, len(fields.Labels)+len(fields.Taints))
+	}
+	for key, values := range fields.Labels {
+		c.Items[key] = Values(values)
+	}
+	for _, taint := range fields.Taints {
+		c.Items[record.TaintKey(corev1.Taint{Key: taint.Key, Effect: taint.Effect})] = Values(taint.valueFields)
+	}
+	return nil
+}
+
+// historyOf reads a history. Whoever may write ConfigMaps may have written it, and nothing is restored from it, so entries that
+// nodekeep cannot have written are left out and never make a record unreadable.
+func historyOf(raw json.RawMessage) []Change {
+	var entries []json.RawMessage
+	if json.Unmarshal(raw, &entries) != nil {
+		return nil
+	}
+	var history []Change
+	for _, entry := range entries {
+		var change Change
+		if json.Unmarshal(entry, &change) == nil && change.valid() && change.Number > lastNumber(history) {
+			history = append(history, change)
+		}
+	}
+	return bounded(history)
+}
+
+// What an entry can say.
+const (
+	maxNumber = 1 << 30
+	maxActor  = 128 // the longest name of a manager that the API server takes
+)
+
+// valid reports whether nodekeep can have written the entry.
+func (c Change) valid() bool {
+	at := c.Time.UTC()
+	if c.Number < 1 || c.Number > maxNumber || c.Time.IsZero() || at.Year() < 1 || at.Year() > 9999 || !validActor(c.Actor) {
+		return false
+	}
+	if (len(c.Items) > 0) == (c.Omitted > 0) || c.Omitted < 0 {
+		return false
+	}
+	for item, values := range c.Items {
+		if sameValue(values.From, values.To) || !validOf(item, values.From) || !validOf(item, values.To) {
+			return false
+		}
+	}
+	return true
+}
+
+// validActor reports whether a manager can have that name, by the rules for managedFields.
+func validActor(name string) bool {
+	return len(name) <= maxActor && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// validOf reports whether a Node can show the value of an item; nil is none.
+func validOf(item string, value *string) bool { return record.Valid(item, ptr.Deref(value, "")) }

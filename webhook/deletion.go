@@ -1,0 +1,265 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/time/rate"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"nodekeep.dev/nodekeep/guard"
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// deletionBudget is how long a deletion may be held up by a caller that does not say how long it waits. It runs inside the API
+// server's delete transaction.
+const deletionBudget = 500 * time.Millisecond
+
+// lateWrite is how much longer recording may take than the caller is kept waiting: a Node that was read in time is not lost because a
+// busy API server is slow to store its record.
+const lateWrite = 2 * time.Second
+
+// budget is half of the time that the caller waits: the answer has to reach it too.
+func budget(ctx context.Context) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return time.Until(deadline) / 2
+	}
+	return deletionBudget
+}
+
+// Deletions records Nodes that are about to be deleted, exactly as they are then: what the watch may not have brought yet, an edit
+// a moment before the deletion or one made while capture was down. A review is a hint, never evidence: anybody may have sent it. It
+// says which Node object to read; what is recorded comes from the API server, where the object still is while it is being reviewed.
+// It always allows. A call proves no deletion, so it marks nothing as gone; repeated calls change nothing.
+type Deletions struct {
+	DeletionOptions
+
+	// A review that names a Node object which the records know has places of its own, so that a flood of invented names does not
+	// keep it waiting.
+	recorded, others shared[deletionOutcome]
+	moments          moments
+	failures         rate.Sometimes // that are logged: one a second, since reviews can be forged. The metric counts all
+}
+
+// DeletionOptions are what a DELETE handler works with. All are required.
+type DeletionOptions struct {
+	Nodes   Nodes // reads past every cache
+	Records WritableRecords
+	Cluster func() string // UID of the namespace kube-system; empty while it is not known
+	Policy  func() policy.Policy
+	Guard   *guard.Guard
+	Metrics *DeletionMetrics
+	Logger  *slog.Logger
+	Now     func() time.Time
+}
+
+// WritableRecords is where records are kept; [store.ConfigMaps] in a cluster.
+type WritableRecords interface {
+	Get(node string) (store.Entry, error)
+	GetLive(ctx context.Context, node string) (store.Entry, error)
+	Put(ctx context.Context, r record.Record, version string) (store.Entry, error)
+}
+
+// Nodes reads a Node from the API server.
+type Nodes interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (*corev1.Node, error)
+}
+
+// How many reviews are worked on at once; others wait while their callers do.
+const (
+	recordedAtOnce = 32
+	othersAtOnce   = 8
+)
+
+// NewDeletions makes the handler.
+func NewDeletions(options DeletionOptions) *Deletions {
+	return &Deletions{
+		DeletionOptions: options,
+		recorded:        shared[deletionOutcome]{atOnce: recordedAtOnce}, others: shared[deletionOutcome]{atOnce: othersAtOnce},
+		failures: rate.Sometimes{Interval: time.Second},
+	}
+}
+
+var _ admission.Handler = (*Deletions)(nil)
+
+// Handle writes the record first if it differs from the Node that is about to go, and allows.
+func (d *Deletions) Handle(ctx context.Context, request admission.Request) admission.Response {
+	if request.Operation != admissionv1.Delete || request.Kind.Kind != "Node" || request.SubResource != "" {
+		return admission.Allowed("")
+	}
+	if request.DryRun != nil && *request.DryRun {
+		return admission.Allowed("")
+	}
+	ctx, cancel := context.WithTimeout(ctx, budget(ctx))
+	defer cancel()
+	outcome, err := d.review(ctx, request)
+	if err != nil {
+		d.failures.Do(func() {
+			d.Logger.Error("node that is about to be deleted could not be recorded; what the watch brings of it still counts", "node", request.Name, "error", err)
+		})
+	}
+	d.Metrics.seen(outcome)
+	return admission.Allowed("")
+}
+
+func (d *Deletions) review(ctx context.Context, request admission.Request) (deletionOutcome, error) {
+	hint, ok := hinted(request)
+	if !ok {
+		return deletionAbsent, nil
+	}
+	entry, err := d.Records.Get(hint.name)
+	if errors.Is(err, store.ErrUnreadable) {
+		return deletionFailed, err
+	}
+	by := &d.others
+	if err == nil && entry.Record.Newest().UID == hint.uid {
+		by = &d.recorded
+	}
+	outcome, err := by.do(ctx, hint.name+"/"+string(hint.uid), func() (deletionOutcome, error) {
+		answered, _ := ctx.Deadline()
+		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), answered.Add(lateWrite))
+		defer cancel()
+		return d.record(ctx, hint)
+	})
+	if err != nil {
+		return deletionFailed, err
+	}
+	return outcome, nil
+}
+
+// hint is which Node object a review says is about to be deleted.
+type hint struct {
+	name string
+	uid  types.UID
+}
+
+// longestUID bounds what is taken for a UID; those of Nodes are 36 characters long.
+const longestUID = 128
+
+// hinted reads the name and the UID from a review, and nothing else; ok is false where it names no Node that there could be. With
+// deletecollection the request has no name, the object has.
+func hinted(request admission.Request) (h hint, ok bool) {
+	var object struct {
+		Metadata struct {
+			Name string    `json:"name"`
+			UID  types.UID `json:"uid"`
+		} `json:"metadata"`
+	}
+	if decodeMetadata(request.OldObject.Raw, &object.Metadata) != nil {
+		return hint{}, false
+	}
+	h = hint{object.Metadata.Name, object.Metadata.UID}
+	ok = h.uid != "" && len(h.uid) <= longestUID && len(validation.IsDNS1123Subdomain(h.name)) == 0 &&
+		(request.Name == "" || request.Name == h.name)
+	return h, ok
+}
+
+// decodeMetadata reads metadata, which comes first, and nothing behind it: reviews are not in turn here.
+func decodeMetadata(object []byte, into any) error {
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(object), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+	if _, err := decoder.ReadToken(); err != nil {
+		return err
+	}
+	for decoder.PeekKind() == '"' {
+		name, err := decoder.ReadToken()
+		switch {
+		case err != nil:
+			return err
+		case name.String() == "metadata":
+			return json.UnmarshalDecode(decoder, into)
+		}
+		if err := decoder.SkipValue(); err != nil {
+			return err
+		}
+	}
+	return errors.New("it has no metadata")
+}
+
+// record merges the Node, as it is now, into its record. What comes after this state is not observed on this object, so it counts as final.
+func (d *Deletions) record(ctx context.Context, hint hint) (deletionOutcome, error) {
+	node, err := d.node(ctx, hint)
+	if err != nil || node == nil {
+		return deletionAbsent, err
+	}
+	mayBeNoted := sync.OnceValue(func() bool { return d.moments.take(hint.uid, d.Now()) })
+	newest := record.Version(math.MaxUint64) // that this API server can have given out when the record was written
+	entry, err := d.Records.Get(hint.name)
+	for live := false; ; live = true {
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return deletionFailed, err
+		}
+		if entry.Record.Newest().Version > node.Version { // the Node may have changed since it was read, or the record is not of this cluster
+			if node, err = d.node(ctx, hint); err != nil || node == nil {
+				return deletionAbsent, err
+			}
+			newest = node.Version
+		}
+		before, _ := entry.Record.Rebase(d.Cluster(), newest)
+		next, worth := d.merged(node, before, mayBeNoted)
+		switch {
+		case !worth && live:
+			return deletionUnchanged, nil
+		case worth && !omitted(next):
+			if _, err = d.Records.Put(ctx, next, entry.Version); err == nil {
+				return deletionRecorded, nil
+			}
+			if !errors.Is(err, store.ErrConflict) {
+				return deletionFailed, err
+			}
+		}
+		// That there is nothing to write is not believed to the cache: it may be behind; and it holds no history.
+		if entry, err = d.Records.GetLive(ctx, hint.name); errors.Is(err, store.ErrNotFound) {
+			entry = store.Entry{}
+		}
+		if ctx.Err() != nil {
+			return deletionFailed, ctx.Err()
+		}
+	}
+}
+
+// merged is the record after this observation, and whether it is worth a write. That a state is the last one is, but reviews can be forged.
+func (d *Deletions) merged(node *observe.Node, before record.Record, mayBeNoted func() bool) (next record.Record, worth bool) {
+	current := d.Policy()
+	o := node.Observation(before, current, d.Guard.InForce())
+	next, isolated := node.Merge(before, o, current, d.Now())
+	if isolated || record.Write(before, next, o, false) {
+		return next, true
+	}
+	o.Final = true
+	return next, record.Write(before, next, o, false) && mayBeNoted()
+}
+
+// omitted reports whether a record was read without its history, so that it cannot be written.
+func omitted(r record.Record) bool {
+	return r.HistoryOmitted || r.Quarantined != nil && r.Quarantined.HistoryOmitted
+}
+
+// node reads a Node from the API server; nil without an error where it has none of that name and UID.
+func (d *Deletions) node(ctx context.Context, hint hint) (*observe.Node, error) {
+	object, err := d.Nodes.Get(ctx, hint.name, metav1.GetOptions{}) // without a resourceVersion: past every cache
+	switch {
+	case apierrors.IsNotFound(err), err == nil && object.UID != hint.uid:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get node: %w", err)
+	}
+	node := observe.Of(object)
+	return node, node.Fault
+}

@@ -1,0 +1,32 @@
+package webhook
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// deletionOutcome is how the look at a Node that is about to be deleted ended.
+type deletionOutcome string
+
+const (
+	deletionRecorded  deletionOutcome = "recorded"  // the record was behind and is not any more
+	deletionUnchanged deletionOutcome = "unchanged" // the record had it all
+	deletionAbsent    deletionOutcome = "absent"    // the API server has no Node of that name and UID
+	deletionFailed    deletionOutcome = "failed"    // the deletion went on all the same
+)
+
+// DeletionMetrics are the series of [Deletions].
+type DeletionMetrics struct{ total *prometheus.CounterVec }
+
+// NewDeletionMetrics registers the series, each with a first value of 0.
+func NewDeletionMetrics(registry prometheus.Registerer) *DeletionMetrics {
+	m := &DeletionMetrics{total: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "nodekeep_capture_deletions_total", Help: "Reviews of deletions of Nodes, by outcome.",
+	}, []string{"outcome"})}
+	registry.MustRegister(m.total)
+	for _, outcome := range []deletionOutcome{deletionRecorded, deletionUnchanged, deletionAbsent, deletionFailed} {
+		m.total.WithLabelValues(string(outcome))
+	}
+	return m
+}
+
+func (m *DeletionMetrics) seen(outcome deletionOutcome) {
+	m.total.WithLabelValues(string(outcome)).Inc()
+}
