@@ -1,6 +1,4 @@
-//go:build oldcore
-
-//go:build race
+//go:build oldcore && race
 
 package capture
 

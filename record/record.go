@@ -3,6 +3,7 @@ package record
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -67,6 +68,18 @@ type Entry struct {
 type Object struct {
 	UID     types.UID
 	Version Version
+}
+
+// New is a record that remembers items which were all observed on one object.
+func New(node string, object Object, items map[string]string) Record {
+	r := Record{Node: node}
+	if object != (Object{}) {
+		r.Seen = []Object{object}
+	}
+	for _, key := range slices.Sorted(maps.Keys(items)) {
+		r.Entries = append(r.Entries, Entry{Key: key, Value: items[key], Version: object.Version})
+	}
+	return r
 }
 
 // Entry is the entry of a key.

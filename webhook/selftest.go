@@ -18,7 +18,7 @@ const (
 
 // selfTest is what every replica knows of the self-test's Node, whatever the store and the policy say.
 func selfTest(gate policy.Gate) (known, policy.Policy) {
-	remembered := record.Record{Node: SelfTestNode, Entries: []record.Entry{{Key: selfTestProtected}, {Key: selfTestOrdinary, Value: "1"}}}
+	remembered := record.New(SelfTestNode, record.Object{}, map[string]string{selfTestProtected: "", selfTestOrdinary: "1"})
 	return known{record: remembered, current: true}, policy.Default().WithProtected(policy.Inline).WithGate(gate)
 }
 

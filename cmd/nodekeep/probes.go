@@ -103,5 +103,5 @@ func serveMetrics(ctx context.Context, o *commonOptions, p *process) error {
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	return serveOn(ctx, listener, newGuard(p.client, p.logger, mux))
+	return serveOn(ctx, listener, newMetricsGuard(p.client, p.logger, mux))
 }

@@ -79,7 +79,7 @@ func (b *bench) takeAway(ctx context.Context, leader, standby *bed.Program, sign
 			}
 		}
 		record, err := b.Record(ctx, node)
-		if err == nil && follows == 0 && record.Items[changedLabel] == value {
+		if err == nil && follows == 0 && record.Items()[changedLabel] == value {
 			follows = time.Since(began)
 		}
 		return leads > 0 && follows > 0, err

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/test/bench/bed"
 	"nodekeep.dev/nodekeep/test/bench/measure"
 )
@@ -110,9 +110,9 @@ func (b *bench) firstCapture(ctx context.Context, bare cell) error {
 // whole checks that there is a record of every Node with every label.
 func (b *bench) whole(ctx context.Context) error {
 	count, lacking := 0, 0
-	err := b.EachRecord(ctx, func(record store.Record) {
+	err := b.EachRecord(ctx, func(record record.Record) {
 		count++
-		if !holds(record, bed.Kept()) || record.DeletedAt != nil {
+		if !holds(record, bed.Kept()) || !record.DeletedAt.IsZero() {
 			lacking++
 		}
 	})
@@ -125,9 +125,9 @@ func (b *bench) whole(ctx context.Context) error {
 	return nil
 }
 
-func holds(record store.Record, want map[string]string) bool {
+func holds(record record.Record, want map[string]string) bool {
 	for key, value := range want {
-		if got, found := record.Items[key]; !found || got != value {
+		if got, found := record.Items()[key]; !found || got != value {
 			return false
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/test/bench/measure"
 )
 
@@ -27,9 +27,9 @@ func (b *bench) steady(ctx context.Context, pair both, nodes []string) error {
 	var mu sync.Mutex
 	missing := len(changes)
 	all := make(chan struct{})
-	ended, err := b.WatchRecords(ctx, func(record store.Record) {
+	ended, err := b.WatchRecords(ctx, func(record record.Record) {
 		now := time.Now()
-		number, err := strconv.Atoi(record.Items[changedLabel])
+		number, err := strconv.Atoi(record.Items()[changedLabel])
 		if err != nil || number >= len(changes) {
 			return
 		}

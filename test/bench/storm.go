@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/test/bench/bed"
 	"nodekeep.dev/nodekeep/test/bench/measure"
 )
@@ -91,8 +91,8 @@ func (b *bench) comeBack(ctx context.Context, nodes []string) (measure.Load, map
 // follow checks that the record of each Node has come to be that of the new object.
 func (b *bench) follow(ctx context.Context, uids map[string]types.UID) error {
 	behind := len(uids)
-	err := b.EachRecord(ctx, func(record store.Record) {
-		if uid, again := uids[record.Node]; again && record.UID == uid && record.DeletedAt == nil && holds(record, bed.Kept()) {
+	err := b.EachRecord(ctx, func(record record.Record) {
+		if uid, again := uids[record.Node]; again && record.Newest().UID == uid && record.DeletedAt.IsZero() && holds(record, bed.Kept()) {
 			behind--
 		}
 	})

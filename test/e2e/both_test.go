@@ -53,7 +53,7 @@ func TestWithBothDownNodesRegisterGatedAndNothingIsLost(t *testing.T) {
 	}
 	for _, record := range stop() {
 		if strings.HasPrefix(record.Node, "both-down-") {
-			assert.Equal(t, want, record.Items, "the record of %s lost a key on the way", record.Node)
+			assert.Equal(t, want, record.Items(), "the record of %s lost a key on the way", record.Node)
 		}
 	}
 }

@@ -17,7 +17,7 @@ func recordHolds(t *testing.T, node string, want map[string]string) {
 	t.Helper()
 	record, ok := recordOf(t, node)
 	require.True(t, ok, "there must be a record of node %s", node)
-	assert.Equal(t, want, record.Items, node)
+	assert.Equal(t, want, record.Items(), node)
 }
 
 func TestAChangeAndADeletionInOneMomentWhileCaptureIsDownAreNotLost(t *testing.T) {
@@ -71,7 +71,7 @@ func TestACallProvesNoDeletion(t *testing.T) {
 	require.Error(t, err)
 	record, _ := recordOf(t, name)
 	assert.Nil(t, record.DeletedAt)
-	assert.Equal(t, map[string]string{"a": "1"}, record.Items)
+	assert.Equal(t, map[string]string{"a": "1"}, record.Items())
 }
 
 func TestDeletingManyNodesAtOnceLosesNothing(t *testing.T) {
@@ -104,7 +104,7 @@ func TestAChangeMadeWhileAFinalizerHoldsTheNodeIsNotLost(t *testing.T) {
 	finalizers(nil)
 	require.Eventually(t, func() bool {
 		record, _ := recordOf(t, name)
-		return record.Items["a"] == "2" && record.DeletedAt != nil
+		return record.Items()["a"] == "2" && !record.DeletedAt.IsZero()
 	}, settles, 20*time.Millisecond)
 	register(t, name)
 	complete(t, name, map[string]string{"a": "2"})
@@ -119,6 +119,6 @@ func TestADeletedNodeThatWasNeverWholeAddsWhatItShowed(t *testing.T) {
 		label(t, name, map[string]any{"b": "2"})
 		deleteNode(t, name)
 		record, _ := recordOf(t, name)
-		assert.Equal(t, map[string]string{"a": "1", worker: "", "b": "2"}, record.Remembered())
+		assert.Equal(t, map[string]string{"a": "1", worker: "", "b": "2"}, record.Items())
 	})
 }

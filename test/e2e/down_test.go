@@ -141,7 +141,7 @@ func TestANodeThatRegistersWhileTheWebhookIsDownIsCompletedByCapture(t *testing.
 	})
 	for _, record := range stop() {
 		if record.Node == name {
-			assert.Equal(t, want, record.Items, "the record must lose nothing on the way")
+			assert.Equal(t, want, record.Items(), "the record must lose nothing on the way")
 		}
 	}
 	hasEvent(t, name, "LabelsGivenBack")
@@ -226,10 +226,10 @@ func TestANodeDeletedWhileCaptureWasDownIsMarkedGoneAndLosesNothing(t *testing.T
 	withoutCapture(t, func() { deleteNode(t, name) })
 	require.Eventually(t, func() bool {
 		record, ok := recordOf(t, name)
-		return ok && record.DeletedAt != nil
+		return ok && !record.DeletedAt.IsZero()
 	}, settles, 20*time.Millisecond)
 	record, _ := recordOf(t, name)
-	assert.Equal(t, map[string]string{"dedicated": "ci"}, record.Items)
+	assert.Equal(t, map[string]string{"dedicated": "ci"}, record.Items())
 }
 
 // The PATCH is made by hand with capture's own identity, as if capture had died right behind it.

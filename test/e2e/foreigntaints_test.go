@@ -138,7 +138,7 @@ func liesOfKubeletsAreInVain(t *testing.T) {
 		}
 	})
 	for _, l := range liars {
-		require.Eventually(t, func() bool { record, _ := recordOf(t, l.name); return record.UID == getNode(t, l.name).UID }, settles, 10*time.Millisecond)
+		require.Eventually(t, func() bool { record, _ := recordOf(t, l.name); return record.Newest().UID == getNode(t, l.name).UID }, settles, 10*time.Millisecond)
 	}
 	time.Sleep(2200 * time.Millisecond) // two resyncs
 	for _, l := range liars {

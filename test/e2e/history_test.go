@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -23,7 +24,7 @@ func kubectl(t *testing.T, args ...string) {
 }
 
 // tells waits until the history of a Node's record has that many entries in all, dropped ones included, and returns the record.
-func tells(t *testing.T, node string, changes int) (record store.Record) {
+func tells(t *testing.T, node string, changes int) (record record.Record) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		record, _ = recordOf(t, node)
@@ -34,7 +35,7 @@ func tells(t *testing.T, node string, changes int) (record store.Record) {
 }
 
 // lastChange is the newest entry as it is stored, without its number and time.
-func lastChange(t *testing.T, record store.Record) string {
+func lastChange(t *testing.T, record record.Record) string {
 	t.Helper()
 	var fields map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(mustJSON(t, record.History[len(record.History)-1]), &fields))
@@ -114,7 +115,7 @@ func TestTheHistoryTellsWhoChangedWhatAndWhen(t *testing.T) {
 	comesToCarry(t, name, "maintenance=disk:NoSchedule", "other=1:NoExecute")
 	require.Eventually(t, func() bool {
 		now, _ := recordOf(t, name)
-		return now.UID == getNode(t, name).UID && now.DeletedAt == nil
+		return now.Newest().UID == getNode(t, name).UID && now.DeletedAt.IsZero()
 	}, settles, 20*time.Millisecond)
 	again, _ := recordOf(t, name)
 	assert.NotEqual(t, before, recordVersion(t, name))
@@ -189,7 +190,7 @@ func TestAChangeThatOnlyTheDeletionShowsIsInTheHistory(t *testing.T) {
 		assert.JSONEq(t, `{"removed": {"From": "1", "To": null}}`, told[""])
 	})
 	record, _ := recordOf(t, name)
-	require.Eventually(t, func() bool { now, _ := recordOf(t, name); return now.DeletedAt != nil }, settles, 20*time.Millisecond)
+	require.Eventually(t, func() bool { now, _ := recordOf(t, name); return !now.DeletedAt.IsZero() }, settles, 20*time.Millisecond)
 	after, _ := recordOf(t, name)
 	assert.Equal(t, record.History, after.History, "capture, which sees the same, does not tell it again")
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/install"
 	kubelets "nodekeep.dev/nodekeep/test/kubelet"
@@ -66,11 +67,11 @@ func getNode(t testing.TB, name string) *corev1.Node {
 }
 
 // recordOf is the record of a Node as the API server has it; ok is false where there is none.
-func recordOf(t testing.TB, node string) (record store.Record, ok bool) {
+func recordOf(t testing.TB, node string) (record record.Record, ok bool) {
 	t.Helper()
 	cm, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).Get(t.Context(), store.Name(node), metav1.GetOptions{})
 	if err != nil {
-		return store.Record{}, false
+		return record.Record{}, false
 	}
 	record, err = store.Decode([]byte(cm.Data[store.DataKey]), node)
 	require.NoError(t, err)
@@ -78,13 +79,13 @@ func recordOf(t testing.TB, node string) (record store.Record, ok bool) {
 }
 
 // remembers waits until the record of a Node holds exactly these labels, for this Node object.
-func remembers(t testing.TB, node *corev1.Node, want map[string]string) store.Record {
+func remembers(t testing.TB, node *corev1.Node, want map[string]string) record.Record {
 	t.Helper()
-	var record store.Record
+	var record record.Record
 	require.Eventually(t, func() bool {
 		var ok bool
 		record, ok = recordOf(t, node.Name)
-		return ok && record.UID == node.UID && maps.Equal(record.Items, want)
+		return ok && record.Newest().UID == node.UID && maps.Equal(record.Items(), want)
 	}, settles, 20*time.Millisecond, "the record of node %s must come to hold %v; last seen %+v", node.Name, want, &record)
 	return record
 }
@@ -109,9 +110,9 @@ func hasAll(have, want map[string]string) bool {
 	return true
 }
 
-func stampOf(t testing.TB, node *corev1.Node) policy.Stamp {
+func stampOf(t testing.TB, node *corev1.Node) record.Stamp {
 	t.Helper()
-	stamp, ok := policy.ParseStamp(node.Annotations[policy.StampAnnotation])
+	stamp, ok := record.ParseStamp(node.Annotations[policy.StampAnnotation])
 	require.True(t, ok, "node %s must carry a stamp", node.Name)
 	return stamp
 }

@@ -58,11 +58,11 @@ func TestAnotherMachineUnderTheNameIsQuarantinedUntilAPersonDecides(t *testing.T
 				require.Eventually(t, func() bool { return configMapOf(t, c.name).Data[store.QuarantinedKey] != "" }, settles, 20*time.Millisecond)
 				setAside, err := store.Decode([]byte(configMapOf(t, c.name).Data[store.QuarantinedKey]), c.name)
 				require.NoError(t, err)
-				assert.Equal(t, old, setAside.Items, "the old side is untouched")
+				assert.Equal(t, old, setAside.Items(), "the old side is untouched")
 				hasEvent(t, c.name, "MachineMismatch")
 
 				label(t, c.name, map[string]any{"new": "1"})
-				require.Eventually(t, func() bool { record, _ := recordOf(t, c.name); return record.Items["new"] == "1" }, settles, 20*time.Millisecond)
+				require.Eventually(t, func() bool { record, _ := recordOf(t, c.name); return record.Items()["new"] == "1" }, settles, 20*time.Millisecond)
 				assert.True(t, policy.DefaultGate.On(getNode(t, c.name).Spec.Taints), "still undecided")
 
 				out, err := nodekeep.Kubectl(t.Context(), "-n", install.Namespace, "annotate", "configmap", store.Name(c.name), store.AcceptAnnotation+"="+c.accept)
@@ -88,7 +88,7 @@ func TestAnIsolationLabelGoesOnlyToTheMachineThatHadIt(t *testing.T) {
 			deleteNode(t, name)
 			impostor := registerAs(t, name, "impostor")
 			assert.Equal(t, "1", impostor.Labels["plain"])
-			require.Eventually(t, func() bool { record, _ := recordOf(t, name); return record.UID == impostor.UID }, settles, 20*time.Millisecond)
+			require.Eventually(t, func() bool { record, _ := recordOf(t, name); return record.Newest().UID == impostor.UID }, settles, 20*time.Millisecond)
 			assert.NotContains(t, getNode(t, name).Labels, tier)
 			record, _ := recordOf(t, name)
 			assert.Equal(t, map[string]string{tier: "gold"}, record.Withheld.Items)

@@ -38,7 +38,7 @@ func TestALabelOfTheKubeletThatAPersonChangedIsRemembered(t *testing.T) {
 	assert.Equal(t, "a", back["example.com/pool"], "what the Node brings wins")
 	require.Eventually(t, func() bool {
 		record, _ := recordOf(t, name)
-		return record.UID == getNode(t, name).UID && record.Withheld.Items["example.com/pool"] == "b"
+		return record.Newest().UID == getNode(t, name).UID && record.Withheld.Items["example.com/pool"] == "b"
 	}, settles, 20*time.Millisecond, "and the stored value is withheld, not forgotten")
 
 	deleteNode(t, name)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/install"
 	kubelets "nodekeep.dev/nodekeep/test/kubelet"
@@ -112,7 +113,7 @@ func TestTwoHundredNodesDeletedAndRegisteredInParallelComeBackComplete(t *testin
 	}
 	for _, record := range stopRecords() {
 		if labels, ours := want[record.Node]; ours {
-			assert.Equal(t, labels, record.Items, "a record of %s changed its labels", record.Node)
+			assert.Equal(t, labels, record.Items(), "a record of %s changed its labels", record.Node)
 			assert.Empty(t, record.Withheld.Items, record.Node)
 		}
 	}
@@ -122,25 +123,25 @@ func TestTwoHundredNodesDeletedAndRegisteredInParallelComeBackComplete(t *testin
 }
 
 // watchRecords collects every state of every record from now on, until stop is called.
-func watchRecords(t *testing.T) (stop func() []store.Record) {
+func watchRecords(t *testing.T) (stop func() []record.Record) {
 	t.Helper()
 	w, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).Watch(t.Context(), metav1.ListOptions{LabelSelector: store.RecordLabel})
 	require.NoError(t, err)
-	var seen []store.Record
+	var seen []record.Record
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for event := range w.ResultChan() {
 			if cm, ok := event.Object.(*corev1.ConfigMap); ok {
-				var record store.Record
+				var record record.Record
 				if record.UnmarshalJSON([]byte(cm.Data[store.DataKey])) == nil {
-					record.Items = maps.Clone(record.Items)
+					record.Items() = maps.Clone(record.Items())
 					seen = append(seen, record)
 				}
 			}
 		}
 	}()
-	return func() []store.Record {
+	return func() []record.Record {
 		time.Sleep(200 * time.Millisecond)
 		w.Stop()
 		<-done

@@ -67,10 +67,10 @@ func TestALabelThatTheAPIServerRefusesIsWithheldAndTheGateStays(t *testing.T) {
 	assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints))
 	require.Eventually(t, func() bool {
 		record, ok := recordOf(t, name)
-		return ok && record.UID == back.UID
+		return ok && record.Newest().UID == back.UID
 	}, settles, 50*time.Millisecond, "adopted without the refused label")
 	record, _ := recordOf(t, name)
-	assert.Equal(t, map[string]string{"a": "1", worker: ""}, record.Items)
+	assert.Equal(t, map[string]string{"a": "1", worker: ""}, record.Items())
 	assert.Equal(t, map[string]string{key: ""}, record.Withheld.Items)
 	hasEvent(t, name, "LabelRefused")
 	node := getNode(t, name)

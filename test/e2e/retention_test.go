@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/install"
 )
@@ -46,7 +47,7 @@ func saysThatItIsGone(t *testing.T, name string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		record, ok := recordOf(t, name)
-		return ok && record.DeletedAt != nil
+		return ok && !record.DeletedAt.IsZero()
 	}, settles, 10*time.Millisecond, name)
 }
 
@@ -57,7 +58,7 @@ func goneFor(t *testing.T, name string, long time.Duration) {
 		cm := configMapOf(t, name)
 		record, err := store.Decode([]byte(cm.Data[store.DataKey]), name)
 		require.NoError(t, err)
-		record.DeletedAt = &metav1.Time{Time: time.Now().Add(-long)}
+		record.DeletedAt = time.Now().Add(-long)
 		data, err := store.Encode(record)
 		require.NoError(t, err)
 		cm.Data[store.DataKey] = string(data)
@@ -154,7 +155,7 @@ func TestANodeThatWentWhileBothWereDownIsMarkedAsGoneAndItsRecordCollected(t *te
 	})
 	saysThatItIsGone(t, name)
 	record, _ := recordOf(t, name)
-	assert.WithinDuration(t, time.Now(), record.DeletedAt.Time, time.Minute)
+	assert.WithinDuration(t, time.Now(), record.DeletedAt, time.Minute)
 	goneFor(t, name, month)
 	sweeping(t, []string{"--retention-fraction=1"}, func() { collected(t, name) })
 }
@@ -169,7 +170,7 @@ func TestASweepCollectsNoMoreThanItsFractionOfAllRecords(t *testing.T) {
 		// Records of Nodes that went long ago, as they stand after a year without anybody's collecting them.
 		records := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace)
 		eachNode(names, func(name string) {
-			data, err := store.Encode(store.Record{
+			data, err := store.Encode(record.Record{
 				Node: name, UID: "once", NodeResourceVersion: "1", Items: map[string]string{"dedicated": "ci"}, DeletedAt: &metav1.Time{Time: time.Now().Add(-year)},
 			})
 			if assert.NoError(t, err) {

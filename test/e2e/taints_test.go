@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/util/retry"
 
-	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/install"
 )
@@ -98,7 +98,7 @@ func untaint(t testing.TB, name, text string) *corev1.Node {
 
 // without are the taints less that of the same key and effect.
 func without(taints []corev1.Taint, taint corev1.Taint) []corev1.Taint {
-	return slices.DeleteFunc(slices.Clone(taints), func(other corev1.Taint) bool { return policy.TaintItem(other) == policy.TaintItem(taint) })
+	return slices.DeleteFunc(slices.Clone(taints), func(other corev1.Taint) bool { return record.TaintKey(other) == record.TaintKey(taint) })
 }
 
 // carries reports whether a Node has this taint, exactly and once.

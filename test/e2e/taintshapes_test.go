@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/install"
 )
@@ -37,7 +38,7 @@ func randomRegistration(name string) taintedRegistration {
 	own := map[string]bool{}
 	for range rand.IntN(6) {
 		taint := corev1.Taint{Key: pick(append(keys, string(policy.DefaultGate))), Value: pick(values), Effect: pick(effects)}
-		if item := policy.TaintItem(taint); !own[item] { // a kubelet with two of them could not register without us either
+		if item := record.TaintKey(taint); !own[item] { // a kubelet with two of them could not register without us either
 			own[item] = true
 			r.node.Spec.Taints = append(r.node.Spec.Taints, taint)
 		}
@@ -87,7 +88,7 @@ func (r taintedRegistration) wanted() map[string]string {
 	}
 	remembered := map[string]bool{}
 	for _, taint := range r.remembered {
-		item := policy.TaintItem(taint)
+		item := record.TaintKey(taint)
 		if remembered[item] {
 			continue // of two, the first counts, or neither
 		}
@@ -125,7 +126,7 @@ func customTaints(node *corev1.Node) map[string]string {
 	taints := map[string]string{}
 	for _, taint := range node.Spec.Taints {
 		if !policy.DefaultGate.Is(taint) && !strings.HasPrefix(taint.Key, "node.kubernetes.io/") {
-			taints[policy.TaintItem(taint)] = taint.Value
+			taints[record.TaintKey(taint)] = taint.Value
 		}
 	}
 	return taints

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 )
 
 const (
@@ -154,7 +154,7 @@ func differences(t *testing.T, states []sight) (count, byRule int) {
 	t.Helper()
 	var before map[string]string
 	for _, state := range states {
-		now := policy.Items(nil, state.node.Spec.Taints)
+		now := record.Join(nil, state.node.Spec.Taints)
 		if before != nil && !maps.Equal(before, now) {
 			var changed []string
 			for item, value := range now {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 )
 
 const (
@@ -391,7 +392,7 @@ func TestATaintThatOnlyTheStampShowsIsForgottenWhenRemovedWhileTheGuardPoliciesA
 		deleteNode(t, name)
 		withoutCapture(t, func() {
 			back := register(t, name)
-			stamp, _ := policy.ParseStamp(back.Annotations[policy.StampAnnotation])
+			stamp, _ := record.ParseStamp(back.Annotations[policy.StampAnnotation])
 			require.True(t, stamp.Lists("maintenance:NoExecute"), "%v", back.Annotations)
 			mergeNode(t, name, map[string]any{"spec": map[string]any{"taints": nil}})
 			node = getNode(t, name)

@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/install"
 )
@@ -78,7 +79,7 @@ func isGone(t testing.TB, name string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		record, ok := recordOf(t, name)
-		return ok && record.DeletedAt != nil
+		return ok && !record.DeletedAt.IsZero()
 	}, settles, 20*time.Millisecond)
 }
 
@@ -146,7 +147,7 @@ func TestForgedReviewsOfADeletionChangeNoRecordAndNoRegistration(t *testing.T) {
 	}
 }
 
-func mustRecord(t testing.TB, name string) store.Record {
+func mustRecord(t testing.TB, name string) record.Record {
 	t.Helper()
 	record, ok := recordOf(t, name)
 	require.True(t, ok)
@@ -257,7 +258,7 @@ func TestADeletionIsRecordedDuringAFloodOfForgedReviews(t *testing.T) {
 		for _, name := range names {
 			label(t, name, map[string]string{"edited": "after"})
 			deleteNode(t, name)
-			if mustRecord(t, name).Items["edited"] != "after" {
+			if mustRecord(t, name).Items()["edited"] != "after" {
 				lost++
 			}
 		}

@@ -10,17 +10,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/install"
 )
 
 // elsewhere is the record of a Node as a backup of another cluster holds it. version is as of that cluster, and so is the UID.
-func elsewhere(name, version string, labels map[string]string) store.Record {
-	return store.Record{Node: name, UID: "11111111-2222-3333-4444-555555555555", NodeResourceVersion: version, Items: labels}
+func elsewhere(name, version string, labels map[string]string) record.Record {
+	return record.Record{Node: name, UID: "11111111-2222-3333-4444-555555555555", NodeResourceVersion: version, Items: labels}
 }
 
 // restoreBackup puts a record into the cluster as kubectl does.
-func restoreBackup(t testing.TB, record store.Record) {
+func restoreBackup(t testing.TB, record record.Record) {
 	t.Helper()
 	body, err := store.Encode(record)
 	require.NoError(t, err)
@@ -78,7 +79,7 @@ func TestARecordThatCanNeverBeRightBlocksNoNode(t *testing.T) {
 			record := elsewhere(c.name, c.version(t), want)
 			if c.later {
 				rack := "r1"
-				record.Items, record.Later, record.LaterVersions = map[string]string{"rack": "r0", worker: ""}, map[string]*string{"rack": &rack}, map[string]string{"rack": "999999999"}
+				record.Items(), record.Later, record.LaterVersions = map[string]string{"rack": "r0", worker: ""}, map[string]*string{"rack": &rack}, map[string]string{"rack": "999999999"}
 			}
 			registers := func() { register(t, c.name) }
 			restoreBackup(t, record)
@@ -133,6 +134,6 @@ func TestAnEditRightBeforeADeletionIsRecordedOverARecordThatCanNeverBeRight(t *t
 		restoreBackup(t, elsewhere(name, "999999999", map[string]string{"rack": "r1", "tier": "gold"}))
 		label(t, name, map[string]string{"rack": "r2"})
 		deleteNode(t, name)
-		assert.Equal(t, map[string]string{"rack": "r2", "tier": "gold"}, mustRecord(t, name).Remembered())
+		assert.Equal(t, map[string]string{"rack": "r2", "tier": "gold"}, mustRecord(t, name).Items())
 	})
 }

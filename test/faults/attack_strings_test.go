@@ -203,8 +203,8 @@ func recordHolds(t testing.TB, node *corev1.Node, want map[string]string) {
 	last := map[string]string{}
 	require.Eventually(t, func() bool {
 		record, ok := recordOf(t, node.Name)
-		last = maps.Clone(record.Items)
-		return ok && record.UID == node.UID && hasAll(record.Items, want)
+		last = maps.Clone(record.Items())
+		return ok && record.Newest().UID == node.UID && hasAll(record.Items(), want)
 	}, settles, 20*time.Millisecond, "the record of node %s must come to hold %v; last seen %v", node.Name, want, &last)
 }
 

@@ -107,7 +107,7 @@ func TestThePoolThatIsDeletedAtOnceIsRecorded(t *testing.T) {
 		}
 		lost := 0
 		for _, name := range names {
-			if mustRecord(t, name).Items["edited"] != "after" {
+			if mustRecord(t, name).Items()["edited"] != "after" {
 				lost++
 			}
 		}

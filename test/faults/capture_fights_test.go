@@ -141,7 +141,7 @@ func lastOfManyChanges(t *testing.T, name string) {
 	last, changes := changeAllTheTime(t, name, "example.com/load", 20*time.Millisecond, func(changes int) bool { return changes == 150 })
 	deleteNode(t, name)
 	record := remembers(t, node, map[string]string{"example.com/load": last})
-	t.Logf("the last of %d changes is in the record, deleted: %t", changes, record.DeletedAt != nil)
+	t.Logf("the last of %d changes is in the record, deleted: %t", changes, !record.DeletedAt.IsZero())
 }
 
 // A rule's taint follows a label whose record is written once a second: neither waits for the other for ever.

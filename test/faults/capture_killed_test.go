@@ -82,7 +82,7 @@ func killedAtEveryWrite(t *testing.T, p *proxy.Proxy, prefix string, prepare, ha
 func recordedAlive(t *testing.T, name string) bool {
 	t.Helper()
 	record, ok := recordOf(t, name)
-	return ok && record.UID == getNode(t, name).UID && record.DeletedAt == nil
+	return ok && record.Newest().UID == getNode(t, name).UID && record.DeletedAt.IsZero()
 }
 
 // reachedOrOver waits until capture is held, or until all is over without that.
@@ -123,7 +123,7 @@ func TestCaptureKilledAtAnyWriteOfAGiveBackEndsAsIfItHadNotBeenKilled(t *testing
 			taint(t, name, "maintenance=disk:NoExecute")
 			require.Eventually(t, func() bool {
 				record, ok := recordOf(t, name)
-				return ok && len(record.Items) == len(labels)+1 && len(record.RuleTaints) == 1 && slices.Equal(taintsOf(getNode(t, name)), taints[:2])
+				return ok && len(record.Items()) == len(labels)+1 && len(record.RuleTaints) == 1 && slices.Equal(taintsOf(getNode(t, name)), taints[:2])
 			}, settles, 10*time.Millisecond)
 		}, func(name string) {
 			deleteNode(t, name)
@@ -165,7 +165,7 @@ func TestCaptureKilledAtAnyWriteWhileATaintFollowsALabelEndsAsIfItHadNotBeenKill
 			complete(t, name, nil)
 		}, func(name string) { label(t, name, map[string]string{"dedicated": "ci"}) }, func(name string) bool {
 			record, ok := recordOf(t, name)
-			return ok && record.Items["dedicated"] == "ci" && len(record.RuleTaints) == 1 && slices.Equal(taintsOf(getNode(t, name)), []string{"dedicated=ci:NoSchedule"})
+			return ok && record.Items()["dedicated"] == "ci" && len(record.RuleTaints) == 1 && slices.Equal(taintsOf(getNode(t, name)), []string{"dedicated=ci:NoSchedule"})
 		}},
 		{"the label is set", "label-set", func(name string) {
 			register(t, name)

@@ -205,9 +205,9 @@ func (p *person) isRight(effect string) (right bool, is string) {
 	}
 	wantRules := slices.DeleteFunc(p.taints(effect), func(text string) bool { return !strings.HasPrefix(text, "dedicated=") })
 	right = !gated(node) && maps.Equal(labelsOfPeople(node), p.labels) && slices.Equal(taintsOf(node), p.taints(effect)) &&
-		ok && record.UID == node.UID && maps.Equal(record.Remembered(), items) && slices.Equal(rules, wantRules) && record.DeletedAt == nil
+		ok && record.Newest().UID == node.UID && maps.Equal(record.Items(), items) && slices.Equal(rules, wantRules) && record.DeletedAt.IsZero()
 	return right, fmt.Sprintf("labels %v, taints %v; record of it: %t, items %v, withheld %v, rule taints %v, deleted %v", labelsOfPeople(node), taintsOf(node),
-		record.UID == node.UID, record.Items, record.Withheld.Items, rules, record.DeletedAt)
+		record.Newest().UID == node.UID, record.Items(), record.Withheld.Items, rules, record.DeletedAt)
 }
 
 // people are some at once.

@@ -27,7 +27,7 @@ func sweepingThrough(t testing.TB) *proxy.Proxy {
 func longGone(t testing.TB, name string) {
 	t.Helper()
 	deleteNode(t, name)
-	require.Eventually(t, func() bool { record, ok := recordOf(t, name); return ok && record.DeletedAt != nil }, settles, 10*time.Millisecond)
+	require.Eventually(t, func() bool { record, ok := recordOf(t, name); return ok && !record.DeletedAt.IsZero() }, settles, 10*time.Millisecond)
 	hasLongBeenGone(t, name)
 }
 
@@ -39,7 +39,7 @@ func hasLongBeenGone(t testing.TB, name string) {
 		require.NoError(t, err)
 		record, err := store.Decode([]byte(cm.Data[store.DataKey]), name)
 		require.NoError(t, err)
-		record.DeletedAt = &metav1.Time{Time: time.Now().Add(-1000 * time.Hour)}
+		record.DeletedAt = time.Now().Add(-1000 * time.Hour)
 		data, err := store.Encode(record)
 		require.NoError(t, err)
 		cm.Data[store.DataKey] = string(data)
@@ -90,7 +90,7 @@ func TestASweepUnderAnAPIServerThatErrsCollectsNothingAndGoesOnAfterwards(t *tes
 			for _, name := range names {
 				record, ok := recordOf(t, name)
 				if assert.True(t, ok, name) {
-					assert.Equal(t, want, record.Items)
+					assert.Equal(t, want, record.Items())
 				}
 			}
 			t.Logf("%.0f sweeps ended with their first error; %d removals were asked for", sweptWith(t, "failed")-failed, removals.Load())
@@ -112,7 +112,7 @@ func TestTheRecordOfANodeThatCaptureDoesNotKnowToLiveIsNotCollected(t *testing.T
 	remembered(t, name, want)
 	remembered(t, witnessed, want)
 	deleteNode(t, name)
-	require.Eventually(t, func() bool { record, ok := recordOf(t, name); return ok && record.DeletedAt != nil }, settles, 10*time.Millisecond)
+	require.Eventually(t, func() bool { record, ok := recordOf(t, name); return ok && !record.DeletedAt.IsZero() }, settles, 10*time.Millisecond)
 	longGone(t, witnessed)
 	isCollected(t, witnessed)
 
@@ -128,7 +128,7 @@ func TestTheRecordOfANodeThatCaptureDoesNotKnowToLiveIsNotCollected(t *testing.T
 	require.Eventually(t, func() bool { return sweptWith(t, "kept") >= kept+3 }, settles, 50*time.Millisecond, "sweeps must have come to it")
 	record, ok := recordOf(t, name)
 	require.True(t, ok)
-	assert.Equal(t, want, record.Items)
+	assert.Equal(t, want, record.Items())
 	assert.Zero(t, removals.Load())
 	p.Break(nil)
 	p.CutConnections()

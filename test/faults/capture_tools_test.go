@@ -191,8 +191,8 @@ func endState(t testing.TB, name string) string {
 		return err.Error()
 	}
 	record, ok := recordOf(t, name)
-	ofThisNode := record.UID == node.UID
-	record.UID, record.NodeResourceVersion = "", ""
+	ofThisNode := record.Newest().UID == node.UID
+	record.Newest().UID, record.NodeResourceVersion = "", ""
 	record.History = nil // when it came to this, and by which steps, is another story each time
 	text, err := json.MarshalIndent(map[string]any{
 		"labels": node.Labels, "taints": taintsOf(node),

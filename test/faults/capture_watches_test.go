@@ -20,7 +20,7 @@ func nothingLost(t *testing.T, names []string, want map[string]string) {
 		record, ok := recordOf(t, name)
 		if assert.True(t, ok, name) {
 			assert.Nil(t, record.DeletedAt, "node %s lives", name)
-			assert.Equal(t, want, record.Items, "the record of node %s has shrunk", name)
+			assert.Equal(t, want, record.Items(), "the record of node %s has shrunk", name)
 		}
 		assert.True(t, hasAll(getNode(t, name).Labels, want), name)
 	}
@@ -141,9 +141,9 @@ func TestWatchesThatExpireAndRelistsThatBreakOffLoseNothing(t *testing.T) {
 				remembers(t, getNode(t, name), map[string]string{"dedicated": "gpu", worker: ""})
 			}
 			for _, name := range names[4:6] {
-				require.True(t, within(settles, func() bool { record, ok := recordOf(t, name); return ok && record.DeletedAt != nil }), "node %s is gone", name)
+				require.True(t, within(settles, func() bool { record, ok := recordOf(t, name); return ok && !record.DeletedAt.IsZero() }), "node %s is gone", name)
 				record, _ := recordOf(t, name)
-				assert.Equal(t, want, record.Items)
+				assert.Equal(t, want, record.Items())
 			}
 			for _, name := range names[6:8] {
 				now := map[string]string{worker: "", "added": "1"}
@@ -198,9 +198,9 @@ func TestAnEtcdThatIsCompactedWhileCaptureHearsNothingLosesNothing(t *testing.T)
 		remembers(t, getNode(t, name), edited)
 	}
 	for _, name := range names[4:6] {
-		require.True(t, within(settles, func() bool { record, ok := recordOf(t, name); return ok && record.DeletedAt != nil }), "node %s is gone", name)
+		require.True(t, within(settles, func() bool { record, ok := recordOf(t, name); return ok && !record.DeletedAt.IsZero() }), "node %s is gone", name)
 		record, _ := recordOf(t, name)
-		assert.Equal(t, want, record.Items)
+		assert.Equal(t, want, record.Items())
 	}
 	for _, name := range names[6:8] {
 		now := map[string]string{worker: ""}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/install"
 	kubelets "nodekeep.dev/nodekeep/test/kubelet"
@@ -105,11 +106,11 @@ func getNode(t testing.TB, name string) *corev1.Node {
 func gated(node *corev1.Node) bool { return policy.DefaultGate.On(node.Spec.Taints) }
 
 // recordOf is the record of a Node as the API server has it; ok is false where there is none.
-func recordOf(t testing.TB, node string) (record store.Record, ok bool) {
+func recordOf(t testing.TB, node string) (record record.Record, ok bool) {
 	t.Helper()
 	cm, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).Get(t.Context(), store.Name(node), metav1.GetOptions{})
 	if err != nil {
-		return store.Record{}, false
+		return record.Record{}, false
 	}
 	record, err = store.Decode([]byte(cm.Data[store.DataKey]), node)
 	require.NoError(t, err)
@@ -117,13 +118,13 @@ func recordOf(t testing.TB, node string) (record store.Record, ok bool) {
 }
 
 // remembers waits until the record of a Node holds exactly these items, for this Node object.
-func remembers(t testing.TB, node *corev1.Node, want map[string]string) store.Record {
+func remembers(t testing.TB, node *corev1.Node, want map[string]string) record.Record {
 	t.Helper()
-	var record store.Record
+	var record record.Record
 	require.Eventually(t, func() bool {
 		var ok bool
 		record, ok = recordOf(t, node.Name)
-		return ok && record.UID == node.UID && maps.Equal(record.Items, want)
+		return ok && record.Newest().UID == node.UID && maps.Equal(record.Items(), want)
 	}, settles, 20*time.Millisecond, "the record of node %s must come to hold %v; last seen %+v", node.Name, want, &record)
 	return record
 }

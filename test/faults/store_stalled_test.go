@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/test/proxy"
 )
 
@@ -90,7 +91,7 @@ func TestAWebhookWhoseRecordsStallRestoresWhatItKnowsStampsItAndLeavesTheGate(t 
 		back = register(t, name)
 		assert.True(t, hasAll(back.Labels, map[string]string{"changed": "old", "removed": "1", "kept": "1"}), "it restores what it knows: %v", back.Labels)
 		assert.True(t, gated(getNode(t, name)), "and does not claim that nothing is missing")
-		stamp, ok := policy.ParseStamp(back.Annotations[policy.StampAnnotation])
+		stamp, ok := record.ParseStamp(back.Annotations[policy.StampAnnotation])
 		assert.True(t, ok)
 		assert.Equal(t, []string{"changed", "kept", "removed"}, stamp.Restored)
 	})

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/install"
 )
@@ -37,7 +38,7 @@ func stored(t *testing.T, node string) string {
 func untilSeen(t *testing.T) {
 	t.Helper()
 	last := fmt.Sprintf("seen-%d", time.Now().UnixNano())
-	record, err := store.Encode(store.Record{Node: last, Items: map[string]string{"seen": "1"}})
+	record, err := store.Encode(record.Record{Node: last, Items: map[string]string{"seen": "1"}})
 	require.NoError(t, err)
 	records := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace)
 	_, err = records.Create(t.Context(), &corev1.ConfigMap{

@@ -79,7 +79,7 @@ func TestRecordWritesThatAreNeverAnsweredDoNotStopCapture(t *testing.T) {
 		label(t, name, map[string]string{"a": "2"})
 	}
 	for _, name := range names {
-		require.True(t, within(2*time.Minute, func() bool { record, ok := recordOf(t, name); return ok && record.Items["a"] == "2" }), "the edit of node %s must be recorded", name)
+		require.True(t, within(2*time.Minute, func() bool { record, ok := recordOf(t, name); return ok && record.Items()["a"] == "2" }), "the edit of node %s must be recorded", name)
 	}
 	t.Logf("two workers, two writes without an answer: all recorded after %s", time.Since(started).Round(time.Second))
 	for _, name := range names {

@@ -96,7 +96,7 @@ func TestCaptureReplacesWatchesThatAreHeldOpenAndBringNothing(t *testing.T) {
 	label(t, name, map[string]string{"dedicated": "gpu"})
 	require.True(t, within(4*time.Minute, func() bool {
 		record, ok := recordOf(t, name)
-		return ok && record.UID == node.UID && record.Items["dedicated"] == "gpu"
+		return ok && record.Newest().UID == node.UID && record.Items()["dedicated"] == "gpu"
 	}), "capture must give up watches that bring nothing")
 	p.Break(nil)
 	assert.Zero(t, all.Load(), "a watch that was given up is resumed, and nothing is read again")

@@ -236,9 +236,9 @@ func wholeButMine(t *testing.T, name string, guarded bool, maintenance corev1.Ta
 	assert.True(t, carriesTaint(node, maintenance), "what a person put on: %v", node.Spec.Taints)
 	require.Eventually(t, func() bool {
 		record, _ := recordOf(t, name)
-		_, kept := record.Items[worker]
-		_, own := record.Items["dedicated"]
-		return record.UID == node.UID && kept && (own || !guarded) && record.Items["maintenance:NoExecute"] == "disk"
+		_, kept := record.Items()[worker]
+		_, own := record.Items()["dedicated"]
+		return record.Newest().UID == node.UID && kept && (own || !guarded) && record.Items()["maintenance:NoExecute"] == "disk"
 	}, settles, 20*time.Millisecond)
 }
 

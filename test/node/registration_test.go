@@ -85,8 +85,8 @@ func (c *Cluster) decorate(t *testing.T, name string) {
 		}
 		record, err := store.Decode([]byte(cm.Data[store.DataKey]), name)
 		require.NoError(t, err)
-		assert.NotContains(t, record.Items, "example.com/own", "the kubelet sets its --node-labels by itself")
-		return record.UID == node.UID && record.Items["tier"] == "gold" && record.Items[policy.TaintItem(disk)] != ""
+		assert.NotContains(t, record.Items(), "example.com/own", "the kubelet sets its --node-labels by itself")
+		return record.Newest().UID == node.UID && record.Items()["tier"] == "gold" && record.Items()[record.TaintKey(disk)] != ""
 	}, settles, 50*time.Millisecond, "the record of %s must come to hold what was put on", name)
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/install"
 	"nodekeep.dev/nodekeep/test/kubelet"
@@ -33,8 +34,8 @@ func TestAnEmptyClusterComesBackByItself(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		cm, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).Get(t.Context(), store.Name(name), metav1.GetOptions{})
-		var record store.Record
-		return err == nil && record.UnmarshalJSON([]byte(cm.Data[store.DataKey])) == nil && len(record.Items) == 1
+		var record record.Record
+		return err == nil && record.UnmarshalJSON([]byte(cm.Data[store.DataKey])) == nil && len(record.Items()) == 1
 	}, settles, 50*time.Millisecond, "the record must hold the protected label")
 	withoutWebhook(t)
 	startCapture := withoutCapture(t)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/install"
 	"nodekeep.dev/nodekeep/test/kubelet"
@@ -78,7 +79,7 @@ func rememberThenDelete(t *testing.T, names []string) {
 		}
 	})
 	require.Eventually(t, func() bool { return remembered(t, names) }, settles, 100*time.Millisecond,
-		"every record must come to hold %v, and %v by the rules", policy.Items(carried()), byRule())
+		"every record must come to hold %v, and %v by the rules", record.Join(carried()), byRule())
 	deleteNodes(t, names)
 }
 
@@ -86,9 +87,9 @@ func rememberThenDelete(t *testing.T, names []string) {
 func remembered(t *testing.T, names []string) bool {
 	list, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: store.RecordLabel})
 	return err == nil && each(names, list.Items, func(cm corev1.ConfigMap) (string, bool) {
-		var record store.Record
+		var record record.Record
 		err := record.UnmarshalJSON([]byte(cm.Data[store.DataKey]))
-		return record.Node, err == nil && maps.Equal(record.Items, policy.Items(carried())) && slices.Equal(record.RuleTaints, byRule())
+		return record.Node, err == nil && maps.Equal(record.Items(), record.Join(carried())) && slices.Equal(record.RuleTaints, byRule())
 	})
 }
 
@@ -128,8 +129,8 @@ func complete(t *testing.T, names []string) {
 // whole reports whether a Node has all that every Node carries.
 func whole(node corev1.Node) bool {
 	labels, taints := carried()
-	has := policy.Items(node.Labels, node.Spec.Taints)
-	for item, value := range policy.Items(labels, append(taints, byRule()...)) {
+	has := record.Join(node.Labels, node.Spec.Taints)
+	for item, value := range record.Join(labels, append(taints, byRule()...)) {
 		if got, present := has[item]; !present || got != value {
 			return false
 		}

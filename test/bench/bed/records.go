@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/bench/measure"
 	"nodekeep.dev/nodekeep/test/install"
@@ -60,9 +61,9 @@ func (b *Bed) template(ctx context.Context) (*corev1.ConfigMap, error) {
 		return nil, err
 	}
 	info := fullStatus.NodeInfo
-	_, err = records.Put(ctx, store.Record{
+	_, err = records.Put(ctx, record.Record{
 		Node: templateNode, UID: "6f9b2c1e-8d47-4a53-9e0f-1c2b3a495867", NodeResourceVersion: "1000000", Items: Kept(),
-		Machine: store.Machine{SystemUUID: info.SystemUUID, MachineID: info.MachineID},
+		Machine: record.Machine{SystemUUID: info.SystemUUID, MachineID: info.MachineID},
 	}, "")
 	if err != nil {
 		return nil, err
@@ -93,16 +94,16 @@ func (b *Bed) CountRecords(ctx context.Context) (int, error) {
 }
 
 // Record is the record of a Node as the API server has it.
-func (b *Bed) Record(ctx context.Context, node string) (store.Record, error) {
+func (b *Bed) Record(ctx context.Context, node string) (record.Record, error) {
 	cm, err := b.Admin.CoreV1().ConfigMaps(install.Namespace).Get(ctx, store.Name(node), metav1.GetOptions{})
 	if err != nil {
-		return store.Record{}, fmt.Errorf("read record of node %q: %w", node, err)
+		return record.Record{}, fmt.Errorf("read record of node %q: %w", node, err)
 	}
 	return store.Decode([]byte(cm.Data[store.DataKey]), node)
 }
 
 // EachRecord calls seen with every record there is.
-func (b *Bed) EachRecord(ctx context.Context, seen func(store.Record)) error {
+func (b *Bed) EachRecord(ctx context.Context, seen func(record.Record)) error {
 	options := metav1.ListOptions{LabelSelector: store.RecordLabel + "=true", Limit: pageSize}
 	for {
 		page, err := b.Admin.CoreV1().ConfigMaps(install.Namespace).List(ctx, options)

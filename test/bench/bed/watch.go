@@ -12,13 +12,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/install"
 )
 
 // WatchRecords calls seen with every record that is written from now on, until ctx is done. The channel that it returns
 // yields one error when the watch ends.
-func (b *Bed) WatchRecords(ctx context.Context, seen func(store.Record)) (<-chan error, error) {
+func (b *Bed) WatchRecords(ctx context.Context, seen func(record.Record)) (<-chan error, error) {
 	configMaps := b.Admin.CoreV1().ConfigMaps(install.Namespace)
 	selector := store.RecordLabel + "=true"
 	now, err := configMaps.List(ctx, metav1.ListOptions{LabelSelector: selector, Limit: 1})

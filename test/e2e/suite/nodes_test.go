@@ -127,8 +127,8 @@ func remembered(t testing.TB, node *corev1.Node, want must) {
 		if err != nil {
 			return err
 		}
-		if record.UID != string(node.UID) {
-			return fmt.Errorf("it is about object %s, and the Node is %s", record.UID, node.UID)
+		if record.Newest().UID != string(node.UID) {
+			return fmt.Errorf("it is about object %s, and the Node is %s", record.Newest().UID, node.UID)
 		}
 		seen := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: record.Labels}, Spec: corev1.NodeSpec{Taints: record.Taints}}
 		if lacking := want.lacks(seen); lacking != "" {

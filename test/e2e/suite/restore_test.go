@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 )
 
 // ordinary is what people put on Nodes and kubelets may set too.
@@ -70,7 +71,7 @@ func restoresInTheCreate(t *testing.T) {
 		require.NotEqual(t, first.UID, again.UID)
 		require.Empty(t, ordinary().lacks(again), "the object that the CREATE stored must carry everything")
 		require.False(t, behindGate(again), "nothing was left to wait for")
-		stamp, ok := policy.ParseStamp(again.Annotations[policy.StampAnnotation])
+		stamp, ok := record.ParseStamp(again.Annotations[policy.StampAnnotation])
 		require.True(t, ok)
 		require.Subset(t, stamp.Restored, []string{domain + "tier", domain + "rack"})
 	}

@@ -25,20 +25,20 @@ const (
 	callerTimeout    = 5 * time.Second
 )
 
-// guard lets those callers through of whose bearer token the API server says that it may get the path, as it does for the
+// metricsGuard lets those callers through of whose bearer token the API server says that it may get the path, as it does for the
 // API server's own /metrics (nonResourceURLs in a ClusterRole).
-type guard struct {
+type metricsGuard struct {
 	client  kubernetes.Interface
 	limiter flowcontrol.PassiveRateLimiter
 	logger  *slog.Logger
 	next    http.Handler
 }
 
-func newGuard(client kubernetes.Interface, logger *slog.Logger, next http.Handler) *guard {
-	return &guard{client: client, limiter: flowcontrol.NewTokenBucketPassiveRateLimiter(callersPerSecond, callersAtOnce), logger: logger, next: next}
+func newMetricsGuard(client kubernetes.Interface, logger *slog.Logger, next http.Handler) *metricsGuard {
+	return &metricsGuard{client: client, limiter: flowcontrol.NewTokenBucketPassiveRateLimiter(callersPerSecond, callersAtOnce), logger: logger, next: next}
 }
 
-func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (g *metricsGuard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	token, given := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !given || token == "" {
 		unauthorized(w)
@@ -69,7 +69,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (g *guard) callerOf(ctx context.Context, token string) (authenticationv1.TokenReviewStatus, error) {
+func (g *metricsGuard) callerOf(ctx context.Context, token string) (authenticationv1.TokenReviewStatus, error) {
 	review, err := g.client.AuthenticationV1().TokenReviews().Create(ctx,
 		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	if err != nil {
@@ -78,7 +78,7 @@ func (g *guard) callerOf(ctx context.Context, token string) (authenticationv1.To
 	return review.Status, nil
 }
 
-func (g *guard) mayGet(ctx context.Context, user authenticationv1.UserInfo, path string) (bool, error) {
+func (g *metricsGuard) mayGet(ctx context.Context, user authenticationv1.UserInfo, path string) (bool, error) {
 	extra := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
 	for key, values := range user.Extra {
 		extra[key] = authorizationv1.ExtraValue(values)
@@ -93,7 +93,7 @@ func (g *guard) mayGet(ctx context.Context, user authenticationv1.UserInfo, path
 	return review.Status.Allowed, nil
 }
 
-func (g *guard) cannotTell(w http.ResponseWriter, err error) {
+func (g *metricsGuard) cannotTell(w http.ResponseWriter, err error) {
 	g.logger.Error("caller of the metrics cannot be looked at; the ServiceAccount needs the ClusterRole system:auth-delegator", "error", err)
 	http.Error(w, "the API server does not say who you are", http.StatusInternalServerError)
 }
