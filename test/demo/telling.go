@@ -110,7 +110,7 @@ func (s *story) waitRecord(ctx context.Context) error {
 			return false, nil //nolint:nilerr // not there yet
 		}
 		record, err := store.Decode([]byte(cm.Data[store.DataKey]), node)
-		return len(record.Items()) == 3 && len(record.RuleTaints) == 1, err
+		return len(record.Items()) == 3, err
 	})
 }
 

@@ -17,7 +17,11 @@ import (
 
 // elsewhere is the record of a Node as a backup of another cluster holds it. version is as of that cluster, and so is the UID.
 func elsewhere(name, version string, labels map[string]string) record.Record {
-	return record.Record{Node: name, UID: "11111111-2222-3333-4444-555555555555", NodeResourceVersion: version, Items: labels}
+	number, err := record.ParseVersion(version)
+	if err != nil {
+		panic(err)
+	}
+	return record.New(name, record.Object{UID: "11111111-2222-3333-4444-555555555555", Version: number}, labels)
 }
 
 // restoreBackup puts a record into the cluster as kubectl does.
@@ -64,25 +68,28 @@ func TestARecordThatCanNeverBeRightBlocksNoNode(t *testing.T) {
 	for what, c := range map[string]struct {
 		name    string
 		version func(*testing.T) string
-		later   bool // of an object that came after the one of the record, as a record tells of it too
+		later   bool // of an object that came after the one on which all was decided
+		cluster string
 		down    bool
 		reset   bool
 	}{
-		"the webhook is up":                  {"backup-up", func(*testing.T) string { return "999999999" }, false, false, true},
-		"the webhook is down":                {"backup-down", func(*testing.T) string { return "999999999" }, false, true, true},
-		"only what came later is impossible": {"backup-later", func(*testing.T) string { return "1" }, true, true, true},
-		"a little ahead":                     {"backup-ahead", func(t *testing.T) string { return now(t, 50) }, false, false, false},
-		"as new as the API server":           {"backup-equal", func(t *testing.T) string { return now(t, 0) }, false, true, false},
-		"a little older":                     {"backup-older", func(t *testing.T) string { return now(t, -1) }, false, true, false},
+		"the webhook is up":                  {"backup-up", func(*testing.T) string { return "999999999" }, false, "", false, true},
+		"the webhook is down":                {"backup-down", func(*testing.T) string { return "999999999" }, false, "", true, true},
+		"only what came later is impossible": {"backup-later", func(*testing.T) string { return "1" }, true, "", true, true},
+		"a little ahead":                     {"backup-ahead", func(t *testing.T) string { return now(t, 50) }, false, "", false, false},
+		"as new as the API server":           {"backup-equal", func(t *testing.T) string { return now(t, 0) }, false, "", true, false},
+		"of another cluster, older":          {"backup-other", func(*testing.T) string { return "1" }, false, "77777777-2222-3333-4444-555555555555", false, true},
+		"of another cluster, newer":          {"backup-other-newer", func(*testing.T) string { return "999999999" }, false, "77777777-2222-3333-4444-555555555555", true, true},
+		"a little older":                     {"backup-older", func(t *testing.T) string { return now(t, -1) }, false, "", true, false},
 	} {
 		t.Run(what, func(t *testing.T) {
-			record := elsewhere(c.name, c.version(t), want)
+			backup := elsewhere(c.name, c.version(t), want)
 			if c.later {
-				rack := "r1"
-				record.Items(), record.Later, record.LaterVersions = map[string]string{"rack": "r0", worker: ""}, map[string]*string{"rack": &rack}, map[string]string{"rack": "999999999"}
+				backup.Seen = append(backup.Seen, record.Object{UID: "66666666-2222-3333-4444-555555555555", Version: 999999999})
 			}
+			backup.Cluster = c.cluster
 			registers := func() { register(t, c.name) }
-			restoreBackup(t, record)
+			restoreBackup(t, backup)
 			if c.down {
 				withoutWebhook(t, registers)
 			} else {

@@ -123,7 +123,7 @@ func TestCaptureKilledAtAnyWriteOfAGiveBackEndsAsIfItHadNotBeenKilled(t *testing
 			taint(t, name, "maintenance=disk:NoExecute")
 			require.Eventually(t, func() bool {
 				record, ok := recordOf(t, name)
-				return ok && len(record.Items()) == len(labels)+1 && len(record.RuleTaints) == 1 && slices.Equal(taintsOf(getNode(t, name)), taints[:2])
+				return ok && len(record.Items()) == len(labels)+1 && len(derivedOf(getNode(t, name))) == 1 && slices.Equal(taintsOf(getNode(t, name)), taints[:2])
 			}, settles, 10*time.Millisecond)
 		}, func(name string) {
 			deleteNode(t, name)
@@ -145,8 +145,8 @@ func TestCaptureKilledAtAnyWriteWhileATaintFollowsALabelEndsAsIfItHadNotBeenKill
 	p := captureThrough(t)
 	carries := func(want ...string) func(name string) bool {
 		return func(name string) bool {
-			record, ok := recordOf(t, name)
-			return slices.Equal(taintsOf(getNode(t, name)), want) && ok && len(record.RuleTaints) == len(want)-1
+			_, ok := recordOf(t, name)
+			return slices.Equal(taintsOf(getNode(t, name)), want) && ok && len(derivedOf(getNode(t, name))) == len(want)-1
 		}
 	}
 	prepared := func(name string) {
@@ -165,7 +165,7 @@ func TestCaptureKilledAtAnyWriteWhileATaintFollowsALabelEndsAsIfItHadNotBeenKill
 			complete(t, name, nil)
 		}, func(name string) { label(t, name, map[string]string{"dedicated": "ci"}) }, func(name string) bool {
 			record, ok := recordOf(t, name)
-			return ok && record.Items()["dedicated"] == "ci" && len(record.RuleTaints) == 1 && slices.Equal(taintsOf(getNode(t, name)), []string{"dedicated=ci:NoSchedule"})
+			return ok && record.Items()["dedicated"] == "ci" && len(derivedOf(getNode(t, name))) == 1 && slices.Equal(taintsOf(getNode(t, name)), []string{"dedicated=ci:NoSchedule"})
 		}},
 		{"the label is set", "label-set", func(name string) {
 			register(t, name)

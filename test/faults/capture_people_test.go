@@ -197,17 +197,14 @@ func (p *person) isRight(effect string) (right bool, is string) {
 		items["maintenance:NoExecute"] = p.maintenance
 	}
 	rules := []string{}
-	for _, taint := range record.RuleTaints {
-		// What was about to be put on this very state of the Node, and was not, stays listed until the Node changes.
-		if text := taint.ToString(); record.NodeResourceVersion != node.ResourceVersion || slices.Contains(taintsOf(node), text) {
-			rules = append(rules, text)
-		}
+	for _, taint := range derivedOf(node) {
+		rules = append(rules, taint.ToString())
 	}
 	wantRules := slices.DeleteFunc(p.taints(effect), func(text string) bool { return !strings.HasPrefix(text, "dedicated=") })
 	right = !gated(node) && maps.Equal(labelsOfPeople(node), p.labels) && slices.Equal(taintsOf(node), p.taints(effect)) &&
 		ok && record.Newest().UID == node.UID && maps.Equal(record.Items(), items) && slices.Equal(rules, wantRules) && record.DeletedAt.IsZero()
-	return right, fmt.Sprintf("labels %v, taints %v; record of it: %t, items %v, withheld %v, rule taints %v, deleted %v", labelsOfPeople(node), taintsOf(node),
-		record.Newest().UID == node.UID, record.Items(), record.Withheld.Items, rules, record.DeletedAt)
+	return right, fmt.Sprintf("labels %v, taints %v; record of it: %t, items %v, rule taints %v, deleted %v", labelsOfPeople(node), taintsOf(node),
+		record.Newest().UID == node.UID, record.Items(), rules, record.DeletedAt)
 }
 
 // people are some at once.

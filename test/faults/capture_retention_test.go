@@ -133,7 +133,7 @@ func TestTheRecordOfANodeThatCaptureDoesNotKnowToLiveIsNotCollected(t *testing.T
 	p.Break(nil)
 	p.CutConnections()
 	node := complete(t, name, want)
-	require.Equal(t, node.UID, remembers(t, node, want).UID)
+	require.Equal(t, node.UID, remembers(t, node, want).Newest().UID)
 }
 
 // Between the look for a Node and the removal of its record the Node registers, for each of many.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/test/cluster"
 	"nodekeep.dev/nodekeep/test/install"
 	"nodekeep.dev/nodekeep/test/proxy"
@@ -171,6 +173,11 @@ func parsedTaint(text string) corev1.Taint {
 	return corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)}
 }
 
+// derivedOf are the taints of a Node that nodekeep says it has derived from the labels.
+func derivedOf(node *corev1.Node) []corev1.Taint {
+	return policy.DerivedTaints(node.Annotations[policy.TaintsAnnotation])
+}
+
 // taintsOf are the taints of a Node as `kubectl taint` writes them, sorted, without what the API server puts on by itself.
 func taintsOf(node *corev1.Node) []string {
 	texts := []string{}
@@ -190,14 +197,12 @@ func endState(t testing.TB, name string) string {
 	if err != nil {
 		return err.Error()
 	}
-	record, ok := recordOf(t, name)
-	ofThisNode := record.Newest().UID == node.UID
-	record.Newest().UID, record.NodeResourceVersion = "", ""
-	record.History = nil // when it came to this, and by which steps, is another story each time
+	found, ok := recordOf(t, name)
+	stamp, _ := record.ParseStamp(node.Annotations[policy.StampAnnotation])
 	text, err := json.MarshalIndent(map[string]any{
 		"labels": node.Labels, "taints": taintsOf(node),
-		"stamp": node.Annotations[policy.StampAnnotation], "shown": node.Annotations[policy.TaintsAnnotation],
-		"isRecorded": ok, "recordIsOfThisNode": ofThisNode, "record": record,
+		"given": slices.Sorted(maps.Keys(stamp.Given)), "derived": node.Annotations[policy.TaintsAnnotation],
+		"isRecorded": ok, "recordIsOfThisNode": found.Newest().UID == node.UID, "remembered": found.Items(), "gone": !found.DeletedAt.IsZero(),
 	}, "", " ")
 	require.NoError(t, err)
 	return strings.ReplaceAll(string(text), name, "NAME")

@@ -106,15 +106,15 @@ func getNode(t testing.TB, name string) *corev1.Node {
 func gated(node *corev1.Node) bool { return policy.DefaultGate.On(node.Spec.Taints) }
 
 // recordOf is the record of a Node as the API server has it; ok is false where there is none.
-func recordOf(t testing.TB, node string) (record record.Record, ok bool) {
+func recordOf(t testing.TB, node string) (found record.Record, ok bool) {
 	t.Helper()
 	cm, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).Get(t.Context(), store.Name(node), metav1.GetOptions{})
 	if err != nil {
 		return record.Record{}, false
 	}
-	record, err = store.Decode([]byte(cm.Data[store.DataKey]), node)
+	found, err = store.Decode([]byte(cm.Data[store.DataKey]), node)
 	require.NoError(t, err)
-	return record, true
+	return found, true
 }
 
 // remembers waits until the record of a Node holds exactly these items, for this Node object.

@@ -38,12 +38,12 @@ func stored(t *testing.T, node string) string {
 func untilSeen(t *testing.T) {
 	t.Helper()
 	last := fmt.Sprintf("seen-%d", time.Now().UnixNano())
-	record, err := store.Encode(record.Record{Node: last, Items: map[string]string{"seen": "1"}})
+	body, err := store.Encode(record.New(last, record.Object{}, map[string]string{"seen": "1"}))
 	require.NoError(t, err)
 	records := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace)
 	_, err = records.Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: store.Name(last), Labels: map[string]string{store.RecordLabel: "true"}},
-		Data:       map[string]string{store.DataKey: string(record)},
+		Data:       map[string]string{store.DataKey: string(body)},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
@@ -104,7 +104,7 @@ func TestARecordOfTheNextVersionIsUsedAndItsUnknownFieldsSurviveARollback(t *tes
 	remembered(t, name, map[string]string{"a": "1", worker: ""})
 	var fields map[string]any
 	require.NoError(t, json.Unmarshal([]byte(stored(t, name)), &fields))
-	fields["version"], fields["invented"] = store.Version+1, map[string]any{"later": []any{"x"}}
+	fields["version"], fields["invented"] = record.Format+1, map[string]any{"later": []any{"x"}}
 	overwrite(t, name, string(mustJSON(t, fields)))
 
 	label(t, name, map[string]string{"a": "2"})
@@ -115,6 +115,6 @@ func TestARecordOfTheNextVersionIsUsedAndItsUnknownFieldsSurviveARollback(t *tes
 	var after map[string]any
 	require.NoError(t, json.Unmarshal([]byte(stored(t, name)), &after))
 	assert.Equal(t, fields["invented"], after["invented"], "written back as it was read")
-	assert.InDelta(t, store.Version+1, after["version"], 0)
+	assert.InDelta(t, record.Format+1, after["version"], 0)
 	deleteNode(t, name)
 }

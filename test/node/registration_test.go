@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/helm"
 )
@@ -83,10 +84,11 @@ func (c *Cluster) decorate(t *testing.T, name string) {
 		if err != nil {
 			return false
 		}
-		record, err := store.Decode([]byte(cm.Data[store.DataKey]), name)
+		found, err := store.Decode([]byte(cm.Data[store.DataKey]), name)
 		require.NoError(t, err)
-		assert.NotContains(t, record.Items(), "example.com/own", "the kubelet sets its --node-labels by itself")
-		return record.Newest().UID == node.UID && record.Items()["tier"] == "gold" && record.Items()[record.TaintKey(disk)] != ""
+		items := found.Items()
+		assert.NotContains(t, items, "example.com/own", "the kubelet sets its --node-labels by itself")
+		return found.Newest().UID == node.UID && items["tier"] == "gold" && items[record.TaintKey(disk)] != ""
 	}, settles, 50*time.Millisecond, "the record of %s must come to hold what was put on", name)
 }
 

@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/install"
 	"nodekeep.dev/nodekeep/test/kubelet"
@@ -34,8 +33,11 @@ func TestAnEmptyClusterComesBackByItself(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		cm, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).Get(t.Context(), store.Name(name), metav1.GetOptions{})
-		var record record.Record
-		return err == nil && record.UnmarshalJSON([]byte(cm.Data[store.DataKey])) == nil && len(record.Items()) == 1
+		if err != nil {
+			return false
+		}
+		found, err := store.Decode([]byte(cm.Data[store.DataKey]), name)
+		return err == nil && len(found.Items()) == 1
 	}, settles, 50*time.Millisecond, "the record must hold the protected label")
 	withoutWebhook(t)
 	startCapture := withoutCapture(t)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"testing"
 	"time"
 
@@ -79,7 +78,7 @@ func rememberThenDelete(t *testing.T, names []string) {
 		}
 	})
 	require.Eventually(t, func() bool { return remembered(t, names) }, settles, 100*time.Millisecond,
-		"every record must come to hold %v, and %v by the rules", record.Join(carried()), byRule())
+		"every record must come to hold %v", record.Join(carried()))
 	deleteNodes(t, names)
 }
 
@@ -87,9 +86,8 @@ func rememberThenDelete(t *testing.T, names []string) {
 func remembered(t *testing.T, names []string) bool {
 	list, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: store.RecordLabel})
 	return err == nil && each(names, list.Items, func(cm corev1.ConfigMap) (string, bool) {
-		var record record.Record
-		err := record.UnmarshalJSON([]byte(cm.Data[store.DataKey]))
-		return record.Node, err == nil && maps.Equal(record.Items(), record.Join(carried())) && slices.Equal(record.RuleTaints, byRule())
+		found, err := record.Decode([]byte(cm.Data[store.DataKey]))
+		return found.Node, err == nil && maps.Equal(found.Items(), record.Join(carried()))
 	})
 }
 

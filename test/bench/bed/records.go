@@ -61,10 +61,9 @@ func (b *Bed) template(ctx context.Context) (*corev1.ConfigMap, error) {
 		return nil, err
 	}
 	info := fullStatus.NodeInfo
-	_, err = records.Put(ctx, record.Record{
-		Node: templateNode, UID: "6f9b2c1e-8d47-4a53-9e0f-1c2b3a495867", NodeResourceVersion: "1000000", Items: Kept(),
-		Machine: record.Machine{SystemUUID: info.SystemUUID, MachineID: info.MachineID},
-	}, "")
+	made := record.New(templateNode, record.Object{UID: "6f9b2c1e-8d47-4a53-9e0f-1c2b3a495867", Version: 1_000_000}, Kept())
+	made.Machine = record.Machine{SystemUUID: info.SystemUUID, MachineID: info.MachineID}
+	_, err = records.Put(ctx, made, "")
 	if err != nil {
 		return nil, err
 	}
