@@ -15,8 +15,8 @@ import (
 
 // What a history holds at most: the newest entries that fit.
 const (
-	MaxHistory      = 20
-	maxHistoryBytes = 64 << 10 // of JSON, at a high estimate
+	Max      = 20
+	maxBytes = 64 << 10 // of JSON, at a high estimate
 )
 
 // Change is an entry of a record's history: what changed of what is remembered of a Node by one write of the record, and
@@ -120,8 +120,8 @@ func shownBy(items map[string]string, item string) *string {
 // bounded drops the oldest entries of a history that is too long or too large. Of the newest at least the number stays.
 func bounded(history []Change) []Change {
 	bytes, first := 0, len(history)
-	for first > 0 && len(history)-first < MaxHistory {
-		if bytes += history[first-1].size(); bytes > maxHistoryBytes {
+	for first > 0 && len(history)-first < Max {
+		if bytes += history[first-1].size(); bytes > maxBytes {
 			break
 		}
 		first--

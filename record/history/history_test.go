@@ -115,13 +115,13 @@ func edited(n int) store.Record {
 }
 
 func TestAHistoryHoldsTheNewestChangesAndTheirNumbersStay(t *testing.T) {
-	r := edited(store.MaxHistory)
-	require.Len(t, r.History, store.MaxHistory)
+	r := edited(store.Max)
+	require.Len(t, r.History, store.Max)
 	assert.Equal(t, 1, r.History[0].Number)
-	r = edited(store.MaxHistory + 7)
-	require.Len(t, r.History, store.MaxHistory)
+	r = edited(store.Max + 7)
+	require.Len(t, r.History, store.Max)
 	assert.Equal(t, 8, r.History[0].Number)
-	assert.Equal(t, store.MaxHistory+7, r.History[store.MaxHistory-1].Number)
+	assert.Equal(t, store.Max+7, r.History[store.Max-1].Number)
 
 	before := r.History[:3:3]
 	want := changesOf(store.Record{History: before})
@@ -258,7 +258,7 @@ func TestAHistoryThatSomebodyTamperedWithHarmsNothing(t *testing.T) {
 	}
 	record, err := store.Decode([]byte(`{"version": 1, "node": "n1", "history": [`+strings.Join(long, ",")+`]}`), "n1")
 	require.NoError(t, err)
-	require.Len(t, record.History, store.MaxHistory)
+	require.Len(t, record.History, store.Max)
 	assert.Equal(t, 81, record.History[0].Number)
 }
 

@@ -28,30 +28,24 @@ type record struct {
 	Node     string            `json:"node"`
 	UID      types.UID         `json:"uid"`
 	Labels   map[string]string `json:"labels"`
-	Withheld struct {
+	NotShown struct {
 		Labels map[string]string `json:"labels"`
-	} `json:"withheld"`
-	Later     map[string]*string `json:"later"`
-	DeletedAt *string            `json:"deletedAt"`
+	} `json:"notShown"`
+	DeletedAt *string `json:"deletedAt"`
 
 	version string // of its ConfigMap
 	text    string
 }
 
-// remembers is what a Node would get: what is withheld counts where nothing else does.
+// remembers is what a Node would get, whether the newest object shows it or not.
 func (r record) remembers() map[string]string {
 	all := map[string]string{}
 	for _, key := range allKeys() {
-		if value, has := r.Withheld.Labels[key]; has {
+		if value, has := r.NotShown.Labels[key]; has {
 			all[key] = value
 		}
 		if value, has := r.Labels[key]; has {
 			all[key] = value
-		}
-		if value, has := r.Later[key]; has && value != nil {
-			all[key] = *value
-		} else if has {
-			delete(all, key)
 		}
 	}
 	return all
@@ -80,15 +74,13 @@ func readRecord(ctx context.Context, admin kubernetes.Interface, node string) (r
 // stampLists reports whether the Node's stamp says that the label was on it from its CREATE on.
 func stampLists(node *corev1.Node, key string) bool {
 	var stamp struct {
-		Restored []string `json:"restored"`
+		Given   map[string]any `json:"given"`
+		Brought map[string]any `json:"brought"`
 	}
 	_ = json.Unmarshal([]byte(node.Annotations[stampAnnotation]), &stamp) // no stamp, or none that can be read, lists nothing
-	for _, listed := range stamp.Restored {
-		if listed == key {
-			return true
-		}
-	}
-	return false
+	_, given := stamp.Given[key]
+	_, brought := stamp.Brought[key]
+	return given || brought
 }
 
 func gated(node *corev1.Node) bool {

@@ -70,7 +70,7 @@ func TestACallProvesNoDeletion(t *testing.T) {
 	err := nodekeep.Admin.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &wrong}})
 	require.Error(t, err)
 	record, _ := recordOf(t, name)
-	assert.Nil(t, record.DeletedAt)
+	assert.Zero(t, record.DeletedAt)
 	assert.Equal(t, map[string]string{"a": "1"}, record.Items())
 }
 

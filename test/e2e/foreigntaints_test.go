@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 )
 
 func aTaintOfSomebodyElseIsLeftAlone(t *testing.T) {
@@ -30,8 +31,9 @@ func aTaintOfSomebodyElseIsLeftAlone(t *testing.T) {
 		for _, key := range labels {
 			want[key] = "ci"
 		}
-		record := remembers(t, getNode(t, name), want)
-		assert.Empty(t, record.RuleTaints, "%s: it is not ours", name)
+		node := getNode(t, name)
+		remembers(t, node, want)
+		assert.NotContains(t, node.Annotations, policy.TaintsAnnotation, "%s: it is not nodekeep's", name)
 	}
 	reported := func(name string, times int) {
 		require.Eventually(t, func() bool { return eventsOf(t, "default", name, "RuleTaintTaken") == times }, settles, 20*time.Millisecond, name)
@@ -98,10 +100,10 @@ func liesOfKubeletsAreInVain(t *testing.T) {
 		}
 	}
 	registerAndLie := func(l liar, before func()) {
-		stamp := policy.NewStamp([]string{"dedicated"}, nil)
-		stamp.RuleTaints = map[string]string{"maintenance:NoExecute": "disk", "example.com/known:NoSchedule": "1"}
-		stamp.Brought = map[string]string{"example.com/known:NoSchedule": "1", "example.com/gone:NoSchedule": "1"}
-		stamp.Taints = map[string]string{"maintenance:NoExecute": "disk"} // as if admission had restored it, from a stale record
+		stamp := record.Stamp{
+			Given:   map[string]record.Given{"dedicated": {Value: "ci"}, "maintenance:NoExecute": {Value: "disk"}}, // as if admission had restored it, from a stale record
+			Brought: map[string]string{"example.com/known:NoSchedule": "1", "example.com/gone:NoSchedule": "1"},
+		}
 		lies := map[string]string{policy.StampAnnotation: stamp.String(), policy.TaintsAnnotation: admins + ",example.com/known=1:NoSchedule,dedicated=gpu:NoSchedule"}
 		node := registration(l.name, nil)
 		node.Annotations = lies // in the CREATE too
@@ -138,7 +140,7 @@ func liesOfKubeletsAreInVain(t *testing.T) {
 		}
 	})
 	for _, l := range liars {
-		require.Eventually(t, func() bool { record, _ := recordOf(t, l.name); return record.Newest().UID == getNode(t, l.name).UID }, settles, 10*time.Millisecond)
+		require.Eventually(t, func() bool { found, _ := recordOf(t, l.name); return found.Newest().UID == getNode(t, l.name).UID }, settles, 10*time.Millisecond)
 	}
 	time.Sleep(2200 * time.Millisecond) // two resyncs
 	for _, l := range liars {

@@ -12,8 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodekeep.dev/nodekeep/record"
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/record/history"
 )
 
 // kubectl runs kubectl as an admin.
@@ -23,22 +22,23 @@ func kubectl(t *testing.T, args ...string) {
 	require.NoError(t, err, "kubectl %s: %s", strings.Join(args, " "), out)
 }
 
-// tells waits until the history of a Node's record has that many entries in all, dropped ones included, and returns the record.
-func tells(t *testing.T, node string, changes int) (record record.Record) {
+// tells waits until the history of a Node's record has that many entries in all, dropped ones included, and returns it.
+func tells(t *testing.T, node string, changes int) (told []history.Change) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		record, _ = recordOf(t, node)
-		return len(record.History) > 0 && record.History[len(record.History)-1].Number >= changes
-	}, settles, 20*time.Millisecond, "the record of node %s must come to tell of %d changes; last seen %+v", node, changes, &record)
-	require.Equal(t, changes, record.History[len(record.History)-1].Number, "%+v", record.History)
-	return record
+		found, _ := recordOf(t, node)
+		told = history.Of(found)
+		return len(told) > 0 && told[len(told)-1].Number >= changes
+	}, settles, 20*time.Millisecond, "the record of node %s must come to tell of %d changes; last seen %+v", node, changes, &told)
+	require.Equal(t, changes, told[len(told)-1].Number, "%+v", told)
+	return told
 }
 
 // lastChange is the newest entry as it is stored, without its number and time.
-func lastChange(t *testing.T, record record.Record) string {
+func lastChange(t *testing.T, told []history.Change) string {
 	t.Helper()
 	var fields map[string]json.RawMessage
-	require.NoError(t, json.Unmarshal(mustJSON(t, record.History[len(record.History)-1]), &fields))
+	require.NoError(t, json.Unmarshal(mustJSON(t, told[len(told)-1]), &fields))
 	delete(fields, "number")
 	delete(fields, "time")
 	return string(mustJSON(t, fields))
@@ -60,7 +60,7 @@ func TestTheHistoryTellsWhoChangedWhatAndWhen(t *testing.T) {
 	const name = "history-1"
 	node := register(t, name)
 	kubectl(t, "label", "node", name, "dedicated=ci", "--field-manager=alice")
-	assert.Empty(t, remembers(t, node, map[string]string{"dedicated": "ci"}).History, "the first record tells of no change")
+	assert.Empty(t, history.Of(remembers(t, node, map[string]string{"dedicated": "ci"})), "the first record tells of no change")
 
 	steps := []struct {
 		what    string
@@ -141,7 +141,7 @@ func apply(t *testing.T, name, manager string, labels map[string]string) {
 }
 
 func TestTheHistoryIsBoundedAndHeartbeatsAddNothing(t *testing.T) {
-	const name, changes = "history-2", store.MaxHistory + 5
+	const name, changes = "history-2", history.Max + 5
 	node := register(t, name)
 	label(t, name, map[string]any{"dedicated": "v0"})
 	remembers(t, node, map[string]string{"dedicated": "v0"})
@@ -153,9 +153,9 @@ func TestTheHistoryIsBoundedAndHeartbeatsAddNothing(t *testing.T) {
 		}
 	}
 	record, _ := recordOf(t, name)
-	require.Len(t, record.History, store.MaxHistory)
+	require.Len(t, record.History, history.Max)
 	for i, change := range record.History {
-		number := changes - store.MaxHistory + i + 1
+		number := changes - history.Max + i + 1
 		assert.Equal(t, number, change.Number)
 		assert.Equal(t, "kubectl-label", change.Actor)
 		values := change.Items["dedicated"]

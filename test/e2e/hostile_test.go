@@ -23,7 +23,7 @@ import (
 func putRaw(t *testing.T, node, data string) {
 	t.Helper()
 	witness := fmt.Sprintf("witness-%d", time.Now().UnixNano())
-	good, err := store.Encode(record.Record{Node: witness, Items: map[string]string{"seen": "1"}})
+	good, err := store.Encode(record.New(witness, record.Object{}, map[string]string{"seen": "1"}))
 	require.NoError(t, err)
 	client := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace)
 	for _, entry := range []struct{ node, data string }{{node, data}, {witness, string(good)}} {

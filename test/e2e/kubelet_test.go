@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -67,15 +68,15 @@ func getNode(t testing.TB, name string) *corev1.Node {
 }
 
 // recordOf is the record of a Node as the API server has it; ok is false where there is none.
-func recordOf(t testing.TB, node string) (record record.Record, ok bool) {
+func recordOf(t testing.TB, node string) (found record.Record, ok bool) {
 	t.Helper()
 	cm, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).Get(t.Context(), store.Name(node), metav1.GetOptions{})
 	if err != nil {
 		return record.Record{}, false
 	}
-	record, err = store.Decode([]byte(cm.Data[store.DataKey]), node)
+	found, err = store.Decode([]byte(cm.Data[store.DataKey]), node)
 	require.NoError(t, err)
-	return record, true
+	return found, true
 }
 
 // remembers waits until the record of a Node holds exactly these labels, for this Node object.
@@ -110,9 +111,18 @@ func hasAll(have, want map[string]string) bool {
 	return true
 }
 
-func stampOf(t testing.TB, node *corev1.Node) record.Stamp {
+// givenTo are the keys that a Node's stamp says nodekeep set.
+func givenTo(t testing.TB, node *corev1.Node) []string {
 	t.Helper()
 	stamp, ok := record.ParseStamp(node.Annotations[policy.StampAnnotation])
 	require.True(t, ok, "node %s must carry a stamp", node.Name)
-	return stamp
+	return slices.Collect(maps.Keys(stamp.Given))
+}
+
+// givenNow is the stamp of a Node once nodekeep has set labels on the state that it is in now.
+func givenNow(t testing.TB, name string, labels map[string]string) string {
+	t.Helper()
+	version, err := record.ParseVersion(getNode(t, name).ResourceVersion)
+	require.NoError(t, err)
+	return record.Stamp{}.With(labels, version).String()
 }

@@ -91,7 +91,7 @@ func TestAnIsolationLabelGoesOnlyToTheMachineThatHadIt(t *testing.T) {
 			require.Eventually(t, func() bool { record, _ := recordOf(t, name); return record.Newest().UID == impostor.UID }, settles, 20*time.Millisecond)
 			assert.NotContains(t, getNode(t, name).Labels, tier)
 			record, _ := recordOf(t, name)
-			assert.Equal(t, map[string]string{tier: "gold"}, record.Withheld.Items)
+			assert.Equal(t, "gold", record.Items()[tier], "it stays remembered")
 		}
 		deleteNode(t, name)
 		register(t, name)
@@ -111,9 +111,9 @@ func TestAProtectedLabelRemovedAfterACrashStaysRemovedWhileTheGuardPoliciesAreIn
 		deleteNode(t, name)
 		back := register(t, name)
 		require.True(t, policy.DefaultGate.On(back.Spec.Taints))
-		stamp := policy.NewStamp([]string{"keep", worker}, nil)
+		stamp := givenNow(t, name, map[string]string{"keep": "1", worker: ""})
 		_, err := asCapture.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, mustJSON(t, map[string]any{
-			"metadata": map[string]any{"labels": map[string]string{worker: ""}, "annotations": map[string]string{policy.StampAnnotation: stamp.String()}},
+			"metadata": map[string]any{"labels": map[string]string{worker: ""}, "annotations": map[string]string{policy.StampAnnotation: stamp}},
 			"spec":     map[string]any{"taints": policy.DefaultGate.Without(back.Spec.Taints)},
 		}), metav1.PatchOptions{FieldManager: "nodekeep"})
 		require.NoError(t, err)
@@ -131,7 +131,7 @@ func TestAKubeletCannotMakeAProtectedLabelBeForgottenWithoutTheGuardPolicies(t *
 			deleteNode(t, name)
 			register(t, name)
 			_, err := kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, mustJSON(t, map[string]any{
-				"metadata": map[string]any{"annotations": map[string]string{policy.StampAnnotation: policy.NewStamp([]string{worker}, nil).String()}},
+				"metadata": map[string]any{"annotations": map[string]string{policy.StampAnnotation: givenNow(t, name, map[string]string{worker: ""})}},
 			}), metav1.PatchOptions{})
 			require.NoError(t, err, "a kubelet may write annotations")
 		})

@@ -38,8 +38,8 @@ func TestALabelOfTheKubeletThatAPersonChangedIsRemembered(t *testing.T) {
 	assert.Equal(t, "a", back["example.com/pool"], "what the Node brings wins")
 	require.Eventually(t, func() bool {
 		record, _ := recordOf(t, name)
-		return record.Newest().UID == getNode(t, name).UID && record.Withheld.Items["example.com/pool"] == "b"
-	}, settles, 20*time.Millisecond, "and the stored value is withheld, not forgotten")
+		return record.Newest().UID == getNode(t, name).UID && record.Items()["example.com/pool"] == "b"
+	}, settles, 20*time.Millisecond, "and the operator's value stays remembered")
 
 	deleteNode(t, name)
 	assert.Equal(t, "b", createAsKubelet(t, name, nil)["example.com/pool"], "the kubelet dropped it: the person's value comes back")

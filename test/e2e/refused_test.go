@@ -47,7 +47,7 @@ func refuseLabel(t *testing.T, key string) (lift func()) {
 	}
 }
 
-func TestALabelThatTheAPIServerRefusesIsWithheldAndTheGateStays(t *testing.T) {
+func TestALabelThatTheAPIServerRefusesStaysRememberedAndTheGateStays(t *testing.T) {
 	const name, key = "refused-1", "node-role.kubernetes.io/refused"
 	rememberedNode(t, name, map[string]string{"a": "1", key: "", worker: ""})
 	deleteNode(t, name)
@@ -70,8 +70,7 @@ func TestALabelThatTheAPIServerRefusesIsWithheldAndTheGateStays(t *testing.T) {
 		return ok && record.Newest().UID == back.UID
 	}, settles, 50*time.Millisecond, "adopted without the refused label")
 	record, _ := recordOf(t, name)
-	assert.Equal(t, map[string]string{"a": "1", worker: ""}, record.Items())
-	assert.Equal(t, map[string]string{key: ""}, record.Withheld.Items)
+	assert.Equal(t, map[string]string{"a": "1", worker: "", key: ""}, record.Items())
 	hasEvent(t, name, "LabelRefused")
 	node := getNode(t, name)
 	assert.Contains(t, node.Labels, worker, "the other labels were given")

@@ -39,7 +39,7 @@ func aRegistrationTaintIsThereFromTheFirstStateAndPutOnOnce(t *testing.T) {
 	assert.True(t, carries(node, unverified))
 	label(t, name, map[string]any{"other": "1"})
 	record := remembers(t, node, map[string]string{"other": "1"})
-	assert.Empty(t, record.RuleTaints, "it is neither remembered nor a rule's")
+	assert.NotContains(t, record.Items(), "node-ready/unverified:NoSchedule", "it is not remembered")
 	seen.stop()
 	require.NotEmpty(t, seen.of(name))
 	for _, state := range seen.of(name) {
@@ -65,7 +65,6 @@ func aRegistrationTaintIsThereFromTheFirstStateAndPutOnOnce(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{unverified}, taintsOf(node), "a new Node object is verified anew")
 	record = remembers(t, node, map[string]string{"other": "2", "more": "1"})
-	assert.Empty(t, record.Withheld.Items)
 }
 
 func withTheWebhookDownCaptureRegistersBeforeTheGateGoes(t *testing.T) {

@@ -151,7 +151,7 @@ func TestANodeThatWentWhileBothWereDownIsMarkedAsGoneAndItsRecordCollected(t *te
 		withoutWebhook(t, func() { deleteNode(t, name) })
 		record, ok := recordOf(t, name)
 		require.True(t, ok)
-		require.Nil(t, record.DeletedAt, "nobody has seen it go")
+		require.Zero(t, record.DeletedAt, "nobody has seen it go")
 	})
 	saysThatItIsGone(t, name)
 	record, _ := recordOf(t, name)
@@ -170,9 +170,9 @@ func TestASweepCollectsNoMoreThanItsFractionOfAllRecords(t *testing.T) {
 		// Records of Nodes that went long ago, as they stand after a year without anybody's collecting them.
 		records := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace)
 		eachNode(names, func(name string) {
-			data, err := store.Encode(record.Record{
-				Node: name, UID: "once", NodeResourceVersion: "1", Items: map[string]string{"dedicated": "ci"}, DeletedAt: &metav1.Time{Time: time.Now().Add(-year)},
-			})
+			long := record.New(name, record.Object{UID: "once", Version: 1}, map[string]string{"dedicated": "ci"})
+			long.DeletedAt = time.Now().Add(-year)
+			data, err := store.Encode(long)
 			if assert.NoError(t, err) {
 				_, err = records.Create(t.Context(), &corev1.ConfigMap{
 					ObjectMeta: metav1.ObjectMeta{Name: store.Name(name), Labels: map[string]string{store.RecordLabel: "true"}},

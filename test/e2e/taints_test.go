@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/util/retry"
 
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/install"
@@ -146,12 +147,12 @@ func staysAs(t testing.TB, node *corev1.Node, during time.Duration) {
 	require.Equal(t, node.ResourceVersion, now.ResourceVersion, "node %s was written; it carries %v", node.Name, taintsOf(now))
 }
 
-// ruleTaintsOf are those that the record of a Node says are our rules'.
+// ruleTaintsOf are the taints of a Node that nodekeep says it has derived from the labels.
 func ruleTaintsOf(t testing.TB, node string) []string {
 	t.Helper()
 	texts := []string{}
-	if record, ok := recordOf(t, node); ok {
-		for _, taint := range record.RuleTaints {
+	if found, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), node, metav1.GetOptions{}); err == nil {
+		for _, taint := range policy.DerivedTaints(found.Annotations[policy.TaintsAnnotation]) {
 			texts = append(texts, taint.ToString())
 		}
 	}

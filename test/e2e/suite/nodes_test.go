@@ -127,8 +127,8 @@ func remembered(t testing.TB, node *corev1.Node, want must) {
 		if err != nil {
 			return err
 		}
-		if record.Newest().UID != string(node.UID) {
-			return fmt.Errorf("it is about object %s, and the Node is %s", record.Newest().UID, node.UID)
+		if record.UID != string(node.UID) {
+			return fmt.Errorf("it is about object %s, and the Node is %s", record.UID, node.UID)
 		}
 		seen := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: record.Labels}, Spec: corev1.NodeSpec{Taints: record.Taints}}
 		if lacking := want.lacks(seen); lacking != "" {
@@ -138,15 +138,15 @@ func remembered(t testing.TB, node *corev1.Node, want must) {
 	}, "the record of node %s must come to hold what the Node carries", node.Name)
 }
 
-// record is what people see of a record with kubectl.
-type record struct {
+// plainRecord is what people see of a record with kubectl.
+type plainRecord struct {
 	UID       string            `json:"uid"`
 	Labels    map[string]string `json:"labels"`
 	Taints    []corev1.Taint    `json:"taints"`
 	DeletedAt *metav1.Time      `json:"deletedAt"`
 }
 
-func recordOf(t testing.TB, node string) (r record, err error) {
+func recordOf(t testing.TB, node string) (r plainRecord, err error) {
 	cm, err := on.admin.CoreV1().ConfigMaps(namespace).Get(t.Context(), store.Name(node), metav1.GetOptions{})
 	if err != nil {
 		return r, fmt.Errorf("read record of node %q: %w", node, err)
