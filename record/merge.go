@@ -82,6 +82,8 @@ func decide(o Observation, e Entry, known, here, late bool) Entry {
 		return removed(listed.Since)
 	case same && o.Unproved[e.Key] && remembered && value == e.Value && !late: // only that it was observed proves that it was there
 		return set(value, o.Version)
+	case same && o.Unproved[e.Key] && !known && !late: // nodekeep sets nothing that no record ever had: the kubelet claims it of a client's
+		return set(value, o.Version)
 	case same: // nodekeep set it
 		return e
 	case !shown && here && remembered: // a client removed it

@@ -137,6 +137,8 @@ func TestMerge(t *testing.T) {
 
 		"a stamp that the kubelet may have written proves no removal": {
 			[]record.Observation{u1, unproved(listed(shows("U2", 9, label, "a"), taint, "a", 0), taint)}, items{label: "a", taint: "a"}},
+		"a taint that no record ever had and that a kubelet may have claimed for nodekeep is a client's": {
+			[]record.Observation{shows("U1", 5, label, "a"), unproved(given(shows("U2", 9, label, "a"), taint, "x", 0), taint)}, items{label: "a", taint: "x"}},
 		"with such a stamp, a removal counts if the key was observed on the object": {
 			[]record.Observation{
 				u1, unproved(given(shows("U2", 9, label, "a"), taint, "a", 0), taint), unproved(listed(shows("U2", 10, label, "a"), taint, "a", 0), taint),
