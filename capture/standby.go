@@ -97,7 +97,9 @@ func (c *Controller) takeOver(ctx context.Context) {
 func (a *attempt) mayAct(next Action) bool {
 	if a.acts = a.acts || a.leading.Load(); !a.acts {
 		work := dueWork{object: a.node.UID, settings: next.settings(a.Policy().Gate())}
-		a.acts = a.standby.wait(a.node.Name, work, a.Now())
+		if a.acts = a.standby.wait(a.node.Name, work, a.Now()); a.acts {
+			a.Logger.Info("no other replica has done what is due; this one does it", "node", a.node.Name, "step", next.Step)
+		}
 	}
 	return a.acts
 }

@@ -1,6 +1,6 @@
 // Package record holds the rule that decides what nodekeep remembers of a Node: [Merge]. It is a leaf. It imports nothing of
-// nodekeep, has no clock, and does no I/O. It is made for every process that writes a record, restores a Node or explains one; none
-// of them uses it yet.
+// nodekeep, has no clock, and does no I/O. Every process that writes a record, restores a Node or explains one uses it, so they
+// cannot disagree.
 //
 // A [Record] belongs to the name of a Node. Objects of that name come one after the other, each with its own UID. A process
 // that reads the state of such an object builds an [Observation] and merges it. A record keeps for each label and taint (its

@@ -7,9 +7,8 @@
 //   - A record is removed only as it was read; one that cannot be read only where a person wants that.
 //   - A write touches only our own data key and labels; what people or later versions put beside them stays.
 //     Fields of a record that this version does not know survive a rewrite.
-//   - A history tells how a record came to be what it is; nothing that becomes of a Node is decided by it, and one that is
-//     spoilt makes no record unreadable. It is bounded, and gives way before a record becomes too large. Memory does not hold
-//     it, and a record that was read without it cannot be written.
+//   - Memory does not hold the history of a record, and a record that was read without it cannot be written. A history gives
+//     way before a record becomes too large.
 //   - Records handed out are shared with the cache: never change their maps; make a new Record instead.
 //   - Every informer lists and watches by [ListWatch]: its watches resume, and one that stalls is replaced. A watch that was accepted
 //     is no progress; an event or a bookmark on it is.

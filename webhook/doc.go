@@ -1,4 +1,5 @@
-// Package webhook answers the AdmissionReviews of Node CREATE: AdmissionReview -> decode -> decide -> patch.
+// Package webhook answers the AdmissionReviews of Node CREATE: AdmissionReview -> decode -> decide -> patch. It also answers those of
+// Node DELETE: it reads the Node that a review names from the API server, and merges it into its record ([Deletions]).
 //
 // Invariants:
 //   - It never denies. Whatever comes in, a decision is `allowed: true`; what is no AdmissionReview, or what we cannot
@@ -7,6 +8,7 @@
 //     Node out.
 //   - A patch always applies to the object it was made for, touches only labels, our own annotations and taints, takes no
 //     taint off but the gate, and holds only what is valid. On a kubelet's CREATE it never holds a label that NodeRestriction denies to kubelets.
-//   - No API call and no side effect: a CREATE is no proof of a new Node, every kubelet start sends one.
+//   - No API call and no side effect at a CREATE: it is no proof of a new Node, every kubelet start sends one.
+//   - A review of a deletion is a hint: what is recorded comes from the API server, never from the review.
 //   - The object's status is never decoded.
 package webhook
