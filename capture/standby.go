@@ -8,16 +8,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// patience is how long something must have been due, and no other replica have made progress, before one that does not lead acts.
-const patience = 3 * time.Second
+// patience is how long something must have been due, and no other replica have made progress, before one that does not lead acts. From
+// then on it acts at once for a while: until it sees another one make progress, or a new leader has had the time to come.
+const (
+	patience = 3 * time.Second
+	actsFor  = 30 * time.Second
+)
 
-// standby knows what is due and left to another replica. Safety needs no leader: every write is optimistic, and merging twice does no harm. The leader
-// acts at once so that work is not done twice. A replica that does not lead acts on what has been due for a while if nobody
-// makes progress. A leader that is busy with very many Nodes makes progress.
+// standby knows what is due and left to another replica. Safety needs no leader: every write is optimistic, and merging twice does no
+// harm. The leader acts at once so that work is not done twice. A replica that does not lead acts on what has been due for a
+// while if nobody makes progress. A leader that is busy with very many Nodes makes progress.
 type standby struct {
 	mu       sync.Mutex
 	due      map[string]dueWork
 	progress time.Time // when another replica was last seen to have done what was due
+	acting   time.Time // until when this replica acts at once
 }
 
 // dueWork is what is due for one Node, and since when.
@@ -39,7 +44,10 @@ func (s *standby) wait(node string, work dueWork, now time.Time) (act bool) {
 		work.since = now
 	}
 	s.due[node] = work
-	return s.overdue(work, now)
+	if s.overdue(work, now) {
+		s.acting = now.Add(actsFor)
+	}
+	return now.Before(s.acting)
 }
 
 func (s *standby) overdue(work dueWork, now time.Time) bool {
@@ -55,7 +63,7 @@ func (s *standby) done(node string, acted bool, now time.Time) (object types.UID
 	if delete(s.due, node); !known || acted {
 		return "", nil
 	}
-	s.progress = now
+	s.progress, s.acting = now, time.Time{}
 	return work.object, work.settings
 }
 
@@ -67,7 +75,7 @@ func (s *standby) late(now time.Time) (nodes []string) {
 		return nil
 	}
 	for node, work := range s.due {
-		if s.overdue(work, now) {
+		if now.Before(s.acting) || s.overdue(work, now) {
 			nodes = append(nodes, node)
 		}
 	}

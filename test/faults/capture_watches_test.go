@@ -19,7 +19,7 @@ func nothingLost(t *testing.T, names []string, want map[string]string) {
 	for _, name := range names {
 		record, ok := recordOf(t, name)
 		if assert.True(t, ok, name) {
-			assert.Nil(t, record.DeletedAt, "node %s lives", name)
+			assert.Zero(t, record.DeletedAt, "node %s lives", name)
 			assert.Equal(t, want, record.Items(), "the record of node %s has shrunk", name)
 		}
 		assert.True(t, hasAll(getNode(t, name).Labels, want), name)
