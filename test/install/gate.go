@@ -3,6 +3,7 @@ package install
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -20,7 +21,7 @@ func (i *Installation) GateOff(ctx context.Context) error {
 
 // GateOn puts everything of the gate policy in place that is not.
 func (i *Installation) GateOn(ctx context.Context) error {
-	if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", Manifest(), "-l", "app.kubernetes.io/component=gate"); err != nil {
+	if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(i.manifests, manifest), "-l", "app.kubernetes.io/component=gate"); err != nil {
 		return fmt.Errorf("switch gate policy on: %w\n%s", err, out)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,7 +43,7 @@ func (i *Installation) GuardsOff(ctx context.Context) error {
 
 // GuardsOn puts the guard policies in place as they are shipped and returns when the API server goes by them.
 func (i *Installation) GuardsOn(ctx context.Context) error {
-	if out, err := i.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-f", Manifest(), "-l", "app.kubernetes.io/component=guards"); err != nil {
+	if out, err := i.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-f", filepath.Join(i.manifests, manifest), "-l", "app.kubernetes.io/component=guards"); err != nil {
 		return fmt.Errorf("apply guard policies: %w\n%s", err, out)
 	}
 	return i.guarded(ctx, true)

@@ -24,6 +24,12 @@ import (
 // Namespace is the release namespace of the manifests.
 const Namespace = "nodekeep-system"
 
+// Files that are applied.
+const (
+	manifest          = "nodekeep.yaml"
+	namespaceManifest = "namespace.yaml"
+)
+
 // Names of the processes and their log files.
 const (
 	webhookName = "nodekeep-webhook"
@@ -54,6 +60,7 @@ type Installation struct {
 	CaptureArgs []string
 
 	binary      string
+	manifests   string // folder
 	admin       string // kubeconfig
 	webhookPort int
 	probePort   map[string]int
@@ -62,6 +69,20 @@ type Installation struct {
 
 // New builds the nodekeep binary and applies the manifests. Neither process runs yet.
 func New(ctx context.Context, c *cluster.Cluster) (*Installation, error) {
+	binary := filepath.Join(c.Dir(), "nodekeep")
+	if err := Build(ctx, binary); err != nil {
+		return nil, err
+	}
+	return NewOf(ctx, c, Product{Binary: binary, Manifests: Manifests()})
+}
+
+// Product is a build of nodekeep that is there already, and the folder of the manifests that belong to it.
+type Product struct {
+	Binary, Manifests string
+}
+
+// NewOf applies the manifests of a build. Neither process runs yet.
+func NewOf(ctx context.Context, c *cluster.Cluster, product Product) (*Installation, error) {
 	client, err := kubernetes.NewForConfig(c.Admin())
 	if err != nil {
 		return nil, fmt.Errorf("make admin client: %w", err)
@@ -70,19 +91,17 @@ func New(ctx context.Context, c *cluster.Cluster) (*Installation, error) {
 		Cluster:     c,
 		Admin:       client,
 		PolicyFile:  filepath.Join(c.Dir(), "policy.yaml"),
-		binary:      filepath.Join(c.Dir(), "nodekeep"),
+		binary:      product.Binary,
+		manifests:   product.Manifests,
 		admin:       filepath.Join(c.Dir(), "admin.kubeconfig"),
 		probePort:   map[string]int{},
 		metricsPort: map[string]int{},
 	}
-	if err := Build(ctx, i.binary); err != nil {
-		return nil, err
-	}
 	if err := cluster.WriteKubeconfig(i.admin, c.Admin()); err != nil {
 		return nil, err
 	}
-	for _, file := range []string{NamespaceManifest(), Manifest()} {
-		if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", file); err != nil {
+	for _, file := range []string{namespaceManifest, manifest} {
+		if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(i.manifests, file)); err != nil {
 			return nil, fmt.Errorf("apply manifests: %w\n%s", err, out)
 		}
 	}
@@ -93,10 +112,13 @@ func New(ctx context.Context, c *cluster.Cluster) (*Installation, error) {
 }
 
 // Manifest is the path of the file that is installed: the chart as rendered with its default values.
-func Manifest() string { return filepath.Join(root(), "manifests", "nodekeep.yaml") }
+func Manifest() string { return filepath.Join(Manifests(), manifest) }
 
 // NamespaceManifest is the path of the file that is applied before it: the namespace alone, since records live there.
-func NamespaceManifest() string { return filepath.Join(root(), "manifests", "namespace.yaml") }
+func NamespaceManifest() string { return filepath.Join(Manifests(), namespaceManifest) }
+
+// Manifests is the folder of both files.
+func Manifests() string { return filepath.Join(root(), "manifests") }
 
 // Root is the folder of the module, in which documented commands are typed.
 func Root() string { return root() }
