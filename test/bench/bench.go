@@ -27,13 +27,23 @@ type bench struct {
 
 func newBench(ctx context.Context, s settings, out io.Writer) (*bench, error) {
 	b := &bench{settings: s, out: out, began: time.Now()}
-	b.phase("start the control plane")
-	var err error
-	if b.Bed, err = bed.New(ctx); err != nil {
-		return nil, err
+	if len(s.builds) == 0 { // builds have control planes of their own
+		b.phase("start the control plane")
+		var err error
+		if b.Bed, err = bed.New(ctx); err != nil {
+			return nil, err
+		}
 	}
 	fmt.Fprintf(out, "bench %s\n%s\n", strings.Join(os.Args[1:], " "), machine())
 	return b, nil
+}
+
+// Close stops the control plane.
+func (b *bench) Close() error {
+	if b.Bed == nil {
+		return nil
+	}
+	return b.Bed.Close()
 }
 
 // phase says what comes next.

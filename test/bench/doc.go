@@ -4,10 +4,11 @@
 //	go run ./test/bench growth   what the handler and a CREATE cost with few and with many records
 //	go run ./test/bench guards   what the guard policies cost a heartbeat and a CREATE
 //	go run ./test/bench scale    growth, memory, first capture, steady state, storm, start and failover, on one population
+//	go run ./test/bench compare  builds of nodekeep beside each other: API writes an event, reviews, failover, memory
 //	go run ./test/bench steady   label changes on a population of their own, beside the same changes with nobody to capture them
 //
 // Invariants:
-//   - What is compared is measured in turn, in one run, on one control plane.
+//   - What is compared is measured in turn, in one run, on one control plane; builds have one each, with their own manifests.
 //   - No time fails a run. What must hold whatever the machine does: a label that is missing, a write where there should be
 //     none, a record that does not come.
 //   - Everything that is started is stopped, by process id, also after an error or Ctrl-C.

@@ -15,6 +15,7 @@ import (
 // programs are what can be run, by the first argument.
 var programs = map[string]func(*bench, context.Context) error{
 	"capture": (*bench).firstCaptures,
+	"compare": (*bench).compare,
 	"create":  (*bench).create,
 	"growth":  (*bench).growth,
 	"guards":  (*bench).guards,
@@ -41,7 +42,7 @@ func main() {
 
 func run(ctx context.Context, args []string) (err error) {
 	if len(args) == 0 || programs[args[0]] == nil {
-		return errors.New("say what to measure: capture, create, growth, guards, list, scale, steady or watches; -h lists the flags of each")
+		return errors.New("say what to measure: capture, compare, create, growth, guards, list, scale, steady or watches; -h lists the flags of each")
 	}
 	s, err := readSettings(args[0], args[1:])
 	if err != nil {

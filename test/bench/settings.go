@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"strconv"
@@ -25,6 +26,10 @@ type settings struct {
 	qps      float64
 	images   int
 	other    string
+
+	builds []build
+	parts  []string
+	repeat int
 }
 
 func readSettings(program string, args []string) (s settings, err error) {
@@ -45,17 +50,29 @@ func readSettings(program string, args []string) (s settings, err error) {
 	flags.Float64Var(&s.qps, "capture-qps", -1, "capture's --kube-api-qps at the first capture; -1, its own default, is no limit; scale only")
 	flags.IntVar(&s.images, "images", bed.AllImages, "images of each Node; fewer make Nodes smaller, and what the control plane does with them cheaper; steady only")
 	flags.StringVar(&s.other, "other", "", "another build of nodekeep to compare with; watches only")
+	flags.Func("binary", "`NAME=PATH[,MANIFESTS]`: a build of nodekeep, and the folder of its manifests where they are not those of this tree; repeated; compare only", func(value string) error {
+		return s.addBuild(value)
+	})
+	s.parts = allParts
+	flags.Func("parts", "what to compare, comma-separated (default "+strings.Join(allParts, ",")+"); compare only", func(value string) (err error) {
+		s.parts, err = parts(value)
+		return err
+	})
+	flags.IntVar(&s.repeat, "repeat", 3, "how often captures are killed, and processes started for their memory; compare only")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
 	if flags.NArg() > 0 {
 		return s, fmt.Errorf("read flags: unexpected argument %q", flags.Arg(0))
 	}
-	if s.rounds < 1 || s.count < 1 || s.nodes < smallest || s.changes < 1 || s.kubelets < 1 || s.storm < 1 || s.restarts < 1 || s.period < time.Second {
+	if s.rounds < 1 || s.count < 1 || s.nodes < smallest || s.changes < 1 || s.kubelets < 1 || s.storm < 1 || s.restarts < 1 || s.repeat < 1 || s.period < time.Second {
 		return s, fmt.Errorf("read flags: every number must be at least 1, -nodes at least %d, -period at least 1s", smallest)
 	}
 	if s.images < 0 || s.images > bed.AllImages {
 		return s, fmt.Errorf("read flags: -images must be between 0 and %d", bed.AllImages)
+	}
+	if program == "compare" && len(s.builds) < 2 {
+		return s, errors.New("read flags: compare needs two builds at least, each as -binary NAME=PATH")
 	}
 	s.storm = min(s.storm, s.nodes/5)
 	return s, nil

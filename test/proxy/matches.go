@@ -23,6 +23,9 @@ func ReadsAll(resource string) Match {
 	}
 }
 
+// Writes are the requests that do anything else than read.
+func Writes(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
+
 // RecordRemovals are the requests that delete a ConfigMap.
 func RecordRemovals(r *http.Request) bool {
 	return r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/configmaps/")

@@ -42,8 +42,17 @@ type Bed struct {
 	guarded     bool         // the guard policies are in force
 }
 
-// New starts the control plane, in a temporary folder, and applies the manifests.
-func New(ctx context.Context) (b *Bed, err error) {
+// New starts the control plane, in a temporary folder, builds nodekeep and applies the manifests.
+func New(ctx context.Context) (*Bed, error) { return start(ctx, install.New) }
+
+// NewOf is New with another build of nodekeep and the manifests that belong to it.
+func NewOf(ctx context.Context, product install.Product) (*Bed, error) {
+	return start(ctx, func(ctx context.Context, control *cluster.Cluster) (*install.Installation, error) {
+		return install.NewOf(ctx, control, product)
+	})
+}
+
+func start(ctx context.Context, nodekeep func(context.Context, *cluster.Cluster) (*install.Installation, error)) (b *Bed, err error) {
 	control, err := cluster.Start(ctx, cluster.Options{})
 	if err != nil {
 		return nil, err
@@ -54,7 +63,7 @@ func New(ctx context.Context) (b *Bed, err error) {
 			_ = b.Close()
 		}
 	}()
-	if b.nodekeep, err = install.New(ctx, control); err != nil {
+	if b.nodekeep, err = nodekeep(ctx, control); err != nil {
 		return nil, err
 	}
 	if b.certificate, err = writeCertificate(control.Dir()); err != nil {
@@ -135,6 +144,9 @@ func (b *Bed) Through() (*proxy.Proxy, error) {
 
 // Run has another program take the place of nodekeep for the processes that are started from now on.
 func (b *Bed) Run(binary string) { b.nodekeep.Use(binary) }
+
+// SetPolicy replaces the policy file, which processes read at their start and follow.
+func (b *Bed) SetPolicy(content string) error { return b.nodekeep.WritePolicy(content) }
 
 // Close stops everything that was started, by process id.
 func (b *Bed) Close() error { return b.cluster.Stop() }

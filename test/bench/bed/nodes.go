@@ -50,12 +50,31 @@ func (b *Bed) DeleteNodes(ctx context.Context, names []string) (measure.Load, er
 
 // Label gives a Node a label as a person does.
 func (b *Bed) Label(ctx context.Context, node, key, value string) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]string{key: value}}})
+	return b.SetLabels(ctx, node, map[string]*string{key: &value})
+}
+
+// SetLabels sets labels of a Node as kubectl does, and removes those without a value.
+func (b *Bed) SetLabels(ctx context.Context, node string, labels map[string]*string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
 	if err != nil {
 		return fmt.Errorf("write label: %w", err)
 	}
 	if _, err := b.Admin.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-label"}); err != nil {
 		return fmt.Errorf("label node %q: %w", node, err)
+	}
+	return nil
+}
+
+// Taint adds a taint to a Node as kubectl does.
+func (b *Bed) Taint(ctx context.Context, node string, taint corev1.Taint) error {
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"taints": []corev1.Taint{taint}}})
+	if err != nil {
+		return fmt.Errorf("write taint: %w", err)
+	}
+	// Strategic merge patches merge taints by their key.
+	_, err = b.Admin.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-taint"})
+	if err != nil {
+		return fmt.Errorf("taint node %q: %w", node, err)
 	}
 	return nil
 }

@@ -35,6 +35,7 @@ type Program struct {
 	bed     *Bed
 	probes  string // addresses
 	metrics string
+	pprof   string
 	reviews string // webhook only
 }
 
@@ -46,11 +47,11 @@ func (b *Bed) StartWebhook(ctx context.Context) (*Program, error) {
 // StartWebhookIn is StartWebhook with the records of a namespace. Only that of the manifests is one that the webhook's
 // ServiceAccount may read; with others it runs as an admin.
 func (b *Bed) StartWebhookIn(ctx context.Context, namespace string) (*Program, error) {
-	free, err := freeAddresses(3)
+	free, err := freeAddresses(4)
 	if err != nil {
 		return nil, err
 	}
-	p := &Program{bed: b, probes: free[0], metrics: free[1], reviews: free[2]}
+	p := &Program{bed: b, probes: free[0], metrics: free[1], pprof: free[2], reviews: free[3]}
 	_, port, err := net.SplitHostPort(p.reviews)
 	if err != nil {
 		return nil, fmt.Errorf("choose port of webhook: %w", err)
@@ -68,14 +69,14 @@ func (b *Bed) StartWebhookIn(ctx context.Context, namespace string) (*Program, e
 
 // StartCapture starts a capture and waits until it is ready: leading, or as a standby. The suffix tells several of them apart.
 func (b *Bed) StartCapture(ctx context.Context, suffix string, args ...string) (*Program, error) {
-	free, err := freeAddresses(2)
+	free, err := freeAddresses(3)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := b.account(ctx, captureProcess); err != nil {
 		return nil, err
 	}
-	p := &Program{bed: b, probes: free[0], metrics: free[1]}
+	p := &Program{bed: b, probes: free[0], metrics: free[1], pprof: free[2]}
 	return p, p.start(ctx, captureProcess+suffix, append([]string{
 		"capture", "--leader-elect", "--kubeconfig", b.kubeconfig(captureProcess), "--namespace", install.Namespace,
 	}, args...)...)
@@ -84,7 +85,7 @@ func (b *Bed) StartCapture(ctx context.Context, suffix string, args ...string) (
 func (p *Program) start(ctx context.Context, name string, args ...string) (err error) {
 	b := p.bed
 	args = append(args, "--policy", b.nodekeep.PolicyFile,
-		"--health-probe-bind-address", p.probes, "--metrics-bind-address", p.metrics)
+		"--health-probe-bind-address", p.probes, "--metrics-bind-address", p.metrics, "--pprof-bind-address", p.pprof)
 	began := time.Now()
 	if p.Process, err = b.cluster.Go(name, b.nodekeep.Binary(), args); err != nil {
 		return err
@@ -103,6 +104,24 @@ func (p *Program) start(ctx context.Context, name string, args ...string) (err e
 	}
 	p.Ready = time.Since(began)
 	return nil
+}
+
+// Heap is what the process needs of its heap: the bytes that are left after a garbage collection, which it is told to make.
+func (p *Program) Heap(ctx context.Context) (int64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.pprof+"/debug/pprof/heap?gc=1", nil)
+	if err != nil {
+		return 0, fmt.Errorf("collect garbage of %s: %w", p.Name(), err)
+	}
+	response, err := p.bed.web.Do(request)
+	if err != nil {
+		return 0, fmt.Errorf("collect garbage of %s: %w", p.Name(), err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("collect garbage of %s: %s", p.Name(), response.Status)
+	}
+	series, err := p.Series(ctx)
+	return int64(series.Sum("go_memstats_heap_alloc_bytes")), err
 }
 
 func (p *Program) isReady(ctx context.Context) bool {

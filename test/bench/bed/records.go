@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
@@ -99,6 +100,19 @@ func (b *Bed) Record(ctx context.Context, node string) (record.Record, error) {
 		return record.Record{}, fmt.Errorf("read record of node %q: %w", node, err)
 	}
 	return store.Decode([]byte(cm.Data[store.DataKey]), node)
+}
+
+// RecordText is the record of a Node as it is stored, empty where there is none: for what runs another build, whose format may
+// differ.
+func (b *Bed) RecordText(ctx context.Context, node string) (string, error) {
+	cm, err := b.Admin.CoreV1().ConfigMaps(install.Namespace).Get(ctx, store.Name(node), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read record of node %q: %w", node, err)
+	}
+	return cm.Data[store.DataKey], nil
 }
 
 // EachRecord calls seen with every record there is.

@@ -1,0 +1,24 @@
+package bed
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"nodekeep.dev/nodekeep/test/install"
+)
+
+// LeaseHolder is who holds capture's Lease, empty where nobody does. A process that was killed holds it until it has run out.
+func (b *Bed) LeaseHolder(ctx context.Context) (string, error) {
+	lease, err := b.Admin.CoordinationV1().Leases(install.Namespace).Get(ctx, captureProcess, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read lease of capture: %w", err)
+	}
+	return ptr.Deref(lease.Spec.HolderIdentity, ""), nil
+}

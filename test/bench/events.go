@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/bench/bed"
+)
+
+// What operators set while writes are counted. The first two labels are among those of bed.Kept.
+const (
+	editedLabel    = "example.com/k0"
+	editedValue    = "edited"
+	removedLabel   = "example.com/k1"
+	lastKeptValue  = "value-9"
+	ruleValue      = "ci"      // of ruleLabel
+	atOnceValue    = "at-once" // of changedLabel
+	protectedLabel = "node-role.kubernetes.io/bench"
+	maintenance    = "example.com/maintenance" // a taint
+)
+
+// event happens to each of some Nodes. What nodekeep writes meanwhile is counted.
+type event struct {
+	name   string
+	fresh  bool                                                     // it happens to Nodes that were never there before
+	before func(ctx context.Context, s *side, nodes []string) error // is not counted
+	once   func(ctx context.Context, s *side) error
+	each   func(ctx context.Context, s *side, node string) error
+	// done reports whether nodekeep has done its work; nil where a later event shows it.
+	done func(ctx context.Context, s *side, node string) (bool, error)
+}
+
+// events happen one after the other to the same Nodes, which the cluster had before nodekeep was installed.
+func events() []event {
+	return []event{
+		{name: "first capture", before: withoutNodekeep, once: startCapture, done: recorded(lastKeptValue)},
+		{name: "heartbeat", each: heartbeat},
+		{name: "label changed", each: setLabel(editedLabel, ptr.To(editedValue)), done: recorded(editedValue)},
+		{name: "label removed", each: setLabel(removedLabel, nil)},
+		{name: "taint added", each: taint, done: recorded(maintenance)},
+		{name: "label of a taint rule added", each: setLabel(ruleLabel, ptr.To(ruleValue)), done: restored()},
+		{name: "deleted", each: deleteNode},
+		{name: "registers again", each: register, done: restored()},
+		{name: "label changed, deleted at once", each: editAndDelete, done: recorded(atOnceValue)},
+		{name: "registers again, webhook down", before: stopWebhook, each: register, done: restored()},
+		{name: "deleted, webhook down", each: deleteNode},
+		{name: "registers again, webhook up", before: startWebhook, each: register, done: restored()},
+		{name: "protected label added", each: setLabel(protectedLabel, ptr.To("")), done: recorded(protectedLabel)},
+		{name: "deleted, has a protected label", each: deleteNode},
+		{name: "registers again, protected label deferred", each: register, done: restored(protectedLabel)},
+		{name: "new Node registers", fresh: true, each: register},
+		{name: "new Node is labeled", fresh: true, each: addLabels, done: recorded(lastKeptValue)},
+	}
+}
+
+// withoutNodekeep registers Nodes and gives them labels, and only then installs nodekeep.
+func withoutNodekeep(ctx context.Context, s *side, nodes []string) error {
+	if err := s.Use(ctx, bed.Variant{}); err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		if err := register(ctx, s, node); err != nil {
+			return err
+		}
+		if err := addLabels(ctx, s, node); err != nil {
+			return err
+		}
+	}
+	return s.up(ctx)
+}
+
+func startCapture(ctx context.Context, s *side) (err error) {
+	s.capture, err = s.StartCapture(ctx, "")
+	return err
+}
+
+func stopWebhook(_ context.Context, s *side, _ []string) error { return s.webhook.Stop() }
+
+func startWebhook(ctx context.Context, s *side, _ []string) error { return s.up(ctx) }
+
+func heartbeat(ctx context.Context, s *side, node string) error { return s.Heartbeat(ctx, node) }
+
+// setLabel sets a label, or removes it where there is no value.
+func setLabel(key string, value *string) func(context.Context, *side, string) error {
+	return func(ctx context.Context, s *side, node string) error {
+		return s.SetLabels(ctx, node, map[string]*string{key: value})
+	}
+}
+
+func taint(ctx context.Context, s *side, node string) error {
+	return s.Taint(ctx, node, corev1.Taint{Key: maintenance, Value: "true", Effect: corev1.TaintEffectNoSchedule})
+}
+
+func deleteNode(ctx context.Context, s *side, node string) error {
+	_, err := s.DeleteNodes(ctx, []string{node})
+	return err
+}
+
+func register(ctx context.Context, s *side, node string) error {
+	_, err := s.Register(ctx, node)
+	return err
+}
+
+// addLabels gives a Node the labels of bed.Kept.
+func addLabels(ctx context.Context, s *side, node string) error {
+	labels := map[string]*string{}
+	for key, value := range bed.Kept() {
+		labels[key] = &value
+	}
+	return s.SetLabels(ctx, node, labels)
+}
+
+// editAndDelete leaves capture no time between the two.
+func editAndDelete(ctx context.Context, s *side, node string) error {
+	if err := s.Label(ctx, node, changedLabel, atOnceValue); err != nil {
+		return err
+	}
+	return deleteNode(ctx, s, node)
+}
+
+// recorded reports whether a text is in the record.
+func recorded(text string) func(context.Context, *side, string) (bool, error) {
+	return func(ctx context.Context, s *side, node string) (bool, error) {
+		record, err := s.RecordText(ctx, node)
+		return strings.Contains(record, text), err
+	}
+}
+
+// restored reports whether the Node has the labels and taints that the events have left on it, further ones, and no gate.
+func restored(further ...string) func(context.Context, *side, string) (bool, error) {
+	return func(ctx context.Context, s *side, name string) (bool, error) {
+		node, err := s.Admin.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("read node %q: %w", name, err)
+		}
+		want := bed.Kept()
+		want[editedLabel], want[ruleLabel] = editedValue, ruleValue
+		delete(want, removedLabel)
+		for _, key := range further {
+			want[key] = ""
+		}
+		if _, found := node.Labels[removedLabel]; found || policy.DefaultGate.On(node.Spec.Taints) {
+			return false, nil
+		}
+		for _, key := range []string{maintenance, ruleLabel} {
+			if !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key }) {
+				return false, nil
+			}
+		}
+		shown := maps.Clone(node.Labels)
+		maps.DeleteFunc(shown, func(key, _ string) bool { _, wanted := want[key]; return !wanted })
+		return maps.Equal(shown, want), nil
+	}
+}
