@@ -50,9 +50,7 @@ func readSettings(program string, args []string) (s settings, err error) {
 	flags.Float64Var(&s.qps, "capture-qps", -1, "capture's --kube-api-qps at the first capture; -1, its own default, is no limit; scale only")
 	flags.IntVar(&s.images, "images", bed.AllImages, "images of each Node; fewer make Nodes smaller, and what the control plane does with them cheaper; steady only")
 	flags.StringVar(&s.other, "other", "", "another build of nodekeep to compare with; watches only")
-	flags.Func("binary", "`NAME=PATH[,MANIFESTS]`: a build of nodekeep, and the folder of its manifests where they are not those of this tree; repeated; compare only", func(value string) error {
-		return s.addBuild(value)
-	})
+	flags.Func("binary", "`NAME=PATH[,MANIFESTS]`: a build of nodekeep, and the folder of its manifests where they are not those of this tree; repeated; compare only", s.addBuild)
 	s.parts = allParts
 	flags.Func("parts", "what to compare, comma-separated (default "+strings.Join(allParts, ",")+"); compare only", func(value string) (err error) {
 		s.parts, err = parts(value)

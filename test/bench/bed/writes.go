@@ -67,19 +67,19 @@ func (c *Counter) Total() (total int) {
 func kindOf(r *http.Request) Kind {
 	path := r.URL.Path
 	switch {
-	case r.URL.Query().Has("dryRun"), strings.Contains(path, "/leases"), strings.HasPrefix(path, "/apis/authorization.k8s.io/"),
-		strings.HasPrefix(path, "/apis/authentication.k8s.io/"):
+	case r.URL.Query().Has("dryRun"), strings.HasPrefix(path, "/apis/coordination.k8s.io/"),
+		strings.HasPrefix(path, "/apis/authorization.k8s.io/"), strings.HasPrefix(path, "/apis/authentication.k8s.io/"):
 		return "" // reviews of rights and tokens store nothing
-	case strings.Contains(path, "/events"):
-		return EventWritten
+	case strings.HasPrefix(path, "/api/v1/nodes/"):
+		return NodeChanged
 	case proxy.RecordRemovals(r):
 		return RecordDeleted
 	case strings.HasSuffix(path, "/configmaps") && r.Method == http.MethodPost:
 		return RecordCreated
 	case strings.Contains(path, "/configmaps/"):
 		return RecordChanged
-	case strings.HasPrefix(path, "/api/v1/nodes/"):
-		return NodeChanged
+	case strings.Contains(path, "/events"):
+		return EventWritten
 	default:
 		return OtherWrite
 	}
