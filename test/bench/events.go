@@ -48,14 +48,14 @@ func events() []event {
 		{name: "label removed", each: setLabel(removedLabel, nil)},
 		{name: "taint added", each: taint, done: recorded(maintenance)},
 		{name: "label of a taint rule added", each: setLabel(ruleLabel, ptr.To(ruleValue)), done: restored()},
-		{name: "deleted", each: deleteNode},
+		{name: "deleted", before: heartbeats, each: deleteNode},
 		{name: "registers again", each: register, done: restored()},
 		{name: "label changed, deleted at once", each: editAndDelete, done: recorded(atOnceValue)},
 		{name: "registers again, webhook down", before: stopWebhook, each: register, done: restored()},
-		{name: "deleted, webhook down", each: deleteNode},
+		{name: "deleted, webhook down", before: heartbeats, each: deleteNode},
 		{name: "registers again, webhook up", before: startWebhook, each: register, done: restored()},
 		{name: "protected label added", each: setLabel(protectedLabel, ptr.To("")), done: recorded(protectedLabel)},
-		{name: "deleted, has a protected label", each: deleteNode},
+		{name: "deleted before any heartbeat", each: deleteNode},
 		{name: "registers again, protected label deferred", each: register, done: restored(protectedLabel)},
 		{name: "new Node registers", fresh: true, each: register},
 		{name: "new Node is labeled", fresh: true, each: addLabels, done: recorded(lastKeptValue)},
@@ -76,6 +76,16 @@ func withoutNodekeep(ctx context.Context, s *side, nodes []string) error {
 		}
 	}
 	return s.up(ctx)
+}
+
+// heartbeats make the Nodes newer than what was last recorded of them, as nearly all Nodes are that are deleted.
+func heartbeats(ctx context.Context, s *side, nodes []string) error {
+	for _, node := range nodes {
+		if err := s.Heartbeat(ctx, node); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func startCapture(ctx context.Context, s *side) (err error) {
