@@ -41,14 +41,14 @@ func readSettings(program string, args []string) (s settings, err error) {
 		s.parallel, err = numbers(value)
 		return err
 	})
-	flags.IntVar(&s.nodes, "nodes", 100_000, "Nodes or records at the largest size; growth, list and scale")
+	flags.IntVar(&s.nodes, "nodes", 100_000, "Nodes or records at the largest size; growth, list, scale and compare")
 	flags.DurationVar(&s.period, "period", time.Minute, "how long label changes, heartbeats and idleness are each looked at; scale only")
 	flags.IntVar(&s.changes, "changes", 200, "label changes a second; scale only")
 	flags.IntVar(&s.kubelets, "kubelets", 10_000, "kubelets whose heartbeats there are; scale only")
 	flags.IntVar(&s.storm, "storm", 20_000, "Nodes that register again at once, a fifth of -nodes at most; scale only")
 	flags.IntVar(&s.restarts, "restarts", 100_000, "restarts of kubelets, over the Nodes again and again; scale only")
 	flags.Float64Var(&s.qps, "capture-qps", -1, "capture's --kube-api-qps at the first capture; -1, its own default, is no limit; scale only")
-	flags.IntVar(&s.images, "images", bed.AllImages, "images of each Node; fewer make Nodes smaller, and what the control plane does with them cheaper; steady only")
+	flags.IntVar(&s.images, "images", bed.AllImages, "images of each Node; fewer make Nodes smaller, and what the control plane does with them cheaper; steady and compare only")
 	flags.StringVar(&s.other, "other", "", "another build of nodekeep to compare with; watches only")
 	flags.Func("binary", "`NAME=PATH[,MANIFESTS]`: a build of nodekeep, and the folder of its manifests where they are not those of this tree; repeated; compare only", s.addBuild)
 	s.parts = allParts
