@@ -13,9 +13,9 @@ import (
 // quarantined puts a record of a Node that is gone, whose name two machines have had.
 func quarantined(t *testing.T, node string) {
 	t.Helper()
-	old := recorded(node, "old", 1, map[string]string{"rack": "r1", "dedicated": "ci", "tenant:NoSchedule": "blue"})
+	old := record.New(node, record.Object{UID: "old", Version: 1}, map[string]string{"rack": "r1", "dedicated": "ci", "tenant:NoSchedule": "blue"})
 	old.Machine = record.Machine{SystemUUID: "aaaa"}
-	r := recorded(node, "new", 2, map[string]string{"rack": "r2", "fresh": ""})
+	r := record.New(node, record.Object{UID: "new", Version: 2}, map[string]string{"rack": "r2", "fresh": ""})
 	r.Machine, r.DeletedAt, r.Quarantined = record.Machine{SystemUUID: "bbbb"}, time.Now().UTC().Truncate(time.Second), &old
 	_, err := records(t).Put(t.Context(), r, "")
 	require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -28,7 +29,7 @@ func manyGone(t *testing.T, prefix string, n int) {
 			for _, key := range keys {
 				labels[key] = "v" + strconv.Itoa(i%17)
 			}
-			r := recorded(prefix+"-"+strconv.Itoa(i), "1", 1, labels)
+			r := record.New(prefix+"-"+strconv.Itoa(i), record.Object{UID: "1", Version: 1}, labels)
 			r.DeletedAt = time.Now().UTC().Add(-3 * year)
 			_, err := records(t).Put(t.Context(), r, "")
 			return err

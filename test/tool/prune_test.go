@@ -15,7 +15,7 @@ import (
 // goneFor puts the record of a Node that has been gone for so long.
 func goneFor(t *testing.T, node string, long time.Duration, change ...func(*record.Record)) {
 	t.Helper()
-	r := recorded(node, "1", 1, map[string]string{"dedicated": "ci", "tenant:NoSchedule": "blue"})
+	r := record.New(node, record.Object{UID: "1", Version: 1}, map[string]string{"dedicated": "ci", "tenant:NoSchedule": "blue"})
 	r.DeletedAt = time.Now().UTC().Truncate(time.Second).Add(-long)
 	for _, c := range change {
 		c(&r)

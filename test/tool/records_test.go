@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -32,15 +30,6 @@ func records(t *testing.T) *store.ConfigMaps {
 	t.Helper()
 	r, err := store.NewConfigMaps(nodekeep.Admin, install.Namespace, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	return r
-}
-
-// recorded is the record of a Node object that was observed at that version.
-func recorded(node string, uid types.UID, version record.Version, items map[string]string) record.Record {
-	r := record.Record{Node: node, Seen: []record.Object{{UID: uid, Version: version}}}
-	for _, key := range slices.Sorted(maps.Keys(items)) {
-		r.Entries = append(r.Entries, record.Entry{Key: key, Value: items[key], Version: version})
-	}
 	return r
 }
 
@@ -124,7 +113,7 @@ func arrangeChanges(t *testing.T) {
 		quarantined(t, "worker-3")
 	} else if r.Quarantined == nil {
 		changeRecord(t, "worker-3", func(r *record.Record) {
-			old := recorded(r.Node, "old", 1, map[string]string{"rack": "r1"})
+			old := record.New(r.Node, record.Object{UID: "old", Version: 1}, map[string]string{"rack": "r1"})
 			r.Quarantined = &old
 		})
 	}

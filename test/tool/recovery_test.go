@@ -26,7 +26,7 @@ func recipe(t *testing.T) (save, restore string) {
 	require.True(t, found)
 	section, _, _ = strings.Cut(section, "\n## ")
 	var commands []string
-	for _, command := range regexp.MustCompile(`(?m)^\$ (.*(?:\\\n.*)*)$`).FindAllStringSubmatch(section, -1) {
+	for _, command := range regexp.MustCompile(`(?m)^\$ ((?:.*\\\n)*.*)$`).FindAllStringSubmatch(section, -1) {
 		commands = append(commands, command[1])
 	}
 	require.Len(t, commands, 2, "%q", section)
@@ -85,7 +85,7 @@ func TestTheNodesOfALostClusterGetTheirLabelsBackInANewOneFromRecordsThatKubectl
 
 		for name := range want {
 			if name != "recovery-0" {
-				register(t, name)
+				registerWith(t, name, nil)
 			}
 		}
 		for name, items := range want {

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -36,14 +35,11 @@ func live(items set, change ...func(*corev1.Node)) *corev1.Node {
 
 // recorded is a record of object "1", observed at version 5.
 func recorded(items set, change ...func(*record.Record)) *record.Record {
-	r := &record.Record{Node: "n1", Seen: []record.Object{{UID: "1", Version: 5}}}
-	for _, key := range slices.Sorted(maps.Keys(items)) {
-		r.Entries = append(r.Entries, record.Entry{Key: key, Value: items[key], Version: 5})
-	}
+	r := record.New("n1", record.Object{UID: "1", Version: 5}, items)
 	for _, c := range change {
-		c(r)
+		c(&r)
 	}
-	return r
+	return &r
 }
 
 // notShown says of items that the newest object does not show them.
