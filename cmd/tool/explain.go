@@ -39,7 +39,7 @@ metadata.managedFields).
 
 REGISTRATION says what becomes of it if the Node's kubelet registered the Node now, on the same machine and with the labels
 that it has set itself: brought (the Node comes with it), restored in the CREATE, inline (in the CREATE, by the second pass), deferred
-(given back by capture, behind the gate), withheld (remembered, not given), put on once or by a rule. "Capture now" is what
+(restored by capture, behind the gate), not restored (remembered, and why not), added once or by a rule. "Capture now" is what
 capture would do about the live Node.
 
 With --review it explains what the webhook answers to an AdmissionReview in a file, "-" for stdin. The record is the cluster's

@@ -16,7 +16,9 @@ import (
 func changed(t *testing.T, name string, number int, args ...string) {
 	t.Helper()
 	kubectl(t, args...)
-	eventually(t, name, func(r record.Record) bool { return len(history.Of(r)) > 0 && history.Of(r)[len(history.Of(r))-1].Number == number })
+	eventually(t, name, func(r record.Record) bool {
+		return len(history.Of(r)) > 0 && history.Of(r)[len(history.Of(r))-1].Number == number
+	})
 }
 
 // withHistory makes a Node with four changes. Of the last nobody knows who made it: a label was taken off.

@@ -63,7 +63,7 @@ func TestCtrlCEndsAPruneWithAWordOnWhatWasDone(t *testing.T) {
 		require.Regexp(t, `^interrupted: \d+ of 2000 records were removed; run it again for the rest\n$`, a.errOut)
 		done, err := strconv.Atoi(strings.Fields(a.errOut)[1])
 		require.NoError(t, err)
-		assert.Equal(t, all-done, len(recordsAll(t)), "what it says was done is what is done")
+		assert.Len(t, recordsAll(t), all-done, "what it says was done is what is done")
 	})
 	loseEverything(t)
 }

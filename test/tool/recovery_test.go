@@ -65,7 +65,7 @@ func TestTheNodesOfALostClusterGetTheirLabelsBackInANewOneFromRecordsThatKubectl
 		register(t, name)
 		edit(t, name, map[string]string{"dedicated": "ci", "rack": fmt.Sprintf("r%d", n), worker: ""}, "tenant=blue:NoSchedule")
 	}
-	remove(t, "recovery-1") // before the cluster is lost
+	remove(t, "recovery-1")                                        // before the cluster is lost
 	long := strings.Repeat(strings.Repeat("n", 49)+".", 5) + "end" // its name is shortened in that of its ConfigMap
 	goneFor(t, long, 1)
 	want[long] = map[string]string{"dedicated": "ci", "tenant:NoSchedule": "blue"}

@@ -20,7 +20,6 @@ func TestDiffSaysWhatIsStillToBeRecordedAndRestoredAndWhatIsNotShown(t *testing.
 	}
 	tainted := func(n *corev1.Node) { n.Annotations = map[string]string{policy.TaintsAnnotation: "r=1:NoSchedule"} }
 	const rule = "taints: {rules: [{selector: a, taint: 'a={value}:NoSchedule'}]}"
-	before := ofObject("0")
 	for name, c := range map[string]struct {
 		state    NodeState
 		policy   string
@@ -33,21 +32,21 @@ func TestDiffSaysWhatIsStillToBeRecordedAndRestoredAndWhatIsNotShown(t *testing.
 			items: set{"a": "changed on the Node, not recorded yet", "b": "removed from the Node, not recorded yet", "c": "not recorded yet"},
 		},
 		"a new object that lacks something": {
-			state: state(live(set{"a": "1"}), recorded(set{"a": "1", "b": "1"}, before)),
+			state: state(live(set{"a": "1"}), recorded(set{"a": "1", "b": "1"}, ofAnother)),
 			items: set{"b": "to be restored"},
 		},
 		"what was restored from a stale record": {
-			state: state(live(set{"a": "1", "b": "1"}, stale), recorded(set{"a": "2"}, before)),
+			state: state(live(set{"a": "1", "b": "1"}, stale), recorded(set{"a": "2"}, ofAnother)),
 			items: set{"a": "restored from a stale record, to be corrected", "b": "restored from a stale record, to be removed"},
 		},
 		"a label that the kubelet sets itself": {
-			state: state(live(set{"a": "mine"}, ofKubelet), recorded(set{"a": "1"}, before)), notShown: set{"a": string(policy.Conflict)},
+			state: state(live(set{"a": "mine"}, ofKubelet), recorded(set{"a": "1"}, ofAnother)), notShown: set{"a": string(policy.Conflict)},
 		},
 		"a label that the policy ignores": {
-			state: state(live(nil), recorded(set{"a": "1"}, before)), policy: "labels: {ignore: [a]}", notShown: set{"a": string(policy.NotKept)},
+			state: state(live(nil), recorded(set{"a": "1"}, ofAnother)), policy: "labels: {ignore: [a]}", notShown: set{"a": string(policy.NotKept)},
 		},
 		"a quarantined record": {
-			state: state(live(nil), recorded(set{"a": "1"}, before, quarantining(set{"a": "2"}))), notShown: set{"a": "another machine has taken the name; nothing is restored before somebody accepts a side"},
+			state: state(live(nil), recorded(set{"a": "1"}, ofAnother, quarantining(set{"a": "2"}))), notShown: set{"a": "another machine has taken the name; nothing is restored before somebody accepts a side"},
 		},
 		"rules": {
 			state: state(live(set{"a": "1", "r:NoSchedule": "1"}, tainted), recorded(set{"a": "1"})), policy: rule,

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/policy"
@@ -51,10 +50,8 @@ func notShown(keys ...string) func(*record.Record) {
 	}
 }
 
-// ofObject makes it the record of another object.
-func ofObject(uid types.UID) func(*record.Record) {
-	return func(r *record.Record) { r.Seen[0].UID = uid }
-}
+// ofAnother makes it the record of another object.
+func ofAnother(r *record.Record) { r.Seen[0].UID = "0" }
 
 func goneSince(ago time.Duration) func(*record.Record) {
 	return func(r *record.Record) { r.DeletedAt = now.Add(-ago) }

@@ -26,19 +26,19 @@ const (
 
 // Summary is one line about one Node.
 type Summary struct {
-	Name     string       `json:"name"`
-	Status   Presence     `json:"status"`
+	Name     string    `json:"name"`
+	Status   Presence  `json:"status"`
 	Since    time.Time `json:"since,omitzero"` // of a Node, when it was made; of one that is gone, since when
-	UID      types.UID    `json:"uid,omitempty"`
-	Labels   int          `json:"labels"` // that are remembered
-	Taints   int          `json:"taints"`
-	NotShown int          `json:"notShown"` // of these, how many the Node does not show
-	Current  bool         `json:"current"`  // nothing is left to do about the Node
-	Why      string       `json:"why,omitempty"`
-	Gated    bool         `json:"gated"`
+	UID      types.UID `json:"uid,omitempty"`
+	Labels   int       `json:"labels"` // that are remembered
+	Taints   int       `json:"taints"`
+	NotShown int       `json:"notShown"` // of these, how many the Node does not show
+	Current  bool      `json:"current"`  // nothing is left to do about the Node
+	Why      string    `json:"why,omitempty"`
+	Gated    bool      `json:"gated"`
 	// LastChange is when something of what is remembered changed last, as far as is known, and by whom.
 	LastChange time.Time `json:"lastChange,omitzero"`
-	ChangedBy  string       `json:"changedBy,omitempty"`
+	ChangedBy  string    `json:"changedBy,omitempty"`
 }
 
 // SummaryOf looks at one Node. The summary holds nothing of the NodeState's objects: a pointer into a Node would keep in memory the whole

@@ -36,8 +36,8 @@ func TestWhatIsLeftToDoAboutANode(t *testing.T) {
 		"no record":                         {state(live(both), nil), "not recorded yet"},
 		"nothing to be remembered":          {state(live(nil), nil), ""},
 		"another value":                     {state(live(set{"a": "2", "t:NoSchedule": ""}), recorded(both)), "change not recorded yet"},
-		"a new object that lacks something": {state(live(nil), recorded(both, ofObject("0"))), "2 to restore"},
-		"a new object that has all":         {state(live(both), recorded(both, ofObject("0"))), "change not recorded yet"},
+		"a new object that lacks something": {state(live(nil), recorded(both, ofAnother)), "2 to restore"},
+		"a new object that has all":         {state(live(both), recorded(both, ofAnother)), "change not recorded yet"},
 		"the gate":                          {state(live(both, gatedFor(time.Hour)), recorded(both)), "gate to be lifted"},
 		"two machines":                      {state(live(both), recorded(both, quarantining(both))), "quarantined"},
 	} {
