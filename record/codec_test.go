@@ -108,7 +108,7 @@ func TestEncodeRefusesARecordThatIsTooLarge(t *testing.T) {
 	}
 	_, err := record.Encode(large)
 	require.Error(t, err)
-	assert.Regexp(t, `^encode record of node "worker-1": its \d+ bytes are more than the 524288 that a record may have; let the policy keep fewer labels$`, err.Error())
+	assert.Regexp(t, `^encode record of node "worker-1": too large: its \d+ bytes are more than the 524288 that a record may have; let the policy keep fewer labels$`, err.Error())
 }
 
 func TestDecodeRefuses(t *testing.T) {
