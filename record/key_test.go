@@ -145,6 +145,8 @@ func TestVersionsAreThoseOfKubernetes(t *testing.T) {
 		assert.Equal(t, ok, err == nil, text)
 		if ok {
 			assert.Equal(t, text, version.String())
+		} else {
+			assert.Zero(t, version, text)
 		}
 	}
 }

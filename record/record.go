@@ -17,13 +17,16 @@ const MaxObjects = 8
 // Version is a resourceVersion as a number. Kubernetes orders them since 1.35; 0 is none, older than any.
 type Version uint64
 
-// ParseVersion reads a resourceVersion. It refuses all that a Kubernetes API server does not give out.
+// ParseVersion reads a resourceVersion. It refuses all that a Kubernetes API server does not give out; that is version 0.
 func ParseVersion(text string) (Version, error) {
 	number, err := strconv.ParseUint(text, 10, 64)
 	if err == nil && strconv.FormatUint(number, 10) != text {
 		err = strconv.ErrSyntax
 	}
-	return Version(number), err
+	if err != nil {
+		return 0, err
+	}
+	return Version(number), nil
 }
 
 // String is the resourceVersion as Kubernetes writes it.
