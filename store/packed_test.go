@@ -67,6 +67,7 @@ func TestPackedRecordsLoseNothingButTheirHistory(t *testing.T) {
 		"with a history":                 func(r *record.Record) { r.History = manyChanges() },
 		"read without its history":       func(r *record.Record) { r.HistoryOmitted = true },
 		"quarantined with a history":     func(r *record.Record) { old := full; old.History = manyChanges(); r.Quarantined = &old },
+		"with entries that were dropped": func(r *record.Record) { r.Dropped = record.Dropped{Labels: 3, Taints: 300} },
 		"with nothing at all":            func(r *record.Record) { *r = record.Record{} },
 	} {
 		t.Run(name, func(t *testing.T) {
