@@ -72,14 +72,10 @@ func loaded(t *testing.T, sections string) policy.Policy {
 
 // remembering is a record of an object that showed these items.
 func remembering(uid types.UID, version record.Version, items labels) record.Record {
-	o := record.Observation{UID: uid, Version: version, Items: map[string]record.Item{}}
-	for key, value := range items {
-		o.Items[key] = record.Item{Value: value}
-	}
-	return record.Merge(record.Record{Node: "n1"}, o)
+	return record.New("n1", record.Object{UID: uid, Version: version}, items)
 }
 
-// taintsOf are taints as kubectl taint writes them.
+// parsed are taints as kubectl taint writes them.
 func parsed(texts ...string) (taints []corev1.Taint) {
 	for _, text := range texts {
 		taints = append(taints, policy.DerivedTaints(text)...)

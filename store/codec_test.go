@@ -21,11 +21,11 @@ import (
 
 // longest is a record with so many labels of the longest kind.
 func longest(labels int) record.Record {
-	o := record.Observation{UID: "u", Version: 7, Items: map[string]record.Item{}}
+	items := map[string]string{}
 	for i := range labels {
-		o.Items[fmt.Sprintf("%s/%s%07d", strings.Repeat("d", 253), strings.Repeat("n", 56), i)] = record.Item{Value: strings.Repeat("v", 63)}
+		items[fmt.Sprintf("%s/%s%07d", strings.Repeat("d", 253), strings.Repeat("n", 56), i)] = strings.Repeat("v", 63)
 	}
-	return record.Merge(record.Record{Node: "worker-1"}, o)
+	return record.New("worker-1", record.Object{UID: "u", Version: 7}, items)
 }
 
 func TestAHistoryGivesWayBeforeARecordIsTooLarge(t *testing.T) {

@@ -205,7 +205,7 @@ func TestAHistoryTakesNoMemoryInACache(t *testing.T) {
 
 func manyChanges() json.RawMessage {
 	r := record.Record{Node: "n", Entries: []record.Entry{{Key: "example.com/label-1", Value: "value-0"}}}
-	for i := range history.MaxHistory {
+	for i := range history.Max {
 		next := record.Record{Node: "n", Entries: []record.Entry{{Key: "example.com/label-1", Value: fmt.Sprint("value-", i+1)}}}
 		r = history.Following(r, next, func(string, history.Values) history.Cause {
 			return history.Cause{Actor: "kubectl-label", Time: metav1.Unix(int64(1_700_000_000+i), 0)}

@@ -149,11 +149,9 @@ func labelled(uid types.UID, version record.Version, labels map[string]string) *
 
 // remembered is a record of an object that showed these labels.
 func remembered(uid types.UID, version record.Version, labels map[string]string) record.Record {
-	o := record.Observation{UID: uid, Version: version, Items: map[string]record.Item{}}
-	for key, value := range labels {
-		o.Items[key] = record.Item{Value: value, Owner: record.Client}
-	}
-	return record.Merge(record.Record{Node: "n1", Cluster: "c1"}, o)
+	r := record.New("n1", record.Object{UID: uid, Version: version}, labels)
+	r.Cluster = "c1"
+	return r
 }
 
 func storedAs(t *testing.T, r *counted, of record.Record) {

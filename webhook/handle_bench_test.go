@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/webhook"
 )
@@ -157,7 +158,7 @@ func (m mapRecords) add(node string) {
 	for i := range 8 {
 		labels[fmt.Sprintf("example.com/label-%d", i)] = node
 	}
-	m[node] = store.Entry{Record: recordOf(node, labels), Version: "1"}
+	m[node] = store.Entry{Record: record.New(node, record.Object{}, labels), Version: "1"}
 }
 
 // fullNode is what a kubelet registers that has run for a while: 50 images are the most that it reports.

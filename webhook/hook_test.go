@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"testing"
 	"time"
 
@@ -38,17 +36,8 @@ func (r *records) Progress() time.Time { return time.Now().Add(-r.age) }
 // remember stores the record of worker-1 with the labels.
 func (r *records) remember(t testing.TB, labels map[string]string) *records {
 	t.Helper()
-	_, err := r.Put(t.Context(), recordOf(worker, labels), "")
+	_, err := r.Put(t.Context(), record.New(worker, record.Object{}, labels), "")
 	require.NoError(t, err)
-	return r
-}
-
-// recordOf is the record of a Node that remembers these labels and taints.
-func recordOf(node string, items map[string]string) record.Record {
-	r := record.Record{Node: node}
-	for _, key := range slices.Sorted(maps.Keys(items)) {
-		r.Entries = append(r.Entries, record.Entry{Key: key, Value: items[key]})
-	}
 	return r
 }
 

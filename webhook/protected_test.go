@@ -1,8 +1,6 @@
 package webhook
 
 import (
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,7 +14,7 @@ import (
 
 func TestTheSecondPassActsOnlyOnWhatTheFirstPassLeft(t *testing.T) {
 	const role = "node-role.kubernetes.io/worker"
-	remembered := known{current: true, record: remembers(map[string]string{"dedicated": "ci", role: ""})}
+	remembered := known{current: true, record: record.New("n1", record.Object{}, map[string]string{"dedicated": "ci", role: ""})}
 	afterFirstPass := func() incoming {
 		return incoming{
 			node: "n1", labels: map[string]string{"dedicated": "ci"}, occasion: policy.CreateByKubelet, hasSpec: true, taints: []corev1.Taint{policy.DefaultGate.Taint()},
@@ -36,13 +34,13 @@ func TestTheSecondPassActsOnlyOnWhatTheFirstPassLeft(t *testing.T) {
 			in.annotations[policy.StampAnnotation] = "x"
 		}},
 		"a record that has become known since has one more": {change: func(_ *incoming, k *known, _ *policy.Policy) {
-			k.record = remembers(map[string]string{"dedicated": "ci", role: "", "node-role.kubernetes.io/new": ""})
+			k.record = record.New("n1", record.Object{}, map[string]string{"dedicated": "ci", role: "", "node-role.kubernetes.io/new": ""})
 		}, acts: true},
 		"the stamp says nothing": {change: func(in *incoming, _ *known, _ *policy.Policy) {
 			in.annotations[policy.StampAnnotation] = "{}"
 		}, acts: true},
 		"nothing is missing any more": {change: func(_ *incoming, k *known, _ *policy.Policy) {
-			k.record = remembers(map[string]string{"dedicated": "ci"})
+			k.record = record.New("n1", record.Object{}, map[string]string{"dedicated": "ci"})
 		}},
 		"another machine has the name": {change: func(_ *incoming, k *known, _ *policy.Policy) { k.record.Quarantined = &record.Record{} }},
 		"there is no room for the stamp": {change: func(in *incoming, _ *known, _ *policy.Policy) {
@@ -93,7 +91,7 @@ func TestTheSecondPassLeavesLabelsThatThePolicyDefersBehindTheGate(t *testing.T)
 		"alone": {map[string]string{"dedicated": "ci"}, nil, nothingMissing, `{}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := known{current: true, record: remembers(c.remembered)}
+			k := known{current: true, record: record.New("n1", record.Object{}, c.remembered)}
 			in := incoming{node: "n1", occasion: policy.CreateByKubelet, hasSpec: true, taints: []corev1.Taint{gate}}
 			first := decide(in, k, p)
 			require.Empty(t, first.restore.Add)
@@ -117,7 +115,7 @@ func TestTheSecondPassKeepsWhatTheFirstSaidOfTaints(t *testing.T) {
 	const role = "node-role.kubernetes.io/infra"
 	p, err := policy.Load([]byte(`{apiVersion: nodekeep.dev/v1alpha1, kind: Policy, labels: {protected: inline}, taints: {rules: [{selector: `+role+`, taint: "`+role+`:NoSchedule"}]}}`), policy.DefaultGate)
 	require.NoError(t, err)
-	k := known{current: true, record: remembers(map[string]string{"maintenance:NoExecute": "disk", role: ""})}
+	k := known{current: true, record: record.New("n1", record.Object{}, map[string]string{"maintenance:NoExecute": "disk", role: ""})}
 	in := incoming{node: "n1", occasion: policy.CreateByKubelet}
 	first := decide(in, k, p)
 	require.Equal(t, closeGate, first.move)
@@ -130,13 +128,4 @@ func TestTheSecondPassKeepsWhatTheFirstSaidOfTaints(t *testing.T) {
 	assert.Empty(t, second.taints)
 	assert.Equal(t, role+":NoSchedule", second.derived)
 	assert.JSONEq(t, `{"given":{"`+role+`":{"value":""},"maintenance:NoExecute":{"value":"disk"}}}`, second.stamp)
-}
-
-// remembers is a record of these labels and taints.
-func remembers(items map[string]string) record.Record {
-	var r record.Record
-	for _, key := range slices.Sorted(maps.Keys(items)) {
-		r.Entries = append(r.Entries, record.Entry{Key: key, Value: items[key]})
-	}
-	return r
 }

@@ -3,7 +3,6 @@ package history_test
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -48,11 +47,7 @@ func by(actor string, minutes int) func(string, history.Values) history.Cause {
 
 // holding is a record that remembers these items.
 func holding(items map[string]string) record.Record {
-	r := record.Record{Node: "n1"}
-	for _, key := range slices.Sorted(maps.Keys(items)) {
-		r.Entries = append(r.Entries, record.Entry{Key: key, Value: items[key]})
-	}
-	return r
+	return record.New("n1", record.Object{}, items)
 }
 
 // having is a record with that history.
@@ -139,13 +134,13 @@ func edited(n int) record.Record {
 }
 
 func TestAHistoryHoldsTheNewestChangesAndTheirNumbersStay(t *testing.T) {
-	r := edited(history.MaxHistory)
-	require.Len(t, history.Of(r), history.MaxHistory)
+	r := edited(history.Max)
+	require.Len(t, history.Of(r), history.Max)
 	assert.Equal(t, 1, history.Of(r)[0].Number)
-	r = edited(history.MaxHistory + 7)
-	require.Len(t, history.Of(r), history.MaxHistory)
+	r = edited(history.Max + 7)
+	require.Len(t, history.Of(r), history.Max)
 	assert.Equal(t, 8, history.Of(r)[0].Number)
-	assert.Equal(t, history.MaxHistory+7, history.Of(r)[history.MaxHistory-1].Number)
+	assert.Equal(t, history.Max+7, history.Of(r)[history.Max-1].Number)
 
 	before := having(t, holding(map[string]string{"a": "0"}), history.Of(r)[:3])
 	want := changesOf(before)
@@ -284,7 +279,7 @@ func TestAHistoryThatSomebodyTamperedWithHarmsNothing(t *testing.T) {
 	}
 	r, err := record.Decode([]byte(`{"version": 1, "node": "n1", "history": [` + strings.Join(long, ",") + `]}`))
 	require.NoError(t, err)
-	require.Len(t, history.Of(r), history.MaxHistory)
+	require.Len(t, history.Of(r), history.Max)
 	assert.Equal(t, 81, history.Of(r)[0].Number)
 }
 

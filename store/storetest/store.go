@@ -41,11 +41,11 @@ func (s subject) record(value string) record.Record { return s.recordOf("dedicat
 
 // recordOf is a record of the Node with these pairs of a key and a value.
 func (s subject) recordOf(pairs ...string) record.Record {
-	o := record.Observation{UID: "uid-1", Version: 81234, Items: map[string]record.Item{}}
+	items := map[string]string{}
 	for i := 0; i < len(pairs); i += 2 {
-		o.Items[pairs[i]] = record.Item{Value: pairs[i+1]}
+		items[pairs[i]] = pairs[i+1]
 	}
-	return record.Merge(record.Record{Node: s.node}, o)
+	return record.New(s.node, record.Object{UID: "uid-1", Version: 81234}, items)
 }
 
 // put writes a record and requires that it worked.
