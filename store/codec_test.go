@@ -42,7 +42,7 @@ func TestAHistoryGivesWayBeforeARecordIsTooLarge(t *testing.T) {
 			return history.Cause{Actor: "x", Time: metav1.Unix(1_700_000_000, 0)}
 		})
 	}
-	require.Equal(t, 3, len(history.Of(r)))
+	require.NotEqual(t, -1, slices.IndexFunc(history.Of(r), func(c history.Change) bool { return c.Number == 1 }), "all three are there")
 	bare := r
 	bare.History, bare.Machine = nil, record.Machine{MachineID: "x"}
 	small, err := record.Encode(bare)
@@ -52,17 +52,18 @@ func TestAHistoryGivesWayBeforeARecordIsTooLarge(t *testing.T) {
 		large.Machine = record.Machine{MachineID: strings.Repeat("x", 1+record.MaxBytes-len(small)-room)}
 		return large
 	}
-	for room, want := range map[int]int{0: 0, 500: 1, 12_000: 1, 20_000: 2, 40_000: 3} {
+	for room, want := range map[int][]int{0: {}, 500: {3}, 12_000: {3}, 20_000: {2, 3}, 40_000: {1, 2, 3}} {
 		data, err := store.Encode(with(room))
 		require.NoError(t, err, room)
 		read, err := store.Decode(data, "worker-1")
 		require.NoError(t, err, "what is written can be read")
 		assert.True(t, maps.Equal(r.Items(), read.Items()))
 		left := history.Of(read)
-		assert.Equal(t, want, len(left), "room for %d", room)
-		if want > 0 {
-			assert.Equal(t, 3, left[len(left)-1].Number, "which change was the last is told as long as possible")
+		numbers := []int{}
+		for _, change := range left {
+			numbers = append(numbers, change.Number)
 		}
+		assert.Equal(t, want, numbers, "room for %d", room)
 	}
 	_, err = store.Encode(with(-1))
 	require.ErrorIs(t, err, record.ErrTooLarge)
