@@ -37,8 +37,16 @@ type counted struct {
 	store.Memory
 	mu     sync.Mutex
 	writes int
-	before func() // is called before each write, once
-	err    error  // what each write is answered
+	before func()       // is called before each write, once
+	err    error        // what each write is answered
+	cached *store.Entry // what the cache has; nil: what is stored
+}
+
+func (r *counted) Get(node string) (store.Entry, error) {
+	if r.cached != nil {
+		return *r.cached, nil
+	}
+	return r.Memory.Get(node)
 }
 
 func (r *counted) Put(ctx context.Context, next record.Record, version string) (store.Entry, error) {
@@ -287,6 +295,24 @@ func TestWhileTheClusterIsNotKnownNoRecordIsOfAnotherOne(t *testing.T) {
 	assert.Equal(t, deletionRecorded, review(t, d, node))
 	assert.Equal(t, labels{"a": "2"}, records.live(t).Items())
 	assert.Equal(t, "c1", records.live(t).Cluster)
+}
+
+func TestThatNothingIsToBeWrittenIsNotBelievedToTheCache(t *testing.T) {
+	for name, live := range map[string]*record.Record{
+		"an operator has deleted the record":  nil,
+		"an operator has imported an old one": new(remembered("u1", 5, labels{"a": "1"})),
+	} {
+		t.Run(name, func(t *testing.T) {
+			records, node := &counted{}, labelled("u1", 9, labels{"a": "2"})
+			records.cached = &store.Entry{Record: remembered("u1", 9, labels{"a": "2"}), Version: "stale"}
+			if live != nil {
+				storedAs(t, records, *live)
+			}
+			assert.Equal(t, deletionRecorded, review(t, deletionsOf(records, &liveNode{node: node}), node))
+			assert.Equal(t, labels{"a": "2"}, records.live(t).Items())
+			assert.Equal(t, record.Version(9), records.live(t).Newest().Version)
+		})
+	}
 }
 
 func TestOfTwoWritersNoneLosesAnything(t *testing.T) {
