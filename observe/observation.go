@@ -58,8 +58,8 @@ func (n *Node) Merge(r record.Record, o record.Observation, p policy.Policy, now
 	if next.Newest() == (record.Object{UID: o.UID, Version: o.Version}) {
 		next.Machine = n.machineAfter(next)
 	}
-	if r.Empty() && r.Newest() == (record.Object{}) {
-		return next, false // how a first record came to be is not a change of it
+	if len(r.Seen)+len(r.Entries) == 0 { // a first record: nobody knows what was before
+		return next, false
 	}
 	return history.Following(r, next, func(key string, values history.Values) history.Cause { return n.cause(key, values, p, now) }), false
 }

@@ -1,7 +1,7 @@
 package observe
 
 import (
-	"encoding/json"
+	"errors"
 	"reflect"
 	"testing"
 	"time"
@@ -13,7 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/record/history"
 )
 
 // hostileNodes are Nodes as a client can send them by protobuf.
@@ -28,11 +29,17 @@ func hostileNodes() []*corev1.Node {
 		{}, usualNode(7),
 		change(func(n *corev1.Node) { n.Annotations[claims] = "a\xff, \xfe" }),
 		change(func(n *corev1.Node) {
-			n.Annotations[policy.StampAnnotation] = "{\"restored\":[\"\xff\"],\"taints\":{}}"
+			n.Annotations[policy.StampAnnotation] = "{\"given\":{\"\xff\":{\"value\":\"\xfe\",\"since\":\"7\"},\"example.com/label-1\":{\"value\":\"value-7\"}}}"
 		}),
 		change(func(n *corev1.Node) {
-			n.Annotations[policy.StampAnnotation] = `{"restored":[],"pending":null,"brought":{"a:NoSchedule":"\u0000"}}`
+			n.Annotations[policy.StampAnnotation] = `{"given":{},"brought":{"a:NoSchedule":"\u0000","example.com/label-1":"other"}}`
 		}),
+		change(func(n *corev1.Node) {
+			n.Annotations[policy.StampAnnotation] = `{"given":{"a:NoSchedule":{"value":"1","since":"18446744073709551615"},"gone":null}}`
+			n.Annotations[policy.TaintsAnnotation] = "a=1:NoSchedule,\xff=\xfe:\x00,,=:"
+			n.Spec.Taints = []corev1.Taint{{Key: "a", Value: "1", Effect: "NoSchedule"}}
+		}),
+		change(func(n *corev1.Node) { n.Annotations = map[string]string{policy.StampAnnotation: "null"} }),
 		change(func(n *corev1.Node) { n.ManagedFields[0].Manager = "kube\xff" }),
 		change(func(n *corev1.Node) { n.ManagedFields[0].Manager = "a\x00b\x00" }),
 		change(func(n *corev1.Node) {
@@ -55,19 +62,30 @@ func hostileNodes() []*corev1.Node {
 	}
 }
 
-// comparable is what a plan looks at, without what is no difference of its own: versions, times and the order of taints.
-func comparableNode(n *Node) Node {
+// readable is what is read of a Node; an empty map is as good as none.
+func readable(n *Node) Node {
 	c := *n
-	c.ResourceVersion, c.CreationTimestamp, c.AnnotationBytes, c.Taints, c.Writers = "", metav1.Time{}, 0, nil, nil
-	if n.deleting() {
+	for _, m := range []*map[string]string{&c.Items, &c.annotations.stamp.Brought} {
+		if len(*m) == 0 {
+			*m = nil
+		}
+	}
+	if len(c.annotations.stamp.Given) == 0 {
+		c.annotations.stamp.Given = nil
+	}
+	return c
+}
+
+// decisive is what decisions look at, without what is no difference of its own: versions, times and the order of taints.
+func decisive(n *Node) Node {
+	c := readable(n)
+	c.ResourceVersion, c.Version, c.Fault, c.CreationTimestamp, c.AnnotationBytes, c.Taints, c.Writers = "", 0, nil, metav1.Time{}, 0, nil, nil
+	if n.Deleting() {
 		c.DeletionTimestamp = &metav1.Time{}
 	}
 	for _, wrote := range n.Writers {
 		wrote.At = 0
 		c.Writers = append(c.Writers, wrote)
-	}
-	if len(c.Items) == 0 {
-		c.Items = nil
 	}
 	return c
 }
@@ -86,23 +104,19 @@ func FuzzSlimNode(f *testing.F) {
 		if object.Unmarshal(data) != nil || second.Unmarshal(other) != nil {
 			return
 		}
-		want := nodeOf(&object)
-		slimmed, err := slim(&object)
-		require.NoError(t, err)
-		small := slimmed.(*slimNode)
+		want := Of(&object)
+		small := SlimOf(want)
 		require.NoError(t, small.fault())
-		got := small.node()
-		require.Equal(t, want.Name, small.name())
-		require.Equal(t, want.UID, small.uid())
-		require.Equal(t, want.Taints, got.Taints)
-		require.Equal(t, want.Writers, got.Writers)
-		require.Equal(t, comparableNode(want), comparableNode(got))
-		require.Equal(t, want.AnnotationBytes, got.AnnotationBytes)
-		require.False(t, small.differs(slimOf(got)))
+		got := small.Node()
+		require.Equal(t, want.Name, small.Name())
+		require.Equal(t, want.UID, small.UID())
+		require.Equal(t, want.ResourceVersion, small.Version())
+		require.Equal(t, readable(want), readable(got))
+		require.False(t, small.Differs(SlimOf(got)))
 
-		further := slimOf(nodeOf(&second))
-		same := reflect.DeepEqual(comparableNode(got), comparableNode(further.node()))
-		require.Equal(t, !same, small.differs(further), "two Nodes differ if and only if a plan could")
+		further := SlimOf(Of(&second))
+		same := reflect.DeepEqual(decisive(got), decisive(further.Node()))
+		require.Equal(t, !same, small.Differs(further), "two Nodes differ if and only if a decision could")
 
 		for _, text := range textsOf(want) {
 			require.True(t, utf8.ValidString(text), "%q", text)
@@ -113,7 +127,7 @@ func FuzzSlimNode(f *testing.F) {
 
 // textsOf are the texts that capture may write into records, Events and patches.
 func textsOf(n *Node) []string {
-	texts := []string{n.Machine.ProviderID, n.Machine.SystemUUID, n.Machine.MachineID, n.Stamp.String()}
+	texts := []string{n.Machine.ProviderID, n.Machine.SystemUUID, n.Machine.MachineID, n.annotations.stamp.String(), policy.Shown(n.annotations.derived)}
 	for item, value := range n.Items {
 		texts = append(texts, item, value)
 	}
@@ -123,42 +137,40 @@ func textsOf(n *Node) []string {
 	return append(texts, n.Claimed...)
 }
 
-// recordable reads what capture writes of a Node back as it was written: otherwise it would write it again for ever.
-func recordable(t *testing.T, seen *Node) {
+// recordable reads what is recorded of a Node back as it was written: otherwise it would be written again for ever.
+func recordable(t *testing.T, n *Node) {
 	t.Helper()
-	if seen.Name == "" || !utf8.ValidString(seen.Name) || !utf8.ValidString(string(seen.UID)) { // the API server makes these
+	if n.Name == "" || !utf8.ValidString(n.Name) || n.UID == "" || !utf8.ValidString(string(n.UID)) || n.Fault != nil { // the API server makes these
 		return
 	}
 	p := policy.Default()
-	prev := store.Record{Version: store.Version, Node: seen.Name, UID: seen.UID, NodeResourceVersion: "1", Items: map[string]string{"was": "1"}}
-	for _, known := range []*store.Record{nil, &prev} {
-		next := plan(known, seen, Present, p, time.Unix(1_700_000_000, 0))
-		if _, err := patchFor(seen, next, p.Gate()); err != nil {
+	before := record.Merge(record.Record{Node: n.Name}, record.Observation{UID: "other", Version: 1, Items: map[string]record.Item{"was": {Value: "1"}, "kept:NoSchedule": {}}})
+	for _, r := range []record.Record{{}, before} {
+		for _, guarded := range []bool{true, false} {
+			o := n.Observation(r, p, guarded)
+			next, isolated := n.Merge(r, o, p, time.Unix(1_700_000_000, 0))
+			require.False(t, isolated)
+			data, err := record.Encode(next)
+			if errors.Is(err, record.ErrTooLarge) {
+				continue
+			}
 			require.NoError(t, err)
+			back, err := record.Decode(data)
+			require.NoError(t, err)
+			again, _ := n.Merge(back, n.Observation(back, p, guarded), p, time.Unix(1_800_000_000, 0))
+			for _, e := range next.Entries {
+				if record.Valid(e.Key, e.Value) { // what no Node can have is dropped
+					kept, ok := again.Entry(e.Key)
+					require.True(t, ok, "%s", data)
+					require.Equal(t, e, kept, "%s", data)
+				}
+			}
+			require.Equal(t, history.Of(next), history.Of(again))
+			record.Write(r, next, o, true)
+			record.Missing(next, o)
+			record.Stale(next, o)
+			n.DerivedTaints(next, p, guarded)
 		}
-		if next.Write == nil {
-			continue
-		}
-		data, err := store.Encode(*next.Write)
-		if err != nil {
-			continue // too large
-		}
-		back, err := store.Decode(data, seen.Name)
-		require.NoError(t, err)
-		assert.True(t, back.Same(*next.Write) || len(back.Items) != len(next.Write.Items), "%s", data) // an item that no Node can have is dropped
-		assert.Len(t, back.History, len(next.Write.History))
-	}
-}
-
-func TestAPatchOfAHostileNodeIsJSONThatTheAPIServerCanRead(t *testing.T) {
-	for _, object := range hostileNodes() {
-		seen := nodeOf(object)
-		seen.Taints = append(seen.Taints, policy.DefaultGate.Taint())
-		body, err := patchFor(seen, Plan{Step: Lift, LiftGate: true, Stamp: stampAfter(seen, map[string]string{"a": "1"}, nil)}, policy.DefaultGate)
-		require.NoError(t, err)
-		var patch corev1.Node
-		require.NoError(t, json.Unmarshal(body, &patch), "%s", body)
-		assert.True(t, utf8.Valid(body))
 	}
 }
 
@@ -166,7 +178,7 @@ func TestANulInAnIdentityMovesNoValueOfALabel(t *testing.T) {
 	object := usualNode(7)
 	object.Labels["tier"] = "bronze"
 	object.Spec.ProviderID = "p\x00s\x00m\x00gold\x00gold\x00gold\x00gold\x00gold\x00gold"
-	got := slimOf(nodeOf(object)).node()
+	got := SlimOf(Of(object)).Node()
 	assert.Equal(t, object.Labels, got.Items)
 	assert.Equal(t, object.Spec.ProviderID, got.Machine.ProviderID)
 }

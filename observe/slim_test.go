@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 )
 
 // usualNode is a Node with the labels of its kubelet and ten of people's.
@@ -25,18 +26,17 @@ func usualNode(i int) *corev1.Node {
 		},
 	}}
 	kubelet := `{"f:metadata":{"f:labels":{".":{},"f:beta.kubernetes.io/arch":{},"f:beta.kubernetes.io/os":{},"f:kubernetes.io/arch":{},"f:kubernetes.io/hostname":{},"f:kubernetes.io/os":{}}}}`
-	var keys []string
-	people := map[string]any{}
+	given, people := map[string]string{}, map[string]any{}
 	for k := range 10 {
 		key := fmt.Sprintf("example.com/label-%d", k)
 		n.Labels[key] = fmt.Sprintf("value-%d", i%50)
-		keys, people["f:"+key] = append(keys, key), struct{}{}
+		given[key], people["f:"+key] = n.Labels[key], struct{}{}
 	}
 	owned, _ := json.Marshal(map[string]any{"f:metadata": map[string]any{"f:labels": people}})
 	n.ManagedFields = []metav1.ManagedFieldsEntry{
 		{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(kubelet)}, {Manager: "kubectl-label", FieldsV1: metav1.NewFieldsV1(string(owned))},
 	}
-	n.Annotations = map[string]string{policy.StampAnnotation: policy.NewStamp(keys, nil).String()}
+	n.Annotations = map[string]string{policy.StampAnnotation: record.Stamp{}.With(given, 0).String()}
 	n.Status.NodeInfo.SystemUUID = fmt.Sprintf("ec2%05x-9a3c-4b54-8f6d-0d7e5b3f2a11", i)
 	n.Status.NodeInfo.MachineID = n.Status.NodeInfo.SystemUUID
 	n.Spec.ProviderID = fmt.Sprintf("aws:///eu-central-1a/i-%017x", i)
@@ -54,11 +54,22 @@ func TestASlimNodeIsTheNodeItWasMadeOf(t *testing.T) {
 		"without labels":          func(n *corev1.Node) { n.Labels, n.ManagedFields = map[string]string{}, nil },
 		"without a stamp":         func(n *corev1.Node) { n.Annotations = nil },
 		"with a stamp of others":  func(n *corev1.Node) { n.Annotations[policy.StampAnnotation] = "no JSON" },
-		"with a stamp of taints": func(n *corev1.Node) {
-			stamp := policy.NewStamp([]string{"a"}, []string{"b"}).Given(map[string]string{"c:NoSchedule": "1"})
-			stamp.RuleTaints, stamp.Brought = map[string]string{"d:NoExecute": ""}, map[string]string{"e:NoExecute": "2"}
-			n.Annotations[policy.StampAnnotation] = stamp.String()
+		"with a stamp that says everything": func(n *corev1.Node) {
+			stamp := record.Stamp{Brought: map[string]string{"brought": "1", "example.com/label-1": "other", "example.com/label-2": n.Labels["example.com/label-2"]}}
+			stamp = stamp.With(map[string]string{"c:NoSchedule": "1", "example.com/label-3": n.Labels["example.com/label-3"], "gone": ""}, 1<<60)
+			n.Annotations[policy.StampAnnotation] = stamp.With(map[string]string{"in-the-create": "x"}, 0).String()
 		},
+		"with derived taints": func(n *corev1.Node) {
+			n.Annotations[policy.TaintsAnnotation] = "a=1:NoSchedule,b:NoExecute"
+			n.Spec.Taints = []corev1.Taint{{Key: "a", Value: "1", Effect: "NoSchedule"}}
+		},
+		"with derived taints alone": func(n *corev1.Node) {
+			n.Annotations = map[string]string{policy.TaintsAnnotation: "a=1:NoSchedule"}
+		},
+		"with a stamp that capture wrote": func(n *corev1.Node) {
+			n.ManagedFields = append(n.ManagedFields, metav1.ManagedFieldsEntry{Manager: FieldManager, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:nodekeep.dev/restored":{}}}}`)})
+		},
+		"with a version that is none":   func(n *corev1.Node) { n.ResourceVersion = "x" },
 		"with claims":                   func(n *corev1.Node) { n.Annotations["nfd.node.kubernetes.io/feature-labels"] = "a,b" },
 		"with annotations":              func(n *corev1.Node) { n.Annotations["x"] = "yz" },
 		"with a machine that says less": func(n *corev1.Node) { n.Status.NodeInfo = corev1.NodeSystemInfo{} },
@@ -67,20 +78,20 @@ func TestASlimNodeIsTheNodeItWasMadeOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			object := usualNode(7)
 			change(object)
-			want := nodeOf(object)
-			slim := slimOf(want)
-			got := slim.node()
+			want := Of(object)
+			slim := SlimOf(want)
+			got := slim.Node()
 			assert.Equal(t, want, got)
-			assert.Equal(t, want.Name, slim.name())
-			assert.Equal(t, want.UID, slim.uid())
+			assert.Equal(t, want.Name, slim.Name())
+			assert.Equal(t, want.UID, slim.UID())
 			assert.Equal(t, want.ResourceVersion, slim.GetObjectMeta().GetResourceVersion())
-			assert.False(t, slim.differs(slimOf(got)))
+			assert.False(t, slim.Differs(SlimOf(got)))
 		})
 	}
 }
 
 func TestAHeartbeatDiffersInNothingAndAllElseInSomething(t *testing.T) {
-	before := slimOf(nodeOf(usualNode(7)))
+	before := SlimOf(Of(usualNode(7)))
 	for name, tt := range map[string]struct {
 		change  func(n *corev1.Node)
 		differs bool
@@ -92,16 +103,29 @@ func TestAHeartbeatDiffersInNothingAndAllElseInSomething(t *testing.T) {
 		"a label that comes": {func(n *corev1.Node) { n.Labels["new"] = "" }, true},
 		"a taint":            {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "a", Effect: "NoSchedule"}} }, true},
 		"another owner":      {func(n *corev1.Node) { n.ManagedFields[1].Manager = "edit" }, true},
-		"another stamp":      {func(n *corev1.Node) { n.Annotations[policy.StampAnnotation] = policy.NewStamp(nil, nil).String() }, true},
-		"another object":     {func(n *corev1.Node) { n.UID = "other" }, true},
-		"another machine":    {func(n *corev1.Node) { n.Spec.ProviderID = "other" }, true},
-		"its deletion":       {func(n *corev1.Node) { now := metav1.Now(); n.DeletionTimestamp = &now }, true},
-		"a claim":            {func(n *corev1.Node) { n.Annotations["nfd.node.kubernetes.io/feature-labels"] = "a" }, true},
+		"another stamp":      {func(n *corev1.Node) { n.Annotations[policy.StampAnnotation] = record.Stamp{}.String() }, true},
+		"another version in the stamp": {func(n *corev1.Node) {
+			stamp, _ := record.ParseStamp(n.Annotations[policy.StampAnnotation])
+			n.Annotations[policy.StampAnnotation] = stamp.With(map[string]string{"example.com/label-1": n.Labels["example.com/label-1"]}, 7).String()
+		}, true},
+		"something that it brought": {func(n *corev1.Node) {
+			stamp, _ := record.ParseStamp(n.Annotations[policy.StampAnnotation])
+			stamp.Brought = map[string]string{"kubernetes.io/os": "linux"}
+			n.Annotations[policy.StampAnnotation] = stamp.String()
+		}, true},
+		"a derived taint": {func(n *corev1.Node) { n.Annotations[policy.TaintsAnnotation] = "a:NoSchedule" }, true},
+		"another writer of the stamp": {func(n *corev1.Node) {
+			n.ManagedFields = append(n.ManagedFields, metav1.ManagedFieldsEntry{Manager: "edit", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:nodekeep.dev/restored":{}}}}`)})
+		}, true},
+		"another object":  {func(n *corev1.Node) { n.UID = "other" }, true},
+		"another machine": {func(n *corev1.Node) { n.Spec.ProviderID = "other" }, true},
+		"its deletion":    {func(n *corev1.Node) { now := metav1.Now(); n.DeletionTimestamp = &now }, true},
+		"a claim":         {func(n *corev1.Node) { n.Annotations["nfd.node.kubernetes.io/feature-labels"] = "a" }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := usualNode(7)
 			tt.change(object)
-			assert.Equal(t, tt.differs, before.differs(slimOf(nodeOf(object))))
+			assert.Equal(t, tt.differs, before.Differs(SlimOf(Of(object))))
 		})
 	}
 }
@@ -117,13 +141,13 @@ func TestSlimNodesTakeLittleMemory(t *testing.T) {
 			require.NoError(t, err)
 			var object corev1.Node
 			require.NoError(t, json.Unmarshal(raw, &object))
-			kept[i] = hold(nodeOf(&object))
+			kept[i] = hold(Of(&object))
 		}
 		after := liveBytes()
 		runtime.KeepAlive(kept)
 		return (float64(after) - float64(before)) / count
 	}
-	full, slim := held(func(n *Node) any { return n }), held(func(n *Node) any { return slimOf(n) })
+	full, slim := held(func(n *Node) any { return n }), held(func(n *Node) any { return SlimOf(n) })
 	t.Logf("a Node takes %.0f bytes, slim %.0f", full, slim)
 	assert.Less(t, slim, full/4)
 }
@@ -137,22 +161,22 @@ func liveBytes() uint64 {
 }
 
 func BenchmarkSlimNode(b *testing.B) {
-	n := nodeOf(usualNode(7))
+	n := Of(usualNode(7))
 	b.Run("make", func(b *testing.B) {
 		for b.Loop() {
-			slimOf(n)
+			SlimOf(n)
 		}
 	})
 	b.Run("use", func(b *testing.B) {
-		slim := slimOf(n)
+		slim := SlimOf(n)
 		for b.Loop() {
-			slim.node()
+			slim.Node()
 		}
 	})
 	b.Run("read", func(b *testing.B) { // what a heartbeat costs before
 		object := usualNode(7)
 		for b.Loop() {
-			nodeOf(object)
+			Of(object)
 		}
 	})
 }

@@ -87,33 +87,6 @@ func TestLabelsThatThePolicyDefersNeverGoInline(t *testing.T) {
 	}
 }
 
-func TestValidLabel(t *testing.T) {
-	domain := strings.Repeat("a", 63) + "." + strings.Repeat("b", 63) + "." + strings.Repeat("c", 63) + "." + strings.Repeat("d", 61)
-	tests := map[string]struct {
-		key, value string
-		want       bool
-	}{
-		"a plain label":                  {"dedicated", "ci", true},
-		"no value":                       {"dedicated", "", true},
-		"a domain":                       {"example.com/x", "a.b_c-1", true},
-		"the longest of everything":      {domain + "/" + strings.Repeat("n", 63), strings.Repeat("v", 63), true},
-		"a domain one letter too long":   {domain + "d/x", "", false},
-		"a name one letter too long":     {strings.Repeat("n", 64), "", false},
-		"a value one letter too long":    {"x", strings.Repeat("v", 64), false},
-		"no name":                        {"example.com/", "", false},
-		"no domain":                      {"/x", "", false},
-		"a domain in capitals":           {"Example.com/x", "", false},
-		"a value with a space":           {"x", "a b", false},
-		"a value that ends in a dash":    {"x", "a-", false},
-		"a value that is no text at all": {"x", "\xff", false},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, tt.want, record.Valid(tt.key, tt.value))
-		})
-	}
-}
-
 // Whatever is on the Node and in the record, valid or not: what is handed out can be put on the Node.
 func TestMissingKeepsItsPromises(t *testing.T) {
 	random, seed := seeded(t)

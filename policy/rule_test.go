@@ -35,7 +35,7 @@ func TestTaintsFor(t *testing.T) {
 		"the order of the rules decides":             {`[{selector: a, taint: "x=1:NoSchedule"}, {selector: b, taint: "x=2:NoSchedule"}]`, values{"a": "", "b": ""}, "x=1:NoSchedule"},
 		"the order of the rules, the other way":      {`[{selector: b, taint: "x=2:NoSchedule"}, {selector: a, taint: "x=1:NoSchedule"}]`, values{"a": "", "b": ""}, "x=2:NoSchedule"},
 		"a third rule for one key and effect":        {`[{selector: a, taint: "x=1:NoSchedule"}, {selector: b, taint: "x=2:NoSchedule"}, {selector: c, taint: "x=3:NoSchedule"}]`, values{"c": "", "b": ""}, "x=2:NoSchedule"},
-		"one key with different effects":             {`[{selector: a, taint: "x=1:PreferNoSchedule"}, {selector: a, taint: "x=2:NoSchedule"}, {selector: a, taint: "x=3:NoExecute"}]`, values{"a": ""}, "x=3:NoExecute,x=2:NoSchedule,x=1:PreferNoSchedule"},
+		"one key with different effects":             {`[{selector: a, taint: "x=1:PreferNoSchedule"}, {selector: a, taint: "x=2:NoSchedule"}, {selector: a, taint: "x=3:NoExecute"}]`, values{"a": ""}, "x=1:PreferNoSchedule,x=2:NoSchedule,x=3:NoExecute"},
 		"they are sorted, not in the rules' order":   {`[{selector: a, taint: "z:NoSchedule"}, {selector: a, taint: "b:NoSchedule"}, {selector: a, taint: "a:NoSchedule"}]`, values{"a": ""}, "a:NoSchedule,b:NoSchedule,z:NoSchedule"},
 		"one taint of two rules that agree":          {`[{selector: a, taint: "x=1:NoSchedule"}, {selector: b, taint: "x=1:NoSchedule"}]`, values{"a": "", "b": ""}, "x=1:NoSchedule"},
 		"a part of a value":                          {part, values{"tier": "gold"}, "tier=is-gold.gold:NoExecute"},
@@ -295,8 +295,8 @@ func canBePutOn(t *testing.T, taints []corev1.Taint) {
 		assert.True(t, record.Valid(record.TaintKey(taint), taint.Value), "%v", taint)
 		assert.NotContains(t, taint.Value, "{")
 		assert.Nil(t, taint.TimeAdded)
-		assert.False(t, seen[TaintItem(taint)], "%v is there twice", taint)
-		seen[TaintItem(taint)] = true
+		assert.False(t, seen[record.TaintKey(taint)], "%v is there twice", taint)
+		seen[record.TaintKey(taint)] = true
 		if i > 0 {
 			before := taints[i-1]
 			assert.True(t, before.Key < taint.Key || before.Key == taint.Key && before.Effect < taint.Effect, "%v is before %v", before, taint)

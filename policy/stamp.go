@@ -37,8 +37,10 @@ func AnnotationBytes(annotations map[string]string) (bytes int) {
 // a derived taint stays when its label goes.
 func Annotations(stamp record.Stamp, derived []corev1.Taint, others int) (stamped, taints string) {
 	taints, stamped = Shown(derived), stamp.String()
-	if others += len(TaintsAnnotation) + len(taints); others > totalAnnotationsLimit {
-		others, taints = others-len(TaintsAnnotation)-len(taints), ""
+	if list := len(TaintsAnnotation) + len(taints); others+list > totalAnnotationsLimit {
+		taints = ""
+	} else if taints != "" {
+		others += list
 	}
 	if others+len(StampAnnotation)+len(stamped) > totalAnnotationsLimit {
 		stamped = ""

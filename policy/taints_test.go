@@ -210,3 +210,8 @@ func loadedFor(t *testing.T, gate Gate) Policy {
 	require.NoError(t, err)
 	return p
 }
+
+// effects are what a taint may do.
+func effects() []corev1.TaintEffect {
+	return []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}
+}

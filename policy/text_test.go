@@ -52,6 +52,6 @@ func TestALabelThatLooksLikeATaintIsNoItem(t *testing.T) {
 
 func TestAMachineThatIsTooLongIsUnknown(t *testing.T) {
 	most := strings.Repeat("m", maxMachineText)
-	assert.Equal(t, Machine{ProviderID: most, SystemUUID: "s"}, MachineOf(most, "s", most+"m"))
-	assert.Equal(t, Machine{ProviderID: "a\ufffd", SystemUUID: "s\x00"}, MachineOf("a\xff", "s\x00", strings.Repeat("\xff", maxMachineText)))
+	assert.Equal(t, record.Machine{ProviderID: most, SystemUUID: "s"}, MachineOf(most, "s", most+"m"))
+	assert.Equal(t, record.Machine{ProviderID: "a\ufffd", SystemUUID: "s\x00"}, MachineOf("a\xff", "s\x00", strings.Repeat("\xff", maxMachineText)))
 }

@@ -160,7 +160,7 @@ func Decode(data []byte) (Record, error) {
 			return Record{}, fmt.Errorf("notShown: %w", err)
 		}
 	}
-	r.Entries = d.entries(r, hidden)
+	r.Entries, r.Dropped = d.entries(r, hidden)
 	return r, nil
 }
 
@@ -189,12 +189,20 @@ func (d document) objects() (seen []Object, floor Version) {
 }
 
 // entries are what a record remembers. A value without a version that can be is older than every observation.
-func (d document) entries(r Record, hidden notShown) (entries []Entry) {
+func (d document) entries(r Record, hidden notShown) (entries []Entry, dropped Dropped) {
 	newest := r.Newest().Version
 	taken := map[string]bool{}
 	add := func(items map[string]string, notShown bool) {
 		for key, value := range items {
-			if taken[key] || !Valid(key, value) {
+			switch {
+			case taken[key]:
+				continue
+			case Valid(key, value):
+			case IsTaint(key):
+				dropped.Taints++
+				continue
+			default:
+				dropped.Labels++
 				continue
 			}
 			version := newest
@@ -215,15 +223,12 @@ func (d document) entries(r Record, hidden notShown) (entries []Entry) {
 		}
 	}
 	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Key, b.Key) })
-	return entries
+	return entries, dropped
 }
 
 // number is the version that a text says; 0 for what is none.
 func number(text string) Version {
-	version, err := ParseVersion(text)
-	if err != nil {
-		return 0
-	}
+	version, _ := ParseVersion(text)
 	return version
 }
 

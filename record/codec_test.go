@@ -108,7 +108,7 @@ func TestEncodeRefusesARecordThatIsTooLarge(t *testing.T) {
 	}
 	_, err := record.Encode(large)
 	require.Error(t, err)
-	assert.Regexp(t, `^encode record of node "worker-1": its \d+ bytes are more than the 524288 that a record may have; let the policy keep fewer labels$`, err.Error())
+	assert.Regexp(t, `^encode record of node "worker-1": too large: its \d+ bytes are more than the 524288 that a record may have; let the policy keep fewer labels$`, err.Error())
 }
 
 func TestDecodeRefuses(t *testing.T) {
@@ -176,6 +176,9 @@ func TestDecodeDropsSingleEntriesThatNodekeepCannotHaveWritten(t *testing.T) {
 			assert.Equal(t, tt.floor, r.Floor)
 		})
 	}
+	r, err := record.Decode([]byte(head + `"labels": {"": "a", "a": "two words", "ok": "1"}, "taints": [{"key": "a", "effect": "Never"}], "notShown": {"labels": {"b": "?"}, "taints": [null, {"key": "c d", "effect": "NoExecute"}]}}`))
+	require.NoError(t, err)
+	assert.Equal(t, record.Dropped{Labels: 3, Taints: 3}, r.Dropped, "operators are told that somebody wrote a record by hand")
 	many, err := record.Decode([]byte(`{"version": 1, "uid": "U1", "nodeResourceVersion": "90", "former": [` + objects(20) + `]}`))
 	require.NoError(t, err)
 	assert.Len(t, many.Seen, record.MaxObjects, "more objects than a record knows")

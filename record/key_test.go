@@ -3,8 +3,10 @@ package record_test
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -30,14 +32,111 @@ func TestLabelsAndTaintsAreJoinedAndSplit(t *testing.T) {
 	assert.NotNil(t, record.Join(nil, nil))
 }
 
-func TestValid(t *testing.T) {
-	for key, valid := range map[string]bool{
-		"a": true, "example.com/a": true, "a:NoSchedule": true, "a:NoExecute": true, "a:PreferNoSchedule": true,
-		"": false, "a:": false, ":NoSchedule": false, "a:Never": false, "a:b:NoSchedule": false, "a b": false, strings.Repeat("a", 64): false,
-	} {
-		assert.Equal(t, valid, record.Valid(key, "value"), key)
-		assert.False(t, record.Valid(key, "two words"), key)
+func TestAKeyNamesALabelOrATaint(t *testing.T) {
+	tests := map[string]struct {
+		item        string
+		isTaint     bool
+		key, effect string
+	}{
+		"a taint":                      {"a:NoSchedule", true, "a", "NoSchedule"},
+		"a taint with a domain":        {"example.com/a:NoExecute", true, "example.com/a", "NoExecute"},
+		"a taint without an effect":    {"a:", true, "a", ""},
+		"a taint without a key":        {":NoExecute", true, "", "NoExecute"},
+		"a colon":                      {":", true, "", ""},
+		"the last colon is the effect": {"a:b:NoExecute", true, "a:b", "NoExecute"},
+		"a label":                      {"a", false, "a", ""},
+		"nothing":                      {"", false, "", ""},
 	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			taint := record.Taint(tt.item, "v")
+			assert.Equal(t, tt.isTaint, record.IsTaint(tt.item))
+			assert.Equal(t, corev1.Taint{Key: tt.key, Value: "v", Effect: corev1.TaintEffect(tt.effect)}, taint)
+			if tt.isTaint {
+				assert.Equal(t, tt.item, record.TaintKey(taint))
+			}
+		})
+	}
+}
+
+func TestValidLabels(t *testing.T) {
+	domain := strings.Repeat("a", 63) + "." + strings.Repeat("b", 63) + "." + strings.Repeat("c", 63) + "." + strings.Repeat("d", 61)
+	tests := map[string]struct {
+		key, value string
+		want       bool
+	}{
+		"a plain label":                  {"dedicated", "ci", true},
+		"no value":                       {"dedicated", "", true},
+		"a domain":                       {"example.com/x", "a.b_c-1", true},
+		"the longest of everything":      {domain + "/" + strings.Repeat("n", 63), strings.Repeat("v", 63), true},
+		"a domain one letter too long":   {domain + "d/x", "", false},
+		"a name one letter too long":     {strings.Repeat("n", 64), "", false},
+		"a value one letter too long":    {"x", strings.Repeat("v", 64), false},
+		"no name":                        {"example.com/", "", false},
+		"no domain":                      {"/x", "", false},
+		"a domain in capitals":           {"Example.com/x", "", false},
+		"a value with a space":           {"x", "a b", false},
+		"a value that ends in a dash":    {"x", "a-", false},
+		"a value that is no text at all": {"x", "\xff", false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, tt.want, record.Valid(tt.key, tt.value))
+		})
+	}
+}
+
+func TestValidTaints(t *testing.T) {
+	tests := map[string]struct {
+		item, value string
+		want        bool
+	}{
+		"a taint":                          {"maintenance:NoExecute", "disk", true},
+		"no value":                         {"maintenance:NoSchedule", "", true},
+		"a mere preference":                {"example.com/x:PreferNoSchedule", "a.b_c-1", true},
+		"the longest of everything":        {strings.Repeat("d", 63) + ".com/" + strings.Repeat("n", 63) + ":NoSchedule", strings.Repeat("v", 63), true},
+		"a name one letter too long":       {strings.Repeat("n", 64) + ":NoSchedule", "", false},
+		"a value one letter too long":      {"x:NoSchedule", strings.Repeat("v", 64), false},
+		"a value with a space":             {"x:NoSchedule", "a b", false},
+		"a value that is no text":          {"x:NoSchedule", "\xff", false},
+		"no key":                           {":NoSchedule", "", false},
+		"a key with a colon":               {"a:b:NoSchedule", "", false},
+		"a key with a space":               {"a b:NoSchedule", "", false},
+		"no effect":                        {"x:", "", false},
+		"an effect that there is not":      {"x:Sometimes", "", false},
+		"an effect in small letters":       {"x:noschedule", "", false},
+		"an effect with a space":           {"x: NoSchedule", "", false},
+		"the old effect that nobody built": {"x:NoScheduleNoAdmit", "", false},
+		"a colon alone":                    {":", "", false},
+		"a key and a value as one":         {"a=b:NoSchedule", "", false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, tt.want, record.Valid(tt.item, tt.value))
+		})
+	}
+}
+
+func FuzzKey(f *testing.F) {
+	for _, item := range []string{"", ":", "a", "a:NoSchedule", "a:b:NoExecute", "a/b/c:NoExecute", "\xff:\xff", "a=b:PreferNoSchedule", "a:NoSchedule:"} {
+		f.Add(item, "")
+		f.Add(item, "two words")
+	}
+	f.Fuzz(func(t *testing.T, item, value string) {
+		taint := record.Taint(item, value)
+		labels, taints := record.Split(map[string]string{item: value})
+		if !record.IsTaint(item) {
+			assert.Equal(t, map[string]string{item: value}, labels)
+			assert.Empty(t, taints)
+			return
+		}
+		assert.Equal(t, item, record.TaintKey(taint))
+		assert.Equal(t, []corev1.Taint{taint}, taints)
+		assert.Equal(t, map[string]string{item: value}, record.Join(labels, taints))
+		if record.Valid(item, value) {
+			assert.Equal(t, 1, strings.Count(item, ":"))
+		}
+	})
 }
 
 func TestVersionsAreThoseOfKubernetes(t *testing.T) {
@@ -46,6 +145,8 @@ func TestVersionsAreThoseOfKubernetes(t *testing.T) {
 		assert.Equal(t, ok, err == nil, text)
 		if ok {
 			assert.Equal(t, text, version.String())
+		} else {
+			assert.Zero(t, version, text)
 		}
 	}
 }
@@ -67,4 +168,45 @@ func TestTheStampIsWrittenAndRead(t *testing.T) {
 		assert.False(t, ok, broken)
 		assert.Zero(t, read, broken)
 	}
+}
+
+func TestAStampGrowsAndShrinksByCopies(t *testing.T) {
+	before := record.Stamp{Given: map[string]record.Given{"a": {Value: "1"}}, Brought: map[string]string{"b": "2"}}
+	text := before.String()
+	after := before.With(map[string]string{"a": "2", "c:NoSchedule": ""}, 7)
+	assert.Equal(t, record.Stamp{
+		Given: map[string]record.Given{"a": {Value: "2", Since: 7}, "c:NoSchedule": {Since: 7}}, Brought: map[string]string{"b": "2"},
+	}, after)
+	less := after.Without([]string{"a", "b", "unknown"})
+	assert.Equal(t, map[string]record.Given{"c:NoSchedule": {Since: 7}}, less.Given)
+	assert.Equal(t, map[string]string{"b": "2"}, less.Brought, "what the Node brought is no decision of nodekeep's")
+	assert.Len(t, after.Given, 2)
+	assert.Equal(t, text, before.String())
+	assert.Equal(t, before, before.With(nil, 9), "nothing was set")
+	assert.Equal(t, record.Stamp{}, record.Stamp{}.With(nil, 0).Without([]string{"a"}))
+	assert.JSONEq(t, `{"given":{"a":{"value":"1"}}}`, record.Stamp{}.With(map[string]string{"a": "1"}, 0).String(), "the CREATE has no version")
+}
+
+func FuzzStamp(f *testing.F) {
+	for _, value := range []string{
+		"", "null", "{}", `[]`, `{"given":{"a":{"value":"1"}}}`, `{"given":{"a:NoSchedule":{"value":"1","since":"18446744073709551615"}},"brought":{"b:NoExecute":""}}`,
+		`{"given":{"a":null},"brought":null}`, `{"Given":{"a":{"VALUE":"1","since":"01"}}}`, "{\"given\":{\"\xff\":{\"value\":\"\xff\"}}}", `{"brought":{"\ud800":"\ud801"}}`,
+		`{"given":{"a":{"value":"1","since":""}}}`, `{"given":{"a":{"value":"1","since":"0"}}}`, `{"given":{"a":{"value":"1","since":null}}}`,
+	} {
+		f.Add(value)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		stamp, ok := record.ParseStamp(value)
+		if !ok {
+			assert.Zero(t, stamp)
+			return
+		}
+		written := stamp.String()
+		assert.True(t, utf8.ValidString(written), "an annotation is text")
+		back, ok := record.ParseStamp(written)
+		require.True(t, ok)
+		assert.Equal(t, written, back.String())
+		assert.Len(t, back.Given, len(stamp.Given))
+		assert.Len(t, back.Brought, len(stamp.Brought))
+	})
 }

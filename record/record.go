@@ -17,13 +17,16 @@ const MaxObjects = 8
 // Version is a resourceVersion as a number. Kubernetes orders them since 1.35; 0 is none, older than any.
 type Version uint64
 
-// ParseVersion reads a resourceVersion. It refuses all that a Kubernetes API server does not give out.
+// ParseVersion reads a resourceVersion. It refuses all that a Kubernetes API server does not give out; that is version 0.
 func ParseVersion(text string) (Version, error) {
 	number, err := strconv.ParseUint(text, 10, 64)
 	if err == nil && strconv.FormatUint(number, 10) != text {
 		err = strconv.ErrSyntax
 	}
-	return Version(number), err
+	if err != nil {
+		return 0, err
+	}
+	return Version(number), nil
 }
 
 // String is the resourceVersion as Kubernetes writes it.
@@ -46,6 +49,8 @@ type Record struct {
 	History json.RawMessage
 	// HistoryOmitted says that the record has a history which was not read with it. Such a record cannot be stored.
 	HistoryOmitted bool
+	// Dropped is what was stored beside the entries and no Node can have: somebody wrote it by hand. It is lost with the next write.
+	Dropped Dropped
 	// Quarantined is the record of the machine that had the name before, see [Isolate]; nil if nothing is quarantined.
 	Quarantined *Record
 
@@ -63,6 +68,9 @@ type Entry struct {
 	// NotShown says that the newest object did not show the value when last observed. Nothing is decided by it.
 	NotShown bool
 }
+
+// Dropped counts labels and taints.
+type Dropped struct{ Labels, Taints int }
 
 // Object is a Node object and the newest version of it that was merged.
 type Object struct {

@@ -18,7 +18,7 @@ func (c *cluster) remains(value string) {
 	c.t.Helper()
 	assert.Never(c.t, func() bool {
 		entry, err := c.Get("worker-1")
-		return err != nil || entry.Record.Items["dedicated"] != value
+		return err != nil || entry.Record.Items()["dedicated"] != value
 	}, 100*time.Millisecond, time.Millisecond)
 }
 

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/store/storetest"
 )
@@ -38,7 +39,7 @@ func newCluster(t *testing.T, objects ...*corev1.ConfigMap) *cluster {
 
 func (c *cluster) put(node, value, version string) store.Entry {
 	c.t.Helper()
-	entry, err := c.Put(c.t.Context(), store.Record{Node: node, Items: map[string]string{"dedicated": value}}, version)
+	entry, err := c.Put(c.t.Context(), record.Record{Node: node, Entries: []record.Entry{{Key: "dedicated", Value: value}}}, version)
 	require.NoError(c.t, err)
 	return entry
 }
@@ -58,7 +59,7 @@ func (c *cluster) shows(node, value string) {
 	require.EventuallyWithT(c.t, func(t *assert.CollectT) {
 		entry, err := c.Get(node)
 		require.NoError(t, err)
-		assert.Equal(t, value, entry.Record.Items["dedicated"])
+		assert.Equal(t, value, entry.Record.Items()["dedicated"])
 	}, 10*time.Second, 5*time.Millisecond)
 }
 

@@ -1,143 +1,137 @@
 package store_test
 
 import (
-	"flag"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/record/history"
 	"nodekeep.dev/nodekeep/store"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+// longest is a record with so many labels of the longest kind.
+func longest(labels int) record.Record {
+	items := map[string]string{}
+	for i := range labels {
+		items[fmt.Sprintf("%s/%s%07d", strings.Repeat("d", 253), strings.Repeat("n", 56), i)] = strings.Repeat("v", 63)
+	}
+	return record.New("worker-1", record.Object{UID: "u", Version: 7}, items)
+}
 
-func TestEncodeWritesTheGoldenFiles(t *testing.T) {
-	full := store.Record{
-		Node: "worker-1", UID: "4a8c6f1e-6d1b-4b0e-9d3a-0f6f0c5d7a21", NodeResourceVersion: "81234",
-		Items:    map[string]string{"node-role.kubernetes.io/worker": "", "dedicated": "ci"},
-		Withheld: store.Withheld{Items: map[string]string{"node-restriction.kubernetes.io/tier": "gold"}},
-	}
-	gone := full
-	gone.DeletedAt = &metav1.Time{Time: time.Date(2026, 5, 1, 14, 0, 0, 0, time.FixedZone("CEST", 2*60*60))}
-	ssd := "ssd"
-	everything := full
-	everything.Items = map[string]string{
-		"node-role.kubernetes.io/worker": "", "dedicated": "ci",
-		"maintenance:NoExecute": "disk", "maintenance:NoSchedule": "", "example.com/rack:PreferNoSchedule": "r7",
-	}
-	everything.Later = map[string]*string{"disktype": &ssd, "dedicated": nil, "maintenance:NoExecute": nil, "team:NoSchedule": &ssd}
-	everything.LaterVersions = map[string]string{"disktype": "81240", "dedicated": "81240", "maintenance:NoExecute": "81251"}
-	everything.Withheld = store.Withheld{Items: map[string]string{"node-restriction.kubernetes.io/tier": "gold", "team:NoExecute": "b", "team:NoSchedule": ""}}
-	everything.RuleTaints = []corev1.Taint{
-		{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule},
-		{Key: "node-role.kubernetes.io/worker", Effect: corev1.TaintEffectNoSchedule},
-	}
-	everything.Early = true
-	everything.Machine = store.Machine{ProviderID: "aws:///eu-1a/i-0a1b2c3d", SystemUUID: "4c4c4544-0051-3510-8052-b4c04f4d3132", MachineID: "2d3f7a0e4b1c4c0f8a6e5d9b7c1a2f30"}
-	everything.DeletedAt = gone.DeletedAt
-	gpu, ci := "gpu", "ci"
-	everything.History = []store.Change{
-		{Number: 7, Time: *gone.DeletedAt, Actor: "kubectl-label", Items: map[string]store.Values{"dedicated": {From: &gpu, To: &ci}, "node-role.kubernetes.io/worker": {To: new(string)}}},
-		{Number: 8, Time: *gone.DeletedAt, Omitted: 512},
-		{Number: 9, Time: *gone.DeletedAt, Items: map[string]store.Values{"disktype": {From: &ssd}, "maintenance:NoSchedule": {To: new(string)}, "maintenance:NoExecute": {From: &ssd, To: &ci}}},
-	}
-	tests := map[string]struct {
-		file   string
-		record store.Record
-	}{
-		"a record of all there is":    {"record-full.json", everything},
-		"a record":                    {"record.json", full},
-		"a record of a Node gone":     {"record-gone.json", gone},
-		"a record of next to nothing": {"record-bare.json", store.Record{Node: "worker-1"}},
-	}
-	files := map[string]bool{"record-next-version.json": true}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join("testdata", tt.file)
-			files[tt.file] = true
-			got, err := store.Encode(tt.record)
-			require.NoError(t, err)
-			if *update {
-				require.NoError(t, os.WriteFile(path, got, 0o644))
-			}
-			want, err := os.ReadFile(path)
-			require.NoError(t, err)
-			assert.Equal(t, string(want), string(got))
-			back, err := store.Decode(want, "worker-1")
-			require.NoError(t, err)
-			assert.True(t, tt.record.Same(back))
-			assert.Equal(t, tt.record.NodeResourceVersion, back.NodeResourceVersion)
-			assert.Equal(t, changesOf(tt.record), changesOf(back))
+func TestAHistoryGivesWayBeforeARecordIsTooLarge(t *testing.T) {
+	r := longest(1000)
+	_, err := store.Encode(r)
+	require.NoError(t, err, "a thousand labels of the longest kind fit")
+	for _, value := range []string{"a", "b", "c"} {
+		next := r
+		next.Entries = slices.Clone(r.Entries)
+		for i := range 20 {
+			next.Entries[i].Value = value
+		}
+		r = history.Following(r, next, func(string, history.Values) history.Cause {
+			return history.Cause{Actor: "x", Time: metav1.Unix(1_700_000_000, 0)}
 		})
 	}
-	entries, err := os.ReadDir("testdata")
+	require.NotEqual(t, -1, slices.IndexFunc(history.Of(r), func(c history.Change) bool { return c.Number == 1 }), "all three are there")
+	bare := r
+	bare.History, bare.Machine = nil, record.Machine{MachineID: "x"}
+	small, err := record.Encode(bare)
 	require.NoError(t, err)
-	for _, entry := range entries {
-		assert.True(t, entry.IsDir() || files[entry.Name()], "nobody uses testdata/%s", entry.Name())
+	with := func(room int) record.Record { // whose history has so many bytes at most
+		large := r
+		large.Machine = record.Machine{MachineID: strings.Repeat("x", 1+record.MaxBytes-len(small)-room)}
+		return large
 	}
-}
-
-func TestTheNextVersionIsReadAndWrittenBackWhole(t *testing.T) {
-	data, err := os.ReadFile("testdata/record-next-version.json")
-	require.NoError(t, err)
-	record, err := store.Decode(data, "worker-1")
-	require.NoError(t, err)
-	assert.Equal(t, map[string]string{"dedicated": "ci"}, record.Items)
-	assert.Equal(t, map[string]string{"disktype": "ssd"}, record.Withheld.Items)
-	again, err := store.Encode(record)
-	require.NoError(t, err)
-	assert.JSONEq(t, string(data), string(again))
-
-	changed := record
-	changed.Items, changed.Withheld.Items = map[string]string{"dedicated": "gpu"}, nil
-	rewritten, err := store.Encode(changed)
-	require.NoError(t, err)
-	want := strings.NewReplacer(`"dedicated": "ci"`, `"dedicated": "gpu"`, `"labels": {"disktype": "ssd"},`, ``).Replace(string(data))
-	require.NotContains(t, want, "disktype")
-	assert.JSONEq(t, want, string(rewritten))
-	original, err := store.Encode(record)
-	require.NoError(t, err)
-	assert.JSONEq(t, string(data), string(original), "a changed copy leaves the record as it was")
-}
-
-func TestEncodeRefusesWhatIsTooLarge(t *testing.T) {
-	labels := func(n int) map[string]string {
-		m := map[string]string{}
-		for i := range n {
-			m[fmt.Sprintf("%s/%s%07d", strings.Repeat("d", 253), strings.Repeat("n", 56), i)] = strings.Repeat("v", 63)
+	for room, want := range map[int][]int{0: {}, 500: {3}, 12_000: {3}, 20_000: {2, 3}, 40_000: {1, 2, 3}} {
+		data, err := store.Encode(with(room))
+		require.NoError(t, err, room)
+		read, err := store.Decode(data, "worker-1")
+		require.NoError(t, err, "what is written can be read")
+		assert.True(t, maps.Equal(r.Items(), read.Items()))
+		left := history.Of(read)
+		numbers := []int{}
+		for _, change := range left {
+			numbers = append(numbers, change.Number)
 		}
-		return m
+		assert.Equal(t, want, numbers, "room for %d", room)
 	}
-	large := store.Record{Node: "worker-1", Items: labels(500), Withheld: store.Withheld{Items: labels(500)}}
-	data, err := store.Encode(large)
-	require.NoError(t, err, "500 of the longest labels, each with a value that lost to the Node's")
-	_, err = store.Decode(data, "worker-1")
-	require.NoError(t, err, "what is written can be read")
+	_, err = store.Encode(with(-1))
+	require.ErrorIs(t, err, record.ErrTooLarge)
+}
 
-	changed := map[string]store.Values{}
-	for key := range large.Items {
-		changed[key] = store.Values{To: new(string)}
+func TestARecordIsOfItsNodeOnly(t *testing.T) {
+	for name, tt := range map[string]struct{ data, want string }{
+		"no node":            {`{"version": 1}`, `it is the record of node ""`},
+		"another node":       {`{"version": 1, "node": "worker-2"}`, `it is the record of node "worker-2"`},
+		"a node in capitals": {`{"version": 1, "node": "Worker-1"}`, `it is the record of node "Worker-1"`},
+		"nothing":            {``, "it is empty"},
+		"a later version":    {`{"version": 3, "node": "worker-1"}`, "its version is 3; this nodekeep reads 1 to 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := store.Decode([]byte(tt.data), "worker-1")
+			require.ErrorIs(t, err, store.ErrUnreadable)
+			require.ErrorContains(t, err, `read record of node "worker-1": `)
+			require.ErrorContains(t, err, tt.want)
+			assert.Zero(t, r, "nothing may be taken from it")
+		})
 	}
-	large.History = []store.Change{
-		{Number: 1, Time: metav1.Now(), Items: map[string]store.Values{"a": {To: new(string)}}}, {Number: 2, Time: metav1.Now(), Items: changed},
-	}
-	data, err = store.Encode(large)
-	require.NoError(t, err, "its history gives way")
-	read, err := store.Decode(data, "worker-1")
+	r, err := store.Decode([]byte(`{"version": 1, "node": "worker-1", "labels": {"a": "1"}}`), "worker-1")
 	require.NoError(t, err)
-	require.Len(t, read.History, 1)
-	assert.Equal(t, 2, read.History[0].Number, "which change was the last is not forgotten")
-	assert.Equal(t, 500, read.History[0].Omitted)
+	assert.Equal(t, map[string]string{"a": "1"}, r.Items())
+}
 
-	_, err = store.Encode(store.Record{Node: "worker-1", Items: labels(1500)})
-	require.Error(t, err)
-	assert.Regexp(t, `^encode record of node "worker-1": \d+ bytes are more than the 524288 that a record may have; let the policy keep fewer labels$`, err.Error())
+func FuzzDecode(f *testing.F) {
+	files, err := filepath.Glob("../record/testdata/*.json")
+	require.NoError(f, err)
+	require.NotEmpty(f, files)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		require.NoError(f, err)
+		f.Add(data, "worker-2")
+	}
+	for _, data := range []string{
+		``, `null`, `{"version":1}`, "{\"version\":1,\"node\":\"n\",\"\xff\":\"\xff\"}",
+		`{"version":1,"node":"n","history":[{"number":1,"time":"2026-05-01T12:00:00.5+02:00","labels":{"a":{"to":"1"},"b":{"from":""}}},{"number":1},null,{"number":9,"time":"2026-05-01T12:00:00Z","omitted":3}]}`,
+		`{"version":1,"node":"n","history":[{"number":2,"time":"2026-05-01T12:00:00Z","actor":"<&>","labels":{"a:NoExecute":{"to":"1"}},"taints":[{"key":"a","effect":"NoExecute","from":"1"},{"key":"b","effect":"Never"}]}]}`,
+	} {
+		f.Add([]byte(data), "n")
+	}
+	f.Fuzz(func(t *testing.T, data []byte, node string) {
+		r, err := store.Decode(data, node)
+		if err != nil {
+			require.ErrorIs(t, err, store.ErrUnreadable)
+			assert.Zero(t, r)
+			return
+		}
+		assert.Equal(t, node, r.Node)
+		written, err := store.Encode(r)
+		if err != nil {
+			assert.ErrorIs(t, err, record.ErrTooLarge)
+			return
+		}
+		require.True(t, json.Valid(written))
+		back, err := store.Decode(written, node)
+		require.NoError(t, err, "what is written can be read")
+		assert.Equal(t, r.Items(), back.Items())
+		if len(written) < record.MaxBytes/2 { // else it may have given way
+			assert.Equal(t, history.Of(r), history.Of(back))
+		}
+		again, err := store.Encode(back)
+		require.NoError(t, err)
+		assert.Equal(t, string(written), string(again))
+		for ok := true; ok; r, ok = history.Shortened(r) {
+			_, err := history.RollBack(r, 0)
+			_ = err // panics at nothing
+		}
+	})
 }

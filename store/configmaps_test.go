@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/store/storetest"
 )
@@ -82,7 +83,7 @@ func TestAForeignConfigMapIsNotOurs(t *testing.T) {
 	entry, err := c.GetLive(t.Context(), "worker-1")
 	require.ErrorIs(t, err, store.ErrUnreadable)
 	assert.True(t, entry.Unlisted)
-	_, err = c.Put(t.Context(), store.Record{Node: "worker-1"}, "")
+	_, err = c.Put(t.Context(), record.Record{Node: "worker-1"}, "")
 	require.ErrorIs(t, err, store.ErrConflict)
 	assert.Equal(t, foreign.Data, c.api.configMap(t, namespace, "node.worker-1").Data)
 	assert.Empty(t, c.api.configMap(t, namespace, "node.worker-1").Labels)
@@ -94,12 +95,12 @@ func TestARecordThatLostItsLabelIsListedAgain(t *testing.T) {
 	c.shows("worker-1", "ci")
 	c.edit("worker-1", func(cm *corev1.ConfigMap) { delete(cm.Labels, store.RecordLabel) })
 	c.answers("worker-1", store.ErrNotFound)
-	_, err := c.Put(t.Context(), store.Record{Node: "worker-1"}, "")
+	_, err := c.Put(t.Context(), record.Record{Node: "worker-1"}, "")
 	require.ErrorIs(t, err, store.ErrConflict)
 	entry, err := c.GetLive(t.Context(), "worker-1")
 	require.NoError(t, err)
 	require.True(t, entry.Unlisted)
-	assert.Equal(t, map[string]string{"dedicated": "ci"}, entry.Record.Items)
+	assert.Equal(t, map[string]string{"dedicated": "ci"}, entry.Record.Items())
 	_, err = c.Put(t.Context(), entry.Record, entry.Version)
 	require.NoError(t, err)
 	c.shows("worker-1", "ci")
@@ -160,8 +161,8 @@ func TestWhatTheAPIServerRefusesIsHandedOn(t *testing.T) {
 		})
 	}
 	_, err := c.GetLive(t.Context(), "worker-1")
-	_, errCreate := c.Put(t.Context(), store.Record{Node: "worker-1"}, "")
-	_, errReplace := c.Put(t.Context(), store.Record{Node: "worker-1"}, entry.Version)
+	_, errCreate := c.Put(t.Context(), record.Record{Node: "worker-1"}, "")
+	_, errReplace := c.Put(t.Context(), record.Record{Node: "worker-1"}, entry.Version)
 	errDelete := c.Delete(t.Context(), "worker-1", entry.Version)
 	for _, err := range []error{err, errCreate, errReplace, errDelete} {
 		assert.True(t, apierrors.IsForbidden(err), "%v", err)

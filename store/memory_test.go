@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/store/storetest"
 )
@@ -18,7 +19,7 @@ func TestMemoryNamesItsNodes(t *testing.T) {
 	var records store.Memory
 	assert.Empty(t, records.Nodes())
 	for _, node := range []string{"worker-1", "worker-2", "worker-3"} {
-		_, err := records.Put(t.Context(), store.Record{Node: node}, "")
+		_, err := records.Put(t.Context(), record.Record{Node: node}, "")
 		require.NoError(t, err)
 	}
 	records.Remove("worker-3")

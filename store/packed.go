@@ -35,6 +35,8 @@ func pack(r record.Record) packed {
 	shape, text := make(packing.Writer, 0, 512), make(packing.Writer, 0, 512)
 	shape.Text(r.Cluster)
 	shape.Flag(r.HistoryOmitted)
+	shape.Number(uint64(r.Dropped.Labels))
+	shape.Number(uint64(r.Dropped.Taints))
 	shape.Number(uint64(len(r.Seen)))
 	shape.Number(uint64(len(r.Entries)))
 	for _, field := range []string{r.Node, r.Machine.ProviderID, r.Machine.SystemUUID, r.Machine.MachineID} {
@@ -65,6 +67,7 @@ func pack(r record.Record) packed {
 	}
 	p := packed{shape: unique.Make(string(shape)), text: string(text)}
 	r.Node, r.Cluster, r.Machine, r.Seen, r.Floor, r.DeletedAt, r.Entries, r.HistoryOmitted = "", "", record.Machine{}, nil, 0, time.Time{}, nil, false
+	r.Dropped = record.Dropped{}
 	if !reflect.ValueOf(r).IsZero() {
 		p.rest = &r
 	}
@@ -79,6 +82,7 @@ func (p packed) record() record.Record {
 	}
 	shape, text := packing.Reader(p.shape.Value()), packing.Reader(p.text)
 	r.Cluster, r.HistoryOmitted = shape.Text(), shape.Flag()
+	r.Dropped = record.Dropped{Labels: int(shape.Number()), Taints: int(shape.Number())}
 	objects, entries := shape.Number(), shape.Number()
 	r.Node = text.Text()
 	r.Machine = record.Machine{ProviderID: text.Text(), SystemUUID: text.Text(), MachineID: text.Text()}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -35,7 +36,7 @@ func TestBytesAreThoseOfTheRecordsAsTheyAreStored(t *testing.T) {
 	second = c.put("worker-2", "ci", second.Version)
 	c.weighs("worker-1", "worker-2", "worker-3")
 	quarantined := second.Record
-	quarantined.Quarantined = &store.Record{Version: store.Version, Node: "worker-2", Items: map[string]string{"dedicated": "gpu"}}
+	quarantined.Quarantined = &record.Record{Node: "worker-2", Entries: []record.Entry{{Key: "dedicated", Value: "gpu"}}}
 	_, err := c.Put(t.Context(), quarantined, second.Version)
 	require.NoError(t, err)
 	c.weighs("worker-1", "worker-2", "worker-3")

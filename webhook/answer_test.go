@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/webhook"
 )
@@ -26,9 +27,9 @@ func TestAnExplanationIsTheAnswerThatTheAPIServerGets(t *testing.T) {
 			answer := newHook(c.records, c.policy).review(t, c.review)
 			review, err := webhook.DecodeReview(c.review)
 			require.NoError(t, err)
-			record, unreadable := c.known()
+			r, unreadable := c.known()
 
-			explained, err := webhook.Explain(review.Request, record, unreadable, c.policy)
+			explained, err := webhook.Explain(review.Request, r, unreadable, c.policy)
 
 			if answer.Patch == nil {
 				assert.Empty(t, explained.Patch)
@@ -46,7 +47,7 @@ func TestAnExplanationIsTheAnswerThatTheAPIServerGets(t *testing.T) {
 }
 
 // known is the record of the case.
-func (c golden) known() (record *store.Record, unreadable bool) {
+func (c golden) known() (r *record.Record, unreadable bool) {
 	entry, err := c.records.Get(c.request.Name)
 	if err != nil {
 		return nil, errors.Is(err, store.ErrUnreadable)
@@ -56,15 +57,15 @@ func (c golden) known() (record *store.Record, unreadable bool) {
 
 func TestWhatTheSecondPassPutsInIsExplainedAsInline(t *testing.T) {
 	c := readGolden(t, filepath.Join(goldenDir, "protected-labels-wait-behind-the-gate"))
-	record, _ := c.known()
-	require.NotNil(t, record)
-	deferred, err := webhook.Explain(c.request, record, false, c.policy)
+	r, _ := c.known()
+	require.NotNil(t, r)
+	deferred, err := webhook.Explain(c.request, r, false, c.policy)
 	require.NoError(t, err)
 	require.NotEmpty(t, deferred.Deferred)
 	assert.Empty(t, deferred.Inline)
 	assert.True(t, deferred.GateOn)
 
-	inline, err := webhook.Explain(c.request, record, false, c.policy.WithProtected(policy.Inline))
+	inline, err := webhook.Explain(c.request, r, false, c.policy.WithProtected(policy.Inline))
 
 	require.NoError(t, err)
 	assert.Equal(t, deferred.Deferred, inline.Inline)

@@ -23,8 +23,9 @@ type decision struct {
 	taints  []corev1.Taint // beside the restored ones: what rules want, and what a new Node gets once
 	gate    policy.Gate
 	move    gateMove
-	stamp   string // the annotation's new value; empty: the object must carry none
-	derived string // the same for the annotation that lists the taints of rules
+	stamp   string         // the annotation's new value; empty: the object must carry none
+	derived string         // the same for the annotation that lists the taints of rules
+	dropped record.Dropped // what the record holds and no Node can have
 	outcome outcome
 }
 
@@ -48,7 +49,7 @@ func decide(in incoming, k known, p policy.Policy) decision {
 		return decision{outcome: otherMachine, gate: p.Gate()}.withTaints(in, k, p)
 	}
 	restore := missing(in, k, p)
-	d := decision{restore: restore, outcome: outcomeOf(restore), gate: p.Gate()}
+	d := decision{restore: restore, outcome: outcomeOf(restore), gate: p.Gate(), dropped: k.record.Dropped}
 	if k.current {
 		d.move = liftGate
 	}
@@ -95,7 +96,7 @@ func (d decision) stampOf(in incoming, k known) record.Stamp {
 	if d.outcome == unreadableRecord || d.outcome == otherMachine {
 		return record.Stamp{}
 	}
-	return record.Stamp{Brought: brought(in, k.record, d.restore)}.With(d.restore.Add, 0)
+	return record.Stamp{Brought: brought(in, k.record, d)}.With(d.restore.Add, 0)
 }
 
 // gatedAfter reports whether the object will carry the gate.
@@ -126,12 +127,12 @@ func (d decision) withoutItems() decision {
 
 // brought are the recorded keys that the Node has in its CREATE and keeps, with its own values: whichever of them is gone later was
 // removed from this very object.
-func brought(in incoming, r record.Record, restore policy.Restore) map[string]string {
+func brought(in incoming, r record.Record, d decision) map[string]string {
 	var own map[string]string
 	items := in.items()
 	for _, e := range r.Entries {
 		value, is := items[e.Key]
-		if _, replaced := restore.Add[e.Key]; e.Removed || !is || replaced {
+		if _, replaced := d.restore.Add[e.Key]; e.Removed || !is || replaced || d.gate.Is(record.Taint(e.Key, "")) {
 			continue
 		}
 		if own == nil {

@@ -238,8 +238,8 @@ func (d *Deletions) record(ctx context.Context, hint hint) (deletionOutcome, err
 func (d *Deletions) merged(node *observe.Node, before record.Record, mayBeNoted func() bool) (next record.Record, worth bool) {
 	current := d.Policy()
 	o := node.Observation(before, current, d.Guard.InForce())
-	next, isolated := node.Merge(before, o, current, d.Now())
-	if isolated || record.Write(before, next, o, false) {
+	next, _ = node.Merge(before, o, current, d.Now())
+	if record.Write(before, next, o, false) {
 		return next, true
 	}
 	o.Final = true

@@ -83,7 +83,7 @@ func (d *dice) annotations() any {
 	for range d.throw(4) {
 		switch roll := d.throw(64); {
 		case roll < 16:
-			annotations[policy.StampAnnotation] = oneOf[any](d, `{"restored":[],"pending":[]}`, `{"restored":["dedicated"],"pending":[]}`, d.text, nil)
+			annotations[policy.StampAnnotation] = oneOf[any](d, `{}`, `{"given":{"dedicated":{"value":"ci"}},"brought":{"maintenance:NoExecute":"disk"}}`, d.text, nil)
 		case roll > 56:
 			annotations[policy.TaintsAnnotation] = oneOf[any](d, "dedicated=ci:NoSchedule", "", d.text, nil)
 		case roll == 16: // seldom: it costs as much as all the rest
@@ -127,12 +127,13 @@ func (d *dice) effect() string {
 	return oneOf(d, "NoSchedule", "NoExecute", "PreferNoSchedule", "NoWay", d.text)
 }
 
-func (d *dice) later() any {
-	later := map[string]any{}
+// versions are of keys, as a record has them.
+func (d *dice) versions() any {
+	versions := map[string]any{}
 	for range d.throw(3) {
-		later[oneOf(d, d.key(), d.key()+":"+d.effect())] = oneOf[any](d, d.value(), nil)
+		versions[oneOf(d, d.key(), d.key()+":"+d.effect())] = oneOf[any](d, "7", "81234", d.text, "99999999")
 	}
-	return later
+	return versions
 }
 
 // record is what is stored for the Node, if anything.
@@ -146,10 +147,13 @@ func (d *dice) record(t *testing.T) (data []byte, stored bool) {
 	default:
 		record := map[string]any{"version": oneOf(d, 1, 1, 1, 1, 2, 3, 0), "node": oneOf(d, worker, worker, worker, worker, "worker-2")}
 		d.put(record, "labels", d.labels)
-		d.put(record, "withheld", func() any { return map[string]any{"labels": d.labels(), "taints": d.taints(), "later": d.text} })
+		d.put(record, "notShown", func() any { return map[string]any{"labels": d.labels(), "taints": d.taints(), "later": d.text} })
 		d.put(record, "taints", d.taints)
-		d.put(record, "later", d.later)
-		d.put(record, "ruleTaints", d.taints)
+		d.put(record, "inherited", d.versions)
+		d.put(record, "removed", d.versions)
+		if d.throw(2) == 0 {
+			record["uid"], record["nodeResourceVersion"] = "u1", oneOf(d, "81234", "7", d.text)
+		}
 		return marshal(t, record), true
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/webhook"
 )
@@ -82,7 +83,7 @@ func BenchmarkUsualWay(b *testing.B) {
 	known := manyKnown(1_000)
 	usual := admission.WithDefaulter[*corev1.Node](clientgoscheme.Scheme, defaulter(func(_ context.Context, node *corev1.Node) error {
 		entry, err := known.Get(node.Name)
-		for key, value := range entry.Record.Items {
+		for key, value := range entry.Record.Items() {
 			if _, has := node.Labels[key]; !has && policy.AllowedForKubelet(key) {
 				node.Labels[key] = value
 			}
@@ -157,7 +158,7 @@ func (m mapRecords) add(node string) {
 	for i := range 8 {
 		labels[fmt.Sprintf("example.com/label-%d", i)] = node
 	}
-	m[node] = store.Entry{Record: store.Record{Version: store.Version, Node: node, Items: labels}, Version: "1"}
+	m[node] = store.Entry{Record: record.New(node, record.Object{}, labels), Version: "1"}
 }
 
 // fullNode is what a kubelet registers that has run for a while: 50 images are the most that it reports.

@@ -81,7 +81,7 @@ func (h *Handler) Handle(_ context.Context, request admission.Request) admission
 		})
 	}
 	h.metrics.reviewed(d.outcome, h.now().Sub(started))
-	h.metrics.restored(d.restore)
+	h.metrics.restored(d.restore, d.dropped)
 	h.metrics.added(len(d.taints))
 	h.logger.Debug("reviewed node", "node", in.node, "outcome", d.outcome, "restored", len(d.restore.Add),
 		"deferred", len(d.restore.Protected), "withheld", len(d.restore.Withheld), "taints", len(d.taints))

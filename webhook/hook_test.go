@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/webhook"
 )
@@ -35,10 +36,13 @@ func (r *records) Progress() time.Time { return time.Now().Add(-r.age) }
 // remember stores the record of worker-1 with the labels.
 func (r *records) remember(t testing.TB, labels map[string]string) *records {
 	t.Helper()
-	_, err := r.Put(t.Context(), store.Record{Node: worker, Items: labels}, "")
+	_, err := r.Put(t.Context(), record.New(worker, record.Object{}, labels), "")
 	require.NoError(t, err)
 	return r
 }
+
+// stampOf is the stamp of an object of which nodekeep set these items in its CREATE.
+func stampOf(given map[string]string) record.Stamp { return record.Stamp{}.With(given, 0) }
 
 // hook is the webhook as the API server meets it.
 type hook struct {

@@ -73,11 +73,13 @@ func (m *Metrics) passedOver(how outcome) { m.reviews.WithLabelValues(string(how
 
 func (m *Metrics) refused(how outcome) { m.reviews.WithLabelValues(string(how)).Inc() }
 
-func (m *Metrics) restored(r policy.Restore) {
+func (m *Metrics) restored(r policy.Restore, dropped record.Dropped) {
 	for item := range r.Add {
 		m.of(item).WithLabelValues(itemRestored).Inc()
 	}
 	m.labels.WithLabelValues(itemDeferred).Add(float64(len(r.Protected)))
+	m.labels.WithLabelValues(itemInvalid).Add(float64(dropped.Labels))
+	m.taints.WithLabelValues(itemInvalid).Add(float64(dropped.Taints))
 	for item, reason := range r.Withheld {
 		if reason == policy.Invalid {
 			m.of(item).WithLabelValues(itemInvalid).Inc()

@@ -50,7 +50,7 @@ func TestLabelsAreCountedByWhatBecameOfThem(t *testing.T) {
 	known := (&records{}).remember(t, map[string]string{
 		"dedicated": "ci", "team": "", "disktype": "nvme", // restored; on the Node already; on the Node with another value
 		"node-role.kubernetes.io/ci": "", // deferred
-		"example.com/note":           "not a label value", "bad key": "", "a~b": "",
+		"example.com/note":           "not a label value", "bad key": "", "a~b": "", "maintenance:Never": "",
 	})
 	h := newHook(known, policy.Default())
 
@@ -59,6 +59,7 @@ func TestLabelsAreCountedByWhatBecameOfThem(t *testing.T) {
 	for outcome, want := range map[string]int{"restored": 1, "deferred": 1, "withheld": 1, "invalid": 3} {
 		assert.Equal(t, want, h.count(t, labelsTotal, outcome), outcome)
 	}
+	assert.Equal(t, 1, h.count(t, "nodekeep_webhook_taints_total", "invalid"))
 }
 
 // An alert on a rate needs the series to be there before anything happens.

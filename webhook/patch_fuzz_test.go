@@ -4,16 +4,15 @@ import (
 	"errors"
 	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/webhook"
 )
@@ -78,7 +77,7 @@ func checkPatch(t *testing.T, policies []policy.Policy, d *dice) {
 type situation struct {
 	before, after                                *corev1.Node
 	policy                                       policy.Policy
-	record                                       store.Record
+	record                                       record.Record
 	byKubelet, unreadable, otherMachine, current bool
 	replaces                                     string // what the policy says of conflicts, where the test knows
 }
@@ -101,8 +100,8 @@ func requireAsDecided(t *testing.T, s situation) {
 	default:
 		require.Equal(t, apart(s.before.Spec.Taints, true), apart(s.after.Spec.Taints, true))
 	}
-	byRule := requireTaintsAsDecided(t, s, restore)
-	requireTrueStamp(t, s, restore, byRule)
+	requireTaintsAsDecided(t, s, restore)
+	requireTrueStamp(t, s, restore)
 }
 
 // kept reports whether the record is kept from the Node.
@@ -117,8 +116,8 @@ func (s situation) missing() policy.Restore {
 	if s.byKubelet {
 		occasion = policy.CreateByKubelet
 	}
-	have := policy.Items(s.before.Labels, s.before.Spec.Taints)
-	return s.policy.Missing(policy.Kept{Items: have}, policy.Kept{Items: s.record.Remembered()}, occasion)
+	have := record.Join(s.before.Labels, s.before.Spec.Taints)
+	return s.policy.Missing(policy.Kept{Items: have}, policy.Kept{Items: s.record.Items()}, occasion)
 }
 
 // labelsOf are the Node's own labels and those among the items.
@@ -127,7 +126,7 @@ func (s situation) labelsOf(items ...map[string]string) map[string]string {
 	maps.Copy(labels, s.before.Labels)
 	for _, more := range items {
 		for item, value := range more {
-			if !policy.IsTaint(item) {
+			if !record.IsTaint(item) {
 				labels[item] = value
 			}
 		}
@@ -135,23 +134,22 @@ func (s situation) labelsOf(items ...map[string]string) map[string]string {
 	return labels
 }
 
-// requireTaintsAsDecided says which taints stand behind the Node's own, whose order requireSafe looks after, and returns
-// those that rules put on.
-func requireTaintsAsDecided(t *testing.T, s situation, restore policy.Restore) (byRule []corev1.Taint) {
+// requireTaintsAsDecided says which taints stand behind the Node's own, whose order requireSafe looks after.
+func requireTaintsAsDecided(t *testing.T, s situation, restore policy.Restore) {
 	t.Helper()
 	own, stored := apart(s.before.Spec.Taints, false), apart(s.after.Spec.Taints, false)
 	require.GreaterOrEqual(t, len(stored), len(own))
 	taken := map[string]bool{}
 	for i, taint := range own {
-		taken[policy.TaintItem(taint)] = true
-		if value, replaced := restore.Add[policy.TaintItem(taint)]; replaced {
+		taken[record.TaintKey(taint)] = true
+		if value, replaced := restore.Add[record.TaintKey(taint)]; replaced {
 			taint.Value = value
 		}
 		require.Equal(t, taint, stored[i])
 	}
-	var want []corev1.Taint
+	var want, byRule []corev1.Taint
 	put := func(taint corev1.Taint) bool {
-		item := policy.TaintItem(taint)
+		item := record.TaintKey(taint)
 		if taken[item] {
 			return false
 		}
@@ -159,8 +157,8 @@ func requireTaintsAsDecided(t *testing.T, s situation, restore policy.Restore) (
 		return true
 	}
 	for item, value := range restore.Add {
-		if policy.IsTaint(item) {
-			put(policy.TaintOf(item, value))
+		if record.IsTaint(item) {
+			put(record.Taint(item, value))
 		}
 	}
 	_, stamped := s.after.Annotations[policy.StampAnnotation]
@@ -179,7 +177,6 @@ func requireTaintsAsDecided(t *testing.T, s situation, restore policy.Restore) (
 		require.Equal(t, policy.Shown(byRule), shown)
 		require.Equal(t, len(byRule) > 0, is)
 	}
-	return byRule
 }
 
 // apart are the copies of the gate among the taints, or all the others.
@@ -199,41 +196,30 @@ func (s situation) annotationBytes() (size int) {
 	return size
 }
 
-func requireTrueStamp(t *testing.T, s situation, restore policy.Restore, byRule []corev1.Taint) {
+func requireTrueStamp(t *testing.T, s situation, restore policy.Restore) {
 	t.Helper()
 	value, stamped := s.after.Annotations[policy.StampAnnotation]
 	if !stamped {
 		require.Greater(t, s.annotationBytes(), 200<<10, "there was room for a stamp")
 		return
 	}
-	stamp, ok := policy.ParseStamp(value)
+	stamp, ok := record.ParseStamp(value)
 	require.True(t, ok)
-	for _, key := range stamp.Restored {
-		require.Contains(t, s.after.Labels, key, "the stamp says that the object has it")
-	}
-	given, brought := map[string]string{}, map[string]string{}
+	given, brought := map[string]record.Given{}, map[string]string{}
 	for item, value := range restore.Add {
-		require.True(t, stamp.Lists(item))
-		if policy.IsTaint(item) {
-			given[item] = value
+		given[item] = record.Given{Value: value}
+	}
+	for item, value := range record.Join(s.before.Labels, s.before.Spec.Taints) {
+		_, remembered := s.remembered()[item]
+		if _, replaced := given[item]; remembered && !replaced && !policy.DefaultGate.Is(record.Taint(item, "")) {
+			brought[item] = value
 		}
 	}
-	for _, taint := range s.before.Spec.Taints {
-		item := policy.TaintItem(taint)
-		if remembered, is := s.remembered()[item]; is && remembered == policy.Items(nil, s.before.Spec.Taints)[item] {
-			brought[item] = remembered
-		}
-	}
-	require.Equal(t, given, orEmpty(stamp.Taints))
+	require.True(t, maps.Equal(given, stamp.Given), "%v and %v", given, stamp.Given)
 	require.Equal(t, brought, orEmpty(stamp.Brought))
-	require.Equal(t, orEmpty(policy.Items(nil, byRule)), orEmpty(stamp.RuleTaints))
-	require.Len(t, stamp.Pending, len(restore.Protected))
-	for _, key := range stamp.Pending {
-		require.Contains(t, restore.Protected, key)
-	}
-	assert.True(t, slices.IsSorted(stamp.Restored) && slices.IsSorted(stamp.Pending))
-	if s.kept() {
-		assert.Empty(t, stamp.Restored)
+	after := record.Join(s.after.Labels, s.after.Spec.Taints)
+	for key, set := range stamp.Given {
+		require.Equal(t, set.Value, after[key], "the stamp says that the object has it")
 	}
 }
 
@@ -242,7 +228,7 @@ func (s situation) remembered() map[string]string {
 	if s.kept() {
 		return nil
 	}
-	return s.record.Remembered()
+	return s.record.Items()
 }
 
 func orEmpty(items map[string]string) map[string]string {

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -8,16 +9,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/record"
 )
 
 func TestTheSecondPassActsOnlyOnWhatTheFirstPassLeft(t *testing.T) {
 	const role = "node-role.kubernetes.io/worker"
-	remembered := known{current: true, record: store.Record{Items: map[string]string{"dedicated": "ci", role: ""}}}
+	remembered := known{current: true, record: record.New("n1", record.Object{}, map[string]string{"dedicated": "ci", role: ""})}
 	afterFirstPass := func() incoming {
 		return incoming{
 			node: "n1", labels: map[string]string{"dedicated": "ci"}, occasion: policy.CreateByKubelet, hasSpec: true, taints: []corev1.Taint{policy.DefaultGate.Taint()},
-			annotations: map[string]string{policy.StampAnnotation: policy.NewStamp([]string{"dedicated"}, []string{role}).String()},
+			annotations: map[string]string{policy.StampAnnotation: record.Stamp{}.With(map[string]string{"dedicated": "ci"}, 0).String()},
 		}
 	}
 	inline := policy.Default().WithProtected(policy.Inline)
@@ -32,11 +33,18 @@ func TestTheSecondPassActsOnlyOnWhatTheFirstPassLeft(t *testing.T) {
 		"the stamp cannot be read": {change: func(in *incoming, _ *known, _ *policy.Policy) {
 			in.annotations[policy.StampAnnotation] = "x"
 		}},
-		"something else is pending": {change: func(in *incoming, _ *known, _ *policy.Policy) {
-			in.annotations[policy.StampAnnotation] = policy.NewStamp(nil, []string{"other"}).String()
+		"a record that has become known since has one more": {change: func(_ *incoming, k *known, _ *policy.Policy) {
+			k.record = record.New("n1", record.Object{}, map[string]string{"dedicated": "ci", role: "", "node-role.kubernetes.io/new": ""})
+		}, acts: true},
+		"the stamp says nothing": {change: func(in *incoming, _ *known, _ *policy.Policy) {
+			in.annotations[policy.StampAnnotation] = "{}"
+		}, acts: true},
+		"nothing is missing any more": {change: func(_ *incoming, k *known, _ *policy.Policy) {
+			k.record = record.New("n1", record.Object{}, map[string]string{"dedicated": "ci"})
 		}},
-		"more is missing than is pending": {change: func(_ *incoming, k *known, _ *policy.Policy) {
-			k.record.Items = map[string]string{"dedicated": "ci", role: "", "node-role.kubernetes.io/new": ""}
+		"another machine has the name": {change: func(_ *incoming, k *known, _ *policy.Policy) { k.record.Quarantined = &record.Record{} }},
+		"there is no room for the stamp": {change: func(in *incoming, _ *known, _ *policy.Policy) {
+			in.annotations["example.com/full"] = strings.Repeat("x", 262_100)
 		}},
 		"an ordinary label is missing": {change: func(in *incoming, _ *known, _ *policy.Policy) { in.labels = nil }},
 		"the gate is not on":           {change: func(in *incoming, _ *known, _ *policy.Policy) { in.taints = nil }},
@@ -54,7 +62,12 @@ func TestTheSecondPassActsOnlyOnWhatTheFirstPassLeft(t *testing.T) {
 				assert.Empty(t, operations)
 				return
 			}
-			assert.Len(t, operations, 3, "the label, the stamp, the gate: %v", operations)
+			added := len(k.record.Entries) - 1 // but the ordinary label
+			assert.Len(t, operations, added+2, "the labels, the stamp, the gate: %v", operations)
+			stamp, ok := record.ParseStamp(decideProtected(in, k, p).stamp)
+			require.True(t, ok)
+			assert.Contains(t, stamp.Given, role)
+			assert.Zero(t, stamp.Given[role].Since, "it stands in the CREATE")
 		})
 	}
 }
@@ -73,19 +86,19 @@ func TestTheSecondPassLeavesLabelsThatThePolicyDefersBehindTheGate(t *testing.T)
 	}{
 		"beside a protected label": {
 			map[string]string{"dedicated": "ci", role: ""}, map[string]string{role: ""}, restoredInline,
-			`{"restored":["` + role + `"],"pending":["dedicated"],"ruleTaints":{"dedicated:NoSchedule":"ci"}}`,
+			`{"given":{"` + role + `":{"value":""}}}`,
 		},
-		"alone": {map[string]string{"dedicated": "ci"}, nil, nothingMissing, `{"restored":[],"pending":["dedicated"],"ruleTaints":{"dedicated:NoSchedule":"ci"}}`},
+		"alone": {map[string]string{"dedicated": "ci"}, nil, nothingMissing, `{}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := known{current: true, record: store.Record{Items: c.remembered}}
+			k := known{current: true, record: record.New("n1", record.Object{}, c.remembered)}
 			in := incoming{node: "n1", occasion: policy.CreateByKubelet, hasSpec: true, taints: []corev1.Taint{gate}}
 			first := decide(in, k, p)
 			require.Empty(t, first.restore.Add)
 			require.Equal(t, c.remembered, first.restore.Protected)
 			require.Equal(t, []corev1.Taint{{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}}, first.taints, "rules see labels that are to come")
 			in.taints = append(in.taints, first.taints...)
-			in.annotations = map[string]string{policy.StampAnnotation: first.stamp, policy.TaintsAnnotation: first.shown}
+			in.annotations = map[string]string{policy.StampAnnotation: first.stamp, policy.TaintsAnnotation: first.derived}
 
 			second := decideProtected(in, k, p)
 
@@ -102,17 +115,17 @@ func TestTheSecondPassKeepsWhatTheFirstSaidOfTaints(t *testing.T) {
 	const role = "node-role.kubernetes.io/infra"
 	p, err := policy.Load([]byte(`{apiVersion: nodekeep.dev/v1alpha1, kind: Policy, labels: {protected: inline}, taints: {rules: [{selector: `+role+`, taint: "`+role+`:NoSchedule"}]}}`), policy.DefaultGate)
 	require.NoError(t, err)
-	k := known{current: true, record: store.Record{Items: map[string]string{"maintenance:NoExecute": "disk", role: ""}}}
+	k := known{current: true, record: record.New("n1", record.Object{}, map[string]string{"maintenance:NoExecute": "disk", role: ""})}
 	in := incoming{node: "n1", occasion: policy.CreateByKubelet}
 	first := decide(in, k, p)
 	require.Equal(t, closeGate, first.move)
 	in.hasSpec, in.taints = true, addedTaints(in, first, []corev1.Taint{{Key: "maintenance", Value: "disk", Effect: corev1.TaintEffectNoExecute}})
-	in.annotations = map[string]string{policy.StampAnnotation: first.stamp, policy.TaintsAnnotation: first.shown}
+	in.annotations = map[string]string{policy.StampAnnotation: first.stamp, policy.TaintsAnnotation: first.derived}
 
 	second := decideProtected(in, k, p)
 
 	assert.Equal(t, liftGate, second.move)
 	assert.Empty(t, second.taints)
-	assert.Equal(t, role+":NoSchedule", second.shown)
-	assert.JSONEq(t, `{"restored":["`+role+`"],"pending":[],"taints":{"maintenance:NoExecute":"disk"},"ruleTaints":{"`+role+`:NoSchedule":""}}`, second.stamp)
+	assert.Equal(t, role+":NoSchedule", second.derived)
+	assert.JSONEq(t, `{"given":{"`+role+`":{"value":""},"maintenance:NoExecute":{"value":"disk"}}}`, second.stamp)
 }

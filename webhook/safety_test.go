@@ -19,6 +19,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 )
 
 // requireSafe holds an answer to what the package promises, whatever the object was: the API server takes it, it changes
@@ -38,7 +39,7 @@ func requireSafe(t testing.TB, request *admissionv1.AdmissionRequest, response *
 	for key, value := range before.Labels {
 		require.Contains(t, result.Labels, key, "a label was taken off")
 		if result.Labels[key] != value {
-			require.True(t, policy.ValidItem(key, result.Labels[key]))
+			require.True(t, record.Valid(key, result.Labels[key]))
 		}
 	}
 	requireNoNewMistakes(t, before, result)
@@ -125,7 +126,7 @@ func requireTaintsStay(t testing.TB, before, after []byte) {
 		value, replaced := stored[i]["value"]
 		if was, is := taint["value"]; is != replaced || was != value {
 			require.Contains(t, stored[i], "value", "a value was taken off")
-			require.True(t, policy.ValidItem(fmt.Sprint(taint["key"], ":", taint["effect"]), fmt.Sprint(value)))
+			require.True(t, record.Valid(fmt.Sprint(taint["key"], ":", taint["effect"]), fmt.Sprint(value)))
 		}
 		require.Equal(t, without(taint, "value"), without(stored[i], "value"))
 		taken[[2]any{taint["key"], taint["effect"]}] = true
@@ -135,7 +136,7 @@ func requireTaintsStay(t testing.TB, before, after []byte) {
 		require.NotContains(t, taken, name, "a taint was doubled")
 		taken[name] = true
 		require.Empty(t, without(without(without(taint, "key"), "value"), "effect"))
-		require.True(t, policy.ValidItem(fmt.Sprint(name[0], ":", name[1]), fmt.Sprint(cmp.Or(taint["value"], any("")))))
+		require.True(t, record.Valid(fmt.Sprint(name[0], ":", name[1]), fmt.Sprint(cmp.Or(taint["value"], any("")))))
 	}
 }
 
@@ -233,18 +234,19 @@ func requireSettled(t testing.TB, h *hook, request *admissionv1.AdmissionRequest
 	first, second := typed(t, after), typed(t, told)
 	require.Equal(t, first.Labels, second.Labels)
 	require.Equal(t, first.Spec.Taints, second.Spec.Taints)
-	was, stamped := policy.ParseStamp(first.Annotations[policy.StampAnnotation])
-	is, stampedAgain := policy.ParseStamp(second.Annotations[policy.StampAnnotation])
+	was, stamped := record.ParseStamp(first.Annotations[policy.StampAnnotation])
+	is, stampedAgain := record.ParseStamp(second.Annotations[policy.StampAnnotation])
 	if stamped && stampedAgain {
-		require.Equal(t, policy.NewStamp(was.Restored, was.Pending), policy.NewStamp(is.Restored, is.Pending))
+		require.Empty(t, is.Given)
+		require.Subset(t, keysOf(is), keysOf(was), "what it was given it brings now")
 	}
-	if stamped == stampedAgain && taintless(was) && taintless(is) && first.Annotations[policy.TaintsAnnotation] == "" {
+	if stamped == stampedAgain && was.String() == is.String() && first.Annotations[policy.TaintsAnnotation] == "" {
 		require.Equal(t, string(after), string(told), "the second patch")
 	}
 	again.Object.Raw = told
 	require.Empty(t, string(h.review(t, bodyOf(t, &again)).Patch), "the third patch")
 }
 
-func taintless(stamp policy.Stamp) bool {
-	return len(stamp.Taints)+len(stamp.Brought)+len(stamp.RuleTaints) == 0
+func keysOf(stamp record.Stamp) []string {
+	return slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Keys(stamp.Given)), slices.Collect(maps.Keys(stamp.Brought)))))
 }

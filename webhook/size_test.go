@@ -17,7 +17,7 @@ import (
 // An object of 256 KiB is built here and not kept as a golden file. One byte of annotations too many keeps a Node out.
 func TestStampNeedsRoom(t *testing.T) {
 	const note = "example.com/note"
-	stamp := policy.NewStamp([]string{"dedicated"}, nil).String()
+	stamp := stampOf(map[string]string{"dedicated": "ci"}).String()
 	room := apivalidation.TotalAnnotationSizeLimitB - len(policy.StampAnnotation) - len(stamp) - len(note)
 	tests := map[string]struct {
 		note    int
@@ -56,13 +56,14 @@ func TestStampNeedsRoom(t *testing.T) {
 	}
 }
 
-// Rules and labels of the longest kind: with the list of rule taints, the stamp that fits alone would be too long.
-func TestStampAndListOfRuleTaintsNeedRoomTogether(t *testing.T) {
+// Rules and labels of the longest kind: the list of derived taints fits, and so does the stamp, but not both.
+func TestStampAndListOfDerivedTaintsNeedRoomTogether(t *testing.T) {
 	long := func(kind string, n int) string {
 		return fmt.Sprintf("%s/%s%03d", strings.Repeat(kind, 253), strings.Repeat("n", 60), n)
 	}
+	const rules = 630
 	file := "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ntaints:\n  rules:\n"
-	for i := range 315 {
+	for i := range rules {
 		file += fmt.Sprintf("  - {selector: dedicated, taint: %q}\n", long("r", i)+"="+strings.Repeat("v", 63)+":PreferNoSchedule")
 	}
 	p, err := policy.Load([]byte(file), policy.DefaultGate)
@@ -71,14 +72,28 @@ func TestStampAndListOfRuleTaintsNeedRoomTogether(t *testing.T) {
 	for i := range 50 {
 		remembered[long("l", i)] = ""
 	}
-	h := newHook((&records{}).remember(t, remembered), p)
-	request := creation(byKubelet(), marshal(t, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: worker}}))
+	for name, protected := range map[string]bool{"nothing waits": false, "a protected label waits behind the gate": true} {
+		t.Run(name, func(t *testing.T) {
+			if protected {
+				remembered["node-role.kubernetes.io/worker"] = ""
+			}
+			h := newHook((&records{}).remember(t, remembered), p)
+			request := creation(byKubelet(), marshal(t, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: worker}}))
 
-	result := typed(t, requireSafe(t, request, h.review(t, bodyOf(t, request))))
+			result := typed(t, requireSafe(t, request, h.review(t, bodyOf(t, request))))
 
-	assert.Empty(t, apivalidation.ValidateAnnotations(result.Annotations, nil))
-	assert.Len(t, result.Spec.Taints, 315)
-	assert.Contains(t, result.Annotations, policy.StampAnnotation, "the stamp decides; the list is for people")
+			assert.Empty(t, apivalidation.ValidateAnnotations(result.Annotations, nil))
+			assert.NotContains(t, result.Annotations, policy.StampAnnotation)
+			assert.Len(t, result.Labels, 51)
+			if protected {
+				assert.Empty(t, result.Annotations, "capture adds the taints and lists them, before the gate goes")
+				assert.Equal(t, []corev1.Taint{policy.DefaultGate.Taint()}, result.Spec.Taints)
+				return
+			}
+			assert.Len(t, result.Spec.Taints, rules)
+			assert.Len(t, policy.DerivedTaints(result.Annotations[policy.TaintsAnnotation]), rules, "what is not listed would never be removed")
+		})
+	}
 }
 
 // etcd refuses objects of more than 1.5 MiB, and with the object the Node. What is missing waits behind the gate.

@@ -30,45 +30,45 @@ func TestRecordsThatHaveFallenBehind(t *testing.T) {
 		want        []corev1.Taint
 	}{
 		"what is known is restored and stamped, so that it can be put right": {
-			stamp:   `{"restored":["dedicated"],"pending":[]}`,
+			stamp:   `{"given":{"dedicated":{"value":"ci"}}}`,
 			node:    `"metadata":{"name":"worker-1"}`,
 			records: remembering(map[string]string{"dedicated": "ci"}),
 			labels:  map[string]string{"dedicated": "ci"},
 		},
 		"the gate is not lifted": {
-			stamp:   `{"restored":["dedicated"],"pending":[]}`,
+			stamp:   `{"given":{"dedicated":{"value":"ci"}}}`,
 			node:    `"metadata":{"name":"worker-1"},"spec":{"taints":[{"key":"nodekeep.dev/restoring","effect":"NoSchedule"},{"key":"maintenance","value":"disk","effect":"NoExecute"}]}`,
 			records: remembering(map[string]string{"dedicated": "ci"}),
 			labels:  map[string]string{"dedicated": "ci"},
 			want:    []corev1.Taint{gate, holds},
 		},
 		"the gate is not lifted where nothing is remembered either": {
-			stamp:   `{"restored":[],"pending":[]}`,
+			stamp:   `{}`,
 			node:    `"metadata":{"name":"worker-1"},"spec":{"taints":[{"key":"nodekeep.dev/restoring","effect":"NoSchedule"}]}`,
 			records: nothing,
 			want:    []corev1.Taint{gate},
 		},
 		"a forged stamp is overwritten": {
-			stamp:       `{"restored":[],"pending":[]}`,
-			node:        `"metadata":{"name":"worker-1","annotations":{"nodekeep.dev/restored":"{\"restored\":[\"dedicated\"],\"pending\":[]}","example.com/note":"x"}}`,
+			stamp:       `{}`,
+			node:        `"metadata":{"name":"worker-1","annotations":{"nodekeep.dev/restored":"{\"given\":{\"dedicated\":{\"value\":\"ci\"}}}","example.com/note":"x"}}`,
 			records:     nothing,
 			annotations: map[string]string{"example.com/note": "x"},
 		},
 		"the gate still goes on for a protected label": {
-			stamp:   `{"restored":["dedicated"],"pending":["node-role.kubernetes.io/worker"]}`,
+			stamp:   `{"given":{"dedicated":{"value":"ci"}}}`,
 			node:    `"metadata":{"name":"worker-1"},"spec":{"taints":[{"key":"maintenance","value":"disk","effect":"NoExecute"}]}`,
 			records: remembering(map[string]string{"dedicated": "ci", "node-role.kubernetes.io/worker": ""}),
 			labels:  map[string]string{"dedicated": "ci"},
 			want:    []corev1.Taint{holds, gate},
 		},
 		"of a record that cannot be read nothing is claimed, and a forged stamp is overwritten": {
-			stamp:   `{"restored":[],"pending":[]}`,
-			node:    `"metadata":{"name":"worker-1","annotations":{"nodekeep.dev/restored":"{\"restored\":[\"dedicated\"],\"pending\":[]}"}},"spec":{"taints":[{"key":"nodekeep.dev/restoring","effect":"NoSchedule"}]}`,
+			stamp:   `{}`,
+			node:    `"metadata":{"name":"worker-1","annotations":{"nodekeep.dev/restored":"{\"given\":{\"dedicated\":{\"value\":\"ci\"}}}"}},"spec":{"taints":[{"key":"nodekeep.dev/restoring","effect":"NoSchedule"}]}`,
 			records: garbage,
 			want:    []corev1.Taint{gate},
 		},
 		"a taint is restored beside the gate, and what rules and registration want": {
-			stamp:       `{"restored":[],"pending":[],"taints":{"maintenance:NoExecute":"disk"},"ruleTaints":{"dedicated:NoSchedule":"ci"}}`,
+			stamp:       `{"given":{"maintenance:NoExecute":{"value":"disk"}}}`,
 			node:        `"metadata":{"name":"worker-1","labels":{"dedicated":"ci"},"annotations":{"nodekeep.dev/taints":"dedicated=gpu:NoSchedule"}},"spec":{"taints":[{"key":"nodekeep.dev/restoring","effect":"NoSchedule"}]}`,
 			records:     remembering(map[string]string{"maintenance:NoExecute": "disk"}),
 			taints:      rulesAndRegistration,
@@ -77,7 +77,7 @@ func TestRecordsThatHaveFallenBehind(t *testing.T) {
 			want:        []corev1.Taint{gate, holds, ruled, once},
 		},
 		"what rules and registration want is put on beside a gate that goes on": {
-			stamp:       `{"restored":[],"pending":["node-role.kubernetes.io/worker"],"taints":{"maintenance:NoExecute":"disk"},"ruleTaints":{"dedicated:NoSchedule":"ci"}}`,
+			stamp:       `{"given":{"maintenance:NoExecute":{"value":"disk"}}}`,
 			node:        `"metadata":{"name":"worker-1","labels":{"dedicated":"ci"}}`,
 			records:     remembering(map[string]string{"maintenance:NoExecute": "disk", "node-role.kubernetes.io/worker": ""}),
 			taints:      rulesAndRegistration,
@@ -86,8 +86,8 @@ func TestRecordsThatHaveFallenBehind(t *testing.T) {
 			want:        []corev1.Taint{holds, ruled, once, gate},
 		},
 		"where nothing gates the Node, the taints of rules and registration are put on, shown and stamped": {
-			stamp:       `{"restored":[],"pending":[],"taints":{"maintenance:NoExecute":"disk"},"ruleTaints":{"dedicated:NoSchedule":"ci"}}`,
-			node:        `"metadata":{"name":"worker-1","labels":{"dedicated":"ci"},"annotations":{"nodekeep.dev/restored":"{\"restored\":[],\"pending\":[]}"}}`,
+			stamp:       `{"given":{"maintenance:NoExecute":{"value":"disk"}}}`,
+			node:        `"metadata":{"name":"worker-1","labels":{"dedicated":"ci"},"annotations":{"nodekeep.dev/restored":"{\"brought\":{\"dedicated\":\"ci\"}}"}}`,
 			records:     remembering(map[string]string{"maintenance:NoExecute": "disk"}),
 			taints:      rulesAndRegistration,
 			labels:      map[string]string{"dedicated": "ci"},
@@ -95,7 +95,7 @@ func TestRecordsThatHaveFallenBehind(t *testing.T) {
 			want:        []corev1.Taint{holds, ruled, once},
 		},
 		"a record that cannot be read changes nothing about them": {
-			stamp:       `{"restored":[],"pending":[],"ruleTaints":{"dedicated:NoSchedule":"ci"}}`,
+			stamp:       `{}`,
 			node:        `"metadata":{"name":"worker-1","labels":{"dedicated":"ci"}},"spec":{"taints":[{"key":"nodekeep.dev/restoring","effect":"NoSchedule"}]}`,
 			records:     garbage,
 			taints:      rulesAndRegistration,
@@ -133,7 +133,7 @@ func TestRecordsAreCurrentUntilStaleAfter(t *testing.T) {
 	node := typed(t, requireSafe(t, request, newHook(known, policy.Default()).review(t, bodyOf(t, request))))
 
 	assert.Empty(t, node.Spec.Taints)
-	assert.Equal(t, policy.NewStamp([]string{"dedicated"}, nil).String(), node.Annotations[policy.StampAnnotation])
+	assert.Equal(t, stampOf(map[string]string{"dedicated": "ci"}).String(), node.Annotations[policy.StampAnnotation])
 }
 
 func remembering(labels map[string]string) func(*testing.T) *records {

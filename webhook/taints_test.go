@@ -1,18 +1,18 @@
 package webhook_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/webhook"
 )
@@ -61,7 +61,7 @@ func requireTaintsAsPromised(t *testing.T, s situation) {
 	if len(mistakes(s.before)) == 0 {
 		require.Empty(t, mistakes(s.after), "the API server would have taken the Node without us")
 	}
-	own, stored := policy.Items(nil, s.before.Spec.Taints), policy.Items(nil, s.after.Spec.Taints)
+	own, stored := record.Join(nil, s.before.Spec.Taints), record.Join(nil, s.after.Spec.Taints)
 	for item, value := range own {
 		if is, there := stored[item]; there && is != value {
 			require.Contains(t, s.replaces, "restoreStored")
@@ -74,7 +74,7 @@ func requireTaintsAsPromised(t *testing.T, s situation) {
 		return
 	}
 	for _, wanted := range s.policy.TaintsFor(s.labelsOf(s.after.Labels, s.missing().Protected)) {
-		item := policy.TaintItem(wanted)
+		item := record.TaintKey(wanted)
 		require.Contains(t, stored, item, "a rule wants it")
 		if _, brought := own[item]; !brought && stored[item] != wanted.Value {
 			require.Equal(t, s.remembered()[item], stored[item], "another value, and nobody put it there")
@@ -84,29 +84,33 @@ func requireTaintsAsPromised(t *testing.T, s situation) {
 
 // count notes what the situation is an example of, so that a test of nothing is seen to be one.
 func (s situation) count(seen map[string]int) {
-	stamp, stamped := policy.ParseStamp(s.after.Annotations[policy.StampAnnotation])
+	stamp, stamped := record.ParseStamp(s.after.Annotations[policy.StampAnnotation])
 	gated, shown := policy.DefaultGate.On(s.after.Spec.Taints), s.after.Annotations[policy.TaintsAnnotation] != ""
-	own := policy.Items(nil, s.before.Spec.Taints)
-	var replaced, keptOut, once bool
-	for item := range stamp.Taints {
+	own := record.Join(nil, s.before.Spec.Taints)
+	var given, brought, replaced, keptOut, once bool
+	for item := range stamp.Given {
 		_, was := own[item]
-		replaced = replaced || was
+		given, replaced = given || record.IsTaint(item), replaced || was
 	}
+	for item := range stamp.Brought {
+		brought = brought || record.IsTaint(item)
+	}
+	derived := policy.DerivedTaints(s.after.Annotations[policy.TaintsAnnotation])
 	final := s.labelsOf(s.after.Labels, s.missing().Protected)
 	for _, wanted := range s.policy.TaintsFor(final) {
-		keptOut = keptOut || stamped && stamp.RuleTaints[policy.TaintItem(wanted)] != wanted.Value
+		keptOut = keptOut || stamped && !slices.Contains(derived, wanted)
 	}
 	for _, wanted := range s.policy.RegistrationTaints(final) {
-		_, was := own[policy.TaintItem(wanted)]
+		_, was := own[record.TaintKey(wanted)]
 		once = once || stamped && !was
 	}
 	for sight, is := range map[string]bool{
 		"valid":                   len(mistakes(s.before)) == 0,
 		"invalid":                 len(mistakes(s.before)) > 0,
 		"gated":                   gated,
-		"given":                   len(stamp.Taints) > 0,
+		"given":                   given,
 		"replaced":                replaced,
-		"brought":                 len(stamp.Brought) > 0,
+		"brought":                 brought,
 		"by rule":                 shown,
 		"by rule behind the gate": shown && gated,
 		"unstamped":               !stamped,
@@ -251,7 +255,7 @@ func (c chance) node() map[string]any {
 	if !c.in(3) {
 		metadata["annotations"] = pick[any](c, nil, map[string]any{}, map[string]any{"example.com/note": "x"}, map[string]any{
 			policy.TaintsAnnotation: pick(c, "", "dedicated=forged:NoSchedule"),
-			policy.StampAnnotation:  `{"restored":[],"pending":[],"taints":{"maintenance:NoExecute":"a"}}`,
+			policy.StampAnnotation:  `{"given":{"maintenance:NoExecute":{"value":"a"}}}`,
 		})
 	}
 	if c.in(20) { // no room for a stamp
@@ -267,51 +271,17 @@ func (c chance) node() map[string]any {
 
 func (c chance) record(ofAnother bool) map[string]any {
 	record := map[string]any{
-		"version": 1, "node": worker, "labels": c.labels(), "taints": c.taints(), "ruleTaints": c.taints(),
-		"withheld": map[string]any{"labels": c.labels(), "taints": c.taints()},
+		"version": 1, "node": worker, "labels": c.labels(), "taints": c.taints(),
+		"notShown": map[string]any{"labels": c.labels(), "taints": c.taints()},
 		"machine":  map[string]any{"systemUUID": "machine-1"},
 	}
 	if ofAnother {
 		record["machine"] = map[string]any{"systemUUID": "machine-2"}
 	}
 	if c.in(3) {
-		record["later"] = map[string]any{c.labelKey(): pick[any](c, nil, "a"), c.taintKey() + ":" + c.effect(): pick[any](c, nil, "b")}
+		record["uid"], record["nodeResourceVersion"] = "u1", "81234"
+		record["removed"] = map[string]any{c.labelKey(): "81230", c.taintKey() + ":" + c.effect(): "81234"}
+		record["inherited"] = map[string]any{c.labelKey(): "81000"}
 	}
 	return record
-}
-
-// Store and policy name the items of a record alike, though neither knows the other.
-func TestStoreAndPolicyAgreeOnItems(t *testing.T) {
-	for _, taint := range []corev1.Taint{
-		{Key: "maintenance", Value: "disk", Effect: corev1.TaintEffectNoExecute},
-		{Key: "example.com/rack", Effect: corev1.TaintEffectPreferNoSchedule},
-		{Key: "a", Value: "b", Effect: corev1.TaintEffectNoSchedule},
-		{Key: "a", Value: "b"}, {Effect: corev1.TaintEffectNoSchedule}, {}, // such as no Node may have
-		{Key: "with:colon", Value: "with:colon", Effect: corev1.TaintEffectNoSchedule},
-		{Key: "a", Effect: "NoSchedule:NoExecute"},
-	} {
-		t.Run(taint.Key+":"+string(taint.Effect), func(t *testing.T) {
-			labels := map[string]string{"dedicated": "ci", "": ""}
-			data := marshal(t, map[string]any{
-				"version": 1, "node": worker, "labels": labels, "taints": []corev1.Taint{taint},
-				"withheld": map[string]any{"labels": labels, "taints": []corev1.Taint{taint}},
-			})
-			record, err := store.Decode(data, worker)
-			require.NoError(t, err)
-			want := policy.Items(labels, []corev1.Taint{taint})
-			require.Equal(t, want, record.Items)
-			require.Equal(t, want, record.Withheld.Items)
-
-			written, err := store.Encode(record)
-			require.NoError(t, err)
-			var fields struct {
-				Labels map[string]string
-				Taints []corev1.Taint
-			}
-			require.NoError(t, json.Unmarshal(written, &fields))
-			itemLabels, itemTaints := policy.Split(record.Items)
-			require.Equal(t, itemLabels, fields.Labels)
-			require.Equal(t, itemTaints, fields.Taints)
-		})
-	}
 }

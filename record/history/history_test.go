@@ -12,15 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/record/history"
 )
 
 var day = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 // changesOf is a history in a few words.
-func changesOf(r store.Record) []string {
+func changesOf(r record.Record) []string {
 	told := []string{}
-	for _, change := range r.History {
+	for _, change := range history.Of(r) {
 		items := []string{}
 		for item, values := range change.Items {
 			items = append(items, fmt.Sprintf("%s: %s -> %s", item, orNone(values.From), orNone(values.To)))
@@ -38,21 +39,40 @@ func orNone(value *string) string {
 }
 
 // by is a cause for every change, some minutes after day.
-func by(actor string, minutes int) func(string, store.Values) store.Cause {
-	return func(string, store.Values) store.Cause {
-		return store.Cause{Actor: actor, Time: metav1.NewTime(day.Add(time.Duration(minutes) * time.Minute))}
+func by(actor string, minutes int) func(string, history.Values) history.Cause {
+	return func(string, history.Values) history.Cause {
+		return history.Cause{Actor: actor, Time: metav1.NewTime(day.Add(time.Duration(minutes) * time.Minute))}
 	}
 }
 
 // holding is a record that remembers these items.
-func holding(items map[string]string) store.Record { return store.Record{Node: "n1", Items: items} }
+func holding(items map[string]string) record.Record {
+	return record.New("n1", record.Object{}, items)
+}
+
+// having is a record with that history.
+func having(t *testing.T, r record.Record, changes []history.Change) record.Record {
+	t.Helper()
+	data, err := json.Marshal(changes)
+	require.NoError(t, err)
+	r.History = data
+	return r
+}
+
+// removed is a record that remembers that a client removed these keys.
+func removed(keys ...string) record.Record {
+	r := record.Record{Node: "n1"}
+	for _, key := range keys {
+		r.Entries = append(r.Entries, record.Entry{Key: key, Removed: true, Version: 7})
+	}
+	return r
+}
 
 func TestFollowing(t *testing.T) {
 	type items = map[string]string
-	one := "1"
 	for name, tt := range map[string]struct {
-		before, after store.Record
-		cause         func(string, store.Values) store.Cause
+		before, after record.Record
+		cause         func(string, history.Values) history.Cause
 		want          []string
 	}{
 		"nothing changed":    {holding(items{"a": "1"}), holding(items{"a": "1"}), by("x", 0), []string{}},
@@ -64,16 +84,15 @@ func TestFollowing(t *testing.T) {
 			holding(items{"a:NoExecute": "1", "b:NoExecute": "1"}), holding(items{"a:NoExecute": "2", "b:NoExecute": "1"}), by("x", 0),
 			[]string{`1 2026-05-01T12:00:00Z "x" [a:NoExecute: "1" -> "2"] 0`},
 		},
-		"a label is withheld from now on: it is remembered still": {
-			holding(items{"a": "1"}), store.Record{Node: "n1", Withheld: store.Withheld{Items: items{"a": "1"}}}, by("x", 0), []string{},
+		"a label is not shown from now on: it is remembered still": {
+			holding(items{"a": "1"}), record.Record{Node: "n1", Entries: []record.Entry{{Key: "a", Value: "1", Version: 3, NotShown: true}}}, by("x", 0), []string{},
 		},
-		"a label was shown later: it counts": {
-			holding(nil), store.Record{Node: "n1", Later: map[string]*string{"a": &one}}, by("x", 0), []string{`1 2026-05-01T12:00:00Z "x" [a: none -> "1"] 0`},
-		},
+		"a client removed a label": {holding(items{"a": "1"}), removed("a"), by("x", 0), []string{`1 2026-05-01T12:00:00Z "x" [a: "1" -> none] 0`}},
+		"a removal is forgotten":   {removed("a"), holding(nil), by("x", 0), []string{}},
 		"several causes: in the order of time, then by name": {
 			holding(items{"a": "1", "b": "1", "c": "1"}), holding(items{"a": "2", "b": "2", "d": "2"}),
-			func(item string, _ store.Values) store.Cause {
-				return map[string]store.Cause{"a": by("z", 3)("", store.Values{}), "b": by("y", 3)("", store.Values{}), "c": by("", 9)("", store.Values{}), "d": by("z", 3)("", store.Values{})}[item]
+			func(item string, _ history.Values) history.Cause {
+				return map[string]history.Cause{"a": by("z", 3)("", history.Values{}), "b": by("y", 3)("", history.Values{}), "c": by("", 9)("", history.Values{}), "d": by("z", 3)("", history.Values{})}[item]
 			},
 			[]string{
 				`1 2026-05-01T12:03:00Z "y" [b: "1" -> "2"] 0`, `2 2026-05-01T12:03:00Z "z" [a: "1" -> "2" d: none -> "2"] 0`,
@@ -82,11 +101,11 @@ func TestFollowing(t *testing.T) {
 		},
 		"parts of a second and time zones make no difference": {
 			holding(nil), holding(items{"a": "1", "b": "1"}),
-			func(item string, _ store.Values) store.Cause {
+			func(item string, _ history.Values) history.Cause {
 				if item == "a" {
-					return store.Cause{Actor: "x", Time: metav1.NewTime(day.Add(300 * time.Millisecond))}
+					return history.Cause{Actor: "x", Time: metav1.NewTime(day.Add(300 * time.Millisecond))}
 				}
-				return store.Cause{Actor: "x", Time: metav1.NewTime(day.In(time.FixedZone("CEST", 2*60*60)))}
+				return history.Cause{Actor: "x", Time: metav1.NewTime(day.In(time.FixedZone("CEST", 2*60*60)))}
 			},
 			[]string{`1 2026-05-01T12:00:00Z "x" [a: none -> "1" b: none -> "1"] 0`},
 		},
@@ -99,35 +118,35 @@ func TestFollowing(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, tt.want, changesOf(tt.after.Following(tt.before, tt.cause)))
+			assert.Equal(t, tt.want, changesOf(history.Following(tt.before, tt.after, tt.cause)))
 			assert.Empty(t, tt.after.History, "a new record is made")
 		})
 	}
 }
 
 // edited is a record after n edits of one label, each by an actor that is named after it.
-func edited(n int) store.Record {
+func edited(n int) record.Record {
 	r := holding(map[string]string{"a": "0"})
 	for i := range n {
-		r = holding(map[string]string{"a": fmt.Sprint(i + 1)}).Following(r, by(fmt.Sprint("actor-", i+1), i))
+		r = history.Following(r, holding(map[string]string{"a": fmt.Sprint(i + 1)}), by(fmt.Sprint("actor-", i+1), i))
 	}
 	return r
 }
 
 func TestAHistoryHoldsTheNewestChangesAndTheirNumbersStay(t *testing.T) {
-	r := edited(store.Max)
-	require.Len(t, r.History, store.Max)
-	assert.Equal(t, 1, r.History[0].Number)
-	r = edited(store.Max + 7)
-	require.Len(t, r.History, store.Max)
-	assert.Equal(t, 8, r.History[0].Number)
-	assert.Equal(t, store.Max+7, r.History[store.Max-1].Number)
+	r := edited(history.Max)
+	require.Len(t, history.Of(r), history.Max)
+	assert.Equal(t, 1, history.Of(r)[0].Number)
+	r = edited(history.Max + 7)
+	require.Len(t, history.Of(r), history.Max)
+	assert.Equal(t, 8, history.Of(r)[0].Number)
+	assert.Equal(t, history.Max+7, history.Of(r)[history.Max-1].Number)
 
-	before := r.History[:3:3]
-	want := changesOf(store.Record{History: before})
-	next := holding(map[string]string{"a": "new"}).Following(store.Record{Node: "n1", Items: r.Items, History: before}, by("x", 99))
-	assert.Len(t, next.History, 4)
-	assert.Equal(t, want, changesOf(store.Record{History: before}), "the one before is left as it is")
+	before := having(t, holding(map[string]string{"a": "0"}), history.Of(r)[:3])
+	want := changesOf(before)
+	next := history.Following(before, holding(map[string]string{"a": "new"}), by("x", 99))
+	assert.Len(t, history.Of(next), 4)
+	assert.Equal(t, want, changesOf(before), "the one before is left as it is")
 }
 
 func TestAHistoryIsBoundedInItsSizeToo(t *testing.T) {
@@ -140,19 +159,19 @@ func TestAHistoryIsBoundedInItsSizeToo(t *testing.T) {
 	}
 	r := holding(many(40, "a"))
 	for i := range 10 {
-		r = holding(many(40, fmt.Sprint(i))).Following(r, by("x", i))
-		data, err := store.Encode(store.Record{Node: "n1", History: r.History})
+		r = history.Following(r, holding(many(40, fmt.Sprint(i))), by("x", i))
+		data, err := record.Encode(record.Record{Node: "n1", History: r.History})
 		require.NoError(t, err)
 		assert.Less(t, len(data), 64<<10)
 	}
-	assert.Equal(t, 10, r.History[len(r.History)-1].Number)
-	assert.Len(t, r.History, 2)
+	assert.Equal(t, 10, history.Of(r)[len(history.Of(r))-1].Number)
+	assert.Len(t, history.Of(r), 2)
 
-	huge := holding(many(500, "a")).Following(r, by("x", 10))
+	huge := history.Following(r, holding(many(500, "a")), by("x", 10))
 	assert.Equal(t, []string{`11 2026-05-01T12:10:00Z "x" [] 500`}, changesOf(huge), "that so many changed is told")
-	next := holding(many(500, "a")).Following(huge, by("x", 11))
+	next := history.Following(huge, holding(many(500, "a")), by("x", 11))
 	assert.Equal(t, changesOf(huge), changesOf(next))
-	_, err := next.RollBack(10)
+	_, err := history.RollBack(next, 10)
 	assert.EqualError(t, err, `roll back node "n1" to entry 10 of its history: it can be rolled back to entries 11 to 11 (11 is before its first change that is kept)`)
 }
 
@@ -164,7 +183,7 @@ func TestRollBack(t *testing.T) {
 		{"b": "2", "same": "x"},
 		{"a": "", "b": "2", "same": "x"},
 	} {
-		r = holding(items).Following(r, by("x", i))
+		r = history.Following(r, holding(items), by("x", i))
 	}
 	for to, want := range map[int]string{
 		0: `{"a": "1", "b": null, "t:NoExecute": "1"}`,
@@ -173,7 +192,7 @@ func TestRollBack(t *testing.T) {
 		3: `{"a": null}`,
 		4: `{}`,
 	} {
-		items, err := r.RollBack(to)
+		items, err := history.RollBack(r, to)
 		require.NoError(t, err)
 		got, err := json.Marshal(items)
 		require.NoError(t, err)
@@ -182,17 +201,17 @@ func TestRollBack(t *testing.T) {
 }
 
 func TestRollBackSaysHowFarItGoes(t *testing.T) {
-	gap := edited(5)
-	gap.History = append(gap.History[:2:2], gap.History[3:]...)
-	omitted := edited(5)
-	omitted.History[1].Items, omitted.History[1].Omitted = nil, 900
+	gap := having(t, edited(5), slices.Delete(history.Of(edited(5)), 2, 3))
+	large := history.Of(edited(5))
+	large[1].Items, large[1].Omitted = nil, 900
+	omitted := having(t, edited(5), large)
 	for name, tt := range map[string]struct {
-		record store.Record
+		record record.Record
 		to     int
 		want   string
 	}{
 		"there is none":      {holding(nil), 1, "it has none: nothing has changed since the record was first written"},
-		"it was left out":    {edited(5).WithoutHistory(), 1, "the history was not read with the record; read it live"},
+		"it was left out":    {record.Record{Node: "n1", HistoryOmitted: true}, 1, "the history was not read with the record; read it live"},
 		"of the future":      {edited(5), 6, "it can be rolled back to entries 0 to 5 (0 is before its first change that is kept)"},
 		"below nothing":      {edited(5), -1, "it can be rolled back to entries 0 to 5 (0 is before"},
 		"dropped":            {edited(25), 4, "it can be rolled back to entries 5 to 25 (5 is before"},
@@ -200,15 +219,15 @@ func TestRollBackSaysHowFarItGoes(t *testing.T) {
 		"before an omission": {omitted, 1, "it can be rolled back to entries 2 to 5 (2 is before"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := tt.record.RollBack(tt.to)
+			_, err := history.RollBack(tt.record, tt.to)
 			require.ErrorContains(t, err, fmt.Sprintf(`roll back node "n1" to entry %d of its history: %s`, tt.to, tt.want))
 		})
 	}
-	_, err := edited(25).RollBack(5)
+	_, err := history.RollBack(edited(25), 5)
 	require.NoError(t, err)
-	_, err = gap.RollBack(3)
+	_, err = history.RollBack(gap, 3)
 	require.NoError(t, err)
-	_, err = omitted.RollBack(2)
+	_, err = history.RollBack(omitted, 2)
 	require.NoError(t, err)
 }
 
@@ -246,42 +265,44 @@ func TestAHistoryThatSomebodyTamperedWithHarmsNothing(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			record, err := store.Decode([]byte(`{"version": 1, "node": "n1", "labels": {"a": "1"}, "history": `+tt.history+`}`), "n1")
+			r, err := record.Decode([]byte(`{"version": 1, "node": "n1", "labels": {"a": "1"}, "history": ` + tt.history + `}`))
 			require.NoError(t, err, "what is remembered counts all the same")
-			assert.Equal(t, map[string]string{"a": "1"}, record.Items)
-			assert.Equal(t, append([]string{}, tt.want...), changesOf(record))
+			assert.Equal(t, map[string]string{"a": "1"}, r.Items())
+			assert.Equal(t, append([]string{}, tt.want...), changesOf(r))
+			edited := history.Following(r, holding(map[string]string{"a": "2"}), by("x", 0))
+			assert.Len(t, history.Of(edited), len(tt.want)+1, "and it goes on")
 		})
 	}
 	var long []string
 	for i := range 100 {
 		long = append(long, fmt.Sprintf(`{"number": %d, "time": "2026-05-01T12:00:00Z", "labels": {"a": {"to": "1"}}}`, i+1))
 	}
-	record, err := store.Decode([]byte(`{"version": 1, "node": "n1", "history": [`+strings.Join(long, ",")+`]}`), "n1")
+	r, err := record.Decode([]byte(`{"version": 1, "node": "n1", "history": [` + strings.Join(long, ",") + `]}`))
 	require.NoError(t, err)
-	require.Len(t, record.History, store.Max)
-	assert.Equal(t, 81, record.History[0].Number)
+	require.Len(t, history.Of(r), history.Max)
+	assert.Equal(t, 81, history.Of(r)[0].Number)
 }
 
-func TestARecordWithoutItsHistoryIsNotWritten(t *testing.T) {
-	whole := edited(3)
-	left := whole.WithoutHistory()
-	assert.Len(t, whole.History, 3, "another record is made")
-	assert.Empty(t, left.History)
-	assert.True(t, left.HistoryLeftOut())
-	assert.True(t, left.Same(whole))
-	assert.True(t, left.WithoutHistory().HistoryLeftOut())
-	_, err := store.Encode(left)
-	require.EqualError(t, err, `encode record of node "n1": its history would be lost, which was left out when it was read from memory; read it live`)
-	assert.True(t, holding(nil).Following(left, by("x", 0)).HistoryLeftOut(), "nor what follows it")
+func TestWhatFollowsARecordWithoutItsHistoryHasNoneEither(t *testing.T) {
+	read := holding(map[string]string{"a": "1"})
+	read.HistoryOmitted = true
+	next := history.Following(read, holding(map[string]string{"a": "2"}), by("x", 0))
+	assert.True(t, next.HistoryOmitted)
+	assert.Empty(t, next.History)
+	_, err := record.Encode(next)
+	require.ErrorContains(t, err, "read the record live")
+}
 
-	none := holding(nil).WithoutHistory()
-	assert.False(t, none.HistoryLeftOut(), "it has none")
-	_, err = store.Encode(none)
-	require.NoError(t, err)
-
-	quarantined := holding(nil)
-	quarantined.Quarantined = &whole
-	assert.True(t, quarantined.WithoutHistory().HistoryLeftOut())
-	assert.Len(t, whole.History, 3)
-	assert.False(t, quarantined.HistoryLeftOut())
+func TestAHistoryIsShortenedFromItsOldestEntryOn(t *testing.T) {
+	r := edited(3)
+	var lengths []int
+	for ok := true; ok; r, ok = history.Shortened(r) {
+		lengths = append(lengths, len(history.Of(r)))
+		if len(lengths) == 4 {
+			assert.Equal(t, []string{`3 2026-05-01T12:02:00Z "actor-3" [] 1`}, changesOf(r), "that there was a change is told as long as possible")
+		}
+	}
+	assert.Equal(t, []int{3, 2, 1, 1, 0}, lengths)
+	assert.Nil(t, r.History)
+	assert.Equal(t, map[string]string{"a": "3"}, edited(3).Items())
 }

@@ -11,9 +11,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/record/history"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -63,80 +64,85 @@ func nothingThere(s subject) {
 func reads(s subject) {
 	entry := s.put(s.record("ci"), "")
 	s.same(store.Entry{Record: s.record("ci"), Version: entry.Version}, entry)
-	assert.Equal(s.t, store.Version, entry.Record.Version, "what Put answers is what a reader gets")
 	s.holds(entry)
 }
 
 func readsEverything(s subject) {
-	record := s.record("ci")
-	record.Items["node-role.kubernetes.io/worker"] = ""
-	record.Items["html"] = "<&>"
-	record.Withheld.Items = map[string]string{"node-restriction.kubernetes.io/tier": "gold"}
-	record.DeletedAt = &metav1.Time{Time: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
-	s.holds(s.put(record, ""))
-	got, err := s.GetLive(s.t.Context(), s.node)
-	require.NoError(s.t, err)
-	assert.True(s.t, record.Same(got.Record))
-	assert.Equal(s.t, record.NodeResourceVersion, got.Record.NodeResourceVersion)
-	assert.True(s.t, record.DeletedAt.Equal(got.Record.DeletedAt))
+	first := s.recordOf("dedicated", "ci", "node-role.kubernetes.io/worker", "", "old", "x", "node-restriction.kubernetes.io/tier", "gold")
+	first = record.Merge(first, record.Observation{UID: "uid-1", Version: 81240, Items: map[string]record.Item{
+		"dedicated": {Value: "ci"}, "node-role.kubernetes.io/worker": {}, "node-restriction.kubernetes.io/tier": {Value: "gold"},
+	}})
+	all := record.Merge(first, record.Observation{UID: "uid-2", Version: 81250, DeletedAt: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), Items: map[string]record.Item{"dedicated": {Value: "gpu"}}})
+	all.Cluster, all.Machine = "cluster-1", record.Machine{ProviderID: "aws:///eu-1a/i-0", SystemUUID: "<&>", MachineID: "m"}
+	all.Floor = 81000
+	entry := s.put(all, "")
+	s.holds(entry)
+	for _, got := range s.read() {
+		assert.Equal(s.t, all, got.Record)
+	}
+	old, _ := all.Entry("old")
+	require.True(s.t, old.Removed)
+	role, _ := all.Entry("node-role.kubernetes.io/worker")
+	require.True(s.t, role.NotShown)
+
+	quarantined := record.Isolate(all, record.Observation{UID: "uid-3", Version: 81300, Items: map[string]record.Item{"own": {Value: "1"}}}, record.Machine{SystemUUID: "other"})
+	next := s.put(quarantined, entry.Version)
+	s.holds(next)
+	for _, got := range s.read() {
+		assert.Equal(s.t, quarantined, got.Record)
+	}
+	s.holds(s.put(record.AcceptNew(quarantined), next.Version))
+	for _, got := range s.read() {
+		assert.Nil(s.t, got.Record.Quarantined, "nothing is left of what was quarantined")
+	}
 }
 
 func readsTaints(s subject) {
-	record := s.record("ci")
-	disk := "disk"
-	record.Items["maintenance:NoExecute"], record.Items["maintenance:NoSchedule"], record.Items["example.com/rack:PreferNoSchedule"] = "disk", "", "r7"
-	record.Withheld.Items = map[string]string{"team:NoExecute": "b", "disktype": "ssd"}
-	record.Later = map[string]*string{"maintenance:NoSchedule": nil, "later:NoExecute": &disk}
-	record.LaterVersions = map[string]string{"later:NoExecute": "81240"}
-	record.RuleTaints = []corev1.Taint{
-		{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule},
-		{Key: "node-role.kubernetes.io/worker", Effect: corev1.TaintEffectNoSchedule},
+	r := s.recordOf("dedicated", "ci", "maintenance:NoExecute", "disk", "maintenance:NoSchedule", "", "example.com/rack:PreferNoSchedule", "r7", "team:NoExecute", "b")
+	for i, e := range r.Entries {
+		r.Entries[i].NotShown = e.Key == "team:NoExecute"
 	}
-	entry := s.put(record, "")
+	entry := s.put(r, "")
 	s.holds(entry)
-	for _, read := range []func() (store.Entry, error){
-		func() (store.Entry, error) { return s.Get(s.node) },
-		func() (store.Entry, error) { return s.GetLive(s.t.Context(), s.node) },
-	} {
-		got, err := read()
-		require.NoError(s.t, err)
-		assert.True(s.t, record.Same(got.Record))
-		assert.Equal(s.t, record.Remembered(), got.Record.Remembered())
+	for _, got := range s.read() {
+		assert.Equal(s.t, r.Items(), got.Record.Items())
 		assert.JSONEq(s.t, `[{"key": "example.com/rack", "value": "r7", "effect": "PreferNoSchedule"},
 			{"key": "maintenance", "value": "disk", "effect": "NoExecute"}, {"key": "maintenance", "effect": "NoSchedule"}]`, s.field(got.Record, "taints"))
-		assert.JSONEq(s.t, `{"labels": {"disktype": "ssd"}, "taints": [{"key": "team", "value": "b", "effect": "NoExecute"}]}`, s.field(got.Record, "withheld"))
+		assert.JSONEq(s.t, `{"taints": [{"key": "team", "value": "b", "effect": "NoExecute"}]}`, s.field(got.Record, "notShown"))
 	}
-
-	delete(record.Items, "maintenance:NoExecute")
-	record.RuleTaints = record.RuleTaints[:1]
-	next := s.put(record, entry.Version)
+	next := s.put(s.recordOf("dedicated", "ci", "maintenance:NoSchedule", ""), entry.Version)
 	assert.NotEqual(s.t, entry.Version, next.Version)
 	s.holds(next)
-	assert.True(s.t, record.Same(next.Record))
 }
 
 func keepsHistory(s subject) {
 	first := s.record("ci")
 	entry := s.put(first, "")
-	cause := func(string, store.Values) store.Cause {
-		return store.Cause{Actor: "kubectl-label", Time: metav1.NewTime(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))}
+	cause := func(string, history.Values) history.Cause {
+		return history.Cause{Actor: "kubectl-label", Time: metav1.NewTime(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))}
 	}
-	changed := s.put(s.record("gpu").Following(first, cause), entry.Version)
+	changed := s.put(history.Following(first, s.record("gpu"), cause), entry.Version)
 	s.holds(changed)
 	live, err := s.GetLive(s.t.Context(), s.node)
 	require.NoError(s.t, err)
 	const want = `[{"number": 1, "time": "2026-05-01T12:00:00Z", "actor": "kubectl-label", "labels": {"dedicated": {"from": "ci", "to": "gpu"}}}]`
 	assert.JSONEq(s.t, want, s.field(live.Record, "history"))
-	assert.False(s.t, live.Record.HistoryLeftOut())
+	assert.False(s.t, live.Record.HistoryOmitted)
 
 	held, err := s.Get(s.node)
 	require.NoError(s.t, err)
-	assert.True(s.t, held.Record.HistoryLeftOut())
+	assert.True(s.t, held.Record.HistoryOmitted)
 	assert.Empty(s.t, held.Record.History)
 	_, err = s.Put(s.t.Context(), held.Record, held.Version)
 	require.Error(s.t, err, "the history would be lost")
 	require.NotErrorIs(s.t, err, store.ErrConflict)
-	s.holds(s.put(live.Record, live.Version))
+
+	quarantined := record.Isolate(live.Record, record.Observation{UID: "uid-2", Version: 81300}, record.Machine{SystemUUID: "other"})
+	s.holdsLive(s.put(quarantined, live.Version))
+	held, err = s.Get(s.node)
+	require.NoError(s.t, err)
+	_, err = s.Put(s.t.Context(), held.Record, held.Version)
+	require.Error(s.t, err, "the history of the other machine would be lost")
 }
 
 func readsLongNames(s subject) {
@@ -156,15 +162,13 @@ func replaces(s subject) {
 		s.holds(next)
 		entry = next
 	}
-	record := s.record("")
-	record.Items = nil
-	s.holds(s.put(record, entry.Version))
+	s.holds(s.put(s.recordOf(), entry.Version))
 }
 
 func copies(s subject) {
-	record := s.record("ci")
-	version := s.put(record, "").Version
-	record.Items["dedicated"], record.Items["more"] = "changed", "x"
+	r := s.record("ci")
+	version := s.put(r, "").Version
+	r.Entries[0].Value, r.Seen[0].UID = "changed", "changed"
 	s.holds(store.Entry{Record: s.record("ci"), Version: version})
 }
 
@@ -204,9 +208,7 @@ func refusesFormerLife(s subject) {
 }
 
 func refusesLarge(s subject) {
-	record := s.record("ci")
-	record.Items["large"] = strings.Repeat("x", store.MaxRecordBytes)
-	_, err := s.Put(s.t.Context(), record, "")
+	_, err := s.Put(s.t.Context(), s.recordOf("large", strings.Repeat("x", record.MaxBytes)), "")
 	require.Error(s.t, err)
 	require.NotErrorIs(s.t, err, store.ErrConflict, "trying again is of no use")
 	s.lacks()

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -20,7 +21,7 @@ const patience = 20 * time.Second
 type Store interface {
 	Get(node string) (store.Entry, error)
 	GetLive(ctx context.Context, node string) (store.Entry, error)
-	Put(ctx context.Context, record store.Record, version string) (store.Entry, error)
+	Put(ctx context.Context, r record.Record, version string) (store.Entry, error)
 	Delete(ctx context.Context, node, version string) error
 	// Tamper puts any bytes in the place of a Node's record, whether there is one or not.
 	Tamper(node string, data []byte)
@@ -36,23 +37,30 @@ type subject struct {
 }
 
 // record is a record of the Node with one label that tells records apart.
-func (s subject) record(value string) store.Record {
-	return store.Record{Node: s.node, UID: "uid-1", NodeResourceVersion: "81234", Items: map[string]string{"dedicated": value}}
+func (s subject) record(value string) record.Record { return s.recordOf("dedicated", value) }
+
+// recordOf is a record of the Node with these pairs of a key and a value.
+func (s subject) recordOf(pairs ...string) record.Record {
+	items := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		items[pairs[i]] = pairs[i+1]
+	}
+	return record.New(s.node, record.Object{UID: "uid-1", Version: 81234}, items)
 }
 
 // put writes a record and requires that it worked.
-func (s subject) put(record store.Record, version string) store.Entry {
+func (s subject) put(r record.Record, version string) store.Entry {
 	s.t.Helper()
-	entry, err := s.Put(s.t.Context(), record, version)
+	entry, err := s.Put(s.t.Context(), r, version)
 	require.NoError(s.t, err)
 	require.NotEmpty(s.t, entry.Version)
 	return entry
 }
 
 // conflicts asserts that a write is refused because somebody else was faster.
-func (s subject) conflicts(record store.Record, version string) {
+func (s subject) conflicts(r record.Record, version string) {
 	s.t.Helper()
-	entry, err := s.Put(s.t.Context(), record, version)
+	entry, err := s.Put(s.t.Context(), r, version)
 	require.ErrorIs(s.t, err, store.ErrConflict)
 	assert.Zero(s.t, entry)
 }
@@ -82,8 +90,8 @@ func (s subject) holds(want store.Entry) {
 	got, err := s.Get(s.node)
 	require.NoError(s.t, err)
 	s.holdsLive(want)
-	want.Record = want.Record.WithoutHistory()
-	assert.Equal(s.t, want.Record.HistoryLeftOut(), got.Record.HistoryLeftOut())
+	want.Record.HistoryOmitted, want.Record.History = len(want.Record.History) > 0, nil
+	assert.Equal(s.t, want.Record.HistoryOmitted, got.Record.HistoryOmitted)
 	s.same(want, got)
 }
 
@@ -94,10 +102,28 @@ func (s subject) holdsLive(want store.Entry) {
 	s.same(want, got)
 }
 
+// read is what each way of reading shows, now.
+func (s subject) read() []store.Entry {
+	s.t.Helper()
+	fromMemory, err := s.Get(s.node)
+	require.NoError(s.t, err)
+	live, err := s.GetLive(s.t.Context(), s.node)
+	require.NoError(s.t, err)
+	return []store.Entry{fromMemory, live}
+}
+
 func (s subject) same(want, got store.Entry) {
 	s.t.Helper()
 	assert.Equal(s.t, want.Version, got.Version)
 	assert.Equal(s.t, s.encoded(want.Record), s.encoded(got.Record))
+	require.Equal(s.t, want.Record.Quarantined == nil, got.Record.Quarantined == nil)
+	if want.Record.Quarantined != nil {
+		before, after := *want.Record.Quarantined, *got.Record.Quarantined
+		if after.HistoryOmitted {
+			before.History = nil
+		}
+		assert.Equal(s.t, s.encoded(before), s.encoded(after))
+	}
 	assert.False(s.t, got.Unlisted)
 }
 
@@ -134,21 +160,19 @@ func (s subject) becomes(want error) {
 	}, patience, 5*time.Millisecond)
 }
 
-// encoded is the record as it is stored; of one whose history was left out, the rest.
-func (s subject) encoded(record store.Record) string {
+// encoded is the record as it is stored; of one that was read without its history, without it.
+func (s subject) encoded(r record.Record) string {
 	s.t.Helper()
-	if record.Version == 0 {
-		record.Version = store.Version
-	}
-	data, err := json.MarshalIndent(record, "", "  ")
+	r.HistoryOmitted = false
+	data, err := record.Encode(r)
 	require.NoError(s.t, err)
 	return string(data)
 }
 
 // field is one field of the record as it is stored, also one that this version does not know.
-func (s subject) field(record store.Record, name string) string {
+func (s subject) field(r record.Record, name string) string {
 	s.t.Helper()
 	var fields map[string]json.RawMessage
-	require.NoError(s.t, json.Unmarshal([]byte(s.encoded(record)), &fields))
+	require.NoError(s.t, json.Unmarshal([]byte(s.encoded(r)), &fields))
 	return string(fields[name])
 }

@@ -1,6 +1,4 @@
-//go:build oldcore
-
-package capture
+package webhook
 
 import (
 	"context"

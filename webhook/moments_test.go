@@ -1,6 +1,4 @@
-//go:build oldcore
-
-package capture
+package webhook
 
 import (
 	"fmt"
@@ -13,7 +11,7 @@ import (
 
 func TestTheMomentOfANodeObjectIsWrittenOnceInAWhile(t *testing.T) {
 	var m moments
-	at := now
+	at := time.Now()
 	assert.True(t, m.take("a", at))
 	assert.False(t, m.take("a", at))
 	assert.True(t, m.take("b", at), "each object has its own")
@@ -25,7 +23,7 @@ func TestTheMomentOfANodeObjectIsWrittenOnceInAWhile(t *testing.T) {
 
 func TestMomentsAreBoundedInAllAndForgotten(t *testing.T) {
 	var m moments
-	written := 0
+	written, now := 0, time.Now()
 	for n := range 3 * momentsAtOnce {
 		if m.take(types.UID(fmt.Sprint(n)), now) {
 			written++
