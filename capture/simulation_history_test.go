@@ -1,4 +1,4 @@
-package capture
+package capture_test
 
 import (
 	"maps"
@@ -10,26 +10,29 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
+// unset is the value of a key that is not there. No label can have it.
+const unset = "(unset)"
+
 // simEdit is a change of an item of a Node that somebody made.
 type simEdit struct {
 	object  types.UID
 	version int
 	item    string
-	value   string // unset: taken off
+	value   string // unset: removed
 	manager string
 }
 
 // noteWriters notes who wrote a new state of a Node, as managedFields do: a manager is named by what it sets, not by what it
 // takes off.
-func (w *world) noteWriters(before, n *simNode) {
+func (w *cluster) noteWriters(before, n *node, version int) {
 	if before == nil {
-		before = &simNode{}
+		before = &node{}
 	}
 	wrote := func(manager string) {
 		if n.wrote == nil {
 			n.wrote = map[string]int{}
 		}
-		n.wrote[manager] = n.version
+		n.wrote[manager] = version
 	}
 	was, is := before.items(), n.items()
 	for item, value := range is {
@@ -41,24 +44,24 @@ func (w *world) noteWriters(before, n *simNode) {
 		for _, manager := range owners {
 			if !had || old != value || !policy.IsTaint(item) && !slices.Contains(before.owners[item], manager) {
 				wrote(manager)
-				w.edits = append(w.edits, simEdit{n.uid, n.version, item, value, manager})
+				w.edits = append(w.edits, simEdit{n.uid, version, item, value, manager})
 			}
 		}
 	}
 	for item := range was {
 		if _, still := is[item]; !still && policy.IsTaint(item) && len(n.taints) > 0 {
 			wrote(n.taintsBy)
-			w.edits = append(w.edits, simEdit{n.uid, n.version, item, unset, n.taintsBy})
+			w.edits = append(w.edits, simEdit{n.uid, version, item, unset, n.taintsBy})
 		}
 	}
 }
 
-// checkTold checks what a write adds to the history of a record: all that it changes of what is remembered, once, and
+// checkHistory checks what a write adds to the history of a record: all that it changes of what is remembered, once, and
 // nothing else.
-func (w *world) checkTold(before store.Record, found bool, next store.Record) {
+func (w *cluster) checkHistory(before store.Record, found bool, next store.Record) {
 	if !found {
 		if last := w.history[next.Node]; len(next.History) > 0 && (len(last) < 2 || !next.Same(last[len(last)-2].Record)) {
-			w.fail("history of %s: the first record tells of changes", next.Node)
+			w.fail("history of %s: the first record notes of changes", next.Node)
 		}
 		return
 	}
@@ -66,17 +69,17 @@ func (w *world) checkTold(before store.Record, found bool, next store.Record) {
 	if len(before.History) > 0 {
 		last = before.History[len(before.History)-1].Number
 	}
-	told, older := map[string]store.Values{}, 0
+	noted, older := map[string]store.Values{}, 0
 	for _, change := range next.History {
 		if change.Number <= last {
 			older++
 			continue
 		}
 		for item, values := range change.Items {
-			if _, twice := told[item]; twice {
-				w.fail("history of %s: %s is told twice by one write", next.Node, item)
+			if _, twice := noted[item]; twice {
+				w.fail("history of %s: %s is noted twice by one write", next.Node, item)
 			}
-			told[item] = values
+			noted[item] = values
 			w.checkActor(next, change, item, values)
 		}
 	}
@@ -84,17 +87,17 @@ func (w *world) checkTold(before store.Record, found bool, next store.Record) {
 		w.fail("history of %s: of %d older entries %d are left", next.Node, len(before.History), older)
 	}
 	was, is := before.Remembered(), next.Remembered()
-	for item := range union(was, is, told) {
-		values, tells := told[item]
-		if differs := !same(at(was, item), at(is, item)); differs != tells || tells && (!same(values.From, at(was, item)) || !same(values.To, at(is, item))) {
+	for item := range union(was, is, noted) {
+		values, notes := noted[item]
+		if differs := !same(at(was, item), at(is, item)); differs != notes || notes && (!same(values.From, at(was, item)) || !same(values.To, at(is, item))) {
 			w.fail("history of %s: %s was %s and is %s, and the history says %s to %s: %t", next.Node, item,
-				orUnset(at(was, item)), orUnset(at(is, item)), orUnset(values.From), orUnset(values.To), tells)
+				orUnset(at(was, item)), orUnset(at(is, item)), orUnset(values.From), orUnset(values.To), notes)
 		}
 	}
 }
 
 // checkActor checks that who is named made that very change; of a taint, that he wrote the list of taints.
-func (w *world) checkActor(record store.Record, change store.Change, item string, values store.Values) {
+func (w *cluster) checkActor(record store.Record, change store.Change, item string, values store.Values) {
 	if change.Actor == "" {
 		return
 	}
@@ -109,27 +112,27 @@ func (w *world) checkActor(record store.Record, change store.Change, item string
 
 // checkReplay goes back through the history of a record: each entry must lead to the state in which the one after it found
 // what it changed, and to what the record said at that time.
-func (w *world) checkReplay(node string) {
-	record, found := w.recordOf(node)
+func (w *cluster) checkReplay(name string) {
+	record, found := w.recordOf(name)
 	if !found {
 		return
 	}
 	if len(record.History) > store.MaxHistory {
-		w.fail("history of %s: it has %d entries", node, len(record.History))
+		w.fail("history of %s: it has %d entries", name, len(record.History))
 	}
 	state := record.Remembered()
 	for i, change := range slices.Backward(record.History) {
 		if i > 0 && record.History[i-1].Number != change.Number-1 {
-			w.fail("history of %s: after entry %d comes %d", node, record.History[i-1].Number, change.Number)
+			w.fail("history of %s: after entry %d comes %d", name, record.History[i-1].Number, change.Number)
 		}
 		for item, values := range change.Items {
 			if !same(values.To, at(state, item)) {
-				w.fail("history of %s: entry %d leaves %s as %s, and it was %s then", node, change.Number, item, orUnset(values.To), orUnset(at(state, item)))
+				w.fail("history of %s: entry %d leaves %s as %s, and it was %s then", name, change.Number, item, orUnset(values.To), orUnset(at(state, item)))
 			}
 			put(state, item, values.From)
 		}
 	}
-	for _, earlier := range slices.Backward(w.history[node]) {
+	for _, earlier := range slices.Backward(w.history[name]) {
 		if earlier.Version == "" || !w.checkRollBack(record, earlier.Record) { // it was removed, or is too long ago
 			return
 		}
@@ -137,7 +140,7 @@ func (w *world) checkReplay(node string) {
 }
 
 // checkRollBack checks that a record rolls back to what it said earlier, as far as its history reaches.
-func (w *world) checkRollBack(record, earlier store.Record) (reaches bool) {
+func (w *cluster) checkRollBack(record, earlier store.Record) (reaches bool) {
 	to := 0
 	if len(earlier.History) > 0 {
 		to = earlier.History[len(earlier.History)-1].Number
@@ -184,7 +187,7 @@ func orUnset(value *string) string {
 	return *value
 }
 
-func union(was, is map[string]string, told map[string]store.Values) map[string]bool {
+func union(was, is map[string]string, noted map[string]store.Values) map[string]bool {
 	all := map[string]bool{}
 	for item := range was {
 		all[item] = true
@@ -192,7 +195,7 @@ func union(was, is map[string]string, told map[string]store.Values) map[string]b
 	for item := range is {
 		all[item] = true
 	}
-	for item := range told {
+	for item := range noted {
 		all[item] = true
 	}
 	return all

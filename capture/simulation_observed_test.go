@@ -1,0 +1,79 @@
+package capture_test
+
+// observation is what is known about who observed a state. A process that stopped in the middle may or may not have.
+type observation struct {
+	surely, maybe                 bool
+	selected, maybeSelected       [keyCount]bool // by a process whose policy selected the key
+	unwritten                     bool           // no write of the record followed
+	undone                        bool           // and since then a slower process has written an older state
+	maybeUnwritten, maybeObserved bool
+}
+
+// observe notes that a process observed a state of a Node; sure, that this counts whatever happens next. wrote says that a write of the
+// record followed or that nothing can follow the state.
+func (w *cluster) observe(n *node, by *policyInUse, sure, wrote bool) {
+	log := w.logs[n.name]
+	if object := n.past.object; log.newest-object >= maxObjects {
+		log.tooFar = true
+		return
+	} else if sure {
+		log.newest = max(log.newest, object)
+	}
+	o := &log.observed[n.at]
+	for k := range keys {
+		if sure {
+			o.selected[k] = o.selected[k] || by.selects[k]
+		}
+		o.maybeSelected[k] = o.maybeSelected[k] || by.selects[k]
+	}
+	o.undone = o.undone && !wrote
+	switch {
+	case wrote:
+		o.unwritten = false
+	case sure && !o.surely:
+		o.unwritten = true
+	}
+	o.surely, o.maybe = o.surely || sure, true
+}
+
+// maxObjects is how many objects of one name a record knows.
+const maxObjects = 8
+
+// writes notes that a process that had observed a state wrote the record: newer states of the object that led to no write
+// are not in it.
+func (w *cluster) wroteFrom(n *node) {
+	log := w.logs[n.name]
+	for at := n.at + 1; at < len(log.states) && log.states[at].object == n.past.object; at++ {
+		if o := &log.observed[at]; o.maybe {
+			o.undone = o.undone || o.unwritten || !o.surely
+		}
+	}
+}
+
+// observedBy is how each state counts: the states that were surely observed, and of the others those in the set. less leaves out
+// what a slower process may have undone.
+func (log *nodeLog) observedBy(k int, set map[int]bool, less bool) func(at int) sight {
+	return func(at int) sight {
+		o := log.observed[at]
+		switch {
+		case less && o.undone && !set[at]:
+			return notObserved
+		case o.surely && o.selected[k], set[at] && o.maybeSelected[k]:
+			return observed
+		case o.surely, set[at]:
+			return whileUnselected
+		default:
+			return notObserved
+		}
+	}
+}
+
+// uncertain are the states of which nobody knows whether they count: first those that nobody surely observed, and where undone, too.
+func (log *nodeLog) uncertain(k int, undone bool) (states []int) {
+	for at, o := range log.observed {
+		if at >= log.settledAt[k] && (o.maybe && !o.surely || o.maybeSelected[k] && !o.selected[k] || undone && o.undone) {
+			states = append(states, at)
+		}
+	}
+	return states
+}
