@@ -13,17 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-
-	"nodekeep.dev/nodekeep/capture"
-	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
 )
 
 // process is one process of capture: the real controller between a watch of Nodes and a cache of records that lag, and an API that
 // is interrupted at every call.
 type process struct {
 	*cluster
-	*capture.Process
+	*controller
 	id     int
 	dead   bool
 	busy   bool
@@ -87,8 +83,8 @@ func (w *cluster) start() {
 	if w.scenario.waits {
 		pause = simPause
 	}
-	c.Process = newProcess(capturePorts{
-		client: client{process: c}, records: c, policy: func() policy.Policy { return c.policy.Policy }, guards: w.scenario.guards, now: w.now, pause: pause,
+	c.controller = newProcess(capturePorts{
+		client: client{process: c}, records: c, policy: func() policyFile { return c.policy.policyFile }, guards: w.scenario.guards, now: w.now, pause: pause,
 		delayed: func(name string, wait time.Duration) {
 			w.say("capture: %d waits %s before it reconciles %s again", c.id, wait, name)
 			w.delays++
@@ -234,7 +230,7 @@ func (c *process) work() bool {
 }
 
 // stateOf is the state that a process holds. What it knows of a deletion that only a list showed is an older state.
-func (w *cluster) stateOf(pending capture.PendingState) *node {
+func (w *cluster) stateOf(pending pendingState) *node {
 	version, err := strconv.Atoi(pending.ResourceVersion)
 	if err != nil {
 		panic(err)
@@ -272,11 +268,9 @@ func (c *process) inMemory(name string) int { return max(c.received[name], c.own
 // receivedUntil is the record at a point of its history, as a cache holds it.
 func (w *cluster) receivedUntil(name string, at int) (recordEntry, error) {
 	if at == 0 || w.history[name][at-1].Version == "" {
-		return recordEntry{}, store.ErrNotFound
+		return recordEntry{}, errNoRecord
 	}
-	entry := w.history[name][at-1]
-	entry.Record = entry.Record.WithoutHistory()
-	return entry, nil
+	return asCached(w.history[name][at-1]), nil
 }
 
 // Get is the record as the process has it in memory.
@@ -310,7 +304,7 @@ func (c *process) Put(ctx context.Context, next recorded, version string) (entry
 		return nil
 	})
 	if err == nil {
-		c.own[next.Node] = slices.IndexFunc(c.history[next.Node], func(e store.Entry) bool { return e.Version == entry.Version }) + 1
+		c.own[next.Node] = slices.IndexFunc(c.history[next.Node], func(e recordEntry) bool { return e.Version == entry.Version }) + 1
 	}
 	return entry, err
 }

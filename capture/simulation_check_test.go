@@ -2,8 +2,6 @@ package capture_test
 
 import (
 	"slices"
-
-	"nodekeep.dev/nodekeep/capture"
 )
 
 // check holds what there is, when nothing is left to do, against what clients want.
@@ -152,7 +150,7 @@ func (log *nodeLog) settle(k int, value string) {
 // checkRule checks that the rule's taint follows its label.
 func (w *cluster) checkRule(n *node) {
 	want := none
-	for _, taint := range rulesTaints(w.policies[len(w.policies)-1].Policy, n.labels) {
+	for _, taint := range rulesTaints(w.policies[len(w.policies)-1].policyFile, n.labels) {
 		want = taint.Value
 	}
 	shown, is := n.items()[ruleTaint]
@@ -168,7 +166,7 @@ func (w *cluster) checkRule(n *node) {
 
 // checkPending checks that a process has nothing left to do, and knows what lives.
 func (c *process) checkPending(name string) {
-	var live *capture.PendingState
+	var live *pendingState
 	for _, state := range c.Pending(name) {
 		if !state.Gone {
 			live = &state

@@ -152,7 +152,7 @@ func (w *cluster) changePolicy() {
 		ignored = w.anyKey()
 	}
 	before := w.policies[len(w.policies)-1]
-	w.policies = append(w.policies, newPolicy(w.scenario, &before.Policy, ignored, w.scenario.rules && w.rng.IntN(3) > 0))
+	w.policies = append(w.policies, newPolicy(w.scenario, &before.policyFile, ignored, w.scenario.rules && w.rng.IntN(3) > 0))
 	w.say("operator: the policy is now %q", w.policies[len(w.policies)-1].text)
 }
 

@@ -1,6 +1,7 @@
 package capture_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -8,14 +9,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
 )
 
 // policyInUse is a version of the policy file.
 type policyInUse struct {
-	policy.Policy
+	policyFile
 	selects [keyCount]bool
 	text    string
 }
@@ -35,7 +33,7 @@ type cluster struct {
 	events             []*node // of the watch
 	byVersion          map[int]*node
 	known              int // how many events some process of capture has received
-	records            *store.Memory
+	records            *recordStore
 	history            map[string][]recordEntry // all records that were written; without a version: it was removed
 	edits              []simEdit
 	denied             string // the label that the API server refuses from capture
@@ -73,7 +71,7 @@ func newCluster(seed uint64, d *draws) *cluster {
 	w := &cluster{
 		scenario: newScenario(rand.New(rand.NewPCG(seed, 1))), draws: d, rng: rand.New(d), version: 5,
 		nodes: map[string]*node{}, logs: map[string]*nodeLog{}, byVersion: map[int]*node{}, removed: map[string]bool{},
-		records: &store.Memory{}, history: map[string][]recordEntry{},
+		records: &recordStore{}, history: map[string][]recordEntry{},
 	}
 	for _, name := range w.scenario.names {
 		w.logs[name] = &nodeLog{}
@@ -87,7 +85,7 @@ func newCluster(seed uint64, d *draws) *cluster {
 }
 
 // newPolicy is a policy that selects all keys but one, if any.
-func newPolicy(s scenario, before *policy.Policy, ignored int, rules bool) *policyInUse {
+func newPolicy(s scenario, before *policyFile, ignored int, rules bool) *policyInUse {
 	in := &policyInUse{}
 	labels, taints := []string{}, []string{}
 	if s.labels != "" {
@@ -107,7 +105,7 @@ func newPolicy(s scenario, before *policy.Policy, ignored int, rules bool) *poli
 		taints = append(taints, "rules: [{selector: team, taint: 'team={value}:NoSchedule'}]")
 	}
 	in.text = "labels: {" + strings.Join(labels, ", ") + "}\ntaints: {" + strings.Join(taints, ", ") + "}\nretention: " + s.retention
-	in.Policy = loadPolicy(in.text, before)
+	in.policyFile = loadPolicy(in.text, before)
 	return in
 }
 
@@ -158,7 +156,7 @@ func (w *cluster) restoreForeignRecord(name string) {
 		}
 	}
 	r := foreignRecord(name, items, w.chance(.5))
-	entry, err := w.records.Put(nil, r, "")
+	entry, err := w.records.Put(context.Background(), r, "")
 	if err != nil {
 		panic(err)
 	}

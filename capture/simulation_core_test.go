@@ -39,9 +39,21 @@ const (
 )
 
 type (
-	recorded    = store.Record
-	recordEntry = store.Entry
+	controller   = capture.Process
+	pendingState = capture.PendingState
+	policyFile   = policy.Policy
+	recorded     = store.Record
+	recordEntry  = store.Entry
+	recordStore  = store.Memory
 )
+
+var errNoRecord = store.ErrNotFound
+
+// asCached is a record as caches hold it.
+func asCached(entry recordEntry) recordEntry {
+	entry.Record = entry.Record.WithoutHistory()
+	return entry
+}
 
 // remembered is each key that a record remembers, with its value.
 func remembered(r recorded) map[string]string { return r.Remembered() }

@@ -318,7 +318,7 @@ func (c *process) checkLift(before, after *node) {
 		}
 		c.fail("capture lifts the gate of %s, which lacks the remembered %s", after.name, key)
 	}
-	for _, taint := range rulesTaints(c.policy.Policy, after.labels) {
+	for _, taint := range rulesTaints(c.policy.policyFile, after.labels) {
 		if _, is := shown[taintKey(taint)]; !is {
 			c.fail("capture lifts the gate of %s, which lacks the rule's taint %s", after.name, taint.ToString())
 		}

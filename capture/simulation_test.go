@@ -18,6 +18,7 @@ const (
 	scenariosVariable = "NODEKEEP_SIMULATION_SCENARIOS" // how many
 	firstVariable     = "NODEKEEP_SIMULATION_FIRST"     // the seed of the first one; several processes can share a long run
 	failuresVariable  = "NODEKEEP_SIMULATION_FAILURES"  // how many may fail before the run ends
+	shrinkVariable    = "NODEKEEP_SIMULATION_SHRINK"    // attempts to shorten the first failure of each kind
 )
 
 // A scenario has one goroutine. So the race detector finds nothing in it and gets a few only; `make test` runs all of them without it.
@@ -107,7 +108,7 @@ func report(t *testing.T, seed uint64, w *cluster) {
 	if w.failure == "" {
 		return
 	}
-	logged := shrink(w.draws.logged, 3000, func(logged []uint64) bool {
+	logged := shrink(w.draws.logged, int(setting(shrinkVariable, 3000)), func(logged []uint64) bool {
 		return kind(run(seed, &draws{logged: logged}, false).failure) == kind(w.failure)
 	})
 	short := run(seed, &draws{logged: logged}, true)

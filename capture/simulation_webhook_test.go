@@ -9,9 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
 )
 
 // webhookReplica is one replica of the webhook: the real handlers with a cache of records that lags.
@@ -85,7 +82,7 @@ func (w *cluster) review(h *webhookReplica, n *node, byKubelet bool) (knew map[s
 	records := &replicaRecords{cluster: w, webhookReplica: h}
 	object := n.object()
 	object.UID, object.ResourceVersion, object.ManagedFields = "", "", nil
-	patched := reviewCreation(records, func() policy.Policy { return h.policy.Policy }, byKubelet, object)
+	patched := reviewCreation(records, func() policyFile { return h.policy.policyFile }, byKubelet, object)
 
 	before := n.items()
 	n.labels, n.taints, n.annotations = patched.Labels, patched.Spec.Taints, patched.Annotations
@@ -135,7 +132,7 @@ func (w *cluster) reviewDeletion(n *node) {
 	w.say("webhook: %d reviews the deletion of %s", i, n.describe())
 	records := &replicaRecords{cluster: w, webhookReplica: h}
 	by := h.policy
-	err := recordDeletion(liveNodes{records}, records, func() policy.Policy { return by.Policy }, w.scenario.guards, w.now, n.name, n.uid)
+	err := recordDeletion(liveNodes{records}, records, func() policyFile { return by.policyFile }, w.scenario.guards, w.now, n.name, n.uid)
 	w.say("webhook: %d: %v", i, err)
 	w.known = len(w.events)
 	if records.read != nil {
@@ -222,7 +219,7 @@ func (r *replicaRecords) Put(ctx context.Context, next recorded, version string)
 		return recordEntry{}, errServer
 	}
 	if err == nil {
-		r.own[next.Node] = slices.IndexFunc(r.history[next.Node], func(e store.Entry) bool { return e.Version == entry.Version }) + 1
+		r.own[next.Node] = slices.IndexFunc(r.history[next.Node], func(e recordEntry) bool { return e.Version == entry.Version }) + 1
 	}
 	r.meanwhile()
 	return entry, err
