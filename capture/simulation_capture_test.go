@@ -391,9 +391,9 @@ func (c nodes) Get(_ context.Context, name string, _ metav1.GetOptions) (object 
 			return apierrors.NewNotFound(nodesResource, name)
 		}
 		object = n.object()
-		c.process.takes(n)
 		return nil
 	})
+	c.process.takes(object, err)
 	return object, err
 }
 
@@ -404,14 +404,18 @@ func (c nodes) Patch(_ context.Context, name string, _ types.PatchType, body []b
 			return err
 		}
 		object = n.object()
-		c.process.takes(n)
 		return nil
 	})
+	c.process.takes(object, err)
 	return object, err
 }
 
 // takes notes a state that the reconcile has got from the API server, if it is of the object that it works on.
-func (c *process) takes(n *node) {
+func (c *process) takes(object *corev1.Node, err error) {
+	if err != nil {
+		return
+	}
+	n := c.stateOf(pendingState{ResourceVersion: object.ResourceVersion})
 	if len(c.hands) > 0 && c.hands[len(c.hands)-1].uid == n.uid {
 		c.hands = append(c.hands, n)
 	}

@@ -47,20 +47,20 @@ func (w *cluster) checkKey(name string, k int, r recorded, n *node) {
 		w.fail("%s %s of %s is remembered as %q; a client wanted %q", wrong, keys[k], name, got, log.question(k, nil, false).last())
 	}
 	w.excused(name, why)
-	if n == nil || n.deleting {
+	selects := w.policies[len(w.policies)-1].selects[k]
+	if n == nil {
 		log.settle(k, got)
 		return
 	}
 	shown := n.past.items[k]
-	differs := shown.value != got
 	switch {
-	case !differs:
-	case shown.value == none && w.scenario.never(k) && (w.policies[len(w.policies)-1].selects[k]):
+	case shown.value == got, n.deleting:
+	case shown.value == none && w.scenario.never(k) && selects:
 		return
 	case shown.owner == ownedByKubelet && shown.value != none, shown.claimed && got == none:
 		w.shows[hidden]++
 		return
-	case !w.policies[len(w.policies)-1].selects[k]:
+	case !selects:
 		w.shows[unselected]++
 		return
 	case isTaintKey(k) && shown.value != none && shown.brought == shown.value: // the kubelet's own
@@ -72,14 +72,16 @@ func (w *cluster) checkKey(name string, k int, r recorded, n *node) {
 	default:
 		w.fail("Node %s shows %s as %q; %q is remembered", name, keys[k], shown.value, got)
 	}
-	if w.policies[len(w.policies)-1].selects[k] && shown.owner != ownedByKubelet && !shown.claimed {
+	if selects && shown.owner != ownedByKubelet && !shown.claimed {
 		log.settle(k, got)
 	}
 }
 
 func (log *nodeLog) question(k int, set map[int]bool, less bool) question {
+	order := func(at int) int { return log.observed[at].first }
 	return question{
-		log: log.states, seen: log.observedBy(k, set, less), k: k, taint: isTaintKey(k), from: log.settledAt[k], settled: log.settled[k],
+		order: order,
+		log:   log.states, seen: log.observedBy(k, set, less), k: k, taint: isTaintKey(k), from: log.settledAt[k], settled: log.settled[k],
 	}
 }
 
@@ -157,7 +159,7 @@ func (w *cluster) checkRule(n *node) {
 	if shown == want && (is || want == none) {
 		return
 	}
-	if n.forgedRules {
+	if w.logs[n.name].forgedRules {
 		w.shows[unguarded]++
 		return
 	}

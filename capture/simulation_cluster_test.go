@@ -155,6 +155,9 @@ func (w *cluster) restoreForeignRecord(name string) {
 			log.settled[k] = items[keys[k]]
 		}
 	}
+	if len(items) == 0 {
+		return
+	}
 	r := foreignRecord(name, items, w.chance(.5))
 	entry, err := w.records.Put(context.Background(), r, "")
 	if err != nil {

@@ -115,7 +115,7 @@ func (w *cluster) forgeStamp(next *node) {
 
 // forgeOwnerList writes or removes the list of taints that rules made.
 func (w *cluster) forgeOwnerList(next *node) {
-	next.forgedRules = true
+	w.logs[next.name].forgedRules = true
 	var listed []string
 	for _, taint := range next.taints {
 		if w.chance(.5) {

@@ -36,11 +36,9 @@ type node struct {
 	deleting    bool
 	gone        bool // this is what the API server deleted
 
-	at          int // index in the log of its name
-	past        *past
-	next        past            // becomes the past of the next state
-	forgedRules bool            // a kubelet wrote the list of taints that rules made
-	refused     map[string]bool // labels that the API server refused from capture on this object
+	at   int // index in the log of its name
+	past *past
+	next past // becomes the past of the next state
 }
 
 func (n *node) items() map[string]string { return itemsOf(n.labels, n.taints) }
@@ -59,13 +57,15 @@ func (n *node) clone() *node {
 	return &c
 }
 
-// Annotations by which other components claim labels.
-var claimAnnotations = []string{"nfd.node.kubernetes.io/feature-labels", "cluster.x-k8s.io/labels-from-machine"}
+// Annotations by which other components claim labels. In the first one, a name without a prefix is that of a label of another domain.
+const featureAnnotation = "nfd.node.kubernetes.io/feature-labels"
+
+var claimAnnotations = []string{featureAnnotation, "cluster.x-k8s.io/labels-from-machine"}
 
 func (n *node) claims(key string) bool {
 	for _, annotation := range claimAnnotations {
 		for claimed := range strings.SplitSeq(n.annotations[annotation], ",") {
-			if claimed == key {
+			if claimed == key && (annotation != featureAnnotation || strings.Contains(key, "/")) {
 				return true
 			}
 		}
@@ -147,11 +147,14 @@ type nodeLog struct {
 	states   []*past
 	observed []observation // of each state
 	newest   int           // object that was observed
+	sequence int           // of observations
 	tooFar   bool
 
 	settledAt [keyCount]int // index of the first state that matters
 	settled   [keyCount]string
 	forgets   bool // the record may have been collected
+
+	forgedRules bool // a kubelet wrote the list of taints that rules made
 }
 
 // push appends a state and fills in what the oracle wants to know of it.

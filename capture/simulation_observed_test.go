@@ -2,11 +2,11 @@ package capture_test
 
 // observation is what is known about who observed a state. A process that stopped in the middle may or may not have.
 type observation struct {
-	surely, maybe                 bool
-	selected, maybeSelected       [keyCount]bool // by a process whose policy selected the key
-	unwritten                     bool           // no write of the record followed
-	undone                        bool           // and since then a slower process has written an older state
-	maybeUnwritten, maybeObserved bool
+	surely, maybe           bool
+	first                   int            // in which order the states were observed, each for the first time
+	selected, maybeSelected [keyCount]bool // by a process whose policy selected the key
+	unwritten               bool           // no write of the record followed
+	undone                  bool           // and since then a slower process has written an older state
 }
 
 // observe notes that a process observed a state of a Node; sure, that this counts whatever happens next. wrote says that a write of the
@@ -32,6 +32,10 @@ func (w *cluster) observe(n *node, by *policyInUse, sure, wrote bool) {
 		o.unwritten = false
 	case sure && !o.surely:
 		o.unwritten = true
+	}
+	if !o.maybe {
+		log.sequence++
+		o.first = log.sequence
 	}
 	o.surely, o.maybe = o.surely || sure, true
 }
@@ -70,8 +74,12 @@ func (log *nodeLog) observedBy(k int, set map[int]bool, less bool) func(at int) 
 
 // uncertain are the states of which nobody knows whether they count: first those that nobody surely observed, and where undone, too.
 func (log *nodeLog) uncertain(k int, undone bool) (states []int) {
+	from := log.settledAt[k]
+	for from > 0 && from < len(log.states) && log.states[from-1].object == log.states[from].object {
+		from--
+	}
 	for at, o := range log.observed {
-		if at >= log.settledAt[k] && (o.maybe && !o.surely || o.maybeSelected[k] && !o.selected[k] || undone && o.undone) {
+		if at >= from && (o.maybe && !o.surely || o.maybeSelected[k] && !o.selected[k] || undone && o.undone) {
 			states = append(states, at)
 		}
 	}

@@ -96,16 +96,18 @@ type answer struct {
 	listed string
 	any    bool // or whatever else
 	why    excuse
+	older  *answer // or what it would be without the last decision
 }
 
 func (a answer) allows(value string) bool {
-	return a.any || value == a.value || a.either && (value == none || value == a.listed && value != none || a.why == unstamped)
+	return a.any || a.older != nil && a.older.allows(value) || value == a.value || a.either && (value == none || value == a.listed && value != none || a.why == unstamped)
 }
 
 // question is about one key of one name.
 type question struct {
 	log     []*past
 	seen    func(at int) sight
+	order   func(at int) int // in which states were observed, each for the first time
 	k       int
 	taint   bool
 	careful bool // the stamp proves nothing about the key
@@ -126,9 +128,12 @@ func (q question) last() string {
 }
 
 // wanted is what a record can know of what a client decided last, given which states were observed.
-func (q question) wanted() answer {
+func (q question) wanted() answer { return q.wantedUntil(len(q.log)) }
+
+// wantedUntil is the same as if the states from that index on did not exist.
+func (q question) wantedUntil(all int) answer {
 	why := promised
-	for end := len(q.log); end > q.from; {
+	for end := all; end > q.from; {
 		start := end - 1
 		for start > 0 && q.log[start-1].object == q.log[end-1].object {
 			start--
@@ -142,11 +147,17 @@ func (q question) wanted() answer {
 				until++
 			}
 			a, reason := decided{q, start, i, until, end}.answer()
-			if reason == promised {
-				a.why = max(a.why, why)
-				return a
+			switch reason {
+			case promised:
+			case unguarded:
+				older := q.wantedUntil(i)
+				a.older, a.why = &older, unguarded
+			default:
+				why = max(why, reason)
+				continue
 			}
-			why = max(why, reason)
+			a.why = max(a.why, why)
+			return a
 		}
 		end = start
 	}
@@ -176,6 +187,9 @@ func (d decided) answer() (a answer, unknown excuse) {
 		return a, only
 	}
 	a.either, a.listed, a.why = d.ambiguous(listed)
+	if d.careful && d.overtaken() {
+		return a, unguarded
+	}
 
 	switch {
 	case back:
@@ -255,6 +269,24 @@ func (d decided) ambiguous(listed string) (yes bool, value string, why excuse) {
 		}
 	}
 	return false, none, promised
+}
+
+// overtaken reports whether a later object was observed earlier that shows what nodekeep restored from an older record. Where the stamp
+// proves nothing, only that observation can prove that the later object had the key.
+func (d decided) overtaken() bool {
+	first := 0
+	for j := d.at; j < d.until; j++ {
+		if d.seen(j) != notObserved && (first == 0 || d.order(j) < first) {
+			first = d.order(j)
+		}
+	}
+	for j := d.end; j < len(d.log); j++ {
+		i := d.log[j].items[d.k]
+		if listed, _ := i.listed(); d.seen(j) != notObserved && listed != none && i.value == listed && d.order(j) < first {
+			return true
+		}
+	}
+	return false
 }
 
 // unstampedAfter reports whether a client removed the annotation after a state of the object.

@@ -98,7 +98,6 @@ func (w *cluster) review(h *webhookReplica, n *node, byKubelet bool) (knew map[s
 		for k := range keys {
 			n.next.items[k].forged = false // it was overwritten
 		}
-		n.forgedRules = false
 	}
 	if entry, err := records.Get(n.name); err == nil {
 		knew = remembered(entry.Record)
@@ -209,7 +208,7 @@ func (r *replicaRecords) Put(ctx context.Context, next recorded, version string)
 		r.faulted = true
 		r.late = append(r.late, func() {
 			if _, err := r.put(ctx, next, version); err == nil {
-				r.observe(read, by, false, true)
+				r.observe(read, by, true, true)
 			}
 		})
 		return recordEntry{}, errServer
