@@ -68,8 +68,7 @@ func (w *cluster) forge() {
 		}
 		w.commit(next)
 	case lie == 5 && !w.scenario.guards:
-		w.forgeStamp(next)
-		w.commit(next)
+		w.commit(next, w.forgeStamp(next)...)
 	case lie == 6 && !w.scenario.guards && w.scenario.rules:
 		w.forgeOwnerList(next)
 		w.commit(next)
@@ -94,23 +93,28 @@ func (w *cluster) emptyManagedFields(n, next *node) {
 	w.commit(next, edited...)
 }
 
-// forgeStamp writes the annotation that only nodekeep should write.
-func (w *cluster) forgeStamp(next *node) {
+// forgeStamp writes the annotation that only nodekeep should write. What nodekeep set and it does not list looks decided from then on.
+func (w *cluster) forgeStamp(next *node) (looksDecided []int) {
 	items := map[string]string{}
 	for _, k := range w.scenario.keys {
 		i := &next.next.items[k]
+		shown := next.items()[keys[k]]
+		if shown != none && i.owner == ownedByNobody && !i.decision(isTaintKey(k)) {
+			looksDecided = append(looksDecided, k)
+		}
 		if listed, _ := i.listed(); listed != none {
 			i.forged = true // it is not listed any more, or otherwise
 		}
 		i.given, i.since, i.brought = none, 0, none
 		if w.chance(.6) {
 			items[keys[k]], i.forged = w.anyValue(), true
-			if shown := next.items()[keys[k]]; shown != none && w.chance(.5) {
+			if shown != none && w.chance(.5) {
 				items[keys[k]] = shown
 			}
 		}
 	}
 	next.annotations[stampAnnotation] = forgedStamp(items)
+	return looksDecided
 }
 
 // forgeOwnerList writes or removes the list of taints that rules made.

@@ -3,7 +3,7 @@ package capture_test
 // observation is what is known about who observed a state. A process that stopped in the middle may or may not have.
 type observation struct {
 	surely, maybe           bool
-	first                   int            // in which order the states were observed, each for the first time
+	first                   int            // in which order the states were observed, each for the first time that counts
 	selected, maybeSelected [keyCount]bool // by a process whose policy selected the key
 	unwritten               bool           // no write of the record followed
 	undone                  bool           // and since then a slower process has written an older state
@@ -33,8 +33,8 @@ func (w *cluster) observe(n *node, by *policyInUse, sure, wrote bool) {
 	case sure && !o.surely:
 		o.unwritten = true
 	}
-	if !o.maybe {
-		log.sequence++
+	log.sequence++
+	if !o.maybe || sure && !o.surely {
 		o.first = log.sequence
 	}
 	o.surely, o.maybe = o.surely || sure, true

@@ -174,7 +174,10 @@ type decided struct {
 func (d decided) answer() (a answer, unknown excuse) {
 	made := d.log[d.at].items[d.k]
 	a.value = made.value
-	if d.forged() {
+	switch forged := d.forged(); {
+	case forged && d.careful:
+		return a, unguarded
+	case forged:
 		return answer{any: true, why: unguarded}, promised
 	}
 	listed, since := made.listed()
@@ -192,6 +195,8 @@ func (d decided) answer() (a answer, unknown excuse) {
 	}
 
 	switch {
+	case back && d.careful: // nor does it prove that the taint was removed in between
+		return a, unguarded
 	case back:
 		for p := max(since, d.start); p < d.at; p++ {
 			if was := d.log[p].items[d.k]; d.seen(p) == observed && was.value != made.value && was.listedAs(made) {
