@@ -65,9 +65,6 @@ func saysDeleted(r recorded) bool { return r.DeletedAt != nil }
 
 func newestObject(r recorded) types.UID { return r.UID }
 
-// sameRecord reports whether two records are the same but for their histories.
-func sameRecord(a, b recorded) bool { return a.Same(b) }
-
 // withoutReason reports whether a write changed nothing that is worth one.
 func withoutReason(before, after recorded, byCapture bool) bool {
 	return before.Same(after) && maps.EqualFunc(before.Later, after.Later, same) && maps.Equal(before.LaterVersions, after.LaterVersions) &&

@@ -11,8 +11,6 @@ const keyCount = 5
 
 var keys = [keyCount]string{"disk", "maintenance:NoExecute", "node-role.kubernetes.io/worker", "team", "tenant:NoSchedule"}
 
-const teamKey = 3
-
 // ruleTaint follows the label team in scenarios that have the rule.
 const ruleTaint = "team:NoSchedule"
 

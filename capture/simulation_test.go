@@ -38,6 +38,11 @@ func setting(variable string, usual uint64) uint64 {
 
 // Nothing that clients decided is lost and nothing rises that they removed, whatever happens in whatever order, but for the limits
 // that each are an [excuse]. See the cluster's steps for what happens, and [cluster.check] for what must hold at rest.
+//
+// Two processes share a long run, each with half of the scenarios:
+//
+//	NODEKEEP_SIMULATION_FIRST=0 NODEKEEP_SIMULATION_SCENARIOS=500000 go test -count=1 -timeout 0 -v -run TestSimulation ./capture &
+//	NODEKEEP_SIMULATION_FIRST=500000 NODEKEEP_SIMULATION_SCENARIOS=500000 go test -count=1 -timeout 0 -v -run TestSimulation ./capture
 func TestSimulation(t *testing.T) {
 	if seed, err := strconv.ParseUint(os.Getenv(seedVariable), 10, 64); err == nil {
 		w := run(seed, &draws{source: rand.NewPCG(seed, 0)}, true)
@@ -54,7 +59,7 @@ func TestSimulation(t *testing.T) {
 			report(t, seed, w)
 		}
 	}
-	t.Logf("scenarios %d to %d in %s\n%s", first, first+uint64(totals.scenarios)-1, time.Since(started).Round(time.Second), totals)
+	t.Logf("scenarios with seeds %d to %d in %s\n%s", first, first+uint64(totals.scenarios)-1, time.Since(started).Round(time.Second), totals)
 	if totals.delays == 0 {
 		t.Error("capture must have had to wait")
 	}

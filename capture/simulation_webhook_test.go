@@ -202,7 +202,7 @@ func (r *replicaRecords) Put(ctx context.Context, next recorded, version string)
 	if r.fails() {
 		return recordEntry{}, errServer
 	}
-	read, by := r.read, r.webhookReplica.policy
+	read, by := r.read, r.policy
 	if !r.calm && r.chance(r.scenario.lateWrites) {
 		r.say("webhook: gives up to write %s, which is on its way", describeRecord(next))
 		r.faulted = true
