@@ -35,6 +35,7 @@ type process struct {
 	name              string
 	hands             []*node // the states that it works on, or has read or made since
 	wroteRecord       bool
+	began             int // in the order of observations
 	rememberedAtStart map[string]string
 }
 
@@ -219,6 +220,7 @@ func (c *process) work() bool {
 	c.alone(func() {
 		pending := c.Pending(c.name)
 		c.hands, c.wroteRecord, c.rememberedAtStart = nil, false, c.rememberedOf(c.name)
+		c.began = c.logs[c.name].sequence
 		for _, state := range pending {
 			c.hands = append(c.hands, c.stateOf(state))
 		}
@@ -243,7 +245,7 @@ func (c *process) note(done bool) {
 	for i, n := range c.hands {
 		last := i == len(c.hands)-1
 		final := n.gone || i+1 < len(c.hands) && c.hands[i+1].uid != n.uid
-		c.observe(n, c.policy, done && (last || final), c.wroteRecord && last && len(c.hands) == 1 || done && final)
+		c.observe(n, c.policy, done && (last || final), c.wroteRecord && last && len(c.hands) == 1 || done && final, c.began)
 	}
 }
 

@@ -78,9 +78,8 @@ func (w *cluster) checkKey(name string, k int, r recorded, n *node) {
 }
 
 func (log *nodeLog) question(k int, set map[int]bool, less bool) question {
-	order := func(at int) int { return log.observed[at].first }
 	return question{
-		order: order,
+		order: func(at int) int { return log.order(at, k) },
 		log:   log.states, seen: log.observedBy(k, set, less), k: k, taint: isTaintKey(k), from: log.settledAt[k], settled: log.settled[k],
 	}
 }

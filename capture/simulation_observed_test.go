@@ -3,15 +3,20 @@ package capture_test
 // observation is what is known about who observed a state. A process that stopped in the middle may or may not have.
 type observation struct {
 	surely, maybe           bool
-	first                   int            // in which order the states were observed, each for the first time that counts
 	selected, maybeSelected [keyCount]bool // by a process whose policy selected the key
-	unwritten               bool           // no write of the record followed
-	undone                  bool           // and since then a slower process has written an older state
+
+	// In which order the states were observed, each for the first time that counts.
+	first         int
+	firstSelected [keyCount]int
+
+	written   int  // in the same order, when a process last wrote the record from the state
+	unwritten bool // no write of the record followed
+	undone    bool // and since then a slower process has written an older state
 }
 
 // observe notes that a process observed a state of a Node; sure, that this counts whatever happens next. wrote says that a write of the
-// record followed or that nothing can follow the state.
-func (w *cluster) observe(n *node, by *policyInUse, sure, wrote bool) {
+// record followed or that nothing can follow the state; began, when the process started to work on it.
+func (w *cluster) observe(n *node, by *policyInUse, sure, wrote bool, began int) {
 	log := w.logs[n.name]
 	if object := n.past.object; log.newest-object >= maxObjects {
 		log.tooFar = true
@@ -20,10 +25,15 @@ func (w *cluster) observe(n *node, by *policyInUse, sure, wrote bool) {
 		log.newest = max(log.newest, object)
 	}
 	o := &log.observed[n.at]
+	log.sequence++
+	if !o.maybe || sure && !o.surely {
+		o.first = log.sequence
+	}
 	for k := range keys {
-		if sure {
-			o.selected[k] = o.selected[k] || by.selects[k]
+		if by.selects[k] && (!o.maybeSelected[k] || sure && !o.selected[k]) {
+			o.firstSelected[k] = log.sequence
 		}
+		o.selected[k] = o.selected[k] || sure && by.selects[k]
 		o.maybeSelected[k] = o.maybeSelected[k] || by.selects[k]
 	}
 	o.undone = o.undone && !wrote
@@ -32,12 +42,27 @@ func (w *cluster) observe(n *node, by *policyInUse, sure, wrote bool) {
 		o.unwritten = false
 	case sure && !o.surely:
 		o.unwritten = true
-	}
-	log.sequence++
-	if !o.maybe || sure && !o.surely {
-		o.first = log.sequence
+		o.undone = o.undone || log.olderWrite(n, began)
 	}
 	o.surely, o.maybe = o.surely || sure, true
+}
+
+// order is when a state was observed by a process whose policy selected the key, or else by any.
+func (log *nodeLog) order(at, k int) int {
+	if o := log.observed[at]; o.maybeSelected[k] {
+		return o.firstSelected[k]
+	}
+	return log.observed[at].first
+}
+
+// olderWrite reports whether a process wrote the record from an older state of the object since then.
+func (log *nodeLog) olderWrite(n *node, began int) bool {
+	for at := n.at - 1; at >= 0 && log.states[at].object == n.past.object; at-- {
+		if log.observed[at].written > began {
+			return true
+		}
+	}
+	return false
 }
 
 // maxObjects is how many objects of one name a record knows.
@@ -47,6 +72,8 @@ const maxObjects = 8
 // are not in it.
 func (w *cluster) wroteFrom(n *node) {
 	log := w.logs[n.name]
+	log.sequence++
+	log.observed[n.at].written = log.sequence
 	for at := n.at + 1; at < len(log.states) && log.states[at].object == n.past.object; at++ {
 		if o := &log.observed[at]; o.maybe {
 			o.undone = o.undone || o.unwritten || !o.surely

@@ -1,5 +1,7 @@
 package capture_test
 
+import "math"
+
 // What a record may remember of a key, given what happened to the Nodes of its name and which states were observed. Nothing here looks
 // at a record or shares code with the product. test/simulation/oracle.go is the same for one key of the exhaustive model.
 
@@ -276,22 +278,36 @@ func (d decided) ambiguous(listed string) (yes bool, value string, why excuse) {
 	return false, none, promised
 }
 
-// overtaken reports whether a later object was observed earlier that shows what nodekeep restored from an older record. Where the stamp
-// proves nothing, only that observation can prove that the later object had the key.
+// overtaken reports whether a later state was observed before the decision that shows what nodekeep restored from an older record. Where
+// the stamp proves nothing, only that observation can prove that the object had the key.
 func (d decided) overtaken() bool {
-	first := 0
-	for j := d.at; j < d.until; j++ {
-		if d.seen(j) != notObserved && (first == 0 || d.order(j) < first) {
-			first = d.order(j)
-		}
+	var known int
+	if d.log[d.at].items[d.k].value == none {
+		shown := d.firstOf(d.start, d.at, func(j int) bool { return d.seen(j) == observed && d.log[j].items[d.k].decision(d.taint) })
+		known = max(shown, d.firstOf(d.at, d.until, func(j int) bool { return d.seen(j) != notObserved }))
+	} else {
+		known = d.firstOf(d.at, d.until, func(j int) bool { return d.seen(j) == observed })
 	}
-	for j := d.end; j < len(d.log); j++ {
+	for j := d.at + 1; j < len(d.log); j++ {
 		i := d.log[j].items[d.k]
-		if listed, _ := i.listed(); d.seen(j) != notObserved && listed != none && i.value == listed && d.order(j) < first {
+		listed, since := i.listed()
+		restored := listed != none && i.value == listed && (j >= d.end || since > d.at)
+		if restored && d.seen(j) != notObserved && d.order(j) < known {
 			return true
 		}
 	}
 	return false
+}
+
+// firstOf is when the first of some states was observed; if none was, never.
+func (d decided) firstOf(from, until int, counts func(at int) bool) (first int) {
+	first = math.MaxInt
+	for j := from; j < until; j++ {
+		if counts(j) {
+			first = min(first, d.order(j))
+		}
+	}
+	return first
 }
 
 // unstampedAfter reports whether a client removed the annotation after a state of the object.

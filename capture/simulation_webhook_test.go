@@ -135,7 +135,7 @@ func (w *cluster) reviewDeletion(n *node) {
 	w.say("webhook: %d: %v", i, err)
 	w.known = len(w.events)
 	if records.read != nil {
-		w.observe(records.read, by, err == nil && !records.faulted, true)
+		w.observe(records.read, by, err == nil && !records.faulted, true, 0)
 	}
 }
 
@@ -208,7 +208,7 @@ func (r *replicaRecords) Put(ctx context.Context, next recorded, version string)
 		r.faulted = true
 		r.late = append(r.late, func() {
 			if _, err := r.put(ctx, next, version); err == nil {
-				r.observe(read, by, true, true)
+				r.observe(read, by, true, true, 0)
 			}
 		})
 		return recordEntry{}, errServer
