@@ -123,17 +123,19 @@ func (log *nodeLog) judge(k int, got string, careful bool) (why excuse, wrong st
 	return promised, "stale:"
 }
 
-// subsets are the sets of states that may have been observed: all of them, where those are few.
-func subsets(states []int) func(yield func(map[int]bool) bool) {
+// subsets are the sets of states that may have been observed: all of them, where there are few groups.
+func subsets(groups [][]int) func(yield func(map[int]bool) bool) {
 	return func(yield func(map[int]bool) bool) {
-		if most := 12; len(states) > most {
-			states = states[len(states)-most:]
+		if most := 14; len(groups) > most {
+			groups = groups[len(groups)-most:]
 		}
-		for bits := range 1 << len(states) {
+		for bits := range 1 << len(groups) {
 			set := map[int]bool{}
-			for i, at := range states {
-				if bits&(1<<i) != 0 {
-					set[at] = true
+			for i, states := range groups {
+				for _, at := range states {
+					if bits&(1<<i) != 0 {
+						set[at] = true
+					}
 				}
 			}
 			if !yield(set) {

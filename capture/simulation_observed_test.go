@@ -99,16 +99,36 @@ func (log *nodeLog) observedBy(k int, set map[int]bool, less bool) func(at int) 
 	}
 }
 
-// uncertain are the states of which nobody knows whether they count: first those that nobody surely observed, and where undone, too.
-func (log *nodeLog) uncertain(k int, undone bool) (states []int) {
+// uncertain are the states of which nobody knows whether they count: those that nobody surely observed and, with undone, those that
+// a slower process may have undone. Those that show the same count alike.
+func (log *nodeLog) uncertain(k int, undone bool) (groups [][]int) {
 	from := log.settledAt[k]
 	for from > 0 && from < len(log.states) && log.states[from-1].object == log.states[from].object {
 		from--
 	}
+	last := -1
 	for at, o := range log.observed {
-		if at >= from && (o.maybe && !o.surely || o.maybeSelected[k] && !o.selected[k] || undone && o.undone) {
-			states = append(states, at)
+		if at < from || !(o.maybe && !o.surely || o.maybeSelected[k] && !o.selected[k] || undone && o.undone) {
+			continue
+		}
+		if last >= 0 && log.alike(last, at, k) {
+			groups[len(groups)-1] = append(groups[len(groups)-1], at)
+		} else {
+			groups = append(groups, []int{at})
+		}
+		last = at
+	}
+	return groups
+}
+
+// alike reports whether all states from one to another are of one object and show the same of a key.
+func (log *nodeLog) alike(from, until, k int) bool {
+	first := log.states[from].items[k]
+	first.edited = false
+	for _, p := range log.states[from+1 : until+1] {
+		if p.object != log.states[from].object || p.items[k] != first || p.bare {
+			return false
 		}
 	}
-	return states
+	return true
 }
