@@ -108,7 +108,8 @@ func (log *nodeLog) uncertain(k int, undone bool) (groups [][]int) {
 	}
 	last := -1
 	for at, o := range log.observed {
-		if at < from || !(o.maybe && !o.surely || o.maybeSelected[k] && !o.selected[k] || undone && o.undone) {
+		uncertain := o.maybe && !o.surely || o.maybeSelected[k] && !o.selected[k] || undone && o.undone
+		if at < from || !uncertain {
 			continue
 		}
 		if last >= 0 && log.alike(last, at, k) {

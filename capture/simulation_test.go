@@ -58,6 +58,9 @@ func TestSimulation(t *testing.T) {
 		if totals.add(seed, w) {
 			report(t, seed, w)
 		}
+		if totals.scenarios%50_000 == 0 {
+			t.Logf("after %s\n%s", time.Since(started).Round(time.Second), totals)
+		}
 	}
 	t.Logf("scenarios with seeds %d to %d in %s\n%s", first, first+uint64(totals.scenarios)-1, time.Since(started).Round(time.Second), totals)
 	if totals.delays == 0 {
