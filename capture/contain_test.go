@@ -127,7 +127,7 @@ func TestAHandlerThatPanicsEndsNoProcess(t *testing.T) {
 	var handlers cache.ResourceEventHandler
 	exploding := func(string) { panic("queue") }
 	panicked := map[string]int{}
-	_, err := feed(&handlerHolder{held: &handlers}, newSweeping(t, 1).sightings, exploding, func(node string, err error) {
+	_, err := feed(handlerOf{handler: &handlers}, newSweeping(t, 1).sightings, exploding, func(node string, err error) {
 		require.ErrorContains(t, err, "queue")
 		panicked[node]++
 	})

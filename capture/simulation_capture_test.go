@@ -1,221 +1,256 @@
-//go:build oldcore
-
-package capture
+package capture_test
 
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/workqueue"
-
-	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
 )
 
-// simCapture is one process of capture: the real Controller between a watch of Nodes and a cache of records that lag, and
-// an API that is interrupted at every call.
-type simCapture struct {
-	*world
-	id         int
-	controller *Controller
-	queue      *simQueue
-	dead       bool
-	busy       bool
+// process is one process of capture: the real controller between a watch of Nodes and a cache of records that lag, and an API that
+// is interrupted at every call.
+type process struct {
+	*cluster
+	*controller
+	id     int
+	dead   bool
+	busy   bool
+	policy *policyInUse
 
-	// The watch of Nodes.
-	handler  cache.ResourceEventHandler
-	position int // in the world's log
-	held     map[string]*simNode
+	position int              // in the events
+	held     map[string]*node // by the informer
 
-	// The records in memory.
-	heard map[string]int // how much of each record's history the watch has brought
-	own   map[string]int // writes of its own that the watch has not brought yet; the same measure
+	received map[string]int // how much of each record's history the watch has brought
+	own      map[string]int // writes of its own that the watch has not brought yet; the same measure
 
-	told map[types.UID]*tale
-}
-
-// tale is what this process was told of an object.
-type tale struct {
-	node    string
-	version int
-	ended   bool // that it went, too
-	late    bool // the record had moved on to a later object by then, or somebody else moved it on since
+	// Of the reconcile that goes on.
+	name              string
+	hands             []*node // the states that it works on, or has read or made since
+	wroteRecord       bool
+	began             int // in the order of observations
+	rememberedAtStart map[string]string
 }
 
 // crashed is the end of a process in the middle of its work.
-type crashed struct{ *simCapture }
+type crashed struct{ *process }
 
-// start starts a process; what it lists at first may be a little old.
-func (w *world) start() {
+// simPause is the longest pause of capture; every wait is over when the next retry comes.
+const simPause = 4 * time.Second
+
+func (w *cluster) captureSteps() []step {
+	any := func(do func(*process)) func() {
+		return func() {
+			if len(w.captures) > 0 {
+				do(w.captures[w.rng.IntN(len(w.captures))])
+			}
+		}
+	}
+	return []step{
+		{4, "capture starts", func() {
+			if len(w.captures) < w.scenario.captures {
+				w.start()
+			}
+		}},
+		{2, "capture is killed", any((*process).die)},
+		{5, "capture leads", any(func(c *process) {
+			if !c.Leads() && (w.leaders() == 0 || w.scenario.twoLeaders) {
+				w.lead(c)
+			}
+		})},
+		{30, "Node event", any(func(c *process) { c.receiveNode() })},
+		{2, "list", any((*process).relist)},
+		{10, "record event", any(func(c *process) { c.receiveRecord(w.anyName()) })},
+		{30, "work", any(func(c *process) { c.work() })},
+		{3, "retry", any((*process).retry)},
+		{2, "capture reads the policy", any((*process).reload)},
+	}
+}
+
+// start starts a process; what it lists first may be a little old.
+func (w *cluster) start() {
 	w.processes++
-	c := &simCapture{
-		world: w, id: w.processes,
-		held: map[string]*simNode{}, heard: map[string]int{}, own: map[string]int{}, told: map[types.UID]*tale{},
+	c := &process{
+		cluster: w, id: w.processes, held: map[string]*node{}, received: map[string]int{}, own: map[string]int{}, policy: w.policies[len(w.policies)-1],
 	}
-	c.queue = &simQueue{capture: c, ready: map[string]bool{}, later: map[string]bool{}}
-	c.controller = &Controller{
-		Options: Options{
-			Client: simClient{capture: c}, Records: c, Policy: func() policy.Policy { return w.policy },
-			Events: &record.FakeRecorder{}, Guards: w.guards(), Metrics: NewMetrics(prometheus.NewRegistry()),
-			Logger: slog.New(slog.DiscardHandler), Now: w.now, Sweep: c.sweeping(),
+	pause := time.Duration(0)
+	if w.scenario.waits {
+		pause = simPause
+	}
+	c.controller = newProcess(capturePorts{
+		client: client{process: c}, records: c, policy: func() policyFile { return c.policy.policyFile }, guards: w.scenario.guards, now: w.now, pause: pause,
+		delayed: func(name string, wait time.Duration) {
+			w.say("capture: %d waits %s before it reconciles %s again", c.id, wait, name)
+			w.delays++
 		},
-		refusals: newRefusals(), reported: newReported(), brake: newBrake(0), coalescer: newCoalescer(0), queue: c.queue,
-	}
-	if w.story.waits {
-		c.controller.brake, c.controller.coalescer = newBrake(simPause), newCoalescer(simPause)
-	}
-	c.controller.sightings = newSightings(c.controller.gated, c.controller.liftedAfter, c.controller.Now)
-	_, _ = feed(&handlerHolder{held: &c.handler}, c.controller.sightings, c.queue.Add, func(_ string, err error) { panic(err) })
-
-	c.position = len(w.log) - w.lag(len(w.log)-w.known) // never older than what an earlier process knew
-	for _, event := range w.log[:c.position] {
-		if c.held[event.node.name] = event.node; event.gone {
-			delete(c.held, event.node.name)
+	})
+	c.position = len(w.events) - w.lag(len(w.events)-w.known) // never older than what an earlier process received
+	for _, n := range w.events[:c.position] {
+		if c.held[n.name] = n; n.gone {
+			delete(c.held, n.name)
 		}
 	}
 	w.say("capture: %d starts", c.id)
-	for _, name := range slices.Sorted(maps.Keys(c.held)) {
-		c.hears(c.held[name], false)
-		c.handler.OnAdd(slimOf(nodeOf(c.held[name].object())), true)
-	}
-	for _, name := range w.story.names {
-		c.heard[name] = len(w.history[name]) - w.lag(len(w.history[name]))
-		if c.heard[name] > 0 {
-			c.controller.Enqueue(name)
+	for _, name := range w.scenario.names {
+		if n := c.held[name]; n != nil {
+			c.Added(n.object(), true)
+		}
+		c.received[name] = len(w.history[name]) - w.lag(len(w.history[name]))
+		if c.received[name] > 0 {
+			c.Enqueue(name)
 		}
 	}
 	w.captures = append(w.captures, c)
 }
 
-// guards knows whether the guard policies are in force.
-func (w *world) guards() *Guards { return &Guards{inForce: w.story.guards} }
+func (w *cluster) lead(c *process) {
+	w.say("capture: %d leads", c.id)
+	c.Lead()
+}
 
-func (c *simCapture) leads() bool { return c.controller.leading.Load() }
+func (w *cluster) leaders() (leaders int) {
+	for _, c := range w.captures {
+		if c.Leads() {
+			leaders++
+		}
+	}
+	return leaders
+}
 
-func (c *simCapture) die() {
+func (c *process) die() {
 	c.dead = true
-	c.captures = slices.DeleteFunc(c.captures, func(other *simCapture) bool { return other == c })
-	c.say("capture: %d dies", c.id)
+	c.captures = slices.DeleteFunc(c.captures, func(other *process) bool { return other == c })
+	c.say("capture: %d is killed", c.id)
 }
 
-// hears notes what the process is told of an object.
-func (c *simCapture) hears(n *simNode, ended bool) {
-	of := c.told[n.uid]
-	if of == nil {
-		of = &tale{node: n.name}
-		c.told[n.uid] = of
+// reload has the process read the policy file.
+func (c *process) reload() {
+	if newest := c.policies[len(c.policies)-1]; !c.busy && c.policy != newest {
+		c.policy = newest
+		c.say("capture: %d reads the policy", c.id)
+		c.EnqueueAll()
 	}
-	of.version, of.ended = n.version, ended
-	if record, found := c.recordOf(n.name); found && c.movedPast(record, n.uid, of) {
-		of.late = true
-	}
-	c.say("capture: %d is told of %s, gone: %t", c.id, brief(n), ended)
 }
 
-// movedPast reports whether the record tells of a later object than this one.
-func (w *world) movedPast(record store.Record, object types.UID, of *tale) bool {
-	version, err := strconv.Atoi(record.NodeResourceVersion)
-	return err == nil && version > of.version && slices.ContainsFunc(w.log, func(event nodeEvent) bool {
-		return event.node.version == version && event.node.uid != object
-	})
-}
-
-// hearNext brings the next event of the watch. States of a living object may be left out.
-func (c *simCapture) hearNext() bool {
-	if c.position == len(c.log) {
+// receiveNode delivers the next event of the watch. States of a living object may be left out.
+func (c *process) receiveNode() bool {
+	if c.position == len(c.events) {
 		return false
 	}
-	event := c.log[c.position]
+	n := c.events[c.position]
 	c.position++
 	c.known = max(c.known, c.position)
-	if !event.gone && c.chance(c.story.coalesce) && c.position < len(c.log) && c.log[c.position].node.uid == event.node.uid {
-		c.skipped = true
+	if !n.gone && c.chance(c.scenario.coalesce) && c.position < len(c.events) && c.events[c.position].uid == n.uid {
 		return true
 	}
-	before := c.held[event.node.name]
-	c.hears(event.node, event.gone)
-	current := slimOf(nodeOf(event.node.object()))
+	before := c.held[n.name]
+	c.say("capture: %d receives %s, deleted: %t", c.id, n.describe(), n.gone)
 	switch {
-	case event.gone:
-		delete(c.held, event.node.name)
-		c.handler.OnDelete(current)
+	case n.gone:
+		delete(c.held, n.name)
+		c.Deleted(n.object(), false)
 	case before == nil:
-		c.held[event.node.name] = event.node
-		c.handler.OnAdd(current, false)
+		c.held[n.name] = n
+		c.Added(n.object(), false)
 	default:
-		c.held[event.node.name] = event.node
-		c.handler.OnUpdate(slimOf(nodeOf(before.object())), current)
+		c.held[n.name] = n
+		c.Updated(before.object(), n.object())
 	}
 	return true
 }
 
 // relist is what an informer does when its watch is lost: it compares what it holds with what there is.
-func (c *simCapture) relist() {
+func (c *process) relist() {
 	c.say("capture: %d lists Nodes again", c.id)
-	c.skipped = c.skipped || c.position < len(c.log)
-	c.position = len(c.log)
+	c.position = len(c.events)
 	c.known = c.position
-	for _, name := range c.story.names {
+	for _, name := range c.scenario.names {
 		before, current := c.held[name], c.nodes[name]
 		switch {
 		case before == nil && current == nil:
 			continue
 		case current == nil:
 			delete(c.held, name)
-			c.hears(before, true)
-			c.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: name, Obj: slimOf(nodeOf(before.object()))})
+			c.Deleted(before.object(), true)
 			continue
 		case before == nil:
-			c.hears(current, false)
-			c.handler.OnAdd(slimOf(nodeOf(current.object())), false)
+			c.Added(current.object(), false)
 		default:
-			if before.uid != current.uid {
-				c.hears(before, true)
-			}
-			c.hears(current, false)
-			c.handler.OnUpdate(slimOf(nodeOf(before.object())), slimOf(nodeOf(current.object())))
+			c.Updated(before.object(), current.object())
 		}
 		c.held[name] = current
 	}
 }
 
-// hearRecord brings news of a record to the process's cache.
-func (c *simCapture) hearRecord(name string) bool {
-	behind := len(c.history[name]) - c.heard[name]
+// receiveRecord brings news of a record to the process's cache.
+func (c *process) receiveRecord(name string) bool {
+	behind := len(c.history[name]) - c.received[name]
 	if behind == 0 {
 		return false
 	}
-	c.heard[name] += 1 + c.rng.IntN(behind)
-	if c.own[name] <= c.heard[name] {
+	c.received[name] += 1 + c.rng.IntN(behind)
+	if c.own[name] <= c.received[name] {
 		delete(c.own, name)
 	}
-	c.say("capture: %d hears of the record of %s", c.id, name)
-	c.controller.Enqueue(name)
+	c.say("capture: %d receives the record of %s", c.id, name)
+	c.Enqueue(name)
 	return true
 }
 
-// work has the process deal with one Node of its queue, if any waits.
-func (c *simCapture) work() bool {
-	names := slices.Sorted(maps.Keys(c.queue.ready))
-	if len(names) == 0 || c.busy {
+func (c *process) retry() {
+	c.waited += simPause
+	c.Retry()
+}
+
+// work has the process reconcile one Node of its queue, if there is any.
+func (c *process) work() bool {
+	names := c.Due()
+	if len(names) == 0 || c.busy || c.dead {
 		return false
 	}
-	c.queue.next = names[c.rng.IntN(len(names))]
-	c.say("capture: %d works on %s, leading: %t", c.id, c.queue.next, c.leads())
+	c.name = names[c.rng.IntN(len(names))]
+	c.say("capture: %d reconciles %s, leading: %t", c.id, c.name, c.Leads())
+	c.alone(func() {
+		pending := c.Pending(c.name)
+		c.hands, c.wroteRecord, c.rememberedAtStart = nil, false, c.rememberedOf(c.name)
+		c.began = c.logs[c.name].sequence
+		for _, state := range pending {
+			c.hands = append(c.hands, c.stateOf(state))
+		}
+		done := false
+		defer func() { c.note(done && !c.dead) }()
+		done = c.Reconcile(context.Background(), c.name)
+	})
+	return true
+}
+
+// stateOf is the state that a process holds. What it knows of a deletion that only a list showed is an older state.
+func (w *cluster) stateOf(pending pendingState) *node {
+	version, err := strconv.Atoi(pending.ResourceVersion)
+	if err != nil {
+		panic(err)
+	}
+	return w.byVersion[version]
+}
+
+// note tells the oracle what a reconcile has observed.
+func (c *process) note(done bool) {
+	for i, n := range c.hands {
+		last := i == len(c.hands)-1
+		final := n.gone || i+1 < len(c.hands) && c.hands[i+1].uid != n.uid
+		c.observe(n, c.policy, done && (last || final), c.wroteRecord && last && len(c.hands) == 1 || done && final, c.began)
+	}
+}
+
+// alone does something that this process does one at a time, and that its end interrupts.
+func (c *process) alone(do func()) {
 	depth, reviewing := c.depth, c.reviewing
 	c.busy = true
 	defer func() {
@@ -224,95 +259,73 @@ func (c *simCapture) work() bool {
 			panic(why)
 		}
 	}()
-	c.controller.work(context.Background())
-	return true
+	do()
+	if c.failure != "" {
+		panic(violation(c.failure))
+	}
 }
 
-// inMemory is how much of a record's history the process has in memory.
-func (c *simCapture) inMemory(name string) int { return max(c.heard[name], c.own[name]) }
+func (c *process) inMemory(name string) int { return max(c.received[name], c.own[name]) }
 
-// heardUntil is the record at a point of its history, as a cache holds it.
-func (w *world) heardUntil(name string, at int) (store.Entry, error) {
+// receivedUntil is the record at a point of its history, as a cache holds it.
+func (w *cluster) receivedUntil(name string, at int) (recordEntry, error) {
 	if at == 0 || w.history[name][at-1].Version == "" {
-		return store.Entry{}, store.ErrNotFound
+		return recordEntry{}, errNoRecord
 	}
-	entry := w.history[name][at-1]
-	entry.Record = entry.Record.WithoutHistory()
-	return entry, nil
+	return asCached(w.history[name][at-1]), nil
 }
 
 // Get is the record as the process has it in memory.
-func (c *simCapture) Get(name string) (store.Entry, error) {
-	return c.heardUntil(name, c.inMemory(name))
+func (c *process) Get(name string) (recordEntry, error) {
+	return c.receivedUntil(name, c.inMemory(name))
 }
 
-func (c *simCapture) GetLive(ctx context.Context, name string) (entry store.Entry, err error) {
-	err = c.call("read the record of "+name, func() error {
+// GetLive is the record as the API server has it.
+func (c *process) GetLive(ctx context.Context, name string) (entry recordEntry, err error) {
+	err = c.call("reads the record of "+name, func() error {
 		entry, err = c.records.GetLive(ctx, name)
 		return err
 	})
 	return entry, err
 }
 
-func (c *simCapture) Put(ctx context.Context, next store.Record, version string) (entry store.Entry, err error) {
-	if next.UID == "" {
-		c.fail("capture resets %s, which is right", brief(next))
-	}
-	err = c.call("write "+brief(next), func() error {
+// Put writes a record.
+func (c *process) Put(ctx context.Context, next recorded, version string) (entry recordEntry, err error) {
+	err = c.call("writes "+describeRecord(next), func() error {
 		before, found := c.recordOf(next.Node)
 		if entry, err = c.records.Put(ctx, next, version); err != nil {
 			return err
 		}
+		c.wroteRecord = true
 		c.wrote(c, before, found, entry)
+		for _, n := range c.hands {
+			if n.name == next.Node {
+				c.wroteFrom(n)
+			}
+		}
 		return nil
 	})
 	if err == nil {
-		c.own[next.Node] = slices.IndexFunc(c.history[next.Node], func(e store.Entry) bool { return e.Version == entry.Version }) + 1
+		c.own[next.Node] = slices.IndexFunc(c.history[next.Node], func(e recordEntry) bool { return e.Version == entry.Version }) + 1
 	}
 	return entry, err
 }
 
 // wrote notes a write of a record, and whether there was a reason for it.
-func (w *world) wrote(by *simCapture, before store.Record, found bool, entry store.Entry) {
-	node, next := entry.Record.Node, entry.Record
+func (w *cluster) wrote(by *process, before recorded, found bool, entry recordEntry) {
+	name, next := entry.Record.Node, entry.Record
 	w.writes++
-	w.putBack(entry)
-	w.checkTold(before, found, next)
-	w.history[node] = append(w.history[node], entry)
-	if found {
-		if compareVersions(next.NodeResourceVersion, before.NodeResourceVersion) < 0 {
-			w.fail("the record of %s goes back in time", node)
-		}
-		if before.UID == next.UID && slices.Equal(before.RuleTaints, next.RuleTaints) && maps.Equal(before.Items, next.Items) && maps.Equal(before.Shown(), next.Shown()) && maps.Equal(before.Withheld.Items, next.Withheld.Items) &&
-			(before.DeletedAt == nil) == (next.DeletedAt == nil) && before.Machine == next.Machine &&
-			maps.EqualFunc(before.Later, next.Later, same) &&
-			// How new the last sight was counts at a deletion, and before a rule's taint is put on.
-			maps.Equal(before.LaterVersions, next.LaterVersions) &&
-			(by != nil && len(next.RuleTaints) == 0 || before.NodeResourceVersion == next.NodeResourceVersion) {
-			w.fail("the record of %s is written without a change", node)
-		}
-	}
-	w.goesOn(by, node, func(told types.UID, of *tale) bool {
-		return by != nil && w.leaders() > 1 || w.movedPast(next, told, of)
-	})
-}
-
-// goesOn notes that what other processes know of earlier objects comes too late now. Of two leaders at a time, one may
-// undo what the other knew better.
-func (w *world) goesOn(by *simCapture, node string, earlier func(types.UID, *tale) bool) {
-	for _, other := range w.captures {
-		for object, of := range other.told {
-			if other != by && of.node == node && earlier(object, of) {
-				of.late = true
-			}
-		}
+	w.checkHistory(before, found, next)
+	w.history[name] = append(w.history[name], entry)
+	if found && withoutReason(before, next, by != nil) {
+		w.fail("write: the record of %s is written without a change", name)
 	}
 }
 
 // Nodes are the names that the process has a record of.
-func (c *simCapture) Nodes() (names []string) {
-	for _, name := range c.story.names {
-		if _, err := c.heardUntil(name, c.heard[name]); err == nil {
+func (c *process) Nodes() (names []string) {
+	for _, name := range c.scenario.names {
+		if _, err := c.receivedUntil(name, c.received[name]); err == nil {
 			names = append(names, name)
 		}
 	}
@@ -323,15 +336,15 @@ var errServer = apierrors.NewInternalError(errors.New("the simulated API server 
 
 // call is a request to the API server. Other things happen before and after it; the process may end, and the request or
 // its answer may get lost.
-func (c *simCapture) call(what string, request func() error) error {
+func (c *process) call(what string, request func() error) error {
 	c.meanwhile()
-	if !c.calm && c.chance(c.story.errors) {
-		c.say("capture: %d fails to %s", c.id, what)
+	if !c.calm && c.chance(c.scenario.errors) {
+		c.say("capture: %d fails: %s", c.id, what)
 		return errServer
 	}
 	err := request()
 	c.say("capture: %d %s: %v", c.id, what, err)
-	if !c.calm && c.chance(c.story.errors) {
+	if !c.calm && c.chance(c.scenario.errors) {
 		c.say("capture: %d does not get the answer", c.id)
 		return errServer
 	}
@@ -340,13 +353,13 @@ func (c *simCapture) call(what string, request func() error) error {
 }
 
 // meanwhile lets other things happen while the process waits for the API server.
-func (c *simCapture) meanwhile() {
-	for !c.calm && !c.dead && c.depth < 3 && c.chance(c.story.interleave) {
+func (c *process) meanwhile() {
+	for !c.calm && !c.dead && c.depth < 3 && c.chance(c.scenario.interleave) {
 		c.depth++
 		c.step()
 		c.depth--
 	}
-	if !c.calm && !c.dead && c.chance(c.story.crashes) {
+	if !c.calm && !c.dead && c.chance(c.scenario.crashes) {
 		c.die()
 	}
 	if c.dead {
@@ -354,139 +367,58 @@ func (c *simCapture) meanwhile() {
 	}
 }
 
-// dealt is called when the controller is done with a Node.
-func (c *simCapture) dealt(name string, began map[types.UID]tale, led bool) {
-	if !led || c.inMemory(name) != len(c.history[name]) {
-		return
-	}
-	for object, of := range began {
-		live := c.nodes[name] != nil && c.nodes[name].uid == object
-		if (of.ended || live) && !c.told[object].late && !c.mayTurnBack(name, object, of.version, c) {
-			c.model.keeps(name, object, of.version)
-		}
-	}
-}
-
-// mayTurnBack reports whether another process is behind and the record does not tell that it is: label changes that were
-// taken back meanwhile left no trace in it.
-func (w *world) mayTurnBack(node string, object types.UID, version int, not *simCapture) bool {
-	if record, found := w.recordOf(node); found && compareVersions(record.NodeResourceVersion, strconv.Itoa(version)) >= 0 {
-		return false
-	}
-	return slices.ContainsFunc(w.captures, func(c *simCapture) bool {
-		return c != not && (c.told[object] == nil || c.told[object].version < version)
-	})
-}
-
-func (c *simCapture) tales(name string) map[types.UID]tale {
-	tales := map[types.UID]tale{}
-	for object, of := range c.told {
-		if of.node == name {
-			tales[object] = *of
-		}
-	}
-	return tales
-}
-
-// simQueue is a work queue without a clock: what failed waits until somebody says that its time has come.
-type simQueue struct {
-	workqueue.TypedRateLimitingInterface[string]
-	capture      *simCapture
-	next         string // what Get hands out, once
-	ready, later map[string]bool
-
-	began map[types.UID]tale
-	led   bool
-	waits bool // it is not dealt with wholly
-}
-
-// simPause is the longest pause; every wait is over when the next retry comes.
-const simPause = 4 * time.Second
-
-func (q *simQueue) Add(name string) { q.ready[name] = true }
-
-func (q *simQueue) Get() (name string, shutdown bool) {
-	if q.next == "" {
-		return "", true
-	}
-	name, q.next = q.next, ""
-	delete(q.ready, name)
-	q.began, q.led, q.waits = q.capture.tales(name), q.capture.leads(), false
-	return name, false
-}
-
-func (q *simQueue) Forget(name string)     { q.capture.dealt(name, q.began, q.led && !q.waits) }
-func (q *simQueue) Done(string)            {}
-func (q *simQueue) NumRequeues(string) int { return 0 }
-func (q *simQueue) AddRateLimited(name string) {
-	q.capture.say("capture: %d could not deal with %s", q.capture.id, name)
-	q.later[name] = true
-}
-
-func (q *simQueue) AddAfter(name string, wait time.Duration) {
-	q.capture.say("capture: %d waits %s before it deals with the rest of %s", q.capture.id, wait, name)
-	q.capture.delays++
-	q.later[name], q.waits = true, true
-}
-
-// retry says that the time of what failed has come.
-func (q *simQueue) retry() {
-	q.capture.waited += simPause
-	maps.Copy(q.ready, q.later)
-	clear(q.later)
-}
-
-// handlerHolder is as much of an informer as feed needs.
-type handlerHolder struct {
-	cache.SharedIndexInformer
-	held *cache.ResourceEventHandler
-}
-
-func (h *handlerHolder) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	*h.held = handler
-	return nil, nil
-}
-
-// simClient, simCore and simNodes are as much of a client as capture needs.
+// client, core and nodes are as much of a client as capture needs.
 type (
-	simClient struct {
+	client struct {
 		kubernetes.Interface
-		capture *simCapture
+		process *process
 	}
-	simCore struct {
+	core struct {
 		typedcorev1.CoreV1Interface
-		capture *simCapture
+		process *process
 	}
-	simNodes struct {
+	nodes struct {
 		typedcorev1.NodeInterface
-		capture *simCapture
+		process *process
 	}
 )
 
-func (s simClient) CoreV1() typedcorev1.CoreV1Interface { return simCore{capture: s.capture} }
-func (s simCore) Nodes() typedcorev1.NodeInterface      { return simNodes{capture: s.capture} }
+func (c client) CoreV1() typedcorev1.CoreV1Interface { return core{process: c.process} }
+func (c core) Nodes() typedcorev1.NodeInterface      { return nodes{process: c.process} }
 
-func (s simNodes) Get(_ context.Context, name string, _ metav1.GetOptions) (object *corev1.Node, err error) {
-	err = s.capture.call("get node "+name, func() error {
-		n, found := s.capture.nodes[name]
+func (c nodes) Get(_ context.Context, name string, _ metav1.GetOptions) (object *corev1.Node, err error) {
+	err = c.process.call("reads "+name, func() error {
+		n, found := c.process.nodes[name]
 		if !found {
 			return apierrors.NewNotFound(nodesResource, name)
 		}
 		object = n.object()
 		return nil
 	})
+	c.process.takes(object, err)
 	return object, err
 }
 
-func (s simNodes) Patch(_ context.Context, name string, _ types.PatchType, body []byte, _ metav1.PatchOptions, _ ...string) (object *corev1.Node, err error) {
-	err = s.capture.call("patch node "+name+" "+string(body), func() error {
-		n, err := s.capture.patchNode(name, body)
+func (c nodes) Patch(_ context.Context, name string, _ types.PatchType, body []byte, _ metav1.PatchOptions, _ ...string) (object *corev1.Node, err error) {
+	err = c.process.call("patches "+name+" "+string(body), func() error {
+		n, err := c.process.patchNode(name, body)
 		if err != nil {
 			return err
 		}
 		object = n.object()
-		s.capture.goesOn(s.capture, name, func(told types.UID, _ *tale) bool { return told != n.uid })
 		return nil
 	})
+	c.process.takes(object, err)
 	return object, err
+}
+
+// takes notes a state that the reconcile has got from the API server, if it is of the object that it works on.
+func (c *process) takes(object *corev1.Node, err error) {
+	if err != nil {
+		return
+	}
+	n := c.stateOf(pendingState{ResourceVersion: object.ResourceVersion})
+	if len(c.hands) > 0 && c.hands[len(c.hands)-1].uid == n.uid {
+		c.hands = append(c.hands, n)
+	}
 }

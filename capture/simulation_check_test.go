@@ -1,136 +1,187 @@
-//go:build oldcore
-
-package capture
+package capture_test
 
 import (
-	"errors"
-	"maps"
 	"slices"
-	"strconv"
-	"strings"
-
-	corev1 "k8s.io/api/core/v1"
-
-	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
 )
 
-// check holds what there is, when all is quiet, against what people want.
-func (w *world) check(leader *simCapture) {
-	for object, of := range leader.told {
-		if !of.late {
-			w.model.keeps(of.node, object, of.version)
-		}
-	}
-	for _, name := range w.story.names {
-		record, found := w.recordOf(name)
+// check holds what there is, when nothing is left to do, against what clients want.
+func (w *cluster) check() {
+	for _, name := range w.scenario.names {
+		r, found := w.recordOf(name)
 		n := w.nodes[name]
 		lives := n != nil && !n.deleting
-		for _, key := range simKeys {
-			w.checkLabel(simLabel{name, key}, record, n)
+		for _, k := range w.scenario.keys {
+			w.checkKey(name, k, r, n)
 		}
 		switch {
-		case !lives && n == nil && found && record.DeletedAt == nil:
-			w.fail("the record of %s does not say that it is gone", name)
+		case n == nil && found && !saysDeleted(r):
+			w.fail("record does not say that %s is deleted", name)
 		case lives && gate.On(n.taints):
-			w.fail("%s is still gated", name)
-		case lives && found && record.UID != n.uid:
-			w.fail("the record of %s is not of the object that lives", name)
-		case lives && record.DeletedAt != nil:
-			w.fail("the record of %s says that it is gone", name)
+			w.fail("gate is still on %s", name)
+		case lives && found && newestObject(r) != n.uid:
+			w.fail("record is not of the living object of %s", name)
+		case lives && saysDeleted(r):
+			w.fail("record says that %s is deleted, which lives", name)
 		}
 		if lives {
-			w.checkRule(n, record)
+			w.checkRule(n)
 		}
 		for _, c := range slices.Clone(w.captures) {
-			c.checkSightings(name)
-		}
-	}
-	for _, c := range w.captures {
-		c.checkStanding()
-	}
-	w.checkStore()
-}
-
-func (w *world) checkLabel(label simLabel, record store.Record, n *simNode) {
-	remembered, known := record.Remembered()[label.key]
-	if !known {
-		remembered = unset
-	}
-	if answers := w.model.answers(label); !slices.Contains(answers, remembered) && !w.refusedOf[label] {
-		w.fail("label %s of %s is remembered as %s; right is %v", label.key, label.node, remembered, answers)
-	}
-	w.model.settle(label, remembered)
-	delete(w.refusedOf, label)
-	if n == nil || n.deleting || n.kubeletsOwn(label.key) {
-		return
-	}
-	shown, is := n.items()[label.key]
-	if !is {
-		shown = unset
-	}
-	if shown != remembered && (is || !w.mayLack(n, label.key)) {
-		w.fail("label %s of %s is remembered as %s and shown as %s", label.key, label.node, remembered, shown)
-	}
-	if given, is := record.Items[label.key]; is && given != shown || !is && shown != unset {
-		w.fail("label %s=%s of %s is not among the record's labels", label.key, shown, label.node)
-	}
-}
-
-// checkRule checks that the rule's taint follows its label, and that the record says whose it is.
-func (w *world) checkRule(n *simNode, record store.Record) {
-	shown := gate.Without(n.taints)
-	shown = slices.DeleteFunc(shown, func(taint corev1.Taint) bool { return policy.TaintItem(taint) != ruleItem })
-	if want := w.policy.TaintsFor(n.labels); !slices.Equal(shown, want) {
-		w.fail("%s shows %s; its labels want %s", n.name, policy.Shown(shown), policy.Shown(want))
-	}
-	ours := record.RuleTaints
-	if record.NodeResourceVersion == strconv.Itoa(n.version) { // what was about to be put on this state may not have come to be
-		ours = slices.DeleteFunc(slices.Clone(ours), func(taint corev1.Taint) bool { return !slices.Contains(shown, taint) })
-	}
-	if !slices.Equal(shown, ours) {
-		w.fail("%s shows %s of the rules; the record says %s", n.name, policy.Shown(shown), policy.Shown(record.RuleTaints))
-	}
-}
-
-// mayLack reports whether a remembered label may be missing on a Node: the policy never gives it, the API server refused
-// it on this object, or it was taken off in a way that cannot be told from a loss.
-func (w *world) mayLack(n *simNode, key string) bool {
-	return w.neverGiven(key) || slices.Contains(w.refused[n.uid], key) || slices.Contains(w.model.open[n.uid], key)
-}
-
-// neverGiven reports whether the policy of the story leaves the label to people.
-func (w *world) neverGiven(key string) bool {
-	return strings.Contains(w.story.policy, "never") && strings.HasPrefix(key, "node-role.kubernetes.io/")
-}
-
-// checkSightings checks that a process has forgotten all that was dealt with, and knows what lives.
-func (c *simCapture) checkSightings(name string) {
-	gone, live := c.controller.sightings.look(name)
-	if len(gone) > 0 && !c.leads() { // it knows what no leader ever saw and would write it when it leads: not this time
-		c.die()
-		return
-	}
-	if len(gone) > 0 {
-		c.fail("process %d still holds %d objects of %s that went", c.id, len(gone), name)
-	}
-	if n := c.nodes[name]; (live == nil) != (n == nil) || n != nil && live.UID != n.uid {
-		c.fail("process %d does not know which %s lives", c.id, name)
-	}
-}
-
-// checkStore checks that nobody changed a record but by writing it.
-func (w *world) checkStore() {
-	for name, history := range w.history {
-		entry, err := w.records.Get(name)
-		last := history[len(history)-1]
-		if last.Version == "" && errors.Is(err, store.ErrNotFound) {
-			continue
-		}
-		if err != nil || entry.Version != last.Version || !maps.Equal(entry.Record.Shown(), last.Record.Shown()) ||
-			!maps.Equal(entry.Record.Withheld.Items, last.Record.Withheld.Items) {
-			w.fail("the record of %s was changed in memory: %v", name, err)
+			c.checkPending(name)
 		}
 		w.checkReplay(name)
+	}
+	for _, c := range w.captures {
+		if wrong := c.WrongCounts(); wrong != "" {
+			w.fail("metrics of process %d: %s", c.id, wrong)
+		}
+	}
+}
+
+// checkKey checks what is remembered of a key, and that the Node shows it.
+func (w *cluster) checkKey(name string, k int, r recorded, n *node) {
+	log := w.logs[name]
+	got := remembered(r)[keys[k]]
+	why, wrong := log.judge(k, got, !w.scenario.guards && (isTaintKey(k) || isProtected(k)))
+	if wrong != "" {
+		w.fail("%s %s of %s is remembered as %q; a client wanted %q", wrong, keys[k], name, got, log.question(k, nil, false).last())
+	}
+	w.excused(name, why)
+	selects := w.policies[len(w.policies)-1].selects[k]
+	if n == nil {
+		log.settle(k, got)
+		return
+	}
+	shown := n.past.items[k]
+	switch {
+	case shown.value == got, n.deleting:
+	case shown.value == none && w.scenario.never(k) && selects:
+		return
+	case shown.owner == ownedByKubelet && shown.value != none, shown.claimed && got == none:
+		w.shows[hidden]++
+		return
+	case !selects:
+		w.shows[unselected]++
+		return
+	case isTaintKey(k) && shown.value != none && shown.brought == shown.value: // the kubelet's own
+		w.shows[hidden]++
+		return
+	case !w.scenario.guards && (isTaintKey(k) || isProtected(k)) && shown.value != none && shown.value == shown.given, shown.forged:
+		w.shows[unguarded]++
+		return
+	default:
+		w.fail("Node %s shows %s as %q; %q is remembered", name, keys[k], shown.value, got)
+	}
+	if selects && shown.owner != ownedByKubelet && !shown.claimed {
+		log.settle(k, got)
+	}
+}
+
+func (log *nodeLog) question(k int, set map[int]bool, less bool) question {
+	return question{
+		order: func(at int) int { return log.order(at, k) },
+		log:   log.states, seen: log.observedBy(k, set, less), k: k, taint: isTaintKey(k), from: log.settledAt[k], settled: log.settled[k],
+	}
+}
+
+// judge says which limit excuses what is remembered, or how it is wrong.
+func (log *nodeLog) judge(k int, got string, careful bool) (why excuse, wrong string) {
+	q := log.question(k, nil, false)
+	if got == q.last() || got == none && log.forgets {
+		return promised, ""
+	}
+	for _, undone := range []bool{false, true} {
+		uncertain := log.uncertain(k, undone)
+		for set := range subsets(uncertain) {
+			q := log.question(k, set, undone)
+			q.careful = careful
+			if a := q.wanted(); a.allows(got) {
+				if undone {
+					return slowWriter, ""
+				}
+				if a.why == promised {
+					a.why = unobserved // by a process that stopped in the middle
+				}
+				return a.why, ""
+			}
+		}
+	}
+	if log.tooFar {
+		return tooFarBehind, ""
+	}
+	for at := len(log.states) - 1; at >= 0; at-- {
+		if log.states[at].items[k].forged && !isTaintKey(k) && !isProtected(k) {
+			return unguarded, ""
+		}
+	}
+	if got == none {
+		return promised, "lost:"
+	}
+	if q.last() == none {
+		return promised, "risen:"
+	}
+	return promised, "stale:"
+}
+
+// subsets are the sets of states that may have been observed: all of them, where there are few groups.
+func subsets(groups [][]int) func(yield func(map[int]bool) bool) {
+	return func(yield func(map[int]bool) bool) {
+		if most := 14; len(groups) > most {
+			groups = groups[len(groups)-most:]
+		}
+		for bits := range 1 << len(groups) {
+			set := map[int]bool{}
+			for i, states := range groups {
+				for _, at := range states {
+					if bits&(1<<i) != 0 {
+						set[at] = true
+					}
+				}
+			}
+			if !yield(set) {
+				return
+			}
+		}
+	}
+}
+
+// settle closes what was decided so far: from now on, only what happens next may change what is remembered.
+func (log *nodeLog) settle(k int, value string) {
+	log.settledAt[k], log.settled[k] = len(log.states), value
+}
+
+// checkRule checks that the rule's taint follows its label.
+func (w *cluster) checkRule(n *node) {
+	want := none
+	for _, taint := range rulesTaints(w.policies[len(w.policies)-1].policyFile, n.labels) {
+		want = taint.Value
+	}
+	shown, is := n.items()[ruleTaint]
+	if shown == want && (is || want == none) {
+		return
+	}
+	if w.logs[n.name].forgedRules {
+		w.shows[unguarded]++
+		return
+	}
+	w.fail("rule: %s shows %s as %q; its labels want %q", n.name, ruleTaint, shown, want)
+}
+
+// checkPending checks that a process has nothing left to do, and knows what lives.
+func (c *process) checkPending(name string) {
+	var live *pendingState
+	for _, state := range c.Pending(name) {
+		if !state.Gone {
+			live = &state
+			continue
+		}
+		if !c.Leads() { // it knows what no leader ever observed and would write it when it leads: not this time
+			c.die()
+			return
+		}
+		c.fail("queue of process %d still holds deleted objects of %s", c.id, name)
+	}
+	if n := c.nodes[name]; (live == nil) != (n == nil) || n != nil && live.UID != n.uid {
+		c.fail("queue of process %d does not know which %s lives", c.id, name)
 	}
 }

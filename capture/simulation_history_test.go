@@ -1,162 +1,171 @@
-//go:build oldcore
-
-package capture
+package capture_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/record/history"
 )
+
+// unset is the value of a key that is not there. No label can have it.
+const unset = "(unset)"
 
 // simEdit is a change of an item of a Node that somebody made.
 type simEdit struct {
 	object  types.UID
 	version int
 	item    string
-	value   string // unset: taken off
+	value   string // unset: removed
 	manager string
 }
 
 // noteWriters notes who wrote a new state of a Node, as managedFields do: a manager is named by what it sets, not by what it
 // takes off.
-func (w *world) noteWriters(before, n *simNode) {
+func (w *cluster) noteWriters(before, n *node, version int) {
 	if before == nil {
-		before = &simNode{}
+		before = &node{}
 	}
 	wrote := func(manager string) {
 		if n.wrote == nil {
 			n.wrote = map[string]int{}
 		}
-		n.wrote[manager] = n.version
+		n.wrote[manager] = version
 	}
 	was, is := before.items(), n.items()
 	for item, value := range is {
 		old, had := was[item]
 		owners := n.owners[item]
-		if policy.IsTaint(item) {
+		if record.IsTaint(item) {
 			owners = []string{n.taintsBy}
 		}
 		for _, manager := range owners {
-			if !had || old != value || !policy.IsTaint(item) && !slices.Contains(before.owners[item], manager) {
+			if !had || old != value || !record.IsTaint(item) && !slices.Contains(before.owners[item], manager) {
 				wrote(manager)
-				w.edits = append(w.edits, simEdit{n.uid, n.version, item, value, manager})
+				w.edits = append(w.edits, simEdit{n.uid, version, item, value, manager})
 			}
 		}
 	}
 	for item := range was {
-		if _, still := is[item]; !still && policy.IsTaint(item) && len(n.taints) > 0 {
+		if _, still := is[item]; !still && record.IsTaint(item) && len(n.taints) > 0 {
 			wrote(n.taintsBy)
-			w.edits = append(w.edits, simEdit{n.uid, n.version, item, unset, n.taintsBy})
+			w.edits = append(w.edits, simEdit{n.uid, version, item, unset, n.taintsBy})
 		}
 	}
 }
 
-// checkTold checks what a write adds to the history of a record: all that it changes of what is remembered, once, and
+// checkHistory checks what a write adds to the history of a record: all that it changes of what is remembered, once, and
 // nothing else.
-func (w *world) checkTold(before store.Record, found bool, next store.Record) {
+func (w *cluster) checkHistory(before recorded, found bool, next recorded) {
 	if !found {
-		if last := w.history[next.Node]; len(next.History) > 0 && (len(last) < 2 || !next.Same(last[len(last)-2].Record)) {
-			w.fail("history of %s: the first record tells of changes", next.Node)
+		if last := w.history[next.Node]; len(next.History) > 0 && (len(last) < 2 || !maps.Equal(next.Items(), last[len(last)-2].Record.Items())) {
+			w.fail("history of %s: the first record notes of changes", next.Node)
 		}
 		return
 	}
-	last := 0
-	if len(before.History) > 0 {
-		last = before.History[len(before.History)-1].Number
+	last, told, tells := 0, history.Of(before), history.Of(next)
+	if len(told) > 0 {
+		last = told[len(told)-1].Number
 	}
-	told, older := map[string]store.Values{}, 0
-	for _, change := range next.History {
+	noted, older := map[string]history.Values{}, 0
+	for _, change := range tells {
 		if change.Number <= last {
 			older++
 			continue
 		}
 		for item, values := range change.Items {
-			if _, twice := told[item]; twice {
-				w.fail("history of %s: %s is told twice by one write", next.Node, item)
+			if _, twice := noted[item]; twice {
+				w.fail("history of %s: %s is noted twice by one write", next.Node, item)
 			}
-			told[item] = values
+			noted[item] = values
 			w.checkActor(next, change, item, values)
 		}
 	}
-	if kept := min(len(before.History), store.MaxHistory-(len(next.History)-older)); older != kept {
-		w.fail("history of %s: of %d older entries %d are left", next.Node, len(before.History), older)
+	if kept := min(len(told), history.Max-(len(tells)-older)); older != kept {
+		w.fail("history of %s: of %d older entries %d are left", next.Node, len(told), older)
 	}
-	was, is := before.Remembered(), next.Remembered()
-	for item := range union(was, is, told) {
-		values, tells := told[item]
-		if differs := !same(at(was, item), at(is, item)); differs != tells || tells && (!same(values.From, at(was, item)) || !same(values.To, at(is, item))) {
+	was, is := before.Items(), next.Items()
+	for item := range union(was, is, noted) {
+		values, notes := noted[item]
+		if differs := !same(at(was, item), at(is, item)); differs != notes || notes && (!same(values.From, at(was, item)) || !same(values.To, at(is, item))) {
 			w.fail("history of %s: %s was %s and is %s, and the history says %s to %s: %t", next.Node, item,
-				orUnset(at(was, item)), orUnset(at(is, item)), orUnset(values.From), orUnset(values.To), tells)
+				orUnset(at(was, item)), orUnset(at(is, item)), orUnset(values.From), orUnset(values.To), notes)
 		}
 	}
 }
 
 // checkActor checks that who is named made that very change; of a taint, that he wrote the list of taints.
-func (w *world) checkActor(record store.Record, change store.Change, item string, values store.Values) {
+func (w *cluster) checkActor(of recorded, change history.Change, item string, values history.Values) {
 	if change.Actor == "" {
 		return
 	}
 	made := slices.ContainsFunc(w.edits, func(e simEdit) bool {
 		return e.manager == change.Actor && !timeOf(e.version).After(change.Time.Time) &&
-			(policy.IsTaint(item) && policy.IsTaint(e.item) || e.item == item && e.value == orUnset(values.To))
+			(record.IsTaint(item) && record.IsTaint(e.item) || e.item == item && e.value == orUnset(values.To))
 	})
 	if !made {
-		w.fail("history of %s: %s of %s to %s was not made by %s", record.Node, item, orUnset(values.From), orUnset(values.To), change.Actor)
+		w.fail("history of %s: %s of %s to %s was not made by %s", of.Node, item, orUnset(values.From), orUnset(values.To), change.Actor)
 	}
 }
 
 // checkReplay goes back through the history of a record: each entry must lead to the state in which the one after it found
 // what it changed, and to what the record said at that time.
-func (w *world) checkReplay(node string) {
-	record, found := w.recordOf(node)
+func (w *cluster) checkReplay(name string) {
+	now, found := w.recordOf(name)
 	if !found {
 		return
 	}
-	if len(record.History) > store.MaxHistory {
-		w.fail("history of %s: it has %d entries", node, len(record.History))
+	told := history.Of(now)
+	if len(told) > history.Max {
+		w.fail("history of %s: it has %d entries", name, len(told))
 	}
-	state := record.Remembered()
-	for i, change := range slices.Backward(record.History) {
-		if i > 0 && record.History[i-1].Number != change.Number-1 {
-			w.fail("history of %s: after entry %d comes %d", node, record.History[i-1].Number, change.Number)
+	state := now.Items()
+	for i, change := range slices.Backward(told) {
+		if i > 0 && told[i-1].Number != change.Number-1 {
+			w.fail("history of %s: after entry %d comes %d", name, told[i-1].Number, change.Number)
 		}
 		for item, values := range change.Items {
 			if !same(values.To, at(state, item)) {
-				w.fail("history of %s: entry %d leaves %s as %s, and it was %s then", node, change.Number, item, orUnset(values.To), orUnset(at(state, item)))
+				w.fail("history of %s: entry %d leaves %s as %s, and it was %s then", name, change.Number, item, orUnset(values.To), orUnset(at(state, item)))
 			}
 			put(state, item, values.From)
 		}
 	}
-	for _, earlier := range slices.Backward(w.history[node]) {
-		if earlier.Version == "" || !w.checkRollBack(record, earlier.Record) { // it was removed, or is too long ago
+	var checked json.RawMessage
+	for _, earlier := range slices.Backward(w.history[name]) {
+		if earlier.Version != "" && checked != nil && bytes.Equal(earlier.Record.History, checked) {
+			continue
+		}
+		if earlier.Version == "" || !w.checkRollBack(now, earlier.Record) { // it was removed, or is too long ago
 			return
 		}
+		checked = earlier.Record.History
 	}
 }
 
 // checkRollBack checks that a record rolls back to what it said earlier, as far as its history reaches.
-func (w *world) checkRollBack(record, earlier store.Record) (reaches bool) {
-	to := 0
-	if len(earlier.History) > 0 {
-		to = earlier.History[len(earlier.History)-1].Number
+func (w *cluster) checkRollBack(now, earlier recorded) (reaches bool) {
+	to, told := 0, history.Of(now)
+	if then := history.Of(earlier); len(then) > 0 {
+		to = then[len(then)-1].Number
 	}
-	changed, err := record.RollBack(to)
-	if reaches = len(record.History) > 0 && record.History[0].Number <= to+1; reaches != (err == nil) {
-		w.fail("history of %s: it reaches back to entry %d: %t: %v", record.Node, to, reaches, err)
+	changed, err := history.RollBack(now, to)
+	if reaches = len(told) > 0 && told[0].Number <= to+1; reaches != (err == nil) {
+		w.fail("history of %s: it reaches back to entry %d: %t: %v", now.Node, to, reaches, err)
 	}
 	if !reaches {
 		return false
 	}
-	state := record.Remembered()
+	state := now.Items()
 	for item, value := range changed {
 		put(state, item, value)
 	}
-	if !maps.Equal(state, earlier.Remembered()) {
-		w.fail("history of %s: rolled back to entry %d it is %v; it was %v", record.Node, to, state, earlier.Remembered())
+	if !maps.Equal(state, earlier.Items()) {
+		w.fail("history of %s: rolled back to entry %d it is %v; it was %v", now.Node, to, state, earlier.Items())
 	}
 	return true
 }
@@ -186,7 +195,7 @@ func orUnset(value *string) string {
 	return *value
 }
 
-func union(was, is map[string]string, told map[string]store.Values) map[string]bool {
+func union(was, is map[string]string, noted map[string]history.Values) map[string]bool {
 	all := map[string]bool{}
 	for item := range was {
 		all[item] = true
@@ -194,7 +203,7 @@ func union(was, is map[string]string, told map[string]store.Values) map[string]b
 	for item := range is {
 		all[item] = true
 	}
-	for item := range told {
+	for item := range noted {
 		all[item] = true
 	}
 	return all

@@ -1,5 +1,5 @@
-//go:build oldcore && race
+//go:build race
 
-package capture
+package capture_test
 
 const raceDetector = true

@@ -1,72 +1,126 @@
-//go:build oldcore
-
-package capture
+package capture_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
-// How much TestSimulation does, from the environment: one story again, or more of them.
+// How much TestSimulation does, from the environment.
 const (
-	seedVariable    = "NODEKEEP_SIMULATION_SEED"
-	storiesVariable = "NODEKEEP_SIMULATION_STORIES"
+	seedVariable      = "NODEKEEP_SIMULATION_SEED"      // one scenario again, with its event log
+	scenariosVariable = "NODEKEEP_SIMULATION_SCENARIOS" // how many
+	firstVariable     = "NODEKEEP_SIMULATION_FIRST"     // the seed of the first one; several processes can share a long run
+	failuresVariable  = "NODEKEEP_SIMULATION_FAILURES"  // how many may fail before the run ends
+	shrinkVariable    = "NODEKEEP_SIMULATION_SHRINK"    // attempts to shorten the first failure of each kind
 )
 
-// usualStories is how many are told without a setting: always the same ones. Among a hundred thousand random ones there are a
-// few that need several faults at once and still lose an edit: looks at deletions fail, and capture is killed or late, while
-// three objects of one name follow each other. NODEKEEP_SIMULATION_STORIES finds them.
-//
-// A story has one goroutine. So the race detector finds nothing in it and is told a few only; `make test` tells all of them
-// without it.
-func usualStories() uint64 {
+// A scenario has one goroutine. So the race detector finds nothing in it and gets a few only; `make test` runs all of them without it.
+func usualScenarios() uint64 {
 	if raceDetector {
 		return 300
 	}
-	return 3000
+	return 5000
 }
 
-// Nothing that people decided is lost and nothing comes back that they took off, whatever happens in whatever order. See
-// the world's steps for what happens, and [world.check] for what must hold each time all is quiet.
+func setting(variable string, usual uint64) uint64 {
+	if value, err := strconv.ParseUint(os.Getenv(variable), 10, 64); err == nil {
+		return value
+	}
+	return usual
+}
+
+// Nothing that clients decided is lost and nothing rises that they removed, whatever happens in whatever order, but for the limits
+// that each are an [excuse]. See the cluster's steps for what happens, and [cluster.check] for what must hold at rest.
+//
+// Two processes share a long run, each with half of the scenarios:
+//
+//	NODEKEEP_SIMULATION_FIRST=0 NODEKEEP_SIMULATION_SCENARIOS=500000 go test -count=1 -timeout 0 -v -run TestSimulation ./capture &
+//	NODEKEEP_SIMULATION_FIRST=500000 NODEKEEP_SIMULATION_SCENARIOS=500000 go test -count=1 -timeout 0 -v -run TestSimulation ./capture
 func TestSimulation(t *testing.T) {
 	if seed, err := strconv.ParseUint(os.Getenv(seedVariable), 10, 64); err == nil {
-		w := tell(seed, &tape{source: rand.NewPCG(seed, 0)}, true)
+		w := run(seed, &draws{source: rand.NewPCG(seed, 0)}, true)
 		t.Log("\n" + strings.Join(w.told, "\n"))
 		report(t, seed, w)
 		return
 	}
-	first, stories := uint64(0), usualStories()
-	if more, err := strconv.ParseUint(os.Getenv(storiesVariable), 10, 64); err == nil {
-		first, stories = rand.Uint64N(1<<40), more
+	first, scenarios, most := setting(firstVariable, 0), setting(scenariosVariable, usualScenarios()), setting(failuresVariable, 10)
+	started := time.Now()
+	totals := newTotals()
+	for seed := first; seed < first+scenarios && totals.failed < most; seed++ {
+		w := run(seed, &draws{source: rand.NewPCG(seed, 0)}, false)
+		if totals.add(seed, w) {
+			report(t, seed, w)
+		}
+		if totals.scenarios%50_000 == 0 {
+			t.Logf("after %s\n%s", time.Since(started).Round(time.Second), totals)
+		}
 	}
-	t.Logf("stories %d to %d", first, first+stories-1)
-	delays := 0
-	for seed := first; seed < first+stories; seed++ {
-		w := tell(seed, &tape{source: rand.NewPCG(seed, 0)}, false)
-		report(t, seed, w)
-		delays += w.delays
-	}
-	t.Logf("capture had to wait %d times", delays)
-	if delays == 0 {
+	t.Logf("scenarios with seeds %d to %d in %s\n%s", first, first+uint64(totals.scenarios)-1, time.Since(started).Round(time.Second), totals)
+	if totals.delays == 0 {
 		t.Error("capture must have had to wait")
 	}
 }
 
-// report ends the test if the story ended badly, and tells the shortest story that ends like it.
-func report(t *testing.T, seed uint64, w *world) {
+// totals are what a run has come to.
+type totals struct {
+	scenarios, delays int
+	failed            uint64
+	why, shows        [excuses]int        // scenarios that needed each excuse
+	failures          map[string][]uint64 // seeds by kind
+}
+
+func newTotals() *totals { return &totals{failures: map[string][]uint64{}} }
+
+// add counts a scenario and reports whether it fails in a new way.
+func (t *totals) add(seed uint64, w *cluster) (fails bool) {
+	t.scenarios++
+	t.delays += w.delays
+	for e := range excuses {
+		t.why[e] += min(w.why[e], 1)
+		t.shows[e] += min(w.shows[e], 1)
+	}
+	if w.failure == "" {
+		return false
+	}
+	t.failed++
+	of := kind(w.failure)
+	t.failures[of] = append(t.failures[of], seed)
+	return len(t.failures[of]) == 1
+}
+
+func (t *totals) String() string {
+	var b strings.Builder
+	for e := range excuses {
+		fmt.Fprintf(&b, "%8d scenarios: %s\n", t.why[e], e)
+		if t.shows[e] > 0 {
+			fmt.Fprintf(&b, "%8d scenarios: a Node shows something else: %s\n", t.shows[e], e)
+		}
+	}
+	for _, of := range slices.Sorted(maps.Keys(t.failures)) {
+		seeds := t.failures[of]
+		fmt.Fprintf(&b, "%8d FAILURES: %s, seeds %v\n", len(seeds), of, seeds[:min(10, len(seeds))])
+	}
+	return b.String()
+}
+
+// report fails the test if the scenario failed, and shows the shortest scenario that fails like it.
+func report(t *testing.T, seed uint64, w *cluster) {
 	t.Helper()
 	if w.failure == "" {
 		return
 	}
-	throws := shrink(w.tape.throws, func(throws []uint64) bool {
-		return kind(tell(seed, &tape{throws: throws}, false).failure) == kind(w.failure)
+	logged := shrink(w.draws.logged, int(setting(shrinkVariable, 3000)), func(logged []uint64) bool {
+		return kind(run(seed, &draws{logged: logged}, false).failure) == kind(w.failure)
 	})
-	short := tell(seed, &tape{throws: throws}, true)
-	t.Fatalf("%s\n%s=%d replays the whole story; in short:\n%s\n%s",
+	short := run(seed, &draws{logged: logged}, true)
+	t.Errorf("%s\n%s=%d replays the whole scenario; in short:\n%s\n%s",
 		w.failure, seedVariable, seed, strings.Join(short.told, "\n"), short.failure)
 }
 
@@ -76,15 +130,14 @@ func kind(failure string) string {
 	return strings.Join(words[:min(2, len(words))], " ")
 }
 
-// tell plays one story and says what went wrong, if anything did.
-func tell(seed uint64, throws *tape, telling bool) (w *world) {
-	w = newWorld(seed, throws)
+// run plays one scenario and says what went wrong, if anything did.
+func run(seed uint64, d *draws, telling bool) (w *cluster) {
+	w = newCluster(seed, d)
 	w.telling = telling
 	defer func() {
 		switch why := recover().(type) {
 		case nil:
 		case violation:
-			w.failure = string(why)
 		default:
 			panic(fmt.Sprintf("seed %d: %v", seed, why))
 		}

@@ -1,100 +1,260 @@
-//go:build oldcore
-
-package capture
+package capture_test
 
 import (
+	"context"
 	"maps"
 	"slices"
+	"time"
 
-	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// simWebhook is one replica of the webhook: what the design says of it, with a cache of records that lags.
-type simWebhook struct {
-	down  bool
-	stale bool           // its watch has made no progress for long, and it knows
-	heard map[string]int // how much of each record's history its watch has brought
-	own   map[string]int // writes of its own that the watch has not brought yet; the same measure
+// webhookReplica is one replica of the webhook: the real handlers with a cache of records that lags.
+type webhookReplica struct {
+	down     bool
+	stale    bool           // its watch has made no progress for long, and it knows
+	received map[string]int // how much of each record's history its watch has brought
+	own      map[string]int // writes of its own that the watch has not brought yet; the same measure
+	policy   *policyInUse
 }
 
-func (h *simWebhook) inMemory(name string) int { return max(h.heard[name], h.own[name]) }
+func (h *webhookReplica) inMemory(name string) int { return max(h.received[name], h.own[name]) }
 
-// review is what a replica does to a Node that is about to be created.
-func (w *world) review(h *simWebhook, n *simNode, occasion policy.Occasion) {
-	var record store.Record
-	if at := h.inMemory(n.name); at > 0 {
-		record = w.history[n.name][at-1].Record
-	}
-	remembered, brought := record.Remembered(), n.items()
-	restore := w.policy.Missing(policy.Kept{Items: brought, Machine: policy.Machine{SystemUUID: n.machine}}, policy.Kept{Items: remembered, Machine: policy.Machine(record.Machine)}, occasion)
-	var carried []string
-	broughtTaints := map[string]string{}
-	for item, value := range remembered {
-		own, is := brought[item]
-		switch {
-		case !is:
-		case !policy.IsTaint(item):
-			carried = append(carried, item)
-		case own == value:
-			broughtTaints[item] = value
-		}
-	}
-	for item, value := range restore.Add { // nobody owns what a webhook adds; who brought a key owns it still
-		w.edits = append(w.edits, simEdit{object: n.uid, item: item, value: value, manager: fieldManager}) // told with the time of sight
-		if policy.IsTaint(item) {
-			setItem(n, item, &value, "")
-		} else {
-			n.labels[item] = value
-		}
-	}
-	final := maps.Clone(n.items())
-	maps.Copy(final, restore.Protected)
-	byRule := policy.FreeOf(w.policy.TaintsFor(final), n.taints)
-	stamp := policy.NewStamp(carried, slices.Collect(maps.Keys(restore.Protected))).Given(restore.Add)
-	stamp.Brought, stamp.RuleTaints = broughtTaints, policy.Items(nil, byRule)
-	n.stamp = stamp.String()
-	n.taints = append(n.taints, byRule...)
-	if !h.stale {
-		n.taints = gate.Without(n.taints)
-	}
-	if len(restore.Protected) > 0 && !gate.Holds(n.taints) {
-		n.taints = append(n.taints, gate.Taint())
-	}
-	if !h.stale && h.inMemory(n.name) == len(w.history[n.name]) {
-		w.judgeReview(n)
+func (h *webhookReplica) receiveAll(w *cluster) {
+	for name, history := range w.history {
+		h.received[name] = len(history)
 	}
 }
 
-// judgeReview checks that nobody can see a Node without the gate that lacks an ordinary label, if the replica is current.
-func (w *world) judgeReview(n *simNode) {
-	for key := range w.rememberedOf(n.name) {
-		if _, shown := n.items()[key]; !shown && !w.neverGiven(key) && !gate.Holds(n.taints) {
-			w.fail("%s registers without %s and without the gate", n.name, key)
-		}
-	}
+func (w *cluster) anyWebhook() (number int, h *webhookReplica) {
+	number = w.rng.IntN(len(w.webhooks))
+	return number, w.webhooks[number]
 }
 
-func (w *world) webhookSteps() []step {
+func (w *cluster) webhookSteps() []step {
 	return []step{
-		{3, "webhook goes or comes", func() {
-			h := w.webhooks[w.rng.IntN(len(w.webhooks))]
+		{3, "webhook stops or starts", func() {
+			i, h := w.anyWebhook()
 			h.down = !h.down
-			w.say("webhook: %d is down: %t", slices.Index(w.webhooks, h), h.down)
+			w.say("webhook: %d is down: %t", i, h.down)
 		}},
 		{1, "webhook stalls or recovers", func() {
-			h := w.webhooks[w.rng.IntN(len(w.webhooks))]
+			i, h := w.anyWebhook()
 			h.stale = !h.stale
-			w.say("webhook: %d knows that it is stale: %t", slices.Index(w.webhooks, h), h.stale)
+			w.say("webhook: %d knows that it is stale: %t", i, h.stale)
+		}},
+		{2, "webhook reads the policy", func() {
+			_, h := w.anyWebhook()
+			h.policy = w.policies[len(w.policies)-1]
 		}},
 		{2, "late write", w.landLate},
-		{6, "webhook hears of a record", func() {
-			h := w.webhooks[w.rng.IntN(len(w.webhooks))]
+		{6, "webhook receives a record", func() {
+			i, h := w.anyWebhook()
 			name := w.anyName()
-			if h.heard[name] < len(w.history[name]) {
-				h.heard[name]++
-				w.say("webhook: %d hears of %s, %s", slices.Index(w.webhooks, h), name, brief(w.history[name][h.heard[name]-1].Record))
+			if h.received[name] < len(w.history[name]) {
+				h.received[name]++
+				w.say("webhook: %d receives %s", i, describeRecord(w.history[name][h.received[name]-1].Record))
 			}
 		}},
+	}
+}
+
+// records are the records as a replica knows them.
+type replicaRecords struct {
+	*cluster
+	*webhookReplica
+	read    *node // what the live GET has returned
+	faulted bool  // a call has failed, or may have
+}
+
+// Progress is when the records were last known to be current.
+func (r *replicaRecords) Progress() time.Time {
+	if r.stale {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+// review is what a replica does to a Node that is about to be created. It returns what the replica remembers of the Node.
+func (w *cluster) review(h *webhookReplica, n *node, byKubelet bool) (knew map[string]string) {
+	records := &replicaRecords{cluster: w, webhookReplica: h}
+	object := n.object()
+	object.UID, object.ResourceVersion, object.ManagedFields = "", "", nil
+	patched := reviewCreation(records, func() policyFile { return h.policy.policyFile }, byKubelet, object)
+
+	before := n.items()
+	n.labels, n.taints, n.annotations = patched.Labels, patched.Spec.Taints, patched.Annotations
+	n.next.givenInReview = map[string]string{}
+	for item, value := range n.items() {
+		if old, had := before[item]; had && old == value {
+			continue
+		}
+		w.edits = append(w.edits, simEdit{object: n.uid, item: item, value: value, manager: ourManager})
+		n.next.givenInReview[item] = value
+	}
+	if _, stamped := n.annotations[stampAnnotation]; stamped {
+		for k := range keys {
+			n.next.items[k].forged = false // it was overwritten
+		}
+	}
+	if entry, err := records.Get(n.name); err == nil {
+		knew = remembered(entry.Record)
+	}
+	if !h.stale && h.inMemory(n.name) == len(w.history[n.name]) {
+		w.checkRegistration(h, n)
+	}
+	return knew
+}
+
+// checkRegistration checks that nobody can see a Node without the gate that lacks a remembered key, if the replica is current.
+func (w *cluster) checkRegistration(h *webhookReplica, n *node) {
+	shown, known := n.items(), w.rememberedOf(n.name)
+	for k, key := range keys {
+		_, is := shown[key]
+		if _, wanted := known[key]; wanted && !is && !w.scenario.never(k) && h.policy.selects[k] && !gate.Holds(n.taints) {
+			w.fail("register: %s registers without %s and without the gate", n.name, key)
+		}
+	}
+}
+
+// reviewDeletion has the real handler look at a Node that is about to be deleted, if a replica is up.
+func (w *cluster) reviewDeletion(n *node) {
+	i, h := w.anyWebhook()
+	if h.down {
+		return
+	}
+	for len(w.late) > 0 { // not as late as that
+		w.landLate()
+	}
+	w.say("webhook: %d reviews the deletion of %s", i, n.describe())
+	records := &replicaRecords{cluster: w, webhookReplica: h}
+	by := h.policy
+	err := recordDeletion(liveNodes{records}, records, func() policyFile { return by.policyFile }, w.scenario.guards, w.now, n.name, n.uid)
+	w.say("webhook: %d: %v", i, err)
+	w.known = len(w.events)
+	if records.read != nil {
+		w.observe(records.read, by, err == nil && !records.faulted, true, 0)
+	}
+}
+
+// forgeReviews sends reviews of deletions that nobody asked for. They may move the version of the last observation, once, and nothing
+// else; capture has nothing to do because of them.
+func (w *cluster) forgeReviews() {
+	w.say("attacker: forges reviews of the deletion of every Node")
+	var writes int
+	for round := range 2 {
+		writes = w.writes
+		for _, name := range w.scenario.names {
+			n, before := w.nodes[name], w.rememberedOf(name)
+			if n == nil {
+				continue
+			}
+			if w.reviewDeletion(n); !maps.Equal(before, w.rememberedOf(name)) {
+				w.fail("forged review changed what is remembered of %s: %v, %v", name, before, w.rememberedOf(name))
+			}
+		}
+		reviewed := w.writes
+		if w.drain(); w.writes != reviewed {
+			w.fail("forged review: capture wrote something, round %d", round)
+		}
+	}
+	if w.writes != writes {
+		w.fail("forged review of what is recorded wrote something again")
+	}
+	w.check()
+}
+
+// liveNodes is how a replica reads a Node from the API server.
+type liveNodes struct{ *replicaRecords }
+
+func (r liveNodes) Get(_ context.Context, name string, _ metav1.GetOptions) (*corev1.Node, error) {
+	r.meanwhile()
+	if r.fails() {
+		return nil, errServer
+	}
+	n, found := r.nodes[name]
+	if !found {
+		return nil, apierrors.NewNotFound(nodesResource, name)
+	}
+	r.read = n
+	r.meanwhile()
+	return n.object(), nil
+}
+
+func (r *replicaRecords) Get(name string) (recordEntry, error) {
+	return r.receivedUntil(name, r.inMemory(name))
+}
+
+func (r *replicaRecords) Nodes() []string { return nil }
+
+func (r *replicaRecords) GetLive(ctx context.Context, name string) (recordEntry, error) {
+	r.meanwhile()
+	if r.fails() {
+		return recordEntry{}, errServer
+	}
+	return r.records.GetLive(ctx, name)
+}
+
+func (r *replicaRecords) Put(ctx context.Context, next recorded, version string) (recordEntry, error) {
+	r.meanwhile()
+	if r.fails() {
+		return recordEntry{}, errServer
+	}
+	read, by := r.read, r.policy
+	if !r.calm && r.chance(r.scenario.lateWrites) {
+		r.say("webhook: gives up to write %s, which is on its way", describeRecord(next))
+		r.faulted = true
+		r.late = append(r.late, func() {
+			if _, err := r.put(ctx, next, version); err == nil {
+				r.observe(read, by, true, true, 0)
+			}
+		})
+		return recordEntry{}, errServer
+	}
+	entry, err := r.put(ctx, next, version)
+	if err == nil && r.fails() {
+		return recordEntry{}, errServer
+	}
+	if err == nil {
+		r.own[next.Node] = slices.IndexFunc(r.history[next.Node], func(e recordEntry) bool { return e.Version == entry.Version }) + 1
+	}
+	r.meanwhile()
+	return entry, err
+}
+
+func (r *replicaRecords) put(ctx context.Context, next recorded, version string) (recordEntry, error) {
+	before, found := r.recordOf(next.Node)
+	entry, err := r.records.Put(ctx, next, version)
+	r.say("webhook: writes %s: %v", describeRecord(next), err)
+	if err == nil {
+		r.wrote(nil, before, found, entry)
+		r.wroteFrom(r.read)
+	}
+	return entry, err
+}
+
+func (r *replicaRecords) fails() bool {
+	fails := !r.calm && r.chance(r.scenario.errors)
+	r.faulted = r.faulted || fails
+	return fails
+}
+
+// meanwhile lets other things happen while the replica waits for the API server.
+func (r *replicaRecords) meanwhile() {
+	for !r.calm && r.depth < 3 && r.chance(r.scenario.interleave) {
+		r.depth++
+		r.step()
+		r.depth--
+	}
+}
+
+// landLate lets a write arrive whose client has given up.
+func (w *cluster) landLate() {
+	if len(w.late) > 0 {
+		w.say("webhook: a late write arrives")
+		w.late[0]()
+		w.late = w.late[1:]
 	}
 }

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/policy"
 )
 
 // watched is a sight of Nodes by a clock that the test turns.
@@ -18,6 +20,8 @@ type watched struct {
 	clock  time.Time
 	lifted []time.Duration
 }
+
+const gate = policy.DefaultGate
 
 func watch() *watched {
 	w := &watched{clock: nowTime.Time}

@@ -38,6 +38,9 @@ func New(client kubernetes.Interface, logger *slog.Logger) *Guard {
 	return &Guard{client: client, logger: logger}
 }
 
+// Known is a guard that reads nothing and knows the answer, for tests and simulations.
+func Known(inForce bool) *Guard { return &Guard{checked: true, inForce: inForce} }
+
 // Run checks the policies now and every 30 seconds until ctx is done.
 func (g *Guard) Run(ctx context.Context) {
 	g.Check(ctx)

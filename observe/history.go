@@ -25,8 +25,6 @@ func (n *Node) cause(key string, values history.Values, p policy.Policy, now tim
 		wrote = func(w Writer) bool { return w.Taints }
 	}
 	switch last, found := LastWriter(n.Writers, wrote); {
-	case is && values.To == nil: // nodekeep derives it now, or had set it again
-		return history.Cause{Actor: FieldManager, Time: unknown.Time}
 	case values.To == nil && !record.IsTaint(key), values.To != nil && (!is || shown != *values.To):
 		return unknown
 	case !found || last.Manager == ancientChanges || record.IsTaint(key) && !tellsOfTaints(last.Manager, p):

@@ -192,6 +192,12 @@ func decodeMetadata(object []byte, into any) error {
 	return errors.New("it has no metadata")
 }
 
+// Record does what a review that names this Node object has done; the error says why its record may be behind.
+func (d *Deletions) Record(ctx context.Context, name string, uid types.UID) error {
+	_, err := d.record(ctx, hint{name, uid})
+	return err
+}
+
 // record merges the Node, as it is now, into its record. What comes after this state is not observed on this object, so it counts as final.
 func (d *Deletions) record(ctx context.Context, hint hint) (deletionOutcome, error) {
 	node, err := d.node(ctx, hint)

@@ -82,14 +82,14 @@ func (s *Sweeper) Run(ctx context.Context, synced ...cache.InformerSynced) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			_ = s.Nodes.Contained("sweep records", "", func() error { s.sweep(ctx, limiter.Wait); return nil })
+			_ = s.Nodes.Contained("sweep records", "", func() error { s.Sweep(ctx, limiter.Wait); return nil })
 		}
 	}
 }
 
-// sweep looks at the records that are due, those first whose Nodes have been gone for longest, and ends with the first error:
+// Sweep looks at the records that are due, those first whose Nodes have been gone for longest, and ends with the first error:
 // an API server in trouble is left in peace, and what it says of Nodes proves nothing. wait keeps to the pace.
-func (s *Sweeper) sweep(ctx context.Context, wait func(context.Context) error) {
+func (s *Sweeper) Sweep(ctx context.Context, wait func(context.Context) error) {
 	if !s.Nodes.Leading() {
 		return
 	}

@@ -1,0 +1,151 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+
+	"nodekeep.dev/nodekeep/observe"
+)
+
+// Process is a controller without an informer, a clock and goroutines: the simulation delivers each event and starts each
+// reconcile. It is all that the simulation sees of this package's inside.
+type Process struct {
+	*Controller
+	handler cache.ResourceEventHandler
+	queue   *manualQueue
+}
+
+// PendingState is a state of a Node object that the next reconcile works on.
+type PendingState struct {
+	UID             types.UID
+	ResourceVersion string
+	Gone            bool
+}
+
+// NewProcess makes a process. It waits for no longer than pause before it writes a record of a busy Node or sets again what another
+// client undid; 0: it never waits. Each wait is reported to delayed.
+func NewProcess(options Options, pause time.Duration, delayed func(node string, wait time.Duration)) *Process {
+	p := &Process{queue: &manualQueue{delayed: delayed, ready: map[string]bool{}, later: map[string]bool{}}}
+	p.Controller = &Controller{
+		Options: options, refusals: newRefusals(), reported: newReported(), brake: newBrake(pause), coalescer: newCoalescer(pause), standby: newStandby(), queue: p.queue,
+		aheadFor: aheadFor,
+	}
+	p.sightings = newSightings(p.gated, p.liftedAfter, options.Now)
+	_, _ = feed(handlerOf{handler: &p.handler}, p.sightings, p.queue.Add, func(_ string, err error) { panic(err) })
+	return p
+}
+
+// Added delivers an event of the watch, or of the first list.
+func (p *Process) Added(node *corev1.Node, first bool) {
+	p.handler.OnAdd(observe.SlimOf(observe.Of(node)), first)
+}
+
+// Updated delivers an event of the watch.
+func (p *Process) Updated(before, node *corev1.Node) {
+	p.handler.OnUpdate(observe.SlimOf(observe.Of(before)), observe.SlimOf(observe.Of(node)))
+}
+
+// Deleted delivers an event of the watch; missed says that only a later list has shown it.
+func (p *Process) Deleted(node *corev1.Node, missed bool) {
+	if missed {
+		p.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: node.Name, Obj: observe.SlimOf(observe.Of(node))})
+	} else {
+		p.handler.OnDelete(observe.SlimOf(observe.Of(node)))
+	}
+}
+
+// Leads reports whether the process may act.
+func (p *Process) Leads() bool { return p.leading.Load() }
+
+// Due are the names in the queue, sorted.
+func (p *Process) Due() []string { return slices.Sorted(maps.Keys(p.queue.ready)) }
+
+// Retry says that the time of all that waits has come.
+func (p *Process) Retry() {
+	maps.Copy(p.queue.ready, p.queue.later)
+	clear(p.queue.later)
+}
+
+// Pending are the states of a name that the next reconcile works on.
+func (p *Process) Pending(name string) (pending []PendingState) {
+	gone, live := p.sightings.look(name)
+	for _, node := range gone {
+		pending = append(pending, PendingState{node.UID, node.ResourceVersion, true})
+	}
+	if live != nil {
+		pending = append(pending, PendingState{live.UID, live.ResourceVersion, false})
+	}
+	return pending
+}
+
+// Reconcile works on one Node of the queue. done says that all states of it that were pending count now.
+func (p *Process) Reconcile(ctx context.Context, name string) (done bool) {
+	delete(p.queue.ready, name)
+	acts := p.Leads()
+	p.queue.waits = false
+	if err := p.inTurn(ctx, name); err != nil {
+		p.queue.later[name] = true
+		return false
+	}
+	return acts && !p.queue.waits
+}
+
+// WrongCounts says how the metrics differ from a walk over the Nodes; empty if they do not.
+func (p *Process) WrongCounts() string {
+	var live, current, gated int
+	for name, of := range p.sightings.byName {
+		if of.live == nil {
+			continue
+		}
+		live++
+		if of.backlog == nil {
+			current++
+		} else if p.Leads() {
+			return fmt.Sprintf("the record of %s is not current", name)
+		}
+		if p.gated(of.live.Taints()) {
+			gated++
+		}
+	}
+	if nLive, nCurrent, nGated := p.sightings.counts(); nLive != live || nCurrent != current || nGated != gated {
+		return fmt.Sprintf("the metrics count %d Nodes, %d current, %d gated; there are %d, %d, %d", nLive, nCurrent, nGated, live, current, gated)
+	}
+	return ""
+}
+
+// manualQueue is a queue without a clock.
+type manualQueue struct {
+	workqueue.TypedRateLimitingInterface[string]
+	delayed      func(node string, wait time.Duration)
+	ready, later map[string]bool
+	waits        bool // the reconcile left something for later
+}
+
+func (q *manualQueue) Add(name string)            { q.ready[name] = true }
+func (q *manualQueue) Forget(string)              {}
+func (q *manualQueue) Done(string)                {}
+func (q *manualQueue) NumRequeues(string) int     { return 0 }
+func (q *manualQueue) AddRateLimited(name string) { q.later[name] = true }
+func (q *manualQueue) AddAfter(name string, wait time.Duration) {
+	q.delayed(name, wait)
+	q.later[name], q.waits = true, true
+}
+
+// handlerOf is as much of an informer as feed needs.
+type handlerOf struct {
+	cache.SharedIndexInformer
+	handler *cache.ResourceEventHandler
+}
+
+func (h handlerOf) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	*h.handler = handler
+	return nil, nil
+}

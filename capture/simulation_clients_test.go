@@ -1,0 +1,250 @@
+package capture_test
+
+import (
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Field managers.
+const (
+	kubelet      = "kubelet"
+	kubectlLabel = "kubectl-label"
+	kubectlApply = "kubectl"
+	creator      = "kubectl-create"
+)
+
+func (w *cluster) clientSteps() []step {
+	return []step{
+		{10, "label", func() { w.label(kubectlLabel) }},
+		{2, "apply", func() { w.label(kubectlApply) }},
+		{7, "unlabel", w.unlabel},
+		{6, "delete", w.deleteNode},
+		{3, "finalizer", w.finish},
+		{14, "register", func() { w.register(w.anyName()) }},
+		{1, "deny", w.deny},
+		{1, "remove the annotation", w.unstamp},
+		{1, "change the policy", w.changePolicy},
+	}
+}
+
+// anyNode is a Node that exists, or nil.
+func (w *cluster) anyNode() *node { return w.nodes[w.anyName()] }
+
+func (w *cluster) anyKey() int { return w.scenario.keys[w.rng.IntN(len(w.scenario.keys))] }
+
+func (w *cluster) anyValue() string { return strconv.Itoa(1 + w.rng.IntN(3)) }
+
+func (w *cluster) label(manager string) {
+	n, k, value := w.anyNode(), w.anyKey(), w.anyValue()
+	if n == nil {
+		return
+	}
+	next := n.clone()
+	setItem(next, k, &value, manager)
+	if n.items()[keys[k]] == value {
+		if isTaintKey(k) || manager != kubectlApply || slices.Contains(n.owners[keys[k]], manager) {
+			return // "not labeled"
+		}
+		next.owners[keys[k]] = append(slices.Clone(n.owners[keys[k]]), manager)
+	}
+	w.commit(next, k)
+	w.say("client: %s %s=%s on %s", manager, keys[k], value, next.describe())
+}
+
+func (w *cluster) unlabel() {
+	n, k := w.anyNode(), w.anyKey()
+	if n == nil {
+		return
+	}
+	if _, shown := n.items()[keys[k]]; !shown {
+		return
+	}
+	next := n.clone()
+	setItem(next, k, nil, kubectlLabel)
+	w.commit(next, k)
+	w.say("client: kubectl-label %s- on %s", keys[k], next.describe())
+}
+
+func (w *cluster) deleteNode() {
+	n := w.anyNode()
+	if w.reviewing { // one deletion at a time
+		return
+	}
+	w.reviewing = true
+	defer func() { w.reviewing = false }()
+	for range 3 {
+		if n == nil {
+			return
+		}
+		w.reviewDeletion(n)
+		if w.nodes[n.name] == n {
+			break
+		}
+		n = w.nodes[n.name] // it changed meanwhile: the API server starts again
+	}
+	if n == nil || w.nodes[n.name] != n {
+		return
+	}
+	if !w.calm && w.chance(w.scenario.vetoes) {
+		w.say("cluster: another webhook denies the deletion of %s", n.describe())
+		return
+	}
+	if w.delete(n); w.nodes[n.name] == nil {
+		w.say("client: deletes %s", n.describe())
+	} else {
+		w.say("client: deletes %s, which has a finalizer", n.describe())
+	}
+}
+
+func (w *cluster) finish() {
+	if n := w.anyNode(); n != nil && n.deleting {
+		w.remove(n)
+		w.say("cluster: removes the finalizer of %s", n.describe())
+	}
+}
+
+// deny has the API server refuse a label from capture, or none.
+func (w *cluster) deny() {
+	switch k := w.anyKey(); {
+	case w.denied != "":
+		w.denied = ""
+	case w.chance(w.scenario.denials):
+		w.denied = keys[k]
+	default:
+		return
+	}
+	w.say("cluster: the API server refuses %q from capture", w.denied)
+}
+
+// unstamp is a client that removes the annotation. What nodekeep set and nobody owns looks like a client's decision from then on.
+func (w *cluster) unstamp() {
+	n := w.anyNode()
+	if n == nil || n.annotations[stampAnnotation] == "" || !w.chance(w.scenario.unstamps) {
+		return
+	}
+	next := n.clone()
+	delete(next.annotations, stampAnnotation)
+	w.commit(next, w.forgetStamp(next)...)
+	next.past.bare = true
+	w.say("client: removes the annotation of %s", next.describe())
+}
+
+// forgetStamp is the truth about a Node whose stamp is replaced or removed: which keys look decided now.
+func (w *cluster) forgetStamp(next *node) (looksDecided []int) {
+	for k := range next.next.items {
+		i := &next.next.items[k]
+		if i.value != none && !i.decision(isTaintKey(k)) && i.owner != ownedByKubelet {
+			looksDecided = append(looksDecided, k)
+		}
+		i.given, i.since, i.brought = none, 0, none
+	}
+	return looksDecided
+}
+
+func (w *cluster) changePolicy() {
+	if !w.scenario.policies {
+		return
+	}
+	ignored := -1
+	if w.rng.IntN(2) == 0 {
+		ignored = w.anyKey()
+	}
+	before := w.policies[len(w.policies)-1]
+	w.policies = append(w.policies, newPolicy(w.scenario, &before.policyFile, ignored, w.scenario.rules && w.rng.IntN(3) > 0))
+	w.say("operator: the policy is now %q", w.policies[len(w.policies)-1].text)
+}
+
+// register is a kubelet, or once in a while another client, that creates a Node. It changes nothing on a Node that exists.
+func (w *cluster) register(name string) {
+	if w.nodes[name] != nil {
+		return
+	}
+	log := w.logs[name]
+	log.objects++
+	w.processes++
+	n := &node{
+		name: name, uid: newUID(w.processes), machine: "one", finalizer: w.chance(w.scenario.finalizers),
+		labels: map[string]string{corev1.LabelHostname: name}, owners: map[string][]string{corev1.LabelHostname: {kubelet}},
+	}
+	n.next.object = log.objects
+	if w.chance(w.scenario.otherMachines) {
+		n.machine = "another"
+	}
+	by := kubelet
+	if w.chance(w.scenario.otherCreators) {
+		by = creator
+	}
+	var decided []int // if the values are still there in the end
+	for _, k := range w.scenario.keys {
+		value := w.anyValue()
+		switch {
+		case isTaintKey(k) && w.chance(w.scenario.ownTaints):
+			n.taints = append(n.taints, taintOf(keys[k], value))
+		case !isTaintKey(k) && (by != kubelet || !isProtected(k)) && w.chance(w.scenario.ownLabels):
+			setLabel(n, keys[k], &value, by)
+		}
+	}
+	if by == kubelet && w.chance(w.scenario.forges) {
+		w.forgeCreation(n)
+	}
+	if by == kubelet && w.chance(w.scenario.kubeletGates) || w.scenario.gatePolicy {
+		n.taints = append(n.taints, gate.Taint())
+	}
+	before := w.chance(w.scenario.admission / 2) // another admission policy is called before the webhook, or after it
+	after := !before && w.chance(w.scenario.admission)
+	if before {
+		decided = append(decided, w.admit(n))
+	}
+	reviewer := "no webhook"
+	brought, knew := n.items(), map[string]string{}
+	if i := w.rng.IntN(len(w.webhooks)); !w.webhooks[i].down {
+		reviewer = "webhook " + strconv.Itoa(i)
+		knew = w.review(w.webhooks[i], n, by == kubelet)
+	}
+	if after {
+		decided = append(decided, w.admit(n))
+	}
+	w.committed(n, by, brought, knew, decided)
+	w.say("%s: registers %s through %s", by, n.describe(), reviewer)
+}
+
+// committed stores a Node that was created, with the truth about each key.
+func (w *cluster) committed(n *node, by string, brought, knew map[string]string, decided []int) {
+	var edited []int
+	shown := n.items()
+	for k, key := range keys {
+		i := &n.next.items[k]
+		_, known := knew[key]
+		if _, restored := n.next.givenInReview[key]; restored {
+			i.given = n.next.givenInReview[key]
+		} else if known {
+			i.brought = brought[key]
+		}
+		switch {
+		case shown[key] == none:
+		case slices.Contains(decided, k) && shown[key] != i.given, by != kubelet && n.ownedByAClient(key):
+			edited = append(edited, k)
+		case isTaintKey(k) && brought[key] != none && i.brought == none && i.given == none:
+			edited = append(edited, k) // nobody can tell it from a client's
+		}
+	}
+	w.commit(n, edited...)
+}
+
+// admit is another admission policy that sets a key to a value of its own.
+func (w *cluster) admit(n *node) (k int) {
+	k = w.anyKey()
+	for isProtected(k) { // the API server judges it as the kubelet's
+		k = (k + 1) % keyCount
+	}
+	value := w.anyValue()
+	setItem(n, k, &value, "")
+	if !isTaintKey(k) {
+		n.labels[keys[k]] = value
+		delete(n.owners, keys[k])
+	}
+	w.say("cluster: another admission policy sets %s=%s on %s", keys[k], value, n.name)
+	return k
+}

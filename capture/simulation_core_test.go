@@ -1,0 +1,245 @@
+package capture_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+
+	"github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	eventrecord "k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/gc"
+	"nodekeep.dev/nodekeep/guard"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/webhook"
+)
+
+// All that the simulation knows of the product stands in this file and in export_test.go; the rest knows Nodes, records by what
+// they remember, and the annotations by their names.
+
+const (
+	ourManager      = "nodekeep"
+	stampAnnotation = policy.StampAnnotation
+	ownerAnnotation = policy.TaintsAnnotation // lists the taints that rules made
+	gate            = policy.DefaultGate
+)
+
+type (
+	controller   = capture.Process
+	pendingState = capture.PendingState
+	policyFile   = policy.Policy
+	recorded     = record.Record
+	recordEntry  = store.Entry
+	recordStore  = store.Memory
+)
+
+var errNoRecord = store.ErrNotFound
+
+// clusterUID is that of the cluster of each scenario.
+const clusterUID = "this-cluster"
+
+// asCached is a record as caches hold it.
+func asCached(entry recordEntry) recordEntry {
+	entry.Record = withoutHistory(entry.Record)
+	return entry
+}
+
+func withoutHistory(r recorded) recorded {
+	r.HistoryOmitted, r.History = r.HistoryOmitted || len(r.History) > 0, nil
+	if r.Quarantined != nil {
+		old := withoutHistory(*r.Quarantined)
+		r.Quarantined = &old
+	}
+	return r
+}
+
+// remembered is each key that a record remembers, with its value.
+func remembered(r recorded) map[string]string { return r.Items() }
+
+// holdsNothing reports whether nothing is lost with a record.
+func holdsNothing(r recorded) bool { return r.Empty() }
+
+func saysDeleted(r recorded) bool { return !r.DeletedAt.IsZero() }
+
+func newestObject(r recorded) types.UID { return r.Newest().UID }
+
+// withoutReason reports whether a write changed nothing that is worth one.
+func withoutReason(before, after recorded, byCapture bool) bool {
+	return !byCapture && reflect.DeepEqual(before.Seen, after.Seen) && reflect.DeepEqual(reasons(before), reasons(after)) ||
+		byCapture && reflect.DeepEqual(reasons(before), reasons(after))
+}
+
+// reasons is what of a record is worth a write; how new an observation was is not.
+func reasons(r recorded) any {
+	object := func(version record.Version) (uid types.UID) {
+		for _, o := range r.Seen {
+			if version > r.Floor && o.Version >= version {
+				return o.UID
+			}
+		}
+		return ""
+	}
+	type reason struct {
+		record.Entry
+		object types.UID
+	}
+	var entries []reason
+	for _, e := range r.Entries {
+		of := reason{e, object(e.Version)}
+		if of.NotShown = false; !record.IsTaint(e.Key) { // that a taint was set back to its value shows in the version only
+			of.Version = 0
+		}
+		entries = append(entries, of)
+	}
+	ended := r.Seen // the end of an object is a reason
+	if len(ended) > 0 && r.DeletedAt.IsZero() {
+		ended = ended[:len(ended)-1]
+	}
+	return []any{entries, ended, r.Newest().UID, r.DeletedAt, r.Machine, r.Quarantined != nil}
+}
+
+func describeRecord(r recorded) string {
+	return fmt.Sprintf("record{%s %v floor %d seen %v deleted: %t}", r.Node, r.Entries, r.Floor, r.Seen, !r.DeletedAt.IsZero())
+}
+
+// foreignRecord is a record that another cluster wrote.
+func foreignRecord(name string, items map[string]string, deleted bool) recorded {
+	r := record.New(name, record.Object{UID: "of-another-cluster", Version: 4_000_000_000}, items)
+	r.Cluster = "of-another-cluster"
+	if deleted {
+		r.DeletedAt = epoch
+	}
+	return r
+}
+
+// forgedStamp is an annotation that lists items as if nodekeep had set them.
+func forgedStamp(items map[string]string) string {
+	return record.Stamp{}.With(items, 0).String()
+}
+
+// loadPolicy reads a policy, which knows the rules of the one before.
+func loadPolicy(text string, before *policy.Policy) policy.Policy {
+	p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+text), policy.DefaultGate)
+	if err != nil {
+		panic(err)
+	}
+	if before != nil {
+		p = p.After(*before)
+	}
+	return p
+}
+
+// capturePorts are what a process of capture needs of the cluster.
+type capturePorts struct {
+	client  kubernetes.Interface
+	records interface {
+		capture.Records
+		gc.RemovableRecords
+	}
+	policy  func() policy.Policy
+	guards  bool
+	now     func() time.Time
+	pause   time.Duration
+	delayed func(name string, wait time.Duration)
+}
+
+func newProcess(p capturePorts) *capture.Process {
+	return capture.NewProcess(capture.Options{
+		Client: p.client, Records: p.records, Policy: p.policy, Events: &eventrecord.FakeRecorder{}, Guard: guard.Known(p.guards), Cluster: func() string { return clusterUID },
+		Metrics: capture.NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler), Now: p.now,
+	}, p.pause, p.delayed)
+}
+
+// collectRecords removes the records that are due.
+func collectRecords(p *capture.Process, records interface {
+	gc.Records
+	gc.RemovableRecords
+}, client kubernetes.Interface, current func() policy.Policy, now func() time.Time) {
+	gc.New(gc.Options{
+		Records: records, Nodes: p, Client: client, Policy: current, Now: now, Logger: slog.New(slog.DiscardHandler), Metrics: gc.NewMetrics(prometheus.NewRegistry()),
+		Fraction: 1, Remover: gc.Removal{Records: records, Client: client},
+	}).Sweep(context.Background(), func(context.Context) error { return nil })
+}
+
+// recordDeletion is what the DELETE handler does about a Node that is about to be deleted.
+func recordDeletion(nodes webhook.Nodes, records capture.Records, current func() policy.Policy, guards bool, now func() time.Time, name string, uid types.UID) error {
+	return webhook.NewDeletions(webhook.DeletionOptions{
+		Nodes: nodes, Records: records, Cluster: func() string { return clusterUID }, Policy: current, Guard: guard.Known(guards),
+		Logger: slog.New(slog.DiscardHandler), Now: now,
+	}).Record(context.Background(), name, uid)
+}
+
+// webhookMetrics are shared: nothing reads them.
+var webhookMetrics = webhook.NewMetrics(prometheus.NewRegistry())
+
+// reviewCreation is what the API server makes of a Node after the webhook's answer.
+func reviewCreation(records webhook.Records, current func() policy.Policy, byKubelet bool, node *corev1.Node) *corev1.Node {
+	object, err := json.Marshal(node)
+	if err != nil {
+		panic(err)
+	}
+	user := authenticationv1.UserInfo{Username: "administrator", Groups: []string{"system:masters"}}
+	if byKubelet {
+		user = authenticationv1.UserInfo{Username: "system:node:" + node.Name, Groups: []string{"system:nodes", "system:authenticated"}}
+	}
+	handler := webhook.NewHandler(records, current, webhookMetrics, slog.New(slog.DiscardHandler))
+	response := handler.Handle(context.Background(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		UID: "review", Operation: admissionv1.Create, Name: node.Name, UserInfo: user,
+		Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Node"}, Object: runtime.RawExtension{Raw: object},
+	}})
+	if !response.Allowed {
+		panic("the webhook denies a Node")
+	}
+	if len(response.Patches) == 0 {
+		return node
+	}
+	operations, err := json.Marshal(response.Patches)
+	if err != nil {
+		panic(err)
+	}
+	patch, err := jsonpatch.DecodePatch(operations)
+	if err == nil {
+		object, err = patch.Apply(object)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("the API server cannot apply %s: %v", operations, err))
+	}
+	patched := &corev1.Node{}
+	if err := json.Unmarshal(object, patched); err != nil {
+		panic(err)
+	}
+	return patched
+}
+
+// taintKey names a taint as records do.
+func taintKey(taint corev1.Taint) string { return record.TaintKey(taint) }
+
+// taintOf is the taint of a key.
+func taintOf(key, value string) corev1.Taint { return record.Taint(key, value) }
+
+// itemsOf are labels and taints by key.
+func itemsOf(labels map[string]string, taints []corev1.Taint) map[string]string {
+	return record.Join(labels, taints)
+}
+
+// rulesTaints are what the rules want on a Node.
+func rulesTaints(p policy.Policy, labels map[string]string) []corev1.Taint {
+	return slices.DeleteFunc(p.TaintsFor(labels), func(taint corev1.Taint) bool { return taintKey(taint) != ruleTaint })
+}

@@ -1,0 +1,388 @@
+package capture_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// epoch is when each scenario begins.
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// node is one state of a Node as the API server of the simulation holds it. It is never changed, only replaced.
+type node struct {
+	name        string
+	uid         types.UID
+	version     int
+	labels      map[string]string
+	owners      map[string][]string // of labels
+	annotations map[string]string
+	taints      []corev1.Taint
+	taintsBy    string         // who wrote the list of taints last; empty: nobody owns it
+	wrote       map[string]int // the version with which each manager last changed something
+	machine     string
+	finalizer   bool // something delays its deletion
+	deleting    bool
+	gone        bool // this is what the API server deleted
+
+	at   int // index in the log of its name
+	past *past
+	next past // becomes the past of the next state
+}
+
+func (n *node) items() map[string]string { return itemsOf(n.labels, n.taints) }
+
+func (n *node) clone() *node {
+	c := *n
+	c.labels, c.owners, c.taints, c.annotations = maps.Clone(n.labels), maps.Clone(n.owners), slices.Clone(n.taints), maps.Clone(n.annotations)
+	c.wrote = maps.Clone(n.wrote)
+	if n.past != nil {
+		c.next = *n.past
+	}
+	c.next.bare = false
+	for k := range c.next.items {
+		c.next.items[k].edited = false
+	}
+	return &c
+}
+
+// Annotations by which other components claim labels. In the first one, a name without a prefix is that of a label of another domain.
+const featureAnnotation = "nfd.node.kubernetes.io/feature-labels"
+
+var claimAnnotations = []string{featureAnnotation, "cluster.x-k8s.io/labels-from-machine"}
+
+func (n *node) claims(key string) bool {
+	for _, annotation := range claimAnnotations {
+		for claimed := range strings.SplitSeq(n.annotations[annotation], ",") {
+			if claimed == key && (annotation != featureAnnotation || strings.Contains(key, "/")) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// ownerOf is whose a key is, as far as anybody can tell.
+func (n *node) ownerOf(k int) ownership {
+	key := keys[k]
+	managers := slices.DeleteFunc(slices.Clone(n.owners[key]), func(manager string) bool { return manager == ourManager })
+	switch {
+	case isTaintKey(k):
+		return ownedByNobody
+	case n.claims(key) && !isProtected(k):
+		return ownedByKubelet
+	case len(managers) == 0:
+		return ownedByNobody
+	case !slices.ContainsFunc(managers, func(manager string) bool { return manager != kubelet }):
+		return ownedByKubelet
+	default:
+		return ownedByClient
+	}
+}
+
+// ownedByAClient reports whether a client set the label.
+func (n *node) ownedByAClient(key string) bool {
+	return slices.ContainsFunc(n.owners[key], func(manager string) bool { return manager != kubelet && manager != ourManager })
+}
+
+// object is the Node as it goes over the wire.
+func (n *node) object() *corev1.Node {
+	object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: n.name, UID: n.uid, ResourceVersion: strconv.Itoa(n.version), Labels: maps.Clone(n.labels), CreationTimestamp: metav1.Time{Time: epoch},
+		Annotations: maps.Clone(n.annotations),
+	}, Spec: corev1.NodeSpec{Taints: slices.Clone(n.taints)}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{SystemUUID: n.machine}}}
+	if n.deleting {
+		object.DeletionTimestamp = &metav1.Time{Time: epoch.Add(-time.Hour)}
+	}
+	type fields struct {
+		Metadata struct {
+			Labels map[string]struct{} `json:"f:labels"`
+		} `json:"f:metadata"`
+		Spec map[string]struct{} `json:"f:spec"`
+	}
+	owned := map[string]*fields{}
+	of := func(manager string) *fields {
+		if owned[manager] == nil {
+			owned[manager] = &fields{Spec: map[string]struct{}{}}
+			owned[manager].Metadata.Labels = map[string]struct{}{".": {}}
+		}
+		return owned[manager]
+	}
+	for key, managers := range n.owners {
+		for _, manager := range managers {
+			of(manager).Metadata.Labels["f:"+key] = struct{}{}
+		}
+	}
+	if n.taintsBy != "" && len(n.taints) > 0 {
+		of(n.taintsBy).Spec["f:taints"] = struct{}{}
+	}
+	for _, manager := range slices.Sorted(maps.Keys(owned)) {
+		raw, err := json.Marshal(owned[manager])
+		if err != nil {
+			panic(err)
+		}
+		at := metav1.NewTime(timeOf(n.wrote[manager]))
+		object.ManagedFields = append(object.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager, Time: &at, FieldsV1: metav1.NewFieldsV1(string(raw))})
+	}
+	return object
+}
+
+// timeOf is when the API server says that a version was written.
+func timeOf(version int) time.Time { return epoch.Add(time.Duration(version) * time.Second) }
+
+// log is all states of the Nodes of one name, and what was observed of each.
+type nodeLog struct {
+	objects  int
+	states   []*past
+	observed []observation // of each state
+	newest   int           // object that was observed
+	sequence int           // of observations
+	tooFar   bool
+
+	settledAt [keyCount]int // index of the first state that matters
+	settled   [keyCount]string
+	forgets   bool // the record may have been collected
+
+	forgedRules bool // a kubelet wrote the list of taints that rules made
+}
+
+// push appends a state and fills in what the oracle wants to know of it.
+func (w *cluster) push(n *node, edited ...int) {
+	w.version++
+	n.version = w.version
+	log := w.logs[n.name]
+	p := n.next
+	shown := n.items()
+	for k := range p.items {
+		i := &p.items[k]
+		i.value, i.owner, i.claimed = shown[keys[k]], n.ownerOf(k), n.claims(keys[k])
+	}
+	for _, k := range edited {
+		p.items[k].edited = true
+	}
+	n.past, n.at = &p, len(log.states)
+	log.states, log.observed = append(log.states, &p), append(log.observed, observation{})
+	w.byVersion[n.version] = n
+	w.events = append(w.events, n)
+}
+
+// commit stores a new state of a Node. The edited keys are those that a client decided on.
+func (w *cluster) commit(n *node, edited ...int) {
+	w.noteWriters(w.nodes[n.name], n, w.version+1)
+	w.nodes[n.name] = n
+	w.push(n, edited...)
+}
+
+// remove deletes a Node; the event of that has a version of its own.
+func (w *cluster) remove(n *node) {
+	last := n.clone()
+	last.gone = true
+	delete(w.nodes, n.name)
+	w.push(last)
+}
+
+// delete removes a Node, or marks it for its finalizer.
+func (w *cluster) delete(n *node) {
+	if !n.finalizer {
+		w.remove(n)
+		return
+	}
+	if !n.deleting {
+		marked := n.clone()
+		marked.deleting = true
+		w.commit(marked)
+	}
+}
+
+var nodesResource = schema.GroupResource{Resource: "nodes"}
+
+// mergePatch is all that capture may send in a PATCH of a Node.
+type mergePatch struct {
+	Metadata struct {
+		UID             types.UID          `json:"uid"`
+		ResourceVersion string             `json:"resourceVersion"`
+		Labels          map[string]*string `json:"labels"`
+		Annotations     map[string]*string `json:"annotations"`
+	} `json:"metadata"`
+	Spec map[string]json.RawMessage `json:"spec"`
+}
+
+// patchNode applies a merge patch of capture's, with the preconditions of a real API server.
+func (c *process) patchNode(name string, body []byte) (*node, error) {
+	w := c.cluster
+	var patch mergePatch
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&patch); err != nil {
+		w.fail("capture sent a PATCH of other fields than its own: %v: %s", err, body)
+	}
+	n, found := w.nodes[name]
+	switch {
+	case !found:
+		return nil, apierrors.NewNotFound(nodesResource, name)
+	case patch.Metadata.UID != n.uid:
+		return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, name, nil)
+	case patch.Metadata.ResourceVersion != strconv.Itoa(n.version):
+		return nil, apierrors.NewConflict(nodesResource, name, nil)
+	}
+	for key, value := range patch.Metadata.Labels {
+		if value != nil && w.denied == key {
+			w.refusals++
+			return nil, apierrors.NewForbidden(nodesResource, name, nil)
+		}
+	}
+	next := n.clone()
+	for _, key := range slices.Sorted(maps.Keys(patch.Metadata.Labels)) {
+		value := patch.Metadata.Labels[key]
+		if current, shown := n.labels[key]; shown && n.ownedByAClient(key) && (value == nil || *value != current) {
+			w.fail("capture changes label %s of %s, which a client owns", key, n.name)
+		}
+		setLabel(next, key, value, ourManager)
+	}
+	for key, value := range patch.Metadata.Annotations {
+		if key != ownerAnnotation && key != stampAnnotation {
+			w.fail("capture changes annotation %s", key)
+		}
+		if next.annotations == nil {
+			next.annotations = map[string]string{}
+		}
+		if value == nil {
+			delete(next.annotations, key)
+		} else {
+			next.annotations[key] = *value
+		}
+	}
+	for field, raw := range patch.Spec {
+		next.taints = nil
+		if err := json.Unmarshal(raw, &next.taints); err != nil || field != "taints" {
+			w.fail("capture changes %s of the spec: %v", field, err)
+		}
+	}
+	if !slices.Equal(n.taints, next.taints) {
+		next.taintsBy = ourManager
+	}
+	w.checkTaints(n, next)
+	if maps.Equal(n.labels, next.labels) && maps.Equal(n.annotations, next.annotations) && slices.Equal(n.taints, next.taints) {
+		if w.refusals == 0 {
+			w.fail("capture sent a PATCH that changes nothing: %s", body)
+		}
+		return n, nil
+	}
+	before, after := n.items(), next.items()
+	for k, key := range keys {
+		if i := &next.next.items[k]; after[key] != before[key] {
+			i.given, i.since, i.brought = after[key], n.at+1, none
+		}
+	}
+	c.checkLift(n, next)
+	w.commit(next)
+	w.writes++
+	return next, nil
+}
+
+// checkTaints allows capture no taint but those of clients, of the rules, and the gate.
+func (w *cluster) checkTaints(before, after *node) {
+	was, is := before.items(), after.items()
+	if len(was)-len(before.labels) != len(before.taints) || len(is)-len(after.labels) != len(after.taints) {
+		w.fail("%s has two taints of one key and effect", after.name)
+	}
+	for item := range itemsOf(nil, slices.Concat(before.taints, after.taints)) {
+		if value, shown := is[item]; shown == (was[item] != "") && was[item] == value || gate.Is(taintOf(item, "")) || item == ruleTaint && w.scenario.rules {
+			continue
+		}
+		if !slices.Contains(keys[:], item) {
+			w.fail("capture changed taint %s of %s", item, after.name)
+		}
+	}
+}
+
+// checkLift checks that a Node that loses the gate shows all that was remembered already when this reconcile began, and the taints that
+// follow from its labels.
+func (c *process) checkLift(before, after *node) {
+	if !gate.On(before.taints) || gate.On(after.taints) {
+		return
+	}
+	shown, live := after.items(), c.rememberedOf(after.name)
+	for k, key := range keys {
+		value, was := c.rememberedAtStart[key]
+		if _, is := shown[key]; is || !was || live[key] != value || c.scenario.never(k) || !c.policy.selects[k] || c.editedOn(after, k) {
+			continue
+		}
+		c.fail("capture lifts the gate of %s, which lacks the remembered %s", after.name, key)
+	}
+	for _, taint := range rulesTaints(c.policy.policyFile, after.labels) {
+		if _, is := shown[taintKey(taint)]; !is {
+			c.fail("capture lifts the gate of %s, which lacks the rule's taint %s", after.name, taint.ToString())
+		}
+	}
+}
+
+// editedOn reports whether a client decided on the key on this object, or a kubelet forged what is known of it.
+func (w *cluster) editedOn(n *node, k int) bool {
+	for _, p := range w.logs[n.name].states {
+		if p.object == n.next.object && (p.items[k].edited || p.items[k].forged) {
+			return true
+		}
+	}
+	return false
+}
+
+// setItem is setLabel for taints too. Nobody owns a taint.
+func setItem(n *node, k int, value *string, manager string) {
+	if !isTaintKey(k) {
+		setLabel(n, keys[k], value, manager)
+		return
+	}
+	n.taintsBy = manager
+	n.taints = slices.DeleteFunc(slices.Clone(n.taints), func(taint corev1.Taint) bool { return taintKey(taint) == keys[k] })
+	if value != nil {
+		n.taints = append(n.taints, taintOf(keys[k], *value))
+	}
+}
+
+// setLabel changes a label as an Update by a manager does: who sets another value becomes the owner.
+func setLabel(n *node, key string, value *string, manager string) {
+	current, shown := n.labels[key]
+	if n.labels == nil {
+		n.labels, n.owners = map[string]string{}, map[string][]string{}
+	}
+	switch {
+	case value == nil:
+		delete(n.labels, key)
+		delete(n.owners, key)
+	case !shown || current != *value:
+		n.labels[key] = *value
+		n.owners[key] = []string{manager}
+	}
+}
+
+// describe is a Node in a few words.
+func (n *node) describe() string {
+	words := []string{fmt.Sprintf("%s uid %s@%d", n.name, n.uid, n.version)}
+	for _, key := range slices.Sorted(maps.Keys(n.labels)) {
+		if key != corev1.LabelHostname {
+			words = append(words, fmt.Sprintf("%s=%s%v", key, n.labels[key], n.owners[key]))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(n.annotations)) {
+		words = append(words, key+": "+n.annotations[key])
+	}
+	for _, taint := range n.taints {
+		words = append(words, taint.ToString())
+	}
+	if n.deleting {
+		words = append(words, "deleting")
+	}
+	return "{" + strings.Join(words, " ") + "}"
+}

@@ -1,0 +1,135 @@
+package capture_test
+
+// observation is what is known about who observed a state. A process that stopped in the middle may or may not have.
+type observation struct {
+	surely, maybe           bool
+	selected, maybeSelected [keyCount]bool // by a process whose policy selected the key
+
+	// In which order the states were observed, each for the first time that counts.
+	first         int
+	firstSelected [keyCount]int
+
+	written   int  // in the same order, when a process last wrote the record from the state
+	unwritten bool // no write of the record followed
+	undone    bool // and since then a slower process has written an older state
+}
+
+// observe notes that a process observed a state of a Node; sure, that this counts whatever happens next. wrote says that a write of the
+// record followed or that nothing can follow the state; began, when the process started to work on it.
+func (w *cluster) observe(n *node, by *policyInUse, sure, wrote bool, began int) {
+	log := w.logs[n.name]
+	if object := n.past.object; log.newest-object >= maxObjects {
+		log.tooFar = true
+		return
+	} else if sure {
+		log.newest = max(log.newest, object)
+	}
+	o := &log.observed[n.at]
+	log.sequence++
+	if !o.maybe || sure && !o.surely {
+		o.first = log.sequence
+	}
+	for k := range keys {
+		if by.selects[k] && (!o.maybeSelected[k] || sure && !o.selected[k]) {
+			o.firstSelected[k] = log.sequence
+		}
+		o.selected[k] = o.selected[k] || sure && by.selects[k]
+		o.maybeSelected[k] = o.maybeSelected[k] || by.selects[k]
+	}
+	o.undone = o.undone && !wrote
+	switch {
+	case wrote:
+		o.unwritten = false
+	case sure && !o.surely:
+		o.unwritten = true
+		o.undone = o.undone || log.olderWrite(n, began)
+	}
+	o.surely, o.maybe = o.surely || sure, true
+}
+
+// order is when a state was observed by a process whose policy selected the key, or else by any.
+func (log *nodeLog) order(at, k int) int {
+	if o := log.observed[at]; o.maybeSelected[k] {
+		return o.firstSelected[k]
+	}
+	return log.observed[at].first
+}
+
+// olderWrite reports whether a process wrote the record from an older state of the object since then.
+func (log *nodeLog) olderWrite(n *node, began int) bool {
+	for at := n.at - 1; at >= 0 && log.states[at].object == n.past.object; at-- {
+		if log.observed[at].written > began {
+			return true
+		}
+	}
+	return false
+}
+
+// maxObjects is how many objects of one name a record knows.
+const maxObjects = 8
+
+// writes notes that a process that had observed a state wrote the record: newer states of the object that led to no write
+// are not in it.
+func (w *cluster) wroteFrom(n *node) {
+	log := w.logs[n.name]
+	log.sequence++
+	log.observed[n.at].written = log.sequence
+	for at := n.at + 1; at < len(log.states) && log.states[at].object == n.past.object; at++ {
+		if o := &log.observed[at]; o.maybe {
+			o.undone = o.undone || o.unwritten || !o.surely
+		}
+	}
+}
+
+// observedBy is how each state counts: the states that were surely observed, and of the others those in the set. less leaves out
+// what a slower process may have undone.
+func (log *nodeLog) observedBy(k int, set map[int]bool, less bool) func(at int) sight {
+	return func(at int) sight {
+		o := log.observed[at]
+		switch {
+		case less && o.undone && !set[at]:
+			return notObserved
+		case o.surely && o.selected[k], set[at] && o.maybeSelected[k]:
+			return observed
+		case o.surely, set[at]:
+			return whileUnselected
+		default:
+			return notObserved
+		}
+	}
+}
+
+// uncertain are the states of which nobody knows whether they count: those that nobody surely observed and, with undone, those that
+// a slower process may have undone. Those that show the same count alike.
+func (log *nodeLog) uncertain(k int, undone bool) (groups [][]int) {
+	from := log.settledAt[k]
+	for from > 0 && from < len(log.states) && log.states[from-1].object == log.states[from].object {
+		from--
+	}
+	last := -1
+	for at, o := range log.observed {
+		uncertain := o.maybe && !o.surely || o.maybeSelected[k] && !o.selected[k] || undone && o.undone
+		if at < from || !uncertain {
+			continue
+		}
+		if last >= 0 && log.alike(last, at, k) {
+			groups[len(groups)-1] = append(groups[len(groups)-1], at)
+		} else {
+			groups = append(groups, []int{at})
+		}
+		last = at
+	}
+	return groups
+}
+
+// alike reports whether all states from one to another are of one object and show the same of a key.
+func (log *nodeLog) alike(from, until, k int) bool {
+	first := log.states[from].items[k]
+	first.edited = false
+	for _, p := range log.states[from+1 : until+1] {
+		if p.object != log.states[from].object || p.items[k] != first || p.bare {
+			return false
+		}
+	}
+	return true
+}
