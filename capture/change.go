@@ -21,6 +21,9 @@ type Change struct {
 	Register []corev1.Taint    // taints that a new Node gets once
 	LiftGate bool
 
+	// ByClient says that an operator's command makes the change. The stamp does not list it: it is a client's decision.
+	ByClient bool
+
 	Stamp   record.Stamp   // the Node's, before the change
 	Derived []corev1.Taint // the Node's derived taints, after the change
 }

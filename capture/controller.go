@@ -156,8 +156,8 @@ func (c *Controller) Lead() {
 	c.EnqueueAll()
 }
 
-// Run watches Nodes and works until ctx is done. recordsSynced tells when the records are in memory: before that, no
-// plan is made.
+// Run watches Nodes and works until ctx is done. recordsSynced tells when the records are in memory: before that, nothing
+// is decided.
 func (c *Controller) Run(ctx context.Context, recordsSynced func() bool) error {
 	var done sync.WaitGroup
 	defer done.Wait()

@@ -1,6 +1,6 @@
 // Package capture keeps records current and restores what admission could not: Node event -> observe -> merge -> reconcile. reconcile.go is the
 // loop; it reads from top to bottom. decide.go says what is done next: write the record, else change the Node, and lift the gate with
-// that. The rule itself is [record.Merge].
+// that. The rule itself is [record.Merge]; docs/design.md, section 6, has the flow.
 //
 // Invariants:
 //   - Records never shrink because something was not observed: not by a failed list, an empty cache or a missing Node.

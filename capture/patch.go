@@ -64,6 +64,9 @@ func (c Change) labelsPatch() map[string]*string {
 
 // annotationsPatch writes what nodekeep has set by then, and which taints it has derived.
 func (c Change) annotationsPatch(node *observe.Node) map[string]*string {
+	if c.ByClient {
+		return nil
+	}
 	annotations := map[string]*string{}
 	after := c.Stamp.With(c.Give, node.Version).With(c.Correct, node.Version).Without(c.Remove)
 	stamp, derived := policy.Annotations(after, c.Derived, node.AnnotationBytes)

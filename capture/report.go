@@ -94,8 +94,8 @@ func (c *Controller) reportUnreadable(node *observe.Node, version string, err er
 		c.Policy().Gate(), store.Name(node.Name), err)
 }
 
-// reportVanished tells that somebody took a record away; nodekeep itself removes none of a Node that lives. What it
-// withheld is lost.
+// reportVanished tells that somebody took a record away; nodekeep itself removes none of a Node that lives. What the
+// Node does not show is lost.
 func (c *Controller) reportVanished(node *observe.Node) {
 	c.Metrics.vanishedRecord()
 	c.Logger.Error("record of a live node is gone, or has lost the label by which it is found; it is written anew from what the node shows", "node", node.Name)

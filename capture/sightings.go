@@ -10,9 +10,9 @@ import (
 	"nodekeep.dev/nodekeep/observe"
 )
 
-// sightings is what the watch has shown of each Node and what no plan has dealt with yet. The queue holds names only, and
-// a Node can be labelled, deleted and created again between two looks: the last state of each object that went is kept
-// until it is planned, and comes before the object that lives now. It is fed in the order of the watch and never mixed
+// sightings holds the last observed state of each Node and the last states of deleted objects that are not reconciled yet. The queue holds names only, and
+// a Node can be labelled, deleted and created again between two reconciles: the last state of each deleted object is kept
+// until it is reconciled, and comes before the object that lives now. It is fed in the order of the watch and never mixed
 // with the informer's store, which runs ahead of its handlers.
 type sightings struct {
 	mu       sync.Mutex
@@ -47,7 +47,7 @@ func newSightings(gated func([]corev1.Taint) bool, lifted func(after time.Durati
 	}
 }
 
-// lives notes the state of a live Node and reports whether a plan could differ for it.
+// lives notes the state of a live Node and reports whether anything could be decided differently for it.
 func (s *sightings) lives(node *observe.Slim) (changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +99,7 @@ func (s *sightings) isAhead(name, record string, patience time.Duration) (left t
 	return patience - now.Sub(of.ahead.time)
 }
 
-// look is what there is to plan for a name. All of it is the caller's own.
+// look is what there is to reconcile for a name. All of it is the caller's own.
 func (s *sightings) look(name string) (gone []*observe.Node, live *observe.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +169,7 @@ func (s *sightings) lostRecord(name string) (lost bool) {
 	return lost
 }
 
-// knows reports whether a Node lives or waits to be planned.
+// knows reports whether a Node lives or waits to be reconciled.
 func (s *sightings) knows(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +177,7 @@ func (s *sightings) knows(name string) bool {
 	return known
 }
 
-// names lists every Node that lives or waits to be planned.
+// names lists every Node that lives or waits to be reconciled.
 func (s *sightings) names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

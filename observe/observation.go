@@ -47,7 +47,7 @@ func (n *Node) ownerOf(key string, r record.Record, metadata policy.Metadata, p 
 }
 
 // Merge is the record after the observation o of this Node: what [record.Merge] makes of it, the machine, and the history of what it
-// changed. isolated is true where another machine has the name now and the policy quarantines what is remembered; see
+// changed; a first record has none. isolated is true where another machine has the name now and the policy quarantines what is remembered; see
 // [record.Isolate].
 func (n *Node) Merge(r record.Record, o record.Observation, p policy.Policy, now time.Time) (next record.Record, isolated bool) {
 	r.Node = n.Name

@@ -9,5 +9,5 @@
 //     otherwise.
 //   - Total: labels, annotations and policy files come from outside and may hold anything. Nothing here panics,
 //     and what [Policy.Missing] hands out is valid for the API server, whatever a record holds.
-//   - A key that the policy of today no longer keeps is withheld, never forgotten: a typo must not erase memories.
+//   - A key that the policy no longer selects stays in the record and is not restored: a typo must not erase records.
 package policy

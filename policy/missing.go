@@ -31,7 +31,7 @@ const (
 type Restore struct {
 	Add       map[string]string // to be put on the Node now
 	Protected map[string]string // waits for capture, see [Policy.Defers]
-	Withheld  map[string]Reason // remembered but not given
+	Withheld  map[string]Reason // recorded and not restored now
 }
 
 // Missing is the one merge: what a Node that has `have` should get of what is remembered, on this occasion.

@@ -7,6 +7,8 @@
 // key, see [TaintKey]) one [Entry]: the value, or that a client removed it, and the resourceVersion of the observation that
 // decided this.
 //
+// docs/design.md, section 5, describes the rule and the limits that no process can avoid.
+//
 // Invariants:
 //   - The result of merging a set of observations depends neither on their order nor on how often each is merged. So a slow
 //     process, a process that restarts, and two processes at once do no harm. [Merge] lists the three exceptions.

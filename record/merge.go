@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Merge is the record after one more observation.
+// Merge is the record after one more observation. docs/design.md, section 5.2, has the clauses as a table.
 //
 // Observations of one object do not commute in three cases. In none of them can any process know what a client wanted.
 //   - The newer state shows an item of owner [Other] that the stamp does not list: a kubelet or the policy hides a client's value.

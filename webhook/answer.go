@@ -47,7 +47,7 @@ type Explanation struct {
 	Restored map[string]string        // items that are put on in the CREATE
 	Inline   map[string]string        // labels that are put on in the CREATE by the second pass, where the self-test proves that it works
 	Deferred map[string]string        // labels that wait for capture, behind the gate; where Inline has them, should the proof fail
-	Withheld map[string]policy.Reason // items that are remembered and not given
+	Withheld map[string]policy.Reason // items that are recorded and not restored now
 	Taints   []corev1.Taint           // put on besides, by rules and as registration taints
 	GateOn   bool                     // once the webhook has answered; with what is inline, after the second pass
 
@@ -96,7 +96,7 @@ func Explain(request *admissionv1.AdmissionRequest, r *record.Record, unreadable
 	return e, nil
 }
 
-// withheldBy is what is remembered and not given; nothing is where the answer gives nothing at all.
+// withheldBy is what is recorded and not restored now; nothing is where the answer restores nothing at all.
 func withheldBy(a answer, k known) map[string]policy.Reason {
 	reason := map[outcome]policy.Reason{otherMachine: "another machine has the name", tooLarge: "the Node would be too large"}[a.outcome]
 	if reason == "" {

@@ -82,7 +82,7 @@ type situation struct {
 	replaces                                     string // what the policy says of conflicts, where the test knows
 }
 
-// requireAsDecided holds the object as it will be stored to the words of the design: it has every label and taint that it
+// requireAsDecided holds the object as it will be stored to docs/design.md, section 6.1: it has every label and taint that it
 // may have now, it is gated while something waits, and it is neither gated nor unstamped when all that could be done is
 // done.
 func requireAsDecided(t *testing.T, s situation) {
@@ -107,7 +107,7 @@ func requireAsDecided(t *testing.T, s situation) {
 // kept reports whether the record is kept from the Node.
 func (s situation) kept() bool { return s.unreadable || s.otherMachine }
 
-// missing is what the design would have the Node get of the record.
+// missing is what the Node must get of the record by docs/design.md, section 4.
 func (s situation) missing() policy.Restore {
 	if s.kept() {
 		return policy.Restore{}

@@ -67,7 +67,7 @@ const (
 
 // Remove removes exactly the record that was read. A Node of the name may register between the look for it and the removal,
 // and nothing can make the two one. So the Node is looked for once more, and unless it is known to be gone still, the record
-// is put back as it was: it is there before a plan is made for that Node.
+// is put back as it was: it is there before anything is decided for that Node.
 func (r Removal) Remove(ctx context.Context, entry store.Entry) (Outcome, error) {
 	node := entry.Record.Node
 	failure := r.remove(ctx, entry)

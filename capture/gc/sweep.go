@@ -145,7 +145,7 @@ func (s *Sweeper) find() (found findings) {
 	return found
 }
 
-// collect has a record removed if all that is known live says that it is due and its Node gone. Meanwhile no plan is made
+// collect has a record removed if all that is known live says that it is due and its Node gone. Meanwhile nothing is decided
 // for the name.
 func (s *Sweeper) collect(ctx context.Context, node string) (outcome Outcome, err error) {
 	ctx, cancel := context.WithTimeout(ctx, collectTakes)

@@ -112,5 +112,5 @@ func (c *cluster) sides(ctx context.Context, argument string) (sides view.Sides,
 	case entry.Record.Quarantined == nil:
 		return view.Sides{}, "", fmt.Errorf("there is nothing to decide: no other machine has taken the name %q since it was last decided", name)
 	}
-	return view.SidesOf(entry.Record), entry.Version, nil
+	return view.SidesOf(entry), entry.Version, nil
 }

@@ -25,7 +25,7 @@ func AddTo(root *cobra.Command, streams genericiooptions.IOStreams) {
 	for _, make := range []func(genericiooptions.IOStreams) *cobra.Command{
 		newListCommand, newShowCommand, newDiffCommand, newExplainCommand, newHistoryCommand, newRollbackCommand,
 		newPolicyCommand, newDoctorCommand,
-		newForgetCommand, newRememberCommand, newAcceptCommand, newPruneCommand, newExportCommand, newImportCommand, newGateCommand,
+		newForgetCommand, newRememberCommand, newAcceptCommand, newPruneCommand, newGateCommand,
 	} {
 		command := make(streams)
 		root.AddCommand(command)

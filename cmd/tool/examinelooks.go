@@ -9,8 +9,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cmd/tool/health"
+	"nodekeep.dev/nodekeep/guard"
 )
 
 // API groups that are looked into.
@@ -47,10 +47,10 @@ func (e *examination) firstLooks() []look {
 		object(e, &seen.Capture, e.to("", groupApps, "deployments"), deployments, health.CaptureDeployment),
 		object(e, &seen.GatePolicy, e.toAll("", groupAdmission, "mutatingadmissionpolicies"), admission.MutatingAdmissionPolicies(), health.Gate),
 		object(e, &seen.GateBinding, e.toAll("", groupAdmission, "mutatingadmissionpolicybindings"), admission.MutatingAdmissionPolicyBindings(), health.Gate),
-		object(e, &seen.Guard, e.toAll("", groupAdmission, "validatingadmissionpolicies"), admission.ValidatingAdmissionPolicies(), capture.GuardName),
-		object(e, &seen.GuardBinding, e.toAll("", groupAdmission, "validatingadmissionpolicybindings"), admission.ValidatingAdmissionPolicyBindings(), capture.GuardName),
-		object(e, &seen.Strip, e.toAll("", groupAdmission, "mutatingadmissionpolicies"), admission.MutatingAdmissionPolicies(), capture.StripName),
-		object(e, &seen.StripBinding, e.toAll("", groupAdmission, "mutatingadmissionpolicybindings"), admission.MutatingAdmissionPolicyBindings(), capture.StripName),
+		object(e, &seen.Guard, e.toAll("", groupAdmission, "validatingadmissionpolicies"), admission.ValidatingAdmissionPolicies(), guard.GuardName),
+		object(e, &seen.GuardBinding, e.toAll("", groupAdmission, "validatingadmissionpolicybindings"), admission.ValidatingAdmissionPolicyBindings(), guard.GuardName),
+		object(e, &seen.Strip, e.toAll("", groupAdmission, "mutatingadmissionpolicies"), admission.MutatingAdmissionPolicies(), guard.StripName),
+		object(e, &seen.StripBinding, e.toAll("", groupAdmission, "mutatingadmissionpolicybindings"), admission.MutatingAdmissionPolicyBindings(), guard.StripName),
 		object(e, &seen.GateRole, e.to("", groupRBAC, "roles"), e.client.RbacV1().Roles(e.namespace), health.Gate),
 		object(e, &seen.GateSwitch, e.to("", groupRBAC, "rolebindings"), e.client.RbacV1().RoleBindings(e.namespace), health.Gate),
 		object(e, &seen.Policy, e.to("", "", "configmaps"), configMaps, policyConfigMap),

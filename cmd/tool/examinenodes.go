@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/metadata"
 
+	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cmd/tool/health"
 	"nodekeep.dev/nodekeep/cmd/tool/view"
 	"nodekeep.dev/nodekeep/store"
@@ -133,21 +134,23 @@ func (e *examination) gatedNodes(ctx context.Context) (nodes health.GatedNodes, 
 			stuck[node.Name] = node
 		}
 	}
-	world, known := e.worldSeen(ctx)
+	in, known := e.circumstancesSeen(ctx)
 	for i, waiting := range nodes.Stuck.First {
-		sight, err := e.withRecord(ctx, view.Sight{Name: waiting.Name, Node: stuck[waiting.Name]})
+		state, err := e.withRecord(ctx, view.NodeState{Name: waiting.Name, Node: stuck[waiting.Name]})
 		if known && err == nil {
-			nodes.Stuck.First[i].Why = view.SummaryOf(sight, world).Why
+			nodes.Stuck.First[i].Why = view.SummaryOf(state, in).Why
 		}
 	}
 	return nodes, nil
 }
 
-// worldSeen is what decisions depend on; it is not known where the policy is not.
-func (e *examination) worldSeen(ctx context.Context) (world view.World, known bool) {
+// circumstancesSeen is what decisions depend on; it is not known where the policy is not.
+func (e *examination) circumstancesSeen(ctx context.Context) (in capture.Circumstances, known bool) {
 	inForce, err := e.seen.InForce()
 	if err != nil {
-		return view.World{}, false
+		return capture.Circumstances{}, false
 	}
-	return view.World{Policy: inForce, Guarded: e.guarded(ctx), Now: e.serverTime()}, true
+	in = e.under(ctx, inForce)
+	in.Now = e.serverTime()
+	return in, true
 }

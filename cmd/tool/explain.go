@@ -12,6 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/yaml"
 
+	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cmd/tool/view"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/webhook"
@@ -38,7 +39,7 @@ metadata.managedFields).
 
 REGISTRATION says what becomes of it if the Node's kubelet registered the Node now, on the same machine and with the labels
 that it has set itself: brought (the Node comes with it), restored in the CREATE, inline (in the CREATE, by the second pass), deferred
-(given back by capture, behind the gate), withheld (remembered, not given), put on once or by a rule. "Capture now" is what
+(restored by capture, behind the gate), not restored (remembered, and why not), added once or by a rule. "Capture now" is what
 capture would do about the live Node.
 
 With --review it explains what the webhook answers to an AdmissionReview in a file, "-" for stdin. The record is the cluster's
@@ -103,19 +104,19 @@ func (o *explainOptions) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	world, err := c.world(ctx, &o.policy)
+	in, err := c.circumstances(ctx, &o.policy)
 	if err != nil {
 		return err
 	}
-	sight, err := c.sight(ctx, args[0])
+	state, err := c.state(ctx, args[0])
 	if err != nil {
 		return err
 	}
-	request, err := view.Registration(sight, world)
+	request, err := view.Registration(state, in)
 	if err != nil {
 		return err
 	}
-	return o.write(c, "NodeExplanation", view.Explain(sight, request, world))
+	return o.write(c, "NodeExplanation", view.Explain(state, request, in))
 }
 
 func (o *explainOptions) explainReview(ctx context.Context) error {
@@ -123,38 +124,38 @@ func (o *explainOptions) explainReview(ctx context.Context) error {
 	if err != nil {
 		return usage(fmt.Errorf("--review %s: %w", o.review, err))
 	}
-	c, world, err := o.reviewWorld(ctx)
+	c, in, err := o.reviewCircumstances(ctx)
 	if err != nil {
 		return err
 	}
 	name := webhook.NodeOf(request)
-	sight := view.Sight{Name: name}
+	state := view.NodeState{Name: name}
 	switch {
 	case o.record != "":
-		if sight, err = o.recordInFile(name); err != nil {
+		if state, err = o.recordInFile(name); err != nil {
 			return err
 		}
 	case !o.offline && name != "":
-		if sight, err = c.withRecord(ctx, sight); err != nil {
+		if state, err = c.withRecord(ctx, state); err != nil {
 			return err
 		}
 	}
-	return o.write(c, "NodeExplanation", view.ExplainReview(sight, request, world))
+	return o.write(c, "NodeExplanation", view.ExplainReview(state, request, in))
 }
 
-// reviewWorld is the policy, without a cluster where none is to be asked.
-func (o *explainOptions) reviewWorld(ctx context.Context) (*cluster, view.World, error) {
+// reviewCircumstances is the policy, without a cluster where none is to be asked.
+func (o *explainOptions) reviewCircumstances(ctx context.Context) (*cluster, capture.Circumstances, error) {
 	if !o.offline {
 		c, err := o.open()
 		if err != nil {
-			return nil, view.World{}, err
+			return nil, capture.Circumstances{}, err
 		}
 		p, err := o.policy.read(ctx, c)
-		return c, view.World{Policy: p, Now: c.now()}, err
+		return c, capture.Circumstances{Policy: p, Now: c.now()}, err
 	}
 	p, err := o.policy.fromFile()
 	c := &cluster{IOStreams: o.IOStreams, now: time.Now}
-	return c, view.World{Policy: p, Now: c.now()}, err
+	return c, capture.Circumstances{Policy: p, Now: c.now()}, err
 }
 
 func (o *explainOptions) readReview() (*admissionv1.AdmissionRequest, error) {
@@ -171,14 +172,14 @@ func (o *explainOptions) readReview() (*admissionv1.AdmissionRequest, error) {
 	return review.Request, err
 }
 
-func (o *explainOptions) recordInFile(node string) (view.Sight, error) {
+func (o *explainOptions) recordInFile(node string) (view.NodeState, error) {
 	content, err := readFile(o.record, o.In)
 	if err != nil {
-		return view.Sight{}, usage(fmt.Errorf("--record: %w", err))
+		return view.NodeState{}, usage(fmt.Errorf("--record: %w", err))
 	}
 	record, err := store.Decode(content, node)
 	if err != nil {
-		return view.Sight{}, usage(fmt.Errorf("--record %s: %w", o.record, err))
+		return view.NodeState{}, usage(fmt.Errorf("--record %s: %w", o.record, err))
 	}
-	return view.Sight{Name: node, Record: &record}, nil
+	return view.NodeState{Name: node, Record: &record}, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cmd/tool/view"
+	"nodekeep.dev/nodekeep/observe"
 )
 
 func newGateCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -59,17 +60,17 @@ func (o *gateListOptions) run(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	world, err := c.world(ctx, &o.policy)
+	in, err := c.circumstances(ctx, &o.policy)
 	if err != nil {
 		return err
 	}
 	captures := c.captures(ctx)
 	list := view.GatedList{Items: []view.Gated{}}
-	for sight, err := range c.allSights(ctx) {
+	for state, err := range c.allStates(ctx) {
 		if err != nil {
 			return err
 		}
-		if gated, is := view.GatedOf(sight, world, captures); is {
+		if gated, is := view.GatedOf(state, in, captures); is {
 			list.Items = append(list.Items, gated)
 		}
 	}
@@ -99,10 +100,10 @@ func newGateLiftCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &gateLiftOptions{connection: newConnection(streams)}
 	command := newCommand(&cobra.Command{
 		Use:   "lift NODE [flags]",
-		Short: "Take the gate off a Node although something may be missing",
-		Long: `Lift takes the gate off a Node by hand: exactly the object and the state that were looked at. What the Node still lacks is shown
-first, since workloads may then land on a Node without it. What is remembered stays as it is, and capture goes on to give it
-back where it can.`,
+		Short: "Remove the gate from a Node although something may be missing",
+		Long: `Lift removes the gate from a Node, from exactly the object and the state that were read. What the Node still lacks is shown first,
+since workloads may then land on a Node without it. What is remembered stays as it is, and capture goes on to restore it where
+it can.`,
 		Example: `
 			# A Node that is needed now, whatever it lacks
 			nodekeep gate lift worker-4 --yes`,
@@ -119,11 +120,11 @@ func (o *gateLiftOptions) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	world, err := c.world(ctx, &o.policy)
+	in, err := c.circumstances(ctx, &o.policy)
 	if err != nil {
 		return err
 	}
-	sight, agreed, err := c.gated(ctx, name, world)
+	state, agreed, err := c.gated(ctx, name, in)
 	if err != nil || agreed == nil {
 		return err
 	}
@@ -131,12 +132,12 @@ func (o *gateLiftOptions) run(ctx context.Context, args []string) error {
 		if err := (&output{format: formatTable}).document(c.ErrOut, agreed.Document(c.now())); err != nil {
 			return err
 		}
-		if err := o.ask(ctx, c.IOStreams, "\n"+agreed.Question(sight)); err != nil {
+		if err := o.ask(ctx, c.IOStreams, "\n"+agreed.Question(state)); err != nil {
 			return err
 		}
 	}
 	for range tries {
-		err := c.lift(ctx, sight, world)
+		err := c.lift(ctx, state, in)
 		if !otherState(err) {
 			if err == nil {
 				_, err = fmt.Fprintf(c.Out, "node/%s: gate lifted\n", name)
@@ -144,7 +145,7 @@ func (o *gateLiftOptions) run(ctx context.Context, args []string) error {
 			return err
 		}
 		var again *view.Gated
-		if sight, again, err = c.gated(ctx, name, world); err != nil || again == nil {
+		if state, again, err = c.gated(ctx, name, in); err != nil || again == nil {
 			return err
 		}
 		if !again.Same(*agreed) {
@@ -155,29 +156,29 @@ func (o *gateLiftOptions) run(ctx context.Context, args []string) error {
 }
 
 // gated looks at a Node; one that is not behind the gate is nil, and the person is told.
-func (c *cluster) gated(ctx context.Context, name string, world view.World) (view.Sight, *view.Gated, error) {
-	sight, _, err := c.look(ctx, name)
+func (c *cluster) gated(ctx context.Context, name string, in capture.Circumstances) (view.NodeState, *view.Gated, error) {
+	state, _, err := c.look(ctx, name)
 	switch {
 	case err != nil:
-		return view.Sight{}, nil, err
-	case sight.Node == nil:
-		return view.Sight{}, nil, fmt.Errorf("there is no Node %q", name)
+		return view.NodeState{}, nil, err
+	case state.Node == nil:
+		return view.NodeState{}, nil, fmt.Errorf("there is no Node %q", name)
 	}
-	gated, is := view.GatedOf(sight, world, c.captures(ctx))
+	gated, is := view.GatedOf(state, in, c.captures(ctx))
 	if !is {
 		_, err := fmt.Fprintf(c.Out, "node/%s is not behind the gate\n", name)
-		return view.Sight{}, nil, err
+		return view.NodeState{}, nil, err
 	}
-	return sight, &gated, nil
+	return state, &gated, nil
 }
 
-func (c *cluster) lift(ctx context.Context, sight view.Sight, world view.World) error {
-	patch, err := capture.PatchFor(sight.Node, capture.Plan{LiftGate: true}, world.Policy)
+func (c *cluster) lift(ctx context.Context, state view.NodeState, in capture.Circumstances) error {
+	patch, err := capture.PatchFor(observe.Of(state.Node), capture.Change{LiftGate: true}, in.Policy.Gate())
 	if err != nil {
 		return err
 	}
 	ctx, cancel := finish(ctx)
 	defer cancel()
-	_, err = c.client.CoreV1().Nodes().Patch(ctx, sight.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "nodekeep-gate-lift"})
-	return c.failedWrite(c.toNodes("patch"), "node "+sight.Name, err)
+	_, err = c.client.CoreV1().Nodes().Patch(ctx, state.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "nodekeep-gate-lift"})
+	return c.failedWrite(c.toNodes("patch"), "node "+state.Name, err)
 }

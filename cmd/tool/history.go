@@ -7,6 +7,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/cmd/tool/view"
+	"nodekeep.dev/nodekeep/record/history"
 )
 
 func newHistoryCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -35,15 +36,15 @@ Rollback takes the numbers.`,
 		if err != nil {
 			return err
 		}
-		sight, err := c.recorded(ctx, args[0])
+		state, err := c.recorded(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		if o.table() && len(sight.Record.History) == 0 {
-			c.say("Nothing of what is remembered of Node %s has changed since it was first recorded.", sight.Name)
+		if o.table() && len(history.Of(*state.Record)) == 0 {
+			c.say("Nothing of what is remembered of Node %s has changed since it was first recorded.", state.Name)
 			return nil
 		}
-		return o.write(c, "NodeHistory", view.HistoryOf(*sight.Record))
+		return o.write(c, "NodeHistory", view.HistoryOf(*state.Record))
 	})
 	o.addTo(command)
 	return command

@@ -83,23 +83,23 @@ func (o *listOptions) run(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	world, err := c.world(ctx, &o.policy)
+	in, err := c.circumstances(ctx, &o.policy)
 	if err != nil {
 		return err
 	}
-	want := func(sight view.Sight, summary view.Summary) bool {
-		return sight.Selected(selector) && (!o.gone || summary.Status == view.Gone) && (!o.stale || !summary.Current)
+	want := func(state view.NodeState, summary view.Summary) bool {
+		return state.Selected(selector) && (!o.gone || summary.Status == view.Gone) && (!o.stale || !summary.Current)
 	}
 	if o.watching {
-		return o.watch(ctx, c, world, want)
+		return o.watch(ctx, c, in, want)
 	}
-	lines := lines{output: &o.output, cluster: c, now: world.Now}
-	for sight, err := range c.allSights(ctx) {
+	lines := lines{output: &o.output, cluster: c, now: in.Now}
+	for state, err := range c.allStates(ctx) {
 		if err != nil {
 			return lines.broken(err)
 		}
-		summary := view.SummaryOf(sight, world)
-		if want(sight, summary) {
+		summary := view.SummaryOf(state, in)
+		if want(state, summary) {
 			if err := lines.add(summary); err != nil {
 				return err
 			}

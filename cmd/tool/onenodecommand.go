@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"nodekeep.dev/nodekeep/cmd/tool/view"
+	"nodekeep.dev/nodekeep/capture"
 )
 
 // nodeOptions are what a command about one Node has.
@@ -30,14 +30,14 @@ func (o *nodeOptions) command(command *cobra.Command, run func(ctx context.Conte
 }
 
 // begin checks the flags and reads what decisions depend on.
-func (o *nodeOptions) begin(ctx context.Context) (*cluster, view.World, error) {
+func (o *nodeOptions) begin(ctx context.Context) (*cluster, capture.Circumstances, error) {
 	if err := o.check(); err != nil {
-		return nil, view.World{}, err
+		return nil, capture.Circumstances{}, err
 	}
 	c, err := o.open()
 	if err != nil {
-		return nil, view.World{}, err
+		return nil, capture.Circumstances{}, err
 	}
-	world, err := c.world(ctx, &o.policy)
-	return c, world, err
+	in, err := c.circumstances(ctx, &o.policy)
+	return c, in, err
 }

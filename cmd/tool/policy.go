@@ -39,12 +39,12 @@ func newPolicyCheckCommand(streams genericiooptions.IOStreams) *cobra.Command {
 exit code is 2.
 
 With --against-cluster it goes on to look at every Node and every record and says what this policy would change beside the one
-in force: which labels and taints would be kept or be kept no longer, what would become of remembered ones when their Nodes
-register again (given back in the CREATE, behind the gate, or withheld), which taints rules would put on and take off, and
+in force: which labels and taints would be kept or no longer kept, what would become of remembered ones when their Nodes
+register again (restored in the CREATE, behind the gate, or not), which taints rules would add and remove, and
 how many records of Nodes that are gone would be collected. Changes are counted; the first of the Nodes are named with -o
 wide. Nothing is changed.
 
-A key that a policy keeps no longer is withheld, not forgotten. What is collected is forgotten.`,
+A key that a policy no longer keeps stays remembered and is not restored. What is collected is forgotten.`,
 		Example: `
 			# Mistakes in a file
 			nodekeep policy check policy.yaml
@@ -123,20 +123,20 @@ func (o *policyCheckOptions) wrong(check view.PolicyCheck) error {
 
 // compare goes through every Node and every record.
 func (o *policyCheckOptions) compare(ctx context.Context, c *cluster, content []byte) (with string, impact *view.Impact, err error) {
-	inForce, err := o.inForce.read(ctx, c)
+	in, err := c.circumstances(ctx, &o.inForce)
 	if err != nil {
 		return "", nil, err
 	}
-	then, err := policy.Load(content, inForce.Gate())
+	then, err := policy.Load(content, in.Policy.Gate())
 	if err != nil { // with another gate it was valid
-		return "", nil, usage(fmt.Errorf("with the gate %s: %w", inForce.Gate(), err))
+		return "", nil, usage(fmt.Errorf("with the gate %s: %w", in.Policy.Gate(), err))
 	}
-	comparison := view.NewComparison(inForce, then, c.now())
-	for sight, err := range c.allSights(ctx) {
+	comparison := view.NewComparison(in, then)
+	for state, err := range c.allStates(ctx) {
 		if err != nil {
 			return "", nil, err
 		}
-		if err := comparison.See(sight); err != nil {
+		if err := comparison.See(state); err != nil {
 			return "", nil, err
 		}
 	}

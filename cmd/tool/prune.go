@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/gc"
 	"nodekeep.dev/nodekeep/cmd/tool/view"
 	"nodekeep.dev/nodekeep/policy"
 )
@@ -123,10 +123,10 @@ func (c *cluster) findDue(ctx context.Context, plan *view.Pruning) error {
 // prune removes what is due, a few records at a time.
 func (c *cluster) prune(ctx context.Context, plan *view.Pruning) error {
 	var mu sync.Mutex
-	outcomes := map[capture.Outcome]int{}
+	outcomes := map[gc.Outcome]int{}
 	bar := newProgress(c.ErrOut, int64(len(plan.Due)), "records removed")
 	err := forEach(ctx, plan.Due, func(ctx context.Context, due view.DueRecord) error {
-		outcome, err := capture.Collect(ctx, c.records, c.client, capture.Removal{Records: c.records, Client: c.client}, due.Node, plan.IsDue)
+		outcome, err := gc.Collect(ctx, c.records, c.client, gc.Removal{Records: c.records, Client: c.client}, due.Node, plan.IsDue)
 		mu.Lock()
 		defer mu.Unlock()
 		outcomes[outcome]++
@@ -134,7 +134,7 @@ func (c *cluster) prune(ctx context.Context, plan *view.Pruning) error {
 		return err
 	})
 	bar.end()
-	removed, left := outcomes[capture.Collected], len(plan.Due)-outcomes[capture.Collected]-outcomes[capture.Kept]-outcomes[capture.PutBack]
+	removed, left := outcomes[gc.Collected], len(plan.Due)-outcomes[gc.Collected]-outcomes[gc.Kept]-outcomes[gc.PutBack]
 	switch {
 	case err != nil && removed == 0:
 		return fmt.Errorf("nothing was removed: %w", c.failed(c.toRecords("delete"), err))
@@ -144,10 +144,10 @@ func (c *cluster) prune(ctx context.Context, plan *view.Pruning) error {
 		return exitError{exitInterrupted, fmt.Errorf("interrupted: %d of %d records were removed; run it again for the rest", removed, len(plan.Due))}
 	}
 	told := []string{view.Counted(removed, "record") + " removed"}
-	if kept := outcomes[capture.Kept]; kept > 0 {
+	if kept := outcomes[gc.Kept]; kept > 0 {
 		told = append(told, fmt.Sprintf("%d kept, which have changed or whose Nodes are back", kept))
 	}
-	if back := outcomes[capture.PutBack]; back > 0 {
+	if back := outcomes[gc.PutBack]; back > 0 {
 		told = append(told, fmt.Sprintf("%d put back, since their Nodes registered in that very moment", back))
 	}
 	_, err = fmt.Fprintln(c.Out, strings.Join(told, "; "))

@@ -25,8 +25,8 @@ func newRememberCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "remember NODE [flags]",
 		Short: "Record now what a Node shows",
 		Long: `Remember writes what a live Node shows into its record, at once and without capture: before the Node is deleted while capture is
-down, say. It records what the hook on deletions would: what the Node shows counts, what was taken off this Node object is
-forgotten, and what a new object lacks stays remembered. The Node itself is not changed; what it lacks, capture gives back.
+down, say. It records what capture would: what the Node shows counts, what was removed from this Node object is forgotten, and
+what a new object lacks stays remembered. The Node itself is not changed; what it lacks, capture restores.
 
 Nothing is asked: capture does the same by itself, sooner or later.`,
 		Example: `
@@ -45,12 +45,12 @@ func (o *rememberOptions) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	world, err := c.world(ctx, &o.policy)
+	in, err := c.circumstances(ctx, &o.policy)
 	if err != nil {
 		return err
 	}
 	for range tries {
-		remembered, err := c.remember(ctx, name, world)
+		remembered, err := c.remember(ctx, name, in)
 		if errors.Is(err, store.ErrConflict) {
 			continue
 		}
@@ -63,18 +63,18 @@ func (o *rememberOptions) run(ctx context.Context, args []string) error {
 }
 
 // remember looks and writes once.
-func (c *cluster) remember(ctx context.Context, name string, world view.World) (view.Remembered, error) {
-	sight, entry, err := c.look(ctx, name)
+func (c *cluster) remember(ctx context.Context, name string, in capture.Circumstances) (view.Remembered, error) {
+	state, entry, err := c.look(ctx, name)
 	switch {
 	case err != nil:
 		return view.Remembered{}, err
-	case sight.Node == nil:
+	case state.Node == nil:
 		return view.Remembered{}, fmt.Errorf("there is no Node %q to look at; what is remembered of it stays as it is", name)
-	case sight.Unreadable != nil:
-		return view.Remembered{}, fmt.Errorf("%w\n  nothing is written over it; nodekeep forget %s removes it", sight.Unreadable, name)
+	case state.Unreadable != nil:
+		return view.Remembered{}, fmt.Errorf("%w\n  nothing is written over it; nodekeep forget %s removes it", state.Unreadable, name)
 	}
-	next := capture.Noted(sight.Record, sight.Node, world.Guarded, world.Policy, world.Now)
-	remembered := view.RememberedOf(sight, next)
+	next := state.Written(in)
+	remembered := view.RememberedOf(state, next)
 	if next == nil {
 		return remembered, nil
 	}

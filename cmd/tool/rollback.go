@@ -13,6 +13,7 @@ import (
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cmd/tool/view"
+	"nodekeep.dev/nodekeep/observe"
 )
 
 // rollbackManager owns the labels that a rollback puts on Nodes, and is named by the history for it.
@@ -60,15 +61,15 @@ func (o *rollbackOptions) run(ctx context.Context, args []string) error {
 	if err := o.checkMode(); err != nil {
 		return err
 	}
-	c, world, err := o.begin(ctx)
+	c, in, err := o.begin(ctx)
 	if err != nil {
 		return err
 	}
-	sight, err := c.live(ctx, args[0])
+	state, err := c.live(ctx, args[0])
 	if err != nil {
 		return err
 	}
-	plan, err := view.RollbackTo(sight, o.to, world)
+	plan, err := view.RollbackTo(state, o.to, in)
 	if err != nil {
 		return err
 	}
@@ -78,48 +79,48 @@ func (o *rollbackOptions) run(ctx context.Context, args []string) error {
 	changes, leftAlone := plan.Changes()
 	switch {
 	case changes == 0 && leftAlone == 0:
-		c.say("Node %s is as it was after change %d: nothing is to be done.", sight.Name, o.to)
+		c.say("Node %s is as it was after change %d: nothing is to be done.", state.Name, o.to)
 		return nil
 	case changes > 0 && !o.client():
-		if err := o.carryOut(ctx, c, sight, plan, world); err != nil {
+		if err := o.carryOut(ctx, c, state, plan, in); err != nil {
 			return err
 		}
 	}
 	done := map[bool]string{false: "%s: %d labels and taints changed.", true: "%s: %d labels and taints would be changed; nothing was (dry run)."}[o.any()]
-	c.say(done, sight.Name, changes)
+	c.say(done, state.Name, changes)
 	if leftAlone > 0 {
-		return findings(fmt.Errorf("%d labels and taints of Node %s were left alone, since they belong to others or the policy ignores them", leftAlone, sight.Name))
+		return findings(fmt.Errorf("%d labels and taints of Node %s were left alone, since they belong to others or the policy ignores them", leftAlone, state.Name))
 	}
 	return nil
 }
 
 // carryOut asks and patches. The Node is written only as it was looked at: where it has changed meanwhile in what the plan is
 // about, the person has agreed to something else.
-func (o *rollbackOptions) carryOut(ctx context.Context, c *cluster, sight view.Sight, plan view.Rollback, world view.World) error {
+func (o *rollbackOptions) carryOut(ctx context.Context, c *cluster, state view.NodeState, plan view.Rollback, in capture.Circumstances) error {
 	if !o.any() {
-		if err := o.ask(ctx, c.IOStreams, fmt.Sprintf("Change Node %s like that?", sight.Name)); err != nil {
+		if err := o.ask(ctx, c.IOStreams, fmt.Sprintf("Change Node %s like that?", state.Name)); err != nil {
 			return err
 		}
 	}
-	uid := sight.Node.UID
+	uid := state.Node.UID
 	for range rollbackAttempts {
-		body, err := capture.PatchFor(sight.Node, plan.Plan(), world.Policy)
+		body, err := capture.PatchFor(observe.Of(state.Node), plan.Change(), in.Policy.Gate())
 		if err != nil {
 			return err
 		}
-		_, err = c.client.CoreV1().Nodes().Patch(ctx, sight.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: rollbackManager, DryRun: o.option()})
+		_, err = c.client.CoreV1().Nodes().Patch(ctx, state.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: rollbackManager, DryRun: o.option()})
 		if !apierrors.IsConflict(err) {
-			return c.failedWrite(c.toNodes("patch"), "Node "+sight.Name, err)
+			return c.failedWrite(c.toNodes("patch"), "Node "+state.Name, err)
 		}
-		if sight.Node, err = c.node(ctx, sight.Name); err != nil {
+		if state.Node, err = c.node(ctx, state.Name); err != nil {
 			return err
 		}
-		if sight.Node == nil || sight.Node.UID != uid {
-			return fmt.Errorf("nothing was changed: Node %s has been deleted or replaced meanwhile", sight.Name)
+		if state.Node == nil || state.Node.UID != uid {
+			return fmt.Errorf("nothing was changed: Node %s has been deleted or replaced meanwhile", state.Name)
 		}
-		if again, err := view.RollbackTo(sight, o.to, world); err != nil || !again.Same(plan) {
-			return errors.Join(fmt.Errorf("nothing was changed: the labels or taints of Node %s have been changed meanwhile; look again", sight.Name), err)
+		if again, err := view.RollbackTo(state, o.to, in); err != nil || !again.Same(plan) {
+			return errors.Join(fmt.Errorf("nothing was changed: the labels or taints of Node %s have been changed meanwhile; look again", state.Name), err)
 		}
 	}
-	return fmt.Errorf("nothing was changed: Node %s is written by others all the time, %d attempts came too late", sight.Name, rollbackAttempts)
+	return fmt.Errorf("nothing was changed: Node %s is written by others all the time, %d attempts came too late", state.Name, rollbackAttempts)
 }

@@ -16,8 +16,8 @@ func newShowCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	command := newCommand(&cobra.Command{
 		Use:   "show NODE [flags]",
 		Short: "What is remembered of a Node",
-		Long: `Show prints the record of a Node, also of one that is gone: the labels and taints that are kept, those that are remembered but
-withheld (explain says why), and the taints that rules have put on.`,
+		Long: `Show prints the record of a Node, also of one that is gone: the labels and taints that are remembered, and which of them are not
+shown on the Node (explain says why).`,
 		Example: `
 			# What is remembered of a Node
 			nodekeep show worker-1
@@ -39,11 +39,15 @@ withheld (explain says why), and the taints that rules have put on.`,
 		if err != nil {
 			return err
 		}
-		sight, err := c.recorded(ctx, args[0])
+		state, err := c.recorded(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		return o.write(c, "NodeRecord", view.RecordOf(sight, c.namespace, key))
+		shown, err := view.RecordOf(state, c.namespace, key)
+		if err != nil {
+			return err
+		}
+		return o.write(c, "NodeRecord", shown)
 	})
 	o.addTo(command)
 	gate.addTo(command)

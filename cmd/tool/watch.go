@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
 
+	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cmd/tool/view"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -19,18 +20,18 @@ const eventsWaiting = 1000
 
 // watch shows the list and then a line for each Node whose line has become another one, until Ctrl-C. What it goes by besides,
 // the policy above all, is as it was at the start.
-func (o *listOptions) watch(ctx context.Context, c *cluster, world view.World, want func(view.Sight, view.Summary) bool) error {
+func (o *listOptions) watch(ctx context.Context, c *cluster, in capture.Circumstances, want func(view.NodeState, view.Summary) bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := newWatched(c)
 	if err := w.start(ctx, cancel); err != nil {
 		return err
 	}
-	lines := lines{output: &o.output, cluster: c, now: world.Now}
+	lines := lines{output: &o.output, cluster: c, now: in.Now}
 	printed := map[string]view.Summary{}
-	for _, sight := range w.all() {
-		summary := view.SummaryOf(sight, world)
-		if printed[sight.Name] = summary; want(sight, summary) {
+	for _, state := range w.all() {
+		summary := view.SummaryOf(state, in)
+		if printed[state.Name] = summary; want(state, summary) {
 			if err := lines.each(summary); err != nil {
 				return err
 			}
@@ -44,10 +45,10 @@ func (o *listOptions) watch(ctx context.Context, c *cluster, world view.World, w
 		case <-ctx.Done():
 			return watchEnded(ctx)
 		case name := <-w.changed:
-			sight := w.sight(name)
-			world.Now, lines.now = c.now(), c.now()
-			summary := view.SummaryOf(sight, world)
-			if before, is := printed[name]; is && before.Same(summary) || !want(sight, summary) {
+			state := w.state(name)
+			in.Now, lines.now = c.now(), c.now()
+			summary := view.SummaryOf(state, in)
+			if before, is := printed[name]; is && before.Same(summary) || !want(state, summary) {
 				continue
 			}
 			printed[name] = summary
@@ -155,22 +156,22 @@ func recordedNodeOf(object any) string {
 	return store.ListedOf(cm).Node
 }
 
-// sight is what is known of one Node now.
-func (w *watched) sight(name string) view.Sight {
-	sight := view.Sight{Name: name}
+// state is what is known of one Node now.
+func (w *watched) state(name string) view.NodeState {
+	state := view.NodeState{Name: name}
 	if object, found, _ := w.nodes.GetStore().GetByKey(name); found {
-		sight.Node, _ = object.(*corev1.Node)
+		state.Node, _ = object.(*corev1.Node)
 	}
 	if object, found, _ := w.records.GetStore().GetByKey(w.cluster.namespace + "/" + store.Name(name)); found {
 		if cm, is := object.(*corev1.ConfigMap); is {
-			sight = joinedTo(sight, store.ListedOf(cm))
+			state = joinedTo(state, store.ListedOf(cm))
 		}
 	}
-	return sight
+	return state
 }
 
-// all are all sights, in the order of their names.
-func (w *watched) all() []view.Sight {
+// all are all states, in the order of their names.
+func (w *watched) all() []view.NodeState {
 	names := map[string]bool{}
 	for _, object := range w.nodes.GetStore().List() {
 		names[nodeOf(object)] = true
@@ -178,11 +179,11 @@ func (w *watched) all() []view.Sight {
 	for _, object := range w.records.GetStore().List() {
 		names[recordedNodeOf(object)] = true
 	}
-	sights := make([]view.Sight, 0, len(names))
+	states := make([]view.NodeState, 0, len(names))
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		sights = append(sights, w.sight(name))
+		states = append(states, w.state(name))
 	}
-	return sights
+	return states
 }
 
 // each prints a line at once, or with others that are printed at the same time.

@@ -10,5 +10,5 @@
 //   - What was done and what could not be done is said, Node by Node.
 //   - Running it again does no harm.
 //
-// plan.go decides and knows no context, client or clock; the other files act.
+// plan.go decides and knows no context, client or clock; the other files act. The patch of a Node is capture's.
 package ungate

@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/observe"
 )
 
 const (
@@ -21,7 +23,7 @@ const (
 )
 
 // list is all Nodes behind the gate, read page by page.
-func (u *Ungating) list(ctx context.Context) (gated []*corev1.Node, err error) {
+func (u *Ungating) list(ctx context.Context) (gated []*observe.Node, err error) {
 	options := metav1.ListOptions{Limit: pageSize}
 	for {
 		page, err := u.Client.CoreV1().Nodes().List(ctx, options)
@@ -40,11 +42,11 @@ func (u *Ungating) list(ctx context.Context) (gated []*corev1.Node, err error) {
 }
 
 // stillGated is those of the Nodes that are behind the gate now. One that cannot be read counts as such.
-func (u *Ungating) stillGated(ctx context.Context, nodes []*corev1.Node) []*corev1.Node {
+func (u *Ungating) stillGated(ctx context.Context, nodes []*observe.Node) []*observe.Node {
 	var (
 		group errgroup.Group
 		mu    sync.Mutex
-		still []*corev1.Node
+		still []*observe.Node
 	)
 	group.SetLimit(atOnce)
 	for _, node := range nodes {
@@ -64,7 +66,7 @@ func (u *Ungating) stillGated(ctx context.Context, nodes []*corev1.Node) []*core
 }
 
 // free takes the gate off the Nodes and returns of how many. One that fails does not keep others from being freed.
-func (u *Ungating) free(ctx context.Context, gated []*corev1.Node, stopped time.Time) (freed int, err error) {
+func (u *Ungating) free(ctx context.Context, gated []*observe.Node, stopped time.Time) (freed int, err error) {
 	var (
 		group  errgroup.Group
 		mu     sync.Mutex
@@ -98,9 +100,9 @@ func (u *Ungating) free(ctx context.Context, gated []*corev1.Node, stopped time.
 }
 
 // lift takes the gate off one Node; lifted is false where it is off, or the Node gone, by itself.
-func (u *Ungating) lift(ctx context.Context, node *corev1.Node) (lifted bool, err error) {
+func (u *Ungating) lift(ctx context.Context, node *observe.Node) (lifted bool, err error) {
 	for range tries {
-		patch, err := Patch(node, u.Gate)
+		patch, err := capture.PatchFor(node, capture.Change{LiftGate: true}, u.Gate)
 		if err != nil {
 			return false, err
 		}
@@ -122,7 +124,7 @@ func (u *Ungating) lift(ctx context.Context, node *corev1.Node) (lifted bool, er
 		case !u.Gate.On(now.Spec.Taints):
 			return false, nil
 		}
-		node = now
+		node = observe.Of(now)
 	}
 	return false, fmt.Errorf("lift gate of node %q: it changed %d times meanwhile", node.Name, tries)
 }

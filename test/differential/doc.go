@@ -14,7 +14,7 @@
 // Invariants:
 //   - The model shares no code with the product: no file here imports policy, store, webhook or capture. What it reads of
 //     records and Nodes it reads with structs of its own.
-//   - The model is strict by default: one answer for each label. Only the limits that the design names widen it, each for
+//   - The model is strict by default: one answer for each label. Only limits of docs/design.md, section 5.8, widen it, each for
 //     the label and the moment that it is about, and each use of one is counted and reported. What is there afterwards
 //     is the only answer again.
 //   - An edit is what changes the Node. Removing a label that is not there, or setting the value that is there already, is

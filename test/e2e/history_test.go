@@ -90,9 +90,9 @@ func TestTheHistoryTellsWhoChangedWhatAndWhen(t *testing.T) {
 	for n, step := range steps {
 		began := time.Now().Add(-time.Second)
 		step.do()
-		record := tells(t, name, n+1)
-		assert.JSONEq(t, step.want, lastChange(t, record), step.what)
-		at := record.History[n].Time
+		told := tells(t, name, n+1)
+		assert.JSONEq(t, step.want, lastChange(t, told), step.what)
+		at := told[n].Time
 		if step.manager != "" {
 			want := wroteAt(t, name, step.manager)
 			assert.True(t, want.Equal(&at), "%s: at %s, told as %s", step.what, want, at)
@@ -101,7 +101,7 @@ func TestTheHistoryTellsWhoChangedWhatAndWhen(t *testing.T) {
 	}
 
 	before := recordVersion(t, name)
-	record, _ := recordOf(t, name)
+	first, _ := recordOf(t, name)
 	kubelet := kubelet(t, name)
 	for n := range 5 {
 		_, err := kubelet.CoreV1().Nodes().Patch(t.Context(), name, types.StrategicMergePatchType,
@@ -119,14 +119,14 @@ func TestTheHistoryTellsWhoChangedWhatAndWhen(t *testing.T) {
 	}, settles, 20*time.Millisecond)
 	again, _ := recordOf(t, name)
 	assert.NotEqual(t, before, recordVersion(t, name))
-	assert.Equal(t, record.History, again.History, "a Node that comes back as it was has not changed")
+	assert.Equal(t, history.Of(first), history.Of(again), "a Node that comes back as it was has not changed")
 
 	for to, want := range map[int]string{
 		0: `{"dedicated": "ci", "example.com/rack": null, "` + worker + `": null, "team": null, "maintenance:NoSchedule": null, "other:NoExecute": null}`,
 		4: `{"example.com/rack": "r7", "team": "x"}`,
 		6: `{}`,
 	} {
-		items, err := again.RollBack(to)
+		items, err := history.RollBack(again, to)
 		require.NoError(t, err)
 		assert.JSONEq(t, want, string(mustJSON(t, items)), "rolled back to %d", to)
 	}
@@ -152,16 +152,16 @@ func TestTheHistoryIsBoundedAndHeartbeatsAddNothing(t *testing.T) {
 			withoutCapture(t, func() {})
 		}
 	}
-	record, _ := recordOf(t, name)
-	require.Len(t, record.History, history.Max)
-	for i, change := range record.History {
+	found, _ := recordOf(t, name)
+	require.Len(t, history.Of(found), history.Max)
+	for i, change := range history.Of(found) {
 		number := changes - history.Max + i + 1
 		assert.Equal(t, number, change.Number)
 		assert.Equal(t, "kubectl-label", change.Actor)
 		values := change.Items["dedicated"]
 		assert.Equal(t, []string{fmt.Sprint("v", number-1), fmt.Sprint("v", number)}, []string{*values.From, *values.To})
 	}
-	_, err := record.RollBack(4)
+	_, err := history.RollBack(found, 4)
 	require.EqualError(t, err, `roll back node "history-2" to entry 4 of its history: it can be rolled back to entries 5 to 25 (5 is before its first change that is kept)`)
 
 	before := recordVersion(t, name)
@@ -180,17 +180,16 @@ func TestAChangeThatOnlyTheDeletionShowsIsInTheHistory(t *testing.T) {
 	withoutCapture(t, func() {
 		label(t, name, map[string]any{"edited": "after", "removed": nil})
 		deleteNode(t, name)
-		record := tells(t, name, 2)
 		told := map[string]string{}
-		for _, change := range record.History {
+		for _, change := range tells(t, name, 2) {
 			told[change.Actor] = string(mustJSON(t, change.Items))
 		}
 		assert.Len(t, told, 2)
 		assert.JSONEq(t, `{"edited": {"From": "before", "To": "after"}}`, told["kubectl-label"])
 		assert.JSONEq(t, `{"removed": {"From": "1", "To": null}}`, told[""])
 	})
-	record, _ := recordOf(t, name)
+	before, _ := recordOf(t, name)
 	require.Eventually(t, func() bool { now, _ := recordOf(t, name); return !now.DeletedAt.IsZero() }, settles, 20*time.Millisecond)
 	after, _ := recordOf(t, name)
-	assert.Equal(t, record.History, after.History, "capture, which sees the same, does not tell it again")
+	assert.Equal(t, history.Of(before), history.Of(after), "capture, which sees the same, does not tell it again")
 }

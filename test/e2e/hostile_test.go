@@ -105,7 +105,7 @@ func TestNoShapeOfNodeIsKeptOut(t *testing.T) {
 			node.Spec.Taints = []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}, policy.DefaultGate.Taint(), {Key: "b", Effect: corev1.TaintEffectNoExecute}}
 		}, taints: map[string]string{"a:NoSchedule": "", "b:NoExecute": ""}},
 		"with a forged stamp": {node: "shape-4", make: func(node *corev1.Node) {
-			node.Annotations = map[string]string{policy.StampAnnotation: `{"restored":["dedicated","` + worker + `"],"pending":[]}`}
+			node.Annotations = map[string]string{policy.StampAnnotation: `{"given":{"dedicated":{"value":"ci"},"` + worker + `":{"value":""}}}`}
 		}},
 		"with annotations close to the limit": {node: "shape-5", make: func(node *corev1.Node) {
 			node.Annotations = map[string]string{"example.com/big": strings.Repeat("x", 256<<10-len("example.com/big"))}
@@ -122,7 +122,7 @@ func TestNoShapeOfNodeIsKeptOut(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, "ci", back.Labels["dedicated"])
 			assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints))
-			assert.NotContains(t, back.Annotations[policy.StampAnnotation], `"restored":["dedicated","`+worker)
+			assert.NotContains(t, givenTo(t, back), worker)
 			back = complete(t, c.node, want)
 			maps.Copy(want, c.taints)
 			remembers(t, back, want)

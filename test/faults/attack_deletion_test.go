@@ -98,7 +98,7 @@ func TestForgedReviewsOfADeletionChangeNoRecordAndNoRegistration(t *testing.T) {
 		"without any UID":              func(n *corev1.Node) { n.UID, n.Labels["team"] = "", "evil" },
 		"of another machine":           func(n *corev1.Node) { n.Status.NodeInfo.SystemUUID, n.Spec.ProviderID = "evil", "evil://1" },
 		"with a stamp that lists labels": func(n *corev1.Node) {
-			n.Annotations = map[string]string{"nodekeep.dev/restored": `{"restored":["team"],"given":["team"]}`}
+			n.Annotations = map[string]string{"nodekeep.dev/restored": `{"given":{"team":{"value":"a"},"` + worker + `":{"value":""}}}`}
 			delete(n.Labels, "team")
 		},
 	}

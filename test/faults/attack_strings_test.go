@@ -100,7 +100,7 @@ func bytesAttacks() map[string]bytesAttack {
 	return map[string]bytesAttack{
 		"claims":     {update: annotate("cluster.x-k8s.io/labels-from-machine", "a\xff")},
 		"annotation": {update: annotate("example.com/note", "a\xff\x00")},
-		"stamp":      {update: annotate(policy.StampAnnotation, "{\"restored\":[\"a\xff\x00b\",\"x:NoExecute\"],\"pending\":[],\"taints\":{\"\xfe:NoSchedule\":\"\xff\"}}")},
+		"stamp":      {update: annotate(policy.StampAnnotation, "{\"given\":{\"a\xff\x00b\":{\"value\":\"\xff\",\"since\":\"7\"},\"x:NoExecute\":{\"value\":\"\"}},\"brought\":{\"\xfe:NoSchedule\":\"\xff\"}}")},
 		"manager":    {update: own, as: "kube\xff"},
 		"managed-fields": {update: func(node *corev1.Node) {
 			own(node)

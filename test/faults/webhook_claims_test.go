@@ -20,8 +20,8 @@ import (
 
 // forged is a stamp that claims whatever would make nodekeep forget what people decided, and what would make it believe
 // that it has done its work.
-const forged = `{"restored":["dedicated","` + worker + `"],"pending":[],` +
-	`"taints":{"maintenance:NoExecute":"disk"},"ruleTaints":{"maintenance:NoExecute":"disk","node-ready/unverified:NoSchedule":"true"}}`
+const forged = `{"given":{"dedicated":{"value":"ci"},"` + worker + `":{"value":""},"maintenance:NoExecute":{"value":"disk"},` +
+	`"node-ready/unverified:NoSchedule":{"value":"true"}},"brought":{"` + worker + `":"","maintenance:NoExecute":"disk"}}`
 
 // registering is a policy that puts a taint on every new Node once.
 const registering = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ntaints: {register: [{taint: 'node-ready/unverified=true:NoSchedule'}]}\n"

@@ -11,7 +11,7 @@
 //
 // Whenever no process has anything left to do, the record and the Node must be as an oracle says (oracle.go, state.go). It knows who did
 // what and which states were observed, and shares no code with the rule. Where a promise is not kept it must be one of the limits of
-// the design, each of which is an [excuse]; the output counts them.
+// docs/design.md, section 5.8, each of which is an [excuse]; the output counts them.
 //
 // Separately, every history of one key up to a length is taken, every subset of its states, and every order in which these can be
 // observed, each as often as one likes (orders.go). All must lead to the same.

@@ -39,8 +39,8 @@ func TestTheModelCheckerFindsEachMutation(t *testing.T) {
 		"another admission policy's label says nothing":            {"observation.go", "if _, given := o.Stamp.Given[key]; !given && !IsTaint(key) {", "if false {", "label-orders", nil},
 		"a client that applies the same value is not seen":         {"observation.go", "item.Owner == Nobody && item.Value", "item.Value", "label-orders", nil},
 		"versions below the floor belong to the next object":       {"record.go", "if e.Version <= r.Floor {", "if false {", "machines", nil},
-		"the quarantined side learns of the new machine":           {"merge.go", "r.Quarantined != nil && r.seen(o.UID) == 0", "r.Quarantined != nil", "machines", nil},
-		"the quarantined side learns nothing more":                 {"merge.go", "if r.Quarantined != nil && r.seen(o.UID) == 0 {", "if false {", "machines", nil},
+		"the quarantined side learns of the new machine":           {"merge.go", "r.Quarantined != nil && r.Observed(o.UID) == 0", "r.Quarantined != nil", "machines", nil},
+		"the quarantined side learns nothing more":                 {"merge.go", "if r.Quarantined != nil && r.Observed(o.UID) == 0 {", "if false {", "machines", nil},
 		"what an operator refused comes back":                      {"quarantine.go", "accepted.forget(live.Version - 1)", "", "machines", []string{"-objects", "3", "-edits", "1", "-faults", "0"}},
 		"a removed key is restored":                                {"write.go", "!e.Removed && !present", "!present", "label-edits", nil},
 		"a value that the Node brought is overwritten":             {"write.go", "!e.Removed && !present && !listed", "!e.Removed && (!present || true) && !listed", "annotations", nil},
@@ -48,7 +48,7 @@ func TestTheModelCheckerFindsEachMutation(t *testing.T) {
 		"a removed key that was restored stays on the Node":        {"write.go", "case !known || e.Removed:", "case !known:", "label-edits", nil},
 		"what a client changed is corrected":                       {"write.go", "!o.untouched(key)", "false", "label-edits", nil},
 		"the Node changes while it is in quarantine":               {"write.go", "if r.Quarantined != nil || !o", "if !o", "machines", nil},
-		"the end of an object is not written":                      {"write.go", "case final && before.seen(o.UID) < after.seen(o.UID):", "case final && false:", "annotations", nil},
+		"the end of an object is not written":                      {"write.go", "case final && before.Observed(o.UID) < after.Observed(o.UID):", "case final && false:", "annotations", nil},
 		"the object of an entry is not written":                    {"write.go", " || before.decidedOn(was) != after.decidedOn(e)", "", "annotations", nil},
 	}
 	dir := t.TempDir()

@@ -1,7 +1,7 @@
 package main
 
-// An excuse is a known limit of the design: no rule can do better, because no process can know. The last two have to do with policies
-// that change and with clients that remove annotations; the others were known before.
+// An excuse is a limit of docs/design.md, section 5.8: no rule can do better, because no process can know. The last two have to do with
+// policies that change and with clients that remove annotations.
 type excuse int8
 
 // The excuses.

@@ -6,21 +6,18 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/record"
 )
 
 // quarantined puts a record of a Node that is gone, whose name two machines have had.
 func quarantined(t *testing.T, node string) {
 	t.Helper()
-	now := metav1.NewTime(time.Now().UTC().Truncate(time.Second))
-	_, err := records(t).Put(t.Context(), store.Record{
-		Node: node, UID: "new", Items: map[string]string{"rack": "r2", "fresh": ""}, Machine: store.Machine{SystemUUID: "bbbb"}, DeletedAt: &now,
-		Quarantined: &store.Record{
-			Node: node, UID: "old", Items: map[string]string{"rack": "r1", "dedicated": "ci", "tenant:NoSchedule": "blue"}, Machine: store.Machine{SystemUUID: "aaaa"},
-		},
-	}, "")
+	old := record.New(node, record.Object{UID: "old", Version: 1}, map[string]string{"rack": "r1", "dedicated": "ci", "tenant:NoSchedule": "blue"})
+	old.Machine = record.Machine{SystemUUID: "aaaa"}
+	r := record.New(node, record.Object{UID: "new", Version: 2}, map[string]string{"rack": "r2", "fresh": ""})
+	r.Machine, r.DeletedAt, r.Quarantined = record.Machine{SystemUUID: "bbbb"}, time.Now().UTC().Truncate(time.Second), &old
+	_, err := records(t).Put(t.Context(), r, "")
 	require.NoError(t, err)
 }
 
@@ -39,8 +36,8 @@ func TestAcceptShowsBothMachinesAndHasCaptureCarryOutWhatWasDecided(t *testing.T
 		require.Equal(t, 0, a.code, a.errOut)
 		assert.Equal(t, "node/"+name+": machine \""+side+"\" accepted\n", a.out)
 		requireGolden(t, name, a.errOut)
-		eventually(t, name, func(r store.Record) bool { return r.Quarantined == nil })
-		assert.Equal(t, want, recordOf(t, name).Items)
+		eventually(t, name, func(r record.Record) bool { return r.Quarantined == nil })
+		assert.Equal(t, want, recordOf(t, name).Items())
 		assert.Equal(t, "bbbb", recordOf(t, name).Machine.SystemUUID)
 
 		a = run(t, "accept", name, "--machine", side, "--yes")
@@ -78,5 +75,5 @@ func TestAnAcceptedSideThatCaptureHasNotSeenYetIsNotAskedForAgain(t *testing.T) 
 		assert.Contains(t, run(t, "accept", "accept-twice", "--machine", "old").requireDone(t).out, "was accepted before")
 		run(t, "accept", "accept-twice", "--machine", "new", "--yes").requireDone(t)
 	})
-	eventually(t, "accept-twice", func(r store.Record) bool { return r.Quarantined == nil && r.Items["rack"] == "r2" })
+	eventually(t, "accept-twice", func(r record.Record) bool { return r.Quarantined == nil && r.Items()["rack"] == "r2" })
 }

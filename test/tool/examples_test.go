@@ -63,7 +63,7 @@ func arrangeExamples(t *testing.T, dir string) {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
-	arrangeChanges(t, dir)
+	arrangeChanges(t)
 }
 
 // documentedExamples are the command lines in docs/cli.md, by command.

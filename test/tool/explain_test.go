@@ -84,7 +84,7 @@ func TestWhatExplainForetellsIsWhatARegistrationGets(t *testing.T) {
 		switch item.Registration {
 		case "restored":
 			assert.True(t, labelled || tainted, item.Item)
-		case "deferred: given back behind the gate":
+		case "deferred: restored behind the gate":
 			assert.False(t, labelled || tainted, item.Item)
 		}
 	}

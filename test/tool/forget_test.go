@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/record"
 )
 
 func TestForgetRemovesTheRecordOfANodeThatIsGoneOnceSomebodySaysYes(t *testing.T) {
@@ -63,11 +63,11 @@ func TestForgetRemovesSingleKeysOfANodeThatIsGone(t *testing.T) {
 	a := run(t, "forget", "forget-keys", "tenant", "nobody", "dedicated", "--yes")
 	assert.Equal(t, 3, a.code)
 	requireGolden(t, "forget-unknown", a.errOut)
-	assert.Len(t, recordOf(t, "forget-keys").Items, 3, "all mistakes at once, and nothing is done")
+	assert.Len(t, recordOf(t, "forget-keys").Items(), 3, "all mistakes at once, and nothing is done")
 
 	assert.Equal(t, "node/forget-keys: dedicated, tenant:NoSchedule forgotten\n",
 		run(t, "forget", "node/forget-keys", "tenant:NoSchedule", "dedicated", "--yes").requireDone(t).out)
-	assert.Equal(t, map[string]string{"rack": "r1"}, recordOf(t, "forget-keys").Items)
+	assert.Equal(t, map[string]string{"rack": "r1"}, recordOf(t, "forget-keys").Items())
 	register(t, "forget-keys")
 	require.Eventually(t, func() bool { // the webhook hears of it a moment later, and capture puts right what it restored till then
 		have := labelsOf(t, "forget-keys")
@@ -86,27 +86,28 @@ func TestForgetRefusesWhatALiveNodeShowsAndNamesTheCommandThatTakesItOff(t *test
 		assert.Empty(t, a.out)
 		requireGolden(t, name, a.errOut)
 	}
-	assert.Len(t, recordOf(t, "forget-live").Items, 3)
+	assert.Len(t, recordOf(t, "forget-live").Items(), 3)
 
 	kubectl(t, "label", "node", "forget-live", "rack-")
-	eventually(t, "forget-live", func(r store.Record) bool { return len(r.Items) == 2 })
+	eventually(t, "forget-live", func(r record.Record) bool { return len(r.Items()) == 2 })
 }
 
-func TestForgetRemovesWhatIsWithheldOfALiveNode(t *testing.T) {
-	register(t, "forget-withheld")
-	edit(t, "forget-withheld", map[string]string{"dedicated": "ci"})
-	remove(t, "forget-withheld")
-	registerWith(t, "forget-withheld", map[string]string{"dedicated": "mine"}) // which wins, and the other is withheld
-	eventually(t, "forget-withheld", func(r store.Record) bool {
-		return r.DeletedAt == nil && r.Withheld.Items["dedicated"] == "ci"
+func TestForgetRemovesWhatALiveNodeDoesNotShow(t *testing.T) {
+	const name = "forget-not-shown"
+	register(t, name)
+	edit(t, name, map[string]string{"dedicated": "ci"})
+	remove(t, name)
+	registerWith(t, name, map[string]string{"dedicated": "mine"}) // the kubelet's own label wins
+	eventually(t, name, func(r record.Record) bool {
+		e, _ := r.Entry("dedicated")
+		return r.DeletedAt.IsZero() && e.Value == "ci" && e.NotShown
 	})
 
-	a := answering(t, "y\n", "forget", "forget-withheld", "dedicated")
+	a := answering(t, "y\n", "forget", name, "dedicated")
 	require.Equal(t, 0, a.code, a.errOut)
-	requireGolden(t, "forget-withheld", a.errOut)
-	after := recordOf(t, "forget-withheld")
-	assert.Empty(t, after.Withheld.Items)
-	assert.Equal(t, "mine", labelsOf(t, "forget-withheld")["dedicated"])
+	requireGolden(t, name, a.errOut)
+	assert.NotContains(t, recordOf(t, name).Items(), "dedicated")
+	assert.Equal(t, "mine", labelsOf(t, name)["dedicated"])
 }
 
 func TestForgetRemovesARecordThatCannotBeReadAndTheNodeIsRecordedAnew(t *testing.T) {
@@ -120,5 +121,5 @@ func TestForgetRemovesARecordThatCannotBeReadAndTheNodeIsRecordedAnew(t *testing
 	a = run(t, "forget", "forget-spoiled", "--yes")
 	require.Equal(t, 0, a.code, a.errOut)
 	assert.Equal(t, "node/forget-spoiled forgotten\n", a.out)
-	eventually(t, "forget-spoiled", func(r store.Record) bool { return r.Items["dedicated"] == "ci" })
+	eventually(t, "forget-spoiled", func(r record.Record) bool { return r.Items()["dedicated"] == "ci" })
 }

@@ -8,14 +8,17 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/record/history"
 )
 
 // changed edits a Node by kubectl in somebody's name and waits for that change in its history.
 func changed(t *testing.T, name string, number int, args ...string) {
 	t.Helper()
 	kubectl(t, args...)
-	eventually(t, name, func(r store.Record) bool { return len(r.History) > 0 && r.History[len(r.History)-1].Number == number })
+	eventually(t, name, func(r record.Record) bool {
+		return len(history.Of(r)) > 0 && history.Of(r)[len(history.Of(r))-1].Number == number
+	})
 }
 
 // withHistory makes a Node with four changes. Of the last nobody knows who made it: a label was taken off.
@@ -71,7 +74,7 @@ func TestHistoryTellsWhoChangedWhatAndRollbackUndoesIt(t *testing.T) {
 	a := answering(t, "y\n", "rollback", name, "--to", "1")
 	require.Equal(t, 0, a.code, a.errOut)
 	assert.Equal(t, map[string]string{"team": "a", "dedicated": "ci"}, labelsOf(t, name))
-	eventually(t, name, func(r store.Record) bool { return r.Items["dedicated"] == "ci" && r.Items["team"] == "a" })
+	eventually(t, name, func(r record.Record) bool { return r.Items()["dedicated"] == "ci" && r.Items()["team"] == "a" })
 	assert.Contains(t, run(t, "history", name).requireDone(t).out, "nodekeep-rollback", "a rollback is a change like any other")
 
 	last := run(t, "history", name, "-o", "jsonpath={.changes[-1:].number}").requireDone(t).out
@@ -103,7 +106,7 @@ func TestRollbackSaysWhatItCannotDo(t *testing.T) {
 		code int
 		says string
 	}{
-		"a moment that is not in the history": {[]string{"rollback", "history-3", "--to", "9", "--yes"}, 3, "reaches from 0 to 4"},
+		"a moment that is not in the history": {[]string{"rollback", "history-3", "--to", "9", "--yes"}, 3, "entries 0 to 4"},
 		"no moment":                           {[]string{"rollback", "history-3", "--yes"}, 2, `"to" not set`},
 		"no such dry run":                     {[]string{"rollback", "history-3", "--to", "1", "--dry-run=maybe"}, 2, "none, server, client"},
 		"a Node that never was":               {[]string{"rollback", "history-0", "--to", "1"}, 3, `there is no Node "history-0"`},

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/install"
 )
@@ -48,16 +49,16 @@ func edit(t *testing.T, name string, labels map[string]string, taints ...string)
 	}
 	kubectl(t, args...)
 	if len(taints) > 0 {
-		eventually(t, name, func(r store.Record) bool { return has(r, labels) }) // so that the taints are a change of their own
+		eventually(t, name, func(r record.Record) bool { return has(r, labels) }) // so that the taints are a change of their own
 		kubectl(t, append([]string{"taint", "node", name, "--overwrite"}, taints...)...)
 	}
-	eventually(t, name, func(r store.Record) bool { return has(r, labels) && current(t, r) })
+	eventually(t, name, func(r record.Record) bool { return has(r, labels) && current(t, r) })
 }
 
 // has reports whether the record has these labels.
-func has(r store.Record, labels map[string]string) bool {
+func has(r record.Record, labels map[string]string) bool {
 	for key, value := range labels {
-		if remembered, is := r.Items[key]; !is || remembered != value {
+		if remembered, is := r.Items()[key]; !is || remembered != value {
 			return false
 		}
 	}
@@ -68,15 +69,15 @@ func has(r store.Record, labels map[string]string) bool {
 func remove(t *testing.T, name string) {
 	t.Helper()
 	kubectl(t, "delete", "node", name)
-	eventually(t, name, func(r store.Record) bool { return r.DeletedAt != nil })
+	eventually(t, name, func(r record.Record) bool { return !r.DeletedAt.IsZero() })
 }
 
 // eventually waits until the record of a Node is as it should be.
-func eventually(t *testing.T, name string, is func(store.Record) bool) {
+func eventually(t *testing.T, name string, is func(record.Record) bool) {
 	t.Helper()
 	records, err := store.NewConfigMaps(nodekeep.Admin, install.Namespace, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	var last store.Record
+	var last record.Record
 	require.Eventually(t, func() bool {
 		entry, err := records.GetLive(t.Context(), name)
 		last = entry.Record
@@ -85,12 +86,12 @@ func eventually(t *testing.T, name string, is func(store.Record) bool) {
 }
 
 // current reports whether the record has the taints that the Node has, whose gate is off.
-func current(t *testing.T, r store.Record) bool {
+func current(t *testing.T, r record.Record) bool {
 	t.Helper()
 	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), r.Node, metav1.GetOptions{})
 	require.NoError(t, err)
 	for _, taint := range node.Spec.Taints {
-		if _, remembered := r.Items[taint.Key+":"+string(taint.Effect)]; !remembered && taint.Key != corev1.TaintNodeNotReady {
+		if _, remembered := r.Items()[taint.Key+":"+string(taint.Effect)]; !remembered && taint.Key != corev1.TaintNodeNotReady {
 			return false
 		}
 	}

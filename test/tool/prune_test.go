@@ -8,20 +8,19 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/record"
 )
 
 // goneFor puts the record of a Node that has been gone for so long.
-func goneFor(t *testing.T, node string, long time.Duration, change ...func(*store.Record)) {
+func goneFor(t *testing.T, node string, long time.Duration, change ...func(*record.Record)) {
 	t.Helper()
-	since := metav1.NewTime(time.Now().UTC().Truncate(time.Second).Add(-long))
-	record := store.Record{Node: node, UID: "1", Items: map[string]string{"dedicated": "ci", "tenant:NoSchedule": "blue"}, DeletedAt: &since}
+	r := record.New(node, record.Object{UID: "1", Version: 1}, map[string]string{"dedicated": "ci", "tenant:NoSchedule": "blue"})
+	r.DeletedAt = time.Now().UTC().Truncate(time.Second).Add(-long)
 	for _, c := range change {
-		c(&record)
+		c(&r)
 	}
-	_, err := records(t).Put(t.Context(), record, "")
+	_, err := records(t).Put(t.Context(), r, "")
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
@@ -37,16 +36,11 @@ func TestPruneRemovesRecordsOfNodesThatHaveBeenGoneForLongAndNoOthers(t *testing
 	goneFor(t, "prune-old", 3*year)
 	goneFor(t, "prune-older", 4*year)
 	goneFor(t, "prune-recent", 2*year)
-	goneFor(t, "prune-undecided", 4*year, func(r *store.Record) { r.Quarantined = &store.Record{Node: r.Node, Items: r.Items} })
+	goneFor(t, "prune-undecided", 4*year, func(r *record.Record) { old := *r; r.Quarantined = &old })
 	register(t, "prune-live") // capture is down in a moment, and the record says that it is gone
 	edit(t, "prune-live", map[string]string{"dedicated": "ci"})
 	withoutCapture(t, func() {
-		entry, err := records(t).GetLive(t.Context(), "prune-live")
-		require.NoError(t, err)
-		old := metav1.NewTime(time.Now().Add(-4 * year))
-		entry.Record.DeletedAt = &old
-		_, err = records(t).Put(t.Context(), entry.Record, entry.Version)
-		require.NoError(t, err)
+		changeRecord(t, "prune-live", func(r *record.Record) { r.DeletedAt = time.Now().UTC().Add(-4 * year) })
 
 		const than = "--older-than=22000h" // some 2.5 years
 		a := run(t, "prune", than, "--dry-run")

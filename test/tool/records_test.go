@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/install"
 	"nodekeep.dev/nodekeep/test/kubelet"
@@ -32,8 +33,31 @@ func records(t *testing.T) *store.ConfigMaps {
 	return r
 }
 
+// changeRecord rewrites the record of a Node.
+func changeRecord(t *testing.T, node string, change func(*record.Record)) {
+	t.Helper()
+	entry, err := records(t).GetLive(t.Context(), node)
+	require.NoError(t, err)
+	change(&entry.Record)
+	_, err = records(t).Put(t.Context(), entry.Record, entry.Version)
+	require.NoError(t, err)
+}
+
+// loseEverything deletes all Nodes and then all records.
+func loseEverything(t *testing.T) {
+	t.Helper()
+	kubectl(t, "delete", "nodes", "--all")
+	withoutCapture(t, func() {
+		require.Eventually(t, func() bool { // kubectl takes its time, and of very many the API server deletes some at a call
+			_ = nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: store.RecordLabel})
+			found, _, err := records(t).List(t.Context(), metav1.ListOptions{Limit: 1})
+			return err == nil && len(found) == 0
+		}, 10*settles, settles/1000)
+	})
+}
+
 // recordOf is the record of a Node as it is now; nil where there is none.
-func recordOf(t *testing.T, node string) *store.Record {
+func recordOf(t *testing.T, node string) *record.Record {
 	t.Helper()
 	entry, err := records(t).GetLive(t.Context(), node)
 	if errors.Is(err, store.ErrNotFound) {
@@ -82,14 +106,15 @@ func containsGate(keys string) bool {
 }
 
 // arrangeChanges makes what the examples of commands that change something speak of: the Nodes worker-3 and worker-4, whose names two
-// machines have had, and of which worker-4 waits behind the gate, and an export.
-func arrangeChanges(t *testing.T, dir string) {
+// machines have had, and of which worker-4 waits behind the gate.
+func arrangeChanges(t *testing.T) {
 	t.Helper()
 	if r := recordOf(t, "worker-3"); r == nil {
 		quarantined(t, "worker-3")
 	} else if r.Quarantined == nil {
-		changeRecord(t, "worker-3", func(r *store.Record) {
-			r.Quarantined = &store.Record{Node: r.Node, Items: map[string]string{"rack": "r1"}}
+		changeRecord(t, "worker-3", func(r *record.Record) {
+			old := record.New(r.Node, record.Object{UID: "old", Version: 1}, map[string]string{"rack": "r1"})
+			r.Quarantined = &old
 		})
 	}
 	if recordOf(t, "worker-4") == nil {
@@ -97,5 +122,4 @@ func arrangeChanges(t *testing.T, dir string) {
 		heard(t, "worker-4")
 		registerWith(t, "worker-4", nil)
 	}
-	run(t, "export", filepath.Join(dir, "records.json")).requireDone(t)
 }

@@ -25,12 +25,12 @@ func TestRememberRecordsWithoutCaptureWhatTheNodeShows(t *testing.T) {
 
 		assert.Equal(t, "node/remember-1 remembered: 2 labels, 0 taints (new: tier; changed: dedicated; removed: rack)\n",
 			run(t, "remember", "remember-1").requireDone(t).out)
-		assert.Equal(t, map[string]string{"dedicated": "batch", "tier": "gold"}, recordOf(t, "remember-1").Items)
+		assert.Equal(t, map[string]string{"dedicated": "batch", "tier": "gold"}, recordOf(t, "remember-1").Items())
 		assert.Equal(t, "node/remember-1 unchanged: 2 labels, 0 taints\n", run(t, "remember", "remember-1").requireDone(t).out)
 		assert.Equal(t, "node/remember-new remembered: 1 label, 0 taints (new: dedicated)\n", run(t, "remember", "remember-new").requireDone(t).out)
 	})
 	remove(t, "remember-new")
-	assert.Equal(t, map[string]string{"dedicated": "ci"}, recordOf(t, "remember-new").Items)
+	assert.Equal(t, map[string]string{"dedicated": "ci"}, recordOf(t, "remember-new").Items())
 }
 
 func TestRememberLosesNothingThatANewObjectOfTheNameLacks(t *testing.T) {
@@ -42,7 +42,7 @@ func TestRememberLosesNothingThatANewObjectOfTheNameLacks(t *testing.T) {
 		require.NotContains(t, labelsOf(t, "remember-again"), worker)
 		kubectl(t, "label", "node", "remember-again", "rack=r1")
 		run(t, "remember", "remember-again").requireDone(t)
-		assert.Equal(t, map[string]string{"dedicated": "ci", worker: "", "rack": "r1"}, recordOf(t, "remember-again").Remembered())
+		assert.Equal(t, map[string]string{"dedicated": "ci", worker: "", "rack": "r1"}, recordOf(t, "remember-again").Items())
 	})
 	require.Eventually(t, func() bool { _, has := labelsOf(t, "remember-again")[worker]; return has }, settles, settles/1000)
 }

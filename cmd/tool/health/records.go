@@ -28,7 +28,7 @@ func (r *Records) See(listed store.Listed) {
 	switch {
 	case listed.Err != nil:
 		r.Unreadable.Add(UnreadableRecord{listed.ConfigMap, listed.Err.Error()})
-	case listed.Entry.Record.Quarantined != nil && listed.Entry.Record.Accepted == "":
+	case listed.Entry.Record.Quarantined != nil && listed.Entry.Accepted == "":
 		r.Waiting.Add(listed.Node)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -37,8 +38,8 @@ func TestFindingsOfRecordsAndNodes(t *testing.T) {
 		},
 		"a record waits for a decision, one that was decided about does not": {
 			func(s *Seen) {
-				s.Records.Value.See(store.Listed{Node: "worker-1", Entry: store.Entry{Record: store.Record{Quarantined: &store.Record{}}}})
-				s.Records.Value.See(store.Listed{Node: "worker-2", Entry: store.Entry{Record: store.Record{Quarantined: &store.Record{}, Accepted: store.OldMachine}}})
+				s.Records.Value.See(store.Listed{Node: "worker-1", Entry: store.Entry{Record: record.Record{Quarantined: &record.Record{}}}})
+				s.Records.Value.See(store.Listed{Node: "worker-2", Entry: store.Entry{Record: record.Record{Quarantined: &record.Record{}}, Accepted: store.OldMachine}})
 				s.Records.Value.See(store.Listed{Node: "worker-3"})
 			},
 			[]string{"quarantine: warning: configmap/node.worker-1: another machine has taken the name worker-1: nothing is given back to it before somebody says whose it is"},

@@ -6,8 +6,10 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/guard"
 	"nodekeep.dev/nodekeep/webhook"
 )
 
@@ -59,15 +61,17 @@ func grants(namespace string) []grant {
 	rule := func(group string, resources, names []string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, ResourceNames: names, Verbs: verbs}
 	}
-	guard := rule(admission, []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"}, []string{capture.GuardName}, "get")
-	strip := rule(admission, []string{"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}, []string{capture.StripName}, "get")
+	cluster := rule(core, []string{"namespaces"}, []string{metav1.NamespaceSystem}, "get")
+	guards := rule(admission, []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"}, []string{guard.GuardName}, "get")
+	strip := rule(admission, []string{"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}, []string{guard.StripName}, "get")
 	return []grant{
 		{WebhookDeployment, namespace, rule(core, []string{"configmaps"}, nil, "get", "list", "watch"), always},
 		{WebhookDeployment, namespace, rule(core, []string{"configmaps"}, nil, "create", "patch"), Seen.seesDeletions},
 		{WebhookDeployment, "", rule(core, []string{"nodes"}, nil, "get"), Seen.seesDeletions},
 		{WebhookDeployment, namespace, rule(core, []string{"secrets"}, []string{selfSignedSecret}, "get", "update"), Seen.selfSigned},
 		{WebhookDeployment, "", rule(admission, []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}, []string{Configuration}, "get", "patch"), Seen.selfSigned},
-		{WebhookDeployment, "", guard, always},
+		{WebhookDeployment, "", cluster, always},
+		{WebhookDeployment, "", guards, always},
 		{WebhookDeployment, "", strip, always},
 		{WebhookDeployment, "", rule(core, []string{"users"}, []string{"system:node:" + webhook.SelfTestNode}, "impersonate"), Seen.inline},
 		{WebhookDeployment, "", rule(core, []string{"groups"}, []string{"system:nodes"}, "impersonate"), Seen.inline},
@@ -77,7 +81,8 @@ func grants(namespace string) []grant {
 		{CaptureDeployment, namespace, rule(leases, []string{"leases"}, nil, "create"), always},
 		{CaptureDeployment, namespace, rule(leases, []string{"leases"}, []string{capture.LeaseName}, "get", "update"), always},
 		{CaptureDeployment, "", rule(core, []string{"nodes"}, nil, "get", "list", "watch", "patch"), always},
-		{CaptureDeployment, "", guard, always},
+		{CaptureDeployment, "", cluster, always},
+		{CaptureDeployment, "", guards, always},
 		{CaptureDeployment, "", strip, always},
 		{CaptureDeployment, namespace, rule("nodekeep.dev", []string{"gates"}, nil, "close"), Seen.gatesNodes},
 		{CaptureDeployment, "default", rule(core, []string{"events"}, nil, "create", "patch"), always},

@@ -36,7 +36,7 @@ type Seen struct {
 	GateSwitch  Read[*rbacv1.RoleBinding]
 	Policy      Read[*corev1.ConfigMap]
 
-	// The guard policies; see [capture.GuardPolicies].
+	// The guard policies; see [guard.Policies].
 	Guard        Read[*admissionregistrationv1.ValidatingAdmissionPolicy]
 	GuardBinding Read[*admissionregistrationv1.ValidatingAdmissionPolicyBinding]
 	Strip        Read[*admissionregistrationv1.MutatingAdmissionPolicy]

@@ -2,16 +2,15 @@ package view
 
 import (
 	"fmt"
-	"maps"
 	"slices"
-	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/gc"
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/webhook"
 )
 
@@ -23,8 +22,7 @@ const (
 
 // Comparison holds a policy to the one that is in force, Node by Node. It keeps counts and a few names, no Nodes.
 type Comparison struct {
-	now, then policy.Policy
-	at        time.Time
+	now, then capture.Circumstances
 
 	impact  Impact
 	records int
@@ -36,10 +34,11 @@ type changeKey struct {
 	item, why string
 }
 
-// NewComparison begins with no Node.
-func NewComparison(now, then policy.Policy, at time.Time) *Comparison {
-	c := &Comparison{now: now, then: then.After(now), at: at, changes: map[changeKey]*Change{}}
-	before := now.Settings()
+// NewComparison begins with no Node. now has the policy in force.
+func NewComparison(now capture.Circumstances, then policy.Policy) *Comparison {
+	c := &Comparison{now: now, then: now, changes: map[changeKey]*Change{}}
+	c.then.Policy = then.After(now.Policy)
+	before := now.Policy.Settings()
 	for i, setting := range then.Settings() {
 		if setting != before[i] {
 			c.impact.Settings = append(c.impact.Settings, SettingChange{Field: setting.Field, Now: before[i].Value, Then: setting.Value})
@@ -49,7 +48,7 @@ func NewComparison(now, then policy.Policy, at time.Time) *Comparison {
 }
 
 // See counts what changes for one Node. An error means that what was read of it makes no sense.
-func (c *Comparison) See(s Sight) error {
+func (c *Comparison) See(s NodeState) error {
 	if s.Record != nil || s.Unreadable != nil {
 		c.records++
 	}
@@ -63,10 +62,14 @@ func (c *Comparison) See(s Sight) error {
 	if s.Node == nil {
 		c.impact.Gone++
 		c.seeDue(*s.Record)
-		return c.seeRegistration(s, nil)
+		return c.seeRegistration(s, s.Record, s.Record, nil)
 	}
-	c.seeRules(s)
-	return c.seeRegistration(s, c.seeKept(s))
+	_, now, done := s.settled(c.now)
+	_, then, next := s.settled(c.then)
+	c.countNew(PutOn, done.Put, next.Put, s.Name)
+	c.countNew(TakenOff, done.Take, next.Take, s.Name)
+	c.countNew(Blocked, done.Foreign, next.Foreign, s.Name)
+	return c.seeRegistration(s, now, then, c.seeKept(s))
 }
 
 // Impact is what was counted.
@@ -76,59 +79,51 @@ func (c *Comparison) Impact() Impact {
 		impact.Changes = append(impact.Changes, *change)
 	}
 	slices.SortFunc(impact.Changes, compareChanges)
-	impact.SweepsAtMost = min(impact.Due.Then, capture.SweepsAtMost(capture.DefaultSweepFraction, c.records))
+	impact.SweepsAtMost = min(impact.Due.Then, gc.SweepsAtMost(gc.DefaultSweepFraction, c.records))
 	return impact
 }
 
 // seeKept compares what is kept of a Node that is there. The items of which the policies say different things are returned: what
 // becomes of them at a registration follows from that.
-func (c *Comparison) seeKept(s Sight) (differ map[string]string) {
-	differ = map[string]string{}
-	before, after := capture.Metadata(s.Record, s.Node, c.now), capture.Metadata(s.Record, s.Node, c.then)
-	for item, value := range after.Items {
-		now, then := c.now.Judge(before, item), c.then.Judge(after, item)
+func (c *Comparison) seeKept(s NodeState) (differ map[string]bool) {
+	differ = map[string]bool{}
+	before, after := s.metadata(c.now), s.metadata(c.then)
+	for item := range after.Items {
+		now, then := c.now.Policy.Judge(before, item), c.then.Policy.Judge(after, item)
 		switch {
 		case then.Keeps && !now.Keeps:
 			c.count(Kept, item, then.Why(), s.Name)
-			differ[item] = value
+			differ[item] = true
 		case now.Keeps && !then.Keeps:
 			c.count(Dropped, item, then.Why(), s.Name)
-			differ[item] = value
+			differ[item] = true
 		}
 	}
 	return differ
 }
 
-// seeRules compares what the rules do to the taints of a Node that is there.
-func (c *Comparison) seeRules(s Sight) {
-	put, take, foreign := capture.RuleChanges(s.Record, s.Node, c.now)
-	thenPut, thenTake, thenForeign := capture.RuleChanges(s.Record, s.Node, c.then)
-	c.countNew(PutOn, put, thenPut, s.Name)
-	c.countNew(TakenOff, take, thenTake, s.Name)
-	c.countNew(Blocked, foreign, thenForeign, s.Name)
-}
-
 // seeDue compares whether sweeps collect the record of a Node that is gone.
-func (c *Comparison) seeDue(record store.Record) {
-	if capture.Due(record, c.now.Retention(), c.at) {
+func (c *Comparison) seeDue(r record.Record) {
+	if gc.Due(r, c.now.Policy.Retention(), c.now.Now) {
 		c.impact.Due.Now++
 	}
-	if capture.Due(record, c.then.Retention(), c.at) {
+	if gc.Due(r, c.then.Policy.Retention(), c.now.Now) {
 		c.impact.Due.Then++
 	}
 }
 
-// seeRegistration compares what the same machine gets when its kubelet registers it again.
-func (c *Comparison) seeRegistration(s Sight, differ map[string]string) error {
-	request, err := Registration(s, World{Policy: c.now})
+// seeRegistration compares what the same machine gets when its kubelet registers it again, by the records that the two policies
+// lead to. What was told of an item before is not told again.
+func (c *Comparison) seeRegistration(s NodeState, recordNow, recordThen *record.Record, told map[string]bool) error {
+	request, err := Registration(s, c.now)
 	if err != nil {
 		return err
 	}
-	now, err := registrationOf(request, s, s.Record, c.now)
+	now, err := registrationOf(request, s, recordNow, c.now.Policy)
 	if err != nil {
 		return err
 	}
-	then, err := registrationOf(request, s, withItems(s, differ), c.then)
+	then, err := registrationOf(request, s, recordThen, c.then.Policy)
 	if err != nil {
 		return err
 	}
@@ -140,12 +135,12 @@ func (c *Comparison) seeRegistration(s Sight, differ map[string]string) error {
 	}
 	for item, fate := range then.fates {
 		before := now.fates[item]
-		if _, told := differ[item]; told || fate == before {
+		if told[item] || fate == before {
 			continue
 		}
 		why := string(fate.reason)
 		if fate.reason == policy.NotKept || before.reason == policy.NotKept {
-			_, why = c.then.Keeps(item)
+			_, why = c.then.Policy.Keeps(item)
 		}
 		c.count(fate.kind, item, why, s.Name)
 	}
@@ -194,14 +189,14 @@ type registration struct {
 	waits  bool // behind the gate
 }
 
-func registrationOf(request *admissionv1.AdmissionRequest, s Sight, record *store.Record, p policy.Policy) (registration, error) {
-	answer, err := webhook.Explain(request, record, false, p)
+func registrationOf(request *admissionv1.AdmissionRequest, s NodeState, known *record.Record, p policy.Policy) (registration, error) {
+	answer, err := webhook.Explain(request, known, false, p)
 	if err != nil {
 		return registration{}, fmt.Errorf("explain a registration of node %q: %w", s.Name, err)
 	}
 	r := registration{fates: map[string]fate{}, waits: answer.GateOn}
 	for item := range answer.Restored {
-		r.fates[item] = fate{kind: GivenBack}
+		r.fates[item] = fate{kind: Restored}
 	}
 	for item := range answer.Deferred {
 		r.fates[item] = fate{kind: Deferred}
@@ -213,27 +208,12 @@ func registrationOf(request *admissionv1.AdmissionRequest, s Sight, record *stor
 		r.fates[item] = fate{kind: Inlined}
 	}
 	for item, reason := range answer.Withheld {
-		r.fates[item] = fate{kind: Withheld, reason: reason}
+		r.fates[item] = fate{kind: NotGiven, reason: reason}
 	}
 	for _, taint := range answer.Taints {
-		if s.Node == nil || p.Registers(policy.TaintItem(taint)) { // rules are looked at on the Node itself, where there is one
+		if s.Node == nil || p.Registers(record.TaintKey(taint)) { // rules are looked at on the Node itself, where there is one
 			r.taints = append(r.taints, taint)
 		}
 	}
 	return r, nil
-}
-
-// withItems is the record of a Node once more of what it shows is remembered.
-func withItems(s Sight, items map[string]string) *store.Record {
-	if len(items) == 0 {
-		return s.Record
-	}
-	record := store.Record{Node: s.Name, Machine: store.Machine(s.machine())}
-	if s.Record != nil {
-		record = *s.Record
-	}
-	all := maps.Clone(items)
-	maps.Copy(all, record.Items)
-	record.Items = all
-	return &record
 }

@@ -12,120 +12,118 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/record"
 )
-
-var at = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
 func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 	worker := present("worker-1", map[string]string{"dedicated": "ci", "example.com/a": "1", "node-role.kubernetes.io/worker": ""}, taint("tenant", "blue"))
 	gone := past("worker-2", 5*time.Hour, map[string]string{"dedicated": "ci", "node-role.kubernetes.io/worker": ""})
 	ruled := present("worker-3", map[string]string{"dedicated": "ci"}, taint("dedicated", "ci"))
-	delete(ruled.Record.Items, "dedicated:NoSchedule")
-	ruled.Record.RuleTaints = []corev1.Taint{taint("dedicated", "ci")}
+	ruled.Record = recorded(set{"dedicated": "ci"})
+	ruled.Node.Annotations = map[string]string{policy.TaintsAnnotation: "dedicated=ci:NoSchedule"}
 	foreign := present("worker-4", map[string]string{"dedicated": "ci"}, taint("dedicated", "mine"))
 	byKubelet := present("worker-5", map[string]string{"rack": "7"})
 	byKubelet.Node.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:rack":{}}}}`)}}
-	byKubelet.Record.Items = map[string]string{}
+	byKubelet.Record = recorded(nil)
 	held := past("worker-6", time.Hour, map[string]string{"example.com/a": "1"})
-	held.Record.Quarantined = &store.Record{Node: "worker-6", Items: map[string]string{"example.com/a": "2"}}
+	held.Record.Quarantined = recorded(set{"example.com/a": "2"})
 
 	const rule = "taints: {rules: [{selector: dedicated, taint: 'dedicated={value}:NoSchedule'}]}"
 	for name, test := range map[string]struct {
 		now, then string
-		sights    []Sight
+		states    []NodeState
 		want      []string
 		waiting   Count
 		due       Count
 		settings  []SettingChange
 	}{
-		"the same policy": {sights: []Sight{worker, gone, ruled, foreign, byKubelet, held}, waiting: Count{3, 3}},
+		"the same policy": {states: []NodeState{worker, gone, ruled, foreign, byKubelet, held}, waiting: Count{3, 3}},
 		"a key that is ignored from now on": {
-			then: "labels: {ignore: ['example.com/*']}", sights: []Sight{worker},
+			then: "labels: {ignore: ['example.com/*']}", states: []NodeState{worker},
 			want: []string{"dropped example.com/a (labels.ignore has example.com/*) 1 [worker-1]"}, waiting: Count{1, 1},
 		},
-		"a key that is ignored no longer": {
-			now: "labels: {ignore: ['example.com/*']}", sights: []Sight{worker},
+		"a key that is no longer ignored": {
+			now: "labels: {ignore: ['example.com/*']}", states: []NodeState{worker},
 			want: []string{"kept example.com/a (labels.keep has *) 1 [worker-1]"}, waiting: Count{1, 1},
 		},
 		"a key that is ignored, of a Node that is gone": {
-			then: "labels: {ignore: [dedicated]}", sights: []Sight{gone},
-			want: []string{"withheld dedicated (labels.ignore has dedicated) 1 [worker-2]"}, waiting: Count{1, 1},
+			then: "labels: {ignore: [dedicated]}", states: []NodeState{gone},
+			want: []string{"notGiven dedicated (labels.ignore has dedicated) 1 [worker-2]"}, waiting: Count{1, 1},
 		},
 		"a key that was ignored, of a Node that is gone": {
-			now: "labels: {ignore: [dedicated]}", sights: []Sight{gone},
-			want: []string{"givenBack dedicated (labels.keep has *) 1 [worker-2]"}, waiting: Count{1, 1},
+			now: "labels: {ignore: [dedicated]}", states: []NodeState{gone},
+			want: []string{"restored dedicated (labels.keep has *) 1 [worker-2]"}, waiting: Count{1, 1},
 		},
-		"protected labels that are restored no longer": {
-			then: "labels: {protected: never}", sights: []Sight{worker, gone},
-			want:     []string{"withheld node-role.kubernetes.io/worker (protected, and the policy says never) 2 [worker-1 worker-2]"},
+		"protected labels that are no longer restored": {
+			then: "labels: {protected: never}", states: []NodeState{worker, gone},
+			want:     []string{"notGiven node-role.kubernetes.io/worker (protected, and the policy says never) 2 [worker-1 worker-2]"},
 			waiting:  Count{2, 0},
 			settings: []SettingChange{{"labels.protected", "deferred", "never"}},
 		},
 		"protected labels in the CREATE itself": {
-			then: "labels: {protected: inline}", sights: []Sight{worker},
+			then: "labels: {protected: inline}", states: []NodeState{worker},
 			want:     []string{"inlined node-role.kubernetes.io/worker () 1 [worker-1]"},
 			waiting:  Count{1, 0},
 			settings: []SettingChange{{"labels.protected", "deferred", "inline"}},
 		},
 		"a label that waits for capture when a kubelet registers": {
-			then: "labels: {defer: ['example.com/*']}", sights: []Sight{worker},
+			then: "labels: {defer: ['example.com/*']}", states: []NodeState{worker},
 			want: []string{"deferred example.com/a (labels.defer has example.com/*) 1 [worker-1]"}, waiting: Count{1, 1},
 		},
 		"a label that no longer waits": {
-			now: "labels: {defer: ['example.com/*']}", sights: []Sight{worker},
-			want: []string{"givenBack example.com/a () 1 [worker-1]"}, waiting: Count{1, 1},
+			now: "labels: {defer: ['example.com/*']}", states: []NodeState{worker},
+			want: []string{"restored example.com/a () 1 [worker-1]"}, waiting: Count{1, 1},
 		},
 		"protected labels behind the gate again": {
-			now: "labels: {protected: never}", sights: []Sight{gone},
+			now: "labels: {protected: never}", states: []NodeState{gone},
 			want:     []string{"deferred node-role.kubernetes.io/worker () 1 [worker-2]"},
 			waiting:  Count{0, 1},
 			settings: []SettingChange{{"labels.protected", "never", "deferred"}},
 		},
-		"a taint that is kept no longer": {
-			then: "taints: {keep: [maintenance]}", sights: []Sight{worker},
+		"a taint that is no longer kept": {
+			then: "taints: {keep: [maintenance]}", states: []NodeState{worker},
 			want: []string{"dropped tenant:NoSchedule (taints.keep does not select it) 1 [worker-1]"}, waiting: Count{1, 1},
 		},
 		"a rule that taints a Node, and whose taint on another one is somebody else's": {
-			then: rule, sights: []Sight{worker, foreign},
+			then: rule, states: []NodeState{worker, foreign},
 			want: []string{"putOn dedicated=ci:NoSchedule () 1 [worker-1]", "blocked dedicated=ci:NoSchedule () 1 [worker-4]"}, waiting: Count{1, 1},
 		},
 		"a rule that taints at the registration of a Node that is gone": {
-			then: rule, sights: []Sight{gone},
+			then: rule, states: []NodeState{gone},
 			want: []string{"registered dedicated=ci:NoSchedule () 1 [worker-2]"}, waiting: Count{1, 1},
 		},
 		"a rule that goes": {
-			now: rule, sights: []Sight{ruled, gone},
+			now: rule, states: []NodeState{ruled, gone},
 			want: []string{"takenOff dedicated=ci:NoSchedule () 1 [worker-3]", "notAnyMore dedicated=ci:NoSchedule () 1 [worker-2]"}, waiting: Count{1, 1},
 		},
-		"a rule that goes, after which what it put on is nobody's to keep": {now: rule, then: rule, sights: []Sight{ruled}},
+		"a rule that goes, after which what it put on is nobody's to keep": {now: rule, then: rule, states: []NodeState{ruled}},
 		"a taint that new Nodes get once": {
-			then: "taints: {register: [{taint: 'example.com/unverified:NoSchedule', nodeSelector: dedicated}]}", sights: []Sight{worker, gone, byKubelet},
+			then: "taints: {register: [{taint: 'example.com/unverified:NoSchedule', nodeSelector: dedicated}]}", states: []NodeState{worker, gone, byKubelet},
 			want: []string{"registered example.com/unverified:NoSchedule () 2 [worker-1 worker-2]"}, waiting: Count{2, 2},
 		},
-		"a manager that is ignored no longer": {
-			then: "labels: {ignoreManagers: []}", sights: []Sight{byKubelet},
+		"a manager that is no longer ignored": {
+			then: "labels: {ignoreManagers: []}", states: []NodeState{byKubelet},
 			want: []string{"kept rack (labels.keep has *) 1 [worker-5]"},
 		},
 		"a shorter retention": {
-			then: "retention: 2h", sights: []Sight{gone, held, worker}, waiting: Count{3, 3}, due: Count{0, 1},
+			then: "retention: 2h", states: []NodeState{gone, held, worker}, waiting: Count{3, 3}, due: Count{0, 1},
 			settings: []SettingChange{{"retention", "720h", "2h"}},
 		},
-		"what is withheld from another machine until a person decides": {
-			then: "labels: {ignore: ['example.com/*']}", sights: []Sight{held}, waiting: Count{1, 1},
+		"what is not restored on another machine until a person decides": {
+			then: "labels: {ignore: ['example.com/*']}", states: []NodeState{held}, waiting: Count{1, 1},
 		},
 		"a record that cannot be read": {
-			then: "labels: {ignore: ['example.com/*']}", sights: []Sight{{Name: "worker-1", Node: worker.Node, Unreadable: errors.New("torn")}},
+			then: "labels: {ignore: ['example.com/*']}", states: []NodeState{{Name: "worker-1", Node: worker.Node, Unreadable: errors.New("torn")}},
 		},
 		"settings that no Node shows today": {
-			then: "labels: {onConflict: restoreStored}\nmachine: {onMismatch: quarantine}", sights: []Sight{ruled},
+			then: "labels: {onConflict: restoreStored}\nmachine: {onMismatch: quarantine}", states: []NodeState{ruled},
 			settings: []SettingChange{{"labels.onConflict", "keepNode", "restoreStored"}, {"machine.onMismatch", "restore", "quarantine"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := NewComparison(load(t, test.now), load(t, test.then), at)
-			for _, sight := range test.sights {
-				require.NoError(t, c.See(sight))
+			c := NewComparison(under(load(t, test.now)), load(t, test.then))
+			for _, s := range test.states {
+				require.NoError(t, c.See(s))
 			}
 			impact := c.Impact()
 			var got []string
@@ -143,14 +141,14 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 
 func TestComparisonLeavesInputsAlone(t *testing.T) {
 	worker := present("worker-1", map[string]string{"example.com/a": "1"})
-	record := worker.Record.Remembered()
-	c := NewComparison(load(t, "labels: {keep: [b]}"), load(t, ""), at)
+	before := worker.Record.Items()
+	c := NewComparison(under(load(t, "labels: {keep: [b]}")), load(t, ""))
 	require.NoError(t, c.See(worker))
-	assert.Equal(t, record, worker.Record.Remembered())
+	assert.Equal(t, before, worker.Record.Items())
 }
 
 func TestComparisonIsBoundedHoweverManyNodesThereAre(t *testing.T) {
-	c := NewComparison(load(t, ""), load(t, "labels: {keep: [none]}"), at)
+	c := NewComparison(under(load(t, "")), load(t, "labels: {keep: [none]}"))
 	const nodes = mostChanges + 10
 	for i := range nodes {
 		require.NoError(t, c.See(present(fmt.Sprintf("worker-%d", i), map[string]string{fmt.Sprintf("example.com/key-%d", i): "1", "pool": "a"})))
@@ -163,7 +161,7 @@ func TestComparisonIsBoundedHoweverManyNodesThereAre(t *testing.T) {
 }
 
 func TestOneSweepCollectsAFractionOfAllRecords(t *testing.T) {
-	c := NewComparison(load(t, ""), load(t, "retention: 1h"), at)
+	c := NewComparison(under(load(t, "")), load(t, "retention: 1h"))
 	for i := range 30 {
 		require.NoError(t, c.See(past(fmt.Sprintf("worker-%02d", i), 5*time.Hour, map[string]string{"a": "1"})))
 	}
@@ -181,18 +179,18 @@ func load(t *testing.T, sections string) policy.Policy {
 }
 
 // present is a Node and the record of it.
-func present(name string, labels map[string]string, taints ...corev1.Taint) Sight {
+func present(name string, labels map[string]string, taints ...corev1.Taint) NodeState {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "1", ResourceVersion: "5", Labels: labels}, Spec: corev1.NodeSpec{Taints: taints}}
-	items := map[string]string{}
-	for item, value := range policy.Items(labels, taints) {
-		items[item] = value
-	}
-	return Sight{Name: name, Node: node, Record: &store.Record{Node: name, UID: "1", NodeResourceVersion: "5", Items: items}}
+	s := NodeState{Name: name, Node: node, Record: recorded(record.Join(labels, taints))}
+	s.Record.Node = name
+	return s
 }
 
 // past is the record of a Node that is gone.
-func past(name string, since time.Duration, items map[string]string) Sight {
-	return Sight{Name: name, Record: &store.Record{Node: name, UID: "1", Items: items, DeletedAt: &metav1.Time{Time: at.Add(-since)}}}
+func past(name string, since time.Duration, items map[string]string) NodeState {
+	s := NodeState{Name: name, Record: recorded(items, goneSince(since))}
+	s.Record.Node = name
+	return s
 }
 
 func taint(key, value string) corev1.Taint {

@@ -1,21 +1,25 @@
 package view
 
 import (
+	"cmp"
 	"maps"
-	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 )
 
-// Difference is how what is remembered of a Node differs from what the live Node shows and the policy keeps.
+// Difference is how the record of a Node differs from the live Node.
 type Difference struct {
-	Node     string          `json:"node"`
-	Items    []DifferentItem `json:"items"`
-	Withheld []DifferentItem `json:"withheld"` // remembered, and not given for a reason; no difference to be mended
+	Node  string          `json:"node"`
+	Items []DifferentItem `json:"items"` // that capture has still to record, or to restore
+	// NotShown is remembered and not on the Node for a reason; no difference to be mended.
+	NotShown []DifferentItem `json:"notShown"`
 }
 
 // DifferentItem is one label or taint.
@@ -27,52 +31,68 @@ type DifferentItem struct {
 	Why    string  `json:"why"`
 }
 
-// Diff compares a record with the Node that is there.
-func Diff(s Sight, w World) Difference {
-	node := capture.Metadata(s.Record, s.Node, w.Policy)
-	live := w.Policy.Keep(node).Items
-	maps.Copy(live, taintItems(node.RuleTaints))
-	recorded := s.Record.Shown()
-	maps.Copy(recorded, taintItems(s.Record.RuleTaints))
+// Diff compares a record with the Node that is there, and with what capture makes of both.
+func Diff(s NodeState, in capture.Circumstances) Difference {
+	node := observe.Of(s.Node)
+	_, settled, next := s.settled(in)
+	before, after := s.Record.Items(), settled.Items()
+	why := map[string]string{}
+	for key := range next.Give {
+		why[key] = "to be restored"
+	}
+	for key := range next.Correct {
+		why[key] = "restored from a stale record, to be corrected"
+	}
+	for _, key := range next.Remove {
+		why[key] = "restored from a stale record, to be removed"
+	}
+	for key := range taintItems(next.Put) {
+		why[key] = "a rule is to add it"
+	}
+	for key := range taintItems(next.Take) {
+		why[key] = "a rule is to remove it"
+	}
+	reasons := in.Policy.Missing(
+		policy.Kept{Items: node.Items, Machine: node.Machine}, policy.Kept{Items: after, Machine: settled.Machine}, policy.Live).Withheld
 
-	d := Difference{Node: s.Name, Items: []DifferentItem{}, Withheld: []DifferentItem{}}
-	all := maps.Clone(live)
-	maps.Copy(all, recorded)
+	d := Difference{Node: s.Name, Items: []DifferentItem{}, NotShown: []DifferentItem{}}
+	all := maps.Clone(before)
+	maps.Copy(all, after)
+	maps.Copy(all, why)
 	for _, item := range sortedItems(all) {
-		different := DifferentItem{Kind: kindOf(item), Item: item, Record: valueIn(recorded, item), Node: valueIn(node.Items, item)}
-		_, kept := live[item]
+		different := DifferentItem{Kind: kindOf(item), Item: item, Record: valueIn(before, item), Node: valueIn(node.Items, item)}
+		is := valueIn(after, item)
 		switch {
-		case kept && same(different.Record, different.Node):
+		case !same(different.Record, is):
+			different.Why = notRecorded(different.Record, is)
+		case why[item] != "":
+			different.Why = why[item]
+		case same(different.Record, different.Node):
 			continue
-		case kept && different.Record == nil:
-			different.Why = "not recorded yet"
-		case kept:
-			different.Why = "changed on the Node, not recorded yet"
-		case different.Node == nil:
-			different.Why = "the Node lacks it"
 		default:
-			different.Why = w.Policy.Judge(node, item).Why()
+			different.Why = cmp.Or(string(reasons[item]), s.problem(in), "capture has still to decide")
+			d.NotShown = append(d.NotShown, different)
+			continue
 		}
 		d.Items = append(d.Items, different)
-	}
-	reasons := w.Policy.Missing(
-		policy.Kept{Items: node.Items, Machine: node.Machine},
-		policy.Kept{Items: s.Record.Remembered(), Machine: policy.Machine(s.Record.Machine)}, policy.Live).Withheld
-	for _, item := range sortedItems(s.Record.Withheld.Items) {
-		d.Withheld = append(d.Withheld, DifferentItem{
-			Kind: kindOf(item), Item: item, Record: valueIn(s.Record.Withheld.Items, item), Node: valueIn(node.Items, item), Why: withheldWhy(reasons[item]),
-		})
 	}
 	return d
 }
 
-// withheldWhy is the policy's reason; without one, it is given as soon as capture has looked again.
-func withheldWhy(reason policy.Reason) string {
-	if reason == "" {
-		return "the API server has refused it, or it is about to be given"
+func notRecorded(before, after *string) string {
+	switch {
+	case before == nil:
+		return "not recorded yet"
+	case after == nil:
+		return "removed from the Node, not recorded yet"
+	default:
+		return "changed on the Node, not recorded yet"
 	}
-	return string(reason)
 }
+
+func same(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
+
+func taintItems(taints []corev1.Taint) map[string]string { return record.Join(nil, taints) }
 
 // Document is for people.
 func (d Difference) Document(time.Time) Document {
@@ -83,5 +103,5 @@ func (d Difference) Document(time.Time) Document {
 		}
 		return t
 	}
-	return Document{Tables: slices.Clip([]*metav1.Table{table("Different", d.Items), table("Withheld", d.Withheld)})}
+	return Document{Tables: []*metav1.Table{table("Different", d.Items), table("Remembered, not shown", d.NotShown)}}
 }

@@ -14,6 +14,7 @@ import (
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/webhook"
 )
 
@@ -42,10 +43,10 @@ type ExplainedReview struct {
 type ExplainedCapture struct {
 	Step     string            `json:"step"`
 	Give     map[string]string `json:"give,omitempty"`
-	PutRight map[string]string `json:"putRight,omitempty"`
-	TakeBack []string          `json:"takeBack,omitempty"`
-	Put      []string          `json:"put,omitempty"`
-	Take     []string          `json:"take,omitempty"`
+	Correct  map[string]string `json:"correct,omitempty"`
+	Remove   []string          `json:"remove,omitempty"`
+	Put      []string          `json:"put,omitempty"`  // taints of rules, and those that a new Node gets once
+	Take     []string          `json:"take,omitempty"` // taints of rules
 	LiftGate bool              `json:"liftGate,omitempty"`
 }
 
@@ -62,10 +63,10 @@ type ExplainedItem struct {
 }
 
 // ExplainReview looks at a review that is not of this moment: what the Node shows is what it comes with.
-func ExplainReview(s Sight, request *admissionv1.AdmissionRequest, w World) Explanation {
-	e := Explain(s, request, w)
+func ExplainReview(s NodeState, request *admissionv1.AdmissionRequest, in capture.Circumstances) Explanation {
+	e := Explain(s, request, in)
 	e.Status = ""
-	answer, err := webhook.Explain(request, s.Record, s.Unreadable != nil, w.Policy)
+	answer, err := webhook.Explain(request, s.Record, s.Unreadable != nil, in.Policy)
 	if err != nil {
 		return e
 	}
@@ -76,10 +77,10 @@ func ExplainReview(s Sight, request *admissionv1.AdmissionRequest, w World) Expl
 }
 
 // Explain looks at a Node and its record, and at a review of its registration.
-func Explain(s Sight, request *admissionv1.AdmissionRequest, w World) Explanation {
-	e := Explanation{Node: s.Name, Status: s.presence(), Problem: s.problem(w)}
+func Explain(s NodeState, request *admissionv1.AdmissionRequest, in capture.Circumstances) Explanation {
+	e := Explanation{Node: s.Name, Status: s.presence(), Problem: s.problem(in)}
 	e.Registration = ExplainedReview{User: request.UserInfo.Username}
-	answer, err := webhook.Explain(request, s.Record, s.Unreadable != nil, w.Policy)
+	answer, err := webhook.Explain(request, s.Record, s.Unreadable != nil, in.Policy)
 	if err != nil {
 		e.Registration.Outcome, e.Registration.Passes = "malformed_node", err.Error()
 		if errors.Is(err, webhook.ErrNotOurs) {
@@ -89,44 +90,35 @@ func Explain(s Sight, request *admissionv1.AdmissionRequest, w World) Explanatio
 		e.Registration.Kubelet, e.Registration.Outcome, e.Registration.Gated, e.Registration.Patch = answer.Kubelet, answer.Outcome, answer.GateOn, answer.Patch
 	}
 	if s.Node != nil {
-		e.Capture = explainedCapture(s.next(w))
+		e.Capture = s.explainCapture(in)
 	}
-	e.Items = s.explainItems(answer, w)
+	e.Items = s.explainItems(answer, in)
 	return e
 }
 
 // problem says why nothing may be taken from the record.
-func (s Sight) problem(w World) string {
+func (s NodeState) problem(in capture.Circumstances) string {
 	switch {
 	case s.Unreadable != nil:
 		return s.Unreadable.Error()
 	case s.Record != nil && s.Record.Quarantined != nil:
-		return "another machine has taken the name; nothing is given before somebody accepts a side"
-	case s.Node != nil && s.Record != nil && w.Policy.Quarantines(s.machine(), policy.Machine(s.Record.Machine)):
+		return "another machine has taken the name; nothing is restored before somebody accepts a side"
+	case s.Node != nil && s.Record != nil && in.Policy.Quarantines(s.machine(), s.Record.Machine):
 		return "the Node is on another machine than the one that is remembered"
 	}
 	return ""
 }
 
-func explainedCapture(next capture.Plan) *ExplainedCapture {
+func (s NodeState) explainCapture(in capture.Circumstances) *ExplainedCapture {
+	next, _, _ := s.settled(in)
 	return &ExplainedCapture{
-		Step: string(next.Step), Give: next.Give, PutRight: next.PutRight, TakeBack: next.TakeBack,
-		Put: slices.Sorted(maps.Keys(taintItems(slices.Concat(next.Put, next.Register)))), Take: slices.Sorted(maps.Keys(taintItems(next.Take))),
-		LiftGate: next.LiftGate,
+		Step: string(next.Step), Give: next.Give, Correct: next.Correct, Remove: next.Remove,
+		Put: sortedItems(taintItems(slices.Concat(next.Put, next.Register))), Take: sortedItems(taintItems(next.Take)), LiftGate: next.LiftGate,
 	}
 }
 
-func (s Sight) explainItems(answer webhook.Explanation, w World) []ExplainedItem {
-	var node policy.Metadata
-	if s.Node != nil {
-		node = capture.Metadata(s.Record, s.Node, w.Policy)
-	}
-	remembered := map[string]string{}
-	if s.Record != nil {
-		remembered = s.Record.Remembered()
-		maps.Copy(remembered, taintItems(s.Record.RuleTaints))
-		node.RuleTaints = slices.Concat(node.RuleTaints, s.Record.RuleTaints)
-	}
+func (s NodeState) explainItems(answer webhook.Explanation, in capture.Circumstances) []ExplainedItem {
+	node, remembered := s.metadata(in), s.remembered()
 	all := map[string]bool{}
 	for _, items := range []map[string]string{node.Items, remembered, answer.Brought, answer.Restored, taintItems(answer.Taints)} {
 		for item := range items {
@@ -135,10 +127,10 @@ func (s Sight) explainItems(answer webhook.Explanation, w World) []ExplainedItem
 	}
 	explained := make([]ExplainedItem, 0, len(all))
 	for _, item := range slices.SortedFunc(maps.Keys(all), compareItems) {
-		verdict := w.Policy.Judge(node, item)
+		verdict := in.Policy.Judge(node, item)
 		explained = append(explained, ExplainedItem{
 			Kind: kindOf(item), Item: item, OnNode: valueIn(node.Items, item), Remembered: valueIn(remembered, item), Managers: node.Owners[item],
-			Kept: verdict.Keeps, Why: verdict.Why(), Registration: becomes(item, answer, w.Policy),
+			Kept: verdict.Keeps, Why: verdict.Why(), Registration: becomes(item, answer, in.Policy),
 		})
 	}
 	return explained
@@ -160,14 +152,14 @@ func becomes(item string, answer webhook.Explanation, p policy.Policy) string {
 	reason, withheld := answer.Withheld[item]
 	_, added := taintItems(answer.Taints)[item]
 	switch {
-	case p.Gate().Is(policy.TaintOf(item, "")) && answer.GateOn:
+	case p.Gate().Is(record.Taint(item, "")) && answer.GateOn:
 		return "stays on"
-	case p.Gate().Is(policy.TaintOf(item, "")):
-		return "taken off"
+	case p.Gate().Is(record.Taint(item, "")):
+		return "removed"
 	case brought && restored:
 		return "restored over what the Node brings"
 	case brought && withheld:
-		return "brought; withheld: " + string(reason)
+		return "brought; not restored: " + string(reason)
 	case brought:
 		return "brought"
 	case restored:
@@ -176,15 +168,15 @@ func becomes(item string, answer webhook.Explanation, p policy.Policy) string {
 		return "inline, where proved; else deferred"
 	case deferred:
 		if pattern, _ := p.Defers(item); pattern != "" {
-			return "deferred: labels.defer has " + pattern + "; given back behind the gate"
+			return "deferred: labels.defer has " + pattern + "; restored behind the gate"
 		}
-		return "deferred: given back behind the gate"
+		return "deferred: restored behind the gate"
 	case withheld:
-		return "withheld: " + string(reason)
+		return "not restored: " + string(reason)
 	case added && p.Registers(item):
-		return "put on once"
+		return "added once"
 	case added:
-		return "put on by a rule"
+		return "added by a rule"
 	default:
 		return none
 	}
@@ -236,11 +228,10 @@ func (c ExplainedCapture) text() string {
 			parts = append(parts, what+" "+items)
 		}
 	}
-	add("gives back", listOf(c.Give))
-	add("puts right", listOf(c.PutRight))
-	add("takes back", strings.Join(c.TakeBack, ", "))
-	add("puts on", strings.Join(c.Put, ", "))
-	add("takes off", strings.Join(c.Take, ", "))
+	add("restores", listOf(c.Give))
+	add("corrects", listOf(c.Correct))
+	add("removes", strings.Join(slices.Concat(c.Remove, c.Take), ", "))
+	add("adds", strings.Join(c.Put, ", "))
 	if c.LiftGate {
 		parts = append(parts, "lifts the gate")
 	}

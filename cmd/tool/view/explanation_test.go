@@ -2,11 +2,10 @@ package view
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"nodekeep.dev/nodekeep/store"
 )
 
 func TestAnExplanationSaysWhyALabelIsDeferred(t *testing.T) {
@@ -16,30 +15,29 @@ func TestAnExplanationSaysWhyALabelIsDeferred(t *testing.T) {
 		want   map[string]string
 	}{
 		"labels.defer": {"labels: {defer: ['dedi*', '*/judged']}", map[string]string{
-			"dedicated": "deferred: labels.defer has dedi*; given back behind the gate",
-			judged:      "deferred: labels.defer has */judged; given back behind the gate",
-			role:        "deferred: given back behind the gate",
+			"dedicated": "deferred: labels.defer has dedi*; restored behind the gate",
+			judged:      "deferred: labels.defer has */judged; restored behind the gate",
+			role:        "deferred: restored behind the gate",
 			"rack":      "restored",
 		}},
 		"labels.defer and inline": {"labels: {defer: [dedicated, '*/judged'], protected: inline}", map[string]string{
-			"dedicated": "deferred: labels.defer has dedicated; given back behind the gate",
-			judged:      "deferred: labels.defer has */judged; given back behind the gate",
+			"dedicated": "deferred: labels.defer has dedicated; restored behind the gate",
+			judged:      "deferred: labels.defer has */judged; restored behind the gate",
 			role:        "inline, where proved; else deferred",
 			"rack":      "restored",
 		}},
 		"labels.defer and never": {"labels: {defer: [dedicated], protected: never}", map[string]string{
-			"dedicated": "deferred: labels.defer has dedicated; given back behind the gate",
-			judged:      "withheld: protected, and the policy says never",
-			role:        "withheld: protected, and the policy says never",
+			"dedicated": "deferred: labels.defer has dedicated; restored behind the gate",
+			judged:      "not restored: protected, and the policy says never",
+			role:        "not restored: protected, and the policy says never",
 			"rack":      "restored",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			record := store.Record{Node: "worker-1", Items: map[string]string{"dedicated": "ci", "rack": "r1", role: "", judged: ""}}
-			sight, world := Sight{Name: "worker-1", Record: &record}, World{Policy: load(t, c.policy)}
-			review, err := Registration(sight, world)
+			gone, in := state(nil, recorded(set{"dedicated": "ci", "rack": "r1", role: "", judged: ""}, goneSince(time.Hour))), under(load(t, c.policy))
+			review, err := Registration(gone, in)
 			require.NoError(t, err)
-			explanation := Explain(sight, review, world)
+			explanation := Explain(gone, review, in)
 			got := map[string]string{}
 			for _, item := range explanation.Items {
 				if item.Remembered != nil {

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -67,50 +67,35 @@ type Gated struct {
 const atIt = time.Minute
 
 // GatedOf looks at a Node; is says whether it is behind the gate.
-func GatedOf(s Sight, w World, c Captures) (g Gated, is bool) {
-	if s.Node == nil || !w.Policy.Gate().On(s.Node.Spec.Taints) {
+func GatedOf(s NodeState, in capture.Circumstances, c Captures) (g Gated, is bool) {
+	if s.Node == nil || !in.Policy.Gate().On(s.Node.Spec.Taints) {
 		return Gated{}, false
 	}
 	g = Gated{Name: s.Name, Since: s.Node.CreationTimestamp}
 	if s.Record != nil {
-		g.Missing = s.missing(w)
+		g.Missing = s.missing(in)
 	}
-	g.Why, g.Next = s.whyGated(w, c, g)
+	g.Why, g.Next = s.whyGated(in, c, g)
 	return g, true
 }
 
-// missing is what the Node would get of what is remembered; of a record that is set aside, what the machine before had.
-func (s Sight) missing(w World) map[string]string {
-	remembered := *s.Record
-	if remembered.Quarantined != nil {
-		remembered = *remembered.Quarantined
+// missing is what capture restores on the Node; while the record is quarantined, what the machine before had.
+func (s NodeState) missing(in capture.Circumstances) map[string]string {
+	if old := s.Record.Quarantined; old != nil {
+		node := observe.Of(s.Node)
+		return in.Policy.Missing(policy.Kept{Items: node.Items, Machine: node.Machine}, policy.Kept{Items: old.Items(), Machine: old.Machine}, policy.Live).Add
 	}
-	missing := w.Policy.Missing(
-		policy.Kept{Items: policy.Items(s.Node.Labels, s.Node.Spec.Taints), Machine: machineOf(s.Node)},
-		policy.Kept{Items: remembered.Remembered(), Machine: policy.Machine(remembered.Machine)}, policy.Live).Add
-	if s.Record.Quarantined != nil {
-		return missing
-	}
-	next := s.next(w)
-	for item := range missing { // less what was taken off on purpose
-		if _, given := next.Give[item]; !given {
-			delete(missing, item)
-		}
-	}
-	return missing
-}
-
-func machineOf(node *corev1.Node) policy.Machine {
-	return policy.MachineOf(node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID)
+	_, _, next := s.settled(in)
+	return next.Give
 }
 
 // whyGated says why a Node waits, and what is to be done about it.
-func (s Sight) whyGated(w World, c Captures, g Gated) (why, next string) {
+func (s NodeState) whyGated(in capture.Circumstances, c Captures, g Gated) (why, next string) {
 	down := c.down()
 	switch {
 	case s.Unreadable != nil:
 		return "its record cannot be read", fmt.Sprintf("mend ConfigMap %s, or nodekeep forget %s", store.Name(s.Name), s.Name)
-	case s.Record != nil && s.Record.Quarantined != nil && s.Record.Accepted == "":
+	case s.Record != nil && s.Record.Quarantined != nil && s.Accepted == "":
 		return "another machine has its name", fmt.Sprintf("nodekeep accept %s --machine old|new", s.Name)
 	case down != "":
 		return down, "nodekeep doctor says why; nodekeep gate lift " + s.Name + " if it cannot wait"
@@ -120,14 +105,14 @@ func (s Sight) whyGated(w World, c Captures, g Gated) (why, next string) {
 	case s.Node.DeletionTimestamp != nil:
 		return "it is being deleted", "nothing: what holds it is its finalizers " + strings.Join(s.Node.Finalizers, ", ")
 	}
-	why = s.left(w)
-	switch planned := s.next(w); {
-	case planned.Step == capture.Complete && len(g.Missing) > 0:
+	why = s.left(in)
+	switch first, _, _ := s.settled(in); {
+	case first.Step == capture.Complete && len(g.Missing) > 0:
 		why = Counted(len(g.Missing), "item") + " missing"
 	case why == "":
 		why = "nothing is left to do"
 	}
-	if w.Now.Sub(s.Node.CreationTimestamp.Time) < atIt {
+	if in.Now.Sub(s.Node.CreationTimestamp.Time) < atIt {
 		return why, "nothing: capture is at it"
 	}
 	return why, "look at the log of the leading capture, and at kubectl describe node " + s.Name
@@ -142,7 +127,7 @@ type GatedList struct {
 func (l GatedList) Document(now time.Time) Document {
 	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{column("Name"), column("Gated"), column("Why"), column("Next step"), wideColumn("Missing")}}
 	for _, g := range l.Items {
-		table.Rows = append(table.Rows, row(g.Name, ago(&g.Since, now), g.Why, g.Next, orNone(strings.Join(sortedItems(g.Missing), ","))))
+		table.Rows = append(table.Rows, row(g.Name, ago(g.Since.Time, now), g.Why, g.Next, orNone(strings.Join(sortedItems(g.Missing), ","))))
 	}
 	return Document{Tables: []*metav1.Table{table}}
 }
@@ -151,7 +136,7 @@ func (l GatedList) Document(now time.Time) Document {
 func (g Gated) Document(now time.Time) Document {
 	var d Document
 	d.with("Node", g.Name)
-	d.with("Gated", "for "+ago(&g.Since, now))
+	d.with("Gated", "for "+ago(g.Since.Time, now))
 	d.with("Why", g.Why)
 	d.with("Next step", g.Next)
 	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{column("Missing"), column("Key"), column("Value")}}
@@ -163,7 +148,7 @@ func (g Gated) Document(now time.Time) Document {
 }
 
 // Question says what lifting the gate means.
-func (g Gated) Question(s Sight) string {
+func (g Gated) Question(s NodeState) string {
 	lacks := "It lacks nothing that is known of."
 	switch {
 	case s.Unreadable != nil:

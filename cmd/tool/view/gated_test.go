@@ -29,31 +29,32 @@ func deleting(n *corev1.Node) {
 
 func TestWhyANodeWaits(t *testing.T) {
 	old, young := gatedFor(time.Hour), gatedFor(time.Second)
-	before := ofObject("0")
+	accepted := state(live(nil, young), recorded(nil, quarantining(set{"a": "1"})))
+	accepted.Accepted = store.OldMachine
 	refused := Captures{Refused: map[types.UID]string{"1": "Label a is refused"}}
 	tests := map[string]struct {
-		sight    Sight
+		state    NodeState
 		captures Captures
 		why      string
 		next     string
 		missing  set
 	}{
-		"the record cannot be read":            {Sight{Name: "n1", Node: live(nil, old), Unreadable: errors.New("?")}, Captures{}, "its record cannot be read", "nodekeep forget n1", nil},
-		"somebody has to decide":               {sight(live(nil, old), remembered(nil, quarantining(set{"a": "1"}))), Captures{}, "another machine has its name", "nodekeep accept n1", set{"a": "1"}},
-		"somebody has decided a moment ago":    {sight(live(nil, young), remembered(nil, quarantining(set{"a": "1"}), accepting(store.OldMachine))), Captures{}, "quarantined", "nothing: capture is at it", set{"a": "1"}},
-		"nobody leads":                         {sight(live(nil, old), remembered(set{"a": "1"}, before)), Captures{Silent: time.Hour}, "no capture has led for 60m", "nodekeep doctor", set{"a": "1"}},
-		"nobody has ever led":                  {sight(live(nil, old), nil), Captures{Never: true}, "no capture has ever led", "nodekeep gate lift n1", nil},
-		"the API server refuses a label":       {sight(live(nil, old), remembered(set{"a": "1"}, before)), refused, "1 item missing, and the API server refuses: Label a is refused", "nodekeep gate lift n1", set{"a": "1"}},
-		"a refusal that is over":               {sight(live(set{"a": "1"}, young), remembered(set{"a": "1"}, before)), refused, "change not recorded yet", "nothing: capture is at it", nil},
-		"capture is at it":                     {sight(live(nil, young), remembered(set{"a": "1", "b": ""}, before)), Captures{}, "2 items missing", "nothing: capture is at it", set{"a": "1", "b": ""}},
-		"capture should have been done":        {sight(live(nil, old), remembered(set{"a": "1"}, before)), Captures{}, "1 item missing", "look at the log", set{"a": "1"}},
-		"nothing but the gate is left":         {sight(live(nil, young), remembered(nil)), Captures{}, "gate to be lifted", "nothing: capture is at it", nil},
-		"it is being deleted":                  {sight(live(nil, old, deleting), remembered(nil)), Captures{}, "it is being deleted", "example.com/hold", nil},
-		"it lacks what was taken off it by us": {sight(live(nil, old), remembered(set{"a": "1"})), Captures{}, "change not recorded yet", "look at the log", nil},
+		"the record cannot be read":              {NodeState{Name: "n1", Node: live(nil, old), Unreadable: errors.New("?")}, Captures{}, "its record cannot be read", "nodekeep forget n1", nil},
+		"somebody has to decide":                 {state(live(nil, old), recorded(nil, quarantining(set{"a": "1"}))), Captures{}, "another machine has its name", "nodekeep accept n1", set{"a": "1"}},
+		"somebody has decided a moment ago":      {accepted, Captures{}, "quarantined", "nothing: capture is at it", set{"a": "1"}},
+		"nobody leads":                           {state(live(nil, old), recorded(set{"a": "1"}, ofAnother)), Captures{Silent: time.Hour}, "no capture has led for 60m", "nodekeep doctor", set{"a": "1"}},
+		"nobody has ever led":                    {state(live(nil, old), nil), Captures{Never: true}, "no capture has ever led", "nodekeep gate lift n1", nil},
+		"the API server refuses a label":         {state(live(nil, old), recorded(set{"a": "1"}, ofAnother)), refused, "1 item missing, and the API server refuses: Label a is refused", "nodekeep gate lift n1", set{"a": "1"}},
+		"a refusal that is over":                 {state(live(set{"a": "1"}, young), recorded(set{"a": "1"}, ofAnother)), refused, "change not recorded yet", "nothing: capture is at it", nil},
+		"capture is at it":                       {state(live(nil, young), recorded(set{"a": "1", "b": ""}, ofAnother)), Captures{}, "2 items missing", "nothing: capture is at it", set{"a": "1", "b": ""}},
+		"capture should have been done":          {state(live(nil, old), recorded(set{"a": "1"}, ofAnother)), Captures{}, "1 item missing", "look at the log", set{"a": "1"}},
+		"nothing but the gate is left":           {state(live(nil, young), recorded(nil)), Captures{}, "gate to be lifted", "nothing: capture is at it", nil},
+		"it is being deleted":                    {state(live(nil, old, deleting), recorded(nil)), Captures{}, "it is being deleted", "example.com/hold", nil},
+		"what was removed from this very object": {state(live(nil, old), recorded(set{"a": "1"})), Captures{}, "change not recorded yet", "look at the log", nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			g, is := GatedOf(tt.sight, world(policy.Default()), tt.captures)
+			g, is := GatedOf(tt.state, under(policy.Default()), tt.captures)
 			assert.True(t, is)
 			assert.Equal(t, tt.why, g.Why)
 			assert.Contains(t, g.Next, tt.next)
@@ -64,9 +65,9 @@ func TestWhyANodeWaits(t *testing.T) {
 			}
 		})
 	}
-	_, is := GatedOf(sight(live(nil), nil), world(policy.Default()), Captures{})
+	_, is := GatedOf(state(live(nil), nil), under(policy.Default()), Captures{})
 	assert.False(t, is, "a Node without the gate")
-	_, is = GatedOf(sight(nil, remembered(nil)), world(policy.Default()), Captures{})
+	_, is = GatedOf(state(nil, recorded(nil)), under(policy.Default()), Captures{})
 	assert.False(t, is, "a Node that is gone")
 }
 

@@ -8,7 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/gc"
 )
 
 // Impact is what a policy would change for the Nodes of a cluster, beside the policy that is in force.
@@ -57,11 +57,11 @@ type ChangeKind string
 // The kinds of changes, in the order in which they are shown.
 const (
 	Kept       ChangeKind = "kept"       // remembered from now on
-	Dropped    ChangeKind = "dropped"    // not remembered any more; what is, is withheld
-	GivenBack  ChangeKind = "givenBack"  // at the next registration, in the CREATE itself
+	Dropped    ChangeKind = "dropped"    // no longer recorded or restored; what is recorded stays
+	Restored   ChangeKind = "restored"   // at the next registration, in the CREATE itself
 	Deferred   ChangeKind = "deferred"   // at the next registration, behind the gate
 	Inlined    ChangeKind = "inlined"    // at the next registration, in the CREATE itself where that is proved to work
-	Withheld   ChangeKind = "withheld"   // not given at the next registration
+	NotGiven   ChangeKind = "notGiven"   // remembered, and not restored at the next registration
 	PutOn      ChangeKind = "putOn"      // a rule's taint, on the Node that is there
 	TakenOff   ChangeKind = "takenOff"   // a rule's taint, from the Node that is there
 	Blocked    ChangeKind = "blocked"    // a rule's taint that cannot be put on: somebody else's is there
@@ -75,19 +75,19 @@ func (k ChangeKind) text() string {
 	case Kept:
 		return "kept from now on"
 	case Dropped:
-		return "kept no longer"
-	case GivenBack:
-		return "given back, in the CREATE"
+		return "no longer kept"
+	case Restored:
+		return "restored in the CREATE"
 	case Deferred:
-		return "given back, behind the gate"
+		return "restored behind the gate"
 	case Inlined:
-		return "given back, in the CREATE where proved"
-	case Withheld:
-		return "withheld"
+		return "restored in the CREATE where proved"
+	case NotGiven:
+		return "remembered, not restored"
 	case PutOn:
 		return "put on by a rule"
 	case TakenOff:
-		return "taken off"
+		return "removed"
 	case Blocked:
 		return "wanted by a rule, and somebody else's"
 	case Registered:
@@ -106,7 +106,7 @@ func (i Impact) document(d *Document) {
 	d.with("Behind the gate", fmt.Sprintf("after their next registration, %s", i.Waiting.text("Nodes")))
 	collected := i.Due.text("records of Nodes that are gone")
 	if i.Due.Then > 0 {
-		collected += fmt.Sprintf("; by the next sweep %d, where --retention-fraction is %g", i.SweepsAtMost, capture.DefaultSweepFraction)
+		collected += fmt.Sprintf("; by the next sweep %d, where --retention-fraction is %g", i.SweepsAtMost, gc.DefaultSweepFraction)
 	}
 	d.with("Collected", collected)
 	if !i.Changed() {
@@ -141,7 +141,7 @@ func (i Impact) Changed() bool {
 
 // kinds is the order in which kinds are shown.
 func kinds() []ChangeKind {
-	return []ChangeKind{Kept, Dropped, GivenBack, Deferred, Inlined, Withheld, PutOn, TakenOff, Blocked, Registered, NotAnyMore}
+	return []ChangeKind{Kept, Dropped, Restored, Deferred, Inlined, NotGiven, PutOn, TakenOff, Blocked, Registered, NotAnyMore}
 }
 
 func compareChanges(a, b Change) int {

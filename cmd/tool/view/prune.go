@@ -9,9 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/capture"
-	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/capture/gc"
+	"nodekeep.dev/nodekeep/record"
 )
 
 // Pruning is which records are kept no longer.
@@ -34,16 +33,16 @@ type DueRecord struct {
 }
 
 // Add looks at a record.
-func (p *Pruning) Add(r store.Record) {
+func (p *Pruning) Add(r record.Record) {
 	p.All++
-	if r.DeletedAt == nil {
+	if r.DeletedAt.IsZero() {
 		return
 	}
 	p.Gone++
 	switch {
 	case p.IsDue(r):
-		labels, taints := policy.Split(r.Remembered())
-		p.Due = append(p.Due, DueRecord{r.Node, r.DeletedAt.Time, len(labels), len(taints)})
+		labels, taints := record.Split(r.Items())
+		p.Due = append(p.Due, DueRecord{r.Node, r.DeletedAt, len(labels), len(taints)})
 	case r.Quarantined != nil:
 		p.Undecided++
 	case r.DeletedAt.After(p.Now):
@@ -52,7 +51,7 @@ func (p *Pruning) Add(r store.Record) {
 }
 
 // IsDue reports whether a record is kept no longer, by the same decision as capture's.
-func (p *Pruning) IsDue(r store.Record) bool { return capture.Due(r, p.Retention, p.Now) }
+func (p *Pruning) IsDue(r record.Record) bool { return gc.Due(r, p.Retention, p.Now) }
 
 // Oldest puts those first whose Nodes went first, and leaves out what is beyond a number (0: nothing).
 func (p *Pruning) Oldest(most int) {
@@ -81,7 +80,7 @@ func (p *Pruning) Table(first int) *metav1.Table {
 		if first > 0 && i == first {
 			break
 		}
-		table.Rows = append(table.Rows, row(due.Node, ago(&metav1.Time{Time: due.Gone}, p.Now), due.Labels, due.Taints))
+		table.Rows = append(table.Rows, row(due.Node, ago(due.Gone, p.Now), due.Labels, due.Taints))
 	}
 	return table
 }

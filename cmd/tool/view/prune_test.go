@@ -6,24 +6,24 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/record"
 )
 
 func TestPruning(t *testing.T) {
 	const day = 24 * time.Hour
 	p := &Pruning{Retention: 30 * day, Now: now}
-	for name, record := range map[string]*store.Record{
-		"live":      remembered(set{"a": "1"}),
-		"recent":    remembered(set{"a": "1"}, goneSince(29*day)),
-		"old":       remembered(set{"a": "1", "t:NoSchedule": ""}, goneSince(31*day)),
-		"older":     remembered(set{"a": "1"}, goneSince(32*day)),
-		"as old":    remembered(nil, goneSince(32*day)),
-		"empty":     remembered(nil, goneSince(time.Hour)),
-		"undecided": remembered(set{"a": "1"}, goneSince(99*day), quarantining(set{"b": ""})),
-		"ahead":     remembered(set{"a": "1"}, goneSince(-day)),
+	for name, r := range map[string]*record.Record{
+		"live":      recorded(set{"a": "1"}),
+		"recent":    recorded(set{"a": "1"}, goneSince(29*day)),
+		"old":       recorded(set{"a": "1", "t:NoSchedule": ""}, goneSince(31*day)),
+		"older":     recorded(set{"a": "1"}, goneSince(32*day)),
+		"as old":    recorded(nil, goneSince(32*day)),
+		"empty":     recorded(nil, goneSince(time.Hour)),
+		"undecided": recorded(set{"a": "1"}, goneSince(99*day), quarantining(set{"b": ""})),
+		"ahead":     recorded(set{"a": "1"}, goneSince(-day)),
 	} {
-		record.Node = name
-		p.Add(*record)
+		r.Node = name
+		p.Add(*r)
 	}
 	p.Oldest(0)
 	assert.Equal(t, []string{"as old", "older", "old", "empty"}, names(p))

@@ -3,7 +3,6 @@ package view
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -14,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"nodekeep.dev/nodekeep/capture"
-	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/observe"
 )
 
 // kubelets are the managers by whose name a kubelet sets labels of its own.
@@ -23,11 +22,11 @@ func kubelets() []string { return []string{"kubelet", "k3s", "kubelite"} }
 // Registration is the review that the API server would send if the Node's kubelet registered it now: on the same machine,
 // with the labels that it has set on the Node of today, and behind the gate, which nothing takes off before the webhook
 // has answered. Of a Node that is gone nothing but its name is known.
-func Registration(s Sight, w World) (*admissionv1.AdmissionRequest, error) {
+func Registration(s NodeState, in capture.Circumstances) (*admissionv1.AdmissionRequest, error) {
 	node := corev1.Node{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
-		ObjectMeta: metav1.ObjectMeta{Name: s.Name, Labels: s.kubeletLabels(w.Policy)},
-		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{w.Policy.Gate().Taint()}},
+		ObjectMeta: metav1.ObjectMeta{Name: s.Name, Labels: s.kubeletLabels()},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{in.Policy.Gate().Taint()}},
 	}
 	machine := s.machine()
 	node.Spec.ProviderID = machine.ProviderID
@@ -47,12 +46,12 @@ func Registration(s Sight, w World) (*admissionv1.AdmissionRequest, error) {
 }
 
 // kubeletLabels are the labels that a kubelet brings: those which it has set on the Node, by managedFields.
-func (s Sight) kubeletLabels(p policy.Policy) map[string]string {
+func (s NodeState) kubeletLabels() map[string]string {
 	labels := map[string]string{corev1.LabelHostname: s.Name}
 	if s.Node == nil {
 		return labels
 	}
-	owners := capture.Metadata(s.Record, s.Node, p).Owners
+	owners := observe.Of(s.Node).Owners
 	for key, value := range s.Node.Labels {
 		if slices.ContainsFunc(owners[key], func(manager string) bool { return slices.Contains(kubelets(), manager) }) {
 			labels[key] = value
@@ -61,20 +60,7 @@ func (s Sight) kubeletLabels(p policy.Policy) map[string]string {
 	return labels
 }
 
-// machine is the one that the Node is on, or was on when it was last seen.
-func (s Sight) machine() policy.Machine {
-	switch {
-	case s.Node != nil:
-		info := s.Node.Status.NodeInfo
-		return policy.MachineOf(s.Node.Spec.ProviderID, info.SystemUUID, info.MachineID)
-	case s.Record != nil:
-		return policy.Machine(s.Record.Machine)
-	default:
-		return policy.Machine{}
-	}
-}
-
 // listOf writes keys for people.
 func listOf[V any](items map[string]V) string {
-	return strings.Join(slices.SortedFunc(maps.Keys(items), compareItems), ", ")
+	return strings.Join(sortedItems(items), ", ")
 }

@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/record"
 )
 
 // Remembered is what a look at a Node has changed of what is remembered.
@@ -17,8 +16,8 @@ type Remembered struct {
 }
 
 // RememberedOf compares a record with the next one; nil says that it stays as it is.
-func RememberedOf(s Sight, next *store.Record) Remembered {
-	var before, after store.Record
+func RememberedOf(s NodeState, next *record.Record) Remembered {
+	var before, after record.Record
 	if s.Record != nil {
 		before, after = *s.Record, *s.Record
 	}
@@ -26,8 +25,8 @@ func RememberedOf(s Sight, next *store.Record) Remembered {
 		after = *next
 	}
 	r := Remembered{node: s.Name, isolated: before.Quarantined == nil && after.Quarantined != nil}
-	was, is := before.Remembered(), after.Remembered()
-	labels, taints := policy.Split(is)
+	was, is := before.Items(), after.Items()
+	labels, taints := record.Split(is)
 	r.labels, r.taints = len(labels), len(taints)
 	for _, item := range sortedItems(is) {
 		switch value, had := was[item]; {

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -9,11 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/capture"
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/record/history"
 )
 
-// Rollback is what puts a Node's labels and taints back to a moment of its history. Only what has been changed since is
-// touched.
+// Rollback is what returns a Node's labels and taints to a moment of its history. Only what has been changed since is touched.
 type Rollback struct {
 	Node  string         `json:"node"`
 	To    int            `json:"to"`
@@ -42,13 +40,13 @@ const (
 )
 
 // RollbackTo plans it for a Node that is there and has a record.
-func RollbackTo(s Sight, number int, w World) (Rollback, error) {
-	before, err := stateBefore(s.Record.History, number)
+func RollbackTo(s NodeState, number int, in capture.Circumstances) (Rollback, error) {
+	before, err := history.RollBack(*s.Record, number)
 	if err != nil {
-		return Rollback{}, fmt.Errorf("roll node %q back: %w", s.Name, err)
+		return Rollback{}, err
 	}
 	plan := Rollback{Node: s.Name, To: number, Steps: []RollbackStep{}}
-	node := capture.Metadata(s.Record, s.Node, w.Policy)
+	node := s.metadata(in)
 	for _, item := range slices.SortedFunc(maps.Keys(before), compareItems) {
 		step := RollbackStep{Kind: kindOf(item), Item: item, From: valueIn(node.Items, item), To: before[item]}
 		switch {
@@ -61,7 +59,7 @@ func RollbackTo(s Sight, number int, w World) (Rollback, error) {
 		default:
 			step.Action = Replace
 		}
-		if verdict := w.Policy.Judge(node, item); !verdict.Keeps {
+		if verdict := in.Policy.Judge(node, item); !verdict.Keeps {
 			step.Action, step.Why = LeftAlone, verdict.Why()
 		}
 		plan.Steps = append(plan.Steps, step)
@@ -69,47 +67,20 @@ func RollbackTo(s Sight, number int, w World) (Rollback, error) {
 	return plan, nil
 }
 
-// stateBefore is what every item that was changed after the entry of that number was just after it; nil for what was not
-// there. Number 0 stands for the time before the first entry.
-func stateBefore(history []store.Change, number int) (map[string]*string, error) {
-	if len(history) == 0 {
-		return nil, fmt.Errorf("its history tells of no change")
-	}
-	oldest, newest := history[0].Number-1, history[len(history)-1].Number
-	if number < oldest || number > newest {
-		return nil, fmt.Errorf("its history reaches from %d to %d, and %d is not among these; `history` lists them", oldest, newest, number)
-	}
-	before := map[string]*string{}
-	for _, change := range slices.Backward(history) {
-		if change.Number <= number {
-			break
-		}
-		if change.Omitted > 0 {
-			return nil, fmt.Errorf("change %d was of too many labels and taints (%d) to be remembered: it can go back to %d at most", change.Number, change.Omitted, change.Number)
-		}
-		for item, values := range change.Items {
-			before[item] = values.From
-		}
-	}
-	return before, nil
-}
-
-func same(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
-
-// Plan is the change to the Node, in capture's terms.
-func (r Rollback) Plan() capture.Plan {
-	plan := capture.Plan{Step: capture.Complete, Give: map[string]string{}, PutRight: map[string]string{}}
+// Change is the change of the Node. It is the operator's, so the stamp does not list it.
+func (r Rollback) Change() capture.Change {
+	change := capture.Change{ByClient: true, Give: map[string]string{}, Correct: map[string]string{}}
 	for _, step := range r.Steps {
 		switch step.Action {
 		case Set:
-			plan.Give[step.Item] = *step.To
+			change.Give[step.Item] = *step.To
 		case Replace:
-			plan.PutRight[step.Item] = *step.To
+			change.Correct[step.Item] = *step.To
 		case Remove:
-			plan.TakeBack = append(plan.TakeBack, step.Item)
+			change.Remove = append(change.Remove, step.Item)
 		}
 	}
-	return plan
+	return change
 }
 
 // Changes is how many labels and taints are changed, and how many are not although they should be.

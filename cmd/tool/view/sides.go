@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -15,21 +16,21 @@ type Sides struct {
 	Node     string
 	Old, New Side
 	Accepted store.Side // that somebody has accepted already; empty while nobody has
-	Gone     *metav1.Time
+	Gone     time.Time
 }
 
 // Side is a machine and what is remembered of it.
 type Side struct {
-	Machine store.Machine
+	Machine record.Machine
 	Items   map[string]string
 }
 
 // SidesOf are those of a record that is quarantined.
-func SidesOf(r store.Record) Sides {
-	old := *r.Quarantined
+func SidesOf(entry store.Entry) Sides {
+	r, old := entry.Record, *entry.Record.Quarantined
 	return Sides{
-		Node: r.Node, Accepted: r.Accepted, Gone: r.DeletedAt,
-		Old: Side{old.Machine, old.Remembered()}, New: Side{r.Machine, r.Remembered()},
+		Node: r.Node, Accepted: entry.Accepted, Gone: r.DeletedAt,
+		Old: Side{old.Machine, old.Items()}, New: Side{r.Machine, r.Items()},
 	}
 }
 
@@ -37,7 +38,7 @@ func SidesOf(r store.Record) Sides {
 func (s Sides) Document(now time.Time) Document {
 	var d Document
 	d.with("Node", s.Node)
-	if s.Gone != nil {
+	if !s.Gone.IsZero() {
 		d.with("Gone", "for "+ago(s.Gone, now))
 	}
 	d.with("Old machine", orNone(machineText(s.Old.Machine)))
@@ -46,22 +47,10 @@ func (s Sides) Document(now time.Time) Document {
 	all := maps.Clone(s.Old.Items)
 	maps.Copy(all, s.New.Items)
 	for _, item := range sortedItems(all) {
-		table.Rows = append(table.Rows, row(kindOf(item), item, sideValue(s.Old.Items, item), sideValue(s.New.Items, item)))
+		table.Rows = append(table.Rows, row(kindOf(item), item, shown(valueIn(s.Old.Items, item)), shown(valueIn(s.New.Items, item))))
 	}
 	d.Tables = append(d.Tables, table)
 	return d
-}
-
-func sideValue(items map[string]string, item string) string {
-	value, is := items[item]
-	switch {
-	case !is:
-		return none
-	case value == "":
-		return `""`
-	default:
-		return value
-	}
 }
 
 // Question says what accepting a side means.

@@ -5,22 +5,46 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/record/history"
 )
 
-func TestASummaryKeepsNeitherTheNodeNorTheHistoryInMemory(t *testing.T) {
-	moment := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	s := Sight{
-		Name:   "n1",
-		Node:   &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", CreationTimestamp: moment}},
-		Record: &store.Record{Node: "n1", History: []store.Change{{Number: 1, Actor: "kubectl-label", Time: moment}}},
+func TestASummaryCountsWhatIsRememberedAndSaysWhoChangedItLast(t *testing.T) {
+	before := *recorded(set{"a": "1", "b": "2", "t:NoSchedule": ""}, notShown("b"))
+	r := history.Following(before, record.Forget(before, []string{"a"}), func(string, history.Values) history.Cause {
+		return history.Cause{Actor: "alice", Time: metav1.NewTime(now.Add(-time.Minute))}
+	})
+	summary := SummaryOf(state(live(set{"t:NoSchedule": ""}), &r), under(policy.Default()))
+	assert.Equal(t, Summary{
+		Name: "n1", Status: Present, Since: now.Add(-time.Hour), UID: "1", Labels: 1, Taints: 1, NotShown: 1,
+		LastChange: now.Add(-time.Minute), ChangedBy: "alice", Current: false, Why: "change not recorded yet",
+	}, summary)
+}
+
+func TestWhatIsLeftToDoAboutANode(t *testing.T) {
+	both := set{"a": "1", "t:NoSchedule": ""}
+	for name, c := range map[string]struct {
+		state NodeState
+		want  string
+	}{
+		"nothing":                           {state(live(both), recorded(both)), ""},
+		"nothing of one that is gone":       {state(nil, recorded(both, goneSince(time.Hour))), ""},
+		"nobody has seen it go":             {state(nil, recorded(both)), "not marked as deleted"},
+		"no record":                         {state(live(both), nil), "not recorded yet"},
+		"nothing to be remembered":          {state(live(nil), nil), ""},
+		"another value":                     {state(live(set{"a": "2", "t:NoSchedule": ""}), recorded(both)), "change not recorded yet"},
+		"a new object that lacks something": {state(live(nil), recorded(both, ofAnother)), "2 to restore"},
+		"a new object that has all":         {state(live(both), recorded(both, ofAnother)), "change not recorded yet"},
+		"the gate":                          {state(live(both, gatedFor(time.Hour)), recorded(both)), "gate to be lifted"},
+		"two machines":                      {state(live(both), recorded(both, quarantining(both))), "quarantined"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			summary := SummaryOf(c.state, under(policy.Default()))
+			assert.Equal(t, c.want, summary.Why)
+			assert.Equal(t, c.want == "", summary.Current)
+		})
 	}
-	summary := SummaryOf(s, World{Policy: policy.Default(), Guarded: true, Now: moment.Time})
-	assert.Equal(t, []metav1.Time{moment, moment}, []metav1.Time{*summary.Since, *summary.LastChange})
-	assert.NotSame(t, &s.Node.CreationTimestamp, summary.Since)
-	assert.NotSame(t, &s.Record.History[0].Time, summary.LastChange)
 }

@@ -23,11 +23,11 @@ func row(cells ...any) metav1.TableRow { return metav1.TableRow{Cells: cells} }
 const none = "-"
 
 // ago is how long something has been so, as kubectl writes ages.
-func ago(since *metav1.Time, now time.Time) string {
+func ago(since time.Time, now time.Time) string {
 	if since.IsZero() {
 		return none
 	}
-	return duration.HumanDuration(now.Sub(since.Time))
+	return duration.HumanDuration(now.Sub(since))
 }
 
 func yesNo(yes bool) string {

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/cmd/tool/view"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -41,7 +42,7 @@ func listed(nodes, recorded []string) ([]*corev1.Node, []store.Listed) {
 	}
 	var records []store.Listed
 	for _, name := range recorded {
-		records = append(records, store.Listed{ConfigMap: store.Name(name), Node: name, Entry: store.Entry{Record: store.Record{Node: name}}})
+		records = append(records, store.Listed{ConfigMap: store.Name(name), Node: name, Entry: store.Entry{Record: record.Record{Node: name}}})
 	}
 	slices.SortFunc(records, func(a, b store.Listed) int { return strings.Compare(a.ConfigMap, b.ConfigMap) })
 	return objects, records
@@ -71,12 +72,12 @@ func TestEveryNodeAndEveryRecordIsJoinedWhateverTheirNames(t *testing.T) {
 
 		got := map[string][2]bool{}
 		var short []string
-		for sight, err := range joined(sequence(objects, nil), sequence(records, nil)) {
+		for state, err := range joined(sequence(objects, nil), sequence(records, nil)) {
 			require.NoError(t, err)
-			require.NotContains(t, got, sight.Name, "twice")
-			got[sight.Name] = [2]bool{sight.Node != nil, sight.Record != nil}
-			if !store.Shortened(sight.Name) {
-				short = append(short, sight.Name)
+			require.NotContains(t, got, state.Name, "twice")
+			got[state.Name] = [2]bool{state.Node != nil, state.Record != nil}
+			if !store.Shortened(state.Name) {
+				short = append(short, state.Name)
 			}
 		}
 		require.Equal(t, want, got)
@@ -88,13 +89,13 @@ func TestAConfigMapThatSomebodyHasNamedIsShownApart(t *testing.T) {
 	nodes, records := listed([]string{"worker-1"}, []string{"worker-1"})
 	stray := store.Listed{ConfigMap: "copy-of-worker-1", Node: "copy-of-worker-1", Err: store.ErrUnreadable}
 	var names []string
-	for sight, err := range joined(sequence(nodes, nil), sequence(append([]store.Listed{stray}, records...), nil)) {
+	for state, err := range joined(sequence(nodes, nil), sequence(append([]store.Listed{stray}, records...), nil)) {
 		require.NoError(t, err)
-		names = append(names, sight.Name)
-		if sight.Name == "worker-1" {
-			assert.NotNil(t, sight.Record)
+		names = append(names, state.Name)
+		if state.Name == "worker-1" {
+			assert.NotNil(t, state.Record)
 		} else {
-			require.ErrorIs(t, sight.Unreadable, store.ErrUnreadable)
+			require.ErrorIs(t, state.Unreadable, store.ErrUnreadable)
 		}
 	}
 	assert.Equal(t, []string{"worker-1", "copy-of-worker-1"}, names)
@@ -103,16 +104,16 @@ func TestAConfigMapThatSomebodyHasNamedIsShownApart(t *testing.T) {
 func TestAnErrorInEitherListEndsTheJoinedOne(t *testing.T) {
 	broken := errors.New("broken")
 	nodes, records := listed([]string{"a", "c"}, []string{"b"})
-	for name, seq := range map[string]iter.Seq2[view.Sight, error]{
+	for name, seq := range map[string]iter.Seq2[view.NodeState, error]{
 		"in that of Nodes":   joined(sequence(nodes, broken), sequence(records, nil)),
 		"in that of records": joined(sequence(nodes, nil), sequence(records, broken)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var failed error
-			for sight, err := range seq {
+			for state, err := range seq {
 				require.NoError(t, failed)
 				if failed = err; err == nil {
-					assert.NotEmpty(t, sight.Name)
+					assert.NotEmpty(t, state.Name)
 				}
 			}
 			assert.ErrorIs(t, failed, broken)

@@ -36,17 +36,17 @@ func (c *cluster) allRecords(ctx context.Context) iter.Seq2[store.Listed, error]
 	})
 }
 
-// allSights goes through every Node and every record, each Node name once: two lists, both sorted, are read side by side, so
+// allStates goes through every Node and every record, each Node name once: two lists, both sorted, are read side by side, so
 // that nothing is held but a page or two of each.
-func (c *cluster) allSights(ctx context.Context) iter.Seq2[view.Sight, error] {
+func (c *cluster) allStates(ctx context.Context) iter.Seq2[view.NodeState, error] {
 	return joined(c.allNodes(ctx), c.allRecords(ctx))
 }
 
-func joined(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed, error]) iter.Seq2[view.Sight, error] {
-	return func(yield func(view.Sight, error) bool) {
+func joined(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed, error]) iter.Seq2[view.NodeState, error] {
+	return func(yield func(view.NodeState, error) bool) {
 		// What stands elsewhere in the list of ConfigMaps than in that of Nodes, by the ConfigMap's name: names that are too
 		// long to be part of another, and ConfigMaps that somebody has named. They come last.
-		elsewhere := map[string]view.Sight{}
+		elsewhere := map[string]view.NodeState{}
 		nextNode, stopNodes := iter.Pull2(nodesInOrder(nodes, elsewhere))
 		defer stopNodes()
 		nextRecord, stopRecords := iter.Pull2(recordsInOrder(records, elsewhere))
@@ -56,21 +56,21 @@ func joined(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed
 		record, recordErr, recordLeft := nextRecord()
 		for nodeLeft || recordLeft {
 			if err := firstOf(nodeErr, recordErr); err != nil {
-				yield(view.Sight{}, err)
+				yield(view.NodeState{}, err)
 				return
 			}
-			var sight view.Sight
+			var state view.NodeState
 			takeNode := nodeLeft && (!recordLeft || node.Name <= record.Node)
 			takeRecord := recordLeft && (!nodeLeft || record.Node <= node.Name)
 			if takeNode {
-				sight = view.Sight{Name: node.Name, Node: node}
+				state = view.NodeState{Name: node.Name, Node: node}
 				node, nodeErr, nodeLeft = nextNode()
 			}
 			if takeRecord {
-				sight = joinedTo(sight, record)
+				state = joinedTo(state, record)
 				record, recordErr, recordLeft = nextRecord()
 			}
-			if !yield(sight, nil) {
+			if !yield(state, nil) {
 				return
 			}
 		}
@@ -83,13 +83,13 @@ func joined(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed
 }
 
 // nodesInOrder puts aside Nodes whose names are shortened in those of their ConfigMaps.
-func nodesInOrder(nodes iter.Seq2[*corev1.Node, error], elsewhere map[string]view.Sight) iter.Seq2[*corev1.Node, error] {
+func nodesInOrder(nodes iter.Seq2[*corev1.Node, error], elsewhere map[string]view.NodeState) iter.Seq2[*corev1.Node, error] {
 	return func(yield func(*corev1.Node, error) bool) {
 		for node, err := range nodes {
 			if err == nil && store.Shortened(node.Name) {
-				sight := elsewhere[store.Name(node.Name)]
-				sight.Name, sight.Node = node.Name, node
-				elsewhere[store.Name(node.Name)] = sight
+				state := elsewhere[store.Name(node.Name)]
+				state.Name, state.Node = node.Name, node
+				elsewhere[store.Name(node.Name)] = state
 				continue
 			}
 			if !yield(node, err) {
@@ -99,7 +99,7 @@ func nodesInOrder(nodes iter.Seq2[*corev1.Node, error], elsewhere map[string]vie
 	}
 }
 
-func recordsInOrder(records iter.Seq2[store.Listed, error], elsewhere map[string]view.Sight) iter.Seq2[store.Listed, error] {
+func recordsInOrder(records iter.Seq2[store.Listed, error], elsewhere map[string]view.NodeState) iter.Seq2[store.Listed, error] {
 	return func(yield func(store.Listed, error) bool) {
 		for record, err := range records {
 			if err == nil && (store.Shortened(record.Node) || record.ConfigMap != store.Name(record.Node)) {
@@ -114,14 +114,14 @@ func recordsInOrder(records iter.Seq2[store.Listed, error], elsewhere map[string
 }
 
 // joinedTo adds what was read as a record.
-func joinedTo(sight view.Sight, listed store.Listed) view.Sight {
-	if sight.Name == "" {
-		sight.Name = listed.Node
+func joinedTo(state view.NodeState, listed store.Listed) view.NodeState {
+	if state.Name == "" {
+		state.Name = listed.Node
 	}
-	if sight.Unreadable = listed.Err; listed.Err == nil {
-		sight.Record = &listed.Entry.Record
+	if state.Unreadable = listed.Err; listed.Err == nil {
+		state.Record, state.Accepted = &listed.Entry.Record, listed.Entry.Accepted
 	}
-	return sight
+	return state
 }
 
 func firstOf(errs ...error) error {

@@ -1,0 +1,74 @@
+package view
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+)
+
+func TestDiffSaysWhatIsStillToBeRecordedAndRestoredAndWhatIsNotShown(t *testing.T) {
+	ofKubelet := func(n *corev1.Node) {
+		n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:a":{}}}}`)}}
+	}
+	stale := func(n *corev1.Node) {
+		n.Annotations = map[string]string{policy.StampAnnotation: record.Stamp{}.With(set{"a": "1", "b": "1"}, 0).String()}
+	}
+	tainted := func(n *corev1.Node) { n.Annotations = map[string]string{policy.TaintsAnnotation: "r=1:NoSchedule"} }
+	const rule = "taints: {rules: [{selector: a, taint: 'a={value}:NoSchedule'}]}"
+	for name, c := range map[string]struct {
+		state    NodeState
+		policy   string
+		items    map[string]string
+		notShown map[string]string
+	}{
+		"nothing": {state: state(live(set{"a": "1"}), recorded(set{"a": "1"}))},
+		"a client's changes": {
+			state: state(live(set{"a": "2", "c": "1"}), recorded(set{"a": "1", "b": "1"})),
+			items: set{"a": "changed on the Node, not recorded yet", "b": "removed from the Node, not recorded yet", "c": "not recorded yet"},
+		},
+		"a new object that lacks something": {
+			state: state(live(set{"a": "1"}), recorded(set{"a": "1", "b": "1"}, ofAnother)),
+			items: set{"b": "to be restored"},
+		},
+		"what was restored from a stale record": {
+			state: state(live(set{"a": "1", "b": "1"}, stale), recorded(set{"a": "2"}, ofAnother)),
+			items: set{"a": "restored from a stale record, to be corrected", "b": "restored from a stale record, to be removed"},
+		},
+		"a label that the kubelet sets itself": {
+			state: state(live(set{"a": "mine"}, ofKubelet), recorded(set{"a": "1"}, ofAnother)), notShown: set{"a": string(policy.Conflict)},
+		},
+		"a label that the policy ignores": {
+			state: state(live(nil), recorded(set{"a": "1"}, ofAnother)), policy: "labels: {ignore: [a]}", notShown: set{"a": string(policy.NotKept)},
+		},
+		"a quarantined record": {
+			state: state(live(nil), recorded(set{"a": "1"}, ofAnother, quarantining(set{"a": "2"}))), notShown: set{"a": "another machine has taken the name; nothing is restored before somebody accepts a side"},
+		},
+		"rules": {
+			state: state(live(set{"a": "1", "r:NoSchedule": "1"}, tainted), recorded(set{"a": "1"})), policy: rule,
+			items: set{"a:NoSchedule": "a rule is to add it", "r:NoSchedule": "a rule is to remove it"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := under(load(t, c.policy))
+			in.Guarded = true
+			difference := Diff(c.state, in)
+			reasons := func(items []DifferentItem) map[string]string {
+				var found map[string]string
+				for _, item := range items {
+					if found == nil {
+						found = map[string]string{}
+					}
+					found[item.Item] = item.Why
+				}
+				return found
+			}
+			assert.Equal(t, c.items, reasons(difference.Items))
+			assert.Equal(t, c.notShown, reasons(difference.NotShown), "not shown")
+		})
+	}
+}

@@ -1,0 +1,96 @@
+package view
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// NodeState is what was read of one Node: the object, the record, or both.
+type NodeState struct {
+	Name       string
+	Node       *corev1.Node   // nil: there is none
+	Record     *record.Record // nil: there is none that can be read
+	Accepted   store.Side     // of a quarantined record, the side that an operator has accepted
+	Unreadable error          // why there is a record but nothing may be taken from it
+}
+
+// maxWrites bounds the writes of the record that come before the change of a Node: one resets it, one accepts a side, one merges.
+const maxWrites = 5
+
+// settled is what capture does about a Node that is there: its next action, the record once capture has written it (nil: there is
+// none), and what it changes on the Node after that.
+func (s NodeState) settled(in capture.Circumstances) (first capture.Action, r *record.Record, last capture.Action) {
+	node, entry, found := observe.Of(s.Node), store.Entry{Accepted: s.Accepted}, s.Record != nil
+	if found {
+		entry.Record, r = *s.Record, s.Record
+	}
+	for i := range maxWrites {
+		last = capture.Decide(entry, found, node, capture.Present, in)
+		if i == 0 {
+			first = last
+		}
+		if last.Write == nil {
+			break
+		}
+		r, entry, found = last.Write, store.Entry{Record: *last.Write}, true
+	}
+	return first, r, last
+}
+
+// Written is the record of a Node that is there once capture has written it; nil where there is nothing to write.
+func (s NodeState) Written(in capture.Circumstances) *record.Record {
+	if _, r, _ := s.settled(in); r != s.Record {
+		return r
+	}
+	return nil
+}
+
+// remembered is each key that is remembered of a Node, with its value.
+func (s NodeState) remembered() map[string]string {
+	if s.Record == nil {
+		return map[string]string{}
+	}
+	return s.Record.Items()
+}
+
+// metadata is what the policy looks at; of a Node that is deleted nothing is known.
+func (s NodeState) metadata(in capture.Circumstances) policy.Metadata {
+	if s.Node == nil {
+		return policy.Metadata{}
+	}
+	var r record.Record
+	if s.Record != nil {
+		r = *s.Record
+	}
+	return observe.Of(s.Node).Metadata(r, in.Policy, in.Guarded)
+}
+
+// machine is the one that the Node is on, or was on when it was last observed.
+func (s NodeState) machine() record.Machine {
+	switch {
+	case s.Node != nil:
+		return observe.Of(s.Node).Machine
+	case s.Record != nil:
+		return s.Record.Machine
+	default:
+		return record.Machine{}
+	}
+}
+
+// labels are those of the Node or, of one that is deleted, the recorded ones.
+func (s NodeState) labels() labels.Set {
+	if s.Node != nil {
+		return s.Node.Labels
+	}
+	recorded, _ := record.Split(s.remembered())
+	return recorded
+}
+
+// Selected reports whether a label selector selects the Node; one that is deleted by its recorded labels.
+func (s NodeState) Selected(selector labels.Selector) bool { return selector.Matches(s.labels()) }
