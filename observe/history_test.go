@@ -70,6 +70,11 @@ func TestAHistoryTellsWhoChangedWhatAsFarAsTheNodeTells(t *testing.T) {
 			node:   object("a", 6, labels{"k": "v"}, wrote("ansible", 2, "k")),
 			want:   []string{`1: 2m0s ago "ansible" {"k":{"to":"v"}}`},
 		},
+		"the first label of a Node whose labels were all removed": {
+			before: record.Forget(remembering("a", 5, labels{"k": "u"}), []string{"k"}),
+			node:   object("a", 6, labels{"k": "v"}, wrote("ansible", 2, "k")),
+			want:   []string{`1: 2m0s ago "ansible" {"k":{"to":"v"}}`},
+		},
 		"a label is removed: nobody knows by whom, and the time is that of the observation": {
 			before: remembering("a", 5, labels{"k": "v", "other": "x"}),
 			node:   object("a", 6, labels{"other": "x"}, wrote("kubectl-label", 3, "other")),

@@ -93,8 +93,8 @@ func (a annotations) pack(shape, text *packing.Writer, items map[string]string) 
 	shape.Number(uint64(len(a.derived)))
 	for _, taint := range a.derived {
 		shape.Text(taint.Key)
-		shape.Text(taint.Value)
 		shape.Text(string(taint.Effect))
+		value(record.TaintKey(taint), taint.Value)
 	}
 }
 
@@ -126,7 +126,8 @@ func unpackAnnotations(shape, text *packing.Reader, items map[string]string) (a 
 		a.derived = make([]corev1.Taint, count)
 	}
 	for i := range a.derived {
-		a.derived[i] = corev1.Taint{Key: shape.Text(), Value: shape.Text(), Effect: corev1.TaintEffect(shape.Text())}
+		a.derived[i] = corev1.Taint{Key: shape.Text(), Effect: corev1.TaintEffect(shape.Text())}
+		a.derived[i].Value = value(record.TaintKey(a.derived[i]))
 	}
 	return a
 }
