@@ -72,11 +72,13 @@ func decide(o Observation, e Entry, known, here, late bool) Entry {
 		return set(listed.Value, o.Version)
 	case late && !same && proved && shown: // the kubelet's own value hides it since
 		return set(value, o.Version)
+	case shown && !same && here && remembered && !taint: // the newer state hides it: had it lacked the item, the entry would be a removal
+		return set(value, o.Version)
 	case shown && !same: // a newer state of this object lacks it
 		return removed(o.Version)
 	case !shown && proved: // the object had it, and a client removed it
 		return removed(o.Version)
-	case same && here && taint && listed.Since < e.Version: // a client set it back to the listed value
+	case same && here && listed.Since < e.Version: // a client set it back to the listed value
 		return set(value, o.Version)
 	case same && here && remembered && listed.Since >= e.Version: // a client removed it, and a capture that was behind set it again
 		return removed(listed.Since)

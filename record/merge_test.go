@@ -121,8 +121,10 @@ func TestMerge(t *testing.T) {
 			}, items{taint: "a"}},
 		"what a client removed and a capture that was behind set again is removed": {
 			[]record.Observation{u1, given(given(shows("U1", 8), label, "z", 7), taint, "z", 7)}, nothing},
-		"a value that nodekeep set before an edit of that key does not undo the edit": {
-			[]record.Observation{shows("U1", 9, label, "a"), given(shows("U1", 10), label, "z", 8)}, items{label: "a"}},
+		"a label that a client sets back to the listed value is recorded, also if no field manager owns it any more": {
+			[]record.Observation{listed(shows("U1", 9, label, "a"), label, "z", 7), given(shows("U1", 10), label, "z", 7)}, items{label: "z"}},
+		"a label that an older state of the object changed counts if the kubelet's own value hides it in the newer one": {
+			[]record.Observation{shows("U1", 5, label, "a"), owned(shows("U1", 7), label, "k", record.Other), shows("U1", 6, label, "b")}, items{label: "b"}},
 
 		"a kubelet's own label is not recorded": {
 			[]record.Observation{owned(shows("U1", 5), label, "k", record.Other)}, nothing},

@@ -28,7 +28,7 @@ func TestTheModelCheckerFindsEachMutation(t *testing.T) {
 		"the kubelet's own value makes a late edit a removal":      {"merge.go", "case late && !same && proved && shown:", "case false:", "kubelet-orders", nil},
 		"a late value that was removed since stays unknown":        {"merge.go", "case shown && !same: // a newer", "case false: // a newer", "annotations", nil},
 		"the stamp proves no removal":                              {"merge.go", "case !shown && proved:", "case false:", "label-edits", nil},
-		"a taint that is set back to the listed value is not seen": {"merge.go", "case same && here && taint && listed.Since < e.Version:", "case false:", "taint-orders", nil},
+		"a taint that is set back to the listed value is not seen": {"merge.go", "case same && here && listed.Since < e.Version:", "case false:", "taint-orders", nil},
 		"a PATCH of a stale capture hides a removal":               {"merge.go", "case same && here && remembered && listed.Since >= e.Version:", "case false:", "label-orders", nil},
 		"nodekeep takes its own value for a client's":              {"merge.go", "same := shown && o.untouched(e.Key)", "same := false", "label-edits", nil},
 		"a removal on the recorded object is missed":               {"merge.go", "case !shown && here && remembered:", "case false:", "label-edits", nil},
