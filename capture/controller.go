@@ -48,7 +48,7 @@ type Options struct {
 }
 
 // Controller works on each Node of which something was observed, and on each record that changed: see reconcile. While it does not lead, it
-// leaves that to the leader; see [standby].
+// leaves that to the leader; see standby.go.
 type Controller struct {
 	Options
 
@@ -119,7 +119,13 @@ func (c *Controller) liftedAfter(gated time.Duration) {
 }
 
 // Enqueue has a Node looked at; every change of its record must lead here.
-func (c *Controller) Enqueue(node string) { c.queue.Add(node) }
+func (c *Controller) Enqueue(node string) {
+	c.standby.recordChanged(node, func() string {
+		entry, _ := c.Records.Get(node) // without a record, or with an unreadable one, the version says so, too
+		return entry.Version
+	}, c.Now())
+	c.queue.Add(node)
+}
 
 // EnqueueAll has every Node looked at, and what the API server refused or another client undid is tried again: after a
 // change of the policy.
@@ -153,7 +159,7 @@ func (c *Controller) Exclusive(node string) (release func()) { return c.turns.ta
 // Lead lets the controller act at once, from now on until the process ends.
 func (c *Controller) Lead() {
 	c.leading.Store(true)
-	c.EnqueueAll()
+	c.enqueueAll()
 }
 
 // Run watches Nodes and works until ctx is done. recordsSynced tells when the records are in memory: before that, nothing
