@@ -87,7 +87,7 @@ func (log *nodeLog) question(k int, set map[int]bool, less bool) question {
 // judge says which limit excuses what is remembered, or how it is wrong.
 func (log *nodeLog) judge(k int, got string, careful bool) (why excuse, wrong string) {
 	q := log.question(k, nil, false)
-	if got == q.last() || got == none && log.forgets {
+	if got == q.last() || log.forgets && (got == none || got == log.states[len(log.states)-1].items[k].value) { // as if the Node were new
 		return promised, ""
 	}
 	for _, undone := range []bool{false, true} {

@@ -116,9 +116,11 @@ func (w *cluster) checkActor(of recorded, change history.Change, item string, va
 // what it changed, and to what the record said at that time.
 func (w *cluster) checkReplay(name string) {
 	now, found := w.recordOf(name)
-	if !found {
+	log := w.logs[name]
+	if !found || len(w.history[name]) == log.replayed {
 		return
 	}
+	log.replayed = len(w.history[name])
 	told := history.Of(now)
 	if len(told) > history.Max {
 		w.fail("history of %s: it has %d entries", name, len(told))

@@ -148,6 +148,7 @@ type nodeLog struct {
 	observed []observation // of each state
 	newest   int           // object that was observed
 	sequence int           // of observations
+	replayed int           // writes of the record until its history was last replayed
 	tooFar   bool
 
 	settledAt [keyCount]int // index of the first state that matters

@@ -149,10 +149,10 @@ func TestAHistoryTellsWhoChangedWhatAsFarAsTheNodeTells(t *testing.T) {
 			node:   object("a", 6, labels{"k": "w"}, wrote(FieldManager, 1, "k")),
 			want:   []string{`1: 1m0s ago "nodekeep" {"k":{"from":"v","to":"w"}}`},
 		},
-		"a client removed a label, and a capture that was behind set it again: nodekeep takes it back": {
+		"a client removed a label, and a capture that was behind set it again: nobody knows which client": {
 			before: remembering("a", 5, labels{"k": "v"}),
 			node:   stamped(object("a", 9, labels{"k": "v"}, wrote(FieldManager, 1, "k")), record.Stamp{}.With(labels{"k": "v"}, 8)),
-			want:   []string{`1: 0s ago "nodekeep" {"k":{"from":"v"}}`},
+			want:   []string{`1: 0s ago "" {"k":{"from":"v"}}`},
 		},
 		"a taint is put on: by who wrote the list last": {
 			before: remembering("a", 5, labels{"k": "v"}),

@@ -179,7 +179,8 @@ func lastNumber(history []Change) int {
 // had then which changed since, nil where an item was not there. An item that is not among them has not changed. To the
 // number before the first entry is to before that change. The error says which numbers there are.
 func RollBack(r record.Record, to int) (items map[string]*string, err error) {
-	first, last, err := rollBackRange(r)
+	told := Of(r)
+	first, last, err := rollBackRange(r, told)
 	if err != nil {
 		return nil, fmt.Errorf("roll back node %q to entry %d of its history: %w", r.Node, to, err)
 	}
@@ -187,7 +188,7 @@ func RollBack(r record.Record, to int) (items map[string]*string, err error) {
 		return nil, fmt.Errorf("roll back node %q to entry %d of its history: it can be rolled back to entries %d to %d (%d is before its first change that is kept)", r.Node, to, first, last, first)
 	}
 	items = map[string]*string{}
-	for _, change := range slices.Backward(Of(r)) {
+	for _, change := range slices.Backward(told) {
 		if change.Number <= to {
 			break
 		}
@@ -199,16 +200,16 @@ func RollBack(r record.Record, to int) (items map[string]*string, err error) {
 }
 
 // rollBackRange are the numbers that [RollBack] takes: those after which every change is known.
-func rollBackRange(r record.Record) (first, last int, err error) {
+func rollBackRange(r record.Record, told []Change) (first, last int, err error) {
 	switch {
 	case r.HistoryOmitted:
 		return 0, 0, errors.New("the history was not read with the record; read it live")
-	case len(Of(r)) == 0:
+	case len(told) == 0:
 		return 0, 0, errors.New("it has none: nothing has changed since the record was first written")
 	}
-	last = lastNumber(Of(r))
+	last = lastNumber(told)
 	first = last
-	for _, change := range slices.Backward(Of(r)) {
+	for _, change := range slices.Backward(told) {
 		if change.Number != first || change.Omitted > 0 {
 			break
 		}
