@@ -64,7 +64,7 @@ func aRegistrationTaintIsThereFromTheFirstStateAndPutOnOnce(t *testing.T) {
 	node, err = registerToVerify(t, name)
 	require.NoError(t, err)
 	assert.Equal(t, []string{unverified}, taintsOf(node), "a new Node object is verified anew")
-	record = remembers(t, node, map[string]string{"other": "2", "more": "1"})
+	remembers(t, node, map[string]string{"other": "2", "more": "1"})
 }
 
 func withTheWebhookDownCaptureRegistersBeforeTheGateGoes(t *testing.T) {
