@@ -1,5 +1,3 @@
-//go:build oldcore
-
 package capture
 
 import (

@@ -1,5 +1,3 @@
-//go:build oldcore
-
 package capture
 
 import (
@@ -34,7 +32,7 @@ func TestAFlapIsAChangeThatUndoesTheOneBeforeItWithinAMinute(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var c churn
-			clock := nowTime.Time
+			clock := now
 			for i, change := range changes {
 				clock = clock.Add(change.after)
 				changed, flapped := c.compare(change.object, change.from, change.to, clock)
@@ -48,13 +46,13 @@ func TestAFlapIsAChangeThatUndoesTheOneBeforeItWithinAMinute(t *testing.T) {
 func TestWhatChurnRemembersIsBoundedAndGoes(t *testing.T) {
 	var c churn
 	for i := range maxRemembered {
-		c.compare(types.UID(fmt.Sprint(i)), nil, map[string]string{"k": "v"}, nowTime.Time)
+		c.compare(types.UID(fmt.Sprint(i)), nil, map[string]string{"k": "v"}, now)
 	}
 	assert.Len(t, c.changes.fresh, maxRemembered)
-	c.compare("x", nil, map[string]string{"k": "v"}, nowTime.Add(flapWindow))
+	c.compare("x", nil, map[string]string{"k": "v"}, now.Add(flapWindow))
 	assert.Len(t, c.changes.fresh, 1)
 	assert.Len(t, c.changes.former, maxRemembered)
-	c.compare("x", nil, map[string]string{"k": "v"}, nowTime.Add(3*flapWindow))
+	c.compare("x", nil, map[string]string{"k": "v"}, now.Add(3*flapWindow))
 	assert.Len(t, c.changes.fresh, 1)
 	assert.Empty(t, c.changes.former)
 }

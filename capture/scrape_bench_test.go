@@ -1,5 +1,3 @@
-//go:build oldcore
-
 package capture
 
 import (
@@ -13,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 
+	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 )
 
@@ -31,11 +30,11 @@ func BenchmarkScrape(b *testing.B) {
 			c.sightings = newSightings(c.gated, c.liftedAfter, time.Now)
 			c.Metrics.watch(c)
 			for i := range 100_000 {
-				node := &Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("worker-%d", i), UID: "1"}}
+				node := &observe.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("worker-%d", i), UID: "1"}}
 				if i < gated {
 					node.Taints = []corev1.Taint{p.Gate().Taint()}
 				}
-				c.sightings.lives(slimOf(node))
+				c.sightings.lives(observe.SlimOf(node))
 			}
 			b.ReportAllocs()
 			for b.Loop() {

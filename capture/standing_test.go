@@ -1,5 +1,3 @@
-//go:build oldcore
-
 package capture
 
 import (
@@ -11,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/observe"
 )
 
 // watched is a sight of Nodes by a clock that the test turns.
@@ -21,10 +19,8 @@ type watched struct {
 	lifted []time.Duration
 }
 
-const gate = policy.DefaultGate
-
 func watch() *watched {
-	w := &watched{clock: nowTime.Time}
+	w := &watched{clock: now}
 	w.sightings = newSightings(
 		gate.On,
 		func(after time.Duration) { w.lifted = append(w.lifted, after) },
@@ -48,8 +44,8 @@ func (w *watched) dealsWith(name string, dealt bool) {
 	w.leftOff(name, dealt)
 }
 
-func sight(name string, uid types.UID, labels map[string]string, taints ...corev1.Taint) *slimNode {
-	return slimOf(&Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}, Items: labels, Taints: taints})
+func sight(name string, uid types.UID, labels map[string]string, taints ...corev1.Taint) *observe.Slim {
+	return observe.SlimOf(&observe.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}, Items: labels, Taints: taints})
 }
 
 func TestANodeIsCurrentFromTheMomentThatItsLastSightIsDealtWith(t *testing.T) {
@@ -167,9 +163,9 @@ func TestANodeThatWasGatedBeforeCaptureStartedIsTimedFromItsCreation(t *testing.
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := watch()
-			node := sight("n", "1", nil, gate.Taint())
-			node.created = metav1.NewTime(w.clock.Add(c.created))
-			w.lives(node)
+			w.lives(observe.SlimOf(&observe.Node{
+				ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "1", CreationTimestamp: metav1.NewTime(w.clock.Add(c.created))}, Taints: []corev1.Taint{gate.Taint()},
+			}))
 			assert.Equal(t, c.longest, w.longestGated())
 		})
 	}

@@ -1,0 +1,813 @@
+package capture
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// decision is what is decided for one observation.
+type decision struct {
+	policy    string         // sections of the policy file
+	record    *record.Record // nil: there is none
+	accepted  store.Side
+	node      *corev1.Node
+	event     Event
+	unguarded bool // the guard policies are not in force
+	cluster   string
+	refused   []string
+	want      outcome
+}
+
+// outcome is an action as users notice it.
+type outcome struct {
+	step Step
+	// What the record remembers once it is written, of which object it is then, and whether that is deleted.
+	remembers labels
+	object    types.UID
+	deleted   bool
+	setAside  labels // of the machine that had the name before
+
+	give, correct       labels
+	remove              []string
+	put, take, register string // taints
+	lift                bool
+	taken               string // taints that rules want and cannot have
+}
+
+func (d decision) decide(t *testing.T) Action {
+	t.Helper()
+	in := Circumstances{Policy: loadPolicy(t, d.policy), Guarded: !d.unguarded, Cluster: d.cluster, Now: now, Refused: map[string]bool{}}
+	for _, key := range d.refused {
+		in.Refused[key] = true
+	}
+	entry := store.Entry{Accepted: d.accepted}
+	if d.record != nil {
+		entry.Record = *d.record
+	}
+	return Decide(entry, d.record != nil, observe.Of(d.node), d.event, in)
+}
+
+func outcomeOf(a Action) outcome {
+	got := outcome{
+		step: a.Step, give: a.Give, correct: a.Correct, remove: a.Remove, lift: a.LiftGate,
+		put: policy.Shown(a.Put), take: policy.Shown(a.Take), register: policy.Shown(a.Register), taken: policy.Shown(a.Foreign),
+	}
+	if a.Write != nil {
+		got.remembers, got.object, got.deleted = a.Write.Items(), a.Write.Newest().UID, !a.Write.DeletedAt.IsZero()
+		if a.Write.Quarantined != nil {
+			got.setAside = a.Write.Quarantined.Items()
+		}
+	}
+	for _, items := range []*labels{&got.remembers, &got.give, &got.correct} {
+		if len(*items) == 0 {
+			*items = nil
+		}
+	}
+	if len(got.remove) == 0 {
+		got.remove = nil
+	}
+	return got
+}
+
+func check(t *testing.T, decisions map[string]decision) {
+	t.Helper()
+	for name, d := range decisions {
+		t.Run(name, func(t *testing.T) {
+			got := d.decide(t)
+			assert.Equal(t, d.want, outcomeOf(got))
+			if got.Write == nil {
+				assertValid(t, d.node, got)
+			}
+		})
+	}
+}
+
+// assertValid checks that a change cannot make the Node invalid, which would have the API server refuse all of it.
+func assertValid(t *testing.T, n *corev1.Node, action Action) {
+	t.Helper()
+	body, err := PatchFor(observe.Of(n), action.Change, gate)
+	require.NoError(t, err)
+	var patch nodePatch
+	require.NoError(t, json.Unmarshal(body, &patch))
+	if patch.Spec == nil {
+		return
+	}
+	keys := map[string]bool{}
+	for _, taint := range patch.Spec.Taints {
+		assert.False(t, keys[record.TaintKey(taint)], "twice: %s", body)
+		keys[record.TaintKey(taint)] = true
+	}
+}
+
+func TestANodeWithoutARecord(t *testing.T) {
+	check(t, map[string]decision{
+		"its labels and taints are recorded, less what other components own": {
+			node: node("a", "10", labels{"k": "v", "kubernetes.io/hostname": "n1", "maintenance:NoExecute": "disk", "node.kubernetes.io/not-ready:NoSchedule": "", "ToBeDeletedByClusterAutoscaler:NoSchedule": "1"}),
+			want: outcome{step: Create, remembers: labels{"k": "v", "maintenance:NoExecute": "disk"}, object: "a"},
+		},
+		"behind the gate: recorded first, so that nothing is lost while the gate is lifted": {
+			node: node("a", "10", labels{"k": "v"}, gated),
+			want: outcome{step: Create, remembers: labels{"k": "v"}, object: "a"},
+		},
+		"with nothing to record: no record is made": {
+			node: node("a", "10", labels{"kubernetes.io/hostname": "n1"}),
+			want: outcome{step: Nothing},
+		},
+		"with nothing to record, behind the gate: the gate is lifted": {
+			node: node("a", "10", labels{"node.kubernetes.io/not-ready:NoSchedule": ""}, gated),
+			want: outcome{step: Lift, lift: true},
+		},
+		"with nothing to record, behind the gate, waits for its finalizers: nothing": {
+			node: node("a", "10", nil, gated, deleting),
+			want: outcome{step: Nothing},
+		},
+		"deleted: its labels are recorded all the same": {
+			node: node("a", "10", labels{"k": "v"}), event: Deleted,
+			want: outcome{step: Create, remembers: labels{"k": "v"}, object: "a", deleted: true},
+		},
+		"deleted with nothing to record: a record says so, since no older observation may count any more": {
+			node: node("a", "10", nil), event: Deleted,
+			want: outcome{step: Create, object: "a", deleted: true},
+		},
+		"labels that only the kubelet owns are not recorded": {
+			node: node("a", "10", labels{"k": "v"}, owned("kubelet", "k")),
+			want: outcome{step: Nothing},
+		},
+		"a label that the kubelet and a client own is recorded": {
+			node: node("a", "10", labels{"k": "v"}, owned("kubelet", "k"), owned("kubectl-label", "k")),
+			want: outcome{step: Create, remembers: labels{"k": "v"}, object: "a"},
+		},
+		"a label that an annotation claims for another component is not recorded": {
+			node: node("a", "10", labels{"k": "v", "own": "x"}, annotated("nfd.node.kubernetes.io/feature-labels", "k")),
+			want: outcome{step: Create, remembers: labels{"own": "x"}, object: "a"},
+		},
+	})
+}
+
+func TestTheSameNodeObject(t *testing.T) {
+	check(t, map[string]decision{
+		"a heartbeat writes nothing": {
+			record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}),
+			want: outcome{step: Nothing},
+		},
+		"an older state than that of the record writes nothing": {
+			record: remembered("a", 10, labels{"k": "v"}), node: node("a", "9", labels{"k": "old"}),
+			want: outcome{step: Nothing},
+		},
+		"versions are compared as numbers": {
+			record: remembered("a", 1000, labels{"k": "v"}), node: node("a", "999", nil),
+			want: outcome{step: Nothing},
+		},
+		"the very state that was recorded, behind the gate: the gate is lifted": {
+			record: remembered("a", 10, labels{"k": "v"}), node: node("a", "10", labels{"k": "v"}, gated),
+			want: outcome{step: Lift, lift: true},
+		},
+		"changed, added and removed labels: the Node is right": {
+			record: remembered("a", 10, labels{"changed": "1", "removed": "1", "same": "1"}),
+			node:   node("a", "11", labels{"changed": "2", "added": "1", "same": "1"}),
+			want:   outcome{step: Update, remembers: labels{"changed": "2", "added": "1", "same": "1"}, object: "a"},
+		},
+		"every label was removed": {
+			record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", nil),
+			want: outcome{step: Update, object: "a"},
+		},
+		"a taint was removed": {
+			record: remembered("a", 10, labels{"k": "v", "maintenance:NoExecute": "disk"}), node: node("a", "11", labels{"k": "v"}),
+			want: outcome{step: Update, remembers: labels{"k": "v"}, object: "a"},
+		},
+		"a taint has another value": {
+			record: remembered("a", 10, labels{"maintenance:NoExecute": "disk"}), node: node("a", "11", labels{"maintenance:NoExecute": "memory"}),
+			want: outcome{step: Update, remembers: labels{"maintenance:NoExecute": "memory"}, object: "a"},
+		},
+		"a taint is back as it was": {
+			record: remembered("a", 10, labels{"k": "v"}, removed(10, "maintenance:NoExecute")), node: node("a", "11", labels{"k": "v", "maintenance:NoExecute": "disk"}),
+			want: outcome{step: Update, remembers: labels{"k": "v", "maintenance:NoExecute": "disk"}, object: "a"},
+		},
+		"its record says that it is deleted, and it lives": {
+			record: remembered("a", 10, labels{"k": "v"}, goneSince(earlier)), node: node("a", "11", labels{"k": "v"}),
+			want: outcome{step: Update, remembers: labels{"k": "v"}, object: "a"},
+		},
+		"behind the gate and waits for its finalizers: nothing": {
+			record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}, gated, deleting),
+			want: outcome{step: Nothing},
+		},
+		"deleted: the last state counts": {
+			record: remembered("a", 10, labels{"k": "v"}), node: node("a", "12", labels{"k": "last"}), event: Deleted,
+			want: outcome{step: MarkGone, remembers: labels{"k": "last"}, object: "a", deleted: true},
+		},
+		"deleted, and the last observed state is older than the record: only that it is deleted": {
+			record: remembered("a", 10, labels{"k": "new"}), node: node("a", "8", labels{"k": "old"}), event: Deleted,
+			want: outcome{step: MarkGone, remembers: labels{"k": "new"}, object: "a", deleted: true},
+		},
+		"deleted, received twice: nothing the second time": {
+			record: remembered("a", 12, labels{"k": "v"}, goneSince(earlier)), node: node("a", "12", labels{"k": "v"}), event: Deleted,
+			want: outcome{step: Nothing},
+		},
+		"its machine becomes known": {
+			record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}, machine("m1")),
+			want: outcome{step: Update, remembers: labels{"k": "v"}, object: "a"},
+		},
+	})
+}
+
+func TestANewNodeObject(t *testing.T) {
+	check(t, map[string]decision{
+		"has all: its record is of this object from now on": {
+			record: remembered("a", 10, labels{"k": "v"}, goneSince(earlier)), node: node("b", "20", labels{"k": "v"}, given(labels{"k": "v"})),
+			want: outcome{step: Adopt, remembers: labels{"k": "v"}, object: "b"},
+		},
+		"has all, behind the gate: recorded before the gate is lifted": {
+			record: remembered("a", 10, labels{"k": "v"}, goneSince(earlier)), node: node("b", "20", labels{"k": "v"}, gated, given(labels{"k": "v"})),
+			want: outcome{step: Adopt, remembers: labels{"k": "v"}, object: "b"},
+		},
+		"registered without the webhook: it gets everything, and the gate is lifted in the same request": {
+			record: remembered("a", 10, labels{"k": "v", worker: "", "maintenance:NoExecute": "disk"}, goneSince(earlier)), node: node("b", "20", nil, gated),
+			want: outcome{step: Complete, give: labels{"k": "v", worker: "", "maintenance:NoExecute": "disk"}, lift: true},
+		},
+		"registered without the webhook and without a gate: it gets everything": {
+			record: remembered("a", 10, labels{"k": "v"}), node: node("b", "20", nil),
+			want: outcome{step: Complete, give: labels{"k": "v"}},
+		},
+		"brought a label of its own: recorded first, then the others are restored": {
+			record: remembered("a", 10, labels{"k": "v"}), node: node("b", "20", labels{"own": "x"}, gated),
+			want: outcome{step: Adopt, remembers: labels{"k": "v", "own": "x"}, object: "b"},
+		},
+		"protected labels were deferred: they are restored, and the gate is lifted": {
+			record: remembered("a", 10, labels{"k": "v", worker: ""}), node: node("b", "20", labels{"k": "v"}, gated, given(labels{"k": "v"})),
+			want: outcome{step: Complete, give: labels{worker: ""}, lift: true},
+		},
+		"the policy never restores protected labels: they stay remembered, and the gate is lifted": {
+			policy: "labels: {protected: never}",
+			record: remembered("b", 20, labels{"k": "v", worker: ""}, notShown(worker)), node: node("b", "20", labels{"k": "v"}, gated),
+			want: outcome{step: Lift, lift: true},
+		},
+		"a restored label was removed while capture was down: it is removed": {
+			record: remembered("a", 10, labels{"k": "v", "other": "x"}), node: node("b", "21", labels{"other": "x"}, given(labels{"k": "v", "other": "x"})),
+			want: outcome{step: Adopt, remembers: labels{"other": "x"}, object: "b"},
+		},
+		"a restored protected label was removed behind the gate: it is removed": {
+			record: remembered("a", 10, labels{"k": "v", worker: ""}), node: node("b", "21", labels{"k": "v"}, given(labels{"k": "v", worker: ""}), gated),
+			want: outcome{step: Adopt, remembers: labels{"k": "v"}, object: "b"},
+		},
+		"a protected label is said to have been there, without guard policies: a kubelet can write that, so it is restored": {
+			unguarded: true, record: remembered("a", 10, labels{worker: ""}), node: node("b", "21", nil, given(labels{worker: ""}), gated),
+			want: outcome{step: Complete, give: labels{worker: ""}, lift: true},
+		},
+		"a taint is said to have been there, without guard policies: a kubelet can write that, so it is restored": {
+			unguarded: true, record: remembered("a", 10, labels{"maintenance:NoExecute": "disk"}), node: node("b", "21", nil, given(labels{"maintenance:NoExecute": "disk"})),
+			want: outcome{step: Complete, give: labels{"maintenance:NoExecute": "disk"}},
+		},
+		"an ordinary label is said to have been there, without guard policies: a kubelet may remove it anyway": {
+			unguarded: true, record: remembered("a", 10, labels{"k": "v"}), node: node("b", "21", nil, given(labels{"k": "v"})),
+			want: outcome{step: Adopt, object: "b"},
+		},
+		"a restored taint was removed: it is removed": {
+			record: remembered("a", 10, labels{"k": "v", "maintenance:NoExecute": "disk"}), node: node("b", "20", labels{"k": "v"}, given(labels{"k": "v", "maintenance:NoExecute": "disk"})),
+			want: outcome{step: Adopt, remembers: labels{"k": "v"}, object: "b"},
+		},
+		"a taint that the Node brought was removed: it is removed": {
+			record: remembered("a", 10, labels{"k": "v", "maintenance:NoExecute": "disk"}),
+			node:   node("b", "20", labels{"k": "v"}, stamped(record.Stamp{Brought: labels{"maintenance:NoExecute": "disk"}})),
+			want:   outcome{step: Adopt, remembers: labels{"k": "v"}, object: "b"},
+		},
+		"a client has changed a restored label: the client is right": {
+			record: remembered("a", 10, labels{"k": "v"}), node: node("b", "21", labels{"k": "client"}, given(labels{"k": "v"}), owned("kubectl-label", "k")),
+			want: outcome{step: Adopt, remembers: labels{"k": "client"}, object: "b"},
+		},
+		"a client has changed a restored taint: the client is right": {
+			record: remembered("a", 10, labels{"maintenance:NoExecute": "disk"}), node: node("b", "20", labels{"maintenance:NoExecute": "memory"}, given(labels{"maintenance:NoExecute": "disk"})),
+			want: outcome{step: Adopt, remembers: labels{"maintenance:NoExecute": "memory"}, object: "b"},
+		},
+		"another admission policy sets a recorded label to another value: it stays, and the record follows": {
+			record: remembered("a", 10, labels{"k": "stored"}), node: node("b", "20", labels{"k": "policy"}, gated, stamped(record.Stamp{Brought: labels{"k": "policy"}})),
+			want: outcome{step: Adopt, remembers: labels{"k": "policy"}, object: "b"},
+		},
+		"the kubelet brings a recorded label with another value: it stays, and the record does too": {
+			record: remembered("a", 10, labels{"k": "stored"}), node: node("b", "20", labels{"k": "node"}, gated, owned("kubelet", "k")),
+			want: outcome{step: Adopt, remembers: labels{"k": "stored"}, object: "b"},
+		},
+		"an invalid label of the record is never restored": {
+			record: remembered("a", 10, labels{"bad key": "v", "k": "not valid!", "good": "v"}), node: node("b", "20", nil, gated),
+			want: outcome{step: Complete, give: labels{"good": "v"}, lift: true},
+		},
+		"the API server refuses a label: the others are restored, and the gate stays": {
+			record: remembered("a", 10, labels{"k": "v", worker: ""}), node: node("b", "20", nil, gated), refused: []string{worker},
+			want: outcome{step: Complete, give: labels{"k": "v"}},
+		},
+		"all that is missing is refused: recorded as it is, nothing is forgotten": {
+			record: remembered("a", 10, labels{"k": "v", worker: ""}), node: node("b", "21", labels{"k": "v"}, gated, given(labels{"k": "v"})), refused: []string{worker},
+			want: outcome{step: Adopt, remembers: labels{"k": "v", worker: ""}, object: "b"},
+		},
+		"a label was refused, and the record is up to date: the gate stays": {
+			record: remembered("a", 10, labels{"k": "v", worker: ""}, later("b", 21)), node: node("b", "22", labels{"k": "v"}, gated, given(labels{"k": "v"})), refused: []string{worker},
+			want: outcome{step: Nothing},
+		},
+		"a label was refused before a restart: it is tried again": {
+			record: remembered("a", 10, labels{"k": "v", worker: ""}, later("b", 21)), node: node("b", "22", labels{"k": "v"}, gated, given(labels{"k": "v"})),
+			want: outcome{step: Complete, give: labels{worker: ""}, lift: true},
+		},
+		"a label was refused, and the policy never restores it now: the gate is lifted": {
+			policy: "labels: {protected: never}",
+			record: remembered("a", 10, labels{"k": "v", worker: ""}, later("b", 21)), node: node("b", "22", labels{"k": "v"}, gated, given(labels{"k": "v"})), refused: []string{worker},
+			want: outcome{step: Lift, lift: true},
+		},
+		"a correction is refused: the gate stays, as for what is missing": {
+			record: remembered("a", 11, labels{"k": "new"}, later("b", 20)), node: node("b", "20", labels{"k": "old"}, gated, given(labels{"k": "old"})), refused: []string{"k"},
+			want: outcome{step: Nothing},
+		},
+		"a removal is refused: the gate stays, as for what is missing": {
+			record: remembered("a", 11, labels{"k": "v"}, removed(11, "old"), later("b", 20)), node: node("b", "20", labels{"k": "v", "old": "x"}, gated, given(labels{"k": "v", "old": "x"})), refused: []string{"old"},
+			want: outcome{step: Nothing},
+		},
+		"restored from a stale record: corrected and removed before the gate is lifted": {
+			record: remembered("a", 11, labels{"k": "new"}, removed(11, "old")), node: node("b", "20", labels{"k": "stale", "old": "x"}, gated, given(labels{"k": "stale", "old": "x"})),
+			want: outcome{step: Complete, correct: labels{"k": "new"}, remove: []string{"old"}, lift: true},
+		},
+		"a taint restored from a stale record is removed": {
+			record: remembered("a", 11, labels{"k": "v"}, removed(11, "maintenance:NoExecute")),
+			node:   node("b", "20", labels{"k": "v", "maintenance:NoExecute": "disk"}, given(labels{"k": "v", "maintenance:NoExecute": "disk"})),
+			want:   outcome{step: Complete, remove: []string{"maintenance:NoExecute"}},
+		},
+		"another value of a taint restored from a stale record is corrected": {
+			record: remembered("a", 11, labels{"maintenance:NoExecute": "disk"}), node: node("b", "20", labels{"maintenance:NoExecute": "memory"}, given(labels{"maintenance:NoExecute": "memory"})),
+			want: outcome{step: Complete, correct: labels{"maintenance:NoExecute": "disk"}},
+		},
+		"a client owns a label restored from a stale record: it is the client's": {
+			record: remembered("a", 11, nil, removed(11, "k")), node: node("b", "20", labels{"k": "x"}, given(labels{"k": "x"}), owned("kubectl-label", "k")),
+			want: outcome{step: Adopt, remembers: labels{"k": "x"}, object: "b"},
+		},
+		"a taint is said to come from a stale record, without guard policies: a kubelet can write that, so it stays": {
+			unguarded: true, record: remembered("a", 11, labels{"k": "v"}, later("b", 20), removed(11, "maintenance:NoExecute")),
+			node: node("b", "21", labels{"k": "v", "maintenance:NoExecute": "disk"}, given(labels{"maintenance:NoExecute": "disk"})),
+			want: outcome{step: Nothing},
+		},
+		"brought a taint that a stale record had too: it is the Node's own and recorded": {
+			record: remembered("a", 10, labels{"k": "v"}), node: node("b", "20", labels{"k": "v", "maintenance:NoExecute": "disk"}, stamped(record.Stamp{Brought: labels{}})),
+			want: outcome{step: Adopt, remembers: labels{"k": "v", "maintenance:NoExecute": "disk"}, object: "b"},
+		},
+		"without room for annotations: restored all the same": {
+			record: remembered("a", 10, labels{"k": "v"}), node: node("b", "20", nil, withoutRoom, gated),
+			want: outcome{step: Complete, give: labels{"k": "v"}, lift: true},
+		},
+		"waits for its finalizers and lacks labels: it is given nothing": {
+			record: remembered("a", 10, labels{"k": "v"}), node: node("b", "20", nil, gated, deleting),
+			want: outcome{step: Nothing},
+		},
+		"waits for its finalizers, and a client has edited it: recorded, nothing is given": {
+			record: remembered("a", 10, labels{"k": "v", "kept": "1"}), node: node("b", "20", labels{"k": "new", "added": "1"}, gated, deleting, given(labels{"k": "v"}), owned("kubectl-label", "k")),
+			want: outcome{step: Adopt, remembers: labels{"k": "new", "kept": "1", "added": "1"}, object: "b"},
+		},
+		"deleted before it was adopted, with all": {
+			record: remembered("a", 10, labels{"k": "v"}, goneSince(earlier)), node: node("b", "20", labels{"k": "v"}, given(labels{"k": "v"})), event: Deleted,
+			want: outcome{step: Adopt, remembers: labels{"k": "v"}, object: "b", deleted: true},
+		},
+		"deleted before it got everything: nothing is lost, and what clients added counts": {
+			record: remembered("a", 10, labels{"k": "v", worker: ""}, goneSince(earlier)), node: node("b", "20", labels{"k": "v", "added": "1"}, given(labels{"k": "v"})), event: Deleted,
+			want: outcome{step: Adopt, remembers: labels{"k": "v", worker: "", "added": "1"}, object: "b", deleted: true},
+		},
+		"deleted after a client removed a restored label: it is removed": {
+			record: remembered("a", 10, labels{"k": "v", worker: ""}, goneSince(earlier)), node: node("b", "20", nil, given(labels{"k": "v"})), event: Deleted,
+			want: outcome{step: Adopt, remembers: labels{worker: ""}, object: "b", deleted: true},
+		},
+		"deleted with labels from a stale record: the record is right": {
+			record: remembered("a", 11, labels{"k": "new"}, removed(11, "old"), goneSince(earlier)), node: node("b", "20", labels{"k": "stale", "old": "x"}, given(labels{"k": "stale", "old": "x"})), event: Deleted,
+			want: outcome{step: Adopt, remembers: labels{"k": "new"}, object: "b", deleted: true},
+		},
+	})
+}
+
+func TestAnOlderNodeObjectThatIsReceivedLate(t *testing.T) {
+	check(t, map[string]decision{
+		"its last state counts for what the later object did not decide": {
+			record: remembered("a", 10, labels{"k": "v"}, later("b", 20), func(r *record.Record) {
+				r.Entries = append(r.Entries, record.Entry{Key: "later", Value: "1", Version: 20})
+			}),
+			node: node("a", "15", labels{"k": "v", "edited": "1", "later": "0"}), event: Deleted,
+			want: outcome{step: Update, remembers: labels{"k": "v", "edited": "1", "later": "1"}, object: "b"},
+		},
+		"its last state does not bring back what was removed from the later object": {
+			record: remembered("b", 20, labels{"k": "v"}, removed(20, "old")), node: node("a", "15", labels{"old": "1", "edited": "1"}), event: Deleted,
+			want: outcome{step: Update, remembers: labels{"k": "v", "edited": "1"}, object: "b"},
+		},
+		"it is gated, and its record is of a later object: it is given nothing": {
+			record: remembered("b", 20, labels{"k": "v"}), node: node("a", "15", labels{"k": "v"}, gated),
+			want: outcome{step: Nothing},
+		},
+	})
+}
+
+func TestThePolicyFiltersAndForgetsNothing(t *testing.T) {
+	check(t, map[string]decision{
+		"it does not keep a recorded label any more: remembered, and nothing is written": {
+			policy: "labels: {keep: [other]}", record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}),
+			want: outcome{step: Nothing},
+		},
+		"it does not keep a recorded taint any more: remembered, and nothing is written": {
+			policy: "taints: {ignore: [maintenance]}", record: remembered("a", 10, labels{"maintenance:NoExecute": "disk"}), node: node("a", "11", labels{"maintenance:NoExecute": "disk"}),
+			want: outcome{step: Nothing},
+		},
+		"a new object lacks a label that it does not keep: not restored, remembered, and the gate is lifted next": {
+			policy: "labels: {ignore: [k]}", record: remembered("a", 10, labels{"k": "v"}), node: node("b", "20", nil, gated),
+			want: outcome{step: Adopt, remembers: labels{"k": "v"}, object: "b"},
+		},
+		"it keeps the label again, on the object on which the label is missing: restored": {
+			record: remembered("a", 10, labels{"k": "v"}, later("b", 20), notShown("k")), node: node("b", "21", nil),
+			want: outcome{step: Complete, give: labels{"k": "v"}},
+		},
+		"a label that it did not keep was removed: it does not come back": {
+			policy: "labels: {ignore: [k]}", record: remembered("a", 10, labels{"k": "v", "other": "1"}), node: node("a", "11", labels{"other": "1"}),
+			want: outcome{step: Update, remembers: labels{"other": "1"}, object: "a"},
+		},
+		"a restored label that it did not keep was removed: it does not come back": {
+			policy: "labels: {ignore: [k]}", record: remembered("a", 10, labels{"k": "v", "other": "1"}), node: node("b", "21", labels{"other": "1"}, given(labels{"k": "v", "other": "1"})),
+			want: outcome{step: Adopt, remembers: labels{"other": "1"}, object: "b"},
+		},
+		"an ownership annotation claims a recorded label: remembered": {
+			record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "other"}, annotated("nfd.node.kubernetes.io/feature-labels", "k")),
+			want: outcome{step: Nothing},
+		},
+		"a label was removed while an ownership annotation claimed it: it does not come back": {
+			record: remembered("a", 10, labels{"k": "v", "other": "1"}), node: node("a", "11", labels{"other": "1"}, annotated("nfd.node.kubernetes.io/feature-labels", "k")),
+			want: outcome{step: Update, remembers: labels{"other": "1"}, object: "a"},
+		},
+		"forged owners of a recorded protected label keep no edit from the record": {
+			record: remembered("a", 10, labels{worker: "1"}), node: node("a", "11", labels{worker: "2"}, owned("kubelet", worker)),
+			want: outcome{step: Update, remembers: labels{worker: "2"}, object: "a"},
+		},
+	})
+}
+
+func TestAnotherMachineOfTheName(t *testing.T) {
+	const quarantine = "machine: {onMismatch: quarantine}"
+	const isolation = `labels: {keep: ["*", node-restriction.kubernetes.io/*]}`
+	tier := labels{"node-restriction.kubernetes.io/tier": "gold"}
+	old := func() *record.Record { return remembered("a", 10, labels{"k": "v"}, ofMachine("m1")) }
+	quarantined := func(modify ...func(*record.Record)) *record.Record {
+		return remembered("b", 20, labels{"own": "x"}, append(modify, ofMachine("m2"), quarantining(old()))...)
+	}
+	check(t, map[string]decision{
+		"the policy restores: the name counts": {
+			record: old(), node: node("b", "20", labels{"k": "v"}, machine("m2"), given(labels{"k": "v"})),
+			want: outcome{step: Adopt, remembers: labels{"k": "v"}, object: "b"},
+		},
+		"an isolation label is not restored, and the gate is lifted next": {
+			policy: isolation, record: remembered("a", 10, tier, ofMachine("m1")), node: node("b", "20", nil, machine("m2"), gated),
+			want: outcome{step: Adopt, remembers: tier, object: "b"},
+		},
+		"an isolation label is not restored to a machine that is not known either": {
+			policy: isolation, record: remembered("a", 10, tier, ofMachine("m1"), later("b", 20)), node: node("b", "20", nil, gated),
+			want: outcome{step: Lift, lift: true},
+		},
+		"and not when that machine registers a second time": {
+			policy: isolation, record: remembered("a", 10, tier, ofMachine("m1"), later("b", 20), notShown("node-restriction.kubernetes.io/tier")), node: node("c", "30", nil, machine("m2")),
+			want: outcome{step: Adopt, remembers: tier, object: "c"},
+		},
+		"the machine that had the isolation label registers again: it gets it": {
+			policy: isolation, record: remembered("a", 10, tier, ofMachine("m1"), later("b", 20), notShown("node-restriction.kubernetes.io/tier")), node: node("c", "30", nil, machine("m1"), gated),
+			want: outcome{step: Complete, give: tier, lift: true},
+		},
+		"the policy quarantines: what was recorded is set aside": {
+			policy: quarantine, record: old(), node: node("b", "20", labels{"own": "x"}, machine("m2"), gated),
+			want: outcome{step: Isolate, remembers: labels{"own": "x"}, object: "b", setAside: labels{"k": "v"}},
+		},
+		"quarantined, and that machine was deleted at once": {
+			policy: quarantine, record: old(), node: node("b", "20", labels{"own": "x"}, machine("m2")), event: Deleted,
+			want: outcome{step: Isolate, remembers: labels{"own": "x"}, object: "b", setAside: labels{"k": "v"}, deleted: true},
+		},
+		"quarantined: nothing is given, and the gate stays": {
+			policy: quarantine, record: quarantined(), node: node("b", "20", labels{"own": "x"}, machine("m2"), gated),
+			want: outcome{step: Nothing},
+		},
+		"quarantined: no rule is followed": {
+			policy: quarantine + "\ntaints: {rules: [{selector: own, taint: \"own:NoSchedule\"}]}", record: quarantined(), node: node("b", "20", labels{"own": "x"}, machine("m2")),
+			want: outcome{step: Nothing},
+		},
+		"quarantined: edits are recorded": {
+			policy: quarantine, record: quarantined(), node: node("b", "21", labels{"own": "y"}, machine("m2"), gated),
+			want: outcome{step: Update, remembers: labels{"own": "y"}, object: "b", setAside: labels{"k": "v"}},
+		},
+		"quarantined, and the machine registers again: nothing is given, nothing is lost": {
+			policy: quarantine, record: quarantined(), node: node("c", "30", labels{"more": "1"}, machine("m2"), gated),
+			want: outcome{step: Adopt, remembers: labels{"own": "x", "more": "1"}, object: "c", setAside: labels{"k": "v"}},
+		},
+		"quarantined and deleted": {
+			policy: quarantine, record: quarantined(), node: node("b", "21", labels{"own": "x"}, machine("m2")), event: Deleted,
+			want: outcome{step: MarkGone, remembers: labels{"own": "x"}, object: "b", setAside: labels{"k": "v"}, deleted: true},
+		},
+		"the last state of the machine before is received late: it is set aside too": {
+			policy: quarantine, record: quarantined(func(r *record.Record) { r.Floor = 19 }), node: node("a", "12", labels{"k": "last"}, machine("m1")), event: Deleted,
+			want: outcome{step: Update, remembers: labels{"own": "x"}, object: "b", setAside: labels{"k": "last"}},
+		},
+		"an operator accepts the new machine: the other side is forgotten": {
+			policy: quarantine, accepted: store.NewMachine, record: quarantined(), node: node("b", "20", labels{"own": "x"}, machine("m2"), gated),
+			want: outcome{step: Accept, remembers: labels{"own": "x"}, object: "b"},
+		},
+		"an operator accepts the old side: it is this machine's now": {
+			policy: quarantine, accepted: store.OldMachine, record: quarantined(), node: node("b", "20", labels{"own": "x"}, machine("m2"), gated),
+			want: outcome{step: Accept, remembers: labels{"k": "v"}, object: "b"},
+		},
+		"an operator accepts a side that does not exist: nothing": {
+			policy: quarantine, accepted: "both", record: quarantined(), node: node("b", "20", labels{"own": "x"}, machine("m2"), gated),
+			want: outcome{step: Nothing},
+		},
+	})
+}
+
+func TestARecordOfAnotherClusterKeepsItsValuesAndHidesNothing(t *testing.T) {
+	check(t, map[string]decision{
+		"its Node lacks everything: reset first": {
+			cluster: "here", record: remembered("elsewhere", 999_999, labels{"k": "v"}, ofCluster("there")), node: node("b", "20", nil, gated),
+			want: outcome{step: Reset, remembers: labels{"k": "v"}, object: "b"},
+		},
+		"its Node shows another value: that is newer": {
+			cluster: "here", record: remembered("elsewhere", 999_999, labels{"k": "v"}, ofCluster("there")), node: node("b", "20", labels{"k": "w"}),
+			want: outcome{step: Reset, remembers: labels{"k": "w"}, object: "b"},
+		},
+		"what was removed there is not removed here": {
+			cluster: "here", record: remembered("elsewhere", 999_999, nil, removed(999_999, "k"), ofCluster("there")), node: node("b", "20", labels{"k": "w"}, given(labels{"k": "w"})),
+			want: outcome{step: Reset, object: "b"},
+		},
+		"the cluster is not known yet: nothing is reset": {
+			record: remembered("a", 10, labels{"k": "v"}, ofCluster("there")), node: node("a", "11", labels{"k": "v"}),
+			want: outcome{step: Nothing},
+		},
+		"a record that names no cluster is of this one": {
+			cluster: "here", record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}),
+			want: outcome{step: Nothing},
+		},
+		"a record that is ahead of its Node waits: the watch may be late": {
+			cluster: "here", record: remembered("b", 999_999, labels{"k": "v"}, ofCluster("here")), node: node("b", "20", nil, gated),
+			want: outcome{step: Nothing},
+		},
+	})
+}
+
+func TestTaintsFollowTheRules(t *testing.T) {
+	const dedicated = `taints: {rules: [{selector: dedicated, taint: "dedicated={value}:NoSchedule"}]}`
+	const (
+		ci  = "dedicated=ci:NoSchedule"
+		gpu = "dedicated=gpu:NoSchedule"
+	)
+	check(t, map[string]decision{
+		"a label that a rule selects: recorded first": {
+			policy: dedicated, record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v", "dedicated": "ci"}),
+			want: outcome{step: Update, remembers: labels{"k": "v", "dedicated": "ci"}, object: "a"},
+		},
+		"a label that a rule selects, recorded: the taint is added": {
+			policy: dedicated, record: remembered("a", 11, labels{"dedicated": "ci"}), node: node("a", "11", labels{"dedicated": "ci"}),
+			want: outcome{step: FollowRules, put: ci},
+		},
+		"the taint is there: nothing, and it is not recorded as a client's": {
+			policy: dedicated, record: remembered("a", 11, labels{"dedicated": "ci"}), node: node("a", "12", labels{"dedicated": "ci"}, derived(ci)),
+			want: outcome{step: Nothing},
+		},
+		"the label has another value, recorded: one taint replaces the other": {
+			policy: dedicated, record: remembered("a", 13, labels{"dedicated": "gpu"}), node: node("a", "13", labels{"dedicated": "gpu"}, derived(ci)),
+			want: outcome{step: FollowRules, put: gpu, take: ci},
+		},
+		"the label was removed: the taint is removed": {
+			policy: dedicated, record: remembered("a", 13, labels{"k": "v"}), node: node("a", "13", labels{"k": "v"}, derived(ci)),
+			want: outcome{step: FollowRules, take: ci},
+		},
+		"the rule was removed: its taint is removed": {
+			record: remembered("a", 13, labels{"dedicated": "ci"}), node: node("a", "13", labels{"dedicated": "ci"}, derived(ci)),
+			want: outcome{step: FollowRules, take: ci},
+		},
+		"a client removed the taint: it is added again": {
+			policy: dedicated, record: remembered("a", 13, labels{"dedicated": "ci"}), node: node("a", "14", labels{"dedicated": "ci"}, annotated(policy.TaintsAnnotation, ci)),
+			want: outcome{step: FollowRules, put: ci},
+		},
+		"a client removed the label and the taint: the annotation lists it no longer": {
+			policy: dedicated, record: remembered("a", 14, labels{"k": "v"}), node: node("a", "14", labels{"k": "v"}, annotated(policy.TaintsAnnotation, ci)),
+			want: outcome{step: FollowRules},
+		},
+		"a client's taint has the key and effect: reported, and recorded as the client's": {
+			policy: dedicated, record: remembered("a", 11, labels{"dedicated": "ci"}), node: node("a", "12", labels{"dedicated": "ci"}, tainted("dedicated=mine:NoSchedule")),
+			want: outcome{step: Update, remembers: labels{"dedicated": "ci", "dedicated:NoSchedule": "mine"}, object: "a"},
+		},
+		"it is recorded: only reported": {
+			policy: dedicated, record: remembered("a", 12, labels{"dedicated": "ci", "dedicated:NoSchedule": "mine"}), node: node("a", "12", labels{"dedicated": "ci"}, tainted("dedicated=mine:NoSchedule")),
+			want: outcome{step: Nothing, taken: ci},
+		},
+		"a client's taint is what the rule wants: it stays the client's": {
+			policy: dedicated, record: remembered("a", 12, labels{"dedicated": "ci", "dedicated:NoSchedule": "ci"}), node: node("a", "12", labels{"dedicated": "ci"}, tainted(ci)),
+			want: outcome{step: Nothing, taken: ci},
+		},
+		"a client's taint stays when the label is removed": {
+			policy: dedicated, record: remembered("a", 12, labels{"k": "v", "dedicated:NoSchedule": "ci"}), node: node("a", "13", labels{"k": "v"}, tainted(ci)),
+			want: outcome{step: Nothing},
+		},
+		"a client gave a derived taint another value: it is the client's": {
+			policy: dedicated, record: remembered("a", 12, labels{"dedicated": "ci"}), node: node("a", "13", labels{"dedicated": "ci"}, tainted("dedicated=mine:NoSchedule"), annotated(policy.TaintsAnnotation, ci)),
+			want: outcome{step: Update, remembers: labels{"dedicated": "ci", "dedicated:NoSchedule": "mine"}, object: "a"},
+		},
+		"a Node with nothing to record follows rules without a record": {
+			policy: `taints: {rules: [{selector: "kubernetes.io/os=windows", taint: "os=windows:NoSchedule"}]}`, node: node("a", "10", labels{"kubernetes.io/os": "windows"}),
+			want: outcome{step: FollowRules, put: "os=windows:NoSchedule"},
+		},
+		"waits for its finalizers: the rules do nothing any more": {
+			policy: dedicated, record: remembered("a", 10, labels{"dedicated": "ci"}), node: node("a", "10", labels{"dedicated": "ci"}, deleting),
+			want: outcome{step: Nothing},
+		},
+		"deleted: derived taints are not recorded": {
+			policy: dedicated, record: remembered("a", 10, labels{"dedicated": "ci"}), node: node("a", "11", labels{"dedicated": "ci"}, derived(ci)), event: Deleted,
+			want: outcome{step: MarkGone, remembers: labels{"dedicated": "ci"}, object: "a", deleted: true},
+		},
+		"a new object with a taint that admission derived, whose label was removed since: the taint is removed": {
+			policy: dedicated, record: remembered("b", 20, labels{"k": "v"}, removed(20, "dedicated")), node: node("b", "20", labels{"k": "v"}, given(labels{"k": "v", "dedicated": "ci"}), derived(ci)),
+			want: outcome{step: FollowRules, take: ci},
+		},
+		"a new object brought the taint itself: it is its own, and recorded": {
+			policy: dedicated, record: remembered("a", 10, labels{"dedicated": "ci"}), node: node("b", "20", labels{"dedicated": "ci"}, given(labels{"dedicated": "ci"}), tainted(ci)),
+			want: outcome{step: Adopt, remembers: labels{"dedicated": "ci", "dedicated:NoSchedule": "ci"}, object: "b"},
+		},
+		"the annotation lists a recorded taint of a client, without guard policies: a kubelet can write that, so it stays": {
+			unguarded: true, policy: dedicated, record: remembered("a", 10, labels{"dedicated:NoSchedule": "ci"}), node: node("a", "11", nil, derived(ci)),
+			want: outcome{step: Nothing},
+		},
+		"the annotation lists a taint that no rule makes, without guard policies: it is recorded, and stays": {
+			unguarded: true, policy: dedicated, record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}, derived("quarantine=x:NoExecute")),
+			want: outcome{step: Update, remembers: labels{"k": "v", "quarantine:NoExecute": "x"}, object: "a"},
+		},
+		"behind the gate: the rule's taint is added in the request that restores its label and lifts the gate": {
+			policy: dedicated, record: remembered("a", 10, labels{"dedicated": "ci"}), node: node("b", "20", nil, gated),
+			want: outcome{step: Complete, give: labels{"dedicated": "ci"}, put: ci, lift: true},
+		},
+		"behind the gate, the taint of a client from a stale record is removed: the rule's taint is added in the same request": {
+			policy: dedicated, record: remembered("b", 20, labels{"dedicated": "ci"}, removed(20, "dedicated:NoSchedule")),
+			node: node("b", "20", labels{"dedicated": "ci"}, tainted("dedicated=mine:NoSchedule"), given(labels{"dedicated:NoSchedule": "mine"}), gated),
+			want: outcome{step: Complete, remove: []string{"dedicated:NoSchedule"}, put: ci, lift: true},
+		},
+		"a label restored from a stale record is removed, and the rule's taint with it": {
+			policy: dedicated, record: remembered("a", 10, labels{"k": "v"}, removed(10, "dedicated")), node: node("b", "20", labels{"k": "v", "dedicated": "ci"}, given(labels{"k": "v", "dedicated": "ci"}), derived(ci)),
+			want: outcome{step: Complete, remove: []string{"dedicated"}, take: ci},
+		},
+		"the API server refuses a label: the gate stays, and the rules hold all the same": {
+			policy: dedicated, record: remembered("b", 20, labels{"dedicated": "ci"}, func(r *record.Record) {
+				r.Entries = append(r.Entries, record.Entry{Key: "k", Value: "v", Version: 5})
+				r.Seen = []record.Object{{UID: "a", Version: 6}, {UID: "b", Version: 20}}
+			}),
+			node: node("b", "20", labels{"dedicated": "ci"}, gated), refused: []string{"k"},
+			want: outcome{step: FollowRules, put: ci},
+		},
+	})
+}
+
+func TestRegistrationTaintsAreAddedOnce(t *testing.T) {
+	const register = `taints: {register: [{taint: "example.com/unverified=true:NoSchedule"}, {taint: "gpu/unverified:NoExecute", nodeSelector: {matchLabels: {gpu: "yes"}}}]}`
+	const unverified = "example.com/unverified=true:NoSchedule"
+	check(t, map[string]decision{
+		"behind the gate without the annotation, with nothing to restore: added in the request that lifts the gate": {
+			policy: register, node: node("a", "10", nil, gated),
+			want: outcome{step: Complete, register: unverified, lift: true},
+		},
+		"a restored label selects one: both": {
+			policy: register, record: remembered("a", 10, labels{"gpu": "yes"}), node: node("b", "20", nil, gated),
+			want: outcome{step: Complete, give: labels{"gpu": "yes"}, register: unverified + ",gpu/unverified:NoExecute", lift: true},
+		},
+		"with the annotation: admission has added them, and the client that removed them had a reason": {
+			policy: register, node: node("a", "10", nil, gated, stamped(record.Stamp{})),
+			want: outcome{step: Lift, lift: true},
+		},
+		"an annotation that only a webhook can have written counts without guard policies": {
+			unguarded: true, policy: register, node: node("a", "10", nil, gated, stamped(record.Stamp{})),
+			want: outcome{step: Lift, lift: true},
+		},
+		"an annotation under another field manager does not count without guard policies": {
+			unguarded: true, policy: register, node: node("a", "10", nil, gated, stamped(record.Stamp{}), func(n *corev1.Node) {
+				n.ManagedFields = []metav1.ManagedFieldsEntry{{
+					Manager: observe.FieldManager, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:` + policy.StampAnnotation + `":{}}}}`),
+				}}
+			}),
+			want: outcome{step: Complete, register: unverified, lift: true},
+		},
+		"not gated: an old Node is left alone": {
+			policy: register, record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}),
+			want: outcome{step: Nothing},
+		},
+		"they are not recorded": {
+			policy: register, node: node("a", "10", labels{"k": "v"}, tainted("example.com/unverified=false:NoSchedule")),
+			want: outcome{step: Create, remembers: labels{"k": "v"}, object: "a"},
+		},
+		"the Node has a taint of that key and effect: its own counts": {
+			policy: register, node: node("a", "10", nil, gated, tainted("example.com/unverified=mine:NoSchedule")),
+			want: outcome{step: Lift, lift: true},
+		},
+		"without room for the annotation: added as the gate is lifted, so once all the same": {
+			policy: register, node: node("a", "10", nil, gated, withoutRoom),
+			want: outcome{step: Complete, register: unverified, lift: true},
+		},
+		"without room for the annotation, and the gate stays: not yet": {
+			policy: register, record: remembered("a", 10, labels{"k": "v"}, later("b", 20)), node: node("b", "20", nil, gated, withoutRoom), refused: []string{"k"},
+			want: outcome{step: Nothing},
+		},
+	})
+}
+
+func TestANodeOfWhichTheAPIServerSaysThatThereIsNone(t *testing.T) {
+	quarantined := remembered("b", 20, labels{"own": "x"}, goneSince(earlier), quarantining(remembered("a", 10, labels{"k": "v"})))
+	for name, c := range map[string]struct {
+		record   *record.Record
+		accepted store.Side
+		want     outcome
+	}{
+		"its record says so from now on, and nothing else changes": {remembered("a", 10, labels{"k": "v"}), "", outcome{step: MarkGone, remembers: labels{"k": "v"}, object: "a", deleted: true}},
+		"its record says so":                      {remembered("a", 10, labels{"k": "v"}, goneSince(earlier)), "", outcome{step: Nothing}},
+		"an operator accepts the old side":        {quarantined, store.OldMachine, outcome{step: Accept, remembers: labels{"k": "v"}, object: "b", deleted: true}},
+		"nobody has accepted a side, and it went": {quarantined, "", outcome{step: Nothing}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, c.want, outcomeOf(DecideAbsent(store.Entry{Record: *c.record, Accepted: c.accepted}, now)))
+		})
+	}
+}
+
+func TestAClockThatIsOffChangesNothingButTheTimesThatAreWritten(t *testing.T) {
+	for name, d := range map[string]decision{
+		"first observed":                       {node: node("a", "5", labels{"a": "1"})},
+		"changed":                              {record: remembered("a", 5, labels{"a": "1"}), node: node("a", "6", labels{"a": "2"})},
+		"deleted":                              {record: remembered("a", 5, labels{"a": "1"}), node: node("a", "6", labels{"a": "2"}), event: Deleted},
+		"deleted, by a clock that was ahead":   {record: remembered("a", 5, labels{"a": "1"}, goneSince(now.Add(time.Hour))), node: node("a", "6", labels{"a": "1"}), event: Deleted},
+		"registered, after a clock was ahead":  {record: remembered("a", 5, labels{"a": "1"}, goneSince(now.Add(time.Hour))), node: node("b", "7", labels{"a": "1"})},
+		"registered without labels":            {record: remembered("a", 5, labels{"a": "1"}, goneSince(now.Add(-time.Hour))), node: node("b", "7", nil, gated)},
+		"another machine, and it was deleted":  {policy: "machine: {onMismatch: quarantine}", record: remembered("a", 5, labels{"a": "1"}, ofMachine("m1")), node: node("b", "7", nil, machine("m2")), event: Deleted},
+		"a record of another cluster is reset": {cluster: "here", record: remembered("a", 5, labels{"a": "1"}, ofCluster("there")), node: node("b", "7", nil)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			right := d.decide(t)
+			for _, off := range []time.Duration{time.Hour, -time.Hour} {
+				entry := store.Entry{}
+				if d.record != nil {
+					entry.Record = *d.record
+				}
+				skewed := Decide(entry, d.record != nil, observe.Of(d.node), d.event, Circumstances{Policy: loadPolicy(t, d.policy), Guarded: true, Cluster: d.cluster, Now: now.Add(off)})
+				assert.Equal(t, outcomeOf(right), outcomeOf(skewed))
+			}
+		})
+	}
+}
+
+func TestAPatchOfTaintsLeavesTheOthersAsTheyAre(t *testing.T) {
+	added := metav1.Now().Rfc3339Copy()
+	n := node("a", "10", nil, gated, tainted("mine=1:NoExecute"), derived("ours=1:NoSchedule"), tainted("stale:NoSchedule", "wrong=1:NoSchedule"))
+	n.Spec.Taints[1].TimeAdded = &added
+	body, err := PatchFor(observe.Of(n), Change{
+		LiftGate: true, Take: taints("ours=1:NoSchedule"), Remove: []string{"stale:NoSchedule", "label"},
+		Correct: labels{"wrong:NoSchedule": "2", "other": "x"}, Give: labels{"maintenance:NoExecute": "disk", "k": "v"},
+		Put: taints("ours=2:NoSchedule", "mine=2:NoExecute"), Derived: taints("ours=2:NoSchedule"), Register: taints("check:NoSchedule"),
+		Stamp: record.Stamp{}.With(labels{"label": "x", "old": "1"}, 0),
+	}, gate)
+	require.NoError(t, err)
+	when, err := json.Marshal(added)
+	require.NoError(t, err)
+	stamp, err := json.Marshal(record.Stamp{}.With(labels{"old": "1"}, 0).With(labels{"wrong:NoSchedule": "2", "other": "x", "maintenance:NoExecute": "disk", "k": "v"}, 10).String())
+	require.NoError(t, err)
+	assert.JSONEq(t, `{
+		"metadata": {"uid": "a", "resourceVersion": "10", "labels": {"k": "v", "label": null, "other": "x"},
+			"annotations": {"nodekeep.dev/taints": "ours=2:NoSchedule", "nodekeep.dev/restored": `+string(stamp)+`}},
+		"spec": {"taints": [
+			{"key": "mine", "value": "1", "effect": "NoExecute", "timeAdded": `+string(when)+`},
+			{"key": "wrong", "value": "2", "effect": "NoSchedule"},
+			{"key": "maintenance", "value": "disk", "effect": "NoExecute"},
+			{"key": "ours", "value": "2", "effect": "NoSchedule"},
+			{"key": "check", "effect": "NoSchedule"}
+		]}}`, string(body))
+}
+
+func TestAPatchWritesOnlyTheAnnotationsThatItChanges(t *testing.T) {
+	for name, c := range map[string]struct {
+		change Change
+		node   *corev1.Node
+		want   []string
+	}{
+		"the gate is lifted":                        {Change{LiftGate: true}, node("a", "10", nil, gated), nil},
+		"a label is restored":                       {Change{Give: labels{"k": "v"}}, node("a", "10", nil), []string{policy.StampAnnotation}},
+		"a label is removed":                        {Change{Remove: []string{"k"}}, node("a", "10", labels{"k": "v"}), []string{policy.StampAnnotation}},
+		"registration taints are added":             {Change{Register: taints("x:NoSchedule")}, node("a", "10", nil, gated), []string{policy.StampAnnotation}},
+		"a rule's taint is added":                   {Change{Put: taints("x:NoSchedule"), Derived: taints("x:NoSchedule")}, node("a", "10", nil), []string{policy.TaintsAnnotation}},
+		"a rule's taint is removed":                 {Change{Take: taints("x:NoSchedule")}, node("a", "10", nil, derived("x:NoSchedule")), []string{policy.TaintsAnnotation}},
+		"a label is restored, and there is no room": {Change{Give: labels{"k": "v"}}, node("a", "10", nil, withoutRoom), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body, err := PatchFor(observe.Of(c.node), c.change, gate)
+			require.NoError(t, err)
+			var patch nodePatch
+			require.NoError(t, json.Unmarshal(body, &patch))
+			assert.ElementsMatch(t, c.want, slices.Collect(maps.Keys(patch.Metadata.Annotations)))
+		})
+	}
+}
