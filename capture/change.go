@@ -20,6 +20,9 @@ type Change struct {
 	Take     []corev1.Taint    // taints that were derived from labels, and that rules want no more
 	Register []corev1.Taint    // taints that a new Node gets once
 	LiftGate bool
+	// Unlist says that the annotation lists a derived taint that the Node does not show any more. A client that adds this taint later
+	// would lose it, since nodekeep would take it for its own.
+	Unlist bool
 
 	// ByClient says that an operator's command makes the change. The stamp does not list it: it is a client's decision.
 	ByClient bool
@@ -35,15 +38,28 @@ func (c Change) step() Step {
 	switch {
 	case !c.complete() || len(c.Register) > 0:
 		return Complete
-	case len(c.Put)+len(c.Take) > 0 && !c.LiftGate:
-		return FollowRules
 	case c.LiftGate && len(c.Put)+len(c.Take) > 0:
 		return Complete
 	case c.LiftGate:
 		return Lift
+	case c.lists():
+		return FollowRules
 	default:
 		return Nothing
 	}
+}
+
+// lists reports whether the annotation of derived taints has to be written.
+func (c Change) lists() bool { return len(c.Put)+len(c.Take) > 0 || c.Unlist }
+
+// leaveOut takes away what the API server has refused on this object before, and reports whether there was any.
+func (c *Change) leaveOut(refused map[string]bool) (some bool) {
+	before := len(c.keys())
+	for _, items := range []map[string]string{c.Give, c.Correct} {
+		maps.DeleteFunc(items, func(key, _ string) bool { return refused[key] })
+	}
+	c.Remove = slices.DeleteFunc(c.Remove, func(key string) bool { return refused[key] })
+	return len(c.keys()) < before
 }
 
 // keys are the items that a change gives, corrects or removes, in a stable order.
@@ -133,7 +149,23 @@ func (c Change) settings(gate policy.Gate) (all []setting) {
 	if c.LiftGate {
 		all = append(all, settingOf(gate.Taint(), true))
 	}
+	if c.Unlist {
+		all = append(all, c.listing())
+	}
 	return all
+}
+
+// listing is that the annotation lists the derived taints.
+func (c Change) listing() setting {
+	return setting{item: policy.TaintsAnnotation, value: policy.Shown(c.Derived)}
+}
+
+// String names the item.
+func (s setting) String() string {
+	if s.item == policy.TaintsAnnotation {
+		return "annotation " + s.item
+	}
+	return kindOf(s.item) + " " + s.item
 }
 
 func settingOf(taint corev1.Taint, removed bool) setting {
@@ -160,6 +192,7 @@ func (c Change) less(paused map[setting]bool) Change {
 	maps.DeleteFunc(rest.Correct, func(key, value string) bool { return paused[setting{item: key, value: value}] })
 	rest.Remove = slices.DeleteFunc(slices.Clone(c.Remove), func(key string) bool { return paused[setting{item: key, removed: true}] })
 	rest.LiftGate = false
+	rest.Unlist = c.Unlist && !paused[c.listing()]
 	if len(rest.Give) == 0 {
 		rest.Register = nil // it comes with the first labels or when the gate is lifted
 	}

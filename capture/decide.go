@@ -132,35 +132,24 @@ func stepOf(prev, next record.Record, found, foreign bool) Step {
 func changeOf(r record.Record, node *observe.Node, o record.Observation, in Circumstances) (change Change, foreign []corev1.Taint) {
 	p := in.Policy
 	restore := p.Missing(policy.Kept{Items: node.Items, Machine: node.Machine}, policy.Kept{Items: record.Missing(r, o), Machine: r.Machine}, policy.Live)
-	var refused bool
-	change.Give, refused = without(restore.Add, in.Refused)
 	correct, remove := record.Stale(r, o)
-	change.Correct, _ = without(correct, in.Refused)
-	change.Remove = slices.DeleteFunc(remove, func(key string) bool { return in.Refused[key] })
+	change.Give, change.Correct, change.Remove = restore.Add, correct, remove
+	refused := change.leaveOut(in.Refused)
 
 	final := change.itemsOn(node)
-	taints := slices.Concat(node.Taints, change.givenTaints())
+	taints, _ := change.taintsOn(node, p.Gate())
 	derived := node.DerivedTaints(r, p, in.Guarded)
 	change.Put, change.Take, foreign = follow(taints, derived, p.TaintsFor(final))
 	change.Derived = derivedAfter(derived, change.Put, change.Take)
+	change.Unlist = node.ListsTaintsThatAreGone()
 
 	change.LiftGate = p.Gate().On(node.Taints) && !refused
 	if p.Gate().On(node.Taints) && !node.Registered(in.Guarded) && (len(change.Give) > 0 || change.LiftGate) { // what is removed while the Node waits is not fought over
-		change.Register = policy.FreeOf(p.RegistrationTaints(final), slices.Concat(taints, change.Put))
+		taints, _ = change.taintsOn(node, p.Gate())
+		change.Register = policy.FreeOf(p.RegistrationTaints(final), taints)
 	}
 	change.Stamp, _ = node.Stamp(in.Guarded)
 	return change, foreign
-}
-
-// without separates what the API server has refused on this object before.
-func without(items map[string]string, refused map[string]bool) (rest map[string]string, some bool) {
-	for key := range items {
-		if refused[key] {
-			delete(items, key)
-			some = true
-		}
-	}
-	return items, some
 }
 
 // follow compares the taints of a Node, of which some are derived, with what the rules want.

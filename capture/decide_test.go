@@ -152,7 +152,7 @@ func TestANodeWithoutARecord(t *testing.T) {
 			want: outcome{step: Create, remembers: labels{"k": "v"}, object: "a"},
 		},
 		"a label that an annotation claims for another component is not recorded": {
-			node: node("a", "10", labels{"k": "v", "own": "x"}, annotated("nfd.node.kubernetes.io/feature-labels", "k")),
+			node: node("a", "10", labels{"k": "v", "own": "x"}, annotated("cluster.x-k8s.io/labels-from-machine", "k")),
 			want: outcome{step: Create, remembers: labels{"own": "x"}, object: "a"},
 		},
 	})
@@ -352,7 +352,7 @@ func TestANewNodeObject(t *testing.T) {
 		},
 		"a taint is said to come from a stale record, without guard policies: a kubelet can write that, so it stays": {
 			unguarded: true, record: remembered("a", 11, labels{"k": "v"}, later("b", 20), removed(11, "maintenance:NoExecute")),
-			node: node("b", "21", labels{"k": "v", "maintenance:NoExecute": "disk"}, given(labels{"maintenance:NoExecute": "disk"})),
+			node: node("b", "21", labels{"k": "v", "maintenance:NoExecute": "disk"}, given(labels{"k": "v", "maintenance:NoExecute": "disk"})),
 			want: outcome{step: Nothing},
 		},
 		"brought a taint that a stale record had too: it is the Node's own and recorded": {
@@ -437,11 +437,11 @@ func TestThePolicyFiltersAndForgetsNothing(t *testing.T) {
 			want: outcome{step: Adopt, remembers: labels{"other": "1"}, object: "b"},
 		},
 		"an ownership annotation claims a recorded label: remembered": {
-			record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "other"}, annotated("nfd.node.kubernetes.io/feature-labels", "k")),
+			record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "other"}, annotated("cluster.x-k8s.io/labels-from-machine", "k")),
 			want: outcome{step: Nothing},
 		},
 		"a label was removed while an ownership annotation claimed it: it does not come back": {
-			record: remembered("a", 10, labels{"k": "v", "other": "1"}), node: node("a", "11", labels{"other": "1"}, annotated("nfd.node.kubernetes.io/feature-labels", "k")),
+			record: remembered("a", 10, labels{"k": "v", "other": "1"}), node: node("a", "11", labels{"other": "1"}, annotated("cluster.x-k8s.io/labels-from-machine", "k")),
 			want: outcome{step: Update, remembers: labels{"other": "1"}, object: "a"},
 		},
 		"forged owners of a recorded protected label keep no edit from the record": {

@@ -73,7 +73,7 @@ func (c Change) annotationsPatch(node *observe.Node) map[string]*string {
 	if stamp != "" && (!c.complete() || len(c.Register) > 0) {
 		annotations[policy.StampAnnotation] = &stamp
 	}
-	if len(c.Put)+len(c.Take) > 0 {
+	if c.lists() {
 		if annotations[policy.TaintsAnnotation] = &derived; derived == "" {
 			annotations[policy.TaintsAnnotation] = nil
 		}

@@ -70,6 +70,6 @@ func (a *attempt) reportPaused(set setting) {
 	a.Logger.Warn("another client undoes what nodekeep sets; nodekeep waits longer each time before it sets it again",
 		"node", a.node.Name, "item", set.item, "others", others)
 	a.Events.Eventf(reference(a.node), corev1.EventTypeWarning, ItemPaused,
-		"Field managers %q and %s fight over %s: nodekeep %s, and the other client undoes that within seconds. nodekeep now waits longer each time before it does so again, up to %s, and keeps the taint %s on the Node meanwhile if it is there. Stop the other client, or change the policy of nodekeep.",
-		observe.FieldManager, named(others), kindOf(set.item)+" "+set.item, intent(set), a.brake.longest, a.Policy().Gate())
+		"Field managers %q and %s fight over %v: nodekeep %s, and the other client undoes that within seconds. nodekeep now waits longer each time before it does so again, up to %s, and keeps the taint %s on the Node meanwhile if it is there. Stop the other client, or change the policy of nodekeep.",
+		observe.FieldManager, named(others), set, intent(set), a.brake.longest, a.Policy().Gate())
 }

@@ -54,6 +54,14 @@ func (n *Node) DerivedTaints(r record.Record, p policy.Policy, guarded bool) (de
 	return derived
 }
 
+// ListsTaintsThatAreGone reports whether the annotation lists a derived taint that the Node does not show.
+func (n *Node) ListsTaintsThatAreGone() bool {
+	return slices.ContainsFunc(n.annotations.derived, func(taint corev1.Taint) bool {
+		value, shown := n.Items[record.TaintKey(taint)]
+		return !shown || value != taint.Value
+	})
+}
+
 // unproved are the keys of a stamp that a kubelet may have written about what it may not set itself.
 func unproved(stamp record.Stamp) map[string]bool {
 	var keys map[string]bool
