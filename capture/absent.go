@@ -41,12 +41,12 @@ func (c *Controller) forgotten(ctx context.Context, last *observe.Node) (bool, e
 // nothing; that the API server says so does.
 func (c *Controller) reconcileAbsent(ctx context.Context, name string) (done bool, err error) {
 	a := &attempt{Controller: c, node: &observe.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, event: Deleted}
-	if err := a.read(c.Records.Get(name)); err != nil || !a.found {
-		return err == nil, err
+	if err := a.read(c.Records.Get(name)); err != nil {
+		return false, err
 	}
 	for range maxSteps {
 		next := DecideAbsent(a.entry, c.Now())
-		if next.Step == Nothing || !a.found || a.unreadable {
+		if next.Step == Nothing || !a.found {
 			a.nothingDue()
 			return true, nil
 		}
@@ -55,6 +55,7 @@ func (c *Controller) reconcileAbsent(ctx context.Context, name string) (done boo
 		}
 		switch _, err := c.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}); {
 		case err == nil:
+			c.standby.forget(name)
 			return true, nil // it lives; the watch will bring it
 		case !apierrors.IsNotFound(err):
 			return false, fmt.Errorf("look for node %q: %w", name, err)
@@ -80,6 +81,10 @@ func (a *attempt) resetRecord(ctx context.Context) (again bool, err error) {
 	}
 	if left := a.sightings.isAhead(a.node.Name, a.entry.Version, a.aheadFor); left > 0 {
 		a.queue.AddAfter(a.node.Name, left)
+		return false, nil
+	}
+	if !a.mayAct(Action{Step: Reset}) {
+		a.ahead = true
 		return false, nil
 	}
 	if !a.live {

@@ -127,6 +127,25 @@ type setting struct {
 	removed     bool
 }
 
+// shownBy reports whether a Node with these items is as the setting wants it.
+func (s setting) shownBy(items map[string]string) bool {
+	value, shown := items[s.item]
+	if s.removed {
+		return !shown
+	}
+	return shown && value == s.value
+}
+
+// givenTo reports whether a Node with these items has any that the change gives.
+func (c Change) givenTo(items map[string]string) bool {
+	for key, value := range c.Give {
+		if shown, ok := items[key]; ok && shown == value {
+			return true
+		}
+	}
+	return false
+}
+
 // settings is what a change sets on a Node and would set again if another client undid it. Items that it gives are not among that: the
 // stamp lists them, so nodekeep follows a client that removes them. Nor are registration taints: they are added once.
 func (c Change) settings(gate policy.Gate) (all []setting) {

@@ -1,14 +1,9 @@
-//go:build oldcore
-
 package capture
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -16,22 +11,21 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
 
-	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/store"
 )
 
-// minedRecords are records in memory. That of the Node "bad" panics when it is read.
-type minedRecords struct{ store.Memory }
+// minedRecords panic when the record of the Node "bad" is read.
+type minedRecords struct{ replicaRecords }
 
-func (r *minedRecords) Get(node string) (store.Entry, error) {
+func (r minedRecords) Get(node string) (store.Entry, error) {
 	if node == "bad" {
 		panic("record of bad")
 	}
-	return r.Memory.Get(node)
+	return r.replicaRecords.Get(node)
 }
 
 func valueOf(t *testing.T, counter prometheus.Counter) float64 {
@@ -41,125 +35,87 @@ func valueOf(t *testing.T, counter prometheus.Counter) float64 {
 	return metric.GetCounter().GetValue()
 }
 
-// syncedBuffer is a log that is written and read at once.
-type syncedBuffer struct {
-	mu  sync.Mutex
-	log bytes.Buffer
-}
-
-func (b *syncedBuffer) Write(line []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.log.Write(line)
-}
-
-func (b *syncedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.log.String()
-}
-
 func TestANodeWhoseWorkPanicsIsRetriedAndAllOthersAreRecorded(t *testing.T) {
-	client := fake.NewClientset()
+	w := newCluster(t, "")
 	for _, name := range []string{"bad", "good", "better"} {
-		require.NoError(t, client.Tracker().Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{
-			Name: name, UID: "1", ResourceVersion: "1", Labels: map[string]string{"dedicated": "ci"},
-		}}))
+		w.register(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), ResourceVersion: "1", Labels: labels{"dedicated": "ci"}}})
 	}
-	var log syncedBuffer
-	records, metrics := &minedRecords{}, NewMetrics(prometheus.NewRegistry())
-	logger := slog.New(slog.NewJSONHandler(&log, nil))
-	c, err := New(Options{
-		Client: client, Records: records, Policy: policy.Default, Events: record.NewFakeRecorder(100), Metrics: metrics, Logger: logger,
-		Guards: NewGuards(client, logger), Workers: 1,
-	})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run(ctx, func() bool { return true }) }()
-	c.Lead()
+	var log bytes.Buffer
+	r := w.leader(func(o *Options) { o.Logger = slog.New(slog.NewJSONHandler(&log, nil)) })
+	r.Records = minedRecords{replicaRecords{r}}
+	for range 2 {
+		failed := r.works()
+		require.Len(t, failed, 1)
+		require.ErrorContains(t, failed["bad"], "panic: record of bad")
+		r.Enqueue("bad")
+	}
 	for _, name := range []string{"good", "better"} {
-		require.Eventually(t, func() bool {
-			entry, err := records.Memory.Get(name)
-			return err == nil && entry.Record.Items["dedicated"] == "ci"
-		}, 30*time.Second, 5*time.Millisecond, name)
+		entry, err := w.Memory.Get(name)
+		require.NoError(t, err)
+		assert.Equal(t, labels{"dedicated": "ci"}, entry.Record.Items())
 	}
-	require.Eventually(t, func() bool { return valueOf(t, metrics.panics) >= 2 }, 30*time.Second, 5*time.Millisecond, "it is tried again")
-	assert.GreaterOrEqual(t, valueOf(t, metrics.failures), 1.0)
-	cancel()
-	require.NoError(t, <-ended)
+	assert.Equal(t, 2, int(valueOf(t, r.Metrics.panics)))
 	assert.Contains(t, log.String(), `"level":"ERROR","msg":"work on one object panicked; please report this with the stack","work":"reconcile node","node":"bad"`)
 	assert.Contains(t, log.String(), "minedRecords", "the log holds the stack")
-	_, current, _ := c.sightings.counts()
+	_, current, _ := r.sightings.counts()
 	assert.Equal(t, 2, current, "a Node that is not reconciled is not current")
+
+	r.Records = replicaRecords{r}
+	require.Empty(t, r.works())
+	_, err := w.Memory.Get("bad")
+	assert.NoError(t, err, "the name is free again")
 }
 
 func TestATransformThatPanicsLeavesANodeOfWhichNothingIsConcluded(t *testing.T) {
-	object := usualNode(7)
-	panics := func(*Node) *slimNode { panic("cannot read") }
-	slimmed := slimWith(panics, object)
-	assert.Equal(t, object.Name, slimmed.name())
-	assert.Equal(t, object.UID, slimmed.uid())
-	assert.Equal(t, object.ResourceVersion, slimmed.GetObjectMeta().GetResourceVersion())
-	require.ErrorContains(t, slimmed.fault(), "cannot read")
+	unreadable := slimWith(func(*observe.Node) *observe.Slim { panic("cannot read") }, node("a", "20", labels{"k": "v"}))
+	assert.Equal(t, "n1", unreadable.Name())
+	assert.Equal(t, types.UID("a"), unreadable.UID())
+	assert.Equal(t, "20", unreadable.GetObjectMeta().GetResourceVersion())
+	require.ErrorContains(t, unreadable.Node().Fault, "cannot read")
 
-	s := newSweeping(t, 1, remembered("a", "10", labels{"k": "v"}))
-	before, err := s.records.GetLive(t.Context(), "n1")
-	require.NoError(t, err)
-	unreadable := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "a", ResourceVersion: "20"}}
-	require.True(t, s.sightings.lives(slimWith(panics, unreadable)))
-	require.ErrorContains(t, s.process(t.Context(), "n1"), "cannot read")
-	after, err := s.records.GetLive(t.Context(), "n1")
-	require.NoError(t, err)
-	assert.Equal(t, before, after, "labels that cannot be read were not removed")
+	w := newCluster(t, "")
+	w.holds(remembered("a", 10, labels{"k": "v"}))
+	w.register(node("a", "10", labels{"k": "v"}))
+	r := w.leader()
+	require.Empty(t, r.works())
+	before := w.record()
+	require.True(t, r.sightings.lives(unreadable))
+	r.Enqueue("n1")
+	require.ErrorContains(t, r.works()["n1"], "cannot read")
+	assert.Equal(t, before, w.record(), "labels that cannot be read were not removed")
 
-	assert.True(t, s.sightings.lives(slimOf(node("a", "30", labels{"k": "w"}))), "the next state that can be read counts")
-	require.NoError(t, s.process(t.Context(), "n1"))
-	after, err = s.records.GetLive(t.Context(), "n1")
-	require.NoError(t, err)
-	assert.Equal(t, "w", after.Record.Items["k"])
+	w.label("k", "w")
+	require.Empty(t, r.works())
+	assert.Equal(t, labels{"k": "w"}, w.record().Items(), "the next state that can be read counts")
 
-	s.sightings.went(slimWith(panics, unreadable))
-	require.NoError(t, s.process(t.Context(), "n1"), "a last state that cannot be read blocks nothing")
+	r.sightings.went(unreadable)
+	r.Enqueue("n1")
+	require.Empty(t, r.works(), "a last state that cannot be read blocks nothing")
 }
 
 func TestAHandlerThatPanicsEndsNoProcess(t *testing.T) {
-	var handlers cache.ResourceEventHandler
+	held := &silentInformer{}
 	exploding := func(string) { panic("queue") }
 	panicked := map[string]int{}
-	_, err := feed(handlerOf{handler: &handlers}, newSweeping(t, 1).sightings, exploding, func(node string, err error) {
+	_, err := feed(held, newCluster(t, "").replica().sightings, exploding, func(node string, err error) {
 		require.ErrorContains(t, err, "queue")
 		panicked[node]++
 	})
 	require.NoError(t, err)
-	first, second := slimOf(node("a", "10", nil)), slimOf(node("a", "20", labels{"k": "v"}))
-	handlers.OnAdd(first, true)
-	handlers.OnUpdate(first, second)
-	handlers.OnDelete(cache.DeletedFinalStateUnknown{Key: "n1", Obj: second})
+	first, second := observe.SlimOf(observe.Of(node("a", "10", nil))), observe.SlimOf(observe.Of(node("a", "20", labels{"k": "v"})))
+	held.handler.OnAdd(first, true)
+	held.handler.OnUpdate(first, second)
+	held.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "n1", Obj: second})
 	assert.Equal(t, map[string]int{"n1": 3}, panicked)
 }
 
-// sweptRecords are records of which one panics when it is read live, and one when it is read from memory.
-type sweptRecords struct{ *hookedRecords }
-
-func (r sweptRecords) Get(node string) (store.Entry, error) {
-	if node == "bad-in-memory" {
-		panic("record")
-	}
-	return r.hookedRecords.Get(node)
+// silentInformer is an informer that does nothing but take a handler.
+type silentInformer struct {
+	cache.SharedIndexInformer
+	handler cache.ResourceEventHandler
 }
 
-func (r sweptRecords) GetLive(ctx context.Context, node string) (store.Entry, error) {
-	if node == "bad-live" {
-		panic("record")
-	}
-	return r.hookedRecords.GetLive(ctx, node)
-}
-
-func TestARecordThatPanicsDoesNotEndTheSweepOfTheOthers(t *testing.T) {
-	s := newSweeping(t, 1, goneRecord("bad-live", 2*monthAgo), goneRecord("bad-in-memory", monthAgo), goneRecord("old", monthAgo))
-	s.Records = sweptRecords{s.records}
-	s.sweep()
-	s.left("bad-live", "bad-in-memory")
-	assert.Equal(t, 2, int(valueOf(t, s.Metrics.panics)))
+func (h *silentInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	h.handler = handler
+	return nil, nil
 }

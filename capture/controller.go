@@ -48,7 +48,7 @@ type Options struct {
 }
 
 // Controller works on each Node of which something was observed, and on each record that changed: see reconcile. While it does not lead, it
-// leaves that to the leader; see [standby].
+// leaves that to the leader; see standby.go.
 type Controller struct {
 	Options
 
@@ -153,7 +153,7 @@ func (c *Controller) Exclusive(node string) (release func()) { return c.turns.ta
 // Lead lets the controller act at once, from now on until the process ends.
 func (c *Controller) Lead() {
 	c.leading.Store(true)
-	c.EnqueueAll()
+	c.enqueueAll()
 }
 
 // Run watches Nodes and works until ctx is done. recordsSynced tells when the records are in memory: before that, nothing

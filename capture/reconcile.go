@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -65,8 +63,7 @@ type attempt struct {
 
 	wait      time.Duration // until what has to wait may be done
 	coalesced bool          // the record has to wait
-
-	given []string // what was given on the way
+	ahead     bool          // the record is ahead of the Node, and another replica is to find out why
 }
 
 // reconcileNode decides and acts until nothing is left to do for one observation of a Node.
@@ -78,14 +75,17 @@ func (c *Controller) reconcileNode(ctx context.Context, node *observe.Node, even
 	}
 	for range maxSteps {
 		if a.unreadable {
+			c.standby.forget(node.Name)
 			return true, nil
 		}
 		next := a.decide()
 		if next.Step == Nothing && !a.entry.Unlisted {
-			checked, err := a.check(ctx)
-			if err != nil || checked {
+			switch checked, err := a.check(ctx); {
+			case err != nil || a.ahead:
+				return false, err
+			case checked:
 				a.nothingDue()
-				return err == nil && !a.coalesced, err
+				return true, nil
 			}
 			continue
 		}
@@ -139,7 +139,7 @@ func (a *attempt) check(ctx context.Context) (checked bool, err error) {
 	switch {
 	case a.event == Deleted && behind && !a.live: // the last state of an object is not forgotten on the cache's word alone
 		return false, a.readLive(ctx)
-	case a.event == Present && a.found && a.leading.Load():
+	case a.event == Present && a.found:
 		again, err := a.resetRecord(ctx)
 		return !again, err
 	default:
@@ -188,7 +188,7 @@ func (a *attempt) put(ctx context.Context, next Action) error {
 		a.coalescer.wrote(a.node.Name, a.Now())
 	}
 	a.sightings.hasRecord(a.node.Name, retained(entry.Record))
-	a.reportWrite(next.Step, before, entry.Record, a.node, a.given)
+	a.reportWrite(next.Step, before, entry.Record, a.node)
 	return nil
 }
 
@@ -198,7 +198,6 @@ func (a *attempt) change(ctx context.Context, step Step, change Change) error {
 	switch {
 	case err == nil:
 		a.node = node
-		a.given = append(a.given, slices.Collect(maps.Keys(change.Give))...)
 		a.hasSet(change)
 		a.reportChange(step, change, a.node)
 		return nil
@@ -224,7 +223,8 @@ func (a *attempt) patch(ctx context.Context, change Change) (*observe.Node, erro
 	if err != nil {
 		return nil, err
 	}
-	return observe.Of(node), nil
+	n := observe.Of(node)
+	return n, n.Fault
 }
 
 // readNode reads the Node live; if another object has taken the name, its own event will come.
@@ -239,6 +239,9 @@ func (a *attempt) readNode(ctx context.Context) error {
 		a.over = true
 	default:
 		a.node = observe.Of(node)
+		if a.node.Fault != nil {
+			return a.node.Fault
+		}
 		a.live = false // whoever changed the Node may have written the record before
 	}
 	return nil

@@ -101,8 +101,8 @@ func (c *Controller) reportVanished(node *observe.Node) {
 	c.Logger.Error("record of a live node is gone, or has lost the label by which it is found; it is written anew from what the node shows", "node", node.Name)
 }
 
-// reportWrite tells of a record that was written; given is what the Node has from capture and not from admission.
-func (c *Controller) reportWrite(step Step, before, after record.Record, node *observe.Node, given []string) {
+// reportWrite tells of a record that was written.
+func (c *Controller) reportWrite(step Step, before, after record.Record, node *observe.Node) {
 	c.Metrics.stepped(step)
 	if lag, first := c.sightings.stored(after.Node); first {
 		c.Metrics.stored(lag)
@@ -123,17 +123,17 @@ func (c *Controller) reportWrite(step Step, before, after record.Record, node *o
 	case Update:
 		c.Metrics.changed(before, after, c.Now())
 	case Adopt:
-		c.reportRestored(before, node, given)
+		c.reportRestored(before, node)
 	}
 }
 
-// reportRestored tells what admission restored on a Node object that has now all that it should have.
-func (c *Controller) reportRestored(before record.Record, node *observe.Node, given []string) {
+// reportRestored tells what admission restored on a Node object: what was given in its CREATE, and not by a PATCH since.
+func (c *Controller) reportRestored(before record.Record, node *observe.Node) {
 	stamp, _ := node.Stamp(c.Guard.InForce())
 	var restored []string
 	for key, by := range stamp.Given {
-		shown, is := node.Items[key]
-		if e, known := before.Entry(key); known && !e.Removed && is && shown == by.Value && !slices.Contains(given, key) {
+		shown, ok := node.Items[key]
+		if e, known := before.Entry(key); known && !e.Removed && ok && shown == by.Value && by.Since == 0 {
 			restored = append(restored, key)
 		}
 	}

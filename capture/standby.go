@@ -4,70 +4,91 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
-// patience is how long something must have been due, and no other replica have made progress, before one that does not lead acts. From
-// then on it acts at once for a while: until it sees another one make progress, or a new leader has had the time to come.
+// patience is how long something must have been due, and no other replica have made progress, before a replica that does not lead
+// acts. From then on it acts at once for a while: until it observes the work of another one, or a new leader has had the time to come.
 const (
 	patience = 3 * time.Second
 	actsFor  = 30 * time.Second
 )
 
 // standby knows what is due and left to another replica. Safety needs no leader: every write is optimistic, and merging twice does no
-// harm. The leader acts at once so that work is not done twice. A replica that does not lead acts on what has been due for a
-// while if nobody makes progress. A leader that is busy with very many Nodes makes progress.
+// harm. The leader acts at once, so that work is not done twice. A replica that does not lead acts on what has been due
+// for a while if nobody makes progress. A leader that is busy with very many Nodes makes progress.
 type standby struct {
 	mu       sync.Mutex
-	due      map[string]dueWork
-	progress time.Time // when another replica was last seen to have done what was due
+	due      map[string]*dueWork
+	progress time.Time // when the work of another replica was last observed
 	acting   time.Time // until when this replica acts at once
 }
 
-// dueWork is what is due for one Node, and since when.
+// dueWork is what is due for one Node.
 type dueWork struct {
-	since    time.Time
-	object   types.UID
-	settings []setting
+	since   time.Time // when it was first observed
+	offered time.Time // when this replica last queued the Node for it
+	acts    bool      // this replica has begun to act on it, so what is done is no sign of another replica
+	record  string    // the version of the record's ConfigMap
+	change  Change
 }
 
-func newStandby() *standby { return &standby{due: map[string]dueWork{}} }
+func newStandby() *standby { return &standby{due: map[string]*dueWork{}} }
 
-// wait notes that something is due for a Node, and reports whether this replica acts now.
-func (s *standby) wait(node string, work dueWork, now time.Time) (act bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if before, known := s.due[node]; known {
-		work.since = before.since
-	} else {
-		work.since = now
-	}
-	s.due[node] = work
-	if s.overdue(work, now) {
-		s.acting = now.Add(actsFor)
-	}
-	return now.Before(s.acting)
-}
-
-func (s *standby) overdue(work dueWork, now time.Time) bool {
-	return now.Sub(work.since) >= patience && now.Sub(s.progress) >= patience
-}
-
-// done notes that nothing is due for a Node any more. Unless this replica did it, that is another one's progress, and what that one has set
-// is returned.
-func (s *standby) done(node string, acted bool, now time.Time) (object types.UID, others []setting) {
+// wait notes what is due for a Node whose record has that version, and reports whether this replica acts now.
+func (s *standby) wait(node, record string, change Change, now time.Time) (act bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	work, known := s.due[node]
-	if delete(s.due, node); !known || acted {
-		return "", nil
+	switch {
+	case !known:
+		work = &dueWork{since: now}
+		s.due[node] = work
+	case !work.acts && work.record != record: // one step is done, and there is another one
+		s.others(now)
 	}
-	s.progress, s.acting = now, time.Time{}
-	return work.object, work.settings
+	work.record, work.change = record, change
+	if s.overdue(work, now) {
+		s.acting = now.Add(actsFor)
+	}
+	work.acts = work.acts || now.Before(s.acting)
+	return now.Before(s.acting)
 }
 
-// late are the Nodes on which this replica may act now.
+// others notes that another replica works.
+func (s *standby) others(now time.Time) { s.progress, s.acting = now, time.Time{} }
+
+func (s *standby) overdue(work *dueWork, now time.Time) bool {
+	return now.Sub(work.since) >= patience && now.Sub(s.progress) >= patience
+}
+
+// done notes that nothing is due for a Node any more, whose record has that version and which shows those items. It returns what another
+// replica has set on it. A client that undoes its own edit makes no progress.
+func (s *standby) done(node, record string, items map[string]string, settings func(Change) []setting, now time.Time) (others []setting) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	work, known := s.due[node]
+	if delete(s.due, node); !known || work.acts {
+		return nil
+	}
+	for _, set := range settings(work.change) {
+		if set.shownBy(items) {
+			others = append(others, set)
+		}
+	}
+	if len(others) > 0 || work.record != record || work.change.givenTo(items) {
+		s.others(now)
+	}
+	return others
+}
+
+// forget drops what was due for a Node, since this replica can do nothing about it.
+func (s *standby) forget(node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.due, node)
+}
+
+// late are the Nodes on which this replica may act now. Each is among them once in a while only: some are waited for on purpose.
 func (s *standby) late(now time.Time) (nodes []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,19 +96,20 @@ func (s *standby) late(now time.Time) (nodes []string) {
 		return nil
 	}
 	for node, work := range s.due {
-		if now.Before(s.acting) || s.overdue(work, now) {
+		if (now.Before(s.acting) || s.overdue(work, now)) && now.Sub(work.offered) >= patience {
+			work.offered = now
 			nodes = append(nodes, node)
 		}
 	}
 	return nodes
 }
 
-// tick is how often a replica that does not lead looks for what is overdue.
-const tick = 250 * time.Millisecond
+// standbyInterval is how often a replica that does not lead looks for what is overdue.
+const standbyInterval = 250 * time.Millisecond
 
 // takeOver has what is overdue worked on until ctx is done.
 func (c *Controller) takeOver(ctx context.Context) {
-	ticker := time.NewTicker(tick)
+	ticker := time.NewTicker(standbyInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -104,18 +126,18 @@ func (c *Controller) takeOver(ctx context.Context) {
 // mayAct reports whether this replica carries out an action now: it leads, or what is due has waited for others long enough.
 func (a *attempt) mayAct(next Action) bool {
 	if a.acts = a.acts || a.leading.Load(); !a.acts {
-		work := dueWork{object: a.node.UID, settings: next.settings(a.Policy().Gate())}
-		if a.acts = a.standby.wait(a.node.Name, work, a.Now()); a.acts {
+		if a.acts = a.standby.wait(a.node.Name, a.entry.Version, next.Change, a.Now()); a.acts {
 			a.Logger.Info("no other replica has done what is due; this one does it", "node", a.node.Name, "step", next.Step)
 		}
 	}
 	return a.acts
 }
 
-// nothingDue notes that nothing is left to do for the Node. What another replica has set counts for the brake, as if this one had.
+// nothingDue notes that nothing is left to do for the Node. What another replica has set counts for the brake, as if this replica had.
 func (a *attempt) nothingDue() {
-	object, others := a.standby.done(a.node.Name, a.acts, a.Now())
-	for _, set := range others {
-		a.brake.Done(object, set, a.Now())
+	gate := a.Policy().Gate()
+	settings := func(change Change) []setting { return change.settings(gate) }
+	for _, set := range a.standby.done(a.node.Name, a.entry.Version, a.node.Items, settings, a.Now()) {
+		a.brake.Done(a.node.UID, set, a.Now())
 	}
 }

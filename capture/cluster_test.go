@@ -1,0 +1,384 @@
+package capture
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	eventrecord "k8s.io/client-go/tools/record"
+
+	"nodekeep.dev/nodekeep/guard"
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// cluster is an API server that holds Nodes, records in memory, and replicas of capture that receive all changes at once.
+type cluster struct {
+	t      *testing.T
+	policy policy.Policy
+	guard  *guard.Guard
+	store.Memory
+
+	mu       sync.Mutex
+	clock    time.Time
+	version  int
+	nodes    map[string]*corev1.Node
+	replicas []*replica
+	// admits refuses changes of Nodes.
+	admits func(before, after *corev1.Node) error
+}
+
+// replica is a capture whose worker is the test.
+type replica struct {
+	*Controller
+	cluster *cluster
+	events  *eventrecord.FakeRecorder
+	before  func(write string) // called before each write arrives
+	deaf    bool               // its watches bring nothing
+	// versionless says that answers to it lack the resourceVersion.
+	versionless bool
+
+	mu     sync.Mutex
+	writes []string
+	reads  []string
+}
+
+func newCluster(t *testing.T, sections string) *cluster {
+	t.Helper()
+	shipped, err := guard.Shipped()
+	require.NoError(t, err)
+	c := &cluster{
+		t: t, policy: loadPolicy(t, sections), clock: now, version: 100, nodes: map[string]*corev1.Node{},
+		guard: guard.New(fake.NewClientset(shipped.Guard, shipped.GuardBinding, shipped.Strip, shipped.StripBinding), slog.New(slog.DiscardHandler)),
+	}
+	c.guard.Check(t.Context())
+	require.True(t, c.guard.InForce())
+	return c
+}
+
+// replica starts a capture that knows all that is there.
+func (c *cluster) replica(modify ...func(*Options)) *replica {
+	c.t.Helper()
+	r := &replica{cluster: c, events: eventrecord.NewFakeRecorder(10_000)}
+	client := fake.NewClientset()
+	client.PrependReactor("get", "nodes", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		n, err := c.get(action.(clienttesting.GetAction).GetName())
+		r.note(&r.reads, "get "+action.(clienttesting.GetAction).GetName())
+		return true, n, err
+	})
+	client.PrependReactor("patch", "nodes", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		patch := action.(clienttesting.PatchAction)
+		r.writing("patch " + patch.GetName())
+		n, err := c.patch(patch.GetName(), patch.GetPatch())
+		if err == nil && r.versionless {
+			n.ResourceVersion = ""
+		}
+		return true, n, err
+	})
+	options := Options{
+		Client: client, Records: replicaRecords{r}, Policy: func() policy.Policy { return c.policy }, Events: r.events, Guard: c.guard,
+		Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler), Workers: 1, Now: c.now,
+	}
+	for _, m := range modify {
+		m(&options)
+	}
+	var err error
+	r.Controller, err = New(options)
+	require.NoError(c.t, err)
+	c.t.Cleanup(r.queue.ShutDown)
+	c.mu.Lock()
+	c.replicas = append(c.replicas, r)
+	c.mu.Unlock()
+	for _, n := range c.nodes {
+		r.receives(n)
+	}
+	for _, name := range c.Nodes() {
+		r.Enqueue(name)
+	}
+	return r
+}
+
+// leader is a replica that leads.
+func (c *cluster) leader(modify ...func(*Options)) *replica {
+	r := c.replica(modify...)
+	r.Lead()
+	return r
+}
+
+func (c *cluster) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.clock
+}
+
+func (c *cluster) passes(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clock = c.clock.Add(d)
+}
+
+// holds stores a record.
+func (c *cluster) holds(r *record.Record) {
+	c.t.Helper()
+	_, err := c.Put(c.t.Context(), *r, "")
+	require.NoError(c.t, err)
+}
+
+// record is what is stored for n1.
+func (c *cluster) record() record.Record {
+	c.t.Helper()
+	entry, err := c.Memory.GetLive(c.t.Context(), "n1")
+	require.NoError(c.t, err)
+	return entry.Record
+}
+
+// node is n1 as the API server has it.
+func (c *cluster) node() *corev1.Node {
+	c.t.Helper()
+	n, err := c.get("n1")
+	require.NoError(c.t, err)
+	return n
+}
+
+// shows are the labels and taints of n1, by key.
+func (c *cluster) shows() labels { return observe.Of(c.node()).Items }
+
+func (c *cluster) get(name string) (*corev1.Node, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, ok := c.nodes[name]
+	if !ok {
+		return nil, apierrors.NewNotFound(corev1.Resource("nodes"), name)
+	}
+	return n.DeepCopy(), nil
+}
+
+// register stores a Node as it is.
+func (c *cluster) register(n *corev1.Node) {
+	c.mu.Lock()
+	version, err := strconv.Atoi(n.ResourceVersion)
+	c.version = max(c.version, version)
+	c.nodes[n.Name] = n
+	c.mu.Unlock()
+	require.NoError(c.t, err)
+	c.tell(n)
+}
+
+// edit is a change of n1 by a client.
+func (c *cluster) edit(change func(n *corev1.Node)) {
+	c.t.Helper()
+	n := c.node()
+	change(n)
+	c.mu.Lock()
+	c.version++
+	n.ResourceVersion = strconv.Itoa(c.version)
+	c.nodes["n1"] = n
+	c.mu.Unlock()
+	c.tell(n)
+}
+
+// label sets a label of n1, as kubectl does.
+func (c *cluster) label(key, value string) {
+	c.edit(func(n *corev1.Node) {
+		if n.Labels == nil {
+			n.Labels = labels{}
+		}
+		n.Labels[key] = value
+		owned("kubectl-label", key)(n)
+	})
+}
+
+func (c *cluster) untaint(key string) {
+	c.edit(func(n *corev1.Node) {
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == key })
+	})
+}
+
+func (c *cluster) delete() {
+	c.t.Helper()
+	n := c.node()
+	c.mu.Lock()
+	c.version++
+	n.ResourceVersion = strconv.Itoa(c.version)
+	delete(c.nodes, n.Name)
+	replicas := slices.Clone(c.replicas)
+	c.mu.Unlock()
+	for _, r := range replicas {
+		if !r.deaf {
+			r.sightings.went(observe.SlimOf(observe.Of(n)))
+			r.Enqueue(n.Name)
+		}
+	}
+}
+
+func (c *cluster) patch(name string, body []byte) (*corev1.Node, error) {
+	c.mu.Lock()
+	before, ok := c.nodes[name]
+	if !ok {
+		c.mu.Unlock()
+		return nil, apierrors.NewNotFound(corev1.Resource("nodes"), name)
+	}
+	after, err := c.patched(before, body)
+	if err == nil {
+		c.nodes[name] = after
+	}
+	c.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	c.tell(after)
+	return after.DeepCopy(), nil
+}
+
+func (c *cluster) patched(before *corev1.Node, body []byte) (*corev1.Node, error) {
+	var sent nodePatch
+	if err := json.Unmarshal(body, &sent); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	if types.UID(sent.Metadata.UID) != before.UID {
+		return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Node").GroupKind(), before.Name, nil)
+	}
+	if sent.Metadata.ResourceVersion != before.ResourceVersion {
+		return nil, apierrors.NewConflict(corev1.Resource("nodes"), before.Name, errors.New("the object has been modified"))
+	}
+	document, err := json.Marshal(before)
+	if err != nil {
+		return nil, err
+	}
+	if document, err = jsonpatch.MergePatch(document, body); err != nil {
+		return nil, err
+	}
+	after := &corev1.Node{}
+	if err := json.Unmarshal(document, after); err != nil {
+		return nil, err
+	}
+	if c.admits != nil {
+		if err := c.admits(before, after); err != nil {
+			return nil, apierrors.NewForbidden(corev1.Resource("nodes"), before.Name, err)
+		}
+	}
+	c.version++
+	after.ResourceVersion = strconv.Itoa(c.version)
+	return after, nil
+}
+
+// tell brings a state of a Node to all replicas.
+func (c *cluster) tell(n *corev1.Node) {
+	c.mu.Lock()
+	replicas := slices.Clone(c.replicas)
+	c.mu.Unlock()
+	for _, r := range replicas {
+		r.receives(n)
+	}
+}
+
+func (r *replica) receives(n *corev1.Node) {
+	if !r.deaf && r.sightings.lives(observe.SlimOf(observe.Of(n))) {
+		r.Enqueue(n.Name)
+	}
+}
+
+// works reconciles all that is queued, and returns the errors by Node.
+func (r *replica) works() map[string]error {
+	failed := map[string]error{}
+	for r.queue.Len() > 0 {
+		name, _ := r.queue.Get()
+		if err := r.inTurn(r.cluster.t.Context(), name); err != nil {
+			failed[name] = err
+		}
+		r.queue.Done(name)
+	}
+	return failed
+}
+
+// looks is a tick of a replica that does not lead.
+func (r *replica) looks() {
+	r.cluster.t.Helper()
+	for _, name := range r.standby.late(r.cluster.now()) {
+		r.Enqueue(name)
+	}
+	require.Empty(r.cluster.t, r.works())
+}
+
+func (r *replica) writing(write string) {
+	r.note(&r.writes, write)
+	if r.before != nil {
+		r.before(write)
+	}
+}
+
+func (r *replica) note(list *[]string, call string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*list = append(*list, call)
+}
+
+// wrote are the writes since it was last called.
+func (r *replica) wrote() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	writes := r.writes
+	r.writes = nil
+	return writes
+}
+
+// reported are the reasons of the Events since it was last called.
+func (r *replica) reported() (reasons []string) {
+	for {
+		select {
+		case event := <-r.events.Events:
+			var kind, reason string
+			_, err := fmt.Sscan(event, &kind, &reason)
+			require.NoError(r.cluster.t, err)
+			reasons = append(reasons, reason)
+		default:
+			return reasons
+		}
+	}
+}
+
+// replicaRecords are the records as one replica reads and writes them.
+type replicaRecords struct{ *replica }
+
+func (r replicaRecords) Get(name string) (store.Entry, error) { return r.cluster.Memory.Get(name) }
+
+func (r replicaRecords) GetLive(ctx context.Context, name string) (store.Entry, error) {
+	return r.cluster.Memory.GetLive(ctx, name)
+}
+
+func (r replicaRecords) Nodes() []string { return r.cluster.Nodes() }
+
+func (r replicaRecords) Put(ctx context.Context, next record.Record, version string) (store.Entry, error) {
+	r.writing("put " + next.Node)
+	entry, err := r.cluster.Put(ctx, next, version)
+	if err != nil {
+		return entry, err
+	}
+	r.cluster.mu.Lock()
+	replicas := slices.Clone(r.cluster.replicas)
+	r.cluster.mu.Unlock()
+	for _, other := range replicas {
+		if !other.deaf {
+			other.Enqueue(next.Node)
+		}
+	}
+	return entry, nil
+}

@@ -1,0 +1,657 @@
+package capture
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+)
+
+const followDedicated = `taints: {rules: [{selector: dedicated, taint: "dedicated={value}:NoSchedule"}]}`
+
+func TestWhatIsWrittenForANode(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy    string
+		record    *record.Record
+		node      *corev1.Node
+		writes    []string
+		events    []string
+		remembers labels
+		object    types.UID
+		shows     labels
+	}{
+		"without a record": {
+			node: node("a", "10", labels{"k": "v"}), writes: []string{"put n1"}, remembers: labels{"k": "v"}, object: "a", shows: labels{"k": "v"},
+		},
+		"as it was recorded": {
+			record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}), remembers: labels{"k": "v"}, object: "a", shows: labels{"k": "v"},
+		},
+		"behind the gate, with nothing to restore": {
+			record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}, gated), writes: []string{"patch n1"}, events: []string{GateLifted},
+			remembers: labels{"k": "v"}, object: "a", shows: labels{"k": "v"},
+		},
+		"changed": {
+			record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "w"}), writes: []string{"put n1"},
+			remembers: labels{"k": "w"}, object: "a", shows: labels{"k": "w"},
+		},
+		"restored by the webhook": {
+			record: remembered("a", 10, labels{"k": "v"}, goneSince(earlier)), node: node("b", "20", labels{"k": "v"}, given(labels{"k": "v"})), writes: []string{"put n1"}, events: []string{LabelsRestored},
+			remembers: labels{"k": "v"}, object: "b", shows: labels{"k": "v"},
+		},
+		"registered without the webhook": {
+			record: remembered("a", 10, labels{"k": "v", worker: ""}, goneSince(earlier)), node: node("b", "20", nil, gated), writes: []string{"patch n1", "put n1"}, events: []string{LabelsGivenBack, GateLifted},
+			remembers: labels{"k": "v", worker: ""}, object: "b", shows: labels{"k": "v", worker: ""},
+		},
+		"restored from a stale record": {
+			record: remembered("a", 10, labels{"k": "new"}, removed(10, "old")), node: node("b", "20", labels{"k": "stale", "old": "x"}, given(labels{"k": "stale", "old": "x"}), gated),
+			writes: []string{"patch n1", "put n1"}, events: []string{LabelsPutRight, GateLifted},
+			remembers: labels{"k": "new"}, object: "b", shows: labels{"k": "new"},
+		},
+		"with a label that a rule selects": {
+			policy: followDedicated, record: remembered("a", 10, nil), node: node("a", "11", labels{"dedicated": "ci"}), writes: []string{"put n1", "patch n1"}, events: []string{TaintsFollowed},
+			remembers: labels{"dedicated": "ci"}, object: "a", shows: labels{"dedicated": "ci", "dedicated:NoSchedule": "ci"},
+		},
+		"without the label that its taint was derived from": {
+			policy: followDedicated, record: remembered("a", 10, labels{"dedicated": "ci"}), node: node("a", "11", nil, derived("dedicated=ci:NoSchedule")), writes: []string{"put n1", "patch n1"}, events: []string{TaintsFollowed},
+			object: "a",
+		},
+		"with a list of derived taints that are gone": {
+			policy: followDedicated, record: remembered("a", 11, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}, annotated(policy.TaintsAnnotation, "dedicated=ci:NoSchedule")), writes: []string{"patch n1"},
+			remembers: labels{"k": "v"}, object: "a", shows: labels{"k": "v"},
+		},
+		"with registration taints": {
+			policy: "taints: {register: [{taint: \"unverified:NoSchedule\"}]}", node: node("a", "10", nil, gated), writes: []string{"patch n1"}, events: []string{TaintsRegistered, GateLifted},
+			shows: labels{"unverified:NoSchedule": ""},
+		},
+		"of another machine, quarantined": {
+			policy: "machine: {onMismatch: quarantine}", record: remembered("a", 10, labels{"k": "v"}, ofMachine("m1")), node: node("b", "20", labels{"own": "x"}, machine("m2"), gated),
+			writes: []string{"put n1"}, events: []string{MachineMismatch},
+			remembers: labels{"own": "x"}, object: "b", shows: labels{"own": "x", "nodekeep.dev/restoring:NoSchedule": ""},
+		},
+		"with a record of another cluster": {
+			record: remembered("elsewhere", 999_999, labels{"k": "v"}, ofCluster("there")), node: node("b", "20", nil, gated), writes: []string{"put n1", "patch n1"}, events: []string{RecordReset, LabelsGivenBack, GateLifted},
+			remembers: labels{"k": "v"}, object: "b", shows: labels{"k": "v"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newCluster(t, c.policy)
+			if c.record != nil {
+				w.holds(c.record)
+			}
+			w.register(c.node)
+			r := w.leader(func(o *Options) { o.Cluster = func() string { return "here" } })
+			require.Empty(t, r.works())
+			assert.Equal(t, c.writes, r.wrote())
+			assert.Equal(t, c.events, r.reported())
+			assert.Equal(t, orNoLabels(c.shows), w.shows())
+			if c.object != "" {
+				assert.Equal(t, orNoLabels(c.remembers), w.record().Items())
+				assert.Equal(t, c.object, w.record().Newest().UID)
+			}
+
+			r.enqueueAll()
+			require.Empty(t, r.works())
+			assert.Empty(t, r.wrote(), "nothing is left to do")
+		})
+	}
+}
+
+func orNoLabels(items labels) labels {
+	if items == nil {
+		return labels{}
+	}
+	return items
+}
+
+func TestAnAcceptedSideOfAQuarantinedRecordIsCarriedOut(t *testing.T) {
+	for side, want := range map[store.Side]labels{store.OldMachine: {"own": "x", "k": "v"}, store.NewMachine: {"own": "x"}} {
+		t.Run(string(side), func(t *testing.T) {
+			w := newCluster(t, "machine: {onMismatch: quarantine}")
+			w.holds(remembered("a", 10, labels{"k": "v"}, ofMachine("m1")))
+			w.register(node("b", "20", labels{"own": "x"}, machine("m2"), gated))
+			r := w.leader()
+			require.Empty(t, r.works())
+			assert.Equal(t, labels{"own": "x", gate.Taint().Key + ":NoSchedule": ""}, w.shows())
+
+			r.Records = acceptedRecords{replicaRecords{r}, side}
+			r.Enqueue("n1")
+			require.Empty(t, r.works())
+			assert.Equal(t, want, w.shows())
+			assert.Equal(t, want, w.record().Items())
+		})
+	}
+}
+
+// acceptedRecords are records of which an operator has accepted a side.
+type acceptedRecords struct {
+	replicaRecords
+	side store.Side
+}
+
+func (r acceptedRecords) Get(name string) (store.Entry, error) {
+	entry, err := r.replicaRecords.Get(name)
+	entry.Accepted = r.side
+	return entry, err
+}
+
+func (r acceptedRecords) GetLive(ctx context.Context, name string) (store.Entry, error) {
+	entry, err := r.replicaRecords.GetLive(ctx, name)
+	entry.Accepted = r.side
+	return entry, err
+}
+
+func TestTheRecordOfADeletedNodeSaysSo(t *testing.T) {
+	for name, c := range map[string]struct {
+		deaf  bool
+		items labels
+		want  labels
+	}{
+		"with its last state":                           {items: labels{"k": "v", "last": "1"}, want: labels{"k": "v", "last": "1"}},
+		"where the watch brought nothing, after a 404":  {deaf: true, items: labels{"k": "v", "last": "1"}, want: labels{"k": "v"}},
+		"also where nothing is left to remember":        {items: nil, want: labels{}},
+		"also where it was deleted as it was recorded":  {items: labels{"k": "v"}, want: labels{"k": "v"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newCluster(t, "")
+			w.register(node("a", "10", labels{"k": "v"}))
+			first := w.leader()
+			require.Empty(t, first.works())
+			first.deaf = c.deaf
+			w.edit(func(n *corev1.Node) { n.Labels = c.items })
+			w.delete()
+			r := first
+			if c.deaf {
+				r = w.leader()
+			}
+			require.Empty(t, r.works())
+			assert.Equal(t, c.want, w.record().Items())
+			assert.Equal(t, stored(now), w.record().DeletedAt)
+			assert.False(t, r.Knows("n1"), "nothing is left to do")
+		})
+	}
+}
+
+func TestANodeThatOnlyTheCacheLacksIsNotTakenForDeleted(t *testing.T) {
+	w := newCluster(t, "")
+	w.holds(remembered("a", 10, labels{"k": "v"}))
+	r := w.leader()
+	r.deaf = true
+	w.register(node("a", "10", labels{"k": "v"}))
+	require.Empty(t, r.works())
+	assert.Empty(t, r.wrote())
+	assert.True(t, w.record().DeletedAt.IsZero())
+}
+
+func TestARecordThatChangedMeanwhileIsReadAndDecidedAgain(t *testing.T) {
+	w := newCluster(t, "")
+	w.register(node("a", "10", labels{"k": "v"}))
+	r := w.leader()
+	require.Empty(t, r.works())
+	r.wrote()
+
+	w.edit(func(n *corev1.Node) { n.Labels["k"] = "w" })
+	once := true
+	r.before = func(string) {
+		if once { // the webhook records a deletion, and the Node registers again with another label
+			once = false
+			entry, err := w.Memory.GetLive(t.Context(), "n1")
+			require.NoError(t, err)
+			other := record.Merge(entry.Record, record.Observation{UID: "b", Version: 200, Items: map[string]record.Item{"other": {Value: "1", Owner: record.Client}}})
+			_, err = w.Put(t.Context(), other, entry.Version)
+			require.NoError(t, err)
+		}
+	}
+	require.Empty(t, r.works())
+	assert.Equal(t, []string{"put n1", "put n1"}, r.wrote())
+	assert.Equal(t, labels{"k": "w", "other": "1"}, w.record().Items(), "neither is lost")
+	assert.Equal(t, 1, int(valueOf(t, r.Metrics.conflicts.WithLabelValues(recordConflict))))
+}
+
+func TestANodeThatChangedMeanwhileIsReadAndDecidedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile func(w *cluster)
+		shows     labels
+		remembers labels
+	}{
+		"a client sets the label itself": {
+			func(w *cluster) { w.label("k", "client") },
+			labels{"k": "client", worker: ""}, labels{"k": "client", worker: ""},
+		},
+		"a client adds another label": {
+			func(w *cluster) { w.label("other", "1") },
+			labels{"k": "v", worker: "", "other": "1"}, labels{"k": "v", worker: "", "other": "1"},
+		},
+		"a client removes the gate": {
+			func(w *cluster) { w.untaint(gate.Taint().Key) },
+			labels{"k": "v", worker: ""}, labels{"k": "v", worker: ""},
+		},
+		"an operator makes nodekeep forget a label": {
+			func(w *cluster) {
+				entry, err := w.Memory.GetLive(w.t.Context(), "n1")
+				require.NoError(w.t, err)
+				_, err = w.Put(w.t.Context(), record.Forget(entry.Record, []string{worker}), entry.Version)
+				require.NoError(w.t, err)
+				w.label("other", "1")
+			},
+			labels{"k": "v", "other": "1"}, labels{"k": "v", "other": "1"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newCluster(t, "")
+			w.holds(remembered("a", 10, labels{"k": "v", worker: ""}))
+			w.register(node("b", "20", nil, gated))
+			r := w.leader()
+			once := true
+			r.before = func(write string) {
+				if once && write == "patch n1" {
+					once = false
+					c.meanwhile(w)
+				}
+			}
+			require.Empty(t, r.works())
+			assert.Equal(t, c.shows, w.shows())
+			assert.Equal(t, c.remembers, w.record().Items())
+			assert.Equal(t, 1, int(valueOf(t, r.Metrics.conflicts.WithLabelValues(nodeConflict))))
+		})
+	}
+}
+
+func TestANodeThatIsReplacedMeanwhileIsLeftAlone(t *testing.T) {
+	for name, register := range map[string]bool{"deleted": false, "deleted and registered again": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newCluster(t, "")
+			w.holds(remembered("a", 10, labels{worker: ""}))
+			w.register(node("b", "20", nil, gated))
+			r := w.leader()
+			once := true
+			r.before = func(string) {
+				if once {
+					once, r.deaf = false, true
+					w.delete()
+					if register {
+						w.register(node("c", "300", nil, gated))
+					}
+				}
+			}
+			require.Empty(t, r.works(), "the watch will bring what comes next")
+			assert.Equal(t, []string{"patch n1"}, r.wrote())
+			assert.Equal(t, types.UID("a"), w.record().Newest().UID)
+			if register {
+				assert.Equal(t, labels{"nodekeep.dev/restoring:NoSchedule": ""}, w.shows())
+				assert.Empty(t, r.refusals.of("n1", "c"))
+			}
+		})
+	}
+}
+
+func TestALabelThatTheAPIServerRefusesIsFoundKeyByKey(t *testing.T) {
+	w := newCluster(t, followDedicated)
+	w.holds(remembered("a", 10, labels{"dedicated": "ci", "k": "v", "refused": "x", "z": "1"}))
+	w.register(node("b", "20", nil, gated))
+	refuses := true
+	w.admits = func(_, after *corev1.Node) error {
+		if _, shown := after.Labels["refused"]; shown && refuses {
+			return errors.New("no such label")
+		}
+		return nil
+	}
+	r := w.leader()
+	retries := 0
+	for ; len(r.works()) > 0; retries++ {
+		require.Equal(t, labels{"nodekeep.dev/restoring:NoSchedule": ""}, w.shows(), "nothing is given up early")
+		r.Enqueue("n1")
+	}
+	assert.Equal(t, roundsBeforeKeyByKey-1, retries)
+	all := labels{"dedicated": "ci", "dedicated:NoSchedule": "ci", "k": "v", "z": "1", "nodekeep.dev/restoring:NoSchedule": ""}
+	assert.Equal(t, all, w.shows(), "all but the label, and the gate stays")
+	assert.Equal(t, "x", w.record().Items()["refused"], "it stays remembered")
+	assert.Equal(t, types.UID("b"), w.record().Newest().UID)
+	assert.Equal(t, 1, count(r.reported(), LabelRefused))
+
+	r.wrote()
+	r.enqueueAll()
+	require.Empty(t, r.works())
+	assert.Empty(t, r.wrote(), "it is not tried again all the time")
+
+	refuses = false
+	r.EnqueueAll() // the policy has changed
+	require.Empty(t, r.works())
+	delete(all, "nodekeep.dev/restoring:NoSchedule")
+	all["refused"] = "x"
+	assert.Equal(t, all, w.shows())
+}
+
+func TestWhereEveryChangeIsRefusedNoLabelIsGivenUp(t *testing.T) {
+	w := newCluster(t, "")
+	w.holds(remembered("a", 10, labels{"k": "v"}))
+	w.register(node("b", "20", nil, gated))
+	refuses := true
+	w.admits = func(*corev1.Node, *corev1.Node) error {
+		if refuses {
+			return errors.New("maintenance")
+		}
+		return nil
+	}
+	r := w.leader()
+	for range 10 {
+		require.Len(t, r.works(), 1)
+		r.Enqueue("n1")
+	}
+	assert.Empty(t, r.refusals.of("n1", "b"))
+	refuses = false
+	require.Empty(t, r.works())
+	assert.Equal(t, labels{"k": "v"}, w.shows())
+}
+
+func TestACorrectionThatIsRefusedKeepsTheGate(t *testing.T) {
+	w := newCluster(t, "")
+	w.holds(remembered("a", 10, labels{"k": "new"}))
+	w.register(node("b", "20", labels{"k": "stale"}, given(labels{"k": "stale"}), gated))
+	w.admits = func(before, after *corev1.Node) error {
+		if before.Labels["k"] != after.Labels["k"] {
+			return errors.New("k is immutable")
+		}
+		return nil
+	}
+	r := w.leader()
+	for len(r.works()) > 0 {
+		r.Enqueue("n1")
+	}
+	assert.Equal(t, labels{"k": "stale", "nodekeep.dev/restoring:NoSchedule": ""}, w.shows())
+	assert.Equal(t, labels{"k": "new"}, w.record().Items())
+}
+
+func TestATaintThatAClientAddsAgainAfterItWasDerivedIsTheClients(t *testing.T) {
+	w := newCluster(t, followDedicated)
+	w.register(node("a", "10", labels{"dedicated": "ci", "k": "v"}))
+	r := w.leader()
+	require.Empty(t, r.works())
+	require.Equal(t, labels{"dedicated": "ci", "dedicated:NoSchedule": "ci", "k": "v"}, w.shows())
+
+	w.edit(func(n *corev1.Node) { // in one request
+		delete(n.Labels, "dedicated")
+		n.Spec.Taints = nil
+	})
+	require.Empty(t, r.works())
+	assert.Empty(t, w.node().Annotations[policy.TaintsAnnotation])
+	w.edit(tainted("dedicated=ci:NoSchedule"))
+	require.Empty(t, r.works())
+	assert.Equal(t, labels{"dedicated:NoSchedule": "ci", "k": "v"}, w.shows(), "it is not removed")
+	assert.Equal(t, labels{"dedicated:NoSchedule": "ci", "k": "v"}, w.record().Items())
+}
+
+func TestTheStampSaysSinceWhichVersionALabelIsSet(t *testing.T) {
+	w := newCluster(t, "")
+	w.holds(remembered("a", 10, labels{"k": "v", worker: ""}))
+	w.register(node("b", "120", labels{"k": "v"}, given(labels{"k": "v"}), gated))
+	r := w.leader()
+	require.Empty(t, r.works())
+	stamp, ok := record.ParseStamp(w.node().Annotations[policy.StampAnnotation])
+	require.True(t, ok)
+	assert.Equal(t, map[string]record.Given{"k": {Value: "v"}, worker: {Since: 120}}, stamp.Given)
+}
+
+func TestOnlyWhatTheWebhookGaveIsReportedAsRestoredAtRegistration(t *testing.T) {
+	w := newCluster(t, "")
+	w.holds(remembered("a", 10, labels{"k": "v", worker: ""}))
+	w.register(node("b", "120", labels{"k": "v"}, given(labels{"k": "v"}), gated))
+	r := w.leader()
+	failing := true
+	r.Records = failingRecords{replicaRecords{r}, &failing}
+	require.Len(t, r.works(), 1, "the label is restored, and the record cannot be written")
+	r.reported()
+	failing = false
+
+	next := w.leader() // capture has restarted
+	require.Empty(t, next.works())
+	require.Len(t, next.events.Events, 1)
+	assert.Equal(t, "Normal LabelsRestored Restored at registration: k", <-next.events.Events)
+}
+
+// failingRecords cannot be written for a time.
+type failingRecords struct {
+	replicaRecords
+	failing *bool
+}
+
+func (r failingRecords) Put(ctx context.Context, next record.Record, version string) (store.Entry, error) {
+	if *r.failing {
+		return store.Entry{}, errors.New("quota")
+	}
+	return r.replicaRecords.Put(ctx, next, version)
+}
+
+func TestAnUnreadableRecordIsLeftAsItIsAndKeepsTheGate(t *testing.T) {
+	w := newCluster(t, "")
+	w.Tamper("n1", []byte("no JSON"))
+	w.register(node("a", "10", labels{"k": "v"}, gated))
+	r, standby := w.leader(), w.replica()
+	for range 3 {
+		r.enqueueAll()
+		require.Empty(t, r.works())
+		standby.enqueueAll()
+		require.Empty(t, standby.works())
+		w.passes(time.Minute)
+		standby.looks()
+	}
+	assert.Empty(t, slices.Concat(r.wrote(), standby.wrote()))
+	assert.Equal(t, []string{RecordInvalid}, r.reported(), "once")
+	assert.Empty(t, standby.reported(), "the leader reports it")
+	_, current, _ := r.sightings.counts()
+	assert.Zero(t, current)
+
+	w.Remove("n1")
+	r.Enqueue("n1")
+	require.Empty(t, r.works())
+	assert.Equal(t, labels{"k": "v"}, w.shows())
+	assert.Equal(t, labels{"k": "v"}, w.record().Items())
+}
+
+func TestARecordThatLostItsLabelIsFoundAgain(t *testing.T) {
+	w := newCluster(t, "")
+	w.holds(remembered("a", 10, labels{"k": "v", worker: ""}))
+	w.register(node("b", "20", nil, gated))
+	r := w.replica()
+	lost := true
+	r.Records = unlistedRecords{replicaRecords{r}, &lost}
+	r.Lead()
+	require.Empty(t, r.works())
+	assert.False(t, lost, "it has the label again")
+	assert.Equal(t, labels{"k": "v", worker: ""}, w.shows())
+
+	lost = true // and where its Node lacks nothing
+	w.label("other", "1")
+	require.Empty(t, r.works())
+	assert.False(t, lost)
+	assert.Equal(t, labels{"k": "v", worker: "", "other": "1"}, w.record().Items())
+}
+
+// unlistedRecords are records whose ConfigMap may have lost the label by which a cache finds it.
+type unlistedRecords struct {
+	replicaRecords
+	lost *bool
+}
+
+func (r unlistedRecords) Get(name string) (store.Entry, error) {
+	if *r.lost {
+		return store.Entry{}, store.ErrNotFound
+	}
+	return r.replicaRecords.Get(name)
+}
+
+func (r unlistedRecords) GetLive(ctx context.Context, name string) (store.Entry, error) {
+	entry, err := r.replicaRecords.GetLive(ctx, name)
+	entry.Unlisted = *r.lost
+	return entry, err
+}
+
+func (r unlistedRecords) Put(ctx context.Context, next record.Record, version string) (store.Entry, error) {
+	entry, err := r.replicaRecords.Put(ctx, next, version)
+	if err == nil {
+		*r.lost = false
+	}
+	return entry, err
+}
+
+func TestThatARecordOfALiveNodeVanishedIsCountedAndItIsWrittenAgain(t *testing.T) {
+	w := newCluster(t, "")
+	w.register(node("a", "10", labels{"k": "v"}))
+	r := w.leader()
+	require.Empty(t, r.works())
+	w.Remove("n1")
+	r.Enqueue("n1")
+	require.Empty(t, r.works())
+	assert.Equal(t, labels{"k": "v"}, w.record().Items())
+	assert.Equal(t, 1, int(valueOf(t, r.Metrics.vanished)))
+}
+
+func TestAnAnswerWithoutAVersionChangesNothing(t *testing.T) {
+	w := newCluster(t, "")
+	w.holds(remembered("a", 10, labels{"k": "v"}))
+	w.register(node("b", "20", nil, gated))
+	r := w.leader()
+	r.versionless, r.deaf = true, true
+	require.ErrorContains(t, r.works()["n1"], "resourceVersion")
+	assert.Equal(t, types.UID("a"), w.record().Newest().UID)
+	assert.Equal(t, []string{"patch n1"}, r.wrote())
+}
+
+func TestATaintOfARuleThatAClientKeepsRemovingIsAddedLessAndLessOften(t *testing.T) {
+	w := newCluster(t, followDedicated)
+	w.register(node("a", "10", labels{"dedicated": "ci"}))
+	r := w.leader()
+	require.Empty(t, r.works())
+	for range freeFlaps {
+		w.untaint("dedicated")
+		require.Empty(t, r.works())
+		assert.Contains(t, w.shows(), "dedicated:NoSchedule", "added again at once")
+	}
+	r.reported()
+	r.wrote()
+	w.untaint("dedicated")
+	require.Empty(t, r.works())
+	assert.NotContains(t, w.shows(), "dedicated:NoSchedule", "nodekeep waits")
+	assert.Equal(t, []string{ItemPaused}, r.reported())
+	assert.Equal(t, 1, r.brake.paused(w.now()))
+	w.edit(gated)
+	require.Empty(t, r.works())
+	assert.Contains(t, w.shows(), "nodekeep.dev/restoring:NoSchedule", "the gate stays, since the Node is not as it should be")
+
+	w.passes(firstPause)
+	r.Enqueue("n1")
+	require.Empty(t, r.works())
+	assert.Equal(t, labels{"dedicated": "ci", "dedicated:NoSchedule": "ci"}, w.shows())
+	assert.LessOrEqual(t, len(r.wrote()), 2)
+}
+
+func TestTheRecordOfANodeThatChangesAllTheTimeWaitsAndHoldsTheLastState(t *testing.T) {
+	w := newCluster(t, "")
+	w.register(node("a", "10", labels{"k": "0"}))
+	r := w.leader()
+	require.Empty(t, r.works())
+	r.wrote()
+	for i := range 100 {
+		w.label("k", fmt.Sprint(i+1))
+		require.Empty(t, r.works())
+		w.passes(20 * time.Millisecond)
+	}
+	assert.Len(t, r.wrote(), 4, "in 2 s")
+	w.passes(recordInterval)
+	r.Enqueue("n1")
+	require.Empty(t, r.works())
+	assert.Equal(t, labels{"k": "100"}, w.record().Items())
+
+	for i := range 10 {
+		w.label("k", fmt.Sprint(i+1000))
+	}
+	w.delete()
+	require.Empty(t, r.works())
+	assert.Equal(t, labels{"k": "1009"}, w.record().Items(), "a deletion does not wait")
+}
+
+func TestALabelDoesNotRiseAgainAfterItWasRemoved(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(w *cluster, r *replica) // makes the policy or the Node say that the label is not nodekeep's
+		after  func(w *cluster, r *replica)
+	}{
+		"while the policy ignored it": {
+			func(w *cluster, r *replica) { w.policy = loadPolicy(w.t, "labels: {ignore: [k]}"); r.EnqueueAll() },
+			func(w *cluster, r *replica) { w.policy = policy.Default(); r.EnqueueAll() },
+		},
+		"while an ownership annotation claimed it": {
+			func(w *cluster, _ *replica) { w.edit(annotated("cluster.x-k8s.io/labels-from-machine", "k")) },
+			func(w *cluster, _ *replica) { w.edit(func(n *corev1.Node) { n.Annotations = nil }) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newCluster(t, "")
+			w.register(node("a", "10", labels{"k": "v", "other": "1"}))
+			r := w.leader()
+			require.Empty(t, r.works())
+			c.before(w, r)
+			require.Empty(t, r.works())
+			assert.Contains(t, w.record().Items(), "k", "it is remembered")
+			w.edit(func(n *corev1.Node) { delete(n.Labels, "k") })
+			require.Empty(t, r.works())
+			c.after(w, r)
+			require.Empty(t, r.works())
+			w.delete()
+			require.Empty(t, r.works())
+			w.register(node("b", "300", nil, gated))
+			require.Empty(t, r.works())
+			assert.Equal(t, labels{"other": "1"}, w.shows())
+		})
+	}
+}
+
+func TestAGatedNodeWhoseDeletionWasRecordedAndDidNotHappenIsCompleted(t *testing.T) {
+	w := newCluster(t, "")
+	w.holds(remembered("a", 10, labels{"k": "v"}))
+	w.register(node("b", "120", labels{"x": "1"}, gated))
+	r := w.leader()
+	r.deaf = true
+	w.edit(func(*corev1.Node) {}) // a heartbeat; then the webhook records a deletion that another admission policy denies
+	entry, err := w.Memory.GetLive(t.Context(), "n1")
+	require.NoError(t, err)
+	observed := record.Observation{UID: "b", Version: 121, Final: true, Items: map[string]record.Item{"x": {Value: "1"}}}
+	_, err = w.Put(t.Context(), record.Merge(entry.Record, observed), entry.Version)
+	require.NoError(t, err)
+	require.Empty(t, r.works())
+	assert.Contains(t, w.shows(), "nodekeep.dev/restoring:NoSchedule", "a later state than the watch has brought")
+
+	r.deaf = false
+	w.edit(func(*corev1.Node) {}) // the next heartbeat, which differs in nothing
+	assert.Zero(t, r.queue.Len())
+	r.Enqueue("n1") // what follows after [aheadFor]
+	require.Empty(t, r.works())
+	assert.Equal(t, labels{"k": "v", "x": "1"}, w.shows())
+}
+
+func TestThePatchOfANodeNamesItsObjectAndVersion(t *testing.T) {
+	body, err := PatchFor(observe.Of(node("a", "10", nil, gated)), Change{LiftGate: true}, gate)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10"},"spec":{"taints":null}}`, string(body))
+	assert.True(t, json.Valid(body))
+}
+
+func count(list []string, of string) (n int) {
+	for _, one := range list {
+		if one == of {
+			n++
+		}
+	}
+	return n
+}
