@@ -119,7 +119,13 @@ func (c *Controller) liftedAfter(gated time.Duration) {
 }
 
 // Enqueue has a Node looked at; every change of its record must lead here.
-func (c *Controller) Enqueue(node string) { c.queue.Add(node) }
+func (c *Controller) Enqueue(node string) {
+	c.standby.recordChanged(node, func() string {
+		entry, _ := c.Records.Get(node) // without a record, or with an unreadable one, the version says so, too
+		return entry.Version
+	}, c.Now())
+	c.queue.Add(node)
+}
 
 // EnqueueAll has every Node looked at, and what the API server refused or another client undid is tried again: after a
 // change of the policy.

@@ -57,6 +57,16 @@ func (s *standby) wait(node, record string, change Change, now time.Time) (act b
 // others notes that another replica works.
 func (s *standby) others(now time.Time) { s.progress, s.acting = now, time.Time{} }
 
+// recordChanged notes that the record of a Node has changed. So a replica that has very many Nodes queued stops as soon as another
+// one works, and not when the queue has come to a Node that this one worked on.
+func (s *standby) recordChanged(node string, version func() string, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if work, known := s.due[node]; known && !work.acts && work.record != version() {
+		s.others(now)
+	}
+}
+
 func (s *standby) overdue(work *dueWork, now time.Time) bool {
 	return now.Sub(work.since) >= patience && now.Sub(s.progress) >= patience
 }

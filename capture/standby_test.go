@@ -1,0 +1,345 @@
+package capture
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"nodekeep.dev/nodekeep/policy"
+)
+
+func numbered(i int) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: fmt.Sprintf("n%d", i), UID: types.UID(fmt.Sprint(i)), ResourceVersion: "50", Labels: labels{"k": "v"},
+	}}
+}
+
+func TestAStandbyActsOnWhatWasDueForAWhileWithoutALeader(t *testing.T) {
+	for name, c := range map[string]struct {
+		arrange func(w *cluster)
+		done    func(w *cluster) bool
+	}{
+		"a first record": {
+			func(w *cluster) { w.register(node("a", "10", labels{"k": "v"})) },
+			func(w *cluster) bool { return len(w.Nodes()) == 1 },
+		},
+		"a Node that waits behind the gate": {
+			func(w *cluster) {
+				w.holds(remembered("a", 10, labels{"k": "v", worker: ""}))
+				w.register(node("b", "20", nil, gated))
+			},
+			func(w *cluster) bool { return assert.ObjectsAreEqual(labels{"k": "v", worker: ""}, w.shows()) },
+		},
+		"a deletion": {
+			func(w *cluster) {
+				w.register(node("a", "10", labels{"k": "v"}))
+				w.delete()
+			},
+			func(w *cluster) bool { return len(w.Nodes()) == 1 && !w.record().DeletedAt.IsZero() },
+		},
+		"a record whose Node does not exist": {
+			func(w *cluster) { w.holds(remembered("a", 10, labels{"k": "v"})) },
+			func(w *cluster) bool { return !w.record().DeletedAt.IsZero() },
+		},
+		"a taint that a rule wants": {
+			func(w *cluster) {
+				w.policy = loadPolicy(w.t, followDedicated)
+				w.holds(remembered("a", 10, labels{"dedicated": "ci"}))
+				w.register(node("a", "10", labels{"dedicated": "ci"}))
+			},
+			func(w *cluster) bool { return w.shows()["dedicated:NoSchedule"] == "ci" },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newCluster(t, "")
+			r := w.replica()
+			c.arrange(w)
+			for _, name := range w.Nodes() {
+				r.Enqueue(name)
+			}
+			require.Empty(t, r.works())
+			w.passes(patience - time.Nanosecond)
+			r.looks()
+			assert.Empty(t, r.wrote(), "the leader has time to act")
+			w.passes(time.Nanosecond)
+			r.looks()
+			assert.NotEmpty(t, r.wrote())
+			assert.True(t, c.done(w))
+			assert.Empty(t, r.standby.due, "nothing is left to do")
+		})
+	}
+}
+
+func TestAStandbyWritesNothingWhileTheLeaderIsBusy(t *testing.T) {
+	const nodes, perSecond = 10_000, 500
+	w := newCluster(t, "")
+	for i := range nodes {
+		w.register(numbered(i))
+	}
+	leader, standby := w.replica(), w.replica()
+	require.Empty(t, standby.works())
+	leader.leading.Store(true)
+	leader.enqueueAll()
+	for range nodes / perSecond {
+		for range perSecond {
+			name, _ := leader.queue.Get()
+			require.NoError(t, leader.inTurn(t.Context(), name))
+			leader.queue.Done(name)
+		}
+		w.passes(time.Second)
+		require.Empty(t, standby.works())
+		standby.looks()
+	}
+	assert.Len(t, w.Nodes(), nodes)
+	assert.Empty(t, standby.wrote())
+	assert.Empty(t, standby.standby.due)
+}
+
+func TestAStandbyTakesOverFromALeaderThatStopsAndStopsWhenAnotherOneStarts(t *testing.T) {
+	const nodes = 100
+	w := newCluster(t, "")
+	for i := range nodes {
+		w.register(numbered(i))
+	}
+	leader, standby := w.leader(), w.replica()
+	require.Empty(t, standby.works())
+	work := func(r *replica, times int) {
+		for range times {
+			name, _ := r.queue.Get()
+			require.NoError(t, r.inTurn(t.Context(), name))
+			r.queue.Done(name)
+		}
+	}
+	for range 10 {
+		work(leader, 1)
+		w.passes(time.Second)
+		standby.looks()
+	}
+	require.Empty(t, standby.wrote())
+	leader.deaf = true // it is killed
+
+	w.passes(patience - time.Nanosecond)
+	standby.looks()
+	assert.Empty(t, standby.wrote())
+	w.passes(time.Nanosecond)
+	late := standby.standby.late(w.now())
+	assert.Len(t, late, nodes-10)
+	for _, name := range late {
+		standby.Enqueue(name)
+	}
+	work(standby, 30)
+	assert.Len(t, standby.wrote(), 30)
+
+	next := w.leader()
+	for len(next.wrote()) == 0 {
+		work(next, 1)
+	}
+	require.Empty(t, standby.works())
+	assert.Empty(t, standby.wrote(), "another replica makes progress")
+	assert.Less(t, len(w.Nodes()), nodes)
+	w.passes(patience)
+	standby.looks()
+	assert.Len(t, w.Nodes(), nodes, "and when that one stops, too, the rest is done")
+}
+
+// A label that flaps, or a Node that comes and goes, must not keep a standby waiting for a leader that is gone.
+func TestAClientThatUndoesItsOwnEditIsNoProgressOfALeader(t *testing.T) {
+	w := newCluster(t, "")
+	w.register(numbered(7))
+	w.holds(remembered("a", 10, labels{"k": "v"}))
+	w.register(node("a", "10", labels{"k": "v"}))
+	standby := w.replica()
+	for range 30 {
+		require.Empty(t, standby.works())
+		w.label("k", "w")
+		require.Empty(t, standby.works())
+		w.label("k", "v")
+		w.edit(func(n *corev1.Node) { n.ManagedFields = nil })
+		w.passes(patience / 30)
+		standby.looks()
+	}
+	assert.Contains(t, w.Nodes(), "n7")
+}
+
+func TestWhatAStandbyCanDoNothingAboutKeepsItNotBusy(t *testing.T) {
+	w := newCluster(t, "")
+	w.holds(remembered("a", 10, labels{"k": "v"}))
+	r := w.replica()
+	r.deaf = true
+	w.register(node("a", "10", labels{"k": "v"})) // its watch has not brought the Node
+	require.Empty(t, r.works())
+	w.passes(patience)
+	for range 1000 {
+		r.looks()
+		w.passes(time.Millisecond)
+	}
+	assert.LessOrEqual(t, len(r.reads), 1)
+	assert.Empty(t, r.wrote())
+}
+
+func TestABrakeCountsWhatTheLeaderSets(t *testing.T) {
+	w := newCluster(t, followDedicated)
+	w.register(node("a", "10", labels{"dedicated": "ci"}))
+	leader, standby := w.leader(), w.replica()
+	step := func() {
+		require.Empty(t, standby.works()) // it observes what is due
+		w.passes(firstPause)
+		leader.Enqueue("n1")
+		require.Empty(t, leader.works())
+		require.Empty(t, standby.works()) // and what the leader made of it
+	}
+	step()
+	for range freeFlaps + 1 {
+		w.untaint("dedicated")
+		step()
+		require.Contains(t, w.shows(), "dedicated:NoSchedule")
+	}
+	leader.deaf = true // it is killed
+	w.untaint("dedicated")
+	require.Empty(t, standby.works())
+	for range 2 { // it takes over, and leads later
+		object := types.UID("a")
+		wait, _ := standby.brake.Allow(object, settingOf(taints("dedicated=ci:NoSchedule")[0], false), w.now())
+		assert.Positive(t, wait, "the fight goes on")
+		standby.Lead()
+	}
+	require.Empty(t, standby.works())
+	assert.NotContains(t, w.shows(), "dedicated:NoSchedule")
+	w.passes(patience)
+	standby.Enqueue("n1")
+	require.Empty(t, standby.works())
+	assert.Contains(t, w.shows(), "dedicated:NoSchedule")
+}
+
+func TestABrakeDoesNotCountWhatNobodySet(t *testing.T) {
+	w := newCluster(t, followDedicated)
+	w.holds(remembered("a", 10, labels{"dedicated": "ci"}))
+	w.register(node("a", "10", labels{"dedicated": "ci"}))
+	standby := w.replica()
+	for range 2 * freeFlaps { // a client adds and removes the label of a rule, and nobody acts
+		w.label("dedicated", "ci")
+		require.Empty(t, standby.works())
+		w.edit(func(n *corev1.Node) { delete(n.Labels, "dedicated") })
+		require.Empty(t, standby.works())
+	}
+	wait, _ := standby.brake.Allow("a", settingOf(taints("dedicated=ci:NoSchedule")[0], false), w.now())
+	assert.Zero(t, wait)
+}
+
+// convergence is a cluster in which much is due, and what comes of it in the end.
+func convergence(t *testing.T) *cluster {
+	w := newCluster(t, followDedicated)
+	w.holds(remembered("a", 10, labels{"k": "new", "dedicated": "ci", worker: "", "maintenance:NoExecute": "disk"}, removed(10, "old")))
+	w.register(node("b", "20", labels{"k": "stale", "old": "x", "own": "1"}, given(labels{"k": "stale", "old": "x"}), owned("kubectl-label", "own"), gated))
+	return w
+}
+
+func assertConverged(t *testing.T, w *cluster) {
+	t.Helper()
+	assert.Equal(t, labels{
+		"k": "new", "dedicated": "ci", "dedicated:NoSchedule": "ci", worker: "", "maintenance:NoExecute": "disk", "own": "1",
+	}, w.shows())
+	assert.Equal(t, labels{"k": "new", "dedicated": "ci", worker: "", "maintenance:NoExecute": "disk", "own": "1"}, w.record().Items())
+	assert.Equal(t, types.UID("b"), w.record().Newest().UID)
+	assert.Equal(t, "dedicated=ci:NoSchedule", w.node().Annotations[policy.TaintsAnnotation])
+}
+
+func TestTwoReplicasThatActAtOnceConverge(t *testing.T) {
+	for at := 1; ; at++ {
+		w := convergence(t)
+		one, other := w.leader(), w.leader()
+		writes := 0
+		one.before = func(string) { // the other one does everything right before this write
+			if writes++; writes == at {
+				assert.Empty(t, other.works())
+			}
+		}
+		require.Empty(t, one.works())
+		require.Empty(t, other.works())
+		require.Empty(t, one.works())
+		assertConverged(t, w)
+		w.edit(func(*corev1.Node) {})
+		one.wrote()
+		other.wrote()
+		for _, r := range []*replica{one, other} {
+			r.enqueueAll()
+			require.Empty(t, r.works())
+		}
+		assert.Empty(t, slices.Concat(one.wrote(), other.wrote()), "they do not fight")
+		if writes < at {
+			assert.Greater(t, at, 2)
+			return
+		}
+	}
+}
+
+func TestReplicasThatRunAtTheSameTimeConverge(t *testing.T) {
+	for range 20 {
+		w := convergence(t)
+		replicas := []*replica{w.leader(), w.leader(), w.leader()}
+		var done sync.WaitGroup
+		for _, r := range replicas {
+			done.Go(func() { assert.Empty(t, r.works()) })
+		}
+		done.Wait()
+		for _, r := range replicas {
+			require.Empty(t, r.works())
+		}
+		assertConverged(t, w)
+	}
+}
+
+func TestARunningStandbyActsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newCluster(t, "")
+		r := w.replica(func(o *Options) {
+			o.Client, o.Now = fake.NewClientset(numbered(1), numbered(2)), time.Now
+			o.Metrics = NewMetrics(prometheus.NewRegistry())
+		})
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(t.Context(), func() bool { return true }) }()
+		time.Sleep(patience - time.Millisecond)
+		synctest.Wait()
+		assert.Empty(t, w.Nodes())
+		time.Sleep(2 * standbyInterval)
+		synctest.Wait()
+		assert.Len(t, w.Nodes(), 2)
+		r.queue.ShutDown()
+	})
+}
+
+func TestOnlyTheLeaderReportsWhatEveryReplicaObserves(t *testing.T) {
+	w := newCluster(t, followDedicated)
+	w.holds(remembered("a", 10, labels{"dedicated": "ci", "dedicated:NoSchedule": "mine"}))
+	w.register(node("a", "10", labels{"dedicated": "ci"}, tainted("dedicated=mine:NoSchedule")))
+	leader, standby := w.leader(), w.replica()
+	for _, r := range []*replica{leader, standby} {
+		r.enqueueAll()
+		require.Empty(t, r.works())
+	}
+	assert.Equal(t, []string{RuleTaintTaken}, leader.reported())
+	assert.Empty(t, standby.reported())
+}
+
+func TestAReplicaThatStartsToLeadForgetsNoRefusedLabel(t *testing.T) {
+	w := newCluster(t, "")
+	w.holds(remembered("a", 10, labels{"k": "v"}))
+	w.register(node("b", "20", nil, gated))
+	r := w.replica()
+	r.refusals.add("n1", "b", "k")
+	r.Lead()
+	require.Empty(t, r.works())
+	assert.NotContains(t, w.shows(), "k")
+	assert.Contains(t, w.shows(), "nodekeep.dev/restoring:NoSchedule")
+}
