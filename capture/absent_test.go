@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,7 +117,7 @@ func TestARecordThatIsAheadOfWhatTheAPIServerGivesOutIsReset(t *testing.T) {
 					assert.Equal(t, labels{"k": "v", worker: ""}, w.record().Items())
 					assert.Equal(t, types.UID("b"), w.record().Newest().UID)
 					assert.Equal(t, labels{"k": "v", worker: ""}, w.shows(), "its Node waits for nothing")
-					assert.True(t, strings.HasPrefix(<-r.events.Events, "Warning RecordReset "))
+					assert.Contains(t, r.reported(), RecordReset)
 
 					w.label("k", "w")
 					assert.Equal(t, 1, r.runs(time.Hour), "it is a record like any other")

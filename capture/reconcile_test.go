@@ -159,10 +159,10 @@ func TestTheRecordOfADeletedNodeSaysSo(t *testing.T) {
 		items labels
 		want  labels
 	}{
-		"with its last state":                           {items: labels{"k": "v", "last": "1"}, want: labels{"k": "v", "last": "1"}},
-		"where the watch brought nothing, after a 404":  {deaf: true, items: labels{"k": "v", "last": "1"}, want: labels{"k": "v"}},
-		"also where nothing is left to remember":        {items: nil, want: labels{}},
-		"also where it was deleted as it was recorded":  {items: labels{"k": "v"}, want: labels{"k": "v"}},
+		"with its last state":                          {items: labels{"k": "v", "last": "1"}, want: labels{"k": "v", "last": "1"}},
+		"where the watch brought nothing, after a 404": {deaf: true, items: labels{"k": "v", "last": "1"}, want: labels{"k": "v"}},
+		"also where nothing is left to remember":       {items: nil, want: labels{}},
+		"also where it was deleted as it was recorded": {items: labels{"k": "v"}, want: labels{"k": "v"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newCluster(t, "")

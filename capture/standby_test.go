@@ -172,6 +172,67 @@ func TestAClientThatUndoesItsOwnEditIsNoProgressOfALeader(t *testing.T) {
 	assert.Contains(t, w.Nodes(), "n7")
 }
 
+func TestAStandbyKnowsTheWorkOfOthers(t *testing.T) {
+	ci := taints("dedicated=ci:NoSchedule")
+	settings := func(change Change) []setting { return change.settings(gate) }
+	for name, c := range map[string]struct {
+		due      Change
+		acts     bool
+		record   string // version of the record afterwards; it was 1
+		items    labels // of the Node afterwards
+		progress bool
+		set      int
+	}{
+		"the record changed":                              {record: "2", progress: true},
+		"the record is as it was":                         {record: "1"},
+		"a rule's taint was added":                        {due: Change{Put: ci}, record: "1", items: labels{"dedicated:NoSchedule": "ci"}, progress: true, set: 1},
+		"another taint was added":                         {due: Change{Put: ci}, record: "1", items: labels{"dedicated:NoSchedule": "mine"}},
+		"no taint was added":                              {due: Change{Put: ci}, record: "1"},
+		"a rule's taint was removed":                      {due: Change{Take: ci}, record: "1", progress: true, set: 1},
+		"a rule's taint is there":                         {due: Change{Take: ci}, record: "1", items: labels{"dedicated:NoSchedule": "ci"}},
+		"the gate was lifted":                             {due: Change{LiftGate: true}, record: "1", progress: true, set: 1},
+		"a label was restored":                            {due: Change{Give: labels{"k": "v"}}, record: "1", items: labels{"k": "v"}, progress: true},
+		"a client set the label":                          {due: Change{Give: labels{"k": "v"}}, record: "1", items: labels{"k": "w"}},
+		"a label was corrected":                           {due: Change{Correct: labels{"k": "v"}}, record: "1", items: labels{"k": "v"}, progress: true, set: 1},
+		"a stale label was removed":                       {due: Change{Remove: []string{"k"}}, record: "1", progress: true, set: 1},
+		"this replica has acted, and the record changed":  {acts: true, record: "2"},
+		"this replica has acted, and the gate was lifted": {due: Change{LiftGate: true}, acts: true, record: "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStandby()
+			at := now
+			assert.False(t, s.wait("n1", "1", c.due, at))
+			if c.acts {
+				at = at.Add(patience)
+				assert.True(t, s.wait("n1", "1", c.due, at))
+			}
+			assert.Len(t, s.done("n1", c.record, c.items, settings, at), c.set)
+			assert.Equal(t, c.progress, s.progress.Equal(at))
+			assert.Empty(t, s.due)
+		})
+	}
+}
+
+func TestOneStepOfAnotherReplicaIsProgressToo(t *testing.T) {
+	s := newStandby()
+	s.wait("n1", "1", Change{}, now)
+	assert.False(t, s.wait("n1", "2", Change{LiftGate: true}, now.Add(patience)), "the record was written, and the gate waits")
+	assert.False(t, s.wait("n1", "2", Change{LiftGate: true}, now.Add(2*patience-1)))
+	assert.True(t, s.wait("n1", "2", Change{LiftGate: true}, now.Add(2*patience)))
+	assert.True(t, s.wait("n1", "3", Change{LiftGate: true}, now.Add(2*patience)), "this replica has written the record")
+}
+
+func TestANodeThatWaitsForAnotherReasonIsQueuedOnceInAWhile(t *testing.T) {
+	s := newStandby()
+	s.wait("n1", "1", Change{}, now)
+	assert.Empty(t, s.late(now.Add(patience-1)))
+	for i := range 3 {
+		at := now.Add(time.Duration(i+1) * patience)
+		assert.Equal(t, []string{"n1"}, s.late(at))
+		assert.Empty(t, s.late(at.Add(patience-1)))
+	}
+}
+
 func TestWhatAStandbyCanDoNothingAboutKeepsItNotBusy(t *testing.T) {
 	w := newCluster(t, "")
 	w.holds(remembered("a", 10, labels{"k": "v"}))
@@ -186,6 +247,16 @@ func TestWhatAStandbyCanDoNothingAboutKeepsItNotBusy(t *testing.T) {
 	}
 	assert.LessOrEqual(t, len(r.reads), 1)
 	assert.Empty(t, r.wrote())
+	assert.Empty(t, r.standby.due)
+
+	r.deaf = false
+	w.label("k", "w")
+	require.Empty(t, r.works())
+	assert.NotEmpty(t, r.standby.due)
+	w.Tamper("n1", []byte("no JSON"))
+	r.Enqueue("n1")
+	require.Empty(t, r.works())
+	assert.Empty(t, r.standby.due)
 }
 
 func TestABrakeCountsWhatTheLeaderSets(t *testing.T) {
