@@ -8,30 +8,29 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// unheard is how long the record of a Node that went stays although it holds nothing. Until then a replica of the webhook may
-// restore from an older state of it, and a capture may be about to record an older sight: which object the record was of, and
-// when, tells them from news. It is longer than the 110 s after which a webhook knows that it hears nothing; one that goes on
-// like that, and through which the Node comes back, brings back what was taken off.
-const unheard = 2 * time.Minute
+// emptyRetention is how long the record of a deleted Node stays although it holds nothing. Until then a replica of the webhook may
+// restore from an older state of the record, and a capture may be about to record an older observation. The record names its object and
+// version, which tells these from newer ones. It is longer than the 110 s after which a webhook knows that its watch is stalled.
+const emptyRetention = 2 * time.Minute
 
-// Due reports whether a record may be collected if its Node is gone: it has been for longer than records are kept (0: they
-// are kept for ever), or nothing would be lost with it.
+// Due reports whether a record may be collected if its Node does not exist: the Node was deleted longer ago than records are kept (0: they
+// are kept for ever), or nothing would be lost with the record.
 //
-// The clock that wrote deletedAt may have been another one. A Node that went in the future is never due; a clock that has
-// jumped ahead makes everything due, and what [atMost] allows for each sweep bounds the harm until somebody looks.
+// The clock that wrote deletedAt may have been another one. A Node that is deleted in the future is never due. A clock that has
+// jumped ahead makes everything due, and what [atMost] allows for each sweep bounds the harm until an operator notices.
 //
-// A record that is quarantined waits for a person's decision, however long. It holds what two machines had, and nobody
-// would know that there was something to decide.
+// A record that is quarantined waits for an operator's decision, however long. It holds what two machines had, and without it nobody
+// would know that there is something to decide.
 //
-// A record without deletedAt is never due, also where it holds nothing. While its Node lives, it is what tells a label that
-// was taken off from one that was lost, should an older sight of the Node come late or a registration use an older record.
+// A record without deletedAt is never due, also where it holds nothing. While its Node lives, it tells a label that
+// a client removed from one that was lost, should an older observation come late or a registration use an older record.
 // There are at most as many of these as Nodes.
 func Due(r record.Record, retention time.Duration, now time.Time) bool {
 	if r.DeletedAt.IsZero() || r.Quarantined != nil {
 		return false
 	}
 	gone := now.Sub(r.DeletedAt)
-	return retention > 0 && gone > retention || r.Empty() && gone > unheard
+	return retention > 0 && gone > retention || r.Empty() && gone > emptyRetention
 }
 
 // candidate is a record that may be collected.

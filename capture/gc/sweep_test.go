@@ -1,16 +1,14 @@
-//go:build oldcore
-
-package capture
+package gc
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,18 +21,43 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"nodekeep.dev/nodekeep/contain"
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
 
-// sweeping is a controller that leads and has heard of nothing, over records in memory and a client with Nodes.
+// sweeping is a sweeper of a process that leads and has observed no Node, over records in memory and a client with Nodes.
 type sweeping struct {
-	*Controller
+	*Sweeper
 	t        *testing.T
 	records  *hookedRecords
 	client   *fake.Clientset
 	registry *prometheus.Registry
 	waits    int
+
+	// What the process knows of Nodes.
+	leads     bool
+	known     map[string]bool
+	exclusive map[string]int // names that are worked on, and how often they were
+	panics    int
+}
+
+func (s *sweeping) Leading() bool          { return s.leads }
+func (s *sweeping) Knows(node string) bool { return s.known[node] }
+
+func (s *sweeping) Exclusive(node string) (release func()) {
+	s.exclusive[node]++
+	s.exclusive[""]++
+	return func() { s.exclusive[""]-- }
+}
+
+func (s *sweeping) Contained(_, _ string, do func() error) error {
+	err := contain.Call(do)
+	if _, panicked := contain.IsPanic(err); panicked {
+		s.panics++
+	}
+	return err
 }
 
 // hookedRecords are records in memory; before runs ahead of a removal, after behind it.
@@ -42,9 +65,20 @@ type hookedRecords struct {
 	store.Memory
 	before, after, afterRead func()
 	failing                  error
+	panicInMemory, panicLive string // the Node whose record panics
+}
+
+func (r *hookedRecords) Get(node string) (store.Entry, error) {
+	if node == r.panicInMemory {
+		panic("record")
+	}
+	return r.Memory.Get(node)
 }
 
 func (r *hookedRecords) GetLive(ctx context.Context, node string) (store.Entry, error) {
+	if node == r.panicLive {
+		panic("record")
+	}
 	entry, err := r.Memory.GetLive(ctx, node)
 	if r.afterRead != nil {
 		r.afterRead()
@@ -66,32 +100,30 @@ func (r *hookedRecords) Delete(ctx context.Context, node, version string) error 
 	return errors.Join(err, ctx.Err())
 }
 
-const monthAgo = -800 * time.Hour
+const monthAgo = 800 * time.Hour
 
-func newSweeping(t *testing.T, fraction float64, records ...*store.Record) *sweeping {
+func newSweeping(t *testing.T, fraction float64, records ...record.Record) *sweeping {
 	t.Helper()
-	s := &sweeping{t: t, records: &hookedRecords{}, client: fake.NewClientset(), registry: prometheus.NewRegistry()}
-	for _, record := range records {
-		_, err := s.records.Put(t.Context(), *record, "")
+	s := &sweeping{
+		t: t, records: &hookedRecords{}, client: fake.NewClientset(), registry: prometheus.NewRegistry(),
+		leads: true, known: map[string]bool{}, exclusive: map[string]int{},
+	}
+	for _, r := range records {
+		_, err := s.records.Put(t.Context(), r, "")
 		require.NoError(t, err)
 	}
-	s.Controller = &Controller{
-		Options: Options{
-			Client: s.client, Records: s.records, Policy: policy.Default, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Guards: &Guards{}, Metrics: NewMetrics(s.registry),
-			Now:   func() time.Time { return now },
-			Sweep: Sweep{Fraction: fraction, Remover: Removal{Records: s.records, Client: s.client}, Metrics: NewSweepMetrics(s.registry)},
-		},
-		sightings: newSightings(func([]corev1.Taint) bool { return false }, func(time.Duration) {}, time.Now), refusals: newRefusals(), reported: newReported(),
-		brake: newBrake(longestPause), coalescer: newCoalescer(recordInterval),
-	}
-	s.leading.Store(true)
+	s.Sweeper = New(Options{
+		Records: s.records, Nodes: s, Client: s.client, Policy: policy.Default, Logger: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { return now }, Metrics: NewMetrics(s.registry), Fraction: fraction, Remover: Removal{Records: s.records, Client: s.client},
+	})
 	return s
 }
 
-// sweep is one sweep that never waits.
-func (s *sweeping) sweep() {
+// sweeps is one sweep that never waits.
+func (s *sweeping) sweeps() {
 	s.t.Helper()
-	s.Controller.sweep(s.t.Context(), func(context.Context) error { s.waits++; return nil })
+	s.sweep(s.t.Context(), func(context.Context) error { s.waits++; return nil })
+	assert.Zero(s.t, s.exclusive[""], "each name is released")
 }
 
 func (s *sweeping) register(node string) {
@@ -99,7 +131,7 @@ func (s *sweeping) register(node string) {
 	require.NoError(s.t, s.client.Tracker().Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}))
 }
 
-// fails makes the API server answer a look for a Node with an error, from the given call on.
+// fails has the API server answer each GET of a Node with an error, from the given call on.
 func (s *sweeping) fails(from int, err error) {
 	calls := 0
 	s.client.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -134,35 +166,34 @@ func (s *sweeping) counted(want map[Outcome]int) {
 	assert.Equal(s.t, 5, series, "all are there from the start")
 }
 
-func goneRecord(node string, since time.Duration) *store.Record {
-	return remembered("1", "5", labels{"a": "1"}, goneAt(now.Add(since)), func(r *store.Record) { r.Node = node })
+func goneRecord(node string, since time.Duration) record.Record {
+	return remembered(labels{"a": "1"}, goneFor(since), func(r *record.Record) { r.Node = node })
 }
 
 func TestARecordIsCollectedOnceItsNodeHasBeenGoneForTheRetentionAndNotBefore(t *testing.T) {
-	s := newSweeping(t, 1, goneRecord("n1", 0), goneRecord("n2", -time.Hour), remembered("1", "5", labels{"a": "1"}, func(r *store.Record) { r.Node = "n3" }))
+	s := newSweeping(t, 1, goneRecord("n1", 0), goneRecord("n2", time.Hour), remembered(labels{"a": "1"}, func(r *record.Record) { r.Node = "n3" }))
 	clock := now
 	s.Now = func() time.Time { return clock }
-	s.sweep()
+	s.sweeps()
 	clock = now.Add(719*time.Hour - time.Second)
-	s.sweep()
+	s.sweeps()
 	s.left("n1", "n2", "n3")
 	clock = now.Add(719*time.Hour + time.Second)
-	s.sweep()
+	s.sweeps()
 	s.left("n1", "n3")
 	clock = now.Add(10_000 * time.Hour)
-	s.sweep()
+	s.sweeps()
 	s.left("n3")
 	s.counted(map[Outcome]int{Collected: 2})
+	assert.Equal(t, map[string]int{"": 0, "n1": 1, "n2": 1}, s.exclusive, "no worker was at it meanwhile")
 }
 
 func TestARecordThatHoldsNothingIsCollectedSoonAlsoWhereRecordsAreKeptForEver(t *testing.T) {
-	empty := goneRecord("n1", -3*time.Minute)
-	empty.Items = nil
-	s := newSweeping(t, 1, empty, goneRecord("n2", 100*monthAgo))
+	s := newSweeping(t, 1, remembered(nil, goneFor(3*time.Minute)), goneRecord("n2", 100*monthAgo))
 	forEver, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nretention: 0\n"), policy.DefaultGate)
 	require.NoError(t, err)
 	s.Policy = func() policy.Policy { return forEver }
-	s.sweep()
+	s.sweeps()
 	s.left("n2")
 }
 
@@ -172,21 +203,18 @@ func TestTheRecordOfALiveNodeIsNeverCollected(t *testing.T) {
 		want    map[Outcome]int
 	}{
 		"the watch has not brought the Node yet": {func(s *sweeping) { s.register("n1") }, map[Outcome]int{Kept: 1}},
-		"the watch has brought the Node, and the API server does not find it": {func(s *sweeping) {
-			s.sightings.lives(slimOf(&Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "2"}}))
-		}, map[Outcome]int{}},
-		"the end of a later object has not been dealt with": {func(s *sweeping) {
-			s.sightings.went(slimOf(&Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "2"}}))
+		"the watch has brought the Node or its end, and the API server does not find it": {func(s *sweeping) {
+			s.known["n1"] = true
 		}, map[Outcome]int{}},
 		"the watch brings the Node while the record is read": {func(s *sweeping) {
-			s.records.afterRead = func() { s.sightings.lives(slimOf(&Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "2"}})) }
+			s.records.afterRead = func() { s.known["n1"] = true }
 		}, map[Outcome]int{Kept: 1}},
 		"the Node is recorded a moment before the removal": {func(s *sweeping) {
 			s.records.before = func() {
 				s.register("n1")
-				entry, err := s.records.Get("n1")
+				entry, err := s.records.GetLive(s.t.Context(), "n1")
 				require.NoError(s.t, err)
-				entry.Record.UID, entry.Record.DeletedAt = "2", nil
+				entry.Record.DeletedAt = time.Time{}
 				_, err = s.records.Put(s.t.Context(), entry.Record, entry.Version)
 				require.NoError(s.t, err)
 			}
@@ -197,7 +225,7 @@ func TestTheRecordOfALiveNodeIsNeverCollected(t *testing.T) {
 		"the Node registers a moment after the removal": {func(s *sweeping) {
 			s.records.after = func() { s.register("n1") }
 		}, map[Outcome]int{PutBack: 1}},
-		"whether the Node is there cannot be told after the removal": {func(s *sweeping) {
+		"whether the Node is there is not known after the removal": {func(s *sweeping) {
 			s.fails(2, apierrors.NewInternalError(errors.New("a bad moment")))
 		}, map[Outcome]int{PutBack: 1}},
 		"the answer to the removal is lost, and the Node registers": {func(s *sweeping) {
@@ -213,32 +241,32 @@ func TestTheRecordOfALiveNodeIsNeverCollected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSweeping(t, 1, goneRecord("n1", monthAgo))
 			c.arrange(s)
-			s.sweep()
+			s.sweeps()
 			s.left("n1")
-			entry, err := s.records.Get("n1")
+			entry, err := s.records.Memory.GetLive(t.Context(), "n1")
 			require.NoError(t, err)
-			assert.Equal(t, labels{"a": "1"}, entry.Record.Items, "nothing of it is lost")
+			assert.Equal(t, labels{"a": "1"}, entry.Record.Items(), "nothing of it is lost")
 			s.counted(c.want)
 		})
 	}
 }
 
 func TestASweepCollectsTheOldestFirstAndNoMoreThanItsFraction(t *testing.T) {
-	var records []*store.Record
+	var records []record.Record
 	for n := range 30 {
-		records = append(records, goneRecord(fmt.Sprintf("n%02d", n), monthAgo-time.Duration(n)*time.Hour))
+		records = append(records, goneRecord(fmt.Sprintf("n%02d", n), monthAgo+time.Duration(n)*time.Hour))
 	}
 	s := newSweeping(t, .1, records...)
-	s.sweep()
+	s.sweeps()
 	assert.Len(t, s.records.Nodes(), 27)
 	for _, oldest := range []string{"n27", "n28", "n29"} {
 		assert.NotContains(t, s.records.Nodes(), oldest)
 	}
 	assert.Equal(t, 3, s.waits, "each keeps to the pace")
-	s.sweep()
+	s.sweeps()
 	assert.Len(t, s.records.Nodes(), 25, "a tenth of 27 is 2")
 	for range 100 {
-		s.sweep()
+		s.sweeps()
 	}
 	s.left()
 }
@@ -256,18 +284,18 @@ func TestAnAPIServerThatErrsEndsTheSweepAndNothingIsCollected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSweeping(t, 1, goneRecord("n1", monthAgo), goneRecord("n2", monthAgo), goneRecord("n3", monthAgo))
 			s.fails(1, err)
-			s.sweep()
+			s.sweeps()
 			s.left("n1", "n2", "n3")
 			s.counted(map[Outcome]int{Failed: 1})
 			s.client.ReactionChain = s.client.ReactionChain[1:]
-			s.sweep()
+			s.sweeps()
 			s.left()
 		})
 	}
 	t.Run("a removal that is refused", func(t *testing.T) {
 		s := newSweeping(t, 1, goneRecord("n1", monthAgo), goneRecord("n2", monthAgo))
 		s.records.failing = errors.New("not yours")
-		s.sweep()
+		s.sweeps()
 		s.left("n1", "n2")
 		s.counted(map[Outcome]int{Failed: 1})
 	})
@@ -275,82 +303,42 @@ func TestAnAPIServerThatErrsEndsTheSweepAndNothingIsCollected(t *testing.T) {
 
 func TestARehearsalCollectsNothing(t *testing.T) {
 	s := newSweeping(t, 1, goneRecord("n1", monthAgo), goneRecord("n2", monthAgo), goneRecord("n3", monthAgo))
-	s.Sweep.Remover = Rehearsal{}
+	s.Remover = Rehearsal{}
 	s.register("n2")
-	s.sweep()
+	s.sweeps()
 	s.left("n1", "n2", "n3")
 	s.counted(map[Outcome]int{Rehearsed: 2, Kept: 1})
 }
 
 func TestOnlyTheLeaderSweeps(t *testing.T) {
 	s := newSweeping(t, 1, goneRecord("n1", monthAgo), goneRecord("n2", monthAgo))
-	s.leading.Store(false)
-	s.sweep()
+	s.leads = false
+	s.sweeps()
 	s.left("n1", "n2")
-	s.leading.Store(true)
-	s.records.after = func() { s.leading.Store(false) }
-	s.sweep()
+	s.leads = true
+	s.records.after = func() { s.leads = false }
+	s.sweeps()
 	assert.Len(t, s.records.Nodes(), 1, "it leads no longer")
 }
 
-func TestWhatCannotBeReadIsNotCollected(t *testing.T) {
+func TestARecordThatCannotBeReadIsNotCollected(t *testing.T) {
 	s := newSweeping(t, 1, goneRecord("n1", monthAgo))
 	s.records.Tamper("n1", []byte(`{"version": 1, "node": "n2", "deletedAt": "2020-01-01T00:00:00Z"}`))
-	s.sweep()
+	s.sweeps()
 	_, err := s.records.Get("n1")
 	require.ErrorIs(t, err, store.ErrUnreadable)
 	s.counted(map[Outcome]int{})
 }
 
-func TestNoPlanIsMadeForANameWhileItsRecordIsCollected(t *testing.T) {
-	var names turns
-	release := names.take("n1")
-	names.take("n2")()
-	taken := make(chan struct{})
-	go func() {
-		defer close(taken)
-		names.take("n1")()
-	}()
-	select {
-	case <-taken:
-		t.Fatal("two had their turn at once")
-	case <-time.After(50 * time.Millisecond):
-	}
-	release()
-	<-taken
-	assert.Empty(t, names.taken)
+func TestARecordThatPanicsDoesNotEndTheSweepOfTheOthers(t *testing.T) {
+	s := newSweeping(t, 1, goneRecord("bad-live", 2*monthAgo), goneRecord("bad-in-memory", monthAgo), goneRecord("old", monthAgo))
+	s.records.panicLive, s.records.panicInMemory = "bad-live", "bad-in-memory"
+	s.sweeps()
+	s.left("bad-live", "bad-in-memory")
+	assert.Equal(t, 2, s.panics)
 }
 
-func TestAnEndThatAStandbyHoldsDoesNotBringBackARecordWhoseRetentionIsOver(t *testing.T) {
-	s := newSweeping(t, 1, goneRecord("n1", monthAgo))
-	s.leading.Store(false)
-	s.sightings.went(slimOf(node("1", "6", labels{"a": "1"}))) // the leader has only a list's word, at version 5
-	require.NoError(t, s.process(t.Context(), "n1"))
-	require.True(t, s.sightings.knows("n1"), "it may have to be written yet")
-
-	s.records.Remove("n1") // the leader has swept
-	require.NoError(t, s.process(t.Context(), "n1"))
-	assert.False(t, s.sightings.knows("n1"))
-	s.leading.Store(true)
-	require.NoError(t, s.process(t.Context(), "n1"))
-	s.left()
-}
-
-func TestAnEndThatCameAfterTheRecordCountsWhenTheRecordIsGone(t *testing.T) {
-	s := newSweeping(t, 1, goneRecord("n1", monthAgo))
-	s.leading.Store(false)
-	s.sightings.lives(slimOf(node("2", "9", labels{"b": "2"}))) // the record was removed a moment before, and that is not heard yet
-	require.NoError(t, s.process(t.Context(), "n1"))
-	s.records.Remove("n1")
-	s.sightings.went(slimOf(node("2", "10", labels{"b": "2"})))
-	s.leading.Store(true)
-	require.NoError(t, s.process(t.Context(), "n1"))
-	entry, err := s.records.Get("n1")
-	require.NoError(t, err)
-	assert.Equal(t, labels{"b": "2"}, entry.Record.Items)
-}
-
-func TestASweepThatIsToldToStopSaysWhatItDid(t *testing.T) {
+func TestASweepThatIsToldToStopReportsWhatItDid(t *testing.T) {
 	for name, c := range map[string]struct {
 		arrange func(s *sweeping, stop func())
 		want    map[Outcome]int
@@ -376,7 +364,7 @@ func TestASweepThatIsToldToStopSaysWhatItDid(t *testing.T) {
 			s.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			ctx, stop := context.WithCancel(t.Context())
 			c.arrange(s, stop)
-			s.Controller.sweep(ctx, func(ctx context.Context) error { return ctx.Err() })
+			s.sweep(ctx, func(ctx context.Context) error { return ctx.Err() })
 			s.left(c.left...)
 			s.counted(c.want)
 			assert.Contains(t, log.String(), `level=INFO msg="records swept" records=2 gone=2 `+c.line)
@@ -385,62 +373,84 @@ func TestASweepThatIsToldToStopSaysWhatItDid(t *testing.T) {
 	}
 }
 
-func TestSweepsKeepToTheirPace(t *testing.T) {
-	var records []*store.Record
-	for n := range 5 {
-		records = append(records, goneRecord(fmt.Sprintf("n%d", n), monthAgo))
-	}
-	s := newSweeping(t, 1, records...)
-	s.Sweep.Every = time.Millisecond
-	ctx, stop := context.WithCancel(t.Context())
-	over := make(chan struct{})
-	started := time.Now()
-	go func() {
-		defer close(over)
-		s.sweepFromTimeToTime(ctx)
-	}()
-	require.Eventually(t, func() bool { return len(s.records.Nodes()) == 0 }, 20*time.Second, 5*time.Millisecond)
-	assert.Greater(t, time.Since(started), 4*time.Second/looksPerSecond-50*time.Millisecond)
-	stop()
-	<-over
+func TestSweepsRepeatAndKeepToTheirPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var records []record.Record
+		for n := range 20 {
+			records = append(records, goneRecord(fmt.Sprintf("n%d", n), monthAgo))
+		}
+		s := newSweeping(t, .5, records...)
+		s.Every = time.Minute
+		ctx, stop := context.WithCancel(t.Context())
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			s.Run(ctx, func() bool { return true })
+		}()
+		at := func(since time.Duration, records int) {
+			t.Helper()
+			time.Sleep(since)
+			synctest.Wait()
+			assert.Len(t, s.records.Nodes(), records)
+		}
+		at(time.Minute-time.Second, 20)
+		at(2*time.Second, 10) // half of them, ten a second
+		at(58*time.Second, 10)
+		at(3*time.Second, 5)
+		stop()
+		<-over
+	})
 }
 
-func TestNothingIsSweptBeforeTheCachesAreWarm(t *testing.T) {
-	for name, c := range map[string]struct{ nodes, records, swept bool }{
-		"Nodes cannot be listed":    {nodes: false, records: true},
-		"records cannot be listed":  {nodes: true, records: false},
-		"both are there, and swept": {nodes: true, records: true, swept: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newSweeping(t, 1, goneRecord("n1", monthAgo))
-			if !c.nodes {
-				for _, verb := range []string{"list", "watch"} {
-					s.client.PrependReactor(verb, "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
-						return true, nil, apierrors.NewInternalError(errors.New("a bad moment"))
-					})
-				}
-				s.client.WatchReactionChain = nil
+func TestNothingIsSweptBeforeAllCachesHaveSynced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSweeping(t, 1, goneRecord("n1", monthAgo))
+		s.Every = time.Second
+		synced := false
+		ctx, stop := context.WithCancel(t.Context())
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			s.Run(ctx, func() bool { return true }, func() bool { return synced })
+		}()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		s.left("n1")
+		synced = true
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		s.left()
+		stop()
+		<-over
+	})
+}
+
+func TestASweepThatPanicsIsFollowedByTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSweeping(t, 1, goneRecord("n1", monthAgo))
+		s.Every = time.Second
+		broken := true
+		s.Policy = func() policy.Policy {
+			if broken {
+				broken = false
+				panic("policy")
 			}
-			options := s.Options
-			options.Sweep.Every, options.Workers = time.Millisecond, 1
-			options.Guards, options.Metrics = NewGuards(s.client, options.Logger), NewMetrics(prometheus.NewRegistry())
-			controller, err := New(options)
-			require.NoError(t, err)
-			controller.Lead()
-			ctx, stop := context.WithCancel(t.Context())
-			over := make(chan struct{})
-			go func() {
-				defer close(over)
-				assert.NoError(t, controller.Run(ctx, func() bool { return c.records }))
-			}()
-			if c.swept {
-				require.Eventually(t, func() bool { return len(s.records.Nodes()) == 0 }, 20*time.Second, 5*time.Millisecond)
-			} else {
-				time.Sleep(300 * time.Millisecond)
-				s.left("n1")
-			}
-			stop()
-			<-over
-		})
-	}
+			return policy.Default()
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			s.Run(ctx)
+		}()
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		s.left("n1")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		s.left()
+		assert.Equal(t, 1, s.panics)
+		stop()
+		<-over
+	})
 }
