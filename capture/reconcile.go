@@ -177,6 +177,7 @@ func (a *attempt) put(ctx context.Context, next Action) error {
 	entry, err := a.Records.Put(ctx, *next.Write, a.entry.Version)
 	if errors.Is(err, store.ErrConflict) {
 		a.Metrics.conflicted(recordConflict)
+		a.standby.conflict()
 		return a.readLive(ctx)
 	}
 	if err != nil {

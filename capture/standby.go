@@ -57,6 +57,14 @@ func (s *standby) wait(node, record string, change Change, now time.Time) (act b
 // others notes that another replica works.
 func (s *standby) others(now time.Time) { s.progress, s.acting = now, time.Time{} }
 
+// conflict notes that another process has written a record first. That may be a webhook, so it does not keep this replica from acting on
+// what is overdue.
+func (s *standby) conflict() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.acting = time.Time{}
+}
+
 // recordChanged notes that the record of a Node has changed. So a replica that has very many Nodes queued stops as soon as another
 // one works, and not when the queue has come to a Node that this one worked on.
 func (s *standby) recordChanged(node string, version func() string, now time.Time) {

@@ -222,6 +222,50 @@ func TestOneStepOfAnotherReplicaIsProgressToo(t *testing.T) {
 	assert.True(t, s.wait("n1", "3", Change{LiftGate: true}, now.Add(2*patience)), "this replica has written the record")
 }
 
+func TestAStandbyThatHasTakenOverActsAtOnceForAWhile(t *testing.T) {
+	takenOver := func() (w *cluster, standby *replica) {
+		w = newCluster(t, "")
+		standby = w.replica()
+		w.register(numbered(1))
+		require.Empty(t, standby.works())
+		w.passes(patience)
+		standby.looks()
+		require.Len(t, w.Nodes(), 1)
+		return w, standby
+	}
+	t.Run("what is due next", func(t *testing.T) {
+		w, standby := takenOver()
+		w.passes(actsFor - 1)
+		w.register(numbered(2))
+		require.Empty(t, standby.works())
+		assert.Len(t, w.Nodes(), 2)
+		w.passes(1)
+		w.register(numbered(3))
+		require.Empty(t, standby.works())
+		assert.Len(t, w.Nodes(), 2, "a leader has had the time to come")
+		w.passes(patience)
+		standby.looks()
+		assert.Len(t, w.Nodes(), 3)
+	})
+	t.Run("unless another replica writes a record first", func(t *testing.T) {
+		w, standby := takenOver()
+		w.register(numbered(2))
+		once := true
+		standby.before = func(string) {
+			if once {
+				once = false
+				other := w.leader()
+				assert.Empty(t, other.works())
+			}
+		}
+		require.Empty(t, standby.works())
+		standby.wrote()
+		w.register(numbered(3))
+		require.Empty(t, standby.works())
+		assert.Empty(t, standby.wrote())
+	})
+}
+
 func TestANodeThatWaitsForAnotherReasonIsQueuedOnceInAWhile(t *testing.T) {
 	s := newStandby()
 	s.wait("n1", "1", Change{}, now)
@@ -250,6 +294,7 @@ func TestWhatAStandbyCanDoNothingAboutKeepsItNotBusy(t *testing.T) {
 	assert.Empty(t, r.standby.due)
 
 	r.deaf = false
+	w.passes(actsFor)
 	w.label("k", "w")
 	require.Empty(t, r.works())
 	assert.NotEmpty(t, r.standby.due)
