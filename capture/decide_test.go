@@ -811,3 +811,32 @@ func TestAPatchWritesOnlyTheAnnotationsThatItChanges(t *testing.T) {
 		})
 	}
 }
+
+// Without the guard policies a kubelet can write that nodekeep set what a client has set.
+func TestAKubeletThatClaimsAClientsTaintForNodekeepHidesItFromNoRecord(t *testing.T) {
+	claim := func(value string) func(*corev1.Node) {
+		return stamped(record.Stamp{}.With(labels{"maintenance:NoExecute": value}, 15))
+	}
+	check(t, map[string]decision{
+		"a taint that was never recorded": {
+			unguarded: true, record: remembered("a", 10, labels{"k": "v"}), node: node("a", "20", labels{"k": "v", "maintenance:NoExecute": "disk"}, claim("disk")),
+			want: outcome{step: Update, remembers: labels{"k": "v", "maintenance:NoExecute": "disk"}, object: "a"},
+		},
+		"a recorded taint": {
+			unguarded: true, record: remembered("a", 18, labels{"maintenance:NoExecute": "disk"}), node: node("a", "20", labels{"maintenance:NoExecute": "disk"}, claim("disk")),
+			want: outcome{step: Nothing},
+		},
+		"a recorded taint, by a version that is newer than the record": {
+			unguarded: true, record: remembered("a", 10, labels{"maintenance:NoExecute": "disk"}), node: node("a", "20", labels{"maintenance:NoExecute": "disk"}, claim("disk")),
+			want: outcome{step: Update, remembers: labels{"maintenance:NoExecute": "disk"}, object: "a"},
+		},
+		"a recorded taint that an operator has changed": {
+			unguarded: true, record: remembered("a", 10, labels{"maintenance:NoExecute": "disk"}), node: node("a", "20", labels{"maintenance:NoExecute": "memory"}, claim("memory")),
+			want: outcome{step: Update, remembers: labels{"maintenance:NoExecute": "memory"}, object: "a"},
+		},
+		"a taint that an operator has removed and added again": {
+			unguarded: true, record: remembered("a", 10, nil, removed(10, "maintenance:NoExecute")), node: node("a", "20", labels{"maintenance:NoExecute": "disk"}, claim("disk")),
+			want: outcome{step: Update, remembers: labels{"maintenance:NoExecute": "disk"}, object: "a"},
+		},
+	})
+}

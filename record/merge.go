@@ -78,14 +78,14 @@ func decide(o Observation, e Entry, known, here, late bool) Entry {
 		return removed(o.Version)
 	case !shown && proved: // the object had it, and a client removed it
 		return removed(o.Version)
+	case same && !proved && !late && (!known || here || remembered && value == e.Value): // the kubelet may claim a client's value for nodekeep
+		return set(value, o.Version)
+	case same && !proved: // it may come from a stale record
+		return e
 	case same && here && listed.Since < e.Version: // a client set it back to the listed value
 		return set(value, o.Version)
 	case same && here && remembered && listed.Since >= e.Version: // a client removed it, and a capture that was behind set it again
 		return removed(listed.Since)
-	case same && o.Unproved[e.Key] && remembered && value == e.Value && !late: // only that it was observed proves that it was there
-		return set(value, o.Version)
-	case same && o.Unproved[e.Key] && !known && !late: // nodekeep sets nothing that no record ever had: the kubelet claims it of a client's
-		return set(value, o.Version)
 	case same: // nodekeep set it
 		return e
 	case !shown && here && remembered: // a client removed it

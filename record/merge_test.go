@@ -141,6 +141,16 @@ func TestMerge(t *testing.T) {
 			[]record.Observation{u1, unproved(listed(shows("U2", 9, label, "a"), taint, "a", 0), taint)}, items{label: "a", taint: "a"}},
 		"a taint that no record ever had and that a kubelet may have claimed for nodekeep is a client's": {
 			[]record.Observation{shows("U1", 5, label, "a"), unproved(given(shows("U2", 9, label, "a"), taint, "x", 0), taint)}, items{label: "a", taint: "x"}},
+		"a taint that a client set on this object stays, also where the kubelet claims that nodekeep set it later": {
+			[]record.Observation{shows("U1", 5, taint, "x"), unproved(given(shows("U1", 9), taint, "x", 7), taint)}, items{taint: "x"}},
+		"and it stays a client's when the kubelet repeats that": {
+			[]record.Observation{
+				shows("U1", 5, taint, "x"), unproved(given(shows("U1", 9), taint, "x", 7), taint), unproved(given(shows("U1", 12), taint, "x", 10), taint),
+			}, items{taint: "x"}},
+		"a taint that a client removed from this object and set again counts, also where the kubelet claims that nodekeep set it": {
+			[]record.Observation{shows("U1", 5, taint, "x"), shows("U1", 6), unproved(given(shows("U1", 9), taint, "x", 7), taint)}, items{taint: "x"}},
+		"a taint that a client changed on this object counts, also where the kubelet claims that nodekeep set it": {
+			[]record.Observation{shows("U1", 5, taint, "x"), unproved(given(shows("U1", 9), taint, "y", 7), taint)}, items{taint: "y"}},
 		"with such a stamp, a removal counts if the key was observed on the object": {
 			[]record.Observation{
 				u1, unproved(given(shows("U2", 9, label, "a"), taint, "a", 0), taint), unproved(listed(shows("U2", 10, label, "a"), taint, "a", 0), taint),
