@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -406,17 +407,17 @@ func TestNothingIsSweptBeforeAllCachesHaveSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSweeping(t, 1, goneRecord("n1", monthAgo))
 		s.Every = time.Second
-		synced := false
+		var synced atomic.Bool
 		ctx, stop := context.WithCancel(t.Context())
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
-			s.Run(ctx, func() bool { return true }, func() bool { return synced })
+			s.Run(ctx, func() bool { return true }, synced.Load)
 		}()
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		s.left("n1")
-		synced = true
+		synced.Store(true)
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		s.left()
