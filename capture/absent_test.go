@@ -39,7 +39,7 @@ func TestTheLastStateOfAnObjectCountsWhileItsRecordIsNotInMemoryYet(t *testing.T
 	deleted(node("c", "30", labels{"k": "v", "again": "1"}))
 	w.Remove("n1")
 	require.Empty(t, r.works())
-	_, err := w.Memory.Get("n1")
+	_, err := w.Get("n1")
 	assert.ErrorIs(t, err, store.ErrNotFound, "a record that was removed is not written again")
 }
 

@@ -145,7 +145,7 @@ func (c *cluster) holds(r *record.Record) {
 // record is what is stored for n1.
 func (c *cluster) record() record.Record {
 	c.t.Helper()
-	entry, err := c.Memory.GetLive(c.t.Context(), "n1")
+	entry, err := c.GetLive(c.t.Context(), "n1")
 	require.NoError(c.t, err)
 	return entry.Record
 }
@@ -358,7 +358,7 @@ func (r *replica) reported() (reasons []string) {
 // replicaRecords are the records as one replica reads and writes them.
 type replicaRecords struct{ *replica }
 
-func (r replicaRecords) Get(name string) (store.Entry, error) { return r.cluster.Memory.Get(name) }
+func (r replicaRecords) Get(name string) (store.Entry, error) { return r.cluster.Get(name) }
 
 func (r replicaRecords) GetLive(ctx context.Context, name string) (store.Entry, error) {
 	return r.cluster.Memory.GetLive(ctx, name)

@@ -50,7 +50,7 @@ func TestANodeWhoseWorkPanicsIsRetriedAndAllOthersAreRecorded(t *testing.T) {
 		r.Enqueue("bad")
 	}
 	for _, name := range []string{"good", "better"} {
-		entry, err := w.Memory.Get(name)
+		entry, err := w.Get(name)
 		require.NoError(t, err)
 		assert.Equal(t, labels{"dedicated": "ci"}, entry.Record.Items())
 	}
@@ -62,7 +62,7 @@ func TestANodeWhoseWorkPanicsIsRetriedAndAllOthersAreRecorded(t *testing.T) {
 
 	r.Records = replicaRecords{r}
 	require.Empty(t, r.works())
-	_, err := w.Memory.Get("bad")
+	_, err := w.Get("bad")
 	assert.NoError(t, err, "the name is free again")
 }
 

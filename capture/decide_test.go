@@ -736,7 +736,7 @@ func TestANodeOfWhichTheAPIServerSaysThatThereIsNone(t *testing.T) {
 	}
 }
 
-func TestAClockThatIsOffChangesNothingButTheTimesThatAreWritten(t *testing.T) {
+func TestAClockThatIsOffChangesNothingButWhatIsWrittenAsTheTimeOfADeletionOrAChange(t *testing.T) {
 	for name, d := range map[string]decision{
 		"first observed":                       {node: node("a", "5", labels{"a": "1"})},
 		"changed":                              {record: remembered("a", 5, labels{"a": "1"}), node: node("a", "6", labels{"a": "2"})},

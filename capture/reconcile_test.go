@@ -207,7 +207,7 @@ func TestARecordThatChangedMeanwhileIsReadAndDecidedAgain(t *testing.T) {
 	r.before = func(string) {
 		if once { // the webhook records a deletion, and the Node registers again with another label
 			once = false
-			entry, err := w.Memory.GetLive(t.Context(), "n1")
+			entry, err := w.GetLive(t.Context(), "n1")
 			require.NoError(t, err)
 			other := record.Merge(entry.Record, record.Observation{UID: "b", Version: 200, Items: map[string]record.Item{"other": {Value: "1", Owner: record.Client}}})
 			_, err = w.Put(t.Context(), other, entry.Version)
@@ -240,7 +240,7 @@ func TestANodeThatChangedMeanwhileIsReadAndDecidedAgain(t *testing.T) {
 		},
 		"an operator makes nodekeep forget a label": {
 			func(w *cluster) {
-				entry, err := w.Memory.GetLive(w.t.Context(), "n1")
+				entry, err := w.GetLive(w.t.Context(), "n1")
 				require.NoError(w.t, err)
 				_, err = w.Put(w.t.Context(), record.Forget(entry.Record, []string{worker}), entry.Version)
 				require.NoError(w.t, err)
@@ -624,7 +624,7 @@ func TestAGatedNodeWhoseDeletionWasRecordedAndDidNotHappenIsCompleted(t *testing
 	r := w.leader()
 	r.deaf = true
 	w.edit(func(*corev1.Node) {}) // a heartbeat; then the webhook records a deletion that another admission policy denies
-	entry, err := w.Memory.GetLive(t.Context(), "n1")
+	entry, err := w.GetLive(t.Context(), "n1")
 	require.NoError(t, err)
 	observed := record.Observation{UID: "b", Version: 121, Final: true, Items: map[string]record.Item{"x": {Value: "1"}}}
 	_, err = w.Put(t.Context(), record.Merge(entry.Record, observed), entry.Version)
