@@ -136,18 +136,9 @@ func (s setting) shownBy(items map[string]string) bool {
 	return shown && value == s.value
 }
 
-// givenTo reports whether a Node with these items has any that the change gives.
-func (c Change) givenTo(items map[string]string) bool {
-	for key, value := range c.Give {
-		if shown, ok := items[key]; ok && shown == value {
-			return true
-		}
-	}
-	return false
-}
-
-// settings is what a change sets on a Node and would set again if another client undid it. Items that it gives are not among that: the
-// stamp lists them, so nodekeep follows a client that removes them. Nor are registration taints: they are added once.
+// settings is what a change sets on a Node and would set again if another client undid it. Items that it gives are among that: the stamp
+// lists them, so nodekeep follows a client that removes them, but not one that removes the stamp as well. Registration taints are not:
+// they are added once.
 func (c Change) settings(gate policy.Gate) (all []setting) {
 	replaced := map[string]bool{}
 	for _, taint := range c.Put {
@@ -159,8 +150,10 @@ func (c Change) settings(gate policy.Gate) (all []setting) {
 			all = append(all, settingOf(taint, true))
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(c.Correct)) {
-		all = append(all, setting{item: key, value: c.Correct[key]})
+	for _, items := range []map[string]string{c.Give, c.Correct} {
+		for _, key := range slices.Sorted(maps.Keys(items)) {
+			all = append(all, setting{item: key, value: items[key]})
+		}
 	}
 	for _, key := range c.Remove {
 		all = append(all, setting{item: key, removed: true})
@@ -207,8 +200,10 @@ func (c Change) less(paused map[setting]bool) Change {
 		}
 	}
 	record.SortTaints(rest.Derived)
-	rest.Correct = maps.Clone(c.Correct)
-	maps.DeleteFunc(rest.Correct, func(key, value string) bool { return paused[setting{item: key, value: value}] })
+	rest.Give, rest.Correct = maps.Clone(c.Give), maps.Clone(c.Correct)
+	for _, items := range []map[string]string{rest.Give, rest.Correct} {
+		maps.DeleteFunc(items, func(key, value string) bool { return paused[setting{item: key, value: value}] })
+	}
 	rest.Remove = slices.DeleteFunc(slices.Clone(c.Remove), func(key string) bool { return paused[setting{item: key, removed: true}] })
 	rest.LiftGate = false
 	rest.Unlist = c.Unlist && !paused[c.listing()]

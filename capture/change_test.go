@@ -52,6 +52,13 @@ func TestAChangeIsMadeWithoutTheItemsThatArePaused(t *testing.T) {
 		"the list of derived taints is": {
 			change: Change{Unlist: true}, paused: map[setting]bool{{item: policy.TaintsAnnotation}: true}, step: Nothing,
 		},
+		"a restored label is": {
+			change: Change{Give: labels{"rack": "r1", "tier": "gold"}, Register: verify, LiftGate: true}, paused: map[setting]bool{{item: "rack", value: "r1"}: true},
+			want: Change{Give: labels{"tier": "gold"}, Register: verify}, step: Complete,
+		},
+		"the only restored label is": {
+			change: Change{Give: labels{"rack": "r1"}, Register: verify, LiftGate: true}, paused: map[setting]bool{{item: "rack", value: "r1"}: true}, step: Nothing,
+		},
 		"a correction is": {
 			change: Change{Correct: labels{"tier": "gold", "rack": "r1"}, Remove: []string{"old", "older"}, LiftGate: true},
 			paused: map[setting]bool{{item: "tier", value: "gold"}: true, {item: "old", removed: true}: true},
@@ -75,6 +82,7 @@ func TestASettingIsWhatNodekeepWouldSetAgain(t *testing.T) {
 	assert.Equal(t, []setting{
 		{item: "dedicated:NoSchedule", value: "gpu"}, // which replaces the one of that key and effect
 		{item: "tenant:NoExecute", value: "red", removed: true},
+		{item: "rack", value: "r1"},
 		{item: "tier", value: "gold"},
 		{item: "old", removed: true},
 		{item: "nodekeep.dev/restoring:NoSchedule", removed: true},

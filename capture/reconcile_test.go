@@ -557,6 +557,32 @@ func TestATaintOfARuleThatAClientKeepsRemovingIsAddedLessAndLessOften(t *testing
 	assert.LessOrEqual(t, len(r.wrote()), 2)
 }
 
+// Without the annotation, nobody can tell that the label was there: it is restored each time.
+func TestALabelThatAClientKeepsRemovingTogetherWithTheAnnotationIsRestoredLessAndLessOften(t *testing.T) {
+	w := newCluster(t, "")
+	w.holds(remembered("a", 10, labels{"k": "v", "other": "1"}))
+	w.register(node("b", "20", labels{"other": "1"}, given(labels{"other": "1"})))
+	r := w.leader()
+	require.Empty(t, r.works())
+	r.wrote()
+	r.reported()
+	for range 100 {
+		w.edit(func(n *corev1.Node) {
+			delete(n.Labels, "k")
+			n.Annotations = nil
+		})
+		require.Empty(t, r.works())
+	}
+	assert.LessOrEqual(t, len(r.wrote()), 2*freeFlaps)
+	assert.Equal(t, 1, count(r.reported(), ItemPaused))
+	assert.NotContains(t, w.shows(), "k")
+
+	w.passes(firstPause)
+	r.Enqueue("n1")
+	require.Empty(t, r.works())
+	assert.Equal(t, labels{"k": "v", "other": "1"}, w.shows())
+}
+
 func TestTheRecordOfANodeThatChangesAllTheTimeWaitsAndHoldsTheLastState(t *testing.T) {
 	w := newCluster(t, "")
 	w.register(node("a", "10", labels{"k": "0"}))

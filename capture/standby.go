@@ -93,7 +93,7 @@ func (s *standby) done(node, record string, items map[string]string, settings fu
 			others = append(others, set)
 		}
 	}
-	if len(others) > 0 || work.record != record || work.change.givenTo(items) {
+	if len(others) > 0 || work.record != record {
 		s.others(now)
 	}
 	return others

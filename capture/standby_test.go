@@ -191,7 +191,7 @@ func TestAStandbyKnowsTheWorkOfOthers(t *testing.T) {
 		"a rule's taint was removed":                      {due: Change{Take: ci}, record: "1", progress: true, set: 1},
 		"a rule's taint is there":                         {due: Change{Take: ci}, record: "1", items: labels{"dedicated:NoSchedule": "ci"}},
 		"the gate was lifted":                             {due: Change{LiftGate: true}, record: "1", progress: true, set: 1},
-		"a label was restored":                            {due: Change{Give: labels{"k": "v"}}, record: "1", items: labels{"k": "v"}, progress: true},
+		"a label was restored":                            {due: Change{Give: labels{"k": "v"}}, record: "1", items: labels{"k": "v"}, progress: true, set: 1},
 		"a client set the label":                          {due: Change{Give: labels{"k": "v"}}, record: "1", items: labels{"k": "w"}},
 		"a label was corrected":                           {due: Change{Correct: labels{"k": "v"}}, record: "1", items: labels{"k": "v"}, progress: true, set: 1},
 		"a stale label was removed":                       {due: Change{Remove: []string{"k"}}, record: "1", progress: true, set: 1},
