@@ -361,7 +361,7 @@ type replicaRecords struct{ *replica }
 func (r replicaRecords) Get(name string) (store.Entry, error) { return r.cluster.Get(name) }
 
 func (r replicaRecords) GetLive(ctx context.Context, name string) (store.Entry, error) {
-	return r.cluster.Memory.GetLive(ctx, name)
+	return r.cluster.GetLive(ctx, name)
 }
 
 func (r replicaRecords) Nodes() []string { return r.cluster.Nodes() }
