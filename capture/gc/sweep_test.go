@@ -123,7 +123,7 @@ func newSweeping(t *testing.T, fraction float64, records ...record.Record) *swee
 // sweeps is one sweep that never waits.
 func (s *sweeping) sweeps() {
 	s.t.Helper()
-	s.sweep(s.t.Context(), func(context.Context) error { s.waits++; return nil })
+	s.Sweep(s.t.Context(), func(context.Context) error { s.waits++; return nil })
 	assert.Zero(s.t, s.exclusive[""], "each name is released")
 }
 
@@ -365,7 +365,7 @@ func TestASweepThatIsToldToStopReportsWhatItDid(t *testing.T) {
 			s.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			ctx, stop := context.WithCancel(t.Context())
 			c.arrange(s, stop)
-			s.sweep(ctx, func(ctx context.Context) error { return ctx.Err() })
+			s.Sweep(ctx, func(ctx context.Context) error { return ctx.Err() })
 			s.left(c.left...)
 			s.counted(c.want)
 			assert.Contains(t, log.String(), `level=INFO msg="records swept" records=2 gone=2 `+c.line)
