@@ -112,6 +112,9 @@ func (w *cluster) checkActor(of recorded, change history.Change, item string, va
 	}
 }
 
+// mostRollBacks bounds to how many earlier states a record is rolled back at each rest.
+const mostRollBacks = 4
+
 // checkReplay goes back through the history of a record: each entry must lead to the state in which the one after it found
 // what it changed, and to what the record said at that time.
 func (w *cluster) checkReplay(name string) {
@@ -138,14 +141,15 @@ func (w *cluster) checkReplay(name string) {
 		}
 	}
 	var checked json.RawMessage
+	states := 0 // to roll back to; older ones were checked before
 	for _, earlier := range slices.Backward(w.history[name]) {
 		if earlier.Version != "" && checked != nil && bytes.Equal(earlier.Record.History, checked) {
 			continue
 		}
-		if earlier.Version == "" || !w.checkRollBack(now, earlier.Record) { // it was removed, or is too long ago
+		if earlier.Version == "" || states == mostRollBacks || !w.checkRollBack(now, earlier.Record) { // it was removed, or is too long ago
 			return
 		}
-		checked = earlier.Record.History
+		checked, states = earlier.Record.History, states+1
 	}
 }
 
