@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	eventrecord "k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/keymutex"
 
 	"nodekeep.dev/nodekeep/contain"
 	"nodekeep.dev/nodekeep/guard"
@@ -61,7 +62,7 @@ type Controller struct {
 	coalescer *coalescer
 	standby   *standby
 	queue     workqueue.TypedRateLimitingInterface[string]
-	turns     turns
+	nodes     keymutex.KeyMutex // one at a time works on a Node; the queue sees to that among workers, a sweep comes beside it
 	leading   atomic.Bool
 	aheadFor  time.Duration // see the constant
 }
@@ -71,6 +72,9 @@ const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 30 * time.Second
 )
+
+// nodeLocks is how many locks the names of Nodes share. A Node waits for another one only if that happens to have the same.
+const nodeLocks = 1024
 
 // turn is how long one look at a Node may take: a call that is never answered must not keep a worker for ever.
 const turn = 30 * time.Second
@@ -96,7 +100,7 @@ func New(options Options) (*Controller, error) {
 		refusals: newRefusals(),
 		reported: newReported(),
 		aheadFor: aheadFor,
-		brake:    newBrake(options.LongestPause), coalescer: newCoalescer(recordInterval), standby: newStandby(),
+		brake:    newBrake(options.LongestPause), coalescer: newCoalescer(recordInterval), standby: newStandby(), nodes: keymutex.NewHashed(nodeLocks),
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 	}
@@ -154,7 +158,10 @@ func (c *Controller) Leading() bool { return c.leading.Load() }
 func (c *Controller) Knows(node string) bool { return c.sightings.knows(node) }
 
 // Exclusive waits until nobody works on a Node, and keeps it so until release is called.
-func (c *Controller) Exclusive(node string) (release func()) { return c.turns.take(node) }
+func (c *Controller) Exclusive(node string) (release func()) {
+	c.nodes.LockKey(node)
+	return func() { _ = c.nodes.UnlockKey(node) } // it has no error to return
+}
 
 // Lead lets the controller act at once, from now on until the process ends.
 func (c *Controller) Lead() {
@@ -229,7 +236,7 @@ func (c *Controller) process(ctx context.Context, name string) error {
 func (c *Controller) inTurn(ctx context.Context, node string) error {
 	ctx, cancel := context.WithTimeout(ctx, turn)
 	defer cancel()
-	defer c.turns.take(node)()
+	defer c.Exclusive(node)()
 	return c.Contained("reconcile node", node, func() error { return c.process(ctx, node) })
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/keymutex"
 
 	"nodekeep.dev/nodekeep/observe"
 )
@@ -35,7 +36,7 @@ type PendingState struct {
 func NewProcess(options Options, pause time.Duration, delayed func(node string, wait time.Duration)) *Process {
 	p := &Process{queue: &manualQueue{delayed: delayed, ready: map[string]bool{}, later: map[string]bool{}}}
 	p.Controller = &Controller{
-		Options: options, refusals: newRefusals(), reported: newReported(), brake: newBrake(pause), coalescer: newCoalescer(pause), standby: newStandby(), queue: p.queue,
+		Options: options, refusals: newRefusals(), reported: newReported(), brake: newBrake(pause), coalescer: newCoalescer(pause), standby: newStandby(), nodes: keymutex.NewHashed(nodeLocks), queue: p.queue,
 		aheadFor: aheadFor,
 	}
 	p.sightings = newSightings(p.gated, p.liftedAfter, options.Now)
