@@ -35,6 +35,7 @@ type process struct {
 	name              string
 	hands             []*node // the states that it works on, or has read or made since
 	wroteRecord       bool
+	readRecord        bool // live
 	began             int // in the order of observations
 	rememberedAtStart map[string]string
 }
@@ -219,7 +220,7 @@ func (c *process) work() bool {
 	c.say("capture: %d reconciles %s, leading: %t", c.id, c.name, c.Leads())
 	c.alone(func() {
 		pending := c.Pending(c.name)
-		c.hands, c.wroteRecord, c.rememberedAtStart = nil, false, c.rememberedOf(c.name)
+		c.hands, c.wroteRecord, c.readRecord, c.rememberedAtStart = nil, false, false, c.rememberedOf(c.name)
 		c.began = c.logs[c.name].sequence
 		for _, state := range pending {
 			c.hands = append(c.hands, c.stateOf(state))
@@ -240,8 +241,10 @@ func (w *cluster) stateOf(pending pendingState) *node {
 	return w.byVersion[version]
 }
 
-// note tells the oracle what a reconcile has observed.
+// note tells the oracle what a reconcile has observed. One that knew an older record and had nothing to write comes again when it receives
+// the newer one, if the process lives that long, and observes what the Node is then.
 func (c *process) note(done bool) {
+	done = done && (c.wroteRecord || c.readRecord || c.inMemory(c.name) == len(c.history[c.name]))
 	for i, n := range c.hands {
 		last := i == len(c.hands)-1
 		final := n.gone || i+1 < len(c.hands) && c.hands[i+1].uid != n.uid
@@ -286,6 +289,7 @@ func (c *process) GetLive(ctx context.Context, name string) (entry recordEntry, 
 		entry, err = c.records.GetLive(ctx, name)
 		return err
 	})
+	c.readRecord = true
 	return entry, err
 }
 

@@ -72,7 +72,7 @@ func decide(o Observation, e Entry, known, here, late bool) Entry {
 		return set(listed.Value, o.Version)
 	case late && !same && proved && shown: // the kubelet's own value hides it since
 		return set(value, o.Version)
-	case shown && !same && here && remembered && !taint: // the newer state hides it: had it lacked the item, the entry would be a removal
+	case shown && !same && here && remembered && (!taint || value == e.Value): // the newer state hides it: had it lacked the item, the entry would be a removal
 		return set(value, o.Version)
 	case shown && !same: // a newer state of this object lacks it
 		return removed(o.Version)

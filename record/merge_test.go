@@ -123,6 +123,8 @@ func TestMerge(t *testing.T) {
 			[]record.Observation{u1, given(given(shows("U1", 8), label, "z", 7), taint, "z", 7)}, nothing},
 		"a label that a client sets back to the listed value is recorded, also if no field manager owns it any more": {
 			[]record.Observation{listed(shows("U1", 9, label, "a"), label, "z", 7), given(shows("U1", 10), label, "z", 7)}, items{label: "z"}},
+		"a taint that an older state shows as it is recorded was not removed, if the policy does not select it in the newer one": {
+			[]record.Observation{shows("U1", 5, taint, "a"), owned(shows("U1", 7), taint, "a", record.Other), shows("U1", 6, taint, "a")}, items{taint: "a"}},
 		"a label that an older state of the object changed counts if the kubelet's own value hides it in the newer one": {
 			[]record.Observation{shows("U1", 5, label, "a"), owned(shows("U1", 7), label, "k", record.Other), shows("U1", 6, label, "b")}, items{label: "b"}},
 
