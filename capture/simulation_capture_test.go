@@ -36,7 +36,7 @@ type process struct {
 	hands             []*node // the states that it works on, or has read or made since
 	wroteRecord       bool
 	readRecord        bool // live
-	began             int // in the order of observations
+	began             int  // in the order of observations
 	rememberedAtStart map[string]string
 }
 
