@@ -211,13 +211,17 @@ func (d *Deletions) record(ctx context.Context, hint hint) (deletionOutcome, err
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return deletionFailed, err
 		}
-		if entry.Record.Newest().Version > node.Version { // the Node may have changed since it was read, or the record is not of this cluster
-			if node, err = d.node(ctx, hint); err != nil || node == nil {
-				return deletionAbsent, err
-			}
-			newest = node.Version
-		}
 		before, _ := entry.Record.Rebase(d.Cluster(), newest)
+		if before.Newest().Version > node.Version { // the Node may have changed since it was read, or the record is not of this cluster
+			again, err := d.node(ctx, hint)
+			if err != nil {
+				return deletionFailed, err
+			}
+			if again != nil { // where it is gone by now, the state that was read is the last one that is known
+				node, newest = again, again.Version
+				before, _ = entry.Record.Rebase(d.Cluster(), newest)
+			}
+		}
 		next, worth := d.merged(node, before, mayBeNoted)
 		switch {
 		case !worth && live:

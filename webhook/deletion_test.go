@@ -380,7 +380,7 @@ func TestAReviewIsAHintAndWhatTheAPIServerHasCounts(t *testing.T) {
 		"the object says something else":        {&liveNode{node: labelled("u1", 8, labels{"a": "2"})}, deletionRecorded, labels{"a": "2"}},
 		"there is no such Node":                 {&liveNode{}, deletionAbsent, labels{"a": "1"}},
 		"another object has the name":           {&liveNode{node: labelled("u2", 10, labels{"a": "2"})}, deletionAbsent, labels{"a": "1"}},
-		"it is deleted while the work goes on":  {&liveNode{node: labelled("u1", 4, nil), then: labelled("u2", 10, nil)}, deletionAbsent, labels{"a": "1"}},
+		"it is deleted while the work goes on":  {&liveNode{node: labelled("u1", 4, nil), then: labelled("u2", 10, nil)}, deletionUnchanged, labels{"a": "1"}},
 		"the API server does not answer":        {&liveNode{err: errors.New("unreachable")}, deletionFailed, labels{"a": "1"}},
 		"the version is none that there can be": {&liveNode{node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u1", ResourceVersion: "x", Labels: labels{"a": "2"}}}}, deletionFailed, labels{"a": "1"}},
 	} {

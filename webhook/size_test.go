@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -74,6 +75,7 @@ func TestStampAndListOfDerivedTaintsNeedRoomTogether(t *testing.T) {
 	}
 	for name, protected := range map[string]bool{"nothing waits": false, "a protected label waits behind the gate": true} {
 		t.Run(name, func(t *testing.T) {
+			remembered := maps.Clone(remembered)
 			if protected {
 				remembered["node-role.kubernetes.io/worker"] = ""
 			}
