@@ -205,21 +205,20 @@ func (d *Deletions) record(ctx context.Context, hint hint) (deletionOutcome, err
 		return deletionAbsent, err
 	}
 	mayBeNoted := sync.OnceValue(func() bool { return d.moments.take(hint.uid, d.Now()) })
-	newest := record.Version(math.MaxUint64) // that this API server can have given out when the record was written
 	entry, err := d.Records.Get(hint.name)
 	for live := false; ; live = true {
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return deletionFailed, err
 		}
-		before, _ := entry.Record.Rebase(d.Cluster(), newest)
+		before, _ := entry.Record.Rebase(d.Cluster(), math.MaxUint64)
 		if before.Newest().Version > node.Version { // the Node may have changed since it was read, or the record is not of this cluster
 			again, err := d.node(ctx, hint)
 			if err != nil {
 				return deletionFailed, err
 			}
 			if again != nil { // where it is gone by now, the state that was read is the last one that is known
-				node, newest = again, again.Version
-				before, _ = entry.Record.Rebase(d.Cluster(), newest)
+				node = again
+				before, _ = entry.Record.Rebase(d.Cluster(), node.Version)
 			}
 		}
 		next, worth := d.merged(node, before, mayBeNoted)
