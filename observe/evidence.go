@@ -62,11 +62,12 @@ func (n *Node) ListsTaintsThatAreGone() bool {
 	})
 }
 
-// unproved are the keys of a stamp that a kubelet may have written about what it may not set itself.
-func unproved(stamp record.Stamp) map[string]bool {
+// unproved are the keys of a stamp that a kubelet may have written about what it may not set itself, or about what the record does not
+// know: nodekeep sets nothing else, and invented keys would fill the record with removals.
+func unproved(stamp record.Stamp, r record.Record) map[string]bool {
 	var keys map[string]bool
 	note := func(key string) {
-		if !record.IsTaint(key) && policy.AllowedForKubelet(key) {
+		if _, known := r.Entry(key); known && !record.IsTaint(key) && policy.AllowedForKubelet(key) {
 			return
 		}
 		if keys == nil {

@@ -80,8 +80,10 @@ func TestTheStampIsEvidenceAsFarAsNoKubeletCanHaveWrittenIt(t *testing.T) {
 				assert.Equal(t, c.counts, ok, how)
 				assert.Equal(t, c.counts, len(stamp.Given) == 3, how)
 				assert.Equal(t, c.registered, n.Registered(false), how)
-				o := n.Observation(record.Record{}, policy.Default(), false)
+				known := record.New("n1", record.Object{UID: "a", Version: 5}, labels{"k": "v"})
+				o := n.Observation(known, policy.Default(), false)
 				if c.counts {
+					assert.Len(t, n.Observation(record.Record{}, policy.Default(), false).Unproved, 3, "%s: of what the record does not know it proves nothing", how)
 					assert.Equal(t, map[string]bool{worker: true, "t:NoSchedule": true}, o.Unproved, "%s: of what a kubelet may not set itself it proves nothing", how)
 				} else {
 					assert.Zero(t, o.Stamp, how)

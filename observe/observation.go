@@ -24,7 +24,7 @@ func (n *Node) Observation(r record.Record, p policy.Policy, guarded bool) recor
 	}
 	o.Stamp, _ = n.Stamp(guarded)
 	if !guarded {
-		o.Unproved = unproved(o.Stamp)
+		o.Unproved = unproved(o.Stamp, r)
 	}
 	return o
 }

@@ -37,7 +37,7 @@ func Merge(r Record, o Observation) Record {
 		if _, known := r.find(key); known {
 			continue
 		}
-		if e := decide(o, Entry{Key: key}, false, false, late); e.Version > 0 {
+		if e := decide(o, Entry{Key: key}, false, false, late); e.Version > 0 && Valid(key, e.Value) { // a stamp may list anything
 			next.Entries = append(next.Entries, e)
 		}
 	}

@@ -139,6 +139,8 @@ func TestMerge(t *testing.T) {
 		"where nodekeep derives a taint, a client's taint was removed": {
 			[]record.Observation{u1, owned(shows("U1", 6, label, "a"), taint, "r", record.Rule)}, items{label: "a"}},
 
+		"what no Node can show is never recorded, whatever a stamp lists": {
+			[]record.Observation{listed(listed(shows("U1", 5, label, "a"), "not a key", "x", 0), "colon:Sometimes", "x", 0)}, items{label: "a"}},
 		"a stamp that the kubelet may have written proves no removal": {
 			[]record.Observation{u1, unproved(listed(shows("U2", 9, label, "a"), taint, "a", 0), taint)}, items{label: "a", taint: "a"}},
 		"a taint that no record ever had and that a kubelet may have claimed for nodekeep is a client's": {

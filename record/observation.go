@@ -18,8 +18,8 @@ type Observation struct {
 	// Items is every label and taint on the Node but those that nodekeep never handles, by key.
 	Items map[string]Item
 	Stamp Stamp
-	// Unproved are the keys whose stamp the kubelet may have written: protected labels and taints, while the guard policies are
-	// not in force.
+	// Unproved are the keys whose stamp the kubelet may have written, while the guard policies are not in force: protected labels, taints,
+	// and what the record does not know.
 	Unproved map[string]bool
 }
 

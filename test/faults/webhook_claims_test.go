@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
 )
 
 // forged is a stamp that claims whatever would make nodekeep forget what people decided, and what would make it believe
@@ -203,6 +206,32 @@ func forgeAnnotations(t testing.TB, name, manager string, guarded bool, metadata
 	_, err := kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType,
 		mustJSON(t, map[string]any{"metadata": metadata}), metav1.PatchOptions{FieldManager: manager})
 	require.ErrorContains(t, err, guardMessage)
+}
+
+// A stamp that lists keys which no record ever had could fill the record with removals, until it is too large to be written.
+func TestAKubeletThatListsInventedKeysInItsStampNeitherFillsItsRecordNorHasItWrittenWithoutEnd(t *testing.T) {
+	const name = "inventive"
+	want := map[string]string{"dedicated": "ci", worker: ""}
+	node := remembered(t, name, want)
+	withoutGuards(t, func() {
+		for round := range 4 {
+			given := map[string]record.Given{"not a key \x00": {}, strings.Repeat("k", 20_000): {}, "colon:Sometimes": {}}
+			for i := range 3000 {
+				given[fmt.Sprintf("invented-%d-%d", round, i)] = record.Given{Value: "x"}
+			}
+			body := mustJSON(t, map[string]any{"metadata": map[string]any{"annotations": map[string]string{policy.StampAnnotation: record.Stamp{Given: given}.String()}, "managedFields": []any{map[string]any{}}}})
+			_, err := kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "nodekeep"})
+			require.NoError(t, err)
+			want["edited"] = fmt.Sprint(round)
+			label(t, name, map[string]string{"edited": want["edited"]})
+			remembers(t, node, want)
+		}
+		before := recordMap(t, name)
+		assert.Less(t, len(before.Data[store.DataKey]), 8<<10)
+		time.Sleep(3 * time.Second)
+		assert.Equal(t, before.ResourceVersion, recordMap(t, name).ResourceVersion, "nothing is written without a change")
+	})
+	deleteNode(t, name)
 }
 
 // ownedBy are managedFields by which a manager wrote the stamp.
