@@ -29,7 +29,7 @@ IMAGE_DIR         = $(CURDIR)/.image
 PLATFORMS         = linux/amd64 linux/arm64
 
 # The tests that ask for NODEKEEP_LONG_FAULTS.
-LONG_FAULTS = NeverAnswered|RecordsStall|AnHourOff|BringNothing|ReadRecordsAgain
+LONG_FAULTS = NeverAnswered|RecordsStall|AnHourOff|BringNothing|ReadRecordsAgain|AnotherAdmissionPolicySets
 
 .PHONY: help
 help: ## what there is
