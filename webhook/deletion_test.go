@@ -479,3 +479,21 @@ func TestADeletionIsHeldUpForHalfOfTheTimeThatTheAPIServerWaits(t *testing.T) {
 		}
 	}
 }
+
+// The answer that a record was compared with first is older than a record which another process has written since.
+func TestARecordThatMovedOnMeanwhileIsNotTakenForOneOfAnotherCluster(t *testing.T) {
+	nodes := &liveNode{node: labelled("u1", 8, labels{"k": "a"}), then: labelled("u1", 10, labels{"k": "b"})}
+	records := &counted{}
+	storedAs(t, records, remembered("u1", 9, labels{"k": "a"}))
+	removed := remembered("u1", 12, nil)
+	removed.Entries = []record.Entry{{Key: "k", Removed: true, Version: 12}}
+	records.before = func() {
+		nodes.then = labelled("u1", 12, nil)
+		entry, err := records.GetLive(t.Context(), "n1")
+		require.NoError(t, err)
+		_, err = records.Memory.Put(t.Context(), removed, entry.Version)
+		require.NoError(t, err)
+	}
+	assert.Equal(t, deletionUnchanged, review(t, deletionsOf(records, nodes), labelled("u1", 8, nil)))
+	assert.Equal(t, removed.Entries, records.live(t).Entries, "a client removed it, and no older state brings it back")
+}
