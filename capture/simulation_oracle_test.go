@@ -1,6 +1,9 @@
 package capture_test
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // What a record may remember of a key, given what happened to the Nodes of its name and which states were observed. Nothing here looks
 // at a record or shares code with the product. test/simulation/oracle.go is the same for one key of the exhaustive model.
@@ -98,11 +101,12 @@ type answer struct {
 	listed string
 	any    bool // or whatever else
 	why    excuse
-	older  *answer // or what it would be without the last decision
+	older  *answer  // or what it would be without the last decision
+	shown  []string // or what older objects brought and showed, with a stamp that proves nothing
 }
 
 func (a answer) allows(value string) bool {
-	return a.any || a.older != nil && a.older.allows(value) || value == a.value || a.either && (value == none || value == a.listed && value != none || a.why == unstamped)
+	return a.any || a.older != nil && a.older.allows(value) || slices.Contains(a.shown, value) || value == a.value || a.either && (value == none || value == a.listed && value != none || a.why == unstamped)
 }
 
 // question is about one key of one name.
@@ -158,7 +162,7 @@ func (q question) wantedUntil(all int) answer {
 				}
 			case unguarded:
 				older := q.wantedUntil(i)
-				a.older, a.why = &older, unguarded
+				a.older, a.shown, a.why = &older, q.brought(i), unguarded
 			default:
 				why = max(why, reason)
 				continue
@@ -169,6 +173,17 @@ func (q question) wantedUntil(all int) answer {
 		end = start
 	}
 	return answer{value: q.settled, why: why}
+}
+
+// brought are the values that were observed until then and that the stamp says the Node brought itself. Where nothing was recorded of the
+// key, a record takes such a value for a client's: a kubelet without guard policies may have written the stamp.
+func (q question) brought(until int) (values []string) {
+	for j := q.from; j < until; j++ {
+		if i := q.log[j].items[q.k]; q.careful && q.seen(j) == observed && i.value != none && i.value == i.brought {
+			values = append(values, i.value)
+		}
+	}
+	return values
 }
 
 // decided is one decision of a client: the state that it made, and those after it until the next decision about the same key.
