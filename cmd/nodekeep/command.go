@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"nodekeep.dev/nodekeep/cmd/tool"
+	"nodekeep.dev/nodekeep/cli"
 )
 
 // The groups of commands that are none of the operator's.
@@ -27,7 +27,7 @@ func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 	}
 	root.AddGroup(&cobra.Group{ID: processes, Title: "The two processes:"}, &cobra.Group{ID: installation, Title: "The installation:"})
 	root.AddCommand(newWebhookCommand(), newCaptureCommand(), newUninstallCommand(), newVersionCommand())
-	tool.AddTo(root, streams)
+	cli.AddTo(root, streams)
 	return root
 }
 

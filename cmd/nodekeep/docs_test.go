@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"nodekeep.dev/nodekeep/cmd/tool"
+	"nodekeep.dev/nodekeep/cli"
 )
 
 const docsFile = "../../docs/cli.md"
@@ -73,7 +73,7 @@ func docs(t *testing.T) string {
 		if !command.IsAvailableCommand() && command.HasParent() || strings.HasPrefix(command.CommandPath(), "nodekeep completion ") {
 			continue
 		}
-		tool.HideCommonFlags(command)
+		cli.HideCommonFlags(command)
 		var page bytes.Buffer
 		require.NoError(t, doc.GenMarkdownCustom(command, &page, func(file string) string {
 			return "#" + strings.ReplaceAll(strings.TrimSuffix(file, ".md"), "_", "-")
@@ -83,6 +83,6 @@ func docs(t *testing.T) string {
 			out.WriteString("### Commands\n" + strings.ReplaceAll(related, "\t - ", ": ") + "\n")
 		}
 	}
-	fmt.Fprintf(&out, "## Exit codes\n\n%s", tool.ExitCodes)
+	fmt.Fprintf(&out, "## Exit codes\n\n%s", cli.ExitCodes)
 	return out.String()
 }

@@ -10,10 +10,10 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"nodekeep.dev/nodekeep/cmd/tool"
+	"nodekeep.dev/nodekeep/cli"
 )
 
-// Exit codes of the processes; those of the operator's commands are in package tool.
+// Exit codes of the processes; those of the operator's commands are in package cli.
 const (
 	exitFailed = 1 // ended by an error
 	exitUsage  = 2 // wrong command, flags or policy file; nothing was started
@@ -36,7 +36,7 @@ func run() (exitCode int) {
 	if message := err.Error(); message != "" {
 		fmt.Fprintln(os.Stderr, message)
 	}
-	if code, ofTool := tool.ExitCode(err); ofTool {
+	if code, ofCommand := cli.ExitCode(err); ofCommand {
 		return code
 	}
 	if errors.As(err, &runError{}) {

@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+)
+
+// access is one kind of call to the API server, and so one right of the caller's.
+type access struct {
+	verb, group, resource string
+	namespace             string // empty: the resource has none
+}
+
+func (c *cluster) toNodes(verb string) access { return access{verb: verb, resource: "nodes"} }
+
+func (c *cluster) toRecords(verb string) access {
+	return access{verb: verb, resource: "configmaps", namespace: c.namespace}
+}
+
+// failed makes an error of a call one that helps: what is missing where a right is, where the API server was looked for
+// if it cannot be reached. Any other error is returned as it is.
+func (c *cluster) failed(a access, err error) error {
+	var status apierrors.APIStatus
+	switch {
+	case err == nil, errors.Is(err, context.Canceled):
+		return err
+	case apierrors.IsForbidden(err) && deniedCall().MatchString(err.Error()): // else a quota, say, or an admission rule
+		return deniedError{access: a.asTold(err), cause: err}
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("the API server at %s does not know who you are: the credentials in the kubeconfig are missing, wrong or expired: %w", c.config.Host, err)
+	case !errors.As(err, &status):
+		return unreachableError{config: c.config, cause: err}
+	default:
+		return err
+	}
+}
+
+// failedWrite is failed for a call that changes something: without an answer of the API server's nobody knows whether it did.
+func (c *cluster) failedWrite(a access, what string, err error) error {
+	var status apierrors.APIStatus
+	switch {
+	case err == nil || errors.As(err, &status):
+		return c.failed(a, err)
+	case errors.Is(err, context.Canceled):
+		return exitError{exitInterrupted, fmt.Errorf("interrupted while %s was being changed: look whether it was", what)}
+	default:
+		return fmt.Errorf("the API server did not answer, and %s may have been changed or not: look whether it was: %w", what, err)
+	}
+}
+
+// asTold is what the API server's authorizer says was denied, where it says so: of several calls, which one.
+func (a access) asTold(denial error) access {
+	found := deniedCall().FindStringSubmatch(denial.Error())
+	if found == nil {
+		return a
+	}
+	return access{verb: found[1], resource: found[2], group: found[3], namespace: found[4]}
+}
+
+func deniedCall() *regexp.Regexp {
+	return regexp.MustCompile(`cannot (\w+) resource "([^"]+)" in API group "([^"]*)"(?: in the namespace "([^"]+)")?`)
+}
+
+// deniedError says which right is missing.
+type deniedError struct {
+	access access
+	cause  error
+}
+
+func (e deniedError) Unwrap() error { return e.cause }
+
+func (e deniedError) Error() string {
+	return fmt.Sprintf("you may not %s %s %s\n  the API server says: %s\n  an administrator can grant it:\n    %s",
+		e.access.verb, e.access.fullResource(), e.access.where(), e.cause, strings.Join(e.access.grant(userIn(e.cause)), "\n    "))
+}
+
+func (a access) fullResource() string {
+	if a.group == "" {
+		return a.resource
+	}
+	return a.resource + "." + a.group
+}
+
+func (a access) where() string {
+	if a.namespace == "" {
+		return "in the whole cluster"
+	}
+	return "in namespace " + a.namespace
+}
+
+// grant are the commands that give the right to a user.
+func (a access) grant(user string) []string {
+	kind, in := "clusterrole", ""
+	if a.namespace != "" {
+		kind, in = "role", " -n "+a.namespace
+	}
+	name := fmt.Sprintf("nodekeep-%s-%s", a.verb, a.resource)
+	return []string{
+		fmt.Sprintf("kubectl create %s %s --verb=%s --resource=%s%s", kind, name, a.verb, a.fullResource(), in),
+		fmt.Sprintf("kubectl create %sbinding %s --%s=%s --user=%s%s", kind, name, kind, name, user, in),
+	}
+}
+
+// userIn finds the caller's name in an answer of the API server's authorizer.
+func userIn(denial error) string {
+	if found := regexp.MustCompile(`User "([^"]+)"`).FindStringSubmatch(denial.Error()); found != nil {
+		return found[1]
+	}
+	return "USER"
+}
+
+// unreachableError says where the API server was looked for.
+type unreachableError struct {
+	config *rest.Config
+	cause  error
+}
+
+func (e unreachableError) Unwrap() error { return e.cause }
+
+func (e unreachableError) Error() string {
+	return fmt.Sprintf("the API server at %s cannot be reached: %s\n  is it the right one? --kubeconfig, --context and --server say which is meant", e.config.Host, e.cause)
+}
+
+// denied says that somebody lacks the right.
+func (a access) denied() string {
+	return fmt.Sprintf("you may not %s %s %s", a.verb, a.fullResource(), a.where())
+}

@@ -1,0 +1,17 @@
+// Package cli holds the operator's commands: see, explain and undo what nodekeep remembers. They are commands of the one
+// binary and, called as kubectl-nodekeep, a plugin of kubectl's.
+//
+// A command is a file here, which acts: it reads the cluster, asks, prints and writes. What it shows and decides comes from
+// package [nodekeep.dev/nodekeep/cli/view], which is pure, and that from the product's own pure functions: never from
+// a second implementation.
+//
+// Invariants:
+//   - Every call is made with the caller's own rights. One that is denied says which right is missing and how to get it.
+//   - stdout carries what was asked for and nothing else; whatever else is to be said goes to stderr.
+//   - The exit code tells what happened, see [ExitCode]; whatever ends otherwise than asked for has a message on stderr.
+//   - Nothing is half done without saying so: an error after the first write names what was done and what was not.
+//   - What changes or removes something shows its plan first and asks, or is told --yes; nobody to answer means no. What
+//     capture does by itself anyway (remember) is not asked for.
+//   - A step that changes something is finished also after Ctrl-C, so that it is known what became of it.
+//   - Lists are read page by page, however many Nodes and records there are.
+package cli

@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/view"
+)
+
+// doctorOptions are the flags of `doctor`.
+type doctorOptions struct {
+	*connection
+	output
+	gateAfter time.Duration
+	timeout   time.Duration
+	skip      []string
+	name      string // that the program was called by
+}
+
+func newDoctorCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &doctorOptions{connection: newConnection(streams)}
+	command := newCommand(&cobra.Command{
+		Use:   "doctor [flags]",
+		Short: "Check the installation, and say how to put right what is not right",
+		Long: `Doctor looks at everything that nodekeep consists of in a cluster: webhook configurations, certificate, endpoints, the gate policy,
+admission rules of others that may deny restored labels, Deployments, the leader, clocks, the policy, rights, records, and Nodes behind the gate. Two kinds of dry runs (they store
+nothing) show that the API server calls the webhook, and that it puts Nodes behind the gate.
+
+STATUS is ok, or the worst of what a check has found: error (labels or taints do not come back, or Nodes do not get ready),
+warning (it works, and will not under the next fault, or for long) or unknown (you may not read it, or there was no answer
+in time). Below, each finding is told with its object and its remedy. The exit code is 1 if anything was found or is unknown.
+
+Nothing is changed. Most is read by get and list; the dry runs take the right to create nodes, and the rights of nodekeep's own
+ServiceAccounts that to create subjectaccessreviews.`,
+		Example: `
+			# Everything
+			nodekeep doctor
+
+			# An installation without the webhook that sees deletions
+			nodekeep doctor --skip deletion-webhook
+
+			# For scripts: what is not right
+			nodekeep doctor -o jsonpath='{range .checks[?(@.status!="ok")]}{.check}{": "}{.what}{"\n"}{end}'`,
+		GroupID: groupSee,
+		Args:    none,
+	}, o.connection, o.run)
+	run := command.RunE
+	command.RunE = func(command *cobra.Command, args []string) error {
+		o.name = command.Root().DisplayName()
+		return run(command, args)
+	}
+	o.addTo(command)
+	return command
+}
+
+func (o *doctorOptions) addTo(command *cobra.Command) {
+	flags := command.Flags()
+	flags.DurationVar(&o.gateAfter, "gate-after", 5*time.Minute, "a Node that has been behind the gate for longer is a finding")
+	flags.DurationVar(&o.timeout, "timeout", time.Minute, "how long any one check may take; what takes longer is unknown")
+	flags.StringSliceVar(&o.skip, "skip", nil, "checks to leave out")
+	_ = command.RegisterFlagCompletionFunc("skip", cobra.FixedCompletions(doctor.Names(), cobra.ShellCompDirectiveNoFileComp))
+	o.output.addTo(command)
+}
+
+func (o *doctorOptions) run(ctx context.Context, _ []string) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	for _, name := range o.skip {
+		if !slices.Contains(doctor.Names(), name) {
+			return usage(fmt.Errorf("--skip %q: must be one of %s", name, strings.Join(doctor.Names(), ", ")))
+		}
+	}
+	if o.gateAfter < 0 || o.timeout <= 0 {
+		return usage(errors.New("--gate-after must not be negative, and --timeout must be more than 0"))
+	}
+	c, err := o.open()
+	if err != nil {
+		return err
+	}
+	seen, err := c.examine(ctx, o)
+	if err != nil {
+		return err
+	}
+	report := doctor.Judge(seen, o.skip)
+	if err := o.report(c, report); err != nil {
+		return err
+	}
+	if !report.Healthy {
+		return findings(fmt.Errorf("%s, %d unknown", view.Counted(report.Findings, "finding"), report.Unknown))
+	}
+	return nil
+}
+
+func (o *doctorOptions) report(c *cluster, report doctor.Report) error {
+	if !o.table() {
+		return o.object(c.Out, "DoctorReport", report)
+	}
+	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{{Name: "Check", Type: "string"}, {Name: "Status", Type: "string"}, {Name: "What", Type: "string"}}}
+	for _, result := range report.Checks {
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{result.Check, string(result.Status), result.Summary()}})
+	}
+	if err := o.tablePrinter().PrintObj(table, c.Out); err != nil {
+		return err
+	}
+	return o.tell(c.Out, report)
+}
+
+// tell writes each finding with its remedy, the worst first; one that several checks share is told once.
+func (o *doctorOptions) tell(w io.Writer, report doctor.Report) error {
+	var text strings.Builder
+	for _, told := range report.Distinct() {
+		fmt.Fprintf(&text, "\n%s (%s): %s\n", told.Severity, strings.Join(told.Checks, ", "), told.Sentence())
+		if told.Text != "" {
+			fmt.Fprintf(&text, "  %s\n", told.Text)
+		}
+		for _, command := range told.Commands {
+			fmt.Fprintf(&text, "    %s\n", o.asCalled(command))
+		}
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// asCalled writes the name by which the program was called into a command line.
+func (o *doctorOptions) asCalled(command string) string {
+	return regexp.MustCompile(`(^|\| )`+program+` `).ReplaceAllString(command, "${1}"+o.name+" ")
+}

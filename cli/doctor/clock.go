@@ -1,0 +1,84 @@
+package doctor
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+// tolerated is how far clocks may be apart: less than what anything is decided by.
+const tolerated = 10 * time.Second
+
+// judgeAPIServer says which API server it is; without it there is no report at all.
+func judgeAPIServer(seen Seen) answer {
+	var a answer
+	if lacks(&a, "", seen.APIServer); seen.APIServer.Found {
+		a.ok = "Kubernetes " + seen.APIServer.Value.Version
+	}
+	return a
+}
+
+// judgeClock compares the clocks of this machine and of the leader with the API server's.
+func judgeClock(seen Seen) answer {
+	a := answer{ok: fmt.Sprintf("this machine's and the leader's are within %s of the API server's", tolerated)}
+	lacks(&a, "", seen.APIServer)
+	if off := seen.APIServer.Value.Behind(); seen.APIServer.Found && apart(off) {
+		a.add(Finding{
+			Severity: Warning, What: fmt.Sprintf("this machine's clock is %s the API server's: ages are shown wrong here", direction(off)),
+			Remedy: Remedy{Text: "Set it: the API server's date is " + seen.APIServer.Value.Date.UTC().Format(time.RFC3339) + "."},
+		})
+	}
+	lacks(&a, leaseObject, seen.Leader)
+	if leader := seen.Leader.Value; seen.Leader.Found && leader.Renewed && leader.Lease.Spec.RenewTime != nil {
+		if off := leader.At.Sub(leader.Lease.Spec.RenewTime.Time); off < -tolerated || off > leader.lasts() {
+			a.add(Finding{
+				Severity: Warning, Object: leaseObject,
+				What:   fmt.Sprintf("the clock of the leader, %s, is %s the API server's: it writes down when Nodes went, by which records are collected", leader.holder(), direction(off)),
+				Remedy: Remedy{Text: "Set the clock of the host that its pod runs on."},
+			})
+		}
+	}
+	return a
+}
+
+// Behind is how far this machine's clock is behind the API server's, by what is certain: a date has whole seconds, and the
+// answer took its time.
+func (s APIServer) Behind() time.Duration {
+	switch earliest, latest := s.Date.Sub(s.Answered), s.Date.Add(time.Second).Sub(s.Asked); {
+	case earliest > 0:
+		return earliest
+	case latest < 0:
+		return latest
+	default:
+		return 0
+	}
+}
+
+func apart(off time.Duration) bool { return off.Abs() > tolerated }
+
+func direction(behind time.Duration) string {
+	if behind < 0 {
+		return duration.HumanDuration(-behind) + " ahead of"
+	}
+	return duration.HumanDuration(behind) + " behind"
+}
+
+// judgeNamespace says whether anything is installed there at all.
+func judgeNamespace(seen Seen) answer {
+	a := answer{ok: seen.Namespace}
+	lacks(&a, "namespace/"+seen.Namespace, seen.InCluster)
+	switch {
+	case seen.InCluster.Absent:
+		a.add(Finding{
+			Severity: Error, Object: "namespace/" + seen.Namespace, What: "it does not exist: nothing is remembered there",
+			Remedy: Remedy{Text: "Is nodekeep installed in another namespace? --namespace says which:", Commands: []string{"kubectl get namespaces -l " + PodSelector}},
+		})
+	case seen.InCluster.Found && seen.InCluster.Value.DeletionTimestamp != nil:
+		a.add(Finding{
+			Severity: Error, Object: "namespace/" + seen.Namespace, What: "it is being deleted, and with it everything that is remembered",
+			Remedy: Remedy{Text: "What is lost cannot be stopped any more. What live Nodes show is recorded again once nodekeep is installed again."},
+		})
+	}
+	return a
+}

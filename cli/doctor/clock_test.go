@@ -1,0 +1,95 @@
+package doctor
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestFindingsOfClocksNamespaceAndLeader(t *testing.T) {
+	const unled = ": edits are not recorded, and Nodes that wait behind the gate wait on"
+	requireFindings(t, map[string]breakage{
+		"this machine's clock is behind": {
+			func(s *Seen) { s.APIServer.Value.Date = now.Add(time.Minute) },
+			[]string{"clock: warning: : this machine's clock is 59s behind the API server's: ages are shown wrong here"},
+		},
+		"this machine's clock is ahead": {
+			func(s *Seen) { s.APIServer.Value.Date = now.Add(-time.Hour) },
+			[]string{"clock: warning: : this machine's clock is 59m ahead of the API server's: ages are shown wrong here"},
+		},
+		"this machine's clock is off by no more than what an answer takes": {
+			func(s *Seen) {
+				s.APIServer.Value.Date, s.APIServer.Value.Answered = now.Add(-10*time.Second), now.Add(30*time.Second)
+			}, nil,
+		},
+		"the leader's clock is ahead": {
+			func(s *Seen) { s.Leader.Value = lease("worker-1_a", now.Add(time.Hour)); s.Leader.Value.Renewed = true },
+			[]string{"clock: warning: lease/nodekeep-capture: the clock of the leader, worker-1_a, is 60m ahead of the API server's: it writes down when Nodes went, by which records are collected"},
+		},
+		"the leader's clock is behind": {
+			func(s *Seen) {
+				s.Leader.Value = lease("worker-1_a", now.Add(-2*time.Minute))
+				s.Leader.Value.Renewed = true
+			},
+			[]string{"clock: warning: lease/nodekeep-capture: the clock of the leader, worker-1_a, is 2m behind the API server's: it writes down when Nodes went, by which records are collected"},
+		},
+		"the leader was not heard of for longer than it may be": {
+			func(s *Seen) { s.Leader.Value = lease("worker-1_a", now.Add(-3*time.Minute)) },
+			[]string{"leader: error: lease/nodekeep-capture: nobody leads: worker-1_a was last heard of 3m ago" + unled},
+		},
+		"the leader's Lease is of a time to come, and it is not renewed": {
+			func(s *Seen) { s.Leader.Value = lease("worker-1_a", now.Add(3*time.Minute)) },
+			[]string{"leader: error: lease/nodekeep-capture: nobody leads: worker-1_a, whose clock was ahead, does not renew it" + unled},
+		},
+		"the leader has left and nobody takes over": {
+			func(s *Seen) { s.Leader.Value = lease("", now.Add(-time.Second)) },
+			[]string{"leader: error: lease/nodekeep-capture: nobody leads, and nobody takes over" + unled},
+		},
+		"a Lease that says nothing": {
+			func(s *Seen) {
+				s.Leader.Value.Lease.Spec.RenewTime, s.Leader.Value.Lease.Spec.LeaseDurationSeconds = nil, nil
+			},
+			[]string{"leader: error: lease/nodekeep-capture: nobody leads, and nobody takes over" + unled},
+		},
+		"no capture has ever led": {
+			func(s *Seen) { s.Leader = Absent[Leadership]() },
+			[]string{"leader: error: lease/nodekeep-capture: no capture has ever led" + unled},
+		},
+		"capture needs no election": {
+			func(s *Seen) {
+				s.Leader = Absent[Leadership]()
+				container := &s.Capture.Value.Spec.Template.Spec.Containers[0]
+				container.Args = append(container.Args, "--leader-elect=false")
+			}, nil,
+		},
+		"the namespace is not there": {
+			func(s *Seen) { s.InCluster = Absent[*corev1.Namespace]() },
+			[]string{"namespace: error: namespace/nodekeep-system: it does not exist: nothing is remembered there"},
+		},
+		"the namespace is about to go": {
+			func(s *Seen) { s.InCluster.Value.DeletionTimestamp = &metav1.Time{Time: now} },
+			[]string{"namespace: error: namespace/nodekeep-system: it is being deleted, and with it everything that is remembered"},
+		},
+	})
+}
+
+func TestALeaseIsDoubtfulUntilItIsSeenToBeRenewed(t *testing.T) {
+	assert.False(t, lease("a", now.Add(-14*time.Second)).Doubtful())
+	assert.False(t, lease("a", now.Add(9*time.Second)).Doubtful())
+	assert.True(t, lease("a", now.Add(-16*time.Second)).Doubtful())
+	assert.True(t, lease("a", now.Add(11*time.Second)).Doubtful())
+	assert.True(t, lease("", now).Doubtful())
+}
+
+func TestALaterLookShowsWhetherSomebodyRenewsTheLease(t *testing.T) {
+	first, later := lease("a", now.Add(-time.Hour)), now.Add(2*time.Second)
+	assert.False(t, first.Again(first.Lease, later).Renewed)
+	assert.True(t, first.Again(lease("a", later).Lease, later).Renewed)
+	assert.True(t, first.Again(lease("b", later).Lease, later).Renewed)
+	assert.False(t, first.Again(lease("", later).Lease, later).Renewed, "whoever leaves renews it once more")
+	assert.Equal(t, later, first.Again(first.Lease, later).At)
+}

@@ -1,0 +1,103 @@
+package doctor
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestFindingsOfDeploymentsVersionsAndPolicy(t *testing.T) {
+	const (
+		webhook = "webhook-deployment: error: deployment/nodekeep-webhook: "
+		capture = "capture-deployment: error: deployment/nodekeep-capture: "
+		waits   = ": Nodes wait behind the gate until capture has completed them"
+		unread  = ": edits are not recorded, and Nodes that wait behind the gate wait on"
+	)
+	requireFindings(t, map[string]breakage{
+		"there are none": {
+			func(s *Seen) { s.Webhook, s.Capture = Absent[*appsv1.Deployment](), Absent[*appsv1.Deployment]() },
+			[]string{webhook + "it does not exist" + waits, capture + "it does not exist" + unread},
+		},
+		"one is scaled to nothing": {
+			func(s *Seen) { s.Capture.Value.Spec.Replicas = ptr(int32(0)) }, []string{capture + "it is scaled to nothing" + unread},
+		},
+		"no replica is available, and a pod says why": {
+			func(s *Seen) {
+				s.Webhook.Value.Status.AvailableReplicas = 0
+				s.Pods.Value[0].Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
+			},
+			[]string{webhook + "none of 3 replicas is available (pod nodekeep-webhook-1: ImagePullBackOff)" + waits},
+		},
+		"no pod of it can be bound": {
+			func(s *Seen) {
+				s.Capture.Value.Status.AvailableReplicas = 0
+				s.Pods.Value[1].Status = corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available"}}}
+			},
+			[]string{capture + "none of 2 replicas is available (pod nodekeep-capture-1: Unschedulable 0/3 nodes are available)" + unread},
+		},
+		"a pod of it has ended": {
+			func(s *Seen) {
+				s.Capture.Value.Status.AvailableReplicas = 1
+				s.Pods.Value[1].Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2}}
+			},
+			[]string{"capture-deployment: warning: deployment/nodekeep-capture: 1 of 2 replicas are available (pod nodekeep-capture-1: ended with code 2)"},
+		},
+		"a pod of it is not ready": {
+			func(s *Seen) {
+				s.Webhook.Value.Status.AvailableReplicas = 2
+				s.Pods.Value[0].Status.ContainerStatuses[0].Ready = false
+			},
+			[]string{"webhook-deployment: warning: deployment/nodekeep-webhook: 2 of 3 replicas are available (pod nodekeep-webhook-1: runs and is not ready)"},
+		},
+		"a change is not rolled out": {
+			func(s *Seen) { s.Webhook.Value.Generation = 2 }, []string{"webhook-deployment: warning: deployment/nodekeep-webhook: its last change is not rolled out"},
+		},
+		"its pods do not tolerate the gate": {
+			func(s *Seen) { s.Capture.Value.Spec.Template.Spec.Tolerations = nil },
+			[]string{capture + "its pods do not tolerate nodekeep.dev/restoring:NoSchedule: a cluster whose Nodes are all new does not come back by itself"},
+		},
+		"its pods do not tolerate what new Nodes get once": {
+			func(s *Seen) {
+				s.Policy.Value.Data[policyKey] = policyFile + "taints: {register: [{taint: 'a.example.com/b:NoExecute', nodeSelector: pool}, {taint: 'c:PreferNoSchedule'}]}\n"
+				s.Webhook.Value.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+			},
+			[]string{capture + "its pods do not tolerate a.example.com/b:NoExecute: a cluster whose Nodes are all new does not come back by itself"},
+		},
+		"pods run different images": {
+			func(s *Seen) {
+				s.Pods.Value[1].Spec.Containers = []corev1.Container{{Name: "capture", Image: "nodekeep:v2"}}
+			},
+			[]string{"versions: warning: pods -l app.kubernetes.io/name=nodekeep: pods run different images: nodekeep:v0.1.0-dev, nodekeep:v2: webhook and capture could decide differently"},
+		},
+		"pods run different images under one name": {
+			func(s *Seen) { s.Pods.Value[1].Status.ContainerStatuses[0].ImageID = "sha256:2" },
+			[]string{"versions: warning: pods -l app.kubernetes.io/name=nodekeep: pods run 2 different images under one name, nodekeep:v0.1.0-dev: webhook and capture could decide differently"},
+		},
+		"what others put into the pods, and pods that are about to go, have images of their own": {
+			func(s *Seen) {
+				s.Pods.Value[0].Spec.Containers = append(s.Pods.Value[0].Spec.Containers, corev1.Container{Name: "mesh", Image: "mesh:1"})
+				s.Pods.Value[0].Status.ContainerStatuses = append(s.Pods.Value[0].Status.ContainerStatuses, corev1.ContainerStatus{Name: "mesh", Ready: true, ImageID: "sha256:9"})
+				old := *s.Pods.Value[1].DeepCopy()
+				old.DeletionTimestamp = &metav1.Time{Time: now}
+				old.Spec.Containers[0].Image = "nodekeep:v0"
+				s.Pods.Value = append(s.Pods.Value, old)
+			}, nil,
+		},
+		"the policy is wrong": {
+			func(s *Seen) { s.Policy.Value.Data[policyKey] = "kind: Policy\nretention: 5s\n" },
+			[]string{"policy: error: configmap/nodekeep-policy: the last good policy stays in force, and a process that starts does not run: read policy: apiVersion: Required value: must be nodekeep.dev/v1alpha1; retention: Invalid value..."},
+		},
+		"the policy is not there, and is mounted": {
+			func(s *Seen) { s.Policy = Absent[*corev1.ConfigMap]() },
+			[]string{"policy: error: configmap/nodekeep-policy: it does not exist, and the Deployments mount it: no pod starts"},
+		},
+		"the policy is not there, and nobody needs it": {
+			func(s *Seen) {
+				s.Policy = Absent[*corev1.ConfigMap]()
+				s.Webhook.Value.Spec.Template.Spec.Containers[0].Args, s.Capture.Value.Spec.Template.Spec.Containers[0].Args = nil, nil
+			}, nil,
+		},
+	})
+}

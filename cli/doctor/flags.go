@@ -1,0 +1,64 @@
+package doctor
+
+import (
+	"path"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// flagOf is the value of a flag that a Deployment gives its process; the last one counts, and one without a value is "true".
+func flagOf(deployment Read[*appsv1.Deployment], name string) (value string, given bool) {
+	if !deployment.Found {
+		return "", false
+	}
+	for _, container := range deployment.Value.Spec.Template.Spec.Containers {
+		for _, arg := range container.Args {
+			flag, text, hasValue := strings.Cut(arg, "=")
+			if flag != "--"+name {
+				continue
+			}
+			if value, given = text, true; !hasValue {
+				value = "true"
+			}
+		}
+	}
+	return value, given
+}
+
+// set reports whether a Deployment gives its process a flag that is on or off.
+func set(deployment Read[*appsv1.Deployment], name string) bool {
+	value, given := flagOf(deployment, name)
+	return given && value != "false"
+}
+
+// ServingSecret is the name of the Secret with the certificate that the webhook serves: its own, or the one that is mounted
+// where it looks for files.
+func ServingSecret(deployment Read[*appsv1.Deployment]) string {
+	directory, given := flagOf(deployment, "cert-dir")
+	if !given {
+		return selfSignedSecret
+	}
+	pod := deployment.Value.Spec.Template.Spec
+	for _, container := range pod.Containers {
+		for _, mount := range container.VolumeMounts {
+			if path.Clean(mount.MountPath) != path.Clean(directory) {
+				continue
+			}
+			if name := secretOf(pod.Volumes, mount.Name); name != "" {
+				return name
+			}
+		}
+	}
+	return selfSignedSecret
+}
+
+func secretOf(volumes []corev1.Volume, name string) string {
+	for _, volume := range volumes {
+		if volume.Name == name && volume.Secret != nil {
+			return volume.Secret.SecretName
+		}
+	}
+	return ""
+}

@@ -1,0 +1,152 @@
+package doctor
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"nodekeep.dev/nodekeep/policy"
+)
+
+const namespace = "nodekeep-system"
+
+var now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+// healthy is an installation of the very manifests in which all is well.
+func healthy(t *testing.T) Seen {
+	t.Helper()
+	objects := shipped(t)
+	ca := newAuthority(t)
+	secret := one[*corev1.Secret](t, objects, "nodekeep-webhook-tls")
+	secret.Data = map[string][]byte{certificateKey: ca.serving(t, now.Add(-24*time.Hour), now.Add(89*24*time.Hour), "nodekeep-webhook.nodekeep-system.svc"), authoritiesKey: ca.pem}
+	mutating := one[*admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "nodekeep")
+	for i := range mutating.Webhooks {
+		mutating.Webhooks[i].ClientConfig.CABundle = ca.pem
+	}
+	validating := one[*admissionregistrationv1.ValidatingWebhookConfiguration](t, objects, "nodekeep")
+	for i := range validating.Webhooks {
+		validating.Webhooks[i].ClientConfig.CABundle = ca.pem
+	}
+	webhook, capture := one[*appsv1.Deployment](t, objects, "nodekeep-webhook"), one[*appsv1.Deployment](t, objects, "nodekeep-capture")
+	var pods []corev1.Pod
+	for _, deployment := range []*appsv1.Deployment{webhook, capture} {
+		deployment.Status.AvailableReplicas = *deployment.Spec.Replicas
+		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: deployment.Name + "-1", Labels: deployment.Spec.Template.Labels}, Spec: deployment.Spec.Template.Spec}
+		container := pod.Spec.Containers[0].Name
+		pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
+			Name: container, Ready: true, ImageID: "sha256:1", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		}}}
+		pods = append(pods, pod)
+	}
+	stamped := corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{policy.StampAnnotation: "{}"}}}
+	seen := Seen{
+		Namespace: namespace, Now: now,
+		APIServer:   Found(APIServer{Version: "v1.36.3", Date: now, Asked: now, Answered: now.Add(100 * time.Millisecond)}),
+		InCluster:   Found(one[*corev1.Namespace](t, objects, namespace)),
+		Mutating:    Found(mutating),
+		Validating:  Found(validating),
+		Certificate: Found(secret),
+		Service:     Found(one[*corev1.Service](t, objects, "nodekeep-webhook")),
+		Endpoints:   Found([]discoveryv1.EndpointSlice{{Endpoints: []discoveryv1.Endpoint{{}, {Conditions: discoveryv1.EndpointConditions{Ready: ptr(true)}}}}}),
+		Webhook:     Found(webhook),
+		Capture:     Found(capture),
+		Pods:        Found(pods),
+		GateServed:  Found(true),
+		GatePolicy:  Found(one[*admissionregistrationv1.MutatingAdmissionPolicy](t, objects, "nodekeep-gate")),
+		GateBinding: Found(one[*admissionregistrationv1.MutatingAdmissionPolicyBinding](t, objects, "nodekeep-gate")),
+		GateRole:    Found(one[*rbacv1.Role](t, objects, "nodekeep-gate")),
+		GateSwitch:  Found(one[*rbacv1.RoleBinding](t, objects, "nodekeep-gate")),
+		Policy:      Found(one[*corev1.ConfigMap](t, objects, "nodekeep-policy")),
+		Named:       Found([]corev1.Node{stamped, stamped, stamped}),
+		Unnamed:     Found(&corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{policy.DefaultGate.Taint()}}}),
+		Leader:      Found(lease("worker-1_a", now.Add(-2*time.Second))),
+		You:         Found("jane"),
+		Records:     Found(Records{All: 130}),
+		Strays:      Found(Few[string]{}),
+
+		Guard:        Found(one[*admissionregistrationv1.ValidatingAdmissionPolicy](t, objects, "nodekeep-guard")),
+		GuardBinding: Found(one[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, objects, "nodekeep-guard")),
+		Strip:        Found(one[*admissionregistrationv1.MutatingAdmissionPolicy](t, objects, "nodekeep-strip")),
+		StripBinding: Found(one[*admissionregistrationv1.MutatingAdmissionPolicyBinding](t, objects, "nodekeep-strip")),
+
+		Policies:      Found([]admissionregistrationv1.ValidatingAdmissionPolicy{}),
+		Bindings:      Found([]admissionregistrationv1.ValidatingAdmissionPolicyBinding{}),
+		AllValidating: Found([]admissionregistrationv1.ValidatingWebhookConfiguration{*validating}),
+		AllMutating:   Found([]admissionregistrationv1.MutatingWebhookConfiguration{*mutating}),
+		Kyverno:       Found([]unstructured.Unstructured{}),
+		Gatekeeper:    Found([]unstructured.Unstructured{}),
+
+		Gated: Found(GatedNodes{All: 100, Gated: 2, After: 5 * time.Minute}),
+	}
+	seen.Yours, seen.Accounts = Found(held(YourRights(namespace))), Found(held(AccountRights(seen)))
+	return seen
+}
+
+func held(rights []HeldRight) []HeldRight {
+	for i := range rights {
+		rights[i].Held = true
+	}
+	return rights
+}
+
+func lease(holder string, renewed time.Time) Leadership {
+	return Leadership{At: now, Lease: &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
+		HolderIdentity: &holder, LeaseDurationSeconds: ptr(int32(15)), RenewTime: &metav1.MicroTime{Time: renewed},
+	}}}
+}
+
+func ptr[T any](value T) *T { return &value }
+
+// authority signs certificates.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  []byte
+}
+
+func newAuthority(t *testing.T) authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		NotBefore: now.Add(-365 * 24 * time.Hour), NotAfter: now.Add(365 * 24 * time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	cert, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return authority{cert: cert, key: key, pem: encoded(der)}
+}
+
+// serving is the PEM of a certificate for a server.
+func (a authority) serving(t *testing.T, from, to time.Time, names ...string) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(2), DNSNames: names, NotBefore: from, NotAfter: to, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}, a.cert, key.Public(), a.key)
+	require.NoError(t, err)
+	return encoded(der)
+}
+
+func encoded(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}

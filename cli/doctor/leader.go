@@ -1,0 +1,75 @@
+package doctor
+
+import (
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"nodekeep.dev/nodekeep/capture"
+)
+
+const leaseObject = "lease/" + capture.LeaseName
+
+// holder is who leads, or led last.
+func (l Leadership) holder() string {
+	if l.Lease.Spec.HolderIdentity == nil || *l.Lease.Spec.HolderIdentity == "" {
+		return "nobody"
+	}
+	return *l.Lease.Spec.HolderIdentity
+}
+
+// lasts is how long a leader that is not heard of any more counts as one.
+func (l Leadership) lasts() time.Duration {
+	if l.Lease.Spec.LeaseDurationSeconds == nil {
+		return 0
+	}
+	return time.Duration(*l.Lease.Spec.LeaseDurationSeconds) * time.Second
+}
+
+// Doubtful reports whether the Lease alone does not show that somebody leads: it has to be seen how it is renewed.
+func (l Leadership) Doubtful() bool {
+	if l.holder() == "nobody" || l.Lease.Spec.RenewTime == nil {
+		return true
+	}
+	age := l.At.Sub(l.Lease.Spec.RenewTime.Time)
+	return age > l.lasts() || age < -tolerated
+}
+
+// Again is what a later look at the Lease shows.
+func (l Leadership) Again(lease *coordinationv1.Lease, at time.Time) Leadership {
+	later := Leadership{Lease: lease, At: at}
+	later.Renewed = later.holder() != "nobody" && !lease.Spec.RenewTime.Equal(l.Lease.Spec.RenewTime)
+	return later
+}
+
+// judgeLeader says whether a capture leads. Without one nothing is recorded, and what waits behind the gate waits on.
+func judgeLeader(seen Seen) answer {
+	var a answer
+	find := func(what string) {
+		a.add(Finding{
+			Severity: Error, Object: leaseObject, What: what + ": edits are not recorded, and Nodes that wait behind the gate wait on",
+			Remedy: Remedy{Text: "See why no capture runs:", Commands: []string{pods(seen.Namespace, "capture"), logs(seen.Namespace, CaptureDeployment)}},
+		})
+	}
+	if value, given := flagOf(seen.Capture, "leader-elect"); given && value == "false" {
+		return answer{ok: "capture runs without an election"}
+	}
+	lacks(&a, leaseObject, seen.Leader)
+	leader := seen.Leader.Value
+	switch {
+	case seen.Leader.Absent:
+		find("no capture has ever led")
+	case !seen.Leader.Found:
+	case leader.Renewed || !leader.Doubtful():
+		a.ok = leader.holder() + " leads"
+	case leader.holder() == "nobody" || leader.Lease.Spec.RenewTime == nil:
+		find("nobody leads, and nobody takes over")
+	case leader.Lease.Spec.RenewTime.After(leader.At):
+		find(fmt.Sprintf("nobody leads: %s, whose clock was ahead, does not renew it", leader.holder()))
+	default:
+		find(fmt.Sprintf("nobody leads: %s was last heard of %s ago", leader.holder(), duration.HumanDuration(leader.At.Sub(leader.Lease.Spec.RenewTime.Time))))
+	}
+	return a
+}

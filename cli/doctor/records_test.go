@@ -1,0 +1,75 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+)
+
+func TestFindingsOfRecordsAndNodes(t *testing.T) {
+	requireFindings(t, map[string]breakage{
+		"a record cannot be read": {
+			func(s *Seen) {
+				s.Records.Value.See(store.Listed{ConfigMap: "node.worker-1", Node: "worker-1", Err: errors.New("it is torn")})
+			},
+			[]string{"records: error: configmap/node.worker-1: nothing is restored from it, and its Node stays behind the gate: it is torn"},
+		},
+		"many records cannot be read": {
+			func(s *Seen) {
+				for i := range 12 {
+					s.Records.Value.See(store.Listed{ConfigMap: fmt.Sprintf("node.worker-%d", i), Err: errors.New("it is torn")})
+				}
+			},
+			[]string{
+				"records: error: configmap/node.worker-0: ...", "records: error: configmap/node.worker-1: ...", "records: error: configmap/node.worker-2: ...",
+				"records: error: configmap/node.worker-3: ...", "records: error: configmap/node.worker-4: ...", "records: error: configmap/node.worker-5: ...",
+				"records: error: configmap/node.worker-6: ...", "records: error: configmap/node.worker-7: ...", "records: error: configmap/node.worker-8: ...",
+				"records: error: configmap/node.worker-9: ...", "records: error: : 2 more records cannot be read",
+			},
+		},
+		"a record waits for a decision, one that was decided about does not": {
+			func(s *Seen) {
+				s.Records.Value.See(store.Listed{Node: "worker-1", Entry: store.Entry{Record: record.Record{Quarantined: &record.Record{}}}})
+				s.Records.Value.See(store.Listed{Node: "worker-2", Entry: store.Entry{Record: record.Record{Quarantined: &record.Record{}}, Accepted: store.OldMachine}})
+				s.Records.Value.See(store.Listed{Node: "worker-3"})
+			},
+			[]string{"quarantine: warning: configmap/node.worker-1: another machine has taken the name worker-1: nothing is given back to it before somebody says whose it is"},
+		},
+		"a record has lost its label": {
+			func(s *Seen) { s.Strays.Value.Add("node.worker-1") },
+			[]string{"record-labels: error: configmap/node.worker-1: it is named as a record and lacks the label nodekeep.dev/record=true: webhook and capture do not find it"},
+		},
+		"Nodes are stuck behind the gate": {
+			func(s *Seen) {
+				s.Gated.Value.See(gated("worker-1", 5*time.Minute), policy.DefaultGate, now)
+				s.Gated.Value.See(gated("worker-2", 6*time.Minute), policy.DefaultGate, now)
+				s.Gated.Value.See(gated("worker-3", 6*time.Minute), "example.com/other", now)
+				s.Gated.Value.See(gated("worker-4", 30*time.Hour), policy.DefaultGate, now)
+				s.Gated.Value.Stuck.First[1].Why = "record cannot be read"
+			},
+			[]string{
+				"gated-nodes: error: node/worker-2: it has been behind the gate for 6m and takes no workloads",
+				"gated-nodes: error: node/worker-4: it has been behind the gate for 30h and takes no workloads: record cannot be read",
+			},
+		},
+	})
+	seen := healthy(t)
+	seen.Gated.Value.See(gated("worker-1", time.Minute), policy.DefaultGate, now)
+	assert.Equal(t, "3 of 101 Nodes are behind the gate, none for more than 5m", resultOf(t, Judge(seen, nil), "gated-nodes").What)
+}
+
+func gated(name string, since time.Duration) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Time{Time: now.Add(-since)}},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "other"}, policy.DefaultGate.Taint()}},
+	}
+}

@@ -1,0 +1,29 @@
+package doctor
+
+import "fmt"
+
+// reinstall puts back what the manifests hold.
+func reinstall() Remedy {
+	return Remedy{
+		Text:     "Apply again what nodekeep was installed from (or run helm upgrade):",
+		Commands: []string{"kubectl apply --server-side -f manifests/namespace.yaml -f manifests/nodekeep.yaml"},
+	}
+}
+
+// patch replaces one field of an object without a namespace.
+func patch(object, path, value string) string {
+	return fmt.Sprintf(`kubectl patch %s --type=json -p='[{"op":"add","path":"%s","value":%s}]'`, object, path, value)
+}
+
+// logs shows what a process says.
+func logs(namespace, deployment string) string {
+	return fmt.Sprintf("kubectl -n %s logs deployment/%s --tail=50", namespace, deployment)
+}
+
+// pods shows what becomes of the pods of a process.
+func pods(namespace, component string) string {
+	return fmt.Sprintf("kubectl -n %s describe pods -l %s,app.kubernetes.io/component=%s", namespace, PodSelector, component)
+}
+
+// first is for what cannot be told before something else is right.
+func first(check string) Remedy { return Remedy{Text: "Put right first what " + check + " has found."} }

@@ -1,0 +1,170 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Severity says how bad a finding is.
+type Severity string
+
+// The severities, the worst first.
+const (
+	Error   Severity = "error"   // labels or taints do not come back, or Nodes do not get ready
+	Warning Severity = "warning" // it works, and will not under the next fault, or for long
+	Lacking Severity = "unknown" // it could not be found out
+)
+
+// Finding is something that is not as it should be, or that could not be found out.
+type Finding struct {
+	Severity Severity `json:"severity"`
+	Object   string   `json:"object,omitempty"` // as kubectl takes it
+	What     string   `json:"what"`             // with what comes of it
+	Remedy
+}
+
+// Remedy is how something is put right.
+type Remedy struct {
+	Text     string   `json:"remedy,omitempty"`
+	Commands []string `json:"commands,omitempty"` // to be run as they are
+}
+
+// Status is what became of a check.
+type Status string
+
+// StatusOK is that of a check that found everything right; that of any other is the severity of its worst finding.
+const StatusOK Status = "ok"
+
+// Result is what became of one check.
+type Result struct {
+	Check    string    `json:"check"`
+	Status   Status    `json:"status"`
+	What     string    `json:"what"`
+	Findings []Finding `json:"findings,omitempty"`
+}
+
+// Summary is a line about it: what it says where all is right, and how much it has found where not.
+func (r Result) Summary() string {
+	if r.Status == StatusOK {
+		return r.What
+	}
+	var parts []string
+	for _, severity := range severities() {
+		n := 0
+		for _, finding := range r.Findings {
+			if finding.Severity == severity {
+				n++
+			}
+		}
+		switch {
+		case n == 1 && severity != Lacking:
+			parts = append(parts, "1 "+string(severity))
+		case n > 0 && severity != Lacking:
+			parts = append(parts, fmt.Sprintf("%d %ss", n, severity))
+		case n > 0:
+			parts = append(parts, fmt.Sprintf("%d unknown", n))
+		}
+	}
+	return strings.Join(parts, ", ") + "; see below"
+}
+
+// Report is what became of all.
+type Report struct {
+	Healthy  bool     `json:"healthy"`  // nothing was found, and everything is known
+	Findings int      `json:"findings"` // errors and warnings
+	Unknown  int      `json:"unknown"`
+	Checks   []Result `json:"checks"`
+}
+
+// answer is what a check says.
+type answer struct {
+	ok       string // what it says where all is right
+	findings []Finding
+}
+
+func (a *answer) add(findings ...Finding) { a.findings = append(a.findings, findings...) }
+
+// lacks adds that something could not be found out.
+func lacks[T any](a *answer, object string, read Read[T]) {
+	if !read.asked() {
+		a.add(Finding{Severity: Lacking, Object: object, What: cmp.Or(read.Unknown.Why, "it was not looked at"), Remedy: read.Unknown.Remedy})
+	}
+}
+
+func (a answer) result(name string) Result {
+	findings := slices.Clone(a.findings)
+	slices.SortStableFunc(findings, func(x, y Finding) int { return cmp.Compare(rank(x.Severity), rank(y.Severity)) })
+	if len(findings) == 0 {
+		return Result{Check: name, Status: StatusOK, What: a.ok}
+	}
+	return Result{Check: name, Status: Status(findings[0].Severity), What: findings[0].What, Findings: findings}
+}
+
+// severities are all of them, the worst first.
+func severities() []Severity { return []Severity{Error, Warning, Lacking} }
+
+func rank(s Severity) int { return slices.Index(severities(), s) }
+
+// Judge answers every question but those that are to be left out.
+func Judge(seen Seen, leaveOut []string) Report {
+	report := Report{Healthy: true}
+	for _, check := range checks() {
+		if slices.Contains(leaveOut, check.name) {
+			continue
+		}
+		result := check.judge(seen).result(check.name)
+		for _, finding := range result.Findings {
+			report.Healthy = false
+			if finding.Severity == Lacking {
+				report.Unknown++
+			} else {
+				report.Findings++
+			}
+		}
+		report.Checks = append(report.Checks, result)
+	}
+	return report
+}
+
+// Told is a finding, and the checks that have come to it.
+type Told struct {
+	Finding
+	Checks []string
+}
+
+// Sentence is the finding in one line. What keeps somebody from knowing is the same for all objects that it keeps from him.
+func (f Finding) Sentence() string {
+	if f.Object == "" || f.Severity == Lacking {
+		return f.What
+	}
+	return f.Object + ": " + f.What
+}
+
+// Distinct are all findings, each once, the worst first.
+func (r Report) Distinct() (all []Told) {
+	for _, result := range r.Checks {
+		for _, finding := range result.Findings {
+			same := func(told Told) bool {
+				return told.Severity == finding.Severity && told.Sentence() == finding.Sentence()
+			}
+			if at := slices.IndexFunc(all, same); at >= 0 {
+				all[at].Checks = append(all[at].Checks, result.Check)
+				continue
+			}
+			all = append(all, Told{Finding: finding, Checks: []string{result.Check}})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Told) int { return cmp.Compare(rank(a.Severity), rank(b.Severity)) })
+	return all
+}
+
+// Names are those of all checks, in their order.
+func Names() []string {
+	var names []string
+	for _, check := range checks() {
+		names = append(names, check.name)
+	}
+	return names
+}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/cli/doctor"
+)
+
+// atOnce is how many things are looked at at once.
+const atOnce = 8
+
+// examination reads an installation.
+type examination struct {
+	*cluster
+	options *doctorOptions
+	seen    doctor.Seen
+	behind  time.Duration // this machine's clock, behind the API server's
+}
+
+// look is something to read, and the checks that need it; without any it is always read.
+type look struct {
+	read   func(context.Context)
+	checks []string
+}
+
+// examine reads everything that checks need. The error is for an API server that cannot be reached, and for who has enough.
+func (c *cluster) examine(ctx context.Context, o *doctorOptions) (doctor.Seen, error) {
+	e := &examination{cluster: c, options: o, seen: doctor.Seen{Namespace: c.namespace}}
+	if err := e.lookAtAPIServer(ctx); err != nil {
+		return doctor.Seen{}, err
+	}
+	for _, looks := range [][]look{e.firstLooks(), e.laterLooks()} {
+		var group errgroup.Group
+		group.SetLimit(atOnce)
+		for _, look := range looks {
+			if len(look.checks) == 0 || !isSubset(look.checks, o.skip) {
+				group.Go(func() error { look.read(ctx); return nil })
+			}
+		}
+		_ = group.Wait() // what cannot be read is part of what is seen
+		if ctx.Err() != nil {
+			return doctor.Seen{}, ctx.Err()
+		}
+	}
+	e.seen.Now = e.serverTime()
+	return e.seen, nil
+}
+
+func isSubset(some, of []string) bool {
+	return !slices.ContainsFunc(some, func(one string) bool { return !slices.Contains(of, one) })
+}
+
+// serverTime is what the API server's clock shows now.
+func (e *examination) serverTime() time.Time { return e.now().Add(e.behind) }
+
+// to is a right that a look takes, in the release namespace or, for what has none, in the whole cluster.
+func (e *examination) to(verb, group, resource string) access {
+	return access{verb: verb, group: group, resource: resource, namespace: e.namespace}
+}
+
+func (e *examination) toAll(verb, group, resource string) access {
+	return access{verb: verb, group: group, resource: resource}
+}
+
+// reading makes a look of an API call: it says what was found, that nothing is there, or why neither is known.
+func reading[T any](e *examination, into *doctor.Read[T], a access, call func(context.Context) (T, error)) func(context.Context) {
+	return func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, e.options.timeout)
+		defer cancel()
+		value, err := call(ctx)
+		switch {
+		case err == nil:
+			*into = doctor.Found(value)
+		case isAbsent(err):
+			*into = doctor.Absent[T]()
+		default:
+			*into = doctor.NotKnown[T](e.unknown(e.told(a, err)))
+		}
+	}
+}
+
+// told is the error as people are told it, which some looks see to themselves.
+func (e *examination) told(a access, err error) error {
+	var refused refusedError
+	var denied deniedError
+	var unreachable unreachableError
+	if errors.As(err, &refused) || errors.As(err, &denied) || errors.As(err, &unreachable) {
+		return err
+	}
+	return e.failed(a, err)
+}
+
+// isAbsent reports whether the API server says of its own that there is no such object. What stands between may answer 404
+// for reasons of its own.
+func isAbsent(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+// unknown says why something could not be read.
+func (e *examination) unknown(err error) doctor.Unknown {
+	var denied deniedError
+	var refused refusedError
+	switch {
+	case errors.As(err, &denied):
+		return lacking(denied.access, userIn(denied.cause))
+	case errors.Is(err, context.DeadlineExceeded):
+		return doctor.Unknown{Why: fmt.Sprintf("there was no answer within %s", e.options.timeout), Remedy: doctor.Remedy{Text: "Try again, with a longer --timeout."}}
+	case errors.As(err, &refused):
+		return doctor.Unknown{Why: err.Error(), Remedy: doctor.Remedy{Text: "Exempt Nodes named " + probe + "* from the rule, or --skip the check. See admission-rules, too."}}
+	default:
+		return doctor.Unknown{Why: err.Error(), Remedy: doctor.Remedy{Text: "Try again."}}
+	}
+}
+
+// lacking says that somebody lacks a right, and how he gets it.
+func lacking(a access, user string) doctor.Unknown {
+	return doctor.Unknown{Why: a.denied(), Remedy: doctor.Remedy{Text: "An administrator can grant it:", Commands: a.grant(user)}}
+}

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"context"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/metadata"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// probe is the name, or its beginning, of Nodes that are never stored.
+const probe = "nodekeep-doctor-"
+
+// probes is how many Nodes with a name are tried: there are several replicas.
+const probes = 3
+
+// lookAtNamed tries how the creation of a Node with a name comes back: the webhook stamps it.
+func (e *examination) lookAtNamed(ctx context.Context) {
+	reading(e, &e.seen.Named, e.toNodes("create"), func(ctx context.Context) (nodes []corev1.Node, err error) {
+		for range probes {
+			node, err := e.dryRun(ctx, metav1.ObjectMeta{Name: probe + rand.String(8)})
+			if err != nil {
+				return nil, err
+			}
+			nodes = append(nodes, *node)
+		}
+		return nodes, nil
+	})(ctx)
+}
+
+// lookAtUnnamed tries the creation of a Node whose name is still to be made, which happens after admission: the webhook has nothing
+// to go by and lets it pass, so that what the gate policy does can be seen.
+func (e *examination) lookAtUnnamed(ctx context.Context) {
+	reading(e, &e.seen.Unnamed, e.toNodes("create"), func(ctx context.Context) (*corev1.Node, error) {
+		return e.dryRun(ctx, metav1.ObjectMeta{GenerateName: probe})
+	})(ctx)
+}
+
+// dryRun is what the API server would make of a creation.
+func (e *examination) dryRun(ctx context.Context, meta metav1.ObjectMeta) (*corev1.Node, error) {
+	node, err := e.client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: meta}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	rule, denied := denyingRule(err)
+	if denied || apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "cannot create resource") {
+		return nil, refusedError{rule: rule, cause: err}
+	}
+	return node, err
+}
+
+// refusedError is an answer to somebody who may ask: another admission rule will not have a Node that says so little.
+type refusedError struct {
+	rule  string // as kubectl takes it; empty where the API server names none
+	cause error
+}
+
+func (e refusedError) Error() string {
+	if e.rule == "" {
+		return "the API server refuses the dry-run creation of a Node: " + e.cause.Error()
+	}
+	return e.rule + " denies the dry-run creation of a Node: " + e.cause.Error()
+}
+
+// denyingRule finds the admission rule that an error of the API server names as the one that denied a request. A denial by a policy
+// may have any code.
+func denyingRule(err error) (rule string, denied bool) {
+	if err == nil {
+		return "", false
+	}
+	if found := regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)' with binding '[^']*' denied request`).FindStringSubmatch(err.Error()); found != nil {
+		return "validatingadmissionpolicy/" + found[1], true
+	}
+	if found := regexp.MustCompile(`admission webhook "([^"]+)" denied the request`).FindStringSubmatch(err.Error()); found != nil {
+		return "admission webhook " + found[1], true
+	}
+	return "", false
+}
+
+// lookAtRecords goes through all records.
+func (e *examination) lookAtRecords(ctx context.Context) (records doctor.Records, err error) {
+	for record, err := range e.allRecords(ctx) {
+		if err != nil {
+			return doctor.Records{}, err
+		}
+		records.See(record)
+	}
+	return records, nil
+}
+
+// strays are ConfigMaps that are named as records and not labelled as such. Nothing but their names is read.
+func (e *examination) strays(ctx context.Context) (names doctor.Few[string], err error) {
+	client, err := metadata.NewForConfig(e.config)
+	if err != nil {
+		return names, err
+	}
+	configMaps := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(e.namespace)
+	for name, err := range all(ctx, func(ctx context.Context, options metav1.ListOptions) (page []string, meta metav1.ListMeta, err error) {
+		options.LabelSelector = store.RecordLabel + "!=true"
+		list, err := configMaps.List(ctx, options)
+		if err != nil {
+			return nil, metav1.ListMeta{}, err
+		}
+		for i := range list.Items {
+			page = append(page, list.Items[i].Name)
+		}
+		return page, list.ListMeta, nil
+	}) {
+		if err != nil {
+			return names, err
+		}
+		if store.IsName(name) {
+			names.Add(name)
+		}
+	}
+	return names, nil
+}
+
+// gatedNodes goes through all Nodes, and finds out what those wait for that have been behind the gate for long.
+func (e *examination) gatedNodes(ctx context.Context) (nodes doctor.GatedNodes, err error) {
+	nodes.After = e.options.gateAfter
+	stuck := map[string]*corev1.Node{}
+	for node, err := range e.allNodes(ctx) {
+		if err != nil {
+			return doctor.GatedNodes{}, err
+		}
+		if nodes.See(node, e.seen.Gate(), e.serverTime()) {
+			stuck[node.Name] = node
+		}
+	}
+	in, known := e.circumstancesSeen(ctx)
+	for i, waiting := range nodes.Stuck.First {
+		state, err := e.withRecord(ctx, view.NodeState{Name: waiting.Name, Node: stuck[waiting.Name]})
+		if known && err == nil {
+			nodes.Stuck.First[i].Why = view.SummaryOf(state, in).Why
+		}
+	}
+	return nodes, nil
+}
+
+// circumstancesSeen is what decisions depend on; it is not known where the policy is not.
+func (e *examination) circumstancesSeen(ctx context.Context) (in capture.Circumstances, known bool) {
+	inForce, err := e.seen.InForce()
+	if err != nil {
+		return capture.Circumstances{}, false
+	}
+	in = e.under(ctx, inForce)
+	in.Now = e.serverTime()
+	return in, true
+}

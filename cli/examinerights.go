@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/cli/doctor"
+)
+
+const (
+	groupAuthentication = authenticationv1.GroupName
+	groupAuthorization  = authorizationv1.GroupName
+)
+
+// lookAtYourRights asks who the caller is and what he may do.
+func (e *examination) lookAtYourRights(ctx context.Context) {
+	seen := &e.seen
+	reading(e, &seen.You, e.toAll("create", groupAuthentication, "selfsubjectreviews"), e.you)(ctx)
+	reading(e, &seen.Yours, e.toAll("create", groupAuthorization, "selfsubjectaccessreviews"), e.yourRights)(ctx)
+}
+
+func (e *examination) you(ctx context.Context) (string, error) {
+	review, err := e.client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return "", err
+	}
+	return review.Status.UserInfo.Username, nil
+}
+
+func (e *examination) yourRights(ctx context.Context) ([]doctor.HeldRight, error) {
+	rights := doctor.YourRights(e.namespace)
+	for i, right := range rights {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes(right.Right)}}
+		answer, err := e.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		if err != nil {
+			return nil, err
+		}
+		rights[i].Held = answer.Status.Allowed
+		a := access{verb: right.Verb, group: right.Group, resource: right.Resource, namespace: right.Namespace}
+		rights[i].Lacking = lacking(a, e.seen.You.Value)
+	}
+	return rights, nil
+}
+
+// accountRights asks what the two processes may do.
+func (e *examination) accountRights(ctx context.Context) ([]doctor.HeldRight, error) {
+	rights := doctor.AccountRights(e.seen)
+	for i, right := range rights {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               "system:serviceaccount:" + e.namespace + ":" + right.Account,
+			Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + e.namespace, "system:authenticated"},
+			ResourceAttributes: attributes(right.Right),
+		}}
+		answer, err := e.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		if err != nil {
+			return nil, err
+		}
+		rights[i].Held = answer.Status.Allowed
+	}
+	return rights, nil
+}
+
+func attributes(right doctor.Right) *authorizationv1.ResourceAttributes {
+	return &authorizationv1.ResourceAttributes{Namespace: right.Namespace, Verb: right.Verb, Group: right.Group, Resource: right.Resource, Name: right.Name}
+}

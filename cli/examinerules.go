@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+)
+
+// API groups of policy engines. The kinds of constraints are as many as an administrator makes.
+const (
+	groupKyverno         = "kyverno.io"
+	groupKyvernoPolicies = "policies.kyverno.io"
+	groupGatekeeper      = "constraints.gatekeeper.sh"
+)
+
+// ruleLooks read the admission rules of the whole cluster.
+func (e *examination) ruleLooks() []look {
+	admission, seen := e.client.AdmissionregistrationV1(), &e.seen
+	checks := []string{"admission-rules"}
+	to := func(resource string) access { return e.toAll("list", groupAdmission, resource) }
+	return []look{
+		{checks: checks, read: reading(e, &seen.Policies, to("validatingadmissionpolicies"), func(ctx context.Context) ([]admissionregistrationv1.ValidatingAdmissionPolicy, error) {
+			list, err := admission.ValidatingAdmissionPolicies().List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return nil, err
+			}
+			return list.Items, nil
+		})},
+		{checks: checks, read: reading(e, &seen.Bindings, to("validatingadmissionpolicybindings"), func(ctx context.Context) ([]admissionregistrationv1.ValidatingAdmissionPolicyBinding, error) {
+			list, err := admission.ValidatingAdmissionPolicyBindings().List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return nil, err
+			}
+			return list.Items, nil
+		})},
+		{checks: checks, read: reading(e, &seen.AllValidating, to("validatingwebhookconfigurations"), func(ctx context.Context) ([]admissionregistrationv1.ValidatingWebhookConfiguration, error) {
+			list, err := admission.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return nil, err
+			}
+			return list.Items, nil
+		})},
+		{checks: checks, read: reading(e, &seen.AllMutating, to("mutatingwebhookconfigurations"), func(ctx context.Context) ([]admissionregistrationv1.MutatingWebhookConfiguration, error) {
+			list, err := admission.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return nil, err
+			}
+			return list.Items, nil
+		})},
+		{checks: checks, read: reading(e, &seen.Kyverno, e.toAll("list", groupKyverno, "clusterpolicies"), func(ctx context.Context) ([]unstructured.Unstructured, error) {
+			policies, err := e.objectsOf(ctx, groupKyverno, "clusterpolicies")
+			more, moreErr := e.objectsOf(ctx, groupKyvernoPolicies, "validatingpolicies")
+			return slices.Concat(policies, more), errors.Join(err, moreErr)
+		})},
+		{checks: checks, read: reading(e, &seen.Gatekeeper, e.toAll("list", groupGatekeeper, "*"), func(ctx context.Context) ([]unstructured.Unstructured, error) {
+			return e.objectsOf(ctx, groupGatekeeper, "")
+		})},
+	}
+}
+
+// objectsOf lists the objects of a resource, or of every one, of an API group; there are none where the group is not served.
+func (e *examination) objectsOf(ctx context.Context, group, resource string) (objects []unstructured.Unstructured, err error) {
+	served, err := e.served(group)
+	if err != nil {
+		return nil, err
+	}
+	client, err := dynamic.NewForConfig(e.config)
+	if err != nil {
+		return nil, err
+	}
+	for _, kind := range served {
+		if resource != "" && kind.Resource != resource {
+			continue
+		}
+		list, err := client.Resource(kind).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, e.failed(access{verb: "list", group: group, resource: kind.Resource}, err)
+		}
+		objects = append(objects, list.Items...)
+	}
+	return objects, nil
+}
+
+// served are the resources of an API group without a namespace, in the version that the API server prefers.
+func (e *examination) served(group string) (resources []schema.GroupVersionResource, err error) {
+	groups, err := e.client.Discovery().ServerGroups()
+	if err != nil {
+		return nil, fmt.Errorf("list API groups: %w", err)
+	}
+	at := slices.IndexFunc(groups.Groups, func(one metav1.APIGroup) bool { return one.Name == group })
+	if at < 0 {
+		return nil, nil
+	}
+	version := groups.Groups[at].PreferredVersion
+	list, err := e.client.Discovery().ServerResourcesForGroupVersion(version.GroupVersion)
+	if err != nil {
+		return nil, fmt.Errorf("list resources of %s: %w", version.GroupVersion, err)
+	}
+	for _, resource := range list.APIResources {
+		if !resource.Namespaced && !strings.Contains(resource.Name, "/") {
+			resources = append(resources, schema.GroupVersionResource{Group: group, Version: version.Version, Resource: resource.Name})
+		}
+	}
+	return resources, nil
+}

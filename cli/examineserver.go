@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/cli/doctor"
+)
+
+// lookAtAPIServer asks the API server for its version, and so for its date. The error is for one that cannot be reached or
+// does not know the caller: nothing else could be read either.
+func (e *examination) lookAtAPIServer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, e.options.timeout)
+	defer cancel()
+	server, err := e.apiServer(ctx)
+	if err == nil {
+		e.seen.APIServer = doctor.Found(server)
+		e.behind = server.Behind()
+		return nil
+	}
+	err = e.failed(access{verb: "get", resource: "/version"}, err)
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	e.seen.APIServer = doctor.NotKnown[doctor.APIServer](doctor.Unknown{
+		Why: "you may not get /version, which everybody may who is known to the API server, as a rule",
+		Remedy: doctor.Remedy{Text: "An administrator can grant it:", Commands: []string{
+			"kubectl create clusterrolebinding nodekeep-get-version --clusterrole=system:public-info-viewer --user=" + userIn(err),
+		}},
+	})
+	return nil
+}
+
+func (e *examination) apiServer(ctx context.Context) (server doctor.APIServer, err error) {
+	config := rest.CopyConfig(e.config)
+	var date string
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return dated{next, &date} })
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return doctor.APIServer{}, err
+	}
+	server.Asked = e.now()
+	body, err := client.RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+	server.Answered = e.now()
+	if err != nil {
+		return doctor.APIServer{}, err
+	}
+	var info version.Info
+	if err := json.Unmarshal(body, &info); err != nil {
+		return doctor.APIServer{}, err
+	}
+	server.Version = info.GitVersion
+	if server.Date, err = http.ParseTime(date); err != nil {
+		server.Date = server.Asked // nothing can be said of its clock
+	}
+	return server, nil
+}
+
+// dated notes the dates of answers.
+type dated struct {
+	next http.RoundTripper
+	date *string
+}
+
+func (d dated) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := d.next.RoundTrip(request)
+	if err == nil {
+		*d.date = response.Header.Get("Date")
+	}
+	return response, err
+}
+
+// gateServed asks whether the API server has the kind of policy at all.
+func (e *examination) gateServed(ctx context.Context) (bool, error) {
+	body, err := e.client.Discovery().RESTClient().Get().AbsPath("/apis", groupAdmission, "v1").SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx).Raw()
+	if err != nil {
+		return false, err
+	}
+	var list metav1.APIResourceList
+	if err := json.Unmarshal(body, &list); err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(list.APIResources, func(resource metav1.APIResource) bool { return resource.Name == "mutatingadmissionpolicies" }), nil
+}
+
+// How a Lease is watched of which it is not clear that somebody holds it. A leader renews it every two seconds.
+const (
+	leaseLook   = 500 * time.Millisecond
+	leaseLooked = 6 * time.Second
+)
+
+// leader reads the Lease of the leading capture; where that may be stale or comes from a clock that is off, it is looked at
+// until it is renewed.
+func (e *examination) leader(ctx context.Context) (doctor.Leadership, error) {
+	get := func(ctx context.Context) (*coordinationv1.Lease, error) {
+		return e.client.CoordinationV1().Leases(e.namespace).Get(ctx, capture.LeaseName, metav1.GetOptions{})
+	}
+	lease, err := get(ctx)
+	if err != nil {
+		return doctor.Leadership{}, err
+	}
+	leader := doctor.Leadership{Lease: lease, At: e.serverTime()}
+	if !leader.Doubtful() {
+		return leader, nil
+	}
+	_ = wait.PollUntilContextTimeout(ctx, leaseLook, leaseLooked, false, func(ctx context.Context) (bool, error) {
+		again, err := get(ctx)
+		if err == nil {
+			leader = leader.Again(again, e.serverTime())
+		}
+		return leader.Renewed, nil // the first look counts where there is no other
+	})
+	return leader, nil
+}

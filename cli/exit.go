@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"errors"
+)
+
+// The exit codes of the operator's commands.
+const (
+	exitDone        = 0
+	exitFindings    = 1   // done, and not all is well: findings, differences, or only a part could be done
+	exitUsage       = 2   // wrong command, flags, arguments or files: nothing was started
+	exitNotDone     = 3   // it could not be done: no cluster, a right is missing, there is no such Node, or the answer was no
+	exitInterrupted = 130 // Ctrl-C
+)
+
+// ExitCodes says what the exit codes mean, in Markdown.
+const ExitCodes = `| Code | Meaning |
+|---|---|
+| 0 | done |
+| 1 | done, and not all is well: findings, differences, or only a part could be done, and stderr says which. Of the two processes: ended by an error |
+| 2 | wrong command, flags, arguments or files: nothing was started |
+| 3 | it could not be done, and nothing was changed: no cluster, a right is missing, there is no such Node, or the answer was no |
+| 130 | interrupted by Ctrl-C; stderr says what was changed before, if anything was |
+`
+
+// exitError is an error that says how the program exits. Without a message of its own nothing is printed for it: stdout has
+// said what there is to say.
+type exitError struct {
+	code int
+	error
+}
+
+func (e exitError) Unwrap() error { return e.error }
+
+// findings ends a command that did what was asked for and found that not all is well.
+func findings(err error) error { return withCode(exitFindings, err) }
+
+// usage ends a command before it has done anything.
+func usage(err error) error { return withCode(exitUsage, err) }
+
+// withCode keeps the code of an error that has one.
+func withCode(code int, err error) error {
+	if err == nil || errors.As(err, &exitError{}) {
+		return err
+	}
+	return exitError{code, err}
+}
+
+// ExitCode is how the program exits after an error of one of the commands, nil included; ours is false for an error that no
+// command of this package made, such as one of the flag library's.
+func ExitCode(err error) (code int, ours bool) {
+	if err == nil {
+		return exitDone, true
+	}
+	if exit, is := errors.AsType[exitError](err); is {
+		return exit.code, true
+	}
+	return 0, false
+}
+
+// ended gives the error of a command's run its code.
+func ended(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil && !errors.As(err, &exitError{}) {
+		return exitError{exitInterrupted, errors.New("interrupted before it was finished")}
+	}
+	return withCode(exitNotDone, err)
+}

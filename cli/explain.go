@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/yaml"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/webhook"
+)
+
+// explainOptions are the flags of `explain`.
+type explainOptions struct {
+	*connection
+	output
+	policy  policySource
+	review  string
+	record  string
+	offline bool
+}
+
+func newExplainCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &explainOptions{connection: newConnection(streams)}
+	command := newCommand(&cobra.Command{
+		Use:   "explain (NODE | --review FILE) [flags]",
+		Short: "Why each label and taint of a Node is kept or not, and what a registration would get",
+		Long: `Explain goes through the labels and taints of a Node and of its record. KEPT and WHY say whether the policy keeps one: which pattern of
+the policy, which other component it belongs to, which manager sets it again by itself (-o wide lists the managers, by
+metadata.managedFields).
+
+REGISTRATION says what becomes of it if the Node's kubelet registered the Node now, on the same machine and with the labels
+that it has set itself: brought (the Node comes with it), restored in the CREATE, inline (in the CREATE, by the second pass), deferred
+(restored by capture, behind the gate), not restored (remembered, and why not), added once or by a rule. "Capture now" is what
+capture would do about the live Node.
+
+With --review it explains what the webhook answers to an AdmissionReview in a file, "-" for stdin. The record is the cluster's
+or, with --record, one in a file; with --offline no cluster is asked at all, and the policy is the default one unless --policy
+names a file.
+
+It decides nothing by itself: these are the functions by which webhook and capture decide.`,
+		Example: `
+			# Why is a label kept or not, and what would come back
+			nodekeep explain worker-1
+
+			# The same under another policy
+			nodekeep explain worker-1 --policy policy.yaml
+
+			# What the webhook answers to a review
+			nodekeep explain --review review.json
+
+			# The same without a cluster
+			nodekeep explain --review review.json --record record.json --policy policy.yaml --offline`,
+		GroupID:           groupSee,
+		Args:              o.args,
+		ValidArgsFunction: completeNodes(o.connection),
+	}, o.connection, o.run)
+	o.addTo(command)
+	return command
+}
+
+func (o *explainOptions) addTo(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringVar(&o.review, "review", "", "AdmissionReview to explain, JSON or YAML; - for stdin")
+	flags.StringVar(&o.record, "record", "", "with --review, the record to go by (record.json of its ConfigMap) instead of the cluster's; - for stdin")
+	flags.BoolVar(&o.offline, "offline", false, "with --review, ask no cluster")
+	for _, file := range []string{"review", "record"} {
+		_ = command.MarkFlagFilename(file, "json", "yaml", "yml")
+	}
+	o.output.addTo(command)
+	o.policy.addTo(command)
+}
+
+func (o *explainOptions) args(command *cobra.Command, args []string) error {
+	switch {
+	case o.review != "" && len(args) > 0:
+		return fmt.Errorf("%s takes a Node or --review, not both: the review says which Node", command.CommandPath())
+	case o.review == "" && (o.offline || o.record != ""):
+		return errors.New("--offline and --record go with --review")
+	case o.review == "-" && o.record == "-":
+		return errors.New("only one of --review and --record can be stdin")
+	case o.review != "":
+		return nil
+	}
+	return oneNode(command, args)
+}
+
+func (o *explainOptions) run(ctx context.Context, args []string) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	if o.review != "" {
+		return o.explainReview(ctx)
+	}
+	c, err := o.open()
+	if err != nil {
+		return err
+	}
+	in, err := c.circumstances(ctx, &o.policy)
+	if err != nil {
+		return err
+	}
+	state, err := c.state(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	request, err := view.Registration(state, in)
+	if err != nil {
+		return err
+	}
+	return o.write(c, "NodeExplanation", view.Explain(state, request, in))
+}
+
+func (o *explainOptions) explainReview(ctx context.Context) error {
+	request, err := o.readReview()
+	if err != nil {
+		return usage(fmt.Errorf("--review %s: %w", o.review, err))
+	}
+	c, in, err := o.reviewCircumstances(ctx)
+	if err != nil {
+		return err
+	}
+	name := webhook.NodeOf(request)
+	state := view.NodeState{Name: name}
+	switch {
+	case o.record != "":
+		if state, err = o.recordInFile(name); err != nil {
+			return err
+		}
+	case !o.offline && name != "":
+		if state, err = c.withRecord(ctx, state); err != nil {
+			return err
+		}
+	}
+	return o.write(c, "NodeExplanation", view.ExplainReview(state, request, in))
+}
+
+// reviewCircumstances is the policy, without a cluster where none is to be asked.
+func (o *explainOptions) reviewCircumstances(ctx context.Context) (*cluster, capture.Circumstances, error) {
+	if !o.offline {
+		c, err := o.open()
+		if err != nil {
+			return nil, capture.Circumstances{}, err
+		}
+		p, err := o.policy.read(ctx, c)
+		return c, capture.Circumstances{Policy: p, Now: c.now()}, err
+	}
+	p, err := o.policy.fromFile()
+	c := &cluster{IOStreams: o.IOStreams, now: time.Now}
+	return c, capture.Circumstances{Policy: p, Now: c.now()}, err
+}
+
+func (o *explainOptions) readReview() (*admissionv1.AdmissionRequest, error) {
+	content, err := readFile(o.review, o.In)
+	if err != nil {
+		return nil, err
+	}
+	if !json.Valid(content) { // JSON is read just as it came
+		if content, err = yaml.YAMLToJSON(content); err != nil {
+			return nil, err
+		}
+	}
+	review, err := webhook.DecodeReview(content)
+	return review.Request, err
+}
+
+func (o *explainOptions) recordInFile(node string) (view.NodeState, error) {
+	content, err := readFile(o.record, o.In)
+	if err != nil {
+		return view.NodeState{}, usage(fmt.Errorf("--record: %w", err))
+	}
+	record, err := store.Decode(content, node)
+	if err != nil {
+		return view.NodeState{}, usage(fmt.Errorf("--record %s: %w", o.record, err))
+	}
+	return view.NodeState{Name: node, Record: &record}, nil
+}

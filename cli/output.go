@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"nodekeep.dev/nodekeep/cli/view"
+)
+
+// apiVersion is that of what -o json and -o yaml print.
+const apiVersion = "nodekeep.dev/v1alpha1"
+
+// The formats that are no printer of genericclioptions.
+const (
+	formatTable = "table"
+	formatWide  = "wide"
+)
+
+// output is the format in which a command prints its answer.
+type output struct {
+	format    string
+	noHeaders bool
+	names     bool // -o name makes sense: the answer is about Nodes
+}
+
+func (o *output) addTo(command *cobra.Command) {
+	if o.format == "" {
+		o.format = formatTable
+	}
+	command.Flags().StringVarP(&o.format, "output", "o", o.format, "one of "+strings.Join(o.formats(), ", "))
+	command.Flags().BoolVar(&o.noHeaders, "no-headers", false, "tables without headers")
+	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(o.formats(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (o *output) formats() []string {
+	formats := []string{formatTable, formatWide, "json", "yaml"}
+	if o.names {
+		formats = append(formats, "name")
+	}
+	return append(formats, "jsonpath=TEMPLATE")
+}
+
+// check says what is wrong with the format before anything is read.
+func (o *output) check() error {
+	if o.table() {
+		return nil
+	}
+	_, err := o.printer()
+	return err
+}
+
+// table reports whether people are to read the answer.
+func (o *output) table() bool { return o.format == formatTable || o.format == formatWide }
+
+func (o *output) wide() bool { return o.format == formatWide }
+
+// printer is for answers that programs read. There is no go-template: the linker leaves out what is not called, and cannot
+// with text/template in the program, which doubles its size.
+func (o *output) printer() (printers.ResourcePrinter, error) {
+	format, template, given := strings.Cut(o.format, "=")
+	switch {
+	case o.format == "json":
+		return &printers.JSONPrinter{}, nil
+	case o.format == "yaml":
+		return &printers.YAMLPrinter{}, nil
+	case o.format == "name" && o.names:
+		return &printers.NamePrinter{}, nil
+	case format == "jsonpath" && given:
+		printer, err := printers.NewJSONPathPrinter(template)
+		if err != nil {
+			return nil, usage(fmt.Errorf("--output %q: %w", o.format, err))
+		}
+		return printer, nil
+	}
+	return nil, usage(fmt.Errorf("--output %q: must be one of %s", o.format, strings.Join(o.formats(), ", ")))
+}
+
+// tablePrinter prints tables one after the other; the headers of equal ones only once.
+func (o *output) tablePrinter() printers.ResourcePrinter {
+	return printers.NewTablePrinter(printers.PrintOptions{Wide: o.wide(), NoHeaders: o.noHeaders})
+}
+
+// write writes an answer in whichever format was asked for. For programs it is an object of its kind.
+func (o *output) write(c *cluster, kind string, answer view.Answer) error {
+	if o.table() {
+		return o.document(c.Out, answer.Document(c.now()))
+	}
+	return o.object(c.Out, kind, answer)
+}
+
+// document writes what people read: facts, then tables.
+func (o *output) document(w io.Writer, document view.Document) error {
+	tabs := printers.GetNewTabWriter(w)
+	for _, fact := range document.Facts {
+		_, _ = fmt.Fprintf(tabs, "%s:\t%s\n", fact.Name, fact.Value) // what is wrong with w, Flush says
+	}
+	if err := tabs.Flush(); err != nil {
+		return err
+	}
+	for i, table := range document.Tables {
+		if len(table.Rows) == 0 {
+			continue
+		}
+		if i > 0 || len(document.Facts) > 0 {
+			_, _ = fmt.Fprintln(w)
+		}
+		if err := o.tablePrinter().PrintObj(table, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// object writes any value with JSON tags for programs.
+func (o *output) object(w io.Writer, kind string, answer any) error {
+	printer, err := o.printer()
+	if err != nil {
+		return err
+	}
+	object, err := objectOf(kind, answer)
+	if err != nil {
+		return err
+	}
+	return printer.PrintObj(object, w)
+}
+
+// nodeNames writes what other commands take as arguments.
+func (o *output) nodeNames(w io.Writer, nodes []string) error {
+	printer, err := o.printer()
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		object := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: node}}
+		if err := printer.PrintObj(object, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func objectOf(kind string, answer any) (runtime.Object, error) {
+	data, err := json.Marshal(answer)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", kind, err)
+	}
+	object := &unstructured.Unstructured{}
+	if err := json.Unmarshal(data, &object.Object); err != nil {
+		return nil, fmt.Errorf("encode %s: %w", kind, err)
+	}
+	object.SetAPIVersion(apiVersion)
+	object.SetKind(kind)
+	return object, nil
+}

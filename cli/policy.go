@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/policy"
+)
+
+func newPolicyCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	return newGroupCommand(&cobra.Command{
+		Use:     "policy",
+		Short:   "Check a policy file, and see what it would change",
+		GroupID: groupSee,
+	}, newPolicyCheckCommand(streams))
+}
+
+// policyCheckOptions are the flags of `policy check`.
+type policyCheckOptions struct {
+	*connection
+	output
+	inForce        policySource
+	againstCluster bool
+}
+
+func newPolicyCheckCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &policyCheckOptions{connection: newConnection(streams)}
+	command := newCommand(&cobra.Command{
+		Use:   "check FILE [flags]",
+		Short: "All mistakes in a policy file at once, and what it would change in this cluster",
+		Long: `Check reads a policy file, "-" for stdin, just as the processes do, and names every mistake with its line and field; with one, the
+exit code is 2.
+
+With --against-cluster it goes on to look at every Node and every record and says what this policy would change beside the one
+in force: which labels and taints would be kept or no longer kept, what would become of remembered ones when their Nodes
+register again (restored in the CREATE, behind the gate, or not), which taints rules would add and remove, and
+how many records of Nodes that are gone would be collected. Changes are counted; the first of the Nodes are named with -o
+wide. Nothing is changed.
+
+A key that a policy no longer keeps stays remembered and is not restored. What is collected is forgotten.`,
+		Example: `
+			# Mistakes in a file
+			nodekeep policy check policy.yaml
+
+			# What it would change in this cluster
+			nodekeep policy check policy.yaml --against-cluster
+
+			# Whether the policy of the cluster itself is valid
+			kubectl -n nodekeep-system get configmap nodekeep-policy -o jsonpath='{.data.policy\.yaml}' | nodekeep policy check -
+
+			# For scripts: how many records would be collected
+			nodekeep policy check policy.yaml --against-cluster -o jsonpath='{.impact.due.then}'`,
+		Args: oneFile,
+	}, o.connection, o.run)
+	command.Flags().BoolVar(&o.againstCluster, "against-cluster", false, "say what it would change for the Nodes of this cluster")
+	o.output.addTo(command)
+	o.inForce.addTo(command)
+	return command
+}
+
+func oneFile(command *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%s takes one policy file, or - for stdin, and was given %d arguments", command.CommandPath(), len(args))
+	}
+	return nil
+}
+
+func (o *policyCheckOptions) run(ctx context.Context, args []string) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	gate, err := o.inForce.flag()
+	switch {
+	case err != nil:
+		return err
+	case o.inForce.file != "" && !o.againstCluster:
+		return usage(errors.New("--policy says what to compare with: it goes with --against-cluster"))
+	}
+	content, err := readFile(args[0], o.In)
+	if err != nil {
+		return usage(fmt.Errorf("read policy: %w", err))
+	}
+	check := view.PolicyCheck{File: args[0]}
+	if args[0] == "-" {
+		check.File = "stdin"
+	}
+	_, err = policy.Load(content, cmp.Or(gate, policy.DefaultGate))
+	if check.Mistakes = view.Mistakes(content, err); err != nil {
+		return o.wrong(check)
+	}
+	c := &cluster{IOStreams: o.IOStreams, now: time.Now}
+	if check.Valid = true; o.againstCluster {
+		if c, err = o.open(); err != nil {
+			return err
+		}
+		if check.ComparedWith, check.Impact, err = o.compare(ctx, c, content); err != nil {
+			return err
+		}
+	}
+	return o.write(c, "PolicyCheck", check)
+}
+
+// wrong tells the mistakes.
+func (o *policyCheckOptions) wrong(check view.PolicyCheck) error {
+	if o.table() {
+		for _, mistake := range check.Mistakes {
+			if _, err := fmt.Fprintln(o.Out, mistake.At(check.File)); err != nil {
+				return err
+			}
+		}
+	} else if err := o.object(o.Out, "PolicyCheck", check); err != nil {
+		return err
+	}
+	return usage(fmt.Errorf("%s cannot be used as a policy: %s", check.File, view.Counted(len(check.Mistakes), "mistake")))
+}
+
+// compare goes through every Node and every record.
+func (o *policyCheckOptions) compare(ctx context.Context, c *cluster, content []byte) (with string, impact *view.Impact, err error) {
+	in, err := c.circumstances(ctx, &o.inForce)
+	if err != nil {
+		return "", nil, err
+	}
+	then, err := policy.Load(content, in.Policy.Gate())
+	if err != nil { // with another gate it was valid
+		return "", nil, usage(fmt.Errorf("with the gate %s: %w", in.Policy.Gate(), err))
+	}
+	comparison := view.NewComparison(in, then)
+	for state, err := range c.allStates(ctx) {
+		if err != nil {
+			return "", nil, err
+		}
+		if err := comparison.See(state); err != nil {
+			return "", nil, err
+		}
+	}
+	if with = o.inForce.file; with == "" {
+		with = fmt.Sprintf("the policy of the cluster (ConfigMap %s in namespace %s)", policyConfigMap, c.namespace)
+	}
+	counted := comparison.Impact()
+	return with, &counted, nil
+}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/record"
+)
+
+// quarantined puts a record of a Node that is gone, whose name two machines have had.
+func quarantined(t *testing.T, node string) {
+	t.Helper()
+	old := record.New(node, record.Object{UID: "old", Version: 1}, map[string]string{"rack": "r1", "dedicated": "ci", "tenant:NoSchedule": "blue"})
+	old.Machine = record.Machine{SystemUUID: "aaaa"}
+	r := record.New(node, record.Object{UID: "new", Version: 2}, map[string]string{"rack": "r2", "fresh": ""})
+	r.Machine, r.DeletedAt, r.Quarantined = record.Machine{SystemUUID: "bbbb"}, time.Now().UTC().Truncate(time.Second), &old
+	_, err := records(t).Put(t.Context(), r, "")
+	require.NoError(t, err)
+}
+
+func TestAcceptShowsBothMachinesAndHasCaptureCarryOutWhatWasDecided(t *testing.T) {
+	for side, want := range map[string]map[string]string{
+		"old": {"rack": "r1", "dedicated": "ci", "tenant:NoSchedule": "blue"},
+		"new": {"rack": "r2", "fresh": ""},
+	} {
+		name := "accept-" + side
+		quarantined(t, name)
+		a := answering(t, "no\n", "accept", name, "--machine", side)
+		assert.Equal(t, 3, a.code)
+		require.NotNil(t, recordOf(t, name).Quarantined)
+
+		a = answering(t, "yes\n", "accept", name, "--machine", side)
+		require.Equal(t, 0, a.code, a.errOut)
+		assert.Equal(t, "node/"+name+": machine \""+side+"\" accepted\n", a.out)
+		requireGolden(t, name, a.errOut)
+		eventually(t, name, func(r record.Record) bool { return r.Quarantined == nil })
+		assert.Equal(t, want, recordOf(t, name).Items())
+		assert.Equal(t, "bbbb", recordOf(t, name).Machine.SystemUUID)
+
+		a = run(t, "accept", name, "--machine", side, "--yes")
+		assert.Equal(t, 3, a.code)
+		assert.Contains(t, a.errOut, "there is nothing to decide")
+	}
+}
+
+func TestAcceptSaysWhatIsWrongWithTheCall(t *testing.T) {
+	for what, args := range map[string][]string{
+		`--machine "": must be old or new`:            {"accept", "n1"},
+		`--machine "both": must be old or new`:        {"accept", "n1", "--machine", "both"},
+		"takes the name of one Node, and was given 0": {"accept", "--machine", "old"},
+		`"N1" cannot be the name of a Node`:           {"accept", "N1", "--machine", "old"},
+	} {
+		a := run(t, args...)
+		assert.Equal(t, 2, a.code, what)
+		assert.Contains(t, a.errOut, what)
+	}
+	a := run(t, "accept", "accept-nobody", "--machine", "old")
+	assert.Equal(t, 3, a.code)
+	assert.Contains(t, a.errOut, "nothing is remembered")
+	quarantined(t, "accept-spoiled")
+	spoil(t, "accept-spoiled")
+	defer run(t, "forget", "accept-spoiled", "--yes")
+	a = run(t, "accept", "accept-spoiled", "--machine", "old")
+	assert.Equal(t, 3, a.code)
+	assert.Contains(t, a.errOut, "unreadable record")
+}
+
+func TestAnAcceptedSideThatCaptureHasNotSeenYetIsNotAskedForAgain(t *testing.T) {
+	quarantined(t, "accept-twice")
+	withoutCapture(t, func() {
+		run(t, "accept", "accept-twice", "--machine", "old", "--yes").requireDone(t)
+		assert.Contains(t, run(t, "accept", "accept-twice", "--machine", "old").requireDone(t).out, "was accepted before")
+		run(t, "accept", "accept-twice", "--machine", "new", "--yes").requireDone(t)
+	})
+	eventually(t, "accept-twice", func(r record.Record) bool { return r.Quarantined == nil && r.Items()["rack"] == "r2" })
+}

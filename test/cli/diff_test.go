@@ -1,0 +1,26 @@
+package cli
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestDiffComparesTheRecordWithTheLiveNode(t *testing.T) {
+	const name = "diff-1"
+	register(t, name)
+	edit(t, name, map[string]string{"dedicated": "ci", "team": "a"}, "tenant=blue:NoSchedule")
+	assert.Empty(t, run(t, "diff", name).requireDone(t).out)
+
+	require.NoError(t, nodekeep.StopCapture())
+	defer func() { require.NoError(t, nodekeep.StartCapture(context.Background())) }()
+	kubectl(t, "label", "node", name, "dedicated=batch", "new=yes", "team-", "--overwrite")
+	kubectl(t, "taint", "node", name, "tenant:NoSchedule-")
+	a := run(t, "diff", name)
+	assert.Equal(t, 1, a.code)
+	requireGolden(t, "diff", a.out)
+	assert.Contains(t, a.errOut, "differs from the Node in 4 labels and taints")
+	assert.Contains(t, run(t, "list", "--stale", "--no-headers").requireDone(t).out, name, "and list shows it as not current")
+}

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// explained is what `explain -o json` prints, as far as the tests look at it.
+type explained struct {
+	Registration struct {
+		Outcome string
+		Gated   bool
+		Patch   json.RawMessage
+	}
+	Items []struct {
+		Item, Registration, Why string
+		Kept                    bool
+	}
+}
+
+func explanation(t *testing.T, args ...string) explained {
+	t.Helper()
+	var e explained
+	require.NoError(t, json.Unmarshal([]byte(run(t, append([]string{"explain", "-o", "json"}, args...)...).requireDone(t).out), &e))
+	return e
+}
+
+func TestExplainSaysOfEachLabelAndTaintWhyItIsKeptAndWhatARegistrationGets(t *testing.T) {
+	register(t, "explain-1")
+	edit(t, "explain-1", map[string]string{"dedicated": "ci", "node-role.kubernetes.io/worker": ""}, "tenant=blue:NoSchedule")
+	kubectl(t, "label", "node", "explain-1", "topology.kubernetes.io/zone=a")
+	kubectl(t, "label", "node", "explain-1", "cloud=made", "--field-manager=my-cloud-controller-manager")
+
+	requireGolden(t, "explain", run(t, "explain", "explain-1").requireDone(t).out)
+	requireGolden(t, "explain-wide", run(t, "explain", "explain-1", "-o", "wide").requireDone(t).out)
+
+	remove(t, "explain-1")
+	requireGolden(t, "explain-gone", run(t, "explain", "explain-1").requireDone(t).out)
+}
+
+// What explain foretells of a registration is what the next registration gets.
+func TestWhatExplainForetellsIsWhatARegistrationGets(t *testing.T) {
+	const name = "explain-2"
+	register(t, name)
+	edit(t, name, map[string]string{"dedicated": "ci", "node-role.kubernetes.io/worker": ""}, "tenant=blue:NoSchedule")
+	client, err := kubernetes.NewForConfig(nodekeep.Cluster.Kubelet(name))
+	require.NoError(t, err)
+	var foretold explained
+	var node *corev1.Node
+	for range 5 {
+		remove(t, name)
+		foretold = explanation(t, name)
+		began := time.Now()
+		node, err = client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		if time.Since(began) < time.Second {
+			break
+		}
+		t.Log("the registration took so long that it may have gone on without the webhook: once more")
+		eventuallyHas(t, name, "node-role.kubernetes.io/worker")
+	}
+
+	assert.Equal(t, "deferred", foretold.Registration.Outcome)
+	gated := false
+	for _, taint := range node.Spec.Taints {
+		gated = gated || taint.Key == "nodekeep.dev/restoring"
+	}
+	assert.Equal(t, gated, foretold.Registration.Gated)
+	for _, item := range foretold.Items {
+		_, labelled := node.Labels[item.Item]
+		tainted := false
+		for _, taint := range node.Spec.Taints {
+			tainted = tainted || taint.Key+":"+string(taint.Effect) == item.Item
+		}
+		switch item.Registration {
+		case "restored":
+			assert.True(t, labelled || tainted, item.Item)
+		case "deferred: restored behind the gate":
+			assert.False(t, labelled || tainted, item.Item)
+		}
+	}
+	eventuallyHas(t, name, "node-role.kubernetes.io/worker")
+}
+
+func TestExplainTakesAReviewFromAFileWithoutACluster(t *testing.T) {
+	golden := filepath.Join("..", "..", "webhook", "testdata", "reviews", "protected-labels-wait-behind-the-gate")
+	answer, err := os.ReadFile(filepath.Join(golden, "response.json"))
+	require.NoError(t, err)
+	var want struct {
+		Response struct{ Patch json.RawMessage }
+	}
+	require.NoError(t, json.Unmarshal(answer, &want))
+	nowhere := []string{"--server", "https://127.0.0.1:1", "--offline"}
+
+	e := explanation(t, append(nowhere, "--review", filepath.Join(golden, "review.json"), "--record", filepath.Join(golden, "record.json"))...)
+
+	assert.Equal(t, "deferred", e.Registration.Outcome)
+	assert.JSONEq(t, string(want.Response.Patch), string(e.Registration.Patch), "the patch that the webhook answers with")
+	review, err := os.ReadFile(filepath.Join(golden, "review.json"))
+	require.NoError(t, err)
+	requireGolden(t, "explain-review", answering(t, string(review), append([]string{"explain", "--review", "-", "--record", filepath.Join(golden, "record.json")}, nowhere...)...).requireDone(t).out)
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"a review and a Node":         {[]string{"explain", "worker-1", "--review", "x.json"}, "not both"},
+		"a record without a review":   {[]string{"explain", "worker-1", "--record", "x.json"}, "go with --review"},
+		"a review that is not there":  {[]string{"explain", "--review", "/does/not/exist"}, "--review /does/not/exist"},
+		"a file that holds no review": {[]string{"explain", "--offline", "--review", filepath.Join(golden, "record.json")}, "decode AdmissionReview"},
+		"a record of another Node":    {[]string{"explain", "--offline", "--review", filepath.Join(golden, "review.json"), "--record", filepath.Join(golden, "..", "the-record-is-of-another-node", "record.json")}, "it is the record of node"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := run(t, c.args...)
+			assert.Equal(t, 2, a.code)
+			assert.Contains(t, a.errOut, c.says)
+			assert.Empty(t, a.out)
+		})
+	}
+}

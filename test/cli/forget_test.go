@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+)
+
+func TestForgetRemovesTheRecordOfANodeThatIsGoneOnceSomebodySaysYes(t *testing.T) {
+	register(t, "forget-gone")
+	edit(t, "forget-gone", map[string]string{"dedicated": "ci"}, "tenant=blue:NoSchedule")
+	remove(t, "forget-gone")
+
+	for what, stdin := range map[string]string{"the answer is no": "n\n", "nobody answers": "", "something else is said": "what?\n"} {
+		a := answering(t, stdin, "forget", "forget-gone")
+		assert.Equal(t, 3, a.code, what)
+		assert.Empty(t, a.out, what)
+		assert.Contains(t, a.errOut, "nothing was changed", what)
+		require.NotNil(t, recordOf(t, "forget-gone"), what)
+	}
+
+	a := answering(t, "y\n", "forget", "forget-gone")
+	require.Equal(t, 0, a.code, a.errOut)
+	assert.Equal(t, "node/forget-gone forgotten\n", a.out)
+	requireGolden(t, "forget-gone", a.errOut)
+	assert.Nil(t, recordOf(t, "forget-gone"))
+
+	a = run(t, "forget", "forget-gone", "--yes")
+	assert.Equal(t, 3, a.code)
+	assert.Contains(t, a.errOut, "nothing is remembered")
+	forgotten(t, "forget-gone", "dedicated")
+	register(t, "forget-gone")
+	assert.NotContains(t, labelsOf(t, "forget-gone"), "dedicated", "it is forgotten")
+}
+
+// forgotten waits until the webhook has heard that a label is forgotten: a registration comes back with its stamp and without the
+// label. What it restores before that from a record that is gone would be recorded anew.
+func forgotten(t *testing.T, name, key string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		node, err := nodekeep.Admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			return false
+		}
+		_, stamped := node.Annotations[policy.StampAnnotation]
+		_, is := node.Labels[key]
+		return stamped && !is
+	}, settles, 50*time.Millisecond)
+}
+
+func TestForgetRemovesSingleKeysOfANodeThatIsGone(t *testing.T) {
+	register(t, "forget-keys")
+	edit(t, "forget-keys", map[string]string{"dedicated": "ci", "rack": "r1"}, "tenant=blue:NoSchedule")
+	remove(t, "forget-keys")
+
+	a := run(t, "forget", "forget-keys", "tenant", "nobody", "dedicated", "--yes")
+	assert.Equal(t, 3, a.code)
+	requireGolden(t, "forget-unknown", a.errOut)
+	assert.Len(t, recordOf(t, "forget-keys").Items(), 3, "all mistakes at once, and nothing is done")
+
+	assert.Equal(t, "node/forget-keys: dedicated, tenant:NoSchedule forgotten\n",
+		run(t, "forget", "node/forget-keys", "tenant:NoSchedule", "dedicated", "--yes").requireDone(t).out)
+	assert.Equal(t, map[string]string{"rack": "r1"}, recordOf(t, "forget-keys").Items())
+	register(t, "forget-keys")
+	require.Eventually(t, func() bool { // the webhook hears of it a moment later, and capture puts right what it restored till then
+		have := labelsOf(t, "forget-keys")
+		_, is := have["dedicated"]
+		return !is && have["rack"] == "r1"
+	}, settles, settles/1000)
+}
+
+func TestForgetRefusesWhatALiveNodeShowsAndNamesTheCommandThatTakesItOff(t *testing.T) {
+	register(t, "forget-live")
+	edit(t, "forget-live", map[string]string{"dedicated": "ci", "rack": "r1"}, "tenant=blue:NoSchedule")
+
+	for name, args := range map[string][]string{"forget-live": {"forget", "forget-live", "--yes"}, "forget-live-key": {"forget", "forget-live", "rack", "--yes"}} {
+		a := run(t, args...)
+		assert.Equal(t, 3, a.code)
+		assert.Empty(t, a.out)
+		requireGolden(t, name, a.errOut)
+	}
+	assert.Len(t, recordOf(t, "forget-live").Items(), 3)
+
+	kubectl(t, "label", "node", "forget-live", "rack-")
+	eventually(t, "forget-live", func(r record.Record) bool { return len(r.Items()) == 2 })
+}
+
+func TestForgetRemovesWhatALiveNodeDoesNotShow(t *testing.T) {
+	const name = "forget-not-shown"
+	register(t, name)
+	edit(t, name, map[string]string{"dedicated": "ci"})
+	remove(t, name)
+	registerWith(t, name, map[string]string{"dedicated": "mine"}) // the kubelet's own label wins
+	eventually(t, name, func(r record.Record) bool {
+		e, _ := r.Entry("dedicated")
+		return r.DeletedAt.IsZero() && e.Value == "ci" && e.NotShown
+	})
+
+	a := answering(t, "y\n", "forget", name, "dedicated")
+	require.Equal(t, 0, a.code, a.errOut)
+	requireGolden(t, name, a.errOut)
+	assert.NotContains(t, recordOf(t, name).Items(), "dedicated")
+	assert.Equal(t, "mine", labelsOf(t, name)["dedicated"])
+}
+
+func TestForgetRemovesARecordThatCannotBeReadAndTheNodeIsRecordedAnew(t *testing.T) {
+	register(t, "forget-spoiled")
+	edit(t, "forget-spoiled", map[string]string{"dedicated": "ci"})
+	spoil(t, "forget-spoiled")
+
+	a := run(t, "forget", "forget-spoiled", "dedicated", "--yes")
+	assert.Equal(t, 3, a.code)
+	assert.Contains(t, a.errOut, "it can be forgotten as a whole only")
+	a = run(t, "forget", "forget-spoiled", "--yes")
+	require.Equal(t, 0, a.code, a.errOut)
+	assert.Equal(t, "node/forget-spoiled forgotten\n", a.out)
+	eventually(t, "forget-spoiled", func(r record.Record) bool { return r.Items()["dedicated"] == "ci" })
+}

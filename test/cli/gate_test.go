@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/install"
+)
+
+// gatedNode registers a Node that stays behind the gate, since its record cannot be read.
+func gatedNode(t *testing.T, name string) {
+	t.Helper()
+	register(t, name)
+	edit(t, name, map[string]string{"dedicated": "ci"})
+	remove(t, name)
+	spoil(t, name)
+	heard(t, name)
+	register(t, name)
+	require.True(t, gateOn(t, name))
+}
+
+// heard waits until the webhook has heard that a record cannot be read: a registration keeps the gate then.
+func heard(t *testing.T, name string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		out, err := nodekeep.Kubectl(t.Context(), "create", "--dry-run=server", "-o", "jsonpath={.spec.taints[*].key}", "-f", nodeFile(t, name))
+		return err == nil && containsGate(out)
+	}, settles, 50*time.Millisecond)
+}
+
+func gateOn(t *testing.T, name string) bool {
+	t.Helper()
+	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+	require.NoError(t, err)
+	return policy.DefaultGate.On(node.Spec.Taints)
+}
+
+func TestGateListSaysWhyNodesWaitAndWhatToDo(t *testing.T) {
+	gatedNode(t, "gate-spoiled")
+	quarantined(t, "gate-undecided")
+	heard(t, "gate-undecided")
+	register(t, "gate-undecided")
+
+	register(t, "gate-protected")
+	edit(t, "gate-protected", map[string]string{worker: ""})
+	remove(t, "gate-protected")
+	withoutCapture(t, func() {
+		register(t, "gate-protected")
+		kubectl(t, "-n", install.Namespace, "patch", "lease", "nodekeep-capture", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"renewTime":%q}}`, time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z")))
+		list := run(t, "gate", "list").requireDone(t)
+		requireGolden(t, "gate-list", list.out)
+
+		var found struct {
+			Kind  string
+			Items []struct {
+				Name    string
+				Missing map[string]string
+			}
+		}
+		require.NoError(t, json.Unmarshal([]byte(run(t, "gate", "list", "-o", "json").requireDone(t).out), &found))
+		assert.Equal(t, "GatedNodeList", found.Kind)
+		require.Len(t, found.Items, 3)
+		assert.Equal(t, map[string]string{worker: ""}, found.Items[0].Missing)
+		assert.Equal(t, map[string]string{"rack": "r1", "dedicated": "ci", "tenant:NoSchedule": "blue"}, found.Items[2].Missing)
+		assert.Equal(t, "node/gate-protected\nnode/gate-spoiled\nnode/gate-undecided\n", run(t, "gate", "list", "-o", "name").requireDone(t).out)
+
+		a := answering(t, "\n", "gate", "lift", "gate-protected")
+		assert.Equal(t, 3, a.code)
+		assert.True(t, gateOn(t, "gate-protected"))
+		requireGolden(t, "gate-lift", a.errOut)
+		assert.Equal(t, "node/gate-protected: gate lifted\n", run(t, "gate", "lift", "gate-protected", "--yes").requireDone(t).out)
+		assert.False(t, gateOn(t, "gate-protected"))
+	})
+	require.Eventually(t, func() bool { _, has := labelsOf(t, "gate-protected")[worker]; return has }, settles, 50*time.Millisecond,
+		"capture goes on to give back what is missing")
+
+	for _, name := range []string{"gate-spoiled", "gate-undecided"} {
+		run(t, "gate", "lift", name, "--yes").requireDone(t)
+		assert.False(t, gateOn(t, name))
+	}
+	assert.NotNil(t, recordOf(t, "gate-undecided").Quarantined, "that is still to be decided")
+	assert.Equal(t, "node/gate-spoiled is not behind the gate\n", run(t, "gate", "lift", "gate-spoiled").requireDone(t).out)
+	a := run(t, "gate", "lift", "gate-nobody")
+	assert.Equal(t, 3, a.code)
+	assert.Contains(t, a.errOut, `there is no Node "gate-nobody"`)
+	a = run(t, "gate", "open")
+	assert.Equal(t, 2, a.code)
+	assert.Contains(t, a.errOut, `unknown command "open" for "nodekeep gate"`)
+}

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/record/history"
+)
+
+// changed edits a Node by kubectl in somebody's name and waits for that change in its history.
+func changed(t *testing.T, name string, number int, args ...string) {
+	t.Helper()
+	kubectl(t, args...)
+	eventually(t, name, func(r record.Record) bool {
+		return len(history.Of(r)) > 0 && history.Of(r)[len(history.Of(r))-1].Number == number
+	})
+}
+
+// withHistory makes a Node with four changes. Of the last nobody knows who made it: a label was taken off.
+func withHistory(t *testing.T, name string) {
+	t.Helper()
+	register(t, name)
+	edit(t, name, map[string]string{"team": "a"})
+	changed(t, name, 1, "label", "node", name, "dedicated=ci", "--field-manager=alice")
+	changed(t, name, 2, "taint", "node", name, "maintenance=disk:NoSchedule", "--field-manager=bob")
+	changed(t, name, 3, "label", "node", name, "dedicated=batch", "extra=yes", "--overwrite", "--field-manager=carol")
+	changed(t, name, 4, "label", "node", name, "team-", "--field-manager=dave")
+}
+
+// labelsOf are the labels of a Node that people have set, and its taints that are not the cluster's.
+func labelsOf(t *testing.T, name string) map[string]string {
+	t.Helper()
+	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+	require.NoError(t, err)
+	items := map[string]string{}
+	for key, value := range node.Labels {
+		if !strings.HasPrefix(key, "kubernetes.io/") {
+			items[key] = value
+		}
+	}
+	for _, taint := range node.Spec.Taints {
+		if !strings.HasPrefix(taint.Key, "node.kubernetes.io/") {
+			items[taint.Key+":"+string(taint.Effect)] = taint.Value
+		}
+	}
+	return items
+}
+
+func TestHistoryTellsWhoChangedWhatAndRollbackUndoesIt(t *testing.T) {
+	const name = "history-1"
+	withHistory(t, name)
+	requireGolden(t, "history", run(t, "history", name).requireDone(t).out)
+	before := labelsOf(t, name)
+
+	dry := run(t, "rollback", name, "--to", "1", "--dry-run")
+	assert.Equal(t, 0, dry.code, dry.errOut)
+	requireGolden(t, "rollback", dry.out)
+	assert.Contains(t, dry.errOut, "nothing was (dry run)")
+	assert.Equal(t, 0, run(t, "rollback", name, "--to", "1", "--dry-run=server").code)
+	assert.Equal(t, before, labelsOf(t, name), "a dry run changes nothing")
+
+	for _, no := range []string{"", "\n", "n\n", "yeah\n"} {
+		a := answering(t, no, "rollback", name, "--to", "1")
+		assert.Equal(t, 3, a.code)
+		assert.Contains(t, a.errOut, "nothing was changed")
+	}
+	assert.Equal(t, before, labelsOf(t, name))
+
+	a := answering(t, "y\n", "rollback", name, "--to", "1")
+	require.Equal(t, 0, a.code, a.errOut)
+	assert.Equal(t, map[string]string{"team": "a", "dedicated": "ci"}, labelsOf(t, name))
+	eventually(t, name, func(r record.Record) bool { return r.Items()["dedicated"] == "ci" && r.Items()["team"] == "a" })
+	assert.Contains(t, run(t, "history", name).requireDone(t).out, "nodekeep-rollback", "a rollback is a change like any other")
+
+	last := run(t, "history", name, "-o", "jsonpath={.changes[-1:].number}").requireDone(t).out
+	a = run(t, "rollback", name, "--to", last, "--yes")
+	assert.Equal(t, 0, a.code)
+	assert.Contains(t, a.errOut, "nothing is to be done")
+
+	require.Equal(t, 0, run(t, "rollback", name, "--to", "4", "--yes").code)
+	assert.Equal(t, before, labelsOf(t, name), "and can itself be undone")
+}
+
+func TestRollbackLeavesAloneWhatBelongsToOthers(t *testing.T) {
+	const name = "history-2"
+	withHistory(t, name)
+	policy := policyFile(t, "labels: {ignore: [dedicated]}")
+
+	a := run(t, "rollback", name, "--to", "0", "--yes", "--policy", policy)
+
+	assert.Equal(t, 1, a.code)
+	assert.Contains(t, a.errOut, "1 labels and taints of Node history-2 were left alone")
+	assert.Contains(t, a.out, "labels.ignore has dedicated")
+	assert.Equal(t, map[string]string{"team": "a", "dedicated": "batch"}, labelsOf(t, name))
+}
+
+func TestRollbackSaysWhatItCannotDo(t *testing.T) {
+	withHistory(t, "history-3")
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"a moment that is not in the history": {[]string{"rollback", "history-3", "--to", "9", "--yes"}, 3, "entries 0 to 4"},
+		"no moment":                           {[]string{"rollback", "history-3", "--yes"}, 2, `"to" not set`},
+		"no such dry run":                     {[]string{"rollback", "history-3", "--to", "1", "--dry-run=maybe"}, 2, "none, server, client"},
+		"a Node that never was":               {[]string{"rollback", "history-0", "--to", "1"}, 3, `there is no Node "history-0"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := run(t, c.args...)
+			assert.Equal(t, c.code, a.code)
+			assert.Contains(t, a.errOut, c.says)
+		})
+	}
+	remove(t, "history-3")
+	a := run(t, "rollback", "history-3", "--to", "1", "--yes")
+	assert.Equal(t, 3, a.code)
+	assert.Contains(t, a.errOut, `no Node "history-3" any more`)
+	assert.Contains(t, run(t, "history", "history-3").requireDone(t).out, "alice", "the history of a Node that is gone can still be read")
+}

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestListShowsEveryNodeAndEveryRecordOnce(t *testing.T) {
+	const test = "list"
+	register(t, "list-present")
+	edit(t, "list-present", map[string]string{of: test, "dedicated": "ci", "node-role.kubernetes.io/worker": ""}, "tenant=blue:NoSchedule")
+	register(t, "list-gone")
+	edit(t, "list-gone", map[string]string{of: test})
+	remove(t, "list-gone")
+
+	requireGolden(t, "list", run(t, "list", "-l", of+"="+test).requireDone(t).out)
+	requireGolden(t, "list-wide", run(t, "list", "-o", "wide", "-l", of+"="+test).requireDone(t).out)
+	gone := strings.Fields(run(t, "list", "--gone", "--no-headers", "-l", of+"="+test).requireDone(t).out)
+	assert.Equal(t, []string{"list-gone", "Gone"}, gone[:2])
+	assert.Len(t, gone, 8, "one line")
+
+	assert.Equal(t, "node/list-gone\nnode/list-present\n", run(t, "list", "-o", "name", "-l", of+"="+test).requireDone(t).out)
+	var list struct {
+		APIVersion, Kind string
+		Items            []struct {
+			Name, Status   string
+			Labels, Taints int
+			Current, Gated bool
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(run(t, "list", "-o", "json", "-l", of+"="+test).requireDone(t).out), &list))
+	assert.Equal(t, "nodekeep.dev/v1alpha1", list.APIVersion)
+	assert.Equal(t, "NodeSummaryList", list.Kind)
+	require.Len(t, list.Items, 2)
+	assert.Equal(t, 3, list.Items[1].Labels)
+	assert.Equal(t, 1, list.Items[1].Taints)
+	assert.True(t, list.Items[1].Current)
+}
+
+func TestListShowsWhatWaitsForAPersonAndWhatHasNoRecord(t *testing.T) {
+	loseEverything(t)
+	goneFor(t, "odd-spoiled", year)
+	spoil(t, "odd-spoiled")
+	quarantined(t, "odd-undecided")
+	withoutCapture(t, func() {
+		register(t, "odd-unrecorded")
+		kubectl(t, "label", "node", "odd-unrecorded", "dedicated=ci")
+		requireGolden(t, "list-odd", run(t, "list", "-o", "wide").requireDone(t).out)
+		stale := run(t, "list", "--stale", "-o", "name").requireDone(t).out
+		assert.Contains(t, stale, "node/odd-unrecorded\n", "capture has still to record it")
+	})
+	show := run(t, "show", "odd-spoiled")
+	assert.NotEqual(t, 0, show.code)
+	assert.Contains(t, show.errOut, "odd-spoiled")
+	requireGolden(t, "show-undecided", run(t, "show", "odd-undecided").requireDone(t).out)
+}

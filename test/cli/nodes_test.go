@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/install"
+)
+
+// of is the label that selects the Nodes of one test.
+const of = "example.com/test"
+
+// register makes a Node as its kubelet does.
+func register(t *testing.T, name string) {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(nodekeep.Cluster.Kubelet(name))
+	require.NoError(t, err)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}}}
+	_, err = client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _, _ = nodekeep.Kubectl(context.Background(), "delete", "node", name, "--ignore-not-found") })
+}
+
+// kubectl runs kubectl as an admin.
+func kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := nodekeep.Kubectl(t.Context(), args...)
+	require.NoError(t, err, out)
+	return out
+}
+
+// edit labels and taints a Node ("" for none) and waits until that is remembered.
+func edit(t *testing.T, name string, labels map[string]string, taints ...string) {
+	t.Helper()
+	args := []string{"label", "node", name, "--overwrite"}
+	for key, value := range labels {
+		args = append(args, key+"="+value)
+	}
+	kubectl(t, args...)
+	if len(taints) > 0 {
+		eventually(t, name, func(r record.Record) bool { return has(r, labels) }) // so that the taints are a change of their own
+		kubectl(t, append([]string{"taint", "node", name, "--overwrite"}, taints...)...)
+	}
+	eventually(t, name, func(r record.Record) bool { return has(r, labels) && current(t, r) })
+}
+
+// has reports whether the record has these labels.
+func has(r record.Record, labels map[string]string) bool {
+	for key, value := range labels {
+		if remembered, is := r.Items()[key]; !is || remembered != value {
+			return false
+		}
+	}
+	return true
+}
+
+// remove deletes a Node and waits until that is remembered.
+func remove(t *testing.T, name string) {
+	t.Helper()
+	kubectl(t, "delete", "node", name)
+	eventually(t, name, func(r record.Record) bool { return !r.DeletedAt.IsZero() })
+}
+
+// eventually waits until the record of a Node is as it should be.
+func eventually(t *testing.T, name string, is func(record.Record) bool) {
+	t.Helper()
+	records, err := store.NewConfigMaps(nodekeep.Admin, install.Namespace, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	var last record.Record
+	require.Eventually(t, func() bool {
+		entry, err := records.GetLive(t.Context(), name)
+		last = entry.Record
+		return err == nil && is(entry.Record)
+	}, settles, 20*time.Millisecond, "record of %s: %v", name, &last)
+}
+
+// current reports whether the record has the taints that the Node has, whose gate is off.
+func current(t *testing.T, r record.Record) bool {
+	t.Helper()
+	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), r.Node, metav1.GetOptions{})
+	require.NoError(t, err)
+	for _, taint := range node.Spec.Taints {
+		if _, remembered := r.Items()[taint.Key+":"+string(taint.Effect)]; !remembered && taint.Key != corev1.TaintNodeNotReady {
+			return false
+		}
+	}
+	return true
+}
+
+// eventuallyHas waits until a Node has a label.
+func eventuallyHas(t *testing.T, name, key string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+		require.NoError(t, err)
+		_, has := node.Labels[key]
+		return has
+	}, settles, 20*time.Millisecond, "%s has no %s", name, key)
+}
+
+// policyFile is a policy with these sections.
+func policyFile(t *testing.T, sections string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+sections+"\n"), 0o600))
+	return path
+}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// wrongPolicy has a mistake in each of five lines.
+const wrongPolicy = `apiVersion: nodekeep.dev/v1alpha1
+kind: Policy
+labels:
+  keep: ["example.com/*", "a b"]
+  onConflict: keepnode
+taints:
+  register:
+  - taint: example.com/unverified=true
+retention: 30d
+retenton: 720h
+`
+
+func TestPolicyCheckNamesEveryMistakeWithItsLineAndNeedsNoCluster(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte(wrongPolicy), 0o600))
+	a := shell(t, dir, "KUBECONFIG=/nowhere nodekeep policy check policy.yaml")
+	assert.Equal(t, 2, a.code)
+	requireGolden(t, "policy-mistakes", a.out+a.errOut)
+	a = shell(t, dir, "KUBECONFIG=/nowhere nodekeep policy check - <policy.yaml")
+	assert.Equal(t, 2, a.code)
+	assert.Contains(t, a.out, "stdin:")
+	a = run(t, "policy", "check", filepath.Join(dir, "no-such-file.yaml"))
+	assert.Equal(t, 2, a.code)
+	assert.Contains(t, a.errOut, "no such file")
+}
+
+func TestPolicyCheckCountsWhatAPolicyWouldChangeInTheClusterAndChangesNothing(t *testing.T) {
+	loseEverything(t) // it counts every Node
+	for _, name := range []string{"policy-1", "policy-2", "policy-3"} {
+		register(t, name)
+		edit(t, name, map[string]string{"dedicated": "ci", "rack": "r1", worker: ""})
+	}
+	remove(t, "policy-3")
+	before := *recordOf(t, "policy-1")
+	file := policyFile(t, "labels: {ignore: [rack], protected: never}\ntaints: {rules: [{selector: dedicated, taint: \"dedicated={value}:NoSchedule\"}]}")
+
+	a := shell(t, filepath.Dir(file), "nodekeep policy check policy.yaml --against-cluster -o wide")
+	require.Equal(t, 0, a.code, a.errOut)
+	requireGolden(t, "policy-impact", a.out)
+	assert.Equal(t, before, *recordOf(t, "policy-1"))
+	assert.NotContains(t, kubectl(t, "get", "node", "policy-1", "-o", "jsonpath={.spec.taints[*].key}"), "dedicated")
+
+	var check struct {
+		Kind   string
+		Valid  bool
+		Impact struct {
+			Nodes, Gone int
+			Changes     []struct {
+				Change, Item string
+				Nodes        int
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(run(t, "policy", "check", file, "--against-cluster", "-o", "json").requireDone(t).out), &check))
+	assert.Equal(t, "PolicyCheck", check.Kind)
+	assert.True(t, check.Valid)
+	assert.Equal(t, []int{2, 1}, []int{check.Impact.Nodes, check.Impact.Gone})
+	found := map[string]int{}
+	for _, change := range check.Impact.Changes {
+		found[change.Change+" "+change.Item] = change.Nodes
+	}
+	assert.Equal(t, 2, found["dropped rack"], "of the two Nodes that are there: %v", found)
+	assert.Equal(t, 2, found["putOn dedicated=ci:NoSchedule"], "%v", found)
+}

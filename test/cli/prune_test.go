@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/record"
+)
+
+// goneFor puts the record of a Node that has been gone for so long.
+func goneFor(t *testing.T, node string, long time.Duration, change ...func(*record.Record)) {
+	t.Helper()
+	r := record.New(node, record.Object{UID: "1", Version: 1}, map[string]string{"dedicated": "ci", "tenant:NoSchedule": "blue"})
+	r.DeletedAt = time.Now().UTC().Truncate(time.Second).Add(-long)
+	for _, c := range change {
+		c(&r)
+	}
+	_, err := records(t).Put(t.Context(), r, "")
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if entry, err := records(t).GetLive(ctx, node); err == nil {
+			_ = records(t).Delete(ctx, node, entry.Version)
+		}
+	})
+}
+
+const year = 365 * 24 * time.Hour
+
+func TestPruneRemovesRecordsOfNodesThatHaveBeenGoneForLongAndNoOthers(t *testing.T) {
+	goneFor(t, "prune-old", 3*year)
+	goneFor(t, "prune-older", 4*year)
+	goneFor(t, "prune-recent", 2*year)
+	goneFor(t, "prune-undecided", 4*year, func(r *record.Record) { old := *r; r.Quarantined = &old })
+	register(t, "prune-live") // capture is down in a moment, and the record says that it is gone
+	edit(t, "prune-live", map[string]string{"dedicated": "ci"})
+	withoutCapture(t, func() {
+		changeRecord(t, "prune-live", func(r *record.Record) { r.DeletedAt = time.Now().UTC().Add(-4 * year) })
+
+		const than = "--older-than=22000h" // some 2.5 years
+		a := run(t, "prune", than, "--dry-run")
+		require.Equal(t, 0, a.code, a.errOut)
+		requireGolden(t, "prune-dry-run", a.out)
+		assert.Contains(t, a.errOut, "3 to be removed; 1 stay until somebody decides")
+		require.NotNil(t, recordOf(t, "prune-older"))
+
+		a = answering(t, "", "prune", than)
+		assert.Equal(t, 3, a.code)
+		assert.Contains(t, a.errOut, "Remove 3 of ")
+		require.NotNil(t, recordOf(t, "prune-older"))
+
+		assert.Equal(t, "1 record removed\n", run(t, "prune", than, "--at-most=1", "--yes").requireDone(t).out)
+		assert.Equal(t, "1 record removed; 1 kept, which have changed or whose Nodes are back\n", run(t, "prune", than, "--yes").requireDone(t).out)
+	})
+	for name, there := range map[string]bool{"prune-old": false, "prune-older": false, "prune-recent": true, "prune-undecided": true, "prune-live": true} {
+		assert.Equal(t, there, recordOf(t, name) != nil, name)
+	}
+}
+
+func TestPruneSaysWhatIsWrongWithTheCall(t *testing.T) {
+	for given, want := range map[string]string{"": "says for how long", "0": "nothing to remove", "1m": "must not be shorter than 10m", "x": "must be a duration"} {
+		a := run(t, "prune", "--older-than", given)
+		assert.Equal(t, 2, a.code, given)
+		assert.Contains(t, a.errOut, want)
+	}
+}
+
+func TestALongPlanOfPruneIsShownInPart(t *testing.T) {
+	for n := range 25 {
+		goneFor(t, fmt.Sprintf("prune-many-%02d", n), 10*year+time.Duration(n)*time.Hour)
+	}
+	a := answering(t, "y\n", "prune", "--older-than=87000h")
+	require.Equal(t, 0, a.code, a.errOut)
+	assert.Contains(t, a.errOut, "... and 5 more; --dry-run shows all")
+	assert.Equal(t, "25 records removed\n", a.out)
+}

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// withoutCapture does something while capture is down.
+func withoutCapture(t *testing.T, do func()) {
+	t.Helper()
+	require.NoError(t, nodekeep.StopCapture())
+	defer func() { require.NoError(t, nodekeep.StartCapture(t.Context())) }()
+	do()
+}
+
+func TestRememberRecordsWithoutCaptureWhatTheNodeShows(t *testing.T) {
+	register(t, "remember-1")
+	edit(t, "remember-1", map[string]string{"dedicated": "ci", "rack": "r1"})
+	register(t, "remember-new")
+	withoutCapture(t, func() {
+		kubectl(t, "label", "node", "remember-1", "dedicated=batch", "tier=gold", "rack-", "--overwrite")
+		kubectl(t, "label", "node", "remember-new", "dedicated=ci")
+
+		assert.Equal(t, "node/remember-1 remembered: 2 labels, 0 taints (new: tier; changed: dedicated; removed: rack)\n",
+			run(t, "remember", "remember-1").requireDone(t).out)
+		assert.Equal(t, map[string]string{"dedicated": "batch", "tier": "gold"}, recordOf(t, "remember-1").Items())
+		assert.Equal(t, "node/remember-1 unchanged: 2 labels, 0 taints\n", run(t, "remember", "remember-1").requireDone(t).out)
+		assert.Equal(t, "node/remember-new remembered: 1 label, 0 taints (new: dedicated)\n", run(t, "remember", "remember-new").requireDone(t).out)
+	})
+	remove(t, "remember-new")
+	assert.Equal(t, map[string]string{"dedicated": "ci"}, recordOf(t, "remember-new").Items())
+}
+
+func TestRememberLosesNothingThatANewObjectOfTheNameLacks(t *testing.T) {
+	register(t, "remember-again")
+	edit(t, "remember-again", map[string]string{"dedicated": "ci", worker: ""})
+	remove(t, "remember-again")
+	withoutCapture(t, func() {
+		register(t, "remember-again") // a protected label waits for capture
+		require.NotContains(t, labelsOf(t, "remember-again"), worker)
+		kubectl(t, "label", "node", "remember-again", "rack=r1")
+		run(t, "remember", "remember-again").requireDone(t)
+		assert.Equal(t, map[string]string{"dedicated": "ci", worker: "", "rack": "r1"}, recordOf(t, "remember-again").Items())
+	})
+	require.Eventually(t, func() bool { _, has := labelsOf(t, "remember-again")[worker]; return has }, settles, settles/1000)
+}
+
+func TestRememberWritesNothingOverWhatCannotBeReadAndKnowsNoNodeThatIsGone(t *testing.T) {
+	register(t, "remember-spoiled")
+	edit(t, "remember-spoiled", map[string]string{"dedicated": "ci"})
+	spoil(t, "remember-spoiled")
+	a := run(t, "remember", "remember-spoiled")
+	assert.Equal(t, 3, a.code)
+	assert.Contains(t, a.errOut, "nodekeep forget remember-spoiled removes it")
+
+	a = run(t, "remember", "remember-nobody")
+	assert.Equal(t, 3, a.code)
+	assert.Contains(t, a.errOut, `there is no Node "remember-nobody"`)
+}

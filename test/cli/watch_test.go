@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestWatchPrintsALineWhenALineHasChanged(t *testing.T) {
+	const test = "watch"
+	register(t, "watch-1")
+	edit(t, "watch-1", map[string]string{of: test})
+	command := exec.Command(nodekeep.Binary(), "list", "--watch", "-l", of+"="+test)
+	command.Env = environment(nodekeep.AdminKubeconfig())
+	steps := []struct {
+		do    func()
+		shows string // how a line begins
+	}{
+		{func() {}, "watch-1 Present"},
+		{func() { edit(t, "watch-1", map[string]string{"more": "yes"}) }, "2 0 no"},
+		{func() { remove(t, "watch-1") }, "watch-1 Gone"},
+		{func() { kubectl(t, "-n", "nodekeep-system", "delete", "configmap", "node.watch-1") }, ""},
+		{func() { register(t, "watch-2"); edit(t, "watch-2", map[string]string{of: test}) }, "watch-2 Present"},
+	}
+	done := -1
+	a := interrupted(t, command, func(out string) bool {
+		lines := strings.Split(out, "\n")
+		for i, line := range lines {
+			lines[i] = strings.Join(strings.Fields(line), " ")
+		}
+		for done < 0 || done < len(steps) && strings.Contains(strings.Join(lines, "\n"), steps[done].shows) {
+			if done++; done < len(steps) {
+				steps[done].do()
+			}
+		}
+		return done == len(steps)
+	})
+	assert.Equal(t, 130, a.code)
+	assert.Contains(t, a.errOut, "not watching any more")
+	assert.Equal(t, 1, strings.Count(a.out, "NAME"), "one header")
+	var last string
+	for line := range strings.SplitSeq(strings.TrimSpace(a.out), "\n") {
+		line = strings.Join(strings.Fields(ages.ReplaceAllString(line, "")), " ")
+		assert.NotEqual(t, last, line, "a line that has not changed is not printed again:\n%s", a.out)
+		last = line
+	}
+}

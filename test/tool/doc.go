@@ -1,6 +1,0 @@
-// Package tool runs the operator's commands as they are shipped, the built binary, against a real control plane with nodekeep
-// installed on it.
-//
-// The tables they print are compared with testdata/*.txt, in which uids and ages are written alike; `go test ./test/tool
-// -update` writes these anew. The examples of docs/cli.md are all run.
-package tool
