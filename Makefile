@@ -78,7 +78,7 @@ docs: ## docs/cli.md, from the commands themselves
 
 .PHONY: controlplane
 controlplane: ## etcd, kube-apiserver and friends for tests and demo (about 5 minutes the first time)
-	@test/controlplane/build.sh
+	@test/programs/controlplane/build.sh
 
 .PHONY: demo
 demo: controlplane ## the whole story on a real control plane, in under a minute
@@ -97,7 +97,7 @@ test: controlplane promtool $(HELM) $(CERTMANAGER) ## everything, on a real API 
 	go test -race $(UNIT)
 	go test -run TestSimulation ./capture # all its scenarios; they have one goroutine each, and nothing for the race detector
 	cd cmd/image && go test ./...
-	cd test/node/machine && go test ./...
+	cd test/e2e/machine && go test ./...
 	go test -p 1 -count=1 -timeout 30m ./test/... # one control plane at a time: a webhook has a second to answer
 	@$(MAKE) --no-print-directory skipped
 	@$(MAKE) --no-print-directory fuzz
@@ -126,12 +126,12 @@ test-faults: controlplane $(HELM) ## the faults that take minutes to show
 	NODEKEEP_LONG_FAULTS=1 go test -count=1 -timeout 30m -v -run '$(LONG_FAULTS)' ./test/faults
 
 .PHONY: e2e
-e2e: $(HELM) ## the end-to-end suite on the cluster that KUBECONFIG names, with NODEKEEP_E2E_IMAGE; go doc ./test/e2e/suite lists the settings
-	go test -tags e2e -count=1 -v -timeout 60m ./test/e2e/suite
+e2e: $(HELM) ## the end-to-end suite on the cluster that KUBECONFIG names, with NODEKEEP_E2E_IMAGE; go doc ./test/e2e lists the settings
+	go test -tags e2e -count=1 -v -timeout 60m ./test/e2e
 
 .PHONY: e2e-local
 e2e-local: controlplane $(HELM) ## the same suite here, on real kubelets; needs root and Linux, no container engine
-	NODEKEEP_E2E_LOCAL=1 go test -count=1 -v -timeout 30m ./test/node
+	NODEKEEP_E2E_LOCAL=1 go test -count=1 -v -timeout 30m ./test/e2e/local
 
 .PHONY: kind
 kind: $(HELM) $(KIND) ## the same suite on a cluster that kind makes for it; needs Docker. KEEP=1 leaves the cluster
@@ -156,7 +156,7 @@ bench-scale: controlplane ## NODES Nodes (100000: some 20 GiB of memory, half an
 	GOMEMLIMIT=14GiB go run ./test/bench scale -nodes $(NODES) # keeps kube-apiserver within 24 GiB; nodekeep is far below it
 
 .PHONY: promtool
-promtool: test/promql/bin/promtool ## promtool, and what takes expressions apart, in test/promql/bin (about 3 minutes the first time)
+promtool: test/programs/promql/bin/promtool ## promtool, and what takes expressions apart, in test/programs/promql/bin (about 3 minutes the first time)
 
 .PHONY: tools
 tools: $(HELM) $(CERTMANAGER) ## the pinned Helm and cert-manager, in .bin
@@ -179,14 +179,14 @@ uninstall: build ## take nodekeep off the cluster that kubectl points at, gates 
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## style, and the arrows of the design
 	$< run ./...
 	cd cmd/image && $< run ./...
-	cd test/promql && $< run ./...
-	cd test/node/machine && $< run ./...
+	cd test/programs/promql && $< run ./...
+	cd test/e2e/machine && $< run ./...
 	go run github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 	go mod tidy -diff
-	cd test/controlplane && go mod tidy -diff
+	cd test/programs/controlplane && go mod tidy -diff
 	cd cmd/image && go mod tidy -diff
-	cd test/certmanager && go mod tidy -diff
-	cd test/node/machine && go mod tidy -diff
+	cd test/programs/certmanager && go mod tidy -diff
+	cd test/e2e/machine && go mod tidy -diff
 	@$(MAKE) --no-print-directory manifests-check
 
 $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
@@ -194,8 +194,8 @@ $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	@mv $(BIN)/golangci-lint $@
 
 # Service discovery is not what it is here for, and the greater part of it.
-test/promql/bin/promtool: test/promql/go.mod test/promql/go.sum test/promql/main.go
-	cd test/promql && CGO_ENABLED=0 go build -tags remove_all_sd -ldflags "-s -w" -o bin/ . github.com/prometheus/prometheus/cmd/promtool
+test/programs/promql/bin/promtool: test/programs/promql/go.mod test/programs/promql/go.sum test/programs/promql/main.go
+	cd test/programs/promql && CGO_ENABLED=0 go build -tags remove_all_sd -ldflags "-s -w" -o bin/ . github.com/prometheus/prometheus/cmd/promtool
 	@touch $@
 
 .PHONY: always
@@ -210,5 +210,5 @@ $(KIND):
 	GOBIN=$(BIN) CGO_ENABLED=0 go install sigs.k8s.io/kind@$(KIND_VERSION)
 	@mv $(BIN)/kind $@
 
-$(CERTMANAGER): $(wildcard test/certmanager/*)
-	cd test/certmanager && CGO_ENABLED=0 go build -o $@ .
+$(CERTMANAGER): $(wildcard test/programs/certmanager/*)
+	cd test/programs/certmanager && CGO_ENABLED=0 go build -o $@ .

@@ -9,13 +9,13 @@ import (
 	"strings"
 
 	"nodekeep.dev/nodekeep/test/bench/bed"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // build is a program that -binary names.
 type build struct {
 	name string
-	install.Product
+	harness.Product
 }
 
 // addBuild reads NAME=PATH[,MANIFESTS].
@@ -26,7 +26,7 @@ func (s *settings) addBuild(value string) error {
 		return errors.New("it is not of the form NAME=PATH or NAME=PATH,MANIFESTS")
 	}
 	if !own {
-		manifests = install.Manifests()
+		manifests = harness.Manifests()
 	}
 	for _, path := range []string{binary, manifests} {
 		if _, err := os.Stat(path); err != nil {
@@ -36,7 +36,7 @@ func (s *settings) addBuild(value string) error {
 	if slices.ContainsFunc(s.builds, func(b build) bool { return b.name == name }) {
 		return fmt.Errorf("two builds are named %q", name)
 	}
-	s.builds = append(s.builds, build{name, install.Product{Binary: binary, Manifests: manifests}})
+	s.builds = append(s.builds, build{name, harness.Product{Binary: binary, Manifests: manifests}})
 	return nil
 }
 

@@ -13,8 +13,8 @@ import (
 
 	"nodekeep.dev/nodekeep/test/bench/bed"
 	"nodekeep.dev/nodekeep/test/bench/measure"
-	"nodekeep.dev/nodekeep/test/install"
-	"nodekeep.dev/nodekeep/test/proxy"
+	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
 
 // watching is one capture, and what it read from the API server.
@@ -107,7 +107,7 @@ func (b *bench) recordsAtRest(ctx context.Context, all []*watching) error {
 // changeForeign changes ConfigMaps that are no records, ten in the namespace of the records and ten in another one.
 func (b *bench) changeForeign(ctx context.Context) error {
 	b.phase("%d changes of other ConfigMaps a second for %s", b.changes, b.period)
-	namespaces := []string{install.Namespace, metav1.NamespaceDefault}
+	namespaces := []string{harness.Namespace, metav1.NamespaceDefault}
 	name := func(n int) string { return fmt.Sprintf("foreign-%d", n%10) }
 	for n := range 20 {
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name(n)}}

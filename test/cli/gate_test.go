@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // gatedNode registers a Node that stays behind the gate, since its record cannot be read.
@@ -53,7 +53,7 @@ func TestGateListSaysWhyNodesWaitAndWhatToDo(t *testing.T) {
 	remove(t, "gate-protected")
 	withoutCapture(t, func() {
 		register(t, "gate-protected")
-		kubectl(t, "-n", install.Namespace, "patch", "lease", "nodekeep-capture", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"renewTime":%q}}`, time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z")))
+		kubectl(t, "-n", harness.Namespace, "patch", "lease", "nodekeep-capture", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"renewTime":%q}}`, time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z")))
 		list := run(t, "gate", "list").requireDone(t)
 		requireGolden(t, "gate-list", list.out)
 

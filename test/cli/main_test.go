@@ -6,8 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"nodekeep.dev/nodekeep/test/cluster"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -17,12 +16,12 @@ const settles = 60 * time.Second
 
 // nodekeep is the installation that all tests of this package share. Each test uses Node names of its own, and selects them in
 // lists by the label that made them; no tests run in parallel.
-var nodekeep *install.Installation
+var nodekeep *harness.Installation
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	os.Exit(install.RunTests(m, cluster.Options{}, func(i *install.Installation) {
-		i.TimeoutSeconds = install.Patient
+	os.Exit(harness.RunTests(m, harness.Options{}, func(i *harness.Installation) {
+		i.TimeoutSeconds = harness.Patient
 		nodekeep = i
 	}))
 }

@@ -15,7 +15,7 @@ import (
 
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // of is the label that selects the Nodes of one test.
@@ -75,7 +75,7 @@ func remove(t *testing.T, name string) {
 // eventually waits until the record of a Node is as it should be.
 func eventually(t *testing.T, name string, is func(record.Record) bool) {
 	t.Helper()
-	records, err := store.NewConfigMaps(nodekeep.Admin, install.Namespace, slog.New(slog.DiscardHandler))
+	records, err := store.NewConfigMaps(nodekeep.Admin, harness.Namespace, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	var last record.Record
 	require.Eventually(t, func() bool {

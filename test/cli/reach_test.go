@@ -14,9 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/test/cluster"
-	"nodekeep.dev/nodekeep/test/install"
-	"nodekeep.dev/nodekeep/test/proxy"
+	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
 
 func TestWhoLacksARightIsToldWhichAndHowToGetIt(t *testing.T) {
@@ -78,7 +77,7 @@ func nobodysKubeconfig(t *testing.T) string {
 	config := nodekeep.Cluster.Admin()
 	config.CertData, config.KeyData = nil, nil
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	require.NoError(t, cluster.WriteKubeconfig(path, config))
+	require.NoError(t, harness.WriteKubeconfig(path, config))
 	return path
 }
 
@@ -86,13 +85,13 @@ func nobodysKubeconfig(t *testing.T) string {
 // all that is needed.
 func through(t *testing.T) (*proxy.Proxy, string) {
 	t.Helper()
-	config, err := nodekeep.Cluster.ServiceAccount(t.Context(), install.Namespace, "nodekeep-capture")
+	config, err := nodekeep.Cluster.ServiceAccount(t.Context(), harness.Namespace, "nodekeep-capture")
 	require.NoError(t, err)
 	p, err := proxy.Start(config)
 	require.NoError(t, err)
 	t.Cleanup(p.Stop)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	require.NoError(t, cluster.WriteKubeconfig(path, p.Through(config)))
+	require.NoError(t, harness.WriteKubeconfig(path, p.Through(config)))
 	return p, path
 }
 

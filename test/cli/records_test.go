@@ -18,8 +18,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
-	"nodekeep.dev/nodekeep/test/install"
-	"nodekeep.dev/nodekeep/test/kubelet"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // worker is a label that a kubelet may not set.
@@ -28,7 +27,7 @@ const worker = "node-role.kubernetes.io/worker"
 // records is where they are kept.
 func records(t *testing.T) *store.ConfigMaps {
 	t.Helper()
-	r, err := store.NewConfigMaps(nodekeep.Admin, install.Namespace, slog.New(slog.DiscardHandler))
+	r, err := store.NewConfigMaps(nodekeep.Admin, harness.Namespace, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	return r
 }
@@ -49,7 +48,7 @@ func loseEverything(t *testing.T) {
 	kubectl(t, "delete", "nodes", "--all")
 	withoutCapture(t, func() {
 		require.Eventually(t, func() bool { // kubectl takes its time, and of very many the API server deletes some at a call
-			_ = nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: store.RecordLabel})
+			_ = nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: store.RecordLabel})
 			found, _, err := records(t).List(t.Context(), metav1.ListOptions{Limit: 1})
 			return err == nil && len(found) == 0
 		}, 10*settles, settles/1000)
@@ -72,7 +71,7 @@ func registerWith(t *testing.T, name string, labels map[string]string) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(nodekeep.Cluster.Kubelet(name))
 	require.NoError(t, err)
-	node := kubelet.Registration(name)
+	node := harness.Registration(name)
 	for key, value := range labels {
 		node.Labels[key] = value
 	}
@@ -88,7 +87,7 @@ func spoil(t *testing.T, node string) {
 	t.Helper()
 	patch, err := json.Marshal(map[string]any{"data": map[string]string{store.DataKey: "{"}})
 	require.NoError(t, err)
-	kubectl(t, "-n", install.Namespace, "patch", "configmap", store.Name(node), "--type=merge", "-p", string(patch))
+	kubectl(t, "-n", harness.Namespace, "patch", "configmap", store.Name(node), "--type=merge", "-p", string(patch))
 }
 
 // nodeFile is a file that a Node can be created from.

@@ -13,8 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/record"
-	"nodekeep.dev/nodekeep/test/cluster"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // recipe are the two commands of docs/operating.md that save all records and put them into a cluster.
@@ -36,14 +35,14 @@ func recipe(t *testing.T) (save, restore string) {
 // inAnotherCluster does something in a cluster of its own, in which nodekeep is installed.
 func inAnotherCluster(t *testing.T, do func()) {
 	t.Helper()
-	control, err := cluster.Start(t.Context(), cluster.Options{Dir: t.TempDir()})
+	control, err := harness.StartCluster(t.Context(), harness.Options{Dir: t.TempDir()})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, control.Stop()) }()
-	another, err := install.New(t.Context(), control)
+	another, err := harness.Install(t.Context(), control)
 	require.NoError(t, err)
-	another.TimeoutSeconds = install.Patient
+	another.TimeoutSeconds = harness.Patient
 	require.NoError(t, another.Start(t.Context()))
-	defer func(before *install.Installation) { nodekeep = before }(nodekeep)
+	defer func(before *harness.Installation) { nodekeep = before }(nodekeep)
 	nodekeep = another
 	do()
 }

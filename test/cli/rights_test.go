@@ -9,29 +9,28 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"nodekeep.dev/nodekeep/test/cluster"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // reader is the kubeconfig of somebody who may read Nodes, records and the policy, and change nothing.
 func reader(t *testing.T) (kubeconfig string) {
 	t.Helper()
 	for _, args := range [][]string{
-		{"create", "serviceaccount", "reader", "-n", install.Namespace},
+		{"create", "serviceaccount", "reader", "-n", harness.Namespace},
 		{"create", "clusterrole", "reader", "--verb=get,list", "--resource=nodes"},
-		{"create", "clusterrolebinding", "reader", "--clusterrole=reader", "--serviceaccount=" + install.Namespace + ":reader"},
-		{"create", "role", "reader", "--verb=get,list", "--resource=configmaps", "-n", install.Namespace},
-		{"create", "rolebinding", "reader", "--role=reader", "--serviceaccount=" + install.Namespace + ":reader", "-n", install.Namespace},
+		{"create", "clusterrolebinding", "reader", "--clusterrole=reader", "--serviceaccount=" + harness.Namespace + ":reader"},
+		{"create", "role", "reader", "--verb=get,list", "--resource=configmaps", "-n", harness.Namespace},
+		{"create", "rolebinding", "reader", "--role=reader", "--serviceaccount=" + harness.Namespace + ":reader", "-n", harness.Namespace},
 	} {
 		kubectl(t, args...)
 		t.Cleanup(func() {
-			_, _ = nodekeep.Kubectl(context.WithoutCancel(t.Context()), "delete", args[1], "reader", "-n", install.Namespace)
+			_, _ = nodekeep.Kubectl(context.WithoutCancel(t.Context()), "delete", args[1], "reader", "-n", harness.Namespace)
 		})
 	}
-	config, err := nodekeep.Cluster.ServiceAccount(t.Context(), install.Namespace, "reader")
+	config, err := nodekeep.Cluster.ServiceAccount(t.Context(), harness.Namespace, "reader")
 	require.NoError(t, err)
 	kubeconfig = filepath.Join(t.TempDir(), "reader.kubeconfig")
-	require.NoError(t, cluster.WriteKubeconfig(kubeconfig, config))
+	require.NoError(t, harness.WriteKubeconfig(kubeconfig, config))
 	return kubeconfig
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"nodekeep.dev/nodekeep/test/cluster"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // answer is what a command has printed and how it ended.
@@ -56,7 +56,7 @@ func shell(t *testing.T, dir, line string) answer {
 }
 
 func environment(kubeconfig string) []string {
-	path := []string{filepath.Dir(nodekeep.Binary()), filepath.Dir(cluster.Binary("kubectl")), os.Getenv("PATH")}
+	path := []string{filepath.Dir(nodekeep.Binary()), filepath.Dir(harness.Binary("kubectl")), os.Getenv("PATH")}
 	return []string{"KUBECONFIG=" + kubeconfig, "HOME=" + filepath.Dir(nodekeep.Binary()), "PATH=" + strings.Join(path, string(filepath.ListSeparator))}
 }
 

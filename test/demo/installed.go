@@ -6,16 +6,15 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"nodekeep.dev/nodekeep/test/cluster"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 //go:embed policy.yaml
 var policyFile string
 
 // installed puts nodekeep with the demo's policy onto a control plane and starts it.
-func installed(ctx context.Context, control *cluster.Cluster) (*install.Installation, error) {
-	nodekeep, err := install.New(ctx, control)
+func installed(ctx context.Context, control *harness.Cluster) (*harness.Installation, error) {
+	nodekeep, err := harness.Install(ctx, control)
 	if err != nil {
 		return nil, err
 	}
@@ -30,12 +29,12 @@ func installed(ctx context.Context, control *cluster.Cluster) (*install.Installa
 
 // showPolicy puts the demo's policy where the operator's commands look for the policy in force. The processes have it from the
 // file, as nothing here mounts ConfigMaps.
-func showPolicy(ctx context.Context, nodekeep *install.Installation) error {
+func showPolicy(ctx context.Context, nodekeep *harness.Installation) error {
 	patch, err := json.Marshal(map[string]any{"data": map[string]string{"policy.yaml": policyFile}})
 	if err != nil {
 		return err
 	}
-	out, err := nodekeep.Kubectl(ctx, "-n", install.Namespace, "patch", "configmap", "nodekeep-policy", "--type=merge", "-p", string(patch))
+	out, err := nodekeep.Kubectl(ctx, "-n", harness.Namespace, "patch", "configmap", "nodekeep-policy", "--type=merge", "-p", string(patch))
 	if err != nil {
 		return fmt.Errorf("show policy: %w\n%s", err, out)
 	}

@@ -13,8 +13,7 @@ import (
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
-	"nodekeep.dev/nodekeep/test/cluster"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // What the story is about.
@@ -35,7 +34,7 @@ const (
 // story is told to out, step by step; what a person would type is run with the real kubectl.
 type story struct {
 	out      io.Writer
-	nodekeep *install.Installation
+	nodekeep *harness.Installation
 	kubelet  *kubernetes.Clientset
 	steps    int
 }
@@ -48,7 +47,7 @@ func tell(ctx context.Context, out io.Writer) (err error) {
 	}
 	fmt.Fprintln(out, "Starting etcd, kube-apiserver (NodeRestriction on) and nodekeep on loopback ...")
 	started := time.Now()
-	control, err := cluster.Start(ctx, cluster.Options{Dir: dir})
+	control, err := harness.StartCluster(ctx, harness.Options{Dir: dir})
 	if err != nil {
 		return err
 	}
@@ -116,7 +115,7 @@ func (s *story) isLookedAfter(ctx context.Context) error {
 	if err := s.waitRecord(ctx); err != nil {
 		return err
 	}
-	return s.kubectl(ctx, "-n", install.Namespace, "get", "configmap", store.Name(node), "-o", `go-template={{index .data "record.json"}}{{"\n"}}`)
+	return s.kubectl(ctx, "-n", harness.Namespace, "get", "configmap", store.Name(node), "-o", `go-template={{index .data "record.json"}}{{"\n"}}`)
 }
 
 func (s *story) isDeleted(ctx context.Context) error {

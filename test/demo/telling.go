@@ -14,7 +14,7 @@ import (
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 func (s *story) step(what string) {
@@ -105,7 +105,7 @@ func same(a, b []string) bool {
 
 func (s *story) waitRecord(ctx context.Context) error {
 	return wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, patient, true, func(ctx context.Context) (bool, error) {
-		cm, err := s.nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).Get(ctx, store.Name(node), metav1.GetOptions{})
+		cm, err := s.nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(ctx, store.Name(node), metav1.GetOptions{})
 		if err != nil {
 			return false, nil //nolint:nilerr // not there yet
 		}

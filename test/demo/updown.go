@@ -8,16 +8,16 @@ import (
 	"os"
 	"path/filepath"
 
-	"nodekeep.dev/nodekeep/test/cluster"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // bringUp starts everything detached and says how to reach it.
 func bringUp(ctx context.Context, out io.Writer, dir string) (err error) {
-	if _, err := cluster.Attach(dir); err == nil {
+	if _, err := harness.AttachCluster(dir); err == nil {
 		fmt.Fprintf(out, "It is running already; `make down` stops it. To reach it:\n\n%s", exports(dir))
 		return nil
 	}
-	control, err := cluster.Start(ctx, cluster.Options{Dir: dir, Detach: true})
+	control, err := harness.StartCluster(ctx, harness.Options{Dir: dir, Detach: true})
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func bringDown(out io.Writer, dir string) error {
 		fmt.Fprintln(out, "Nothing is running.")
 		return nil
 	}
-	if err := cluster.StopDetached(dir); err != nil {
+	if err := harness.StopDetached(dir); err != nil {
 		return err
 	}
 	fmt.Fprintln(out, "Stopped.")
@@ -55,5 +55,5 @@ func exports(dir string) string {
 		absolute = dir
 	}
 	return fmt.Sprintf("  export KUBECONFIG=%s\n  export PATH=%s:$PATH   # for kubectl, if you have none\n",
-		filepath.Join(absolute, "admin.kubeconfig"), filepath.Dir(cluster.Binary("kubectl")))
+		filepath.Join(absolute, "admin.kubeconfig"), filepath.Dir(harness.Binary("kubectl")))
 }

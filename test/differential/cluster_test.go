@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // What the test knows of nodekeep's data, in its own words.
@@ -61,7 +61,7 @@ func parseRecord(cm *corev1.ConfigMap) (record, error) {
 
 // readRecord reads the record of a Node; the zero record stands for none.
 func readRecord(ctx context.Context, admin kubernetes.Interface, node string) (record, error) {
-	cm, err := admin.CoreV1().ConfigMaps(install.Namespace).Get(ctx, "node."+node, metav1.GetOptions{})
+	cm, err := admin.CoreV1().ConfigMaps(harness.Namespace).Get(ctx, "node."+node, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return record{}, nil
 	}

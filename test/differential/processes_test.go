@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // state is where a process is.
@@ -95,7 +95,7 @@ func (p *process) bring(ctx context.Context, wantUp, again, abruptly bool) error
 // processes are both, on one installation.
 type processes struct {
 	webhook, capture *process
-	nodekeep         *install.Installation
+	nodekeep         *harness.Installation
 	paused           bool // capture
 }
 
@@ -116,7 +116,7 @@ func (p *processes) resume() error {
 	return p.nodekeep.Cluster.Process("nodekeep-capture").Resume()
 }
 
-func processesOf(nodekeep *install.Installation) *processes {
+func processesOf(nodekeep *harness.Installation) *processes {
 	kill := func() error { return nodekeep.Cluster.Process("nodekeep-webhook").Kill() }
 	return &processes{
 		nodekeep: nodekeep,

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // How long everything may take to come to rest, and for how long nothing must have changed then.
@@ -35,7 +35,7 @@ func take(ctx context.Context, admin kubernetes.Interface) (picture, error) {
 	for i := range nodes.Items {
 		p.nodes[nodes.Items[i].Name] = &nodes.Items[i]
 	}
-	cms, err := admin.CoreV1().ConfigMaps(install.Namespace).List(ctx, metav1.ListOptions{LabelSelector: recordSelector})
+	cms, err := admin.CoreV1().ConfigMaps(harness.Namespace).List(ctx, metav1.ListOptions{LabelSelector: recordSelector})
 	if err != nil {
 		return picture{}, fmt.Errorf("list records: %w", err)
 	}

@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"nodekeep.dev/nodekeep/test/install"
-	"nodekeep.dev/nodekeep/test/proxy"
+	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
 
 // soakVariable says how long the soak goes on.
@@ -124,7 +124,7 @@ func cutNowAndThen(between *proxy.Proxy, capture *process) (stop func()) {
 // footprint are the series that tell how much a process holds on to.
 var footprint = regexp.MustCompile(`(?m)^(process_resident_memory_bytes|go_goroutines|go_memstats_heap_inuse_bytes) (.*)$`)
 
-func footprints(t *testing.T, nodekeep *install.Installation) string {
+func footprints(t *testing.T, nodekeep *harness.Installation) string {
 	t.Helper()
 	var all []string
 	for _, process := range []string{"webhook", "capture"} {

@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/kubernetes"
 
-	"nodekeep.dev/nodekeep/test/cluster"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // parallel is how many Nodes have something done to them at once.
@@ -23,7 +22,7 @@ const lag = 100 * time.Millisecond
 
 // world is a control plane with nodekeep, and the Nodes that the script is about.
 type world struct {
-	nodekeep  *install.Installation
+	nodekeep  *harness.Installation
 	admin     kubernetes.Interface
 	processes *processes
 	subjects  []*subject
@@ -32,10 +31,10 @@ type world struct {
 
 func newWorld(t *testing.T, nodes int) *world {
 	t.Helper()
-	control := cluster.ForTest(t, cluster.Options{})
-	nodekeep, err := install.New(t.Context(), control)
+	control := harness.ForTest(t, harness.Options{})
+	nodekeep, err := harness.Install(t.Context(), control)
 	require.NoError(t, err)
-	nodekeep.TimeoutSeconds = install.Patient
+	nodekeep.TimeoutSeconds = harness.Patient
 	w := &world{nodekeep: nodekeep, admin: nodekeep.Admin, processes: processesOf(nodekeep)}
 	for n := range nodes {
 		w.subjects = append(w.subjects, w.subject(t, fmt.Sprintf("random-%03d", n)))

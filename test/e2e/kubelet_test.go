@@ -1,128 +1,108 @@
+//go:build e2e
+
 package e2e
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
 	"maps"
-	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"nodekeep.dev/nodekeep/test/harness"
+
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-
-	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/record"
-	"nodekeep.dev/nodekeep/store"
-	"nodekeep.dev/nodekeep/test/install"
-	kubelets "nodekeep.dev/nodekeep/test/kubelet"
+	"k8s.io/client-go/rest"
 )
 
-const worker = "node-role.kubernetes.io/worker"
-
-// settles is how long anything that nodekeep does by itself may take in a test on a busy machine.
-const settles = 30 * time.Second
-
-// kubelet is a client with the identity of a Node's kubelet.
-func kubelet(t testing.TB, node string) *kubernetes.Clientset {
-	t.Helper()
-	client, err := kubernetes.NewForConfig(nodekeep.Cluster.Kubelet(node))
-	require.NoError(t, err)
-	return client
+// kubelet registers a Node of the suite as that Node's kubelet: user system:node:NAME in group system:nodes, by impersonation.
+type kubelet struct {
+	name   string
+	run    string
+	client *kubernetes.Clientset
+	// labels are those of its --node-labels.
+	labels map[string]string
+	// taints are those of its --register-with-taints.
+	taints []corev1.Taint
 }
 
-// registration is what a kubelet sends when it starts, with --node-labels of its own.
-func registration(name string, labels map[string]string) *corev1.Node {
-	node := kubelets.Registration(name)
-	maps.Copy(node.Labels, labels)
+// kubelet makes one for a Node with a name of this run.
+func (c *cluster) kubelet(name string) (*kubelet, error) {
+	k := &kubelet{name: "e2e-" + c.run + "-" + name, run: c.run}
+	config := rest.CopyConfig(c.config)
+	config.UserAgent = "kubelet/nodekeep-e2e" // managedFields are to say kubelet
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + k.name, Groups: []string{"system:nodes"}}
+	var err error
+	if k.client, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("make client of kubelet: %w", err)
+	}
+	return k, nil
+}
+
+// node is what the kubelet sends at its start. There is no room for pods, and the Node is ready: see the package's invariants.
+func (k *kubelet) node() *corev1.Node {
+	node := harness.Registration(k.name)
+	node.Labels[mark] = k.run
+	maps.Copy(node.Labels, k.labels)
+	node.Spec.Taints = k.taints
+	room := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0"), corev1.ResourceCPU: resource.MustParse("0"), corev1.ResourceMemory: resource.MustParse("0")}
+	node.Status.Capacity, node.Status.Allocatable = room, room
+	node.Status.Conditions = []corev1.NodeCondition{k.ready()}
 	return node
 }
 
-// register sends a kubelet's CREATE and returns the object that the API server stored.
-func register(t testing.TB, name string) *corev1.Node {
+func (k *kubelet) ready() corev1.NodeCondition {
+	now := metav1.Now()
+	return corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "a Node of the end-to-end suite, without a machine",
+		LastHeartbeatTime: now, LastTransitionTime: now}
+}
+
+// register sends a CREATE and returns the object that the API server stored.
+func (k *kubelet) register(t testing.TB) *corev1.Node {
 	t.Helper()
-	node, err := kubelet(t, name).CoreV1().Nodes().Create(t.Context(), registration(name, nil), metav1.CreateOptions{})
+	node, err := k.client.CoreV1().Nodes().Create(t.Context(), k.node(), metav1.CreateOptions{})
 	require.NoError(t, err, "a kubelet must always be able to register its Node")
 	return node
 }
 
-// label does what `kubectl label` does: a merge patch by an admin; nil takes a label off.
-func label(t testing.TB, name string, labels map[string]any) {
+// newKubelet is kubelet for tests.
+func newKubelet(t testing.TB, name string) *kubelet {
 	t.Helper()
-	body := mustJSON(t, map[string]any{"metadata": map[string]any{"labels": labels}})
-	_, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "kubectl-label"})
+	k, err := on.kubelet(name)
 	require.NoError(t, err)
+	return k
 }
 
-func deleteNode(t testing.TB, name string) {
-	t.Helper()
-	require.NoError(t, nodekeep.Admin.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{}))
-}
-
-func getNode(t testing.TB, name string) *corev1.Node {
-	t.Helper()
-	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
-	require.NoError(t, err)
-	return node
-}
-
-// recordOf is the record of a Node as the API server has it; ok is false where there is none.
-func recordOf(t testing.TB, node string) (found record.Record, ok bool) {
-	t.Helper()
-	cm, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).Get(t.Context(), store.Name(node), metav1.GetOptions{})
-	if err != nil {
-		return record.Record{}, false
-	}
-	found, err = store.Decode([]byte(cm.Data[store.DataKey]), node)
-	require.NoError(t, err)
-	return found, true
-}
-
-// remembers waits until the record of a Node holds exactly these labels, for this Node object.
-func remembers(t testing.TB, node *corev1.Node, want map[string]string) record.Record {
-	t.Helper()
-	var record record.Record
-	require.Eventually(t, func() bool {
-		var ok bool
-		record, ok = recordOf(t, node.Name)
-		return ok && record.Newest().UID == node.UID && maps.Equal(record.Items(), want)
-	}, settles, 20*time.Millisecond, "the record of node %s must come to hold %v; last seen %+v", node.Name, want, &record)
-	return record
-}
-
-// complete waits until a Node shows these labels and no gate.
-func complete(t testing.TB, name string, want map[string]string) *corev1.Node {
-	t.Helper()
-	var node *corev1.Node
-	require.Eventually(t, func() bool {
-		node = getNode(t, name)
-		return hasAll(node.Labels, want) && !policy.DefaultGate.On(node.Spec.Taints)
-	}, settles, 20*time.Millisecond, "node %s must come to carry %v without the gate", name, want)
-	return node
-}
-
-func hasAll(have, want map[string]string) bool {
-	for key, value := range want {
-		if got, present := have[key]; !present || got != value {
-			return false
+// heartbeats reports all Nodes of this run to be ready, every few seconds until ctx ends, as their kubelets would.
+func (c *cluster) heartbeats(ctx context.Context) {
+	const every = 10 * time.Second
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(every):
 		}
+		nodes, err := c.admin.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: mark + "=" + c.run})
+		if err != nil {
+			continue
+		}
+		var all sync.WaitGroup
+		for _, node := range nodes.Items {
+			all.Go(func() {
+				k := &kubelet{name: node.Name}
+				body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": node.UID}, "status": map[string]any{"conditions": []corev1.NodeCondition{k.ready()}}})
+				if err == nil {
+					_, _ = c.admin.CoreV1().Nodes().Patch(ctx, node.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{FieldManager: "kubelet"}, "status")
+				}
+			})
+		}
+		all.Wait()
 	}
-	return true
-}
-
-// givenTo are the keys that a Node's stamp says nodekeep set.
-func givenTo(t testing.TB, node *corev1.Node) []string {
-	t.Helper()
-	stamp, ok := record.ParseStamp(node.Annotations[policy.StampAnnotation])
-	require.True(t, ok, "node %s must carry a stamp", node.Name)
-	return slices.Collect(maps.Keys(stamp.Given))
-}
-
-// givenNow is the stamp of a Node once nodekeep has set labels on the state that it is in now.
-func givenNow(t testing.TB, name string, labels map[string]string) string {
-	t.Helper()
-	version, err := record.ParseVersion(getNode(t, name).ResourceVersion)
-	require.NoError(t, err)
-	return record.Stamp{}.With(labels, version).String()
 }

@@ -1,54 +1,112 @@
+//go:build e2e
+
 package e2e
 
 import (
-	"encoding/json"
+	"maps"
+	"slices"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 )
 
-func mustJSON(t testing.TB, value any) []byte {
+// ordinary is what people put on Nodes and kubelets may set too.
+func ordinary() must {
+	return must{
+		labels: map[string]string{domain + "tier": "gold", domain + "rack": "r7"},
+		taints: []string{domain + "maintenance=disk:NoSchedule", domain + "tenant=blue:PreferNoSchedule"},
+	}
+}
+
+// putOn puts this on a Node, as an admin.
+func putOn(t testing.TB, node string, what must) {
 	t.Helper()
-	body, err := json.Marshal(value)
+	labels := map[string]any{}
+	for key, value := range what.labels {
+		labels[key] = value
+	}
+	label(t, node, labels)
+	taint(t, node, false, what.taints...)
+}
+
+// known registers a Node, puts something on it and waits until that is remembered.
+func known(t testing.TB, name string, what must) (*kubelet, *corev1.Node) {
+	t.Helper()
+	k := newKubelet(t, name)
+	node := k.register(t)
+	putOn(t, k.name, what)
+	remembered(t, node, what)
+	return k, node
+}
+
+// beforeInstall makes a Node with labels and taints while there is no nodekeep.
+func beforeInstall(t *testing.T) *kubelet {
+	t.Helper()
+	k := newKubelet(t, "before")
+	node := k.register(t)
+	require.False(t, behindGate(node), "there must be no gate before nodekeep is installed")
+	putOn(t, k.name, ordinary())
+	return k
+}
+
+func remembersANodeThatWasThere(t *testing.T, k *kubelet) {
+	node, err := read(t, k.name)
 	require.NoError(t, err)
-	return body
+	remembered(t, node, ordinary())
+	remove(t, k.name)
+	again := k.register(t)
+	require.Empty(t, ordinary().lacks(again), "the object that the CREATE stored must carry everything")
+	whole(t, k.name, ordinary())
 }
 
-func TestLabelsAreInTheVeryObjectThatTheKubeletsCreateReturns(t *testing.T) {
-	const name = "plain-1"
-	first := register(t, name)
-	assert.False(t, policy.DefaultGate.On(first.Spec.Taints), "a new Node with nothing to restore carries no gate")
-	label(t, name, map[string]any{"dedicated": "ci", "example.com/rack": "r7"})
-	want := map[string]string{"dedicated": "ci", "example.com/rack": "r7"}
-	remembers(t, first, want)
-	deleteNode(t, name)
-
-	back := register(t, name)
-	assert.NotEqual(t, first.UID, back.UID)
-	assert.True(t, hasAll(back.Labels, want), "labels in the CREATE's answer: %v", back.Labels)
-	assert.False(t, policy.DefaultGate.On(back.Spec.Taints))
-	assert.ElementsMatch(t, []string{"dedicated", "example.com/rack"}, givenTo(t, back))
-	remembers(t, back, want)
+func restoresInTheCreate(t *testing.T) {
+	w := watchNodes(t)
+	k, first := known(t, "restore", ordinary())
+	w.expect(k.name, ordinary())
+	for range 3 {
+		remove(t, k.name)
+		again := k.register(t)
+		require.NotEqual(t, first.UID, again.UID)
+		require.Empty(t, ordinary().lacks(again), "the object that the CREATE stored must carry everything")
+		require.False(t, behindGate(again), "nothing was left to wait for")
+		stamp, ok := record.ParseStamp(again.Annotations[policy.StampAnnotation])
+		require.True(t, ok)
+		require.Subset(t, slices.Collect(maps.Keys(stamp.Given)), []string{domain + "tier", domain + "rack"})
+	}
+	// What a person takes off a living Node stays off.
+	left := ordinary()
+	delete(left.labels, domain+"rack")
+	w.expect(k.name, left)
+	label(t, k.name, map[string]any{domain + "rack": nil})
+	eventually(t, func() error {
+		r, err := recordOf(t, k.name)
+		if err == nil && r.Labels[domain+"rack"] != "" {
+			err = errStillThere
+		}
+		return err
+	}, "a label that somebody takes off must leave the record")
+	remove(t, k.name)
+	require.NotContains(t, k.register(t).Labels, domain+"rack")
+	whole(t, k.name, left)
+	w.sawNothingBare(t)
 }
 
-func TestProtectedLabelsFollowBehindTheGate(t *testing.T) {
-	const name = "protected-1"
-	first := register(t, name)
-	label(t, name, map[string]any{"dedicated": "ci", worker: ""})
-	want := map[string]string{"dedicated": "ci", worker: ""}
-	remembers(t, first, want)
-	deleteNode(t, name)
-
-	back := register(t, name)
-	assert.Equal(t, "ci", back.Labels["dedicated"])
-	assert.NotContains(t, back.Labels, worker, "NodeRestriction would have rejected it")
-	assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints), "the gate is in the CREATE's answer")
-	assert.NotContains(t, givenTo(t, back), worker)
-
-	done := complete(t, name, want)
-	assert.ElementsMatch(t, []string{"dedicated", worker}, givenTo(t, done))
-	remembers(t, done, want)
+func givesProtectedLabelsBack(t *testing.T) {
+	w := watchNodes(t)
+	want := ordinary()
+	want.labels["node-role.kubernetes.io/e2e"] = ""
+	k, _ := known(t, "protected", want)
+	w.expect(k.name, want)
+	remove(t, k.name)
+	again := k.register(t)
+	require.Empty(t, ordinary().lacks(again), "what kubelets may set is in the CREATE")
+	if want.lacks(again) != "" { // it is there already where the policy says inline
+		require.True(t, behindGate(again), "a Node that waits for a protected label waits behind the gate")
+	}
+	whole(t, k.name, want)
+	w.sawNothingBare(t)
 }

@@ -1,216 +1,99 @@
+//go:build e2e
+
 package e2e
 
 import (
+	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/test/cluster"
-	"nodekeep.dev/nodekeep/test/install"
 )
 
-// On a control plane of its own, of whose nodekeep neither process runs: Nodes stay gated.
-func TestUninstalling(t *testing.T) {
-	own, err := install.New(t.Context(), cluster.ForTest(t, cluster.Options{}))
+func leavesNoNodeGated(t *testing.T) {
+	gated, err := on.gated(t.Context())
 	require.NoError(t, err)
-	own.TimeoutSeconds = install.Patient
-	untilGating(t, own)
-	t.Run("says what it may not do", func(t *testing.T) { uninstallingSaysWhatItMayNotDo(t, own) })
-	t.Run("lets capture complete the Nodes behind the gate first", func(t *testing.T) { uninstallingLetsCaptureCompleteNodesFirst(t, own) })
-	require.NoError(t, own.Reapply(t.Context()))
-	untilGating(t, own)
-	t.Run("leaves no Node behind the gate and forgets nothing", func(t *testing.T) { uninstallingLeavesNoNodeBehindTheGate(t, own) })
-}
+	k, _ := known(t, "uninstalled", ordinary())
+	other := newKubelet(t, "afterwards")
+	// Nobody can complete it: both are down.
+	for _, name := range []string{webhookName, captureName} {
+		_, err := on.scale(t.Context(), name, 0)
+		require.NoError(t, err)
+	}
+	startedGated(t, k)
+	remove(t, k.name)
+	require.True(t, behindGate(k.register(t)))
+	records := ownRecords(t)
 
-func untilGating(t *testing.T, own *install.Installation) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		node, err := own.Admin.CoreV1().Nodes().Create(t.Context(), registration("probe", nil), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err == nil && policy.DefaultGate.On(node.Spec.Taints)
-	}, settles, 50*time.Millisecond)
-}
-
-// uninstall runs the command and returns what it prints.
-func uninstall(t *testing.T, own *install.Installation, args ...string) string {
-	t.Helper()
-	args = append([]string{"uninstall", "--kubeconfig", own.AdminKubeconfig()}, args...)
-	out, err := exec.CommandContext(t.Context(), own.Binary(), args...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return string(out)
-}
-
-func gatedNodes(t *testing.T, own *install.Installation) (gated []string) {
-	t.Helper()
-	nodes, err := own.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	out, err := on.uninstall(t.Context())
+	require.NoError(t, err)
+	t.Log(out)
+	node, err := read(t, k.name)
+	require.NoError(t, err)
+	assert.False(t, behindGate(node), "the uninstall frees Nodes that nobody can complete: %v", node.Spec.Taints)
+	if gated {
+		assert.False(t, behindGate(other.register(t)), "nothing gates any more")
+	}
+	nodes, err := on.admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	for _, node := range nodes.Items {
-		if policy.DefaultGate.On(node.Spec.Taints) {
-			gated = append(gated, node.Name)
-		}
+		assert.False(t, policy.DefaultGate.On(node.Spec.Taints), "node %s is behind the gate", node.Name)
 	}
-	return gated
-}
-
-func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *install.Installation) {
-	client := own.Admin.CoreV1()
-	kubelets := registerAllTheWhile(t, own)
-	require.Eventually(t, func() bool { return len(gatedNodes(t, own)) > 5 }, settles, 50*time.Millisecond)
-	maintained, err := client.Nodes().Create(t.Context(), withTaint(registration("maintained", nil), "maintenance=disk:NoExecute"), metav1.CreateOptions{})
-	require.NoError(t, err)
-	stopChanging := changeAllTheWhile(t, own, "maintained")
-	_, err = client.ConfigMaps(install.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "node.left-1"}}, metav1.CreateOptions{})
-	require.NoError(t, err)
-
-	out := uninstall(t, own, "--settle", "1s", "--patience", "0s")
-	stopChanging()
-	registered := kubelets()
-	for _, line := range []string{
-		"MutatingAdmissionPolicyBinding nodekeep-gate: deleted", "RoleBinding nodekeep-gate: deleted", "MutatingWebhookConfiguration nodekeep: deleted",
-		"new Nodes are gated no more", "node maintained: gate lifted\n", "no Node is behind the gate;",
-		"MutatingAdmissionPolicyBinding nodekeep-strip: deleted", "MutatingAdmissionPolicy nodekeep-strip: deleted",
-		"ValidatingAdmissionPolicyBinding nodekeep-guard: deleted", "ValidatingAdmissionPolicy nodekeep-guard: deleted",
-	} {
-		assert.Contains(t, out, line)
-	}
-	t.Logf("%d Nodes registered meanwhile, %d were freed", registered, strings.Count(out, ": gate lifted"))
-	assert.Empty(t, gatedNodes(t, own))
-	freed, err := client.Nodes().Get(t.Context(), "maintained", metav1.GetOptions{})
-	require.NoError(t, err)
-	assert.Equal(t, policy.DefaultGate.Without(maintained.Spec.Taints), freed.Spec.Taints, "nothing but the gate goes")
-
-	again := uninstall(t, own, "--settle", "0s")
-	assert.Contains(t, again, "RoleBinding nodekeep-gate: is not there")
-	assert.Contains(t, again, "0 Nodes were freed")
-
-	// As `make uninstall` goes on.
-	deleted, err := own.Kubectl(t.Context(), "delete", "--ignore-not-found", "-f", install.Manifest())
-	require.NoError(t, err, deleted)
-	left, err := install.Left(t.Context(), own.Cluster)
+	assert.Equal(t, records, ownRecords(t), "what is remembered stays")
+	left, err := on.nodekeeps(t.Context())
 	require.NoError(t, err)
 	assert.Empty(t, left)
-	_, err = client.ConfigMaps(install.Namespace).Get(t.Context(), "node.left-1", metav1.GetOptions{})
-	assert.NoError(t, err, "records stay until a person deletes them")
+	assert.Empty(t, remains(t.Context()), "nothing of the release is left")
 }
 
-// capture completes a Node before it frees it, so it is given the time to do so.
-func uninstallingLetsCaptureCompleteNodesFirst(t *testing.T, own *install.Installation) {
-	require.NoError(t, own.StartCapture(t.Context()))
-	nodes := own.Admin.CoreV1().Nodes()
-	const name = "completed-last"
-	_, err := nodes.Create(t.Context(), registration(name, nil), metav1.CreateOptions{})
-	require.NoError(t, err)
-	_, err = own.Kubectl(t.Context(), "label", "node", name, worker+"=")
-	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		record, err := own.Kubectl(t.Context(), "-n", install.Namespace, "get", "configmap", "node."+name, "-o", "yaml")
-		return err == nil && strings.Contains(record, worker)
-	}, settles, 50*time.Millisecond)
-	require.NoError(t, own.StopCapture())
-	require.NoError(t, nodes.Delete(t.Context(), name, metav1.DeleteOptions{}))
-	_, err = nodes.Create(t.Context(), registration(name, nil), metav1.CreateOptions{})
-	require.NoError(t, err)
-	require.Equal(t, []string{name}, gatedNodes(t, own))
-
-	path := filepath.Join(t.TempDir(), "uninstall")
-	file, err := os.Create(path)
-	require.NoError(t, err)
-	defer file.Close()
-	command := exec.CommandContext(t.Context(), own.Binary(), "uninstall", "--kubeconfig", own.AdminKubeconfig(), "--settle", "0s", "--patience", "2m")
-	command.Stdout, command.Stderr = file, file
-	require.NoError(t, command.Start())
-	printed := func() string {
-		content, err := os.ReadFile(path)
-		require.NoError(t, err)
-		return string(content)
-	}
-	require.Eventually(t, func() bool { return strings.Contains(printed(), "1 Node behind the gate; capture has 2m0s") }, settles, 20*time.Millisecond)
-	require.NoError(t, own.StartCapture(t.Context()))
-	defer func() { assert.NoError(t, own.StopCapture()) }()
-	require.NoError(t, command.Wait(), printed())
-	assert.Contains(t, printed(), "0 Nodes were freed here")
-	node, err := nodes.Get(t.Context(), name, metav1.GetOptions{})
-	require.NoError(t, err)
-	assert.False(t, policy.DefaultGate.On(node.Spec.Taints))
-	assert.Contains(t, node.Labels, worker)
-}
-
-func uninstallingSaysWhatItMayNotDo(t *testing.T, own *install.Installation) {
-	_, err := own.Admin.CoreV1().Nodes().Create(t.Context(), registration("left", nil), metav1.CreateOptions{})
-	require.NoError(t, err)
-	config, err := own.Cluster.ServiceAccount(t.Context(), install.Namespace, "nodekeep-webhook")
-	require.NoError(t, err)
-	kubeconfig := t.TempDir() + "/kubeconfig"
-	require.NoError(t, cluster.WriteKubeconfig(kubeconfig, config))
-	out, err := exec.CommandContext(t.Context(), own.Binary(), "uninstall", "--kubeconfig", kubeconfig).CombinedOutput()
-	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit)
-	assert.Equal(t, 1, exit.ExitCode())
-	for _, what := range []string{`delete MutatingAdmissionPolicyBinding "nodekeep-gate"`, `delete RoleBinding "nodekeep-gate"`, `delete MutatingWebhookConfiguration "nodekeep"`} {
-		assert.Contains(t, string(out), what)
-	}
-	assert.Equal(t, []string{"left"}, gatedNodes(t, own))
-	require.NoError(t, own.Admin.CoreV1().Nodes().Delete(t.Context(), "left", metav1.DeleteOptions{}))
-}
-
-// changeAllTheWhile changes the Node, so that writes of others meet conflicts, until stop is called.
-func changeAllTheWhile(t *testing.T, own *install.Installation, name string) (stop func()) {
-	t.Helper()
-	done := make(chan struct{})
-	var group sync.WaitGroup
-	group.Go(func() {
-		for n := 0; ; n++ {
-			select {
-			case <-done:
-				return
-			case <-time.After(20 * time.Millisecond):
-			}
-			_, err := own.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"n":"%d"}}}`, n), metav1.PatchOptions{})
-			assert.NoError(t, err)
+// remains names what carries the chart's label, but for records.
+func remains(ctx context.Context) (left []string) {
+	options := metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=nodekeep"}
+	add := func(kind string, count int, err error) {
+		if err != nil {
+			left = append(left, fmt.Sprintf("%s: %v", kind, err))
+		} else if count > 0 {
+			left = append(left, fmt.Sprintf("%s: %d", kind, count))
 		}
-	})
-	return func() { close(done); group.Wait() }
+	}
+	core, rbac := on.admin.CoreV1(), on.admin.RbacV1()
+	pods, err := core.Pods("").List(ctx, options)
+	add("pods", len(pods.Items), err)
+	services, err := core.Services("").List(ctx, options)
+	add("services", len(services.Items), err)
+	secrets, err := core.Secrets("").List(ctx, options)
+	add("secrets", len(secrets.Items), err)
+	accounts, err := core.ServiceAccounts("").List(ctx, options)
+	add("service accounts", len(accounts.Items), err)
+	jobs, err := on.admin.BatchV1().Jobs("").List(ctx, options)
+	add("jobs", len(jobs.Items), err)
+	roles, err := rbac.Roles("").List(ctx, options)
+	add("roles", len(roles.Items), err)
+	bindings, err := rbac.RoleBindings("").List(ctx, options)
+	add("role bindings", len(bindings.Items), err)
+	clusterRoles, err := rbac.ClusterRoles().List(ctx, options)
+	add("cluster roles", len(clusterRoles.Items), err)
+	clusterBindings, err := rbac.ClusterRoleBindings().List(ctx, options)
+	add("cluster role bindings", len(clusterBindings.Items), err)
+	schemas, err := on.admin.FlowcontrolV1().FlowSchemas().List(ctx, options)
+	add("flow schemas", len(schemas.Items), err)
+	policies, err := on.admin.NetworkingV1().NetworkPolicies("").List(ctx, options)
+	add("network policies", len(policies.Items), err)
+	budgets, err := on.admin.PolicyV1().PodDisruptionBudgets("").List(ctx, options)
+	add("disruption budgets", len(budgets.Items), err)
+	return left
 }
 
-// registerAllTheWhile has kubelets register Nodes until stop is called, which returns how many.
-func registerAllTheWhile(t *testing.T, own *install.Installation) (stop func() int) {
-	t.Helper()
-	done := make(chan struct{})
-	var group sync.WaitGroup
-	registered := 0
-	group.Go(func() {
-		for ; ; registered++ {
-			select {
-			case <-done:
-				return
-			case <-time.After(30 * time.Millisecond):
-			}
-			name := fmt.Sprintf("joining-%d", registered)
-			client, err := kubernetes.NewForConfig(own.Cluster.Kubelet(name))
-			if assert.NoError(t, err) {
-				_, err = client.CoreV1().Nodes().Create(t.Context(), registration(name, nil), metav1.CreateOptions{})
-				assert.NoError(t, err, "a kubelet must always be able to register its Node")
-			}
-		}
-	})
-	return func() int { close(done); group.Wait(); return registered }
-}
-
-func withTaint(node *corev1.Node, taint string) *corev1.Node {
-	rest, effect, _ := strings.Cut(taint, ":")
-	key, value, _ := strings.Cut(rest, "=")
-	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)})
-	return node
+func goesOnWithItsRecords(t *testing.T) {
+	k := newKubelet(t, "uninstalled")
+	// Deleted while nobody looks.
+	remove(t, k.name)
+	require.NoError(t, on.upgrade(t.Context(), on.baseValues()))
+	require.NoError(t, on.called(t.Context()))
+	require.Empty(t, ordinary().lacks(k.register(t)), "the records of before the uninstall count")
+	whole(t, k.name, ordinary())
 }

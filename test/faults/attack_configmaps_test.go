@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"nodekeep.dev/nodekeep/store"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // tenant is a client that may do everything with ConfigMaps in a namespace of its own, and nothing elsewhere.
@@ -58,7 +58,7 @@ func TestAClientThatMayWriteConfigMapsElsewhereCannotLabelANodeOrChangeARecord(t
 	for _, name := range []string{known, unknown} {
 		_, err := attacker.CoreV1().ConfigMaps(namespace).Create(t.Context(), forgedRecord(namespace, name), metav1.CreateOptions{})
 		require.NoError(t, err, "the attacker may write ConfigMaps in the own namespace")
-		_, err = attacker.CoreV1().ConfigMaps(install.Namespace).Create(t.Context(), forgedRecord(install.Namespace, name), metav1.CreateOptions{})
+		_, err = attacker.CoreV1().ConfigMaps(harness.Namespace).Create(t.Context(), forgedRecord(harness.Namespace, name), metav1.CreateOptions{})
 		assert.True(t, apierrors.IsForbidden(err), "the release namespace is not the attacker's: %v", err)
 	}
 	// The policy file and the TLS Secret cannot be replaced from another namespace either, because the processes read them as mounted files and from

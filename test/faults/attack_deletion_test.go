@@ -23,7 +23,7 @@ import (
 
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 const controlPlane = "node-role.kubernetes.io/control-plane"
@@ -58,7 +58,7 @@ func forge(t testing.TB, client *http.Client, nodes ...*corev1.Node) {
 // recordMap is the ConfigMap of a record as it is stored.
 func recordMap(t testing.TB, node string) *corev1.ConfigMap {
 	t.Helper()
-	cm, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).Get(t.Context(), store.Name(node), metav1.GetOptions{})
+	cm, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), store.Name(node), metav1.GetOptions{})
 	require.NoError(t, err)
 	return cm
 }
@@ -66,7 +66,7 @@ func recordMap(t testing.TB, node string) *corev1.ConfigMap {
 // recordMaps are the names of all ConfigMaps beside the records.
 func recordMaps(t testing.TB) (names []string) {
 	t.Helper()
-	all, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).List(t.Context(), metav1.ListOptions{})
+	all, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	for _, cm := range all.Items {
 		names = append(names, cm.Name)

@@ -22,7 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/store"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // mostMemory is what the webhook may hold at any time, whatever callers send.
@@ -130,7 +130,7 @@ func (r registrations) whole(t testing.TB) {
 // records are all records but those of Nodes with the prefix, as the API server has them.
 func recordsBut(t testing.TB, prefix string) map[string]string {
 	t.Helper()
-	list, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: store.RecordLabel + "=true"})
+	list, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: store.RecordLabel + "=true"})
 	require.NoError(t, err)
 	records := map[string]string{}
 	for _, cm := range list.Items {

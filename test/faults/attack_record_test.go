@@ -12,7 +12,7 @@ import (
 
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // elsewhere is the record of a Node as a backup of another cluster holds it. version is as of that cluster, and so is the UID.
@@ -29,7 +29,7 @@ func restoreBackup(t testing.TB, record record.Record) {
 	t.Helper()
 	body, err := store.Encode(record)
 	require.NoError(t, err)
-	_, err = nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).Create(t.Context(), &corev1.ConfigMap{
+	_, err = nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: store.Name(record.Node), Labels: map[string]string{store.RecordLabel: "true"}},
 		Data:       map[string]string{store.DataKey: string(body)},
 	}, metav1.CreateOptions{})

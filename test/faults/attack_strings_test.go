@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // tier is a label that no kubelet may set, and that the attackers here want to have another value.
@@ -212,7 +212,7 @@ func recordHolds(t testing.TB, node *corev1.Node, want map[string]string) {
 func recordRests(t testing.TB, name string) {
 	t.Helper()
 	version := func() string {
-		cm, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).Get(t.Context(), "node."+name, metav1.GetOptions{})
+		cm, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), "node."+name, metav1.GetOptions{})
 		require.NoError(t, err)
 		return cm.ResourceVersion
 	}

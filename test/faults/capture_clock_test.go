@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/capture"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // The times in a Lease are another machine's. Whoever waits counts from when it saw the Lease change, by its own clock.
@@ -17,7 +17,7 @@ func TestALeaseOfAHolderWhoseClockIsAnHourOffIsTakenOverLikeAnyOther(t *testing.
 	if !longFaults(t) {
 		return
 	}
-	leases := nodekeep.Admin.CoordinationV1().Leases(install.Namespace)
+	leases := nodekeep.Admin.CoordinationV1().Leases(harness.Namespace)
 	for name, off := range map[string]time.Duration{"an hour ahead": time.Hour, "an hour behind": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			leads := func() {

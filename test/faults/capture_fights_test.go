@@ -19,7 +19,7 @@ import (
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/store"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 const pausedItems = "nodekeep_capture_items_paused"
@@ -248,7 +248,7 @@ func removeTaintAtOnce(t testing.TB, name, text, manager string) attack {
 // countWrites counts how often the record of a Node is stored, from now on.
 func countWrites(t testing.TB, node string) (stop func() int) {
 	t.Helper()
-	maps := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace)
+	maps := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
 	now, err := maps.Get(t.Context(), store.Name(node), metav1.GetOptions{})
 	require.NoError(t, err)
 	watcher, err := maps.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + store.Name(node), ResourceVersion: now.ResourceVersion})

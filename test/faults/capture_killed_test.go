@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodekeep.dev/nodekeep/test/proxy"
+	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
 
 // stop is where capture is killed: before or after the API server has carried out the number'th write of a kind.

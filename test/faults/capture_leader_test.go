@@ -12,7 +12,7 @@ import (
 // is another matter.
 const takesOver = 60 * time.Second
 
-// A test of test/e2e, TestAStandbyTakesOverWhenTheLeaderLeaves, has the polite case with fewer questions asked.
+// A test of test/integration, TestAStandbyTakesOverWhenTheLeaderLeaves, has the polite case with fewer questions asked.
 func TestAWarmStandbyTakesOverFromALeaderThatLeavesAndFromOneThatDies(t *testing.T) {
 	const name = "leaderless"
 	ctx := t.Context()

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"nodekeep.dev/nodekeep/store"
-	"nodekeep.dev/nodekeep/test/install"
-	"nodekeep.dev/nodekeep/test/proxy"
+	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
 
 // sweepingThrough restarts capture so that it sweeps every second, with no bound but that of what is due.
@@ -33,7 +33,7 @@ func longGone(t testing.TB, name string) {
 
 func hasLongBeenGone(t testing.TB, name string) {
 	t.Helper()
-	records := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace)
+	records := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
 	require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		cm, err := records.Get(t.Context(), store.Name(name), metav1.GetOptions{})
 		require.NoError(t, err)

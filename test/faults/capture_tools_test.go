@@ -24,9 +24,8 @@ import (
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
-	"nodekeep.dev/nodekeep/test/cluster"
-	"nodekeep.dev/nodekeep/test/install"
-	"nodekeep.dev/nodekeep/test/proxy"
+	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
 
 const captureProcess = "nodekeep-capture"
@@ -94,17 +93,17 @@ taints:
 `
 
 // secondCapture starts one more capture beside the installed one, with its identity and way to the API server.
-func secondCapture(t testing.TB, args ...string) (process *cluster.Process, metrics string) {
+func secondCapture(t testing.TB, args ...string) (process *harness.Process, metrics string) {
 	t.Helper()
 	return extra(t, "capture", append([]string{"--policy", nodekeep.PolicyFile}, args...)...)
 }
 
 // extra starts one more process beside the installed ones and waits until it is ready.
-func extra(t testing.TB, kind string, args ...string) (process *cluster.Process, metrics string) {
+func extra(t testing.TB, kind string, args ...string) (process *harness.Process, metrics string) {
 	t.Helper()
 	probes, metrics := aFreeAddress(t), aFreeAddress(t)
 	process, err := nodekeep.Cluster.Go("second-"+kind, nodekeep.Binary(), append([]string{
-		kind, "--kubeconfig", filepath.Join(nodekeep.Cluster.Dir(), "nodekeep-"+kind+".kubeconfig"), "--namespace", install.Namespace,
+		kind, "--kubeconfig", filepath.Join(nodekeep.Cluster.Dir(), "nodekeep-"+kind+".kubeconfig"), "--namespace", harness.Namespace,
 		"--health-probe-bind-address", probes, "--metrics-bind-address", metrics,
 	}, args...))
 	require.NoError(t, err)

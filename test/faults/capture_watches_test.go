@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/test/proxy"
+	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
 
 // nothingLost says of Nodes that live and of their records that nothing was lost.

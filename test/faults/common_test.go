@@ -19,8 +19,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
-	"nodekeep.dev/nodekeep/test/install"
-	kubelets "nodekeep.dev/nodekeep/test/kubelet"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // worker is a label that no kubelet may set.
@@ -39,7 +38,7 @@ func kubelet(t testing.TB, node string) *kubernetes.Clientset {
 
 // registration is what a kubelet sends when it starts, with --node-labels of its own.
 func registration(name string, labels map[string]string) *corev1.Node {
-	node := kubelets.Registration(name)
+	node := harness.Registration(name)
 	maps.Copy(node.Labels, labels)
 	return node
 }
@@ -108,7 +107,7 @@ func gated(node *corev1.Node) bool { return policy.DefaultGate.On(node.Spec.Tain
 // recordOf is the record of a Node as the API server has it; ok is false where there is none.
 func recordOf(t testing.TB, node string) (found record.Record, ok bool) {
 	t.Helper()
-	cm, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).Get(t.Context(), store.Name(node), metav1.GetOptions{})
+	cm, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), store.Name(node), metav1.GetOptions{})
 	if err != nil {
 		return record.Record{}, false
 	}

@@ -6,12 +6,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"nodekeep.dev/nodekeep/test/cluster"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // nodekeep is the installation that all tests of this package share.
-var nodekeep *install.Installation
+var nodekeep *harness.Installation
 
 // apiServerName is the common name by which the API server calls webhooks that ask for a client certificate; callers is who signed it.
 const apiServerName = "kube-apiserver-of-the-tests"
@@ -30,8 +29,8 @@ func run(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	callers = newAuthority(atStart{}, "callers of webhooks")
-	options := cluster.Options{APIServerArgs: []string{"--admission-control-config-file=" + admissionConfiguration(atStart{}, dir, callers.client(atStart{}, apiServerName))}}
-	return install.RunTests(m, options, func(i *install.Installation) { nodekeep = i })
+	options := harness.Options{APIServerArgs: []string{"--admission-control-config-file=" + admissionConfiguration(atStart{}, dir, callers.client(atStart{}, apiServerName))}}
+	return harness.RunTests(m, options, func(i *harness.Installation) { nodekeep = i })
 }
 
 // atStart is a test that ends the process when it fails.

@@ -13,15 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodekeep.dev/nodekeep/test/cluster"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // On a control plane of its own, with the controllers that empty a namespace. What was remembered of Nodes that are gone is
 // lost with it; that is what deleting the namespace means.
 func TestTheNamespaceOfTheRecordsIsDeletedByMistakeAndInstalledAgain(t *testing.T) {
-	control := cluster.ForTest(t, cluster.Options{ControllerManager: true})
-	own, err := install.New(t.Context(), control)
+	control := harness.ForTest(t, harness.Options{ControllerManager: true})
+	own, err := harness.Install(t.Context(), control)
 	require.NoError(t, err)
 	shared := nodekeep
 	defer func() { nodekeep = shared }()
@@ -31,9 +30,9 @@ func TestTheNamespaceOfTheRecordsIsDeletedByMistakeAndInstalledAgain(t *testing.
 	names := manyRemembered(t, "kept", 5, want)
 
 	started := time.Now()
-	require.NoError(t, nodekeep.Admin.CoreV1().Namespaces().Delete(t.Context(), install.Namespace, metav1.DeleteOptions{}))
+	require.NoError(t, nodekeep.Admin.CoreV1().Namespaces().Delete(t.Context(), harness.Namespace, metav1.DeleteOptions{}))
 	require.Eventually(t, func() bool {
-		_, err := nodekeep.Admin.CoreV1().Namespaces().Get(t.Context(), install.Namespace, metav1.GetOptions{})
+		_, err := nodekeep.Admin.CoreV1().Namespaces().Get(t.Context(), harness.Namespace, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	}, 2*settles, 50*time.Millisecond, "the namespace must go")
 	t.Logf("the namespace was gone after %s", time.Since(started).Round(time.Millisecond))
@@ -75,7 +74,7 @@ func TestTheNamespaceOfTheRecordsIsDeletedByMistakeAndInstalledAgain(t *testing.
 	// Apply leaves clientConfig.url, which only tests have, beside the Service that the manifest names.
 	out, err := nodekeep.Kubectl(t.Context(), "delete", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "nodekeep")
 	require.NoError(t, err, out)
-	nodekeep, err = install.New(t.Context(), control)
+	nodekeep, err = harness.Install(t.Context(), control)
 	require.NoError(t, err)
 	started = time.Now()
 	require.NoError(t, nodekeep.Start(t.Context()))

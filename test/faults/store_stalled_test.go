@@ -15,7 +15,7 @@ import (
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
-	"nodekeep.dev/nodekeep/test/proxy"
+	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
 
 // webhookThrough has the webhook reach the API server through a proxy for the rest of the test.

@@ -15,20 +15,20 @@ import (
 
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // overwrite replaces what is stored for a Node and leaves the rest of the ConfigMap.
 func overwrite(t *testing.T, node, data string) {
 	t.Helper()
-	_, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).Patch(t.Context(), store.Name(node), types.MergePatchType,
+	_, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Patch(t.Context(), store.Name(node), types.MergePatchType,
 		mustJSON(t, map[string]any{"data": map[string]string{store.DataKey: data}}), metav1.PatchOptions{})
 	require.NoError(t, err)
 }
 
 func stored(t *testing.T, node string) string {
 	t.Helper()
-	cm, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).Get(t.Context(), store.Name(node), metav1.GetOptions{})
+	cm, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), store.Name(node), metav1.GetOptions{})
 	require.NoError(t, err)
 	return cm.Data[store.DataKey]
 }
@@ -40,7 +40,7 @@ func untilSeen(t *testing.T) {
 	last := fmt.Sprintf("seen-%d", time.Now().UnixNano())
 	body, err := store.Encode(record.New(last, record.Object{}, map[string]string{"seen": "1"}))
 	require.NoError(t, err)
-	records := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace)
+	records := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
 	_, err = records.Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: store.Name(last), Labels: map[string]string{store.RecordLabel: "true"}},
 		Data:       map[string]string{store.DataKey: string(body)},
@@ -53,7 +53,7 @@ func untilSeen(t *testing.T) {
 	require.NoError(t, records.Delete(t.Context(), store.Name(last), metav1.DeleteOptions{}))
 }
 
-// What test/e2e shows of records that cannot be read from the start is not repeated here: TestNoRecordKeepsANodeOut,
+// What test/integration shows of records that cannot be read from the start is not repeated here: TestNoRecordKeepsANodeOut,
 // TestAnUnreadableRecordKeepsTheGateUntilItIsMended, TestAForeignConfigMapOfThatNameIsLeftAlone and
 // TestARecordThatLostItsLabelIsFoundAgain.
 func TestARecordSpoiledUnderItsNodeIsLeftAsItIsAndCostsNothingOnceItIsMended(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/test/install"
-	"nodekeep.dev/nodekeep/test/proxy"
+	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
 
 // Records cannot be written for a while. What is edited meanwhile is recorded once it is over; what is registered meanwhile
@@ -104,7 +104,7 @@ func TestAQuotaThatIsUsedUpDelaysFirstRecordsAndNothingElse(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return series(t, nodekeep.MetricsURL("capture"), "nodekeep_capture_leading") == 1
 	}, settles, 20*time.Millisecond)
-	quotas := nodekeep.Admin.CoreV1().ResourceQuotas(install.Namespace)
+	quotas := nodekeep.Admin.CoreV1().ResourceQuotas(harness.Namespace)
 	limit := corev1.ResourceList{"count/configmaps": resource.MustParse("1")}
 	quota, err := quotas.Create(t.Context(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "full"}, Spec: corev1.ResourceQuotaSpec{Hard: limit}}, metav1.CreateOptions{})
 	require.NoError(t, err)
@@ -118,7 +118,7 @@ func TestAQuotaThatIsUsedUpDelaysFirstRecordsAndNothingElse(t *testing.T) {
 		}
 	}()
 	require.Eventually(t, func() bool { // the API server takes a moment to see it
-		_, err := nodekeep.Admin.CoreV1().ConfigMaps(install.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err != nil
 	}, settles, 50*time.Millisecond)
 

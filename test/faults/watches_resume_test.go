@@ -13,15 +13,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodekeep.dev/nodekeep/test/install"
-	"nodekeep.dev/nodekeep/test/proxy"
+	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
 
 // changeForeignConfigMaps changes ConfigMaps that are no records, in the namespace of the records and in another one, twice a second
 // for five minutes.
 func changeForeignConfigMaps(t *testing.T) (changes int) {
 	t.Helper()
-	namespaces := []string{install.Namespace, metav1.NamespaceDefault}
+	namespaces := []string{harness.Namespace, metav1.NamespaceDefault}
 	name := func(n int) string { return fmt.Sprintf("foreign-%d", n%10) }
 	for n := range 20 {
 		client := nodekeep.Admin.CoreV1().ConfigMaps(namespaces[n/10])

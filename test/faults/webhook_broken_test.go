@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"nodekeep.dev/nodekeep/test/harness"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	kubelets "nodekeep.dev/nodekeep/test/kubelet"
 )
 
 // ordinary is what the webhook restores in the CREATE; with protected, the rest waits for capture behind the gate.
@@ -31,7 +31,7 @@ func rememberNodes(t testing.TB, prefix string, count int, want map[string]strin
 	for n := range count {
 		r.names = append(r.names, fmt.Sprintf("%s-%d", prefix, n))
 	}
-	kubelets.Each(r.names, 4, func(name string) { remembered(t, name, want) })
+	harness.Each(r.names, 4, func(name string) { remembered(t, name, want) })
 	return r
 }
 
@@ -50,7 +50,7 @@ func (r returning) comeBack(t testing.TB) measured {
 	t.Helper()
 	stop := watchNodes(t)
 	all := make([]measured, len(r.names))
-	kubelets.Each(r.names, len(r.names), func(name string) {
+	harness.Each(r.names, len(r.names), func(name string) {
 		m := &all[slices.Index(r.names, name)]
 		client, began := kubelet(t, name), time.Now()
 		require.NoError(t, nodekeep.Admin.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{}), "a Node can always be deleted")

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // clientConfigs are where the API server calls the webhook: at CREATE and at DELETE.
@@ -96,7 +96,7 @@ func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 // webhookSecret is what the installed webhook keeps its certificates in.
 func webhookSecret(t testing.TB) *corev1.Secret {
 	t.Helper()
-	secret, err := nodekeep.Admin.CoreV1().Secrets(install.Namespace).Get(t.Context(), "nodekeep-webhook-tls", metav1.GetOptions{})
+	secret, err := nodekeep.Admin.CoreV1().Secrets(harness.Namespace).Get(t.Context(), "nodekeep-webhook-tls", metav1.GetOptions{})
 	require.NoError(t, err)
 	return secret
 }

@@ -11,13 +11,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"nodekeep.dev/nodekeep/test/cluster"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // replica is a process of the webhook beside the installed one, with the same identity.
 type replica struct {
-	process *cluster.Process
+	process *harness.Process
 	address string // for webhook calls
 	probes  string
 }
@@ -42,7 +41,7 @@ func startReplica(t testing.TB, name string, args ...string) *replica {
 	_, port, err := net.SplitHostPort(r.address)
 	require.NoError(t, err)
 	r.process, err = nodekeep.Cluster.Go(name, nodekeep.Binary(), append([]string{
-		"webhook", "--kubeconfig", filepath.Join(nodekeep.Cluster.Dir(), "nodekeep-webhook.kubeconfig"), "--namespace", install.Namespace,
+		"webhook", "--kubeconfig", filepath.Join(nodekeep.Cluster.Dir(), "nodekeep-webhook.kubeconfig"), "--namespace", harness.Namespace,
 		"--policy", nodekeep.PolicyFile, "--host", "127.0.0.1", "--port", port,
 		"--health-probe-bind-address", r.probes, "--metrics-bind-address", "0",
 	}, args...))

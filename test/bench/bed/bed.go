@@ -12,9 +12,8 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
-	"nodekeep.dev/nodekeep/test/cluster"
-	"nodekeep.dev/nodekeep/test/install"
-	"nodekeep.dev/nodekeep/test/proxy"
+	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
 
 // Bed is a control plane with nodekeep's manifests on it. Neither process runs and no webhook is configured.
@@ -32,8 +31,8 @@ type Bed struct {
 	// Route, where it is set, says how processes that are started reach the API server: through a proxy that counts, say.
 	Route func(direct *rest.Config) *rest.Config
 
-	cluster     *cluster.Cluster
-	nodekeep    *install.Installation
+	cluster     *harness.Cluster
+	nodekeep    *harness.Installation
 	web         *http.Client // for probes and metrics
 	certificate []byte       // of every webhook
 	reference   *reference   // nil until it is needed
@@ -43,17 +42,17 @@ type Bed struct {
 }
 
 // New starts the control plane, in a temporary folder, builds nodekeep and applies the manifests.
-func New(ctx context.Context) (*Bed, error) { return start(ctx, install.New) }
+func New(ctx context.Context) (*Bed, error) { return start(ctx, harness.Install) }
 
 // NewOf is New with another build of nodekeep and the manifests that belong to it.
-func NewOf(ctx context.Context, product install.Product) (*Bed, error) {
-	return start(ctx, func(ctx context.Context, control *cluster.Cluster) (*install.Installation, error) {
-		return install.NewOf(ctx, control, product)
+func NewOf(ctx context.Context, product harness.Product) (*Bed, error) {
+	return start(ctx, func(ctx context.Context, control *harness.Cluster) (*harness.Installation, error) {
+		return harness.InstallProduct(ctx, control, product)
 	})
 }
 
-func start(ctx context.Context, nodekeep func(context.Context, *cluster.Cluster) (*install.Installation, error)) (b *Bed, err error) {
-	control, err := cluster.Start(ctx, cluster.Options{})
+func start(ctx context.Context, nodekeep func(context.Context, *harness.Cluster) (*harness.Installation, error)) (b *Bed, err error) {
+	control, err := harness.StartCluster(ctx, harness.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -113,14 +112,14 @@ func (b *Bed) clear(ctx context.Context) error {
 
 // account is the config of a ServiceAccount of the manifests, and writes its kubeconfig.
 func (b *Bed) account(ctx context.Context, process string) (*rest.Config, error) {
-	config, err := b.cluster.ServiceAccount(ctx, install.Namespace, process)
+	config, err := b.cluster.ServiceAccount(ctx, harness.Namespace, process)
 	if err != nil {
 		return nil, err
 	}
 	if b.Route != nil {
 		config = b.Route(config)
 	}
-	return config, cluster.WriteKubeconfig(b.kubeconfig(process), config)
+	return config, harness.WriteKubeconfig(b.kubeconfig(process), config)
 }
 
 func (b *Bed) kubeconfig(process string) string {
@@ -128,8 +127,8 @@ func (b *Bed) kubeconfig(process string) string {
 }
 
 // ControlPlane names the processes that are measured beside ours, for their memory.
-func (b *Bed) ControlPlane() []*cluster.Process {
-	return []*cluster.Process{b.cluster.Process("etcd"), b.cluster.Process("kube-apiserver")}
+func (b *Bed) ControlPlane() []*harness.Process {
+	return []*harness.Process{b.cluster.Process("etcd"), b.cluster.Process("kube-apiserver")}
 }
 
 // Through starts a proxy to the API server and has the processes that are started from now on go through it.

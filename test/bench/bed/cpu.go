@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"nodekeep.dev/nodekeep/test/bench/measure"
-	"nodekeep.dev/nodekeep/test/cluster"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // CPU is what dealing with CREATEs has taken so far: the CPU time of the API server, of etcd, of the reference
@@ -24,7 +24,7 @@ func (b *Bed) CPU() (total time.Duration, err error) {
 // ControlPlaneCPU is the CPU time that the API server and etcd have taken so far.
 func (b *Bed) ControlPlaneCPU() (time.Duration, error) { return cpuOf(b.ControlPlane()) }
 
-func cpuOf(processes []*cluster.Process) (total time.Duration, err error) {
+func cpuOf(processes []*harness.Process) (total time.Duration, err error) {
 	for _, process := range processes {
 		usage, err := measure.UsageOf(process.Pid())
 		if err != nil {

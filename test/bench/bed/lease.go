@@ -8,12 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // LeaseHolder is who holds capture's Lease, empty where nobody does. A process that was killed holds it until it has run out.
 func (b *Bed) LeaseHolder(ctx context.Context) (string, error) {
-	lease, err := b.Admin.CoordinationV1().Leases(install.Namespace).Get(ctx, captureProcess, metav1.GetOptions{})
+	lease, err := b.Admin.CoordinationV1().Leases(harness.Namespace).Get(ctx, captureProcess, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return "", nil
 	}

@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"nodekeep.dev/nodekeep/test/bench/measure"
-	"nodekeep.dev/nodekeep/test/cluster"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // Names of the processes, which are those of their ServiceAccounts.
@@ -28,7 +27,7 @@ const Look = 5 * time.Millisecond
 
 // Program is one of nodekeep's processes.
 type Program struct {
-	*cluster.Process
+	*harness.Process
 	// Ready is how long it took from the start of the process until it was ready.
 	Ready time.Duration
 
@@ -41,7 +40,7 @@ type Program struct {
 
 // StartWebhook starts the webhook and waits until it is ready. The API server does not call it before Use or Install.
 func (b *Bed) StartWebhook(ctx context.Context) (*Program, error) {
-	return b.StartWebhookIn(ctx, install.Namespace)
+	return b.StartWebhookIn(ctx, harness.Namespace)
 }
 
 // StartWebhookIn is StartWebhook with the records of a namespace. Only that of the manifests is one that the webhook's
@@ -58,7 +57,7 @@ func (b *Bed) StartWebhookIn(ctx context.Context, namespace string) (*Program, e
 	}
 	b.webhook = p
 	name, kubeconfig := webhookProcess, b.kubeconfig(webhookProcess)
-	if namespace != install.Namespace {
+	if namespace != harness.Namespace {
 		name, kubeconfig = webhookProcess+"-"+namespace, b.nodekeep.AdminKubeconfig()
 	} else if _, err := b.account(ctx, webhookProcess); err != nil {
 		return nil, err
@@ -78,7 +77,7 @@ func (b *Bed) StartCapture(ctx context.Context, suffix string, args ...string) (
 	}
 	p := &Program{bed: b, probes: free[0], metrics: free[1], pprof: free[2]}
 	return p, p.start(ctx, captureProcess+suffix, append([]string{
-		"capture", "--leader-elect", "--kubeconfig", b.kubeconfig(captureProcess), "--namespace", install.Namespace,
+		"capture", "--leader-elect", "--kubeconfig", b.kubeconfig(captureProcess), "--namespace", harness.Namespace,
 	}, args...)...)
 }
 

@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/bench/measure"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // Workers is how many Nodes capture works on at once, and how many loops write in the bare loop that it is compared with.
@@ -27,7 +27,7 @@ const templateNode = "node-template"
 // AddRecords writes the records of Nodes in a bare loop: a CREATE each and nothing else, in capture's name, from as many
 // loops as capture has workers.
 func (b *Bed) AddRecords(ctx context.Context, nodes []string) (measure.Load, error) {
-	return b.addRecords(ctx, b.Writer, install.Namespace, nodes)
+	return b.addRecords(ctx, b.Writer, harness.Namespace, nodes)
 }
 
 // AddRecordsIn makes a namespace and writes the records of Nodes into it, as an admin.
@@ -57,7 +57,7 @@ func (b *Bed) addRecords(ctx context.Context, client kubernetes.Interface, names
 
 // template is a record as the store itself writes it, which it then is not any more.
 func (b *Bed) template(ctx context.Context) (*corev1.ConfigMap, error) {
-	records, err := store.NewConfigMaps(b.Writer, install.Namespace, slog.New(slog.DiscardHandler))
+	records, err := store.NewConfigMaps(b.Writer, harness.Namespace, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (b *Bed) template(ctx context.Context) (*corev1.ConfigMap, error) {
 	if err != nil {
 		return nil, err
 	}
-	template, err := b.Admin.CoreV1().ConfigMaps(install.Namespace).Get(ctx, store.Name(templateNode), metav1.GetOptions{})
+	template, err := b.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(ctx, store.Name(templateNode), metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("read template of records: %w", err)
 	}
@@ -81,12 +81,12 @@ func (b *Bed) DeleteRecords(ctx context.Context, nodes []string) (measure.Load, 
 }
 
 func (b *Bed) deleteRecord(ctx context.Context, node string) error {
-	return b.Admin.CoreV1().ConfigMaps(install.Namespace).Delete(ctx, store.Name(node), metav1.DeleteOptions{})
+	return b.Admin.CoreV1().ConfigMaps(harness.Namespace).Delete(ctx, store.Name(node), metav1.DeleteOptions{})
 }
 
 // CountRecords is how many ConfigMaps there are in the namespace of the records. It costs nobody anything.
 func (b *Bed) CountRecords(ctx context.Context) (int, error) {
-	page, err := b.Metadata.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(install.Namespace).List(ctx, metav1.ListOptions{Limit: 1})
+	page, err := b.Metadata.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(harness.Namespace).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
 		return 0, fmt.Errorf("count records: %w", err)
 	}
@@ -95,7 +95,7 @@ func (b *Bed) CountRecords(ctx context.Context) (int, error) {
 
 // Record is the record of a Node as the API server has it.
 func (b *Bed) Record(ctx context.Context, node string) (record.Record, error) {
-	cm, err := b.Admin.CoreV1().ConfigMaps(install.Namespace).Get(ctx, store.Name(node), metav1.GetOptions{})
+	cm, err := b.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(ctx, store.Name(node), metav1.GetOptions{})
 	if err != nil {
 		return record.Record{}, fmt.Errorf("read record of node %q: %w", node, err)
 	}
@@ -105,7 +105,7 @@ func (b *Bed) Record(ctx context.Context, node string) (record.Record, error) {
 // RecordText is the record of a Node as it is stored, empty where there is none: for what runs another build, whose format may
 // differ.
 func (b *Bed) RecordText(ctx context.Context, node string) (string, error) {
-	cm, err := b.Admin.CoreV1().ConfigMaps(install.Namespace).Get(ctx, store.Name(node), metav1.GetOptions{})
+	cm, err := b.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(ctx, store.Name(node), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return "", nil
 	}
@@ -119,7 +119,7 @@ func (b *Bed) RecordText(ctx context.Context, node string) (string, error) {
 func (b *Bed) EachRecord(ctx context.Context, seen func(record.Record)) error {
 	options := metav1.ListOptions{LabelSelector: store.RecordLabel + "=true", Limit: pageSize}
 	for {
-		page, err := b.Admin.CoreV1().ConfigMaps(install.Namespace).List(ctx, options)
+		page, err := b.Admin.CoreV1().ConfigMaps(harness.Namespace).List(ctx, options)
 		if err != nil {
 			return fmt.Errorf("list records: %w", err)
 		}

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"nodekeep.dev/nodekeep/test/cluster"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // ReferenceCommand is the argument with which this program is started again as the server of the reference webhooks, so
@@ -22,7 +22,7 @@ const ReferenceCommand = "reference"
 
 // reference is the running server of the webhooks that nodekeep is compared with.
 type reference struct {
-	process *cluster.Process
+	process *harness.Process
 	address string
 	web     *http.Client
 }

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // pageSize is how many objects are listed at once.
@@ -24,7 +24,7 @@ func (b *Bed) NodeVersions(ctx context.Context) (Versions, error) {
 
 // RecordVersions are those of all ConfigMaps in the namespace of the records.
 func (b *Bed) RecordVersions(ctx context.Context) (Versions, error) {
-	return b.versions(ctx, corev1.SchemeGroupVersion.WithResource("configmaps"), install.Namespace)
+	return b.versions(ctx, corev1.SchemeGroupVersion.WithResource("configmaps"), harness.Namespace)
 }
 
 func (b *Bed) versions(ctx context.Context, resource schema.GroupVersionResource, namespace string) (Versions, error) {

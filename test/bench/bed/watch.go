@@ -14,13 +14,13 @@ import (
 
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
-	"nodekeep.dev/nodekeep/test/install"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // WatchRecords calls seen with every record that is written from now on, until ctx is done. The channel that it returns
 // yields one error when the watch ends.
 func (b *Bed) WatchRecords(ctx context.Context, seen func(record.Record)) (<-chan error, error) {
-	configMaps := b.Admin.CoreV1().ConfigMaps(install.Namespace)
+	configMaps := b.Admin.CoreV1().ConfigMaps(harness.Namespace)
 	selector := store.RecordLabel + "=true"
 	now, err := configMaps.List(ctx, metav1.ListOptions{LabelSelector: selector, Limit: 1})
 	if err != nil {

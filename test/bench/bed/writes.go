@@ -5,7 +5,7 @@ import (
 	"strings"
 	"sync"
 
-	"nodekeep.dev/nodekeep/test/proxy"
+	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
 
 // Kind is what a request writes.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"nodekeep.dev/nodekeep/test/proxy"
+	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
 
 func TestRequestsOfNodekeepAreCountedByWhatTheyWrite(t *testing.T) {

@@ -1,0 +1,348 @@
+package doctor
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/test/harness/proxy"
+)
+
+const ns = "-n " + harness.Namespace
+
+func TestAHealthyInstallationHasNoFindings(t *testing.T) {
+	rollAll(t)
+	out := isHealthy(t)
+	path := filepath.Join("testdata", "healthy.txt")
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(alike(out)), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), alike(out))
+
+	var report struct {
+		APIVersion, Kind  string
+		Healthy           bool
+		Findings, Unknown int
+		Checks            []struct{ Check, Status, What string }
+	}
+	require.NoError(t, json.Unmarshal([]byte(isHealthy(t, "-o json")), &report))
+	assert.Equal(t, "nodekeep.dev/v1alpha1", report.APIVersion)
+	assert.Equal(t, "DoctorReport", report.Kind)
+	assert.True(t, report.Healthy)
+	assert.Len(t, report.Checks, strings.Count(out, "\n")-1)
+	assert.Empty(t, do(t, "kubectl get nodes -o name"), "the dry runs have stored nothing")
+}
+
+func TestAWebhookConfigurationThatIsGoneIsFound(t *testing.T) {
+	rollAll(t)
+	putBack := removed(t, "mutatingwebhookconfiguration nodekeep")
+	putDeletionsBack := removed(t, "validatingwebhookconfiguration nodekeep")
+	finds(t, "configurations-gone")
+	finds(t, "configurations-gone-skipped", "--skip deletion-webhook,ca-bundle,webhook-answers")
+	putBack()
+	putDeletionsBack()
+	isHealthy(t)
+}
+
+func TestAWebhookConfigurationThatSaysSomethingElseIsFoundAndThePrintedCommandsPutItRight(t *testing.T) {
+	rollAll(t)
+	do(t, `kubectl patch mutatingwebhookconfiguration nodekeep --type=json -p '[
+		{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"},
+		{"op":"replace","path":"/webhooks/0/timeoutSeconds","value":10},
+		{"op":"replace","path":"/webhooks/0/objectSelector","value":{"matchLabels":{"pool":"a"}}},
+		{"op":"add","path":"/webhooks/0/matchConditions","value":[{"name":"some","expression":"object.metadata.name != \"a\""}]}]'`)
+	remedies := finds(t, "configuration-says-else")
+	runs(t, remedies, "kubectl patch ")
+	isHealthy(t)
+}
+
+func TestAWrongCABundleIsFoundAndThePrintedCommandPutsItRight(t *testing.T) {
+	rollAll(t)
+	require.NoError(t, nodekeep.StopWebhook(), "it would put it right itself within a minute")
+	bundle, _ := newCertificate(t, time.Hour)
+	wrong := filepath.Join(t.TempDir(), "ca.crt")
+	require.NoError(t, os.WriteFile(wrong, bundle, 0o600))
+	do(t, `kubectl patch mutatingwebhookconfiguration nodekeep --type=json -p "[{\"op\":\"replace\",\"path\":\"/webhooks/0/clientConfig/caBundle\",\"value\":\"$(base64 -w0 `+wrong+`)\"}]"`)
+
+	remedies := finds(t, "wrong-ca-bundle")
+	runs(t, remedies, "kubectl patch mutatingwebhookconfiguration")
+	finds(t, "webhook-stopped")
+	require.NoError(t, nodekeep.StartWebhook(t.Context()))
+	isHealthy(t)
+}
+
+func TestACertificateThatHasExpiredIsFoundAndThePrintedCommandAsksForAnother(t *testing.T) {
+	rollAll(t)
+	require.NoError(t, nodekeep.StopWebhook(), "it would put it right itself within a minute")
+	authority, expired := newCertificate(t, -3*time.Hour)
+	secret, err := json.Marshal(map[string]any{"data": map[string][]byte{"ca.crt": authority, "tls.crt": expired}})
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "secret.json")
+	require.NoError(t, os.WriteFile(file, secret, 0o600))
+	do(t, "kubectl "+ns+" patch secret nodekeep-webhook-tls --type=merge --patch-file="+file)
+
+	remedies := finds(t, "certificate-expired")
+	runs(t, remedies, "kubectl -n nodekeep-system patch secret/")
+	require.NoError(t, nodekeep.StartWebhook(t.Context()))
+	isHealthy(t)
+}
+
+func TestAServiceWithNobodyBehindItIsFound(t *testing.T) {
+	rollAll(t)
+	const service = `{"op":"add","path":"/webhooks/0/clientConfig/service","value":{"namespace":"nodekeep-system","name":"nodekeep-webhook","path":"/restore"}}`
+	url := do(t, `kubectl get mutatingwebhookconfiguration nodekeep -o jsonpath='{.webhooks[0].clientConfig.url}'`)
+	do(t, `kubectl patch mutatingwebhookconfiguration nodekeep --type=json -p '[{"op":"remove","path":"/webhooks/0/clientConfig/url"},`+service+`]'`)
+	finds(t, "no-endpoints")
+
+	slice := filepath.Join(t.TempDir(), "slice.json")
+	require.NoError(t, os.WriteFile(slice, []byte(`{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"name":"nodekeep-webhook-1","labels":{"kubernetes.io/service-name":"nodekeep-webhook"}},
+		"addressType":"IPv4","ports":[{"name":"webhook","port":9443}],"endpoints":[{"addresses":["192.0.2.1"],"conditions":{"ready":false}},{"addresses":["192.0.2.2"]}]}`), 0o600))
+	do(t, "kubectl "+ns+" create -f "+slice)
+	finds(t, "some-endpoints")
+	putBack := removed(t, ns+" service nodekeep-webhook")
+	finds(t, "no-service")
+	putBack()
+	do(t, "kubectl "+ns+" delete endpointslice nodekeep-webhook-1")
+	do(t, `kubectl patch mutatingwebhookconfiguration nodekeep --type=json -p '[{"op":"remove","path":"/webhooks/0/clientConfig/service"},{"op":"add","path":"/webhooks/0/clientConfig/url","value":"`+url+`"}]'`)
+	isHealthy(t)
+}
+
+func TestAGatePolicyThatIsGoneOrSwitchedOffIsFound(t *testing.T) {
+	rollAll(t)
+	putBack := removed(t, "mutatingadmissionpolicy nodekeep-gate")
+	finds(t, "gate-policy-gone")
+	putBack()
+	isHealthy(t)
+
+	putBack = removed(t, ns+" rolebinding nodekeep-gate")
+	finds(t, "gate-switched-off")
+	putBack()
+	isHealthy(t)
+
+	do(t, `kubectl patch mutatingadmissionpolicy nodekeep-gate --type=json -p '[{"op":"replace","path":"/spec/failurePolicy","value":"Fail"}]'`)
+	runs(t, finds(t, "gate-policy-fails-closed"), "kubectl patch ")
+	isHealthy(t)
+}
+
+func TestGuardPoliciesThatAreGoneOrDoNothingAreFound(t *testing.T) {
+	rollAll(t)
+	putBack := removed(t, "validatingadmissionpolicybinding nodekeep-guard")
+	finds(t, "guard-binding-gone")
+	putBack()
+	isHealthy(t)
+
+	do(t, `kubectl patch validatingadmissionpolicy nodekeep-guard --type=json -p '[{"op":"replace","path":"/spec/failurePolicy","value":"Fail"}]'`)
+	runs(t, finds(t, "guard-policy-fails-closed"), "kubectl patch ")
+	isHealthy(t)
+}
+
+func TestARightThatAProcessLacksIsFound(t *testing.T) {
+	rollAll(t)
+	putBack := removed(t, "-n default rolebinding nodekeep-capture-events")
+	finds(t, "right-lacking")
+	putBack()
+	isHealthy(t)
+}
+
+func TestACaptureThatDoesNotLeadIsFound(t *testing.T) {
+	rollAll(t)
+	require.NoError(t, nodekeep.StopCapture())
+	finds(t, "leader-left")
+	do(t, `kubectl `+ns+` patch lease nodekeep-capture --type=merge -p '{"spec":{"holderIdentity":"worker-1_00000000-0000-0000-0000-000000000000","renewTime":"2026-01-01T00:00:00.000000Z"}}'`)
+	finds(t, "leader-dead")
+	do(t, "kubectl "+ns+" delete lease nodekeep-capture")
+	finds(t, "leader-never")
+	require.NoError(t, nodekeep.StartCapture(t.Context()))
+	isHealthy(t)
+}
+
+func TestRecordsThatCannotBeReadOrFoundOrWaitAndTheNodesBehindTheGateAreFound(t *testing.T) {
+	rollAll(t)
+	record := map[string]string{store.RecordLabel: "true"}
+	configMap(t, "node.doctor-torn", record, map[string]string{store.DataKey: "{"})
+	heard(t, "doctor-torn")
+	register(t, "doctor-torn")
+	configMap(t, "node.doctor-stray", nil, map[string]string{store.DataKey: `{"version":1,"node":"doctor-stray","uid":"1","labels":{"a":"1"}}`})
+	configMap(t, "node.doctor-two", record, map[string]string{
+		store.DataKey:        `{"version":1,"node":"doctor-two","uid":"2","labels":{"a":"1"}}`,
+		store.QuarantinedKey: `{"version":1,"node":"doctor-two","uid":"1","labels":{"a":"2"}}`,
+	})
+	remedies := finds(t, "records", "--gate-after 0s")
+	runs(t, remedies, "kubectl -n nodekeep-system delete configmap node.doctor-torn")
+	runs(t, remedies, "kubectl -n nodekeep-system label configmap ")
+	do(t, "kubectl "+ns+" delete configmap node.doctor-two")
+	isHealthy(t)
+	do(t, "kubectl delete node doctor-torn")
+	do(t, "kubectl "+ns+" delete configmap --ignore-not-found node.doctor-stray node.doctor-torn")
+}
+
+func TestAPolicyThatIsWrongIsFoundAndThePrintedCommandNamesTheLine(t *testing.T) {
+	rollAll(t)
+	putBack := removed(t, ns+" configmap nodekeep-policy")
+	finds(t, "policy-gone")
+	configMap(t, "nodekeep-policy", nil, map[string]string{"policy.yaml": "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nretention: 5s\n"})
+	remedies := finds(t, "policy-wrong")
+	a := shell(t, remedies[0])
+	assert.Equal(t, 2, a.code)
+	assert.Contains(t, a.out, "stdin:3: retention: Invalid value: \"5s\"")
+	do(t, "kubectl "+ns+" delete configmap nodekeep-policy")
+	putBack()
+	isHealthy(t)
+}
+
+func TestDeploymentsThatAreNotAvailableAndPodsOfDifferentImagesAreFound(t *testing.T) {
+	roll(t, "nodekeep-webhook", 0, "nodekeep:v0.1.0-dev")
+	roll(t, "nodekeep-capture", 1, "nodekeep:old")
+	finds(t, "deployments")
+	rollAll(t)
+	isHealthy(t)
+}
+
+func TestWhoMayReadNothingIsToldWhichRightsAreMissingAndHowToGetThem(t *testing.T) {
+	rollAll(t)
+	grants := finds(t, "no-rights", "--as jane")
+	for _, grant := range grants {
+		do(t, grant)
+	}
+	assert.Contains(t, isHealthy(t, "--as jane"), "jane may see everything, and not patch nodes, create configmaps in namespace nodekeep-system")
+}
+
+func TestWhatIsNotAnsweredInTimeIsUnknown(t *testing.T) {
+	rollAll(t)
+	do(t, "kubectl "+ns+" create serviceaccount doctor && kubectl create clusterrolebinding doctor --clusterrole=cluster-admin --serviceaccount=nodekeep-system:doctor")
+	config, err := nodekeep.Cluster.ServiceAccount(t.Context(), harness.Namespace, "doctor")
+	require.NoError(t, err)
+	between, err := proxy.Start(config)
+	require.NoError(t, err)
+	t.Cleanup(between.Stop)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, harness.WriteKubeconfig(kubeconfig, between.Through(config)))
+	between.Break(proxy.Hang(func(r *http.Request) bool { return r.Method == http.MethodGet && r.URL.Path == "/api/v1/nodes" }, time.Minute))
+
+	const want = "gated-nodes unknown 1 unknown; see below\n\nunknown (gated-nodes): there was no answer within 5s\n  Try again, with a longer --timeout.\n"
+	var a answer
+	eventually(t, func() bool { // the API server takes moments to follow what was granted
+		started := time.Now()
+		a = shellAs(t, kubeconfig, "nodekeep doctor --timeout 5s")
+		assert.Less(t, time.Since(started), time.Minute, "it does not wait for the answer")
+		return findings(a.out) == want
+	})
+	assert.Equal(t, 1, a.code)
+	assert.Equal(t, "0 findings, 1 unknown\n", a.errOut)
+	assert.Equal(t, want, findings(a.out))
+}
+
+func TestAnAPIServerThatCannotBeReachedAndWrongFlagsEndTheCommand(t *testing.T) {
+	for line, want := range map[string]struct {
+		code int
+		says string
+	}{
+		"nodekeep doctor --server https://127.0.0.1:1": {3, "the API server at https://127.0.0.1:1 cannot be reached"},
+		"nodekeep doctor --skip leader,nothing":        {2, `--skip "nothing": must be one of api-server, clock`},
+		"nodekeep doctor --timeout 0s":                 {2, "--timeout must be more than 0"},
+		"nodekeep doctor worker-1":                     {2, "takes no arguments"},
+		"nodekeep doctor -o name":                      {2, "must be one of table"},
+	} {
+		a := shell(t, line)
+		assert.Equal(t, want.code, a.code, line)
+		assert.Contains(t, a.errOut, want.says, line)
+		assert.Empty(t, a.out, line)
+	}
+}
+
+// runs runs those of the printed commands that begin like that; there must be one.
+func runs(t *testing.T, remedies []string, begin string) {
+	t.Helper()
+	found := false
+	for _, remedy := range remedies {
+		if strings.HasPrefix(remedy, begin) {
+			found = true
+			do(t, remedy)
+		}
+	}
+	require.True(t, found, "%q does not begin any of %q", begin, remedies)
+}
+
+// The engines' kinds are made here as bare as doctor needs them.
+func TestAdmissionRulesOfOthersThatMayDenyNodesAreFound(t *testing.T) {
+	rollAll(t)
+	apply := func(content string) {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "rules.yaml")
+		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+		do(t, "kubectl apply --server-side -f "+file)
+	}
+	const denies = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: kubelets-may-not-set-dedicated}
+spec:
+  matchConstraints: {resourceRules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [nodes]}]}
+  matchConditions: [{name: kubelets, expression: "'system:nodes' in request.userInfo.groups"}]
+  validations: [{expression: "!has(object.metadata.labels) || !('dedicated' in object.metadata.labels)"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: kubelets-may-not-set-dedicated}
+spec: {policyName: kubelets-may-not-set-dedicated, validationActions: [Deny]}
+`
+	const engine = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: PLURAL.GROUP}
+spec:
+  group: GROUP
+  names: {kind: KIND, plural: PLURAL}
+  scope: Cluster
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+`
+	apply(denies)
+	for _, kind := range [][]string{{"clusterpolicies", "kyverno.io", "ClusterPolicy"}, {"validatingpolicies", "policies.kyverno.io", "ValidatingPolicy"}, {"k8snodelabels", "constraints.gatekeeper.sh", "K8sNodeLabels"}} {
+		apply(strings.NewReplacer("PLURAL", kind[0], "GROUP", kind[1], "KIND", kind[2]).Replace(engine))
+		do(t, "kubectl wait --for=condition=Established crd/"+kind[0]+"."+kind[1])
+	}
+	eventually(t, func() bool { return shell(t, "kubectl get clusterpolicies,validatingpolicies,k8snodelabels").code == 0 })
+	apply(`
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: node-labels}
+spec: {rules: [{name: a, match: {any: [{resources: {kinds: [Node]}}]}, validate: {failureAction: Enforce}}]}
+---
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: pod-labels}
+spec: {rules: [{name: a, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {failureAction: Enforce}}]}
+---
+apiVersion: policies.kyverno.io/v1
+kind: ValidatingPolicy
+metadata: {name: node-labels}
+spec: {validationActions: [Deny], matchConstraints: {resourceRules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [nodes]}]}}
+---
+apiVersion: constraints.gatekeeper.sh/v1
+kind: K8sNodeLabels
+metadata: {name: node-labels}
+spec: {match: {kinds: [{apiGroups: [""], kinds: [Node]}]}}
+`)
+	commands := finds(t, "admission-rules")
+	runs(t, commands, "kubectl get validatingadmissionpolicy/kubelets-may-not-set-dedicated")
+	runs(t, commands, "kubectl get clusterpolicy.kyverno.io/node-labels")
+	runs(t, commands, "kubectl get k8snodelabels.constraints.gatekeeper.sh/node-labels")
+	isHealthy(t, "--skip admission-rules")
+
+	do(t, "kubectl delete crd clusterpolicies.kyverno.io validatingpolicies.policies.kyverno.io k8snodelabels.constraints.gatekeeper.sh")
+	do(t, `kubectl patch validatingadmissionpolicy kubelets-may-not-set-dedicated --type=merge -p '{"spec":{"matchConditions":[],"validations":[{"expression":"object.metadata.?labels.?dedicated.hasValue()","message":"a Node must be dedicated"}]}}'`)
+	finds(t, "admission-rule-denies")
+	do(t, "kubectl delete validatingadmissionpolicybinding,validatingadmissionpolicy kubelets-may-not-set-dedicated")
+	isHealthy(t)
+}

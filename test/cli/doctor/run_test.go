@@ -1,0 +1,136 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+// answer is what a command has printed and how it ended.
+type answer struct {
+	code        int
+	out, errOut string
+}
+
+// shell runs a command line as people type it, as an admin: nodekeep and kubectl are in the PATH.
+func shell(t *testing.T, line string) answer {
+	t.Helper()
+	return shellAs(t, nodekeep.AdminKubeconfig(), line)
+}
+
+func shellAs(t *testing.T, kubeconfig, line string) answer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), settles)
+	defer cancel()
+	command := exec.CommandContext(ctx, "sh", "-c", line)
+	path := []string{filepath.Dir(nodekeep.Binary()), filepath.Dir(harness.Binary("kubectl")), os.Getenv("PATH")}
+	command.Env = []string{"KUBECONFIG=" + kubeconfig, "HOME=" + t.TempDir(), "PATH=" + strings.Join(path, string(filepath.ListSeparator))}
+	var out, errOut bytes.Buffer
+	command.Stdout, command.Stderr = &out, &errOut
+	err := command.Run()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		require.NoError(t, err)
+	}
+	return answer{code: command.ProcessState.ExitCode(), out: out.String(), errOut: errOut.String()}
+}
+
+// do runs a command line that must work.
+func do(t *testing.T, line string) string {
+	t.Helper()
+	a := shell(t, line)
+	require.Equal(t, 0, a.code, "%s\n%s%s", line, a.out, a.errOut)
+	return a.out
+}
+
+// finds runs doctor until what it finds is what the golden file says: API servers take moments to follow changes. It returns the
+// commands that are printed as remedies.
+func finds(t *testing.T, golden string, flags ...string) (remedies []string) {
+	t.Helper()
+	var a answer
+	line := strings.Join(append([]string{"nodekeep doctor"}, flags...), " ")
+	path := filepath.Join("testdata", golden+".txt")
+	if *update {
+		time.Sleep(5 * time.Second)
+		a = shell(t, line)
+		require.NoError(t, os.WriteFile(path, []byte(alike(findings(a.out))), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err, "run with -update and read what it writes")
+	eventually(t, func() bool { a = shell(t, line); return alike(findings(a.out)) == string(want) })
+	assert.Equal(t, string(want), alike(findings(a.out)))
+	assert.Equal(t, 1, a.code, a.errOut)
+	for line := range strings.Lines(a.out) {
+		if command, is := strings.CutPrefix(line, "    "); is {
+			remedies = append(remedies, strings.TrimSpace(command))
+		}
+	}
+	return remedies
+}
+
+// isHealthy runs doctor until it finds nothing.
+func isHealthy(t *testing.T, flags ...string) (out string) {
+	t.Helper()
+	var a answer
+	eventually(t, func() bool {
+		a = shell(t, strings.Join(append([]string{"nodekeep doctor"}, flags...), " "))
+		return a.code == 0
+	})
+	require.Equal(t, 0, a.code, "%s%s", a.out, a.errOut)
+	require.Empty(t, a.errOut)
+	return a.out
+}
+
+// eventually is like that of testify, whose first look comes late; who waits in vain says what he has seen.
+func eventually(t *testing.T, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(settles); !is() && time.Now().Before(end); {
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// findings are the checks that are not right, and what is said of them.
+func findings(out string) string {
+	table, below, _ := strings.Cut(out, "\n\n")
+	var wrong []string
+	for i, line := range strings.Split(strings.TrimSuffix(table, "\n"), "\n") {
+		if fields := strings.Fields(line); i > 0 && len(fields) > 1 && fields[1] != "ok" {
+			wrong = append(wrong, strings.Join(fields, " "))
+		}
+	}
+	return strings.Join(wrong, "\n") + "\n\n" + below
+}
+
+// What differs from run to run.
+var differing = []struct {
+	pattern *regexp.Regexp
+	alike   string
+}{
+	{regexp.MustCompile(`\S+_[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "<leader>"},
+	{regexp.MustCompile(`\b(\d+[smhd])+\b`), "<age>"},
+	{regexp.MustCompile(`v1\.\d+\.\d+`), "<version>"},
+	{regexp.MustCompile(`\(x509: [^)]*(\([^)]*\)[^)]*)?\)`), "(x509)"},
+	{regexp.MustCompile(`nodekeep-doctor-[a-z0-9]+`), "nodekeep-doctor-<random>"},
+	{regexp.MustCompile(`\d+ records`), "<n> records"},
+	{regexp.MustCompile(`\d+ of \d+ Nodes`), "<n> of <n> Nodes"},
+}
+
+// alike writes what differs from run to run in one way.
+func alike(text string) string {
+	for _, one := range differing {
+		text = one.pattern.ReplaceAllString(text, one.alike)
+	}
+	return text
+}

@@ -1,0 +1,307 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+// namespace is the release namespace.
+const namespace = "nodekeep-system"
+
+// settles is how long what nodekeep and the kubelet do by themselves may take on a busy computer.
+const settles = 2 * time.Minute
+
+// installed installs the chart on the only node, and returns when its pods are ready.
+func (c *Cluster) installed(t *testing.T) {
+	t.Helper()
+	_, err := harness.RunHelm(t.Context(), "install", "nodekeep", harness.Chart(), "--kubeconfig", c.Kubeconfig, "--namespace", namespace, "--create-namespace",
+		"--set", "image.repository=nodekeep,image.tag=test,image.pullPolicy=Never,capture.replicas=1", "--wait", "--timeout", settles.String())
+	require.NoError(t, err)
+}
+
+// What people put on the Node: labels that its kubelet may set, one that it may not, and a taint.
+var (
+	ordinary  = map[string]string{"tier": "gold", "example.com/rack": "r7"}
+	protected = map[string]string{"node-role.kubernetes.io/storage": ""}
+	disk      = corev1.Taint{Key: "maintenance", Value: "disk", Effect: corev1.TaintEffectPreferNoSchedule}
+)
+
+// Real kubelets, whose Nodes are deleted and which are started again: one beside the node that nodekeep runs on, then that very node.
+func TestARealKubeletGetsBackWhatItsNodeHad(t *testing.T) {
+	log, args := auditing(t)
+	c := ForTest(t, args...)
+	only := c.AddForTest(t, "node-1")
+	c.installed(t)
+	t.Run("runs pods with the rights that the chart grants", runsPodsWithoutRights)
+	k := c.AddForTest(t, "node-2", "--node-labels=example.com/own=kubelet")
+	first := log.next(t, k.Name, 0)
+	t.Run("sends what is known of kubelets", func(t *testing.T) { sendsWhatIsKnown(t, first) })
+	c.decorate(t, k.Name)
+
+	t.Run("stays away until it is started again", func(t *testing.T) { staysAwayUntilItIsStarted(t, c, k, log) })
+	t.Run("gets everything back each time", func(t *testing.T) { getsEverythingBackEachTime(t, c, k, log) })
+	t.Run("changes nothing by a mere restart", func(t *testing.T) { changesNothingByARestart(t, c, k, log) })
+	t.Run("may put the gate on by itself", func(t *testing.T) { mayPutTheGateOnByItself(t, c, k, log) })
+
+	require.NoError(t, k.Stop())
+	require.NoError(t, c.Admin.CoreV1().Nodes().Delete(t.Context(), k.Name, metav1.DeleteOptions{}))
+	c.decorate(t, only.Name)
+	t.Run("comes back as the only node of its cluster", func(t *testing.T) { comesBackByItself(t, c, only, log) })
+	t.Run("comes back so with all pods gone", func(t *testing.T) { comesBackByItselfWithoutItsPods(t, c, only, log) })
+}
+
+// decorate puts labels and a taint on a Node as people do, and waits until its record holds them.
+func (c *Cluster) decorate(t *testing.T, name string) {
+	t.Helper()
+	labels := map[string]string{}
+	for _, some := range []map[string]string{ordinary, protected} {
+		for key, value := range some {
+			labels[key] = value
+		}
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}, "spec": map[string]any{"taints": []corev1.Taint{disk}}})
+	require.NoError(t, err)
+	node, err := c.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "kubectl-label"})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		cm, err := c.Admin.CoreV1().ConfigMaps(namespace).Get(t.Context(), store.Name(name), metav1.GetOptions{})
+		if err != nil {
+			return false
+		}
+		found, err := store.Decode([]byte(cm.Data[store.DataKey]), name)
+		require.NoError(t, err)
+		items := found.Items()
+		assert.NotContains(t, items, "example.com/own", "the kubelet sets its --node-labels by itself")
+		return found.Newest().UID == node.UID && items["tier"] == "gold" && items[record.TaintKey(disk)] != ""
+	}, settles, 50*time.Millisecond, "the record of %s must come to hold what was put on", name)
+}
+
+// sendsWhatIsKnown holds the kubelet to what nodekeep relies on.
+func sendsWhatIsKnown(t *testing.T, r registration) {
+	sent := r.Sent
+	assert.Equal(t, map[string]string{
+		"beta.kubernetes.io/arch": "amd64", "beta.kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux",
+		"kubernetes.io/hostname": "node-2", "example.com/own": "kubelet",
+	}, sent.Labels)
+	assert.Equal(t, map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"}, sent.Annotations)
+	assert.Empty(t, sent.UID)
+	assert.Empty(t, sent.ResourceVersion)
+	assert.Empty(t, sent.Spec.ProviderID, "nobody told it")
+	assert.Empty(t, sent.Spec.Taints)
+	assert.NotEmpty(t, sent.Status.NodeInfo.BootID)
+	ready := slices.IndexFunc(sent.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
+	require.GreaterOrEqual(t, ready, 0)
+	assert.Equal(t, corev1.ConditionFalse, sent.Status.Conditions[ready].Status, "it is not ready yet")
+	assert.NotEmpty(t, sent.Status.Images)
+	assert.NotEmpty(t, sent.Status.Capacity)
+	stored := r.stored(t)
+	assert.False(t, policy.DefaultGate.On(stored.Spec.Taints), "a Node that nobody remembers is not kept waiting: %v", stored.Spec.Taints)
+	managers := map[string]bool{}
+	for _, entry := range stored.ManagedFields {
+		managers[entry.Manager] = true
+	}
+	assert.Equal(t, map[string]bool{"kubelet": true}, managers)
+}
+
+// staysAwayUntilItIsStarted: a running kubelet does not notice that its Node is gone.
+func staysAwayUntilItIsStarted(t *testing.T, c *Cluster, k *Kubelet, log auditLog) {
+	registered := len(log.of(t, k.Name))
+	require.NoError(t, c.Admin.CoreV1().Nodes().Delete(t.Context(), k.Name, metav1.DeleteOptions{}))
+	// It reports its status every ten seconds.
+	assert.Never(t, func() bool { return len(log.of(t, k.Name)) > registered }, 12*time.Second, time.Second)
+	k.registersAgain(t, log)
+	c.comesBack(t, k.Name)
+}
+
+// registersAgain starts the kubelet again and returns what it sends.
+func (k *Kubelet) registersAgain(t *testing.T, log auditLog, args ...string) registration {
+	t.Helper()
+	registered := len(log.of(t, k.Name))
+	require.NoError(t, k.Stop())
+	require.NoError(t, k.Start(append([]string{"--node-labels=example.com/own=kubelet"}, args...)...))
+	return log.next(t, k.Name, registered)
+}
+
+// comesBack waits until a Node carries everything, is ready and not behind the gate.
+func (c *Cluster) comesBack(t *testing.T, name string) *corev1.Node {
+	t.Helper()
+	var node *corev1.Node
+	var last string
+	require.Eventually(t, func() bool {
+		var err error
+		if node, err = c.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{}); err != nil {
+			last = err.Error()
+			return false
+		}
+		last = fmt.Sprintf("labels %v, taints %v", node.Labels, node.Spec.Taints)
+		return has(node, ordinary) && has(node, protected) && carries(node, disk) && !policy.DefaultGate.On(node.Spec.Taints) && ready(node)
+	}, settles, 20*time.Millisecond, "node %s must come back whole; last seen: %s", name, &last)
+	return node
+}
+
+func has(node *corev1.Node, labels map[string]string) bool {
+	for key, value := range labels {
+		if got, there := node.Labels[key]; !there || got != value {
+			return false
+		}
+	}
+	return true
+}
+
+func carries(node *corev1.Node, taint corev1.Taint) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(other corev1.Taint) bool { return other.ToString() == taint.ToString() })
+}
+
+func ready(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func getsEverythingBackEachTime(t *testing.T, c *Cluster, k *Kubelet, log auditLog) {
+	for round := range 5 {
+		require.NoError(t, k.Stop())
+		require.NoError(t, c.Admin.CoreV1().Nodes().Delete(t.Context(), k.Name, metav1.DeleteOptions{}))
+		begun := time.Now()
+		r := k.registersAgain(t, log)
+		stored := r.stored(t)
+		assert.False(t, has(&r.Sent, ordinary), "the kubelet knows nothing of it")
+		assert.True(t, has(stored, ordinary) && carries(stored, disk), "round %d: what kubelets may set is in the object that its own CREATE stored: %v", round, stored.Labels)
+		assert.False(t, has(stored, protected))
+		assert.True(t, policy.DefaultGate.Holds(stored.Spec.Taints), "round %d: what they may not set comes behind the gate: %v", round, stored.Spec.Taints)
+		node := c.comesBack(t, k.Name)
+		require.Equal(t, stored.UID, node.UID)
+		t.Logf("round %d: CREATE %s after the start of the kubelet, answered in %s; whole and ready %s after the CREATE", round,
+			r.Received.Sub(begun).Round(time.Millisecond), r.Answered.Sub(r.Received).Round(time.Millisecond), time.Since(r.Answered).Round(time.Millisecond))
+	}
+}
+
+// changesNothingByARestart: each start sends a CREATE, and the Node stays the object that it is.
+func changesNothingByARestart(t *testing.T, c *Cluster, k *Kubelet, log auditLog) {
+	before := c.comesBack(t, k.Name)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	watcher, err := c.Admin.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + k.Name, ResourceVersion: before.ResourceVersion})
+	require.NoError(t, err)
+	gated := make(chan bool, 1)
+	go func() {
+		ever := false
+		for event := range watcher.ResultChan() {
+			if node, ok := event.Object.(*corev1.Node); ok {
+				ever = ever || policy.DefaultGate.On(node.Spec.Taints) || !has(node, ordinary) || !has(node, protected)
+			}
+		}
+		gated <- ever
+	}()
+	r := k.registersAgain(t, log)
+	assert.Equal(t, 409, r.ResponseStatus.Code, "the kubelet sends a CREATE for a Node that exists: %s", r.Response)
+	var status metav1.Status
+	require.NoError(t, json.Unmarshal(r.Response, &status))
+	assert.True(t, apierrors.IsAlreadyExists(&apierrors.StatusError{ErrStatus: status}))
+	after := c.comesBack(t, k.Name)
+	assert.Equal(t, before.UID, after.UID)
+	watcher.Stop()
+	assert.False(t, <-gated, "it is never gated, nor without its labels")
+}
+
+// mayPutTheGateOnByItself: the gate policy must not put a second one beside it.
+func mayPutTheGateOnByItself(t *testing.T, c *Cluster, k *Kubelet, log auditLog) {
+	require.NoError(t, k.Stop())
+	require.NoError(t, c.Admin.CoreV1().Nodes().Delete(t.Context(), k.Name, metav1.DeleteOptions{}))
+	r := k.registersAgain(t, log, "--register-with-taints="+string(policy.DefaultGate)+"=:NoSchedule")
+	assert.True(t, policy.DefaultGate.On(r.Sent.Spec.Taints))
+	stored := r.stored(t)
+	copies := 0
+	for _, taint := range stored.Spec.Taints {
+		if policy.DefaultGate.Is(taint) {
+			copies++
+		}
+	}
+	assert.Equal(t, 1, copies)
+	c.comesBack(t, k.Name)
+}
+
+// comesBackByItself: all of nodekeep runs on the very Node that goes.
+func comesBackByItself(t *testing.T, c *Cluster, k *Kubelet, log auditLog) {
+	before := c.pods(t)
+	r := c.goesAndComesBack(t, k, log, func() {})
+	assert.NotEmpty(t, r.stored(t).Annotations[policy.StampAnnotation], "its containers run on without it, and so the webhook answered")
+	assert.Equal(t, before, c.pods(t))
+}
+
+// comesBackByItselfWithoutItsPods: the machine was off, and the pods that replace those that were on it found no node.
+func comesBackByItselfWithoutItsPods(t *testing.T, c *Cluster, k *Kubelet, log auditLog) {
+	before := c.pods(t)
+	r := c.goesAndComesBack(t, k, log, func() {
+		require.NoError(t, k.StopContainers())
+		for name := range before { // as the garbage collector does with pods of Nodes that have been gone for forty seconds
+			require.NoError(t, c.Admin.CoreV1().Pods(namespace).Delete(t.Context(), name, *metav1.NewDeleteOptions(0)))
+		}
+		require.Eventually(t, func() bool { return c.endpoints(t) == 0 && len(c.pods(t)) == len(before) }, settles, 20*time.Millisecond)
+		require.NoError(t, k.StartContainers(t.Context()))
+	})
+	assert.Empty(t, r.stored(t).Annotations[policy.StampAnnotation], "there was no webhook")
+}
+
+// goesAndComesBack deletes the Node of a kubelet and starts that again.
+func (c *Cluster) goesAndComesBack(t *testing.T, k *Kubelet, log auditLog, meanwhile func()) registration {
+	t.Helper()
+	require.NoError(t, k.Stop())
+	require.NoError(t, c.Admin.CoreV1().Nodes().Delete(t.Context(), k.Name, metav1.DeleteOptions{}))
+	meanwhile()
+	begun := time.Now()
+	r := k.registersAgain(t, log)
+	assert.True(t, policy.DefaultGate.Holds(r.stored(t).Spec.Taints), "the gate waits for the protected label: %v", r.stored(t).Spec.Taints)
+	c.comesBack(t, k.Name)
+	whole := time.Since(r.Answered)
+	require.Eventually(t, func() bool { return c.endpoints(t) == 3 }, settles, 20*time.Millisecond, "the webhook must be called again")
+	t.Logf("CREATE %s after the start of the kubelet; whole and ready %s after the CREATE; the webhook has all its replicas %s after it", r.Received.Sub(begun).Round(time.Millisecond),
+		whole.Round(time.Millisecond), time.Since(r.Answered).Round(time.Millisecond))
+	return r
+}
+
+// pods are those of nodekeep, and how often their containers were started again.
+func (c *Cluster) pods(t *testing.T) map[string]int {
+	t.Helper()
+	list, err := c.Admin.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	pods := map[string]int{}
+	for _, pod := range list.Items {
+		for _, status := range pod.Status.ContainerStatuses {
+			pods[pod.Name] += int(status.RestartCount)
+		}
+		pods[pod.Name] += 0
+	}
+	return pods
+}
+
+// endpoints is how many replicas of the webhook the API server may call.
+func (c *Cluster) endpoints(t *testing.T) (count int) {
+	t.Helper()
+	slices, err := c.Admin.DiscoveryV1().EndpointSlices(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=nodekeep-webhook"})
+	require.NoError(t, err)
+	for _, slice := range slices.Items {
+		for _, endpoint := range slice.Endpoints {
+			if ready := endpoint.Conditions.Ready; ready == nil || *ready {
+				count++
+			}
+		}
+	}
+	return count
+}

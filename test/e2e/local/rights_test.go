@@ -1,0 +1,45 @@
+package local
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// runsPodsWithoutRights looks at the processes of nodekeep as the kernel knows them: it is what came of the chart's security contexts, by
+// way of the kubelet and the container runtime.
+func runsPodsWithoutRights(t *testing.T) {
+	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(t, err)
+	programs := 0
+	for _, file := range found {
+		command, err := os.ReadFile(file)
+		if err != nil || !bytes.HasPrefix(command, []byte("/nodekeep\x00")) {
+			continue
+		}
+		programs++
+		process := filepath.Dir(file)
+		status, err := os.ReadFile(filepath.Join(process, "status"))
+		require.NoError(t, err)
+		for field, want := range map[string]string{
+			"Uid": "65532 65532 65532 65532", "Gid": "65532 65532 65532 65532", "Groups": "65532",
+			"NoNewPrivs": "1", "CapPrm": "0000000000000000", "CapEff": "0000000000000000", "CapBnd": "0000000000000000", "CapAmb": "0000000000000000",
+		} {
+			line := regexp.MustCompile(`(?m)^` + field + `:\s*(.*)$`).FindSubmatch(status)
+			require.NotNil(t, line, field)
+			assert.Equal(t, want, strings.Join(strings.Fields(string(line[1])), " "), "%s of %s", field, bytes.ReplaceAll(command, []byte{0}, []byte{' '}))
+		}
+		mounts, err := os.ReadFile(filepath.Join(process, "mountinfo"))
+		require.NoError(t, err)
+		assert.Regexp(t, `(?m)^\d+ \d+ \S+ / / ro,`, string(mounts), "the root is read-only")
+		assert.Regexp(t, `(?m) /var/run/secrets/kubernetes.io/serviceaccount ro,| /run/secrets/kubernetes.io/serviceaccount ro,`, string(mounts))
+		assert.Regexp(t, `(?m) /etc/nodekeep ro,`, string(mounts))
+	}
+	assert.Equal(t, 4, programs, "three replicas of the webhook and one of capture")
+}

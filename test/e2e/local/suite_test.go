@@ -1,0 +1,28 @@
+package local
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The end-to-end suite against a cluster of one node with a real kubelet. The only value that differs from the chart's defaults is that
+// of the replicas of capture: on the host network, two of them need two hosts.
+func TestTheEndToEndSuitePassesOnARealKubelet(t *testing.T) {
+	c := ForTest(t)
+	c.AddForTest(t, "node-1")
+	suite := exec.CommandContext(t.Context(), Compiled("test/e2e"), "-test.v", "-test.timeout=10m")
+	suite.Env = append(os.Environ(),
+		"KUBECONFIG="+c.Kubeconfig,
+		"NODEKEEP_E2E_IMAGE="+Image,
+		"NODEKEEP_E2E_PULL_POLICY=Never",
+		"NODEKEEP_E2E_HELM_ARGS=--set capture.replicas=1",
+	)
+	out, err := suite.CombinedOutput()
+	if err != nil || testing.Verbose() {
+		t.Logf("%s", out)
+	}
+	require.NoError(t, err)
+}

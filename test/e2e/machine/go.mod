@@ -1,0 +1,26 @@
+// The machine that a real kubelet runs on in tests. A module of its own: what it needs (gRPC, the CRI API, netlink) is not for the
+// product's go.mod.
+module nodekeep.dev/nodekeep/test/e2e/machine
+
+go 1.26.0
+
+require (
+	github.com/cyphar/filepath-securejoin v0.6.1
+	github.com/moby/sys/capability v0.5.0
+	github.com/opencontainers/go-digest v1.0.0
+	github.com/opencontainers/image-spec v1.1.1
+	github.com/stretchr/testify v1.12.1
+	github.com/vishvananda/netlink v1.3.1
+	github.com/vishvananda/netns v0.0.5
+	golang.org/x/sys v0.48.0
+	google.golang.org/grpc v1.79.3
+	k8s.io/cri-api v0.36.3
+)
+
+require (
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/net v0.49.0 // indirect
+	golang.org/x/text v0.33.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260128011058-8636f8732409 // indirect
+	google.golang.org/protobuf v1.36.12-0.20260120151049-f2248ac996af // indirect
+)

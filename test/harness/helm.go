@@ -1,0 +1,60 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+)
+
+// Chart is the path of the chart.
+func Chart() string { return filepath.Join(Root(), "manifests", "chart") }
+
+// Helm is the path of the Helm of the version that the Makefile names; `make tools` builds it.
+func Helm() (string, error) {
+	makefile, err := os.ReadFile(filepath.Join(Root(), "Makefile"))
+	if err != nil {
+		return "", fmt.Errorf("find version of helm: %w", err)
+	}
+	version := regexp.MustCompile(`(?m)^HELM_VERSION *= *(\S+)$`).FindSubmatch(makefile)
+	if version == nil {
+		return "", errors.New("find version of helm: the Makefile has no HELM_VERSION")
+	}
+	path := filepath.Join(Root(), ".bin", "helm-"+string(version[1]))
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("find helm: %w; make tools builds it", err)
+	}
+	return path, nil
+}
+
+// RunHelm runs Helm with a home of its own and returns what it prints on stdout. The error holds what it prints on stderr.
+func RunHelm(ctx context.Context, args ...string) ([]byte, error) {
+	binary, err := Helm()
+	if err != nil {
+		return nil, err
+	}
+	home, err := os.MkdirTemp("", "nodekeep-helm-")
+	if err != nil {
+		return nil, fmt.Errorf("make home of helm: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(home) }()
+	command := exec.CommandContext(ctx, binary, args...)
+	command.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	out, err := command.Output()
+	if err != nil {
+		return out, fmt.Errorf("helm %s: %w: %s", args[0], err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return out, nil
+}
+
+// Template renders the chart for the release nodekeep in a namespace and Kubernetes 1.36, without hooks. args are further arguments of
+// `helm template`, which win.
+func Template(ctx context.Context, namespace string, args ...string) ([]byte, error) {
+	return RunHelm(ctx, append([]string{"template", "nodekeep", Chart(), "--namespace", namespace, "--no-hooks", "--kube-version", "1.36"}, args...)...)
+}

@@ -1,0 +1,250 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Namespace is the release namespace of the manifests.
+const Namespace = "nodekeep-system"
+
+// Files that are applied.
+const (
+	manifest          = "nodekeep.yaml"
+	namespaceManifest = "namespace.yaml"
+)
+
+// Names of the processes and their log files.
+const (
+	webhookName = "nodekeep-webhook"
+	captureName = "nodekeep-capture"
+)
+
+// Patient is a time (in seconds) for tests that are not about the webhook's timeout. While tests keep all CPUs busy, a second
+// may go by before the webhook runs at all, and then Nodes pass unpatched, as they should.
+const Patient = 5
+
+// timeout bounds every wait for something to come up.
+const timeout = 60 * time.Second
+
+// Installation is nodekeep on a control plane.
+type Installation struct {
+	Cluster *Cluster
+	// Admin is a client that may do anything; nodekeep never uses it.
+	Admin *kubernetes.Clientset
+
+	// PolicyFile is the file that both processes are started with and that they follow.
+	PolicyFile string
+	// Route, where it is set, says how a process ("nodekeep-webhook" or "nodekeep-capture") reaches the API server the next time
+	// it is started: through a proxy that misbehaves, say.
+	Route func(process string, direct *rest.Config) *rest.Config
+	// TimeoutSeconds, where it is not 0, is how long the API server waits for the webhook in place of what is shipped.
+	TimeoutSeconds int
+	// CaptureArgs are added behind capture's own arguments the next time it is started.
+	CaptureArgs []string
+
+	binary      string
+	manifests   string // folder
+	admin       string // kubeconfig
+	webhookPort int
+	probePort   map[string]int
+	metricsPort map[string]int
+}
+
+// Install builds the nodekeep binary and applies the manifests. Neither process runs yet.
+func Install(ctx context.Context, c *Cluster) (*Installation, error) {
+	binary := filepath.Join(c.Dir(), "nodekeep")
+	if err := Build(ctx, binary); err != nil {
+		return nil, err
+	}
+	return InstallProduct(ctx, c, Product{Binary: binary, Manifests: Manifests()})
+}
+
+// Product is a build of nodekeep that is there already, and the folder of the manifests that belong to it.
+type Product struct {
+	Binary, Manifests string
+}
+
+// InstallProduct applies the manifests of a build. Neither process runs yet.
+func InstallProduct(ctx context.Context, c *Cluster, product Product) (*Installation, error) {
+	client, err := kubernetes.NewForConfig(c.Admin())
+	if err != nil {
+		return nil, fmt.Errorf("make admin client: %w", err)
+	}
+	i := &Installation{
+		Cluster:     c,
+		Admin:       client,
+		PolicyFile:  filepath.Join(c.Dir(), "policy.yaml"),
+		binary:      product.Binary,
+		manifests:   product.Manifests,
+		admin:       filepath.Join(c.Dir(), "admin.kubeconfig"),
+		probePort:   map[string]int{},
+		metricsPort: map[string]int{},
+	}
+	if err := WriteKubeconfig(i.admin, c.Admin()); err != nil {
+		return nil, err
+	}
+	for _, file := range []string{namespaceManifest, manifest} {
+		if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(i.manifests, file)); err != nil {
+			return nil, fmt.Errorf("apply manifests: %w\n%s", err, out)
+		}
+	}
+	if err := i.shippedPolicy(ctx); err != nil {
+		return nil, err
+	}
+	return i, i.choosePorts()
+}
+
+// Manifest is the path of the file that is installed: the chart as rendered with its default values.
+func Manifest() string { return filepath.Join(Manifests(), manifest) }
+
+// NamespaceManifest is the path of the file that is applied before it: the namespace alone, since records live there.
+func NamespaceManifest() string { return filepath.Join(Manifests(), namespaceManifest) }
+
+// Manifests is the folder of both files.
+func Manifests() string { return filepath.Join(Root(), "manifests") }
+
+// Reapply installs the chart with other values ("policy.labels.protected=inline"), or with the default ones. The webhook must be
+// stopped, and started again after it.
+func (i *Installation) Reapply(ctx context.Context, values ...string) error {
+	if out, err := i.Kubectl(ctx, "delete", "--ignore-not-found", "mutatingwebhookconfigurations.admissionregistration.k8s.io,validatingwebhookconfigurations.admissionregistration.k8s.io", "nodekeep"); err != nil {
+		return fmt.Errorf("delete webhook configurations: %w\n%s", err, out)
+	}
+	args := []string{"--set", "namespace.create=true"}
+	for _, value := range values {
+		args = append(args, "--set", value)
+	}
+	rendered, err := Template(ctx, Namespace, args...)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(i.Cluster.Dir(), "rendered.yaml")
+	if err := os.WriteFile(file, rendered, 0o600); err != nil {
+		return fmt.Errorf("write rendered chart: %w", err)
+	}
+	if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", file); err != nil {
+		return fmt.Errorf("apply rendered chart: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// ReadyURL is where a process ("webhook" or "capture") says whether it is ready.
+func (i *Installation) ReadyURL(process string) string {
+	return fmt.Sprintf("http://127.0.0.1:%d/readyz", i.probePort["nodekeep-"+process])
+}
+
+// Binary is the path of the nodekeep program.
+func (i *Installation) Binary() string { return i.binary }
+
+// AdminKubeconfig is the path of a kubeconfig for an admin.
+func (i *Installation) AdminKubeconfig() string { return i.admin }
+
+// Kubectl runs kubectl as admin and returns what it prints.
+func (i *Installation) Kubectl(ctx context.Context, args ...string) (string, error) {
+	command := exec.CommandContext(ctx, Binary("kubectl"), append([]string{"--kubeconfig", i.admin, "--cache-dir", filepath.Join(i.Cluster.Dir(), "kubectl")}, args...)...)
+	out, err := command.CombinedOutput()
+	return string(out), err
+}
+
+// MetricsURL is where a process ("webhook" or "capture") serves its metrics.
+func (i *Installation) MetricsURL(process string) string {
+	return fmt.Sprintf("http://127.0.0.1:%d/metrics", i.metricsPort["nodekeep-"+process])
+}
+
+func (i *Installation) choosePorts() error {
+	ports := make([]int, 5)
+	for n := range ports {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return fmt.Errorf("find a free port: %w", err)
+		}
+		defer listener.Close()
+		ports[n] = listener.Addr().(*net.TCPAddr).Port
+	}
+	i.webhookPort = ports[0]
+	i.probePort[webhookName], i.metricsPort[webhookName] = ports[1], ports[2]
+	i.probePort[captureName], i.metricsPort[captureName] = ports[3], ports[4]
+	return nil
+}
+
+// run starts one of the processes as its ServiceAccount and waits until it is ready.
+func (i *Installation) run(ctx context.Context, name string, args ...string) error {
+	config, err := i.Cluster.ServiceAccount(ctx, Namespace, name)
+	if err != nil {
+		return err
+	}
+	if i.Route != nil {
+		config = i.Route(name, config)
+	}
+	kubeconfig := filepath.Join(i.Cluster.Dir(), name+".kubeconfig")
+	if err := WriteKubeconfig(kubeconfig, config); err != nil {
+		return err
+	}
+	args = append(args,
+		"--kubeconfig", kubeconfig,
+		"--policy", i.PolicyFile,
+		"--namespace", Namespace,
+		"--health-probe-bind-address", "127.0.0.1:"+strconv.Itoa(i.probePort[name]),
+		"--metrics-bind-address", "127.0.0.1:"+strconv.Itoa(i.metricsPort[name]),
+	)
+	process, err := i.Cluster.Go(name, i.binary, args)
+	if err != nil {
+		return err
+	}
+	return i.waitReady(ctx, process, i.probePort[name])
+}
+
+func (i *Installation) waitReady(ctx context.Context, process *Process, port int) error {
+	url := fmt.Sprintf("http://127.0.0.1:%d/readyz?verbose", port)
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
+		select {
+		case <-process.Exited():
+			return false, errors.New("it ended")
+		default:
+		}
+		response, err := http.Get(url)
+		if err != nil {
+			return false, nil
+		}
+		defer response.Body.Close()
+		return response.StatusCode == http.StatusOK, nil
+	})
+	if err != nil {
+		log, _ := os.ReadFile(process.LogPath())
+		return fmt.Errorf("wait until %s is ready: %w\n%s", process.Name(), err, log)
+	}
+	return nil
+}
+
+func (i *Installation) stop(name string) error {
+	if process := i.Cluster.Process(name); process != nil {
+		return process.Stop()
+	}
+	return nil
+}
+
+// Use makes the processes run another program from their next start on, with the same arguments.
+func (i *Installation) Use(binary string) { i.binary = binary }
+
+// Build builds nodekeep as it is shipped: static and stripped. Linked dynamically, it would carry the names of all symbols, and
+// take more memory than what people run.
+func Build(ctx context.Context, binary string) error {
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", binary, "./cmd/nodekeep")
+	build.Dir, build.Env = Root(), append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build nodekeep: %w\n%s", err, out)
+	}
+	return nil
+}

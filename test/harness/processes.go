@@ -1,0 +1,143 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"nodekeep.dev/nodekeep/policy"
+)
+
+// Start starts both processes.
+func (i *Installation) Start(ctx context.Context) error {
+	if err := i.StartWebhook(ctx); err != nil {
+		return err
+	}
+	return i.StartCapture(ctx)
+}
+
+// StartWebhook starts the webhook and returns when the API server calls it: a dry-run CREATE shows its stamp.
+func (i *Installation) StartWebhook(ctx context.Context) error {
+	err := i.run(ctx, webhookName, "webhook", "--self-signed", "--cert-names", "127.0.0.1",
+		"--host", "127.0.0.1", "--port", strconv.Itoa(i.webhookPort), "--drain", "0s")
+	if err != nil {
+		return err
+	}
+	if err := i.pointAtLoopback(ctx); err != nil {
+		return err
+	}
+	return i.waitCalled(ctx)
+}
+
+// StopWebhook stops it politely and returns when it is gone. The API server goes on calling it in vain.
+func (i *Installation) StopWebhook() error { return i.stop(webhookName) }
+
+// StartCapture starts capture and returns when its caches are warm.
+func (i *Installation) StartCapture(ctx context.Context) error {
+	return i.run(ctx, captureName, append([]string{"capture", "--leader-elect"}, i.CaptureArgs...)...)
+}
+
+// StopCapture stops it politely: it leaves its Lease to the next one.
+func (i *Installation) StopCapture() error { return i.stop(captureName) }
+
+// WritePolicy replaces the policy file, which running processes follow.
+func (i *Installation) WritePolicy(content string) error {
+	return os.WriteFile(i.PolicyFile, []byte(content), 0o600)
+}
+
+// shippedPolicy takes the policy from the manifests' ConfigMap, as the mounted volume would.
+func (i *Installation) shippedPolicy(ctx context.Context) error {
+	cm, err := i.Admin.CoreV1().ConfigMaps(Namespace).Get(ctx, "nodekeep-policy", metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read shipped policy: %w", err)
+	}
+	return i.WritePolicy(cm.Data["policy.yaml"])
+}
+
+// pointAtLoopback replaces the Service by a URL in the webhook configurations, and the timeout where another one is wanted. It
+// leaves all else, the caBundle included.
+func (i *Installation) pointAtLoopback(ctx context.Context) error {
+	const name = "nodekeep"
+	client := i.Admin.AdmissionregistrationV1()
+	mutating, err := client.MutatingWebhookConfigurations().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read mutating webhook configuration: %w", err)
+	}
+	var configs []admissionregistrationv1.WebhookClientConfig
+	for _, hook := range mutating.Webhooks {
+		configs = append(configs, hook.ClientConfig)
+	}
+	if patch := i.loopbackPatch(configs); patch != nil {
+		if _, err := client.MutatingWebhookConfigurations().Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+			return fmt.Errorf("point mutating webhooks at loopback: %w", err)
+		}
+	}
+	validating, err := client.ValidatingWebhookConfigurations().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read validating webhook configuration: %w", err)
+	}
+	configs = nil
+	for _, hook := range validating.Webhooks {
+		configs = append(configs, hook.ClientConfig)
+	}
+	if patch := i.loopbackPatch(configs); patch != nil {
+		if _, err := client.ValidatingWebhookConfigurations().Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+			return fmt.Errorf("point validating webhooks at loopback: %w", err)
+		}
+	}
+	return nil
+}
+
+// loopbackPatch is nil where nothing is to be done.
+func (i *Installation) loopbackPatch(configs []admissionregistrationv1.WebhookClientConfig) []byte {
+	var operations []map[string]any
+	for n, config := range configs {
+		if config.Service == nil {
+			continue
+		}
+		path := fmt.Sprintf("/webhooks/%d/clientConfig/", n)
+		url := fmt.Sprintf("https://127.0.0.1:%d%s", i.webhookPort, *config.Service.Path)
+		operations = append(operations,
+			map[string]any{"op": "remove", "path": path + "service"},
+			map[string]any{"op": "add", "path": path + "url", "value": url})
+		if i.TimeoutSeconds != 0 {
+			operations = append(operations, map[string]any{"op": "replace", "path": fmt.Sprintf("/webhooks/%d/timeoutSeconds", n), "value": i.TimeoutSeconds})
+		}
+	}
+	if len(operations) == 0 {
+		return nil
+	}
+	patch, err := json.Marshal(operations)
+	if err != nil {
+		panic(err) // strings and maps always marshal
+	}
+	return patch
+}
+
+// waitCalled waits until the API server calls the webhook and believes its certificate.
+func (i *Installation) waitCalled(ctx context.Context) error {
+	probe := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "nodekeep-install-probe"}}
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
+		node, err := i.Admin.CoreV1().Nodes().Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			return false, nil //nolint:nilerr // not yet
+		}
+		_, stamped := node.Annotations[policy.StampAnnotation]
+		return stamped, nil
+	})
+	if err != nil {
+		log, _ := os.ReadFile(i.Cluster.LogPath(webhookName))
+		return errors.Join(fmt.Errorf("wait until the API server calls the webhook: %w", err), errors.New(string(log)))
+	}
+	return nil
+}

@@ -1,0 +1,50 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+)
+
+// RunTests runs the tests of a package on a control plane of their own with nodekeep installed and both processes running.
+// use is given the installation before the processes start, so that it can write another policy than the shipped one. The
+// logs are kept when a test fails. The result is the exit code.
+func RunTests(m *testing.M, options Options, use func(*Installation)) (code int) {
+	dir, err := os.MkdirTemp("", "nodekeep-tests-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	options.Dir = dir
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // the first build of all is among it
+	defer cancel()
+	control, err := StartCluster(ctx, options)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start control plane:", err)
+		return 1
+	}
+	defer func() {
+		if err := control.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stop control plane:", err)
+			code = 1
+		}
+		if code != 0 {
+			fmt.Fprintln(os.Stderr, "logs are kept in", dir)
+			return
+		}
+		_ = os.RemoveAll(dir)
+	}()
+	installation, err := Install(ctx, control)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "install nodekeep:", err)
+		return 1
+	}
+	use(installation)
+	if err := installation.Start(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "start nodekeep:", err)
+		return 1
+	}
+	return m.Run()
+}

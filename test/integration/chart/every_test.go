@@ -1,0 +1,199 @@
+package chart
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+func TestTheChartHasNothingForTheLinterToSay(t *testing.T) {
+	_, err := harness.RunHelm(t.Context(), "lint", "--strict", harness.Chart())
+	require.NoError(t, err)
+}
+
+func TestWhatComesOfValues(t *testing.T) {
+	for name, v := range variants(t) {
+		t.Run(name, func(t *testing.T) {
+			r := render(t, v.args...)
+			v.want(t, r)
+			everyObjectIsOurs(t, r)
+			noWebhookKeepsANodeOutOrIn(t, r)
+			everyPodIsConfinedAndProbed(t, r)
+			noRightIsAWildcard(t, r)
+			theProgramTakesItsFlagsAndItsPolicy(t, r)
+		})
+	}
+}
+
+func everyObjectIsOurs(t *testing.T, r rendered) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, object := range r {
+		id := object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName()
+		assert.False(t, seen[id], "twice: %s", id)
+		seen[id] = true
+		assert.True(t, strings.HasPrefix(object.GetName(), "nodekeep"), id)
+		assert.Equal(t, "nodekeep", object.GetLabels()["app.kubernetes.io/name"], id)
+		assert.NotEmpty(t, object.GetLabels()["app.kubernetes.io/component"], id)
+		if object.GetNamespace() != "" && object.GetName() != "nodekeep-capture-events" {
+			assert.Equal(t, namespace, object.GetNamespace(), id)
+		}
+	}
+	for _, name := range r.names("Deployment") {
+		deployment := get[appsv1.Deployment](t, r, "Deployment", name)
+		for key, value := range deployment.Spec.Selector.MatchLabels {
+			assert.Equal(t, value, deployment.Spec.Template.Labels[key])
+		}
+		assert.Len(t, deployment.Spec.Selector.MatchLabels, 2, "selectors cannot change with an upgrade")
+	}
+}
+
+func noWebhookKeepsANodeOutOrIn(t *testing.T, r rendered) {
+	t.Helper()
+	mutating, validating := r.hooks(t)
+	for _, hook := range mutating {
+		assert.Equal(t, ptr.To(admissionregistrationv1.Ignore), hook.FailurePolicy)
+		assert.Equal(t, ptr.To[int32](1), hook.TimeoutSeconds)
+		assert.Equal(t, ptr.To(admissionregistrationv1.SideEffectClassNone), hook.SideEffects)
+		assert.Equal(t, "nodekeep-webhook", hook.ClientConfig.Service.Name)
+	}
+	for _, hook := range validating {
+		assert.Equal(t, ptr.To(admissionregistrationv1.Ignore), hook.FailurePolicy)
+		assert.Equal(t, ptr.To[int32](1), hook.TimeoutSeconds)
+	}
+	if gated(r) {
+		gate := get[admissionregistrationv1.MutatingAdmissionPolicy](t, r, "MutatingAdmissionPolicy", "nodekeep-gate")
+		assert.Equal(t, ptr.To(admissionregistrationv1.Ignore), gate.Spec.FailurePolicy)
+		assert.Nil(t, gate.Spec.ParamKind, "API servers stop following ConfigMaps")
+	}
+	if guarded(r) {
+		assert.Equal(t, ptr.To(admissionregistrationv1.Ignore), get[admissionregistrationv1.ValidatingAdmissionPolicy](t, r, "ValidatingAdmissionPolicy", "nodekeep-guard").Spec.FailurePolicy)
+	}
+	if stripped(r) {
+		assert.Equal(t, ptr.To(admissionregistrationv1.Ignore), get[admissionregistrationv1.MutatingAdmissionPolicy](t, r, "MutatingAdmissionPolicy", "nodekeep-strip").Spec.FailurePolicy)
+	}
+}
+
+func everyPodIsConfinedAndProbed(t *testing.T, r rendered) {
+	t.Helper()
+	for name, pod := range r.pods(t) {
+		require.Len(t, pod.Spec.Containers, 1)
+		container := pod.Spec.Containers[0]
+		assert.Equal(t, ptr.To(true), container.SecurityContext.ReadOnlyRootFilesystem, name)
+		assert.Equal(t, ptr.To(true), pod.Spec.SecurityContext.RunAsNonRoot, name)
+		assert.NotZero(t, container.Resources.Requests.Memory().Value(), name)
+		assert.NotZero(t, container.Resources.Requests.Cpu().Value(), name)
+		assert.Zero(t, container.Resources.Limits.Cpu().Value(), name)
+		for _, key := range []string{gateOf(container), "node-role.kubernetes.io/control-plane"} {
+			assert.True(t, tolerates(pod.Spec, key), "%s must run on Nodes with %s", name, key)
+		}
+		for _, volume := range pod.Spec.Volumes {
+			assert.True(t, volume.ConfigMap != nil || volume.Secret != nil, name)
+		}
+		if pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
+			continue // the Job
+		}
+		for what, probe := range map[string]*corev1.Probe{"/healthz": container.LivenessProbe, "/readyz": container.ReadinessProbe} {
+			require.NotNil(t, probe, name)
+			assert.Equal(t, what, probe.HTTPGet.Path)
+		}
+		assert.GreaterOrEqual(t, container.StartupProbe.PeriodSeconds*container.StartupProbe.FailureThreshold, int32(300), "100,000 records take a while to read")
+	}
+}
+
+func gateOf(container corev1.Container) string {
+	for _, arg := range container.Args {
+		if key, is := strings.CutPrefix(arg, "--gate-key="); is {
+			return key
+		}
+	}
+	return ""
+}
+
+func noRightIsAWildcard(t *testing.T, r rendered) {
+	t.Helper()
+	for _, rule := range r.rules(t) {
+		for _, list := range [][]string{rule.Verbs, rule.APIGroups, rule.Resources} {
+			assert.NotContains(t, list, "*", "%v", rule)
+		}
+		if slices.Contains(rule.Resources, "nodes") {
+			assert.Subset(t, []string{"get", "list", "watch", "patch"}, rule.Verbs, "nobody creates or deletes Nodes")
+		}
+		if slices.Contains(rule.Resources, "secrets") {
+			assert.Equal(t, []string{"nodekeep-webhook-tls"}, rule.ResourceNames)
+		}
+		if slices.Contains(rule.Verbs, "impersonate") {
+			assert.NotEmpty(t, rule.ResourceNames)
+		}
+	}
+}
+
+// theProgramTakesItsFlagsAndItsPolicy starts nodekeep with the arguments of each pod, but for a kubeconfig that is not there: it names
+// every mistake at once, and this must be the only one.
+func theProgramTakesItsFlagsAndItsPolicy(t *testing.T, r rendered) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	content := r.policy(t)
+	require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+	_, err := policy.Load([]byte(content), policy.DefaultGate)
+	require.NoError(t, err)
+	for name := range r.pods(t) {
+		args := slices.Clone(r.container(t, name).Args)
+		for i, arg := range args {
+			if strings.HasPrefix(arg, "--policy=") {
+				args[i] = "--policy=" + file
+			}
+		}
+		out, err := exec.CommandContext(t.Context(), binary, append(args, "--kubeconfig=/does/not/exist")...).CombinedOutput()
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit, "%s", name)
+		assert.Equal(t, 2, exit.ExitCode(), "%s", out)
+		assert.Contains(t, string(out), "nodekeep cannot start; 1 mistake(s):", "%s %v", name, args)
+		assert.Contains(t, string(out), "--kubeconfig")
+	}
+}
+
+// A value that nobody has set must not change what the program does by itself.
+func TestTheDefaultsOfTheChartAreThoseOfTheProgram(t *testing.T) {
+	inPods := []string{"namespace", "policy", "metrics-bind-address", "health-probe-bind-address", "self-signed"}
+	compared := 0
+	for _, process := range []string{"webhook", "capture"} {
+		help, err := exec.CommandContext(t.Context(), binary, process, "--help").Output()
+		require.NoError(t, err)
+		for _, arg := range render(t).container(t, "nodekeep-"+process).Args[1:] {
+			flag, value, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+			if slices.Contains(inPods, flag) {
+				continue
+			}
+			said := regexp.MustCompile(`(?m)^ +--` + flag + ` .*\(default "?([^")]*)"?\)$`).FindSubmatch(help)
+			require.NotNil(t, said, "%s has a default", flag)
+			assert.Equal(t, inGo(t, string(said[1])), inGo(t, value), flag)
+			compared++
+		}
+	}
+	assert.Greater(t, compared, 12)
+}
+
+// inGo is a value as flags print it: durations are written in more than one way.
+func inGo(t *testing.T, value string) string {
+	t.Helper()
+	if duration, err := time.ParseDuration(value); err == nil {
+		return duration.String()
+	}
+	return value
+}

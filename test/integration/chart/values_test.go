@@ -1,0 +1,138 @@
+package chart
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+func TestValuesThatCannotBeAreRefusedWithTheirPath(t *testing.T) {
+	for value, path := range map[string]string{
+		"webhooks.replicas=3":                            "additional properties 'webhooks' not allowed",
+		"webhook.replica=3":                              "at '/webhook'",
+		"webhook.replicas=0":                             "at '/webhook/replicas'",
+		"capture.replicas=two":                           "at '/capture/replicas'",
+		"webhook.failurePolicy=Fail":                     "at '/webhook'", // not offered: it would keep Nodes out
+		"webhook.ports.webhook=70000":                    "at '/webhook/ports/webhook'",
+		"webhook.drainSeconds=10s":                       "at '/webhook/drainSeconds'",
+		"webhook.resources.request.cpu=1":                "at '/webhook/resources'",
+		"webhook.tolerations[0].efect=NoSchedule":        "at '/webhook/tolerations/0'",
+		"webhook.env[0].value=x":                         "at '/webhook/env/0'",
+		"capture.hostNetwork=maybe":                      "at '/capture/hostNetwork'",
+		"capture.resync=often":                           "at '/capture/resync'",
+		"capture.retention.fraction=1.5":                 "at '/capture/retention/fraction'",
+		"capture.retention.fraction=0":                   "at '/capture/retention/fraction'",
+		"certificates.mode=selfsigned":                   "at '/certificates/mode'",
+		"certificates.mode=secret":                       "at '/certificates/secret/name'",
+		"certificates.certManager.issuerRef.kind=Issuer": "at '/certificates/certManager/issuerRef'",
+		"certificates.certManager.duration=7d":           "at '/certificates/certManager/duration'",
+		"gate.policy=on":                                 "at '/gate/policy'",
+		"gate.key=not a key":                             "at '/gate/key'",
+		"gate.key=it's":                                  "at '/gate/key'", // it goes into an expression
+		"image.digest=latest":                            "at '/image/digest'",
+		"kubeAPI.qps=0":                                  "at '/kubeAPI/qps'",
+		"kubeAPI.burst=0":                                "at '/kubeAPI/burst'",
+		"log.level=loud":                                 "at '/log/level'",
+		"policy.label.keep={a}":                          "at '/policy'",
+		"policy.labels.protected=sometimes":              "at '/policy/labels/protected'",
+		"policy.labels.keep=a":                           "at '/policy/labels/keep'",
+		"policy.taints.rules[0].taint=a=b:NoSchedule":    "at '/policy/taints/rules/0'",
+		"policy.taints.register[0].taint=a=b:Never":      "at '/policy/taints/register/0/taint'",
+		"policy.retention=30d":                           "at '/policy/retention'",
+		"policy.machine.onMismatch=x":                    "at '/policy/machine/onMismatch'",
+		"priorityClassQuota=true":                        "at '/priorityClassQuota'",
+		"webhook.clientAuthority.names={kube-apiserver}": "at '/webhook/clientAuthority/names'",
+		"webhook.clientAuthority.configMap=one,webhook.clientAuthority.secret=another": "at '/webhook/clientAuthority/secret'",
+		"uninstall.patienceSeconds=-1":                           "at '/uninstall/patienceSeconds'",
+		"certificates.mode=secret,certificates.secret.name=ours": "at '/certificates/secret/caBundle'",
+	} {
+		t.Run(value, func(t *testing.T) {
+			_, err := harness.Template(t.Context(), namespace, set(value)...)
+			require.ErrorContains(t, err, "values don't meet the specifications of the schema")
+			assert.ErrorContains(t, err, path)
+		})
+	}
+}
+
+// The schema must take whatever nodekeep takes; what it lets through beyond that, nodekeep refuses with its own words.
+func TestTheSchemaTakesEveryPolicyThatNodekeepTakes(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy string
+		good   bool
+	}{
+		"everything": {`{labels: {keep: ["*", "a.example.com/*"], ignore: [b], defer: [dedicated, "*.example.com/*"], ignoreManagers: [kubelet, "*x"], onConflict: restoreStored, protected: inline},
+			taints: {keep: [a], ignore: [b], register: [{taint: "a/b:NoExecute"}, {taint: "c=d:PreferNoSchedule", nodeSelector: {matchExpressions: [{key: gpu, operator: In, values: ["yes"]}]}}],
+			rules: [{selector: "dedicated in (ci, batch)", taint: "dedicated={value}:NoSchedule"}, {selector: {matchLabels: {a: b}}, taint: "x:NoSchedule"}]},
+			machine: {onMismatch: quarantine}, retention: 10m}`, true},
+		"nothing kept":            {`{labels: {keep: []}, taints: {keep: []}}`, true},
+		"no retention":            {`{retention: 0}`, true},
+		"a retention in parts":    {`{retention: 1h30m15s}`, true},
+		"an unknown field":        {`{labels: {keeps: []}}`, false},
+		"a label that is no text": {`{labels: {keep: [1]}}`, false},
+		"a rule without selector": {`{taints: {rules: [{taint: "a:NoSchedule"}]}}`, false},
+		"a taint without effect":  {`{taints: {register: [{taint: "a"}]}}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := policy.Load([]byte(withHead(t, c.policy)), policy.DefaultGate)
+			require.Equal(t, c.good, err == nil, "nodekeep: %v", err)
+			file := filepath.Join(t.TempDir(), "values.yaml")
+			require.NoError(t, os.WriteFile(file, []byte("policy: "+c.policy+"\n"), 0o600))
+			out, err := harness.Template(t.Context(), namespace, "--values", file)
+			require.Equal(t, c.good, err == nil, "the chart: %v", err)
+			if c.good {
+				theProgramTakesItsFlagsAndItsPolicy(t, parse(t, out))
+			}
+		})
+	}
+}
+
+func withHead(t *testing.T, body string) string {
+	t.Helper()
+	var fields map[string]any
+	require.NoError(t, yaml.Unmarshal([]byte(body), &fields))
+	fields["apiVersion"], fields["kind"] = "nodekeep.dev/v1alpha1", "Policy"
+	whole, err := yaml.Marshal(fields)
+	require.NoError(t, err)
+	return string(whole)
+}
+
+// The policy of the chart is the one without a file, so that leaving it alone changes nothing.
+func TestThePolicyOfTheChartIsTheDefaultOne(t *testing.T) {
+	content := render(t).policy(t)
+	shipped, err := policy.Load([]byte(content), policy.DefaultGate)
+	require.NoError(t, err)
+	assert.Equal(t, policy.Default().Retention(), shipped.Retention())
+	var fields map[string]any
+	require.NoError(t, yaml.Unmarshal([]byte(content), &fields))
+	assert.Equal(t, []any{"kubelet", "k3s*", "rke2*", "kubelite", "*cloud-controller-manager", "nfd-master"}, fields["labels"].(map[string]any)["ignoreManagers"])
+}
+
+func TestEveryValueIsExplained(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(harness.Chart(), "values.yaml"))
+	require.NoError(t, err)
+	var document yaml.Node
+	require.NoError(t, yaml.Unmarshal(content, &document))
+	leaves := 0
+	var walk func(node *yaml.Node, path string, explained bool)
+	walk = func(node *yaml.Node, path string, explained bool) {
+		for i := 0; i < len(node.Content); i += 2 {
+			key, value := node.Content[i], node.Content[i+1]
+			here := path + "." + key.Value
+			if value.Kind == yaml.MappingNode && len(value.Content) > 0 {
+				walk(value, here, key.HeadComment != "")
+				continue
+			}
+			leaves++
+			assert.True(t, key.HeadComment != "" || explained, "%s has no comment", here)
+		}
+	}
+	walk(document.Content[0], "", false)
+	assert.Greater(t, leaves, 60)
+}

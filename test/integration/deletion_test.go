@@ -1,0 +1,124 @@
+package integration
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// recordHolds checks the record of a Node that may be gone, as it is right now.
+func recordHolds(t *testing.T, node string, want map[string]string) {
+	t.Helper()
+	record, ok := recordOf(t, node)
+	require.True(t, ok, "there must be a record of node %s", node)
+	assert.Equal(t, want, record.Items(), node)
+}
+
+func TestAChangeAndADeletionInOneMomentWhileCaptureIsDownAreNotLost(t *testing.T) {
+	const count = 200
+	names := make([]string, count)
+	for n := range names {
+		names[n] = fmt.Sprintf("moment-%03d", n)
+	}
+	eachNode(names, func(name string) { rememberedNode(t, name, map[string]string{"edited": "before", "removed": "1"}) })
+	var slowest atomic.Int64
+	withoutCapture(t, func() {
+		eachNode(names, func(name string) {
+			started := time.Now()
+			label(t, name, map[string]any{"edited": "after", "added": "1", "removed": nil})
+			deleteNode(t, name)
+			if took := int64(time.Since(started)); took > slowest.Load() {
+				slowest.Store(took)
+			}
+		})
+		survived := 0
+		for _, name := range names {
+			recordHolds(t, name, map[string]string{"edited": "after", "added": "1"})
+			back := register(t, name)
+			if assert.Equal(t, "after", back.Labels["edited"]) && assert.Equal(t, "1", back.Labels["added"]) && assert.NotContains(t, back.Labels, "removed") {
+				survived++
+			}
+		}
+		t.Logf("%d of %d changes survived; a change and its deletion took %s at most", survived, count, time.Duration(slowest.Load()).Round(time.Millisecond))
+	})
+}
+
+func TestADryRunOfADeletionWritesNothing(t *testing.T) {
+	const name = "dryrun-1"
+	rememberedNode(t, name, map[string]string{"a": "1"})
+	withoutCapture(t, func() {
+		label(t, name, map[string]any{"a": "2"})
+		version := recordVersion(t, name)
+		for range 3 {
+			require.NoError(t, nodekeep.Admin.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}))
+		}
+		assert.Equal(t, version, recordVersion(t, name))
+	})
+	remembers(t, getNode(t, name), map[string]string{"a": "2"})
+}
+
+func TestACallProvesNoDeletion(t *testing.T) {
+	const name = "refused-deletion-1"
+	rememberedNode(t, name, map[string]string{"a": "1"})
+	wrong := types.UID("00000000-0000-0000-0000-000000000000")
+	err := nodekeep.Admin.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &wrong}})
+	require.Error(t, err)
+	record, _ := recordOf(t, name)
+	assert.Zero(t, record.DeletedAt)
+	assert.Equal(t, map[string]string{"a": "1"}, record.Items())
+}
+
+func TestDeletingManyNodesAtOnceLosesNothing(t *testing.T) {
+	names := []string{"collected-1", "collected-2", "collected-3"}
+	for _, name := range names {
+		rememberedNode(t, name, map[string]string{"collected": "yes", "a": "1"})
+	}
+	withoutCapture(t, func() {
+		for _, name := range names {
+			label(t, name, map[string]any{"a": "2"})
+		}
+		require.NoError(t, nodekeep.Admin.CoreV1().Nodes().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "collected=yes"}))
+		for _, name := range names {
+			recordHolds(t, name, map[string]string{"collected": "yes", "a": "2"})
+		}
+	})
+}
+
+func TestAChangeMadeWhileAFinalizerHoldsTheNodeIsNotLost(t *testing.T) {
+	const name = "finalized-1"
+	rememberedNode(t, name, map[string]string{"a": "1"})
+	finalizers := func(value any) {
+		_, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType,
+			mustJSON(t, map[string]any{"metadata": map[string]any{"finalizers": value}}), metav1.PatchOptions{})
+		require.NoError(t, err)
+	}
+	finalizers([]string{"example.com/held"})
+	deleteNode(t, name)
+	label(t, name, map[string]any{"a": "2"})
+	finalizers(nil)
+	require.Eventually(t, func() bool {
+		record, _ := recordOf(t, name)
+		return record.Items()["a"] == "2" && !record.DeletedAt.IsZero()
+	}, settles, 20*time.Millisecond)
+	register(t, name)
+	complete(t, name, map[string]string{"a": "2"})
+}
+
+func TestADeletedNodeThatWasNeverWholeAddsWhatItShowed(t *testing.T) {
+	const name = "never-whole-1"
+	rememberedNode(t, name, map[string]string{"a": "1", worker: ""})
+	withoutCapture(t, func() {
+		deleteNode(t, name)
+		register(t, name)
+		label(t, name, map[string]any{"b": "2"})
+		deleteNode(t, name)
+		record, _ := recordOf(t, name)
+		assert.Equal(t, map[string]string{"a": "1", worker: "", "b": "2"}, record.Items())
+	})
+}

@@ -1,0 +1,155 @@
+package integration
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+)
+
+func aTaintOfSomebodyElseIsLeftAlone(t *testing.T) {
+	theirs := map[string]string{ // by Node
+		"foreign-taint-1": "dedicated=theirs:NoSchedule",
+		"foreign-taint-2": "dedicated=ci:NoSchedule", // the very taint that the rule wants
+	}
+	// Every step is made on each of the Nodes; none may be written by us after it, through resyncs and all.
+	each := func(step func(name string)) {
+		for name := range theirs {
+			step(name)
+		}
+	}
+	remembered := func(name string, labels ...string) {
+		want := map[string]string{"dedicated:NoSchedule": taintOf(theirs[name]).Value}
+		for _, key := range labels {
+			want[key] = "ci"
+		}
+		node := getNode(t, name)
+		remembers(t, node, want)
+		assert.NotContains(t, node.Annotations, policy.TaintsAnnotation, "%s: it is not nodekeep's", name)
+	}
+	reported := func(name string, times int) {
+		require.Eventually(t, func() bool { return eventsOf(t, "default", name, "RuleTaintTaken") == times }, settles, 20*time.Millisecond, name)
+	}
+	untouched := func(during time.Duration) {
+		before := map[string]*corev1.Node{}
+		each(func(name string) { before[name] = getNode(t, name) })
+		time.Sleep(during)
+		each(func(name string) {
+			staysAs(t, before[name], 0)
+			assert.Equal(t, []string{theirs[name]}, taintsOf(before[name]))
+			assert.NotContains(t, before[name].Annotations, policy.TaintsAnnotation, "%s: not shown as ours", name)
+		})
+	}
+
+	each(func(name string) {
+		register(t, name)
+		taint(t, name, theirs[name])
+		remembered(name)
+		label(t, name, map[string]any{"dedicated": "ci"})
+		remembered(name, "dedicated")
+		reported(name, 1)
+	})
+	untouched(2200 * time.Millisecond)
+	each(func(name string) { reported(name, 1) })
+
+	each(func(name string) { // the same on the next Node object, where admission restores it
+		deleteNode(t, name)
+		assert.Equal(t, []string{theirs[name]}, taintsOf(register(t, name)))
+		remembered(name, "dedicated")
+		reported(name, 2) // one Event for each object
+	})
+	each(func(name string) {
+		label(t, name, map[string]any{"dedicated": nil})
+		remembered(name)
+	})
+	untouched(1200 * time.Millisecond)
+
+	each(func(name string) { // once it is gone, the rule has its way
+		label(t, name, map[string]any{"dedicated": "ci"})
+		remembered(name, "dedicated")
+		untaint(t, name, theirs[name])
+		comesToCarry(t, name, "dedicated=ci:NoSchedule")
+		label(t, name, map[string]any{"dedicated": nil})
+		comesToCarry(t, name)
+	})
+}
+
+func noLieOfAKubeletChangesATaint(t *testing.T) {
+	require.NoError(t, nodekeep.WithoutGuards(t.Context(), func() { liesOfKubeletsAreInVain(t) }))
+}
+
+func liesOfKubeletsAreInVain(t *testing.T) {
+	t.Helper()
+	const admins = "maintenance=disk:NoExecute"
+	type liar struct {
+		name, manager string // which manager a change is booked under is the client's choice
+		adopted       bool   // it lies when the record is of its Node object already, or before
+	}
+	var liars []liar
+	for _, manager := range []string{"kubelet", "nodekeep"} {
+		for _, adopted := range []bool{true, false} {
+			liars = append(liars, liar{fmt.Sprintf("liar-%s-%t", manager, adopted), manager, adopted})
+		}
+	}
+	registerAndLie := func(l liar, before func()) {
+		stamp := record.Stamp{
+			Given:   map[string]record.Given{"dedicated": {Value: "ci"}, "maintenance:NoExecute": {Value: "disk"}}, // as if admission had restored it, from a stale record
+			Brought: map[string]string{"example.com/known:NoSchedule": "1", "example.com/gone:NoSchedule": "1"},
+		}
+		lies := map[string]string{policy.StampAnnotation: stamp.String(), policy.TaintsAnnotation: admins + ",example.com/known=1:NoSchedule,dedicated=gpu:NoSchedule"}
+		node := registration(l.name, nil)
+		node.Annotations = lies // in the CREATE too
+		created, err := kubelet(t, l.name).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{FieldManager: l.manager})
+		require.NoError(t, err)
+		assert.Equal(t, "dedicated=ci:NoSchedule", created.Annotations[policy.TaintsAnnotation])
+		assert.NotEqual(t, stamp.String(), created.Annotations[policy.StampAnnotation])
+		taint(t, l.name, admins)
+		before()
+		_, err = kubelet(t, l.name).CoreV1().Nodes().Patch(t.Context(), l.name, types.MergePatchType,
+			mustJSON(t, map[string]any{"metadata": map[string]any{"annotations": lies}}), metav1.PatchOptions{FieldManager: l.manager})
+		require.NoError(t, err, "a kubelet may write annotations")
+	}
+
+	for _, l := range liars {
+		node := register(t, l.name)
+		taint(t, l.name, "example.com/known=1:NoSchedule")
+		label(t, l.name, map[string]any{"dedicated": "ci"})
+		comesToCarry(t, l.name, "example.com/known=1:NoSchedule", "dedicated=ci:NoSchedule")
+		remembers(t, node, map[string]string{"example.com/known:NoSchedule": "1", "dedicated": "ci"})
+		deleteNode(t, l.name)
+	}
+	want := map[string]string{"maintenance:NoExecute": "disk", "example.com/known:NoSchedule": "1", "dedicated": "ci"}
+	for _, l := range liars {
+		if l.adopted {
+			registerAndLie(l, func() { remembers(t, getNode(t, l.name), want) })
+		}
+	}
+	withoutCapture(t, func() {
+		for _, l := range liars {
+			if !l.adopted {
+				registerAndLie(l, func() {})
+			}
+		}
+	})
+	for _, l := range liars {
+		require.Eventually(t, func() bool { found, _ := recordOf(t, l.name); return found.Newest().UID == getNode(t, l.name).UID }, settles, 10*time.Millisecond)
+	}
+	time.Sleep(2200 * time.Millisecond) // two resyncs
+	for _, l := range liars {
+		assert.Equal(t, []string{"dedicated=ci:NoSchedule", "example.com/known=1:NoSchedule", admins}, taintsOf(getNode(t, l.name)), l.name)
+		if l.adopted { // the rule's taint, which the kubelet took off the list, is left alone like a client's
+			reported := eventsOf(t, "default", l.name, "RuleTaintTaken")
+			label(t, l.name, map[string]any{"dedicated": "gpu"})
+			require.Eventually(t, func() bool { return eventsOf(t, "default", l.name, "RuleTaintTaken") > reported }, settles, 20*time.Millisecond, l.name)
+			assert.Equal(t, []string{"dedicated=ci:NoSchedule", "example.com/known=1:NoSchedule", admins}, taintsOf(getNode(t, l.name)), l.name)
+		}
+	}
+}

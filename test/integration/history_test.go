@@ -1,0 +1,195 @@
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/record/history"
+)
+
+// kubectl runs kubectl as an admin.
+func kubectl(t *testing.T, args ...string) {
+	t.Helper()
+	out, err := nodekeep.Kubectl(t.Context(), args...)
+	require.NoError(t, err, "kubectl %s: %s", strings.Join(args, " "), out)
+}
+
+// tells waits until the history of a Node's record has that many entries in all, dropped ones included, and returns it.
+func tells(t *testing.T, node string, changes int) (told []history.Change) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		found, _ := recordOf(t, node)
+		told = history.Of(found)
+		return len(told) > 0 && told[len(told)-1].Number >= changes
+	}, settles, 20*time.Millisecond, "the record of node %s must come to tell of %d changes; last seen %+v", node, changes, &told)
+	require.Equal(t, changes, told[len(told)-1].Number, "%+v", told)
+	return told
+}
+
+// lastChange is the newest entry as it is stored, without its number and time.
+func lastChange(t *testing.T, told []history.Change) string {
+	t.Helper()
+	var fields map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(mustJSON(t, told[len(told)-1]), &fields))
+	delete(fields, "number")
+	delete(fields, "time")
+	return string(mustJSON(t, fields))
+}
+
+// wroteAt is when a manager last changed something on a Node, by its managedFields.
+func wroteAt(t *testing.T, node, manager string) metav1.Time {
+	t.Helper()
+	for _, entry := range getNode(t, node).ManagedFields {
+		if entry.Manager == manager && entry.Subresource == "" {
+			return *entry.Time
+		}
+	}
+	require.Fail(t, "no such manager", "%s on %s", manager, node)
+	return metav1.Time{}
+}
+
+func TestTheHistoryTellsWhoChangedWhatAndWhen(t *testing.T) {
+	const name = "history-1"
+	node := register(t, name)
+	kubectl(t, "label", "node", name, "dedicated=ci", "--field-manager=alice")
+	assert.Empty(t, history.Of(remembers(t, node, map[string]string{"dedicated": "ci"})), "the first record tells of no change")
+
+	steps := []struct {
+		what    string
+		do      func()
+		manager string
+		want    string
+	}{
+		{"a label is changed", func() {
+			kubectl(t, "label", "node", name, "--overwrite", "dedicated=gpu", "--field-manager=bob")
+		}, "bob", `{"actor": "bob", "labels": {"dedicated": {"from": "ci", "to": "gpu"}}}`},
+		{"two labels come", func() {
+			kubectl(t, "label", "node", name, "example.com/rack=r7", worker+"=", "--field-manager=alice")
+		}, "alice", `{"actor": "alice", "labels": {"example.com/rack": {"to": "r7"}, "` + worker + `": {"to": ""}}}`},
+		{"a label is applied", func() {
+			apply(t, name, "gitops", map[string]string{"team": "x"})
+		}, "gitops", `{"actor": "gitops", "labels": {"team": {"to": "x"}}}`},
+		{"a taint is put on", func() {
+			kubectl(t, "taint", "node", name, "maintenance=disk:NoSchedule", "other=1:NoExecute", "--field-manager=carol")
+		}, "carol", `{"actor": "carol", "taints": [{"key": "maintenance", "effect": "NoSchedule", "to": "disk"}, {"key": "other", "effect": "NoExecute", "to": "1"}]}`},
+		{"a label is taken off, of which nothing is left in managedFields", func() {
+			kubectl(t, "label", "node", name, "example.com/rack-", "--field-manager=alice")
+		}, "", `{"labels": {"example.com/rack": {"from": "r7"}}}`},
+		{"a label is not applied any more", func() {
+			apply(t, name, "gitops", nil)
+		}, "", `{"labels": {"team": {"from": "x"}}}`},
+	}
+	for n, step := range steps {
+		began := time.Now().Add(-time.Second)
+		step.do()
+		told := tells(t, name, n+1)
+		assert.JSONEq(t, step.want, lastChange(t, told), step.what)
+		at := told[n].Time
+		if step.manager != "" {
+			want := wroteAt(t, name, step.manager)
+			assert.True(t, want.Equal(&at), "%s: at %s, told as %s", step.what, want, at)
+		}
+		assert.WithinRange(t, at.Time, began.Truncate(time.Second), time.Now(), step.what)
+	}
+
+	before := recordVersion(t, name)
+	first, _ := recordOf(t, name)
+	kubelet := kubelet(t, name)
+	for n := range 5 {
+		_, err := kubelet.CoreV1().Nodes().Patch(t.Context(), name, types.StrategicMergePatchType,
+			[]byte(fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":"True","reason":"beat-%d"}]}}`, n)), metav1.PatchOptions{FieldManager: "kubelet"}, "status")
+		require.NoError(t, err)
+	}
+	kubectl(t, "annotate", "node", name, "note=mine")
+	deleteNode(t, name) // is written down, and told of by nobody
+	register(t, name)
+	complete(t, name, map[string]string{"dedicated": "gpu", worker: ""})
+	comesToCarry(t, name, "maintenance=disk:NoSchedule", "other=1:NoExecute")
+	require.Eventually(t, func() bool {
+		now, _ := recordOf(t, name)
+		return now.Newest().UID == getNode(t, name).UID && now.DeletedAt.IsZero()
+	}, settles, 20*time.Millisecond)
+	again, _ := recordOf(t, name)
+	assert.NotEqual(t, before, recordVersion(t, name))
+	assert.Equal(t, history.Of(first), history.Of(again), "a Node that comes back as it was has not changed")
+
+	for to, want := range map[int]string{
+		0: `{"dedicated": "ci", "example.com/rack": null, "` + worker + `": null, "team": null, "maintenance:NoSchedule": null, "other:NoExecute": null}`,
+		4: `{"example.com/rack": "r7", "team": "x"}`,
+		6: `{}`,
+	} {
+		items, err := history.RollBack(again, to)
+		require.NoError(t, err)
+		assert.JSONEq(t, want, string(mustJSON(t, items)), "rolled back to %d", to)
+	}
+}
+
+// apply has a manager apply all labels that it wants on a Node, server-side.
+func apply(t *testing.T, name, manager string, labels map[string]string) {
+	t.Helper()
+	body := mustJSON(t, map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name, "labels": labels}})
+	_, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: manager})
+	require.NoError(t, err)
+}
+
+func TestTheHistoryIsBoundedAndHeartbeatsAddNothing(t *testing.T) {
+	const name, changes = "history-2", history.Max + 5
+	node := register(t, name)
+	label(t, name, map[string]any{"dedicated": "v0"})
+	remembers(t, node, map[string]string{"dedicated": "v0"})
+	for n := range changes {
+		label(t, name, map[string]any{"dedicated": fmt.Sprint("v", n+1)})
+		tells(t, name, n+1)
+		if n == changes/2 { // whoever leads next goes on where this one ended
+			withoutCapture(t, func() {})
+		}
+	}
+	found, _ := recordOf(t, name)
+	require.Len(t, history.Of(found), history.Max)
+	for i, change := range history.Of(found) {
+		number := changes - history.Max + i + 1
+		assert.Equal(t, number, change.Number)
+		assert.Equal(t, "kubectl-label", change.Actor)
+		values := change.Items["dedicated"]
+		assert.Equal(t, []string{fmt.Sprint("v", number-1), fmt.Sprint("v", number)}, []string{*values.From, *values.To})
+	}
+	_, err := history.RollBack(found, 4)
+	require.EqualError(t, err, `roll back node "history-2" to entry 4 of its history: it can be rolled back to entries 5 to 25 (5 is before its first change that is kept)`)
+
+	before := recordVersion(t, name)
+	for n := range 10 {
+		_, err := kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.StrategicMergePatchType,
+			[]byte(fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":"True","reason":"beat-%d"}]}}`, n)), metav1.PatchOptions{FieldManager: "kubelet"}, "status")
+		require.NoError(t, err)
+	}
+	time.Sleep(500 * time.Millisecond) // whatever would happen has happened by then
+	assert.Equal(t, before, recordVersion(t, name))
+}
+
+func TestAChangeThatOnlyTheDeletionShowsIsInTheHistory(t *testing.T) {
+	const name = "history-3"
+	rememberedNode(t, name, map[string]string{"edited": "before", "removed": "1"})
+	withoutCapture(t, func() {
+		label(t, name, map[string]any{"edited": "after", "removed": nil})
+		deleteNode(t, name)
+		told := map[string]string{}
+		for _, change := range tells(t, name, 2) {
+			told[change.Actor] = string(mustJSON(t, change.Items))
+		}
+		assert.Len(t, told, 2)
+		assert.JSONEq(t, `{"edited": {"From": "before", "To": "after"}}`, told["kubectl-label"])
+		assert.JSONEq(t, `{"removed": {"From": "1", "To": null}}`, told[""])
+	})
+	before, _ := recordOf(t, name)
+	require.Eventually(t, func() bool { now, _ := recordOf(t, name); return !now.DeletedAt.IsZero() }, settles, 20*time.Millisecond)
+	after, _ := recordOf(t, name)
+	assert.Equal(t, history.Of(before), history.Of(after), "capture, which sees the same, does not tell it again")
+}

@@ -1,0 +1,188 @@
+package integration
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+// putRaw writes what is stored for a Node, whatever it is, and waits until the webhook has it: its records come in order, so
+// a good record that is written behind it and takes effect in a dry run proves it.
+func putRaw(t *testing.T, node, data string) {
+	t.Helper()
+	witness := fmt.Sprintf("witness-%d", time.Now().UnixNano())
+	good, err := store.Encode(record.New(witness, record.Object{}, map[string]string{"seen": "1"}))
+	require.NoError(t, err)
+	client := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
+	for _, entry := range []struct{ node, data string }{{node, data}, {witness, string(good)}} {
+		_ = client.Delete(t.Context(), store.Name(entry.node), metav1.DeleteOptions{})
+		_, err := client.Create(t.Context(), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: store.Name(entry.node), Labels: map[string]string{store.RecordLabel: "true"}},
+			Data:       map[string]string{store.DataKey: entry.data},
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool {
+		seen, err := nodekeep.Admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: witness}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil && seen.Labels["seen"] == "1"
+	}, settles, 20*time.Millisecond)
+}
+
+func TestNoRecordKeepsANodeOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		record   string // %s is the Node's name
+		restored map[string]string
+		absent   []string
+	}{
+		"garbage":            {record: "}not json{"},
+		"empty":              {record: ""},
+		"wrong types":        {record: `{"version": 1, "node": "%s", "labels": ["a"]}`},
+		"of another node":    {record: `{"version": 1, "node": "another", "labels": {"k": "v"}}`, absent: []string{"k"}},
+		"of a later version": {record: `{"version": 3, "node": "%s", "labels": {"k": "v"}}`, absent: []string{"k"}},
+		"of the next version, which is read additively": {
+			record:   `{"version": 2, "node": "%s", "labels": {"k": "v"}, "new": {"field": 1}}`,
+			restored: map[string]string{"k": "v"},
+		},
+		"with invalid keys and values beside good ones": {
+			record: `{"version": 1, "node": "%s", "labels": {"good": "v", "bad key": "v", "a/b/c": "v", "t~x": "v", "/": "", "": "",
+				"bad": "not a value!", "long": "` + strings.Repeat("x", 64) + `"}}`,
+			restored: map[string]string{"good": "v"},
+			absent:   []string{"bad key", "a/b/c", "t~x", "/", "", "bad", "long"},
+		},
+		"with what kubelets may never carry": {
+			record:   `{"version": 1, "node": "%s", "labels": {"node-restriction.kubernetes.io/tier": "gold", "kubernetes.io/os": "plan9", "kops.k8s.io/x": "1", "k": "v"}}`,
+			restored: map[string]string{"k": "v", "kubernetes.io/os": "linux"},
+			absent:   []string{"node-restriction.kubernetes.io/tier", "kops.k8s.io/x"},
+		},
+		"with 500 labels":             {record: manyLabels(500), restored: map[string]string{"example.com/key-499": strings.Repeat("v", 63)}},
+		"larger than a record may be": {record: manyLabels(6000), absent: []string{"example.com/key-1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := "hostile-" + strings.NewReplacer(" ", "-", ",", "").Replace(name)
+			data := c.record
+			if strings.Contains(data, "%s") {
+				data = fmt.Sprintf(data, node)
+			}
+			putRaw(t, node, data)
+			back := register(t, node)
+			assert.True(t, hasAll(back.Labels, c.restored), "%v", back.Labels)
+			for _, key := range c.absent {
+				assert.NotContains(t, back.Labels, key)
+			}
+		})
+	}
+}
+
+func manyLabels(count int) string {
+	var all strings.Builder
+	for n := range count {
+		fmt.Fprintf(&all, `%s"example.com/key-%d": "%s"`, map[bool]string{true: ", "}[n > 0], n, strings.Repeat("v", 63))
+	}
+	return `{"version": 1, "node": "%s", "labels": {` + all.String() + `}}`
+}
+
+func TestNoShapeOfNodeIsKeptOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		node   string
+		make   func(node *corev1.Node)
+		taints map[string]string // of its own, which are remembered too
+	}{
+		"without labels":      {node: "shape-1", make: func(node *corev1.Node) { node.Labels = nil }},
+		"without annotations": {node: "shape-2", make: func(node *corev1.Node) { node.Annotations = nil }},
+		"with taints": {node: "shape-3", make: func(node *corev1.Node) {
+			node.Spec.Taints = []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}, policy.DefaultGate.Taint(), {Key: "b", Effect: corev1.TaintEffectNoExecute}}
+		}, taints: map[string]string{"a:NoSchedule": "", "b:NoExecute": ""}},
+		"with a forged stamp": {node: "shape-4", make: func(node *corev1.Node) {
+			node.Annotations = map[string]string{policy.StampAnnotation: `{"given":{"dedicated":{"value":"ci"},"` + worker + `":{"value":""}}}`}
+		}},
+		"with annotations close to the limit": {node: "shape-5", make: func(node *corev1.Node) {
+			node.Annotations = map[string]string{"example.com/big": strings.Repeat("x", 256<<10-len("example.com/big"))}
+		}},
+		"with a name of 253 characters": {node: longName(253), make: func(*corev1.Node) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := map[string]string{"dedicated": "ci", worker: ""}
+			rememberedNode(t, c.node, want)
+			deleteNode(t, c.node)
+			node := registration(c.node, nil)
+			c.make(node)
+			back, err := kubelet(t, c.node).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+			require.NoError(t, err)
+			assert.Equal(t, "ci", back.Labels["dedicated"])
+			assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints))
+			stamp, _ := record.ParseStamp(back.Annotations[policy.StampAnnotation]) // there may be no room for one
+			assert.NotContains(t, stamp.Given, worker)
+			back = complete(t, c.node, want)
+			maps.Copy(want, c.taints)
+			remembers(t, back, want)
+			assert.True(t, maps.Equal(c.taints, customTaints(back)), "%v", taintsOf(back))
+		})
+	}
+}
+
+// longName is a Node name of that many characters. A kubelet's certificate takes 64 at most as its common name, so
+// kubelets with longer names cannot exist, but Nodes can.
+func longName(length int) string {
+	return strings.Repeat(strings.Repeat("n", 60)+".", 5)[:length-1] + "n"
+}
+
+func TestAnUnreadableRecordKeepsTheGateUntilItIsMended(t *testing.T) {
+	const name = "unreadable-1"
+	putRaw(t, name, "}garbage{")
+	node := registration(name, nil)
+	node.Spec.Taints = append(node.Spec.Taints, policy.DefaultGate.Taint())
+	back, err := kubelet(t, name).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+	require.NoError(t, err)
+	assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints), "a gate that is on stays on")
+	hasEvent(t, name, "RecordInvalid")
+	assert.True(t, policy.DefaultGate.Holds(getNode(t, name).Spec.Taints))
+
+	cm, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), store.Name(name), metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, "}garbage{", cm.Data[store.DataKey], "left as it is for a person to look at")
+	require.NoError(t, nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Delete(t.Context(), store.Name(name), metav1.DeleteOptions{}))
+	complete(t, name, nil)
+}
+
+func TestAForeignConfigMapOfThatNameIsLeftAlone(t *testing.T) {
+	const name = "foreign-1"
+	client := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
+	_, err := client.Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: store.Name(name)}, Data: map[string]string{"theirs": "1"},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	register(t, name)
+	label(t, name, map[string]any{"dedicated": "ci"})
+	hasEvent(t, name, "RecordInvalid")
+	cm, err := client.Get(t.Context(), store.Name(name), metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{"theirs": "1"}, cm.Data)
+}
+
+func TestARecordThatLostItsLabelIsFoundAgain(t *testing.T) {
+	const name = "unlisted-1"
+	rememberedNode(t, name, map[string]string{"dedicated": "ci"})
+	client := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
+	cm, err := client.Get(t.Context(), store.Name(name), metav1.GetOptions{})
+	require.NoError(t, err)
+	cm.Labels = nil
+	_, err = client.Update(t.Context(), cm, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		cm, err := client.Get(t.Context(), store.Name(name), metav1.GetOptions{})
+		require.NoError(t, err)
+		return cm.Labels[store.RecordLabel] == "true"
+	}, settles, 20*time.Millisecond)
+}

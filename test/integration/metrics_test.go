@@ -1,0 +1,136 @@
+package integration
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+// measured is a series, and what it was when the test began.
+type measured struct {
+	process, series string
+	before          float64
+}
+
+func measure(t *testing.T, process, series string) measured {
+	t.Helper()
+	return measured{process, series, metric(t, process, series)}
+}
+
+func (m measured) rose(t *testing.T) float64 {
+	t.Helper()
+	return metric(t, m.process, m.series) - m.before
+}
+
+// comesTo waits until a series has risen by so much.
+func (m measured) comesTo(t *testing.T, rise float64) {
+	t.Helper()
+	require.Eventually(t, func() bool { return m.rose(t) == rise }, settles, 20*time.Millisecond, "%s must rise by %v from %v", m.series, rise, m.before)
+}
+
+func TestMetricsTellOfEditsFlapsGiveBacksAndTimes(t *testing.T) {
+	const name = "moving-1"
+	lag := measure(t, "capture", "nodekeep_capture_lag_seconds_count ")
+	nodes := measure(t, "capture", "nodekeep_capture_nodes ")
+	current := measure(t, "capture", "nodekeep_capture_nodes_current ")
+	changed := time.Now()
+	require.Eventually(t, func() bool { // a capture that has just started has every Node before it
+		nodesBefore, currentBefore := nodes.before, current.before
+		nodes, current = measure(t, nodes.process, nodes.series), measure(t, current.process, current.series)
+		if nodes.before != nodesBefore || current.before != currentBefore || current.before == 0 && nodes.before > 0 {
+			changed = time.Now()
+		}
+		return time.Since(changed) > 2*time.Second
+	}, settles, 50*time.Millisecond)
+	rememberedNode(t, name, map[string]string{"a": "1", worker: ""})
+	nodes.comesTo(t, 1)
+	current.comesTo(t, 1)
+	assert.Positive(t, lag.rose(t))
+	bytesAreThoseOfTheAPIServer(t)
+
+	changes := measure(t, "capture", `nodekeep_capture_changes_total{kind="label"}`)
+	flaps := measure(t, "capture", `nodekeep_capture_flaps_total{kind="label"}`)
+	lag = measure(t, "capture", "nodekeep_capture_lag_seconds_count ")
+	node := getNode(t, name)
+	for _, value := range []string{"2", "1", "3"} {
+		label(t, name, map[string]any{"a": value})
+		remembers(t, node, map[string]string{"a": value, worker: ""})
+	}
+	changes.comesTo(t, 3)
+	flaps.comesTo(t, 1) // 3 is news
+	lag.comesTo(t, 3)
+
+	gates := measure(t, "capture", "nodekeep_capture_gated_duration_seconds_count ")
+	slept := measure(t, "capture", "nodekeep_capture_gated_duration_seconds_sum ")
+	given := measure(t, "capture", `nodekeep_capture_give_backs_total{kind="label"}`)
+	restores := measure(t, "webhook", `nodekeep_webhook_request_duration_seconds_count{review="restore"}`)
+	deletions := measure(t, "webhook", `nodekeep_webhook_request_duration_seconds_count{review="deletion"}`)
+	deleteNode(t, name)
+	register(t, name)
+	complete(t, name, map[string]string{"a": "3", worker: ""})
+	given.comesTo(t, 1)
+	gates.comesTo(t, 1)
+	restores.comesTo(t, 1)
+	deletions.comesTo(t, 1)
+	assert.Positive(t, slept.rose(t))
+	assert.Less(t, slept.rose(t), settles.Seconds())
+	t.Logf("the Node was seen behind the gate for %.3f s", slept.rose(t))
+	current.comesTo(t, 1)
+	flaps.comesTo(t, 1) // what is given back is no flap
+	deleteNode(t, name)
+	nodes.comesTo(t, 0)
+	current.comesTo(t, 0)
+}
+
+func TestMetricsTellOfANodeThatWaitsBehindTheGate(t *testing.T) {
+	const name = "waiting-1"
+	nodes := measure(t, "capture", "nodekeep_capture_nodes ")
+	current := measure(t, "capture", "nodekeep_capture_nodes_current ")
+	gated := measure(t, "capture", "nodekeep_capture_nodes_gated ")
+	unreadable := measure(t, "capture", `nodekeep_store_records{state="unreadable"}`)
+	putRaw(t, name, "}garbage{")
+	unreadable.comesTo(t, 1)
+	node := registration(name, nil)
+	node.Spec.Taints = append(node.Spec.Taints, policy.DefaultGate.Taint())
+	_, err := kubelet(t, name).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+	require.NoError(t, err)
+	nodes.comesTo(t, 1)
+	gated.comesTo(t, 1)
+	current.comesTo(t, 0)
+	waited := measure(t, "capture", "nodekeep_capture_longest_gated_seconds ")
+	time.Sleep(200 * time.Millisecond)
+	assert.GreaterOrEqual(t, waited.rose(t), 0.2)
+
+	require.NoError(t, nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Delete(t.Context(), store.Name(name), metav1.DeleteOptions{}))
+	complete(t, name, nil)
+	gated.comesTo(t, 0)
+	current.comesTo(t, 1)
+	unreadable.comesTo(t, 0)
+	deleteNode(t, name)
+	nodes.comesTo(t, 0)
+}
+
+// bytesAreThoseOfTheAPIServer waits until both processes know how large the records are.
+func bytesAreThoseOfTheAPIServer(t *testing.T) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		records, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: store.RecordLabel + "=true"})
+		require.NoError(c, err)
+		var all, largest int
+		for _, cm := range records.Items {
+			size := len(cm.Data[store.DataKey]) + len(cm.Data[store.QuarantinedKey])
+			all, largest = all+size, max(largest, size)
+		}
+		for _, process := range []string{"webhook", "capture"} {
+			assert.InDelta(c, all, metric(t, process, "nodekeep_store_records_bytes "), 0, process)
+			assert.InDelta(c, largest, metric(t, process, "nodekeep_store_largest_record_bytes "), 0, process)
+		}
+	}, settles, 50*time.Millisecond)
+}

@@ -1,0 +1,124 @@
+package monitoring
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+// remedies tries what the alerts tell people to type: with the webhook and capture down, when it matters.
+func remedies(t *testing.T, nodekeep *harness.Installation) {
+	nodes := nodekeep.Admin.CoreV1().Nodes()
+	require.NoError(t, nodekeep.StopCapture())
+	for _, name := range []string{"gated-1", "gated-2", "free-1"} {
+		node, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		require.True(t, gated(node), "the gate policy is in force and nobody lifts the gate")
+	}
+	out, err := nodekeep.Kubectl(t.Context(), "taint", "node", "free-1", "nodekeep.dev/restoring-")
+	require.NoError(t, err, out)
+	record := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.Name("gated-1"), Labels: map[string]string{store.RecordLabel: "true"}}}
+	_, err = nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Create(t.Context(), record, metav1.CreateOptions{})
+	require.NoError(t, err)
+
+	t.Run("every command in the alerts is one", func(t *testing.T) {
+		tried := 0
+		for _, a := range alerts(t).alerts() {
+			for _, command := range commands(a) {
+				if slices.Contains(command, "jsonpath='{range") {
+					continue // below, in a shell
+				}
+				// Nothing here serves what these need: kubelets' figures, an editor, cert-manager.
+				if slices.ContainsFunc([]string{"top", "edit", "describe"}, func(verb string) bool { return slices.Contains(command, verb) }) {
+					continue
+				}
+				if slices.ContainsFunc([]string{"delete", "patch", "taint"}, func(verb string) bool { return slices.Contains(command, verb) }) {
+					command = append(command, "--dry-run=server")
+				}
+				out, err := nodekeep.Kubectl(t.Context(), command...)
+				if err != nil && !notAllGated(out) {
+					t.Errorf("%s: kubectl %s: %v\n%s", a.Alert, strings.Join(command, " "), err, out)
+				}
+				tried++
+			}
+		}
+		assert.Greater(t, tried, 20)
+	})
+	t.Run("one of them finds the largest record", func(t *testing.T) { findsTheLargestRecord(t, nodekeep) })
+	t.Run("two of them stop gating and free the Nodes", func(t *testing.T) {
+		all := alerts(t).alerts()
+		i := slices.IndexFunc(all, func(a alert) bool { return a.Alert == "NodekeepManyNodesGated" })
+		two := slices.DeleteFunc(commands(all[i]), func(command []string) bool { return slices.Contains(command, "logs") })
+		require.Len(t, two, 2)
+		for _, command := range two {
+			out, err := nodekeep.Kubectl(t.Context(), command...)
+			require.True(t, err == nil || notAllGated(out), out)
+		}
+		list, err := nodes.List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		for _, node := range list.Items {
+			assert.False(t, gated(&node), node.Name)
+		}
+		require.Eventually(t, func() bool {
+			node, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "later-1"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err == nil && !gated(node)
+		}, time.Minute, 100*time.Millisecond)
+	})
+}
+
+// notAllGated reports whether kubectl says that some Nodes did not have the gate. It frees the others all the same.
+func notAllGated(out string) bool {
+	return strings.Contains(out, `error: taint "nodekeep.dev/restoring" not found`)
+}
+
+func gated(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == string(policy.DefaultGate) })
+}
+
+// filled puts in what people fill in.
+func filled() *strings.Replacer {
+	return strings.NewReplacer("{{ $labels.namespace }}", harness.Namespace, "<namespace of nodekeep>", harness.Namespace, "<name>", "gated-1", `'{"data":null}'`, `{"data":null}`)
+}
+
+// commands are those that an alert's description has for kubectl, without what they are piped into.
+func commands(a alert) (all [][]string) {
+	for _, found := range regexp.MustCompile("`kubectl ([^`]*)`").FindAllStringSubmatch(a.Annotations["description"], -1) {
+		command, _, _ := strings.Cut(filled().Replace(found[1]), " | ")
+		all = append(all, strings.Fields(command))
+	}
+	return all
+}
+
+// findsTheLargestRecord types a line that pipes, as it stands.
+func findsTheLargestRecord(t *testing.T, nodekeep *harness.Installation) {
+	large := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: store.Name("large-1"), Labels: map[string]string{store.RecordLabel: "true"}},
+		Data:       map[string]string{store.DataKey: strings.Repeat("a line\n", 10_000)},
+	}
+	_, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Create(t.Context(), large, metav1.CreateOptions{})
+	require.NoError(t, err)
+	all := alerts(t).alerts()
+	i := slices.IndexFunc(all, func(a alert) bool { return a.Alert == "NodekeepRecordTooLarge" })
+	require.GreaterOrEqual(t, i, 0)
+	line := regexp.MustCompile("`(kubectl [^`]*)`").FindStringSubmatch(filled().Replace(all[i].Annotations["description"]))
+	require.NotNil(t, line)
+	shell := exec.CommandContext(t.Context(), "sh", "-c", line[1])
+	shell.Env = []string{"HOME=" + t.TempDir(), "KUBECONFIG=" + nodekeep.AdminKubeconfig(), "PATH=" + filepath.Dir(harness.Binary("kubectl")) + string(filepath.ListSeparator) + os.Getenv("PATH")}
+	out, err := shell.CombinedOutput()
+	require.NoError(t, err, string(out))
+	assert.Regexp(t, `\n\d{5,} node\.large-1\n$`, string(out))
+}

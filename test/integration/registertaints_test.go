@@ -1,0 +1,50 @@
+package integration
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// taintOwners are the field managers that managedFields name for the list of taints.
+func taintOwners(node *corev1.Node) (managers []string) {
+	for _, entry := range node.ManagedFields {
+		if entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:taints"`) {
+			managers = append(managers, entry.Manager)
+		}
+	}
+	return managers
+}
+
+// managedFields name who wrote the list of taints last, not who added which taint. A kubelet loses the list to the first controller
+// that adds or removes a taint, which happens on every Node that becomes ready. So a taint of --register-with-taints cannot be told
+// from a taint that an operator added, and is recorded: docs/platforms.md says so, and names taints.ignore.
+func TestATaintThatAKubeletRegistersWithIsRecordedUnlessThePolicyIgnoresIt(t *testing.T) {
+	const name, own = "registers-with-taints", "example.com/burnin:NoSchedule"
+	node := registerWith(t, name, own)
+	assert.Equal(t, []string{"kubelet"}, taintOwners(node), "a webhook's additions to the list count as the kubelet's too")
+
+	// kube-controller-manager adds and removes taints of the node lifecycle.
+	body := mustJSON(t, map[string]any{"spec": map[string]any{"taints": append(slices.Clone(node.Spec.Taints), taintOf("node.kubernetes.io/unreachable:NoSchedule"))}})
+	node, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "kube-controller-manager"})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"kube-controller-manager"}, taintOwners(node), "from now on nobody can tell whose the taint is")
+	remembers(t, node, map[string]string{own: ""})
+
+	deleteNode(t, name)
+	back := register(t, name)
+	assert.True(t, carries(back, own), "the record keeps the taint of a kubelet that no longer registers with it")
+
+	withPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ntaints: {ignore: [example.com/burnin]}\n", func() {
+		deleteNode(t, name)
+		assert.True(t, carries(registerWith(t, name, own), own), "the kubelet's own taint stays")
+		deleteNode(t, name)
+		assert.False(t, carries(register(t, name), own), "taints.ignore leaves the taint to the kubelet")
+	})
+}

@@ -1,0 +1,66 @@
+package integration
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+// policyGood waits until both processes say whether the policy file is good.
+func policyGood(t *testing.T, good float64) {
+	t.Helper()
+	for _, process := range []string{"webhook", "capture"} {
+		require.Eventually(t, func() bool { return metric(t, process, "nodekeep_policy_file_good") == good }, settles, 50*time.Millisecond, process)
+	}
+}
+
+func aBadPolicyLeavesTheLastGoodOneInForce(t *testing.T) {
+	const name = "reloaded-1"
+	register(t, name)
+	policyGood(t, 1)
+	events := eventsOf(t, harness.Namespace, "nodekeep-policy", "PolicyInvalid")
+	require.NoError(t, nodekeep.WritePolicy(policyOf("  rules: [{selector: dedicated=ci, taint: \"dedicated=ci:Sometimes\"}]\n")))
+	policyGood(t, 0)
+	require.Eventually(t, func() bool { return eventsOf(t, harness.Namespace, "nodekeep-policy", "PolicyInvalid") == events+1 }, settles, 50*time.Millisecond)
+
+	label(t, name, map[string]any{"dedicated": "ci"})
+	node := comesToCarry(t, name, "dedicated=ci:NoSchedule")
+	remembers(t, node, map[string]string{"dedicated": "ci"})
+	deleteNode(t, name)
+	assert.Equal(t, []string{"dedicated=ci:NoSchedule"}, taintsOf(register(t, name)), "at registration too")
+}
+
+func aRuleThatIsRemovedTakesItsOwnTaintsWithIt(t *testing.T) {
+	labels := map[string]any{"dedicated": "ci", roleCI: ""}
+	for _, name := range []string{"unruled-1", "unruled-2", "unruled-3"} {
+		register(t, name)
+		label(t, name, labels)
+		comesToCarry(t, name, "dedicated=ci:NoSchedule", "role=ci:NoExecute")
+	}
+	taint(t, "unruled-1", "maintenance=disk:NoExecute", "dedicated=ci:NoExecute") // another effect is another taint
+	taint(t, "unruled-2", "dedicated=theirs:NoSchedule")                          // an admin has taken it over
+	register(t, "unruled-4")
+	taint(t, "unruled-4", "dedicated=ci:NoSchedule") // the same as the rule's, but an admin's
+	remembers(t, getNode(t, "unruled-4"), map[string]string{"dedicated:NoSchedule": "ci"})
+	label(t, "unruled-4", labels)
+	comesToCarry(t, "unruled-4", "dedicated=ci:NoSchedule", "role=ci:NoExecute")
+
+	require.NoError(t, nodekeep.WritePolicy(policyOf("  rules: [{selector: node-role.kubernetes.io/ci, taint: \"role=ci:NoExecute\"}]\n")))
+	policyGood(t, 1)
+	node := comesToCarry(t, "unruled-1", "dedicated=ci:NoExecute", "maintenance=disk:NoExecute", "role=ci:NoExecute")
+	assert.Equal(t, "role=ci:NoExecute", node.Annotations[policy.TaintsAnnotation])
+	comesToCarry(t, "unruled-2", "dedicated=theirs:NoSchedule", "role=ci:NoExecute")
+	comesToCarry(t, "unruled-3", "role=ci:NoExecute")
+	comesToCarry(t, "unruled-4", "dedicated=ci:NoSchedule", "role=ci:NoExecute")
+	time.Sleep(twoResyncs)
+	comesToCarry(t, "unruled-2", "dedicated=theirs:NoSchedule", "role=ci:NoExecute")
+	comesToCarry(t, "unruled-4", "dedicated=ci:NoSchedule", "role=ci:NoExecute")
+	for _, name := range []string{"unruled-1", "unruled-2", "unruled-3", "unruled-4"} {
+		assert.Equal(t, []string{"role=ci:NoExecute"}, ruleTaintsOf(t, name), name)
+	}
+}

@@ -1,0 +1,44 @@
+package integration
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func aRulesTaintComesBackAndResyncsWriteNothing(t *testing.T) {
+	const name = "resynced-1"
+	register(t, name)
+	taint(t, name, "admins=1:NoExecute")
+	label(t, name, map[string]any{"dedicated": "ci", worker: ""})
+	comesToCarry(t, name, "admins=1:NoExecute", "dedicated=ci:NoSchedule")
+	started := time.Now()
+	untaint(t, name, "dedicated=ci:NoSchedule")
+	comesToCarry(t, name, "admins=1:NoExecute", "dedicated=ci:NoSchedule")
+	t.Logf("taken off by hand, it was back after %s", time.Since(started).Round(time.Millisecond))
+
+	nodes, records := nodeVersions(t), recordVersions(t)
+	changed := time.Now()
+	require.Eventually(t, func() bool { // everything has come to rest: no item is paused, and no record waits for its second
+		nodesBefore, recordsBefore := nodes, records
+		if nodes, records = nodeVersions(t), recordVersions(t); !maps.Equal(nodes, nodesBefore) || !maps.Equal(records, recordsBefore) {
+			changed = time.Now()
+		}
+		return time.Since(changed) > 2*time.Second && metric(t, "capture", "nodekeep_capture_items_paused ") == 0
+	}, 3*settles, 200*time.Millisecond)
+	measured := []string{"nodekeep_capture_steps_total", `nodekeep_capture_conflicts_total{object="node"}`, "nodekeep_capture_failures_total"}
+	before := map[string]float64{}
+	for _, series := range measured {
+		before[series] = metric(t, "capture", series)
+	}
+	time.Sleep(3500 * time.Millisecond)
+	assert.Equal(t, nodes, nodeVersions(t), "a Node was written")
+	assert.Equal(t, records, recordVersions(t), "a record was written")
+	for _, series := range measured {
+		assert.InDelta(t, before[series], metric(t, "capture", series), 0, series)
+	}
+	t.Logf("three resyncs of %d Nodes and %d records wrote nothing", len(nodes), len(records))
+}

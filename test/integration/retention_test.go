@@ -1,0 +1,220 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+// The shipped policy keeps records for 720h.
+const (
+	month       = 721 * time.Hour
+	almostMonth = 719 * time.Hour
+	year        = 365 * 24 * time.Hour
+)
+
+// sweeping does something while capture sweeps every second.
+func sweeping(t *testing.T, args []string, do func()) {
+	t.Helper()
+	withoutCapture(t, func() { nodekeep.CaptureArgs = append([]string{"--retention-sweep=1s"}, args...) })
+	defer withoutCapture(t, func() { nodekeep.CaptureArgs = nil })
+	do()
+}
+
+// goneNode registers, labels and deletes a Node, and waits until its record says that it is gone.
+func goneNode(t *testing.T, name string, labels map[string]string) {
+	t.Helper()
+	rememberedNode(t, name, labels)
+	deleteNode(t, name)
+	saysThatItIsGone(t, name)
+}
+
+func saysThatItIsGone(t *testing.T, name string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		record, ok := recordOf(t, name)
+		return ok && !record.DeletedAt.IsZero()
+	}, settles, 10*time.Millisecond, name)
+}
+
+// goneFor puts into the record of a Node that it has been gone for so long already.
+func goneFor(t *testing.T, name string, long time.Duration) {
+	t.Helper()
+	require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		cm := configMapOf(t, name)
+		record, err := store.Decode([]byte(cm.Data[store.DataKey]), name)
+		require.NoError(t, err)
+		record.DeletedAt = time.Now().Add(-long)
+		data, err := store.Encode(record)
+		require.NoError(t, err)
+		cm.Data[store.DataKey] = string(data)
+		_, err = nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Update(t.Context(), cm, metav1.UpdateOptions{})
+		return err
+	}))
+}
+
+func collected(t *testing.T, name string) {
+	t.Helper()
+	require.Eventually(t, func() bool { _, ok := recordOf(t, name); return !ok }, settles, 20*time.Millisecond, "the record of %s must be collected", name)
+}
+
+// sweeps are the lines that captures have logged of their sweeps so far.
+func sweeps(t *testing.T) (lines []string) {
+	t.Helper()
+	log, err := os.ReadFile(nodekeep.Cluster.LogPath("nodekeep-capture"))
+	require.NoError(t, err)
+	for line := range strings.Lines(string(log)) {
+		if strings.Contains(line, `msg="records swept"`) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// countIn is a number of a line of the log.
+func countIn(t *testing.T, line, key string) int {
+	t.Helper()
+	found := regexp.MustCompile(` ` + key + `=(\d+)`).FindStringSubmatch(line)
+	require.NotNil(t, found, line)
+	count, err := strconv.Atoi(found[1])
+	require.NoError(t, err)
+	return count
+}
+
+// severalSweeps waits until capture has swept three times more.
+func severalSweeps(t *testing.T) {
+	t.Helper()
+	before := len(sweeps(t))
+	require.Eventually(t, func() bool { return len(sweeps(t)) >= before+3 }, settles, 50*time.Millisecond)
+}
+
+func TestRecordsAreCollectedOnceTheirNodesHaveBeenGoneForTheRetention(t *testing.T) {
+	want := map[string]string{"dedicated": "ci", worker: ""}
+	goneNode(t, "retained-gone", want)
+	goneNode(t, "retained-younger", want)
+	goneNode(t, "retained-back", want)
+	goneNode(t, "retained-ahead", want)
+	rememberedNode(t, "retained-live", want)
+	goneNode(t, "retained-nothing", map[string]string{"only": "1"})
+	register(t, "retained-nothing")
+	label(t, "retained-nothing", map[string]any{"only": nil})
+	remembers(t, getNode(t, "retained-nothing"), nil)
+
+	for name, long := range map[string]time.Duration{
+		"retained-gone": month, "retained-younger": almostMonth, "retained-ahead": -month, "retained-back": almostMonth,
+	} {
+		goneFor(t, name, long)
+	}
+	sweeping(t, []string{"--retention-fraction=1"}, func() {
+		collected(t, "retained-gone")
+		goneFor(t, "retained-live", month) // somebody writes so, and the Node lives
+		severalSweeps(t)
+		for _, name := range []string{"retained-younger", "retained-ahead", "retained-back", "retained-live"} {
+			recordHolds(t, name, want)
+		}
+		assert.NotNil(t, configMapOf(t, "retained-nothing"), "it holds nothing, and its Node lives")
+		deleteNode(t, "retained-nothing")
+		saysThatItIsGone(t, "retained-nothing")
+		severalSweeps(t)
+		assert.NotNil(t, configMapOf(t, "retained-nothing"), "not everybody may have heard")
+		goneFor(t, "retained-nothing", 3*time.Minute)
+		collected(t, "retained-nothing")
+
+		register(t, "retained-back")
+		node := complete(t, "retained-back", want)
+		remembers(t, node, want)
+		bare := register(t, "retained-gone")
+		assert.NotContains(t, bare.Labels, "dedicated", "it is forgotten")
+		register(t, "retained-younger")
+		complete(t, "retained-younger", want)
+	})
+}
+
+func TestANodeThatWentWhileBothWereDownIsMarkedAsGoneAndItsRecordCollected(t *testing.T) {
+	const name = "retained-down"
+	rememberedNode(t, name, map[string]string{"dedicated": "ci"})
+	withoutCapture(t, func() {
+		withoutWebhook(t, func() { deleteNode(t, name) })
+		record, ok := recordOf(t, name)
+		require.True(t, ok)
+		require.Zero(t, record.DeletedAt, "nobody has seen it go")
+	})
+	saysThatItIsGone(t, name)
+	record, _ := recordOf(t, name)
+	assert.WithinDuration(t, time.Now(), record.DeletedAt, time.Minute)
+	goneFor(t, name, month)
+	sweeping(t, []string{"--retention-fraction=1"}, func() { collected(t, name) })
+}
+
+func TestASweepCollectsNoMoreThanItsFractionOfAllRecords(t *testing.T) {
+	const count = 40
+	names := make([]string, count)
+	for n := range names {
+		names[n] = fmt.Sprintf("retained-many-%02d", n)
+	}
+	withoutCapture(t, func() {
+		// Records of Nodes that went long ago, as they stand after a year without anybody's collecting them.
+		records := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
+		eachNode(names, func(name string) {
+			long := record.New(name, record.Object{UID: "once", Version: 1}, map[string]string{"dedicated": "ci"})
+			long.DeletedAt = time.Now().Add(-year)
+			data, err := store.Encode(long)
+			if assert.NoError(t, err) {
+				_, err = records.Create(t.Context(), &corev1.ConfigMap{
+					ObjectMeta: metav1.ObjectMeta{Name: store.Name(name), Labels: map[string]string{store.RecordLabel: "true"}},
+					Data:       map[string]string{store.DataKey: string(data)},
+				}, metav1.CreateOptions{})
+				assert.NoError(t, err)
+			}
+		})
+	})
+	before := len(sweeps(t))
+	sweeping(t, nil, func() {
+		for _, name := range names {
+			collected(t, name)
+		}
+		severalSweeps(t) // a sweep says what it did once it is over
+	})
+	removed, most := 0, 0
+	swept := sweeps(t)[before:]
+	t.Logf("%d records were collected in %d sweeps", count, len(swept))
+	for _, line := range swept {
+		records, now := countIn(t, line, "records"), countIn(t, line, "removed")
+		assert.LessOrEqual(t, now, max(1, records/10), line)
+		removed, most = removed+now, max(most, now)
+	}
+	assert.GreaterOrEqual(t, removed, count)
+	assert.Greater(t, most, 1, "a tenth of all was more than one")
+}
+
+func TestADryRunCollectsNothing(t *testing.T) {
+	const name = "retained-rehearsed"
+	goneNode(t, name, map[string]string{"dedicated": "ci"})
+	goneFor(t, name, month)
+	sweeping(t, []string{"--retention-fraction=1", "--retention-dry-run"}, func() {
+		version := recordVersion(t, name)
+		severalSweeps(t)
+		assert.Equal(t, version, recordVersion(t, name), "it is as it was")
+		assert.Positive(t, metric(t, "capture", `nodekeep_capture_records_collected_total{outcome="dry_run"}`))
+		assert.Zero(t, metric(t, "capture", `nodekeep_capture_records_collected_total{outcome="collected"}`))
+		assert.Positive(t, metric(t, "capture", "nodekeep_capture_records_due"))
+		log, err := os.ReadFile(nodekeep.Cluster.LogPath("nodekeep-capture"))
+		require.NoError(t, err)
+		assert.Contains(t, string(log), `msg="record would be removed" node=`+name)
+	})
+	sweeping(t, []string{"--retention-fraction=1"}, func() { collected(t, name) })
+}

@@ -1,0 +1,215 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+// On a control plane of its own, of whose nodekeep neither process runs: Nodes stay gated.
+func TestUninstalling(t *testing.T) {
+	own, err := harness.Install(t.Context(), harness.ForTest(t, harness.Options{}))
+	require.NoError(t, err)
+	own.TimeoutSeconds = harness.Patient
+	untilGating(t, own)
+	t.Run("says what it may not do", func(t *testing.T) { uninstallingSaysWhatItMayNotDo(t, own) })
+	t.Run("lets capture complete the Nodes behind the gate first", func(t *testing.T) { uninstallingLetsCaptureCompleteNodesFirst(t, own) })
+	require.NoError(t, own.Reapply(t.Context()))
+	untilGating(t, own)
+	t.Run("leaves no Node behind the gate and forgets nothing", func(t *testing.T) { uninstallingLeavesNoNodeBehindTheGate(t, own) })
+}
+
+func untilGating(t *testing.T, own *harness.Installation) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		node, err := own.Admin.CoreV1().Nodes().Create(t.Context(), registration("probe", nil), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil && policy.DefaultGate.On(node.Spec.Taints)
+	}, settles, 50*time.Millisecond)
+}
+
+// uninstall runs the command and returns what it prints.
+func uninstall(t *testing.T, own *harness.Installation, args ...string) string {
+	t.Helper()
+	args = append([]string{"uninstall", "--kubeconfig", own.AdminKubeconfig()}, args...)
+	out, err := exec.CommandContext(t.Context(), own.Binary(), args...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}
+
+func gatedNodes(t *testing.T, own *harness.Installation) (gated []string) {
+	t.Helper()
+	nodes, err := own.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	for _, node := range nodes.Items {
+		if policy.DefaultGate.On(node.Spec.Taints) {
+			gated = append(gated, node.Name)
+		}
+	}
+	return gated
+}
+
+func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installation) {
+	client := own.Admin.CoreV1()
+	kubelets := registerAllTheWhile(t, own)
+	require.Eventually(t, func() bool { return len(gatedNodes(t, own)) > 5 }, settles, 50*time.Millisecond)
+	maintained, err := client.Nodes().Create(t.Context(), withTaint(registration("maintained", nil), "maintenance=disk:NoExecute"), metav1.CreateOptions{})
+	require.NoError(t, err)
+	stopChanging := changeAllTheWhile(t, own, "maintained")
+	_, err = client.ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "node.left-1"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+
+	out := uninstall(t, own, "--settle", "1s", "--patience", "0s")
+	stopChanging()
+	registered := kubelets()
+	for _, line := range []string{
+		"MutatingAdmissionPolicyBinding nodekeep-gate: deleted", "RoleBinding nodekeep-gate: deleted", "MutatingWebhookConfiguration nodekeep: deleted",
+		"new Nodes are gated no more", "node maintained: gate lifted\n", "no Node is behind the gate;",
+		"MutatingAdmissionPolicyBinding nodekeep-strip: deleted", "MutatingAdmissionPolicy nodekeep-strip: deleted",
+		"ValidatingAdmissionPolicyBinding nodekeep-guard: deleted", "ValidatingAdmissionPolicy nodekeep-guard: deleted",
+	} {
+		assert.Contains(t, out, line)
+	}
+	t.Logf("%d Nodes registered meanwhile, %d were freed", registered, strings.Count(out, ": gate lifted"))
+	assert.Empty(t, gatedNodes(t, own))
+	freed, err := client.Nodes().Get(t.Context(), "maintained", metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, policy.DefaultGate.Without(maintained.Spec.Taints), freed.Spec.Taints, "nothing but the gate goes")
+
+	again := uninstall(t, own, "--settle", "0s")
+	assert.Contains(t, again, "RoleBinding nodekeep-gate: is not there")
+	assert.Contains(t, again, "0 Nodes were freed")
+
+	// As `make uninstall` goes on.
+	deleted, err := own.Kubectl(t.Context(), "delete", "--ignore-not-found", "-f", harness.Manifest())
+	require.NoError(t, err, deleted)
+	left, err := harness.Left(t.Context(), own.Cluster)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+	_, err = client.ConfigMaps(harness.Namespace).Get(t.Context(), "node.left-1", metav1.GetOptions{})
+	assert.NoError(t, err, "records stay until a person deletes them")
+}
+
+// capture completes a Node before it frees it, so it is given the time to do so.
+func uninstallingLetsCaptureCompleteNodesFirst(t *testing.T, own *harness.Installation) {
+	require.NoError(t, own.StartCapture(t.Context()))
+	nodes := own.Admin.CoreV1().Nodes()
+	const name = "completed-last"
+	_, err := nodes.Create(t.Context(), registration(name, nil), metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = own.Kubectl(t.Context(), "label", "node", name, worker+"=")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		record, err := own.Kubectl(t.Context(), "-n", harness.Namespace, "get", "configmap", "node."+name, "-o", "yaml")
+		return err == nil && strings.Contains(record, worker)
+	}, settles, 50*time.Millisecond)
+	require.NoError(t, own.StopCapture())
+	require.NoError(t, nodes.Delete(t.Context(), name, metav1.DeleteOptions{}))
+	_, err = nodes.Create(t.Context(), registration(name, nil), metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.Equal(t, []string{name}, gatedNodes(t, own))
+
+	path := filepath.Join(t.TempDir(), "uninstall")
+	file, err := os.Create(path)
+	require.NoError(t, err)
+	defer file.Close()
+	command := exec.CommandContext(t.Context(), own.Binary(), "uninstall", "--kubeconfig", own.AdminKubeconfig(), "--settle", "0s", "--patience", "2m")
+	command.Stdout, command.Stderr = file, file
+	require.NoError(t, command.Start())
+	printed := func() string {
+		content, err := os.ReadFile(path)
+		require.NoError(t, err)
+		return string(content)
+	}
+	require.Eventually(t, func() bool { return strings.Contains(printed(), "1 Node behind the gate; capture has 2m0s") }, settles, 20*time.Millisecond)
+	require.NoError(t, own.StartCapture(t.Context()))
+	defer func() { assert.NoError(t, own.StopCapture()) }()
+	require.NoError(t, command.Wait(), printed())
+	assert.Contains(t, printed(), "0 Nodes were freed here")
+	node, err := nodes.Get(t.Context(), name, metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.False(t, policy.DefaultGate.On(node.Spec.Taints))
+	assert.Contains(t, node.Labels, worker)
+}
+
+func uninstallingSaysWhatItMayNotDo(t *testing.T, own *harness.Installation) {
+	_, err := own.Admin.CoreV1().Nodes().Create(t.Context(), registration("left", nil), metav1.CreateOptions{})
+	require.NoError(t, err)
+	config, err := own.Cluster.ServiceAccount(t.Context(), harness.Namespace, "nodekeep-webhook")
+	require.NoError(t, err)
+	kubeconfig := t.TempDir() + "/kubeconfig"
+	require.NoError(t, harness.WriteKubeconfig(kubeconfig, config))
+	out, err := exec.CommandContext(t.Context(), own.Binary(), "uninstall", "--kubeconfig", kubeconfig).CombinedOutput()
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	assert.Equal(t, 1, exit.ExitCode())
+	for _, what := range []string{`delete MutatingAdmissionPolicyBinding "nodekeep-gate"`, `delete RoleBinding "nodekeep-gate"`, `delete MutatingWebhookConfiguration "nodekeep"`} {
+		assert.Contains(t, string(out), what)
+	}
+	assert.Equal(t, []string{"left"}, gatedNodes(t, own))
+	require.NoError(t, own.Admin.CoreV1().Nodes().Delete(t.Context(), "left", metav1.DeleteOptions{}))
+}
+
+// changeAllTheWhile changes the Node, so that writes of others meet conflicts, until stop is called.
+func changeAllTheWhile(t *testing.T, own *harness.Installation, name string) (stop func()) {
+	t.Helper()
+	done := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-done:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+			_, err := own.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"n":"%d"}}}`, n), metav1.PatchOptions{})
+			assert.NoError(t, err)
+		}
+	})
+	return func() { close(done); group.Wait() }
+}
+
+// registerAllTheWhile has kubelets register Nodes until stop is called, which returns how many.
+func registerAllTheWhile(t *testing.T, own *harness.Installation) (stop func() int) {
+	t.Helper()
+	done := make(chan struct{})
+	var group sync.WaitGroup
+	registered := 0
+	group.Go(func() {
+		for ; ; registered++ {
+			select {
+			case <-done:
+				return
+			case <-time.After(30 * time.Millisecond):
+			}
+			name := fmt.Sprintf("joining-%d", registered)
+			client, err := kubernetes.NewForConfig(own.Cluster.Kubelet(name))
+			if assert.NoError(t, err) {
+				_, err = client.CoreV1().Nodes().Create(t.Context(), registration(name, nil), metav1.CreateOptions{})
+				assert.NoError(t, err, "a kubelet must always be able to register its Node")
+			}
+		}
+	})
+	return func() int { close(done); group.Wait(); return registered }
+}
+
+func withTaint(node *corev1.Node, taint string) *corev1.Node {
+	rest, effect, _ := strings.Cut(taint, ":")
+	key, value, _ := strings.Cut(rest, "=")
+	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)})
+	return node
+}

@@ -1,0 +1,178 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/record"
+)
+
+const (
+	writeFor    = 30 * time.Second
+	writersAll  = 8
+	writesAtEnd = 2000 // of each writer at most
+)
+
+// taintWriter puts a taint of its own on Nodes and takes it off again, and knows where it must be.
+type taintWriter struct {
+	taint     corev1.Taint
+	on        map[string]bool // by Node
+	puts      int
+	takes     int
+	conflicts int
+	wrong     []string // what it found otherwise than it had left it
+}
+
+// flip adds the taint to a Node or removes it, with an optimistic lock, and looks whether it was as this writer had left it.
+func (w *taintWriter) flip(ctx context.Context, t *testing.T, name string) error {
+	nodes := nodekeep.Admin.CoreV1().Nodes()
+	for {
+		node, err := nodes.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		w.look(node, "before a write")
+		taints := without(node.Spec.Taints, w.taint)
+		if !w.on[name] {
+			taints = append(taints, w.taint)
+		}
+		if rand.IntN(2) == 0 {
+			node.Spec.Taints = taints
+			node, err = nodes.Update(ctx, node, metav1.UpdateOptions{FieldManager: w.taint.Key})
+		} else {
+			node, err = nodes.Patch(ctx, name, types.MergePatchType, mustJSON(t, map[string]any{
+				"metadata": map[string]any{"resourceVersion": node.ResourceVersion}, "spec": map[string]any{"taints": taints},
+			}), metav1.PatchOptions{FieldManager: w.taint.Key})
+		}
+		switch {
+		case apierrors.IsConflict(err):
+			w.conflicts++
+		case err != nil:
+			return err
+		default:
+			if w.on[name] = !w.on[name]; w.on[name] {
+				w.puts++
+			} else {
+				w.takes++
+			}
+			w.look(node, "in the answer")
+			return nil
+		}
+	}
+}
+
+func (w *taintWriter) look(node *corev1.Node, when string) {
+	if carries(node, w.taint.ToString()) != w.on[node.Name] {
+		w.wrong = append(w.wrong, fmt.Sprintf("%s, version %s, %s: the taint should be on: %t", node.Name, node.ResourceVersion, when, w.on[node.Name]))
+	}
+}
+
+func eightWritersAndARuleLoseNothing(t *testing.T) {
+	names := []string{"written-1", "written-2", "written-3", "written-4"}
+	for _, name := range names {
+		register(t, name)
+	}
+	seen := watchSights(t)
+	recordConflicts := metric(t, "capture", "nodekeep_capture_conflicts_total")
+	failures := metric(t, "capture", "nodekeep_capture_failures_total")
+	ctx, cancel := context.WithTimeout(t.Context(), writeFor)
+	defer cancel()
+	effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute, corev1.TaintEffectPreferNoSchedule}
+	writers := make([]*taintWriter, writersAll)
+	errs := make([]error, writersAll)
+	var all sync.WaitGroup
+	for n := range writers {
+		w := &taintWriter{taint: corev1.Taint{Key: fmt.Sprintf("writer-%d.example.com/own", n), Value: "v", Effect: effects[n%len(effects)]}, on: map[string]bool{}}
+		writers[n] = w
+		all.Go(func() {
+			for writes := 0; writes < writesAtEnd && ctx.Err() == nil && errs[n] == nil; writes++ {
+				errs[n] = w.flip(t.Context(), t, names[rand.IntN(len(names))])
+				time.Sleep(10 * time.Millisecond)
+			}
+		})
+	}
+	flips, final := 0, map[string]any{}
+	all.Go(func() {
+		for values := []any{"ci", "gpu", nil}; ctx.Err() == nil; flips++ {
+			name, value := names[rand.IntN(len(names))], values[rand.IntN(len(values))]
+			label(t, name, map[string]any{"dedicated": value})
+			final[name] = value
+			time.Sleep(30 * time.Millisecond)
+		}
+	})
+	all.Wait()
+
+	puts, takes, conflicts := 0, 0, 0
+	for n, w := range writers {
+		require.NoError(t, errs[n])
+		puts, takes, conflicts = puts+w.puts, takes+w.takes, conflicts+w.conflicts
+	}
+	for _, name := range names {
+		var want []string
+		if value, is := final[name].(string); is {
+			want = append(want, "dedicated="+value+":NoSchedule")
+		}
+		for _, w := range writers {
+			if w.on[name] {
+				want = append(want, w.taint.ToString())
+			}
+		}
+		comesToCarry(t, name, want...)
+	}
+	for _, w := range writers {
+		assert.Empty(t, w.wrong, w.taint.Key)
+	}
+	seen.stop()
+	states, byRule := 0, 0
+	for _, name := range names {
+		between, rule := differences(t, seen.of(name))
+		states, byRule = states+between, byRule+rule
+	}
+	t.Logf("%d writers put on %d and took off %d taints with %d conflicts, while a label was flipped %d times and its taint changed %d times; capture met %.0f conflicts and put a Node off %.0f times; %d states were looked at",
+		writersAll, puts, takes, conflicts, flips, byRule,
+		metric(t, "capture", "nodekeep_capture_conflicts_total")-recordConflicts, metric(t, "capture", "nodekeep_capture_failures_total")-failures, states)
+	assert.Positive(t, byRule)
+	for _, name := range names {
+		label(t, name, map[string]any{"dedicated": nil})
+	}
+}
+
+// differences goes through the states of a Node: one write is one party's, so it changes one taint at most.
+func differences(t *testing.T, states []sight) (count, byRule int) {
+	t.Helper()
+	var before map[string]string
+	for _, state := range states {
+		now := record.Join(nil, state.node.Spec.Taints)
+		if before != nil && !maps.Equal(before, now) {
+			var changed []string
+			for item, value := range now {
+				if old, was := before[item]; !was || old != value {
+					changed = append(changed, item)
+				}
+			}
+			for item := range before {
+				if _, is := now[item]; !is {
+					changed = append(changed, item)
+				}
+			}
+			assert.Len(t, changed, 1, "%s, version %s: a write undid somebody else's", state.node.Name, state.node.ResourceVersion)
+			if changed[0] == "dedicated:NoSchedule" {
+				byRule++
+			}
+		}
+		before, count = now, count+1
+	}
+	return count, byRule
+}

@@ -1,8 +1,0 @@
-package node
-
-import (
-	"os"
-	"testing"
-)
-
-func TestMain(m *testing.M) { os.Exit(RunTests(m, "test/e2e/suite")) }
