@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
 // policyInUse is a version of the policy file.
@@ -50,7 +52,7 @@ type cluster struct {
 	captures  []*process
 	steps     []step
 
-	why, shows [excuses]int // how often each excuse was needed: for what is remembered, and for what a Node shows
+	why, shows [oracle.Excuses]int // how often each excuse was needed: for what is remembered, and for what a Node shows
 
 	telling bool
 	told    []string
@@ -152,7 +154,7 @@ func (w *cluster) restoreForeignRecord(name string) {
 	for _, k := range w.scenario.keys {
 		if w.chance(.6) {
 			items[keys[k]] = w.anyValue()
-			log.settled[k] = items[keys[k]]
+			log.settled[k] = valueOf(items[keys[k]])
 		}
 	}
 	if len(items) == 0 {
@@ -294,9 +296,9 @@ func (w *cluster) rememberedOf(name string) map[string]string {
 }
 
 // excused counts an excuse.
-func (w *cluster) excused(name string, why excuse) {
+func (w *cluster) excused(name string, why oracle.Excuse) {
 	w.why[why]++
-	if why != promised {
+	if why != oracle.Promised {
 		w.say("rest: %s: %s", name, why)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
 // How much TestSimulation does, from the environment.
@@ -37,7 +39,7 @@ func setting(variable string, usual uint64) uint64 {
 }
 
 // Nothing that clients decided is lost and nothing rises that they removed, whatever happens in whatever order, but for the limits
-// that each are an [excuse]. See the cluster's steps for what happens, and [cluster.check] for what must hold at rest.
+// that each are an [oracle.Excuse]. See the cluster's steps for what happens, and [cluster.check] for what must hold at rest.
 //
 // Two processes share a long run, each with half of the scenarios:
 //
@@ -72,7 +74,7 @@ func TestSimulation(t *testing.T) {
 type totals struct {
 	scenarios, delays int
 	failed            uint64
-	why, shows        [excuses]int        // scenarios that needed each excuse
+	why, shows        [oracle.Excuses]int // scenarios that needed each excuse
 	failures          map[string][]uint64 // seeds by kind
 }
 
@@ -82,7 +84,7 @@ func newTotals() *totals { return &totals{failures: map[string][]uint64{}} }
 func (t *totals) add(seed uint64, w *cluster) (fails bool) {
 	t.scenarios++
 	t.delays += w.delays
-	for e := range excuses {
+	for e := range oracle.Excuses {
 		t.why[e] += min(w.why[e], 1)
 		t.shows[e] += min(w.shows[e], 1)
 	}
@@ -97,7 +99,7 @@ func (t *totals) add(seed uint64, w *cluster) (fails bool) {
 
 func (t *totals) String() string {
 	var b strings.Builder
-	for e := range excuses {
+	for e := range oracle.Excuses {
 		fmt.Fprintf(&b, "%8d scenarios: %s\n", t.why[e], e)
 		if t.shows[e] > 0 {
 			fmt.Fprintf(&b, "%8d scenarios: a Node shows something else: %s\n", t.shows[e], e)

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
 func main() {
@@ -125,14 +127,14 @@ func (m *model) counterexample(steps []step) string {
 	return fmt.Sprintf("# bounds %s\n%s", b, m.scenario(m.shrink(steps)))
 }
 
-func excused(counts [excuses]int64) string {
+func excused(counts [oracle.Excuses]int64) string {
 	var some []string
 	for why, n := range counts {
-		if n > 0 && excuse(why) != promised {
-			some = append(some, fmt.Sprintf("%d %s", n, excuse(why)))
+		if n > 0 && oracle.Excuse(why) != oracle.Promised {
+			some = append(some, fmt.Sprintf("%d %s", n, oracle.Excuse(why)))
 		}
 	}
-	return fmt.Sprintf("%d as promised, excused: %s", counts[promised], cmp.Or(strings.Join(some, ", "), "none"))
+	return fmt.Sprintf("%d as promised, excused: %s", counts[oracle.Promised], cmp.Or(strings.Join(some, ", "), "none"))
 }
 
 func (s settings) orders(only *regexp.Regexp, out io.Writer) bool {
@@ -188,7 +190,7 @@ func (s settings) replayFile(out io.Writer) (ok bool, err error) {
 	}
 	did = append(did, m.rest(&w)...)
 	fmt.Fprint(out, m.scenario(did))
-	violation := m.judgeAtRest(&w, new([excuses]int64))
+	violation := m.judgeAtRest(&w, new([oracle.Excuses]int64))
 	fmt.Fprintln(out, cmp.Or(violation, "nothing is wrong"))
 	return violation == "", nil
 }

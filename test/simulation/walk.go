@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
 // walk goes through random scenarios. In each, captures work in most of the steps.
@@ -42,7 +44,7 @@ func (m *model) walk(scenarios int64, steps int, seed uint64, limit time.Duratio
 func (k kind) captures() bool { return k == reconciles || k == takes }
 
 // judgeAtRest is judge for a world in which captures have finished, if they ever do.
-func (m *model) judgeAtRest(w *world, count *[excuses]int64) string {
+func (m *model) judgeAtRest(w *world, count *[oracle.Excuses]int64) string {
 	if wrong := w.restless(); wrong != "" {
 		return wrong
 	}
@@ -59,7 +61,7 @@ func (m *model) run(steps []step) (did []step, violation string) {
 		}
 	}
 	did = append(did, m.rest(&w)...)
-	return did, m.judgeAtRest(&w, new([excuses]int64))
+	return did, m.judgeAtRest(&w, new([oracle.Excuses]int64))
 }
 
 // shrink leaves out steps for as long as what is left is wrong still.
