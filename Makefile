@@ -95,7 +95,7 @@ down: ## stop what `make up` started
 .PHONY: test
 test: controlplane promtool $(HELM) $(CERTMANAGER) ## everything, on a real API server
 	go test -race $(UNIT)
-	go test -run TestSimulation ./capture # all its scenarios; they have one goroutine each, and nothing for the race detector
+	NODEKEEP_SIMULATION_SCENARIOS=5000 go test -run TestSimulation ./capture # one goroutine each: nothing for the race detector
 	cd cmd/image && go test ./...
 	cd test/e2e/machine && go test ./...
 	go test -p 1 -count=1 -timeout 30m ./test/... # one control plane at a time: a webhook has a second to answer
@@ -113,7 +113,7 @@ skipped: ## why tests may skip; go test tells that with -v only
 .PHONY: unit
 unit: ## what needs no control plane
 	go test -race $(UNIT)
-	go test -run TestSimulation ./capture # all its scenarios; they have one goroutine each, and nothing for the race detector
+	NODEKEEP_SIMULATION_SCENARIOS=5000 go test -run TestSimulation ./capture # one goroutine each: nothing for the race detector
 	@echo "left out: $(filter-out $(UNIT),$(shell go list ./...))"
 	@echo "          they need a control plane; make test builds one and runs everything"
 

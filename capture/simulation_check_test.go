@@ -31,7 +31,6 @@ func (w *cluster) check() {
 		for _, c := range slices.Clone(w.captures) {
 			c.checkPending(name)
 		}
-		w.checkReplay(name)
 	}
 	for _, c := range w.captures {
 		if wrong := c.WrongCounts(); wrong != "" {

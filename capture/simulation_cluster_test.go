@@ -46,8 +46,7 @@ type cluster struct {
 	delays    int           // how often capture had to wait
 	waited    time.Duration // besides the hours, until what had to wait could be done
 	hours     int           // that have passed
-	removed   map[string]bool
-	late      []func() // writes whose clients have given up
+	late      []func()      // writes whose clients have given up
 	webhooks  []*webhookReplica
 	captures  []*process
 	steps     []step
@@ -72,11 +71,11 @@ type violation string
 func newCluster(seed uint64, d *draws) *cluster {
 	w := &cluster{
 		scenario: newScenario(rand.New(rand.NewPCG(seed, 1))), draws: d, rng: rand.New(d), version: 5,
-		nodes: map[string]*node{}, logs: map[string]*nodeLog{}, byVersion: map[int]*node{}, removed: map[string]bool{},
+		nodes: map[string]*node{}, logs: map[string]*nodeLog{}, byVersion: map[int]*node{},
 		records: &recordStore{}, history: map[string][]recordEntry{},
 	}
 	for _, name := range w.scenario.names {
-		w.logs[name] = &nodeLog{}
+		w.logs[name] = &nodeLog{remembered: map[int]map[string]string{}}
 	}
 	w.policies = []*policyInUse{newPolicy(w.scenario, nil, -1, w.scenario.rules)}
 	for range w.scenario.webhooks {
@@ -166,6 +165,7 @@ func (w *cluster) restoreForeignRecord(name string) {
 		panic(err)
 	}
 	w.history[name] = append(w.history[name], entry)
+	log.remembered[0] = r.Items()
 	w.say("operator: restores from a backup of another cluster %s", describeRecord(r))
 }
 

@@ -168,12 +168,14 @@ type nodeLog struct {
 	observed []observation // of each state
 	newest   int           // object that was observed
 	sequence int           // of observations
-	replayed int           // writes of the record until its history was last replayed
 	tooFar   bool
 
 	settledAt [keyCount]int // index of the first state that matters
 	settled   [keyCount]oracle.Value
 	forgets   bool // the record may have been collected
+
+	told       []change                  // the history of the record as it was written last
+	remembered map[int]map[string]string // what the record remembered after an entry of its history
 
 	forgedRules bool // a kubelet wrote the list of taints that rules made
 }
