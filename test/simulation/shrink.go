@@ -1,47 +1,10 @@
 package main
 
 import (
-	"math/rand/v2"
 	"slices"
-	"time"
 
 	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
-
-// walk goes through random scenarios. In each, captures work in most of the steps.
-func (m *model) walk(scenarios int64, steps int, seed uint64, limit time.Duration) (r result) {
-	const captureBias = 0.4
-	until := time.Now().Add(limit)
-	random := rand.New(rand.NewPCG(seed, 1))
-	for r.Exhaustive = true; r.Checks < scenarios && r.Violation == ""; r.Checks++ {
-		if r.Checks%64 == 0 && time.Now().After(until) {
-			r.Exhaustive = false
-			break
-		}
-		w, path := m.start(), []step(nil)
-		for range steps {
-			all := m.steps(&w)
-			if len(all) == 0 || len(w.log) > maxStates/2 {
-				break
-			}
-			s := all[random.IntN(len(all))]
-			if working := slices.DeleteFunc(slices.Clone(all), func(s step) bool { return !s.kind.captures() }); len(working) > 0 && random.Float64() < captureBias {
-				s = working[random.IntN(len(working))]
-			}
-			m.do(&w, s)
-			r.States++
-			path = append(path, s)
-		}
-		path = append(path, m.rest(&w)...)
-		if wrong := m.judgeAtRest(&w, &r.Excused); wrong != "" {
-			r.Violation, r.Scenario = wrong, path
-		}
-	}
-	return r
-}
-
-// captures reports whether the step is one of a capture at work.
-func (k kind) captures() bool { return k == reconciles || k == takes }
 
 // judgeAtRest is judge for a world in which captures have finished, if they ever do.
 func (m *model) judgeAtRest(w *world, count *[oracle.Excuses]int64) string {
