@@ -102,7 +102,7 @@ type answer struct {
 	any    bool // or whatever else
 	why    excuse
 	older  *answer  // or what it would be without the last decision
-	shown  []string // or what older objects brought and showed, with a stamp that proves nothing
+	shown  []string // or one of these
 }
 
 func (a answer) allows(value string) bool {
@@ -163,6 +163,9 @@ func (q question) wantedUntil(all int) answer {
 			case unguarded:
 				older := q.wantedUntil(i)
 				a.older, a.shown, a.why = &older, q.brought(i), unguarded
+				if d.late() {
+					a.shown = append(a.shown, none)
+				}
 			default:
 				why = max(why, reason)
 				continue
@@ -306,6 +309,18 @@ func (d decided) ambiguous(listed string) (yes bool, value string, why excuse) {
 		}
 	}
 	return false, none, promised
+}
+
+// late reports whether another value that the object had before the decision was observed only after it. The newer state then showed what
+// the stamp lists, or nothing: where the stamp proves nothing, nobody can tell.
+func (d decided) late() bool {
+	decision := d.firstOf(d.at, d.until, func(j int) bool { return d.seen(j) != notObserved })
+	for p := d.start; p < d.at; p++ {
+		if d.seen(p) == observed && d.log[p].items[d.k].decision(d.taint) && d.order(p) > decision {
+			return true
+		}
+	}
+	return false
 }
 
 // overtaken reports whether a later state was observed before the decision that shows what nodekeep restored from an older record. Where
