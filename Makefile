@@ -13,6 +13,8 @@ CERTMANAGER = $(BIN)/cert-manager
 PLUGINS  = $(BIN)
 DEMO     = $(CURDIR)/.demo
 UNIT     = $(shell go list ./... | grep -v /test/)
+CLUSTER  = $(shell go list ./test/... | grep -vE '/integration/(chart|image|monitoring)$$')
+AT_ONCE  = 3
 FUZZTIME = 5s
 SOAK     = 30m
 MODEL    =
@@ -93,14 +95,22 @@ down: ## stop what `make up` started
 	@go run ./test/demo down --dir $(DEMO)
 
 .PHONY: test
-test: controlplane promtool $(HELM) $(CERTMANAGER) ## everything, on a real API server
+test: controlplane ## everything on a real API server, but the chart, the image and monitoring; AT_ONCE packages side by side
 	go test -race $(UNIT)
 	go test -run TestSimulation ./capture # all its scenarios; they have one goroutine each, and nothing for the race detector
 	cd cmd/image && go test ./...
 	cd test/e2e/machine && go test ./...
-	go test -p 1 -count=1 -timeout 30m ./test/... # one control plane at a time: a webhook has a second to answer
+	go test -p $(AT_ONCE) -count=1 -timeout 30m $(CLUSTER)
 	@$(MAKE) --no-print-directory skipped
 	@$(MAKE) --no-print-directory fuzz
+
+.PHONY: test-chart
+test-chart: controlplane tools ## the chart with Helm and with cert-manager, and the image
+	go test -p $(AT_ONCE) -count=1 -timeout 30m ./test/integration/chart ./test/integration/image
+
+.PHONY: test-monitoring
+test-monitoring: controlplane promtool $(HELM) ## alerts, dashboard and metrics, with promtool
+	go test -count=1 -timeout 30m ./test/integration/monitoring
 
 .PHONY: model
 model: ## every interleaving of clients, webhook and captures up to a bound, against the rule of package record (about a minute)
@@ -122,7 +132,7 @@ fuzz: ## every fuzzer for FUZZTIME each
 	@.ci/fuzz $(FUZZTIME)
 
 .PHONY: test-faults
-test-faults: controlplane $(HELM) ## the faults that take minutes to show
+test-faults: controlplane ## the faults that take minutes to show
 	NODEKEEP_LONG_FAULTS=1 go test -count=1 -timeout 30m -v -run '$(LONG_FAULTS)' ./test/faults
 
 .PHONY: e2e

@@ -61,7 +61,7 @@ func policyReads(t *testing.T, process string) int {
 func asInline(t *testing.T, do func()) {
 	t.Helper()
 	require.NoError(t, nodekeep.StopWebhook())
-	require.NoError(t, nodekeep.Reapply(t.Context(), "policy.labels.protected=inline"))
+	require.NoError(t, nodekeep.Reapply(t.Context(), harness.InlineManifest))
 	require.NoError(t, nodekeep.StartWebhook(t.Context()))
 	defer func() {
 		require.NoError(t, nodekeep.StopWebhook())

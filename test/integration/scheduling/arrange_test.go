@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // policyWith is the policy of these tests: a rule makes a taint of a label, and protected labels come back as it says.
@@ -87,16 +88,16 @@ func awaitGating(t *testing.T, want bool) {
 
 // inline lets the webhook put protected labels into the CREATE, until the test ends.
 func inline(t *testing.T) {
-	restart := func(ctx context.Context, protected string) {
+	restart := func(ctx context.Context, protected string, further ...string) {
 		require.NoError(t, nodekeep.StopWebhook())
 		require.NoError(t, nodekeep.StopCapture())
 		require.NoError(t, nodekeep.WritePolicy(policyWith(protected)))
-		require.NoError(t, nodekeep.Reapply(ctx, "policy.labels.protected="+protected))
+		require.NoError(t, nodekeep.Reapply(ctx, further...))
 		require.NoError(t, nodekeep.StartWebhook(ctx))
 		require.NoError(t, nodekeep.StartCapture(ctx))
 	}
 	t.Cleanup(func() { restart(context.Background(), "deferred") })
-	restart(t.Context(), "inline")
+	restart(t.Context(), "inline", harness.InlineManifest)
 	// At its first start the API server did not call it yet, so the self-test failed and would be tried again after 10 s.
 	require.NoError(t, nodekeep.StopWebhook())
 	require.NoError(t, nodekeep.StartWebhook(t.Context()))
