@@ -1,0 +1,77 @@
+package harness
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// Record is the record of a Node as the API server has it; ok is false where there is none.
+func (i *Installation) Record(t testing.TB, node string) (found record.Record, ok bool) {
+	t.Helper()
+	cm, err := i.Admin.CoreV1().ConfigMaps(Namespace).Get(t.Context(), store.Name(node), metav1.GetOptions{})
+	if err != nil {
+		return record.Record{}, false
+	}
+	found, err = store.Decode([]byte(cm.Data[store.DataKey]), node)
+	require.NoError(t, err)
+	return found, true
+}
+
+// MustRecord is the record of a Node that has one.
+func (i *Installation) MustRecord(t testing.TB, node string) record.Record {
+	t.Helper()
+	found, ok := i.Record(t, node)
+	require.True(t, ok, "there must be a record of node %s", node)
+	return found
+}
+
+// RecordMap is the ConfigMap of a record as it is stored. Its resourceVersion shows whether the record was written.
+func (i *Installation) RecordMap(t testing.TB, node string) *corev1.ConfigMap {
+	t.Helper()
+	cm, err := i.Admin.CoreV1().ConfigMaps(Namespace).Get(t.Context(), store.Name(node), metav1.GetOptions{})
+	require.NoError(t, err)
+	return cm
+}
+
+// RecordHolds waits until the record of a Node holds exactly these items, for this Node object.
+func (i *Installation) RecordHolds(t testing.TB, node *corev1.Node, want map[string]string) record.Record {
+	t.Helper()
+	return i.recordHolds(t, node, func(items map[string]string) bool { return maps.Equal(items, want) }, want)
+}
+
+// RecordHoldsAll waits until the record of a Node holds at least these items, for this Node object.
+func (i *Installation) RecordHoldsAll(t testing.TB, node *corev1.Node, want map[string]string) record.Record {
+	t.Helper()
+	return i.recordHolds(t, node, func(items map[string]string) bool { return HasAll(items, want) }, want)
+}
+
+func (i *Installation) recordHolds(t testing.TB, node *corev1.Node, right func(items map[string]string) bool, want map[string]string) record.Record {
+	t.Helper()
+	var found record.Record
+	require.Eventually(t, func() bool {
+		var ok bool
+		found, ok = i.Record(t, node.Name)
+		return ok && found.Newest().UID == node.UID && right(found.Items())
+	}, Settles, 20*time.Millisecond, "the record of node %s must come to hold %v; last seen %+v", node.Name, want, &found)
+	return found
+}
+
+// DeletionRecorded waits until the record of a Node says that the Node is deleted.
+func (i *Installation) DeletionRecorded(t testing.TB, node string) record.Record {
+	t.Helper()
+	var found record.Record
+	require.Eventually(t, func() bool {
+		var ok bool
+		found, ok = i.Record(t, node)
+		return ok && !found.DeletedAt.IsZero()
+	}, Settles, 20*time.Millisecond, "the record must say that node %s is deleted", node)
+	return found
+}
