@@ -54,6 +54,8 @@ type Installation struct {
 	Route func(process string, direct *rest.Config) *rest.Config
 	// TimeoutSeconds, where it is not 0, is how long the API server waits for the webhook in place of what is shipped.
 	TimeoutSeconds int
+	// PolicyPoll, where it is not 0, is how often processes look at the policy file in place of their default, from their next start.
+	PolicyPoll time.Duration
 	// CaptureArgs are added behind capture's own arguments the next time it is started.
 	CaptureArgs []string
 
@@ -193,6 +195,9 @@ func (i *Installation) run(ctx context.Context, name string, args ...string) err
 		"--health-probe-bind-address", "127.0.0.1:"+strconv.Itoa(i.probePort[name]),
 		"--metrics-bind-address", "127.0.0.1:"+strconv.Itoa(i.metricsPort[name]),
 	)
+	if i.PolicyPoll != 0 {
+		args = append(args, "--policy-poll", i.PolicyPoll.String())
+	}
 	process, err := i.Cluster.Go(name, i.binary, args)
 	if err != nil {
 		return err
