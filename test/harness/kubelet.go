@@ -2,7 +2,6 @@ package harness
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 	"sync"
 
@@ -11,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Registration is what a kubelet sends when it starts: labels that it sets by itself and its --node-labels, room for pods (without
-// which the scheduler would bind nothing to the Node), who the machine is, and a few images.
-func Registration(name string, labels ...map[string]string) *corev1.Node {
+// Registration is what a kubelet sends when it starts: labels that it sets by itself, room for pods (without which the
+// scheduler would bind nothing to the Node), who the machine is, and a few images.
+func Registration(name string) *corev1.Node {
 	room := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("110"),
 	}
@@ -31,9 +30,6 @@ func Registration(name string, labels ...map[string]string) *corev1.Node {
 				KubeletVersion: "v1.36.3", OperatingSystem: "linux", Architecture: "amd64",
 			},
 		},
-	}
-	for _, more := range labels {
-		maps.Copy(node.Labels, more)
 	}
 	for n := range 5 {
 		node.Status.Images = append(node.Status.Images, corev1.ContainerImage{Names: []string{fmt.Sprintf("image-%d:latest", n)}, SizeBytes: 1 << 20})

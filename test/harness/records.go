@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"maps"
 	"testing"
 	"time"
 
@@ -12,18 +11,6 @@ import (
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
-
-// Record is the record of a Node as the API server has it; ok is false where there is none.
-func (i *Installation) Record(t testing.TB, node string) (found record.Record, ok bool) {
-	t.Helper()
-	cm, err := i.Admin.CoreV1().ConfigMaps(Namespace).Get(t.Context(), store.Name(node), metav1.GetOptions{})
-	if err != nil {
-		return record.Record{}, false
-	}
-	found, err = store.Decode([]byte(cm.Data[store.DataKey]), node)
-	require.NoError(t, err)
-	return found, true
-}
 
 // MustRecord is the record of a Node that has one.
 func (i *Installation) MustRecord(t testing.TB, node string) record.Record {
@@ -41,31 +28,19 @@ func (i *Installation) RecordMap(t testing.TB, node string) *corev1.ConfigMap {
 	return cm
 }
 
-// RecordHolds waits until the record of a Node holds exactly these items, for this Node object.
-func (i *Installation) RecordHolds(t testing.TB, node *corev1.Node, want map[string]string) record.Record {
+// WaitRecordedAtLeast waits until the record of a Node holds at least these items, for this Node object.
+func (i *Installation) WaitRecordedAtLeast(t testing.TB, node *corev1.Node, want map[string]string) {
 	t.Helper()
-	return i.recordHolds(t, node, func(items map[string]string) bool { return maps.Equal(items, want) }, want)
-}
-
-// RecordHoldsAll waits until the record of a Node holds at least these items, for this Node object.
-func (i *Installation) RecordHoldsAll(t testing.TB, node *corev1.Node, want map[string]string) record.Record {
-	t.Helper()
-	return i.recordHolds(t, node, func(items map[string]string) bool { return HasAll(items, want) }, want)
-}
-
-func (i *Installation) recordHolds(t testing.TB, node *corev1.Node, right func(items map[string]string) bool, want map[string]string) record.Record {
-	t.Helper()
-	var found record.Record
+	var last record.Record
 	require.Eventually(t, func() bool {
 		var ok bool
-		found, ok = i.Record(t, node.Name)
-		return ok && found.Newest().UID == node.UID && right(found.Items())
-	}, Settles, 20*time.Millisecond, "the record of node %s must come to hold %v; last seen %+v", node.Name, want, &found)
-	return found
+		last, ok = i.Record(t, node.Name)
+		return ok && last.Newest().UID == node.UID && HasAll(last.Items(), want)
+	}, Settles, 20*time.Millisecond, "the record of node %s must come to hold %v; last seen %+v", node.Name, want, &last)
 }
 
-// DeletionRecorded waits until the record of a Node says that the Node is deleted.
-func (i *Installation) DeletionRecorded(t testing.TB, node string) record.Record {
+// WaitDeletionRecorded waits until the record of a Node says that the Node is deleted.
+func (i *Installation) WaitDeletionRecorded(t testing.TB, node string) record.Record {
 	t.Helper()
 	var found record.Record
 	require.Eventually(t, func() bool {

@@ -3,66 +3,18 @@ package harness
 import (
 	"slices"
 	"strings"
-	"testing"
 
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 )
 
-// ParseTaint reads a taint as `kubectl taint` takes it: key=value:effect or key:effect.
-func ParseTaint(text string) corev1.Taint {
+// TaintOf reads a taint as `kubectl taint` takes it: key=value:effect or key:effect.
+func TaintOf(text string) corev1.Taint {
 	name, effect, _ := strings.Cut(text, ":")
 	key, value, _ := strings.Cut(name, "=")
 	return corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)}
 }
 
-// Taint puts taints on a Node as an admin, in place of those of the same key and effect.
-func (i *Installation) Taint(t testing.TB, name string, texts ...string) *corev1.Node {
-	t.Helper()
-	return i.ChangeTaints(t, name, func(taints []corev1.Taint) []corev1.Taint {
-		for _, text := range texts {
-			taints = append(WithoutTaint(taints, text), ParseTaint(text))
-		}
-		return taints
-	})
-}
-
-// Untaint removes a taint of a Node as an admin.
-func (i *Installation) Untaint(t testing.TB, name, text string) *corev1.Node {
-	t.Helper()
-	return i.ChangeTaints(t, name, func(taints []corev1.Taint) []corev1.Taint { return WithoutTaint(taints, text) })
-}
-
-// ChangeTaints does what `kubectl taint` does, but never over another client's change.
-func (i *Installation) ChangeTaints(t testing.TB, name string, change func([]corev1.Taint) []corev1.Taint) *corev1.Node {
-	t.Helper()
-	var changed *corev1.Node
-	require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() (err error) {
-		node := i.Node(t, name)
-		changed, err = i.PutTaints(t, node, change(node.Spec.Taints), "kubectl-taint")
-		return err
-	}))
-	return changed
-}
-
-// PutTaints replaces the taints of the Node in exactly this state, as an admin with a field manager of that name.
-func (i *Installation) PutTaints(t testing.TB, node *corev1.Node, taints []corev1.Taint, manager string) (*corev1.Node, error) {
-	t.Helper()
-	return i.Admin.CoreV1().Nodes().Patch(t.Context(), node.Name, types.MergePatchType, MustJSON(t, map[string]any{
-		"metadata": map[string]any{"resourceVersion": node.ResourceVersion}, "spec": map[string]any{"taints": taints},
-	}), metav1.PatchOptions{FieldManager: manager})
-}
-
-// WithoutTaint are the taints less that of the same key and effect.
-func WithoutTaint(taints []corev1.Taint, text string) []corev1.Taint {
-	unwanted := ParseTaint(text)
-	return slices.DeleteFunc(slices.Clone(taints), func(taint corev1.Taint) bool { return taint.MatchTaint(&unwanted) })
-}
-
-// TaintsOf are the taints of a Node as `kubectl taint` writes them, sorted, less those that Kubernetes adds by itself.
+// TaintsOf are the taints of a Node as kubectl writes them, sorted, without those that Kubernetes adds by itself.
 func TaintsOf(node *corev1.Node) []string {
 	texts := []string{}
 	for _, taint := range node.Spec.Taints {
@@ -72,4 +24,15 @@ func TaintsOf(node *corev1.Node) []string {
 	}
 	slices.Sort(texts)
 	return texts
+}
+
+// Carries reports whether a Node has this taint, exactly and once.
+func Carries(node *corev1.Node, text string) bool {
+	wanted, found := TaintOf(text), 0
+	for _, taint := range node.Spec.Taints {
+		if taint.ToString() == wanted.ToString() {
+			found++
+		}
+	}
+	return found == 1
 }

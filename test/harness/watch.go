@@ -10,77 +10,102 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// witness is a Node whose annotation shows that a watch has arrived at a moment.
-const witness, moment = "watch-witness", "tests.example.com/moment"
-
-// watched is what a client saw of Nodes, in order.
-type watched struct {
-	mu     sync.Mutex
-	states []*corev1.Node
+// State is a Node as a watcher saw it, and when.
+type State struct {
+	*corev1.Node
+	At time.Time
 }
 
-// WatchNodes keeps every state that a client could see of any Node, from now on. It watches again where a watch ends. The function
-// that it returns hands over the states, once all that is stored so far has arrived.
-func (i *Installation) WatchNodes(t testing.TB) (stop func() []*corev1.Node) {
+// Watcher keeps every state of every Node that anybody could see.
+type Watcher struct {
+	mu     sync.Mutex
+	states []State
+	byName map[string][]State
+	stop   func()
+}
+
+// witness is a Node by whose changes a watcher knows how far it is.
+const witness = "watch-witness"
+
+// WatchNodes watches all Nodes from now on, until Stop or the end of the test.
+func (i *Installation) WatchNodes(t testing.TB) *Watcher {
 	t.Helper()
-	if _, err := i.Admin.CoreV1().Nodes().Get(t.Context(), witness, metav1.GetOptions{}); err != nil {
-		i.Register(t, witness)
+	nodes := i.Admin.CoreV1().Nodes()
+	if _, err := nodes.Create(t.Context(), Registration(witness), metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		require.NoError(t, err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	w, ended, began := &watched{}, make(chan struct{}), make(chan struct{})
+	w := &Watcher{byName: map[string][]State{}}
+	began, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		for start := sync.OnceFunc(func() { close(began) }); ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 			w.follow(ctx, i, start)
 		}
 	}()
-	t.Cleanup(func() { cancel(); <-ended })
 	<-began
-	return func() []*corev1.Node {
-		t.Helper()
-		now := fmt.Sprint(time.Now().UnixNano())
-		i.Merge(t, witness, map[string]any{"annotations": map[string]string{moment: now}})
-		require.Eventually(t, func() bool { return w.saw(now) }, Settles, 5*time.Millisecond, "the watch must arrive at this moment")
+	w.stop = sync.OnceFunc(func() {
+		const key = "tests.example.com/moment"
+		moment := fmt.Sprint(time.Now().UnixNano())
+		if t.Context().Err() == nil { // the test still wants all that is stored so far
+			i.MergeNode(t, witness, map[string]any{"metadata": map[string]any{"annotations": map[string]string{key: moment}}})
+			require.Eventually(t, func() bool {
+				return slices.ContainsFunc(w.Of(witness), func(s State) bool { return s.Annotations[key] == moment })
+			}, Settles, 5*time.Millisecond, "the watch must arrive at this moment")
+		}
 		cancel()
 		<-ended
-		return w.states
-	}
+	})
+	t.Cleanup(w.stop)
+	return w
 }
 
-// follow lists and watches until the watch ends.
-func (w *watched) follow(ctx context.Context, i *Installation, start func()) {
-	list, err := i.Admin.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+// follow watches until the watch ends: an API server may restart. Then the states that it finds are the next ones.
+func (w *Watcher) follow(ctx context.Context, i *Installation, start func()) {
+	nodes := i.Admin.CoreV1().Nodes()
+	list, err := nodes.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return
 	}
-	watcher, err := i.Admin.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	events, err := nodes.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
 	if err != nil {
 		return
 	}
-	defer watcher.Stop()
+	defer events.Stop()
 	start()
-	for n := range list.Items {
-		w.add(&list.Items[n])
+	if len(w.states) > 0 {
+		for n := range list.Items {
+			w.add(&list.Items[n])
+		}
 	}
-	for event := range watcher.ResultChan() {
+	for event := range events.ResultChan() {
 		if node, ok := event.Object.(*corev1.Node); ok && event.Type != watch.Deleted {
 			w.add(node)
 		}
 	}
 }
 
-func (w *watched) add(node *corev1.Node) {
+func (w *Watcher) add(node *corev1.Node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.states = append(w.states, node)
+	state := State{node, time.Now()}
+	w.states, w.byName[node.Name] = append(w.states, state), append(w.byName[node.Name], state)
 }
 
-func (w *watched) saw(now string) bool {
+// Stop ends the watch once all that is stored so far has arrived, and returns every state, oldest first.
+func (w *Watcher) Stop() []State {
+	w.stop()
+	return slices.Clone(w.states)
+}
+
+// Of are the states of a Node that were seen, oldest first.
+func (w *Watcher) Of(name string) []State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.states, func(node *corev1.Node) bool { return node.Name == witness && node.Annotations[moment] == now })
+	return slices.Clone(w.byName[name])
 }
