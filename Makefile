@@ -162,7 +162,7 @@ bench: controlplane ## the handler, then CREATEs on a real API server, each besi
 	go run ./test/bench growth -nodes 10000
 
 .PHONY: bench-scale
-bench-scale: controlplane ## NODES Nodes (100000: some 20 GiB of memory, half an hour): growth, memory, capture, storm, start, failover
+bench-scale: controlplane ## NODES Nodes (100000: some 20 GiB of memory, half an hour): growth, memory, capture, storm, start
 	GOMEMLIMIT=14GiB go run ./test/bench scale -nodes $(NODES) # keeps kube-apiserver within 24 GiB; nodekeep is far below it
 
 .PHONY: promtool
