@@ -83,16 +83,16 @@ controlplane: ## etcd, kube-apiserver and friends for tests and demo (about 5 mi
 	@test/programs/controlplane/build.sh
 
 .PHONY: demo
-demo: controlplane ## the whole story on a real control plane, in under a minute
-	@go run ./test/demo story
+demo: controlplane $(BIN)/demo ## the whole story on a real control plane, in under a minute
+	@$(BIN)/demo story
 
 .PHONY: up
-up: controlplane ## start a control plane with nodekeep on it and leave it running
-	@go run ./test/demo up --dir $(DEMO)
+up: controlplane $(BIN)/demo ## start a control plane with nodekeep on it and leave it running
+	@$(BIN)/demo up --dir $(DEMO)
 
 .PHONY: down
-down: ## stop what `make up` started
-	@go run ./test/demo down --dir $(DEMO)
+down: $(BIN)/demo ## stop what `make up` started
+	@$(BIN)/demo down --dir $(DEMO)
 
 .PHONY: test
 test: controlplane ## everything on a real API server, but the chart, the image and monitoring; AT_ONCE packages side by side
@@ -207,6 +207,10 @@ $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 test/programs/promql/bin/promtool: test/programs/promql/go.mod test/programs/promql/go.sum test/programs/promql/main.go
 	cd test/programs/promql && CGO_ENABLED=0 go build -tags remove_all_sd -ldflags "-s -w" -o bin/ . github.com/prometheus/prometheus/cmd/promtool
 	@touch $@
+
+# Without cgo, as nodekeep itself, so that both share what is compiled.
+$(BIN)/demo: always
+	@printf 'demo: building the demo ... '; began=$$(date +%s); CGO_ENABLED=0 go build -o $@ ./test/demo && echo "$$(($$(date +%s) - began)) s"
 
 .PHONY: always
 $(IMAGE_DIR)/binaries/%/nodekeep: always

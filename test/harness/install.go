@@ -221,8 +221,9 @@ func (i *Installation) waitReady(ctx context.Context, process *Process, port int
 		return response.StatusCode == http.StatusOK, nil
 	})
 	if err != nil {
+		const tail = 4000
 		log, _ := os.ReadFile(process.LogPath())
-		return fmt.Errorf("wait until %s is ready: %w\n%s", process.Name(), err, log)
+		return fmt.Errorf("wait until %s is ready: %w; the end of its log:\n%s", process.Name(), err, log[max(0, len(log)-tail):])
 	}
 	return nil
 }

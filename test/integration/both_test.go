@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/policy"
 )
@@ -58,17 +57,3 @@ func TestWithBothDownNodesRegisterGatedAndNothingIsLost(t *testing.T) {
 	}
 }
 
-func TestAHangingWebhookDelaysARegistrationByItsTimeoutAndNoMore(t *testing.T) {
-	const name = "hanging-1"
-	want := map[string]string{"dedicated": "ci"}
-	nodekeep.RegisterRecorded(t, name, want)
-	process := nodekeep.Cluster.Process("nodekeep-webhook")
-	require.NoError(t, process.Pause())
-	nodekeep.DeleteNode(t, name)
-	started := time.Now()
-	back := nodekeep.Register(t, name)
-	t.Logf("registered after %s", time.Since(started).Round(time.Millisecond))
-	require.NoError(t, process.Resume())
-	assert.NotContains(t, back.Labels, "dedicated", "the webhook did hang")
-	nodekeep.WaitRestored(t, name, want)
-}

@@ -71,7 +71,7 @@ func aTaintOfSomebodyElseIsLeftAlone(t *testing.T) {
 		nodekeep.Label(t, name, map[string]any{"dedicated": nil})
 		remembered(name)
 	})
-	untouched(twoResyncs)
+	untouched(resync + 200*time.Millisecond)
 
 	each(func(name string) { // once it is gone, the rule has its way
 		nodekeep.Label(t, name, map[string]any{"dedicated": "ci"})

@@ -34,7 +34,7 @@ var rules = policyOf(`
 
 // A resync comes so often in these tests; two of them have come after twoResyncs.
 const (
-	resync     = 500 * time.Millisecond
+	resync     = time.Second // the least that capture takes
 	twoResyncs = 2*resync + 200*time.Millisecond
 )
 
