@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // judged is a label that the cluster's own admission policy denies to kubelets.
@@ -54,8 +55,8 @@ func denyingKubelets(t *testing.T, do func()) {
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	denies := func() bool {
-		node := registration("judged-probe", map[string]string{judged: "ci"})
-		_, err := kubelet(t, node.Name).CoreV1().Nodes().Create(context.WithoutCancel(t.Context()), node, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		node := harness.RegistrationWith("judged-probe", map[string]string{judged: "ci"})
+		_, err := nodekeep.Kubelet(t, node.Name).CoreV1().Nodes().Create(context.WithoutCancel(t.Context()), node, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err != nil
 	}
 	defer func() {
@@ -69,50 +70,41 @@ func denyingKubelets(t *testing.T, do func()) {
 }
 
 // What a webhook restores counts as set by the kubelet: without labels.defer the Node is kept out, and no policy of the cluster is
-// bypassed. With it the Node registers behind the gate, and capture adds the label.
+// bypassed. With it the Node registers behind the gate, and capture adds the label. TestInline has the third case, protected: inline.
 func TestALabelThatAnAdmissionPolicyDeniesToKubeletsIsDeferred(t *testing.T) {
 	const name = "judged-1"
 	want := map[string]string{judged: "ci", "rack": "r1"}
-	deniedThenDeferred := func(t *testing.T, labels string, protected map[string]string) {
-		withPolicy(t, deferring(labels), func() {
-			deleteNode(t, name)
-			_, err := kubelet(t, name).CoreV1().Nodes().Create(t.Context(), registration(name, nil), metav1.CreateOptions{})
-			require.ErrorContains(t, err, "group system:nodes may not add dedicated", "the control: without labels.defer the label is in the CREATE")
-		})
-		withPolicy(t, deferring(labels+", defer: ["+judged+"]"), func() {
-			withoutCapture(t, func() {
-				back := register(t, name)
-				assert.NotContains(t, back.Labels, judged)
-				assert.Equal(t, "r1", back.Labels["rack"], "other labels are in the CREATE")
-				assert.True(t, hasAll(back.Labels, protected), "protected labels go where the policy says: %v", back.Labels)
-				assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints))
-				assert.True(t, carries(back, judgedTaint), "rules see the label that is to come: %v", back.Spec.Taints)
-				assert.NotContains(t, givenTo(t, back), judged)
-			})
-			remembers(t, complete(t, name, want), want)
-			assert.True(t, carries(getNode(t, name), judgedTaint))
+	nodekeep.RegisterRecorded(t, name, want)
+	denyingKubelets(t, func() {
+		for _, protected := range []string{"deferred", "never"} {
+			t.Run("protected "+protected, func(t *testing.T) { deniedThenDeferred(t, name, "protected: "+protected, want, nil) })
+		}
+	})
+}
 
-			_, err := kubelet(t, name).CoreV1().Nodes().Create(t.Context(), registration(name, nil), metav1.CreateOptions{})
-			assert.ErrorContains(t, err, "already exists", "a restarted kubelet gets past admission")
+// deniedThenDeferred registers a recorded Node again, without labels.defer and with it; labels is the rest of that section.
+func deniedThenDeferred(t *testing.T, name, labels string, want, protected map[string]string) {
+	t.Helper()
+	withPolicy(t, deferring(labels), func() {
+		nodekeep.DeleteNode(t, name)
+		_, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
+		require.ErrorContains(t, err, "group system:nodes may not add dedicated", "the control: without labels.defer the label is in the CREATE")
+	})
+	withPolicy(t, deferring(labels+", defer: ["+judged+"]"), func() {
+		nodekeep.WithoutCapture(t, func() {
+			back := nodekeep.Register(t, name)
+			assert.NotContains(t, back.Labels, judged)
+			assert.Equal(t, "r1", back.Labels["rack"], "other labels are in the CREATE")
+			assert.True(t, harness.HasAll(back.Labels, protected), "protected labels go where the policy says: %v", back.Labels)
+			assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints))
+			assert.True(t, harness.Carries(back, judgedTaint), "rules see the label that is to come: %v", back.Spec.Taints)
+			assert.NotContains(t, givenTo(t, back), judged)
 		})
-	}
-	withPolicy(t, deferring(""), func() {
-		rememberedNode(t, name, want)
-		denyingKubelets(t, func() {
-			t.Run("protected deferred", func(t *testing.T) { deniedThenDeferred(t, "protected: deferred", nil) })
-			t.Run("protected never", func(t *testing.T) { deniedThenDeferred(t, "protected: never", nil) })
-			want[worker] = ""
-			label(t, name, map[string]any{worker: ""})
-			remembers(t, getNode(t, name), want)
-			t.Run("protected inline", func(t *testing.T) {
-				withPolicy(t, inlinePolicy, func() {
-					asInline(t, func() {
-						proved(t, "inline")
-						deniedThenDeferred(t, "protected: inline", map[string]string{worker: ""})
-					})
-				})
-			})
-		})
+		nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, name, want), want)
+		comesToCarry(t, name, judgedTaint)
+
+		_, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
+		assert.ErrorContains(t, err, "already exists", "a restarted kubelet gets past admission")
 	})
 }
 
@@ -121,11 +113,11 @@ func TestALabelThatThePolicyDefersIsInTheCreateOfAnybodyElse(t *testing.T) {
 	const name = "judged-2"
 	want := map[string]string{judged: "ci"}
 	withPolicy(t, deferring("defer: ["+judged+"]"), func() {
-		rememberedNode(t, name, want)
-		deleteNode(t, name)
+		nodekeep.RegisterRecorded(t, name, want)
+		nodekeep.DeleteNode(t, name)
 		back, err := nodekeep.Admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		require.NoError(t, err)
-		assert.True(t, hasAll(back.Labels, want))
+		assert.True(t, harness.HasAll(back.Labels, want))
 		assert.False(t, policy.DefaultGate.On(back.Spec.Taints))
 	})
 }
@@ -135,11 +127,11 @@ func TestLabelsOfTheSupervisorsOfK3sAndRKE2AreNotRemembered(t *testing.T) {
 	for _, distribution := range []string{"k3s", "rke2"} {
 		name := "owned-" + distribution
 		manager := distribution + "-supervisor@" + name
-		register(t, name)
+		nodekeep.Register(t, name)
 		apply(t, name, manager, map[string]string{distribution + ".example.com/internal-ip": "192.0.2.1", "pool": "a"})
-		label(t, name, map[string]any{"pool": "b", "rack": "r1"})
-		node := getNode(t, name)
+		nodekeep.Label(t, name, map[string]any{"pool": "b", "rack": "r1"})
+		node := nodekeep.Node(t, name)
 		require.Equal(t, "192.0.2.1", node.Labels[distribution+".example.com/internal-ip"])
-		remembers(t, node, map[string]string{"pool": "b", "rack": "r1"})
+		nodekeep.WaitRecorded(t, node, map[string]string{"pool": "b", "rack": "r1"})
 	}
 }

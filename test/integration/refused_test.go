@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // refuseLabel makes the API server refuse every update that puts a label on a Node, as some other team's rule might.
@@ -49,40 +50,40 @@ func refuseLabel(t *testing.T, key string) (lift func()) {
 
 func TestALabelThatTheAPIServerRefusesStaysRememberedAndTheGateStays(t *testing.T) {
 	const name, key = "refused-1", "node-role.kubernetes.io/refused"
-	rememberedNode(t, name, map[string]string{"a": "1", key: "", worker: ""})
-	deleteNode(t, name)
+	nodekeep.RegisterRecorded(t, name, map[string]string{"a": "1", key: "", worker: ""})
+	nodekeep.DeleteNode(t, name)
 	lift := refuseLabel(t, key)
 	require.Eventually(t, func() bool { // the rule takes a moment to be in force
-		_, err := nodekeep.Admin.CoreV1().Nodes().Create(t.Context(), registration("refused-probe", map[string]string{"probe": "1"}), metav1.CreateOptions{})
+		_, err := nodekeep.Admin.CoreV1().Nodes().Create(t.Context(), harness.RegistrationWith("refused-probe", map[string]string{"probe": "1"}), metav1.CreateOptions{})
 		if err != nil {
 			return false
 		}
-		defer deleteNode(t, "refused-probe")
+		defer nodekeep.DeleteNode(t, "refused-probe")
 		_, err = nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), "refused-probe", "application/merge-patch+json",
-			mustJSON(t, map[string]any{"metadata": map[string]any{"labels": map[string]string{key: ""}}}), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+			harness.MustJSON(t, map[string]any{"metadata": map[string]any{"labels": map[string]string{key: ""}}}), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return err != nil
 	}, settles, 100*time.Millisecond)
 
-	back := register(t, name)
+	back := nodekeep.Register(t, name)
 	assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints))
 	require.Eventually(t, func() bool {
-		record, ok := recordOf(t, name)
+		record, ok := nodekeep.Record(t, name)
 		return ok && record.Newest().UID == back.UID
 	}, settles, 50*time.Millisecond, "adopted without the refused label")
-	record, _ := recordOf(t, name)
+	record, _ := nodekeep.Record(t, name)
 	assert.Equal(t, map[string]string{"a": "1", worker: "", key: ""}, record.Items())
-	hasEvent(t, name, "LabelRefused")
-	node := getNode(t, name)
+	nodekeep.WaitEvent(t, name, "LabelRefused")
+	node := nodekeep.Node(t, name)
 	assert.Contains(t, node.Labels, worker, "the other labels were given")
 	assert.True(t, policy.DefaultGate.Holds(node.Spec.Taints), "the gate stays until a person decides")
 
 	lift()
 	require.Eventually(t, func() bool { // and is in force for another moment
 		_, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name, "application/merge-patch+json",
-			mustJSON(t, map[string]any{"metadata": map[string]any{"labels": map[string]string{key: ""}}}), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+			harness.MustJSON(t, map[string]any{"metadata": map[string]any{"labels": map[string]string{key: ""}}}), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return err == nil
 	}, settles, 100*time.Millisecond)
-	withoutCapture(t, func() {}) // a new capture asks again
-	complete(t, name, map[string]string{"a": "1", key: "", worker: ""})
-	remembers(t, getNode(t, name), map[string]string{"a": "1", key: "", worker: ""})
+	nodekeep.WithoutCapture(t, func() {}) // a new capture asks again
+	nodekeep.WaitRestored(t, name, map[string]string{"a": "1", key: "", worker: ""})
+	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"a": "1", key: "", worker: ""})
 }
