@@ -56,4 +56,3 @@ func TestWithBothDownNodesRegisterGatedAndNothingIsLost(t *testing.T) {
 		}
 	}
 }
-

@@ -89,25 +89,6 @@ func TestALabelChangedAfterARestoreWhileCaptureWasDownKeepsItsNewValue(t *testin
 	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"tier": "new"})
 }
 
-func TestANodeThatRegistersWhileTheWebhookIsDownIsCompletedByCapture(t *testing.T) {
-	const name = "completed-1"
-	want := map[string]string{"dedicated": "ci", worker: ""}
-	nodekeep.RegisterRecorded(t, name, want)
-	stop := watchRecords(t)
-	nodekeep.WithoutWebhook(t, func() {
-		nodekeep.DeleteNode(t, name)
-		back := nodekeep.Register(t, name)
-		assert.NotContains(t, back.Labels, "dedicated")
-		nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, name, want), want)
-	})
-	for _, record := range stop() {
-		if record.Node == name {
-			assert.Equal(t, want, record.Items(), "the record must lose nothing on the way")
-		}
-	}
-	nodekeep.WaitEvent(t, name, "LabelsGivenBack")
-}
-
 func TestANodeThatRegistersGatedByItsKubeletWhileTheWebhookIsDownIsCompletedAndThenReleased(t *testing.T) {
 	const name = "completed-2"
 	want := map[string]string{"dedicated": "ci", worker: ""}
@@ -155,7 +136,7 @@ func withoutDeletionHook(t *testing.T, do func()) {
 	do()
 }
 
-// hookIsCalled rehearses the deletion of a Node.
+// hookIsCalled rehearses the deletion of a Node, some times: a call is counted a moment after it was answered.
 func hookIsCalled(t *testing.T) bool {
 	t.Helper()
 	const calls = `nodekeep_webhook_request_duration_seconds_count{review="deletion"}`
@@ -164,8 +145,13 @@ func hookIsCalled(t *testing.T) bool {
 	require.NoError(t, err)
 	require.NotEmpty(t, some.Items)
 	before := metric(t, "webhook", calls)
-	require.NoError(t, nodes.Delete(t.Context(), some.Items[0].Name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}))
-	return metric(t, "webhook", calls) > before
+	for range 5 {
+		require.NoError(t, nodes.Delete(t.Context(), some.Items[0].Name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}))
+		if metric(t, "webhook", calls) > before {
+			return true
+		}
+	}
+	return false
 }
 
 func TestAddDeleteAddBeforeCaptureLooksLosesNothing(t *testing.T) {

@@ -41,6 +41,7 @@ func TestWithTheWebhookDownEveryNodeIsGatedUntilCaptureHasCompletedIt(t *testing
 		for _, name := range names {
 			nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, name, want), want)
 		}
+		nodekeep.WaitEvent(t, names[0], "LabelsGivenBack")
 		nodekeep.WaitRestored(t, "gated-fresh", nil)
 	})
 }

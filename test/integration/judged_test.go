@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -25,47 +24,18 @@ func deferring(labels string) string {
 	return "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {" + labels + "}\ntaints: {rules: [{selector: dedicated, taint: \"dedicated={value}:NoSchedule\"}]}\n"
 }
 
-// denyingKubelets installs a ValidatingAdmissionPolicy that denies a kubelet's CREATE with the label, while something is done.
+// denyingKubelets does something while the cluster denies a kubelet's CREATE with the label.
 func denyingKubelets(t *testing.T, do func()) {
 	t.Helper()
-	const name = "e2e-kubelets-may-not-set-dedicated"
-	api := nodekeep.Admin.AdmissionregistrationV1()
-	_, err := api.ValidatingAdmissionPolicies().Create(t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
-				RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes"}},
-				},
-			}}},
-			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "kubelets", Expression: "'system:nodes' in request.userInfo.groups"}},
-			Validations: []admissionregistrationv1.Validation{{
-				Expression: "!has(object.metadata.labels) || !('dedicated' in object.metadata.labels)",
-				Message:    "group system:nodes may not add dedicated",
-			}},
-		},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	_, err = api.ValidatingAdmissionPolicyBindings().Create(t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-		},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	denies := func() bool {
+	lift := nodekeep.Deny(t, "kubelets-may-not-set-dedicated", harness.Denial{
+		Operation: admissionregistrationv1.Create, When: "'system:nodes' in request.userInfo.groups",
+		Unless: "!has(object.metadata.labels) || !('dedicated' in object.metadata.labels)", Message: "group system:nodes may not add dedicated",
+	}, func() bool {
 		node := harness.RegistrationWith("judged-probe", map[string]string{judged: "ci"})
 		_, err := nodekeep.Kubelet(t, node.Name).CoreV1().Nodes().Create(context.WithoutCancel(t.Context()), node, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err != nil
-	}
-	defer func() {
-		ctx := context.WithoutCancel(t.Context())
-		require.NoError(t, api.ValidatingAdmissionPolicyBindings().Delete(ctx, name, metav1.DeleteOptions{}))
-		require.NoError(t, api.ValidatingAdmissionPolicies().Delete(ctx, name, metav1.DeleteOptions{}))
-		require.Eventually(t, func() bool { return !denies() }, settles, 50*time.Millisecond, "the policy must no longer be in force")
-	}()
-	require.Eventually(t, denies, settles, 50*time.Millisecond, "the policy must come into force")
+	})
+	defer lift()
 	do()
 }
 

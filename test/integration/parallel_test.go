@@ -19,28 +19,6 @@ import (
 // eachNode calls do for every name, some at a time.
 func eachNode(names []string, do func(name string)) { harness.Each(names, 16, do) }
 
-func TestAWatcherNeverSeesAVersionOfTheNodeThatLacksWhatItShouldCarry(t *testing.T) {
-	const name = "watched-1"
-	first := nodekeep.Register(t, name)
-	want := map[string]string{"dedicated": "ci", worker: ""}
-	nodekeep.Label(t, name, map[string]any{"dedicated": "ci", worker: ""})
-	nodekeep.WaitRecorded(t, first, want)
-	nodekeep.DeleteNode(t, name)
-
-	watched := nodekeep.WatchNodes(t)
-	nodekeep.Register(t, name)
-	nodekeep.WaitRestored(t, name, want)
-	watched.Stop()
-	seen := watched.Of(name)
-	require.NotEmpty(t, seen)
-	for _, node := range seen {
-		assert.Equal(t, "ci", node.Labels["dedicated"], "version %s", node.ResourceVersion)
-		if _, has := node.Labels[worker]; !has {
-			assert.True(t, policy.DefaultGate.Holds(node.Spec.Taints), "version %s lacks %s and carries no gate", node.ResourceVersion, worker)
-		}
-	}
-}
-
 func TestTwoHundredNodesDeletedAndRegisteredInParallelComeBackComplete(t *testing.T) {
 	const count = 200
 	names := make([]string, count)
