@@ -195,7 +195,8 @@ func (s *subject) edited(edits map[string]answer, node *corev1.Node, seen record
 			continue
 		}
 		// A kubelet can write a stamp, but it cannot lift the gate: for a label that it may not set, both must speak.
-		proven := seen.UID == node.UID || stampLists(node, key) && (slices.Contains(ordinaryKeys(), key) || !gated(node))
+		_, lost := seen.NotShown.Labels[key] // with an older object; the record cannot tell a label that came and went since then
+		proven := seen.UID == node.UID && !lost || stampLists(node, key) && (slices.Contains(ordinaryKeys(), key) || !gated(node))
 		s.wanted.edited(key, value, proven)
 		if right := s.wanted.labels[key].right; len(right) > 1 {
 			s.tell("  %s: not adopted, nothing proven: right is any of %q", key, right)

@@ -190,7 +190,7 @@ func (i *Installation) WaitGating(t testing.TB, gating bool) {
 func (i *Installation) WithoutWebhook(t testing.TB, do func()) {
 	t.Helper()
 	require.NoError(t, i.StopWebhook())
-	defer func() { require.NoError(t, i.StartWebhook(t.Context())) }()
+	defer func() { require.NoError(t, i.StartWebhook(context.WithoutCancel(t.Context()))) }()
 	do()
 }
 
@@ -198,7 +198,7 @@ func (i *Installation) WithoutWebhook(t testing.TB, do func()) {
 func (i *Installation) WithoutCapture(t testing.TB, do func()) {
 	t.Helper()
 	require.NoError(t, i.StopCapture())
-	defer func() { require.NoError(t, i.StartCapture(t.Context())) }()
+	defer func() { require.NoError(t, i.StartCapture(context.WithoutCancel(t.Context()))) }()
 	do()
 }
 

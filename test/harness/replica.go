@@ -32,15 +32,14 @@ var replicas atomic.Int64
 func (i *Installation) StartReplica(t testing.TB, kind string, args ...string) *Replica {
 	t.Helper()
 	own := []string{kind, "--kubeconfig", filepath.Join(i.Cluster.Dir(), "nodekeep-"+kind+".kubeconfig"), "--namespace", Namespace, "--policy", i.PolicyFile}
-	r := &Replica{Address: FreeAddress(t)}
+	free := FreeAddresses(t, 3)
+	r := &Replica{Address: free[0], Probes: "http://" + free[1], Metrics: "http://" + free[2] + "/metrics"}
 	if kind == "webhook" {
 		host, port, err := net.SplitHostPort(r.Address)
 		require.NoError(t, err)
 		own = append(own, "--host", host, "--port", port)
 	}
-	probes, metrics := FreeAddress(t), FreeAddress(t)
-	r.Probes, r.Metrics = "http://"+probes, "http://"+metrics+"/metrics"
-	own = append(own, "--health-probe-bind-address", probes, "--metrics-bind-address", metrics)
+	own = append(own, "--health-probe-bind-address", free[1], "--metrics-bind-address", free[2])
 	var err error
 	r.Process, err = i.Cluster.Go(fmt.Sprintf("another-%s-%d", kind, replicas.Add(1)), i.Binary(), append(own, args...))
 	require.NoError(t, err)
@@ -83,13 +82,16 @@ func Readiness(url string) (status int, body string) {
 	return response.StatusCode, string(content)
 }
 
-// FreeAddress is a loopback address that nobody listened on a moment ago.
-func FreeAddress(t testing.TB) string {
+// FreeAddresses are so many loopback addresses that nobody listened on a moment ago.
+func FreeAddresses(t testing.TB, count int) (addresses []string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	return listener.Addr().String()
+	for range count {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer listener.Close()
+		addresses = append(addresses, listener.Addr().String())
+	}
+	return addresses
 }
 
 // Series sums the series of a metrics page, such as `nodekeep_capture_panics_total` or one with labels in braces. Where nobody
