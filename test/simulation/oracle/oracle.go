@@ -100,7 +100,7 @@ type Answer struct {
 	listed Value
 	any    bool    // or whatever else
 	older  *Answer // or what it would be without the last decision
-	shown  []Value // or what older objects brought and showed, with a stamp that proves nothing
+	shown  []Value // or one of these
 }
 
 // Allows reports whether a record may remember the value.
@@ -167,6 +167,13 @@ func (q Question) wantedUntil(all int) Answer {
 		case reason == Unguarded:
 			older := q.wantedUntil(at)
 			a.older, a.shown, a.Why = &older, q.brought(at), Unguarded
+			if d.late() {
+				a.shown = append(a.shown, None)
+			}
+		case reason == Hidden: // and if the record has the hidden value after all, so much the better
+			older := q.wantedUntil(at)
+			older.shown, older.Why = append(older.shown, a.Value), max(older.Why, why, Hidden)
+			return older
 		case reason != Promised:
 			why = max(why, reason)
 			continue
@@ -303,6 +310,17 @@ func (d decided) ambiguous(listed Value) (yes bool, value Value, why Excuse) {
 	return false, None, Promised
 }
 
+// late reports whether another value that the object had before the decision may have been recorded only after it. The newer state showed
+// what the stamp lists: where the stamp proves nothing, the record cannot say whether it had the key at all.
+func (d decided) late() bool {
+	for p := d.start; p < d.at; p++ {
+		if d.Seen(p) == Observed && d.Log[p].Decision(d.Taint) {
+			return true
+		}
+	}
+	return false
+}
+
 // overtaken reports whether a later state was observed before the decision that shows what nodekeep restored from an older record. Where
 // the stamp proves nothing, only that observation can prove that the object had the key.
 func (d decided) overtaken() bool {
@@ -367,6 +385,9 @@ func (d decided) proved() (yes bool, unless Excuse) {
 		was := d.Log[p]
 		if d.Seen(p) == Observed && was.Decision(d.Taint) && !was.Void {
 			return true, Promised
+		}
+		if listed, _ := was.Listed(); d.Careful && d.Seen(p) == Observed && was.Value != None && was.Value == listed {
+			unless = Unguarded
 		}
 	}
 	return false, unless
