@@ -28,6 +28,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/storetest"
 	"nodekeep.dev/nodekeep/webhook"
 )
 
@@ -47,7 +48,7 @@ type (
 	policyFile   = policy.Policy
 	recorded     = record.Record
 	recordEntry  = store.Entry
-	recordStore  = store.Memory
+	recordStore  = storetest.Memory
 )
 
 var errNoRecord = store.ErrNotFound
