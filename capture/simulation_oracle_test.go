@@ -166,6 +166,10 @@ func (q question) wantedUntil(all int) answer {
 				if d.late() {
 					a.shown = append(a.shown, none)
 				}
+			case hidden: // and if the record has the hidden value after all, so much the better
+				older := q.wantedUntil(i)
+				older.shown, older.why = append(older.shown, a.value), max(older.why, why, hidden)
+				return older
 			default:
 				why = max(why, reason)
 				continue
@@ -311,12 +315,11 @@ func (d decided) ambiguous(listed string) (yes bool, value string, why excuse) {
 	return false, none, promised
 }
 
-// late reports whether another value that the object had before the decision was observed only after it. The newer state then showed what
-// the stamp lists, or nothing: where the stamp proves nothing, nobody can tell.
+// late reports whether another value that the object had before the decision may have been recorded only after it. The newer state showed
+// what the stamp lists: where the stamp proves nothing, the record cannot say whether it had the key at all.
 func (d decided) late() bool {
-	decision := d.firstOf(d.at, d.until, func(j int) bool { return d.seen(j) != notObserved })
 	for p := d.start; p < d.at; p++ {
-		if d.seen(p) == observed && d.log[p].items[d.k].decision(d.taint) && d.order(p) > decision {
+		if d.seen(p) == observed && d.log[p].items[d.k].decision(d.taint) {
 			return true
 		}
 	}
@@ -398,6 +401,9 @@ func (d decided) proved() (yes bool, unless excuse) {
 		was := d.log[p].items[d.k]
 		if d.seen(p) == observed && was.decision(d.taint) {
 			return true, promised
+		}
+		if listed, _ := was.listed(); d.careful && d.seen(p) == observed && was.value != none && was.value == listed {
+			unless = unguarded
 		}
 	}
 	return false, unless
