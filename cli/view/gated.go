@@ -95,7 +95,7 @@ func (s NodeState) whyGated(in capture.Circumstances, c Captures, g Gated) (why,
 	switch {
 	case s.Unreadable != nil:
 		return "its record cannot be read", fmt.Sprintf("mend ConfigMap %s, or nodekeep forget %s", store.Name(s.Name), s.Name)
-	case s.Record != nil && s.Record.Quarantined != nil && s.Accepted == "":
+	case s.Record != nil && s.Record.Quarantined != nil && s.Entry.Accepted == "":
 		return "another machine has its name", fmt.Sprintf("nodekeep accept %s --machine old|new", s.Name)
 	case down != "":
 		return down, "nodekeep doctor says why; nodekeep gate lift " + s.Name + " if it cannot wait"

@@ -30,7 +30,7 @@ func deleting(n *corev1.Node) {
 func TestWhyANodeWaits(t *testing.T) {
 	old, young := gatedFor(time.Hour), gatedFor(time.Second)
 	accepted := state(live(nil, young), recorded(nil, quarantining(set{"a": "1"})))
-	accepted.Accepted = store.OldMachine
+	accepted.Entry.Accepted = store.OldMachine
 	refused := Captures{Refused: map[types.UID]string{"1": "Label a is refused"}}
 	tests := map[string]struct {
 		state    NodeState
