@@ -42,9 +42,9 @@ const (
 
 // change is what a command changes: it reads and plans, shows the plan and asks, and does it on exactly the state that was read.
 type change[P any] struct {
-	read  func(context.Context) (*P, error)    // the plan; nil: there is nothing to do
-	agree func(context.Context, *P) error      // shows the plan and asks; nil: the command asks nothing
-	same  func(agreed, again *P) bool          // whether the plan is still the one that was agreed to; nil: any plan is
+	read  func(context.Context) (*P, error)     // the plan; nil: there is nothing to do
+	agree func(context.Context, *P) error       // shows the plan and asks; nil: the command asks nothing
+	same  func(agreed, again *P) bool           // whether the plan is still the one that was agreed to; nil: any plan is
 	do    func(ctx context.Context, p *P) error // one attempt, and the report
 }
 

@@ -27,6 +27,7 @@ func AddTo(root *cobra.Command, streams genericiooptions.IOStreams) {
 		newListCommand, newShowCommand, newDiffCommand, newExplainCommand, newHistoryCommand, newRollbackCommand,
 		newPolicyCommand, newDoctorCommand,
 		newForgetCommand, newRememberCommand, newAcceptCommand, newPruneCommand, newGateCommand,
+		newUninstallCommand,
 	} {
 		command := make(streams)
 		root.AddCommand(command)
