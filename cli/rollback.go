@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -67,7 +68,7 @@ alone, and the exit code is 1 then.`,
 				return o.ask(ctx, c, fmt.Sprintf("Change Node %s like that?", args[0]))
 			},
 			same: func(agreed, again *plan) bool {
-				return agreed.state.Node.UID == again.state.Node.UID && agreed.Same(again.Rollback)
+				return agreed.state.Node.UID == again.state.Node.UID && reflect.DeepEqual(agreed.Rollback, again.Rollback)
 			},
 			do: func(ctx context.Context, p *plan) error {
 				options := metav1.PatchOptions{FieldManager: rollbackManager}

@@ -125,9 +125,9 @@ type GatedList struct {
 
 // Document is for people.
 func (l GatedList) Document(now time.Time) Document {
-	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{column("Name"), column("Gated"), column("Why"), column("Next step"), wideColumn("Missing")}}
+	table := tableOf("Name", "Gated", "Why", "Next step", "+Missing")
 	for _, g := range l.Items {
-		table.Rows = append(table.Rows, row(g.Name, ago(g.Since.Time, now), g.Why, g.Next, orNone(strings.Join(sortedItems(g.Missing), ","))))
+		add(table, g.Name, ago(g.Since.Time, now), g.Why, g.Next, orNone(strings.Join(sortedItems(g.Missing), ",")))
 	}
 	return Document{Tables: []*metav1.Table{table}}
 }
@@ -139,9 +139,9 @@ func (g Gated) Document(now time.Time) Document {
 	d.with("Gated", "for "+ago(g.Since.Time, now))
 	d.with("Why", g.Why)
 	d.with("Next step", g.Next)
-	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{column("Missing"), column("Key"), column("Value")}}
+	table := tableOf("Missing", "Key", "Value")
 	for _, item := range sortedItems(g.Missing) {
-		table.Rows = append(table.Rows, row(kindOf(item), item, orNone(g.Missing[item])))
+		add(table, kindOf(item), item, shown(valueIn(g.Missing, item)))
 	}
 	d.Tables = append(d.Tables, table)
 	return d

@@ -126,10 +126,7 @@ func (s NodeState) left(in capture.Circumstances) string {
 
 // SummaryTable has a line for each Node.
 func SummaryTable(summaries []Summary, now time.Time) *metav1.Table {
-	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{
-		column("Name"), column("Status"), column("Since"), column("Labels"), column("Taints"), column("Gated"), column("Last Change"), column("Current"),
-		wideColumn("Changed By"), wideColumn("Not Shown"), wideColumn("UID"),
-	}}
+	table := tableOf("Name", "Status", "Since", "Labels", "Taints", "Gated", "Last Change", "Current", "+Changed By", "+Not Shown", "+UID")
 	for _, s := range summaries {
 		current := "yes"
 		switch {
@@ -138,7 +135,7 @@ func SummaryTable(summaries []Summary, now time.Time) *metav1.Table {
 		case s.Status == Gone, s.Status == Forgotten:
 			current = none
 		}
-		table.Rows = append(table.Rows, row(s.Name, string(s.Status), ago(s.Since, now), s.Labels, s.Taints, yesNo(s.Gated), ago(s.LastChange, now), current, orNone(s.ChangedBy), s.NotShown, orNone(string(s.UID))))
+		add(table, s.Name, string(s.Status), ago(s.Since, now), s.Labels, s.Taints, yesNo(s.Gated), ago(s.LastChange, now), current, orNone(s.ChangedBy), s.NotShown, orNone(string(s.UID)))
 	}
 	return table
 }
