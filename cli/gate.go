@@ -56,19 +56,11 @@ API server refuses a label (as far as an Event tells), or no capture runs at all
 				list.Items = append(list.Items, gated)
 			}
 		}
-		switch {
-		case o.format == "name":
-			var names []string
-			for _, gated := range list.Items {
-				names = append(names, gated.Name)
-			}
-			return o.nodeNames(c.Out, names...)
-		case o.table() && len(list.Items) == 0:
+		if o.table() && len(list.Items) == 0 {
 			c.say("No Node waits behind the gate.")
 			return nil
-		default:
-			return o.write(c, "GatedNodeList", list)
 		}
+		return o.write(c, "GatedNodeList", list)
 	})
 }
 

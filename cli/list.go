@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
@@ -112,7 +111,7 @@ func (l *lines) flush() error {
 	if l.printer == nil {
 		l.printer, l.tabs = l.output.tablePrinter(), printers.GetNewTabWriter(l.cluster.Out)
 	}
-	table := view.SummaryTable(l.waiting, l.cluster.now())
+	table := view.SummaryList{Items: l.waiting}.Table(l.cluster.now())
 	l.printed += len(l.waiting)
 	l.waiting = nil
 	if err := l.printer.PrintObj(table, l.tabs); err != nil {
@@ -140,17 +139,8 @@ func (l *lines) end() error {
 		return nil
 	case l.output.table():
 		return l.flush()
-	case l.output.format == "name":
-		var names []string
-		for _, summary := range l.waiting {
-			names = append(names, summary.Name)
-		}
-		return l.output.nodeNames(l.cluster.Out, names...)
 	default:
-		return l.output.object(l.cluster.Out, "NodeSummaryList", struct {
-			Metadata metav1.ListMeta `json:"metadata"`
-			Items    []view.Summary  `json:"items"`
-		}{Items: append([]view.Summary{}, l.waiting...)})
+		return l.output.write(l.cluster, "NodeSummaryList", view.SummaryList{Items: append([]view.Summary{}, l.waiting...)})
 	}
 }
 

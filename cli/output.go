@@ -68,7 +68,7 @@ func (o *output) printer() (printers.ResourcePrinter, error) {
 	case o.format == "yaml":
 		return &printers.YAMLPrinter{}, nil
 	case o.format == "name" && o.names:
-		return nil, nil // see nodeNames
+		return nil, nil // nodeNames needs none
 	case format == "jsonpath" && given:
 		printer, err := printers.NewJSONPathPrinter(template)
 		if err != nil {
@@ -87,10 +87,15 @@ func (o *output) tablePrinter() printers.ResourcePrinter {
 
 // write writes an answer in whichever format was asked for. For programs it is an object of its kind.
 func (o *output) write(c *cluster, kind string, answer view.Answer) error {
-	if o.table() {
+	nodes, named := answer.(interface{ Names() []string })
+	switch {
+	case o.table():
 		return o.document(c.Out, answer.Document(c.now()))
+	case o.format == "name" && named:
+		return o.nodeNames(c.Out, nodes.Names()...)
+	default:
+		return o.object(c.Out, kind, answer)
 	}
-	return o.object(c.Out, kind, answer)
 }
 
 // document writes what people read: facts, then tables.

@@ -57,14 +57,14 @@ func (c Captures) down() string {
 // Gated is a Node behind the gate.
 type Gated struct {
 	Name    string            `json:"name"`
-	Since   metav1.Time       `json:"since"` // the gate is put on when a Node is made
+	Since   metav1.Time       `json:"since"` // the gate is added when a Node is created
 	Why     string            `json:"why"`
 	Next    string            `json:"next"`              // what is to be done
 	Missing map[string]string `json:"missing,omitempty"` // what it lacks of what is remembered, as far as that is known
 }
 
-// atIt is how long capture may take before something is wrong.
-const atIt = time.Minute
+// expectedTime is how long capture may take before something is wrong.
+const expectedTime = time.Minute
 
 // GatedOf looks at a Node; is says whether it is behind the gate.
 func GatedOf(s NodeState, in capture.Circumstances, c Captures) (g Gated, is bool) {
@@ -94,7 +94,7 @@ func (s NodeState) whyGated(in capture.Circumstances, c Captures, g Gated) (why,
 	down := c.down()
 	switch {
 	case s.Unreadable != nil:
-		return "its record cannot be read", fmt.Sprintf("mend ConfigMap %s, or nodekeep forget %s", store.Name(s.Name), s.Name)
+		return "its record cannot be read", fmt.Sprintf("correct ConfigMap %s, or nodekeep forget %s", store.Name(s.Name), s.Name)
 	case s.Record != nil && s.Record.Quarantined != nil && s.Entry.Accepted == "":
 		return "another machine has its name", fmt.Sprintf("nodekeep accept %s --machine old|new", s.Name)
 	case down != "":
@@ -112,8 +112,8 @@ func (s NodeState) whyGated(in capture.Circumstances, c Captures, g Gated) (why,
 	case why == "":
 		why = "nothing is left to do"
 	}
-	if in.Now.Sub(s.Node.CreationTimestamp.Time) < atIt {
-		return why, "nothing: capture is at it"
+	if in.Now.Sub(s.Node.CreationTimestamp.Time) < expectedTime {
+		return why, "nothing: capture works on it"
 	}
 	return why, "look at the log of the leading capture, and at kubectl describe node " + s.Name
 }
@@ -121,6 +121,14 @@ func (s NodeState) whyGated(in capture.Circumstances, c Captures, g Gated) (why,
 // GatedList is every Node behind the gate.
 type GatedList struct {
 	Items []Gated `json:"items"`
+}
+
+// Names are those of the Nodes.
+func (l GatedList) Names() (names []string) {
+	for _, g := range l.Items {
+		names = append(names, g.Name)
+	}
+	return names
 }
 
 // Document is for people.

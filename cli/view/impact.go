@@ -140,6 +140,15 @@ func (i Impact) document(d *Document) {
 	}
 }
 
+func (c *Count) see(now, then bool) {
+	if now {
+		c.Now++
+	}
+	if then {
+		c.Then++
+	}
+}
+
 // text is a number under both policies.
 func (c Count) text(what string) string {
 	if c.Now == c.Then {
