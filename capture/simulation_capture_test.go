@@ -34,6 +34,7 @@ type process struct {
 	// Of the reconcile that goes on.
 	name              string
 	hands             []*node // the states that it works on, or has read or made since
+	queued            int     // how many of them were in its queue
 	wroteRecord       bool
 	readRecord        bool // live
 	began             int  // in the order of observations
@@ -225,6 +226,7 @@ func (c *process) work() bool {
 		for _, state := range pending {
 			c.hands = append(c.hands, c.stateOf(state))
 		}
+		c.queued = len(c.hands)
 		done := false
 		defer func() { c.note(done && !c.dead) }()
 		done = c.Reconcile(context.Background(), c.name)
@@ -306,6 +308,9 @@ func (c *process) Put(ctx context.Context, next recorded, version string) (entry
 			if n.name == next.Node {
 				c.wroteFrom(n)
 			}
+		}
+		if len(c.hands) > c.queued { // the record has what its own PATCH made
+			c.observe(c.hands[len(c.hands)-1], c.policy, true, true, c.began)
 		}
 		return nil
 	})

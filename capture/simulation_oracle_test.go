@@ -102,7 +102,7 @@ type answer struct {
 	any    bool // or whatever else
 	why    excuse
 	older  *answer  // or what it would be without the last decision
-	shown  []string // or what older objects brought and showed, with a stamp that proves nothing
+	shown  []string // or one of these
 }
 
 func (a answer) allows(value string) bool {
@@ -163,6 +163,13 @@ func (q question) wantedUntil(all int) answer {
 			case unguarded:
 				older := q.wantedUntil(i)
 				a.older, a.shown, a.why = &older, q.brought(i), unguarded
+				if d.late() {
+					a.shown = append(a.shown, none)
+				}
+			case hidden: // and if the record has the hidden value after all, so much the better
+				older := q.wantedUntil(i)
+				older.shown, older.why = append(older.shown, a.value), max(older.why, why, hidden)
+				return older
 			default:
 				why = max(why, reason)
 				continue
@@ -308,6 +315,17 @@ func (d decided) ambiguous(listed string) (yes bool, value string, why excuse) {
 	return false, none, promised
 }
 
+// late reports whether another value that the object had before the decision may have been recorded only after it. The newer state showed
+// what the stamp lists: where the stamp proves nothing, the record cannot say whether it had the key at all.
+func (d decided) late() bool {
+	for p := d.start; p < d.at; p++ {
+		if d.seen(p) == observed && d.log[p].items[d.k].decision(d.taint) {
+			return true
+		}
+	}
+	return false
+}
+
 // overtaken reports whether a later state was observed before the decision that shows what nodekeep restored from an older record. Where
 // the stamp proves nothing, only that observation can prove that the object had the key.
 func (d decided) overtaken() bool {
@@ -383,6 +401,9 @@ func (d decided) proved() (yes bool, unless excuse) {
 		was := d.log[p].items[d.k]
 		if d.seen(p) == observed && was.decision(d.taint) {
 			return true, promised
+		}
+		if listed, _ := was.listed(); d.careful && d.seen(p) == observed && was.value != none && was.value == listed {
+			unless = unguarded
 		}
 	}
 	return false, unless

@@ -65,8 +65,9 @@ func (w *cluster) webhookSteps() []step {
 type replicaRecords struct {
 	*cluster
 	*webhookReplica
-	read    *node // what the live GET has returned
-	faulted bool  // a call has failed, or may have
+	read    *node        // what the live GET has returned
+	faulted bool         // a call has failed, or may have
+	by      *policyInUse // that the review follows
 }
 
 // Progress is when the records were last known to be current.
@@ -129,8 +130,8 @@ func (w *cluster) reviewDeletion(n *node) {
 		w.landLate()
 	}
 	w.say("webhook: %d reviews the deletion of %s", i, n.describe())
-	records := &replicaRecords{cluster: w, webhookReplica: h}
-	by := h.policy
+	by := h.policy // to the end of the review
+	records := &replicaRecords{cluster: w, webhookReplica: h, by: by}
 	err := recordDeletion(liveNodes{records}, records, func() policyFile { return by.policyFile }, w.scenario.guards, w.now, n.name, n.uid)
 	w.say("webhook: %d: %v", i, err)
 	w.known = len(w.events)
@@ -202,7 +203,7 @@ func (r *replicaRecords) Put(ctx context.Context, next recorded, version string)
 	if r.fails() {
 		return recordEntry{}, errServer
 	}
-	read, by := r.read, r.policy
+	read, by := r.read, r.by
 	if !r.calm && r.chance(r.scenario.lateWrites) {
 		r.say("webhook: gives up to write %s, which is on its way", describeRecord(next))
 		r.faulted = true

@@ -1,6 +1,7 @@
 package differential
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -25,7 +26,6 @@ const soakVariable = "NODEKEEP_SOAK"
 // What happens between capture and the API server during a soak.
 const (
 	cutEvery    = 10 * time.Second // connections are cut, watches and answers on their way included
-	reconnected = 2 * time.Second  // after a cut
 	errorsEvery = 15               // of so many writes one is answered with an error
 )
 
@@ -45,7 +45,9 @@ func TestALongTimeOfRandomFaults(t *testing.T) {
 	w.nodekeep.CaptureArgs = []string{"--leader-elect=false"} // one that cannot renew its Lease ends, and nothing starts it again here
 	require.NoError(t, w.processes.bring(t.Context(), part{webhook: true, capture: true, restartCapture: true}))
 	faults := rand.New(rand.NewPCG(seed, 1))
-	stopCutting := cutNowAndThen(between, w.processes.capture)
+	afterCuts := &landmark{subject: *w.subject(t, "landmark-after-cuts")}
+	require.NoError(t, afterCuts.register(t.Context()))
+	stopCutting := cutNowAndThen(t.Context(), between, w.processes.capture, afterCuts)
 	defer stopCutting()
 
 	before := footprints(t, w.nodekeep)
@@ -101,24 +103,28 @@ func (w *world) breakCapturesLine(t *testing.T) *proxy.Proxy {
 	return between
 }
 
-// cutNowAndThen cuts all connections. A watch that cannot go on where it was begins with a new list, and what happened in
-// between to Nodes that are gone nobody tells: for the model, capture was down for a moment.
-func cutNowAndThen(between *proxy.Proxy, capture *process) (stop func()) {
+// cutNowAndThen cuts all connections. A watch that cannot continue where it was begins with a new list, and no list shows what happened in
+// between to Nodes that are deleted: for the model, capture was down until it records an edit that was made after the cut.
+func cutNowAndThen(ctx context.Context, between *proxy.Proxy, capture *process, after *landmark) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
+		defer close(done)
 		for {
 			select {
-			case <-done:
+			case <-ctx.Done():
 				return
 			case <-time.After(time.Duration(rand.Int64N(int64(2 * cutEvery)))):
 				capture.disturbed()
 				between.CutConnections()
-				time.Sleep(reconnected)
+				for after.pass(ctx) != nil && ctx.Err() == nil { // the API server or capture may be down
+					time.Sleep(quiet)
+				}
 				capture.disturbed()
 			}
 		}
 	}()
-	return func() { close(done) }
+	return func() { cancel(); <-done }
 }
 
 // footprint are the series that tell how much a process holds on to.

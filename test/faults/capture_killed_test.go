@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
 
@@ -39,9 +39,9 @@ func killedAtEveryWrite(t *testing.T, p *proxy.Proxy, prefix string, prepare, ha
 	ctx := context.WithoutCancel(t.Context())
 	undisturbed := prefix + "-undisturbed"
 	prepare(undisturbed)
-	defer deleteNode(t, undisturbed)
+	defer nodekeep.DeleteNode(t, undisturbed)
 	happen(undisturbed)
-	want := quiet(t, undisturbed, func() bool { return is(undisturbed) && recordedAlive(t, undisturbed) })
+	want := quiet(t, undisturbed, 300*time.Millisecond, func() bool { return is(undisturbed) && recordedAlive(t, undisturbed) })
 
 	var kills int
 	var longest time.Duration
@@ -53,7 +53,7 @@ func killedAtEveryWrite(t *testing.T, p *proxy.Proxy, prefix string, prepare, ha
 			require.Less(t, s.number, int64(20), "capture goes on writing for ever")
 			name := fmt.Sprintf("%s-%s-%d-%d", prefix, s.kind, s.moment, s.number)
 			prepare(name)
-			defer deleteNode(t, name) // when all is over: more work for capture is no part of this
+			defer nodekeep.DeleteNode(t, name) // when all is over: more work for capture is no part of this
 			reached := make(chan struct{})
 			p.Break(proxy.Hold(proxy.About(name, s.writes), s.number, s.moment, func(*http.Request) { close(reached) }))
 			happen(name)
@@ -68,7 +68,7 @@ func killedAtEveryWrite(t *testing.T, p *proxy.Proxy, prefix string, prepare, ha
 			kills++
 			started := time.Now()
 			require.NoError(t, nodekeep.StartCapture(ctx))
-			if !assert.Eventually(t, func() bool { return endState(t, name) == want }, settles, 10*time.Millisecond) {
+			if !assert.Eventually(t, func() bool { return endState(t, name) == want }, harness.Settles, 10*time.Millisecond) {
 				t.Errorf("killed %s, node %s must end like an undisturbed one:\n%s\nbut ends:\n%s", s, name, want, endState(t, name))
 			}
 			longest = max(longest, time.Since(started))
@@ -81,15 +81,15 @@ func killedAtEveryWrite(t *testing.T, p *proxy.Proxy, prefix string, prepare, ha
 // recordedAlive reports whether the record is that of the Node object as it lives: it may be the last thing that capture writes.
 func recordedAlive(t *testing.T, name string) bool {
 	t.Helper()
-	record, ok := recordOf(t, name)
-	return ok && record.Newest().UID == getNode(t, name).UID && record.DeletedAt.IsZero()
+	record, ok := nodekeep.Record(t, name)
+	return ok && record.Newest().UID == nodekeep.Node(t, name).UID && record.DeletedAt.IsZero()
 }
 
 // reachedOrOver waits until capture is held, or until all is over without that.
 func reachedOrOver(t *testing.T, reached <-chan struct{}, over func() bool) (held bool) {
 	t.Helper()
 	since := time.Time{}
-	for deadline := time.Now().Add(settles); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(harness.Settles); time.Now().Before(deadline); {
 		select {
 		case <-reached:
 			return true
@@ -109,51 +109,46 @@ func reachedOrOver(t *testing.T, reached <-chan struct{}, over func() bool) (hel
 }
 
 func TestCaptureKilledAtAnyWriteOfAGiveBackEndsAsIfItHadNotBeenKilled(t *testing.T) {
-	labels := map[string]string{"dedicated": "ci", "example.com/verify": "yes", worker: ""}
-	taints := []string{"dedicated=ci:NoSchedule", "maintenance=disk:NoExecute", "node-ready/unverified=true:NoSchedule"}
-	underRules(t)
-	p := captureThrough(t)
-	withoutWebhook(t, func() { // so that capture does it all
-		registered := map[string]types.UID{}
-		watched := watchNodes(t)
+	labels := map[string]string{"pool": "ci", "example.com/verify": "yes", worker: ""}
+	taints := []string{"pool=ci:NoSchedule", "maintenance=disk:NoExecute", "node-ready/unverified=true:NoSchedule"}
+	p := captureProxy(t)
+	nodekeep.WithoutWebhook(t, func() { // so that capture does it all
+		registered := map[string]map[string]string{}
+		watcher := nodekeep.WatchNodes(t)
 		killedAtEveryWrite(t, p, "give-back", func(name string) {
-			register(t, name)
-			complete(t, name, nil) // or it would get the registration taint already now
-			label(t, name, labels)
-			taint(t, name, "maintenance=disk:NoExecute")
+			nodekeep.Register(t, name)
+			nodekeep.WaitRestored(t, name, nil) // or it would get the registration taint already now
+			nodekeep.Label(t, name, labels)
+			nodekeep.Taint(t, name, "maintenance=disk:NoExecute")
 			require.Eventually(t, func() bool {
-				record, ok := recordOf(t, name)
-				return ok && len(record.Items()) == len(labels)+1 && len(derivedOf(getNode(t, name))) == 1 && slices.Equal(taintsOf(getNode(t, name)), taints[:2])
-			}, settles, 10*time.Millisecond)
+				record, ok := nodekeep.Record(t, name)
+				return ok && len(record.Items()) == len(labels)+1 && len(derivedOf(nodekeep.Node(t, name))) == 1 && slices.Equal(harness.TaintsOf(nodekeep.Node(t, name)), taints[:2])
+			}, harness.Settles, 10*time.Millisecond)
 		}, func(name string) {
-			deleteNode(t, name)
-			registered[name] = register(t, name).UID
+			nodekeep.DeleteNode(t, name)
+			registered[string(nodekeep.Register(t, name).UID)] = labels
 		}, func(name string) bool {
-			node := getNode(t, name)
-			return !gated(node) && slices.Equal(taintsOf(node), taints)
+			node := nodekeep.Node(t, name)
+			return !harness.Gated(node) && slices.Equal(harness.TaintsOf(node), taints)
 		})
-		seen := watched()
-		for _, uid := range registered {
-			neverLacking(t, seen, uid, labels, taints)
-		}
+		neverBare(t, watcher.Stop(), registered, taints...)
 		t.Logf("none of %d registrations was ever schedulable while it lacked a label, a kept taint, a rule's taint or a registration taint", len(registered))
 	})
 }
 
 func TestCaptureKilledAtAnyWriteWhileATaintFollowsALabelEndsAsIfItHadNotBeenKilled(t *testing.T) {
-	underRules(t)
-	p := captureThrough(t)
+	p := captureProxy(t)
 	carries := func(want ...string) func(name string) bool {
 		return func(name string) bool {
-			_, ok := recordOf(t, name)
-			return slices.Equal(taintsOf(getNode(t, name)), want) && ok && len(derivedOf(getNode(t, name))) == len(want)-1
+			_, ok := nodekeep.Record(t, name)
+			return slices.Equal(harness.TaintsOf(nodekeep.Node(t, name)), want) && ok && len(derivedOf(nodekeep.Node(t, name))) == len(want)-1
 		}
 	}
 	prepared := func(name string) {
-		register(t, name)
-		taint(t, name, "admins=1:NoExecute")
-		label(t, name, map[string]string{"dedicated": "ci"})
-		require.Eventually(t, func() bool { return carries("admins=1:NoExecute", "dedicated=ci:NoSchedule")(name) }, settles, 10*time.Millisecond)
+		nodekeep.Register(t, name)
+		nodekeep.Taint(t, name, "admins=1:NoExecute")
+		nodekeep.Label(t, name, map[string]string{"pool": "ci"})
+		require.Eventually(t, func() bool { return carries("admins=1:NoExecute", "pool=ci:NoSchedule")(name) }, harness.Settles, 10*time.Millisecond)
 	}
 	for _, c := range []struct {
 		name, prefix    string
@@ -161,21 +156,21 @@ func TestCaptureKilledAtAnyWriteWhileATaintFollowsALabelEndsAsIfItHadNotBeenKill
 		is              func(name string) bool
 	}{
 		{"the first record is written", "first-record", func(name string) {
-			register(t, name)
-			complete(t, name, nil)
-		}, func(name string) { label(t, name, map[string]string{"dedicated": "ci"}) }, func(name string) bool {
-			record, ok := recordOf(t, name)
-			return ok && record.Items()["dedicated"] == "ci" && len(derivedOf(getNode(t, name))) == 1 && slices.Equal(taintsOf(getNode(t, name)), []string{"dedicated=ci:NoSchedule"})
+			nodekeep.Register(t, name)
+			nodekeep.WaitRestored(t, name, nil)
+		}, func(name string) { nodekeep.Label(t, name, map[string]string{"pool": "ci"}) }, func(name string) bool {
+			record, ok := nodekeep.Record(t, name)
+			return ok && record.Items()["pool"] == "ci" && len(derivedOf(nodekeep.Node(t, name))) == 1 && slices.Equal(harness.TaintsOf(nodekeep.Node(t, name)), []string{"pool=ci:NoSchedule"})
 		}},
 		{"the label is set", "label-set", func(name string) {
-			register(t, name)
-			taint(t, name, "admins=1:NoExecute")
-			require.Eventually(t, func() bool { return carries("admins=1:NoExecute")(name) }, settles, 10*time.Millisecond)
-		}, func(name string) { label(t, name, map[string]string{"dedicated": "ci"}) }, carries("admins=1:NoExecute", "dedicated=ci:NoSchedule")},
+			nodekeep.Register(t, name)
+			nodekeep.Taint(t, name, "admins=1:NoExecute")
+			require.Eventually(t, func() bool { return carries("admins=1:NoExecute")(name) }, harness.Settles, 10*time.Millisecond)
+		}, func(name string) { nodekeep.Label(t, name, map[string]string{"pool": "ci"}) }, carries("admins=1:NoExecute", "pool=ci:NoSchedule")},
 		{"the label is changed", "label-changed", prepared,
-			func(name string) { label(t, name, map[string]string{"dedicated": "gpu"}) }, carries("admins=1:NoExecute", "dedicated=gpu:NoSchedule")},
+			func(name string) { nodekeep.Label(t, name, map[string]string{"pool": "gpu"}) }, carries("admins=1:NoExecute", "pool=gpu:NoSchedule")},
 		{"the label is removed", "label-removed", prepared,
-			func(name string) { unlabel(t, name, "dedicated") }, carries("admins=1:NoExecute")},
+			func(name string) { nodekeep.Label(t, name, map[string]any{"pool": nil}) }, carries("admins=1:NoExecute")},
 	} {
 		t.Run(c.name, func(t *testing.T) { killedAtEveryWrite(t, p, c.prefix, c.prepare, c.happen, c.is) })
 	}

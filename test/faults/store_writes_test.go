@@ -18,8 +18,7 @@ import (
 // Records cannot be written for a while. What is edited meanwhile is recorded once it is over; what is registered meanwhile
 // has all that needs no record, and waits behind the gate for the rest.
 func TestEditsMadeWhileRecordsCannotBeWrittenAreRecordedOnceTheyCan(t *testing.T) {
-	underRules(t)
-	p := captureThrough(t)
+	p := captureProxy(t)
 	for _, c := range []struct {
 		name, prefix string
 		fault        proxy.Fault
@@ -36,15 +35,15 @@ func TestEditsMadeWhileRecordsCannotBeWrittenAreRecordedOnceTheyCan(t *testing.T
 			all := newPeople(t, c.prefix, 4)
 			defer all.forget(t)
 			for _, person := range all {
-				person.set("dedicated", "v0")
+				person.set("pool", "v0")
 			}
 			all.areRight(t, "NoSchedule")
-			seer := sightseeing(t)
-			failed := series(t, nodekeep.MetricsURL("capture"), "nodekeep_capture_failures_total")
+			watcher := nodekeep.WatchNodes(t)
+			failed := captureSeries(t, "nodekeep_capture_failures_total")
 			p.Break(c.fault)
 			for _, person := range all {
 				person.set("example.com/k0", "edited")
-				person.set("dedicated", "v1")
+				person.set("pool", "v1")
 			}
 			for _, person := range all[:2] { // the deletion hook is the webhook's, whose writes go through
 				person.delete()
@@ -56,8 +55,8 @@ func TestEditsMadeWhileRecordsCannotBeWrittenAreRecordedOnceTheyCan(t *testing.T
 			}
 			took := all.areRight(t, "NoSchedule")
 			p.Break(nil)
-			neverBare(t, seer.stop(), all.with(map[string]string{worker: ""}))
-			failed = series(t, nodekeep.MetricsURL("capture"), "nodekeep_capture_failures_total") - failed
+			all.neverBare(t, watcher.Stop())
+			failed = captureSeries(t, "nodekeep_capture_failures_total") - failed
 			t.Logf("whole %s after it was over; nodekeep_capture_failures_total rose by %.0f", took.Round(time.Millisecond), failed)
 		})
 	}
@@ -65,45 +64,34 @@ func TestEditsMadeWhileRecordsCannotBeWrittenAreRecordedOnceTheyCan(t *testing.T
 
 // A write that is never answered must not keep its worker for ever: sixteen of them would be all there are.
 func TestRecordWritesThatAreNeverAnsweredDoNotStopCapture(t *testing.T) {
-	if !longFaults(t) {
-		return
-	}
-	p := captureThrough(t, "--workers=2")
-	names := nodeNames("unanswered", 4)
+	takesMinutes(t)
+	captureWith(t, nodekeep.Route, alone, "--workers=2")
+	p := captureProxy(t)
+	names := names("unanswered", 4)
 	for _, name := range names {
-		remembered(t, name, map[string]string{"a": "1"})
+		nodekeep.RegisterRecorded(t, name, map[string]string{"a": "1"})
 	}
 	p.Break(proxy.Hang(proxy.Times(proxy.RecordWrites, 2), 10*time.Minute))
 	started := time.Now()
 	for _, name := range names {
-		label(t, name, map[string]string{"a": "2"})
+		nodekeep.Label(t, name, map[string]string{"a": "2"})
 	}
 	for _, name := range names {
-		require.True(t, within(2*time.Minute, func() bool { record, ok := recordOf(t, name); return ok && record.Items()["a"] == "2" }), "the edit of node %s must be recorded", name)
+		require.Eventually(t, func() bool { record, ok := nodekeep.Record(t, name); return ok && record.Items()["a"] == "2" }, 2*time.Minute, 20*time.Millisecond, "the edit of node %s must be recorded", name)
 	}
 	t.Logf("two workers, two writes without an answer: all recorded after %s", time.Since(started).Round(time.Second))
 	for _, name := range names {
-		deleteNode(t, name)
+		nodekeep.DeleteNode(t, name)
 	}
-}
-
-// within reports whether something comes true in time.
-func within(deadline time.Duration, is func() bool) bool {
-	for ends := time.Now().Add(deadline); time.Now().Before(ends); time.Sleep(20 * time.Millisecond) {
-		if is() {
-			return true
-		}
-	}
-	return false
 }
 
 // The quota is a real one; what it counts is written by hand, since no controller manager runs here.
 func TestAQuotaThatIsUsedUpDelaysFirstRecordsAndNothingElse(t *testing.T) {
 	const known, fresh = "quota-known", "quota-fresh"
-	remembered(t, known, map[string]string{"a": "1", worker: ""})
+	nodekeep.RegisterRecorded(t, known, map[string]string{"a": "1", worker: ""})
 	require.Eventually(t, func() bool {
-		return series(t, nodekeep.MetricsURL("capture"), "nodekeep_capture_leading") == 1
-	}, settles, 20*time.Millisecond)
+		return captureSeries(t, "nodekeep_capture_leading") == 1
+	}, harness.Settles, 20*time.Millisecond)
 	quotas := nodekeep.Admin.CoreV1().ResourceQuotas(harness.Namespace)
 	limit := corev1.ResourceList{"count/configmaps": resource.MustParse("1")}
 	quota, err := quotas.Create(t.Context(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "full"}, Spec: corev1.ResourceQuotaSpec{Hard: limit}}, metav1.CreateOptions{})
@@ -120,25 +108,25 @@ func TestAQuotaThatIsUsedUpDelaysFirstRecordsAndNothingElse(t *testing.T) {
 	require.Eventually(t, func() bool { // the API server takes a moment to see it
 		_, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err != nil
-	}, settles, 50*time.Millisecond)
+	}, harness.Settles, 50*time.Millisecond)
 
-	failed := series(t, nodekeep.MetricsURL("capture"), "nodekeep_capture_failures_total")
-	register(t, fresh)
-	label(t, fresh, map[string]string{"b": "2", worker: ""})
-	label(t, known, map[string]string{"a": "2"})
-	remembers(t, getNode(t, known), map[string]string{"a": "2", worker: ""}) // the record is there, and a change needs no quota
-	deleteNode(t, known)
-	complete(t, register(t, known).Name, map[string]string{"a": "2", worker: ""})
+	failed := captureSeries(t, "nodekeep_capture_failures_total")
+	nodekeep.Register(t, fresh)
+	nodekeep.Label(t, fresh, map[string]string{"b": "2", worker: ""})
+	nodekeep.Label(t, known, map[string]string{"a": "2"})
+	nodekeep.WaitRecorded(t, nodekeep.Node(t, known), map[string]string{"a": "2", worker: ""}) // the record is there, and a change needs no quota
+	nodekeep.DeleteNode(t, known)
+	nodekeep.WaitRestored(t, nodekeep.Register(t, known).Name, map[string]string{"a": "2", worker: ""})
 
 	time.Sleep(time.Second)
-	_, recorded := recordOf(t, fresh)
+	_, recorded := nodekeep.Record(t, fresh)
 	assert.False(t, recorded)
-	assert.Greater(t, series(t, nodekeep.MetricsURL("capture"), "nodekeep_capture_failures_total"), failed, "it must be seen that something is wrong")
+	assert.Greater(t, captureSeries(t, "nodekeep_capture_failures_total"), failed, "it must be seen that something is wrong")
 	require.NoError(t, quotas.Delete(t.Context(), "full", metav1.DeleteOptions{}))
 	gone = true
 	started := time.Now()
-	remembers(t, getNode(t, fresh), map[string]string{"b": "2", worker: ""})
+	nodekeep.WaitRecorded(t, nodekeep.Node(t, fresh), map[string]string{"b": "2", worker: ""})
 	t.Logf("the first record of a Node was written %s after the quota went", time.Since(started).Round(time.Millisecond))
-	deleteNode(t, known)
-	deleteNode(t, fresh)
+	nodekeep.DeleteNode(t, known)
+	nodekeep.DeleteNode(t, fresh)
 }

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"net/url"
 	"testing"
 	"time"
@@ -30,13 +31,14 @@ func clientConfigs(t testing.TB) (creation, deletion admissionregistrationv1.Web
 
 func setClientConfigs(t testing.TB, creation, deletion admissionregistrationv1.WebhookClientConfig) {
 	t.Helper()
+	ctx := context.WithoutCancel(t.Context()) // also at the end of a test
 	client := nodekeep.Admin.AdmissionregistrationV1()
 	patch := func(config admissionregistrationv1.WebhookClientConfig) []byte {
-		return mustJSON(t, []map[string]any{{"op": "replace", "path": "/webhooks/0/clientConfig", "value": config}})
+		return harness.MustJSON(t, []map[string]any{{"op": "replace", "path": "/webhooks/0/clientConfig", "value": config}})
 	}
-	_, err := client.MutatingWebhookConfigurations().Patch(t.Context(), "nodekeep", types.JSONPatchType, patch(creation), metav1.PatchOptions{})
+	_, err := client.MutatingWebhookConfigurations().Patch(ctx, "nodekeep", types.JSONPatchType, patch(creation), metav1.PatchOptions{})
 	require.NoError(t, err)
-	_, err = client.ValidatingWebhookConfigurations().Patch(t.Context(), "nodekeep", types.JSONPatchType, patch(deletion), metav1.PatchOptions{})
+	_, err = client.ValidatingWebhookConfigurations().Patch(ctx, "nodekeep", types.JSONPatchType, patch(deletion), metav1.PatchOptions{})
 	require.NoError(t, err)
 }
 
@@ -87,11 +89,16 @@ func called(t testing.TB) bool {
 func untilCalled(t testing.TB, reaches bool) time.Duration {
 	t.Helper()
 	began := time.Now()
-	require.Eventually(t, func() bool { return called(t) == reaches }, settles, 10*time.Millisecond, "that the webhook is reached must become %t", reaches)
+	require.Eventually(t, func() bool { return called(t) == reaches }, harness.Settles, 10*time.Millisecond, "that the webhook is reached must become %t", reaches)
 	return round(time.Since(began))
 }
 
-func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+// webhookBundle is the caBundle by which the API server believes the webhook.
+func webhookBundle(t testing.TB) []byte {
+	t.Helper()
+	creation, _ := clientConfigs(t)
+	return creation.CABundle
+}
 
 // webhookSecret is what the installed webhook keeps its certificates in.
 func webhookSecret(t testing.TB) *corev1.Secret {

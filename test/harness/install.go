@@ -24,6 +24,8 @@ const Namespace = "nodekeep-system"
 const (
 	manifest          = "nodekeep.yaml"
 	namespaceManifest = "namespace.yaml"
+	// InlineManifest is applied over them where protected labels are restored in the CREATE itself.
+	InlineManifest = "nodekeep-inline.yaml"
 )
 
 // Names of the processes and their log files.
@@ -52,6 +54,8 @@ type Installation struct {
 	Route func(process string, direct *rest.Config) *rest.Config
 	// TimeoutSeconds, where it is not 0, is how long the API server waits for the webhook in place of what is shipped.
 	TimeoutSeconds int
+	// PolicyPoll, where it is not 0, is how often processes look at the policy file in place of their default, from their next start.
+	PolicyPoll time.Duration
 	// CaptureArgs are added behind capture's own arguments the next time it is started.
 	CaptureArgs []string
 
@@ -96,10 +100,8 @@ func InstallProduct(ctx context.Context, c *Cluster, product Product) (*Installa
 	if err := WriteKubeconfig(i.admin, c.Admin()); err != nil {
 		return nil, err
 	}
-	for _, file := range []string{namespaceManifest, manifest} {
-		if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(i.manifests, file)); err != nil {
-			return nil, fmt.Errorf("apply manifests: %w\n%s", err, out)
-		}
+	if err := i.apply(ctx, namespaceManifest, manifest); err != nil {
+		return nil, err
 	}
 	if err := i.shippedPolicy(ctx); err != nil {
 		return nil, err
@@ -116,26 +118,20 @@ func NamespaceManifest() string { return filepath.Join(Manifests(), namespaceMan
 // Manifests is the folder of both files.
 func Manifests() string { return filepath.Join(Root(), "manifests") }
 
-// Reapply installs the chart with other values ("policy.labels.protected=inline"), or with the default ones. The webhook must be
+// Reapply installs the manifests anew: their defaults, and over them the files named ("nodekeep-inline.yaml"). The webhook must be
 // stopped, and started again after it.
-func (i *Installation) Reapply(ctx context.Context, values ...string) error {
+func (i *Installation) Reapply(ctx context.Context, further ...string) error {
 	if out, err := i.Kubectl(ctx, "delete", "--ignore-not-found", "mutatingwebhookconfigurations.admissionregistration.k8s.io,validatingwebhookconfigurations.admissionregistration.k8s.io", "nodekeep"); err != nil {
 		return fmt.Errorf("delete webhook configurations: %w\n%s", err, out)
 	}
-	args := []string{"--set", "namespace.create=true"}
-	for _, value := range values {
-		args = append(args, "--set", value)
-	}
-	rendered, err := Template(ctx, Namespace, args...)
-	if err != nil {
-		return err
-	}
-	file := filepath.Join(i.Cluster.Dir(), "rendered.yaml")
-	if err := os.WriteFile(file, rendered, 0o600); err != nil {
-		return fmt.Errorf("write rendered chart: %w", err)
-	}
-	if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", file); err != nil {
-		return fmt.Errorf("apply rendered chart: %w\n%s", err, out)
+	return i.apply(ctx, append([]string{namespaceManifest, manifest}, further...)...)
+}
+
+func (i *Installation) apply(ctx context.Context, files ...string) error {
+	for _, file := range files {
+		if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(i.manifests, file)); err != nil {
+			return fmt.Errorf("apply %s: %w\n%s", file, err, out)
+		}
 	}
 	return nil
 }
@@ -199,6 +195,9 @@ func (i *Installation) run(ctx context.Context, name string, args ...string) err
 		"--health-probe-bind-address", "127.0.0.1:"+strconv.Itoa(i.probePort[name]),
 		"--metrics-bind-address", "127.0.0.1:"+strconv.Itoa(i.metricsPort[name]),
 	)
+	if i.PolicyPoll != 0 {
+		args = append(args, "--policy-poll", i.PolicyPoll.String())
+	}
 	process, err := i.Cluster.Go(name, i.binary, args)
 	if err != nil {
 		return err
@@ -222,8 +221,9 @@ func (i *Installation) waitReady(ctx context.Context, process *Process, port int
 		return response.StatusCode == http.StatusOK, nil
 	})
 	if err != nil {
+		const tail = 4000
 		log, _ := os.ReadFile(process.LogPath())
-		return fmt.Errorf("wait until %s is ready: %w\n%s", process.Name(), err, log)
+		return fmt.Errorf("wait until %s is ready: %w; the end of its log:\n%s", process.Name(), err, log[max(0, len(log)-tail):])
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ import (
 // What every Node here carries, beside the taint that the rule makes of its first label.
 const (
 	dedicated = "dedicated" // ci; a kubelet could bring it itself
-	worker    = "node-role.kubernetes.io/worker"
+	worker    = harness.Worker
 	tenant    = "tenant" // a taint
 )
 

@@ -1,4 +1,4 @@
-package integration
+package chart
 
 import (
 	"fmt"
@@ -41,9 +41,12 @@ func typed(t *testing.T, own *harness.Installation, commands string) *exec.Cmd {
 	programs := t.TempDir()
 	helmBinary, err := harness.Helm()
 	require.NoError(t, err)
-	for name, path := range map[string]string{"kubectl": harness.Binary("kubectl"), "nodekeep": own.Binary(), "helm": helmBinary} {
+	for name, path := range map[string]string{"kubectl": harness.Binary("kubectl"), "helm": helmBinary} {
 		require.NoError(t, os.Symlink(path, filepath.Join(programs, name)))
 	}
+	// capture does not run in these tests, so nothing is gained by waiting for it.
+	impatient := "#!/bin/sh\nexec '" + own.Binary() + "' \"$@\" --settle 1s --patience 1s\n"
+	require.NoError(t, os.WriteFile(filepath.Join(programs, "nodekeep"), []byte(impatient), 0o755))
 	// make builds the program that the tests have built already.
 	commands = strings.ReplaceAll(commands, "make uninstall", "make uninstall --old-file=build BIN="+programs)
 	command := exec.CommandContext(t.Context(), "bash", "-e", "-c", commands)
@@ -56,9 +59,6 @@ func TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse(t *testing.T) {
 	own, err := harness.Install(t.Context(), harness.ForTest(t, harness.Options{}))
 	require.NoError(t, err)
 	own.TimeoutSeconds = harness.Patient
-	shared := nodekeep
-	defer func() { nodekeep = shared }()
-	nodekeep = own
 	installs := documented(t, "docs/operating.md", "## Install")
 	byHelm, byKubectl := installs[0], installs[1]
 	require.Contains(t, byHelm, "helm install")
@@ -88,7 +88,7 @@ func TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse(t *testing.T) {
 			if strings.Contains(commands, "helm") || n > 0 {
 				run(t, installed)
 			}
-			untilGating(t, own)
+			own.WaitGating(t, true)
 			keepsTheRecords(t, own, fmt.Sprintf("documented-%d", n), commands, func() { run(t, installed) })
 			if strings.Contains(commands, "helm") {
 				run(t, "helm uninstall nodekeep --namespace nodekeep-system --no-hooks")
@@ -102,12 +102,12 @@ func TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse(t *testing.T) {
 
 // keepsTheRecords runs the commands while a Node waits behind the gate, and installs again.
 func keepsTheRecords(t *testing.T, own *harness.Installation, name, commands string, installAgain func()) {
-	want := map[string]string{"dedicated": "ci", worker: ""}
+	want := map[string]string{"dedicated": "ci", harness.Worker: ""}
 	nodes := own.Admin.CoreV1().Nodes()
 	require.NoError(t, own.Start(t.Context()))
-	_, err := nodes.Create(t.Context(), registration(name, nil), metav1.CreateOptions{})
+	_, err := nodes.Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
 	require.NoError(t, err)
-	_, err = own.Kubectl(t.Context(), "label", "node", name, "dedicated=ci", worker+"=")
+	_, err = own.Kubectl(t.Context(), "label", "node", name, "dedicated=ci", harness.Worker+"=")
 	require.NoError(t, err)
 	recordedAs := func() string {
 		out, err := own.Kubectl(t.Context(), "-n", harness.Namespace, "get", "configmap", store.Name(name), "-o", "jsonpath={.metadata.uid} {.data}")
@@ -117,14 +117,14 @@ func keepsTheRecords(t *testing.T, own *harness.Installation, name, commands str
 		return out
 	}
 	require.Eventually(t, func() bool {
-		return strings.Contains(recordedAs(), worker) && strings.Contains(recordedAs(), "dedicated")
+		return strings.Contains(recordedAs(), harness.Worker) && strings.Contains(recordedAs(), "dedicated")
 	}, settles, 50*time.Millisecond)
 	require.NoError(t, own.StopCapture())
 	require.NoError(t, own.StopWebhook())
 	require.NoError(t, nodes.Delete(t.Context(), name, metav1.DeleteOptions{}))
-	_, err = nodes.Create(t.Context(), registration(name, nil), metav1.CreateOptions{})
+	_, err = nodes.Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
 	require.NoError(t, err)
-	require.Contains(t, gatedNodes(t, own), name)
+	require.Contains(t, own.GatedNodes(t), name)
 	before := recordedAs()
 
 	done := make(chan struct{})
@@ -148,16 +148,16 @@ func keepsTheRecords(t *testing.T, own *harness.Installation, name, commands str
 	left, err := harness.Left(t.Context(), own.Cluster)
 	require.NoError(t, err)
 	assert.Empty(t, left)
-	assert.Empty(t, gatedNodes(t, own))
-	bare, err := nodes.Create(t.Context(), registration(name+"-bare", nil), metav1.CreateOptions{})
+	assert.Empty(t, own.GatedNodes(t))
+	bare, err := nodes.Create(t.Context(), harness.Registration(name+"-bare"), metav1.CreateOptions{})
 	require.NoError(t, err)
-	assert.NotContains(t, gatedNodes(t, own), bare.Name, "nothing gates new Nodes any more")
+	assert.NotContains(t, own.GatedNodes(t), bare.Name, "nothing gates new Nodes any more")
 
 	installAgain()
 	require.NoError(t, nodes.Delete(t.Context(), name, metav1.DeleteOptions{}))
-	untilGating(t, own)
+	own.WaitGating(t, true)
 	require.NoError(t, own.StartWebhook(t.Context()))
-	back, err := nodes.Create(t.Context(), registration(name, nil), metav1.CreateOptions{})
+	back, err := nodes.Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
 	require.NoError(t, err)
 	for key, value := range want {
 		assert.Equal(t, value, back.Labels[key], "the new installation restores what the old one recorded")
