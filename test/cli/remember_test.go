@@ -53,7 +53,7 @@ func TestRememberWritesNothingOverWhatCannotBeReadAndKnowsNoNodeThatIsGone(t *te
 	spoil(t, "remember-spoiled")
 	a := run(t, "remember", "remember-spoiled")
 	assert.Equal(t, 3, a.code)
-	assert.Contains(t, a.errOut, "nodekeep forget remember-spoiled removes it")
+	assert.Contains(t, a.errOut, "nodekeep forget remember-spoiled deletes it")
 
 	a = run(t, "remember", "remember-nobody")
 	assert.Equal(t, 3, a.code)

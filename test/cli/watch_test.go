@@ -38,7 +38,7 @@ func TestWatchPrintsALineWhenALineHasChanged(t *testing.T) {
 		return done == len(steps)
 	})
 	assert.Equal(t, 130, a.code)
-	assert.Contains(t, a.errOut, "not watching any more")
+	assert.Contains(t, a.errOut, "the watch has ended")
 	assert.Equal(t, 1, strings.Count(a.out, "NAME"), "one header")
 	var last string
 	for line := range strings.SplitSeq(strings.TrimSpace(a.out), "\n") {
