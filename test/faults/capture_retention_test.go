@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
 
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
@@ -27,24 +26,7 @@ func longGone(t testing.TB, name string) {
 
 func hasLongBeenGone(t testing.TB, name string) {
 	t.Helper()
-	records := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
-	require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		cm, err := records.Get(t.Context(), store.Name(name), metav1.GetOptions{})
-		require.NoError(t, err)
-		record, err := store.Decode([]byte(cm.Data[store.DataKey]), name)
-		require.NoError(t, err)
-		record.DeletedAt = time.Now().Add(-1000 * time.Hour)
-		data, err := store.Encode(record)
-		require.NoError(t, err)
-		cm.Data[store.DataKey] = string(data)
-		_, err = records.Update(t.Context(), cm, metav1.UpdateOptions{})
-		return err
-	}))
-}
-
-func isCollected(t testing.TB, name string) {
-	t.Helper()
-	require.Eventually(t, func() bool { _, ok := nodekeep.Record(t, name); return !ok }, harness.Settles, 20*time.Millisecond, "the record of %s must be collected", name)
+	nodekeep.AgeRecord(t, name, 1000*time.Hour)
 }
 
 // sweptWith is how many records sweeps of the running capture have ended with an outcome.
@@ -90,7 +72,7 @@ func TestASweepUnderAnAPIServerThatErrsCollectsNothingAndGoesOnAfterwards(t *tes
 			p.Break(nil)
 			started := time.Now()
 			for _, name := range names {
-				isCollected(t, name)
+				nodekeep.WaitNoRecord(t, name)
 			}
 			t.Logf("all were collected %s after it was over", time.Since(started).Round(10*time.Millisecond))
 		})
@@ -107,7 +89,7 @@ func TestTheRecordOfANodeThatCaptureDoesNotKnowToLiveIsNotCollected(t *testing.T
 	nodekeep.DeleteNode(t, name)
 	nodekeep.WaitDeletionRecorded(t, name)
 	longGone(t, witnessed)
-	isCollected(t, witnessed)
+	nodekeep.WaitNoRecord(t, witnessed)
 
 	var removals atomic.Int64
 	p.Break(proxy.All(

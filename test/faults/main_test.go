@@ -96,7 +96,7 @@ const rules = `apiVersion: nodekeep.dev/v1alpha1
 kind: Policy
 taints:
   rules:
-  - {selector: pool, taint: "pool={value}:NoSchedule"}
+  - {selector: lane, taint: "lane={value}:NoSchedule"}
   - {selector: tenant, taint: "tenant={value}:NoExecute"}
   register:
   - {taint: "node-ready/unverified=true:NoSchedule", nodeSelector: "example.com/verify=yes"}
