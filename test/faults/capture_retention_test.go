@@ -16,6 +16,13 @@ import (
 	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
 
+// sweeping restarts capture so that it sweeps every second, with no bound but that of what is due.
+func sweeping(t testing.TB) *proxy.Proxy {
+	t.Helper()
+	captureWith(t, nodekeep.Route, alone, "--retention-sweep=1s", "--retention-fraction=1")
+	return captureProxy(t)
+}
+
 // longGone deletes a Node and puts into its record that it has been gone for longer than records are kept.
 func longGone(t testing.TB, name string) {
 	t.Helper()
@@ -37,7 +44,7 @@ func sweptWith(t testing.TB, outcome string) float64 {
 
 func TestASweepUnderAnAPIServerThatErrsCollectsNothingAndGoesOnAfterwards(t *testing.T) {
 	want := map[string]string{"dedicated": "ci", worker: ""}
-	p := captureProxy(t)
+	p := sweeping(t)
 	for _, c := range []struct {
 		name  string
 		fault proxy.Fault
@@ -83,7 +90,7 @@ func TestASweepUnderAnAPIServerThatErrsCollectsNothingAndGoesOnAfterwards(t *tes
 func TestTheRecordOfANodeThatCaptureDoesNotKnowToLiveIsNotCollected(t *testing.T) {
 	want := map[string]string{"dedicated": "ci", worker: ""}
 	const name, witnessed = "swept-unheard", "swept-unheard-gone"
-	p := captureProxy(t)
+	p := sweeping(t)
 	nodekeep.RegisterRecorded(t, name, want)
 	nodekeep.RegisterRecorded(t, witnessed, want)
 	nodekeep.DeleteNode(t, name)
@@ -114,7 +121,7 @@ func TestTheRecordOfANodeThatCaptureDoesNotKnowToLiveIsNotCollected(t *testing.T
 // Between the look for a Node and the removal of its record the Node registers, for each of many.
 func TestANodeThatRegistersInTheMomentOfTheRemovalHasItsRecordBack(t *testing.T) {
 	want := map[string]string{"dedicated": "ci", worker: ""}
-	p := captureProxy(t)
+	p := sweeping(t)
 	names := recordedNodes(t, "swept-moment", 5, want).names
 	swept := func() float64 { return sweptWith(t, "put_back") + sweptWith(t, "kept") }
 	before := swept()

@@ -105,15 +105,15 @@ taints:
 // betweenCapture stands between capture and the API server, so that a test can break what is between them without a restart.
 var betweenCapture *proxy.Proxy
 
-// prepare says how both processes run unless a test says otherwise: capture is alone, sweeps every second all that is due, and reaches
-// the API server through a proxy.
+// prepare says how both processes run unless a test says otherwise: capture is alone, and reaches the API server through a
+// proxy.
 func prepare(i *harness.Installation) (err error) {
 	if betweenCapture, err = proxy.Start(i.Cluster.Admin()); err != nil {
 		return err
 	}
 	i.Route = route(captureProcess, betweenCapture)
 	i.PolicyPoll = 100 * time.Millisecond
-	i.CaptureArgs = []string{alone, "--retention-sweep=1s", "--retention-fraction=1"}
+	i.CaptureArgs = []string{alone}
 	return i.WritePolicy(rules)
 }
 
