@@ -371,6 +371,7 @@ func TestRulesThatChangeUnderRegistrationsLeaveNoTaintBehind(t *testing.T) {
 func TestAnAPIServerThatRestartsUnderEditsAndRegistrationsLosesNothing(t *testing.T) {
 	// A leader that cannot renew its Lease for 10 s ends, and nobody here would start it again as a Deployment does.
 	captureWith(t, nil, alone)
+	patient(t) // an API server that has just started is slow, and a deletion that nobody sees may lose the edit before it
 	all := newPeople(t, "restarted", 8)
 	defer all.forget(t)
 	all.areRight(t, "NoSchedule")
