@@ -303,7 +303,6 @@ func TestTwoCapturesUnderALabelThatGoesAndComesBackKeepItsTaintTheirOwn(t *testi
 
 func twoCaptures(t *testing.T, flips bool) {
 	t.Helper()
-	captureProxy(t)
 	second := nodekeep.StartReplica(t, "capture", alone).UntilReady(t).Metrics
 	first := nodekeep.MetricsURL("capture")
 	all := newPeople(t, "two", 8)
@@ -325,7 +324,6 @@ func twoCaptures(t *testing.T, flips bool) {
 
 // The second takes the file over up to five seconds after the first, so for a while they follow different rules and undo each other.
 func TestTwoCapturesWithDifferentRulesForAMomentComeToTheNewOnes(t *testing.T) {
-	captureProxy(t)
 	second := nodekeep.StartReplica(t, "capture", alone).UntilReady(t).Metrics
 	all := newPeople(t, "two-rules", 6)
 	defer all.forget(t)
@@ -356,7 +354,6 @@ func changeRules(t testing.TB) {
 // Webhook and capture take a policy over some seconds apart (a mounted ConfigMap: up to minutes). A Node that registers in
 // between gets taints by rules of which capture does not know, yet or any more.
 func TestRulesThatChangeUnderRegistrationsLeaveNoTaintBehind(t *testing.T) {
-	captureProxy(t) // leads from its start
 	all := newPeople(t, "rules-change", 8)
 	defer all.forget(t)
 	stop := all.work(20 * time.Millisecond)

@@ -127,12 +127,14 @@ func route(process string, p *proxy.Proxy) func(string, *rest.Config) *rest.Conf
 	}
 }
 
-// captureProxy is what is between capture and the API server. It is mended at the end of the test.
+// captureProxy is what is between capture and the API server. It is mended at the end of the test, and capture started anew: after
+// errors its watches would pause before they go on.
 func captureProxy(t testing.TB) *proxy.Proxy {
 	t.Helper()
 	t.Cleanup(func() {
 		betweenCapture.Break(nil)
-		betweenCapture.CutConnections()
+		killCapture(t)
+		require.NoError(t, nodekeep.StartCapture(context.WithoutCancel(t.Context())))
 	})
 	return betweenCapture
 }
