@@ -86,12 +86,12 @@ func InstallProduct(ctx context.Context, c *Cluster, product Product) (*Installa
 		return nil, fmt.Errorf("make admin client: %w", err)
 	}
 	i := &Installation{
-		Cluster:     c,
-		Admin:       client,
-		PolicyFile:  filepath.Join(c.Dir(), "policy.yaml"),
-		binary:      product.Binary,
-		manifests:   product.Manifests,
-		admin:       filepath.Join(c.Dir(), "admin.kubeconfig"),
+		Cluster:    c,
+		Admin:      client,
+		PolicyFile: filepath.Join(c.Dir(), "policy.yaml"),
+		binary:     product.Binary,
+		manifests:  product.Manifests,
+		admin:      filepath.Join(c.Dir(), "admin.kubeconfig"),
 	}
 	if err := WriteKubeconfig(i.admin, c.Admin()); err != nil {
 		return nil, err
