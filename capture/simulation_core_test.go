@@ -27,6 +27,7 @@ import (
 	"nodekeep.dev/nodekeep/guard"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/record/history"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/webhook"
 )
@@ -48,6 +49,7 @@ type (
 	recorded     = record.Record
 	recordEntry  = store.Entry
 	recordStore  = store.Memory
+	change       = history.Change
 )
 
 var errNoRecord = store.ErrNotFound

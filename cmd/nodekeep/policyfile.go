@@ -15,9 +15,6 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
-// policyPoll is how often the policy file is looked at. A ConfigMap mount lags up to a minute anyway.
-const policyPoll = 5 * time.Second
-
 // policyFile is the policy in force: the last good state of the file.
 type policyFile struct {
 	path    string
@@ -54,13 +51,13 @@ func readPolicy(path string, gate policy.Gate) (*policyFile, error) {
 // Policy is the policy in force.
 func (f *policyFile) Policy() policy.Policy { return *f.current.Load() }
 
-// follow reloads the file when it changes, until ctx is done, and calls changed after each good change, wrong after each
+// follow looks at the file every so often and reloads it when it changed, until ctx is done, and calls changed after each good change, wrong after each
 // other one. A file that is gone or wrong is logged and counts for nothing: the last good policy stays in force.
-func (f *policyFile) follow(ctx context.Context, logger *slog.Logger, changed func(), wrong func(error)) {
+func (f *policyFile) follow(ctx context.Context, every time.Duration, logger *slog.Logger, changed func(), wrong func(error)) {
 	if f.path == "" {
 		return
 	}
-	ticker := time.NewTicker(policyPoll)
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
 		select {

@@ -75,7 +75,7 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	group.Go(func() error { return proof.Run(background) })
 	group.Go(func() error { guards.Run(background); return nil })
 	group.Go(func() error { cluster.Run(background); return nil })
-	group.Go(func() error { p.policy.follow(background, p.logger, func() {}, func(error) {}); return nil })
+	group.Go(func() error { p.policy.follow(background, o.policyPoll, p.logger, func() {}, func(error) {}); return nil })
 	group.Go(func() error { return serveMetrics(background, &o.commonOptions, p) })
 	group.Go(func() error { return serveProfiles(background, o.pprofAddr) })
 	group.Go(func() error {

@@ -15,7 +15,7 @@ func TestTheStoresContractHoldsOnTheRealAPIServerWithTheRightsOfCapture(t *testi
 	require.NoError(t, err)
 	asCapture, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)
-	withoutCapture(t, func() { // it would mark the records of Nodes that do not exist
+	nodekeep.WithoutCapture(t, func() { // it would mark the records of Nodes that do not exist
 		storetest.Contract(t, func(t *testing.T) storetest.Store {
 			return storetest.ConfigMaps(t, asCapture, nodekeep.Admin, harness.Namespace)
 		})
