@@ -43,13 +43,15 @@ build: ## the nodekeep binary, in .bin
 
 .PHONY: image
 image: $(PLATFORMS:%=$(IMAGE_DIR)/binaries/%/nodekeep) ## the container image for PLATFORMS, without a container engine, in IMAGE_DIR
-	@cd cmd/image && go run . build -binaries $(IMAGE_DIR)/binaries -platforms "$(PLATFORMS)" -out $(IMAGE_DIR) -repository $(IMAGE) \
+	@cd cmd/image && go run . -binaries $(IMAGE_DIR)/binaries -platforms "$(PLATFORMS)" -out $(IMAGE_DIR) -repository $(IMAGE) \
 		-version $(VERSION) -commit "$(COMMIT)" -time $(SOURCE_DATE_EPOCH)
 
 .PHONY: sbom
 sbom: $(PLATFORMS:%=$(IMAGE_DIR)/binaries/%/nodekeep) ## what is in it: a bill of materials (CycloneDX) for each platform, in IMAGE_DIR
-	@cd cmd/image && go run . sbom -binaries $(IMAGE_DIR)/binaries -platforms "$(PLATFORMS)" -out $(IMAGE_DIR) \
-		-version $(VERSION) -commit "$(COMMIT)" -time $(SOURCE_DATE_EPOCH)
+	@cd cmd/image && for platform in $(PLATFORMS); do \
+		go tool cyclonedx-gomod bin -json -std -noserial -notimestamp -version $(VERSION) \
+			-output $(IMAGE_DIR)/nodekeep-$${platform%/*}-$${platform#*/}.cdx.json $(IMAGE_DIR)/binaries/$$platform/nodekeep || exit; \
+	done
 
 .PHONY: push
 push: image ## the image to IMAGE, say registry.example.com/nodekeep, with the version as its tag

@@ -28,6 +28,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/storetest"
 )
 
 // cluster is an API server that holds Nodes, records in memory, and replicas of capture that receive all changes at once.
@@ -35,7 +36,7 @@ type cluster struct {
 	t      *testing.T
 	policy policy.Policy
 	guard  *guard.Guard
-	store.Memory
+	storetest.Memory
 
 	mu       sync.Mutex
 	clock    time.Time

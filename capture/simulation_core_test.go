@@ -29,6 +29,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/record/history"
 	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/storetest"
 	"nodekeep.dev/nodekeep/webhook"
 )
 
@@ -48,7 +49,7 @@ type (
 	policyFile   = policy.Policy
 	recorded     = record.Record
 	recordEntry  = store.Entry
-	recordStore  = store.Memory
+	recordStore  = storetest.Memory
 	change       = history.Change
 )
 

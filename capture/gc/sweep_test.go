@@ -27,6 +27,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/storetest"
 )
 
 // sweeping is a sweeper of a process that leads and has observed no Node, over records in memory and a client with Nodes.
@@ -64,7 +65,7 @@ func (s *sweeping) Contained(_, _ string, do func() error) error {
 
 // hookedRecords are records in memory; before runs ahead of a removal, after behind it.
 type hookedRecords struct {
-	store.Memory
+	storetest.Memory
 	before, after, afterRead func()
 	failing                  error
 	panicInMemory, panicLive string // the Node whose record panics
