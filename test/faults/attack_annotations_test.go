@@ -206,63 +206,42 @@ func TestNoKubeletCanChangeNodekeepsAnnotationsOnItsNode(t *testing.T) {
 
 func TestWhatAKubeletMayWritePassesTheGuardPolicies(t *testing.T) {
 	require.NoError(t, nodekeep.GuardsOn(t.Context()))
-	ready := `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"KubeletReady","lastHeartbeatTime":"2026-11-22T10:00:00Z"}]}}`
-	for state, prepare := range map[string]func(t *testing.T, name string){
-		"with a stamp": func(*testing.T, string) {},
-		"without annotations": func(t *testing.T, name string) {
-			nodekeep.MergeNode(t, name, map[string]any{"metadata": map[string]any{"annotations": nil}})
-		},
-		"with 2,000 annotations and a stamp": func(t *testing.T, name string) {
-			node := nodekeep.Node(t, name)
-			maps.Copy(node.Annotations, many(2_000))
-			_, err := nodekeep.Admin.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{})
-			require.NoError(t, err)
-		},
-		"with an annotation that is no UTF-8": func(t *testing.T, name string) {
-			node := nodekeep.Node(t, name)
-			node.Annotations[ownPrefix+"odd"] = "\xff\x00"
-			_, err := as(t, nodekeep.Cluster.Admin(), asProtobuf).CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{})
-			require.NoError(t, err)
-		},
+	require.NoError(t, nodekeep.StopCapture())
+	defer func() { require.NoError(t, nodekeep.StartCapture(t.Context())) }()
+	patches := []struct {
+		what, body   string
+		subresources []string
+	}{
+		{"a heartbeat", `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"KubeletReady","lastHeartbeatTime":"2026-11-22T10:00:00Z"}]}}`, []string{"status"}},
+		{"managedFields emptied", `{"metadata":{"managedFields":[{}]}}`, nil},
+		{"a label of its own", `{"metadata":{"labels":{"mine":"1"}}}`, nil},
+		{"an annotation of its own", `{"metadata":{"annotations":{"volumes.kubernetes.io/x":"on"}}}`, nil},
+		{"an annotation of its own, changed", `{"metadata":{"annotations":{"volumes.kubernetes.io/x":"off"}}}`, nil},
+		{"an annotation of its own, removed", `{"metadata":{"annotations":{"volumes.kubernetes.io/x":null}}}`, nil},
+	}
+	for state, annotate := range map[string]func(annotations map[string]string){
+		"with a stamp":                        func(map[string]string) {},
+		"without annotations":                 func(annotations map[string]string) { clear(annotations) },
+		"with 2,000 annotations and a stamp":  func(annotations map[string]string) { maps.Copy(annotations, many(2_000)) },
+		"with an annotation that is no UTF-8": func(annotations map[string]string) { annotations[ownPrefix+"odd"] = "\xff\x00" },
 	} {
 		t.Run(state, func(t *testing.T) {
 			name := "passes-" + strings.Map(func(r rune) rune { return map[bool]rune{true: r, false: -1}[r >= 'a' && r <= 'z'] }, state)
-			nodekeep.WithoutCapture(t, func() {
-				nodekeep.Register(t, name)
-				prepare(t, name)
-				before := ownAnnotations(nodekeep.Node(t, name))
-				nodes := nodekeep.Kubelet(t, name).CoreV1().Nodes()
-				for what, write := range map[string]func() error{
-					"a heartbeat": func() error {
-						_, err := nodes.Patch(t.Context(), name, types.StrategicMergePatchType, []byte(ready), metav1.PatchOptions{}, "status")
-						return err
-					},
-					"a status by PUT": func() error {
-						node, err := nodes.Get(t.Context(), name, metav1.GetOptions{})
-						require.NoError(t, err)
-						node.Status.Phase = corev1.NodeRunning
-						_, err = as(t, nodekeep.Cluster.Kubelet(name), asProtobuf).CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{})
-						return err
-					},
-					"managedFields emptied": func() error {
-						_, err := nodes.Patch(t.Context(), name, types.StrategicMergePatchType, []byte(`{"metadata":{"managedFields":[{}]}}`), metav1.PatchOptions{})
-						return err
-					},
-					"a label of its own": func() error {
-						_, err := nodes.Patch(t.Context(), name, types.StrategicMergePatchType, []byte(`{"metadata":{"labels":{"mine":"1"}}}`), metav1.PatchOptions{})
-						return err
-					},
-				} {
-					require.NoError(t, write(), what)
-				}
-				for _, value := range []string{`"on"`, `"off"`, "null"} {
-					_, err := nodes.Patch(t.Context(), name, types.StrategicMergePatchType, []byte(`{"metadata":{"annotations":{"volumes.kubernetes.io/x":`+value+`}}}`), metav1.PatchOptions{})
-					require.NoError(t, err, "an annotation of its own: %s", value)
-				}
-				assert.Equal(t, before, ownAnnotations(nodekeep.Node(t, name)))
-				_, err := nodes.Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
-				assert.True(t, apierrors.IsAlreadyExists(err), "a restarted kubelet gets past admission: %v", err)
-			})
+			node := nodekeep.Register(t, name)
+			annotate(node.Annotations)
+			_, err := as(t, nodekeep.Cluster.Admin(), asProtobuf).CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{})
+			require.NoError(t, err)
+			before, nodes := ownAnnotations(nodekeep.Node(t, name)), as(t, nodekeep.Cluster.Kubelet(name), asProtobuf).CoreV1().Nodes()
+			for _, patch := range patches {
+				node, err = nodes.Patch(t.Context(), name, types.StrategicMergePatchType, []byte(patch.body), metav1.PatchOptions{}, patch.subresources...)
+				require.NoError(t, err, patch.what)
+			}
+			node.Status.Phase = corev1.NodeRunning
+			_, err = nodes.UpdateStatus(t.Context(), node, metav1.UpdateOptions{})
+			require.NoError(t, err, "a status by PUT")
+			assert.Equal(t, before, ownAnnotations(nodekeep.Node(t, name)))
+			_, err = nodes.Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
+			assert.True(t, apierrors.IsAlreadyExists(err), "a restarted kubelet gets past admission: %v", err)
 		})
 	}
 }

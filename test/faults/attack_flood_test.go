@@ -151,14 +151,14 @@ func TestAFloodOfForgedReviewsChangesNoRecordAndDelaysNoRegistration(t *testing.
 		phases, mostAttempts = 10, 3
 	}
 	const reviews = 1_000
-	nodes := recordedNodes(t, "flooded", 4, ordinary)
+	nodes := recordedNodes(t, "in-flood", 4, ordinary)
 	living := nodekeep.Node(t, nodekeep.RegisterRecorded(t, "living", ordinary).Name)
 	nodekeep.RegisterRecorded(t, "deleted", ordinary)
 	nodekeep.DeleteNode(t, "deleted")
 	nodekeep.WaitDeletionRecorded(t, "deleted")
 	pid := freshWebhook(t)
 	f := &flood{client: attackerClient(t, attackers[0], 50), paths: allPaths, connections: 50, rest: 100 * time.Millisecond, make: func(n int) []byte { return forgedReview(n, living, "deleted") }}
-	before := recordsBut(t, "flooded")
+	before := recordsBut(t, "in-flood")
 
 	for attempt := 1; ; attempt++ {
 		var quiet, flooded load
@@ -181,7 +181,7 @@ func TestAFloodOfForgedReviewsChangesNoRecordAndDelaysNoRegistration(t *testing.
 		}
 	}
 	assert.GreaterOrEqual(t, f.sent.Load(), int64(phases*reviews))
-	assert.Equal(t, before, recordsBut(t, "flooded"))
+	assert.Equal(t, before, recordsBut(t, "in-flood"))
 	survived(t, pid)
 }
 

@@ -3,7 +3,6 @@ package faults
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -24,12 +23,18 @@ import (
 )
 
 // elsewhere is the record of a Node as a backup of another cluster holds it. version is as of that cluster, and so is the UID.
-func elsewhere(name, version string, labels map[string]string) record.Record {
-	number, err := record.ParseVersion(version)
-	if err != nil {
-		panic(err)
-	}
-	return record.New(name, record.Object{UID: "11111111-2222-3333-4444-555555555555", Version: number}, labels)
+func elsewhere(name string, version int, labels map[string]string) record.Record {
+	return record.New(name, record.Object{UID: "11111111-2222-3333-4444-555555555555", Version: record.Version(version)}, labels)
+}
+
+// impossible is a version that this API server has not given out yet; newest is the last one that it has.
+const impossible = 999_999_999
+
+func newest(t testing.TB) int {
+	t.Helper()
+	nodes, err := nodekeep.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{Limit: 1})
+	require.NoError(t, err)
+	return mustAtoi(t, nodes.ResourceVersion)
 }
 
 // restoreBackup puts a record into the cluster as kubectl does.
@@ -59,73 +64,80 @@ func untilKnown(t testing.TB, name, key string) {
 
 func TestARecordThatCanNeverBeRightBlocksNoNode(t *testing.T) {
 	want := map[string]string{"rack": "r1", worker: ""}
-	now := func(t *testing.T, add int) string {
-		nodes, err := nodekeep.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{Limit: 1})
-		require.NoError(t, err)
-		version, err := strconv.Atoi(nodes.ResourceVersion)
-		require.NoError(t, err)
-		return strconv.Itoa(version + add)
+	const other = "77777777-2222-3333-4444-555555555555"
+	type backup struct {
+		what, name string
+		version    int  // 0: the newest, and ahead
+		ahead      int  // of the newest
+		later      bool // impossible is an object that came after the one on which all was decided
+		cluster    string
+		reset      bool
 	}
-	for what, c := range map[string]struct {
-		name    string
-		version func(*testing.T) string
-		later   bool // of an object that came after the one on which all was decided
-		cluster string
-		down    bool
-		reset   bool
-	}{
-		"the webhook is up":                  {"backup-up", func(*testing.T) string { return "999999999" }, false, "", false, true},
-		"the webhook is down":                {"backup-down", func(*testing.T) string { return "999999999" }, false, "", true, true},
-		"only what came later is impossible": {"backup-later", func(*testing.T) string { return "1" }, true, "", true, true},
-		"a little ahead":                     {"backup-ahead", func(t *testing.T) string { return now(t, 50) }, false, "", false, false},
-		"as new as the API server":           {"backup-equal", func(t *testing.T) string { return now(t, 0) }, false, "", true, false},
-		"of another cluster, older":          {"backup-other", func(*testing.T) string { return "1" }, false, "77777777-2222-3333-4444-555555555555", false, true},
-		"of another cluster, newer":          {"backup-other-newer", func(*testing.T) string { return "999999999" }, false, "77777777-2222-3333-4444-555555555555", true, true},
-		"a little older":                     {"backup-older", func(t *testing.T) string { return now(t, -1) }, false, "", true, false},
+	for webhook, backups := range map[string][]backup{
+		"up": {
+			{what: "of the future", name: "backup-up", version: impossible, reset: true},
+			{what: "a little ahead", name: "backup-ahead", ahead: 50},
+			{what: "of another cluster, older", name: "backup-other", version: 1, cluster: other, reset: true},
+		},
+		"down": {
+			{what: "of the future", name: "backup-down", version: impossible, reset: true},
+			{what: "only what came later is impossible", name: "backup-later", version: 1, later: true, reset: true},
+			{what: "as new as the API server", name: "backup-equal"},
+			{what: "of another cluster, newer", name: "backup-other-newer", version: impossible, cluster: other, reset: true},
+			{what: "a little older", name: "backup-older", ahead: -1},
+		},
 	} {
-		t.Run(what, func(t *testing.T) {
-			backup := elsewhere(c.name, c.version(t), want)
-			if c.later {
-				backup.Seen = append(backup.Seen, record.Object{UID: "66666666-2222-3333-4444-555555555555", Version: 999999999})
+		restored := func() {
+			for _, b := range backups {
+				if b.version == 0 {
+					b.version = newest(t) + b.ahead
+				}
+				backup := elsewhere(b.name, b.version, want)
+				if b.later {
+					backup.Seen = append(backup.Seen, record.Object{UID: "66666666-2222-3333-4444-555555555555", Version: impossible})
+				}
+				backup.Cluster = b.cluster
+				restoreBackup(t, backup)
+				if webhook == "up" {
+					untilKnown(t, b.name, "rack")
+				}
+				nodekeep.Register(t, b.name)
 			}
-			backup.Cluster = c.cluster
-			registers := func() { nodekeep.Register(t, c.name) }
-			restoreBackup(t, backup)
-			if c.down {
-				nodekeep.WithoutWebhook(t, registers)
-			} else {
-				untilKnown(t, c.name, "rack")
-				registers()
-			}
-			node := nodekeep.WaitRestored(t, c.name, want)
-			nodekeep.WaitRecorded(t, node, want)
-			if c.reset {
-				nodekeep.WaitEvent(t, c.name, "RecordReset")
-			}
+		}
+		if webhook == "down" {
+			nodekeep.WithoutWebhook(t, restored)
+		} else {
+			restored()
+		}
+		for _, b := range backups {
+			t.Run("webhook "+webhook+": "+b.what, func(t *testing.T) {
+				node := nodekeep.WaitRestored(t, b.name, want)
+				nodekeep.WaitRecorded(t, node, want)
+				if b.reset {
+					nodekeep.WaitEvent(t, b.name, "RecordReset")
+				}
 
-			nodekeep.Label(t, c.name, map[string]string{"rack": "r2"})
-			nodekeep.Label(t, c.name, map[string]any{worker: nil})
-			nodekeep.WaitRecorded(t, node, map[string]string{"rack": "r2"})
-			nodekeep.DeleteNode(t, c.name)
-			nodekeep.WaitDeletionRecorded(t, c.name)
-			nodekeep.Register(t, c.name)
-			back := nodekeep.WaitRestored(t, c.name, map[string]string{"rack": "r2"})
-			assert.NotContains(t, back.Labels, worker)
-		})
+				nodekeep.Label(t, b.name, map[string]any{"rack": "r2", worker: nil})
+				nodekeep.WaitRecorded(t, node, map[string]string{"rack": "r2"})
+				nodekeep.DeleteNode(t, b.name)
+				nodekeep.WaitDeletionRecorded(t, b.name)
+				nodekeep.Register(t, b.name)
+				back := nodekeep.WaitRestored(t, b.name, map[string]string{"rack": "r2"})
+				assert.NotContains(t, back.Labels, worker)
+			})
+		}
 	}
 }
 
 // The Node was there before somebody restored the backup: no registration leads to a look at it.
 func TestARecordThatIsAheadOfALivingNodeIsReset(t *testing.T) {
-	for name, version := range map[string]string{"backup-lives": "999999999", "backup-lives-just": ""} {
+	for name, version := range map[string]int{"backup-lives": impossible, "backup-lives-just": 0} {
 		t.Run(name, func(t *testing.T) {
 			node := nodekeep.Register(t, name) // without labels there is no record
 			nodekeep.WaitRestored(t, name, nil)
-			if version == "" {
+			if version == 0 {
 				nodekeep.Register(t, name+"-other") // a later version than that of the Node
-				nodes, err := nodekeep.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{Limit: 1})
-				require.NoError(t, err)
-				version = nodes.ResourceVersion
+				version = newest(t)
 			}
 			restoreBackup(t, elsewhere(name, version, map[string]string{"rack": "r1", worker: ""}))
 			nodekeep.WaitRestored(t, name, map[string]string{"rack": "r1", worker: ""})
@@ -139,7 +151,7 @@ func TestAnEditRightBeforeADeletionIsRecordedOverARecordThatCanNeverBeRight(t *t
 	const name = "backup-deleted"
 	nodekeep.WithoutCapture(t, func() {
 		nodekeep.Register(t, name)
-		restoreBackup(t, elsewhere(name, "999999999", map[string]string{"rack": "r1", "tier": "gold"}))
+		restoreBackup(t, elsewhere(name, impossible, map[string]string{"rack": "r1", "tier": "gold"}))
 		nodekeep.Label(t, name, map[string]string{"rack": "r2"})
 		nodekeep.DeleteNode(t, name)
 		assert.Equal(t, map[string]string{"rack": "r2", "tier": "gold"}, nodekeep.MustRecord(t, name).Items())
@@ -228,19 +240,12 @@ func stored(t *testing.T, node string) string {
 func untilSeen(t *testing.T) {
 	t.Helper()
 	last := fmt.Sprintf("seen-%d", time.Now().UnixNano())
-	body, err := store.Encode(record.New(last, record.Object{}, map[string]string{"seen": "1"}))
-	require.NoError(t, err)
-	records := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
-	_, err = records.Create(t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: store.Name(last), Labels: map[string]string{store.RecordLabel: "true"}},
-		Data:       map[string]string{store.DataKey: string(body)},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
+	restoreBackup(t, record.New(last, record.Object{}, map[string]string{"seen": "1"}))
 	require.Eventually(t, func() bool {
 		dry, err := nodekeep.Admin.CoreV1().Nodes().Create(t.Context(), harness.Registration(last), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err == nil && dry.Labels["seen"] == "1"
 	}, harness.Settles, 20*time.Millisecond, "the webhook must come to see a record")
-	require.NoError(t, records.Delete(t.Context(), store.Name(last), metav1.DeleteOptions{}))
+	require.NoError(t, nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Delete(t.Context(), store.Name(last), metav1.DeleteOptions{}))
 }
 
 // What test/integration shows of records that cannot be read from the start is not repeated here: TestNoRecordKeepsANodeOut,

@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -126,33 +127,36 @@ func noBytesDoHarm(t *testing.T) {
 		require.Equal(t, pid, nodekeep.Cluster.Process(captureProcess).Pid())
 	}
 	attacks := bytesAttacks()
-	for kind, attack := range attacks {
-		t.Run(kind, func(t *testing.T) {
-			name := "strings-" + kind
-			attacked := attack.register(t, name)
-			nodekeep.Label(t, name, map[string]string{tier: "bronze"})
-			nodekeep.WaitRecordedAtLeast(t, attacked, map[string]string{tier: "bronze"})
+	before := webhookSeries(t, "nodekeep_capture_deletions_total")
+	t.Run("at once", func(t *testing.T) {
+		for kind, attack := range attacks {
+			t.Run(kind, func(t *testing.T) {
+				t.Parallel()
+				name := "strings-" + kind
+				attacked := attack.register(t, name)
+				nodekeep.Label(t, name, map[string]string{tier: "bronze"})
+				nodekeep.WaitRecordedAtLeast(t, attacked, map[string]string{tier: "bronze"})
 
-			attack.carryOut(t, name)
-			nodekeep.Label(t, name, map[string]string{"rack": "r1"})
-			nodekeep.WaitRecordedAtLeast(t, attacked, map[string]string{tier: "bronze", "rack": "r1"})
-			comesToRest(t, name, 0)
-			bystander := nodekeep.Register(t, name+"-other")
-			nodekeep.Label(t, bystander.Name, map[string]string{"rack": "r2"})
-			nodekeep.WaitRecordedAtLeast(t, bystander, map[string]string{"rack": "r2"})
-			runs(t)
+				attack.carryOut(t, name)
+				nodekeep.Label(t, name, map[string]string{"rack": "r1"})
+				nodekeep.WaitRecordedAtLeast(t, attacked, map[string]string{tier: "bronze", "rack": "r1"})
+				comesToRest(t, name, 0)
+				bystander := nodekeep.Register(t, name+"-other")
+				nodekeep.Label(t, bystander.Name, map[string]string{"rack": "r2"})
+				nodekeep.WaitRecordedAtLeast(t, bystander, map[string]string{"rack": "r2"})
+				runs(t)
 
-			deletions := webhookSeries(t, `nodekeep_capture_deletions_total`)
-			nodekeep.DeleteNode(t, name)
-			assert.Eventually(t, func() bool {
-				return webhookSeries(t, `nodekeep_capture_deletions_total`) > deletions
-			}, harness.Settles, 20*time.Millisecond, "the webhook reads the review of the deletion")
-			attack.register(t, name)
-			nodekeep.WaitRestored(t, name, map[string]string{tier: "bronze", "rack": "r1"})
-			attack.carryOut(t, name) // for the processes that start below
-			runs(t)
-		})
-	}
+				nodekeep.DeleteNode(t, name)
+				attack.register(t, name)
+				nodekeep.WaitRestored(t, name, map[string]string{tier: "bronze", "rack": "r1"})
+				attack.carryOut(t, name) // for the processes that start below
+				runs(t)
+			})
+		}
+	})
+	assert.Eventually(t, func() bool {
+		return webhookSeries(t, "nodekeep_capture_deletions_total") >= before+float64(len(attacks))
+	}, harness.Settles, 20*time.Millisecond, "the webhook reads the review of each deletion")
 	assert.Zero(t, captureSeries(t, "nodekeep_capture_panics_total"))
 
 	t.Run("a standby starts while such Nodes exist", func(t *testing.T) {
@@ -180,4 +184,50 @@ func noBytesDoHarm(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestANodeWith500LabelsHasAllOfThemInItsCreate(t *testing.T) {
+	const name = "many-labels"
+	want := map[string]string{}
+	for n := range 500 {
+		want[fmt.Sprintf("label-%03d.example.com/%s", n, strings.Repeat("k", 63))] = strings.Repeat("v", 63)
+	}
+	nodekeep.RegisterRecorded(t, name, want)
+	nodekeep.DeleteNode(t, name)
+	began := time.Now()
+	back := nodekeep.Register(t, name)
+	t.Logf("registered after %s", round(time.Since(began)))
+	assert.False(t, harness.Gated(back))
+	assert.True(t, harness.HasAll(back.Labels, want))
+	nodekeep.WaitRecorded(t, back, want)
+}
+
+func TestNoLabelValueAndNoTaintValueIsLogged(t *testing.T) {
+	const name = "discreet"
+	const secret = "distinct-value-4711"
+	ofWebhook, ofCapture := logged(t, nodekeep.Cluster.LogPath(webhookProcess)), logged(t, nodekeep.Cluster.LogPath(captureProcess))
+	want := map[string]string{"dedicated": secret, worker: secret, "conflict": secret + "-stored", "maintenance:NoExecute": secret}
+	node := nodekeep.Register(t, name)
+	nodekeep.Label(t, name, map[string]string{"dedicated": secret, worker: secret, "conflict": secret + "-stored"})
+	nodekeep.MergeNode(t, name, map[string]any{"spec": map[string]any{"taints": []map[string]string{{"key": "maintenance", "value": secret, "effect": "NoExecute"}}}})
+	nodekeep.WaitRecorded(t, node, want)
+	nodekeep.DeleteNode(t, name)
+	_, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), harness.RegistrationWith(name, map[string]string{"conflict": secret + "-brought"}), metav1.CreateOptions{})
+	require.NoError(t, err)
+	nodekeep.WaitRestored(t, name, map[string]string{"dedicated": secret, worker: secret})
+	nodekeep.WithoutWebhook(t, func() {
+		nodekeep.DeleteNode(t, name)
+		nodekeep.Register(t, name)
+		nodekeep.WaitRestored(t, name, map[string]string{"dedicated": secret, worker: secret})
+	})
+	nodekeep.Label(t, name, map[string]string{"dedicated": secret + "-changed"})
+	nodekeep.Label(t, name, map[string]any{"conflict": nil})
+	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"dedicated": secret + "-changed", worker: secret, "maintenance:NoExecute": secret})
+
+	for process, since := range map[string]func() string{"webhook": ofWebhook, "capture": ofCapture} {
+		log := since()
+		assert.NotContains(t, log, secret, process)
+		t.Logf("%s logged %d bytes", process, len(log))
+	}
+	assert.Contains(t, ofCapture(), name, "it does log about the Node")
 }

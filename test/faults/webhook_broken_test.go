@@ -2,8 +2,8 @@ package faults
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,12 +21,99 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
+
+// clientConfigs are where the API server calls the webhook: at CREATE and at DELETE.
+func clientConfigs(t testing.TB) (creation, deletion admissionregistrationv1.WebhookClientConfig) {
+	t.Helper()
+	client := nodekeep.Admin.AdmissionregistrationV1()
+	mutating, err := client.MutatingWebhookConfigurations().Get(t.Context(), "nodekeep", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Len(t, mutating.Webhooks, 1)
+	validating, err := client.ValidatingWebhookConfigurations().Get(t.Context(), "nodekeep", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Len(t, validating.Webhooks, 1)
+	return mutating.Webhooks[0].ClientConfig, validating.Webhooks[0].ClientConfig
+}
+
+func setClientConfigs(t testing.TB, creation, deletion admissionregistrationv1.WebhookClientConfig) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context()) // also at the end of a test
+	client := nodekeep.Admin.AdmissionregistrationV1()
+	patch := func(config admissionregistrationv1.WebhookClientConfig) []byte {
+		return harness.MustJSON(t, []map[string]any{{"op": "replace", "path": "/webhooks/0/clientConfig", "value": config}})
+	}
+	_, err := client.MutatingWebhookConfigurations().Patch(ctx, "nodekeep", types.JSONPatchType, patch(creation), metav1.PatchOptions{})
+	require.NoError(t, err)
+	_, err = client.ValidatingWebhookConfigurations().Patch(ctx, "nodekeep", types.JSONPatchType, patch(deletion), metav1.PatchOptions{})
+	require.NoError(t, err)
+}
+
+// at is the same config for another address; a nil bundle leaves the one that is there.
+func at(t testing.TB, config admissionregistrationv1.WebhookClientConfig, address string, bundle []byte) admissionregistrationv1.WebhookClientConfig {
+	t.Helper()
+	require.NotNil(t, config.URL)
+	u, err := url.Parse(*config.URL)
+	require.NoError(t, err)
+	u.Host = address
+	moved := u.String()
+	config.URL = &moved
+	if bundle != nil {
+		config.CABundle = bundle
+	}
+	return config
+}
+
+// pointAt has the API server call another address with another caBundle (nil: the same one). The function that it returns
+// puts back what was there.
+func pointAt(t testing.TB, address string, bundle []byte) (back func()) {
+	t.Helper()
+	creation, deletion := clientConfigs(t)
+	setClientConfigs(t, at(t, creation, address, bundle), at(t, deletion, address, bundle))
+	return func() { t.Helper(); setClientConfigs(t, creation, deletion) }
+}
+
+// webhookAddress is where the installed webhook listens.
+func webhookAddress(t testing.TB) string {
+	t.Helper()
+	creation, _ := clientConfigs(t)
+	u, err := url.Parse(*creation.URL)
+	require.NoError(t, err)
+	return u.Host
+}
+
+// called reports whether the API server reaches a webhook that works: a dry-run CREATE then shows its stamp.
+func called(t testing.TB) bool {
+	t.Helper()
+	probe := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "faults-probe"}}
+	node, err := nodekeep.Admin.CoreV1().Nodes().Create(t.Context(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	require.NoError(t, err)
+	_, stamped := node.Annotations[policy.StampAnnotation]
+	return stamped
+}
+
+// untilCalled waits until the API server reaches a working webhook, or does not any more, and returns how long that took.
+func untilCalled(t testing.TB, reaches bool) time.Duration {
+	t.Helper()
+	began := time.Now()
+	require.Eventually(t, func() bool { return called(t) == reaches }, harness.Settles, 10*time.Millisecond, "that the webhook is reached must become %t", reaches)
+	return round(time.Since(began))
+}
+
+// webhookBundle is the caBundle by which the API server believes the webhook.
+func webhookBundle(t testing.TB) []byte {
+	t.Helper()
+	creation, _ := clientConfigs(t)
+	return creation.CABundle
+}
 
 // fake is a server in the webhook's place, with the webhook's own certificate, so that the API server believes it.
 type fake struct {
@@ -76,7 +163,8 @@ func (f *fake) untilReached(t testing.TB) {
 // webhookCertificate is the one that the installed webhook serves.
 func webhookCertificate(t testing.TB) *tls.Certificate {
 	t.Helper()
-	secret := webhookSecret(t)
+	secret, err := nodekeep.Admin.CoreV1().Secrets(harness.Namespace).Get(t.Context(), "nodekeep-webhook-tls", metav1.GetOptions{})
+	require.NoError(t, err)
 	certificate, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	require.NoError(t, err)
 	return &certificate
@@ -85,10 +173,7 @@ func webhookCertificate(t testing.TB) *tls.Certificate {
 // webhookClient believes the certificate of the installed webhook.
 func webhookClient(t testing.TB) *http.Client {
 	t.Helper()
-	creation, _ := clientConfigs(t)
-	roots := x509.NewCertPool()
-	require.True(t, roots.AppendCertsFromPEM(creation.CABundle))
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authorities(webhookBundle(t))}, ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, Timeout: harness.Settles}
 }

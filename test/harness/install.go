@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -62,9 +60,9 @@ type Installation struct {
 	binary      string
 	manifests   string // folder
 	admin       string // kubeconfig
-	webhookPort int
-	probePort   map[string]int
-	metricsPort map[string]int
+	webhookPort string
+	probes      map[string]string // addresses, by process
+	metrics     map[string]string // addresses, by process
 }
 
 // Install builds the nodekeep binary and applies the manifests. Neither process runs yet.
@@ -94,8 +92,6 @@ func InstallProduct(ctx context.Context, c *Cluster, product Product) (*Installa
 		binary:      product.Binary,
 		manifests:   product.Manifests,
 		admin:       filepath.Join(c.Dir(), "admin.kubeconfig"),
-		probePort:   map[string]int{},
-		metricsPort: map[string]int{},
 	}
 	if err := WriteKubeconfig(i.admin, c.Admin()); err != nil {
 		return nil, err
@@ -138,7 +134,7 @@ func (i *Installation) apply(ctx context.Context, files ...string) error {
 
 // ReadyURL is where a process ("webhook" or "capture") says whether it is ready.
 func (i *Installation) ReadyURL(process string) string {
-	return fmt.Sprintf("http://127.0.0.1:%d/readyz", i.probePort["nodekeep-"+process])
+	return "http://" + i.probes["nodekeep-"+process] + "/readyz"
 }
 
 // Binary is the path of the nodekeep program.
@@ -156,22 +152,17 @@ func (i *Installation) Kubectl(ctx context.Context, args ...string) (string, err
 
 // MetricsURL is where a process ("webhook" or "capture") serves its metrics.
 func (i *Installation) MetricsURL(process string) string {
-	return fmt.Sprintf("http://127.0.0.1:%d/metrics", i.metricsPort["nodekeep-"+process])
+	return "http://" + i.metrics["nodekeep-"+process] + "/metrics"
 }
 
 func (i *Installation) choosePorts() error {
-	ports := make([]int, 5)
-	for n := range ports {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return fmt.Errorf("find a free port: %w", err)
-		}
-		defer listener.Close()
-		ports[n] = listener.Addr().(*net.TCPAddr).Port
+	free, err := FreeAddresses(5)
+	if err != nil {
+		return err
 	}
-	i.webhookPort = ports[0]
-	i.probePort[webhookName], i.metricsPort[webhookName] = ports[1], ports[2]
-	i.probePort[captureName], i.metricsPort[captureName] = ports[3], ports[4]
+	i.webhookPort = port(free[0])
+	i.probes = map[string]string{webhookName: free[1], captureName: free[2]}
+	i.metrics = map[string]string{webhookName: free[3], captureName: free[4]}
 	return nil
 }
 
@@ -192,8 +183,8 @@ func (i *Installation) run(ctx context.Context, name string, args ...string) err
 		"--kubeconfig", kubeconfig,
 		"--policy", i.PolicyFile,
 		"--namespace", Namespace,
-		"--health-probe-bind-address", "127.0.0.1:"+strconv.Itoa(i.probePort[name]),
-		"--metrics-bind-address", "127.0.0.1:"+strconv.Itoa(i.metricsPort[name]),
+		"--health-probe-bind-address", i.probes[name],
+		"--metrics-bind-address", i.metrics[name],
 	)
 	if i.PolicyPoll != 0 {
 		args = append(args, "--policy-poll", i.PolicyPoll.String())
@@ -202,11 +193,11 @@ func (i *Installation) run(ctx context.Context, name string, args ...string) err
 	if err != nil {
 		return err
 	}
-	return i.waitReady(ctx, process, i.probePort[name])
+	return i.waitReady(ctx, process, i.probes[name])
 }
 
-func (i *Installation) waitReady(ctx context.Context, process *Process, port int) error {
-	url := fmt.Sprintf("http://127.0.0.1:%d/readyz?verbose", port)
+func (i *Installation) waitReady(ctx context.Context, process *Process, address string) error {
+	url := "http://" + address + "/readyz?verbose"
 	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
 		select {
 		case <-process.Exited():

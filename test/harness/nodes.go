@@ -144,19 +144,21 @@ func (i *Installation) WaitRestored(t testing.TB, name string, want map[string]s
 	return node
 }
 
-// WaitEvent waits for an Event of a reason about a Node.
+// WaitEvent waits for an Event of a reason about a Node. Events are written one after the other, behind everything else.
 func (i *Installation) WaitEvent(t testing.TB, node, reason string) {
 	t.Helper()
 	var reasons []string
 	require.Eventually(t, func() bool {
 		events, err := i.Admin.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=Node,involvedObject.name=" + node})
-		require.NoError(t, err)
+		if err != nil {
+			return false
+		}
 		reasons = nil
 		for _, event := range events.Items {
 			reasons = append(reasons, event.Reason)
 		}
 		return slices.Contains(reasons, reason)
-	}, Settles, 50*time.Millisecond, "no Event %s about node %s; there are %v", reason, node, &reasons)
+	}, 3*Settles, 50*time.Millisecond, "no Event %s about node %s; there are %v", reason, node, &reasons)
 }
 
 // Gated reports whether a Node carries the gate.

@@ -3,7 +3,6 @@ package harness
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -32,15 +31,13 @@ var replicas atomic.Int64
 func (i *Installation) StartReplica(t testing.TB, kind string, args ...string) *Replica {
 	t.Helper()
 	own := []string{kind, "--kubeconfig", filepath.Join(i.Cluster.Dir(), "nodekeep-"+kind+".kubeconfig"), "--namespace", Namespace, "--policy", i.PolicyFile}
-	free := FreeAddresses(t, 3)
+	free, err := FreeAddresses(3)
+	require.NoError(t, err)
 	r := &Replica{Address: free[0], Probes: "http://" + free[1], Metrics: "http://" + free[2] + "/metrics"}
 	if kind == "webhook" {
-		host, port, err := net.SplitHostPort(r.Address)
-		require.NoError(t, err)
-		own = append(own, "--host", host, "--port", port)
+		own = append(own, "--host", "127.0.0.1", "--port", port(r.Address))
 	}
 	own = append(own, "--health-probe-bind-address", free[1], "--metrics-bind-address", free[2])
-	var err error
 	r.Process, err = i.Cluster.Go(fmt.Sprintf("another-%s-%d", kind, replicas.Add(1)), i.Binary(), append(own, args...))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = r.Process.Stop() })
@@ -80,18 +77,6 @@ func Readiness(url string) (status int, body string) {
 	defer response.Body.Close()
 	content, _ := io.ReadAll(response.Body)
 	return response.StatusCode, string(content)
-}
-
-// FreeAddresses are so many loopback addresses that nobody listened on a moment ago.
-func FreeAddresses(t testing.TB, count int) (addresses []string) {
-	t.Helper()
-	for range count {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		defer listener.Close()
-		addresses = append(addresses, listener.Addr().String())
-	}
-	return addresses
 }
 
 // Series sums the series of a metrics page, such as `nodekeep_capture_panics_total` or one with labels in braces. Where nobody

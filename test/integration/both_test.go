@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 func TestWithCaptureDownOrdinaryLabelsAreRestoredAndProtectedOnesWaitBehindTheGate(t *testing.T) {
@@ -27,11 +27,8 @@ func TestWithCaptureDownOrdinaryLabelsAreRestoredAndProtectedOnesWaitBehindTheGa
 
 func TestWithBothDownNodesRegisterGatedAndNothingIsLost(t *testing.T) {
 	const count = 30
-	names := make([]string, count)
+	names := harness.Names("both-down", count)
 	want := map[string]string{"dedicated": "ci", worker: ""}
-	for n := range names {
-		names[n] = fmt.Sprintf("both-down-%02d", n)
-	}
 	eachNode(names, func(name string) { nodekeep.RegisterRecorded(t, name, want) })
 	stop := watchRecords(t)
 	nodekeep.WithoutCapture(t, func() {

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,10 +23,7 @@ func recordHolds(t *testing.T, node string, want map[string]string) {
 
 func TestAChangeAndADeletionInOneMomentWhileCaptureIsDownAreNotLost(t *testing.T) {
 	const count = 200
-	names := make([]string, count)
-	for n := range names {
-		names[n] = fmt.Sprintf("moment-%03d", n)
-	}
+	names := harness.Names("moment", count)
 	eachNode(names, func(name string) {
 		nodekeep.RegisterRecorded(t, name, map[string]string{"edited": "before", "removed": "1"})
 	})

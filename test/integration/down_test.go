@@ -97,8 +97,7 @@ func TestANodeThatRegistersGatedByItsKubeletWhileTheWebhookIsDownIsCompletedAndT
 		nodekeep.DeleteNode(t, name)
 		node := harness.Registration(name)
 		node.Spec.Taints = append(node.Spec.Taints, policy.DefaultGate.Taint())
-		_, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
-		require.NoError(t, err)
+		nodekeep.RegisterNode(t, node)
 		nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, name, want), want)
 	})
 	nodekeep.WaitEvent(t, name, "GateLifted")
@@ -171,11 +170,7 @@ func TestANodeDeletedWhileCaptureWasDownIsMarkedGoneAndLosesNothing(t *testing.T
 	const name = "absent-1"
 	nodekeep.RegisterRecorded(t, name, map[string]string{"dedicated": "ci"})
 	nodekeep.WithoutCapture(t, func() { nodekeep.DeleteNode(t, name) })
-	require.Eventually(t, func() bool {
-		record, ok := nodekeep.Record(t, name)
-		return ok && !record.DeletedAt.IsZero()
-	}, settles, 20*time.Millisecond)
-	record, _ := nodekeep.Record(t, name)
+	record := nodekeep.WaitDeletionRecorded(t, name)
 	assert.Equal(t, map[string]string{"dedicated": "ci"}, record.Items())
 }
 

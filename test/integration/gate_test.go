@@ -25,10 +25,7 @@ func countGates(node *corev1.Node) (gates int) {
 
 func TestWithTheWebhookDownEveryNodeIsGatedUntilCaptureHasCompletedIt(t *testing.T) {
 	const count = 50
-	names := make([]string, count)
-	for n := range names {
-		names[n] = fmt.Sprintf("gated-%02d", n)
-	}
+	names := harness.Names("gated", count)
 	want := map[string]string{"dedicated": "ci", worker: ""}
 	eachNode(names, func(name string) { nodekeep.RegisterRecorded(t, name, want) })
 	nodekeep.WithoutWebhook(t, func() {
@@ -57,8 +54,7 @@ func TestTheKubeletsOwnGateAndThePolicyTogetherAreOneGate(t *testing.T) {
 			} {
 				node := harness.Registration(name)
 				node.Spec.Taints = taints
-				created, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
-				require.NoError(t, err, "%s: two copies would make the Node invalid", name)
+				created := nodekeep.RegisterNode(t, node)
 				assert.Equal(t, 1, countGates(created), name)
 			}
 		})
@@ -72,8 +68,7 @@ func TestAGateOfTheKubeletIsLiftedInTheCreateWhenNothingIsLeftToRestore(t *testi
 	const name = "gate-lifted-1"
 	node := harness.Registration(name)
 	node.Spec.Taints = []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}, {Key: string(policy.DefaultGate), Value: "x", Effect: corev1.TaintEffectNoExecute}, policy.DefaultGate.Taint()}
-	created, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
-	require.NoError(t, err)
+	created := nodekeep.RegisterNode(t, node)
 	assert.Zero(t, countGates(created))
 	assert.Equal(t, "a", created.Spec.Taints[0].Key)
 }

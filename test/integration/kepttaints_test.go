@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -130,10 +129,7 @@ func TestATaintTakenOffStaysOffAfterReRegistration(t *testing.T) {
 
 func TestWithTheWebhookDownCaptureGivesTaintsBackBeforeTheGateGoes(t *testing.T) {
 	const count = 20
-	names := make([]string, count)
-	for n := range names {
-		names[n] = fmt.Sprintf("kept-down-%02d", n)
-	}
+	names := harness.Names("kept-down", count)
 	want := map[string]string{"maintenance:NoExecute": "disk", "dedicated": "ci", worker: ""}
 	eachNode(names, func(name string) {
 		node := nodekeep.Register(t, name)

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -19,10 +18,7 @@ import (
 // The record says which labels the Node has, a protected one among them; so nobody may ever see it without their taints.
 func noWatcherSeesAKnownNodeWithoutItsTaints(t *testing.T) {
 	const count = 200
-	names := make([]string, count)
-	for n := range names {
-		names[n] = fmt.Sprintf("rules-known-%03d", n)
-	}
+	names := harness.Names("rules-known", count)
 	labels := map[string]string{"dedicated": "ci", roleCI: ""}
 	want := []string{"dedicated=ci:NoSchedule", "role=ci:NoExecute"}
 	has := func(node *corev1.Node) bool { return harness.Carries(node, want[0]) && harness.Carries(node, want[1]) }

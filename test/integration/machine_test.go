@@ -25,8 +25,7 @@ func registerAs(t *testing.T, name, machine string) *corev1.Node {
 	t.Helper()
 	node := harness.Registration(name)
 	node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID = "system-"+machine, "machine-"+machine
-	created, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
-	require.NoError(t, err)
+	created := nodekeep.RegisterNode(t, node)
 	return created
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/test/harness"
 )
@@ -14,8 +13,7 @@ import (
 // createAsKubelet registers a Node whose kubelet is configured with --node-labels.
 func createAsKubelet(t *testing.T, name string, nodeLabels map[string]string) map[string]string {
 	t.Helper()
-	node, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), harness.RegistrationWith(name, nodeLabels), metav1.CreateOptions{})
-	require.NoError(t, err)
+	node := nodekeep.RegisterNode(t, harness.RegistrationWith(name, nodeLabels))
 	return node.Labels
 }
 

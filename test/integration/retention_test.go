@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"fmt"
 	"os"
 	"regexp"
 	"strconv"
@@ -154,10 +153,7 @@ func TestANodeThatWentWhileBothWereDownIsMarkedAsGoneAndItsRecordCollected(t *te
 
 func TestASweepCollectsNoMoreThanItsFractionOfAllRecords(t *testing.T) {
 	const count = 40
-	names := make([]string, count)
-	for n := range names {
-		names[n] = fmt.Sprintf("retained-many-%02d", n)
-	}
+	names := harness.Names("retained-many", count)
 	nodekeep.WithoutCapture(t, func() {
 		// Records of Nodes that went long ago, as they stand after a year without anybody's collecting them.
 		records := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)

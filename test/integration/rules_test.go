@@ -67,10 +67,7 @@ func TestTaintsByRulesAndAtRegistration(t *testing.T) {
 
 func taintsFollowTheLabelsOfOneHundredNodes(t *testing.T) {
 	const count = 100
-	names := make([]string, count)
-	for n := range names {
-		names[n] = fmt.Sprintf("rules-%03d", n)
-	}
+	names := harness.Names("rules", count)
 	eachNode(names, func(name string) { nodekeep.Register(t, name) })
 	seen := nodekeep.WatchNodes(t)
 	for _, change := range []struct {

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 func TestNoPodIsBoundToANodeBeforeTheNodeCarriesItsLabelsAndTaints(t *testing.T) {
@@ -69,7 +71,7 @@ func TestWithoutWebhookAndGatePodsAreMisplaced(t *testing.T) {
 }
 
 func TestAPodThatToleratesAllButTheGateStaysOffANodeUntilTheGateGoes(t *testing.T) {
-	node := names("gated", 1)
+	node := harness.Names("gated", 1)
 	pods := podsIn(t, "gated")
 	rememberThenDelete(t, node)
 	startCapture := withoutCapture(t)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 func TestMatchGlob(t *testing.T) {
@@ -46,7 +48,7 @@ func TestMatchGlob(t *testing.T) {
 	}
 }
 
-func TestCheckPattern(t *testing.T) {
+func TestPatternsThatNoKeyCanMatchAreErrors(t *testing.T) {
 	tests := map[string]struct {
 		pattern string
 		want    string // part of the error, or empty
@@ -55,7 +57,7 @@ func TestCheckPattern(t *testing.T) {
 		"a domain":               {"example.com/*", ""},
 		"everything":             {"*", ""},
 		"every legal kind":       {"Aa0-_./*", ""},
-		"nothing":                {"", "may hold only"},
+		"nothing":                {"", "must be a key or a pattern"},
 		"a space":                {"a b", "may hold only"},
 		"another wildcard":       {"disk?ype", "may hold only"},
 		"a character class":      {"disk[ab]", "may hold only"},
@@ -66,10 +68,13 @@ func TestCheckPattern(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if err := checkPattern(tt.pattern); tt.want == "" {
-				assert.NoError(t, err)
+			errs := patterns{"fine", tt.pattern}.validate(field.NewPath("keep"))
+			if tt.want == "" {
+				assert.Empty(t, errs)
 			} else {
-				assert.ErrorContains(t, err, tt.want)
+				require.Len(t, errs, 1)
+				assert.Equal(t, "keep[1]", errs[0].Field)
+				assert.Contains(t, errs[0].Detail, tt.want)
 			}
 		})
 	}
