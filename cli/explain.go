@@ -68,7 +68,7 @@ It decides nothing by itself: these are the functions by which webhook and captu
 	for _, file := range []string{"review", "record"} {
 		_ = command.MarkFlagFilename(file, "json", "yaml", "yml")
 	}
-	o.options.addTo(command, prints|decides)
+	o.addTo(command, prints|decides)
 	return command
 }
 

@@ -63,7 +63,7 @@ A key that a policy no longer keeps stays remembered and is not restored. What i
 		},
 	}, o.connection, o.run)
 	command.Flags().BoolVar(&o.againstCluster, "against-cluster", false, "say what it would change for the Nodes of this cluster")
-	o.options.addTo(command, prints|decides)
+	o.addTo(command, prints|decides)
 	return command
 }
 

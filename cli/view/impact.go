@@ -12,8 +12,8 @@ import (
 
 // PolicyCheck is what is to be said of a policy file.
 type PolicyCheck struct {
-	File     string    `json:"file"`
-	Valid    bool      `json:"valid"`
+	File     string            `json:"file"`
+	Valid    bool              `json:"valid"`
 	Mistakes policy.FileErrors `json:"mistakes,omitempty"`
 	// ComparedWith names the policy in force, where there was a comparison.
 	ComparedWith string  `json:"comparedWith,omitempty"`
