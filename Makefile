@@ -99,7 +99,7 @@ down: $(BIN)/demo ## stop what `make up` started
 .PHONY: test
 test: controlplane ## everything on a real API server, but the chart, the image and monitoring; AT_ONCE packages side by side
 	go test -race $(UNIT)
-	go test -run TestSimulation ./capture # all its scenarios; they have one goroutine each, and nothing for the race detector
+	NODEKEEP_SIMULATION_SCENARIOS=5000 go test -run TestSimulation ./capture # one goroutine each: nothing for the race detector
 	cd cmd/image && go test ./...
 	cd test/e2e/machine && go test ./...
 	go test -p $(AT_ONCE) -count=1 -timeout 30m $(CLUSTER)
@@ -125,7 +125,7 @@ skipped: ## why tests may skip; go test tells that with -v only
 .PHONY: unit
 unit: ## what needs no control plane
 	go test -race $(UNIT)
-	go test -run TestSimulation ./capture # all its scenarios; they have one goroutine each, and nothing for the race detector
+	NODEKEEP_SIMULATION_SCENARIOS=5000 go test -run TestSimulation ./capture # one goroutine each: nothing for the race detector
 	@echo "left out: $(filter-out $(UNIT),$(shell go list ./...))"
 	@echo "          they need a control plane; make test builds one and runs everything"
 

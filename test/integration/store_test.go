@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/kubernetes"
 
-	"nodekeep.dev/nodekeep/store/storetest"
+	"nodekeep.dev/nodekeep/test/storetest"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 

@@ -1,4 +1,4 @@
-package store_test
+package storetest_test
 
 import (
 	"testing"
@@ -7,16 +7,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/record"
-	"nodekeep.dev/nodekeep/store"
-	"nodekeep.dev/nodekeep/store/storetest"
+	"nodekeep.dev/nodekeep/test/storetest"
 )
 
 func TestMemoryKeepsTheContract(t *testing.T) {
-	storetest.Contract(t, func(*testing.T) storetest.Store { return &store.Memory{} })
+	storetest.Contract(t, func(*testing.T) storetest.Store { return &storetest.Memory{} })
 }
 
 func TestMemoryNamesItsNodes(t *testing.T) {
-	var records store.Memory
+	var records storetest.Memory
 	assert.Empty(t, records.Nodes())
 	for _, node := range []string{"worker-1", "worker-2", "worker-3"} {
 		_, err := records.Put(t.Context(), record.Record{Node: node}, "")

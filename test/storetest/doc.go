@@ -1,4 +1,4 @@
-// Package storetest says what every store of records must promise, as tests.
+// Package storetest says what every store of records must promise, as tests, and has one in memory for the tests of other packages.
 //
 // [Contract] runs against any [Store]; [ConfigMaps] makes one of the records in a cluster, be it the fake client or a
 // real API server.
