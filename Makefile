@@ -31,7 +31,7 @@ IMAGE_DIR         = $(CURDIR)/.image
 PLATFORMS         = linux/amd64 linux/arm64
 
 # The tests that ask for NODEKEEP_LONG_FAULTS.
-LONG_FAULTS = NeverAnswered|RecordsStall|AnHourOff|BringNothing|ReadRecordsAgain|AnotherAdmissionPolicySets
+LONG_FAULTS = NeverAnswered|RecordsStall|AnHourOff|BringNothing|ReadRecordsAgain|AnotherAdmissionPolicySets|AFloodOfForgedReviewsChanges
 
 .PHONY: help
 help: ## what there is
@@ -43,13 +43,15 @@ build: ## the nodekeep binary, in .bin
 
 .PHONY: image
 image: $(PLATFORMS:%=$(IMAGE_DIR)/binaries/%/nodekeep) ## the container image for PLATFORMS, without a container engine, in IMAGE_DIR
-	@cd cmd/image && go run . build -binaries $(IMAGE_DIR)/binaries -platforms "$(PLATFORMS)" -out $(IMAGE_DIR) -repository $(IMAGE) \
+	@cd cmd/image && go run . -binaries $(IMAGE_DIR)/binaries -platforms "$(PLATFORMS)" -out $(IMAGE_DIR) -repository $(IMAGE) \
 		-version $(VERSION) -commit "$(COMMIT)" -time $(SOURCE_DATE_EPOCH)
 
 .PHONY: sbom
 sbom: $(PLATFORMS:%=$(IMAGE_DIR)/binaries/%/nodekeep) ## what is in it: a bill of materials (CycloneDX) for each platform, in IMAGE_DIR
-	@cd cmd/image && go run . sbom -binaries $(IMAGE_DIR)/binaries -platforms "$(PLATFORMS)" -out $(IMAGE_DIR) \
-		-version $(VERSION) -commit "$(COMMIT)" -time $(SOURCE_DATE_EPOCH)
+	@cd cmd/image && for platform in $(PLATFORMS); do \
+		go tool cyclonedx-gomod bin -json -std -noserial -notimestamp -version $(VERSION) \
+			-output $(IMAGE_DIR)/nodekeep-$${platform%/*}-$${platform#*/}.cdx.json $(IMAGE_DIR)/binaries/$$platform/nodekeep || exit; \
+	done
 
 .PHONY: push
 push: image ## the image to IMAGE, say registry.example.com/nodekeep, with the version as its tag
@@ -97,7 +99,7 @@ down: $(BIN)/demo ## stop what `make up` started
 .PHONY: test
 test: controlplane ## everything on a real API server, but the chart, the image and monitoring; AT_ONCE packages side by side
 	go test -race $(UNIT)
-	go test -run TestSimulation ./capture # all its scenarios; they have one goroutine each, and nothing for the race detector
+	NODEKEEP_SIMULATION_SCENARIOS=5000 go test -run TestSimulation ./capture # one goroutine each: nothing for the race detector
 	cd cmd/image && go test ./...
 	cd test/e2e/machine && go test ./...
 	go test -p $(AT_ONCE) -count=1 -timeout 30m $(CLUSTER)
@@ -123,7 +125,7 @@ skipped: ## why tests may skip; go test tells that with -v only
 .PHONY: unit
 unit: ## what needs no control plane
 	go test -race $(UNIT)
-	go test -run TestSimulation ./capture # all its scenarios; they have one goroutine each, and nothing for the race detector
+	NODEKEEP_SIMULATION_SCENARIOS=5000 go test -run TestSimulation ./capture # one goroutine each: nothing for the race detector
 	@echo "left out: $(filter-out $(UNIT),$(shell go list ./...))"
 	@echo "          they need a control plane; make test builds one and runs everything"
 

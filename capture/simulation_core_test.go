@@ -27,6 +27,7 @@ import (
 	"nodekeep.dev/nodekeep/guard"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/record/history"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/storetest"
 	"nodekeep.dev/nodekeep/webhook"
@@ -49,6 +50,7 @@ type (
 	recorded     = record.Record
 	recordEntry  = store.Entry
 	recordStore  = storetest.Memory
+	change       = history.Change
 )
 
 var errNoRecord = store.ErrNotFound
