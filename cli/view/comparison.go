@@ -181,13 +181,17 @@ func registrationOf(request *admissionv1.AdmissionRequest, s NodeState, known *r
 		return registration{}, fmt.Errorf("explain a registration of node %q: %w", s.Name, err)
 	}
 	r := registration{fates: map[string]fate{}, waits: answer.GateOn}
-	for kind, items := range map[ChangeKind]map[string]string{Restored: answer.Restored, Deferred: answer.Deferred, Inlined: answer.Inline} {
-		for item := range items {
-			r.fates[item] = fate{kind: kind}
-			if pattern, _ := p.Defers(item); kind == Deferred && pattern != "" {
-				r.fates[item] = fate{kind: Deferred, reason: policy.Reason("labels.defer has " + pattern)}
-			}
+	for item := range answer.Restored {
+		r.fates[item] = fate{kind: Restored}
+	}
+	for item := range answer.Deferred {
+		r.fates[item] = fate{kind: Deferred}
+		if pattern, _ := p.Defers(item); pattern != "" {
+			r.fates[item] = fate{kind: Deferred, reason: policy.Reason("labels.defer has " + pattern)}
 		}
+	}
+	for item := range answer.Inline { // some of the deferred ones
+		r.fates[item] = fate{kind: Inlined}
 	}
 	for item, reason := range answer.Withheld {
 		r.fates[item] = fate{kind: NotGiven, reason: reason}
