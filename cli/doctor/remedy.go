@@ -10,11 +10,6 @@ func reinstall() Remedy {
 	}
 }
 
-// patch replaces one field of an object without a namespace.
-func patch(object, path, value string) string {
-	return fmt.Sprintf(`kubectl patch %s --type=json -p='[{"op":"add","path":"%s","value":%s}]'`, object, path, value)
-}
-
 // logs shows what a process says.
 func logs(namespace, deployment string) string {
 	return fmt.Sprintf("kubectl -n %s logs deployment/%s --tail=50", namespace, deployment)
