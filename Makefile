@@ -13,6 +13,8 @@ CERTMANAGER = $(BIN)/cert-manager
 PLUGINS  = $(BIN)
 DEMO     = $(CURDIR)/.demo
 UNIT     = $(shell go list ./... | grep -v /test/)
+CLUSTER  = $(shell go list ./test/... | grep -vE '/integration/(chart|image|monitoring)$$')
+AT_ONCE  = 3
 FUZZTIME = 5s
 SOAK     = 30m
 MODEL    =
@@ -41,13 +43,15 @@ build: ## the nodekeep binary, in .bin
 
 .PHONY: image
 image: $(PLATFORMS:%=$(IMAGE_DIR)/binaries/%/nodekeep) ## the container image for PLATFORMS, without a container engine, in IMAGE_DIR
-	@cd cmd/image && go run . build -binaries $(IMAGE_DIR)/binaries -platforms "$(PLATFORMS)" -out $(IMAGE_DIR) -repository $(IMAGE) \
+	@cd cmd/image && go run . -binaries $(IMAGE_DIR)/binaries -platforms "$(PLATFORMS)" -out $(IMAGE_DIR) -repository $(IMAGE) \
 		-version $(VERSION) -commit "$(COMMIT)" -time $(SOURCE_DATE_EPOCH)
 
 .PHONY: sbom
 sbom: $(PLATFORMS:%=$(IMAGE_DIR)/binaries/%/nodekeep) ## what is in it: a bill of materials (CycloneDX) for each platform, in IMAGE_DIR
-	@cd cmd/image && go run . sbom -binaries $(IMAGE_DIR)/binaries -platforms "$(PLATFORMS)" -out $(IMAGE_DIR) \
-		-version $(VERSION) -commit "$(COMMIT)" -time $(SOURCE_DATE_EPOCH)
+	@cd cmd/image && for platform in $(PLATFORMS); do \
+		go tool cyclonedx-gomod bin -json -std -noserial -notimestamp -version $(VERSION) \
+			-output $(IMAGE_DIR)/nodekeep-$${platform%/*}-$${platform#*/}.cdx.json $(IMAGE_DIR)/binaries/$$platform/nodekeep || exit; \
+	done
 
 .PHONY: push
 push: image ## the image to IMAGE, say registry.example.com/nodekeep, with the version as its tag
@@ -81,26 +85,34 @@ controlplane: ## etcd, kube-apiserver and friends for tests and demo (about 5 mi
 	@test/programs/controlplane/build.sh
 
 .PHONY: demo
-demo: controlplane ## the whole story on a real control plane, in under a minute
-	@go run ./test/demo story
+demo: controlplane $(BIN)/demo ## the whole story on a real control plane, in under a minute
+	@$(BIN)/demo story
 
 .PHONY: up
-up: controlplane ## start a control plane with nodekeep on it and leave it running
-	@go run ./test/demo up --dir $(DEMO)
+up: controlplane $(BIN)/demo ## start a control plane with nodekeep on it and leave it running
+	@$(BIN)/demo up --dir $(DEMO)
 
 .PHONY: down
-down: ## stop what `make up` started
-	@go run ./test/demo down --dir $(DEMO)
+down: $(BIN)/demo ## stop what `make up` started
+	@$(BIN)/demo down --dir $(DEMO)
 
 .PHONY: test
-test: controlplane promtool $(HELM) $(CERTMANAGER) ## everything, on a real API server
+test: controlplane ## everything on a real API server, but the chart, the image and monitoring; AT_ONCE packages side by side
 	go test -race $(UNIT)
-	go test -run TestSimulation ./capture # all its scenarios; they have one goroutine each, and nothing for the race detector
+	NODEKEEP_SIMULATION_SCENARIOS=5000 go test -run TestSimulation ./capture # one goroutine each: nothing for the race detector
 	cd cmd/image && go test ./...
 	cd test/e2e/machine && go test ./...
-	go test -p 1 -count=1 -timeout 30m ./test/... # one control plane at a time: a webhook has a second to answer
+	go test -p $(AT_ONCE) -count=1 -timeout 30m $(CLUSTER)
 	@$(MAKE) --no-print-directory skipped
 	@$(MAKE) --no-print-directory fuzz
+
+.PHONY: test-chart
+test-chart: controlplane tools ## the chart with Helm and with cert-manager, and the image
+	go test -p $(AT_ONCE) -count=1 -timeout 30m ./test/integration/chart ./test/integration/image
+
+.PHONY: test-monitoring
+test-monitoring: controlplane promtool $(HELM) ## alerts, dashboard and metrics, with promtool
+	go test -count=1 -timeout 30m ./test/integration/monitoring
 
 .PHONY: model
 model: ## every interleaving of clients, webhook and captures up to a bound, against the rule of package record (about a minute)
@@ -113,7 +125,7 @@ skipped: ## why tests may skip; go test tells that with -v only
 .PHONY: unit
 unit: ## what needs no control plane
 	go test -race $(UNIT)
-	go test -run TestSimulation ./capture # all its scenarios; they have one goroutine each, and nothing for the race detector
+	NODEKEEP_SIMULATION_SCENARIOS=5000 go test -run TestSimulation ./capture # one goroutine each: nothing for the race detector
 	@echo "left out: $(filter-out $(UNIT),$(shell go list ./...))"
 	@echo "          they need a control plane; make test builds one and runs everything"
 
@@ -122,7 +134,7 @@ fuzz: ## every fuzzer for FUZZTIME each
 	@.ci/fuzz $(FUZZTIME)
 
 .PHONY: test-faults
-test-faults: controlplane $(HELM) ## the faults that take minutes to show
+test-faults: controlplane ## the faults that take minutes to show
 	NODEKEEP_LONG_FAULTS=1 go test -count=1 -timeout 30m -v -run '$(LONG_FAULTS)' ./test/faults
 
 .PHONY: e2e
@@ -152,7 +164,7 @@ bench: controlplane ## the handler, then CREATEs on a real API server, each besi
 	go run ./test/bench growth -nodes 10000
 
 .PHONY: bench-scale
-bench-scale: controlplane ## NODES Nodes (100000: some 20 GiB of memory, half an hour): growth, memory, capture, storm, start, failover
+bench-scale: controlplane ## NODES Nodes (100000: some 20 GiB of memory, half an hour): growth, memory, capture, storm, start
 	GOMEMLIMIT=14GiB go run ./test/bench scale -nodes $(NODES) # keeps kube-apiserver within 24 GiB; nodekeep is far below it
 
 .PHONY: promtool
@@ -197,6 +209,10 @@ $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 test/programs/promql/bin/promtool: test/programs/promql/go.mod test/programs/promql/go.sum test/programs/promql/main.go
 	cd test/programs/promql && CGO_ENABLED=0 go build -tags remove_all_sd -ldflags "-s -w" -o bin/ . github.com/prometheus/prometheus/cmd/promtool
 	@touch $@
+
+# Without cgo, as nodekeep itself, so that both share what is compiled.
+$(BIN)/demo: always
+	@printf 'demo: building the demo ... '; began=$$(date +%s); CGO_ENABLED=0 go build -o $@ ./test/demo && echo "$$(($$(date +%s) - began)) s"
 
 .PHONY: always
 $(IMAGE_DIR)/binaries/%/nodekeep: always

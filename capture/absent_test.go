@@ -15,18 +15,18 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// laggingRecords hold nothing in memory yet.
-type laggingRecords struct{ replicaRecords }
-
-func (laggingRecords) Get(string) (store.Entry, error) { return store.Entry{}, store.ErrNotFound }
-
 // A write that was not answered reaches the cache late. So a record that is not in memory need not have been removed.
 func TestTheLastStateOfAnObjectCountsWhileItsRecordIsNotInMemoryYet(t *testing.T) {
 	w := newCluster(t, "")
 	w.holds(remembered("a", 10, labels{"k": "v"}, goneSince(earlier)))
 	r := w.leader()
 	require.Empty(t, r.works())
-	r.Records = laggingRecords{replicaRecords{r}}
+	r.sees = func(_ string, live bool, _ *store.Entry, err error) error {
+		if !live {
+			return store.ErrNotFound
+		}
+		return err
+	}
 	deleted := func(n *corev1.Node) {
 		r.sightings.went(observe.SlimOf(observe.Of(n)))
 		r.sightings.hasRecord("n1", retained(w.record()))

@@ -39,20 +39,7 @@ func TestAFlapIsAChangeThatUndoesTheOneBeforeItWithinAMinute(t *testing.T) {
 				assert.Equal(t, fmt.Sprint(change.from) != fmt.Sprint(change.to), len(changed) == 1, "change %d", i)
 				assert.Equal(t, change.flaps, len(flapped) == 1, "change %d", i)
 			}
+			assert.Equal(t, maxRemembered, c.changes.most, "what it remembers is bounded")
 		})
 	}
-}
-
-func TestWhatChurnRemembersIsBoundedAndGoes(t *testing.T) {
-	var c churn
-	for i := range maxRemembered {
-		c.compare(types.UID(fmt.Sprint(i)), nil, map[string]string{"k": "v"}, now)
-	}
-	assert.Len(t, c.changes.fresh, maxRemembered)
-	c.compare("x", nil, map[string]string{"k": "v"}, now.Add(flapWindow))
-	assert.Len(t, c.changes.fresh, 1)
-	assert.Len(t, c.changes.former, maxRemembered)
-	c.compare("x", nil, map[string]string{"k": "v"}, now.Add(3*flapWindow))
-	assert.Len(t, c.changes.fresh, 1)
-	assert.Empty(t, c.changes.former)
 }

@@ -28,6 +28,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/storetest"
 )
 
 // cluster is an API server that holds Nodes, records in memory, and replicas of capture that receive all changes at once.
@@ -35,7 +36,7 @@ type cluster struct {
 	t      *testing.T
 	policy policy.Policy
 	guard  *guard.Guard
-	store.Memory
+	storetest.Memory
 
 	mu       sync.Mutex
 	clock    time.Time
@@ -55,6 +56,9 @@ type replica struct {
 	deaf    bool               // its watches bring nothing
 	// versionless says that answers to it lack the resourceVersion.
 	versionless bool
+	// sees changes how a record appears to it, in memory or live; refuses is why no record can be written.
+	sees    func(name string, live bool, entry *store.Entry, err error) error
+	refuses error
 
 	mu     sync.Mutex
 	writes []string
@@ -358,16 +362,30 @@ func (r *replica) reported() (reasons []string) {
 // replicaRecords are the records as one replica reads and writes them.
 type replicaRecords struct{ *replica }
 
-func (r replicaRecords) Get(name string) (store.Entry, error) { return r.cluster.Get(name) }
+func (r replicaRecords) Get(name string) (store.Entry, error) {
+	entry, err := r.cluster.Get(name)
+	return r.seen(name, false, entry, err)
+}
 
 func (r replicaRecords) GetLive(ctx context.Context, name string) (store.Entry, error) {
-	return r.cluster.GetLive(ctx, name)
+	entry, err := r.cluster.GetLive(ctx, name)
+	return r.seen(name, true, entry, err)
+}
+
+func (r replicaRecords) seen(name string, live bool, entry store.Entry, err error) (store.Entry, error) {
+	if r.sees != nil {
+		err = r.sees(name, live, &entry, err)
+	}
+	return entry, err
 }
 
 func (r replicaRecords) Nodes() []string { return r.cluster.Nodes() }
 
 func (r replicaRecords) Put(ctx context.Context, next record.Record, version string) (store.Entry, error) {
 	r.writing("put " + next.Node)
+	if r.refuses != nil {
+		return store.Entry{}, r.refuses
+	}
 	entry, err := r.cluster.Put(ctx, next, version)
 	if err != nil {
 		return entry, err

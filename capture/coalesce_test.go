@@ -55,11 +55,3 @@ func TestANodeThatWasQuietIsRecordedAtOnceAgain(t *testing.T) {
 		coalescer.wrote("n1", now.Add(recordBurst*recordInterval))
 	}
 }
-
-func TestNothingWaitsWithoutAnInterval(t *testing.T) {
-	coalescer := newCoalescer(0)
-	for range 100 {
-		assert.Zero(t, coalescer.wait("n1", now))
-		coalescer.wrote("n1", now)
-	}
-}

@@ -18,16 +18,6 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// minedRecords panic when the record of the Node "bad" is read.
-type minedRecords struct{ replicaRecords }
-
-func (r minedRecords) Get(node string) (store.Entry, error) {
-	if node == "bad" {
-		panic("record of bad")
-	}
-	return r.replicaRecords.Get(node)
-}
-
 func valueOf(t *testing.T, counter prometheus.Counter) float64 {
 	t.Helper()
 	var metric dto.Metric
@@ -42,7 +32,12 @@ func TestANodeWhoseWorkPanicsIsRetriedAndAllOthersAreRecorded(t *testing.T) {
 	}
 	var log bytes.Buffer
 	r := w.leader(func(o *Options) { o.Logger = slog.New(slog.NewJSONHandler(&log, nil)) })
-	r.Records = minedRecords{replicaRecords{r}}
+	r.sees = func(name string, live bool, _ *store.Entry, err error) error {
+		if name == "bad" && !live {
+			panic("record of bad")
+		}
+		return err
+	}
 	for range 2 {
 		failed := r.works()
 		require.Len(t, failed, 1)
@@ -56,11 +51,11 @@ func TestANodeWhoseWorkPanicsIsRetriedAndAllOthersAreRecorded(t *testing.T) {
 	}
 	assert.Equal(t, 2, int(valueOf(t, r.Metrics.panics)))
 	assert.Contains(t, log.String(), `"level":"ERROR","msg":"work on one object panicked; please report this with the stack","work":"reconcile node","node":"bad"`)
-	assert.Contains(t, log.String(), "minedRecords", "the log holds the stack")
+	assert.Contains(t, log.String(), "contain_test.go", "the log holds the stack")
 	_, current, _ := r.sightings.counts()
 	assert.Equal(t, 2, current, "a Node that is not reconciled is not current")
 
-	r.Records = replicaRecords{r}
+	r.sees = nil
 	require.Empty(t, r.works())
 	_, err := w.Get("bad")
 	assert.NoError(t, err, "the name is free again")

@@ -1,8 +1,6 @@
 package capture
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
@@ -126,31 +123,16 @@ func TestAnAcceptedSideOfAQuarantinedRecordIsCarriedOut(t *testing.T) {
 			require.Empty(t, r.works())
 			assert.Equal(t, labels{"own": "x", gate.Taint().Key + ":NoSchedule": ""}, w.shows())
 
-			r.Records = acceptedRecords{replicaRecords{r}, side}
+			r.sees = func(_ string, _ bool, entry *store.Entry, err error) error {
+				entry.Accepted = side
+				return err
+			}
 			r.Enqueue("n1")
 			require.Empty(t, r.works())
 			assert.Equal(t, want, w.shows())
 			assert.Equal(t, want, w.record().Items())
 		})
 	}
-}
-
-// acceptedRecords are records of which an operator has accepted a side.
-type acceptedRecords struct {
-	replicaRecords
-	side store.Side
-}
-
-func (r acceptedRecords) Get(name string) (store.Entry, error) {
-	entry, err := r.replicaRecords.Get(name)
-	entry.Accepted = r.side
-	return entry, err
-}
-
-func (r acceptedRecords) GetLive(ctx context.Context, name string) (store.Entry, error) {
-	entry, err := r.replicaRecords.GetLive(ctx, name)
-	entry.Accepted = r.side
-	return entry, err
 }
 
 func TestTheRecordOfADeletedNodeSaysSo(t *testing.T) {
@@ -409,29 +391,14 @@ func TestOnlyWhatTheWebhookGaveIsReportedAsRestoredAtRegistration(t *testing.T) 
 	w.holds(remembered("a", 10, labels{"k": "v", worker: ""}))
 	w.register(node("b", "120", labels{"k": "v"}, given(labels{"k": "v"}), gated))
 	r := w.leader()
-	failing := true
-	r.Records = failingRecords{replicaRecords{r}, &failing}
+	r.refuses = errors.New("quota")
 	require.Len(t, r.works(), 1, "the label is restored, and the record cannot be written")
 	r.reported()
-	failing = false
 
 	next := w.leader() // capture has restarted
 	require.Empty(t, next.works())
 	require.Len(t, next.events.Events, 1)
 	assert.Equal(t, "Normal LabelsRestored Restored at registration: k", <-next.events.Events)
-}
-
-// failingRecords cannot be written for a time.
-type failingRecords struct {
-	replicaRecords
-	failing *bool
-}
-
-func (r failingRecords) Put(ctx context.Context, next record.Record, version string) (store.Entry, error) {
-	if *r.failing {
-		return store.Entry{}, errors.New("quota")
-	}
-	return r.replicaRecords.Put(ctx, next, version)
 }
 
 func TestAnUnreadableRecordIsLeftAsItIsAndKeepsTheGate(t *testing.T) {
@@ -465,8 +432,14 @@ func TestARecordThatLostItsLabelIsFoundAgain(t *testing.T) {
 	w.holds(remembered("a", 10, labels{"k": "v", worker: ""}))
 	w.register(node("b", "20", nil, gated))
 	r := w.replica()
-	lost := true
-	r.Records = unlistedRecords{replicaRecords{r}, &lost}
+	lost := true // the label by which a cache finds it, until it is written again
+	r.sees = func(_ string, live bool, entry *store.Entry, err error) error {
+		if entry.Unlisted = lost; lost && !live {
+			return store.ErrNotFound
+		}
+		return err
+	}
+	r.before = func(write string) { lost = lost && write != "put n1" }
 	r.Lead()
 	require.Empty(t, r.works())
 	assert.False(t, lost, "it has the label again")
@@ -477,33 +450,6 @@ func TestARecordThatLostItsLabelIsFoundAgain(t *testing.T) {
 	require.Empty(t, r.works())
 	assert.False(t, lost)
 	assert.Equal(t, labels{"k": "v", worker: "", "other": "1"}, w.record().Items())
-}
-
-// unlistedRecords are records whose ConfigMap may have lost the label by which a cache finds it.
-type unlistedRecords struct {
-	replicaRecords
-	lost *bool
-}
-
-func (r unlistedRecords) Get(name string) (store.Entry, error) {
-	if *r.lost {
-		return store.Entry{}, store.ErrNotFound
-	}
-	return r.replicaRecords.Get(name)
-}
-
-func (r unlistedRecords) GetLive(ctx context.Context, name string) (store.Entry, error) {
-	entry, err := r.replicaRecords.GetLive(ctx, name)
-	entry.Unlisted = *r.lost
-	return entry, err
-}
-
-func (r unlistedRecords) Put(ctx context.Context, next record.Record, version string) (store.Entry, error) {
-	entry, err := r.replicaRecords.Put(ctx, next, version)
-	if err == nil {
-		*r.lost = false
-	}
-	return entry, err
 }
 
 func TestThatARecordOfALiveNodeVanishedIsCountedAndItIsWrittenAgain(t *testing.T) {
@@ -608,41 +554,6 @@ func TestTheRecordOfANodeThatChangesAllTheTimeWaitsAndHoldsTheLastState(t *testi
 	assert.Equal(t, labels{"k": "1009"}, w.record().Items(), "a deletion does not wait")
 }
 
-func TestALabelDoesNotRiseAgainAfterItWasRemoved(t *testing.T) {
-	for name, c := range map[string]struct {
-		before func(w *cluster, r *replica) // makes the policy or the Node say that the label is not nodekeep's
-		after  func(w *cluster, r *replica)
-	}{
-		"while the policy ignored it": {
-			func(w *cluster, r *replica) { w.policy = loadPolicy(w.t, "labels: {ignore: [k]}"); r.EnqueueAll() },
-			func(w *cluster, r *replica) { w.policy = policy.Default(); r.EnqueueAll() },
-		},
-		"while an ownership annotation claimed it": {
-			func(w *cluster, _ *replica) { w.edit(annotated("cluster.x-k8s.io/labels-from-machine", "k")) },
-			func(w *cluster, _ *replica) { w.edit(func(n *corev1.Node) { n.Annotations = nil }) },
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newCluster(t, "")
-			w.register(node("a", "10", labels{"k": "v", "other": "1"}))
-			r := w.leader()
-			require.Empty(t, r.works())
-			c.before(w, r)
-			require.Empty(t, r.works())
-			assert.Contains(t, w.record().Items(), "k", "it is remembered")
-			w.edit(func(n *corev1.Node) { delete(n.Labels, "k") })
-			require.Empty(t, r.works())
-			c.after(w, r)
-			require.Empty(t, r.works())
-			w.delete()
-			require.Empty(t, r.works())
-			w.register(node("b", "300", nil, gated))
-			require.Empty(t, r.works())
-			assert.Equal(t, labels{"other": "1"}, w.shows())
-		})
-	}
-}
-
 func TestAGatedNodeWhoseDeletionWasRecordedAndDidNotHappenIsCompleted(t *testing.T) {
 	w := newCluster(t, "")
 	w.holds(remembered("a", 10, labels{"k": "v"}))
@@ -664,13 +575,6 @@ func TestAGatedNodeWhoseDeletionWasRecordedAndDidNotHappenIsCompleted(t *testing
 	r.Enqueue("n1") // what follows after [aheadFor]
 	require.Empty(t, r.works())
 	assert.Equal(t, labels{"k": "v", "x": "1"}, w.shows())
-}
-
-func TestThePatchOfANodeNamesItsObjectAndVersion(t *testing.T) {
-	body, err := PatchFor(observe.Of(node("a", "10", nil, gated)), Change{LiftGate: true}, gate)
-	require.NoError(t, err)
-	assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10"},"spec":{"taints":null}}`, string(body))
-	assert.True(t, json.Valid(body))
 }
 
 func count(list []string, of string) (n int) {

@@ -2,6 +2,8 @@ package capture_test
 
 import (
 	"slices"
+
+	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
 // check holds what there is, when nothing is left to do, against what clients want.
@@ -29,7 +31,6 @@ func (w *cluster) check() {
 		for _, c := range slices.Clone(w.captures) {
 			c.checkPending(name)
 		}
-		w.checkReplay(name)
 	}
 	for _, c := range w.captures {
 		if wrong := c.WrongCounts(); wrong != "" {
@@ -41,10 +42,10 @@ func (w *cluster) check() {
 // checkKey checks what is remembered of a key, and that the Node shows it.
 func (w *cluster) checkKey(name string, k int, r recorded, n *node) {
 	log := w.logs[name]
-	got := remembered(r)[keys[k]]
+	got := valueOf(remembered(r)[keys[k]])
 	why, wrong := log.judge(k, got, !w.scenario.guards && (isTaintKey(k) || isProtected(k)))
 	if wrong != "" {
-		w.fail("%s %s of %s is remembered as %q; a client wanted %q", wrong, keys[k], name, got, log.question(k, nil, false).last())
+		w.fail("%s %s of %s is remembered as %d; a client wanted %d", wrong, keys[k], name, got, log.question(k).Last())
 	}
 	w.excused(name, why)
 	selects := w.policies[len(w.policies)-1].selects[k]
@@ -54,73 +55,77 @@ func (w *cluster) checkKey(name string, k int, r recorded, n *node) {
 	}
 	shown := n.past.items[k]
 	switch {
-	case shown.value == got, n.deleting:
-	case shown.value == none && w.scenario.never(k) && selects:
+	case shown.Value == got, n.deleting:
+	case shown.Value == oracle.None && w.scenario.never(k) && selects:
 		return
-	case shown.owner == ownedByKubelet && shown.value != none, shown.claimed && got == none:
-		w.shows[hidden]++
+	case shown.Owner == oracle.Kubelet && shown.Value != oracle.None, shown.Claimed && got == oracle.None:
+		w.shows[oracle.Hidden]++
 		return
 	case !selects:
-		w.shows[unselected]++
+		w.shows[oracle.Unselected]++
 		return
-	case isTaintKey(k) && shown.value != none && shown.brought == shown.value: // the kubelet's own
-		w.shows[hidden]++
+	case isTaintKey(k) && shown.Value != oracle.None && shown.Brought == shown.Value: // the kubelet's own
+		w.shows[oracle.Hidden]++
 		return
-	case !w.scenario.guards && (isTaintKey(k) || isProtected(k)) && shown.value != none && shown.value == shown.given, shown.forged:
-		w.shows[unguarded]++
+	case !w.scenario.guards && (isTaintKey(k) || isProtected(k)) && shown.Value != oracle.None && shown.Value == shown.Given, shown.Forged:
+		w.shows[oracle.Unguarded]++
 		return
 	default:
-		w.fail("Node %s shows %s as %q; %q is remembered", name, keys[k], shown.value, got)
+		w.fail("Node %s shows %s as %d; %d is remembered", name, keys[k], shown.Value, got)
 	}
-	if selects && shown.owner != ownedByKubelet && !shown.claimed {
+	if selects && shown.Owner != oracle.Kubelet && !shown.Claimed {
 		log.settle(k, got)
 	}
 }
 
-func (log *nodeLog) question(k int, set map[int]bool, less bool) question {
-	return question{
-		order: func(at int) int { return log.order(at, k) },
-		log:   log.states, seen: log.observedBy(k, set, less), k: k, taint: isTaintKey(k), from: log.settledAt[k], settled: log.settled[k],
+// question is what the oracle is asked of a key.
+func (log *nodeLog) question(k int) oracle.Question {
+	q := oracle.Question{
+		Taint: isTaintKey(k), From: log.settledAt[k], Settled: log.settled[k],
+		Order: func(at int) int { return log.order(at, k) },
 	}
+	for _, p := range log.states {
+		q.Log = append(q.Log, oracle.State{Object: p.object, Edited: p.edited[k], Bare: p.bare, Item: p.items[k]})
+	}
+	return q
 }
 
 // judge says which limit excuses what is remembered, or how it is wrong.
-func (log *nodeLog) judge(k int, got string, careful bool) (why excuse, wrong string) {
-	q := log.question(k, nil, false)
-	if got == q.last() || log.forgets && (got == none || got == log.states[len(log.states)-1].items[k].value) { // as if the Node were new
-		return promised, ""
+func (log *nodeLog) judge(k int, got oracle.Value, careful bool) (why oracle.Excuse, wrong string) {
+	q := log.question(k)
+	q.Careful = careful
+	if got == q.Last() || log.forgets && (got == oracle.None || got == log.states[len(log.states)-1].items[k].Value) { // as if the Node were new
+		return oracle.Promised, ""
 	}
 	for _, undone := range []bool{false, true} {
-		uncertain := log.uncertain(k, undone)
-		for set := range subsets(uncertain) {
-			q := log.question(k, set, undone)
-			q.careful = careful
-			if a := q.wanted(); a.allows(got) {
+		for set := range subsets(log.uncertain(k, undone)) {
+			q.Seen = log.observedBy(k, set, undone)
+			if a := q.Wanted(); a.Allows(got) {
 				if undone {
-					return slowWriter, ""
+					return oracle.SlowWriter, ""
 				}
-				if a.why == promised {
-					a.why = unobserved // by a process that stopped in the middle
+				if a.Why == oracle.Promised {
+					a.Why = oracle.Unobserved // by a process that stopped in the middle
 				}
-				return a.why, ""
+				return a.Why, ""
 			}
 		}
 	}
 	if log.tooFar {
-		return tooFarBehind, ""
+		return oracle.TooFarBehind, ""
 	}
 	for at := len(log.states) - 1; at >= 0; at-- {
-		if log.states[at].items[k].forged && !isTaintKey(k) && !isProtected(k) {
-			return unguarded, ""
+		if log.states[at].items[k].Forged && !isTaintKey(k) && !isProtected(k) {
+			return oracle.Unguarded, ""
 		}
 	}
-	if got == none {
-		return promised, "lost:"
+	if got == oracle.None {
+		return oracle.Promised, "lost:"
 	}
-	if q.last() == none {
-		return promised, "risen:"
+	if q.Last() == oracle.None {
+		return oracle.Promised, "risen:"
 	}
-	return promised, "stale:"
+	return oracle.Promised, "stale:"
 }
 
 // subsets are the sets of states that may have been observed: all of them, where there are few groups.
@@ -146,7 +151,7 @@ func subsets(groups [][]int) func(yield func(map[int]bool) bool) {
 }
 
 // settle closes what was decided so far: from now on, only what happens next may change what is remembered.
-func (log *nodeLog) settle(k int, value string) {
+func (log *nodeLog) settle(k int, value oracle.Value) {
 	log.settledAt[k], log.settled[k] = len(log.states), value
 }
 
@@ -161,7 +166,7 @@ func (w *cluster) checkRule(n *node) {
 		return
 	}
 	if w.logs[n.name].forgedRules {
-		w.shows[unguarded]++
+		w.shows[oracle.Unguarded]++
 		return
 	}
 	w.fail("rule: %s shows %s as %q; its labels want %q", n.name, ruleTaint, shown, want)

@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
 // Field managers.
@@ -135,10 +137,10 @@ func (w *cluster) unstamp() {
 func (w *cluster) forgetStamp(next *node) (looksDecided []int) {
 	for k := range next.next.items {
 		i := &next.next.items[k]
-		if i.value != none && !i.decision(isTaintKey(k)) && i.owner != ownedByKubelet {
+		if i.Value != oracle.None && !i.Decision(isTaintKey(k)) && i.Owner != oracle.Kubelet {
 			looksDecided = append(looksDecided, k)
 		}
-		i.given, i.since, i.brought = none, 0, none
+		i.Given, i.Since, i.Brought = oracle.None, 0, oracle.None
 	}
 	return looksDecided
 }
@@ -218,15 +220,15 @@ func (w *cluster) committed(n *node, by string, brought, knew map[string]string,
 		i := &n.next.items[k]
 		_, known := knew[key]
 		if _, restored := n.next.givenInReview[key]; restored {
-			i.given = n.next.givenInReview[key]
+			i.Given = valueOf(n.next.givenInReview[key])
 		} else if known {
-			i.brought = brought[key]
+			i.Brought = valueOf(brought[key])
 		}
 		switch {
 		case shown[key] == none:
-		case slices.Contains(decided, k) && shown[key] != i.given, by != kubelet && n.ownedByAClient(key):
+		case slices.Contains(decided, k) && valueOf(shown[key]) != i.Given, by != kubelet && n.ownedByAClient(key):
 			edited = append(edited, k)
-		case isTaintKey(k) && brought[key] != none && i.brought == none && i.given == none:
+		case isTaintKey(k) && brought[key] != none && i.Brought == oracle.None && i.Given == oracle.None:
 			edited = append(edited, k) // nobody can tell it from a client's
 		}
 	}

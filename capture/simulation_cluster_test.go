@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
 // policyInUse is a version of the policy file.
@@ -44,13 +46,12 @@ type cluster struct {
 	delays    int           // how often capture had to wait
 	waited    time.Duration // besides the hours, until what had to wait could be done
 	hours     int           // that have passed
-	removed   map[string]bool
-	late      []func() // writes whose clients have given up
+	late      []func()      // writes whose clients have given up
 	webhooks  []*webhookReplica
 	captures  []*process
 	steps     []step
 
-	why, shows [excuses]int // how often each excuse was needed: for what is remembered, and for what a Node shows
+	why, shows [oracle.Excuses]int // how often each excuse was needed: for what is remembered, and for what a Node shows
 
 	telling bool
 	told    []string
@@ -70,11 +71,11 @@ type violation string
 func newCluster(seed uint64, d *draws) *cluster {
 	w := &cluster{
 		scenario: newScenario(rand.New(rand.NewPCG(seed, 1))), draws: d, rng: rand.New(d), version: 5,
-		nodes: map[string]*node{}, logs: map[string]*nodeLog{}, byVersion: map[int]*node{}, removed: map[string]bool{},
+		nodes: map[string]*node{}, logs: map[string]*nodeLog{}, byVersion: map[int]*node{},
 		records: &recordStore{}, history: map[string][]recordEntry{},
 	}
 	for _, name := range w.scenario.names {
-		w.logs[name] = &nodeLog{}
+		w.logs[name] = &nodeLog{remembered: map[int]map[string]string{}}
 	}
 	w.policies = []*policyInUse{newPolicy(w.scenario, nil, -1, w.scenario.rules)}
 	for range w.scenario.webhooks {
@@ -152,7 +153,7 @@ func (w *cluster) restoreForeignRecord(name string) {
 	for _, k := range w.scenario.keys {
 		if w.chance(.6) {
 			items[keys[k]] = w.anyValue()
-			log.settled[k] = items[keys[k]]
+			log.settled[k] = valueOf(items[keys[k]])
 		}
 	}
 	if len(items) == 0 {
@@ -164,6 +165,7 @@ func (w *cluster) restoreForeignRecord(name string) {
 		panic(err)
 	}
 	w.history[name] = append(w.history[name], entry)
+	log.remembered[0] = r.Items()
 	w.say("operator: restores from a backup of another cluster %s", describeRecord(r))
 }
 
@@ -294,9 +296,9 @@ func (w *cluster) rememberedOf(name string) map[string]string {
 }
 
 // excused counts an excuse.
-func (w *cluster) excused(name string, why excuse) {
+func (w *cluster) excused(name string, why oracle.Excuse) {
 	w.why[why]++
-	if why != promised {
+	if why != oracle.Promised {
 		w.say("rest: %s: %s", name, why)
 	}
 }

@@ -27,7 +27,9 @@ import (
 	"nodekeep.dev/nodekeep/guard"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/record/history"
 	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/storetest"
 	"nodekeep.dev/nodekeep/webhook"
 )
 
@@ -47,7 +49,8 @@ type (
 	policyFile   = policy.Policy
 	recorded     = record.Record
 	recordEntry  = store.Entry
-	recordStore  = store.Memory
+	recordStore  = storetest.Memory
+	change       = history.Change
 )
 
 var errNoRecord = store.ErrNotFound

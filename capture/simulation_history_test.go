@@ -1,12 +1,12 @@
 package capture_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/record/history"
@@ -58,44 +58,53 @@ func (w *cluster) noteWriters(before, n *node, version int) {
 	}
 }
 
-// checkHistory checks what a write adds to the history of a record: all that it changes of what is remembered, once, and
-// nothing else.
+// checkHistory checks what a write adds to the history of a record: all that it changes of what is remembered, once, and nothing else.
+// From there the history leads back to what was remembered before the write, and before the oldest entry.
 func (w *cluster) checkHistory(before recorded, found bool, next recorded) {
-	if !found {
-		if last := w.history[next.Node]; len(next.History) > 0 && (len(last) < 2 || !maps.Equal(next.Items(), last[len(last)-2].Record.Items())) {
+	log, told := w.logs[next.Node], history.Of(next)
+	if found {
+		last := lastNumber(log.told)
+		added := len(told) // where the entries of this write begin
+		for added > 0 && told[added-1].Number > last {
+			added--
+		}
+		if kept := min(len(log.told), history.Max-(len(told)-added)); !sameHistory(told[:added], log.told[len(log.told)-kept:]) {
+			w.fail("history of %s: of %d older entries not the newest %d are left", next.Node, len(log.told), kept)
+		}
+		if changed := !maps.Equal(before.Items(), next.Items()); changed != (added < len(told)) {
+			w.fail("history of %s: of a change (%t) there are %d entries", next.Node, changed, len(told)-added)
+		}
+		for _, change := range told[added:] {
+			for item, values := range change.Items {
+				if is := next.Items()[item]; ptr.Deref(values.To, "") != is {
+					w.fail("history of %s: %s is %q, and the history says %q", next.Node, item, is, ptr.Deref(values.To, unset))
+				}
+				w.checkActor(next, change, item, values)
+			}
+		}
+		if added < len(told) {
+			w.checkRollBack(next, last)
+		}
+	} else if !sameHistory(told, log.told) { // the removed one was not put back
+		if clear(log.remembered); len(told) > 0 {
 			w.fail("history of %s: the first record notes of changes", next.Node)
 		}
-		return
 	}
-	last, told, tells := 0, history.Of(before), history.Of(next)
-	if len(told) > 0 {
-		last = told[len(told)-1].Number
+	if len(told) > 0 && told[0].Number-1 != lastNumber(log.told) {
+		w.checkRollBack(next, told[0].Number-1)
 	}
-	noted, older := map[string]history.Values{}, 0
-	for _, change := range tells {
-		if change.Number <= last {
-			older++
-			continue
-		}
-		for item, values := range change.Items {
-			if _, twice := noted[item]; twice {
-				w.fail("history of %s: %s is noted twice by one write", next.Node, item)
-			}
-			noted[item] = values
-			w.checkActor(next, change, item, values)
-		}
+	log.told, log.remembered[lastNumber(told)] = told, next.Items()
+}
+
+func sameHistory(a, b []history.Change) bool {
+	return slices.EqualFunc(a, b, func(a, b history.Change) bool { return reflect.DeepEqual(a, b) })
+}
+
+func lastNumber(told []history.Change) int {
+	if len(told) == 0 {
+		return 0
 	}
-	if kept := min(len(told), history.Max-(len(tells)-older)); older != kept {
-		w.fail("history of %s: of %d older entries %d are left", next.Node, len(told), older)
-	}
-	was, is := before.Items(), next.Items()
-	for item := range union(was, is, noted) {
-		values, notes := noted[item]
-		if differs := !same(at(was, item), at(is, item)); differs != notes || notes && (!same(values.From, at(was, item)) || !same(values.To, at(is, item))) {
-			w.fail("history of %s: %s was %s and is %s, and the history says %s to %s: %t", next.Node, item,
-				orUnset(at(was, item)), orUnset(at(is, item)), orUnset(values.From), orUnset(values.To), notes)
-		}
-	}
+	return told[len(told)-1].Number
 }
 
 // checkActor checks that who is named made that very change; of a taint, that he wrote the list of taints.
@@ -105,112 +114,30 @@ func (w *cluster) checkActor(of recorded, change history.Change, item string, va
 	}
 	made := slices.ContainsFunc(w.edits, func(e simEdit) bool {
 		return e.manager == change.Actor && !timeOf(e.version).After(change.Time.Time) &&
-			(record.IsTaint(item) && record.IsTaint(e.item) || e.item == item && e.value == orUnset(values.To))
+			(record.IsTaint(item) && record.IsTaint(e.item) || e.item == item && e.value == ptr.Deref(values.To, unset))
 	})
 	if !made {
-		w.fail("history of %s: %s of %s to %s was not made by %s", of.Node, item, orUnset(values.From), orUnset(values.To), change.Actor)
+		w.fail("history of %s: %s of %s to %s was not made by %s", of.Node, item, ptr.Deref(values.From, unset), ptr.Deref(values.To, unset), change.Actor)
 	}
 }
 
-// mostRollBacks bounds to how many earlier states a record is rolled back at each rest.
-const mostRollBacks = 4
-
-// checkReplay goes back through the history of a record: each entry must lead to the state in which the one after it found
-// what it changed, and to what the record said at that time.
-func (w *cluster) checkReplay(name string) {
-	now, found := w.recordOf(name)
-	log := w.logs[name]
-	if !found || len(w.history[name]) == log.replayed {
+// checkRollBack checks that a record rolls back to what it remembered after an entry of its history.
+func (w *cluster) checkRollBack(r recorded, to int) {
+	then, known := w.logs[r.Node].remembered[to]
+	if !known { // one write may make several entries
 		return
 	}
-	log.replayed = len(w.history[name])
-	told := history.Of(now)
-	if len(told) > history.Max {
-		w.fail("history of %s: it has %d entries", name, len(told))
+	changed, err := history.RollBack(r, to)
+	if err != nil {
+		w.fail("history of %s: it does not reach back to entry %d: %v", r.Node, to, err)
 	}
-	state := now.Items()
-	for i, change := range slices.Backward(told) {
-		if i > 0 && told[i-1].Number != change.Number-1 {
-			w.fail("history of %s: after entry %d comes %d", name, told[i-1].Number, change.Number)
-		}
-		for item, values := range change.Items {
-			if !same(values.To, at(state, item)) {
-				w.fail("history of %s: entry %d leaves %s as %s, and it was %s then", name, change.Number, item, orUnset(values.To), orUnset(at(state, item)))
-			}
-			put(state, item, values.From)
-		}
-	}
-	var checked json.RawMessage
-	states := 0 // to roll back to; older ones were checked before
-	for _, earlier := range slices.Backward(w.history[name]) {
-		if earlier.Version != "" && checked != nil && bytes.Equal(earlier.Record.History, checked) {
-			continue
-		}
-		if earlier.Version == "" || states == mostRollBacks || !w.checkRollBack(now, earlier.Record) { // it was removed, or is too long ago
-			return
-		}
-		checked, states = earlier.Record.History, states+1
-	}
-}
-
-// checkRollBack checks that a record rolls back to what it said earlier, as far as its history reaches.
-func (w *cluster) checkRollBack(now, earlier recorded) (reaches bool) {
-	to, told := 0, history.Of(now)
-	if then := history.Of(earlier); len(then) > 0 {
-		to = then[len(then)-1].Number
-	}
-	changed, err := history.RollBack(now, to)
-	if reaches = len(told) > 0 && told[0].Number <= to+1; reaches != (err == nil) {
-		w.fail("history of %s: it reaches back to entry %d: %t: %v", now.Node, to, reaches, err)
-	}
-	if !reaches {
-		return false
-	}
-	state := now.Items()
+	state := r.Items()
 	for item, value := range changed {
-		put(state, item, value)
+		if delete(state, item); value != nil {
+			state[item] = *value
+		}
 	}
-	if !maps.Equal(state, earlier.Items()) {
-		w.fail("history of %s: rolled back to entry %d it is %v; it was %v", now.Node, to, state, earlier.Items())
+	if !maps.Equal(state, then) {
+		w.fail("history of %s: rolled back to entry %d it is %v; it was %v", r.Node, to, state, then)
 	}
-	return true
-}
-
-func at(items map[string]string, item string) *string {
-	value, is := items[item]
-	if !is {
-		return nil
-	}
-	return &value
-}
-
-func put(items map[string]string, item string, value *string) {
-	if value == nil {
-		delete(items, item)
-	} else {
-		items[item] = *value
-	}
-}
-
-func same(a, b *string) bool { return orUnset(a) == orUnset(b) }
-
-func orUnset(value *string) string {
-	if value == nil {
-		return unset
-	}
-	return *value
-}
-
-func union(was, is map[string]string, noted map[string]history.Values) map[string]bool {
-	all := map[string]bool{}
-	for item := range was {
-		all[item] = true
-	}
-	for item := range is {
-		all[item] = true
-	}
-	for item := range noted {
-		all[item] = true
-	}
-	return all
 }

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
 // What kubelets do to their own Nodes, as far as the API server lets them: they may not set protected labels, change taints on a
@@ -85,8 +87,8 @@ func (w *cluster) emptyManagedFields(n, next *node) {
 	for k := range keys {
 		was := n.past.items[k]
 		is := was
-		is.owner = next.ownerOf(k)
-		if !was.decision(isTaintKey(k)) && is.decision(isTaintKey(k)) {
+		is.Owner = next.ownerOf(k)
+		if !was.Decision(isTaintKey(k)) && is.Decision(isTaintKey(k)) {
 			edited = append(edited, k)
 		}
 	}
@@ -99,15 +101,15 @@ func (w *cluster) forgeStamp(next *node) (looksDecided []int) {
 	for _, k := range w.scenario.keys {
 		i := &next.next.items[k]
 		shown := next.items()[keys[k]]
-		if shown != none && i.owner == ownedByNobody && !i.decision(isTaintKey(k)) {
+		if shown != none && i.Owner == oracle.Nobody && !i.Decision(isTaintKey(k)) {
 			looksDecided = append(looksDecided, k)
 		}
-		if listed, _ := i.listed(); listed != none {
-			i.forged = true // it is not listed any more, or otherwise
+		if listed, _ := i.Listed(); listed != oracle.None {
+			i.Forged = true // it is not listed any more, or otherwise
 		}
-		i.given, i.since, i.brought = none, 0, none
+		i.Given, i.Since, i.Brought = oracle.None, 0, oracle.None
 		if w.chance(.6) {
-			items[keys[k]], i.forged = w.anyValue(), true
+			items[keys[k]], i.Forged = w.anyValue(), true
 			if shown != none && w.chance(.5) {
 				items[keys[k]] = shown
 			}
@@ -125,7 +127,7 @@ func (w *cluster) forgeOwnerList(next *node) {
 		if w.chance(.5) {
 			listed = append(listed, taint.ToString())
 			if k := slices.Index(keys[:], taintKey(taint)); k >= 0 {
-				next.next.items[k].forged = true
+				next.next.items[k].Forged = true
 			}
 		}
 	}

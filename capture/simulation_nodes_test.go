@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
 // epoch is when each scenario begins.
@@ -50,10 +52,7 @@ func (n *node) clone() *node {
 	if n.past != nil {
 		c.next = *n.past
 	}
-	c.next.bare = false
-	for k := range c.next.items {
-		c.next.items[k].edited = false
-	}
+	c.next.bare, c.next.edited = false, [keyCount]bool{}
 	return &c
 }
 
@@ -74,20 +73,20 @@ func (n *node) claims(key string) bool {
 }
 
 // ownerOf is whose a key is, as far as anybody can tell.
-func (n *node) ownerOf(k int) ownership {
+func (n *node) ownerOf(k int) oracle.Owner {
 	key := keys[k]
 	managers := slices.DeleteFunc(slices.Clone(n.owners[key]), func(manager string) bool { return manager == ourManager })
 	switch {
 	case isTaintKey(k):
-		return ownedByNobody
+		return oracle.Nobody
 	case n.claims(key) && !isProtected(k):
-		return ownedByKubelet
+		return oracle.Kubelet
 	case len(managers) == 0:
-		return ownedByNobody
+		return oracle.Nobody
 	case !slices.ContainsFunc(managers, func(manager string) bool { return manager != kubelet }):
-		return ownedByKubelet
+		return oracle.Kubelet
 	default:
-		return ownedByClient
+		return oracle.Client
 	}
 }
 
@@ -141,19 +140,42 @@ func (n *node) object() *corev1.Node {
 // timeOf is when the API server says that a version was written.
 func timeOf(version int) time.Time { return epoch.Add(time.Duration(version) * time.Second) }
 
-// log is all states of the Nodes of one name, and what was observed of each.
+// past is one state of a Node object as the oracle sees it.
+type past struct {
+	object int  // 1, 2, ... in the order of registration
+	bare   bool // a client removed the annotation by this change
+	items  [keyCount]oracle.Item
+	edited [keyCount]bool // a client, or another admission policy, decided on the key by this change
+
+	givenInReview map[string]string // what the webhook put into the CREATE
+}
+
+// none is the value of a key that is not there.
+const none = ""
+
+// valueOf is a value of [cluster.anyValue], a digit, as the oracle has it.
+func valueOf(text string) oracle.Value {
+	if text == none {
+		return oracle.None
+	}
+	return oracle.Value(text[0] - '0')
+}
+
+// nodeLog is all states of the Nodes of one name, and what was observed of each.
 type nodeLog struct {
 	objects  int
 	states   []*past
 	observed []observation // of each state
 	newest   int           // object that was observed
 	sequence int           // of observations
-	replayed int           // writes of the record until its history was last replayed
 	tooFar   bool
 
 	settledAt [keyCount]int // index of the first state that matters
-	settled   [keyCount]string
+	settled   [keyCount]oracle.Value
 	forgets   bool // the record may have been collected
+
+	told       []change                  // the history of the record as it was written last
+	remembered map[int]map[string]string // what the record remembered after an entry of its history
 
 	forgedRules bool // a kubelet wrote the list of taints that rules made
 }
@@ -167,10 +189,10 @@ func (w *cluster) push(n *node, edited ...int) {
 	shown := n.items()
 	for k := range p.items {
 		i := &p.items[k]
-		i.value, i.owner, i.claimed = shown[keys[k]], n.ownerOf(k), n.claims(keys[k])
+		i.Value, i.Owner, i.Claimed = valueOf(shown[keys[k]]), n.ownerOf(k), n.claims(keys[k])
 	}
 	for _, k := range edited {
-		p.items[k].edited = true
+		p.edited[k] = true
 	}
 	n.past, n.at = &p, len(log.states)
 	log.states, log.observed = append(log.states, &p), append(log.observed, observation{})
@@ -283,7 +305,7 @@ func (c *process) patchNode(name string, body []byte) (*node, error) {
 	before, after := n.items(), next.items()
 	for k, key := range keys {
 		if i := &next.next.items[k]; after[key] != before[key] {
-			i.given, i.since, i.brought = after[key], n.at+1, none
+			i.Given, i.Since, i.Brought = valueOf(after[key]), n.at+1, oracle.None
 		}
 	}
 	c.checkLift(n, next)
@@ -332,7 +354,7 @@ func (c *process) checkLift(before, after *node) {
 // editedOn reports whether a client decided on the key on this object, or a kubelet forged what is known of it.
 func (w *cluster) editedOn(n *node, k int) bool {
 	for _, p := range w.logs[n.name].states {
-		if p.object == n.next.object && (p.items[k].edited || p.items[k].forged) {
+		if p.object == n.next.object && (p.edited[k] || p.items[k].Forged) {
 			return true
 		}
 	}

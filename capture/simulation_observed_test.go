@@ -1,5 +1,7 @@
 package capture_test
 
+import "nodekeep.dev/nodekeep/test/simulation/oracle"
+
 // observation is what is known about who observed a state. A process that stopped in the middle may or may not have.
 type observation struct {
 	surely, maybe           bool
@@ -83,18 +85,18 @@ func (w *cluster) wroteFrom(n *node) {
 
 // observedBy is how each state counts: the states that were surely observed, and of the others those in the set. less leaves out
 // what a slower process may have undone.
-func (log *nodeLog) observedBy(k int, set map[int]bool, less bool) func(at int) sight {
-	return func(at int) sight {
+func (log *nodeLog) observedBy(k int, set map[int]bool, less bool) func(at int) oracle.Sight {
+	return func(at int) oracle.Sight {
 		o := log.observed[at]
 		switch {
 		case less && o.undone && !set[at]:
-			return notObserved
+			return oracle.NotObserved
 		case o.surely && o.selected[k], set[at] && o.maybeSelected[k]:
-			return observed
+			return oracle.Observed
 		case o.surely, set[at]:
-			return whileUnselected
+			return oracle.WhileUnselected
 		default:
-			return notObserved
+			return oracle.NotObserved
 		}
 	}
 }
@@ -125,9 +127,8 @@ func (log *nodeLog) uncertain(k int, undone bool) (groups [][]int) {
 // alike reports whether all states from one to another are of one object and show the same of a key.
 func (log *nodeLog) alike(from, until, k int) bool {
 	first := log.states[from].items[k]
-	first.edited = false
 	for _, p := range log.states[from+1 : until+1] {
-		if p.object != log.states[from].object || p.items[k] != first || p.bare {
+		if p.object != log.states[from].object || p.items[k] != first || p.edited[k] || p.bare {
 			return false
 		}
 	}

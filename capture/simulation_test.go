@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
 // How much TestSimulation does, from the environment.
@@ -21,13 +23,8 @@ const (
 	shrinkVariable    = "NODEKEEP_SIMULATION_SHRINK"    // attempts to shorten the first failure of each kind
 )
 
-// A scenario has one goroutine. So the race detector finds nothing in it and gets a few only; `make test` runs all of them without it.
-func usualScenarios() uint64 {
-	if raceDetector {
-		return 300
-	}
-	return 5000
-}
+// A scenario has one goroutine, so the race detector finds nothing in it. `make test` runs 5,000 scenarios without it.
+const usualScenarios = 300
 
 func setting(variable string, usual uint64) uint64 {
 	if value, err := strconv.ParseUint(os.Getenv(variable), 10, 64); err == nil {
@@ -37,7 +34,7 @@ func setting(variable string, usual uint64) uint64 {
 }
 
 // Nothing that clients decided is lost and nothing rises that they removed, whatever happens in whatever order, but for the limits
-// that each are an [excuse]. See the cluster's steps for what happens, and [cluster.check] for what must hold at rest.
+// that each are an [oracle.Excuse]. See the cluster's steps for what happens, and [cluster.check] for what must hold at rest.
 //
 // Two processes share a long run, each with half of the scenarios:
 //
@@ -50,7 +47,7 @@ func TestSimulation(t *testing.T) {
 		report(t, seed, w)
 		return
 	}
-	first, scenarios, most := setting(firstVariable, 0), setting(scenariosVariable, usualScenarios()), setting(failuresVariable, 10)
+	first, scenarios, most := setting(firstVariable, 0), setting(scenariosVariable, usualScenarios), setting(failuresVariable, 10)
 	started := time.Now()
 	totals := newTotals()
 	for seed := first; seed < first+scenarios && totals.failed < most; seed++ {
@@ -72,7 +69,7 @@ func TestSimulation(t *testing.T) {
 type totals struct {
 	scenarios, delays int
 	failed            uint64
-	why, shows        [excuses]int        // scenarios that needed each excuse
+	why, shows        [oracle.Excuses]int // scenarios that needed each excuse
 	failures          map[string][]uint64 // seeds by kind
 }
 
@@ -82,7 +79,7 @@ func newTotals() *totals { return &totals{failures: map[string][]uint64{}} }
 func (t *totals) add(seed uint64, w *cluster) (fails bool) {
 	t.scenarios++
 	t.delays += w.delays
-	for e := range excuses {
+	for e := range oracle.Excuses {
 		t.why[e] += min(w.why[e], 1)
 		t.shows[e] += min(w.shows[e], 1)
 	}
@@ -97,7 +94,7 @@ func (t *totals) add(seed uint64, w *cluster) (fails bool) {
 
 func (t *totals) String() string {
 	var b strings.Builder
-	for e := range excuses {
+	for e := range oracle.Excuses {
 		fmt.Fprintf(&b, "%8d scenarios: %s\n", t.why[e], e)
 		if t.shows[e] > 0 {
 			fmt.Fprintf(&b, "%8d scenarios: a Node shows something else: %s\n", t.shows[e], e)

@@ -97,7 +97,7 @@ func (w *cluster) review(h *webhookReplica, n *node, byKubelet bool) (knew map[s
 	}
 	if _, stamped := n.annotations[stampAnnotation]; stamped {
 		for k := range keys {
-			n.next.items[k].forged = false // it was overwritten
+			n.next.items[k].Forged = false // it was overwritten
 		}
 	}
 	if entry, err := records.Get(n.name); err == nil {

@@ -8,89 +8,54 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"sync/atomic"
 	"time"
+
+	"nodekeep.dev/nodekeep/follow"
 )
 
-// authoritiesPoll is how often the file is read. It is small, and a mounted one lags up to a minute anyway.
-const authoritiesPoll = 2 * time.Second
+// filePoll is how often files are read. They are small, and mounted ones lag up to a minute anyway.
+const filePoll = 2 * time.Second
 
 // Authorities are the CA certificates in a PEM file, which may sign client certificates. It follows the file; while the file is
 // missing or bad, the last good content counts. Run must be called once; the other methods may be called at any time
 // from any goroutine.
 type Authorities struct {
-	path    string
-	log     *slog.Logger
-	pool    atomic.Pointer[x509.CertPool] // nil until the file could be read once
-	content []byte                        // of the last good file
-	trouble atomic.Pointer[error]         // why the last read was no good; nil if it was
+	path string
+	file *follow.Files[*x509.CertPool]
 }
 
 // NewAuthorities returns Authorities that have tried the file once. It need not be there yet.
 func NewAuthorities(path string, log *slog.Logger) *Authorities {
-	a := &Authorities{path: path, log: log}
-	a.reload()
+	a := &Authorities{path: path, file: follow.New(authoritiesOf,
+		func(*x509.CertPool) { log.Info("authorities of client certificates loaded", "file", path) },
+		func(err error) {
+			log.Error("authorities of client certificates cannot be read, the last good ones count", "file", path, "error", err)
+		}, path)}
+	a.file.Read()
 	return a
 }
 
 // Run follows the file until ctx is done.
-func (a *Authorities) Run(ctx context.Context) {
-	ticker := time.NewTicker(authoritiesPoll)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			a.reload()
-		}
-	}
-}
+func (a *Authorities) Run(ctx context.Context) { a.file.Run(ctx, filePoll) }
 
 // Pool returns the authorities of the last good file, or nil before there was one.
-func (a *Authorities) Pool() *x509.CertPool { return a.pool.Load() }
+func (a *Authorities) Pool() *x509.CertPool {
+	pool, _ := a.file.Value()
+	return pool
+}
 
 // Loaded returns nil once the file could be read, and otherwise an error that says what to do.
 func (a *Authorities) Loaded() error {
-	trouble := a.trouble.Load() // before the pool: it is nil only if there is one
-	if a.pool.Load() != nil {
+	trouble := a.file.Err() // before the pool: it is nil only if there is one
+	if a.Pool() != nil {
 		return nil
 	}
-	return fmt.Errorf("no authority of client certificates: put PEM certificates into %q: %w", a.path, *trouble)
-}
-
-func (a *Authorities) reload() {
-	content, err := os.ReadFile(a.path)
-	if err == nil && bytes.Equal(content, a.content) {
-		a.trouble.Store(nil)
-		return
-	}
-	var pool *x509.CertPool
-	if err == nil {
-		pool, err = authoritiesOf(content)
-	}
-	if err != nil {
-		a.report(err)
-		return
-	}
-	a.content = content
-	a.pool.Store(pool)
-	a.trouble.Store(nil)
-	a.log.Info("authorities of client certificates loaded", "file", a.path)
-}
-
-// report logs a new problem, and does not repeat a lasting one.
-func (a *Authorities) report(err error) {
-	before := a.trouble.Swap(&err)
-	if before != nil && (*before).Error() == err.Error() {
-		return
-	}
-	a.log.Error("authorities of client certificates cannot be read, the last good ones count", "file", a.path, "error", err)
+	return fmt.Errorf("no authority of client certificates: put PEM certificates into %q: %w", a.path, trouble)
 }
 
 // authoritiesOf reads PEM. All of it must be good: an authority that is left out silently is an outage of the callers it has signed.
-func authoritiesOf(content []byte) (*x509.CertPool, error) {
+func authoritiesOf(contents [][]byte) (*x509.CertPool, error) {
+	content := contents[0]
 	pool := x509.NewCertPool()
 	found := 0
 	for {

@@ -37,7 +37,7 @@ func TestTheLastGoodFileOfAuthoritiesCounts(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "ca.crt")
 		var log bytes.Buffer
 		a := NewAuthorities(path, slog.New(slog.NewTextHandler(&log, nil)))
-		polled := func() { a.reload(); a.reload() }
+		polled := func() { a.file.Read(); a.file.Read() }
 
 		assert.Nil(t, a.Pool(), "nobody is believed before there is a file")
 		require.ErrorContains(t, a.Loaded(), path)
@@ -68,7 +68,7 @@ func TestTheLastGoodFileOfAuthoritiesCounts(t *testing.T) {
 		defer stop()
 		go a.Run(ctx)
 		require.NoError(t, os.WriteFile(path, append(bytes.Clone(two), one...), 0o600))
-		time.Sleep(3 * authoritiesPoll)
+		time.Sleep(3 * filePoll)
 		synctest.Wait()
 		assert.NotSame(t, good, a.Pool())
 		assert.False(t, good.Equal(a.Pool()))

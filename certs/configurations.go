@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,62 +25,48 @@ type configuration struct {
 
 // configurations reads the webhook configurations there are. Those that can be read are returned also with an error.
 func (s *SelfSigned) configurations(ctx context.Context) ([]configuration, error) {
-	var found []configuration
-	var errs []error
-	for _, read := range []func(context.Context) (configuration, error){s.mutating, s.validating} {
-		c, err := read(ctx)
-		switch {
-		case apierrors.IsNotFound(err):
-			s.log.DebugContext(ctx, "webhook configuration is absent, nothing to inject", "kind", c.kind, "name", s.opts.Configurations)
-		case err != nil:
-			errs = append(errs, fmt.Errorf("get %s %q: %w", c.kind, s.opts.Configurations, err))
-		default:
-			found = append(found, c)
-		}
-	}
-	return found, errors.Join(errs...)
+	api := s.client.AdmissionregistrationV1()
+	mutating, errMutating := readConfiguration(ctx, s, "MutatingWebhookConfiguration", api.MutatingWebhookConfigurations(),
+		func(read *admissionregistrationv1.MutatingWebhookConfiguration) (bundles [][]byte) {
+			for _, entry := range read.Webhooks {
+				bundles = append(bundles, entry.ClientConfig.CABundle)
+			}
+			return bundles
+		})
+	validating, errValidating := readConfiguration(ctx, s, "ValidatingWebhookConfiguration", api.ValidatingWebhookConfigurations(),
+		func(read *admissionregistrationv1.ValidatingWebhookConfiguration) (bundles [][]byte) {
+			for _, entry := range read.Webhooks {
+				bundles = append(bundles, entry.ClientConfig.CABundle)
+			}
+			return bundles
+		})
+	return append(mutating, validating...), errors.Join(errMutating, errValidating)
 }
 
-func (s *SelfSigned) mutating(ctx context.Context) (configuration, error) {
-	api, name := s.client.AdmissionregistrationV1().MutatingWebhookConfigurations(), s.opts.Configurations
-	c := configuration{kind: "MutatingWebhookConfiguration"}
-	read, err := api.Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return c, err
-	}
-	c.resourceVersion = read.ResourceVersion
-	for _, entry := range read.Webhooks {
-		c.bundles = append(c.bundles, entry.ClientConfig.CABundle)
-	}
-	c.patch = patchWith(api, name)
-	return c, nil
-}
-
-func (s *SelfSigned) validating(ctx context.Context) (configuration, error) {
-	api, name := s.client.AdmissionregistrationV1().ValidatingWebhookConfigurations(), s.opts.Configurations
-	c := configuration{kind: "ValidatingWebhookConfiguration"}
-	read, err := api.Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return c, err
-	}
-	c.resourceVersion = read.ResourceVersion
-	for _, entry := range read.Webhooks {
-		c.bundles = append(c.bundles, entry.ClientConfig.CABundle)
-	}
-	c.patch = patchWith(api, name)
-	return c, nil
-}
-
-// patcher is what the clients of both kinds have in common.
-type patcher[T any] interface {
+// configurationClient is what the clients of both kinds have in common.
+type configurationClient[T any] interface {
+	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 	Patch(ctx context.Context, name string, kind types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (T, error)
 }
 
-func patchWith[T any](api patcher[T], name string) func(context.Context, []byte) error {
-	return func(ctx context.Context, patch []byte) error {
-		_, err := api.Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+// readConfiguration returns one configuration, or none where it does not exist.
+func readConfiguration[T metav1.Object](
+	ctx context.Context, s *SelfSigned, kind string, client configurationClient[T], bundles func(T) [][]byte,
+) ([]configuration, error) {
+	name := s.opts.Configurations
+	read, err := client.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		s.log.DebugContext(ctx, "webhook configuration is absent, nothing to inject", "kind", kind, "name", name)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get %s %q: %w", kind, name, err)
+	}
+	patch := func(ctx context.Context, patch []byte) error {
+		_, err := client.Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 		return err
 	}
+	return []configuration{{kind: kind, resourceVersion: read.GetResourceVersion(), bundles: bundles(read), patch: patch}}, nil
 }
 
 // inject puts the bundle of st into every entry of the configurations. held says that they all had it before. A state without a CA is

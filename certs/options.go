@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -31,23 +32,15 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.Namespace = either(o.Namespace, "nodekeep-system")
-	o.Service = either(o.Service, "nodekeep-webhook")
-	o.Secret = either(o.Secret, "nodekeep-webhook-tls")
-	o.Configurations = either(o.Configurations, "nodekeep")
-	o.CALife = either(max(o.CALife, 0), 2*365*24*time.Hour)
-	o.LeafLife = either(max(o.LeafLife, 0), 90*24*time.Hour)
-	o.Grace = either(max(o.Grace, 0), 10*time.Minute)
-	o.Interval = either(max(o.Interval, 0), time.Minute)
-	o.Clock = either[clock.Clock](o.Clock, clock.RealClock{})
-	o.Logger = either(o.Logger, slog.Default())
+	o.Namespace = cmp.Or(o.Namespace, "nodekeep-system")
+	o.Service = cmp.Or(o.Service, "nodekeep-webhook")
+	o.Secret = cmp.Or(o.Secret, "nodekeep-webhook-tls")
+	o.Configurations = cmp.Or(o.Configurations, "nodekeep")
+	o.CALife = cmp.Or(max(o.CALife, 0), 2*365*24*time.Hour)
+	o.LeafLife = cmp.Or(max(o.LeafLife, 0), 90*24*time.Hour)
+	o.Grace = cmp.Or(max(o.Grace, 0), 10*time.Minute)
+	o.Interval = cmp.Or(max(o.Interval, 0), time.Minute)
+	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.RealClock{})
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	return o
-}
-
-func either[T comparable](value, fallback T) T {
-	var zero T
-	if value == zero {
-		return fallback
-	}
-	return value
 }

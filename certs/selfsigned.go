@@ -2,7 +2,6 @@ package certs
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,12 +24,12 @@ var errNotSynced = errors.New("the Secret has not been read yet")
 // SelfSigned serves a certificate of a CA of its own, both kept in a Secret that all replicas share. Run must be called once; the
 // other methods may be called at any time from any goroutine and never wait.
 type SelfSigned struct {
+	served
 	client kubernetes.Interface
 	opts   Options
 	wanted wanted
 	log    *slog.Logger
 
-	serving    atomic.Pointer[tls.Certificate]
 	trouble    atomic.Pointer[error] // of the last look, nil when it went well
 	complained string                // what was last found wrong with the Secret; belongs to the goroutine of Run
 }
@@ -84,14 +83,6 @@ func (s *SelfSigned) backoff() wait.Backoff {
 	return wait.Backoff{Duration: min(firstRetry, s.opts.Interval), Factor: 2, Steps: math.MaxInt, Cap: s.opts.Interval}
 }
 
-// GetCertificate returns the certificate to serve, for [tls.Config]. It fails only before there is a first one.
-func (s *SelfSigned) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if c := s.serving.Load(); c != nil {
-		return c, nil
-	}
-	return nil, s.Loaded()
-}
-
 // Loaded returns nil while there is a certificate to serve that has not expired, and otherwise an error that says what to do.
 func (s *SelfSigned) Loaded() error {
 	c := s.serving.Load()
@@ -107,23 +98,6 @@ func (s *SelfSigned) Loaded() error {
 	}
 	return fmt.Errorf("the serving certificate expired on %s and could not be replaced in secret %q: %w",
 		c.Leaf.NotAfter.UTC().Format(time.RFC3339), s.secretName(), cause)
-}
-
-// NotAfter returns when the certificate that is served expires, or the zero time when there is none.
-func (s *SelfSigned) NotAfter() time.Time {
-	if c := s.serving.Load(); c != nil {
-		return c.Leaf.NotAfter
-	}
-	return time.Time{}
-}
-
-// NotBefore returns from when on the certificate that is served is valid, or the zero time when there is none. That is an hour
-// before it was made.
-func (s *SelfSigned) NotBefore() time.Time {
-	if c := s.serving.Load(); c != nil {
-		return c.Leaf.NotBefore
-	}
-	return time.Time{}
 }
 
 func (s *SelfSigned) secretName() string {

@@ -91,9 +91,10 @@ func (o *policyCheckOptions) run(ctx context.Context, args []string) error {
 	if args[0] == "-" {
 		check.File = "stdin"
 	}
-	_, err = policy.Load(content, cmp.Or(gate, policy.DefaultGate))
-	if check.Mistakes = view.Mistakes(content, err); err != nil {
+	if _, err = policy.Load(content, cmp.Or(gate, policy.DefaultGate)); errors.As(err, &check.Mistakes) {
 		return o.wrong(check)
+	} else if err != nil {
+		return usage(err)
 	}
 	c := &cluster{IOStreams: o.IOStreams, now: time.Now}
 	if check.Valid = true; o.againstCluster {

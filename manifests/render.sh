@@ -26,6 +26,9 @@ render namespace.yaml "The namespace, with every record in it. Apply it first, a
 render nodekeep.yaml "nodekeep with self-signed certificates, for the namespace of namespace.yaml: kubectl apply --server-side -f manifests/nodekeep.yaml"
 render nodekeep-cert-manager.yaml "nodekeep with certificates by cert-manager, for the namespace of namespace.yaml: kubectl apply --server-side -f manifests/nodekeep-cert-manager.yaml" \
 	--set certificates.mode=certManager
+render nodekeep-inline.yaml "what differs with policy.labels.protected=inline: kubectl apply --server-side -f manifests/nodekeep-inline.yaml after nodekeep.yaml" \
+	--set policy.labels.protected=inline \
+	--show-only templates/policy.yaml --show-only templates/webhook-rbac.yaml --show-only templates/webhook-configurations.yaml
 render nodekeep-monitoring.yaml "what Prometheus reads by its operator: kubectl apply --server-side -f manifests/nodekeep-monitoring.yaml" \
 	--set monitoring.podMonitor.enabled=true,monitoring.prometheusRule.enabled=true \
 	--show-only templates/podmonitor.yaml --show-only templates/prometheusrule.yaml
@@ -36,7 +39,7 @@ render complete.yaml "What \`nodekeep doctor\` compares a cluster with: webhooks
 	--show-only templates/gate.yaml --show-only templates/guards.yaml --show-only templates/policy.yaml
 
 if [[ $into != . ]]; then
-	for file in namespace.yaml nodekeep.yaml nodekeep-cert-manager.yaml nodekeep-monitoring.yaml complete.yaml; do
+	for file in namespace.yaml nodekeep.yaml nodekeep-cert-manager.yaml nodekeep-inline.yaml nodekeep-monitoring.yaml complete.yaml; do
 		diff -u "$file" "$into/$file" || drift=yes
 	done
 	if [[ ${drift:-} ]]; then

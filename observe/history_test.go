@@ -60,30 +60,10 @@ func TestAHistoryTellsWhoChangedWhatAsFarAsTheNodeTells(t *testing.T) {
 			node:   object("a", 6, labels{"k": "w", "other": "x"}, wrote("kubectl-label", 3, "k"), wrote("kubectl-edit", 1, "other")),
 			want:   []string{`1: 3m0s ago "kubectl-label" {"k":{"from":"v","to":"w"}}`},
 		},
-		"a label is added": {
-			before: remembering("a", 5, labels{"k": "v"}),
-			node:   object("a", 6, labels{"k": "v", "new": ""}, wrote("ansible", 2, "new", "k")),
-			want:   []string{`1: 2m0s ago "ansible" {"new":{"to":""}}`},
-		},
-		"the first label of a Node that had none": {
-			before: remembering("a", 5, nil),
-			node:   object("a", 6, labels{"k": "v"}, wrote("ansible", 2, "k")),
-			want:   []string{`1: 2m0s ago "ansible" {"k":{"to":"v"}}`},
-		},
-		"the first label of a Node whose labels were all removed": {
-			before: record.Forget(remembering("a", 5, labels{"k": "u"}), []string{"k"}),
-			node:   object("a", 6, labels{"k": "v"}, wrote("ansible", 2, "k")),
-			want:   []string{`1: 2m0s ago "ansible" {"k":{"to":"v"}}`},
-		},
 		"a label is removed: nobody knows by whom, and the time is that of the observation": {
 			before: remembering("a", 5, labels{"k": "v", "other": "x"}),
 			node:   object("a", 6, labels{"other": "x"}, wrote("kubectl-label", 3, "other")),
 			want:   []string{`1: 0s ago "" {"k":{"from":"v"}}`},
-		},
-		"several labels of one hand are one entry": {
-			before: remembering("a", 5, labels{"k": "v"}),
-			node:   object("a", 6, labels{"k": "w", "l": "1", "m": "2"}, wrote("ansible", 2, "k", "l", "m")),
-			want:   []string{`1: 2m0s ago "ansible" {"k":{"from":"v","to":"w"},"l":{"to":"1"},"m":{"to":"2"}}`},
 		},
 		"labels of several hands are entries in the order of time": {
 			before: remembering("a", 5, labels{"k": "v", "gone": "x"}),
@@ -117,11 +97,6 @@ func TestAHistoryTellsWhoChangedWhatAsFarAsTheNodeTells(t *testing.T) {
 			before: withHistory(remembering("a", 5, labels{"k": "v"}), 41),
 			node:   object("a", 6, labels{"k": "w"}, wrote("kubectl-label", 3, "k")),
 			want:   []string{`41: 1h0m0s ago "ansible" {"k":{"from":"u","to":"v"}}`, `42: 3m0s ago "kubectl-label" {"k":{"from":"v","to":"w"}}`},
-		},
-		"nothing changed": {
-			before: withHistory(remembering("a", 5, labels{"k": "v"}), 1),
-			node:   object("a", 6, labels{"k": "v"}, wrote("kubectl-label", 3, "k")),
-			want:   []string{anHourAgo},
 		},
 		"a Node registers again as it was": {
 			before: withHistory(remembering("a", 5, labels{"k": "v"}), 1),

@@ -132,7 +132,7 @@ func TestAHeartbeatDiffersInNothingAndAllElseInSomething(t *testing.T) {
 
 // A Node of 50 images is 20 KiB; 100,000 of them are what capture holds.
 func TestSlimNodesTakeLittleMemory(t *testing.T) {
-	const count = 5_000
+	const count = 1_000
 	held := func(hold func(*Node) any) float64 {
 		kept := make([]any, count)
 		before := liveBytes()

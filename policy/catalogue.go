@@ -1,130 +1,98 @@
 package policy
 
-// owned is one entry of the built-in catalogue: label keys that another component computes and sets again by
-// itself. Restoring one would resurrect what its owner has since dropped, or fight with it.
-type owned struct{ pattern, owner string }
+// owners says which component owns a key: the first whose patterns match it.
+type owners []struct {
+	name string // for users; empty: an operator's own decision
+	keys patterns
+}
 
-// catalogue lists what is left out of records by default. The order does not matter; the owner is for people.
-func catalogue() []owned {
-	return []owned{
-		{"nodekeep.dev/*", "nodekeep itself"},
-		{"*.nodekeep.dev/*", "nodekeep itself"},
+// of is the component that owns a key.
+func (o owners) of(key string) (name string, owned bool) {
+	for _, owner := range o {
+		if _, is := owner.keys.match(key); is {
+			return owner.name, owner.name != ""
+		}
+	}
+	return "", false
+}
 
-		{"kubernetes.io/hostname", "the kubelet"},
-		{"kubernetes.io/os", "the kubelet"},
-		{"kubernetes.io/arch", "the kubelet"},
-		{"beta.kubernetes.io/os", "the kubelet"},
-		{"beta.kubernetes.io/arch", "the kubelet"},
-		{"node.kubernetes.io/windows-build", "the kubelet"},
-		{"topology.kubernetes.io/*", "the cloud controller manager"},
-		{"failure-domain.beta.kubernetes.io/*", "the cloud controller manager"},
-		{"node.kubernetes.io/instance-type", "the cloud controller manager"},
-		{"beta.kubernetes.io/instance-type", "the cloud controller manager"},
-		{"topology.k8s.aws/*", "the AWS cloud controller manager"},
-		{"instance.hetzner.cloud/*", "the Hetzner cloud controller manager"},
-		{"topology.gke.io/*", "a CSI driver, through the kubelet"},
-		{"topology.*csi.*/*", "a CSI driver, through the kubelet"},
-		{"topology.*.csi/*", "a CSI driver, through the kubelet"},
+// labelOwners are components that compute labels and set them again by themselves. To restore such a label would bring back
+// what its owner has since removed, or fight with it.
+func labelOwners() owners {
+	return owners{
+		// Operators set these, though patterns below cover them.
+		{"", patterns{"node-role.kubernetes.io/*"}},
+		{"", patterns{"node.kubernetes.io/exclude-from-external-load-balancers"}}, // kubeadm sets it once and never again
+		// What the NVIDIA GPU operator reads.
+		{"", patterns{"nvidia.com/mig.config", "nvidia.com/gpu.workload.config", "nvidia.com/gpu.deploy.operands", "nvidia.com/device-plugin.config"}},
 
-		{"node.cluster.x-k8s.io/*", "Cluster API"},
-		{"karpenter.sh/*", "Karpenter"},
-		{"*.karpenter.sh/*", "Karpenter"},
-		{"karpenter.k8s.aws/*", "Karpenter"},
-		{"karpenter.azure.com/*", "Karpenter"},
-		{"kops.k8s.io/*", "kops-controller"},
+		{"nodekeep itself", patterns{"nodekeep.dev/*", "*.nodekeep.dev/*"}},
 
-		{"feature.node.kubernetes.io/*", "Node Feature Discovery"},
-		{"*.feature.node.kubernetes.io/*", "Node Feature Discovery"},
-		{"profile.node.kubernetes.io/*", "Node Feature Discovery"},
-		{"nfd.node.kubernetes.io/*", "Node Feature Discovery"},
-		{"nvidia.com/gpu.*", "the NVIDIA GPU operator"},
-		{"nvidia.com/cuda.*", "the NVIDIA GPU operator"},
-		{"nvidia.com/mig.*", "the NVIDIA GPU operator"},
-		{"nvidia.com/vgpu.*", "the NVIDIA GPU operator"},
-		{"nvidia.com/gfd.timestamp", "the NVIDIA GPU operator"},
-		{"amd.com/gpu.*", "the AMD GPU labeller"},
-		{"beta.amd.com/gpu.*", "the AMD GPU labeller"},
-		{"gpu.intel.com/*", "the Intel device plugins"},
-		{"intel.feature.node.kubernetes.io/*", "the Intel device plugins"},
+		{"the kubelet", patterns{"kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/arch"}},
+		{"the kubelet", patterns{"node.kubernetes.io/windows-build", "csi.volume.kubernetes.io/*"}},
+		{"the cloud controller manager", patterns{"topology.kubernetes.io/*", "failure-domain.beta.kubernetes.io/*"}},
+		{"the cloud controller manager", patterns{"node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"}},
+		{"the AWS cloud controller manager", patterns{"topology.k8s.aws/*"}},
+		{"the Hetzner cloud controller manager", patterns{"instance.hetzner.cloud/*"}},
+		{"a CSI driver, through the kubelet", patterns{"topology.gke.io/*", "topology.*csi.*/*", "topology.*.csi/*"}},
 
-		{"cloud.google.com/*", "GKE"},
-		{"iam.gke.io/*", "GKE"},
-		{"container.googleapis.com/*", "GKE"},
-		{"eks.amazonaws.com/*", "EKS"},
-		{"alpha.eksctl.io/*", "eksctl"},
-		{"kubernetes.azure.com/*", "AKS"},
-		{"agentpool", "AKS"},
-		{"storageprofile", "AKS"},
-		{"storagetier", "AKS"},
-		{"oci.oraclecloud.com/*", "OKE"},
-		{"doks.digitalocean.com/*", "DOKS"},
-		{"k8s.scaleway.com/*", "Scaleway Kapsule"},
-		{"rke.cattle.io/*", "Rancher"},
-		{"cattle.io/*", "Rancher"},
-		{"plan.upgrade.cattle.io/*", "Rancher's upgrade controller"},
-		{"k3s.io/*", "k3s"},
-		{"p2p.k3s.cattle.io/*", "k3s"},
-		{"node.openshift.io/*", "OpenShift"},
-		{"machineconfiguration.openshift.io/*", "OpenShift's machine config operator"},
+		{"Cluster API", patterns{"node.cluster.x-k8s.io/*"}},
+		{"Karpenter", patterns{"karpenter.sh/*", "*.karpenter.sh/*", "karpenter.k8s.aws/*", "karpenter.azure.com/*"}},
+		{"kops-controller", patterns{"kops.k8s.io/*"}},
 
-		{"skyhook.nvidia.com/*", "Skyhook"},
-		{"dgxc.nvidia.com/*", "DGX Cloud"},
-		{"node-ready/*", "a readiness check"},
-		{"readiness.k8s.io/*", "the node readiness controller"},
-		{"nidhogg.uswitch.com/*", "Nidhogg"},
-		{"projectcalico.org/*", "Calico"},
-		{"flannel.alpha.coreos.com/*", "Flannel"},
-		{"csi.volume.kubernetes.io/*", "the kubelet"},
+		{"the Intel device plugins", patterns{"gpu.intel.com/*", "intel.feature.node.kubernetes.io/*"}},
+		{"Node Feature Discovery", patterns{"feature.node.kubernetes.io/*", "*.feature.node.kubernetes.io/*", "profile.node.kubernetes.io/*", "nfd.node.kubernetes.io/*"}},
+		{"the NVIDIA GPU operator", patterns{"nvidia.com/gpu.*", "nvidia.com/cuda.*", "nvidia.com/mig.*", "nvidia.com/vgpu.*", "nvidia.com/gfd.timestamp"}},
+		{"the AMD GPU labeller", patterns{"amd.com/gpu.*", "beta.amd.com/gpu.*"}},
+
+		{"GKE", patterns{"cloud.google.com/*", "iam.gke.io/*", "container.googleapis.com/*"}},
+		{"EKS", patterns{"eks.amazonaws.com/*"}},
+		{"eksctl", patterns{"alpha.eksctl.io/*"}},
+		{"AKS", patterns{"kubernetes.azure.com/*", "agentpool", "storageprofile", "storagetier"}},
+		{"OKE", patterns{"oci.oraclecloud.com/*"}},
+		{"DOKS", patterns{"doks.digitalocean.com/*"}},
+		{"Scaleway Kapsule", patterns{"k8s.scaleway.com/*"}},
+		{"Rancher", patterns{"rke.cattle.io/*", "cattle.io/*"}},
+		{"Rancher's upgrade controller", patterns{"plan.upgrade.cattle.io/*"}},
+		{"k3s", patterns{"k3s.io/*", "p2p.k3s.cattle.io/*"}},
+		{"OpenShift", patterns{"node.openshift.io/*"}},
+		{"OpenShift's machine config operator", patterns{"machineconfiguration.openshift.io/*"}},
+
+		{"Skyhook", patterns{"skyhook.nvidia.com/*"}},
+		{"DGX Cloud", patterns{"dgxc.nvidia.com/*"}},
+		{"a readiness check", patterns{"node-ready/*"}},
+		{"the node readiness controller", patterns{"readiness.k8s.io/*"}},
+		{"Nidhogg", patterns{"nidhogg.uswitch.com/*"}},
+		{"Calico", patterns{"projectcalico.org/*"}},
+		{"Flannel", patterns{"flannel.alpha.coreos.com/*"}},
 
 		// Everything else under the project's own domains is computed by some controller until shown otherwise.
-		{"kubernetes.io/*", "Kubernetes"},
-		{"*.kubernetes.io/*", "Kubernetes"},
-		{"k8s.io/*", "Kubernetes"},
-		{"*.k8s.io/*", "Kubernetes"},
+		{"Kubernetes", patterns{"kubernetes.io/*", "*.kubernetes.io/*", "k8s.io/*", "*.k8s.io/*"}},
 	}
 }
 
-// forPeople lists what people set by hand although the catalogue's patterns cover it: it is kept.
-func forPeople() []owned {
-	return []owned{
-		{"node-role.kubernetes.io/*", "people, more often than any other key"},
-		{"node.kubernetes.io/exclude-from-external-load-balancers", "kubeadm, once and never again"},
-		{"nvidia.com/mig.config", "people: input of the NVIDIA GPU operator"},
-		{"nvidia.com/gpu.workload.config", "people: input of the NVIDIA GPU operator"},
-		{"nvidia.com/gpu.deploy.operands", "people: input of the NVIDIA GPU operator"},
-		{"nvidia.com/device-plugin.config", "people: input of the NVIDIA GPU operator"},
-	}
-}
+// taintOwners are components that add and remove taints by themselves. To restore such a taint would keep workloads off for a reason
+// that is long gone; a rule that makes one would fight with its owner.
+func taintOwners() owners {
+	return owners{
+		{"nodekeep itself", patterns{"nodekeep.dev/*", "*.nodekeep.dev/*"}},
 
-// taintCatalogue lists the taints, by key, that other components put on and take off by themselves. Restoring one would
-// keep workloads off for a reason that is long gone; a rule that makes one would fight with its owner.
-func taintCatalogue() []owned {
-	return []owned{
-		{"nodekeep.dev/*", "nodekeep itself"},
-		{"*.nodekeep.dev/*", "nodekeep itself"},
+		{"the node lifecycle controller", patterns{"node.kubernetes.io/*"}},
+		{"the cloud controller manager", patterns{"node.cloudprovider.kubernetes.io/*"}},
+		{"Cluster API", patterns{"node.cluster.x-k8s.io/*"}},
+		{"Karpenter", patterns{"karpenter.sh/*", "*.karpenter.sh/*"}},
+		{"the cluster autoscaler", patterns{"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler"}},
+		{"whoever starts the Node up", patterns{"startup-taint.cluster-autoscaler.kubernetes.io/*", "ignore-taint.cluster-autoscaler.kubernetes.io/*"}},
+		{"the agent that is not ready", patterns{"*/agent-not-ready"}},
+		{"Cilium", patterns{"node.cilium.io/*"}},
+		{"the node readiness controller", patterns{"readiness.k8s.io/*"}},
+		{"Node Feature Discovery", patterns{"feature.node.kubernetes.io/*", "*.feature.node.kubernetes.io/*"}},
+		{"Skyhook", patterns{"skyhook.nvidia.com", "skyhook.nvidia.com/*"}},
 
-		{"node.kubernetes.io/*", "the node lifecycle controller"},
-		{"node.cloudprovider.kubernetes.io/*", "the cloud controller manager"},
-		{"node.cluster.x-k8s.io/*", "Cluster API"},
-		{"karpenter.sh/*", "Karpenter"},
-		{"*.karpenter.sh/*", "Karpenter"},
-		{"ToBeDeletedByClusterAutoscaler", "the cluster autoscaler"},
-		{"DeletionCandidateOfClusterAutoscaler", "the cluster autoscaler"},
-		{"startup-taint.cluster-autoscaler.kubernetes.io/*", "whoever starts the Node up"},
-		{"ignore-taint.cluster-autoscaler.kubernetes.io/*", "whoever starts the Node up"},
-		{"*/agent-not-ready", "the agent that is not ready"},
-		{"node.cilium.io/*", "Cilium"},
-		{"readiness.k8s.io/*", "the node readiness controller"},
-		{"feature.node.kubernetes.io/*", "Node Feature Discovery"},
-		{"*.feature.node.kubernetes.io/*", "Node Feature Discovery"},
-		{"skyhook.nvidia.com", "Skyhook"},
-		{"skyhook.nvidia.com/*", "Skyhook"},
-
-		// Put on by drain and repair tools right before a Node goes: just what a record taken at deletion would catch.
-		{"aws-node-termination-handler/*", "the AWS node termination handler"},
-		{"medik8s.io/*", "Medik8s"},
-		{"*.medik8s.io/*", "Medik8s"},
-		{"kubevirt.io/drain", "KubeVirt"},
-		{"UpdateInProgress", "the OpenShift machine config operator"},
+		// Drain and repair tools add these right before a Node is deleted: just what a record taken at deletion would catch.
+		{"the AWS node termination handler", patterns{"aws-node-termination-handler/*"}},
+		{"Medik8s", patterns{"medik8s.io/*", "*.medik8s.io/*"}},
+		{"KubeVirt", patterns{"kubevirt.io/drain"}},
+		{"the OpenShift machine config operator", patterns{"UpdateInProgress"}},
 	}
 }

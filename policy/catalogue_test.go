@@ -1,11 +1,10 @@
 package policy
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // Row by row what other components compute, by default and with a policy that asks for everything.
@@ -141,13 +140,14 @@ func TestTheCatalogueLeavesPeoplesTaintsAlone(t *testing.T) {
 }
 
 func TestTheCatalogueIsWellFormed(t *testing.T) {
-	for name, entries := range map[string][]owned{"labels": slices.Concat(catalogue(), forPeople()), "taints": taintCatalogue()} {
+	for section, all := range map[string]owners{"labels": labelOwners(), "taints": taintOwners()} {
 		seen := map[string]bool{}
-		for _, entry := range entries {
-			require.NoError(t, checkPattern(entry.pattern), "%s: %s", name, entry.pattern)
-			assert.NotEmpty(t, entry.owner, "%s: %s", name, entry.pattern)
-			assert.False(t, seen[entry.pattern], "%s: %s is there twice", name, entry.pattern)
-			seen[entry.pattern] = true
+		for _, owner := range all {
+			assert.Empty(t, owner.keys.validate(field.NewPath(section)))
+			for _, pattern := range owner.keys {
+				assert.False(t, seen[pattern], "%s: %s is there twice", section, pattern)
+				seen[pattern] = true
+			}
 		}
 	}
 }

@@ -36,8 +36,8 @@ func TestKeepLeavesOutWhatIsClaimed(t *testing.T) {
 		Owners:  map[string][]string{"dedicated": {"kubectl"}},
 		Claimed: []string{"dedicated", "example.com/rack", "gone"},
 	}
-	assert.Equal(t, map[string]string{"disktype": "ssd"}, Default().Keep(node).Items)
-	assert.Equal(t, map[string]string{}, policyWith(t, `{keep: [dedicated]}`).Keep(node).Items, "its owner sets it again, whatever the policy names")
+	assert.Equal(t, map[string]string{"disktype": "ssd"}, kept(Default(), node))
+	assert.Equal(t, map[string]string{}, kept(policyWith(t, `{keep: [dedicated]}`), node), "its owner sets it again, whatever the policy names")
 }
 
 func TestRestoresInline(t *testing.T) {

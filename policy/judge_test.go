@@ -41,7 +41,7 @@ func TestJudgeSaysWhyAnItemIsKeptOrLeftOut(t *testing.T) {
 
 			shown := node
 			shown.Items = map[string]string{c.item: "1"}
-			_, kept := p.Keep(shown).Items[c.item]
+			_, kept := kept(p, shown)[c.item]
 			assert.Equal(t, verdict.Keeps, kept, "Keep goes by Judge")
 		})
 	}

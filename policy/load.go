@@ -2,119 +2,125 @@ package policy
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
+	"slices"
+	"strings"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// What the policy file must say of itself.
-const (
-	apiVersion = "nodekeep.dev/v1alpha1"
-	kind       = "Policy"
-)
-
-// file is the policy file. Its leaves stay raw so that a mistake in one hides no mistake in another.
-type file struct {
-	APIVersion json.RawMessage `json:"apiVersion"`
-	Kind       json.RawMessage `json:"kind"`
-	Labels     json.RawMessage `json:"labels"`
-	Taints     json.RawMessage `json:"taints"`
-	Machine    json.RawMessage `json:"machine"`
-	Retention  json.RawMessage `json:"retention"`
-}
-
-type fileLabels struct {
-	Keep           json.RawMessage `json:"keep"`
-	Ignore         json.RawMessage `json:"ignore"`
-	Defer          json.RawMessage `json:"defer"`
-	IgnoreManagers json.RawMessage `json:"ignoreManagers"`
-	OnConflict     json.RawMessage `json:"onConflict"`
-	Protected      json.RawMessage `json:"protected"`
-}
-
-type fileMachine struct {
-	OnMismatch json.RawMessage `json:"onMismatch"`
-}
-
 // Default is the policy without a file: everything is kept but what other components own, a label that the Node
-// brings wins, protected labels are given back by capture, and Nodes that are gone are remembered for 30 days.
+// brings wins, capture restores protected labels, and records of deleted Nodes are kept for 30 days.
 func Default() Policy {
-	p := Policy{
-		ignoreManagers: []string{"kubelet", "k3s*", "rke2*", "kubelite", "*cloud-controller-manager", "nfd-master"},
-		onConflict:     KeepNode,
-		protected:      Deferred,
-		onMismatch:     RestoreAnyway,
-		retention:      defaultRetention,
-		taints:         defaultTaints(),
-		gate:           DefaultGate,
-	}
-	p.keep.add("*", "*")
-	for _, entry := range catalogue() {
-		p.owned.add(entry.pattern, entry.owner)
-	}
-	for _, entry := range forPeople() {
-		p.forPeople.add(entry.pattern, entry.owner)
-	}
+	f := defaultFile()
+	f.APIVersion, f.Kind = apiVersion, kind
+	p, _ := f.policy(DefaultGate)
 	return p
 }
 
 // Load reads a policy file for Nodes that wait behind the gate, whose key must be a valid taint key. What the file does
 // not say is as in [Default]. It is strict: unknown and repeated fields and a second YAML document are errors. The error
-// names every mistake at once, each with its field path; the Policy that comes with an error is the zero Policy and not
-// to be used.
+// is [FileErrors]; the Policy that comes with an error is the zero Policy and not to be used.
 func Load(data []byte, gate Gate) (Policy, error) {
-	raw, mistakes, err := fromYAML(data)
+	f, mistyped, strict, err := readFile(data)
 	if err != nil {
-		return Policy{}, fmt.Errorf("read policy: %w", err)
+		return Policy{}, located(data, err)
 	}
-	var f file
-	var labels fileLabels
-	var taints fileTaints
-	var machine fileMachine
-	mistakes = append(mistakes, section(raw, nil, &f)...)
-	mistakes = append(mistakes, section(f.Labels, field.NewPath("labels"), &labels)...)
-	mistakes = append(mistakes, section(f.Taints, field.NewPath("taints"), &taints)...)
-	mistakes = append(mistakes, section(f.Machine, field.NewPath("machine"), &machine)...)
-	var wrong field.ErrorList
-	p := f.policy(labels, machine, &wrong).WithGate(gate)
-	var strict []error
-	p.taints, strict = taints.taintPolicy(gate, &wrong)
-	mistakes = append(mistakes, strict...)
-	for _, mistake := range wrong {
-		mistakes = append(mistakes, mistake)
+	p, invalid := f.policy(gate)
+	wrong := sets.New[string]()
+	for _, e := range mistyped {
+		wrong.Insert(e.Field)
 	}
-	if len(mistakes) > 0 {
-		return Policy{}, fmt.Errorf("read policy: %w", errors.Join(mistakes...))
+	invalid = slices.DeleteFunc(invalid, func(e *field.Error) bool { return standsIn(e.Field, wrong) })
+	for _, e := range slices.Concat(mistyped, invalid) {
+		strict = append(strict, e)
+	}
+	if len(strict) > 0 {
+		return Policy{}, located(data, strict...)
 	}
 	return p, nil
 }
 
-func (f file) policy(l fileLabels, m fileMachine, mistakes *field.ErrorList) Policy {
-	p := Default()
-	labels := field.NewPath("labels")
-	mustBe(f.APIVersion, field.NewPath("apiVersion"), apiVersion, mistakes)
-	mustBe(f.Kind, field.NewPath("kind"), kind, mistakes)
-	if keep, set := keyPatterns(l.Keep, labels.Child("keep"), mistakes); set {
-		p.keep, p.named = patternSet{}, keep
-		for _, pattern := range keep {
-			p.keep.add(pattern, pattern)
+// standsIn reports whether a field, or one around it, holds a value of a wrong type: then the value that was checked is not the user's.
+func standsIn(path string, wrong sets.Set[string]) bool {
+	for path != "" && !wrong.Has(path) {
+		path = path[:max(0, strings.LastIndexAny(path, ".["))]
+	}
+	return path != ""
+}
+
+// policy is what the file says, and errs is all that is wrong with it.
+func (f file) policy(gate Gate) (p Policy, errs field.ErrorList) {
+	root, labels, taints := (*field.Path)(nil), field.NewPath("labels"), field.NewPath("taints")
+	p = Policy{
+		labels:         section{name: "labels", keep: f.Labels.Keep, ignore: f.Labels.Ignore, owners: labelOwners()},
+		taints:         section{name: "taints", keep: f.Taints.Keep, ignore: f.Taints.Ignore, owners: taintOwners()},
+		deferred:       f.Labels.Defer,
+		ignoreManagers: f.Labels.IgnoreManagers,
+		onConflict:     f.Labels.OnConflict,
+		protected:      f.Labels.Protected,
+		onMismatch:     f.Machine.OnMismatch,
+		gate:           gate,
+	}
+	errs = slices.Concat(
+		oneOf(root.Child("apiVersion"), f.APIVersion, apiVersion),
+		oneOf(root.Child("kind"), f.Kind, kind),
+		p.labels.keep.validate(labels.Child("keep")),
+		p.labels.ignore.validate(labels.Child("ignore")),
+		p.deferred.validate(labels.Child("defer")),
+		oneOf(labels.Child("onConflict"), p.onConflict, KeepNode, RestoreStored),
+		oneOf(labels.Child("protected"), p.protected, Deferred, Inline, Never),
+		oneOf(root.Child("machine", "onMismatch"), p.onMismatch, RestoreAnyway, Quarantine),
+		p.taints.keep.validate(taints.Child("keep")),
+		p.taints.ignore.validate(taints.Child("ignore")),
+	)
+	for i, manager := range p.ignoreManagers {
+		if manager == "" {
+			errs = append(errs, field.Required(labels.Child("ignoreManagers").Index(i), "must be the name of a field manager; '*' stands for any characters"))
 		}
 	}
-	ignore, _ := keyPatterns(l.Ignore, labels.Child("ignore"), mistakes)
-	for _, pattern := range ignore {
-		p.ignore.add(pattern, pattern)
+	text := unquoted(f.Retention)
+	retention, wrong := ParseRetention(text)
+	if wrong != "" {
+		errs = append(errs, field.Invalid(root.Child("retention"), text, wrong))
 	}
-	deferred, _ := keyPatterns(l.Defer, labels.Child("defer"), mistakes)
-	for _, pattern := range deferred {
-		p.deferred.add(pattern, pattern)
+	p.retention = retention
+	readRules := ruleReader{gate: gate, owners: p.taints.owners}
+	p.register, p.rules = readRules.of(f.Taints, taints)
+	return p, append(errs, readRules.errs...)
+}
+
+// unquoted is a JSON value, without the quotes of a string.
+func unquoted(raw json.RawMessage) string {
+	var text *string
+	if json.Unmarshal(raw, &text) != nil || text == nil {
+		return string(raw)
 	}
-	if managers, set := list(l.IgnoreManagers, labels.Child("ignoreManagers"), mistakes); set {
-		p.ignoreManagers = managers
+	return *text
+}
+
+// oneOf checks a field that has a few right values.
+func oneOf[T ~string](path *field.Path, value T, allowed ...T) field.ErrorList {
+	if slices.Contains(allowed, value) {
+		return nil
 	}
-	p.onConflict = oneOf(l.OnConflict, labels.Child("onConflict"), p.onConflict, []OnConflict{KeepNode, RestoreStored}, mistakes)
-	p.protected = oneOf(l.Protected, labels.Child("protected"), p.protected, []Protected{Deferred, Inline, Never}, mistakes)
-	p.onMismatch = oneOf(m.OnMismatch, field.NewPath("machine", "onMismatch"), p.onMismatch, []OnMismatch{RestoreAnyway, Quarantine}, mistakes)
-	p.retention = readRetention(f.Retention, field.NewPath("retention"), mistakes)
-	return p
+	return field.ErrorList{field.NotSupported(path, value, allowed)}
+}
+
+// shortestRetention is longer than a machine takes to restart: less would forget Nodes that are about to register again.
+const shortestRetention = 10 * time.Minute
+
+// ParseRetention reads how long a record is kept, as the policy file has it; or says what is wrong with it.
+func ParseRetention(text string) (retention time.Duration, wrong string) {
+	retention, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		return 0, "must be a duration in h, m and s, such as 720h, or 0 for ever"
+	case retention < 0:
+		return 0, "must not be negative; 0 keeps records for ever"
+	case retention > 0 && retention < shortestRetention:
+		return 0, "must not be shorter than 10m, or Nodes that only restart would be forgotten; 0 keeps records for ever"
+	}
+	return retention, ""
 }

@@ -26,10 +26,8 @@ func TestTheExampleIsTheDefault(t *testing.T) {
 	got, err := Load(data, DefaultGate)
 	require.NoError(t, err)
 	want := Default()
-	want.named, want.ignore = []string{"*"}, got.ignore
+	got.labels.ignore, got.taints.ignore, got.deferred = nil, nil, nil // they are empty lists
 	assert.Equal(t, want, got)
-	_, ignored := got.ignore.match("anything")
-	assert.False(t, ignored)
 }
 
 func TestLoad(t *testing.T) {
@@ -48,10 +46,10 @@ func TestLoad(t *testing.T) {
 		"the stored value wins":                 {head + "labels: {onConflict: restoreStored}", func(p *Policy) { p.onConflict = RestoreStored }},
 		"protected labels are never given back": {head + "labels: {protected: never}", func(p *Policy) { p.protected = Never }},
 		"other managers":                        {head + "labels: {ignoreManagers: [robot]}", func(p *Policy) { p.ignoreManagers = []string{"robot"} }},
-		"no managers":                           {head + "labels: {ignoreManagers: []}", func(p *Policy) { p.ignoreManagers = nil }},
-		"more keys are ignored":                 {head + "labels: {ignore: [a, b/*]}", func(p *Policy) { p.ignore = *setOf([]string{"a", "b/*"}) }},
-		"keys are deferred":                     {head + "labels: {defer: [a, b/*]}", func(p *Policy) { p.deferred = *setOf([]string{"a", "b/*"}) }},
-		"fewer keys are kept":                   {head + "labels: {keep: [a, b/*]}", func(p *Policy) { p.keep, p.named = *setOf([]string{"a", "b/*"}), []string{"a", "b/*"} }},
+		"no managers":                           {head + "labels: {ignoreManagers: []}", func(p *Policy) { p.ignoreManagers = []string{} }},
+		"more keys are ignored":                 {head + "labels: {ignore: [a, b/*]}", func(p *Policy) { p.labels.ignore = []string{"a", "b/*"} }},
+		"keys are deferred":                     {head + "labels: {defer: [a, b/*]}", func(p *Policy) { p.deferred = []string{"a", "b/*"} }},
+		"fewer keys are kept":                   {head + "labels: {keep: [a, b/*]}", func(p *Policy) { p.labels.keep = []string{"a", "b/*"} }},
 		"retention without anything":            {head + "retention:\n", func(*Policy) {}},
 		"a shorter retention":                   {head + "retention: 1h30m", func(p *Policy) { p.retention = 90 * time.Minute }},
 		"the shortest retention":                {head + "retention: 10m", func(p *Policy) { p.retention = 10 * time.Minute }},
@@ -59,7 +57,7 @@ func TestLoad(t *testing.T) {
 		"records are kept for ever":             {head + "retention: 0", func(p *Policy) { p.retention = 0 }},
 		"for ever, as a text":                   {head + "retention: '0'", func(p *Policy) { p.retention = 0 }},
 		"for ever, with a unit":                 {head + "retention: 0s", func(p *Policy) { p.retention = 0 }},
-		"nothing is kept":                       {head + "labels: {keep: []}", func(p *Policy) { p.keep, p.named = patternSet{}, nil }},
+		"nothing is kept":                       {head + "labels: {keep: []}", func(p *Policy) { p.labels.keep = []string{} }},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -78,100 +76,190 @@ func TestLoadNamesEveryMistakeAtOnce(t *testing.T) {
 		want []string // the lines of the message
 	}{
 		"an empty file": {"", []string{
-			"read policy: apiVersion: Required value: must be nodekeep.dev/v1alpha1",
-			"kind: Required value: must be Policy",
+			`apiVersion: Unsupported value: "": supported values: "nodekeep.dev/v1alpha1"`,
+			`kind: Unsupported value: "": supported values: "Policy"`,
 		}},
 		"a file of something else": {"apiVersion: v1\nkind: ConfigMap\ndata: {}\n", []string{
-			`read policy: unknown field "data"`,
 			`apiVersion: Unsupported value: "v1": supported values: "nodekeep.dev/v1alpha1"`,
 			`kind: Unsupported value: "ConfigMap": supported values: "Policy"`,
+			`unknown field "data"`,
 		}},
-		"a list": {"- a\n", []string{
-			"read policy: must be a map of fields",
-			"apiVersion: Required value: must be nodekeep.dev/v1alpha1",
-			"kind: Required value: must be Policy",
-		}},
+		"a list":   {"- a\n", []string{"must be a map of fields"}},
+		"a number": {"5", []string{"must be a map of fields"}},
 		"labels that are no map": {"kind: 1\nlabels: [keep]\n", []string{
-			`read policy: labels: Invalid value: "[\"keep\"]": must be a map of fields`,
-			"apiVersion: Required value: must be nodekeep.dev/v1alpha1",
-			`kind: Unsupported value: "1": supported values: "Policy"`,
+			`apiVersion: Unsupported value: "": supported values: "nodekeep.dev/v1alpha1"`,
+			`kind: Invalid value: "1": must be a string; put it in quotes`,
+			`labels: Invalid value: "[\"keep\"]": must be a map of fields`,
 		}},
 		"a field in capitals is unknown": {head + "Labels: {}\nlabels: {Keep: [a]}\n", []string{
-			`read policy: unknown field "Labels"`,
+			`unknown field "Labels"`,
 			`unknown field "labels.Keep"`,
 		}},
 		"a repeated field hides no other mistake": {head + "labels:\n  keep: [a]\n  keep: [b]\n  foo: 1\n  protected: x\n", []string{
-			"read policy: yaml: unmarshal errors:",
-			`  line 5: key "keep" already set in map`,
+			`key "keep" already set in map`,
 			`unknown field "labels.foo"`,
 			`labels.protected: Unsupported value: "x": supported values: "deferred", "inline", "never"`,
 		}},
 		"a second document": {head + "---\n" + head + "labels: {keep: []}\n", []string{
-			"read policy: has more than one YAML document",
+			"has more than one YAML document; remove all but one",
 		}},
 		"a second document on the line of its mark": {head + "--- {kind: Policy}\n", []string{
-			"read policy: has more than one YAML document",
+			"has more than one YAML document; remove all but one",
 		}},
 		"every kind of mistake in one file": {
 			"apiVersion: 1\nkind: [Policy]\nextra: 1\nlabels:\n  keep: ['', a b, a/b/c, 3, null, [x], 'größe']\n  ignore: x\n  defer: ['', a b, 3]\n  ignoreManagers: [1, '']\n  onConflict: keepnode\n  protected: {deferred: true}\n  more: 1\n",
 			[]string{
-				`read policy: unknown field "extra"`,
-				`unknown field "labels.more"`,
-				`apiVersion: Unsupported value: "1": supported values: "nodekeep.dev/v1alpha1"`,
-				`kind: Unsupported value: "[\"Policy\"]": supported values: "Policy"`,
-				`labels.keep[0]: Required value: is empty`,
-				`labels.keep[3]: Invalid value: "3": must be a string`,
+				`apiVersion: Invalid value: "1": must be a string; put it in quotes`,
+				`kind: Invalid value: "[\"Policy\"]": must be a string`,
+				`unknown field "extra"`,
+				`labels.keep[3]: Invalid value: "3": must be a string; put it in quotes`,
 				`labels.keep[4]: Invalid value: "null": must be a string`,
 				`labels.keep[5]: Invalid value: "[\"x\"]": must be a string`,
+				`labels.keep[0]: Required value: must be a key or a pattern for keys`,
 				`labels.keep[1]: Invalid value: "a b": may hold only letters, digits, '.', '_', '-', '/' and the wildcard '*'`,
-				`labels.keep[2]: Invalid value: "a/b/c": has more than one '/': no label key can match it`,
+				`labels.keep[2]: Invalid value: "a/b/c": has more than one '/': no key can match it`,
 				`labels.keep[6]: Invalid value: "größe": may hold only letters, digits, '.', '_', '-', '/' and the wildcard '*'`,
-				`labels.ignore: Invalid value: "x": must be a list of strings`,
-				`labels.defer[0]: Required value: is empty`,
-				`labels.defer[2]: Invalid value: "3": must be a string`,
+				`labels.ignore: Invalid value: "x": must be a list`,
+				`labels.defer[2]: Invalid value: "3": must be a string; put it in quotes`,
+				`labels.defer[0]: Required value: must be a key or a pattern for keys`,
 				`labels.defer[1]: Invalid value: "a b": may hold only letters, digits, '.', '_', '-', '/' and the wildcard '*'`,
-				`labels.ignoreManagers[0]: Invalid value: "1": must be a string`,
-				`labels.ignoreManagers[1]: Required value: is empty`,
+				`labels.ignoreManagers[0]: Invalid value: "1": must be a string; put it in quotes`,
+				`labels.ignoreManagers[1]: Required value: must be the name of a field manager; '*' stands for any characters`,
 				`labels.onConflict: Unsupported value: "keepnode": supported values: "keepNode", "restoreStored"`,
-				`labels.protected: Unsupported value: "{\"deferred\":true}": supported values: "deferred", "inline", "never"`,
+				`labels.protected: Invalid value: "{\"deferred\":true}": must be a string`,
+				`unknown field "labels.more"`,
 			},
 		},
 		"a value that no version knows": {head + "labels: {protected: instantly}\n", []string{
-			`read policy: labels.protected: Unsupported value: "instantly": supported values: "deferred", "inline", "never"`,
+			`labels.protected: Unsupported value: "instantly": supported values: "deferred", "inline", "never"`,
 		}},
-		"a retention without a unit":        {head + "retention: 720\n", []string{`read policy: retention: Invalid value: "720": ` + noDuration}},
-		"a retention in days":               {head + "retention: 30d\n", []string{`read policy: retention: Invalid value: "30d": ` + noDuration}},
-		"a retention of nothing":            {head + "retention: ''\n", []string{`read policy: retention: Invalid value: "": ` + noDuration}},
-		"a retention that is a truth":       {head + "retention: false\n", []string{`read policy: retention: Invalid value: "false": ` + noDuration}},
-		"a retention that is a map":         {head + "retention: {after: 720h}\n", []string{`read policy: retention: Invalid value: "{\"after\":\"720h\"}": ` + noDuration}},
-		"a retention beyond all time":       {head + "retention: 9999999h\n", []string{`read policy: retention: Invalid value: "9999999h": ` + noDuration}},
-		"a retention that is negative":      {head + "retention: -1h\n", []string{`read policy: retention: Invalid value: "-1h": must not be negative; 0 keeps records for ever`}},
-		"a retention that forgets restarts": {head + "retention: 9m59s\n", []string{`read policy: retention: Invalid value: "9m59s": must not be shorter than 10m, or Nodes that only restart would be forgotten; 0 keeps records for ever`}},
+		"a retention without a unit":        {head + "retention: 720\n", []string{`retention: Invalid value: "720": ` + noDuration}},
+		"a retention in days":               {head + "retention: 30d\n", []string{`retention: Invalid value: "30d": ` + noDuration}},
+		"a retention of nothing":            {head + "retention: ''\n", []string{`retention: Invalid value: "": ` + noDuration}},
+		"a retention that is a truth":       {head + "retention: false\n", []string{`retention: Invalid value: "false": ` + noDuration}},
+		"a retention that is a map":         {head + "retention: {after: 720h}\n", []string{`retention: Invalid value: "{\"after\":\"720h\"}": ` + noDuration}},
+		"a retention beyond all time":       {head + "retention: 9999999h\n", []string{`retention: Invalid value: "9999999h": ` + noDuration}},
+		"a retention that is negative":      {head + "retention: -1h\n", []string{`retention: Invalid value: "-1h": must not be negative; 0 keeps records for ever`}},
+		"a retention that forgets restarts": {head + "retention: 9m59s\n", []string{`retention: Invalid value: "9m59s": must not be shorter than 10m, or Nodes that only restart would be forgotten; 0 keeps records for ever`}},
 		"a retention among other mistakes": {head + "retention: 1s\nlabels: {protected: x}\n", []string{
-			`read policy: labels.protected: Unsupported value: "x": supported values: "deferred", "inline", "never"`,
 			`retention: Invalid value: "1s": must not be shorter than 10m, or Nodes that only restart would be forgotten; 0 keeps records for ever`,
+			`labels.protected: Unsupported value: "x": supported values: "deferred", "inline", "never"`,
 		}},
-		"no YAML at all": {"a: [", []string{"read policy: yaml: line 1: did not find expected node content"}},
-		"no text at all": {"\xff", []string{"read policy: yaml: invalid leading UTF-8 octet"}},
+		"no YAML at all": {"a: [", []string{"did not find expected node content"}},
+		"no text at all": {"\xff", []string{"yaml: invalid leading UTF-8 octet"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			p, err := Load([]byte(tt.file), DefaultGate)
-			require.Error(t, err)
-			assert.Equal(t, strings.Join(tt.want, "\n"), err.Error())
-			assert.Equal(t, Policy{}, p, "a policy that comes with an error is of no use")
+			assert.Equal(t, tt.want, wrong(t, tt.file, DefaultGate))
 		})
 	}
 }
 
-func TestPoliciesShareNothing(t *testing.T) {
-	first := Default()
-	first.keep.add("mine", "mine")
-	first.owned.add("mine", "mine")
-	_, kept := Default().keep.exact["mine"]
-	assert.False(t, kept)
-	_, owned := Default().owned.exact["mine"]
-	assert.False(t, owned)
+// wrong is what is wrong with a policy file, in the order of its lines.
+func wrong(t *testing.T, file string, gate Gate) (what []string) {
+	t.Helper()
+	p, err := Load([]byte(file), gate)
+	var all FileErrors
+	require.ErrorAs(t, err, &all)
+	assert.Equal(t, Policy{}, p, "a policy that comes with an error is of no use")
+	for _, one := range all {
+		what = append(what, one.What)
+	}
+	return what
+}
+
+func TestErrorsNameTheirLines(t *testing.T) {
+	for name, test := range map[string]struct {
+		file string
+		want []string
+	}{
+		"a value that is none of those allowed": {
+			file: head + "labels:\n  keep:\n  - '*'\n  onConflict: mine\n",
+			want: []string{`p.yaml:6: labels.onConflict: Unsupported value: "mine": supported values: "keepNode", "restoreStored"`},
+		},
+		"an entry of a list": {
+			file: head + "labels:\n  keep:\n  - ok\n  - 'a b'\n  - 5\n",
+			want: []string{`p.yaml:6: labels.keep[1]: Invalid value: "a b": `, `p.yaml:7: labels.keep[2]: Invalid value: "5": must be a string`},
+		},
+		"a field of a rule, and one that it lacks": {
+			file: head + "taints:\n  rules:\n  - selector: a\n    taint: x\n  - taint: a=b:NoSchedule\n",
+			want: []string{`p.yaml:6: taints.rules[0].taint: Invalid value: "x": `, `p.yaml:7: taints.rules[1].selector: Required value: `},
+		},
+		"a field that nobody knows, with a dot in it, and one of the file itself": {
+			file: head + "labels:\n  ke.ep: []\nlables: {}\n",
+			want: []string{`p.yaml:4: unknown field "labels.ke.ep"`, `p.yaml:5: unknown field "lables"`},
+		},
+		"what is not there at all has no line": {
+			file: "kind: Policy\n",
+			want: []string{`p.yaml: apiVersion: Unsupported value: "": supported values: "nodekeep.dev/v1alpha1"`},
+		},
+		"a field that is repeated, beside another mistake": {
+			file: head + "retention: 1h\nretention: 5m\n",
+			want: []string{`p.yaml:4: key "retention" already set in map`, `p.yaml:4: retention: Invalid value: "5m": `},
+		},
+		"a value in what an alias stands for": {
+			file: head + "labels:\n  keep: &bad\n  - a b\n  ignore: *bad\n",
+			want: []string{"p.yaml:5: labels.keep[0]", "p.yaml:5: labels.ignore[0]"},
+		},
+		"a value that a merge brings": {
+			file: head + "taints:\n  register:\n  - &one {taint: 'a:NoSchedule'}\n  - {<<: *one, nodeSelector: 5}\n",
+			want: []string{"p.yaml:6: taints.register[1].nodeSelector: "},
+		},
+		"what is no YAML": {
+			file: head + "labels: [\n",
+			want: []string{"p.yaml:"},
+		},
+		"no map at all": {
+			file: "- a\n",
+			want: []string{"p.yaml: must be a map of fields"},
+		},
+		"two documents": {
+			file: head + "---\n" + head,
+			want: []string{"p.yaml: has more than one YAML document"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Load([]byte(test.file), DefaultGate)
+			var all FileErrors
+			require.ErrorAs(t, err, &all)
+			require.Len(t, all, len(test.want), "%q", all)
+			for i, want := range test.want {
+				assert.Contains(t, all[i].At("p.yaml"), want)
+				assert.Contains(t, err.Error(), all[i].What)
+			}
+		})
+	}
+}
+
+// What YAML 1.1 does not take for a string is refused, never guessed at; an unquoted key is what it says or an error.
+func TestValuesThatAreNoStringsAreRefused(t *testing.T) {
+	for _, value := range []string{"on", "Yes", "n", "true", "0x1F", "010", "1_000", "1e3", "12:30", "~", "null", "2006-01-02", "!!float 5", "!!binary aGk="} {
+		p, err := Load([]byte(head+"labels: {keep: ["+value+"]}"), DefaultGate)
+		if err != nil {
+			assert.ErrorContains(t, err, "line 3: labels.keep[0]: Invalid value: ", value)
+		} else {
+			assert.Contains(t, []string{"n", "2006-01-02", "hi"}, p.labels.keep[0], value)
+		}
+	}
+}
+
+func TestAliasesThatWouldExplodeAreRefused(t *testing.T) {
+	bomb := "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := 'b'; i < 'k'; i++ {
+		bomb += string(i) + ": &" + string(i) + " [" + strings.Repeat("*"+string(i-1)+", ", 10) + "]\n"
+	}
+	_, err := Load([]byte(head+bomb), DefaultGate)
+	assert.ErrorContains(t, err, "excessive aliasing")
+}
+
+// A ConfigMap holds a mebibyte. The time must not grow with the square of the errors in it.
+func TestALargeFileOfErrorsIsReadInTime(t *testing.T) {
+	start := time.Now()
+	_, err := Load([]byte(head+"labels: {keep: ["+strings.Repeat("5, ", 10_000)+"]}\ntaints: {rules: ["+strings.Repeat("{}, ", 10_000)+"]}\n"), DefaultGate)
+	var all FileErrors
+	require.ErrorAs(t, err, &all)
+	assert.True(t, len(all) == 30_000, "%d errors", len(all)) // Len would print them all
+	assert.Less(t, time.Since(start), time.Minute)
 }
 
 func FuzzLoad(f *testing.F) {
@@ -180,6 +268,7 @@ func FuzzLoad(f *testing.F) {
 	for _, file := range []string{
 		"", "[]", "null", "a: [", "\xff", "---\n---\n", "? [a]\n: b\n", "a: &a [*a]\n", "labels: {keep: !!binary aGk=}\n", "1: 2\n",
 		string(example), head, head + "labels: {keep: ['/*', '*./*', '**'], ignore: [x]}\n", head + "labels: []\n", head + "labels: {keep: [a], keep: [b]}\n",
+		"labels: {keep: [1]}\ntaints: {rules: [{taint: 5}]}\n", "a: &a\n  b: *a\n",
 		documented, head + "taints: []\n", head + "retention: 0\n", head + "retention: [1h]\n", head + "taints: {keep: ['*/*'], ignore: [x], register: x, rules: {}}\n",
 		head + "taints: {register: [{taint: a=b:NoSchedule, nodeSelector: 'a>1,b!=c'}, {taint: 'x={value}:NoExecute', nodeSelector: {matchLabels: {a: b}}}]}\n",
 		head + "taints: {rules: [{selector: a, taint: 'x={value}:NoSchedule'}, {selector: 'a in (b,c)', taint: 'x=is-{value}:NoSchedule'}, {selector: '!a', taint: 'y:NoExecute'}]}\n",
@@ -192,11 +281,17 @@ func FuzzLoad(f *testing.F) {
 		if err != nil {
 			assert.Equal(t, Policy{}, p)
 			assert.ErrorContains(t, err, "read policy: ")
+			var all FileErrors
+			require.ErrorAs(t, err, &all)
+			for _, one := range all {
+				assert.NotEmpty(t, one.What)
+				assert.LessOrEqual(t, one.Line, 1+len(data))
+			}
 			return
 		}
-		kept := p.Keep(Metadata{Items: map[string]string{"a": "1", "example.com/b": "2"}})
-		missing := p.Missing(Kept{}, kept, CreateByKubelet)
-		assert.Equal(t, kept.Items, missing.Add, "what is kept is given back")
+		items := kept(p, Metadata{Items: map[string]string{"a": "1", "example.com/b": "2"}})
+		missing := p.Missing(Kept{}, Kept{Items: items}, CreateByKubelet)
+		assert.Len(t, items, len(missing.Add)+len(missing.Protected), "what is kept is restored, at once or later")
 		makesGoodTaints(t, p)
 		assert.True(t, p.Retention() == 0 || p.Retention() >= shortestRetention, "%s", p.Retention())
 	})
@@ -204,9 +299,9 @@ func FuzzLoad(f *testing.F) {
 
 // makesGoodTaints checks what comes of labels that a policy looks at, with values that it names and with any others.
 func makesGoodTaints(t *testing.T, p Policy) {
-	random := rand.New(rand.NewPCG(uint64(len(p.taints.rules)), uint64(len(p.taints.register))))
+	random := rand.New(rand.NewPCG(uint64(len(p.rules)), uint64(len(p.register))))
 	looked := map[string][]string{"a": nil}
-	for _, rule := range slices.Concat(p.taints.register, p.taints.rules) {
+	for _, rule := range slices.Concat(p.register, p.rules) {
 		keys, _ := keysOf(rule.selector)
 		for _, key := range keys {
 			values, _ := rule.valuesOf(key)

@@ -1,11 +1,6 @@
 package policy
 
 import (
-	"slices"
-	"strings"
-
-	corev1 "k8s.io/api/core/v1"
-
 	"nodekeep.dev/nodekeep/record"
 )
 
@@ -41,7 +36,5 @@ func (p Policy) Quarantines(seen, remembered record.Machine) bool {
 
 // WantsMachine reports whether any decision of the policy depends on the machine.
 func (p Policy) WantsMachine() bool {
-	return p.onMismatch == Quarantine || slices.ContainsFunc(p.named, func(pattern string) bool {
-		return strings.HasSuffix(domainOf(pattern), corev1.LabelNamespaceNodeRestriction)
-	})
+	return p.onMismatch == Quarantine || len(p.isolation()) > 0
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"maps"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -164,4 +165,11 @@ func orEmpty[V any](m map[string]V) map[string]V {
 		return map[string]V{}
 	}
 	return m
+}
+
+// seeded is a source of chance whose seed a failing test can print.
+func seeded(t *testing.T) (*rand.Rand, uint64) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0)), seed
 }

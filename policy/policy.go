@@ -13,18 +13,17 @@ import (
 // Policy says what is remembered of a Node and how it is given back. The zero value keeps nothing; start from
 // [Default] or [Load]. A Policy is immutable and safe for concurrent use.
 type Policy struct {
-	keep           patternSet
-	named          []string // the keep patterns as written, for keys that must be named explicitly
-	ignore         patternSet
-	deferred       patternSet // labels.defer
-	ignoreManagers []string
-	owned          patternSet
-	forPeople      patternSet
+	labels         section
+	taints         section     // over taint keys
+	deferred       patterns    // labels.defer
+	register       []taintRule // taints.register
+	rules          []taintRule // taints.rules
+	former         []taintRule // rules that were in force before
+	ignoreManagers patterns
 	onConflict     OnConflict
 	protected      Protected
 	onMismatch     OnMismatch
 	retention      time.Duration // 0: for ever
-	taints         taintPolicy
 	gate           Gate
 }
 
@@ -49,6 +48,9 @@ const (
 
 // RestoresInline reports whether protected labels are to be restored in the CREATE itself.
 func (p Policy) RestoresInline() bool { return p.protected == Inline }
+
+// Retention is how long the record of a deleted Node is kept; 0 is for ever.
+func (p Policy) Retention() time.Duration { return p.retention }
 
 // Gate is the taint that the policy's Nodes wait behind.
 func (p Policy) Gate() Gate { return p.gate }
@@ -86,79 +88,82 @@ type Kept struct {
 	Machine record.Machine
 }
 
-// Keep selects from a Node what is ours to remember: the labels and taints that the policy keeps, less those that other
-// components own, by the built-in catalogue or by live evidence in managedFields and annotations. [Policy.Judge] says why.
-func (p Policy) Keep(node Metadata) Kept {
-	items := map[string]string{}
-	for item, value := range node.Items {
-		if p.Judge(node, item).Keeps {
-			items[item] = value
-		}
+// section is what a section of the policy file keeps.
+type section struct {
+	name         string // labels or taints
+	keep, ignore patterns
+	owners       owners
+}
+
+// keeps reports whether the section keeps a key, and why. A key that keep names in full is kept whoever owns it.
+func (s section) keeps(key string) (keeps bool, why string) {
+	if pattern, ignored := s.ignore.match(key); ignored {
+		return false, s.name + ".ignore has " + pattern
 	}
-	return Kept{Items: items, Machine: node.Machine}
+	if slices.Contains(s.keep, key) {
+		return true, s.name + ".keep names it"
+	}
+	if owner, owned := s.owners.of(key); owned {
+		return false, "it belongs to " + owner
+	}
+	if pattern, kept := s.keep.match(key); kept {
+		return true, s.name + ".keep has " + pattern
+	}
+	return false, s.name + ".keep does not select it"
 }
 
 // Keeps reports whether the policy remembers the item at all, and why, in words that complete "kept because ..." or "left
-// out because ...".
+// out because ...". A taint that a rule added looks like any other; who remembers must know and leave it out.
 func (p Policy) Keeps(item string) (keeps bool, why string) {
-	if record.IsTaint(item) {
-		return p.keepsTaint(item)
+	taint := record.Taint(item, "")
+	switch {
+	case !record.IsTaint(item) && IsNodeRestriction(item):
+		return p.keepsIsolation(item)
+	case !record.IsTaint(item):
+		return p.labels.keeps(item)
+	case p.gate.Is(taint):
+		return false, "it is the gate"
+	case p.Registers(item):
+		return false, "taints.register puts it on once"
 	}
-	return p.keepsLabel(item)
+	return p.taints.keeps(taint.Key)
 }
 
-func (p Policy) keepsLabel(key string) (keeps bool, why string) {
-	if pattern, ignored := p.ignore.match(key); ignored {
+// keepsIsolation is [Policy.Keeps] for an isolation label.
+func (p Policy) keepsIsolation(key string) (keeps bool, why string) {
+	if pattern, ignored := p.labels.ignore.match(key); ignored {
 		return false, "labels.ignore has " + pattern
 	}
-	if _, exactly := p.keep.exact[key]; exactly {
-		return true, "labels.keep names it"
-	}
-	if IsNodeRestriction(key) {
-		pattern, named := p.namesNodeRestriction(key)
-		if !named {
-			return false, "it is an isolation boundary, kept only if labels.keep names node-restriction.kubernetes.io"
-		}
+	if pattern, named := p.isolation().match(key); named {
 		return true, "labels.keep names " + pattern
 	}
-	if _, people := p.forPeople.match(key); !people {
-		if owner, owned := p.owned.match(key); owned {
-			return false, "it belongs to " + owner
+	return false, "it is an isolation boundary, kept only if labels.keep names " + corev1.LabelNamespaceNodeRestriction
+}
+
+// isolation are the keep patterns that name node-restriction.kubernetes.io in full; a wildcard that merely covers it is no decision
+// to give an isolation label to whatever machine registers under the name.
+func (p Policy) isolation() (named patterns) {
+	for _, pattern := range p.labels.keep {
+		if strings.HasSuffix(domainOf(pattern), corev1.LabelNamespaceNodeRestriction) {
+			named = append(named, pattern)
 		}
 	}
-	if pattern, kept := p.keep.match(key); kept {
-		return true, "labels.keep has " + pattern
-	}
-	return false, "labels.keep does not select it"
+	return named
 }
 
 // ownedByOthers reports whether the managers of a label are only such as set it again by themselves.
 // No manager at all is not "only such managers": labels that a webhook adds at CREATE have none.
 func (p Policy) ownedByOthers(managers []string) bool {
 	return len(managers) > 0 && !slices.ContainsFunc(managers, func(manager string) bool {
-		return !p.ignoresManager(manager)
+		_, ignored := p.ignoreManagers.match(manager)
+		return !ignored
 	})
-}
-
-func (p Policy) ignoresManager(manager string) bool {
-	return slices.ContainsFunc(p.ignoreManagers, func(pattern string) bool { return matchGlob(pattern, manager) })
 }
 
 // IsNodeRestriction reports whether a label key is an isolation boundary (node-restriction.kubernetes.io and what is under
 // it): it goes only to the machine that had it.
 func IsNodeRestriction(key string) bool {
 	return !record.IsTaint(key) && isOrUnder(domainOf(key), corev1.LabelNamespaceNodeRestriction)
-}
-
-// namesNodeRestriction finds a keep pattern that spells node-restriction.kubernetes.io out; a wildcard that merely
-// covers it is no decision to hand an isolation label to whatever machine registers under the name.
-func (p Policy) namesNodeRestriction(key string) (pattern string, named bool) {
-	for _, pattern := range p.named {
-		if strings.HasSuffix(domainOf(pattern), corev1.LabelNamespaceNodeRestriction) && matchGlob(pattern, key) {
-			return pattern, true
-		}
-	}
-	return "", false
 }
 
 // OwnedByPeople reports whether any of a label's managers is one that does not set it again by itself.

@@ -123,7 +123,7 @@ func TestAPolicyThatTakesAnothersPlaceStillKnowsItsRules(t *testing.T) {
 	for range maxFormerRules + 10 {
 		p = rules("d={value}:NoSchedule").After(p)
 	}
-	assert.Len(t, p.taints.former, maxFormerRules)
+	assert.Len(t, p.former, maxFormerRules)
 }
 
 func TestValuesOf(t *testing.T) {

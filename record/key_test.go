@@ -59,56 +59,43 @@ func TestAKeyNamesALabelOrATaint(t *testing.T) {
 	}
 }
 
-func TestValidLabels(t *testing.T) {
+func TestValid(t *testing.T) {
 	domain := strings.Repeat("a", 63) + "." + strings.Repeat("b", 63) + "." + strings.Repeat("c", 63) + "." + strings.Repeat("d", 61)
-	tests := map[string]struct {
-		key, value string
-		want       bool
-	}{
-		"a plain label":                  {"dedicated", "ci", true},
-		"no value":                       {"dedicated", "", true},
-		"a domain":                       {"example.com/x", "a.b_c-1", true},
-		"the longest of everything":      {domain + "/" + strings.Repeat("n", 63), strings.Repeat("v", 63), true},
-		"a domain one letter too long":   {domain + "d/x", "", false},
-		"a name one letter too long":     {strings.Repeat("n", 64), "", false},
-		"a value one letter too long":    {"x", strings.Repeat("v", 64), false},
-		"no name":                        {"example.com/", "", false},
-		"no domain":                      {"/x", "", false},
-		"a domain in capitals":           {"Example.com/x", "", false},
-		"a value with a space":           {"x", "a b", false},
-		"a value that ends in a dash":    {"x", "a-", false},
-		"a value that is no text at all": {"x", "\xff", false},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, tt.want, record.Valid(tt.key, tt.value))
-		})
-	}
-}
-
-func TestValidTaints(t *testing.T) {
 	tests := map[string]struct {
 		item, value string
 		want        bool
 	}{
-		"a taint":                          {"maintenance:NoExecute", "disk", true},
-		"no value":                         {"maintenance:NoSchedule", "", true},
-		"a mere preference":                {"example.com/x:PreferNoSchedule", "a.b_c-1", true},
-		"the longest of everything":        {strings.Repeat("d", 63) + ".com/" + strings.Repeat("n", 63) + ":NoSchedule", strings.Repeat("v", 63), true},
-		"a name one letter too long":       {strings.Repeat("n", 64) + ":NoSchedule", "", false},
-		"a value one letter too long":      {"x:NoSchedule", strings.Repeat("v", 64), false},
-		"a value with a space":             {"x:NoSchedule", "a b", false},
-		"a value that is no text":          {"x:NoSchedule", "\xff", false},
-		"no key":                           {":NoSchedule", "", false},
-		"a key with a colon":               {"a:b:NoSchedule", "", false},
-		"a key with a space":               {"a b:NoSchedule", "", false},
-		"no effect":                        {"x:", "", false},
-		"an effect that there is not":      {"x:Sometimes", "", false},
-		"an effect in small letters":       {"x:noschedule", "", false},
-		"an effect with a space":           {"x: NoSchedule", "", false},
-		"the old effect that nobody built": {"x:NoScheduleNoAdmit", "", false},
-		"a colon alone":                    {":", "", false},
-		"a key and a value as one":         {"a=b:NoSchedule", "", false},
+		"a label: a plain label":                    {"dedicated", "ci", true},
+		"a label: no value":                         {"dedicated", "", true},
+		"a label: a domain":                         {"example.com/x", "a.b_c-1", true},
+		"a label: the longest of everything":        {domain + "/" + strings.Repeat("n", 63), strings.Repeat("v", 63), true},
+		"a label: a domain one letter too long":     {domain + "d/x", "", false},
+		"a label: a name one letter too long":       {strings.Repeat("n", 64), "", false},
+		"a label: a value one letter too long":      {"x", strings.Repeat("v", 64), false},
+		"a label: no name":                          {"example.com/", "", false},
+		"a label: no domain":                        {"/x", "", false},
+		"a label: a domain in capitals":             {"Example.com/x", "", false},
+		"a label: a value with a space":             {"x", "a b", false},
+		"a label: a value that ends in a dash":      {"x", "a-", false},
+		"a label: a value that is no text at all":   {"x", "\xff", false},
+		"a taint: a taint":                          {"maintenance:NoExecute", "disk", true},
+		"a taint: no value":                         {"maintenance:NoSchedule", "", true},
+		"a taint: a mere preference":                {"example.com/x:PreferNoSchedule", "a.b_c-1", true},
+		"a taint: the longest of everything":        {strings.Repeat("d", 63) + ".com/" + strings.Repeat("n", 63) + ":NoSchedule", strings.Repeat("v", 63), true},
+		"a taint: a name one letter too long":       {strings.Repeat("n", 64) + ":NoSchedule", "", false},
+		"a taint: a value one letter too long":      {"x:NoSchedule", strings.Repeat("v", 64), false},
+		"a taint: a value with a space":             {"x:NoSchedule", "a b", false},
+		"a taint: a value that is no text":          {"x:NoSchedule", "\xff", false},
+		"a taint: no key":                           {":NoSchedule", "", false},
+		"a taint: a key with a colon":               {"a:b:NoSchedule", "", false},
+		"a taint: a key with a space":               {"a b:NoSchedule", "", false},
+		"a taint: no effect":                        {"x:", "", false},
+		"a taint: an effect that there is not":      {"x:Sometimes", "", false},
+		"a taint: an effect in small letters":       {"x:noschedule", "", false},
+		"a taint: an effect with a space":           {"x: NoSchedule", "", false},
+		"a taint: the old effect that nobody built": {"x:NoScheduleNoAdmit", "", false},
+		"a taint: a colon alone":                    {":", "", false},
+		"a taint: a key and a value as one":         {"a=b:NoSchedule", "", false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -48,14 +48,6 @@ func TestQuarantine(t *testing.T) {
 	assert.Equal(t, old, record.AcceptOld(old, record.Object{}), "nothing is quarantined")
 }
 
-func TestTheMachine(t *testing.T) {
-	known := record.Machine{ProviderID: "p", SystemUUID: "s", MachineID: "m"}
-	assert.Equal(t, record.SameMachine, known.Compare(record.Machine{SystemUUID: "s", MachineID: "other"}))
-	assert.Equal(t, record.OtherMachine, known.Compare(record.Machine{ProviderID: "other", SystemUUID: "s"}))
-	assert.Equal(t, record.UnknownMachine, record.Machine{ProviderID: "p"}.Compare(record.Machine{MachineID: "m"}))
-	assert.Equal(t, known, record.Machine{SystemUUID: "s"}.Over(record.Machine{ProviderID: "p", SystemUUID: "other", MachineID: "m"}))
-}
-
 func TestARecordOfAnotherClusterKeepsItsValuesAndLosesItsVersions(t *testing.T) {
 	r := merged(shows("U1", 5, label, "a", "gone", "x"), shows("U1", 6, label, "a"))
 	r.Cluster = "here"

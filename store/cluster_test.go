@@ -12,7 +12,7 @@ import (
 
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
-	"nodekeep.dev/nodekeep/store/storetest"
+	"nodekeep.dev/nodekeep/test/storetest"
 )
 
 const namespace = "nodekeep-system"

@@ -16,7 +16,7 @@ import (
 
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
-	"nodekeep.dev/nodekeep/store/storetest"
+	"nodekeep.dev/nodekeep/test/storetest"
 )
 
 func TestConfigMapsKeepTheContract(t *testing.T) {

@@ -30,11 +30,12 @@ import (
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/record/history"
 	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/storetest"
 )
 
 // counted are records that count the writes that were made.
 type counted struct {
-	store.Memory
+	storetest.Memory
 	mu     sync.Mutex
 	writes int
 	before func()       // is called before each write, once
@@ -434,7 +435,7 @@ func TestAWriteThatFailsKeepsNoDeletionWaiting(t *testing.T) {
 }
 
 // hungRecords never get done with a write.
-type hungRecords struct{ store.Memory }
+type hungRecords struct{ storetest.Memory }
 
 func (r *hungRecords) Put(ctx context.Context, _ record.Record, _ string) (store.Entry, error) {
 	<-ctx.Done()
@@ -442,7 +443,7 @@ func (r *hungRecords) Put(ctx context.Context, _ record.Record, _ string) (store
 }
 
 // contended records are written by somebody else before each write.
-type contended struct{ store.Memory }
+type contended struct{ storetest.Memory }
 
 func (r *contended) Put(ctx context.Context, _ record.Record, _ string) (store.Entry, error) {
 	select {

@@ -1,18 +1,34 @@
 package webhook_test
 
 import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/webhook"
 )
 
-// dice turn the bytes of the fuzzer into choices; when they run out, every choice is the first.
+// dice turn bytes into choices; when they run out, every choice is the first.
 type dice struct {
 	thrown []byte
 	text   string
+	wild   bool // text and anything odd may stand anywhere; else few keys and few values meet often
+}
+
+// diceOf are dice that a random source has thrown.
+func diceOf(seed, number uint64, count int, text string) *dice {
+	random, thrown := rand.New(rand.NewPCG(seed, number)), make([]byte, count)
+	for i := range thrown {
+		thrown[i] = byte(random.Uint32())
+	}
+	return &dice{thrown: thrown, text: text}
 }
 
 // throw is a number from 0 to sides-1.
@@ -25,7 +41,36 @@ func (d *dice) throw(sides int) int {
 	return n
 }
 
+// in is true once in so many throws.
+func (d *dice) in(sides int) bool { return d.throw(sides) == sides-1 }
+
 func oneOf[T any](d *dice, of ...T) T { return of[d.throw(len(of))] }
+
+// situation is a Node that has registered under one of the policies.
+func (d *dice) situation(t *testing.T, policies []drawnPolicy) situation {
+	t.Helper()
+	d.wild = d.in(3)
+	p, user, known, another := policies[d.throw(len(policies))], d.user(), &records{}, d.in(3)
+	if d.in(4) {
+		known.age = 2 * webhook.StaleAfter
+	}
+	data := d.record(t, another)
+	if data != nil {
+		known.Tamper(worker, data)
+	}
+	request := creation(user, marshal(t, d.object()))
+	h := newHook(known, p.Policy)
+
+	after := requireSafe(t, request, h.review(t, bodyOf(t, request)))
+
+	requireSettled(t, h, request, after)
+	entry, err := known.Get(worker)
+	return situation{
+		before: typed(t, request.Object.Raw), after: typed(t, after), policy: p.Policy, replaces: p.replaces, record: entry.Record,
+		byKubelet: user.Username != "admin", current: known.age == 0,
+		unreadable: errors.Is(err, store.ErrUnreadable), otherMachine: data != nil && err == nil && another && p.quarantines,
+	}
+}
 
 func (d *dice) user() authenticationv1.UserInfo {
 	return oneOf(d,
@@ -37,15 +82,27 @@ func (d *dice) user() authenticationv1.UserInfo {
 }
 
 func (d *dice) key() string {
+	if !d.wild || d.in(2) {
+		return oneOf(d, "dedicated", "maintenance", "example.com/rack", "node-role.kubernetes.io/infra")
+	}
 	return oneOf(d,
-		"dedicated", "example.com/rack", "node-role.kubernetes.io/worker", "node-restriction.kubernetes.io/tier", d.text,
-		"topology.kubernetes.io/zone", "bad key!", "a~1b", "example.com/a.b_c-d", "node-role.kubernetes.io/", "",
-		"x.node.kubernetes.io/y", "nodekeep.dev/z", "k8s.io/a",
+		"node-restriction.kubernetes.io/tier", d.text, "topology.kubernetes.io/zone", "bad key!", "a~1b", "example.com/a.b_c-d",
+		"node-role.kubernetes.io/", "", "x.node.kubernetes.io/y", "nodekeep.dev/z", "k8s.io/a",
 	)
 }
 
-func (d *dice) value() string {
-	return oneOf(d, "ci", "", d.text, "not a value", strings.Repeat("v", 64))
+func (d *dice) value() any {
+	if d.wild {
+		return oneOf[any](d, "ci", "", d.text, "not a value", strings.Repeat("v", 64), nil)
+	}
+	return oneOf[any](d, "", "a", "b")
+}
+
+func (d *dice) effect() string {
+	if d.wild && d.in(4) {
+		return oneOf(d, "NoWay", d.text)
+	}
+	return oneOf(d, "NoSchedule", "NoExecute", "PreferNoSchedule")
 }
 
 // object is a Node with any part missing, null or empty, but of the right types.
@@ -55,13 +112,19 @@ func (d *dice) object() map[string]any {
 	d.put(metadata, "annotations", d.annotations)
 	object := map[string]any{"kind": "Node", "apiVersion": "v1", "metadata": metadata}
 	d.put(object, "spec", d.spec)
-	d.put(object, "status", func() any { return map[string]any{"nodeInfo": map[string]any{"osImage": d.text}, "images": nil} })
+	if d.in(12) { // no room for a stamp, and a gate that may have to stay
+		metadata["annotations"] = map[string]any{"example.com/full": strings.Repeat("x", 262_100)}
+		if d.in(2) {
+			object["spec"] = map[string]any{"taints": []any{policy.DefaultGate.Taint()}}
+		}
+	}
+	object["status"] = map[string]any{"nodeInfo": map[string]any{"systemUUID": "machine-1", "osImage": d.text}, "images": nil}
 	return object
 }
 
 // put sets a field, or leaves it out, or makes it null.
 func (d *dice) put(object map[string]any, name string, value func() any) {
-	switch d.throw(5) {
+	switch d.throw(10) {
 	case 0:
 	case 1:
 		object[name] = nil
@@ -73,24 +136,21 @@ func (d *dice) put(object map[string]any, name string, value func() any) {
 func (d *dice) labels() any {
 	labels := map[string]any{}
 	for range d.throw(5) {
-		labels[d.key()] = oneOf[any](d, d.value(), nil)
+		labels[d.key()] = d.value()
 	}
 	return labels
 }
 
 func (d *dice) annotations() any {
 	annotations := map[string]any{}
-	for range d.throw(4) {
-		switch roll := d.throw(64); {
-		case roll < 16:
-			annotations[policy.StampAnnotation] = oneOf[any](d, `{}`, `{"given":{"dedicated":{"value":"ci"}},"brought":{"maintenance:NoExecute":"disk"}}`, d.text, nil)
-		case roll > 56:
-			annotations[policy.TaintsAnnotation] = oneOf[any](d, "dedicated=ci:NoSchedule", "", d.text, nil)
-		case roll == 16: // seldom: it costs as much as all the rest
-			annotations["example.com/long"] = strings.Repeat("n", 256<<10-d.throw(256)-len("example.com/long"))
-		default:
-			annotations[d.key()] = oneOf[any](d, d.text, nil)
-		}
+	if d.in(2) {
+		annotations[policy.StampAnnotation] = oneOf[any](d, `{}`, `{"given":{"dedicated":{"value":"ci"}},"brought":{"maintenance:NoExecute":"disk"}}`, d.text, nil)
+	}
+	if d.in(2) {
+		annotations[policy.TaintsAnnotation] = oneOf[any](d, "dedicated=forged:NoSchedule", "", d.text, nil)
+	}
+	if d.wild {
+		annotations[d.key()] = oneOf[any](d, d.text, nil)
 	}
 	return annotations
 }
@@ -102,29 +162,33 @@ func (d *dice) spec() any {
 	return spec
 }
 
+// taints are a list as somebody may have written it: every other one that is not wild is such as the API server takes.
 func (d *dice) taints() any {
-	taints := []any{}
+	valid, taken, taints := !d.wild && d.in(2), map[string]bool{}, []any{}
 	for range d.throw(6) {
-		taints = append(taints, oneOf[any](d,
-			map[string]any{"key": string(policy.DefaultGate), "effect": "NoSchedule"},
-			map[string]any{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},
-			map[string]any{"key": string(policy.DefaultGate), "effect": "PreferNoSchedule"},
-			map[string]any{"key": string(policy.DefaultGate), "effect": "NoExecute", "value": d.text, "timeAdded": "2026-03-02T09:30:00Z"},
-			map[string]any{"key": "maintenance", "value": "disk", "effect": "NoExecute", "timeAdded": nil},
-			map[string]any{"key": "maintenance", "value": "network", "effect": "NoExecute", "note": map[string]any{"of": "later"}},
-			map[string]any{"key": "dedicated", "value": d.value(), "effect": d.effect()},
-			map[string]any{"key": d.key(), "value": d.value(), "effect": d.effect()},
-			map[string]any{"key": string(policy.DefaultGate)},
-			map[string]any{"key": d.text, "effect": d.text, "note": "unknown"},
-			nil,
-			map[string]any{},
-		))
+		if d.wild && d.in(3) {
+			taints = append(taints, oneOf[any](d, nil, map[string]any{}, map[string]any{"key": string(policy.DefaultGate)},
+				map[string]any{"key": d.text, "effect": d.text, "note": "unknown"},
+				map[string]any{"key": "maintenance", "value": "network", "effect": "NoExecute", "note": map[string]any{"of": "later"}}))
+			continue
+		}
+		taint := map[string]any{"key": oneOf(d, d.key(), d.key(), string(policy.DefaultGate), "node.kubernetes.io/not-ready"), "effect": d.effect()}
+		if value := d.value(); value != "" {
+			taint["value"] = value
+		}
+		if d.in(6) {
+			taint["timeAdded"] = oneOf[any](d, "2026-03-02T09:30:00Z", nil)
+		}
+		if !valid && d.in(3) {
+			taint[oneOf(d, "key", "value", "effect")] = "not valid!"
+		}
+		name := fmt.Sprint(taint["key"], taint["effect"])
+		if !valid || !taken[name] {
+			taints = append(taints, taint)
+		}
+		taken[name] = true
 	}
 	return taints
-}
-
-func (d *dice) effect() string {
-	return oneOf(d, "NoSchedule", "NoExecute", "PreferNoSchedule", "NoWay", d.text)
 }
 
 // versions are of keys, as a record has them.
@@ -137,23 +201,77 @@ func (d *dice) versions() any {
 }
 
 // record is what is stored for the Node, if anything.
-func (d *dice) record(t *testing.T) (data []byte, stored bool) {
+func (d *dice) record(t *testing.T, ofAnother bool) []byte {
 	t.Helper()
-	switch d.throw(8) {
+	switch d.throw(12) {
 	case 0:
-		return nil, false
+		return nil
 	case 1:
-		return []byte(d.text), true
-	default:
-		record := map[string]any{"version": oneOf(d, 1, 1, 1, 1, 2, 3, 0), "node": oneOf(d, worker, worker, worker, worker, "worker-2")}
-		d.put(record, "labels", d.labels)
-		d.put(record, "notShown", func() any { return map[string]any{"labels": d.labels(), "taints": d.taints(), "later": d.text} })
-		d.put(record, "taints", d.taints)
+		return []byte(d.text)
+	case 2:
+		return []byte(`{"version":1,"node":"worker-1","labels":{"dedicated":"ci"},"taints":{}}`)
+	}
+	record := map[string]any{"version": 1, "node": worker, "machine": map[string]any{"systemUUID": "machine-1"}}
+	if ofAnother {
+		record["machine"] = map[string]any{"systemUUID": "machine-2"}
+	}
+	if d.wild {
+		record["version"], record["node"] = oneOf(d, 1, 1, 1, 2, 3, 0), oneOf(d, worker, worker, worker, "worker-2")
+	}
+	d.put(record, "labels", d.labels)
+	d.put(record, "notShown", func() any { return map[string]any{"labels": d.labels(), "taints": d.taints(), "later": d.text} })
+	d.put(record, "taints", d.taints)
+	if d.in(2) {
 		d.put(record, "inherited", d.versions)
 		d.put(record, "removed", d.versions)
-		if d.throw(2) == 0 {
-			record["uid"], record["nodeResourceVersion"] = "u1", oneOf(d, "81234", "7", d.text)
-		}
-		return marshal(t, record), true
+		record["uid"], record["nodeResourceVersion"] = "u1", oneOf(d, "81234", "7", d.text)
 	}
+	return marshal(t, record)
+}
+
+// drawnPolicy is a policy, and what the tests must know of it.
+type drawnPolicy struct {
+	policy.Policy
+	replaces    string // labels.onConflict
+	quarantines bool
+}
+
+// drawPolicies loads policies of all kinds, the default first; rules that cannot be together are thrown again.
+func drawPolicies(t testing.TB, seed uint64) []drawnPolicy {
+	t.Helper()
+	const keepOwned = `["*", "*.node-restriction.kubernetes.io/*", "node-restriction.kubernetes.io/*", "topology.kubernetes.io/zone"]`
+	drawn := []drawnPolicy{{Policy: policy.Default()}}
+	for number := uint64(0); len(drawn) < 200; number++ {
+		require.Less(t, number, uint64(20_000), "no policy is valid")
+		d := diceOf(seed, number, 256, "")
+		next := drawnPolicy{replaces: oneOf(d, "keepNode", "restoreStored"), quarantines: d.in(4)}
+		file := fmt.Sprintf("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {onConflict: %s, protected: %s, keep: %s, ignore: %s}\n", next.replaces,
+			oneOf(d, "deferred", "deferred", "deferred", "never"), oneOf(d, `["*"]`, `["*"]`, `["*"]`, `["*"]`, keepOwned, "[dedicated]", "[]"), oneOf(d, "[]", "[]", `["*.com/*"]`))
+		if next.quarantines {
+			file += "machine: {onMismatch: quarantine}\n"
+		}
+		file += "taints:\n  keep: " + oneOf(d, `["*"]`, `["*"]`, `[maintenance, "example.com/*", node.kubernetes.io/not-ready]`, "[]")
+		file += "\n  ignore: " + oneOf(d, "[]", "[]", "[maintenance]") + "\n  rules:\n"
+		for range d.throw(5) {
+			file += fmt.Sprintf("  - {selector: %q, taint: %q}\n", d.selector(), d.written(oneOf(d, "", "a", "b", "{value}")))
+		}
+		file += "  register:\n"
+		for range d.throw(3) {
+			file += fmt.Sprintf("  - {nodeSelector: %q, taint: %q}\n", oneOf(d, "", d.selector()), d.written(oneOf(d, "", "a")))
+		}
+		var err error
+		if next.Policy, err = policy.Load([]byte(file), policy.DefaultGate); err == nil {
+			drawn = append(drawn, next)
+		}
+	}
+	return drawn
+}
+
+func (d *dice) selector() string {
+	key := d.key()
+	return oneOf(d, key, key, key+"=a", key+"!=a", "!"+key, key+" in (a, b)")
+}
+
+func (d *dice) written(value string) string {
+	return strings.Replace(d.key()+"="+value+":"+d.effect(), "=:", ":", 1)
 }

@@ -8,12 +8,14 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/webhook"
 )
 
 var update = flag.Bool("update", false, "write response.json of every golden review anew")
@@ -51,8 +53,40 @@ func TestGoldenReviews(t *testing.T) {
 				requireSettled(t, h, c.request, after)
 			}
 			c.compare(t, response)
+			if response.Patch != nil {
+				c.requireSameButTheGateWhileRecordsAreStale(t)
+			}
 		})
 	}
+}
+
+// requireSameButTheGateWhileRecordsAreStale sends the review to a webhook that has received nothing for too long: what it knows is
+// restored and stamped, and the gate stays.
+func (c golden) requireSameButTheGateWhileRecordsAreStale(t *testing.T) {
+	t.Helper()
+	r, unreadable := c.known()
+	c.records.age = webhook.StaleAfter + time.Second
+	h := newHook(c.records, c.policy)
+	after := requireSafe(t, c.request, h.review(t, c.review))
+	requireSettled(t, h, c.request, after)
+	s := situation{
+		before: typed(t, c.request.Object.Raw), after: typed(t, after), policy: c.policy, unreadable: unreadable,
+		byKubelet: c.request.UserInfo.Username != "kubernetes-admin",
+	}
+	if r != nil {
+		s.record, s.otherMachine = *r, r.Quarantined != nil || c.policy.Quarantines(s.machine(), r.Machine)
+	}
+	requireAsDecided(t, s)
+}
+
+func TestRecordsAreCurrentUntilStaleAfter(t *testing.T) {
+	known := (&records{age: webhook.StaleAfter - 10*time.Second}).remember(t, map[string]string{"dedicated": "ci"})
+	request := creation(byKubelet(), []byte(`{"metadata":{"name":"worker-1","annotations":{"nodekeep.dev/restored":"x"}},"spec":{"taints":[{"key":"nodekeep.dev/restoring","effect":"NoSchedule"}]}}`))
+
+	node := typed(t, requireSafe(t, request, newHook(known, policy.Default()).review(t, bodyOf(t, request))))
+
+	assert.Empty(t, node.Spec.Taints)
+	assert.Equal(t, stampOf(map[string]string{"dedicated": "ci"}).String(), node.Annotations[policy.StampAnnotation])
 }
 
 // golden is one case.

@@ -19,13 +19,13 @@ import (
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/storetest"
 	"nodekeep.dev/nodekeep/webhook"
 )
 
 // records are what is remembered; raw bytes go in with Tamper. They were heard of that long ago: the zero value is current.
 type records struct {
-	store.Memory
+	storetest.Memory
 	age time.Duration
 }
 

@@ -3,13 +3,11 @@ package webhook_test
 import (
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/webhook"
 )
 
 // The outcomes of what is answered by an HTTP error are counted in the tests of those errors.
@@ -62,22 +60,6 @@ func TestLabelsAreCountedByWhatBecameOfThem(t *testing.T) {
 	assert.Equal(t, 1, h.count(t, "nodekeep_webhook_taints_total", "invalid"))
 }
 
-// An alert on a rate needs the series to be there before anything happens.
-func TestEverySeriesIsThereFromTheStart(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	webhook.NewMetrics(registry)
-	h := &hook{registry: registry}
-	for _, outcome := range []string{
-		"restored", "deferred", "nothing_missing", "unreadable_record", "not_ours", "malformed_node", "too_large", "not_ready",
-		"malformed_review", "panicked",
-	} {
-		assert.Zero(t, h.count(t, reviewsTotal, outcome))
-	}
-	for _, outcome := range []string{"restored", "deferred", "withheld", "invalid"} {
-		assert.Zero(t, h.count(t, labelsTotal, outcome))
-	}
-}
-
 // outcomes are the counts of reviews that are not 0.
 func (h *hook) outcomes(t testing.TB) map[string]int {
 	t.Helper()
@@ -92,4 +74,22 @@ func (h *hook) outcomes(t testing.TB) map[string]int {
 		}
 	}
 	return counts
+}
+
+func remembering(labels map[string]string) func(*testing.T) *records {
+	return func(t *testing.T) *records {
+		t.Helper()
+		return (&records{}).remember(t, labels)
+	}
+}
+
+func nothing(*testing.T) *records { return &records{} }
+
+func garbage(t *testing.T) *records {
+	t.Helper()
+	known := &records{}
+	known.Tamper(worker, []byte("{"))
+	_, err := known.Get(worker)
+	require.Error(t, err)
+	return known
 }

@@ -2,15 +2,12 @@ package webhook_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -122,23 +119,12 @@ func countingDialer(count *atomic.Int32) func(ctx context.Context, network, addr
 	}
 }
 
-// newCertificate makes a serving certificate for 127.0.0.1 that vouches for itself.
+// newCertificate is a serving certificate for 127.0.0.1 that vouches for itself.
 func newCertificate(t *testing.T) (*tls.Certificate, *x509.CertPool) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1),
-		NotBefore:    time.Now().Add(-time.Minute),
-		NotAfter:     time.Now().Add(time.Hour),
-		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	leaf, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
+	s := httptest.NewTLSServer(http.NotFoundHandler())
+	defer s.Close()
 	roots := x509.NewCertPool()
-	roots.AddCert(leaf)
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, roots
+	roots.AddCert(s.Certificate())
+	return &s.TLS.Certificates[0], roots
 }

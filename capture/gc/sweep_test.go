@@ -21,11 +21,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 
 	"nodekeep.dev/nodekeep/contain"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/storetest"
 )
 
 // sweeping is a sweeper of a process that leads and has observed no Node, over records in memory and a client with Nodes.
@@ -63,7 +65,7 @@ func (s *sweeping) Contained(_, _ string, do func() error) error {
 
 // hookedRecords are records in memory; before runs ahead of a removal, after behind it.
 type hookedRecords struct {
-	store.Memory
+	storetest.Memory
 	before, after, afterRead func()
 	failing                  error
 	panicInMemory, panicLive string // the Node whose record panics
@@ -125,6 +127,20 @@ func (s *sweeping) sweeps() {
 	s.t.Helper()
 	s.Sweep(s.t.Context(), func(context.Context) error { s.waits++; return nil })
 	assert.Zero(s.t, s.exclusive[""], "each name is released")
+}
+
+// runs sweeps from time to time until stop is called.
+func (s *sweeping) runs(synced ...cache.InformerSynced) (stop func()) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		s.Run(ctx, synced...)
+	}()
+	return func() {
+		cancel()
+		<-over
+	}
 }
 
 func (s *sweeping) register(node string) {
@@ -382,12 +398,7 @@ func TestSweepsRepeatAndKeepToTheirPace(t *testing.T) {
 		}
 		s := newSweeping(t, .5, records...)
 		s.Every = time.Minute
-		ctx, stop := context.WithCancel(t.Context())
-		over := make(chan struct{})
-		go func() {
-			defer close(over)
-			s.Run(ctx, func() bool { return true })
-		}()
+		defer s.runs()()
 		at := func(since time.Duration, records int) {
 			t.Helper()
 			time.Sleep(since)
@@ -398,8 +409,6 @@ func TestSweepsRepeatAndKeepToTheirPace(t *testing.T) {
 		at(2*time.Second, 10) // half of them, ten a second
 		at(58*time.Second, 10)
 		at(3*time.Second, 5)
-		stop()
-		<-over
 	})
 }
 
@@ -408,12 +417,7 @@ func TestNothingIsSweptBeforeAllCachesHaveSynced(t *testing.T) {
 		s := newSweeping(t, 1, goneRecord("n1", monthAgo))
 		s.Every = time.Second
 		var synced atomic.Bool
-		ctx, stop := context.WithCancel(t.Context())
-		over := make(chan struct{})
-		go func() {
-			defer close(over)
-			s.Run(ctx, func() bool { return true }, synced.Load)
-		}()
+		defer s.runs(synced.Load)()
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		s.left("n1")
@@ -421,8 +425,6 @@ func TestNothingIsSweptBeforeAllCachesHaveSynced(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		s.left()
-		stop()
-		<-over
 	})
 }
 
@@ -438,12 +440,7 @@ func TestASweepThatPanicsIsFollowedByTheNext(t *testing.T) {
 			}
 			return policy.Default()
 		}
-		ctx, stop := context.WithCancel(t.Context())
-		over := make(chan struct{})
-		go func() {
-			defer close(over)
-			s.Run(ctx)
-		}()
+		defer s.runs()()
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
 		s.left("n1")
@@ -451,7 +448,5 @@ func TestASweepThatPanicsIsFollowedByTheNext(t *testing.T) {
 		synctest.Wait()
 		s.left()
 		assert.Equal(t, 1, s.panics)
-		stop()
-		<-over
 	})
 }

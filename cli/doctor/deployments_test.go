@@ -91,7 +91,7 @@ func TestFindingsOfDeploymentsVersionsAndPolicy(t *testing.T) {
 		},
 		"the policy is wrong": {
 			func(s *Seen) { s.setPolicy("kind: Policy\nretention: 5s\n") },
-			[]string{"policy: error: configmap/nodekeep-policy: the last good policy stays in force, and a process that starts does not run: read policy: apiVersion: Required value: must be nodekeep.dev/v1alpha1; retention: Invalid value..."},
+			[]string{"policy: error: configmap/nodekeep-policy: the last good policy stays in force, and a process that starts does not run: read policy: apiVersion: Unsupported value: \"\": supported values: \"nodekeep.dev/v1alpha1\"; line ..."},
 		},
 		"the policy is not there, and is mounted": {
 			func(s *Seen) { s.remove(policyObject) },

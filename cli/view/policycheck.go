@@ -2,13 +2,15 @@ package view
 
 import (
 	"time"
+
+	"nodekeep.dev/nodekeep/policy"
 )
 
 // PolicyCheck is what is to be said of a policy file.
 type PolicyCheck struct {
-	File     string    `json:"file"`
-	Valid    bool      `json:"valid"`
-	Mistakes []Mistake `json:"mistakes,omitempty"`
+	File     string            `json:"file"`
+	Valid    bool              `json:"valid"`
+	Mistakes policy.FileErrors `json:"mistakes,omitempty"`
 	// ComparedWith names the policy in force, where there was a comparison.
 	ComparedWith string  `json:"comparedWith,omitempty"`
 	Impact       *Impact `json:"impact,omitempty"`

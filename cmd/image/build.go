@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -24,72 +25,59 @@ const (
 	user    = "65532:65532"
 )
 
-// build writes an OCI layout with an index of all platforms, and for each platform an archive that docker load reads.
-func build(in places, repository string, about release, said io.Writer) error {
-	tag, err := name.NewTag(repository+":"+about.version, name.WithDefaultRegistry(""))
+// build writes an OCI layout with an index of all platforms, and for each platform an archive that docker load reads. It says what it
+// has made.
+func (o options) build(said io.Writer) error {
+	tag, err := name.NewTag(o.repository+":"+o.version, name.WithDefaultRegistry(""))
 	if err != nil {
 		return fmt.Errorf("name the image: %w", err)
 	}
-	if err := clear(in.out); err != nil {
-		return err
+	if err := o.clear(); err != nil {
+		return fmt.Errorf("remove an earlier build: %w", err)
 	}
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
-	for _, p := range in.platforms {
+	for _, p := range o.platforms {
 		platform, err := v1.ParsePlatform(p)
 		if err != nil {
 			return fmt.Errorf("read platform %q: %w", p, err)
 		}
-		content, err := os.ReadFile(in.binary(p))
+		content, err := os.ReadFile(filepath.Join(o.binaries, filepath.FromSlash(p), "nodekeep"))
 		if err != nil {
 			return fmt.Errorf("read the binary for %s: %w", p, err)
 		}
-		image, err := imageOf(content, *platform, about)
+		image, err := o.image(content, *platform)
 		if err != nil {
 			return fmt.Errorf("make the image for %s: %w", p, err)
 		}
-		archive := in.made(p, ".tar")
-		if err := tarball.WriteToFile(archive, tag, image); err != nil {
-			return fmt.Errorf("write %s: %w", archive, err)
+		if err := tarball.WriteToFile(o.archive(p), tag, image); err != nil {
+			return fmt.Errorf("write %s: %w", o.archive(p), err)
 		}
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
 	}
-	if _, err := layout.Write(filepath.Join(in.out, "oci"), index); err != nil {
+	oci := filepath.Join(o.out, "oci")
+	if _, err := layout.Write(oci, index); err != nil {
 		return fmt.Errorf("write OCI layout: %w", err)
 	}
-	return report(said, in.out, tag, index)
-}
-
-// clear removes what an earlier build left, and makes the folder.
-func clear(out string) error {
-	old, err := filepath.Glob(filepath.Join(out, "nodekeep-*.tar"))
-	if err != nil {
-		return fmt.Errorf("look for earlier archives: %w", err)
-	}
-	for _, path := range append(old, filepath.Join(out, "oci")) {
-		if err := os.RemoveAll(path); err != nil {
-			return fmt.Errorf("remove what an earlier build left: %w", err)
-		}
-	}
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		return fmt.Errorf("make folder: %w", err)
-	}
-	return nil
-}
-
-// report says what was made, as people need it next.
-func report(w io.Writer, out string, tag name.Tag, index v1.ImageIndex) error {
 	digest, err := index.Digest()
 	if err != nil {
 		return fmt.Errorf("digest the index: %w", err)
 	}
-	_, err = fmt.Fprintf(w, "%s@%s\n  OCI layout: %s\n  for docker load: %s\n",
-		tag, digest, filepath.Join(out, "oci"), filepath.Join(out, "nodekeep-*.tar"))
+	_, err = fmt.Fprintf(said, "%s@%s\n  OCI layout: %s\n  for docker load: %s\n", tag, digest, oci, o.archive("*"))
 	return err
 }
 
-// imageOf is an image of one binary and nothing else.
-func imageOf(binary []byte, platform v1.Platform, about release) (v1.Image, error) {
-	packed, err := pack(binary, about)
+// clear removes an earlier build, and makes the folder.
+func (o options) clear() error {
+	old, err := filepath.Glob(o.archive("*"))
+	for _, path := range append(old, filepath.Join(o.out, "oci")) {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	return errors.Join(err, os.MkdirAll(o.out, 0o755))
+}
+
+// image is an image of one binary and nothing else.
+func (o options) image(binary []byte, platform v1.Platform) (v1.Image, error) {
+	packed, err := o.pack(binary)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +86,7 @@ func imageOf(binary []byte, platform v1.Platform, about release) (v1.Image, erro
 	if err != nil {
 		return nil, fmt.Errorf("make the layer: %w", err)
 	}
-	made := v1.Time{Time: about.time()}
+	made := v1.Time{Time: o.time()}
 	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	image, err = mutate.ConfigFile(image, &v1.ConfigFile{
 		OS:           platform.OS,
@@ -110,7 +98,13 @@ func imageOf(binary []byte, platform v1.Platform, about release) (v1.Image, erro
 			User:       user,
 			Entrypoint: []string{program},
 			WorkingDir: "/",
-			Labels:     about.labels(),
+			Labels: map[string]string{
+				"org.opencontainers.image.title":       "nodekeep",
+				"org.opencontainers.image.description": "Node labels and taints that survive the Node",
+				"org.opencontainers.image.licenses":    "Apache-2.0",
+				"org.opencontainers.image.version":     o.version,
+				"org.opencontainers.image.revision":    o.commit,
+			},
 		},
 	})
 	if err != nil {
@@ -126,18 +120,8 @@ func imageOf(binary []byte, platform v1.Platform, about release) (v1.Image, erro
 	return image, nil
 }
 
-func (r release) labels() map[string]string {
-	return map[string]string{
-		"org.opencontainers.image.title":       "nodekeep",
-		"org.opencontainers.image.description": "Node labels and taints that survive the Node",
-		"org.opencontainers.image.licenses":    "Apache-2.0",
-		"org.opencontainers.image.version":     r.version,
-		"org.opencontainers.image.revision":    r.commit,
-	}
-}
-
 // pack makes the layer: the binary, owned by root, for everybody to run.
-func pack(binary []byte, about release) ([]byte, error) {
+func (o options) pack(binary []byte) ([]byte, error) {
 	var packed bytes.Buffer
 	w := tar.NewWriter(&packed)
 	header := &tar.Header{
@@ -145,16 +129,14 @@ func pack(binary []byte, about release) ([]byte, error) {
 		Name:     strings.TrimPrefix(program, "/"),
 		Mode:     0o755,
 		Size:     int64(len(binary)),
-		ModTime:  about.time(),
+		ModTime:  o.time(),
 		Format:   tar.FormatPAX,
 	}
-	if err := w.WriteHeader(header); err != nil {
-		return nil, fmt.Errorf("pack the binary: %w", err)
+	err := w.WriteHeader(header)
+	if err == nil {
+		_, err = w.Write(binary)
 	}
-	if _, err := w.Write(binary); err != nil {
-		return nil, fmt.Errorf("pack the binary: %w", err)
-	}
-	if err := w.Close(); err != nil {
+	if err := errors.Join(err, w.Close()); err != nil {
 		return nil, fmt.Errorf("pack the binary: %w", err)
 	}
 	return packed.Bytes(), nil

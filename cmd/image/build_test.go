@@ -19,30 +19,32 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var tried = release{version: "v1.2.3", commit: "0123abc", seconds: 1_700_000_000}
-
-// binaries is a folder with a program for each platform.
-func binaries(t *testing.T, platforms ...string) places {
+// tried are options with a program for each platform.
+func tried(t *testing.T, platforms ...string) options {
 	t.Helper()
-	in := places{binaries: t.TempDir(), platforms: platforms, out: t.TempDir()}
-	for _, platform := range platforms {
-		require.NoError(t, os.MkdirAll(filepath.Dir(in.binary(platform)), 0o755))
-		require.NoError(t, os.WriteFile(in.binary(platform), []byte("the program for "+platform), 0o755))
+	o := options{
+		binaries: t.TempDir(), platforms: platforms, out: t.TempDir(), repository: "example.com/nodekeep",
+		version: "v1.2.3", commit: "0123abc", seconds: 1_700_000_000,
 	}
-	return in
+	for _, platform := range platforms {
+		folder := filepath.Join(o.binaries, filepath.FromSlash(platform))
+		require.NoError(t, os.MkdirAll(folder, 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(folder, "nodekeep"), []byte("the program for "+platform), 0o755))
+	}
+	return o
 }
 
-func built(t *testing.T, in places, about release) v1.ImageIndex {
+func built(t *testing.T, o options) v1.ImageIndex {
 	t.Helper()
-	require.NoError(t, build(in, "example.com/nodekeep", about, io.Discard))
-	outer, err := layout.ImageIndexFromPath(filepath.Join(in.out, "oci"))
+	require.NoError(t, o.build(io.Discard))
+	outer, err := layout.ImageIndexFromPath(filepath.Join(o.out, "oci"))
 	require.NoError(t, err)
 	require.NoError(t, validate.Index(outer))
 	return outer
 }
 
 func TestTheIndexHasAnImageForEachPlatform(t *testing.T) {
-	index := built(t, binaries(t, "linux/amd64", "linux/arm64"), tried)
+	index := built(t, tried(t, "linux/amd64", "linux/arm64"))
 	manifest, err := index.IndexManifest()
 	require.NoError(t, err)
 	require.Len(t, manifest.Manifests, 2)
@@ -63,57 +65,55 @@ func TestTheIndexHasAnImageForEachPlatform(t *testing.T) {
 }
 
 func TestTheArchiveIsWhatDockerLoadReads(t *testing.T) {
-	in := binaries(t, "linux/arm64")
-	built(t, in, tried)
+	o := tried(t, "linux/arm64")
+	built(t, o)
 	tag, err := name.NewTag("example.com/nodekeep:v1.2.3")
 	require.NoError(t, err)
-	image, err := tarball.ImageFromPath(filepath.Join(in.out, "nodekeep-linux-arm64.tar"), &tag)
+	image, err := tarball.ImageFromPath(o.archive("linux/arm64"), &tag)
 	require.NoError(t, err)
 	require.NoError(t, validate.Image(image))
 	assert.Equal(t, map[string]string{"nodekeep": "the program for linux/arm64"}, files(t, image))
 }
 
 func TestTheSameInputGivesTheSameDigestAndAnyOtherAnother(t *testing.T) {
-	digest := func(about release, platforms ...string) string {
-		d, err := built(t, binaries(t, platforms...), about).Digest()
+	digest := func(change func(o *options), platforms ...string) string {
+		o := tried(t, platforms...)
+		change(&o)
+		d, err := built(t, o).Digest()
 		require.NoError(t, err)
 		return d.String()
 	}
-	first := digest(tried, "linux/amd64", "linux/arm64")
-	assert.Equal(t, first, digest(tried, "linux/amd64", "linux/arm64"))
-	later := tried
-	later.seconds++
-	assert.NotEqual(t, first, digest(later, "linux/amd64", "linux/arm64"))
-	other := tried
-	other.version = "v1.2.4"
-	assert.NotEqual(t, first, digest(other, "linux/amd64", "linux/arm64"))
-	assert.NotEqual(t, first, digest(tried, "linux/amd64"))
+	same := func(*options) {}
+	first := digest(same, "linux/amd64", "linux/arm64")
+	assert.Equal(t, first, digest(same, "linux/amd64", "linux/arm64"))
+	assert.NotEqual(t, first, digest(func(o *options) { o.seconds++ }, "linux/amd64", "linux/arm64"))
+	assert.NotEqual(t, first, digest(func(o *options) { o.version = "v1.2.4" }, "linux/amd64", "linux/arm64"))
+	assert.NotEqual(t, first, digest(same, "linux/amd64"))
 }
 
 func TestAnEarlierBuildIsReplaced(t *testing.T) {
-	in := binaries(t, "linux/amd64", "linux/arm64")
-	built(t, in, tried)
-	in.platforms = []string{"linux/arm64"}
-	manifest, err := built(t, in, tried).IndexManifest()
+	o := tried(t, "linux/amd64", "linux/arm64")
+	built(t, o)
+	o.platforms = []string{"linux/arm64"}
+	manifest, err := built(t, o).IndexManifest()
 	require.NoError(t, err)
 	assert.Len(t, manifest.Manifests, 1)
-	assert.NoFileExists(t, filepath.Join(in.out, "nodekeep-linux-amd64.tar"))
+	assert.NoFileExists(t, o.archive("linux/amd64"))
 }
 
-func TestMistakesAreNamed(t *testing.T) {
+func TestErrorsAreNamed(t *testing.T) {
+	folders := []string{"-binaries", t.TempDir(), "-out", t.TempDir()}
 	for name, c := range map[string]struct {
 		args []string
 		want string
 	}{
-		"nothing":              {nil, "build or sbom"},
-		"something else":       {[]string{"push"}, `"push"`},
-		"no folders":           {[]string{"build"}, "-binaries, -out and -platforms are needed"},
-		"an argument too many": {[]string{"build", "-binaries", "a", "-out", "b", "c"}, "nothing else beside flags"},
-		"no binary":            {[]string{"build", "-binaries", t.TempDir(), "-out", t.TempDir()}, "read the binary for linux/amd64"},
-		"a bad name":           {[]string{"build", "-binaries", t.TempDir(), "-out", t.TempDir(), "-repository", "No Name"}, "name the image"},
-		"no program":           {[]string{"sbom", "-binaries", binaries(t, "linux/amd64").binaries, "-platforms", "linux/amd64", "-out", t.TempDir()}, "read what"},
+		"no folders":           {nil, "needs -binaries, -out and -platforms"},
+		"an argument too many": {append(folders, "push"), "no arguments beside flags"},
+		"no binary":            {folders, "read the binary for linux/amd64"},
+		"no platform":          {append(folders, "-platforms", "a/b/c/d"), `read platform "a/b/c/d"`},
+		"a bad name":           {append(folders, "-repository", "No Name"), "name the image"},
 	} {
-		t.Run(name, func(t *testing.T) { require.ErrorContains(t, run(c.args), c.want) })
+		t.Run(name, func(t *testing.T) { require.ErrorContains(t, run(c.args, io.Discard), c.want) })
 	}
 }
 

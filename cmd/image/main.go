@@ -1,5 +1,8 @@
-// Command image makes the container image of nodekeep, and its bill of materials, without a container engine: the very layout that
-// the Dockerfile describes. It takes binaries that are already built.
+// Command image makes the container image of nodekeep without a container engine: the very layout that the Dockerfile describes. It
+// takes binaries that are already built.
+//
+// It is made of go-containerregistry's packages. Its command crane cannot date an image with a commit, and needs a registry for an
+// image of several platforms; ko needs a base image from a registry, and puts more than one file into the image.
 //
 // Invariants:
 //   - The same binaries, version, commit and time give the same bytes, wherever and whenever it runs.
@@ -10,6 +13,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,86 +21,46 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string) error {
-	if len(args) == 0 {
-		return errors.New("say what to do: build or sbom; -h behind it lists its flags")
-	}
-	switch args[0] {
-	case "build":
-		return runBuild(args[1:])
-	case "sbom":
-		return runSBOM(args[1:])
-	}
-	return fmt.Errorf("%q: only build and sbom are known", args[0])
+// options say what is made, of what, and where.
+type options struct {
+	binaries   string // holds OS/ARCHITECTURE/nodekeep
+	platforms  []string
+	out        string
+	repository string
+	version    string
+	commit     string
+	seconds    int64 // since 1970, as SOURCE_DATE_EPOCH: the time of making
 }
 
-func runBuild(args []string) error {
-	flags := flag.NewFlagSet("build", flag.ExitOnError)
-	repository := flags.String("repository", "nodekeep", "what docker load calls the image, without a tag; the version is the tag")
-	in, about, err := read(flags, args)
-	if err != nil {
-		return err
-	}
-	return build(in, *repository, about, os.Stdout)
-}
-
-func runSBOM(args []string) error {
-	in, about, err := read(flag.NewFlagSet("sbom", flag.ExitOnError), args)
-	if err != nil {
-		return err
-	}
-	return writeSBOMs(in, about, os.Stdout)
-}
-
-// places say where binaries are found, and where what is made of them goes.
-type places struct {
-	binaries  string // holds OS/ARCHITECTURE/nodekeep
-	platforms []string
-	out       string
-}
-
-func read(flags *flag.FlagSet, args []string) (in places, about release, err error) {
-	flags.StringVar(&in.binaries, "binaries", "", "folder with OS/ARCHITECTURE/nodekeep for each platform")
-	flags.StringVar(&in.out, "out", "", "folder for what is made; what was made there before is replaced")
-	platforms := flags.String("platforms", "linux/amd64 linux/arm64", "what to make it for, with blanks between")
-	about.addTo(flags)
+func run(args []string, out io.Writer) error {
+	var o options
+	flags := flag.NewFlagSet("image", flag.ContinueOnError)
+	flags.StringVar(&o.binaries, "binaries", "", "folder with OS/ARCHITECTURE/nodekeep for each platform")
+	platforms := flags.String("platforms", "linux/amd64 linux/arm64", "platforms, separated by spaces")
+	flags.StringVar(&o.out, "out", "", "folder for the image; it replaces an earlier one there")
+	flags.StringVar(&o.repository, "repository", "nodekeep", "what docker load calls the image, without a tag; the version is the tag")
+	flags.StringVar(&o.version, "version", "development", "version that the binaries carry")
+	flags.StringVar(&o.commit, "commit", "", "commit that they are built from")
+	flags.Int64Var(&o.seconds, "time", 0, "date of the image and all in it, in seconds since 1970; that of the commit, for builds that can be repeated")
 	if err := flags.Parse(args); err != nil {
-		return in, about, err
+		return err
 	}
-	in.platforms = strings.Fields(*platforms)
-	if in.binaries == "" || in.out == "" || len(in.platforms) == 0 || flags.NArg() > 0 {
-		return in, about, errors.New("-binaries, -out and -platforms are needed, and nothing else beside flags")
+	o.platforms = strings.Fields(*platforms)
+	if o.binaries == "" || o.out == "" || len(o.platforms) == 0 || flags.NArg() > 0 {
+		return errors.New("needs -binaries, -out and -platforms, and takes no arguments beside flags")
 	}
-	return in, about, nil
+	return o.build(out)
 }
 
-// binary is the program for a platform.
-func (p places) binary(platform string) string {
-	return filepath.Join(p.binaries, filepath.FromSlash(platform), "nodekeep")
-}
+func (o options) time() time.Time { return time.Unix(o.seconds, 0).UTC() }
 
-// made is a file for a platform.
-func (p places) made(platform, extension string) string {
-	return filepath.Join(p.out, "nodekeep-"+strings.ReplaceAll(platform, "/", "-")+extension)
+// archive is the file that docker load reads, for a platform.
+func (o options) archive(platform string) string {
+	return filepath.Join(o.out, "nodekeep-"+strings.ReplaceAll(platform, "/", "-")+".tar")
 }
-
-// release is what is built: it goes into labels and the bill of materials, and stands for the time of making.
-type release struct {
-	version string
-	commit  string
-	seconds int64 // since 1970, as SOURCE_DATE_EPOCH
-}
-
-func (r *release) addTo(flags *flag.FlagSet) {
-	flags.StringVar(&r.version, "version", "development", "version that the binaries carry")
-	flags.StringVar(&r.commit, "commit", "", "commit that they are built from")
-	flags.Int64Var(&r.seconds, "time", 0, "seconds since 1970 that everything is dated with; that of the commit, for builds that can be repeated")
-}
-
-func (r release) time() time.Time { return time.Unix(r.seconds, 0).UTC() }

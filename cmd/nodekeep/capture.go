@@ -59,7 +59,7 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 	group.Go(func() error { cluster.Run(ctx); return nil })
 	group.Go(func() error { sweeper.Run(ctx, p.records.Synced, controller.Synced); return nil })
 	group.Go(func() error {
-		p.policy.follow(ctx, p.logger, controller.EnqueueAll, controller.ReportPolicy)
+		p.policy.follow(ctx, o.policyPoll, p.logger, controller.EnqueueAll, controller.ReportPolicy)
 		return nil
 	})
 	group.Go(func() error { return serveMetrics(ctx, &o.commonOptions, p) })

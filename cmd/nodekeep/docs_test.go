@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -27,6 +30,33 @@ func TestTheDocsOfTheCommandsAreWhatTheCommandsSay(t *testing.T) {
 	want, err := os.ReadFile(docsFile)
 	require.NoError(t, err)
 	assert.Equal(t, string(want), got, "docs/cli.md is made of the commands: run `make docs` and read the difference")
+}
+
+// Every promise names the test that shows it, so no test may be renamed or removed without its row.
+func TestEveryTestThatTheDocsNameExists(t *testing.T) {
+	there := map[string]bool{}
+	require.NoError(t, filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		for _, found := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`).FindAllStringSubmatch(string(content), -1) {
+			there[found[1]] = true
+		}
+		return err
+	}))
+	pages, err := filepath.Glob("../../docs/*.md")
+	require.NoError(t, err)
+	named := 0
+	for _, page := range append(pages, "../../README.md", "../../CONTRIBUTING.md", "../../SECURITY.md") {
+		content, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, found := range regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z]\\w+)").FindAllStringSubmatch(string(content), -1) {
+			named++
+			assert.True(t, there[found[1]], "%s names %s, which does not exist", filepath.Base(page), found[1])
+		}
+	}
+	assert.Greater(t, named, 100, "the pages must have been read")
 }
 
 func TestEveryOperatorsCommandHasExamplesAndAGroup(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 // commonOptions are the flags of both processes.
 type commonOptions struct {
 	policyFile    string
+	policyPoll    time.Duration
 	gateKey       string
 	namespace     string
 	kubeconfig    string
@@ -32,6 +33,7 @@ type commonOptions struct {
 
 func (o *commonOptions) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.policyFile, "policy", "", "policy file; without one, everything is kept but what other components own")
+	flags.DurationVar(&o.policyPoll, "policy-poll", 5*time.Second, "how often the policy file is looked at for changes")
 	flags.StringVar(&o.gateKey, "gate-key", string(policy.DefaultGate), "key of the taint behind which Nodes wait for what is still missing")
 	flags.StringVar(&o.namespace, "namespace", "nodekeep-system", "namespace of the records")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; without one, the in-cluster configuration")
@@ -51,6 +53,9 @@ func (o *commonOptions) mistakes() (found []error) {
 	}
 	for _, problem := range validation.IsQualifiedName(o.gateKey) {
 		found = append(found, fmt.Errorf("--gate-key %q: %s", o.gateKey, problem))
+	}
+	if o.policyPoll <= 0 {
+		found = append(found, fmt.Errorf("--policy-poll %s: must be more than 0", o.policyPoll))
 	}
 	found = append(found, addressMistakes("--metrics-bind-address", o.metricsAddr)...)
 	found = append(found, addressMistakes("--health-probe-bind-address", o.probeAddr)...)

@@ -1,105 +1,70 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"nodekeep.dev/nodekeep/contain"
+	"nodekeep.dev/nodekeep/follow"
 	"nodekeep.dev/nodekeep/policy"
 )
 
-// policyPoll is how often the policy file is looked at. A ConfigMap mount lags up to a minute anyway.
-const policyPoll = 5 * time.Second
-
-// policyFile is the policy in force: the last good state of the file.
+// policyFile is the policy in force: the last good state of the file, or the default without a file.
 type policyFile struct {
-	path    string
-	gate    policy.Gate
-	current atomic.Pointer[policy.Policy]
-	content []byte // as last read, good or not
-	good    prometheus.Gauge
+	path      string
+	byDefault policy.Policy
+	file      *follow.Files[policy.Policy]
+	changed   func()
+	failed    func(error)
+	good      prometheus.GaugeFunc
 }
 
 // readPolicy reads the file, or takes the default where path is empty.
 func readPolicy(path string, gate policy.Gate) (*policyFile, error) {
-	f := &policyFile{path: path, gate: gate, good: prometheus.NewGauge(prometheus.GaugeOpts{
+	f := &policyFile{path: path, byDefault: policy.Default().WithGate(gate), changed: func() {}, failed: func(error) {}}
+	f.file = follow.New(func(contents [][]byte) (policy.Policy, error) {
+		loaded, err := policy.Load(contents[0], gate)
+		if before, ok := f.file.Value(); ok && err == nil {
+			loaded = loaded.After(before)
+		}
+		return loaded, err
+	}, func(policy.Policy) { f.changed() }, func(err error) { f.failed(err) }, path)
+	f.good = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "nodekeep_policy_file_good", Help: "1 while the policy in force is what the file says, 0 while the file cannot be used.",
-	})}
-	f.good.Set(1)
+	}, func() float64 { return oneIf(f.file.Err() == nil) })
 	if path == "" {
-		byDefault := policy.Default().WithGate(gate)
-		f.current.Store(&byDefault)
 		return f, nil
 	}
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("--policy: %w", err)
+	if f.file.Read(); f.file.Err() != nil {
+		return nil, fmt.Errorf("--policy %s: %w", path, f.file.Err())
 	}
-	loaded, err := policy.Load(content, gate)
-	if err != nil {
-		return nil, fmt.Errorf("--policy %s: %w", path, err)
-	}
-	f.content = content
-	f.current.Store(&loaded)
 	return f, nil
 }
 
 // Policy is the policy in force.
-func (f *policyFile) Policy() policy.Policy { return *f.current.Load() }
+func (f *policyFile) Policy() policy.Policy {
+	if loaded, ok := f.file.Value(); ok {
+		return loaded
+	}
+	return f.byDefault
+}
 
-// follow reloads the file when it changes, until ctx is done, and calls changed after each good change, wrong after each
-// other one. A file that is gone or wrong is logged and counts for nothing: the last good policy stays in force.
-func (f *policyFile) follow(ctx context.Context, logger *slog.Logger, changed func(), wrong func(error)) {
+// follow reloads the file when it changes, until ctx is done, and calls changed after each good change, wrong for each other one. A file that
+// is missing or wrong is logged and changes nothing: the last good policy stays in force.
+func (f *policyFile) follow(ctx context.Context, every time.Duration, logger *slog.Logger, changed func(), wrong func(error)) {
 	if f.path == "" {
 		return
 	}
-	ticker := time.NewTicker(policyPoll)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			var reloaded bool
-			err := contain.Call(func() (err error) { reloaded, err = f.reload(); return err })
-			switch {
-			case err != nil:
-				logger.Error("policy file cannot be used; the last good policy stays in force", "file", f.path, "error", err)
-				wrong(err)
-			case reloaded:
-				logger.Info("policy reloaded", "file", f.path)
-				changed()
-			}
-		}
+	f.changed = func() {
+		logger.Info("policy reloaded", "file", f.path)
+		changed()
 	}
-}
-
-func (f *policyFile) reload() (changed bool, err error) {
-	content, err := os.ReadFile(f.path)
-	if err == nil && bytes.Equal(content, f.content) {
-		return false, nil
+	f.failed = func(err error) {
+		logger.Error("policy file cannot be used; the last good policy stays in force", "file", f.path, "error", err)
+		wrong(err)
 	}
-	if err != nil && f.content == nil {
-		return false, nil // still gone
-	}
-	f.content = content
-	var loaded policy.Policy
-	if err == nil {
-		loaded, err = policy.Load(content, f.gate)
-	}
-	if err != nil {
-		f.good.Set(0)
-		return false, err
-	}
-	f.good.Set(1)
-	loaded = loaded.After(f.Policy())
-	f.current.Store(&loaded)
-	return true, nil
+	f.file.Run(ctx, every)
 }

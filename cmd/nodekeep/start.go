@@ -95,7 +95,7 @@ func newLogger(o *commonOptions) *slog.Logger {
 	}
 	logger := slog.New(handler)
 	klog.SetSlogLogger(logger)                                // client-go logs through klog,
-	ctrllog.SetLogger(logr.FromSlogHandler(logger.Handler())) // controller-runtime's certificate watcher through logr
+	ctrllog.SetLogger(logr.FromSlogHandler(logger.Handler())) // controller-runtime through logr
 	return logger
 }
 

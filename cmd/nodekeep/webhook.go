@@ -44,11 +44,12 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	if err != nil {
 		return err
 	}
-	registerProof(p.registry, proof)
+	registerBool(p.registry, "nodekeep_webhook_inline_proved", "1 while protected labels are restored inline; 0 while they are deferred or not restored.", proof.Proved)
 	protected := webhook.NewProtectedHandler(p.records, p.policy.Policy, proof.Proved, metrics, p.logger)
 	guards := guard.New(p.client, p.logger)
 	cluster := store.NewCluster(p.client, p.logger)
-	registerGuards(p.registry, guards)
+	registerBool(p.registry, "nodekeep_webhook_guard_policies_in_force",
+		"1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.", guards.InForce)
 	deletions := webhook.NewDeletions(webhook.DeletionOptions{
 		Nodes: p.client.CoreV1().Nodes(), Records: p.records, Cluster: cluster.UID, Policy: p.policy.Policy, Guard: guards,
 		Metrics: webhook.NewDeletionMetrics(p.registry), Logger: p.logger, Now: time.Now,
@@ -75,7 +76,10 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	group.Go(func() error { return proof.Run(background) })
 	group.Go(func() error { guards.Run(background); return nil })
 	group.Go(func() error { cluster.Run(background); return nil })
-	group.Go(func() error { p.policy.follow(background, p.logger, func() {}, func(error) {}); return nil })
+	group.Go(func() error {
+		p.policy.follow(background, o.policyPoll, p.logger, func() {}, func(error) {})
+		return nil
+	})
 	group.Go(func() error { return serveMetrics(background, &o.commonOptions, p) })
 	group.Go(func() error { return serveProfiles(background, o.pprofAddr) })
 	group.Go(func() error {
@@ -126,28 +130,16 @@ func timestamp(t time.Time) float64 {
 	return float64(t.Unix())
 }
 
-func registerProof(registry prometheus.Registerer, proof *webhook.Proof) {
-	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "nodekeep_webhook_inline_proved",
-		Help: "1 while protected labels are restored inline; 0 while they are deferred or not restored.",
-	}, func() float64 {
-		if proof.Proved() {
-			return 1
-		}
-		return 0
-	}))
+// registerBool registers a gauge that is 1 while something holds.
+func registerBool(registry prometheus.Registerer, name, help string, holds func() bool) {
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return oneIf(holds()) }))
 }
 
-func registerGuards(registry prometheus.Registerer, guards *guard.Guard) {
-	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "nodekeep_webhook_guard_policies_in_force",
-		Help: "1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.",
-	}, func() float64 {
-		if guards.InForce() {
-			return 1
-		}
-		return 0
-	}))
+func oneIf(holds bool) float64 {
+	if holds {
+		return 1
+	}
+	return 0
 }
 
 // howProtected says what becomes of protected labels, for people who look at /readyz?verbose.

@@ -234,43 +234,40 @@ func TestRollBackSaysHowFarItGoes(t *testing.T) {
 func TestAHistoryThatSomebodyTamperedWithHarmsNothing(t *testing.T) {
 	const good = `{"number": 3, "time": "2026-05-01T12:00:00Z", "actor": "x", "labels": {"a": {"to": "1"}}}`
 	const kept = `3 2026-05-01T12:00:00Z "x" [a: none -> "1"] 0`
-	for name, tt := range map[string]struct {
-		history string
-		want    []string
-	}{
-		"none":                      {`null`, nil},
-		"an object":                 {`{}`, nil},
-		"a text":                    {`"a"`, nil},
-		"entries that are none":     {`[null, 1, "a", [], {}, ` + good + `]`, []string{kept}},
-		"a number in quotes":        {`[{"number": "1", "time": "2026-05-01T12:00:00Z", "labels": {"a": {"to": "1"}}}, ` + good + `]`, []string{kept}},
-		"no number":                 {`[{"time": "2026-05-01T12:00:00Z", "labels": {"a": {"to": "1"}}}, ` + good + `]`, []string{kept}},
-		"a number that is too big":  {`[` + good + `, {"number": 9223372036854775807, "time": "2026-05-01T12:00:00Z", "labels": {"a": {"to": "1"}}}]`, []string{kept}},
-		"the same number twice":     {`[` + good + `, ` + good + `]`, []string{kept}},
-		"not in order":              {`[` + good + `, {"number": 2, "time": "2026-05-01T12:00:00Z", "labels": {"b": {"to": "1"}}}]`, []string{kept}},
-		"no time":                   {`[` + good + `, {"number": 4, "labels": {"b": {"to": "1"}}}]`, []string{kept}},
-		"a time that is none":       {`[` + good + `, {"number": 4, "time": "today", "labels": {"b": {"to": "1"}}}]`, []string{kept}},
-		"a time out of range":       {`[` + good + `, {"number": 4, "time": "9999-12-31T23:59:59-01:00", "labels": {"b": {"to": "1"}}}]`, []string{kept}},
-		"no items":                  {`[` + good + `, {"number": 4, "time": "2026-05-01T12:00:00Z"}]`, []string{kept}},
-		"nothing changed":           {`[` + good + `, {"number": 4, "time": "2026-05-01T12:00:00Z", "labels": {"b": {"from": "1", "to": "1"}}}]`, []string{kept}},
-		"fewer than none":           {`[` + good + `, {"number": 4, "time": "2026-05-01T12:00:00Z", "omitted": -1}]`, []string{kept}},
-		"a key that is none":        {`[` + good + `, {"number": 4, "time": "2026-05-01T12:00:00Z", "labels": {"two words": {"to": "1"}}}]`, []string{kept}},
-		"a value that is none":      {`[` + good + `, {"number": 4, "time": "2026-05-01T12:00:00Z", "labels": {"b": {"to": "two words"}}}]`, []string{kept}},
-		"a former value that isn't": {`[` + good + `, {"number": 4, "time": "2026-05-01T12:00:00Z", "labels": {"b": {"from": "` + strings.Repeat("x", 64) + `"}}}]`, []string{kept}},
-		"an effect that is none":    {`[` + good + `, {"number": 4, "time": "2026-05-01T12:00:00Z", "taints": [{"key": "b", "effect": "Never", "to": "1"}]}]`, []string{kept}},
-		"an actor that moves a cursor": {
-			`[` + good + `, {"number": 4, "time": "2026-05-01T12:00:00Z", "actor": "x\u001b[2J", "labels": {"b": {"to": "1"}}}]`, []string{kept},
-		},
-		"an actor that is too long": {
-			`[` + good + `, {"number": 4, "time": "2026-05-01T12:00:00Z", "actor": "` + strings.Repeat("x", 129) + `", "labels": {"b": {"to": "1"}}}]`, []string{kept},
-		},
+	for name, written := range map[string]string{
+		"none":                         `null`,
+		"an object":                    `{}`,
+		"a text":                       `"a"`,
+		"entries that are none":        `[null, 1, "a", [], {}, ` + good + `]`,
+		"a number in quotes":           `[{"number": "1", "time": "2026-05-01T12:00:00Z", "labels": {"a": {"to": "1"}}}, ` + good + `]`,
+		"no number":                    `[{"time": "2026-05-01T12:00:00Z", "labels": {"a": {"to": "1"}}}, ` + good + `]`,
+		"a number that is too big":     `[` + good + `, {"number": 9223372036854775807, "time": "2026-05-01T12:00:00Z", "labels": {"a": {"to": "1"}}}]`,
+		"the same number twice":        `[` + good + `, ` + good + `]`,
+		"not in order":                 `[` + good + `, {"number": 2, "time": "2026-05-01T12:00:00Z", "labels": {"b": {"to": "1"}}}]`,
+		"no time":                      `[` + good + `, {"number": 4, "labels": {"b": {"to": "1"}}}]`,
+		"a time that is none":          `[` + good + `, {"number": 4, "time": "today", "labels": {"b": {"to": "1"}}}]`,
+		"a time out of range":          `[` + good + `, {"number": 4, "time": "9999-12-31T23:59:59-01:00", "labels": {"b": {"to": "1"}}}]`,
+		"no items":                     `[` + good + `, {"number": 4, "time": "2026-05-01T12:00:00Z"}]`,
+		"nothing changed":              `[` + good + `, {"number": 4, "time": "2026-05-01T12:00:00Z", "labels": {"b": {"from": "1", "to": "1"}}}]`,
+		"fewer than none":              `[` + good + `, {"number": 4, "time": "2026-05-01T12:00:00Z", "omitted": -1}]`,
+		"a key that is none":           `[` + good + `, {"number": 4, "time": "2026-05-01T12:00:00Z", "labels": {"two words": {"to": "1"}}}]`,
+		"a value that is none":         `[` + good + `, {"number": 4, "time": "2026-05-01T12:00:00Z", "labels": {"b": {"to": "two words"}}}]`,
+		"a former value that isn't":    `[` + good + `, {"number": 4, "time": "2026-05-01T12:00:00Z", "labels": {"b": {"from": "` + strings.Repeat("x", 64) + `"}}}]`,
+		"an effect that is none":       `[` + good + `, {"number": 4, "time": "2026-05-01T12:00:00Z", "taints": [{"key": "b", "effect": "Never", "to": "1"}]}]`,
+		"an actor that moves a cursor": `[` + good + `, {"number": 4, "time": "2026-05-01T12:00:00Z", "actor": "x\u001b[2J", "labels": {"b": {"to": "1"}}}]`,
+		"an actor that is too long":    `[` + good + `, {"number": 4, "time": "2026-05-01T12:00:00Z", "actor": "` + strings.Repeat("x", 129) + `", "labels": {"b": {"to": "1"}}}]`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := record.Decode([]byte(`{"version": 1, "node": "n1", "labels": {"a": "1"}, "history": ` + tt.history + `}`))
+			r, err := record.Decode([]byte(`{"version": 1, "node": "n1", "labels": {"a": "1"}, "history": ` + written + `}`))
 			require.NoError(t, err, "what is remembered counts all the same")
 			assert.Equal(t, map[string]string{"a": "1"}, r.Items())
-			assert.Equal(t, append([]string{}, tt.want...), changesOf(r))
+			want := []string{}
+			if strings.Contains(written, good) {
+				want = []string{kept}
+			}
+			assert.Equal(t, want, changesOf(r))
 			edited := history.Following(r, holding(map[string]string{"a": "2"}), by("x", 0))
-			assert.Len(t, history.Of(edited), len(tt.want)+1, "and it goes on")
+			assert.Len(t, history.Of(edited), len(want)+1, "and it goes on")
 		})
 	}
 	var long []string

@@ -12,7 +12,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// build is a program that -binary names.
+// build is a program that -binary names, or this tree where there is no Binary.
 type build struct {
 	name string
 	harness.Product
@@ -64,7 +64,11 @@ const ruleLabel = "example.com/dedicated"
 func (b *bench) startSides(ctx context.Context) (sides []*side, err error) {
 	for _, build := range b.builds {
 		b.phase("start the control plane of %s", build.name)
-		on, err := bed.NewOf(ctx, build.Product)
+		start := bed.New
+		if build.Binary != "" {
+			start = func(ctx context.Context) (*bed.Bed, error) { return bed.NewOf(ctx, build.Product) }
+		}
+		on, err := start(ctx)
 		if err != nil {
 			return sides, fmt.Errorf("%s: %w", build.name, err)
 		}

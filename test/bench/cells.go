@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -38,6 +39,33 @@ func (c cell) and(other cell) cell {
 
 // each is the CPU time of one CREATE.
 func (c cell) each() time.Duration { return c.cpu / time.Duration(max(1, len(c.Times))) }
+
+// timed runs a load and takes the CPU time that somebody has used meanwhile.
+func timed(cpu func() (time.Duration, error), run func() (measure.Load, error)) (round cell, err error) {
+	before, err := cpu()
+	if err != nil {
+		return round, err
+	}
+	if round.Load, err = run(); err != nil {
+		return round, err
+	}
+	after, err := cpu()
+	round.cpu = after - before
+	return round, err
+}
+
+// row are the cells of a table that every comparison has: p50, p99, calls a second, CPU time of a call.
+func (c cell) row() []any {
+	return []any{measure.Milliseconds(c.Times.Quantile(0.5)), measure.Milliseconds(c.Times.Quantile(0.99)), fmt.Sprintf("%.0f", c.Rate()), measure.Milliseconds(c.each())}
+}
+
+// against are the ratios of a variant to another one: of the p50 and of the CPU time of a call. Both are empty for nothing and for itself.
+func (c cells) against(variant, other string, atOnce int) []any {
+	if other == "" || other == variant {
+		return []any{"", ""}
+	}
+	return []any{measure.Ratio(c.ratio(variant, other, atOnce), 1), measure.Ratio(float64(c.all(variant, atOnce).each()), float64(c.all(other, atOnce).each()))}
+}
 
 // ratio is how the p50 of two variants compare, as the median of all rounds: what the machine was busy with besides then
 // counts for both.

@@ -9,7 +9,7 @@ import (
 )
 
 // allParts are what builds are compared in, in this order.
-var allParts = []string{"writes", "failover", "reviews", "memory"}
+var allParts = []string{"writes", "failover", "memory"}
 
 func parts(list string) (chosen []string, err error) {
 	for word := range strings.SplitSeq(list, ",") {
@@ -42,8 +42,8 @@ func (b *bench) compare(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if slices.Contains(b.parts, "reviews") || slices.Contains(b.parts, "memory") {
-		if err := b.compareLarge(ctx, sides); err != nil {
+	if slices.Contains(b.parts, "memory") {
+		if err := b.compareMemory(ctx, sides); err != nil {
 			return err
 		}
 	}

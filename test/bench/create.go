@@ -72,25 +72,18 @@ func kind(what string, round, atOnce int) string {
 
 // registrations has kubelets register, checks every answer, and takes the Nodes away again.
 func (b *bench) registrations(ctx context.Context, variant bed.Variant, names []string, atOnce int) (round cell, err error) {
-	before, err := b.CPU()
-	if err != nil {
-		return round, err
-	}
-	round.Load, err = measure.Run(ctx, names, atOnce, func(ctx context.Context, name string) error {
-		node, err := b.Register(ctx, name)
-		if err != nil {
-			return err
-		}
-		return variant.Check(node)
+	round, err = timed(b.CPU, func() (measure.Load, error) {
+		return measure.Run(ctx, names, atOnce, func(ctx context.Context, name string) error {
+			node, err := b.Register(ctx, name)
+			if err != nil {
+				return err
+			}
+			return variant.Check(node)
+		})
 	})
 	if err != nil {
 		return round, fmt.Errorf("measure %q: %w", variant.Name, err)
 	}
-	after, err := b.CPU()
-	if err != nil {
-		return round, err
-	}
-	round.cpu = after - before
 	_, err = b.DeleteNodes(ctx, names)
 	return round, err
 }
@@ -111,18 +104,10 @@ func (b *bench) printCreate(found cells) {
 				patch = variant.Name
 			case bed.Nodekeep:
 			}
-			all := found.all(variant.Name, atOnce)
-			against := func(other string) (p50, cpu string) {
-				if other == "" || other == variant.Name {
-					return "", ""
-				}
-				return measure.Ratio(found.ratio(variant.Name, other, atOnce), 1), measure.Ratio(float64(all.each()), float64(found.all(other, atOnce).each()))
-			}
-			bareP50, _ := against(bare)
-			noopP50, noopCPU := against(noop)
-			patchP50, patchCPU := against(patch)
-			table.Row(atOnce, variant.Name, measure.Milliseconds(all.Times.Quantile(0.5)), measure.Milliseconds(all.Times.Quantile(0.99)), fmt.Sprintf("%.0f", all.Rate()),
-				measure.Milliseconds(all.each()), bareP50, noopP50, noopCPU, patchP50, patchCPU)
+			row := append([]any{atOnce, variant.Name}, found.all(variant.Name, atOnce).row()...)
+			row = append(row, found.against(variant.Name, bare, atOnce)[0])
+			row = append(row, found.against(variant.Name, noop, atOnce)...)
+			table.Row(append(row, found.against(variant.Name, patch, atOnce)...)...)
 		}
 	}
 	table.Flush()

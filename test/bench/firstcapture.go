@@ -13,18 +13,9 @@ import (
 
 // bareLoop writes the records of Nodes that are not there, which capture is compared with.
 func (b *bench) bareLoop(ctx context.Context, names []string) (bare cell, err error) {
-	before, err := b.ControlPlaneCPU()
-	if err != nil {
+	if bare, err = timed(b.ControlPlaneCPU, func() (measure.Load, error) { return b.AddRecords(ctx, names) }); err != nil {
 		return bare, err
 	}
-	if bare.Load, err = b.AddRecords(ctx, names); err != nil {
-		return bare, err
-	}
-	after, err := b.ControlPlaneCPU()
-	if err != nil {
-		return bare, err
-	}
-	bare.cpu = after - before
 	b.done("records written in a bare loop", bare.Load)
 	return bare, nil
 }

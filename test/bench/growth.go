@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"nodekeep.dev/nodekeep/test/bench/bed"
 	"nodekeep.dev/nodekeep/test/bench/measure"
@@ -150,17 +151,13 @@ func (b *bench) call(ctx context.Context, s *size) (calls cell, err error) {
 	if err := caller.Call(ctx, s.bodies[s.names[0]]); err != nil { // makes the connection
 		return calls, err
 	}
-	before, err := s.webhook.Usage()
-	if err != nil {
-		return calls, err
+	cpu := func() (time.Duration, error) {
+		usage, err := s.webhook.Usage()
+		return usage.CPU, err
 	}
-	calls.Load, err = measure.Run(ctx, s.names, 1, func(ctx context.Context, name string) error { return caller.Call(ctx, s.bodies[name]) })
-	if err != nil {
-		return calls, err
-	}
-	after, err := s.webhook.Usage()
-	calls.cpu = after.CPU - before.CPU
-	return calls, err
+	return timed(cpu, func() (measure.Load, error) {
+		return measure.Run(ctx, s.names, 1, func(ctx context.Context, name string) error { return caller.Call(ctx, s.bodies[name]) })
+	})
 }
 
 func (b *bench) printGrowth(sizes []*size, creates cells) {

@@ -35,9 +35,9 @@ func (b *bench) guards(ctx context.Context) error {
 				return err
 			}
 			for _, atOnce := range b.parallel {
-				beats, err := b.beats(ctx, nodes, atOnce)
+				beats, err := timed(b.CPU, func() (measure.Load, error) { return measure.Run(ctx, nodes, atOnce, b.Heartbeat) })
 				if err != nil {
-					return err
+					return fmt.Errorf("measure heartbeats: %w", err)
 				}
 				load, err := b.registrations(ctx, variant, bed.Names(kind("bare", round, atOnce), b.count), atOnce)
 				if err != nil {
@@ -56,33 +56,13 @@ func (b *bench) guards(ctx context.Context) error {
 	return nil
 }
 
-// beats has each kubelet report its status once.
-func (b *bench) beats(ctx context.Context, nodes []string, atOnce int) (round cell, err error) {
-	before, err := b.CPU()
-	if err != nil {
-		return round, err
-	}
-	if round.Load, err = measure.Run(ctx, nodes, atOnce, b.Heartbeat); err != nil {
-		return round, fmt.Errorf("measure heartbeats: %w", err)
-	}
-	after, err := b.CPU()
-	round.cpu = after - before
-	return round, err
-}
-
 func (b *bench) printGuards(what string, found cells) {
 	title := fmt.Sprintf("%s: %d rounds of %d for each cell", what, b.rounds, b.count)
 	table := measure.NewTable(b.out, title, "at once", "variant", "p50", "p99", "a second", "CPU each", "p50 / gate", "CPU / gate")
 	for _, atOnce := range b.parallel {
-		without := guarding[0].Name
 		for _, variant := range guarding {
-			all, p50, cpu := found.all(variant.Name, atOnce), "", ""
-			if variant.Name != without {
-				p50 = measure.Ratio(found.ratio(variant.Name, without, atOnce), 1)
-				cpu = measure.Ratio(float64(all.each()), float64(found.all(without, atOnce).each()))
-			}
-			table.Row(atOnce, variant.Name, measure.Milliseconds(all.Times.Quantile(0.5)), measure.Milliseconds(all.Times.Quantile(0.99)), fmt.Sprintf("%.0f", all.Rate()),
-				measure.Milliseconds(all.each()), p50, cpu)
+			row := append([]any{atOnce, variant.Name}, found.all(variant.Name, atOnce).row()...)
+			table.Row(append(row, found.against(variant.Name, guarding[0].Name, atOnce)...)...)
 		}
 	}
 	table.Flush()

@@ -30,8 +30,26 @@ func (h *heaps) add(ctx context.Context, s *side, p *bed.Program, moment string)
 	return err
 }
 
-// compareMemory starts both processes of each build again and again and measures what they come to.
-func (b *bench) compareMemory(ctx context.Context, sides []*side, memory *heaps) error {
+// compareMemory makes many Nodes, has each build capture them, starts its processes again and again, and measures what they come to.
+func (b *bench) compareMemory(ctx context.Context, sides []*side) error {
+	nodes := bed.Names("node", b.nodes)
+	var memory heaps
+	err := inTurns(sides, 0, func(s *side) error {
+		b.phase("make %d Nodes of %d images for %s", len(nodes), b.images, s.name)
+		if err := s.Use(ctx, bed.Variant{}); err != nil {
+			return err
+		}
+		s.Images = b.images
+		load, err := s.AddNodes(ctx, nodes)
+		if err != nil {
+			return err
+		}
+		b.done("Nodes", load)
+		return b.captureAll(ctx, s, nodes, &memory)
+	})
+	if err != nil {
+		return err
+	}
 	for turn := range b.repeat {
 		err := inTurns(sides, turn, func(s *side) (err error) {
 			b.phase("memory %d of %d of %s", turn+1, b.repeat, s.name)
@@ -59,14 +77,14 @@ func (b *bench) compareMemory(ctx context.Context, sides []*side, memory *heaps)
 	table := measure.NewTable(b.out, fmt.Sprintf("Memory: %d Nodes and records of 10 labels; medians of %d starts, one first capture", b.nodes, b.repeat),
 		"process", "moment", "build", "resident", "peak", "heap after a garbage collection", "resident / "+first, "peak / "+first, "heap / "+first, "ready after")
 	printed := map[string]bool{}
-	for _, row := range *memory {
+	for _, row := range memory {
 		if printed[row.process+row.moment] {
 			continue
 		}
 		printed[row.process+row.moment] = true
 		median := func(s *side, of func(heap) int64) float64 {
 			var all []float64
-			for _, other := range *memory {
+			for _, other := range memory {
 				if other.process == row.process && other.moment == row.moment && other.build == s.name {
 					all = append(all, float64(of(other)))
 				}
@@ -85,4 +103,34 @@ func (b *bench) compareMemory(ctx context.Context, sides []*side, memory *heaps)
 	}
 	table.Flush()
 	return nil
+}
+
+// captureAll has capture write the record of each Node, in the format of its build.
+func (b *bench) captureAll(ctx context.Context, s *side, nodes []string, memory *heaps) (err error) {
+	others, err := s.CountRecords(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.up(ctx); err != nil { // from here on the shipped policies are in force
+		return err
+	}
+	if s.capture, err = s.StartCapture(ctx, ""); err != nil {
+		return err
+	}
+	began := time.Now()
+	err = bed.Await(ctx, patience, 100*time.Millisecond, func(ctx context.Context) (bool, error) {
+		count, err := s.CountRecords(ctx)
+		return count >= others+len(nodes), err
+	})
+	if err != nil {
+		return fmt.Errorf("wait for first capture: %w", err)
+	}
+	b.phase("%s has written %d records in %s", s.name, len(nodes), measure.Seconds(time.Since(began)))
+	if err := s.each(ctx, nodes, recorded(lastKeptValue)); err != nil {
+		return err
+	}
+	if err := memory.add(ctx, s, s.capture, "first capture is done"); err != nil {
+		return err
+	}
+	return s.down()
 }

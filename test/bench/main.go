@@ -22,7 +22,6 @@ var programs = map[string]func(*bench, context.Context) error{
 	"list":    (*bench).list,
 	"scale":   (*bench).scale,
 	"steady":  (*bench).steadyAlone,
-	"watches": (*bench).watches,
 }
 
 func main() {
@@ -42,7 +41,7 @@ func main() {
 
 func run(ctx context.Context, args []string) (err error) {
 	if len(args) == 0 || programs[args[0]] == nil {
-		return errors.New("say what to measure: capture, compare, create, growth, guards, list, scale, steady or watches; -h lists the flags of each")
+		return errors.New("say what to measure: capture, compare, create, growth, guards, list, scale or steady; -h lists the flags of each")
 	}
 	s, err := readSettings(args[0], args[1:])
 	if err != nil {

@@ -42,9 +42,6 @@ func (b *bench) scale(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := b.failover(ctx, pair.capture, nodes); err != nil {
-		return err
-	}
 	b.printMemory()
 	b.printStarts()
 	b.controlPlane()

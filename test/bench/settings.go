@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"strconv"
@@ -25,7 +24,6 @@ type settings struct {
 	restarts int
 	qps      float64
 	images   int
-	other    string
 
 	builds []build
 	parts  []string
@@ -49,8 +47,7 @@ func readSettings(program string, args []string) (s settings, err error) {
 	flags.IntVar(&s.restarts, "restarts", 100_000, "restarts of kubelets, over the Nodes again and again; scale only")
 	flags.Float64Var(&s.qps, "capture-qps", -1, "capture's --kube-api-qps at the first capture; -1, its own default, is no limit; scale only")
 	flags.IntVar(&s.images, "images", bed.AllImages, "images of each Node; fewer make Nodes smaller, and what the control plane does with them cheaper; steady and compare only")
-	flags.StringVar(&s.other, "other", "", "another build of nodekeep to compare with; watches only")
-	flags.Func("binary", "`NAME=PATH[,MANIFESTS]`: a build of nodekeep, and the folder of its manifests where they are not those of this tree; repeated; compare only", s.addBuild)
+	flags.Func("binary", "`NAME=PATH[,MANIFESTS]`: a build of nodekeep, and the folder of its manifests where they are not those of this tree; repeated; compare only, which measures this tree without any", s.addBuild)
 	s.parts = allParts
 	flags.Func("parts", "what to compare, comma-separated (default "+strings.Join(allParts, ",")+"); compare only", func(value string) (err error) {
 		s.parts, err = parts(value)
@@ -69,8 +66,8 @@ func readSettings(program string, args []string) (s settings, err error) {
 	if s.images < 0 || s.images > bed.AllImages {
 		return s, fmt.Errorf("read flags: -images must be between 0 and %d", bed.AllImages)
 	}
-	if program == "compare" && len(s.builds) < 2 {
-		return s, errors.New("read flags: compare needs two builds at least, each as -binary NAME=PATH")
+	if program == "compare" && len(s.builds) == 0 {
+		s.builds = []build{{name: "this tree"}}
 	}
 	s.storm = min(s.storm, s.nodes/5)
 	return s, nil

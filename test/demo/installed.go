@@ -5,6 +5,8 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"io"
+	"time"
 
 	"nodekeep.dev/nodekeep/test/harness"
 )
@@ -13,11 +15,14 @@ import (
 var policyFile string
 
 // installed puts nodekeep with the demo's policy onto a control plane and starts it.
-func installed(ctx context.Context, control *harness.Cluster) (*harness.Installation, error) {
+func installed(ctx context.Context, out io.Writer, control *harness.Cluster) (*harness.Installation, error) {
+	fmt.Fprint(out, "Building nodekeep ... ")
+	began := time.Now()
 	nodekeep, err := harness.Install(ctx, control)
 	if err != nil {
 		return nil, err
 	}
+	fmt.Fprintf(out, "built and installed after %s\n", time.Since(began).Round(100*time.Millisecond))
 	if err := nodekeep.WritePolicy(policyFile); err != nil {
 		return nil, err
 	}

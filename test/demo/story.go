@@ -45,7 +45,7 @@ func tell(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "Starting etcd, kube-apiserver (NodeRestriction on) and nodekeep on loopback ...")
+	fmt.Fprintln(out, "Starting etcd and kube-apiserver (NodeRestriction on) on loopback, and nodekeep on them.")
 	started := time.Now()
 	control, err := harness.StartCluster(ctx, harness.Options{Dir: dir})
 	if err != nil {
@@ -59,7 +59,7 @@ func tell(ctx context.Context, out io.Writer) (err error) {
 		}
 		_ = os.RemoveAll(dir)
 	}()
-	nodekeep, err := installed(ctx, control)
+	nodekeep, err := installed(ctx, out, control)
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func (s *story) register(ctx context.Context, want ...string) (*corev1.Node, err
 	for _, taint := range created.Spec.Taints {
 		s.say("  taint %s", taint.ToString())
 	}
-	if got := taintsOf(created); !same(got, want) {
+	if got := harness.TaintsOf(created); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 		return nil, fmt.Errorf("the CREATE's answer has taints %v instead of %v", got, want)
 	}
 	return created, nil
@@ -78,29 +78,14 @@ func (s *story) comesToHave(ctx context.Context, want ...string) error {
 		if err != nil {
 			return false, err
 		}
-		got = taintsOf(seen)
-		return same(got, want), nil
+		got = harness.TaintsOf(seen)
+		return slices.Equal(got, slices.Sorted(slices.Values(want))), nil
 	})
 	if err != nil {
 		return fmt.Errorf("wait for taints %v, have %v: %w", want, got, err)
 	}
 	s.say("done, seen %s after kubectl's answer", time.Since(started).Round(time.Millisecond))
 	return s.kubectl(ctx, "get", "node", node, "-o", "custom-columns=TAINTS:.spec.taints[*].key")
-}
-
-// taintsOf are the Node's taints but what the API server itself puts on.
-func taintsOf(node *corev1.Node) (taints []string) {
-	for _, taint := range node.Spec.Taints {
-		if taint.Key != corev1.TaintNodeNotReady {
-			taints = append(taints, taint.ToString())
-		}
-	}
-	return taints
-}
-
-// same reports whether two lists have the same elements, in whichever order.
-func same(a, b []string) bool {
-	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
 func (s *story) waitRecord(ctx context.Context) error {

@@ -26,7 +26,7 @@ func bringUp(ctx context.Context, out io.Writer, dir string) (err error) {
 			err = errors.Join(err, control.Stop())
 		}
 	}()
-	nodekeep, err := installed(ctx, control)
+	nodekeep, err := installed(ctx, out, control)
 	if err != nil {
 		return err
 	}

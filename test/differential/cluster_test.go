@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -101,18 +100,4 @@ func ours(node *corev1.Node) map[string]string {
 		}
 	}
 	return labels
-}
-
-// registration is what a kubelet sends when it starts.
-func registration(name string) *corev1.Node {
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
-			corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
-		}},
-		Status: corev1.NodeStatus{
-			Capacity:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourcePods: resource.MustParse("110")},
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", Message: "starting"}},
-			NodeInfo:   corev1.NodeSystemInfo{MachineID: "machine-" + name, SystemUUID: "system-" + name, BootID: "boot", OperatingSystem: "linux", Architecture: "amd64"},
-		},
-	}
 }

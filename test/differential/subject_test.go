@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // subject is one Node that the script is about: the real one, the model of it, and what happened to it so far. Its
@@ -61,7 +63,7 @@ func (s *subject) do(ctx context.Context, op operation) error {
 
 func (s *subject) register(ctx context.Context) error {
 	before := s.processes.String()
-	node, err := s.kubelet.CoreV1().Nodes().Create(ctx, registration(s.name), metav1.CreateOptions{})
+	node, err := s.kubelet.CoreV1().Nodes().Create(ctx, harness.Registration(s.name), metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("register node %q (%s): %w", s.name, before, err)
 	}
@@ -73,7 +75,7 @@ func (s *subject) register(ctx context.Context) error {
 // restart sends the CREATE that every kubelet sends when it starts, for a Node that exists.
 func (s *subject) restart(ctx context.Context) error {
 	before := s.processes.String()
-	_, err := s.kubelet.CoreV1().Nodes().Create(ctx, registration(s.name), metav1.CreateOptions{})
+	_, err := s.kubelet.CoreV1().Nodes().Create(ctx, harness.Registration(s.name), metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("restart kubelet of node %q (%s): not AlreadyExists: %w", s.name, before, err)
 	}
@@ -193,7 +195,8 @@ func (s *subject) edited(edits map[string]answer, node *corev1.Node, seen record
 			continue
 		}
 		// A kubelet can write a stamp, but it cannot lift the gate: for a label that it may not set, both must speak.
-		proven := seen.UID == node.UID || stampLists(node, key) && (slices.Contains(ordinaryKeys(), key) || !gated(node))
+		_, lost := seen.NotShown.Labels[key] // with an older object; the record cannot tell a label that came and went since then
+		proven := seen.UID == node.UID && !lost || stampLists(node, key) && (slices.Contains(ordinaryKeys(), key) || !gated(node))
 		s.wanted.edited(key, value, proven)
 		if right := s.wanted.labels[key].right; len(right) > 1 {
 			s.tell("  %s: not adopted, nothing proven: right is any of %q", key, right)

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"nodekeep.dev/nodekeep/test/harness"
-
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -20,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // kubelet registers a Node of the suite as that Node's kubelet: user system:node:NAME in group system:nodes, by impersonation.

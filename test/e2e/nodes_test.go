@@ -18,6 +18,7 @@ import (
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // settles is how long what nodekeep does by itself may take in a busy cluster.
@@ -38,7 +39,7 @@ func (m must) lacks(node *corev1.Node) string {
 		}
 	}
 	for _, taint := range m.taints {
-		if !carries(node, taint) {
+		if !harness.Carries(node, taint) {
 			lacking = append(lacking, "taint "+taint)
 		}
 	}
@@ -48,17 +49,6 @@ func (m must) lacks(node *corev1.Node) string {
 
 // behindGate says whether workloads are kept off a Node.
 func behindGate(node *corev1.Node) bool { return policy.DefaultGate.Holds(node.Spec.Taints) }
-
-func taintOf(text string) corev1.Taint {
-	name, effect, _ := strings.Cut(text, ":")
-	key, value, _ := strings.Cut(name, "=")
-	return corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)}
-}
-
-func carries(node *corev1.Node, text string) bool {
-	want := taintOf(text)
-	return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.ToString() == want.ToString() })
-}
 
 // label does what `kubectl label` does; nil takes a label off.
 func label(t testing.TB, name string, labels map[string]any) {
@@ -78,7 +68,7 @@ func taint(t testing.TB, name string, take bool, texts ...string) {
 			return err
 		}
 		for _, text := range texts {
-			wanted := taintOf(text)
+			wanted := harness.TaintOf(text)
 			node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(other corev1.Taint) bool { return other.MatchTaint(&wanted) })
 			if !take {
 				node.Spec.Taints = append(node.Spec.Taints, wanted)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // unverified is the registration taint of the suite's values.
@@ -16,7 +18,7 @@ func putsTaintsOn(t *testing.T) {
 	k := newKubelet(t, "taints")
 	k.labels = map[string]string{domain + "verify": "yes"}
 	node := k.register(t)
-	require.True(t, carries(node, unverified), "a new Node that the policy selects is tainted from its first moment: %v", node.Spec.Taints)
+	require.True(t, harness.Carries(node, unverified), "a new Node that the policy selects is tainted from its first moment: %v", node.Spec.Taints)
 	ours := domain + "dedicated=ci:NoSchedule"
 	label(t, k.name, map[string]any{domain + "dedicated": "ci"})
 	whole(t, k.name, must{taints: []string{ours, unverified}})
@@ -25,16 +27,16 @@ func putsTaintsOn(t *testing.T) {
 
 	remove(t, k.name)
 	again := k.register(t)
-	require.True(t, carries(again, ours), "the rule's taint is there with its label: %v", again.Spec.Taints)
-	require.True(t, carries(again, unverified), "a new object has to be verified again: %v", again.Spec.Taints)
+	require.True(t, harness.Carries(again, ours), "the rule's taint is there with its label: %v", again.Spec.Taints)
+	require.True(t, harness.Carries(again, unverified), "a new object has to be verified again: %v", again.Spec.Taints)
 
 	label(t, k.name, map[string]any{domain + "dedicated": nil})
 	eventually(t, func() error {
 		node, err := read(t, k.name)
-		if err == nil && carries(node, ours) {
+		if err == nil && harness.Carries(node, ours) {
 			err = errStillThere
 		}
-		if err == nil && !carries(node, unverified) {
+		if err == nil && !harness.Carries(node, unverified) {
 			err = errors.New("the registration taint went too")
 		}
 		return err

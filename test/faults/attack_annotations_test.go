@@ -20,6 +20,7 @@ import (
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 const (
@@ -42,9 +43,9 @@ func withoutGuards(t testing.TB, do func()) {
 func guardsSeen(t testing.TB, inForce float64) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		return series(t, nodekeep.MetricsURL("capture"), guardsSeries) == inForce &&
-			series(t, nodekeep.MetricsURL("webhook"), "nodekeep_webhook_guard_policies_in_force") == inForce
-	}, 4*settles, 100*time.Millisecond, "both processes must report %v", inForce)
+		return captureSeries(t, guardsSeries) == inForce &&
+			webhookSeries(t, "nodekeep_webhook_guard_policies_in_force") == inForce
+	}, 4*harness.Settles, 100*time.Millisecond, "both processes must report %v", inForce)
 }
 
 // ownAnnotations are those of a Node that only nodekeep may write.
@@ -82,7 +83,7 @@ const (
 // applied is what a server-side apply of a kubelet sends.
 func applied(t testing.TB, name string, annotations map[string]string) []byte {
 	t.Helper()
-	return mustJSON(t, map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name, "annotations": annotations}})
+	return harness.MustJSON(t, map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name, "annotations": annotations}})
 }
 
 // many are so many annotations, each as small as can be.
@@ -105,19 +106,17 @@ func many(n int) map[string]string {
 func TestNoKubeletCanChangeNodekeepsAnnotationsOnItsNode(t *testing.T) {
 	const name = "attack-update"
 	require.NoError(t, nodekeep.GuardsOn(t.Context()))
-	restartedWith(t, registering, func() {
-		remembered(t, name, map[string]string{"dedicated": "ci", worker: ""})
-		deleteNode(t, name)
-		register(t, name)
-		complete(t, name, map[string]string{"dedicated": "ci", worker: ""})
-	})
+	nodekeep.RegisterRecorded(t, name, protected)
+	nodekeep.DeleteNode(t, name)
+	createClaiming(t, name, nil)
+	nodekeep.WaitRestored(t, name, protected)
 	require.NoError(t, nodekeep.StopCapture()) // it would correct the list, since the Node has no such taint
 	defer func() { require.NoError(t, nodekeep.StartCapture(t.Context())) }()
-	mergeNode(t, name, map[string]any{"metadata": map[string]any{"annotations": map[string]string{policy.TaintsAnnotation: "a=b:NoSchedule", "example.com/mine": "1"}}})
-	before := ownAnnotations(getNode(t, name))
+	nodekeep.MergeNode(t, name, map[string]any{"metadata": map[string]any{"annotations": map[string]string{policy.TaintsAnnotation: "a=b:NoSchedule", "example.com/mine": "1"}}})
+	before := ownAnnotations(nodekeep.Node(t, name))
 	require.Len(t, before, 2)
 
-	nodes := kubelet(t, name).CoreV1().Nodes()
+	nodes := nodekeep.Kubelet(t, name).CoreV1().Nodes()
 	patch := func(how types.PatchType, body string, subresources ...string) func() error {
 		return func() error {
 			_, err := nodes.Patch(t.Context(), name, how, []byte(body), metav1.PatchOptions{}, subresources...)
@@ -168,7 +167,7 @@ func TestNoKubeletCanChangeNodekeepsAnnotationsOnItsNode(t *testing.T) {
 			for _, contentType := range []string{asJSON, asProtobuf} {
 				client := as(t, nodekeep.Cluster.Kubelet(name), contentType).CoreV1().Nodes()
 				ways[of+": "+format+", "+contentType] = func() error {
-					node := getNode(t, name)
+					node := nodekeep.Node(t, name)
 					change(node)
 					var err error
 					if len(subresources) > 0 {
@@ -196,74 +195,53 @@ func TestNoKubeletCanChangeNodekeepsAnnotationsOnItsNode(t *testing.T) {
 			err := try()
 			require.True(t, apierrors.IsInvalid(err), "%v", err)
 			require.ErrorContains(t, err, guardMessage)
-			assert.Equal(t, before, ownAnnotations(getNode(t, name)))
+			assert.Equal(t, before, ownAnnotations(nodekeep.Node(t, name)))
 		})
 	}
-	assert.Equal(t, before, ownAnnotations(getNode(t, name)))
+	assert.Equal(t, before, ownAnnotations(nodekeep.Node(t, name)))
 	t.Run("an administrator may", func(t *testing.T) {
-		mergeNode(t, name, map[string]any{"metadata": map[string]any{"annotations": map[string]any{policy.TaintsAnnotation: nil}}})
+		nodekeep.MergeNode(t, name, map[string]any{"metadata": map[string]any{"annotations": map[string]any{policy.TaintsAnnotation: nil}}})
 	})
 }
 
 func TestWhatAKubeletMayWritePassesTheGuardPolicies(t *testing.T) {
 	require.NoError(t, nodekeep.GuardsOn(t.Context()))
-	ready := `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"KubeletReady","lastHeartbeatTime":"2026-11-22T10:00:00Z"}]}}`
-	for state, prepare := range map[string]func(t *testing.T, name string){
-		"with a stamp": func(*testing.T, string) {},
-		"without annotations": func(t *testing.T, name string) {
-			mergeNode(t, name, map[string]any{"metadata": map[string]any{"annotations": nil}})
-		},
-		"with 2,000 annotations and a stamp": func(t *testing.T, name string) {
-			node := getNode(t, name)
-			maps.Copy(node.Annotations, many(2_000))
-			_, err := nodekeep.Admin.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{})
-			require.NoError(t, err)
-		},
-		"with an annotation that is no UTF-8": func(t *testing.T, name string) {
-			node := getNode(t, name)
-			node.Annotations[ownPrefix+"odd"] = "\xff\x00"
-			_, err := as(t, nodekeep.Cluster.Admin(), asProtobuf).CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{})
-			require.NoError(t, err)
-		},
+	require.NoError(t, nodekeep.StopCapture())
+	defer func() { require.NoError(t, nodekeep.StartCapture(t.Context())) }()
+	patches := []struct {
+		what, body   string
+		subresources []string
+	}{
+		{"a heartbeat", `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"KubeletReady","lastHeartbeatTime":"2026-11-22T10:00:00Z"}]}}`, []string{"status"}},
+		{"managedFields emptied", `{"metadata":{"managedFields":[{}]}}`, nil},
+		{"a label of its own", `{"metadata":{"labels":{"mine":"1"}}}`, nil},
+		{"an annotation of its own", `{"metadata":{"annotations":{"volumes.kubernetes.io/x":"on"}}}`, nil},
+		{"an annotation of its own, changed", `{"metadata":{"annotations":{"volumes.kubernetes.io/x":"off"}}}`, nil},
+		{"an annotation of its own, removed", `{"metadata":{"annotations":{"volumes.kubernetes.io/x":null}}}`, nil},
+	}
+	for state, annotate := range map[string]func(annotations map[string]string){
+		"with a stamp":                        func(map[string]string) {},
+		"without annotations":                 func(annotations map[string]string) { clear(annotations) },
+		"with 2,000 annotations and a stamp":  func(annotations map[string]string) { maps.Copy(annotations, many(2_000)) },
+		"with an annotation that is no UTF-8": func(annotations map[string]string) { annotations[ownPrefix+"odd"] = "\xff\x00" },
 	} {
 		t.Run(state, func(t *testing.T) {
 			name := "passes-" + strings.Map(func(r rune) rune { return map[bool]rune{true: r, false: -1}[r >= 'a' && r <= 'z'] }, state)
-			withoutCapture(t, func() {
-				register(t, name)
-				prepare(t, name)
-				before := ownAnnotations(getNode(t, name))
-				nodes := kubelet(t, name).CoreV1().Nodes()
-				for what, write := range map[string]func() error{
-					"a heartbeat": func() error {
-						_, err := nodes.Patch(t.Context(), name, types.StrategicMergePatchType, []byte(ready), metav1.PatchOptions{}, "status")
-						return err
-					},
-					"a status by PUT": func() error {
-						node, err := nodes.Get(t.Context(), name, metav1.GetOptions{})
-						require.NoError(t, err)
-						node.Status.Phase = corev1.NodeRunning
-						_, err = as(t, nodekeep.Cluster.Kubelet(name), asProtobuf).CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{})
-						return err
-					},
-					"managedFields emptied": func() error {
-						_, err := nodes.Patch(t.Context(), name, types.StrategicMergePatchType, []byte(`{"metadata":{"managedFields":[{}]}}`), metav1.PatchOptions{})
-						return err
-					},
-					"a label of its own": func() error {
-						_, err := nodes.Patch(t.Context(), name, types.StrategicMergePatchType, []byte(`{"metadata":{"labels":{"mine":"1"}}}`), metav1.PatchOptions{})
-						return err
-					},
-				} {
-					require.NoError(t, write(), what)
-				}
-				for _, value := range []string{`"on"`, `"off"`, "null"} {
-					_, err := nodes.Patch(t.Context(), name, types.StrategicMergePatchType, []byte(`{"metadata":{"annotations":{"volumes.kubernetes.io/x":`+value+`}}}`), metav1.PatchOptions{})
-					require.NoError(t, err, "an annotation of its own: %s", value)
-				}
-				assert.Equal(t, before, ownAnnotations(getNode(t, name)))
-				_, err := nodes.Create(t.Context(), registration(name, nil), metav1.CreateOptions{})
-				assert.True(t, apierrors.IsAlreadyExists(err), "a restarted kubelet gets past admission: %v", err)
-			})
+			node := nodekeep.Register(t, name)
+			annotate(node.Annotations)
+			_, err := as(t, nodekeep.Cluster.Admin(), asProtobuf).CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{})
+			require.NoError(t, err)
+			before, nodes := ownAnnotations(nodekeep.Node(t, name)), as(t, nodekeep.Cluster.Kubelet(name), asProtobuf).CoreV1().Nodes()
+			for _, patch := range patches {
+				node, err = nodes.Patch(t.Context(), name, types.StrategicMergePatchType, []byte(patch.body), metav1.PatchOptions{}, patch.subresources...)
+				require.NoError(t, err, patch.what)
+			}
+			node.Status.Phase = corev1.NodeRunning
+			_, err = nodes.UpdateStatus(t.Context(), node, metav1.UpdateOptions{})
+			require.NoError(t, err, "a status by PUT")
+			assert.Equal(t, before, ownAnnotations(nodekeep.Node(t, name)))
+			_, err = nodes.Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
+			assert.True(t, apierrors.IsAlreadyExists(err), "a restarted kubelet gets past admission: %v", err)
 		})
 	}
 }
@@ -274,7 +252,7 @@ func TestAKubeletsCreateIsStrippedOfNodekeepsAnnotations(t *testing.T) {
 	forgery[ownPrefix+"x.Y_z-1"] = "x"
 	create := func(contentType string, annotations map[string]string) func(t *testing.T, name string) error {
 		return func(t *testing.T, name string) error {
-			node := registration(name, nil)
+			node := harness.Registration(name)
 			node.Annotations = maps.Clone(annotations)
 			_, err := as(t, nodekeep.Cluster.Kubelet(name), contentType).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 			return err
@@ -287,8 +265,8 @@ func TestAKubeletsCreateIsStrippedOfNodekeepsAnnotations(t *testing.T) {
 	}
 	flood := many(2_000)
 	maps.Copy(flood, claims())
-	withoutCapture(t, func() {
-		withoutWebhook(t, func() {
+	nodekeep.WithoutCapture(t, func() {
+		nodekeep.WithoutWebhook(t, func() {
 			for what, way := range map[string]struct {
 				name string
 				do   func(t *testing.T, name string) error
@@ -306,11 +284,11 @@ func TestAKubeletsCreateIsStrippedOfNodekeepsAnnotations(t *testing.T) {
 				"an empty map of annotations":    {"strip-10", create(asProtobuf, map[string]string{}), nil},
 				"behind 2,000 others":            {"strip-11", create(asJSON, flood), nil},
 				"server-side apply": {"strip-12", func(t *testing.T, name string) error {
-					_, err := kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.ApplyPatchType, applied(t, name, forgery), metav1.PatchOptions{FieldManager: "nodekeep"})
+					_, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.ApplyPatchType, applied(t, name, forgery), metav1.PatchOptions{FieldManager: "nodekeep"})
 					return err
 				}, nil},
 				"a kubelet's name without its group": {"strip-13", func(t *testing.T, name string) error {
-					node := registration(name, nil)
+					node := harness.Registration(name)
 					node.Annotations = forgery
 					_, err := as(t, claiming("system:node:"+name), asJSON).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 					return err
@@ -323,18 +301,18 @@ func TestAKubeletsCreateIsStrippedOfNodekeepsAnnotations(t *testing.T) {
 						return
 					}
 					require.NoError(t, err, "a kubelet must always be able to register its Node")
-					node := getNode(t, way.name)
+					node := nodekeep.Node(t, way.name)
 					assert.Empty(t, ownAnnotations(node))
 					for key, value := range way.left {
 						assert.Equal(t, value, node.Annotations[key])
 					}
-					assert.True(t, gated(node), "the gate policy acts too")
+					assert.True(t, harness.Gated(node), "the gate policy acts too")
 				})
 			}
 			t.Run("with generateName", func(t *testing.T) {
-				node := registration("strip-generated", nil)
+				node := harness.Registration("strip-generated")
 				node.Name, node.GenerateName, node.Annotations = "", "strip-generated-", forgery
-				_, err := kubelet(t, "strip-generated").CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+				_, err := nodekeep.Kubelet(t, "strip-generated").CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 				require.True(t, apierrors.IsForbidden(err), "a kubelet creates its own Node only: %v", err)
 				made, err := as(t, claiming("system:node:somebody"), asJSON).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 				require.NoError(t, err)
@@ -343,13 +321,13 @@ func TestAKubeletsCreateIsStrippedOfNodekeepsAnnotations(t *testing.T) {
 			t.Run("of a Node that exists", func(t *testing.T) {
 				err := create(asJSON, forgery)(t, "strip-1")
 				assert.True(t, apierrors.IsAlreadyExists(err), "%v", err)
-				assert.Empty(t, ownAnnotations(getNode(t, "strip-1")))
+				assert.Empty(t, ownAnnotations(nodekeep.Node(t, "strip-1")))
 			})
 		})
 	})
 	t.Run("an administrator's CREATE is left alone", func(t *testing.T) {
-		withoutWebhook(t, func() {
-			node := registration("strip-admin", nil)
+		nodekeep.WithoutWebhook(t, func() {
+			node := harness.Registration("strip-admin")
 			node.Annotations = map[string]string{ownPrefix + "x": "x"}
 			made, err := nodekeep.Admin.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 			require.NoError(t, err)
@@ -359,7 +337,7 @@ func TestAKubeletsCreateIsStrippedOfNodekeepsAnnotations(t *testing.T) {
 	t.Run("the webhook's own annotations stay", func(t *testing.T) {
 		for name := range map[string]bool{"strip-20": true, "strip-21": true} {
 			require.NoError(t, create(asJSON, forgery)(t, name))
-			own := ownAnnotations(getNode(t, name))
+			own := ownAnnotations(nodekeep.Node(t, name))
 			assert.Equal(t, record.Stamp{}.String(), own[policy.StampAnnotation])
 			assert.NotContains(t, own, ownPrefix+"x.Y_z-1")
 		}
@@ -367,6 +345,7 @@ func TestAKubeletsCreateIsStrippedOfNodekeepsAnnotations(t *testing.T) {
 }
 
 func TestAGuardPolicyThatDoesNothingCountsAsMissing(t *testing.T) {
+	t.Parallel() // with others that wait for what nodekeep looks at now and then
 	require.NoError(t, nodekeep.GuardsOn(t.Context()))
 	guardsSeen(t, 1)
 	bindings := nodekeep.Admin.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
@@ -387,25 +366,114 @@ func TestATaintThatOnlyTheStampShowsIsForgottenWhenRemovedWhileTheGuardPoliciesA
 	require.NoError(t, nodekeep.GuardsOn(t.Context()))
 	guardsSeen(t, 1)
 	removedUnobserved := func(t *testing.T, name string) *corev1.Node {
-		node := register(t, name)
-		mergeNode(t, name, map[string]any{"spec": map[string]any{"taints": []corev1.Taint{{Key: "maintenance", Value: "disk", Effect: corev1.TaintEffectNoExecute}}}})
-		label(t, name, map[string]string{"dedicated": "ci"})
-		remembers(t, node, map[string]string{"dedicated": "ci", "maintenance:NoExecute": "disk"})
-		deleteNode(t, name)
-		withoutCapture(t, func() {
-			back := register(t, name)
+		node := nodekeep.Register(t, name)
+		nodekeep.Taint(t, name, maintenance)
+		nodekeep.Label(t, name, map[string]string{"dedicated": "ci"})
+		nodekeep.WaitRecorded(t, node, map[string]string{"dedicated": "ci", "maintenance:NoExecute": "disk"})
+		nodekeep.DeleteNode(t, name)
+		nodekeep.WithoutCapture(t, func() {
+			back := nodekeep.Register(t, name)
 			stamp, _ := record.ParseStamp(back.Annotations[policy.StampAnnotation])
 			require.Contains(t, stamp.Given, "maintenance:NoExecute", "%v", back.Annotations)
-			mergeNode(t, name, map[string]any{"spec": map[string]any{"taints": nil}})
-			node = getNode(t, name)
+			node = nodekeep.Untaint(t, name, maintenance)
 		})
 		return node
 	}
 	node := removedUnobserved(t, "evidence-1")
-	remembers(t, node, map[string]string{"dedicated": "ci"})
+	nodekeep.WaitRecorded(t, node, map[string]string{"dedicated": "ci"})
 	withoutGuards(t, func() {
 		node := removedUnobserved(t, "evidence-2")
-		remembers(t, node, map[string]string{"dedicated": "ci", "maintenance:NoExecute": "disk"})
-		require.True(t, carriesTaint(getNode(t, node.Name), corev1.Taint{Key: "maintenance", Value: "disk", Effect: corev1.TaintEffectNoExecute}))
+		nodekeep.WaitRecorded(t, node, map[string]string{"dedicated": "ci", "maintenance:NoExecute": "disk"})
+		require.True(t, harness.Carries(nodekeep.Node(t, node.Name), maintenance))
 	})
+}
+
+// idle is how long nothing may be written to a Node that nobody changes.
+func idle() time.Duration {
+	if long() {
+		return time.Minute
+	}
+	return 5 * time.Second
+}
+
+// underMutation does something while a policy of the cluster changes Nodes by a JSON patch. in reports whether it is in force.
+func underMutation(t *testing.T, name, patch string, operations []admissionregistrationv1.OperationType, in func() bool, do func()) {
+	t.Helper()
+	policies, bindings := nodekeep.Admin.AdmissionregistrationV1().MutatingAdmissionPolicies(), nodekeep.Admin.AdmissionregistrationV1().MutatingAdmissionPolicyBindings()
+	_, err := policies.Create(t.Context(), &admissionregistrationv1.MutatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
+			FailurePolicy:      new(admissionregistrationv1.Fail),
+			ReinvocationPolicy: admissionregistrationv1.IfNeededReinvocationPolicy,
+			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+				RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+					Operations: operations, Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes"}},
+				},
+			}}},
+			Mutations: []admissionregistrationv1.Mutation{{
+				PatchType: admissionregistrationv1.PatchTypeJSONPatch, JSONPatch: &admissionregistrationv1.JSONPatch{Expression: patch},
+			}},
+		},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = bindings.Create(t.Context(), &admissionregistrationv1.MutatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	defer func() {
+		require.NoError(t, bindings.Delete(t.Context(), name, metav1.DeleteOptions{}))
+		require.NoError(t, policies.Delete(t.Context(), name, metav1.DeleteOptions{}))
+		require.Eventually(t, func() bool { return !in() }, harness.Settles, 50*time.Millisecond, "the policy must end")
+	}()
+	require.Eventually(t, in, harness.Settles, 50*time.Millisecond, "the policy must come into force")
+	do()
+}
+
+func TestALabelThatAnotherAdmissionPolicySetsAtTheCreationStaysAndTheRecordFollows(t *testing.T) {
+	const name = "otherpolicy-set"
+	nodekeep.RegisterRecorded(t, name, map[string]string{"tier": "gold", "dedicated": "ci", worker: ""})
+	nodekeep.DeleteNode(t, name)
+	inForce := func() bool {
+		dry, err := nodekeep.Kubelet(t, name+"-probe").CoreV1().Nodes().Create(t.Context(), harness.Registration(name+"-probe"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil && dry.Labels["tier"] == "policy"
+	}
+	want := map[string]string{"tier": "policy", "dedicated": "ci", worker: ""}
+	underMutation(t, name, `[JSONPatch{op: "add", path: "/metadata/labels/tier", value: "policy"}]`, []admissionregistrationv1.OperationType{admissionregistrationv1.Create}, inForce, func() {
+		nodekeep.Register(t, name)
+		node := nodekeep.WaitRestored(t, name, want)
+		nodekeep.WaitRecorded(t, node, want)
+		comesToRest(t, name, idle())
+	})
+	nodekeep.DeleteNode(t, name)
+	nodekeep.Register(t, name)
+	nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, name, want), want)
+	nodekeep.DeleteNode(t, name)
+}
+
+// Such a policy takes the evidence away. Labels may come back once that a client removed, but nothing is fought over.
+func TestAnAdmissionPolicyThatRemovesTheAnnotationsOfNodekeepIsNotFought(t *testing.T) {
+	const name = "otherpolicy-strip"
+	want := map[string]string{"dedicated": "ci", worker: ""}
+	nodekeep.RegisterRecorded(t, name, want)
+	nodekeep.DeleteNode(t, name)
+	nodekeep.Register(t, name+"-probe")
+	inForce := func() bool {
+		body := harness.MustJSON(t, map[string]any{"metadata": map[string]any{"annotations": map[string]string{policy.StampAnnotation: "{}"}}})
+		dry, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name+"-probe", types.MergePatchType, body, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil && dry.Annotations[policy.StampAnnotation] == ""
+	}
+	const remove = `has(object.metadata.annotations) && "nodekeep.dev/restored" in object.metadata.annotations ? [JSONPatch{op: "remove", path: "/metadata/annotations/nodekeep.dev~1restored"}] : []`
+	registers := func() {
+		underMutation(t, name, remove, []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}, inForce, func() {
+			nodekeep.Register(t, name)
+			node := nodekeep.WaitRestored(t, name, want)
+			assert.NotContains(t, node.Annotations, policy.StampAnnotation)
+			nodekeep.WaitRecorded(t, node, want)
+			comesToRest(t, name, idle())
+			nodekeep.DeleteNode(t, name)
+		})
+	}
+	t.Run("webhook up", func(*testing.T) { registers() })
+	t.Run("webhook down", func(*testing.T) { nodekeep.WithoutWebhook(t, registers) })
+	nodekeep.DeleteNode(t, name+"-probe")
 }

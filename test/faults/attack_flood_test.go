@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,14 +26,14 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// mostMemory is what the webhook may hold at any time, whatever callers send.
-const mostMemory = 256 << 20
+// allPaths are those that the webhook serves reviews at.
+var allPaths = []string{"/restore", "/restore-protected", "/capture"}
 
 // attackers are the addresses of pods without identity. A pod has an address of its own, and the API server has another one.
 var attackers = []string{"127.0.0.2", "127.0.0.3", "127.0.0.4"}
 
 func dialFrom(address string) *net.Dialer {
-	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}, Timeout: settles}
+	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}, Timeout: harness.Settles}
 }
 
 // attackerClient is a caller without identity, which speaks HTTP/1.1 as anybody beyond loopback has to.
@@ -40,91 +41,10 @@ func attackerClient(t testing.TB, address string, connections int) *http.Client 
 	t.Helper()
 	transport := &http.Transport{
 		DialContext: dialFrom(address).DialContext, MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections,
-		TLSClientConfig: &tls.Config{RootCAs: webhookRoots(t), NextProtos: []string{"http/1.1"}},
+		TLSClientConfig: &tls.Config{RootCAs: authorities(webhookBundle(t)), NextProtos: []string{"http/1.1"}},
 	}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: settles}
-}
-
-func webhookRoots(t testing.TB) *x509.CertPool {
-	t.Helper()
-	return webhookClient(t).Transport.(*http.Transport).TLSClientConfig.RootCAs
-}
-
-// freshWebhook starts the webhook anew, so that its memory is that of one test, and returns its process id.
-func freshWebhook(t testing.TB) (pid int) {
-	t.Helper()
-	withoutWebhook(t, func() {})
-	untilCalled(t, true)
-	return nodekeep.Cluster.Process("nodekeep-webhook").Pid()
-}
-
-// survived asserts that the process of the webhook is the same as before and never held too much memory.
-func survived(t testing.TB, pid int) {
-	t.Helper()
-	assert.Equal(t, pid, nodekeep.Cluster.Process("nodekeep-webhook").Pid())
-	held := resident(t, pid, "VmHWM")
-	t.Logf("the webhook held %d MiB at most", held>>20)
-	assert.Less(t, held, mostMemory)
-}
-
-// registrations are what kubelets went through that registered their Nodes again and again.
-type registrations struct {
-	took    []time.Duration
-	refused []string
-	missed  []string // stored without what is remembered, sooner than after webhookTimeout
-	excused int      // the same, later
-}
-
-// p99 is the time that one registration in a hundred exceeded.
-func p99(took []time.Duration) time.Duration {
-	sorted := slices.Sorted(slices.Values(took))
-	return sorted[(len(sorted)*99-1)/100]
-}
-
-// again has each kubelet register its Node so many times, and longer while goOn says so.
-func (r returning) again(t testing.TB, times int, goOn func() bool) (made registrations) {
-	t.Helper()
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for _, name := range r.names {
-		client := kubelet(t, name)
-		all.Go(func() {
-			for n := 0; n < times || goOn(); n++ {
-				deleted := nodekeep.Admin.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{})
-				began := time.Now()
-				back, err := client.CoreV1().Nodes().Create(t.Context(), registration(name, nil), metav1.CreateOptions{})
-				took := time.Since(began)
-				mu.Lock()
-				made.took = append(made.took, took)
-				switch {
-				case deleted != nil:
-					made.refused = append(made.refused, deleted.Error())
-				case err != nil:
-					made.refused = append(made.refused, err.Error())
-				case gated(back) || !hasAll(back.Labels, r.want):
-					if took >= webhookTimeout {
-						made.excused++
-						break
-					}
-					made.missed = append(made.missed, fmt.Sprintf("%s after %s: gated %t, %v", name, took, gated(back), back.Labels))
-				}
-				mu.Unlock()
-				time.Sleep(pace)
-			}
-		})
-	}
-	all.Wait()
-	return made
-}
-
-func never() bool { return false }
-
-func (r registrations) whole(t testing.TB) {
-	t.Helper()
-	assert.Empty(t, r.refused)
-	assert.Empty(t, r.missed)
-	t.Logf("%d registrations, of which %d were not restored but took %s or longer", len(r.took), r.excused, webhookTimeout)
+	return &http.Client{Transport: transport, Timeout: harness.Settles}
 }
 
 // records are all records but those of Nodes with the prefix, as the API server has them.
@@ -141,20 +61,15 @@ func recordsBut(t testing.TB, prefix string) map[string]string {
 	return records
 }
 
-// forgedReview is one of the reviews of an attacker, in turns: of Nodes that exist, that are gone, that never were; and what is no review.
+// forgedReview is one of the reviews of an attacker, in turns: of Nodes that exist, that are deleted, that never were; and what is no review.
 func forgedReview(number int, living *corev1.Node, gone string) []byte {
-	const review = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"forged","operation":%q,` +
-		`"kind":{"version":"v1","kind":"Node"},"resource":{"version":"v1","resource":"nodes"},"name":%q,` +
-		`"userInfo":{"username":%q,"groups":["system:nodes","system:masters"]},"object":%s,"oldObject":%s}}`
 	node := func(name, uid string, version int) string {
 		return fmt.Sprintf(`{"metadata":{"name":%q,"uid":%q,"resourceVersion":"%d","labels":{"node-role.kubernetes.io/control-plane":"","dedicated":"attacker"}},`+
 			`"spec":{"taints":[{"key":"attacker","effect":"NoExecute"}]}}`, name, uid, version)
 	}
-	creation := func(name, user string) []byte {
-		return fmt.Appendf(nil, review, "CREATE", name, user, node(name, "", 0), "null")
-	}
+	creation := func(name, user string) []byte { return review("CREATE", name, user, node(name, "", 0)) }
 	deletion := func(name, uid string, version int) []byte {
-		return fmt.Appendf(nil, review, "DELETE", name, "system:admin", "null", node(name, uid, version))
+		return review("DELETE", name, "system:admin", node(name, uid, version))
 	}
 	kinds := [][]byte{
 		creation(living.Name, "system:node:"+living.Name),
@@ -228,62 +143,46 @@ func (f *flood) String() string {
 		f.sent.Load(), f.answered.Load(), f.refused.Load(), f.busy.Load(), f.failed.Load())
 }
 
+// Whether the flood delays registrations is a question of how long they take, which a machine with other work cannot answer. So that
+// is asserted where long faults are asked for, which run alone.
 func TestAFloodOfForgedReviewsChangesNoRecordAndDelaysNoRegistration(t *testing.T) {
-	const reviews, phases, perPhase = 10_000, 10, 10
-	for name, paths := range map[string][]string{
-		"of registrations":         {"/restore", "/restore-protected"},
-		"of registrations and all": {"/restore", "/restore-protected", "/capture"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			prefix := fmt.Sprintf("flooded-%d", len(paths))
-			nodes := rememberNodes(t, prefix, 4, ordinary)
-			living := remembered(t, fmt.Sprintf("living-%d", len(paths)), ordinary)
-			living = getNode(t, living.Name)
-			gone := fmt.Sprintf("gone-%d", len(paths))
-			remembered(t, gone, ordinary)
-			deleteNode(t, gone)
-			require.Eventually(t, func() bool { record, ok := recordOf(t, gone); return ok && !record.DeletedAt.IsZero() }, settles, 20*time.Millisecond)
-			pid := freshWebhook(t)
-			f := &flood{client: attackerClient(t, attackers[0], 50), paths: paths, connections: 50, rest: 100 * time.Millisecond, make: func(n int) []byte { return forgedReview(n, living, gone) }}
-			before := recordsBut(t, prefix)
-
-			for attempt := 1; ; attempt++ {
-				var quiet, flooded registrations
-				var halves [2][]time.Duration
-				for phase := range phases {
-					undisturbed := nodes.again(t, perPhase, never)
-					halves[phase*2/phases] = append(halves[phase*2/phases], undisturbed.took...)
-					quiet.add(undisturbed)
-					done, wait := f.send(t.Context(), webhookAddress(t), phase*reviews/phases, reviews/phases)
-					flooded.add(nodes.again(t, 1, func() bool { return !done() }))
-					wait()
-				}
-				quiet.whole(t)
-				flooded.whole(t)
-				calm, harassed := p99(quiet.took), p99(flooded.took)
-				t.Logf("attempt %d: p99 %s of %d registrations undisturbed (first half %s, second half %s), %s of %d in the flood; %s",
-					attempt, round(calm), len(quiet.took), round(p99(halves[0])), round(p99(halves[1])), round(harassed), len(flooded.took), f)
-				steady := max(p99(halves[0]), p99(halves[1])) < 2*min(p99(halves[0]), p99(halves[1]))
-				if harassed <= 2*calm {
-					break
-				}
-				if attempt == 3 {
-					assert.False(t, steady, "p99 in the flood must be within 2 times of the undisturbed one, and this machine is steady enough to tell")
-					break
-				}
-			}
-			assert.GreaterOrEqual(t, f.sent.Load(), int64(reviews))
-			assert.Equal(t, before, recordsBut(t, prefix))
-			survived(t, pid)
-		})
+	phases, perPhase, mostAttempts := 2, 10, 1
+	if long() {
+		phases, mostAttempts = 10, 3
 	}
-}
+	const reviews = 1_000
+	nodes := recordedNodes(t, "in-flood", 4, ordinary)
+	living := nodekeep.Node(t, nodekeep.RegisterRecorded(t, "living", ordinary).Name)
+	nodekeep.RegisterRecorded(t, "deleted", ordinary)
+	nodekeep.DeleteNode(t, "deleted")
+	nodekeep.WaitDeletionRecorded(t, "deleted")
+	pid := freshWebhook(t)
+	f := &flood{client: attackerClient(t, attackers[0], 50), paths: allPaths, connections: 50, rest: 100 * time.Millisecond, make: func(n int) []byte { return forgedReview(n, living, "deleted") }}
+	before := recordsBut(t, "in-flood")
 
-func (r *registrations) add(more registrations) {
-	r.took = append(r.took, more.took...)
-	r.refused = append(r.refused, more.refused...)
-	r.missed = append(r.missed, more.missed...)
-	r.excused += more.excused
+	for attempt := 1; ; attempt++ {
+		var quiet, flooded load
+		var halves [2][]time.Duration
+		for phase := range phases {
+			undisturbed := nodes.again(t, perPhase, never)
+			halves[phase*2/phases] = append(halves[phase*2/phases], undisturbed.took...)
+			quiet.add(undisturbed)
+			done, wait := f.send(t.Context(), webhookAddress(t), phase*reviews, reviews)
+			flooded.add(nodes.again(t, 1, func() bool { return !done() }))
+			wait()
+		}
+		quiet.whole(t)
+		flooded.whole(t)
+		t.Log(f)
+		steady := max(p99(halves[0]), p99(halves[1])) < 2*min(p99(halves[0]), p99(halves[1]))
+		if slow := p99(flooded.took) > 2*p99(quiet.took); !slow || attempt == mostAttempts {
+			assert.False(t, long() && slow && steady, "p99 in the flood must be within 2 times of the undisturbed one, and this machine is steady enough to tell")
+			break
+		}
+	}
+	assert.GreaterOrEqual(t, f.sent.Load(), int64(phases*reviews))
+	assert.Equal(t, before, recordsBut(t, "in-flood"))
+	survived(t, pid)
 }
 
 func TestReviewsOfSixMiBFrom150CallersKeepNoRegistrationWaitingAndTheWebhookWithinItsMemory(t *testing.T) {
@@ -306,12 +205,12 @@ func TestReviewsOfSixMiBFrom150CallersKeepNoRegistrationWaitingAndTheWebhookWith
 		reviewOf(`{"metadata":{"name":"hostile","labels":{` + labels.String() + `"last":""}}}`),
 		[]byte(strings.Replace(string(reviewOf("null")), `"system:nodes"`, strings.Repeat(`"",`, size/3)+`"system:nodes"`, 1)),
 	}
-	nodes := rememberNodes(t, "crushed", 4, ordinary)
+	nodes := recordedNodes(t, "crushed", 4, ordinary)
 	pid := freshWebhook(t)
 	var callers []*flood
 	var dones []func() bool
 	for _, address := range attackers {
-		f := &flood{client: attackerClient(t, address, 50), paths: []string{"/restore", "/restore-protected", "/capture"}, connections: 50, make: func(n int) []byte { return bodies[n%len(bodies)] }}
+		f := &flood{client: attackerClient(t, address, 50), paths: allPaths, connections: 50, make: func(n int) []byte { return bodies[n%len(bodies)] }}
 		done, wait := f.send(t.Context(), webhookAddress(t), 0, 200)
 		defer wait()
 		callers, dones = append(callers, f), append(dones, done)
@@ -322,7 +221,6 @@ func TestReviewsOfSixMiBFrom150CallersKeepNoRegistrationWaitingAndTheWebhookWith
 		t.Log(f)
 		busy += f.busy.Load()
 	}
-	t.Logf("%d registrations, p99 %s", len(made.took), round(p99(made.took)))
 	made.whole(t)
 	assert.NotZero(t, busy, "900 MiB at once do not fit")
 	survived(t, pid)
@@ -337,7 +235,7 @@ func TestReviewsOfSixMiBFrom150CallersKeepNoRegistrationWaitingAndTheWebhookWith
 			}
 			defer response.Body.Close()
 			return response.StatusCode == http.StatusOK || response.StatusCode == http.StatusBadRequest
-		}, settles, 100*time.Millisecond, "body %d must be answered or refused", n)
+		}, harness.Settles, 100*time.Millisecond, "body %d must be answered or refused", n)
 		t.Logf("body %d: %d MiB at most so far", n, resident(t, pid, "VmHWM")>>20)
 	}
 	survived(t, pid)
@@ -345,9 +243,9 @@ func TestReviewsOfSixMiBFrom150CallersKeepNoRegistrationWaitingAndTheWebhookWith
 
 func TestCallersThatTrickleAreLeftAndKeepNoRegistrationWaiting(t *testing.T) {
 	const tricklers, leftSoon = 100, 8 * time.Second
-	nodes := rememberNodes(t, "trickled", 4, ordinary)
+	nodes := recordedNodes(t, "trickled", 4, ordinary)
 	pid := freshWebhook(t)
-	roots, address := webhookRoots(t), webhookAddress(t)
+	roots, address := authorities(webhookBundle(t)), webhookAddress(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var left, opened, soon atomic.Int64
@@ -391,21 +289,20 @@ func TestCallersThatTrickleAreLeftAndKeepNoRegistrationWaiting(t *testing.T) {
 		})
 	}
 	made := nodes.again(t, 20, never)
-	assert.Eventually(t, func() bool { return left.Load() == tricklers }, settles, 10*time.Millisecond, "they are left although they go on")
+	assert.Eventually(t, func() bool { return left.Load() == tricklers }, harness.Settles, 10*time.Millisecond, "they are left although they go on")
 	stop()
 	all.Wait()
 	assert.EqualValues(t, tricklers, opened.Load())
 	assert.NotZero(t, soon.Load(), "a machine that stands still may be late for some of them, not for all")
-	t.Logf("%d registrations, p99 %s", len(made.took), round(p99(made.took)))
 	made.whole(t)
 	survived(t, pid)
 }
 
 func TestManyIdleConnectionsKeepNoRegistrationWaiting(t *testing.T) {
 	const idle = 1_500
-	nodes := rememberNodes(t, "crowded", 4, ordinary)
+	nodes := recordedNodes(t, "crowded", 4, ordinary)
 	pid := freshWebhook(t)
-	roots, address := webhookRoots(t), webhookAddress(t)
+	roots, address := authorities(webhookBundle(t)), webhookAddress(t)
 	var open, closed atomic.Int64
 	var connections sync.Map
 	defer connections.Range(func(connection, _ any) bool { _ = connection.(net.Conn).Close(); return true })
@@ -434,8 +331,113 @@ func TestManyIdleConnectionsKeepNoRegistrationWaiting(t *testing.T) {
 	all.Wait()
 	made.add(nodes.again(t, 20, never))
 	require.EqualValues(t, idle, open.Load())
-	assert.Eventually(t, func() bool { return idle-closed.Load() <= 512 }, settles, 10*time.Millisecond, "no more than 512 are kept")
-	t.Logf("%d registrations, p99 %s; %d of %d connections were closed", len(made.took), round(p99(made.took)), closed.Load(), idle)
+	assert.Eventually(t, func() bool { return idle-closed.Load() <= 512 }, harness.Settles, 10*time.Millisecond, "no more than 512 are kept")
+	t.Logf("%d of %d connections were closed", closed.Load(), idle)
 	made.whole(t)
 	survived(t, pid)
+}
+
+const hostileGrowth = 128 << 20
+
+// review is an AdmissionReview as any client can write one, around whatever the object is.
+func review(operation, name, user, object string) []byte {
+	field := map[string]string{"CREATE": "object", "DELETE": "oldObject"}[operation]
+	return []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"hostile","operation":"` + operation + `",` +
+		`"kind":{"group":"","version":"v1","kind":"Node"},"resource":{"group":"","version":"v1","resource":"nodes"},"name":"` + name + `",` +
+		`"userInfo":{"username":"` + user + `","groups":["system:masters","system:nodes"]},"` + field + `":` + object + `}}`)
+}
+
+// reviewOf is a review of a CREATE by a kubelet.
+func reviewOf(object string) []byte {
+	return review("CREATE", "hostile", "system:node:hostile", object)
+}
+
+func hostileReviews() map[string][]byte {
+	nested := func(depth int) string { return strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth) }
+	var labels, taints, annotations strings.Builder
+	for n := range 100_000 {
+		comma := map[bool]string{true: ","}[n > 0]
+		fmt.Fprintf(&labels, `%s"example.com/%d":"%d"`, comma, n, n)
+		fmt.Fprintf(&taints, `%s{"key":"t%d","effect":"NoSchedule"}`, comma, n)
+		fmt.Fprintf(&annotations, `%s"a%d":"x"`, comma, n)
+	}
+	node := func(rest string) string { return `{"metadata":{"name":"hostile"` + rest }
+	return map[string][]byte{
+		"lists 3,000,000 deep":                bytes.Repeat([]byte("["), 3_000_000),
+		"a review 1,000,000 deep":             reviewOf(nested(1_000_000)),
+		"an object 9,000 deep":                reviewOf(node(`},"status":` + nested(9_000) + `}`)),
+		"an object 200,000 deep":              reviewOf(node(`},"status":` + nested(200_000) + `}`)),
+		"10 MiB of spaces":                    bytes.Repeat([]byte(" "), 10<<20),
+		"a Node of 10 MiB":                    reviewOf(node(`,"annotations":{"a":"` + strings.Repeat("x", 10<<20) + `"}}}`)),
+		"a Node of 6 MiB":                     reviewOf(node(`,"annotations":{"a":"` + strings.Repeat("x", 6<<20) + `"}}}`)),
+		"keys twice":                          reviewOf(node(`,"labels":{"a":"1","a":"2"},"labels":{"b":"1"}},"metadata":{"name":"other"}}`)),
+		"a request twice":                     []byte(strings.Replace(string(reviewOf(node(`}}`))), `"request":`, `"request":{"uid":"first"},"request":`, 1)),
+		"invalid UTF-8":                       reviewOf(node(",\"labels\":{\"a\xff\xfe\":\"\xc3\x28\"}}}")),
+		"bytes that are no text":              {0x00, 0xff, 0xfe, 0x80, 0x1f, 0x8b},
+		"100,000 labels":                      reviewOf(node(`,"labels":{` + labels.String() + `}}}`)),
+		"100,000 taints":                      reviewOf(node(`},"spec":{"taints":[` + taints.String() + `]}}`)),
+		"100,000 annotations":                 reviewOf(node(`,"annotations":{` + annotations.String() + `}}}`)),
+		"a name of 5 MiB":                     reviewOf(`{"metadata":{"name":"` + strings.Repeat("n", 5<<20) + `"}}`),
+		"labels that are a list":              reviewOf(node(`,"labels":[1,2]},"spec":[]}`)),
+		"an object that is null":              reviewOf("null"),
+		"a number that no number can hold":    reviewOf(node(`,"generation":1e999999999}}`)),
+		"a stamp that is 200,000 lists deep":  reviewOf(node(`,"annotations":{"nodekeep.dev/restored":"` + strings.Repeat("[", 200_000) + `"}}}`)),
+		"a content that never was a Node's":   reviewOf(`"` + strings.Repeat(`\u0000`, 100_000) + `"`),
+		"a Node with 1,000,000 numbers in it": reviewOf(node(`},"status":{"images":[` + strings.Repeat("1,", 1_000_000) + `1]}}`)),
+	}
+}
+
+func TestHostileReviewsAreAnsweredOrRefusedWithinASecondInBoundedMemoryAndTheWebhookServesOn(t *testing.T) {
+	nodes := recordedNodes(t, "after-hostile", 3, ordinary)
+	client := webhookClient(t)
+	pid := webhookPid()
+	before := resident(t, pid, "VmRSS")
+	var slowest time.Duration
+	answered, refused := 0, 0
+	reviews := hostileReviews()
+	for name, body := range reviews {
+		fastest := harness.Settles
+		for n := 0; n < 3 || n < 10 && fastest >= webhookTimeout; n++ {
+			began := time.Now()
+			status, answer := send(t, client, body)
+			fastest = min(fastest, time.Since(began))
+			if status == http.StatusOK {
+				answered++
+				assert.LessOrEqual(t, len(body), 7<<20, name)
+				var review admissionv1.AdmissionReview
+				require.NoError(t, json.Unmarshal(answer, &review), name)
+				assert.True(t, review.Response.Allowed, "%s: never denied", name)
+				continue
+			}
+			refused++
+			assert.GreaterOrEqual(t, status, 400, name)
+			assert.NotEqual(t, http.StatusInternalServerError, status, "%s: no panic", name)
+			assert.Equal(t, len(body) > 7<<20, status == http.StatusRequestEntityTooLarge, "%s: %d", name, status)
+		}
+		assert.Less(t, fastest, webhookTimeout, name)
+		slowest = max(slowest, fastest)
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() { send(t, client, reviews["100,000 labels"]) })
+		all.Go(func() { send(t, client, reviews["a Node of 10 MiB"]) })
+	}
+	all.Wait()
+	grown := resident(t, pid, "VmHWM") - before
+	t.Logf("%d reviews answered, %d refused, the slowest kind after %s; memory grew from %d MiB by %d MiB at most",
+		answered, refused, round(slowest), before>>20, grown>>20)
+	assert.Less(t, grown, hostileGrowth)
+	assert.Equal(t, pid, webhookPid())
+
+	nodes.areRestored(t) // it serves on
+}
+
+func send(t testing.TB, client *http.Client, body []byte) (status int, answer []byte) {
+	t.Helper()
+	response, err := client.Post("https://"+webhookAddress(t)+"/restore", "application/json", bytes.NewReader(body))
+	require.NoError(t, err)
+	defer response.Body.Close()
+	answer, err = io.ReadAll(response.Body)
+	assert.NoError(t, err)
+	return response.StatusCode, answer
 }

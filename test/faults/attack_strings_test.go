@@ -3,9 +3,7 @@ package faults
 import (
 	"context"
 	"encoding/json"
-	"maps"
-	"os"
-	"os/exec"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -15,8 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -25,16 +21,6 @@ import (
 
 // tier is a label that no kubelet may set, and that the attackers here want to have another value.
 const tier = "node-role.kubernetes.io/tier"
-
-// protobufKubelet is a client with the identity of a Node's kubelet. Protobuf carries bytes that JSON cannot.
-func protobufKubelet(t testing.TB, node string) *kubernetes.Clientset {
-	t.Helper()
-	config := nodekeep.Cluster.Kubelet(node)
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf
-	client, err := kubernetes.NewForConfig(config)
-	require.NoError(t, err)
-	return client
-}
 
 // shifted is an identity that holds further texts behind NULs, up to the value of the label tier. A format that separates texts by NUL reads
 // the next identity from the first text, and so on. before is how many identities come between this one and the labels.
@@ -56,11 +42,11 @@ type bytesAttack struct {
 
 func (a bytesAttack) register(t testing.TB, name string) *corev1.Node {
 	t.Helper()
-	node := registration(name, nil)
+	node := harness.Registration(name)
 	if a.create != nil {
 		a.create(node)
 	}
-	created, err := protobufKubelet(t, name).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+	created, err := as(t, nodekeep.Cluster.Kubelet(name), asProtobuf).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 	require.NoError(t, err, "the API server accepts what this test is about")
 	return created
 }
@@ -68,7 +54,7 @@ func (a bytesAttack) register(t testing.TB, name string) *corev1.Node {
 // carryOut changes the Node that lives, as its kubelet.
 func (a bytesAttack) carryOut(t testing.TB, name string) {
 	t.Helper()
-	nodes := protobufKubelet(t, name).CoreV1().Nodes()
+	nodes := as(t, nodekeep.Cluster.Kubelet(name), asProtobuf).CoreV1().Nodes()
 	change := func(how func(*corev1.Node), update func(context.Context, *corev1.Node, metav1.UpdateOptions) (*corev1.Node, error)) {
 		if how == nil {
 			return
@@ -141,47 +127,50 @@ func noBytesDoHarm(t *testing.T) {
 		require.Equal(t, pid, nodekeep.Cluster.Process(captureProcess).Pid())
 	}
 	attacks := bytesAttacks()
-	for kind, attack := range attacks {
-		t.Run(kind, func(t *testing.T) {
-			name := "strings-" + kind
-			attacked := attack.register(t, name)
-			label(t, name, map[string]string{tier: "bronze"})
-			recordHolds(t, attacked, map[string]string{tier: "bronze"})
+	before := webhookSeries(t, "nodekeep_capture_deletions_total")
+	t.Run("at once", func(t *testing.T) {
+		for kind, attack := range attacks {
+			t.Run(kind, func(t *testing.T) {
+				t.Parallel()
+				name := "strings-" + kind
+				attacked := attack.register(t, name)
+				nodekeep.Label(t, name, map[string]string{tier: "bronze"})
+				nodekeep.WaitRecordedAtLeast(t, attacked, map[string]string{tier: "bronze"})
 
-			attack.carryOut(t, name)
-			label(t, name, map[string]string{"rack": "r1"})
-			recordHolds(t, attacked, map[string]string{tier: "bronze", "rack": "r1"})
-			recordRests(t, name)
-			bystander := register(t, name+"-other")
-			label(t, bystander.Name, map[string]string{"rack": "r2"})
-			recordHolds(t, bystander, map[string]string{"rack": "r2"})
-			runs(t)
+				attack.carryOut(t, name)
+				nodekeep.Label(t, name, map[string]string{"rack": "r1"})
+				nodekeep.WaitRecordedAtLeast(t, attacked, map[string]string{tier: "bronze", "rack": "r1"})
+				comesToRest(t, name, 0)
+				bystander := nodekeep.Register(t, name+"-other")
+				nodekeep.Label(t, bystander.Name, map[string]string{"rack": "r2"})
+				nodekeep.WaitRecordedAtLeast(t, bystander, map[string]string{"rack": "r2"})
+				runs(t)
 
-			deletions := series(t, nodekeep.MetricsURL("webhook"), `nodekeep_capture_deletions_total`)
-			deleteNode(t, name)
-			assert.Eventually(t, func() bool {
-				return series(t, nodekeep.MetricsURL("webhook"), `nodekeep_capture_deletions_total`) > deletions
-			}, settles, 20*time.Millisecond, "the webhook reads the review of the deletion")
-			attack.register(t, name)
-			complete(t, name, map[string]string{tier: "bronze", "rack": "r1"})
-			attack.carryOut(t, name) // for the processes that start below
-			runs(t)
-		})
-	}
-	assert.Zero(t, series(t, nodekeep.MetricsURL("capture"), "nodekeep_capture_panics_total"))
+				nodekeep.DeleteNode(t, name)
+				attack.register(t, name)
+				nodekeep.WaitRestored(t, name, map[string]string{tier: "bronze", "rack": "r1"})
+				attack.carryOut(t, name) // for the processes that start below
+				runs(t)
+			})
+		}
+	})
+	assert.Eventually(t, func() bool {
+		return webhookSeries(t, "nodekeep_capture_deletions_total") >= before+float64(len(attacks))
+	}, harness.Settles, 20*time.Millisecond, "the webhook reads the review of each deletion")
+	assert.Zero(t, captureSeries(t, "nodekeep_capture_panics_total"))
 
 	t.Run("a standby starts while such Nodes exist", func(t *testing.T) {
-		_, metrics := secondCapture(t) // returns when it is ready
-		assert.Zero(t, series(t, metrics, "nodekeep_capture_panics_total"))
+		metrics := nodekeep.StartReplica(t, "capture").UntilReady(t).Metrics
+		assert.Zero(t, harness.Series(t, metrics, "nodekeep_capture_panics_total"))
 	})
 	t.Run("capture starts again while such Nodes exist", func(t *testing.T) {
-		withoutCapture(t, func() {})
+		nodekeep.WithoutCapture(t, func() {})
 		for kind := range attacks {
 			name := "strings-" + kind
-			label(t, name, map[string]string{"rack": "r3"})
-			recordHolds(t, getNode(t, name), map[string]string{tier: "bronze", "rack": "r3"})
+			nodekeep.Label(t, name, map[string]string{"rack": "r3"})
+			nodekeep.WaitRecordedAtLeast(t, nodekeep.Node(t, name), map[string]string{tier: "bronze", "rack": "r3"})
 		}
-		assert.Zero(t, series(t, nodekeep.MetricsURL("capture"), "nodekeep_capture_panics_total"))
+		assert.Zero(t, captureSeries(t, "nodekeep_capture_panics_total"))
 	})
 	t.Run("the tool reads such Nodes", func(t *testing.T) {
 		for _, args := range [][]string{{"list"}, {"list", "-o", "json"}, {"show", "strings-claims"}, {"show", "strings-machine-utf", "-o", "json"}, {"explain", "strings-managed-fields"}, {"doctor"}} {
@@ -197,41 +186,48 @@ func noBytesDoHarm(t *testing.T) {
 	})
 }
 
-// recordHolds waits until the record of a Node object holds at least these items.
-func recordHolds(t testing.TB, node *corev1.Node, want map[string]string) {
-	t.Helper()
-	last := map[string]string{}
-	require.Eventually(t, func() bool {
-		record, ok := recordOf(t, node.Name)
-		last = maps.Clone(record.Items())
-		return ok && record.Newest().UID == node.UID && hasAll(record.Items(), want)
-	}, settles, 20*time.Millisecond, "the record of node %s must come to hold %v; last seen %v", node.Name, want, &last)
+func TestANodeWith500LabelsHasAllOfThemInItsCreate(t *testing.T) {
+	const name = "many-labels"
+	want := map[string]string{}
+	for n := range 500 {
+		want[fmt.Sprintf("label-%03d.example.com/%s", n, strings.Repeat("k", 63))] = strings.Repeat("v", 63)
+	}
+	nodekeep.RegisterRecorded(t, name, want)
+	nodekeep.DeleteNode(t, name)
+	began := time.Now()
+	back := nodekeep.Register(t, name)
+	t.Logf("registered after %s", round(time.Since(began)))
+	assert.False(t, harness.Gated(back))
+	assert.True(t, harness.HasAll(back.Labels, want))
+	nodekeep.WaitRecorded(t, back, want)
 }
 
-// recordRests waits until the record of a Node is not written for a while. One that can never equal its Node is written again at each look.
-func recordRests(t testing.TB, name string) {
-	t.Helper()
-	version := func() string {
-		cm, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), "node."+name, metav1.GetOptions{})
-		require.NoError(t, err)
-		return cm.ResourceVersion
-	}
-	require.Eventually(t, func() bool {
-		before := version()
-		time.Sleep(500 * time.Millisecond)
-		return version() == before
-	}, settles, time.Millisecond, "the record of node %s is written again and again", name)
-}
+func TestNoLabelValueAndNoTaintValueIsLogged(t *testing.T) {
+	const name = "discreet"
+	const secret = "distinct-value-4711"
+	ofWebhook, ofCapture := logged(t, nodekeep.Cluster.LogPath(webhookProcess)), logged(t, nodekeep.Cluster.LogPath(captureProcess))
+	want := map[string]string{"dedicated": secret, worker: secret, "conflict": secret + "-stored", "maintenance:NoExecute": secret}
+	node := nodekeep.Register(t, name)
+	nodekeep.Label(t, name, map[string]string{"dedicated": secret, worker: secret, "conflict": secret + "-stored"})
+	nodekeep.MergeNode(t, name, map[string]any{"spec": map[string]any{"taints": []map[string]string{{"key": "maintenance", "value": secret, "effect": "NoExecute"}}}})
+	nodekeep.WaitRecorded(t, node, want)
+	nodekeep.DeleteNode(t, name)
+	_, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), harness.RegistrationWith(name, map[string]string{"conflict": secret + "-brought"}), metav1.CreateOptions{})
+	require.NoError(t, err)
+	nodekeep.WaitRestored(t, name, map[string]string{"dedicated": secret, worker: secret})
+	nodekeep.WithoutWebhook(t, func() {
+		nodekeep.DeleteNode(t, name)
+		nodekeep.Register(t, name)
+		nodekeep.WaitRestored(t, name, map[string]string{"dedicated": secret, worker: secret})
+	})
+	nodekeep.Label(t, name, map[string]string{"dedicated": secret + "-changed"})
+	nodekeep.Label(t, name, map[string]any{"conflict": nil})
+	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"dedicated": secret + "-changed", worker: secret, "maintenance:NoExecute": secret})
 
-// tool runs a command of nodekeep as an admin and returns what it prints, errors included. doctor ends with an error where it
-// finds anything.
-func tool(t testing.TB, args ...string) string {
-	t.Helper()
-	command := exec.CommandContext(t.Context(), nodekeep.Binary(), args...)
-	command.Env = append(os.Environ(), "KUBECONFIG="+nodekeep.AdminKubeconfig())
-	out, err := command.CombinedOutput()
-	if args[0] != "doctor" {
-		require.NoError(t, err, "%v: %s", args, out)
+	for process, since := range map[string]func() string{"webhook": ofWebhook, "capture": ofCapture} {
+		log := since()
+		assert.NotContains(t, log, secret, process)
+		t.Logf("%s logged %d bytes", process, len(log))
 	}
-	return string(out)
+	assert.Contains(t, ofCapture(), name, "it does log about the Node")
 }

@@ -2,10 +2,8 @@ package faults
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"nodekeep.dev/nodekeep/capture"
@@ -24,30 +21,27 @@ import (
 
 const pausedItems = "nodekeep_capture_items_paused"
 
-// twoRules make a taint each, so that one can be fought over while the other is not.
-var twoRules = strings.Replace(rulesAndMore, "  register:", "  - {selector: tenant, taint: \"tenant={value}:NoExecute\"}\n  register:", 1)
-
 // Without a brake, capture added the taint again 814 times in 10 s, and wrote the record before each.
 func TestCaptureAddsARulesTaintThatAClientRemovesAtOnceLessAndLessOften(t *testing.T) {
 	fought, calm := "fights-fought", "fights-calm"
-	followsTwoRules(t, fought, calm)
-	node, before := getNode(t, fought), series(t, nodekeep.MetricsURL("capture"), "nodekeep_capture_steps_total")
+	follow(t, fought, calm)
+	node, before := nodekeep.Node(t, fought), captureSeries(t, "nodekeep_capture_steps_total")
 	records := countWrites(t, fought)
-	attack := removeTaintAtOnce(t, fought, "dedicated=ci:NoSchedule", "tainter")
+	attack := removeTaintAtOnce(t, fought, "pool=ci:NoSchedule", "tainter")
 	time.Sleep(3 * time.Second)
 
 	// Neither the Node's other items nor other Nodes wait.
-	label(t, fought, map[string]string{"example.com/other": "x", "tenant": "blue"})
-	label(t, calm, map[string]string{"tenant": "blue"})
+	nodekeep.Label(t, fought, map[string]string{"example.com/other": "x", "tenant": "blue"})
+	nodekeep.Label(t, calm, map[string]string{"tenant": "blue"})
 	carries(t, fought, "tenant=blue:NoExecute")
 	carries(t, calm, "tenant=blue:NoExecute")
-	remembers(t, node, map[string]string{"dedicated": "ci", "example.com/other": "x", "tenant": "blue"})
+	nodekeep.WaitRecorded(t, node, map[string]string{"pool": "ci", "example.com/other": "x", "tenant": "blue"})
 
-	time.Sleep(time.Until(attack.began.Add(12 * time.Second)))
-	require.Eventually(t, func() bool { return len(pauseEvents(t, fought)) > 0 }, settles, 20*time.Millisecond)
+	time.Sleep(time.Until(attack.began.Add(10 * time.Second)))
+	nodekeep.WaitEvent(t, fought, capture.ItemPaused)
 	removed, took := attack.stop()
 	writes := records()
-	steps := series(t, nodekeep.MetricsURL("capture"), "nodekeep_capture_steps_total") - before
+	steps := captureSeries(t, "nodekeep_capture_steps_total") - before
 	t.Logf("in %s the client removed the taint %d times; the record was written %d times; capture took %.0f steps on all Nodes",
 		took.Round(time.Millisecond), removed, writes, steps)
 	assert.Greater(t, removed, 3, "the client must have fought")
@@ -58,67 +52,68 @@ func TestCaptureAddsARulesTaintThatAClientRemovesAtOnceLessAndLessOften(t *testi
 	told := pauseEvents(t, fought)
 	require.Len(t, told, 1, "one Event says it, not one for each time")
 	assert.LessOrEqual(t, told[0].Count, int32(1))
-	for _, side := range []string{`"nodekeep"`, `"tainter"`, "dedicated:NoSchedule"} {
+	for _, side := range []string{`"nodekeep"`, `"tainter"`, "pool:NoSchedule"} {
 		assert.Contains(t, told[0].Message, side)
 	}
 	assert.Empty(t, pauseEvents(t, calm))
 
-	carries(t, fought, "dedicated=ci:NoSchedule") // after the pause that was running
-	require.Eventually(t, func() bool { return series(t, nodekeep.MetricsURL("capture"), pausedItems) == 0 }, settles, 20*time.Millisecond)
-	quiet(t, fought, func() bool { return slices.Contains(taintsOf(getNode(t, fought)), "dedicated=ci:NoSchedule") })
+	carries(t, fought, "pool=ci:NoSchedule") // after the pause that was running
+	require.Eventually(t, func() bool { return captureSeries(t, pausedItems) == 0 }, harness.Settles, 20*time.Millisecond)
+	comesToRest(t, fought, 0)
+	carries(t, fought, "pool=ci:NoSchedule")
 }
 
 func TestCaptureAddsARulesTaintAtOnceThatAnOperatorRemovesTwice(t *testing.T) {
+	t.Parallel()
 	const name = "fights-operator"
-	followsTwoRules(t, name)
+	follow(t, name)
 	for range 2 {
 		removed := time.Now()
-		removeTaint(t, name, "dedicated=ci:NoSchedule", "kubectl-taint")
-		carries(t, name, "dedicated=ci:NoSchedule")
+		nodekeep.Untaint(t, name, "pool=ci:NoSchedule")
+		carries(t, name, "pool=ci:NoSchedule")
 		t.Logf("added again after %s", time.Since(removed).Round(time.Millisecond))
-		assert.Zero(t, series(t, nodekeep.MetricsURL("capture"), pausedItems), "nothing must wait for an operator")
 	}
-	unlabel(t, name, "dedicated") // and back: the operator's mind changes, not somebody else's
-	require.Eventually(t, func() bool { return len(taintsOf(getNode(t, name))) == 0 }, settles, 10*time.Millisecond)
-	label(t, name, map[string]string{"dedicated": "ci"})
-	carries(t, name, "dedicated=ci:NoSchedule")
-	assert.Empty(t, pauseEvents(t, name))
+	nodekeep.Label(t, name, map[string]any{"pool": nil}) // and back: the operator's mind changes, not somebody else's
+	require.Eventually(t, func() bool { return len(harness.TaintsOf(nodekeep.Node(t, name))) == 0 }, harness.Settles, 10*time.Millisecond)
+	nodekeep.Label(t, name, map[string]string{"pool": "ci"})
+	carries(t, name, "pool=ci:NoSchedule")
+	assert.Empty(t, pauseEvents(t, name), "nothing must wait for an operator")
 }
 
 func TestANodeThatMissesAPausedTaintStaysGated(t *testing.T) {
+	t.Parallel()
 	const name = "fights-gated"
-	followsTwoRules(t, name)
-	attack := removeTaintAtOnce(t, name, "dedicated=ci:NoSchedule", "tainter")
-	require.Eventually(t, func() bool { return len(pauseEvents(t, name)) > 0 }, settles, 20*time.Millisecond)
-	stop := watchNodes(t)
-	taint(t, name, "nodekeep.dev/restoring=:NoSchedule")
-	label(t, name, map[string]string{"tenant": "blue"}) // which is followed behind the gate
+	follow(t, name)
+	attack := removeTaintAtOnce(t, name, "pool=ci:NoSchedule", "tainter")
+	nodekeep.WaitEvent(t, name, capture.ItemPaused)
+	watcher := nodekeep.WatchNodes(t)
+	nodekeep.Taint(t, name, "nodekeep.dev/restoring=:NoSchedule")
+	nodekeep.Label(t, name, map[string]string{"tenant": "blue"}) // which is followed behind the gate
 	carries(t, name, "tenant=blue:NoExecute")
 	attack.stop()
-	carries(t, name, "dedicated=ci:NoSchedule")
-	complete(t, name, map[string]string{"dedicated": "ci"})
+	carries(t, name, "pool=ci:NoSchedule")
+	nodekeep.WaitRestored(t, name, map[string]string{"pool": "ci"})
 	wasGated := false
-	for _, state := range stop() {
-		if state.Name != name {
-			continue
-		}
-		lifted := wasGated && !gated(state)
-		wasGated = gated(state)
+	watcher.Stop()
+	for _, state := range watcher.Of(name) {
+		lifted := wasGated && !harness.Gated(state.Node)
+		wasGated = harness.Gated(state.Node)
 		if lifted {
-			assert.Contains(t, taintsOf(state), "dedicated=ci:NoSchedule", "version %s: the gate must stay until the taint is there", state.ResourceVersion)
+			assert.True(t, harness.Carries(state.Node, "pool=ci:NoSchedule"), "version %s: the gate must stay until the taint is there", state.ResourceVersion)
 		}
 	}
 }
 
 func TestTheRecordOfALabelThatChangesAllTheTimeIsWrittenOnceASecond(t *testing.T) {
-	node := remembered(t, "fights-busy", map[string]string{"example.com/load": "start"})
+	t.Parallel()
+	node := nodekeep.RegisterRecorded(t, "fights-busy", map[string]string{"example.com/load": "start"})
 	records := countWrites(t, node.Name)
 	began := time.Now()
 	last, changes := changeAllTheTime(t, node.Name, "example.com/load", 20*time.Millisecond, func(changes int) bool {
 		return changes >= 200 && time.Since(began) > 10*time.Second
 	})
 	took := time.Since(began)
-	remembers(t, node, map[string]string{"example.com/load": last})
+	nodekeep.WaitRecorded(t, node, map[string]string{"example.com/load": last})
 	seconds := time.Since(began).Seconds()
 	writes := records()
 	t.Logf("%d changes in %.1f s led to %d writes of the record in %.1f s", changes, took.Seconds(), writes, seconds)
@@ -131,84 +126,59 @@ func TestTheLastOfManyChangesIsRecordedWhenTheNodeIsDeletedRightAfterIt(t *testi
 		lastOfManyChanges(t, "fights-deleted-seen")
 	})
 	t.Run("and capture alone sees it", func(t *testing.T) {
-		withoutWebhook(t, func() { lastOfManyChanges(t, "fights-deleted-unseen") })
+		nodekeep.WithoutWebhook(t, func() { lastOfManyChanges(t, "fights-deleted-unseen") })
 	})
 }
 
 func lastOfManyChanges(t *testing.T, name string) {
 	t.Helper()
-	node := remembered(t, name, map[string]string{"example.com/load": "start"})
+	node := nodekeep.RegisterRecorded(t, name, map[string]string{"example.com/load": "start"})
 	last, changes := changeAllTheTime(t, name, "example.com/load", 20*time.Millisecond, func(changes int) bool { return changes == 150 })
-	deleteNode(t, name)
-	record := remembers(t, node, map[string]string{"example.com/load": last})
+	nodekeep.DeleteNode(t, name)
+	record := nodekeep.WaitRecorded(t, node, map[string]string{"example.com/load": last})
 	t.Logf("the last of %d changes is in the record, deleted: %t", changes, !record.DeletedAt.IsZero())
 }
 
 // A rule's taint follows a label whose record is written once a second: neither waits for the other for ever.
 func TestARulesTaintFollowsALabelThatChangesAllTheTime(t *testing.T) {
+	t.Parallel()
 	const name = "fights-followed"
-	followsTwoRules(t, name)
+	follow(t, name)
 	began, seen := time.Now(), map[string]bool{}
-	last, changes := changeAllTheTime(t, name, "dedicated", 50*time.Millisecond, func(int) bool {
-		for _, text := range taintsOf(getNode(t, name)) {
+	last, changes := changeAllTheTime(t, name, "pool", 50*time.Millisecond, func(int) bool {
+		for _, text := range harness.TaintsOf(nodekeep.Node(t, name)) {
 			seen[text] = true
 		}
-		return len(seen) > 3 || time.Since(began) > 3*settles
+		return len(seen) > 3 || time.Since(began) > 3*harness.Settles
 	})
 	t.Logf("the taint followed %d of %d changes in %s", len(seen)-1, changes, time.Since(began).Round(time.Millisecond))
 	assert.Greater(t, len(seen), 3, "the taint must follow while the label changes, not only at the end")
-	carries(t, name, "dedicated="+last+":NoSchedule")
+	carries(t, name, "pool="+last+":NoSchedule")
 	assert.Empty(t, pauseEvents(t, name), "a taint that follows a label is no fight")
 }
 
 func TestTheLastOfManyChangesIsRecordedByACaptureThatWasKilled(t *testing.T) {
-	captureThrough(t)
-	node := remembered(t, "fights-killed", map[string]string{"example.com/load": "start"})
+	node := nodekeep.RegisterRecorded(t, "fights-killed", map[string]string{"example.com/load": "start"})
 	last, _ := changeAllTheTime(t, node.Name, "example.com/load", 20*time.Millisecond, func(changes int) bool { return changes == 150 })
 	killCapture(t)
-	require.NoError(t, nodekeep.StopCapture())
 	require.NoError(t, nodekeep.StartCapture(t.Context()))
-	remembers(t, node, map[string]string{"example.com/load": last})
+	nodekeep.WaitRecorded(t, node, map[string]string{"example.com/load": last})
 }
 
-// followsTwoRules has Nodes whose label the first of twoRules turned into a taint, and one capture that acts at once.
-func followsTwoRules(t testing.TB, names ...string) {
+// follow has Nodes whose label a rule turned into a taint.
+func follow(t testing.TB, names ...string) {
 	t.Helper()
-	underRules(t)
-	require.NoError(t, nodekeep.WritePolicy(twoRules))
-	captureThrough(t)
 	for _, name := range names {
-		remembered(t, name, map[string]string{"dedicated": "ci"})
-		carries(t, name, "dedicated=ci:NoSchedule")
+		nodekeep.RegisterRecorded(t, name, map[string]string{"pool": "ci"})
+		carries(t, name, "pool=ci:NoSchedule")
 	}
 }
 
 // carries waits until a Node carries a taint.
 func carries(t testing.TB, name, text string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return slices.Contains(taintsOf(getNode(t, name)), text) }, 2*settles, 10*time.Millisecond,
+	require.Eventually(t, func() bool { return harness.Carries(nodekeep.Node(t, name), text) }, 2*harness.Settles, 10*time.Millisecond,
 		"node %s must carry the taint %s", name, text)
-}
-
-// withoutTaint is the patch that removes a taint from exactly this state of a Node.
-func withoutTaint(node *corev1.Node, text string) ([]byte, error) {
-	rest := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(taint corev1.Taint) bool { return taint.ToString() == text })
-	return json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": node.ResourceVersion}, "spec": map[string]any{"taints": rest},
-	})
-}
-
-// removeTaint removes a taint, as the field manager of that name.
-func removeTaint(t testing.TB, name, text, manager string) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		body, err := withoutTaint(getNode(t, name), text)
-		if err != nil {
-			return false
-		}
-		_, err = nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager})
-		return err == nil
-	}, settles, 10*time.Millisecond)
 }
 
 // attack is a client that does something as soon as it can.
@@ -228,14 +198,10 @@ func removeTaintAtOnce(t testing.TB, name, text, manager string) attack {
 		defer close(ended)
 		for event := range watcher.ResultChan() {
 			node, ok := event.Object.(*corev1.Node)
-			if !ok || event.Type == watch.Deleted || !slices.Contains(taintsOf(node), text) {
+			if !ok || event.Type == watch.Deleted || !harness.Carries(node, text) {
 				continue
 			}
-			body, err := withoutTaint(node, text)
-			if err != nil {
-				continue
-			}
-			if _, err := nodekeep.Admin.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager}); err == nil {
+			if _, err := nodekeep.PutTaints(t, node, harness.WithoutTaint(node.Spec.Taints, text), manager); err == nil {
 				times++
 			}
 		}
@@ -276,7 +242,7 @@ func countWrites(t testing.TB, node string) (stop func() int) {
 			defer mu.Unlock()
 			count = slices.Index(versions, now.ResourceVersion) + 1
 			return count > 0
-		}, settles, 5*time.Millisecond, "the watch must arrive at this moment")
+		}, harness.Settles, 5*time.Millisecond, "the watch must arrive at this moment")
 		watcher.Stop()
 		<-ended
 		return count
@@ -293,7 +259,7 @@ func changeAllTheTime(t testing.TB, name, key string, every time.Duration, enoug
 		<-ticker.C
 		changes++
 		last = fmt.Sprintf("v%d", changes)
-		label(t, name, map[string]string{key: last})
+		nodekeep.Label(t, name, map[string]string{key: last})
 	}
 	return last, changes
 }

@@ -10,8 +10,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
 
@@ -39,9 +41,9 @@ func killedAtEveryWrite(t *testing.T, p *proxy.Proxy, prefix string, prepare, ha
 	ctx := context.WithoutCancel(t.Context())
 	undisturbed := prefix + "-undisturbed"
 	prepare(undisturbed)
-	defer deleteNode(t, undisturbed)
+	defer nodekeep.DeleteNode(t, undisturbed)
 	happen(undisturbed)
-	want := quiet(t, undisturbed, func() bool { return is(undisturbed) && recordedAlive(t, undisturbed) })
+	want := quiet(t, undisturbed, 300*time.Millisecond, func() bool { return is(undisturbed) && recordedAlive(t, undisturbed) })
 
 	var kills int
 	var longest time.Duration
@@ -53,7 +55,7 @@ func killedAtEveryWrite(t *testing.T, p *proxy.Proxy, prefix string, prepare, ha
 			require.Less(t, s.number, int64(20), "capture goes on writing for ever")
 			name := fmt.Sprintf("%s-%s-%d-%d", prefix, s.kind, s.moment, s.number)
 			prepare(name)
-			defer deleteNode(t, name) // when all is over: more work for capture is no part of this
+			defer nodekeep.DeleteNode(t, name) // when all is over: more work for capture is no part of this
 			reached := make(chan struct{})
 			p.Break(proxy.Hold(proxy.About(name, s.writes), s.number, s.moment, func(*http.Request) { close(reached) }))
 			happen(name)
@@ -68,7 +70,7 @@ func killedAtEveryWrite(t *testing.T, p *proxy.Proxy, prefix string, prepare, ha
 			kills++
 			started := time.Now()
 			require.NoError(t, nodekeep.StartCapture(ctx))
-			if !assert.Eventually(t, func() bool { return endState(t, name) == want }, settles, 10*time.Millisecond) {
+			if !assert.Eventually(t, func() bool { return endState(t, name) == want }, harness.Settles, 10*time.Millisecond) {
 				t.Errorf("killed %s, node %s must end like an undisturbed one:\n%s\nbut ends:\n%s", s, name, want, endState(t, name))
 			}
 			longest = max(longest, time.Since(started))
@@ -81,15 +83,15 @@ func killedAtEveryWrite(t *testing.T, p *proxy.Proxy, prefix string, prepare, ha
 // recordedAlive reports whether the record is that of the Node object as it lives: it may be the last thing that capture writes.
 func recordedAlive(t *testing.T, name string) bool {
 	t.Helper()
-	record, ok := recordOf(t, name)
-	return ok && record.Newest().UID == getNode(t, name).UID && record.DeletedAt.IsZero()
+	record, ok := nodekeep.Record(t, name)
+	return ok && record.Newest().UID == nodekeep.Node(t, name).UID && record.DeletedAt.IsZero()
 }
 
 // reachedOrOver waits until capture is held, or until all is over without that.
 func reachedOrOver(t *testing.T, reached <-chan struct{}, over func() bool) (held bool) {
 	t.Helper()
 	since := time.Time{}
-	for deadline := time.Now().Add(settles); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(harness.Settles); time.Now().Before(deadline); {
 		select {
 		case <-reached:
 			return true
@@ -109,51 +111,46 @@ func reachedOrOver(t *testing.T, reached <-chan struct{}, over func() bool) (hel
 }
 
 func TestCaptureKilledAtAnyWriteOfAGiveBackEndsAsIfItHadNotBeenKilled(t *testing.T) {
-	labels := map[string]string{"dedicated": "ci", "example.com/verify": "yes", worker: ""}
-	taints := []string{"dedicated=ci:NoSchedule", "maintenance=disk:NoExecute", "node-ready/unverified=true:NoSchedule"}
-	underRules(t)
-	p := captureThrough(t)
-	withoutWebhook(t, func() { // so that capture does it all
-		registered := map[string]types.UID{}
-		watched := watchNodes(t)
+	labels := map[string]string{"pool": "ci", "example.com/verify": "yes", worker: ""}
+	taints := []string{"pool=ci:NoSchedule", "maintenance=disk:NoExecute", "node-ready/unverified=true:NoSchedule"}
+	p := captureProxy(t)
+	nodekeep.WithoutWebhook(t, func() { // so that capture does it all
+		registered := map[string]map[string]string{}
+		watcher := nodekeep.WatchNodes(t)
 		killedAtEveryWrite(t, p, "give-back", func(name string) {
-			register(t, name)
-			complete(t, name, nil) // or it would get the registration taint already now
-			label(t, name, labels)
-			taint(t, name, "maintenance=disk:NoExecute")
+			nodekeep.Register(t, name)
+			nodekeep.WaitRestored(t, name, nil) // or it would get the registration taint already now
+			nodekeep.Label(t, name, labels)
+			nodekeep.Taint(t, name, "maintenance=disk:NoExecute")
 			require.Eventually(t, func() bool {
-				record, ok := recordOf(t, name)
-				return ok && len(record.Items()) == len(labels)+1 && len(derivedOf(getNode(t, name))) == 1 && slices.Equal(taintsOf(getNode(t, name)), taints[:2])
-			}, settles, 10*time.Millisecond)
+				record, ok := nodekeep.Record(t, name)
+				return ok && len(record.Items()) == len(labels)+1 && len(derivedOf(nodekeep.Node(t, name))) == 1 && slices.Equal(harness.TaintsOf(nodekeep.Node(t, name)), taints[:2])
+			}, harness.Settles, 10*time.Millisecond)
 		}, func(name string) {
-			deleteNode(t, name)
-			registered[name] = register(t, name).UID
+			nodekeep.DeleteNode(t, name)
+			registered[string(nodekeep.Register(t, name).UID)] = labels
 		}, func(name string) bool {
-			node := getNode(t, name)
-			return !gated(node) && slices.Equal(taintsOf(node), taints)
+			node := nodekeep.Node(t, name)
+			return !harness.Gated(node) && slices.Equal(harness.TaintsOf(node), taints)
 		})
-		seen := watched()
-		for _, uid := range registered {
-			neverLacking(t, seen, uid, labels, taints)
-		}
+		neverBare(t, watcher.Stop(), registered, taints...)
 		t.Logf("none of %d registrations was ever schedulable while it lacked a label, a kept taint, a rule's taint or a registration taint", len(registered))
 	})
 }
 
 func TestCaptureKilledAtAnyWriteWhileATaintFollowsALabelEndsAsIfItHadNotBeenKilled(t *testing.T) {
-	underRules(t)
-	p := captureThrough(t)
+	p := captureProxy(t)
 	carries := func(want ...string) func(name string) bool {
 		return func(name string) bool {
-			_, ok := recordOf(t, name)
-			return slices.Equal(taintsOf(getNode(t, name)), want) && ok && len(derivedOf(getNode(t, name))) == len(want)-1
+			_, ok := nodekeep.Record(t, name)
+			return slices.Equal(harness.TaintsOf(nodekeep.Node(t, name)), want) && ok && len(derivedOf(nodekeep.Node(t, name))) == len(want)-1
 		}
 	}
 	prepared := func(name string) {
-		register(t, name)
-		taint(t, name, "admins=1:NoExecute")
-		label(t, name, map[string]string{"dedicated": "ci"})
-		require.Eventually(t, func() bool { return carries("admins=1:NoExecute", "dedicated=ci:NoSchedule")(name) }, settles, 10*time.Millisecond)
+		nodekeep.Register(t, name)
+		nodekeep.Taint(t, name, "admins=1:NoExecute")
+		nodekeep.Label(t, name, map[string]string{"pool": "ci"})
+		require.Eventually(t, func() bool { return carries("admins=1:NoExecute", "pool=ci:NoSchedule")(name) }, harness.Settles, 10*time.Millisecond)
 	}
 	for _, c := range []struct {
 		name, prefix    string
@@ -161,22 +158,108 @@ func TestCaptureKilledAtAnyWriteWhileATaintFollowsALabelEndsAsIfItHadNotBeenKill
 		is              func(name string) bool
 	}{
 		{"the first record is written", "first-record", func(name string) {
-			register(t, name)
-			complete(t, name, nil)
-		}, func(name string) { label(t, name, map[string]string{"dedicated": "ci"}) }, func(name string) bool {
-			record, ok := recordOf(t, name)
-			return ok && record.Items()["dedicated"] == "ci" && len(derivedOf(getNode(t, name))) == 1 && slices.Equal(taintsOf(getNode(t, name)), []string{"dedicated=ci:NoSchedule"})
+			nodekeep.Register(t, name)
+			nodekeep.WaitRestored(t, name, nil)
+		}, func(name string) { nodekeep.Label(t, name, map[string]string{"pool": "ci"}) }, func(name string) bool {
+			record, ok := nodekeep.Record(t, name)
+			return ok && record.Items()["pool"] == "ci" && len(derivedOf(nodekeep.Node(t, name))) == 1 && slices.Equal(harness.TaintsOf(nodekeep.Node(t, name)), []string{"pool=ci:NoSchedule"})
 		}},
 		{"the label is set", "label-set", func(name string) {
-			register(t, name)
-			taint(t, name, "admins=1:NoExecute")
-			require.Eventually(t, func() bool { return carries("admins=1:NoExecute")(name) }, settles, 10*time.Millisecond)
-		}, func(name string) { label(t, name, map[string]string{"dedicated": "ci"}) }, carries("admins=1:NoExecute", "dedicated=ci:NoSchedule")},
+			nodekeep.Register(t, name)
+			nodekeep.Taint(t, name, "admins=1:NoExecute")
+			require.Eventually(t, func() bool { return carries("admins=1:NoExecute")(name) }, harness.Settles, 10*time.Millisecond)
+		}, func(name string) { nodekeep.Label(t, name, map[string]string{"pool": "ci"}) }, carries("admins=1:NoExecute", "pool=ci:NoSchedule")},
 		{"the label is changed", "label-changed", prepared,
-			func(name string) { label(t, name, map[string]string{"dedicated": "gpu"}) }, carries("admins=1:NoExecute", "dedicated=gpu:NoSchedule")},
+			func(name string) { nodekeep.Label(t, name, map[string]string{"pool": "gpu"}) }, carries("admins=1:NoExecute", "pool=gpu:NoSchedule")},
 		{"the label is removed", "label-removed", prepared,
-			func(name string) { unlabel(t, name, "dedicated") }, carries("admins=1:NoExecute")},
+			func(name string) { nodekeep.Label(t, name, map[string]any{"pool": nil}) }, carries("admins=1:NoExecute")},
 	} {
 		t.Run(c.name, func(t *testing.T) { killedAtEveryWrite(t, p, c.prefix, c.prepare, c.happen, c.is) })
+	}
+}
+
+// takesOver is how long it may take in a test until another replica does the work of a leader that died. It waits 3 s; what a busy machine adds
+// is another matter.
+const takesOver = 60 * time.Second
+
+// A test of test/integration, TestAStandbyTakesOverWhenTheLeaderLeaves, has the polite case with fewer questions asked.
+func TestAWarmStandbyTakesOverFromALeaderThatLeavesAndFromOneThatDies(t *testing.T) {
+	const name = "leaderless"
+	captureWith(t, nodekeep.Route) // with a Lease
+	first := nodekeep.MetricsURL("capture")
+	leading := func(url string) bool { return harness.Series(t, url, "nodekeep_capture_leading") == 1 }
+	require.Eventually(t, func() bool { return leading(first) }, harness.Settles, 20*time.Millisecond)
+	replica := nodekeep.StartReplica(t, "capture").UntilReady(t)
+	second := replica.Metrics
+	nodekeep.RegisterRecorded(t, name, map[string]string{"dedicated": "ci", worker: ""})
+	require.False(t, leading(second), "the second is the standby")
+
+	// afterwards is how long it takes, from now on, until an edit is recorded and a Node that registers anew is given what
+	// waits for capture.
+	afterwards := func(t *testing.T, edit string) (recorded, whole time.Duration) {
+		started := time.Now()
+		nodekeep.DeleteNode(t, name)
+		watcher := nodekeep.WatchNodes(t)
+		node := nodekeep.Register(t, name)
+		assert.Equal(t, "ci", node.Labels["dedicated"], "the webhook restores what it may, whoever leads")
+		assert.True(t, harness.Gated(node), "what it may not waits behind the gate")
+		nodekeep.Label(t, name, map[string]string{"edit": edit})
+		want := map[string]string{"dedicated": "ci", worker: "", "edit": edit}
+		require.Eventually(t, func() bool {
+			node := nodekeep.Node(t, name)
+			return !harness.Gated(node) && harness.HasAll(node.Labels, want)
+		}, takesOver, 20*time.Millisecond, "a standby must take over and complete the Node")
+		whole = time.Since(started)
+		nodekeep.WaitRecorded(t, node, want)
+		recorded = time.Since(started)
+		neverBare(t, watcher.Stop(), map[string]map[string]string{string(node.UID): map[string]string{"dedicated": "ci", worker: ""}})
+		return recorded, whole
+	}
+
+	require.NoError(t, nodekeep.StopCapture())
+	recorded, whole := afterwards(t, "1")
+	require.Eventually(t, func() bool { return leading(second) }, takesOver, 50*time.Millisecond)
+	t.Logf("behind a leader that leaves: a Node whole after %s, an edit recorded after %s", whole.Round(time.Millisecond), recorded.Round(time.Millisecond))
+
+	require.NoError(t, nodekeep.StartCapture(t.Context()))
+	require.False(t, leading(first), "the first is the standby now")
+	require.NoError(t, replica.Process.Kill())
+	recorded, whole = afterwards(t, "2")
+	if leading(first) {
+		t.Log("the Lease was taken over before the Node was whole")
+	}
+	t.Logf("behind a leader that dies: a Node whole after %s, an edit recorded after %s", whole.Round(time.Millisecond), recorded.Round(time.Millisecond))
+	nodekeep.DeleteNode(t, name)
+}
+
+// The times in a Lease are another machine's. Whoever waits counts from when it saw the Lease change, by its own clock.
+func TestALeaseOfAHolderWhoseClockIsAnHourOffIsTakenOverLikeAnyOther(t *testing.T) {
+	takesMinutes(t)
+	captureWith(t, nodekeep.Route) // with a Lease
+	leases := nodekeep.Admin.CoordinationV1().Leases(harness.Namespace)
+	for name, off := range map[string]time.Duration{"an hour ahead": time.Hour, "an hour behind": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			leads := func() {
+				t.Helper()
+				require.Eventually(t, func() bool {
+					return captureSeries(t, "nodekeep_capture_leading") == 1
+				}, 2*harness.Settles, 20*time.Millisecond)
+			}
+			leads() // so there is a Lease
+			require.NoError(t, nodekeep.StopCapture())
+			lease, err := leases.Get(t.Context(), capture.LeaseName, metav1.GetOptions{})
+			require.NoError(t, err)
+			holder, at, seconds := "skewed", metav1.NewMicroTime(time.Now().Add(off)), int32(15)
+			lease.Spec.HolderIdentity, lease.Spec.RenewTime, lease.Spec.AcquireTime, lease.Spec.LeaseDurationSeconds = &holder, &at, &at, &seconds
+			_, err = leases.Update(t.Context(), lease, metav1.UpdateOptions{})
+			require.NoError(t, err)
+			started := time.Now()
+			require.NoError(t, nodekeep.StartCapture(t.Context()))
+			leads()
+			took := time.Since(started)
+			t.Logf("taken over %s after the last sign of the holder", took.Round(time.Millisecond))
+			assert.Greater(t, took, 10*time.Second, "a holder that is alive must not be robbed because its clock is behind")
+			assert.Less(t, took, takesOver, "nor a dead one be waited for because its clock is ahead")
+		})
 	}
 }

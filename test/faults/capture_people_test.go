@@ -11,12 +11,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // person works on one Node, and knows what it must carry. What the API server does not answer is said again until it does.
@@ -37,7 +40,7 @@ type person struct {
 // newPerson registers the Node and gives it a label that no kubelet may set.
 func newPerson(t testing.TB, node string, seed uint64) *person {
 	t.Helper()
-	p := &person{t: t, admin: nodekeep.Admin, kubelet: kubelet(t, node), node: node, dice: rand.New(rand.NewPCG(seed, 1)), labels: map[string]string{}, did: map[string]int{}}
+	p := &person{t: t, admin: nodekeep.Admin, kubelet: nodekeep.Kubelet(t, node), node: node, dice: rand.New(rand.NewPCG(seed, 1)), labels: map[string]string{}, did: map[string]int{}}
 	p.register()
 	p.set(worker, "")
 	return p
@@ -47,7 +50,7 @@ func newPerson(t testing.TB, node string, seed uint64) *person {
 func (p *person) insist(what string, try func(ctx context.Context) error) {
 	p.did[what]++
 	var err error
-	for deadline := time.Now().Add(2 * settles); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * harness.Settles); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(p.t.Context(), 5*time.Second)
 		err = try(ctx)
 		cancel()
@@ -60,7 +63,7 @@ func (p *person) insist(what string, try func(ctx context.Context) error) {
 
 func (p *person) patch(what string, change map[string]any) {
 	p.insist(what, func(ctx context.Context) error {
-		_, err := p.admin.CoreV1().Nodes().Patch(ctx, p.node, types.MergePatchType, mustJSON(p.t, change), metav1.PatchOptions{FieldManager: "kubectl-label"})
+		_, err := p.admin.CoreV1().Nodes().Patch(ctx, p.node, types.MergePatchType, harness.MustJSON(p.t, change), metav1.PatchOptions{FieldManager: "kubectl-label"})
 		return err
 	})
 }
@@ -87,13 +90,14 @@ func (p *person) setMaintenance(value string) {
 		if value != "" {
 			taints = append(taints, corev1.Taint{Key: "maintenance", Value: value, Effect: corev1.TaintEffectNoExecute})
 		}
-		return putTaints(p.t, node, taints)
+		_, err = nodekeep.PutTaints(p.t, node, taints, "kubectl-taint")
+		return err
 	})
 }
 
 func (p *person) register() {
 	p.insist("registrations", func(ctx context.Context) error {
-		_, err := p.kubelet.CoreV1().Nodes().Create(ctx, registration(p.node, nil), metav1.CreateOptions{})
+		_, err := p.kubelet.CoreV1().Nodes().Create(ctx, harness.Registration(p.node), metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
 			return nil
 		}
@@ -114,17 +118,17 @@ func (p *person) delete() {
 // comesBack waits until the Node has what it should have; only then an edit says anything.
 func (p *person) comesBack() {
 	var last *corev1.Node
-	for deadline := time.Now().Add(2 * settles); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * harness.Settles); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		node, err := p.admin.CoreV1().Nodes().Get(p.t.Context(), p.node, metav1.GetOptions{})
 		if err != nil {
 			continue
 		}
 		last = node
-		if !gated(node) && maps.Equal(p.labels, labelsOfPeople(node)) && p.hasMaintenance(node) {
+		if !harness.Gated(node) && maps.Equal(p.labels, labelsOfPeople(node)) && p.hasMaintenance(node) {
 			return
 		}
 	}
-	p.t.Errorf("node %s must come back with %v and maintenance=%q, but is %v %v", p.node, p.labels, p.maintenance, labelsOfPeople(last), taintsOf(last))
+	p.t.Errorf("node %s must come back with %v and maintenance=%q, but is %v %v", p.node, p.labels, p.maintenance, labelsOfPeople(last), harness.TaintsOf(last))
 }
 
 func (p *person) hasMaintenance(node *corev1.Node) bool {
@@ -149,9 +153,9 @@ func (p *person) act() {
 			p.serial++
 			value = fmt.Sprintf("s%d", p.serial)
 		}
-		p.set("dedicated", value)
+		p.set("pool", value)
 	case 6:
-		p.remove("dedicated")
+		p.remove("pool")
 	case 7:
 		p.setMaintenance([]string{"", "disk", "net"}[p.dice.IntN(3)])
 	default:
@@ -176,8 +180,8 @@ func labelsOfPeople(node *corev1.Node) map[string]string {
 // taints are those that the Node must carry where the rule makes taints of this effect.
 func (p *person) taints(effect string) []string {
 	taints := []string{}
-	if value, dedicated := p.labels["dedicated"]; dedicated {
-		taints = append(taints, "dedicated="+value+":"+effect)
+	if value, pooled := p.labels["pool"]; pooled {
+		taints = append(taints, "pool="+value+":"+effect)
 	}
 	if p.maintenance != "" {
 		taints = append(taints, "maintenance="+p.maintenance+":NoExecute")
@@ -191,7 +195,7 @@ func (p *person) isRight(effect string) (right bool, is string) {
 	if err != nil {
 		return false, err.Error()
 	}
-	record, ok := recordOf(p.t, p.node)
+	record, ok := nodekeep.Record(p.t, p.node)
 	items := maps.Clone(p.labels)
 	if p.maintenance != "" {
 		items["maintenance:NoExecute"] = p.maintenance
@@ -200,10 +204,10 @@ func (p *person) isRight(effect string) (right bool, is string) {
 	for _, taint := range derivedOf(node) {
 		rules = append(rules, taint.ToString())
 	}
-	wantRules := slices.DeleteFunc(p.taints(effect), func(text string) bool { return !strings.HasPrefix(text, "dedicated=") })
-	right = !gated(node) && maps.Equal(labelsOfPeople(node), p.labels) && slices.Equal(taintsOf(node), p.taints(effect)) &&
+	wantRules := slices.DeleteFunc(p.taints(effect), func(text string) bool { return !strings.HasPrefix(text, "pool=") })
+	right = !harness.Gated(node) && maps.Equal(labelsOfPeople(node), p.labels) && slices.Equal(harness.TaintsOf(node), p.taints(effect)) &&
 		ok && record.Newest().UID == node.UID && maps.Equal(record.Items(), items) && slices.Equal(rules, wantRules) && record.DeletedAt.IsZero()
-	return right, fmt.Sprintf("labels %v, taints %v; record of it: %t, items %v, rule taints %v, deleted %v", labelsOfPeople(node), taintsOf(node),
+	return right, fmt.Sprintf("labels %v, taints %v; record of it: %t, items %v, rule taints %v, deleted %v", labelsOfPeople(node), harness.TaintsOf(node),
 		record.Newest().UID == node.UID, record.Items(), rules, record.DeletedAt)
 }
 
@@ -216,7 +220,7 @@ func newPeople(t testing.TB, prefix string, count int) people {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	var each sync.WaitGroup
-	for n, name := range nodeNames(fmt.Sprintf("%s-%x", prefix, seed>>48), count) { // what is remembered of an earlier run is not theirs
+	for n, name := range names(fmt.Sprintf("%s-%x", prefix, seed>>48), count) { // what is remembered of an earlier run is not theirs
 		each.Go(func() { all[n] = newPerson(t, name, seed+uint64(n)) })
 	}
 	each.Wait()
@@ -248,7 +252,7 @@ func (all people) areRight(t testing.TB, effect string) time.Duration {
 	started := time.Now()
 	for _, p := range all {
 		right, is := p.isRight(effect)
-		for !right && time.Since(started) < settles {
+		for !right && time.Since(started) < harness.Settles {
 			time.Sleep(10 * time.Millisecond)
 			right, is = p.isRight(effect)
 		}
@@ -259,13 +263,14 @@ func (all people) areRight(t testing.TB, effect string) time.Duration {
 	return time.Since(started)
 }
 
-// with says of each of their Nodes that it should carry these labels.
-func (all people) with(labels map[string]string) map[string]map[string]string {
-	should := map[string]map[string]string{}
+// neverBare asserts of the states that a watch saw that no Node of theirs was ever schedulable without the label of newPerson.
+func (all people) neverBare(t testing.TB, seen []harness.State) {
+	t.Helper()
+	want := map[string]map[string]string{}
 	for _, p := range all {
-		should[p.node] = labels
+		want[p.node] = map[string]string{worker: ""}
 	}
-	return should
+	neverBare(t, seen, want)
 }
 
 // did sums up what all of them did.
@@ -285,4 +290,100 @@ func (all people) forget(t testing.TB) {
 	for _, p := range all {
 		require.NoError(t, nodekeep.Admin.CoreV1().Nodes().Delete(context.WithoutCancel(t.Context()), p.node, metav1.DeleteOptions{}))
 	}
+}
+
+// Both act at once all the time, which with the election they do for a moment at most.
+func TestTwoCapturesThatBothBelieveToLeadLoseNothing(t *testing.T) { twoCaptures(t, false) }
+
+// The one capture may strike a taint out of the record by a sight without the label while the other puts the same taint on
+// anew: which of them came first is for the record to say.
+func TestTwoCapturesUnderALabelThatGoesAndComesBackKeepItsTaintTheirOwn(t *testing.T) {
+	twoCaptures(t, true)
+}
+
+func twoCaptures(t *testing.T, flips bool) {
+	t.Helper()
+	captureProxy(t)
+	second := nodekeep.StartReplica(t, "capture", alone).UntilReady(t).Metrics
+	first := nodekeep.MetricsURL("capture")
+	all := newPeople(t, "two", 8)
+	defer all.forget(t)
+	for _, p := range all {
+		p.flips = flips
+	}
+	stop := all.work(20 * time.Millisecond)
+	time.Sleep(4 * time.Second)
+	stop()
+	took := all.areRight(t, "NoSchedule")
+	acts := "nodekeep_capture_steps_total"
+	t.Logf("%s were right %s after the last; the captures made %.0f and %.0f steps, and %.0f and %.0f were lost to the other one and planned again",
+		all.did(), took.Round(time.Millisecond), harness.Series(t, first, acts), harness.Series(t, second, acts),
+		harness.Series(t, first, "nodekeep_capture_conflicts_total"), harness.Series(t, second, "nodekeep_capture_conflicts_total"))
+	assert.Positive(t, harness.Series(t, first, acts), "the first must have taken part")
+	assert.Positive(t, harness.Series(t, second, acts), "the second must have taken part")
+}
+
+// The second takes the file over up to five seconds after the first, so for a while they follow different rules and undo each other.
+func TestTwoCapturesWithDifferentRulesForAMomentComeToTheNewOnes(t *testing.T) {
+	captureProxy(t)
+	second := nodekeep.StartReplica(t, "capture", alone).UntilReady(t).Metrics
+	all := newPeople(t, "two-rules", 6)
+	defer all.forget(t)
+	for _, p := range all {
+		p.set("pool", "v0")
+	}
+	all.areRight(t, "NoSchedule")
+	before := captureSeries(t, "nodekeep_capture_steps_total") + harness.Series(t, second, "nodekeep_capture_steps_total")
+	changeRules(t)
+	for _, p := range all {
+		p.set("pool", "v1")
+		p.setMaintenance("disk")
+	}
+	took := all.areRight(t, "PreferNoSchedule")
+	time.Sleep(time.Second)
+	all.areRight(t, "PreferNoSchedule")
+	after := captureSeries(t, "nodekeep_capture_steps_total") + harness.Series(t, second, "nodekeep_capture_steps_total")
+	t.Logf("%d Nodes followed the new rules %s after the edits, which took %.0f steps of both captures", len(all), took.Round(time.Millisecond), after-before)
+}
+
+// changeRules gives the taints of a rule another effect, in the file that running processes follow, until the end of the test.
+func changeRules(t testing.TB) {
+	t.Helper()
+	require.NoError(t, nodekeep.WritePolicy(strings.ReplaceAll(rules, "{value}:NoSchedule", "{value}:PreferNoSchedule")))
+	t.Cleanup(func() { nodekeep.WithoutBoth(t, func() { require.NoError(t, nodekeep.WritePolicy(rules)) }) })
+}
+
+// Webhook and capture take a policy over some seconds apart (a mounted ConfigMap: up to minutes). A Node that registers in
+// between gets taints by rules of which capture does not know, yet or any more.
+func TestRulesThatChangeUnderRegistrationsLeaveNoTaintBehind(t *testing.T) {
+	captureProxy(t) // leads from its start
+	all := newPeople(t, "rules-change", 8)
+	defer all.forget(t)
+	stop := all.work(20 * time.Millisecond)
+	time.Sleep(time.Second)
+	changeRules(t)
+	time.Sleep(2 * time.Second)
+	stop()
+	took := all.areRight(t, "PreferNoSchedule")
+	t.Logf("%s were right %s after the last", all.did(), took.Round(time.Millisecond))
+}
+
+func TestAnAPIServerThatRestartsUnderEditsAndRegistrationsLosesNothing(t *testing.T) {
+	// A leader that cannot renew its Lease for 10 s ends, and nobody here would start it again as a Deployment does.
+	captureWith(t, nil, alone)
+	all := newPeople(t, "restarted", 8)
+	defer all.forget(t)
+	all.areRight(t, "NoSchedule")
+	watcher := nodekeep.WatchNodes(t)
+	stop := all.work(20 * time.Millisecond)
+	time.Sleep(2 * time.Second)
+	started := time.Now()
+	require.NoError(t, nodekeep.Cluster.RestartAPIServer(t.Context()))
+	away := time.Since(started)
+	time.Sleep(2 * time.Second)
+	stop()
+	took := all.areRight(t, "NoSchedule")
+	states := watcher.Stop()
+	all.neverBare(t, states)
+	t.Logf("the API server was away for %s; %s were all right %s after the last; %d states seen", away.Round(time.Millisecond), all.did(), took.Round(time.Millisecond), len(states))
 }

@@ -17,17 +17,11 @@ import (
 	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
 
-// sweepingThrough restarts capture so that it sweeps every second, with no bound but that of what is due.
-func sweepingThrough(t testing.TB) *proxy.Proxy {
-	t.Helper()
-	return captureThrough(t, "--retention-sweep=1s", "--retention-fraction=1")
-}
-
 // longGone deletes a Node and puts into its record that it has been gone for longer than records are kept.
 func longGone(t testing.TB, name string) {
 	t.Helper()
-	deleteNode(t, name)
-	require.Eventually(t, func() bool { record, ok := recordOf(t, name); return ok && !record.DeletedAt.IsZero() }, settles, 10*time.Millisecond)
+	nodekeep.DeleteNode(t, name)
+	nodekeep.WaitDeletionRecorded(t, name)
 	hasLongBeenGone(t, name)
 }
 
@@ -50,18 +44,18 @@ func hasLongBeenGone(t testing.TB, name string) {
 
 func isCollected(t testing.TB, name string) {
 	t.Helper()
-	require.Eventually(t, func() bool { _, ok := recordOf(t, name); return !ok }, settles, 20*time.Millisecond, "the record of %s must be collected", name)
+	require.Eventually(t, func() bool { _, ok := nodekeep.Record(t, name); return !ok }, harness.Settles, 20*time.Millisecond, "the record of %s must be collected", name)
 }
 
 // sweptWith is how many records sweeps of the running capture have ended with an outcome.
 func sweptWith(t testing.TB, outcome string) float64 {
 	t.Helper()
-	return series(t, nodekeep.MetricsURL("capture"), `nodekeep_capture_records_collected_total{outcome="`+outcome+`"}`)
+	return captureSeries(t, `nodekeep_capture_records_collected_total{outcome="`+outcome+`"}`)
 }
 
 func TestASweepUnderAnAPIServerThatErrsCollectsNothingAndGoesOnAfterwards(t *testing.T) {
 	want := map[string]string{"dedicated": "ci", worker: ""}
-	p := sweepingThrough(t)
+	p := captureProxy(t)
 	for _, c := range []struct {
 		name  string
 		fault proxy.Fault
@@ -78,20 +72,19 @@ func TestASweepUnderAnAPIServerThatErrsCollectsNothingAndGoesOnAfterwards(t *tes
 		{"removals are answered 500", proxy.Answer(proxy.RecordRemovals, http.StatusInternalServerError, metav1.StatusReasonInternalError, 1)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			names := nodeNames("swept-shaken", 5)
+			names := names("swept-shaken", 5)
 			var removals atomic.Int64
 			p.Break(proxy.All(proxy.Report(proxy.RecordRemovals, func(*http.Request) { removals.Add(1) }), c.fault))
 			for _, name := range names {
-				remembered(t, name, want)
+				nodekeep.RegisterRecorded(t, name, want)
 				longGone(t, name)
 			}
 			failed := sweptWith(t, "failed")
-			require.Eventually(t, func() bool { return sweptWith(t, "failed") >= failed+3 }, settles, 50*time.Millisecond)
+			require.Eventually(t, func() bool { return sweptWith(t, "failed") >= failed+3 }, harness.Settles, 50*time.Millisecond)
 			for _, name := range names {
-				record, ok := recordOf(t, name)
-				if assert.True(t, ok, name) {
-					assert.Equal(t, want, record.Items())
-				}
+				record, ok := nodekeep.Record(t, name)
+				require.True(t, ok, name)
+				assert.Equal(t, want, record.Items())
 			}
 			t.Logf("%.0f sweeps ended with their first error; %d removals were asked for", sweptWith(t, "failed")-failed, removals.Load())
 			p.Break(nil)
@@ -108,11 +101,11 @@ func TestASweepUnderAnAPIServerThatErrsCollectsNothingAndGoesOnAfterwards(t *tes
 func TestTheRecordOfANodeThatCaptureDoesNotKnowToLiveIsNotCollected(t *testing.T) {
 	want := map[string]string{"dedicated": "ci", worker: ""}
 	const name, witnessed = "swept-unheard", "swept-unheard-gone"
-	p := sweepingThrough(t)
-	remembered(t, name, want)
-	remembered(t, witnessed, want)
-	deleteNode(t, name)
-	require.Eventually(t, func() bool { record, ok := recordOf(t, name); return ok && !record.DeletedAt.IsZero() }, settles, 10*time.Millisecond)
+	p := captureProxy(t)
+	nodekeep.RegisterRecorded(t, name, want)
+	nodekeep.RegisterRecorded(t, witnessed, want)
+	nodekeep.DeleteNode(t, name)
+	nodekeep.WaitDeletionRecorded(t, name)
 	longGone(t, witnessed)
 	isCollected(t, witnessed)
 
@@ -122,31 +115,28 @@ func TestTheRecordOfANodeThatCaptureDoesNotKnowToLiveIsNotCollected(t *testing.T
 		proxy.Hang(proxy.Reads("nodes"), time.Minute),
 	))
 	p.CutConnections()
-	register(t, name)
+	nodekeep.Register(t, name)
 	kept := sweptWith(t, "kept")
 	hasLongBeenGone(t, name)
-	require.Eventually(t, func() bool { return sweptWith(t, "kept") >= kept+3 }, settles, 50*time.Millisecond, "sweeps must have come to it")
-	record, ok := recordOf(t, name)
+	require.Eventually(t, func() bool { return sweptWith(t, "kept") >= kept+3 }, harness.Settles, 50*time.Millisecond, "sweeps must have come to it")
+	record, ok := nodekeep.Record(t, name)
 	require.True(t, ok)
 	assert.Equal(t, want, record.Items())
 	assert.Zero(t, removals.Load())
 	p.Break(nil)
 	p.CutConnections()
-	node := complete(t, name, want)
-	require.Equal(t, node.UID, remembers(t, node, want).Newest().UID)
+	node := nodekeep.WaitRestored(t, name, want)
+	require.Equal(t, node.UID, nodekeep.WaitRecorded(t, node, want).Newest().UID)
 }
 
 // Between the look for a Node and the removal of its record the Node registers, for each of many.
 func TestANodeThatRegistersInTheMomentOfTheRemovalHasItsRecordBack(t *testing.T) {
 	want := map[string]string{"dedicated": "ci", worker: ""}
-	p := sweepingThrough(t)
-	names := nodeNames("swept-moment", 5)
-	should := map[string]map[string]string{}
-	for _, name := range names {
-		remembered(t, name, want)
-		should[name] = want
-	}
-	stop := watchNodes(t)
+	p := captureProxy(t)
+	names := recordedNodes(t, "swept-moment", 5, want).names
+	swept := func() float64 { return sweptWith(t, "put_back") + sweptWith(t, "kept") }
+	before := swept()
+	watcher := nodekeep.WatchNodes(t)
 	var mu sync.Mutex
 	met := map[string]bool{}
 	p.Break(func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
@@ -155,7 +145,7 @@ func TestANodeThatRegistersInTheMomentOfTheRemovalHasItsRecordBack(t *testing.T)
 				mu.Lock()
 				if !met[name] {
 					met[name] = true
-					if _, err := kubelet(t, name).CoreV1().Nodes().Create(t.Context(), registration(name, nil), metav1.CreateOptions{}); err != nil {
+					if _, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), harness.Registration(name), metav1.CreateOptions{}); err != nil {
 						t.Errorf("register node %s: %v", name, err)
 					}
 				}
@@ -167,11 +157,10 @@ func TestANodeThatRegistersInTheMomentOfTheRemovalHasItsRecordBack(t *testing.T)
 	for _, name := range names {
 		longGone(t, name)
 	}
-	require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(met) == len(names) }, settles, 20*time.Millisecond)
+	require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(met) == len(names) }, harness.Settles, 20*time.Millisecond)
 	for _, name := range names {
-		remembers(t, complete(t, name, want), want)
+		nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, name, want), want)
 	}
-	neverBare(t, stop(), should)
-	t.Logf("%.0f records were put back, %.0f had been written before the removal arrived", sweptWith(t, "put_back"), sweptWith(t, "kept"))
-	assert.InDelta(t, len(names), sweptWith(t, "put_back")+sweptWith(t, "kept"), 0)
+	neverBare(t, watcher.Stop(), should(names, want))
+	assert.InDelta(t, before+float64(len(names)), swept(), 0, "each is put back, or was written before the removal arrived")
 }

@@ -3,22 +3,19 @@ package faults
 import (
 	"fmt"
 	"maps"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
-	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // forged is a stamp that claims whatever would make nodekeep forget what people decided, and what would make it believe
@@ -26,45 +23,42 @@ import (
 const forged = `{"given":{"dedicated":{"value":"ci"},"` + worker + `":{"value":""},"maintenance:NoExecute":{"value":"disk"},` +
 	`"node-ready/unverified:NoSchedule":{"value":"true"}},"brought":{"` + worker + `":"","maintenance:NoExecute":"disk"}}`
 
-// registering is a policy that puts a taint on every new Node once.
-const registering = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ntaints: {register: [{taint: 'node-ready/unverified=true:NoSchedule'}]}\n"
+// What every new Node of these tests gets once, since its kubelet says that it wants to be verified, and what a person put on.
+const (
+	unverified  = "node-ready/unverified=true:NoSchedule"
+	maintenance = "maintenance=disk:NoExecute"
+)
 
-var unverified = corev1.Taint{Key: "node-ready/unverified", Value: "true", Effect: corev1.TaintEffectNoSchedule}
+var verify = map[string]string{"example.com/verify": "yes"}
 
 func claims() map[string]string {
 	return map[string]string{policy.StampAnnotation: forged, policy.TaintsAnnotation: "maintenance=disk:NoExecute,node-ready/unverified=true:NoSchedule"}
 }
 
-// claimLater has a kubelet set the annotations on its Node as it is, which the guard policies deny it.
-func claimLater(t testing.TB, name string, guarded bool) {
+// writes has a kubelet change metadata of its Node, as a field manager of its choice. The guard policies deny it annotations of nodekeep's.
+func writes(t testing.TB, name, manager string, denied bool, metadata map[string]any) {
 	t.Helper()
-	body := mustJSON(t, map[string]any{"metadata": map[string]any{"annotations": claims()}})
-	_, err := kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{})
-	if guarded {
+	_, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType,
+		harness.MustJSON(t, map[string]any{"metadata": metadata}), metav1.PatchOptions{FieldManager: manager})
+	if denied {
 		require.ErrorContains(t, err, guardMessage)
 		return
 	}
 	require.NoError(t, err, "NodeRestriction allows annotations")
 }
 
-// restartedWith restarts both processes with another policy, and with the old one afterwards.
-func restartedWith(t testing.TB, content string, do func()) {
+// claimLater has a kubelet set the annotations on its Node as it is.
+func claimLater(t testing.TB, name string, guarded bool) {
 	t.Helper()
-	old, err := os.ReadFile(nodekeep.PolicyFile)
-	require.NoError(t, err)
-	restart := func(content string) {
-		require.NoError(t, nodekeep.StopCapture())
-		require.NoError(t, nodekeep.StopWebhook())
-		require.NoError(t, nodekeep.WritePolicy(content))
-		require.NoError(t, nodekeep.Start(t.Context()))
-	}
-	restart(content)
-	defer restart(string(old))
-	do()
+	writes(t, name, "", guarded, map[string]any{"annotations": claims()})
 }
 
-func carriesTaint(node *corev1.Node, taint corev1.Taint) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) && t.Value == taint.Value })
+// createClaiming sends the CREATE of a kubelet that wants its Node to be verified, with annotations.
+func createClaiming(t testing.TB, name string, annotations map[string]string) {
+	t.Helper()
+	node := harness.RegistrationWith(name, verify)
+	node.Annotations = maps.Clone(annotations)
+	nodekeep.RegisterNode(t, node)
 }
 
 func TestWhatAKubeletClaimsOfItsNodeMakesNodekeepForgetNothingAndSkipNoTaint(t *testing.T) {
@@ -76,162 +70,132 @@ func TestWhatAKubeletClaimsOfItsNodeMakesNodekeepForgetNothingAndSkipNoTaint(t *
 	})
 }
 
+// claim is what a kubelet does when its Node registers.
+type claim struct {
+	name string
+	does func(t *testing.T, node string)
+	// Without the guard policies a stamp that its kubelet forged as the webhook's or capture's counts: labels that the kubelet may set
+	// anyway count as removed (forgets), and no registration taint is added (skips). Protected labels and taints are restored all the same.
+	forgets, skips bool
+}
+
 func claimsAreInVain(t *testing.T, guarded bool) {
-	want := map[string]string{"dedicated": "ci", worker: "", "maintenance:NoExecute": "disk"}
-	labels := map[string]string{"dedicated": "ci", worker: ""}
-	maintenance := corev1.Taint{Key: "maintenance", Value: "disk", Effect: corev1.TaintEffectNoExecute}
-	named := func(n int) string { return fmt.Sprintf("claims-%t-%d", guarded, n) }
-	prepare := func(t *testing.T, name string) {
-		node := register(t, name)
-		label(t, name, labels)
-		mergeNode(t, name, map[string]any{"spec": map[string]any{"taints": []corev1.Taint{maintenance}}})
-		remembers(t, node, want)
-		deleteNode(t, name)
+	noFields := []any{map[string]any{}}
+	atCreate := func(t *testing.T, node string) { createClaiming(t, node, claims()) }
+	later := func(does func(t *testing.T, node string)) func(t *testing.T, node string) {
+		return func(t *testing.T, node string) {
+			createClaiming(t, node, nil)
+			does(t, node)
+		}
 	}
-	create := func(t *testing.T, name string, annotations map[string]string) {
-		node := registration(name, nil)
-		node.Annotations = maps.Clone(annotations)
-		_, err := kubelet(t, name).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
-		require.NoError(t, err, "a kubelet must always be able to register its Node")
-	}
-	whole := func(t *testing.T, name string) {
-		node := complete(t, name, labels)
-		assert.True(t, carriesTaint(node, maintenance), "what a person put on: %v", node.Spec.Taints)
-		assert.True(t, carriesTaint(node, unverified), "what every new Node gets: %v", node.Spec.Taints)
-		remembers(t, node, want)
-	}
-	restartedWith(t, registering, func() {
-		t.Run("at CREATE, webhook up", func(t *testing.T) {
-			prepare(t, named(1))
-			create(t, named(1), claims())
-			whole(t, named(1))
-		})
-		t.Run("at CREATE, webhook down", func(t *testing.T) {
-			prepare(t, named(2))
-			withoutWebhook(t, func() {
-				create(t, named(2), claims())
-				whole(t, named(2))
-			})
-		})
-		t.Run("at CREATE, both down, then managedFields emptied", func(t *testing.T) {
-			prepare(t, named(8))
-			withoutCapture(t, func() {
-				withoutWebhook(t, func() {
-					create(t, named(8), claims())
-					write(t, named(8), "", map[string]any{"managedFields": []any{map[string]any{}}})
-				})
-			})
-			wholeWhereGuarded(t, named(8), guarded, maintenance, whole)
-		})
-		t.Run("later, behind the gate", func(t *testing.T) {
-			prepare(t, named(3))
-			withoutCapture(t, func() {
-				withoutWebhook(t, func() {
-					create(t, named(3), nil)
-					require.True(t, gated(getNode(t, named(3))))
-					claimLater(t, named(3), guarded)
-				})
-			})
-			whole(t, named(3))
-		})
+	for during, c := range map[string]struct {
+		do     func(t testing.TB, do func())
+		claims []claim
+	}{
+		"both up": {func(_ testing.TB, do func()) { do() }, []claim{
+			{name: "at CREATE", does: atCreate},
+			{name: "on a Node that is whole, and deleted then", does: func(t *testing.T, node string) {
+				createClaiming(t, node, nil)
+				arrives(t, node, guarded, claim{})
+				claimLater(t, node, guarded)
+				nodekeep.DeleteNode(t, node)
+				createClaiming(t, node, nil)
+			}},
+		}},
+		"webhook down": {nodekeep.WithoutWebhook, []claim{
+			{name: "at CREATE", does: func(t *testing.T, node string) {
+				atCreate(t, node)
+				arrives(t, node, guarded, claim{})
+			}},
+		}},
+		"capture down": {nodekeep.WithoutCapture, []claim{
+			{name: "later", does: later(func(t *testing.T, node string) { claimLater(t, node, guarded) })},
+			{name: "later, managedFields say that the kubelet wrote the stamp", does: later(func(t *testing.T, node string) {
+				writes(t, node, "", false, map[string]any{"managedFields": ownedBy("kubelet")})
+			})},
+		}},
 		// By managedFields nodekeep tells its own stamp from a kubelet's where no policies guard it, and a kubelet may choose the name of
 		// its manager and edit them.
-		t.Run("later, behind the gate, in nodekeep's name", func(t *testing.T) {
-			prepare(t, named(6))
-			withoutCapture(t, func() {
-				withoutWebhook(t, func() {
-					create(t, named(6), nil)
-					forgeAnnotations(t, named(6), "nodekeep", guarded, map[string]any{"annotations": claims()})
-					write(t, named(6), "nodekeep", map[string]any{"labels": map[string]any{"mine": "1"}, "managedFields": ownedBy("nodekeep")})
-				})
-			})
-			node := complete(t, named(6), map[string]string{worker: ""})
-			assert.True(t, carriesTaint(node, unverified), "what every new Node gets: %v", node.Spec.Taints)
-			wholeButMine(t, named(6), guarded, maintenance, labels)
+		"both down": {nodekeep.WithoutBoth, []claim{
+			{name: "at CREATE, then managedFields emptied", forgets: true, skips: true, does: func(t *testing.T, node string) {
+				atCreate(t, node)
+				writes(t, node, "", false, map[string]any{"managedFields": noFields})
+			}},
+			{name: "later, behind the gate", does: later(func(t *testing.T, node string) {
+				require.True(t, harness.Gated(nodekeep.Node(t, node)))
+				claimLater(t, node, guarded)
+			})},
+			{name: "later, in nodekeep's name", forgets: true, does: later(func(t *testing.T, node string) {
+				writes(t, node, "nodekeep", guarded, map[string]any{"annotations": claims()})
+				writes(t, node, "nodekeep", false, map[string]any{"labels": map[string]any{"mine": "1"}, "managedFields": ownedBy("nodekeep")})
+			})},
+			{name: "later, without any managedFields", forgets: true, skips: true, does: later(func(t *testing.T, node string) {
+				writes(t, node, "", guarded, map[string]any{"annotations": claims(), "managedFields": noFields})
+				writes(t, node, "", false, map[string]any{"managedFields": noFields})
+			})},
+		}},
+	} {
+		node := func(n int) string {
+			return fmt.Sprintf("claims-%t-%s-%d", guarded, strings.ReplaceAll(during, " ", "-"), n)
+		}
+		for n := range c.claims {
+			registered := nodekeep.Register(t, node(n))
+			nodekeep.Label(t, node(n), protected)
+			nodekeep.Taint(t, node(n), maintenance)
+			nodekeep.WaitRecorded(t, registered, map[string]string{"dedicated": "ci", worker: "", "maintenance:NoExecute": "disk"})
+			nodekeep.DeleteNode(t, node(n))
+		}
+		c.do(t, func() {
+			for n, claim := range c.claims {
+				claim.does(t, node(n))
+			}
 		})
-		t.Run("later, behind the gate, without any managedFields", func(t *testing.T) {
-			prepare(t, named(7))
-			withoutCapture(t, func() {
-				withoutWebhook(t, func() {
-					create(t, named(7), nil)
-					forgeAnnotations(t, named(7), "", guarded, map[string]any{"annotations": claims(), "managedFields": []any{map[string]any{}}})
-					write(t, named(7), "", map[string]any{"managedFields": []any{map[string]any{}}})
-				})
-			})
-			wholeWhereGuarded(t, named(7), guarded, maintenance, whole)
-		})
-		t.Run("later, webhook up, capture down", func(t *testing.T) {
-			prepare(t, named(4))
-			withoutCapture(t, func() {
-				create(t, named(4), nil)
-				claimLater(t, named(4), guarded)
-			})
-			whole(t, named(4))
-		})
-		t.Run("later, webhook up, capture down, managedFields say that the kubelet wrote the stamp", func(t *testing.T) {
-			prepare(t, named(9))
-			withoutCapture(t, func() {
-				create(t, named(9), nil)
-				write(t, named(9), "", map[string]any{"managedFields": ownedBy("kubelet")})
-			})
-			whole(t, named(9))
-		})
-		t.Run("later, on a Node that is whole, and deleted then", func(t *testing.T) {
-			prepare(t, named(5))
-			create(t, named(5), nil)
-			whole(t, named(5))
-			claimLater(t, named(5), guarded)
-			deleteNode(t, named(5))
-			create(t, named(5), nil)
-			whole(t, named(5))
-		})
-	})
+		for n, claim := range c.claims {
+			t.Run(during+": "+claim.name, func(t *testing.T) { arrives(t, node(n), guarded, claim) })
+		}
+	}
 }
 
-// write has a kubelet change metadata of its Node.
-func write(t testing.TB, name, manager string, metadata map[string]any) {
+// arrives waits until a Node and its record have all that they should have in spite of a claim.
+func arrives(t *testing.T, name string, guarded bool, c claim) {
 	t.Helper()
-	_, err := kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType,
-		mustJSON(t, map[string]any{"metadata": metadata}), metav1.PatchOptions{FieldManager: manager})
-	require.NoError(t, err)
-}
-
-// forgeAnnotations has a kubelet try to write annotations of nodekeep's.
-func forgeAnnotations(t testing.TB, name, manager string, guarded bool, metadata map[string]any) {
-	t.Helper()
-	if !guarded {
-		write(t, name, manager, metadata)
+	labels := protected
+	if c.forgets && !guarded {
+		labels = map[string]string{worker: ""}
+	}
+	node := nodekeep.WaitRestored(t, name, labels)
+	assert.True(t, harness.Carries(node, maintenance), "what a person put on: %v", node.Spec.Taints)
+	assert.True(t, c.skips && !guarded || harness.Carries(node, unverified), "what every new Node gets: %v", node.Spec.Taints)
+	items := maps.Clone(labels)
+	items["maintenance:NoExecute"] = "disk"
+	if c.forgets {
+		nodekeep.WaitRecordedAtLeast(t, node, items)
 		return
 	}
-	_, err := kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType,
-		mustJSON(t, map[string]any{"metadata": metadata}), metav1.PatchOptions{FieldManager: manager})
-	require.ErrorContains(t, err, guardMessage)
+	nodekeep.WaitRecorded(t, node, items)
 }
 
 // A stamp that lists keys which no record ever had could fill the record with removals, until it is too large to be written.
 func TestAKubeletThatListsInventedKeysInItsStampNeitherFillsItsRecordNorHasItWrittenWithoutEnd(t *testing.T) {
 	const name = "inventive"
 	want := map[string]string{"dedicated": "ci", worker: ""}
-	node := remembered(t, name, want)
+	node := nodekeep.RegisterRecorded(t, name, want)
 	withoutGuards(t, func() {
 		for round := range 4 {
 			given := map[string]record.Given{"not a key \x00": {}, strings.Repeat("k", 20_000): {}, "colon:Sometimes": {}}
 			for i := range 3000 {
 				given[fmt.Sprintf("invented-%d-%d", round, i)] = record.Given{Value: "x"}
 			}
-			body := mustJSON(t, map[string]any{"metadata": map[string]any{"annotations": map[string]string{policy.StampAnnotation: record.Stamp{Given: given}.String()}, "managedFields": []any{map[string]any{}}}})
-			_, err := kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "nodekeep"})
-			require.NoError(t, err)
+			stamp := map[string]string{policy.StampAnnotation: record.Stamp{Given: given}.String()}
+			writes(t, name, "nodekeep", false, map[string]any{"annotations": stamp, "managedFields": []any{map[string]any{}}})
 			want["edited"] = fmt.Sprint(round)
-			label(t, name, map[string]string{"edited": want["edited"]})
-			remembers(t, node, want)
+			nodekeep.Label(t, name, map[string]string{"edited": want["edited"]})
+			nodekeep.WaitRecorded(t, node, want)
 		}
-		before := recordMap(t, name)
-		assert.Less(t, len(before.Data[store.DataKey]), 8<<10)
-		time.Sleep(3 * time.Second)
-		assert.Equal(t, before.ResourceVersion, recordMap(t, name).ResourceVersion, "nothing is written without a change")
+		assert.Less(t, len(stored(t, name)), 8<<10)
+		comesToRest(t, name, 2*time.Second)
 	})
-	deleteNode(t, name)
+	nodekeep.DeleteNode(t, name)
 }
 
 // ownedBy are managedFields by which a manager wrote the stamp.
@@ -242,59 +206,67 @@ func ownedBy(manager string) []any {
 	}}
 }
 
-// wholeWhereGuarded says what becomes of a Node whose kubelet forged a stamp and emptied managedFields: with the guard policies it
-// forged nothing. Without them the stamp looks like the webhook's: no registration taint is added, and labels that the
-// kubelet may set anyway count as removed. Protected labels and taints are restored all the same.
-func wholeWhereGuarded(t *testing.T, name string, guarded bool, maintenance corev1.Taint, whole func(t *testing.T, name string)) {
-	t.Helper()
-	if guarded {
-		whole(t, name)
-		return
-	}
-	wholeButMine(t, name, guarded, maintenance, nil)
-}
-
-func wholeButMine(t *testing.T, name string, guarded bool, maintenance corev1.Taint, labels map[string]string) {
-	t.Helper()
-	want := map[string]string{worker: ""}
-	if guarded {
-		want = labels
-	}
-	node := complete(t, name, want)
-	assert.True(t, carriesTaint(node, maintenance), "what a person put on: %v", node.Spec.Taints)
-	require.Eventually(t, func() bool {
-		record, _ := recordOf(t, name)
-		_, kept := record.Items()[worker]
-		_, own := record.Items()["dedicated"]
-		return record.Newest().UID == node.UID && kept && (own || !guarded) && record.Items()["maintenance:NoExecute"] == "disk"
-	}, settles, 20*time.Millisecond)
-}
-
 func TestAKubeletCanTakeNeitherTheGateNorAnyTaintOffItsNode(t *testing.T) {
 	const name = "untaintable"
-	maintenance := corev1.Taint{Key: "maintenance", Value: "disk", Effect: corev1.TaintEffectNoExecute}
-	withoutCapture(t, func() {
-		withoutWebhook(t, func() { register(t, name) })
-		refuses(t, name, policy.DefaultGate.Taint())
+	gate := policy.DefaultGate.Taint()
+	nodekeep.WithoutCapture(t, func() {
+		nodekeep.WithoutWebhook(t, func() { nodekeep.Register(t, name) })
+		refuses(t, name, gate.ToString())
 	})
-	complete(t, name, nil)
-	mergeNode(t, name, map[string]any{"spec": map[string]any{"taints": []corev1.Taint{maintenance}}})
+	nodekeep.WaitRestored(t, name, nil)
+	nodekeep.Taint(t, name, maintenance)
 	refuses(t, name, maintenance)
 }
 
 // refuses asserts that a kubelet cannot take a taint off its Node, neither by PUT nor by PATCH, nor by deleting the Node.
-func refuses(t testing.TB, name string, taint corev1.Taint) {
+func refuses(t testing.TB, name, taint string) {
 	t.Helper()
-	client := kubelet(t, name).CoreV1().Nodes()
-	node := getNode(t, name)
-	require.True(t, carriesTaint(node, taint), "%v", node.Spec.Taints)
+	client := nodekeep.Kubelet(t, name).CoreV1().Nodes()
+	node := nodekeep.Node(t, name)
+	require.True(t, harness.Carries(node, taint), "%v", node.Spec.Taints)
 	node.Spec.Taints = nil
 	_, err := client.Update(t.Context(), node, metav1.UpdateOptions{})
 	require.ErrorContains(t, err, "is not allowed to modify taints")
 	_, err = client.Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{})
 	require.ErrorContains(t, err, "is not allowed to modify taints")
-	t.Logf("%s: %v", taint.ToString(), err)
+	t.Logf("%s: %v", taint, err)
 	err = client.Delete(t.Context(), name, metav1.DeleteOptions{})
 	require.True(t, apierrors.IsForbidden(err), "nor can it delete its Node: %v", err)
-	assert.True(t, carriesTaint(getNode(t, name), taint))
+	assert.True(t, harness.Carries(nodekeep.Node(t, name), taint))
+}
+
+// forgeOwners has a kubelet say that a component which sets labels again by itself has set this one: by managedFields, which a kubelet
+// may replace, and by an ownership annotation.
+func forgeOwners(t testing.TB, name, key string) {
+	t.Helper()
+	body := harness.MustJSON(t, map[string]any{"metadata": map[string]any{
+		"annotations": map[string]string{"cluster.x-k8s.io/labels-from-machine": key},
+		"managedFields": []map[string]any{{
+			"manager": "cloud-controller-manager", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "time": "2026-01-01T00:00:00Z",
+			"fieldsV1": map[string]any{"f:metadata": map[string]any{"f:labels": map[string]any{"f:" + key: map[string]any{}}}},
+		}},
+	}})
+	node, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "kubelet"})
+	require.NoError(t, err)
+	require.Equal(t, "cloud-controller-manager", node.ManagedFields[0].Manager, "the API server takes it")
+}
+
+func TestAKubeletThatForgesOwnersKeepsNoEditOfItsProtectedLabelFromTheRecord(t *testing.T) {
+	const name, key = "attack-owners", worker
+	node := nodekeep.RegisterRecorded(t, name, map[string]string{key: "a"})
+	nodekeep.WithoutCapture(t, func() {
+		nodekeep.Label(t, name, map[string]string{key: "b"})
+		forgeOwners(t, name, key)
+	})
+	nodekeep.WaitRecorded(t, node, map[string]string{key: "b"})
+
+	nodekeep.WithoutCapture(t, func() {
+		nodekeep.Label(t, name, map[string]any{key: nil})
+		forgeOwners(t, name, key)
+	})
+	nodekeep.WaitRecorded(t, node, map[string]string{})
+	nodekeep.DeleteNode(t, name)
+	assert.NotContains(t, nodekeep.Register(t, name).Labels, key)
+	nodekeep.WaitRestored(t, name, nil)
+	assert.NotContains(t, nodekeep.Node(t, name).Labels, key)
 }

@@ -19,34 +19,37 @@ import (
 // certificateLife is longer than anyone leaves a cluster up.
 const certificateLife = 365 * 24 * time.Hour
 
-// authority signs every certificate of a cluster: the API server's and those of its clients.
-type authority struct {
-	cert    *x509.Certificate
-	certPEM []byte
-	key     *ecdsa.PrivateKey
+// Authority signs certificates: every one of a cluster, the API server's and those of its clients, and those that tests need.
+type Authority struct {
+	// PEM is its own certificate.
+	PEM []byte
+
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
 }
 
-func newAuthority() (*authority, error) {
+// NewAuthority makes one with a key of its own.
+func NewAuthority() (*Authority, error) {
 	key, err := newKey()
 	if err != nil {
 		return nil, err
 	}
-	a := &authority{key: key, cert: &x509.Certificate{
+	a := &Authority{key: key, cert: &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "nodekeep-test-ca"},
 		IsCA:                  true,
 		BasicConstraintsValid: true,
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}}
-	if a.certPEM, err = a.sign(a.cert, key); err != nil {
+	if a.PEM, err = a.sign(a.cert, key); err != nil {
 		return nil, err
 	}
 	// Parsed again, because only then it has the key id by which certificates name their issuer.
-	a.cert, err = parseCertificate(a.certPEM)
+	a.cert, err = parseCertificate(a.PEM)
 	return a, err
 }
 
 // loadAuthority reads the authority of a detached cluster.
-func loadAuthority(dir string) (*authority, error) {
+func loadAuthority(dir string) (*Authority, error) {
 	certPEM, err := os.ReadFile(filepath.Join(dir, caCertFile))
 	if err != nil {
 		return nil, fmt.Errorf("read CA certificate: %w", err)
@@ -67,11 +70,11 @@ func loadAuthority(dir string) (*authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse CA key: %w", err)
 	}
-	return &authority{cert: cert, certPEM: certPEM, key: key}, nil
+	return &Authority{PEM: certPEM, cert: cert, key: key}, nil
 }
 
-// client issues a certificate that the API server takes for this user in these groups.
-func (a *authority) client(user string, groups ...string) (certPEM, keyPEM []byte, err error) {
+// Client issues a certificate that the API server takes for this user in these groups.
+func (a *Authority) Client(user string, groups ...string) (certPEM, keyPEM []byte, err error) {
 	return a.issue(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
 		KeyUsage:    x509.KeyUsageDigitalSignature,
@@ -79,9 +82,10 @@ func (a *authority) client(user string, groups ...string) (certPEM, keyPEM []byt
 	})
 }
 
-// server issues a serving certificate for these names and addresses.
-func (a *authority) server(names []string, addresses []net.IP) (certPEM, keyPEM []byte, err error) {
+// Server issues a serving certificate for these names and addresses, good until then or, by default, for a year.
+func (a *Authority) Server(names []string, addresses []net.IP, until time.Time) (certPEM, keyPEM []byte, err error) {
 	return a.issue(&x509.Certificate{
+		NotAfter:    until,
 		Subject:     pkix.Name{CommonName: names[0]},
 		DNSNames:    names,
 		IPAddresses: addresses,
@@ -90,7 +94,7 @@ func (a *authority) server(names []string, addresses []net.IP) (certPEM, keyPEM 
 	})
 }
 
-func (a *authority) issue(template *x509.Certificate) (certPEM, keyPEM []byte, err error) {
+func (a *Authority) issue(template *x509.Certificate) (certPEM, keyPEM []byte, err error) {
 	key, err := newKey()
 	if err != nil {
 		return nil, nil, err
@@ -102,14 +106,16 @@ func (a *authority) issue(template *x509.Certificate) (certPEM, keyPEM []byte, e
 	return certPEM, keyPEM, err
 }
 
-func (a *authority) sign(template *x509.Certificate, key *ecdsa.PrivateKey) ([]byte, error) {
+func (a *Authority) sign(template *x509.Certificate, key *ecdsa.PrivateKey) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
 		return nil, fmt.Errorf("generate serial number: %w", err)
 	}
 	template.SerialNumber = serial
 	template.NotBefore = time.Now().Add(-time.Hour)
-	template.NotAfter = time.Now().Add(certificateLife)
+	if template.NotAfter.IsZero() {
+		template.NotAfter = time.Now().Add(certificateLife)
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {
 		return nil, fmt.Errorf("sign certificate of %q: %w", template.Subject.CommonName, err)

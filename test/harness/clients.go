@@ -50,7 +50,7 @@ func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*
 
 // clientConfig is that of a user with a client certificate.
 func (c *Cluster) clientConfig(user string, groups ...string) *rest.Config {
-	cert, key, err := c.ca.client(user, groups...)
+	cert, key, err := c.ca.Client(user, groups...)
 	if err != nil {
 		panic(err) // only a name that no certificate can hold gets here
 	}
@@ -62,7 +62,7 @@ func (c *Cluster) clientConfig(user string, groups ...string) *rest.Config {
 func (c *Cluster) anonymousConfig() *rest.Config {
 	return &rest.Config{
 		Host:            c.url,
-		TLSClientConfig: rest.TLSClientConfig{CAData: c.ca.certPEM},
+		TLSClientConfig: rest.TLSClientConfig{CAData: c.ca.PEM},
 		QPS:             -1,
 	}
 }

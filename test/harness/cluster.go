@@ -14,7 +14,7 @@ import (
 type Cluster struct {
 	dir      string
 	url      string
-	ca       *authority
+	ca       *Authority
 	detach   bool
 	attached bool
 	// temporary folders go with the cluster, unless somebody wants to look into them.
@@ -68,7 +68,7 @@ func start(ctx context.Context, options Options, p ports) (*Cluster, error) {
 
 // launch starts the programs one after another, each when those it needs are ready.
 func (c *Cluster) launch(ctx context.Context, options Options, p ports) (err error) {
-	if c.ca, err = newAuthority(); err != nil {
+	if c.ca, err = NewAuthority(); err != nil {
 		return err
 	}
 	if err := c.ca.writeCerts(c.dir); err != nil {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // What a cluster's Dir holds, besides the pid file and the marker.
@@ -30,14 +31,14 @@ const (
 
 // writeCerts writes what the processes read: the authority, the API server's certificate, and the key that signs the
 // tokens of ServiceAccounts.
-func (a *authority) writeCerts(dir string) error {
+func (a *Authority) writeCerts(dir string) error {
 	caKey, err := encodeKey(a.key)
 	if err != nil {
 		return err
 	}
-	cert, key, err := a.server(
+	cert, key, err := a.Server(
 		[]string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
-		[]net.IP{net.IPv4(127, 0, 0, 1), net.ParseIP(firstServiceIP)})
+		[]net.IP{net.IPv4(127, 0, 0, 1), net.ParseIP(firstServiceIP)}, time.Time{})
 	if err != nil {
 		return err
 	}
@@ -50,7 +51,7 @@ func (a *authority) writeCerts(dir string) error {
 		return err
 	}
 	for name, data := range map[string][]byte{
-		caCertFile:      a.certPEM,
+		caCertFile:      a.PEM,
 		caKeyFile:       caKey,
 		servingCertFile: cert,
 		servingKeyFile:  key,

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -24,6 +22,8 @@ const Namespace = "nodekeep-system"
 const (
 	manifest          = "nodekeep.yaml"
 	namespaceManifest = "namespace.yaml"
+	// InlineManifest is applied over them where protected labels are restored in the CREATE itself.
+	InlineManifest = "nodekeep-inline.yaml"
 )
 
 // Names of the processes and their log files.
@@ -52,15 +52,17 @@ type Installation struct {
 	Route func(process string, direct *rest.Config) *rest.Config
 	// TimeoutSeconds, where it is not 0, is how long the API server waits for the webhook in place of what is shipped.
 	TimeoutSeconds int
+	// PolicyPoll, where it is not 0, is how often processes look at the policy file in place of their default, from their next start.
+	PolicyPoll time.Duration
 	// CaptureArgs are added behind capture's own arguments the next time it is started.
 	CaptureArgs []string
 
 	binary      string
 	manifests   string // folder
 	admin       string // kubeconfig
-	webhookPort int
-	probePort   map[string]int
-	metricsPort map[string]int
+	webhookPort string
+	probes      map[string]string // addresses, by process
+	metrics     map[string]string // addresses, by process
 }
 
 // Install builds the nodekeep binary and applies the manifests. Neither process runs yet.
@@ -90,16 +92,12 @@ func InstallProduct(ctx context.Context, c *Cluster, product Product) (*Installa
 		binary:      product.Binary,
 		manifests:   product.Manifests,
 		admin:       filepath.Join(c.Dir(), "admin.kubeconfig"),
-		probePort:   map[string]int{},
-		metricsPort: map[string]int{},
 	}
 	if err := WriteKubeconfig(i.admin, c.Admin()); err != nil {
 		return nil, err
 	}
-	for _, file := range []string{namespaceManifest, manifest} {
-		if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(i.manifests, file)); err != nil {
-			return nil, fmt.Errorf("apply manifests: %w\n%s", err, out)
-		}
+	if err := i.apply(ctx, namespaceManifest, manifest); err != nil {
+		return nil, err
 	}
 	if err := i.shippedPolicy(ctx); err != nil {
 		return nil, err
@@ -116,33 +114,27 @@ func NamespaceManifest() string { return filepath.Join(Manifests(), namespaceMan
 // Manifests is the folder of both files.
 func Manifests() string { return filepath.Join(Root(), "manifests") }
 
-// Reapply installs the chart with other values ("policy.labels.protected=inline"), or with the default ones. The webhook must be
+// Reapply installs the manifests anew: their defaults, and over them the files named ("nodekeep-inline.yaml"). The webhook must be
 // stopped, and started again after it.
-func (i *Installation) Reapply(ctx context.Context, values ...string) error {
+func (i *Installation) Reapply(ctx context.Context, further ...string) error {
 	if out, err := i.Kubectl(ctx, "delete", "--ignore-not-found", "mutatingwebhookconfigurations.admissionregistration.k8s.io,validatingwebhookconfigurations.admissionregistration.k8s.io", "nodekeep"); err != nil {
 		return fmt.Errorf("delete webhook configurations: %w\n%s", err, out)
 	}
-	args := []string{"--set", "namespace.create=true"}
-	for _, value := range values {
-		args = append(args, "--set", value)
-	}
-	rendered, err := Template(ctx, Namespace, args...)
-	if err != nil {
-		return err
-	}
-	file := filepath.Join(i.Cluster.Dir(), "rendered.yaml")
-	if err := os.WriteFile(file, rendered, 0o600); err != nil {
-		return fmt.Errorf("write rendered chart: %w", err)
-	}
-	if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", file); err != nil {
-		return fmt.Errorf("apply rendered chart: %w\n%s", err, out)
+	return i.apply(ctx, append([]string{namespaceManifest, manifest}, further...)...)
+}
+
+func (i *Installation) apply(ctx context.Context, files ...string) error {
+	for _, file := range files {
+		if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(i.manifests, file)); err != nil {
+			return fmt.Errorf("apply %s: %w\n%s", file, err, out)
+		}
 	}
 	return nil
 }
 
 // ReadyURL is where a process ("webhook" or "capture") says whether it is ready.
 func (i *Installation) ReadyURL(process string) string {
-	return fmt.Sprintf("http://127.0.0.1:%d/readyz", i.probePort["nodekeep-"+process])
+	return "http://" + i.probes["nodekeep-"+process] + "/readyz"
 }
 
 // Binary is the path of the nodekeep program.
@@ -160,22 +152,17 @@ func (i *Installation) Kubectl(ctx context.Context, args ...string) (string, err
 
 // MetricsURL is where a process ("webhook" or "capture") serves its metrics.
 func (i *Installation) MetricsURL(process string) string {
-	return fmt.Sprintf("http://127.0.0.1:%d/metrics", i.metricsPort["nodekeep-"+process])
+	return "http://" + i.metrics["nodekeep-"+process] + "/metrics"
 }
 
 func (i *Installation) choosePorts() error {
-	ports := make([]int, 5)
-	for n := range ports {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return fmt.Errorf("find a free port: %w", err)
-		}
-		defer listener.Close()
-		ports[n] = listener.Addr().(*net.TCPAddr).Port
+	free, err := FreeAddresses(5)
+	if err != nil {
+		return err
 	}
-	i.webhookPort = ports[0]
-	i.probePort[webhookName], i.metricsPort[webhookName] = ports[1], ports[2]
-	i.probePort[captureName], i.metricsPort[captureName] = ports[3], ports[4]
+	i.webhookPort = port(free[0])
+	i.probes = map[string]string{webhookName: free[1], captureName: free[2]}
+	i.metrics = map[string]string{webhookName: free[3], captureName: free[4]}
 	return nil
 }
 
@@ -196,18 +183,21 @@ func (i *Installation) run(ctx context.Context, name string, args ...string) err
 		"--kubeconfig", kubeconfig,
 		"--policy", i.PolicyFile,
 		"--namespace", Namespace,
-		"--health-probe-bind-address", "127.0.0.1:"+strconv.Itoa(i.probePort[name]),
-		"--metrics-bind-address", "127.0.0.1:"+strconv.Itoa(i.metricsPort[name]),
+		"--health-probe-bind-address", i.probes[name],
+		"--metrics-bind-address", i.metrics[name],
 	)
+	if i.PolicyPoll != 0 {
+		args = append(args, "--policy-poll", i.PolicyPoll.String())
+	}
 	process, err := i.Cluster.Go(name, i.binary, args)
 	if err != nil {
 		return err
 	}
-	return i.waitReady(ctx, process, i.probePort[name])
+	return i.waitReady(ctx, process, i.probes[name])
 }
 
-func (i *Installation) waitReady(ctx context.Context, process *Process, port int) error {
-	url := fmt.Sprintf("http://127.0.0.1:%d/readyz?verbose", port)
+func (i *Installation) waitReady(ctx context.Context, process *Process, address string) error {
+	url := "http://" + address + "/readyz?verbose"
 	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
 		select {
 		case <-process.Exited():
@@ -222,8 +212,9 @@ func (i *Installation) waitReady(ctx context.Context, process *Process, port int
 		return response.StatusCode == http.StatusOK, nil
 	})
 	if err != nil {
+		const tail = 4000
 		log, _ := os.ReadFile(process.LogPath())
-		return fmt.Errorf("wait until %s is ready: %w\n%s", process.Name(), err, log)
+		return fmt.Errorf("wait until %s is ready: %w; the end of its log:\n%s", process.Name(), err, log[max(0, len(log)-tail):])
 	}
 	return nil
 }

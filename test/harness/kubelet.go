@@ -50,3 +50,12 @@ func Each(names []string, atOnce int, do func(name string)) {
 	}
 	all.Wait()
 }
+
+// Names are so many names of a kind.
+func Names(kind string, count int) []string {
+	names := make([]string, count)
+	for n := range names {
+		names[n] = fmt.Sprintf("%s-%03d", kind, n)
+	}
+	return names
+}

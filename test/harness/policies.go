@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -127,4 +129,20 @@ func (i *Installation) GateOn(ctx context.Context) error {
 		return fmt.Errorf("switch gate policy on: %w\n%s", err, out)
 	}
 	return nil
+}
+
+// WithInline does something while protected labels can be restored in the CREATE itself, if the policy says so.
+func (i *Installation) WithInline(t testing.TB, do func()) {
+	t.Helper()
+	reinstall := func(ctx context.Context, further ...string) {
+		require.NoError(t, i.StopWebhook())
+		require.NoError(t, i.Reapply(ctx, further...))
+		require.NoError(t, i.StartWebhook(ctx))
+	}
+	defer reinstall(context.WithoutCancel(t.Context()))
+	reinstall(t.Context(), InlineManifest)
+	// At that start the API server did not call it yet, so the self-test failed and would be repeated after 10 s.
+	require.NoError(t, i.StopWebhook())
+	require.NoError(t, i.StartWebhook(t.Context()))
+	do()
 }

@@ -3,6 +3,7 @@ package harness
 import (
 	"fmt"
 	"net"
+	"strings"
 )
 
 // ports are those that the programs are told to listen on.
@@ -10,22 +11,30 @@ type ports struct {
 	etcd, apiServer string
 }
 
-// freePorts finds ports that nobody listens on. They are only probably free when the programs come to listen.
-func freePorts() (ports, error) {
-	var free [2]string
-	for i := range free {
+// FreeAddresses are so many loopback addresses that nobody listens on. They are only probably free when the programs come to listen.
+func FreeAddresses(count int) (addresses []string, err error) {
+	for range count {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			return ports{}, fmt.Errorf("find free port: %w", err)
+			return nil, fmt.Errorf("find free port: %w", err)
 		}
-		// Closed only when both are found, or they could be the same.
-		defer listener.Close()
-		if _, free[i], err = net.SplitHostPort(listener.Addr().String()); err != nil {
-			return ports{}, fmt.Errorf("find free port: %w", err)
-		}
+		defer listener.Close() // only when all are found, or they could be the same
+		addresses = append(addresses, listener.Addr().String())
 	}
-	return ports{etcd: free[0], apiServer: free[1]}, nil
+	return addresses, nil
 }
+
+// freePorts are those of a cluster.
+func freePorts() (ports, error) {
+	free, err := FreeAddresses(2)
+	if err != nil {
+		return ports{}, err
+	}
+	return ports{etcd: port(free[0]), apiServer: port(free[1])}, nil
+}
+
+// port is that of an address.
+func port(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
 
 func (p ports) etcdURL() string { return "http://127.0.0.1:" + p.etcd }
 

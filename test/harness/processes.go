@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -29,7 +28,7 @@ func (i *Installation) Start(ctx context.Context) error {
 // StartWebhook starts the webhook and returns when the API server calls it: a dry-run CREATE shows its stamp.
 func (i *Installation) StartWebhook(ctx context.Context) error {
 	err := i.run(ctx, webhookName, "webhook", "--self-signed", "--cert-names", "127.0.0.1",
-		"--host", "127.0.0.1", "--port", strconv.Itoa(i.webhookPort), "--drain", "0s")
+		"--host", "127.0.0.1", "--port", i.webhookPort, "--drain", "0s")
 	if err != nil {
 		return err
 	}
@@ -106,7 +105,7 @@ func (i *Installation) loopbackPatch(configs []admissionregistrationv1.WebhookCl
 			continue
 		}
 		path := fmt.Sprintf("/webhooks/%d/clientConfig/", n)
-		url := fmt.Sprintf("https://127.0.0.1:%d%s", i.webhookPort, *config.Service.Path)
+		url := "https://127.0.0.1:" + i.webhookPort + *config.Service.Path
 		operations = append(operations,
 			map[string]any{"op": "remove", "path": path + "service"},
 			map[string]any{"op": "add", "path": path + "url", "value": url})

@@ -12,6 +12,21 @@ import (
 // use is given the installation before the processes start, so that it can write another policy than the shipped one. The
 // logs are kept when a test fails. The result is the exit code.
 func RunTests(m *testing.M, options Options, use func(*Installation)) (code int) {
+	return RunTestsOn(m, options, func(ctx context.Context, control *Cluster) error {
+		installation, err := Install(ctx, control)
+		if err != nil {
+			return fmt.Errorf("install nodekeep: %w", err)
+		}
+		use(installation)
+		if err := installation.Start(ctx); err != nil {
+			return fmt.Errorf("start nodekeep: %w", err)
+		}
+		return nil
+	})
+}
+
+// RunTestsOn runs the tests of a package on a control plane of their own, on which prepare puts what they need.
+func RunTestsOn(m *testing.M, options Options, prepare func(context.Context, *Cluster) error) (code int) {
 	dir, err := os.MkdirTemp("", "nodekeep-tests-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -36,14 +51,8 @@ func RunTests(m *testing.M, options Options, use func(*Installation)) (code int)
 		}
 		_ = os.RemoveAll(dir)
 	}()
-	installation, err := Install(ctx, control)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "install nodekeep:", err)
-		return 1
-	}
-	use(installation)
-	if err := installation.Start(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "start nodekeep:", err)
+	if err := prepare(ctx, control); err != nil {
+		fmt.Fprintln(os.Stderr, "prepare:", err)
 		return 1
 	}
 	return m.Run()

@@ -1,74 +1,55 @@
 package integration
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 func TestWithCaptureDownOrdinaryLabelsAreRestoredAndProtectedOnesWaitBehindTheGate(t *testing.T) {
 	const name = "capture-down-1"
 	want := map[string]string{"dedicated": "ci", worker: ""}
-	rememberedNode(t, name, want)
-	withoutCapture(t, func() {
-		deleteNode(t, name)
-		back := register(t, name)
+	nodekeep.RegisterRecorded(t, name, want)
+	nodekeep.WithoutCapture(t, func() {
+		nodekeep.DeleteNode(t, name)
+		back := nodekeep.Register(t, name)
 		assert.Equal(t, "ci", back.Labels["dedicated"])
 		time.Sleep(300 * time.Millisecond)
-		assert.True(t, policy.DefaultGate.Holds(getNode(t, name).Spec.Taints), "the gate waits for capture")
+		assert.True(t, policy.DefaultGate.Holds(nodekeep.Node(t, name).Spec.Taints), "the gate waits for capture")
 	})
-	remembers(t, complete(t, name, want), want)
+	nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, name, want), want)
 }
 
 func TestWithBothDownNodesRegisterGatedAndNothingIsLost(t *testing.T) {
 	const count = 30
-	names := make([]string, count)
+	names := harness.Names("both-down", count)
 	want := map[string]string{"dedicated": "ci", worker: ""}
-	for n := range names {
-		names[n] = fmt.Sprintf("both-down-%02d", n)
-	}
-	eachNode(names, func(name string) { rememberedNode(t, name, want) })
+	eachNode(names, func(name string) { nodekeep.RegisterRecorded(t, name, want) })
 	stop := watchRecords(t)
-	withoutCapture(t, func() {
-		withoutWebhook(t, func() {
+	nodekeep.WithoutCapture(t, func() {
+		nodekeep.WithoutWebhook(t, func() {
 			eachNode(names, func(name string) {
-				deleteNode(t, name)
-				back := register(t, name)
+				nodekeep.DeleteNode(t, name)
+				back := nodekeep.Register(t, name)
 				assert.NotContains(t, back.Labels, "dedicated")
 				assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints), "%s must not be schedulable", name)
 			})
 			for _, name := range names {
-				assert.True(t, policy.DefaultGate.Holds(getNode(t, name).Spec.Taints), "and stays so")
+				assert.True(t, policy.DefaultGate.Holds(nodekeep.Node(t, name).Spec.Taints), "and stays so")
 			}
 		})
 	})
 	for _, name := range names {
-		remembers(t, complete(t, name, want), want)
+		nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, name, want), want)
 	}
 	for _, record := range stop() {
 		if strings.HasPrefix(record.Node, "both-down-") {
 			assert.Equal(t, want, record.Items(), "the record of %s lost a key on the way", record.Node)
 		}
 	}
-}
-
-func TestAHangingWebhookDelaysARegistrationByItsTimeoutAndNoMore(t *testing.T) {
-	const name = "hanging-1"
-	want := map[string]string{"dedicated": "ci"}
-	rememberedNode(t, name, want)
-	process := nodekeep.Cluster.Process("nodekeep-webhook")
-	require.NoError(t, process.Pause())
-	deleteNode(t, name)
-	started := time.Now()
-	back := register(t, name)
-	t.Logf("registered after %s", time.Since(started).Round(time.Millisecond))
-	require.NoError(t, process.Resume())
-	assert.NotContains(t, back.Labels, "dedicated", "the webhook did hang")
-	complete(t, name, want)
 }

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,29 +9,30 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // recordHolds checks the record of a Node that may be gone, as it is right now.
 func recordHolds(t *testing.T, node string, want map[string]string) {
 	t.Helper()
-	record, ok := recordOf(t, node)
+	record, ok := nodekeep.Record(t, node)
 	require.True(t, ok, "there must be a record of node %s", node)
 	assert.Equal(t, want, record.Items(), node)
 }
 
 func TestAChangeAndADeletionInOneMomentWhileCaptureIsDownAreNotLost(t *testing.T) {
 	const count = 200
-	names := make([]string, count)
-	for n := range names {
-		names[n] = fmt.Sprintf("moment-%03d", n)
-	}
-	eachNode(names, func(name string) { rememberedNode(t, name, map[string]string{"edited": "before", "removed": "1"}) })
+	names := harness.Names("moment", count)
+	eachNode(names, func(name string) {
+		nodekeep.RegisterRecorded(t, name, map[string]string{"edited": "before", "removed": "1"})
+	})
 	var slowest atomic.Int64
-	withoutCapture(t, func() {
+	nodekeep.WithoutCapture(t, func() {
 		eachNode(names, func(name string) {
 			started := time.Now()
-			label(t, name, map[string]any{"edited": "after", "added": "1", "removed": nil})
-			deleteNode(t, name)
+			nodekeep.Label(t, name, map[string]any{"edited": "after", "added": "1", "removed": nil})
+			nodekeep.DeleteNode(t, name)
 			if took := int64(time.Since(started)); took > slowest.Load() {
 				slowest.Store(took)
 			}
@@ -40,7 +40,7 @@ func TestAChangeAndADeletionInOneMomentWhileCaptureIsDownAreNotLost(t *testing.T
 		survived := 0
 		for _, name := range names {
 			recordHolds(t, name, map[string]string{"edited": "after", "added": "1"})
-			back := register(t, name)
+			back := nodekeep.Register(t, name)
 			if assert.Equal(t, "after", back.Labels["edited"]) && assert.Equal(t, "1", back.Labels["added"]) && assert.NotContains(t, back.Labels, "removed") {
 				survived++
 			}
@@ -51,25 +51,25 @@ func TestAChangeAndADeletionInOneMomentWhileCaptureIsDownAreNotLost(t *testing.T
 
 func TestADryRunOfADeletionWritesNothing(t *testing.T) {
 	const name = "dryrun-1"
-	rememberedNode(t, name, map[string]string{"a": "1"})
-	withoutCapture(t, func() {
-		label(t, name, map[string]any{"a": "2"})
-		version := recordVersion(t, name)
+	nodekeep.RegisterRecorded(t, name, map[string]string{"a": "1"})
+	nodekeep.WithoutCapture(t, func() {
+		nodekeep.Label(t, name, map[string]any{"a": "2"})
+		version := nodekeep.RecordMap(t, name).ResourceVersion
 		for range 3 {
 			require.NoError(t, nodekeep.Admin.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}))
 		}
-		assert.Equal(t, version, recordVersion(t, name))
+		assert.Equal(t, version, nodekeep.RecordMap(t, name).ResourceVersion)
 	})
-	remembers(t, getNode(t, name), map[string]string{"a": "2"})
+	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"a": "2"})
 }
 
 func TestACallProvesNoDeletion(t *testing.T) {
 	const name = "refused-deletion-1"
-	rememberedNode(t, name, map[string]string{"a": "1"})
+	nodekeep.RegisterRecorded(t, name, map[string]string{"a": "1"})
 	wrong := types.UID("00000000-0000-0000-0000-000000000000")
 	err := nodekeep.Admin.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &wrong}})
 	require.Error(t, err)
-	record, _ := recordOf(t, name)
+	record, _ := nodekeep.Record(t, name)
 	assert.Zero(t, record.DeletedAt)
 	assert.Equal(t, map[string]string{"a": "1"}, record.Items())
 }
@@ -77,11 +77,11 @@ func TestACallProvesNoDeletion(t *testing.T) {
 func TestDeletingManyNodesAtOnceLosesNothing(t *testing.T) {
 	names := []string{"collected-1", "collected-2", "collected-3"}
 	for _, name := range names {
-		rememberedNode(t, name, map[string]string{"collected": "yes", "a": "1"})
+		nodekeep.RegisterRecorded(t, name, map[string]string{"collected": "yes", "a": "1"})
 	}
-	withoutCapture(t, func() {
+	nodekeep.WithoutCapture(t, func() {
 		for _, name := range names {
-			label(t, name, map[string]any{"a": "2"})
+			nodekeep.Label(t, name, map[string]any{"a": "2"})
 		}
 		require.NoError(t, nodekeep.Admin.CoreV1().Nodes().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "collected=yes"}))
 		for _, name := range names {
@@ -92,33 +92,33 @@ func TestDeletingManyNodesAtOnceLosesNothing(t *testing.T) {
 
 func TestAChangeMadeWhileAFinalizerHoldsTheNodeIsNotLost(t *testing.T) {
 	const name = "finalized-1"
-	rememberedNode(t, name, map[string]string{"a": "1"})
+	nodekeep.RegisterRecorded(t, name, map[string]string{"a": "1"})
 	finalizers := func(value any) {
 		_, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType,
-			mustJSON(t, map[string]any{"metadata": map[string]any{"finalizers": value}}), metav1.PatchOptions{})
+			harness.MustJSON(t, map[string]any{"metadata": map[string]any{"finalizers": value}}), metav1.PatchOptions{})
 		require.NoError(t, err)
 	}
 	finalizers([]string{"example.com/held"})
-	deleteNode(t, name)
-	label(t, name, map[string]any{"a": "2"})
+	nodekeep.DeleteNode(t, name)
+	nodekeep.Label(t, name, map[string]any{"a": "2"})
 	finalizers(nil)
 	require.Eventually(t, func() bool {
-		record, _ := recordOf(t, name)
+		record, _ := nodekeep.Record(t, name)
 		return record.Items()["a"] == "2" && !record.DeletedAt.IsZero()
 	}, settles, 20*time.Millisecond)
-	register(t, name)
-	complete(t, name, map[string]string{"a": "2"})
+	nodekeep.Register(t, name)
+	nodekeep.WaitRestored(t, name, map[string]string{"a": "2"})
 }
 
 func TestADeletedNodeThatWasNeverWholeAddsWhatItShowed(t *testing.T) {
 	const name = "never-whole-1"
-	rememberedNode(t, name, map[string]string{"a": "1", worker: ""})
-	withoutCapture(t, func() {
-		deleteNode(t, name)
-		register(t, name)
-		label(t, name, map[string]any{"b": "2"})
-		deleteNode(t, name)
-		record, _ := recordOf(t, name)
+	nodekeep.RegisterRecorded(t, name, map[string]string{"a": "1", worker: ""})
+	nodekeep.WithoutCapture(t, func() {
+		nodekeep.DeleteNode(t, name)
+		nodekeep.Register(t, name)
+		nodekeep.Label(t, name, map[string]any{"b": "2"})
+		nodekeep.DeleteNode(t, name)
+		record, _ := nodekeep.Record(t, name)
 		assert.Equal(t, map[string]string{"a": "1", worker: "", "b": "2"}, record.Items())
 	})
 }

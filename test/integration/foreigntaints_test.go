@@ -13,6 +13,7 @@ import (
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 func aTaintOfSomebodyElseIsLeftAlone(t *testing.T) {
@@ -27,12 +28,12 @@ func aTaintOfSomebodyElseIsLeftAlone(t *testing.T) {
 		}
 	}
 	remembered := func(name string, labels ...string) {
-		want := map[string]string{"dedicated:NoSchedule": taintOf(theirs[name]).Value}
+		want := map[string]string{"dedicated:NoSchedule": harness.TaintOf(theirs[name]).Value}
 		for _, key := range labels {
 			want[key] = "ci"
 		}
-		node := getNode(t, name)
-		remembers(t, node, want)
+		node := nodekeep.Node(t, name)
+		nodekeep.WaitRecorded(t, node, want)
 		assert.NotContains(t, node.Annotations, policy.TaintsAnnotation, "%s: it is not nodekeep's", name)
 	}
 	reported := func(name string, times int) {
@@ -40,44 +41,44 @@ func aTaintOfSomebodyElseIsLeftAlone(t *testing.T) {
 	}
 	untouched := func(during time.Duration) {
 		before := map[string]*corev1.Node{}
-		each(func(name string) { before[name] = getNode(t, name) })
+		each(func(name string) { before[name] = nodekeep.Node(t, name) })
 		time.Sleep(during)
 		each(func(name string) {
 			staysAs(t, before[name], 0)
-			assert.Equal(t, []string{theirs[name]}, taintsOf(before[name]))
+			assert.Equal(t, []string{theirs[name]}, harness.TaintsOf(before[name]))
 			assert.NotContains(t, before[name].Annotations, policy.TaintsAnnotation, "%s: not shown as ours", name)
 		})
 	}
 
 	each(func(name string) {
-		register(t, name)
-		taint(t, name, theirs[name])
+		nodekeep.Register(t, name)
+		nodekeep.Taint(t, name, theirs[name])
 		remembered(name)
-		label(t, name, map[string]any{"dedicated": "ci"})
+		nodekeep.Label(t, name, map[string]any{"dedicated": "ci"})
 		remembered(name, "dedicated")
 		reported(name, 1)
 	})
-	untouched(2200 * time.Millisecond)
+	untouched(twoResyncs)
 	each(func(name string) { reported(name, 1) })
 
 	each(func(name string) { // the same on the next Node object, where admission restores it
-		deleteNode(t, name)
-		assert.Equal(t, []string{theirs[name]}, taintsOf(register(t, name)))
+		nodekeep.DeleteNode(t, name)
+		assert.Equal(t, []string{theirs[name]}, harness.TaintsOf(nodekeep.Register(t, name)))
 		remembered(name, "dedicated")
 		reported(name, 2) // one Event for each object
 	})
 	each(func(name string) {
-		label(t, name, map[string]any{"dedicated": nil})
+		nodekeep.Label(t, name, map[string]any{"dedicated": nil})
 		remembered(name)
 	})
-	untouched(1200 * time.Millisecond)
+	untouched(resync + 200*time.Millisecond)
 
 	each(func(name string) { // once it is gone, the rule has its way
-		label(t, name, map[string]any{"dedicated": "ci"})
+		nodekeep.Label(t, name, map[string]any{"dedicated": "ci"})
 		remembered(name, "dedicated")
-		untaint(t, name, theirs[name])
+		nodekeep.Untaint(t, name, theirs[name])
 		comesToCarry(t, name, "dedicated=ci:NoSchedule")
-		label(t, name, map[string]any{"dedicated": nil})
+		nodekeep.Label(t, name, map[string]any{"dedicated": nil})
 		comesToCarry(t, name)
 	})
 }
@@ -105,34 +106,34 @@ func liesOfKubeletsAreInVain(t *testing.T) {
 			Brought: map[string]string{"example.com/known:NoSchedule": "1", "example.com/gone:NoSchedule": "1"},
 		}
 		lies := map[string]string{policy.StampAnnotation: stamp.String(), policy.TaintsAnnotation: admins + ",example.com/known=1:NoSchedule,dedicated=gpu:NoSchedule"}
-		node := registration(l.name, nil)
+		node := harness.Registration(l.name)
 		node.Annotations = lies // in the CREATE too
-		created, err := kubelet(t, l.name).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{FieldManager: l.manager})
+		created, err := nodekeep.Kubelet(t, l.name).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{FieldManager: l.manager})
 		require.NoError(t, err)
 		assert.Equal(t, "dedicated=ci:NoSchedule", created.Annotations[policy.TaintsAnnotation])
 		assert.NotEqual(t, stamp.String(), created.Annotations[policy.StampAnnotation])
-		taint(t, l.name, admins)
+		nodekeep.Taint(t, l.name, admins)
 		before()
-		_, err = kubelet(t, l.name).CoreV1().Nodes().Patch(t.Context(), l.name, types.MergePatchType,
-			mustJSON(t, map[string]any{"metadata": map[string]any{"annotations": lies}}), metav1.PatchOptions{FieldManager: l.manager})
+		_, err = nodekeep.Kubelet(t, l.name).CoreV1().Nodes().Patch(t.Context(), l.name, types.MergePatchType,
+			harness.MustJSON(t, map[string]any{"metadata": map[string]any{"annotations": lies}}), metav1.PatchOptions{FieldManager: l.manager})
 		require.NoError(t, err, "a kubelet may write annotations")
 	}
 
 	for _, l := range liars {
-		node := register(t, l.name)
-		taint(t, l.name, "example.com/known=1:NoSchedule")
-		label(t, l.name, map[string]any{"dedicated": "ci"})
+		node := nodekeep.Register(t, l.name)
+		nodekeep.Taint(t, l.name, "example.com/known=1:NoSchedule")
+		nodekeep.Label(t, l.name, map[string]any{"dedicated": "ci"})
 		comesToCarry(t, l.name, "example.com/known=1:NoSchedule", "dedicated=ci:NoSchedule")
-		remembers(t, node, map[string]string{"example.com/known:NoSchedule": "1", "dedicated": "ci"})
-		deleteNode(t, l.name)
+		nodekeep.WaitRecorded(t, node, map[string]string{"example.com/known:NoSchedule": "1", "dedicated": "ci"})
+		nodekeep.DeleteNode(t, l.name)
 	}
 	want := map[string]string{"maintenance:NoExecute": "disk", "example.com/known:NoSchedule": "1", "dedicated": "ci"}
 	for _, l := range liars {
 		if l.adopted {
-			registerAndLie(l, func() { remembers(t, getNode(t, l.name), want) })
+			registerAndLie(l, func() { nodekeep.WaitRecorded(t, nodekeep.Node(t, l.name), want) })
 		}
 	}
-	withoutCapture(t, func() {
+	nodekeep.WithoutCapture(t, func() {
 		for _, l := range liars {
 			if !l.adopted {
 				registerAndLie(l, func() {})
@@ -140,16 +141,19 @@ func liesOfKubeletsAreInVain(t *testing.T) {
 		}
 	})
 	for _, l := range liars {
-		require.Eventually(t, func() bool { found, _ := recordOf(t, l.name); return found.Newest().UID == getNode(t, l.name).UID }, settles, 10*time.Millisecond)
+		require.Eventually(t, func() bool {
+			found, _ := nodekeep.Record(t, l.name)
+			return found.Newest().UID == nodekeep.Node(t, l.name).UID
+		}, settles, 10*time.Millisecond)
 	}
-	time.Sleep(2200 * time.Millisecond) // two resyncs
+	time.Sleep(twoResyncs)
 	for _, l := range liars {
-		assert.Equal(t, []string{"dedicated=ci:NoSchedule", "example.com/known=1:NoSchedule", admins}, taintsOf(getNode(t, l.name)), l.name)
+		assert.Equal(t, []string{"dedicated=ci:NoSchedule", "example.com/known=1:NoSchedule", admins}, harness.TaintsOf(nodekeep.Node(t, l.name)), l.name)
 		if l.adopted { // the rule's taint, which the kubelet took off the list, is left alone like a client's
 			reported := eventsOf(t, "default", l.name, "RuleTaintTaken")
-			label(t, l.name, map[string]any{"dedicated": "gpu"})
+			nodekeep.Label(t, l.name, map[string]any{"dedicated": "gpu"})
 			require.Eventually(t, func() bool { return eventsOf(t, "default", l.name, "RuleTaintTaken") > reported }, settles, 20*time.Millisecond, l.name)
-			assert.Equal(t, []string{"dedicated=ci:NoSchedule", "example.com/known=1:NoSchedule", admins}, taintsOf(getNode(t, l.name)), l.name)
+			assert.Equal(t, []string{"dedicated=ci:NoSchedule", "example.com/known=1:NoSchedule", admins}, harness.TaintsOf(nodekeep.Node(t, l.name)), l.name)
 		}
 	}
 }

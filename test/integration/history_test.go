@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/record/history"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // kubectl runs kubectl as an admin.
@@ -26,7 +27,7 @@ func kubectl(t *testing.T, args ...string) {
 func tells(t *testing.T, node string, changes int) (told []history.Change) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		found, _ := recordOf(t, node)
+		found, _ := nodekeep.Record(t, node)
 		told = history.Of(found)
 		return len(told) > 0 && told[len(told)-1].Number >= changes
 	}, settles, 20*time.Millisecond, "the record of node %s must come to tell of %d changes; last seen %+v", node, changes, &told)
@@ -38,16 +39,16 @@ func tells(t *testing.T, node string, changes int) (told []history.Change) {
 func lastChange(t *testing.T, told []history.Change) string {
 	t.Helper()
 	var fields map[string]json.RawMessage
-	require.NoError(t, json.Unmarshal(mustJSON(t, told[len(told)-1]), &fields))
+	require.NoError(t, json.Unmarshal(harness.MustJSON(t, told[len(told)-1]), &fields))
 	delete(fields, "number")
 	delete(fields, "time")
-	return string(mustJSON(t, fields))
+	return string(harness.MustJSON(t, fields))
 }
 
 // wroteAt is when a manager last changed something on a Node, by its managedFields.
 func wroteAt(t *testing.T, node, manager string) metav1.Time {
 	t.Helper()
-	for _, entry := range getNode(t, node).ManagedFields {
+	for _, entry := range nodekeep.Node(t, node).ManagedFields {
 		if entry.Manager == manager && entry.Subresource == "" {
 			return *entry.Time
 		}
@@ -58,9 +59,9 @@ func wroteAt(t *testing.T, node, manager string) metav1.Time {
 
 func TestTheHistoryTellsWhoChangedWhatAndWhen(t *testing.T) {
 	const name = "history-1"
-	node := register(t, name)
+	node := nodekeep.Register(t, name)
 	kubectl(t, "label", "node", name, "dedicated=ci", "--field-manager=alice")
-	assert.Empty(t, history.Of(remembers(t, node, map[string]string{"dedicated": "ci"})), "the first record tells of no change")
+	assert.Empty(t, history.Of(nodekeep.WaitRecorded(t, node, map[string]string{"dedicated": "ci"})), "the first record tells of no change")
 
 	steps := []struct {
 		what    string
@@ -100,25 +101,25 @@ func TestTheHistoryTellsWhoChangedWhatAndWhen(t *testing.T) {
 		assert.WithinRange(t, at.Time, began.Truncate(time.Second), time.Now(), step.what)
 	}
 
-	before := recordVersion(t, name)
-	first, _ := recordOf(t, name)
-	kubelet := kubelet(t, name)
+	before := nodekeep.RecordMap(t, name).ResourceVersion
+	first, _ := nodekeep.Record(t, name)
+	kubelet := nodekeep.Kubelet(t, name)
 	for n := range 5 {
 		_, err := kubelet.CoreV1().Nodes().Patch(t.Context(), name, types.StrategicMergePatchType,
 			[]byte(fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":"True","reason":"beat-%d"}]}}`, n)), metav1.PatchOptions{FieldManager: "kubelet"}, "status")
 		require.NoError(t, err)
 	}
 	kubectl(t, "annotate", "node", name, "note=mine")
-	deleteNode(t, name) // is written down, and told of by nobody
-	register(t, name)
-	complete(t, name, map[string]string{"dedicated": "gpu", worker: ""})
+	nodekeep.DeleteNode(t, name) // is written down, and told of by nobody
+	nodekeep.Register(t, name)
+	nodekeep.WaitRestored(t, name, map[string]string{"dedicated": "gpu", worker: ""})
 	comesToCarry(t, name, "maintenance=disk:NoSchedule", "other=1:NoExecute")
 	require.Eventually(t, func() bool {
-		now, _ := recordOf(t, name)
-		return now.Newest().UID == getNode(t, name).UID && now.DeletedAt.IsZero()
+		now, _ := nodekeep.Record(t, name)
+		return now.Newest().UID == nodekeep.Node(t, name).UID && now.DeletedAt.IsZero()
 	}, settles, 20*time.Millisecond)
-	again, _ := recordOf(t, name)
-	assert.NotEqual(t, before, recordVersion(t, name))
+	again, _ := nodekeep.Record(t, name)
+	assert.NotEqual(t, before, nodekeep.RecordMap(t, name).ResourceVersion)
 	assert.Equal(t, history.Of(first), history.Of(again), "a Node that comes back as it was has not changed")
 
 	for to, want := range map[int]string{
@@ -128,31 +129,31 @@ func TestTheHistoryTellsWhoChangedWhatAndWhen(t *testing.T) {
 	} {
 		items, err := history.RollBack(again, to)
 		require.NoError(t, err)
-		assert.JSONEq(t, want, string(mustJSON(t, items)), "rolled back to %d", to)
+		assert.JSONEq(t, want, string(harness.MustJSON(t, items)), "rolled back to %d", to)
 	}
 }
 
 // apply has a manager apply all labels that it wants on a Node, server-side.
 func apply(t *testing.T, name, manager string, labels map[string]string) {
 	t.Helper()
-	body := mustJSON(t, map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name, "labels": labels}})
+	body := harness.MustJSON(t, map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name, "labels": labels}})
 	_, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: manager})
 	require.NoError(t, err)
 }
 
 func TestTheHistoryIsBoundedAndHeartbeatsAddNothing(t *testing.T) {
 	const name, changes = "history-2", history.Max + 5
-	node := register(t, name)
-	label(t, name, map[string]any{"dedicated": "v0"})
-	remembers(t, node, map[string]string{"dedicated": "v0"})
+	node := nodekeep.Register(t, name)
+	nodekeep.Label(t, name, map[string]any{"dedicated": "v0"})
+	nodekeep.WaitRecorded(t, node, map[string]string{"dedicated": "v0"})
 	for n := range changes {
-		label(t, name, map[string]any{"dedicated": fmt.Sprint("v", n+1)})
+		nodekeep.Label(t, name, map[string]any{"dedicated": fmt.Sprint("v", n+1)})
 		tells(t, name, n+1)
 		if n == changes/2 { // whoever leads next goes on where this one ended
-			withoutCapture(t, func() {})
+			nodekeep.WithoutCapture(t, func() {})
 		}
 	}
-	found, _ := recordOf(t, name)
+	found, _ := nodekeep.Record(t, name)
 	require.Len(t, history.Of(found), history.Max)
 	for i, change := range history.Of(found) {
 		number := changes - history.Max + i + 1
@@ -164,32 +165,32 @@ func TestTheHistoryIsBoundedAndHeartbeatsAddNothing(t *testing.T) {
 	_, err := history.RollBack(found, 4)
 	require.EqualError(t, err, `roll back node "history-2" to entry 4 of its history: it can be rolled back to entries 5 to 25 (5 is before its first change that is kept)`)
 
-	before := recordVersion(t, name)
+	before := nodekeep.RecordMap(t, name).ResourceVersion
 	for n := range 10 {
-		_, err := kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.StrategicMergePatchType,
+		_, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.StrategicMergePatchType,
 			[]byte(fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":"True","reason":"beat-%d"}]}}`, n)), metav1.PatchOptions{FieldManager: "kubelet"}, "status")
 		require.NoError(t, err)
 	}
 	time.Sleep(500 * time.Millisecond) // whatever would happen has happened by then
-	assert.Equal(t, before, recordVersion(t, name))
+	assert.Equal(t, before, nodekeep.RecordMap(t, name).ResourceVersion)
 }
 
 func TestAChangeThatOnlyTheDeletionShowsIsInTheHistory(t *testing.T) {
 	const name = "history-3"
-	rememberedNode(t, name, map[string]string{"edited": "before", "removed": "1"})
-	withoutCapture(t, func() {
-		label(t, name, map[string]any{"edited": "after", "removed": nil})
-		deleteNode(t, name)
+	nodekeep.RegisterRecorded(t, name, map[string]string{"edited": "before", "removed": "1"})
+	nodekeep.WithoutCapture(t, func() {
+		nodekeep.Label(t, name, map[string]any{"edited": "after", "removed": nil})
+		nodekeep.DeleteNode(t, name)
 		told := map[string]string{}
 		for _, change := range tells(t, name, 2) {
-			told[change.Actor] = string(mustJSON(t, change.Items))
+			told[change.Actor] = string(harness.MustJSON(t, change.Items))
 		}
 		assert.Len(t, told, 2)
 		assert.JSONEq(t, `{"edited": {"From": "before", "To": "after"}}`, told["kubectl-label"])
 		assert.JSONEq(t, `{"removed": {"From": "1", "To": null}}`, told[""])
 	})
-	before, _ := recordOf(t, name)
-	require.Eventually(t, func() bool { now, _ := recordOf(t, name); return !now.DeletedAt.IsZero() }, settles, 20*time.Millisecond)
-	after, _ := recordOf(t, name)
+	before, _ := nodekeep.Record(t, name)
+	require.Eventually(t, func() bool { now, _ := nodekeep.Record(t, name); return !now.DeletedAt.IsZero() }, settles, 20*time.Millisecond)
+	after, _ := nodekeep.Record(t, name)
 	assert.Equal(t, history.Of(before), history.Of(after), "capture, which sees the same, does not tell it again")
 }

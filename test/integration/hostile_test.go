@@ -76,8 +76,8 @@ func TestNoRecordKeepsANodeOut(t *testing.T) {
 				data = fmt.Sprintf(data, node)
 			}
 			putRaw(t, node, data)
-			back := register(t, node)
-			assert.True(t, hasAll(back.Labels, c.restored), "%v", back.Labels)
+			back := nodekeep.Register(t, node)
+			assert.True(t, harness.HasAll(back.Labels, c.restored), "%v", back.Labels)
 			for _, key := range c.absent {
 				assert.NotContains(t, back.Labels, key)
 			}
@@ -114,20 +114,19 @@ func TestNoShapeOfNodeIsKeptOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := map[string]string{"dedicated": "ci", worker: ""}
-			rememberedNode(t, c.node, want)
-			deleteNode(t, c.node)
-			node := registration(c.node, nil)
+			nodekeep.RegisterRecorded(t, c.node, want)
+			nodekeep.DeleteNode(t, c.node)
+			node := harness.Registration(c.node)
 			c.make(node)
-			back, err := kubelet(t, c.node).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
-			require.NoError(t, err)
+			back := nodekeep.RegisterNode(t, node)
 			assert.Equal(t, "ci", back.Labels["dedicated"])
 			assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints))
 			stamp, _ := record.ParseStamp(back.Annotations[policy.StampAnnotation]) // there may be no room for one
 			assert.NotContains(t, stamp.Given, worker)
-			back = complete(t, c.node, want)
+			back = nodekeep.WaitRestored(t, c.node, want)
 			maps.Copy(want, c.taints)
-			remembers(t, back, want)
-			assert.True(t, maps.Equal(c.taints, customTaints(back)), "%v", taintsOf(back))
+			nodekeep.WaitRecorded(t, back, want)
+			assert.True(t, maps.Equal(c.taints, customTaints(back)), "%v", harness.TaintsOf(back))
 		})
 	}
 }
@@ -141,19 +140,17 @@ func longName(length int) string {
 func TestAnUnreadableRecordKeepsTheGateUntilItIsMended(t *testing.T) {
 	const name = "unreadable-1"
 	putRaw(t, name, "}garbage{")
-	node := registration(name, nil)
+	node := harness.Registration(name)
 	node.Spec.Taints = append(node.Spec.Taints, policy.DefaultGate.Taint())
-	back, err := kubelet(t, name).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
-	require.NoError(t, err)
+	back := nodekeep.RegisterNode(t, node)
 	assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints), "a gate that is on stays on")
-	hasEvent(t, name, "RecordInvalid")
-	assert.True(t, policy.DefaultGate.Holds(getNode(t, name).Spec.Taints))
+	nodekeep.WaitEvent(t, name, "RecordInvalid")
+	assert.True(t, policy.DefaultGate.Holds(nodekeep.Node(t, name).Spec.Taints))
 
-	cm, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), store.Name(name), metav1.GetOptions{})
-	require.NoError(t, err)
+	cm := nodekeep.RecordMap(t, name)
 	assert.Equal(t, "}garbage{", cm.Data[store.DataKey], "left as it is for a person to look at")
 	require.NoError(t, nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Delete(t.Context(), store.Name(name), metav1.DeleteOptions{}))
-	complete(t, name, nil)
+	nodekeep.WaitRestored(t, name, nil)
 }
 
 func TestAForeignConfigMapOfThatNameIsLeftAlone(t *testing.T) {
@@ -163,9 +160,9 @@ func TestAForeignConfigMapOfThatNameIsLeftAlone(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: store.Name(name)}, Data: map[string]string{"theirs": "1"},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	register(t, name)
-	label(t, name, map[string]any{"dedicated": "ci"})
-	hasEvent(t, name, "RecordInvalid")
+	nodekeep.Register(t, name)
+	nodekeep.Label(t, name, map[string]any{"dedicated": "ci"})
+	nodekeep.WaitEvent(t, name, "RecordInvalid")
 	cm, err := client.Get(t.Context(), store.Name(name), metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.Equal(t, map[string]string{"theirs": "1"}, cm.Data)
@@ -173,7 +170,7 @@ func TestAForeignConfigMapOfThatNameIsLeftAlone(t *testing.T) {
 
 func TestARecordThatLostItsLabelIsFoundAgain(t *testing.T) {
 	const name = "unlisted-1"
-	rememberedNode(t, name, map[string]string{"dedicated": "ci"})
+	nodekeep.RegisterRecorded(t, name, map[string]string{"dedicated": "ci"})
 	client := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
 	cm, err := client.Get(t.Context(), store.Name(name), metav1.GetOptions{})
 	require.NoError(t, err)

@@ -1,8 +1,6 @@
 package integration
 
 import (
-	"context"
-	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -20,7 +18,7 @@ import (
 
 const inlinePolicy = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {protected: inline}\n"
 
-// withPolicy does something under another policy file.
+// withPolicy does something under another policy file, which the running processes read.
 func withPolicy(t *testing.T, content string, do func()) {
 	t.Helper()
 	shipped, err := os.ReadFile(nodekeep.PolicyFile)
@@ -45,7 +43,7 @@ func writePolicy(t *testing.T, content string) {
 	}
 	require.NoError(t, nodekeep.WritePolicy(content))
 	for _, name := range names {
-		require.Eventually(t, func() bool { return policyReads(t, name) > reads[name] }, settles, 50*time.Millisecond, "%s must read its policy again", name)
+		require.Eventually(t, func() bool { return policyReads(t, name) > reads[name] }, settles, 20*time.Millisecond, "%s must read its policy again", name)
 	}
 }
 
@@ -57,106 +55,94 @@ func policyReads(t *testing.T, process string) int {
 	return strings.Count(string(log), `msg="policy reloaded"`) + strings.Count(string(log), `msg="policy file cannot be used;`)
 }
 
-// asInline installs what `policy.labels.protected: inline` needs, and afterwards the default again.
-func asInline(t *testing.T, do func()) {
-	t.Helper()
-	require.NoError(t, nodekeep.StopWebhook())
-	require.NoError(t, nodekeep.Reapply(t.Context(), "policy.labels.protected=inline"))
-	require.NoError(t, nodekeep.StartWebhook(t.Context()))
-	defer func() {
-		require.NoError(t, nodekeep.StopWebhook())
-		require.NoError(t, nodekeep.Reapply(context.WithoutCancel(t.Context())))
-		require.NoError(t, nodekeep.StartWebhook(context.WithoutCancel(t.Context())))
-	}()
-	do()
-}
-
 // proved waits for the result of the self-test.
-func proved(t *testing.T, want string) {
+func proved(t *testing.T, want string, metricValue float64) {
 	t.Helper()
 	var body string
 	require.Eventually(t, func() bool {
-		status, verbose := read(t, nodekeep.ReadyURL("webhook")+"?verbose")
-		body = verbose
-		return status == http.StatusOK && strings.Contains(verbose, "[+] protected labels: "+want)
-	}, settles, 100*time.Millisecond, "%s", &body)
+		_, body = harness.Readiness(nodekeep.ReadyURL("webhook"))
+		return strings.Contains(body, "[+] protected labels: "+want)
+	}, settles, 50*time.Millisecond, "%s", &body)
+	assert.InDelta(t, metricValue, metric(t, "webhook", "nodekeep_webhook_inline_proved"), 0)
 }
 
-func TestInlineProtectedLabelsAreInTheKubeletsOwnCreate(t *testing.T) {
-	const name = "inline-1"
-	want := map[string]string{"dedicated": "ci", worker: "", "node-role.kubernetes.io/gpu": "a"}
-	rememberedNode(t, name, want)
+// TestInline holds the tests of the inline route, which needs another installation of the webhook.
+func TestInline(t *testing.T) {
 	withPolicy(t, inlinePolicy, func() {
-		asInline(t, func() {
-			proved(t, "inline")
-			_, body := read(t, nodekeep.MetricsURL("webhook"))
-			assert.Contains(t, body, "nodekeep_webhook_inline_proved 1")
-			withoutCapture(t, func() {
-				for range 20 {
-					deleteNode(t, name)
-					back := register(t, name)
-					assert.True(t, hasAll(back.Labels, want), "%v", back.Labels)
-					assert.False(t, policy.DefaultGate.On(back.Spec.Taints))
-					assert.ElementsMatch(t, []string{"dedicated", worker, "node-role.kubernetes.io/gpu"}, givenTo(t, back))
-				}
-				// The strip policy acts on this one, and must not act again on what the webhook added.
-				deleteNode(t, name)
-				forging := registration(name, nil)
-				forging.Annotations = map[string]string{policy.StampAnnotation: `{"given":{"` + worker + `":{"value":""}}}`}
-				back, err := kubelet(t, name).CoreV1().Nodes().Create(t.Context(), forging, metav1.CreateOptions{})
-				require.NoError(t, err)
-				assert.True(t, hasAll(back.Labels, want), "%v", back.Labels)
-				assert.ElementsMatch(t, []string{"dedicated", worker, "node-role.kubernetes.io/gpu"}, givenTo(t, back))
+		t.Run("without its webhook configuration the webhook defers protected labels", inlineFallsBackToDeferred)
+		nodekeep.WithInline(t, func() {
+			proved(t, "inline", 1)
+			t.Run("protected labels are in the kubelet's own CREATE", protectedLabelsAreInTheKubeletsOwnCreate)
+			t.Run("the webhook may act as the self-test's kubelet only", theWebhookMayActAsTheSelfTestsKubeletOnly)
+			t.Run("a label that an admission policy denies to kubelets is deferred", func(t *testing.T) {
+				want := map[string]string{judged: "ci", "rack": "r1", worker: ""}
+				nodekeep.RegisterRecorded(t, "judged-inline", want)
+				denyingKubelets(t, func() {
+					deniedThenDeferred(t, "judged-inline", "protected: inline", want, map[string]string{worker: ""})
+				})
 			})
-			remembers(t, getNode(t, name), want)
-
-			_, err := kubelet(t, name).CoreV1().Nodes().Create(t.Context(), registration(name, nil), metav1.CreateOptions{})
-			assert.ErrorContains(t, err, "already exists", "a restarted kubelet gets past admission")
 		})
 	})
 }
 
-func TestInlineFallsBackToDeferredWhereItIsNotProved(t *testing.T) {
+func protectedLabelsAreInTheKubeletsOwnCreate(t *testing.T) {
+	const name = "inline-1"
+	want := map[string]string{"dedicated": "ci", worker: "", "node-role.kubernetes.io/gpu": "a"}
+	keys := []string{"dedicated", worker, "node-role.kubernetes.io/gpu"}
+	nodekeep.RegisterRecorded(t, name, want)
+	nodekeep.WithoutCapture(t, func() {
+		for range 20 {
+			nodekeep.DeleteNode(t, name)
+			back := nodekeep.Register(t, name)
+			assert.True(t, harness.HasAll(back.Labels, want), "%v", back.Labels)
+			assert.False(t, harness.Gated(back))
+			assert.ElementsMatch(t, keys, givenTo(t, back))
+		}
+		// The strip policy acts on this one, and must not act again on what the webhook added.
+		nodekeep.DeleteNode(t, name)
+		forging := harness.Registration(name)
+		forging.Annotations = map[string]string{policy.StampAnnotation: `{"given":{"` + worker + `":{"value":""}}}`}
+		back := nodekeep.RegisterNode(t, forging)
+		assert.True(t, harness.HasAll(back.Labels, want), "%v", back.Labels)
+		assert.ElementsMatch(t, keys, givenTo(t, back))
+	})
+	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), want)
+
+	_, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
+	assert.ErrorContains(t, err, "already exists", "a restarted kubelet gets past admission")
+}
+
+func inlineFallsBackToDeferred(t *testing.T) {
 	const name = "inline-2"
 	want := map[string]string{"dedicated": "ci", worker: ""}
-	rememberedNode(t, name, want)
-	withPolicy(t, inlinePolicy, func() { // and the plain configuration, which has one pass only
-		proved(t, "deferred although the policy says inline")
-		_, body := read(t, nodekeep.MetricsURL("webhook"))
-		assert.Contains(t, body, "nodekeep_webhook_inline_proved 0")
-		deleteNode(t, name)
-		back := register(t, name)
-		assert.NotContains(t, back.Labels, worker)
-		assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints))
-		remembers(t, complete(t, name, want), want)
-	})
+	nodekeep.RegisterRecorded(t, name, want)
+	proved(t, "deferred although the policy says inline", 0)
+	nodekeep.DeleteNode(t, name)
+	back := nodekeep.Register(t, name)
+	assert.NotContains(t, back.Labels, worker)
+	assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints))
+	nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, name, want), want)
 }
 
-func TestTheWebhookMayActAsTheSelfTestsKubeletOnly(t *testing.T) {
-	asInline(t, func() { actsAsTheSelfTestsKubeletOnly(t) })
-}
-
-func actsAsTheSelfTestsKubeletOnly(t *testing.T) {
-	t.Helper()
+func theWebhookMayActAsTheSelfTestsKubeletOnly(t *testing.T) {
 	config, err := nodekeep.Cluster.ServiceAccount(t.Context(), harness.Namespace, "nodekeep-webhook")
 	require.NoError(t, err)
-	for user, allowed := range map[string]bool{"system:node:nodekeep-self-test": true, "system:node:worker-1": false, "admin": false} {
-		as := rest.CopyConfig(config)
-		as.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:nodes"}}
-		client, err := kubernetes.NewForConfig(as)
+	as := func(user, group string) *kubernetes.Clientset {
+		impersonating := rest.CopyConfig(config)
+		impersonating.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{group}}
+		client, err := kubernetes.NewForConfig(impersonating)
 		require.NoError(t, err)
-		node := registration("nodekeep-self-test", nil)
-		_, err = client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if allowed {
-			require.NoError(t, err)
-			_, err = client.CoreV1().Nodes().Create(t.Context(), registration("worker-1", nil), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		}
-		require.Error(t, err, user)
+		return client
 	}
-	as := rest.CopyConfig(config)
-	as.Impersonate = rest.ImpersonationConfig{UserName: "system:node:nodekeep-self-test", Groups: []string{"system:masters"}}
-	client, err := kubernetes.NewForConfig(as)
-	require.NoError(t, err)
-	_, err = client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	const selfTest, kubelets = "system:node:nodekeep-self-test", "system:nodes"
+	rehearse := func(user, node string) error {
+		_, err := as(user, kubelets).CoreV1().Nodes().Create(t.Context(), harness.Registration(node), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	require.NoError(t, rehearse(selfTest, "nodekeep-self-test"))
+	for user, node := range map[string]string{selfTest: "worker-1", "system:node:worker-1": "nodekeep-self-test", "admin": "nodekeep-self-test"} {
+		require.Error(t, rehearse(user, node), "%s creates %s", user, node)
+	}
+	_, err = as(selfTest, "system:masters").CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	assert.Error(t, err)
 }

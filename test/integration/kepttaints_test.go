@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -12,156 +11,152 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // registerWith sends a kubelet's CREATE with taints of its own (--register-with-taints).
 func registerWith(t testing.TB, name string, texts ...string) *corev1.Node {
 	t.Helper()
-	node := registration(name, nil)
+	node := harness.Registration(name)
 	for _, text := range texts {
-		node.Spec.Taints = append(node.Spec.Taints, taintOf(text))
+		node.Spec.Taints = append(node.Spec.Taints, harness.TaintOf(text))
 	}
-	created, err := kubelet(t, name).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
-	require.NoError(t, err, "a kubelet must always be able to register its Node")
-	return created
+	return nodekeep.RegisterNode(t, node)
 }
 
 func TestTaintsOfEveryEffectAreInTheVeryObjectThatTheKubeletsCreateReturns(t *testing.T) {
 	const name = "kept-1"
-	first := register(t, name)
+	first := nodekeep.Register(t, name)
 	texts := []string{"maintenance=disk:NoExecute", "maintenance=disk:NoSchedule", "example.com/soft:PreferNoSchedule", "dedicated=ci:NoSchedule"}
-	changeTaints(t, name, func(taints []corev1.Taint) []corev1.Taint {
+	nodekeep.ChangeTaints(t, name, func(taints []corev1.Taint) []corev1.Taint {
 		for _, text := range texts {
-			added := taintOf(text)
+			added := harness.TaintOf(text)
 			added.TimeAdded = &metav1.Time{Time: time.Now().Add(-time.Hour)}
 			taints = append(taints, added)
 		}
 		return taints
 	})
 	want := map[string]string{"maintenance:NoExecute": "disk", "maintenance:NoSchedule": "disk", "example.com/soft:PreferNoSchedule": "", "dedicated:NoSchedule": "ci"}
-	remembers(t, first, want)
-	assert.NotContains(t, configMapOf(t, name).Data["record.json"], "timeAdded")
+	nodekeep.WaitRecorded(t, first, want)
+	assert.NotContains(t, nodekeep.RecordMap(t, name).Data["record.json"], "timeAdded")
 	for range 2 { // what was restored is remembered like what an admin put on
-		deleteNode(t, name)
-		back := register(t, name)
+		nodekeep.DeleteNode(t, name)
+		back := nodekeep.Register(t, name)
 		for _, text := range texts {
-			assert.True(t, carries(back, text), "%s in %v", text, taintsOf(back))
+			assert.True(t, harness.Carries(back, text), "%s in %v", text, harness.TaintsOf(back))
 		}
 		for _, taint := range back.Spec.Taints {
 			assert.Nil(t, taint.TimeAdded, taint.Key)
 		}
 		assert.False(t, policy.DefaultGate.On(back.Spec.Taints), "nothing is left to restore")
-		remembers(t, back, want)
+		nodekeep.WaitRecorded(t, back, want)
 		staysAs(t, back, 300*time.Millisecond)
 	}
-	hasEvent(t, name, "LabelsRestored")
+	nodekeep.WaitEvent(t, name, "LabelsRestored")
 }
 
 func TestTheKubeletsOwnTaintWinsOverTheRememberedOne(t *testing.T) {
 	const name = "kept-own-1"
-	node := register(t, name)
-	taint(t, name, "maintenance=disk:NoExecute", "example.com/other=1:NoSchedule")
-	remembers(t, node, map[string]string{"maintenance:NoExecute": "disk", "example.com/other:NoSchedule": "1"})
-	deleteNode(t, name)
+	node := nodekeep.Register(t, name)
+	nodekeep.Taint(t, name, "maintenance=disk:NoExecute", "example.com/other=1:NoSchedule")
+	nodekeep.WaitRecorded(t, node, map[string]string{"maintenance:NoExecute": "disk", "example.com/other:NoSchedule": "1"})
+	nodekeep.DeleteNode(t, name)
 	back := registerWith(t, name, "maintenance=network:NoExecute", "maintenance=network:NoSchedule")
 	want := []string{"example.com/other=1:NoSchedule", "maintenance=network:NoExecute", "maintenance=network:NoSchedule"}
-	assert.Equal(t, want, taintsOf(back), "one taint of a key and effect, and that is the Node's own")
-	remembers(t, back, map[string]string{ // the value that lost is not forgotten
+	assert.Equal(t, want, harness.TaintsOf(back), "one taint of a key and effect, and that is the Node's own")
+	nodekeep.WaitRecorded(t, back, map[string]string{ // the value that lost is not forgotten
 		"maintenance:NoExecute": "disk", "maintenance:NoSchedule": "network", "example.com/other:NoSchedule": "1",
 	})
-	assert.Equal(t, want, taintsOf(getNode(t, name)))
+	assert.Equal(t, want, harness.TaintsOf(nodekeep.Node(t, name)))
 }
 
 func TestTheRememberedTaintReplacesTheKubeletsWhereThePolicySaysSo(t *testing.T) {
 	const name = "kept-own-2"
-	node := register(t, name)
-	taint(t, name, "maintenance=disk:NoExecute")
-	remembers(t, node, map[string]string{"maintenance:NoExecute": "disk"})
-	startedUnder(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {onConflict: restoreStored}\n", nil, func() {
-		deleteNode(t, name)
+	node := nodekeep.Register(t, name)
+	nodekeep.Taint(t, name, "maintenance=disk:NoExecute")
+	nodekeep.WaitRecorded(t, node, map[string]string{"maintenance:NoExecute": "disk"})
+	withPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {onConflict: restoreStored}\n", func() {
+		nodekeep.DeleteNode(t, name)
 		back := registerWith(t, name, "first=1:NoSchedule", "maintenance=network:NoExecute", "last=1:NoSchedule")
 		want := []string{"first=1:NoSchedule", "last=1:NoSchedule", "maintenance=disk:NoExecute"}
-		assert.Equal(t, want, taintsOf(back))
-		remembers(t, back, map[string]string{"maintenance:NoExecute": "disk", "first:NoSchedule": "1", "last:NoSchedule": "1"})
-		assert.Equal(t, want, taintsOf(getNode(t, name)))
+		assert.Equal(t, want, harness.TaintsOf(back))
+		nodekeep.WaitRecorded(t, back, map[string]string{"maintenance:NoExecute": "disk", "first:NoSchedule": "1", "last:NoSchedule": "1"})
+		assert.Equal(t, want, harness.TaintsOf(nodekeep.Node(t, name)))
 	})
 }
 
 func TestNeitherACordonNorATaintThatAnotherComponentOwnsIsRestored(t *testing.T) {
 	const name = "kept-owned-1"
-	node := register(t, name)
-	taint(t, name, "mine=1:NoSchedule", "node.kubernetes.io/unschedulable:NoSchedule", "ToBeDeletedByClusterAutoscaler=1700000000:NoSchedule",
+	node := nodekeep.Register(t, name)
+	nodekeep.Taint(t, name, "mine=1:NoSchedule", "node.kubernetes.io/unschedulable:NoSchedule", "ToBeDeletedByClusterAutoscaler=1700000000:NoSchedule",
 		"node.kubernetes.io/unreachable:NoExecute", "karpenter.sh/disrupted:NoSchedule", "nodekeep.dev/other:NoSchedule")
 	_, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec": {"unschedulable": true}}`), metav1.PatchOptions{FieldManager: "kubectl-cordon"})
 	require.NoError(t, err)
-	remembers(t, node, map[string]string{"mine:NoSchedule": "1"})
-	deleteNode(t, name)
-	back := register(t, name)
-	assert.Equal(t, []string{"mine=1:NoSchedule"}, taintsOf(back))
+	nodekeep.WaitRecorded(t, node, map[string]string{"mine:NoSchedule": "1"})
+	nodekeep.DeleteNode(t, name)
+	back := nodekeep.Register(t, name)
+	assert.Equal(t, []string{"mine=1:NoSchedule"}, harness.TaintsOf(back))
 	for _, owned := range []string{"node.kubernetes.io/unschedulable:NoSchedule", "node.kubernetes.io/unreachable:NoExecute"} {
-		assert.False(t, carries(back, owned), owned)
+		assert.False(t, harness.Carries(back, owned), owned)
 	}
 	assert.False(t, back.Spec.Unschedulable)
-	remembers(t, back, map[string]string{"mine:NoSchedule": "1"})
+	nodekeep.WaitRecorded(t, back, map[string]string{"mine:NoSchedule": "1"})
 }
 
 func TestATaintTakenOffStaysOffAfterReRegistration(t *testing.T) {
 	const name = "kept-off-1"
-	node := register(t, name)
-	taint(t, name, "a=1:NoSchedule", "b=1:NoExecute", "c=1:NoSchedule")
-	remembers(t, node, map[string]string{"a:NoSchedule": "1", "b:NoExecute": "1", "c:NoSchedule": "1"})
-	untaint(t, name, "a=1:NoSchedule")
-	remembers(t, node, map[string]string{"b:NoExecute": "1", "c:NoSchedule": "1"})
-	deleteNode(t, name)
-	register(t, name)
+	node := nodekeep.Register(t, name)
+	nodekeep.Taint(t, name, "a=1:NoSchedule", "b=1:NoExecute", "c=1:NoSchedule")
+	nodekeep.WaitRecorded(t, node, map[string]string{"a:NoSchedule": "1", "b:NoExecute": "1", "c:NoSchedule": "1"})
+	nodekeep.Untaint(t, name, "a=1:NoSchedule")
+	nodekeep.WaitRecorded(t, node, map[string]string{"b:NoExecute": "1", "c:NoSchedule": "1"})
+	nodekeep.DeleteNode(t, name)
+	nodekeep.Register(t, name)
 	comesToCarry(t, name, "b=1:NoExecute", "c=1:NoSchedule") // in the CREATE, unless the webhook is a moment behind
 
-	withoutCapture(t, func() { // a restored one too, while nobody looks
-		deleteNode(t, name)
-		assert.Equal(t, []string{"b=1:NoExecute", "c=1:NoSchedule"}, taintsOf(register(t, name)))
-		untaint(t, name, "b=1:NoExecute")
-		taint(t, name, "c=2:NoSchedule")
+	nodekeep.WithoutCapture(t, func() { // a restored one too, while nobody looks
+		nodekeep.DeleteNode(t, name)
+		assert.Equal(t, []string{"b=1:NoExecute", "c=1:NoSchedule"}, harness.TaintsOf(nodekeep.Register(t, name)))
+		nodekeep.Untaint(t, name, "b=1:NoExecute")
+		nodekeep.Taint(t, name, "c=2:NoSchedule")
 	})
-	remembers(t, getNode(t, name), map[string]string{"c:NoSchedule": "2"})
-	assert.Equal(t, []string{"c=2:NoSchedule"}, taintsOf(getNode(t, name)))
-	deleteNode(t, name)
-	register(t, name)
+	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"c:NoSchedule": "2"})
+	assert.Equal(t, []string{"c=2:NoSchedule"}, harness.TaintsOf(nodekeep.Node(t, name)))
+	nodekeep.DeleteNode(t, name)
+	nodekeep.Register(t, name)
 	comesToCarry(t, name, "c=2:NoSchedule")
 }
 
 func TestWithTheWebhookDownCaptureGivesTaintsBackBeforeTheGateGoes(t *testing.T) {
 	const count = 20
-	names := make([]string, count)
-	for n := range names {
-		names[n] = fmt.Sprintf("kept-down-%02d", n)
-	}
+	names := harness.Names("kept-down", count)
 	want := map[string]string{"maintenance:NoExecute": "disk", "dedicated": "ci", worker: ""}
 	eachNode(names, func(name string) {
-		node := register(t, name)
-		label(t, name, map[string]any{"dedicated": "ci", worker: ""})
-		taint(t, name, "maintenance=disk:NoExecute")
-		remembers(t, node, want)
+		node := nodekeep.Register(t, name)
+		nodekeep.Label(t, name, map[string]any{"dedicated": "ci", worker: ""})
+		nodekeep.Taint(t, name, "maintenance=disk:NoExecute")
+		nodekeep.WaitRecorded(t, node, want)
 	})
 	for _, name := range names {
-		deleteNode(t, name)
+		nodekeep.DeleteNode(t, name)
 	}
-	seen := watchSights(t)
-	withoutWebhook(t, func() {
+	seen := nodekeep.WatchNodes(t)
+	nodekeep.WithoutWebhook(t, func() {
 		eachNode(names, func(name string) {
-			back := register(t, name)
-			assert.False(t, carries(back, "maintenance=disk:NoExecute"), "the webhook was down")
+			back := nodekeep.Register(t, name)
+			assert.False(t, harness.Carries(back, "maintenance=disk:NoExecute"), "the webhook was down")
 		})
 		for _, name := range names {
 			node := comesToCarry(t, name, "maintenance=disk:NoExecute")
-			assert.True(t, hasAll(node.Labels, map[string]string{"dedicated": "ci", worker: ""}))
-			remembers(t, node, want)
+			assert.True(t, harness.HasAll(node.Labels, map[string]string{"dedicated": "ci", worker: ""}))
+			nodekeep.WaitRecorded(t, node, want)
 		}
 	})
-	seen.stop()
+	seen.Stop()
 	for _, name := range names {
-		for _, state := range seen.of(name) {
-			if !carries(state.node, "maintenance=disk:NoExecute") {
-				assert.True(t, policy.DefaultGate.Holds(state.node.Spec.Taints), "%s was seen without the taint and without the gate", name)
+		for _, state := range seen.Of(name) {
+			if !harness.Carries(state.Node, "maintenance=disk:NoExecute") {
+				assert.True(t, policy.DefaultGate.Holds(state.Spec.Taints), "%s was seen without the taint and without the gate", name)
 			}
 		}
 	}

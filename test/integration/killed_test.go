@@ -9,22 +9,24 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 func whatHappenedWhileCaptureWasDownIsMadeGood(t *testing.T) {
-	register(t, "rules-down-1")
-	register(t, "rules-down-2")
-	register(t, "rules-down-3")
-	label(t, "rules-down-2", map[string]any{"dedicated": "ci"})
-	label(t, "rules-down-3", map[string]any{"dedicated": "ci"})
+	nodekeep.Register(t, "rules-down-1")
+	nodekeep.Register(t, "rules-down-2")
+	nodekeep.Register(t, "rules-down-3")
+	nodekeep.Label(t, "rules-down-2", map[string]any{"dedicated": "ci"})
+	nodekeep.Label(t, "rules-down-3", map[string]any{"dedicated": "ci"})
 	comesToCarry(t, "rules-down-2", "dedicated=ci:NoSchedule")
 	comesToCarry(t, "rules-down-3", "dedicated=ci:NoSchedule")
-	withoutCapture(t, func() {
-		label(t, "rules-down-1", map[string]any{"dedicated": "ci"})
-		label(t, "rules-down-2", map[string]any{"dedicated": nil})
-		label(t, "rules-down-3", map[string]any{"dedicated": "gpu"})
-		assert.Empty(t, taintsOf(getNode(t, "rules-down-1")))
-		assert.Equal(t, []string{"dedicated=ci:NoSchedule"}, taintsOf(getNode(t, "rules-down-2")))
+	nodekeep.WithoutCapture(t, func() {
+		nodekeep.Label(t, "rules-down-1", map[string]any{"dedicated": "ci"})
+		nodekeep.Label(t, "rules-down-2", map[string]any{"dedicated": nil})
+		nodekeep.Label(t, "rules-down-3", map[string]any{"dedicated": "gpu"})
+		assert.Empty(t, harness.TaintsOf(nodekeep.Node(t, "rules-down-1")))
+		assert.Equal(t, []string{"dedicated=ci:NoSchedule"}, harness.TaintsOf(nodekeep.Node(t, "rules-down-2")))
 	})
 	comesToCarry(t, "rules-down-1", "dedicated=ci:NoSchedule")
 	comesToCarry(t, "rules-down-2")
@@ -38,15 +40,15 @@ func captureKilledAtAnyMomentConvergesAfterItsStart(t *testing.T) {
 		names[n] = fmt.Sprintf("rules-killed-%02d", n)
 	}
 	captureArgs := nodekeep.CaptureArgs
-	withoutCapture(t, func() { // a killed leader's Lease would have to run out each time
+	nodekeep.WithoutCapture(t, func() { // a killed leader's Lease would have to run out each time
 		nodekeep.CaptureArgs = append(slices.Clone(captureArgs), "--leader-elect=false")
 	})
-	defer withoutCapture(t, func() { nodekeep.CaptureArgs = captureArgs })
+	defer nodekeep.WithoutCapture(t, func() { nodekeep.CaptureArgs = captureArgs })
 	for _, name := range names {
-		register(t, name)
-		taint(t, name, "admins=1:NoSchedule")
+		nodekeep.Register(t, name)
+		nodekeep.Taint(t, name, "admins=1:NoSchedule")
 	}
-	seen := watchSights(t)
+	seen := nodekeep.WatchNodes(t)
 	between := 0 // Nodes that the kill left with a label and without its taint, or the other way round
 	for n := range kills {
 		value, want := any(fmt.Sprintf("v%d", n)), []string{"admins=1:NoSchedule", fmt.Sprintf("dedicated=v%d:NoSchedule", n)}
@@ -55,12 +57,12 @@ func captureKilledAtAnyMomentConvergesAfterItsStart(t *testing.T) {
 		}
 		var all sync.WaitGroup
 		all.Go(func() {
-			eachNode(names, func(name string) { label(t, name, map[string]any{"dedicated": value}) })
+			eachNode(names, func(name string) { nodekeep.Label(t, name, map[string]any{"dedicated": value}) })
 		})
 		require.Eventually(t, func() bool { // the kill comes when some have changed, sooner or later
 			done := 0
 			for _, name := range names {
-				if states := seen.of(name); len(states) > 0 && slices.Equal(taintsOf(states[len(states)-1].node), want) {
+				if states := seen.Of(name); len(states) > 0 && slices.Equal(harness.TaintsOf(states[len(states)-1].Node), want) {
 					done++
 				}
 			}
@@ -69,7 +71,7 @@ func captureKilledAtAnyMomentConvergesAfterItsStart(t *testing.T) {
 		require.NoError(t, nodekeep.Cluster.Process("nodekeep-capture").Kill())
 		all.Wait()
 		for _, name := range names {
-			if !slices.Equal(taintsOf(getNode(t, name)), want) {
+			if !slices.Equal(harness.TaintsOf(nodekeep.Node(t, name)), want) {
 				between++
 			}
 		}

@@ -2,10 +2,7 @@ package integration
 
 import (
 	"context"
-	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,44 +12,42 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // The record says which labels the Node has, a protected one among them; so nobody may ever see it without their taints.
 func noWatcherSeesAKnownNodeWithoutItsTaints(t *testing.T) {
 	const count = 200
-	names := make([]string, count)
-	for n := range names {
-		names[n] = fmt.Sprintf("rules-known-%03d", n)
-	}
+	names := harness.Names("rules-known", count)
 	labels := map[string]string{"dedicated": "ci", roleCI: ""}
 	want := []string{"dedicated=ci:NoSchedule", "role=ci:NoExecute"}
-	has := func(node *corev1.Node) bool { return carries(node, want[0]) && carries(node, want[1]) }
+	has := func(node *corev1.Node) bool { return harness.Carries(node, want[0]) && harness.Carries(node, want[1]) }
 	eachNode(names, func(name string) {
-		node := register(t, name)
-		label(t, name, map[string]any{"dedicated": "ci", roleCI: ""})
-		remembers(t, node, labels)
-		deleteNode(t, name)
+		node := nodekeep.Register(t, name)
+		nodekeep.Label(t, name, map[string]any{"dedicated": "ci", roleCI: ""})
+		nodekeep.WaitRecorded(t, node, labels)
+		nodekeep.DeleteNode(t, name)
 	})
-	seen, uncalled := watchSights(t), uncalledWebhooks(t)
+	seen, uncalled := nodekeep.WatchNodes(t), failedOpen(t)
 	var first atomic.Int64
 	eachNode(names, func(name string) {
-		if has(register(t, name)) {
+		if has(nodekeep.Register(t, name)) {
 			first.Add(1)
 		}
 	})
 	for _, name := range names {
-		node := complete(t, name, labels)
+		node := nodekeep.WaitRestored(t, name, labels)
 		require.Eventually(t, func() bool { return slices.Equal(ruleTaintsOf(t, name), want) }, settles, 10*time.Millisecond)
-		assert.Equal(t, want, taintsOf(node))
+		assert.Equal(t, want, harness.TaintsOf(node))
 	}
-	seen.stop()
-	uncalled = uncalledWebhooks(t) - uncalled
+	seen.Stop()
+	uncalled = failedOpen(t) - uncalled
 	never := 0
 	for _, name := range names {
-		states := seen.of(name)
+		states := seen.Of(name)
 		require.NotEmpty(t, states, name)
-		assert.False(t, slices.ContainsFunc(states, func(s sight) bool { return !has(s.node) && !policy.DefaultGate.Holds(s.node.Spec.Taints) }), name)
-		if !slices.ContainsFunc(states, func(s sight) bool { return !has(s.node) }) {
+		assert.False(t, slices.ContainsFunc(states, func(s harness.State) bool { return !has(s.Node) && !policy.DefaultGate.Holds(s.Spec.Taints) }), name)
+		if !slices.ContainsFunc(states, func(s harness.State) bool { return !has(s.Node) }) {
 			never++
 		}
 	}
@@ -68,40 +63,30 @@ func noWatcherSeesAKnownNodeWithoutItsTaints(t *testing.T) {
 	assert.Equal(t, 5, bare, "the watch would have shown it")
 }
 
-// uncalledWebhooks is how many calls of webhooks the API server has given up so far, to go on without them.
-func uncalledWebhooks(t *testing.T) (calls int) {
-	t.Helper()
-	body, err := nodekeep.Admin.RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
-	require.NoError(t, err)
-	for _, series := range failOpen.FindAllStringSubmatch(string(body), -1) {
-		count, err := strconv.ParseFloat(series[1], 64)
-		require.NoError(t, err)
-		calls += int(count)
-	}
-	return calls
+// failedOpen counts the calls of webhooks that the API server has given up so far, to go on without them.
+func failedOpen(t *testing.T) int {
+	return int(nodekeep.APIServerSeries(t).Sum("apiserver_admission_webhook_fail_open_count"))
 }
-
-var failOpen = regexp.MustCompile(`(?m)^apiserver_admission_webhook_fail_open_count\{.*\} (.*)$`)
 
 // bareControl registers Nodes again with the webhook down and the gate switched off, waits until capture has made them right,
 // and counts those that were seen otherwise before.
 func bareControl(t *testing.T, names []string, right func(*corev1.Node) bool) (bare int) {
 	t.Helper()
-	withoutWebhook(t, func() {
+	nodekeep.WithoutWebhook(t, func() {
 		withoutGate(t, func() {
 			for _, name := range names {
-				deleteNode(t, name)
+				nodekeep.DeleteNode(t, name)
 			}
-			seen := watchSights(t)
+			seen := nodekeep.WatchNodes(t)
 			for _, name := range names {
-				register(t, name)
+				nodekeep.Register(t, name)
 			}
 			for _, name := range names {
-				require.Eventually(t, func() bool { return right(getNode(t, name)) }, settles, 10*time.Millisecond)
+				require.Eventually(t, func() bool { return right(nodekeep.Node(t, name)) }, settles, 10*time.Millisecond)
 			}
-			seen.stop()
+			seen.Stop()
 			for _, name := range names {
-				if slices.ContainsFunc(seen.of(name), func(s sight) bool { return !right(s.node) && !policy.DefaultGate.On(s.node.Spec.Taints) }) {
+				if slices.ContainsFunc(seen.Of(name), func(s harness.State) bool { return !right(s.Node) && !policy.DefaultGate.On(s.Spec.Taints) }) {
 					bare++
 				}
 			}
@@ -116,8 +101,8 @@ func withoutGate(t *testing.T, do func()) {
 	require.NoError(t, nodekeep.GateOff(t.Context()))
 	defer func() {
 		require.NoError(t, nodekeep.GateOn(context.WithoutCancel(t.Context())))
-		gatedIs(t, "gate-on-again", true)
+		nodekeep.WaitGating(t, true)
 	}()
-	gatedIs(t, "gate-off", false)
+	nodekeep.WaitGating(t, false)
 	do()
 }

@@ -3,6 +3,7 @@ package integration
 import (
 	"os"
 	"testing"
+	"time"
 
 	"nodekeep.dev/nodekeep/test/harness"
 )
@@ -14,6 +15,7 @@ var nodekeep *harness.Installation
 func TestMain(m *testing.M) {
 	os.Exit(harness.RunTests(m, harness.Options{}, func(i *harness.Installation) {
 		i.TimeoutSeconds = harness.Patient
+		i.PolicyPoll = 100 * time.Millisecond
 		nodekeep = i
 	}))
 }

@@ -49,7 +49,7 @@ func TestMetricsTellOfEditsFlapsGiveBacksAndTimes(t *testing.T) {
 		}
 		return time.Since(changed) > 2*time.Second
 	}, settles, 50*time.Millisecond)
-	rememberedNode(t, name, map[string]string{"a": "1", worker: ""})
+	nodekeep.RegisterRecorded(t, name, map[string]string{"a": "1", worker: ""})
 	nodes.comesTo(t, 1)
 	current.comesTo(t, 1)
 	assert.Positive(t, lag.rose(t))
@@ -58,10 +58,10 @@ func TestMetricsTellOfEditsFlapsGiveBacksAndTimes(t *testing.T) {
 	changes := measure(t, "capture", `nodekeep_capture_changes_total{kind="label"}`)
 	flaps := measure(t, "capture", `nodekeep_capture_flaps_total{kind="label"}`)
 	lag = measure(t, "capture", "nodekeep_capture_lag_seconds_count ")
-	node := getNode(t, name)
+	node := nodekeep.Node(t, name)
 	for _, value := range []string{"2", "1", "3"} {
-		label(t, name, map[string]any{"a": value})
-		remembers(t, node, map[string]string{"a": value, worker: ""})
+		nodekeep.Label(t, name, map[string]any{"a": value})
+		nodekeep.WaitRecorded(t, node, map[string]string{"a": value, worker: ""})
 	}
 	changes.comesTo(t, 3)
 	flaps.comesTo(t, 1) // 3 is news
@@ -72,9 +72,9 @@ func TestMetricsTellOfEditsFlapsGiveBacksAndTimes(t *testing.T) {
 	given := measure(t, "capture", `nodekeep_capture_give_backs_total{kind="label"}`)
 	restores := measure(t, "webhook", `nodekeep_webhook_request_duration_seconds_count{review="restore"}`)
 	deletions := measure(t, "webhook", `nodekeep_webhook_request_duration_seconds_count{review="deletion"}`)
-	deleteNode(t, name)
-	register(t, name)
-	complete(t, name, map[string]string{"a": "3", worker: ""})
+	nodekeep.DeleteNode(t, name)
+	nodekeep.Register(t, name)
+	nodekeep.WaitRestored(t, name, map[string]string{"a": "3", worker: ""})
 	given.comesTo(t, 1)
 	gates.comesTo(t, 1)
 	restores.comesTo(t, 1)
@@ -84,7 +84,7 @@ func TestMetricsTellOfEditsFlapsGiveBacksAndTimes(t *testing.T) {
 	t.Logf("the Node was seen behind the gate for %.3f s", slept.rose(t))
 	current.comesTo(t, 1)
 	flaps.comesTo(t, 1) // what is given back is no flap
-	deleteNode(t, name)
+	nodekeep.DeleteNode(t, name)
 	nodes.comesTo(t, 0)
 	current.comesTo(t, 0)
 }
@@ -97,10 +97,9 @@ func TestMetricsTellOfANodeThatWaitsBehindTheGate(t *testing.T) {
 	unreadable := measure(t, "capture", `nodekeep_store_records{state="unreadable"}`)
 	putRaw(t, name, "}garbage{")
 	unreadable.comesTo(t, 1)
-	node := registration(name, nil)
+	node := harness.Registration(name)
 	node.Spec.Taints = append(node.Spec.Taints, policy.DefaultGate.Taint())
-	_, err := kubelet(t, name).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
-	require.NoError(t, err)
+	nodekeep.RegisterNode(t, node)
 	nodes.comesTo(t, 1)
 	gated.comesTo(t, 1)
 	current.comesTo(t, 0)
@@ -109,11 +108,11 @@ func TestMetricsTellOfANodeThatWaitsBehindTheGate(t *testing.T) {
 	assert.GreaterOrEqual(t, waited.rose(t), 0.2)
 
 	require.NoError(t, nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Delete(t.Context(), store.Name(name), metav1.DeleteOptions{}))
-	complete(t, name, nil)
+	nodekeep.WaitRestored(t, name, nil)
 	gated.comesTo(t, 0)
 	current.comesTo(t, 1)
 	unreadable.comesTo(t, 0)
-	deleteNode(t, name)
+	nodekeep.DeleteNode(t, name)
 	nodes.comesTo(t, 0)
 }
 

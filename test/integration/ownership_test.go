@@ -6,23 +6,23 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // createAsKubelet registers a Node whose kubelet is configured with --node-labels.
 func createAsKubelet(t *testing.T, name string, nodeLabels map[string]string) map[string]string {
 	t.Helper()
-	node, err := kubelet(t, name).CoreV1().Nodes().Create(t.Context(), registration(name, nodeLabels), metav1.CreateOptions{})
-	require.NoError(t, err)
+	node := nodekeep.RegisterNode(t, harness.RegistrationWith(name, nodeLabels))
 	return node.Labels
 }
 
 func TestALabelThatOnlyTheKubeletSetsIsNotRemembered(t *testing.T) {
 	const name = "owned-1"
 	createAsKubelet(t, name, map[string]string{"example.com/pool": "a"})
-	label(t, name, map[string]any{"dedicated": "ci"})
-	remembers(t, getNode(t, name), map[string]string{"dedicated": "ci"})
-	deleteNode(t, name)
+	nodekeep.Label(t, name, map[string]any{"dedicated": "ci"})
+	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"dedicated": "ci"})
+	nodekeep.DeleteNode(t, name)
 	back := createAsKubelet(t, name, nil) // it left the kubelet's configuration
 	assert.NotContains(t, back, "example.com/pool", "a label that its owner has dropped must not rise again")
 }
@@ -30,17 +30,17 @@ func TestALabelThatOnlyTheKubeletSetsIsNotRemembered(t *testing.T) {
 func TestALabelOfTheKubeletThatAPersonChangedIsRemembered(t *testing.T) {
 	const name = "owned-2"
 	createAsKubelet(t, name, map[string]string{"example.com/pool": "a"})
-	label(t, name, map[string]any{"example.com/pool": "b"})
-	remembers(t, getNode(t, name), map[string]string{"example.com/pool": "b"})
-	deleteNode(t, name)
+	nodekeep.Label(t, name, map[string]any{"example.com/pool": "b"})
+	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"example.com/pool": "b"})
+	nodekeep.DeleteNode(t, name)
 
 	back := createAsKubelet(t, name, map[string]string{"example.com/pool": "a"})
 	assert.Equal(t, "a", back["example.com/pool"], "what the Node brings wins")
 	require.Eventually(t, func() bool {
-		record, _ := recordOf(t, name)
-		return record.Newest().UID == getNode(t, name).UID && record.Items()["example.com/pool"] == "b"
+		record, _ := nodekeep.Record(t, name)
+		return record.Newest().UID == nodekeep.Node(t, name).UID && record.Items()["example.com/pool"] == "b"
 	}, settles, 20*time.Millisecond, "and the operator's value stays remembered")
 
-	deleteNode(t, name)
+	nodekeep.DeleteNode(t, name)
 	assert.Equal(t, "b", createAsKubelet(t, name, nil)["example.com/pool"], "the kubelet dropped it: the person's value comes back")
 }

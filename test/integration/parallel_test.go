@@ -9,8 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -21,52 +19,6 @@ import (
 // eachNode calls do for every name, some at a time.
 func eachNode(names []string, do func(name string)) { harness.Each(names, 16, do) }
 
-// watchNodes collects what a watcher sees from now on, until stop is called.
-func watchNodes(t *testing.T, selector fields.Selector) (stop func() []*corev1.Node) {
-	t.Helper()
-	list, err := nodekeep.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{Limit: 1})
-	require.NoError(t, err)
-	w, err := nodekeep.Admin.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{FieldSelector: selector.String(), ResourceVersion: list.ResourceVersion})
-	require.NoError(t, err)
-	var seen []*corev1.Node
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for event := range w.ResultChan() {
-			if node, ok := event.Object.(*corev1.Node); ok && event.Type != watch.Deleted {
-				seen = append(seen, node)
-			}
-		}
-	}()
-	return func() []*corev1.Node {
-		time.Sleep(200 * time.Millisecond) // the last events are on their way
-		w.Stop()
-		<-done
-		return seen
-	}
-}
-
-func TestAWatcherNeverSeesAVersionOfTheNodeThatLacksWhatItShouldCarry(t *testing.T) {
-	const name = "watched-1"
-	first := register(t, name)
-	want := map[string]string{"dedicated": "ci", worker: ""}
-	label(t, name, map[string]any{"dedicated": "ci", worker: ""})
-	remembers(t, first, want)
-	deleteNode(t, name)
-
-	stop := watchNodes(t, fields.OneTermEqualSelector("metadata.name", name))
-	register(t, name)
-	complete(t, name, want)
-	seen := stop()
-	require.NotEmpty(t, seen)
-	for _, node := range seen {
-		assert.Equal(t, "ci", node.Labels["dedicated"], "version %s", node.ResourceVersion)
-		if _, has := node.Labels[worker]; !has {
-			assert.True(t, policy.DefaultGate.Holds(node.Spec.Taints), "version %s lacks %s and carries no gate", node.ResourceVersion, worker)
-		}
-	}
-}
-
 func TestTwoHundredNodesDeletedAndRegisteredInParallelComeBackComplete(t *testing.T) {
 	const count = 200
 	names := make([]string, count)
@@ -76,36 +28,36 @@ func TestTwoHundredNodesDeletedAndRegisteredInParallelComeBackComplete(t *testin
 		want[names[n]] = map[string]string{"dedicated": "ci", "example.com/rack": fmt.Sprintf("r%d", n%7), worker: ""}
 	}
 	eachNode(names, func(name string) {
-		node := register(t, name)
+		node := nodekeep.Register(t, name)
 		change := map[string]any{}
 		for key, value := range want[name] {
 			change[key] = value
 		}
-		label(t, name, change)
-		remembers(t, node, want[name])
+		nodekeep.Label(t, name, change)
+		nodekeep.WaitRecorded(t, node, want[name])
 	})
 
-	stopNodes := watchNodes(t, fields.Everything())
+	watched := nodekeep.WatchNodes(t)
 	stopRecords := watchRecords(t)
 	started := time.Now()
 	eachNode(names, func(name string) {
-		deleteNode(t, name)
-		node := register(t, name)
-		assert.True(t, hasAll(node.Labels, map[string]string{"dedicated": "ci", "example.com/rack": want[name]["example.com/rack"]}), "%s: %v", name, node.Labels)
+		nodekeep.DeleteNode(t, name)
+		node := nodekeep.Register(t, name)
+		assert.True(t, harness.HasAll(node.Labels, map[string]string{"dedicated": "ci", "example.com/rack": want[name]["example.com/rack"]}), "%s: %v", name, node.Labels)
 		assert.True(t, policy.DefaultGate.Holds(node.Spec.Taints), name)
 	})
 	back := 0
 	for _, name := range names {
-		complete(t, name, want[name])
+		nodekeep.WaitRestored(t, name, want[name])
 		back++
 	}
 	t.Logf("%d of %d Nodes came back complete, %s after the first deletion", back, count, time.Since(started).Round(time.Millisecond))
-	for _, node := range stopNodes() {
+	for _, node := range watched.Stop() {
 		labels, ours := want[node.Name]
 		if !ours {
 			continue
 		}
-		if !hasAll(node.Labels, labels) {
+		if !harness.HasAll(node.Labels, labels) {
 			assert.True(t, policy.DefaultGate.Holds(node.Spec.Taints), "%s was seen without the gate and with %v", node.Name, node.Labels)
 		}
 	}
@@ -115,7 +67,7 @@ func TestTwoHundredNodesDeletedAndRegisteredInParallelComeBackComplete(t *testin
 		}
 	}
 	for _, name := range names {
-		remembers(t, getNode(t, name), want[name])
+		nodekeep.WaitRecorded(t, nodekeep.Node(t, name), want[name])
 	}
 }
 

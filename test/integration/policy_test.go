@@ -15,40 +15,40 @@ func TestThePolicyIsFollowedWhileTheProcessesRun(t *testing.T) {
 	shipped, err := os.ReadFile(nodekeep.PolicyFile)
 	require.NoError(t, err)
 	const name = "policy-1"
-	rememberedNode(t, name, map[string]string{"a": "1", "b": "2", worker: ""})
+	nodekeep.RegisterRecorded(t, name, map[string]string{"a": "1", "b": "2", worker: ""})
 
 	writePolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {ignore: [b], protected: never}\n")
 	defer writePolicy(t, string(shipped))
 	edit, kept := "1", "2"
 	require.Eventually(t, func() bool {
 		edit += "1"
-		label(t, name, map[string]any{"a": edit, "b": edit})
+		nodekeep.Label(t, name, map[string]any{"a": edit, "b": edit})
 		record := remembersLabel(t, name, "a", edit)
 		if record.Items()["b"] == edit {
 			kept = edit
 		}
 		return kept != edit
 	}, settles, 100*time.Millisecond, "capture follows: the label is not recorded any more, but not forgotten")
-	deleteNode(t, name)
-	back := register(t, name)
+	nodekeep.DeleteNode(t, name)
+	back := nodekeep.Register(t, name)
 	assert.Equal(t, edit, back.Labels["a"])
 	assert.NotContains(t, back.Labels, "b")
 	assert.NotContains(t, back.Labels, worker)
-	remembers(t, back, map[string]string{"a": edit, "b": kept, worker: ""})
+	nodekeep.WaitRecorded(t, back, map[string]string{"a": edit, "b": kept, worker: ""})
 
 	writePolicy(t, "labels: {keep: nothing")
-	label(t, name, map[string]any{"c": "3"})
-	remembers(t, back, map[string]string{"a": edit, "b": kept, worker: "", "c": "3"}) // the last good policy is in force
+	nodekeep.Label(t, name, map[string]any{"c": "3"})
+	nodekeep.WaitRecorded(t, back, map[string]string{"a": edit, "b": kept, worker: "", "c": "3"}) // the last good policy is in force
 
 	writePolicy(t, string(shipped))
-	deleteNode(t, name)
-	register(t, name)
-	complete(t, name, map[string]string{"a": edit, "b": kept, "c": "3", worker: ""})
+	nodekeep.DeleteNode(t, name)
+	nodekeep.Register(t, name)
+	nodekeep.WaitRestored(t, name, map[string]string{"a": edit, "b": kept, "c": "3", worker: ""})
 }
 
 // remembersLabel waits until the record of a Node holds a label.
 func remembersLabel(t *testing.T, name, key, value string) (found record.Record) {
 	t.Helper()
-	require.Eventually(t, func() bool { found, _ = recordOf(t, name); return found.Items()[key] == value }, settles, 10*time.Millisecond)
+	require.Eventually(t, func() bool { found, _ = nodekeep.Record(t, name); return found.Items()[key] == value }, settles, 10*time.Millisecond)
 	return found
 }

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // taintOwners are the field managers that managedFields name for the list of taints.
@@ -31,20 +33,20 @@ func TestATaintThatAKubeletRegistersWithIsRecordedUnlessThePolicyIgnoresIt(t *te
 	assert.Equal(t, []string{"kubelet"}, taintOwners(node), "a webhook's additions to the list count as the kubelet's too")
 
 	// kube-controller-manager adds and removes taints of the node lifecycle.
-	body := mustJSON(t, map[string]any{"spec": map[string]any{"taints": append(slices.Clone(node.Spec.Taints), taintOf("node.kubernetes.io/unreachable:NoSchedule"))}})
+	body := harness.MustJSON(t, map[string]any{"spec": map[string]any{"taints": append(slices.Clone(node.Spec.Taints), harness.TaintOf("node.kubernetes.io/unreachable:NoSchedule"))}})
 	node, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "kube-controller-manager"})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"kube-controller-manager"}, taintOwners(node), "from now on nobody can tell whose the taint is")
-	remembers(t, node, map[string]string{own: ""})
+	nodekeep.WaitRecorded(t, node, map[string]string{own: ""})
 
-	deleteNode(t, name)
-	back := register(t, name)
-	assert.True(t, carries(back, own), "the record keeps the taint of a kubelet that no longer registers with it")
+	nodekeep.DeleteNode(t, name)
+	back := nodekeep.Register(t, name)
+	assert.True(t, harness.Carries(back, own), "the record keeps the taint of a kubelet that no longer registers with it")
 
 	withPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ntaints: {ignore: [example.com/burnin]}\n", func() {
-		deleteNode(t, name)
-		assert.True(t, carries(registerWith(t, name, own), own), "the kubelet's own taint stays")
-		deleteNode(t, name)
-		assert.False(t, carries(register(t, name), own), "taints.ignore leaves the taint to the kubelet")
+		nodekeep.DeleteNode(t, name)
+		assert.True(t, harness.Carries(registerWith(t, name, own), own), "the kubelet's own taint stays")
+		nodekeep.DeleteNode(t, name)
+		assert.False(t, harness.Carries(nodekeep.Register(t, name), own), "taints.ignore leaves the taint to the kubelet")
 	})
 }

@@ -21,33 +21,33 @@ func policyGood(t *testing.T, good float64) {
 
 func aBadPolicyLeavesTheLastGoodOneInForce(t *testing.T) {
 	const name = "reloaded-1"
-	register(t, name)
+	nodekeep.Register(t, name)
 	policyGood(t, 1)
 	events := eventsOf(t, harness.Namespace, "nodekeep-policy", "PolicyInvalid")
 	require.NoError(t, nodekeep.WritePolicy(policyOf("  rules: [{selector: dedicated=ci, taint: \"dedicated=ci:Sometimes\"}]\n")))
 	policyGood(t, 0)
 	require.Eventually(t, func() bool { return eventsOf(t, harness.Namespace, "nodekeep-policy", "PolicyInvalid") == events+1 }, settles, 50*time.Millisecond)
 
-	label(t, name, map[string]any{"dedicated": "ci"})
+	nodekeep.Label(t, name, map[string]any{"dedicated": "ci"})
 	node := comesToCarry(t, name, "dedicated=ci:NoSchedule")
-	remembers(t, node, map[string]string{"dedicated": "ci"})
-	deleteNode(t, name)
-	assert.Equal(t, []string{"dedicated=ci:NoSchedule"}, taintsOf(register(t, name)), "at registration too")
+	nodekeep.WaitRecorded(t, node, map[string]string{"dedicated": "ci"})
+	nodekeep.DeleteNode(t, name)
+	assert.Equal(t, []string{"dedicated=ci:NoSchedule"}, harness.TaintsOf(nodekeep.Register(t, name)), "at registration too")
 }
 
 func aRuleThatIsRemovedTakesItsOwnTaintsWithIt(t *testing.T) {
 	labels := map[string]any{"dedicated": "ci", roleCI: ""}
 	for _, name := range []string{"unruled-1", "unruled-2", "unruled-3"} {
-		register(t, name)
-		label(t, name, labels)
+		nodekeep.Register(t, name)
+		nodekeep.Label(t, name, labels)
 		comesToCarry(t, name, "dedicated=ci:NoSchedule", "role=ci:NoExecute")
 	}
-	taint(t, "unruled-1", "maintenance=disk:NoExecute", "dedicated=ci:NoExecute") // another effect is another taint
-	taint(t, "unruled-2", "dedicated=theirs:NoSchedule")                          // an admin has taken it over
-	register(t, "unruled-4")
-	taint(t, "unruled-4", "dedicated=ci:NoSchedule") // the same as the rule's, but an admin's
-	remembers(t, getNode(t, "unruled-4"), map[string]string{"dedicated:NoSchedule": "ci"})
-	label(t, "unruled-4", labels)
+	nodekeep.Taint(t, "unruled-1", "maintenance=disk:NoExecute", "dedicated=ci:NoExecute") // another effect is another taint
+	nodekeep.Taint(t, "unruled-2", "dedicated=theirs:NoSchedule")                          // an admin has taken it over
+	nodekeep.Register(t, "unruled-4")
+	nodekeep.Taint(t, "unruled-4", "dedicated=ci:NoSchedule") // the same as the rule's, but an admin's
+	nodekeep.WaitRecorded(t, nodekeep.Node(t, "unruled-4"), map[string]string{"dedicated:NoSchedule": "ci"})
+	nodekeep.Label(t, "unruled-4", labels)
 	comesToCarry(t, "unruled-4", "dedicated=ci:NoSchedule", "role=ci:NoExecute")
 
 	require.NoError(t, nodekeep.WritePolicy(policyOf("  rules: [{selector: node-role.kubernetes.io/ci, taint: \"role=ci:NoExecute\"}]\n")))

@@ -11,12 +11,12 @@ import (
 
 func aRulesTaintComesBackAndResyncsWriteNothing(t *testing.T) {
 	const name = "resynced-1"
-	register(t, name)
-	taint(t, name, "admins=1:NoExecute")
-	label(t, name, map[string]any{"dedicated": "ci", worker: ""})
+	nodekeep.Register(t, name)
+	nodekeep.Taint(t, name, "admins=1:NoExecute")
+	nodekeep.Label(t, name, map[string]any{"dedicated": "ci", worker: ""})
 	comesToCarry(t, name, "admins=1:NoExecute", "dedicated=ci:NoSchedule")
 	started := time.Now()
-	untaint(t, name, "dedicated=ci:NoSchedule")
+	nodekeep.Untaint(t, name, "dedicated=ci:NoSchedule")
 	comesToCarry(t, name, "admins=1:NoExecute", "dedicated=ci:NoSchedule")
 	t.Logf("taken off by hand, it was back after %s", time.Since(started).Round(time.Millisecond))
 
@@ -34,7 +34,7 @@ func aRulesTaintComesBackAndResyncsWriteNothing(t *testing.T) {
 	for _, series := range measured {
 		before[series] = metric(t, "capture", series)
 	}
-	time.Sleep(3500 * time.Millisecond)
+	time.Sleep(3*resync + 500*time.Millisecond)
 	assert.Equal(t, nodes, nodeVersions(t), "a Node was written")
 	assert.Equal(t, records, recordVersions(t), "a record was written")
 	for _, series := range measured {

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"fmt"
 	"os"
 	"regexp"
 	"strconv"
@@ -30,32 +29,24 @@ const (
 // sweeping does something while capture sweeps every second.
 func sweeping(t *testing.T, args []string, do func()) {
 	t.Helper()
-	withoutCapture(t, func() { nodekeep.CaptureArgs = append([]string{"--retention-sweep=1s"}, args...) })
-	defer withoutCapture(t, func() { nodekeep.CaptureArgs = nil })
+	nodekeep.WithoutCapture(t, func() { nodekeep.CaptureArgs = append([]string{"--retention-sweep=1s"}, args...) })
+	defer nodekeep.WithoutCapture(t, func() { nodekeep.CaptureArgs = nil })
 	do()
 }
 
 // goneNode registers, labels and deletes a Node, and waits until its record says that it is gone.
 func goneNode(t *testing.T, name string, labels map[string]string) {
 	t.Helper()
-	rememberedNode(t, name, labels)
-	deleteNode(t, name)
-	saysThatItIsGone(t, name)
-}
-
-func saysThatItIsGone(t *testing.T, name string) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		record, ok := recordOf(t, name)
-		return ok && !record.DeletedAt.IsZero()
-	}, settles, 10*time.Millisecond, name)
+	nodekeep.RegisterRecorded(t, name, labels)
+	nodekeep.DeleteNode(t, name)
+	nodekeep.WaitDeletionRecorded(t, name)
 }
 
 // goneFor puts into the record of a Node that it has been gone for so long already.
 func goneFor(t *testing.T, name string, long time.Duration) {
 	t.Helper()
 	require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		cm := configMapOf(t, name)
+		cm := nodekeep.RecordMap(t, name)
 		record, err := store.Decode([]byte(cm.Data[store.DataKey]), name)
 		require.NoError(t, err)
 		record.DeletedAt = time.Now().Add(-long)
@@ -69,7 +60,7 @@ func goneFor(t *testing.T, name string, long time.Duration) {
 
 func collected(t *testing.T, name string) {
 	t.Helper()
-	require.Eventually(t, func() bool { _, ok := recordOf(t, name); return !ok }, settles, 20*time.Millisecond, "the record of %s must be collected", name)
+	require.Eventually(t, func() bool { _, ok := nodekeep.Record(t, name); return !ok }, settles, 20*time.Millisecond, "the record of %s must be collected", name)
 }
 
 // sweeps are the lines that captures have logged of their sweeps so far.
@@ -108,11 +99,11 @@ func TestRecordsAreCollectedOnceTheirNodesHaveBeenGoneForTheRetention(t *testing
 	goneNode(t, "retained-younger", want)
 	goneNode(t, "retained-back", want)
 	goneNode(t, "retained-ahead", want)
-	rememberedNode(t, "retained-live", want)
+	nodekeep.RegisterRecorded(t, "retained-live", want)
 	goneNode(t, "retained-nothing", map[string]string{"only": "1"})
-	register(t, "retained-nothing")
-	label(t, "retained-nothing", map[string]any{"only": nil})
-	remembers(t, getNode(t, "retained-nothing"), nil)
+	nodekeep.Register(t, "retained-nothing")
+	nodekeep.Label(t, "retained-nothing", map[string]any{"only": nil})
+	nodekeep.WaitRecorded(t, nodekeep.Node(t, "retained-nothing"), nil)
 
 	for name, long := range map[string]time.Duration{
 		"retained-gone": month, "retained-younger": almostMonth, "retained-ahead": -month, "retained-back": almostMonth,
@@ -126,35 +117,35 @@ func TestRecordsAreCollectedOnceTheirNodesHaveBeenGoneForTheRetention(t *testing
 		for _, name := range []string{"retained-younger", "retained-ahead", "retained-back", "retained-live"} {
 			recordHolds(t, name, want)
 		}
-		assert.NotNil(t, configMapOf(t, "retained-nothing"), "it holds nothing, and its Node lives")
-		deleteNode(t, "retained-nothing")
-		saysThatItIsGone(t, "retained-nothing")
+		assert.NotNil(t, nodekeep.RecordMap(t, "retained-nothing"), "it holds nothing, and its Node lives")
+		nodekeep.DeleteNode(t, "retained-nothing")
+		nodekeep.WaitDeletionRecorded(t, "retained-nothing")
 		severalSweeps(t)
-		assert.NotNil(t, configMapOf(t, "retained-nothing"), "not everybody may have heard")
+		assert.NotNil(t, nodekeep.RecordMap(t, "retained-nothing"), "not everybody may have heard")
 		goneFor(t, "retained-nothing", 3*time.Minute)
 		collected(t, "retained-nothing")
 
-		register(t, "retained-back")
-		node := complete(t, "retained-back", want)
-		remembers(t, node, want)
-		bare := register(t, "retained-gone")
+		nodekeep.Register(t, "retained-back")
+		node := nodekeep.WaitRestored(t, "retained-back", want)
+		nodekeep.WaitRecorded(t, node, want)
+		bare := nodekeep.Register(t, "retained-gone")
 		assert.NotContains(t, bare.Labels, "dedicated", "it is forgotten")
-		register(t, "retained-younger")
-		complete(t, "retained-younger", want)
+		nodekeep.Register(t, "retained-younger")
+		nodekeep.WaitRestored(t, "retained-younger", want)
 	})
 }
 
 func TestANodeThatWentWhileBothWereDownIsMarkedAsGoneAndItsRecordCollected(t *testing.T) {
 	const name = "retained-down"
-	rememberedNode(t, name, map[string]string{"dedicated": "ci"})
-	withoutCapture(t, func() {
-		withoutWebhook(t, func() { deleteNode(t, name) })
-		record, ok := recordOf(t, name)
+	nodekeep.RegisterRecorded(t, name, map[string]string{"dedicated": "ci"})
+	nodekeep.WithoutCapture(t, func() {
+		nodekeep.WithoutWebhook(t, func() { nodekeep.DeleteNode(t, name) })
+		record, ok := nodekeep.Record(t, name)
 		require.True(t, ok)
 		require.Zero(t, record.DeletedAt, "nobody has seen it go")
 	})
-	saysThatItIsGone(t, name)
-	record, _ := recordOf(t, name)
+	nodekeep.WaitDeletionRecorded(t, name)
+	record, _ := nodekeep.Record(t, name)
 	assert.WithinDuration(t, time.Now(), record.DeletedAt, time.Minute)
 	goneFor(t, name, month)
 	sweeping(t, []string{"--retention-fraction=1"}, func() { collected(t, name) })
@@ -162,11 +153,8 @@ func TestANodeThatWentWhileBothWereDownIsMarkedAsGoneAndItsRecordCollected(t *te
 
 func TestASweepCollectsNoMoreThanItsFractionOfAllRecords(t *testing.T) {
 	const count = 40
-	names := make([]string, count)
-	for n := range names {
-		names[n] = fmt.Sprintf("retained-many-%02d", n)
-	}
-	withoutCapture(t, func() {
+	names := harness.Names("retained-many", count)
+	nodekeep.WithoutCapture(t, func() {
 		// Records of Nodes that went long ago, as they stand after a year without anybody's collecting them.
 		records := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
 		eachNode(names, func(name string) {
@@ -206,9 +194,9 @@ func TestADryRunCollectsNothing(t *testing.T) {
 	goneNode(t, name, map[string]string{"dedicated": "ci"})
 	goneFor(t, name, month)
 	sweeping(t, []string{"--retention-fraction=1", "--retention-dry-run"}, func() {
-		version := recordVersion(t, name)
+		version := nodekeep.RecordMap(t, name).ResourceVersion
 		severalSweeps(t)
-		assert.Equal(t, version, recordVersion(t, name), "it is as it was")
+		assert.Equal(t, version, nodekeep.RecordMap(t, name).ResourceVersion, "it is as it was")
 		assert.Positive(t, metric(t, "capture", `nodekeep_capture_records_collected_total{outcome="dry_run"}`))
 		assert.Zero(t, metric(t, "capture", `nodekeep_capture_records_collected_total{outcome="collected"}`))
 		assert.Positive(t, metric(t, "capture", "nodekeep_capture_records_due"))

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // Labels of the Nodes in these tests; no kubelet may carry roleCI in its CREATE.
@@ -31,42 +32,44 @@ var rules = policyOf(`
   - {taint: "node-ready/gpu:NoExecute", nodeSelector: {matchLabels: {node-role.kubernetes.io/gpu: ""}}}
 `)
 
-// TestTaintsByRulesAndAtRegistration holds the tests that share this policy, with a resync every second behind each of them.
+// A resync comes so often in these tests; two of them have come after twoResyncs.
+const (
+	resync     = time.Second // the least that capture takes
+	twoResyncs = 2*resync + 200*time.Millisecond
+)
+
+// TestTaintsByRulesAndAtRegistration holds the tests that share this policy, with many a resync behind each of them.
 func TestTaintsByRulesAndAtRegistration(t *testing.T) {
-	startedUnder(t, rules, []string{"--resync", "1s"}, func() {
-		for _, test := range []struct {
-			name string
-			run  func(*testing.T)
-		}{
-			{"taints follow the labels of one hundred Nodes", taintsFollowTheLabelsOfOneHundredNodes},
-			{"rules make taints of every effect and show them", rulesMakeTaintsOfEveryEffectAndShowThem},
-			{"no watcher sees a known Node without its taints", noWatcherSeesAKnownNodeWithoutItsTaints},
-			{"a taint of somebody else is left alone", aTaintOfSomebodyElseIsLeftAlone},
-			{"what happened while capture was down is made good", whatHappenedWhileCaptureWasDownIsMadeGood},
-			{"capture killed at any moment converges after its start", captureKilledAtAnyMomentConvergesAfterItsStart},
-			{"a registration taint is there from the first state and put on once", aRegistrationTaintIsThereFromTheFirstStateAndPutOnOnce},
-			{"with the webhook down capture puts registration taints on before the gate goes", withTheWebhookDownCaptureRegistersBeforeTheGateGoes},
-			{"registration selects by the labels that the Node will have", registrationSelectsByTheLabelsThatTheNodeWillHave},
-			{"a Node that was there before gets no registration taint", aNodeThatWasThereBeforeGetsNoRegistrationTaint},
-			{"no lie of a kubelet changes a taint without the guard policies", noLieOfAKubeletChangesATaint},
-			{"eight writers and a rule lose nothing", eightWritersAndARuleLoseNothing},
-			{"a rule's taint taken off by hand comes back and resyncs write nothing", aRulesTaintComesBackAndResyncsWriteNothing},
-			{"a bad policy leaves the last good one in force", aBadPolicyLeavesTheLastGoodOneInForce},
-			{"a rule that is removed takes its own taints with it", aRuleThatIsRemovedTakesItsOwnTaintsWithIt},
-		} {
-			t.Run(test.name, test.run)
-		}
-	})
+	nodekeep.UsePolicy(t, rules, "--resync", resync.String())
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"taints follow the labels of one hundred Nodes", taintsFollowTheLabelsOfOneHundredNodes},
+		{"rules make taints of every effect and show them", rulesMakeTaintsOfEveryEffectAndShowThem},
+		{"no watcher sees a known Node without its taints", noWatcherSeesAKnownNodeWithoutItsTaints},
+		{"a taint of somebody else is left alone", aTaintOfSomebodyElseIsLeftAlone},
+		{"what happened while capture was down is made good", whatHappenedWhileCaptureWasDownIsMadeGood},
+		{"capture killed at any moment converges after its start", captureKilledAtAnyMomentConvergesAfterItsStart},
+		{"a registration taint is there from the first state and put on once", aRegistrationTaintIsThereFromTheFirstStateAndPutOnOnce},
+		{"with the webhook down capture puts registration taints on before the gate goes", withTheWebhookDownCaptureRegistersBeforeTheGateGoes},
+		{"registration selects by the labels that the Node will have", registrationSelectsByTheLabelsThatTheNodeWillHave},
+		{"a Node that was there before gets no registration taint", aNodeThatWasThereBeforeGetsNoRegistrationTaint},
+		{"no lie of a kubelet changes a taint without the guard policies", noLieOfAKubeletChangesATaint},
+		{"eight writers and a rule lose nothing", eightWritersAndARuleLoseNothing},
+		{"a rule's taint taken off by hand comes back and resyncs write nothing", aRulesTaintComesBackAndResyncsWriteNothing},
+		{"a bad policy leaves the last good one in force", aBadPolicyLeavesTheLastGoodOneInForce},
+		{"a rule that is removed takes its own taints with it", aRuleThatIsRemovedTakesItsOwnTaintsWithIt},
+	} {
+		t.Run(test.name, test.run)
+	}
 }
 
 func taintsFollowTheLabelsOfOneHundredNodes(t *testing.T) {
 	const count = 100
-	names := make([]string, count)
-	for n := range names {
-		names[n] = fmt.Sprintf("rules-%03d", n)
-	}
-	eachNode(names, func(name string) { register(t, name) })
-	seen := watchSights(t)
+	names := harness.Names("rules", count)
+	eachNode(names, func(name string) { nodekeep.Register(t, name) })
+	seen := nodekeep.WatchNodes(t)
 	for _, change := range []struct {
 		what  string
 		label any
@@ -80,9 +83,9 @@ func taintsFollowTheLabelsOfOneHundredNodes(t *testing.T) {
 		var took []time.Duration
 		eachNode(names, func(name string) {
 			started := time.Now()
-			label(t, name, map[string]any{"dedicated": change.label})
-			after := getNode(t, name).ResourceVersion
-			at, ok := seen.await(t, name, after, func(node *corev1.Node) bool { return slices.Equal(taintsOf(node), change.want) })
+			nodekeep.Label(t, name, map[string]any{"dedicated": change.label})
+			after := nodekeep.Node(t, name).ResourceVersion
+			at, ok := awaitState(t, seen, name, after, func(node *corev1.Node) bool { return slices.Equal(harness.TaintsOf(node), change.want) })
 			if assert.True(t, ok, "%s: %s", name, change.what) {
 				mu.Lock()
 				took = append(took, at.Sub(started))
@@ -106,15 +109,15 @@ func percentiles(took []time.Duration) string {
 
 func rulesMakeTaintsOfEveryEffectAndShowThem(t *testing.T) {
 	const name = "rules-effects-1"
-	node := register(t, name)
-	label(t, name, map[string]any{"dedicated": "ci", roleCI: "", "soft": "yes"})
+	node := nodekeep.Register(t, name)
+	nodekeep.Label(t, name, map[string]any{"dedicated": "ci", roleCI: "", "soft": "yes"})
 	all := []string{"dedicated=ci:NoSchedule", "role=ci:NoExecute", "soft:PreferNoSchedule"}
 	assert.Equal(t, "dedicated=ci:NoSchedule,role=ci:NoExecute,soft:PreferNoSchedule", comesToCarry(t, name, all...).Annotations[policy.TaintsAnnotation])
-	remembers(t, node, map[string]string{"dedicated": "ci", roleCI: "", "soft": "yes"}) // and none of the taints
-	hasEvent(t, name, "TaintsFollowed")
+	nodekeep.WaitRecorded(t, node, map[string]string{"dedicated": "ci", roleCI: "", "soft": "yes"}) // and none of the taints
+	nodekeep.WaitEvent(t, name, "TaintsFollowed")
 
-	label(t, name, map[string]any{roleCI: nil, "soft": "no"})
+	nodekeep.Label(t, name, map[string]any{roleCI: nil, "soft": "no"})
 	assert.Equal(t, "dedicated=ci:NoSchedule", comesToCarry(t, name, "dedicated=ci:NoSchedule").Annotations[policy.TaintsAnnotation])
-	label(t, name, map[string]any{"dedicated": nil})
+	nodekeep.Label(t, name, map[string]any{"dedicated": nil})
 	assert.NotContains(t, comesToCarry(t, name).Annotations, policy.TaintsAnnotation)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/kubernetes"
 
-	"nodekeep.dev/nodekeep/store/storetest"
+	"nodekeep.dev/nodekeep/test/storetest"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -15,7 +15,7 @@ func TestTheStoresContractHoldsOnTheRealAPIServerWithTheRightsOfCapture(t *testi
 	require.NoError(t, err)
 	asCapture, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)
-	withoutCapture(t, func() { // it would mark the records of Nodes that do not exist
+	nodekeep.WithoutCapture(t, func() { // it would mark the records of Nodes that do not exist
 		storetest.Contract(t, func(t *testing.T) storetest.Store {
 			return storetest.ConfigMaps(t, asCapture, nodekeep.Admin, harness.Namespace)
 		})

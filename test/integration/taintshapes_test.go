@@ -34,7 +34,7 @@ func randomRegistration(name string) taintedRegistration {
 	keys := []string{"dedicated", "role", "soft", "node-ready/unverified", "example.com/mine"}
 	values := []string{"", "a", "ci", "gpu", "true"}
 	effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}
-	r := taintedRegistration{node: registration(name, nil), labels: map[string]string{}}
+	r := taintedRegistration{node: harness.Registration(name), labels: map[string]string{}}
 	own := map[string]bool{}
 	for range rand.IntN(6) {
 		taint := corev1.Taint{Key: pick(append(keys, string(policy.DefaultGate))), Value: pick(values), Effect: pick(effects)}
@@ -134,7 +134,7 @@ func customTaints(node *corev1.Node) map[string]string {
 
 func TestNoSetOfTaintsKeepsANodeOut(t *testing.T) {
 	const count = 300
-	startedUnder(t, policyOf(`
+	nodekeep.UsePolicy(t, policyOf(`
   rules:
   - {selector: dedicated=ci, taint: "dedicated=first:NoSchedule"}
   - {selector: dedicated, taint: "dedicated={value}:NoSchedule"}
@@ -144,56 +144,55 @@ func TestNoSetOfTaintsKeepsANodeOut(t *testing.T) {
   register:
   - {taint: "node-ready/unverified=true:NoSchedule"}
   - {taint: "example.com/mine:NoSchedule", nodeSelector: dedicated=gpu}
-`), nil, func() {
-		withWebhook, without := make([]string, 0, count), make([]string, 0, count/3)
-		all := map[string]taintedRegistration{}
-		for n := range count {
-			name := fmt.Sprintf("tainted-%03d", n)
-			all[name] = randomRegistration(name)
-			if n%3 == 0 {
-				without = append(without, name)
-			} else {
-				withWebhook = append(withWebhook, name)
-			}
+`))
+	withWebhook, without := make([]string, 0, count), make([]string, 0, count/3)
+	all := map[string]taintedRegistration{}
+	for n := range count {
+		name := fmt.Sprintf("tainted-%03d", n)
+		all[name] = randomRegistration(name)
+		if n%3 == 0 {
+			without = append(without, name)
+		} else {
+			withWebhook = append(withWebhook, name)
 		}
-		eachNode(append(withWebhook, without...), func(name string) {
-			_, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{
-				ObjectMeta: metav1.ObjectMeta{Name: store.Name(name), Labels: map[string]string{store.RecordLabel: "true"}},
-				Data:       map[string]string{store.DataKey: all[name].record()},
-			}, metav1.CreateOptions{})
-			assert.NoError(t, err)
-		})
-		putRaw(t, "tainted-last", `{"version": 1, "node": "tainted-last"}`) // the webhook has all before it
-		var registered, atOnce atomic.Int64
-		create := func(name string) {
-			created, err := kubelet(t, name).CoreV1().Nodes().Create(t.Context(), all[name].node, metav1.CreateOptions{})
-			if err != nil {
-				t.Errorf("%s with %v and record %s: %v", name, all[name].node.Spec.Taints, all[name].record(), err)
-				return
-			}
-			registered.Add(1)
-			if maps.Equal(customTaints(created), all[name].wanted()) {
-				atOnce.Add(1)
-			}
-		}
-		uncalled := uncalledWebhooks(t)
-		eachNode(withWebhook, create)
-		uncalled = uncalledWebhooks(t) - uncalled // a busy machine answers too late
-		assert.GreaterOrEqual(t, int(atOnce.Load())+uncalled, len(withWebhook), "with the webhook up, all is in the CREATE; %d calls were given up", uncalled)
-		withoutWebhook(t, func() {
-			eachNode(without, create)
-			for name, r := range all {
-				node := complete(t, name, r.labelsInTheEnd())
-				if !maps.Equal(customTaints(node), r.wanted()) {
-					require.Eventually(t, func() bool { node = getNode(t, name); return maps.Equal(customTaints(node), r.wanted()) }, settles, 20*time.Millisecond,
-						"%s with %v and record %s: %v in place of %v", name, r.node.Spec.Taints, r.record(), node.Spec.Taints, r.wanted())
-				}
-			}
-		})
-		require.EqualValues(t, count, registered.Load())
-		t.Logf("%d of %d random registrations were accepted, %d with the webhook up and %d without; %d had every taint in the CREATE itself, and all in the end",
-			registered.Load(), count, len(withWebhook), len(without), atOnce.Load())
+	}
+	eachNode(append(withWebhook, without...), func(name string) {
+		_, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: store.Name(name), Labels: map[string]string{store.RecordLabel: "true"}},
+			Data:       map[string]string{store.DataKey: all[name].record()},
+		}, metav1.CreateOptions{})
+		assert.NoError(t, err)
 	})
+	putRaw(t, "tainted-last", `{"version": 1, "node": "tainted-last"}`) // the webhook has all before it
+	var registered, atOnce atomic.Int64
+	create := func(name string) {
+		created, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), all[name].node, metav1.CreateOptions{})
+		if err != nil {
+			t.Errorf("%s with %v and record %s: %v", name, all[name].node.Spec.Taints, all[name].record(), err)
+			return
+		}
+		registered.Add(1)
+		if maps.Equal(customTaints(created), all[name].wanted()) {
+			atOnce.Add(1)
+		}
+	}
+	uncalled := failedOpen(t)
+	eachNode(withWebhook, create)
+	uncalled = failedOpen(t) - uncalled // a busy machine answers too late
+	assert.GreaterOrEqual(t, int(atOnce.Load())+uncalled, len(withWebhook), "with the webhook up, all is in the CREATE; %d calls were given up", uncalled)
+	nodekeep.WithoutWebhook(t, func() {
+		eachNode(without, create)
+		for name, r := range all {
+			node := nodekeep.WaitRestored(t, name, r.labelsInTheEnd())
+			if !maps.Equal(customTaints(node), r.wanted()) {
+				require.Eventually(t, func() bool { node = nodekeep.Node(t, name); return maps.Equal(customTaints(node), r.wanted()) }, settles, 20*time.Millisecond,
+					"%s with %v and record %s: %v in place of %v", name, r.node.Spec.Taints, r.record(), node.Spec.Taints, r.wanted())
+			}
+		}
+	})
+	require.EqualValues(t, count, registered.Load())
+	t.Logf("%d of %d random registrations were accepted, %d with the webhook up and %d without; %d had every taint in the CREATE itself, and all in the end",
+		registered.Load(), count, len(withWebhook), len(without), atOnce.Load())
 }
 
 // labelsInTheEnd are the labels that the Node must have in the end.

@@ -26,20 +26,12 @@ func TestUninstalling(t *testing.T) {
 	own, err := harness.Install(t.Context(), harness.ForTest(t, harness.Options{}))
 	require.NoError(t, err)
 	own.TimeoutSeconds = harness.Patient
-	untilGating(t, own)
+	own.WaitGating(t, true)
 	t.Run("says what it may not do", func(t *testing.T) { uninstallingSaysWhatItMayNotDo(t, own) })
 	t.Run("lets capture complete the Nodes behind the gate first", func(t *testing.T) { uninstallingLetsCaptureCompleteNodesFirst(t, own) })
 	require.NoError(t, own.Reapply(t.Context()))
-	untilGating(t, own)
+	own.WaitGating(t, true)
 	t.Run("leaves no Node behind the gate and forgets nothing", func(t *testing.T) { uninstallingLeavesNoNodeBehindTheGate(t, own) })
-}
-
-func untilGating(t *testing.T, own *harness.Installation) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		node, err := own.Admin.CoreV1().Nodes().Create(t.Context(), registration("probe", nil), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err == nil && policy.DefaultGate.On(node.Spec.Taints)
-	}, settles, 50*time.Millisecond)
 }
 
 // uninstall runs the command and returns what it prints.
@@ -51,23 +43,13 @@ func uninstall(t *testing.T, own *harness.Installation, args ...string) string {
 	return string(out)
 }
 
-func gatedNodes(t *testing.T, own *harness.Installation) (gated []string) {
-	t.Helper()
-	nodes, err := own.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-	require.NoError(t, err)
-	for _, node := range nodes.Items {
-		if policy.DefaultGate.On(node.Spec.Taints) {
-			gated = append(gated, node.Name)
-		}
-	}
-	return gated
-}
-
 func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installation) {
 	client := own.Admin.CoreV1()
 	kubelets := registerAllTheWhile(t, own)
-	require.Eventually(t, func() bool { return len(gatedNodes(t, own)) > 5 }, settles, 50*time.Millisecond)
-	maintained, err := client.Nodes().Create(t.Context(), withTaint(registration("maintained", nil), "maintenance=disk:NoExecute"), metav1.CreateOptions{})
+	require.Eventually(t, func() bool { return len(own.GatedNodes(t)) > 5 }, settles, 50*time.Millisecond)
+	maintained := harness.Registration("maintained")
+	maintained.Spec.Taints = append(maintained.Spec.Taints, harness.TaintOf("maintenance=disk:NoExecute"))
+	maintained, err := client.Nodes().Create(t.Context(), maintained, metav1.CreateOptions{})
 	require.NoError(t, err)
 	stopChanging := changeAllTheWhile(t, own, "maintained")
 	_, err = client.ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "node.left-1"}}, metav1.CreateOptions{})
@@ -85,7 +67,7 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 		assert.Contains(t, out, line)
 	}
 	t.Logf("%d Nodes registered meanwhile, %d were freed", registered, strings.Count(out, ": gate lifted"))
-	assert.Empty(t, gatedNodes(t, own))
+	assert.Empty(t, own.GatedNodes(t))
 	freed, err := client.Nodes().Get(t.Context(), "maintained", metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.Equal(t, policy.DefaultGate.Without(maintained.Spec.Taints), freed.Spec.Taints, "nothing but the gate goes")
@@ -109,7 +91,7 @@ func uninstallingLetsCaptureCompleteNodesFirst(t *testing.T, own *harness.Instal
 	require.NoError(t, own.StartCapture(t.Context()))
 	nodes := own.Admin.CoreV1().Nodes()
 	const name = "completed-last"
-	_, err := nodes.Create(t.Context(), registration(name, nil), metav1.CreateOptions{})
+	_, err := nodes.Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
 	require.NoError(t, err)
 	_, err = own.Kubectl(t.Context(), "label", "node", name, worker+"=")
 	require.NoError(t, err)
@@ -119,9 +101,9 @@ func uninstallingLetsCaptureCompleteNodesFirst(t *testing.T, own *harness.Instal
 	}, settles, 50*time.Millisecond)
 	require.NoError(t, own.StopCapture())
 	require.NoError(t, nodes.Delete(t.Context(), name, metav1.DeleteOptions{}))
-	_, err = nodes.Create(t.Context(), registration(name, nil), metav1.CreateOptions{})
+	_, err = nodes.Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
 	require.NoError(t, err)
-	require.Equal(t, []string{name}, gatedNodes(t, own))
+	require.Equal(t, []string{name}, own.GatedNodes(t))
 
 	path := filepath.Join(t.TempDir(), "uninstall")
 	file, err := os.Create(path)
@@ -147,7 +129,7 @@ func uninstallingLetsCaptureCompleteNodesFirst(t *testing.T, own *harness.Instal
 }
 
 func uninstallingSaysWhatItMayNotDo(t *testing.T, own *harness.Installation) {
-	_, err := own.Admin.CoreV1().Nodes().Create(t.Context(), registration("left", nil), metav1.CreateOptions{})
+	_, err := own.Admin.CoreV1().Nodes().Create(t.Context(), harness.Registration("left"), metav1.CreateOptions{})
 	require.NoError(t, err)
 	config, err := own.Cluster.ServiceAccount(t.Context(), harness.Namespace, "nodekeep-webhook")
 	require.NoError(t, err)
@@ -160,7 +142,7 @@ func uninstallingSaysWhatItMayNotDo(t *testing.T, own *harness.Installation) {
 	for _, what := range []string{`delete MutatingAdmissionPolicyBinding "nodekeep-gate"`, `delete RoleBinding "nodekeep-gate"`, `delete MutatingWebhookConfiguration "nodekeep"`} {
 		assert.Contains(t, string(out), what)
 	}
-	assert.Equal(t, []string{"left"}, gatedNodes(t, own))
+	assert.Equal(t, []string{"left"}, own.GatedNodes(t))
 	require.NoError(t, own.Admin.CoreV1().Nodes().Delete(t.Context(), "left", metav1.DeleteOptions{}))
 }
 
@@ -199,17 +181,10 @@ func registerAllTheWhile(t *testing.T, own *harness.Installation) (stop func() i
 			name := fmt.Sprintf("joining-%d", registered)
 			client, err := kubernetes.NewForConfig(own.Cluster.Kubelet(name))
 			if assert.NoError(t, err) {
-				_, err = client.CoreV1().Nodes().Create(t.Context(), registration(name, nil), metav1.CreateOptions{})
+				_, err = client.CoreV1().Nodes().Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
 				assert.NoError(t, err, "a kubelet must always be able to register its Node")
 			}
 		}
 	})
 	return func() int { close(done); group.Wait(); return registered }
-}
-
-func withTaint(node *corev1.Node, taint string) *corev1.Node {
-	rest, effect, _ := strings.Cut(taint, ":")
-	key, value, _ := strings.Cut(rest, "=")
-	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)})
-	return node
 }

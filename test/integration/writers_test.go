@@ -17,10 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 const (
-	writeFor    = 30 * time.Second
+	writeFor    = 12 * time.Second
 	writersAll  = 8
 	writesAtEnd = 2000 // of each writer at most
 )
@@ -44,7 +45,7 @@ func (w *taintWriter) flip(ctx context.Context, t *testing.T, name string) error
 			return err
 		}
 		w.look(node, "before a write")
-		taints := without(node.Spec.Taints, w.taint)
+		taints := harness.WithoutTaint(node.Spec.Taints, w.taint.ToString())
 		if !w.on[name] {
 			taints = append(taints, w.taint)
 		}
@@ -52,7 +53,7 @@ func (w *taintWriter) flip(ctx context.Context, t *testing.T, name string) error
 			node.Spec.Taints = taints
 			node, err = nodes.Update(ctx, node, metav1.UpdateOptions{FieldManager: w.taint.Key})
 		} else {
-			node, err = nodes.Patch(ctx, name, types.MergePatchType, mustJSON(t, map[string]any{
+			node, err = nodes.Patch(ctx, name, types.MergePatchType, harness.MustJSON(t, map[string]any{
 				"metadata": map[string]any{"resourceVersion": node.ResourceVersion}, "spec": map[string]any{"taints": taints},
 			}), metav1.PatchOptions{FieldManager: w.taint.Key})
 		}
@@ -74,7 +75,7 @@ func (w *taintWriter) flip(ctx context.Context, t *testing.T, name string) error
 }
 
 func (w *taintWriter) look(node *corev1.Node, when string) {
-	if carries(node, w.taint.ToString()) != w.on[node.Name] {
+	if harness.Carries(node, w.taint.ToString()) != w.on[node.Name] {
 		w.wrong = append(w.wrong, fmt.Sprintf("%s, version %s, %s: the taint should be on: %t", node.Name, node.ResourceVersion, when, w.on[node.Name]))
 	}
 }
@@ -82,9 +83,9 @@ func (w *taintWriter) look(node *corev1.Node, when string) {
 func eightWritersAndARuleLoseNothing(t *testing.T) {
 	names := []string{"written-1", "written-2", "written-3", "written-4"}
 	for _, name := range names {
-		register(t, name)
+		nodekeep.Register(t, name)
 	}
-	seen := watchSights(t)
+	seen := nodekeep.WatchNodes(t)
 	recordConflicts := metric(t, "capture", "nodekeep_capture_conflicts_total")
 	failures := metric(t, "capture", "nodekeep_capture_failures_total")
 	ctx, cancel := context.WithTimeout(t.Context(), writeFor)
@@ -107,7 +108,7 @@ func eightWritersAndARuleLoseNothing(t *testing.T) {
 	all.Go(func() {
 		for values := []any{"ci", "gpu", nil}; ctx.Err() == nil; flips++ {
 			name, value := names[rand.IntN(len(names))], values[rand.IntN(len(values))]
-			label(t, name, map[string]any{"dedicated": value})
+			nodekeep.Label(t, name, map[string]any{"dedicated": value})
 			final[name] = value
 			time.Sleep(30 * time.Millisecond)
 		}
@@ -134,10 +135,10 @@ func eightWritersAndARuleLoseNothing(t *testing.T) {
 	for _, w := range writers {
 		assert.Empty(t, w.wrong, w.taint.Key)
 	}
-	seen.stop()
+	seen.Stop()
 	states, byRule := 0, 0
 	for _, name := range names {
-		between, rule := differences(t, seen.of(name))
+		between, rule := differences(t, seen.Of(name))
 		states, byRule = states+between, byRule+rule
 	}
 	t.Logf("%d writers put on %d and took off %d taints with %d conflicts, while a label was flipped %d times and its taint changed %d times; capture met %.0f conflicts and put a Node off %.0f times; %d states were looked at",
@@ -145,16 +146,16 @@ func eightWritersAndARuleLoseNothing(t *testing.T) {
 		metric(t, "capture", "nodekeep_capture_conflicts_total")-recordConflicts, metric(t, "capture", "nodekeep_capture_failures_total")-failures, states)
 	assert.Positive(t, byRule)
 	for _, name := range names {
-		label(t, name, map[string]any{"dedicated": nil})
+		nodekeep.Label(t, name, map[string]any{"dedicated": nil})
 	}
 }
 
 // differences goes through the states of a Node: one write is one party's, so it changes one taint at most.
-func differences(t *testing.T, states []sight) (count, byRule int) {
+func differences(t *testing.T, states []harness.State) (count, byRule int) {
 	t.Helper()
 	var before map[string]string
 	for _, state := range states {
-		now := record.Join(nil, state.node.Spec.Taints)
+		now := record.Join(nil, state.Spec.Taints)
 		if before != nil && !maps.Equal(before, now) {
 			var changed []string
 			for item, value := range now {
@@ -167,7 +168,7 @@ func differences(t *testing.T, states []sight) (count, byRule int) {
 					changed = append(changed, item)
 				}
 			}
-			assert.Len(t, changed, 1, "%s, version %s: a write undid somebody else's", state.node.Name, state.node.ResourceVersion)
+			assert.Len(t, changed, 1, "%s, version %s: a write undid somebody else's", state.Name, state.ResourceVersion)
 			if changed[0] == "dedicated:NoSchedule" {
 				byRule++
 			}

@@ -4,10 +4,11 @@ import (
 	"fmt"
 
 	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
 // check reports what is wrong in a world in which no process has anything to do; nothing if all is as it should be.
-func (m *model) check(w *world, count *[excuses]int64) string {
+func (m *model) check(w *world, count *[oracle.Excuses]int64) string {
 	if w.broken {
 		return "a Node was changed by a record in quarantine, or to a value that no record has"
 	}
@@ -44,31 +45,34 @@ type side struct {
 	live   bool
 }
 
-func (m *model) checkSide(w *world, s side, k int, count *[excuses]int64) string {
+func (m *model) checkSide(w *world, s side, k int, count *[oracle.Excuses]int64) string {
 	got := remembered(s.record, m.names[k])
-	sights := func(states uint64) func(int) sight {
-		return func(at int) sight {
+	q := oracle.Question{Log: about(s.log, k), Taint: m.Taints[k]}
+	wanted := func(states uint64) oracle.Answer {
+		q.Seen = func(at int) oracle.Sight {
 			switch bit := uint64(1) << (at + s.from); {
 			case states&bit == 0:
-				return notObserved
+				return oracle.NotObserved
 			case k == 0 && w.unselected&bit != 0:
-				return whileUnselected
+				return oracle.WhileUnselected
 			default:
-				return observed
+				return oracle.Observed
 			}
 		}
+		return q.Wanted()
 	}
-	want := answer{value: last(s.log, k)}
-	why := promised
-	if got != want.value {
-		if want = wanted(s.log, sights(w.observed), k, m.Taints[k]); want.allows(got) {
-			why = want.why
-		} else if want = wanted(s.log, sights(w.observed&^w.lost), k, m.Taints[k]); want.allows(got) {
-			why = slowWriter
-		} else if w.tooFar {
-			why = tooFarBehind
-		} else {
-			return fmt.Sprintf("the record remembers %s as %q, and %q was wanted last", m.names[k], values[got], values[wanted(s.log, sights(w.observed), k, m.Taints[k]).value])
+	why := oracle.Promised
+	if got != q.Last() {
+		want := wanted(w.observed)
+		switch {
+		case want.Allows(got):
+			why = want.Why
+		case wanted(w.observed &^ w.lost).Allows(got):
+			why = oracle.SlowWriter
+		case w.tooFar:
+			why = oracle.TooFarBehind
+		default:
+			return fmt.Sprintf("the record remembers %s as %q, and %q was wanted last", m.names[k], values[got], values[want.Value])
 		}
 	}
 	count[why]++
@@ -79,9 +83,9 @@ func (m *model) checkSide(w *world, s side, k int, count *[excuses]int64) string
 	if s.record.Quarantined != nil {
 		return ""
 	}
-	free := shown.owner == kubelet || shown.derived() || k == 0 && w.ignores || m.Taints[k] && shown.brought != none && shown.value == shown.brought
-	if shown.value != got && !free {
-		return fmt.Sprintf("the Node shows %s as %q, and %q is remembered", m.names[k], values[shown.value], values[got])
+	free := shown.Owner == oracle.Kubelet || shown.Derived() || k == 0 && w.ignores || m.Taints[k] && shown.Brought != none && shown.Value == shown.Brought
+	if shown.Value != got && !free {
+		return fmt.Sprintf("the Node shows %s as %q, and %q is remembered", m.names[k], values[shown.Value], values[got])
 	}
 	return ""
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
 // do carries out a step and reports whether it changed anything.
@@ -27,18 +28,18 @@ func (m *model) do(w *world, s step) bool {
 	case edits:
 		w.left.edits--
 		i := &next.items[s.a]
-		i.value, i.owner = s.b, client
+		i.Value, i.Owner = s.b, oracle.Client
 		if s.b == none || m.Taints[s.a] {
-			i.owner = nobody
+			i.Owner = oracle.Nobody
 		}
-		next.edited[s.a] = !i.derived()
-		if m.Rule && s.a == 0 && w.tip().items[0].derived() && s.b == none {
+		next.edited[s.a] = !i.Derived()
+		if m.Rule && s.a == 0 && w.tip().items[0].Derived() && s.b == none {
 			next.edited[0] = false // the client's own was not there
 		}
 		w.push(next)
 	case applies:
 		w.left.edits--
-		next.items[s.a].owner, next.edited[s.a] = client, true
+		next.items[s.a].Owner, next.edited[s.a] = oracle.Client, true
 		w.push(next)
 	case beats:
 		w.left.heartbeats--
@@ -57,15 +58,15 @@ func (m *model) do(w *world, s step) bool {
 	case registers, registersBring, registersKubelet, registersStale, registersAlone:
 		m.registerStep(w, s)
 	case kubeletRestarts:
-		next.items[0].value, next.items[0].owner = own, kubelet
+		next.items[0].Value, next.items[0].Owner = own, oracle.Kubelet
 		w.push(next)
 	case unstamps:
 		w.left.unstamps--
 		next.bare = true
 		for k := range next.items {
 			i := &next.items[k]
-			next.edited[k] = i.value != none && !i.decision(m.Taints[k]) && i.owner != kubelet && !i.derived()
-			i.given, i.since, i.brought = none, 0, none
+			next.edited[k] = i.Value != none && !i.Decision(m.Taints[k]) && i.Owner != oracle.Kubelet && !i.Derived()
+			i.Given, i.Since, i.Brought = none, 0, none
 		}
 		w.push(next)
 	case policyChanges:
@@ -90,7 +91,7 @@ func (m *model) resync(w *world) {
 func (m *model) registerStep(w *world, s step) {
 	now := w.record()
 	from := &now
-	brings, by := none, nobody
+	brings, by := none, oracle.Nobody
 	switch s.kind {
 	case registersBring:
 		w.left.edits--
@@ -105,7 +106,7 @@ func (m *model) registerStep(w *world, s step) {
 		from, brings = nil, s.a
 	}
 	if brings == own && !m.Taints[0] {
-		by = kubelet
+		by = oracle.Kubelet
 	}
 	m.register(w, from, brings, by, s.b)
 }
@@ -139,8 +140,8 @@ func (m *model) accept(w *world, old bool) {
 	}
 	if old {
 		for k, i := range next.items {
-			listed, _ := i.listed()
-			next.edited[k] = i.decision(m.Taints[k]) || i.value == none && listed != none
+			listed, _ := i.Listed()
+			next.edited[k] = i.Decision(m.Taints[k]) || i.Value == none && listed != none
 		}
 		m.write(w, record.AcceptOld(w.record(), record.Object{UID: uid(w.tip().object), Version: record.Version(len(w.log))}))
 	} else {

@@ -9,9 +9,9 @@
 //   - the policy stops selecting a key and selects it again; a rule derives a taint from a label; another machine takes the name, is
 //     quarantined, and an operator accepts a side.
 //
-// Whenever no process has anything left to do, the record and the Node must be as an oracle says (oracle.go, state.go). It knows who did
+// Whenever no process has anything left to do, the record and the Node must be as package oracle says. It knows who did
 // what and which states were observed, and shares no code with the rule. Where a promise is not kept it must be one of the limits of
-// docs/design.md, section 5.8, each of which is an [excuse]; the output counts them.
+// docs/design.md, section 5.8, each of which is an [oracle.Excuse]; the output counts them.
 //
 // Separately, every history of one key up to a length is taken, every subset of its states, and every order in which these can be
 // observed, each as often as one likes (orders.go). All must lead to the same.

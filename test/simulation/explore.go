@@ -1,6 +1,10 @@
 package main
 
-import "time"
+import (
+	"time"
+
+	"nodekeep.dev/nodekeep/test/simulation/oracle"
+)
 
 // More states of Nodes, or records written, than a scenario can have if captures come to rest.
 const (
@@ -23,7 +27,7 @@ func (w *world) restless() string {
 // result is what an exploration found.
 type result struct {
 	States, Checks int64
-	Excused        [excuses]int64
+	Excused        [oracle.Excuses]int64
 	Exhaustive     bool
 	Violation      string
 	Scenario       []step
@@ -95,7 +99,7 @@ func (e *explorer) visit(w *world) {
 }
 
 // judge checks a world in which no process has anything to do.
-func (m *model) judge(w *world, count *[excuses]int64) string {
+func (m *model) judge(w *world, count *[oracle.Excuses]int64) string {
 	if wrong := m.check(w, count); wrong != "" {
 		return wrong
 	}

@@ -40,7 +40,7 @@ func (s *state) hash() hash {
 	h := hash{1, 2}.mix(uint64(s.object)<<16 | uint64(s.machine)<<8 | bit(s.deleted) | bit(s.void)<<1 | bit(s.bare)<<2)
 	for k, i := range s.items {
 		x := bit(s.edited[k])
-		for _, v := range [...]int8{i.value, int8(i.owner), i.given, i.since, i.brought, i.rule} {
+		for _, v := range [...]int8{i.Value, int8(i.Owner), i.Given, int8(i.Since), i.Brought, i.Rule} {
 			x = x<<8 | uint64(uint8(v))
 		}
 		h = h.mix(x)

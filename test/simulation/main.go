@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
 func main() {
@@ -28,8 +30,6 @@ type settings struct {
 	only                             string
 	objects, edits, faults, captures int
 	limit                            time.Duration
-	walks                            int64
-	seed                             uint64
 	length                           int
 	replay                           string
 }
@@ -43,8 +43,6 @@ func run(args []string, out io.Writer) (ok bool, err error) {
 	flags.IntVar(&s.faults, "faults", -1, "faults, instead of the bound of each part")
 	flags.IntVar(&s.captures, "captures", -1, "capture controllers, 1 or 2, instead of the bound of each part")
 	flags.DurationVar(&s.limit, "limit", 10*time.Minute, "longest time for one part; beyond it the part is not exhaustive, and fails")
-	flags.Int64Var(&s.walks, "walks", 0, "random scenarios of each part instead, with more objects and edits unless set")
-	flags.Uint64Var(&s.seed, "seed", 1, "of the random scenarios")
 	flags.IntVar(&s.length, "length", 6, "states of a history whose observations are merged in every order; 0: none")
 	flags.StringVar(&s.replay, "replay", "", "file with a scenario to replay, - for standard input")
 	if err := flags.Parse(args); err != nil {
@@ -66,7 +64,7 @@ func run(args []string, out io.Writer) (ok bool, err error) {
 			states, checks = states+r.States, checks+r.Checks
 		}
 	}
-	if s.walks == 0 && s.length > 0 && ok {
+	if s.length > 0 && ok {
 		ok = s.orders(only, out)
 	}
 	fmt.Fprintf(out, "total: %d states, %d of them at rest and checked, %s\n", states, checks, time.Since(begin).Round(time.Second))
@@ -77,9 +75,6 @@ func newModel(b bounds) *model { return &model{bounds: b, names: keyNames(b.Tain
 
 // over is the bounds of a part with those that flags set.
 func (s settings) over(b bounds) bounds {
-	if s.walks > 0 {
-		b.Objects, b.Edits, b.Faults, b.Heartbeats, b.Cancelled, b.Captures = 5, 12, 5, 2, 1, 2
-	}
 	for _, flag := range []struct {
 		set  int
 		into *int8
@@ -98,13 +93,7 @@ func (s settings) over(b bounds) bounds {
 func (s settings) explore(p part, out io.Writer) result {
 	m := newModel(s.over(p.bounds))
 	begin := time.Now()
-	var r result
-	if s.walks > 0 {
-		r = m.walk(s.walks, 90, s.seed, s.limit)
-	} else {
-		r = m.explore(s.limit)
-	}
-	b := m.bounds
+	r, b := m.explore(s.limit), m.bounds
 	fmt.Fprintf(out, "%-19s %d objects, %d captures, %d edits, %d faults: %d states, %d at rest, %s; %s\n", p.name, b.Objects, b.Captures, b.Edits, b.Faults,
 		r.States, r.Checks, time.Since(begin).Round(10*time.Millisecond), excused(r.Excused))
 	if !r.Exhaustive {
@@ -125,14 +114,14 @@ func (m *model) counterexample(steps []step) string {
 	return fmt.Sprintf("# bounds %s\n%s", b, m.scenario(m.shrink(steps)))
 }
 
-func excused(counts [excuses]int64) string {
+func excused(counts [oracle.Excuses]int64) string {
 	var some []string
 	for why, n := range counts {
-		if n > 0 && excuse(why) != promised {
-			some = append(some, fmt.Sprintf("%d %s", n, excuse(why)))
+		if n > 0 && oracle.Excuse(why) != oracle.Promised {
+			some = append(some, fmt.Sprintf("%d %s", n, oracle.Excuse(why)))
 		}
 	}
-	return fmt.Sprintf("%d as promised, excused: %s", counts[promised], cmp.Or(strings.Join(some, ", "), "none"))
+	return fmt.Sprintf("%d as promised, excused: %s", counts[oracle.Promised], cmp.Or(strings.Join(some, ", "), "none"))
 }
 
 func (s settings) orders(only *regexp.Regexp, out io.Writer) bool {
@@ -188,7 +177,7 @@ func (s settings) replayFile(out io.Writer) (ok bool, err error) {
 	}
 	did = append(did, m.rest(&w)...)
 	fmt.Fprint(out, m.scenario(did))
-	violation := m.judgeAtRest(&w, new([excuses]int64))
+	violation := m.judgeAtRest(&w, new([oracle.Excuses]int64))
 	fmt.Fprintln(out, cmp.Or(violation, "nothing is wrong"))
 	return violation == "", nil
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
 // What the states of a scenario look like to the product.
@@ -56,29 +57,29 @@ func (s *state) observe(at int, names [maxKeys]string, ignores bool) record.Obse
 	}
 	for k, i := range s.items {
 		name := names[k]
-		if i.value != none {
-			shown := record.Item{Value: values[i.value]}
+		if i.Value != none {
+			shown := record.Item{Value: values[i.Value]}
 			switch {
-			case i.derived():
+			case i.Derived():
 				shown.Owner = record.Rule
-			case i.owner == kubelet || ignores && k == 0:
+			case i.Owner == oracle.Kubelet || ignores && k == 0:
 				shown.Owner = record.Other
-			case i.owner == client:
+			case i.Owner == oracle.Client:
 				shown.Owner = record.Client
 			}
 			o.Items[name] = shown
 		}
-		if i.given != none {
+		if i.Given != none {
 			if o.Stamp.Given == nil {
 				o.Stamp.Given = map[string]record.Given{}
 			}
-			o.Stamp.Given[name] = record.Given{Value: values[i.given], Since: record.Version(i.since)}
+			o.Stamp.Given[name] = record.Given{Value: values[i.Given], Since: record.Version(i.Since)}
 		}
-		if i.brought != none {
+		if i.Brought != none {
 			if o.Stamp.Brought == nil {
 				o.Stamp.Brought = map[string]string{}
 			}
-			o.Stamp.Brought[name] = values[i.brought]
+			o.Stamp.Brought[name] = values[i.Brought]
 		}
 	}
 	return o

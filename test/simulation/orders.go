@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
 // orders are all histories of one key up to a length, all subsets of their states, and all orders in which processes can observe
@@ -20,7 +21,7 @@ type orders struct {
 
 type ordersResult struct {
 	Histories, Subsets, Orders int64
-	Excused                    [excuses]int64
+	Excused                    [oracle.Excuses]int64
 	Exhaustive                 bool
 	Violation                  string
 }
@@ -28,6 +29,7 @@ type ordersResult struct {
 // history is a log with, for each subset of its states, the records that some order of observing them leads to.
 type history struct {
 	log     []*state
+	about   []oracle.State // what the oracle is asked about
 	results [][]record.Record
 }
 
@@ -58,6 +60,7 @@ func (o *orders) extend(h history, s state) history {
 	o.Histories++
 	n := len(h.log)
 	next := history{log: append(h.log[:n:n], &s), results: append(h.results[:1<<n:1<<n], make([][]record.Record, 1<<n)...)}
+	next.about = about(next.log, 0)
 	observations := make([]record.Observation, n+1)
 	for at, s := range next.log {
 		observations[at] = s.observe(at, o.names, false)
@@ -106,22 +109,22 @@ func (o *orders) judgeSet(h history, set int) {
 		}
 	}
 	o.Orders += orders
-	want := wanted(h.log, func(at int) sight {
+	q := oracle.Question{Log: h.about, Taint: o.Taints[0], Seen: func(at int) oracle.Sight {
 		if set&(1<<at) != 0 {
-			return observed
+			return oracle.Observed
 		}
-		return notObserved
-	}, 0, o.Taints[0])
-	strict := last(h.log, 0)
+		return oracle.NotObserved
+	}}
+	want, strict := q.Wanted(), q.Last()
 	for _, r := range h.results[set] {
 		got := remembered(r, o.names[0])
 		switch {
 		case got == strict:
-			o.Excused[promised]++
-		case want.allows(got):
-			o.Excused[want.why]++
+			o.Excused[oracle.Promised]++
+		case want.Allows(got):
+			o.Excused[want.Why]++
 		default:
-			o.Violation = fmt.Sprintf("some order of observing %s leads to %q, and %q was wanted last\n%s", o.sets(h, set), values[got], values[want.value], describeRecord(r))
+			o.Violation = fmt.Sprintf("some order of observing %s leads to %q, and %q was wanted last\n%s", o.sets(h, set), values[got], values[want.Value], describeRecord(r))
 			return
 		}
 	}
@@ -154,42 +157,42 @@ func (o *orders) successors(log []*state) (next []state) {
 	}
 	now := *log[len(log)-1]
 	now.edited, now.bare = [maxKeys]bool{}, false
-	at := int8(len(log))
+	at := len(log)
 	i := now.items[0]
-	add := func(i item, edited bool) {
+	add := func(i oracle.Item, edited bool) {
 		s := now
 		s.items[0], s.edited[0] = i, edited
 		next = append(next, s)
 	}
 	for v := none; v <= o.Values; v++ {
 		set := i
-		set.value, set.owner = v, client
+		set.Value, set.Owner = v, oracle.Client
 		if o.Taints[0] || v == none {
-			set.owner = nobody
+			set.Owner = oracle.Nobody
 		}
-		if set != i && (v != none || i.value != none) {
+		if set != i && (v != none || i.Value != none) {
 			add(set, true)
 		}
 	}
-	if o.Kubelet && !o.Taints[0] && i.value != own {
+	if o.Kubelet && !o.Taints[0] && i.Value != own {
 		set := i
-		set.value, set.owner = own, kubelet
+		set.Value, set.Owner = own, oracle.Kubelet
 		add(set, false)
 	}
-	listed, _ := i.listed()
-	if i.value == none && listed == none {
+	listed, _ := i.Listed()
+	if i.Value == none && listed == none {
 		for v := int8(1); v <= o.Values; v++ {
-			add(item{value: v, given: v, since: at}, false)
+			add(oracle.Item{Value: v, Given: v, Since: at}, false)
 		}
 	}
-	if i.value != none && i.value == i.given && i.owner == nobody {
-		add(item{}, false)
-		add(item{value: 3 - i.value, given: 3 - i.value, since: at}, false)
+	if i.Value != none && i.Value == i.Given && i.Owner == oracle.Nobody {
+		add(oracle.Item{}, false)
+		add(oracle.Item{Value: 3 - i.Value, Given: 3 - i.Value, Since: at}, false)
 	}
 	if o.unstamps && listed != none {
 		bare := i
-		bare.given, bare.since, bare.brought = none, 0, none
-		add(bare, i.value != none && !i.decision(o.Taints[0]) && i.owner != kubelet)
+		bare.Given, bare.Since, bare.Brought = none, 0, none
+		add(bare, i.Value != none && !i.Decision(o.Taints[0]) && i.Owner != oracle.Kubelet)
 		next[len(next)-1].bare = true
 	}
 	end := now
@@ -198,28 +201,28 @@ func (o *orders) successors(log []*state) (next []state) {
 }
 
 func (o *orders) created(object int8) (next []state) {
-	add := func(i item, edited bool) {
+	add := func(i oracle.Item, edited bool) {
 		s := state{object: object}
 		s.items[0], s.edited[0] = i, edited
 		next = append(next, s)
 	}
-	add(item{}, false)
+	add(oracle.Item{}, false)
 	for v := int8(1); v <= o.Values; v++ {
-		add(item{value: v, given: v}, false)
+		add(oracle.Item{Value: v, Given: v}, false)
 		if o.Admission {
-			add(item{value: v}, true)
+			add(oracle.Item{Value: v}, true)
 			if !o.Taints[0] { // nobody can tell a taint of another admission policy from the kubelet's
-				add(item{value: v, brought: v}, true)
+				add(oracle.Item{Value: v, Brought: v}, true)
 			}
 		}
 	}
 	if o.Kubelet {
-		by := kubelet
+		by := oracle.Kubelet
 		if o.Taints[0] {
-			by = nobody
+			by = oracle.Nobody
 		}
-		add(item{value: own, owner: by, brought: own}, false)
-		add(item{value: own, owner: by}, o.Taints[0])
+		add(oracle.Item{Value: own, Owner: by, Brought: own}, false)
+		add(oracle.Item{Value: own, Owner: by}, o.Taints[0])
 	}
 	return next
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
 func (m *model) write(w *world, r record.Record) {
@@ -173,9 +174,9 @@ func (m *model) patch(w *world, restore, live *record.Record) (changed bool) {
 		if value, ok := set[m.names[k]]; ok {
 			v := valueOf(value)
 			w.broken = w.broken || v == none
-			*i, changed = item{value: v, given: v, since: int8(at + 1)}, true
+			*i, changed = oracle.Item{Value: v, Given: v, Since: at + 1}, true
 		} else if slices.Contains(remove, m.names[k]) {
-			*i, changed = item{}, true
+			*i, changed = oracle.Item{}, true
 		}
 	}
 	if m.follow(&next) {
@@ -192,12 +193,12 @@ func (m *model) follow(s *state) (changed bool) {
 	if !m.Rule {
 		return false
 	}
-	taint, want := &s.items[0], s.items[1].value != none
+	taint, want := &s.items[0], s.items[1].Value != none
 	switch {
-	case want && taint.value == none:
-		taint.value, taint.owner, taint.rule = own, nobody, own
-	case !want && taint.derived():
-		taint.value, taint.rule = none, none
+	case want && taint.Value == none:
+		taint.Value, taint.Owner, taint.Rule = own, oracle.Nobody, own
+	case !want && taint.Derived():
+		taint.Value, taint.Rule = none, none
 	default:
 		return false
 	}
@@ -205,13 +206,13 @@ func (m *model) follow(s *state) (changed bool) {
 }
 
 // register is a CREATE, with what the webhook restores from a record; nil: the webhook is down.
-func (m *model) register(w *world, from *record.Record, brings int8, by owner, machine int8) {
+func (m *model) register(w *world, from *record.Record, brings int8, by oracle.Owner, machine int8) {
 	s := state{object: m.Objects - w.left.objects + 1, machine: machine}
 	w.left.objects--
 	if brings != none {
 		i := &s.items[0]
-		i.value, i.owner = brings, by
-		s.edited[0] = by == nobody && brings != own
+		i.Value, i.Owner = brings, by
+		s.edited[0] = by == oracle.Nobody && brings != own
 	}
 	if from != nil {
 		blocked := from.Quarantined != nil || m.otherMachine(*from, machine)
@@ -219,15 +220,15 @@ func (m *model) register(w *world, from *record.Record, brings int8, by owner, m
 			v, i := remembered(*from, m.names[k]), &s.items[k]
 			switch {
 			case v == none:
-			case i.value != none:
-				i.brought = i.value
+			case i.Value != none:
+				i.Brought = i.Value
 			case blocked || w.ignores && k == 0 || m.Protected && k == 0:
 			default:
-				i.value, i.given = v, v
+				i.Value, i.Given = v, v
 			}
 		}
 	}
-	if brings == own && m.Taints[0] && s.items[0].brought == none {
+	if brings == own && m.Taints[0] && s.items[0].Brought == none {
 		s.edited[0] = true // nobody can tell it from a client's
 	}
 	if from != nil {

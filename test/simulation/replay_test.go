@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
 // lost is a scenario in which an edit is lost, within the limits: nobody ever observed it.
@@ -41,47 +43,11 @@ func TestWhatIsPrintedOfAScenarioReplaysTheSame(t *testing.T) {
 	w, steps, err := m.replay(strings.NewReader(lost))
 	require.NoError(t, err)
 	steps = append(steps, m.rest(&w)...)
-	var counts [excuses]int64
+	var counts [oracle.Excuses]int64
 	require.Empty(t, m.judgeAtRest(&w, &counts))
-	assert.Equal(t, int64(1), counts[unobserved])
+	assert.Equal(t, int64(1), counts[oracle.Unobserved])
 	again, did, err := m.replay(strings.NewReader(m.scenario(steps)))
 	require.NoError(t, err)
 	assert.Equal(t, steps, did)
 	assert.Equal(t, m.hash(&w), m.hash(&again))
-}
-
-func TestTheOracleExcusesNothingThatWasObserved(t *testing.T) {
-	log := []*state{
-		{object: 1, edited: [maxKeys]bool{true}, items: [maxKeys]item{{value: 1, owner: client}}},
-		{object: 1, deleted: true, items: [maxKeys]item{{value: 1, owner: client}}},
-		{object: 2},
-	}
-	seen := func(states ...int) func(int) sight {
-		return func(at int) sight {
-			for _, s := range states {
-				if s == at {
-					return observed
-				}
-			}
-			return notObserved
-		}
-	}
-	for name, tt := range map[string]struct {
-		seen  func(int) sight
-		value int8
-		why   excuse
-	}{
-		"the edit was observed":     {seen(0), 1, promised},
-		"the end of the object was": {seen(1), 1, promised},
-		"only the next object was":  {seen(2), none, unobserved},
-		"nothing was":               {seen(), none, unobserved},
-		"both objects were":         {seen(1, 2), 1, promised},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := wanted(log, tt.seen, 0, false)
-			assert.Equal(t, tt.value, got.value)
-			assert.Equal(t, tt.why, got.why)
-			assert.False(t, got.allows(2))
-		})
-	}
 }

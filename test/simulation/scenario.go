@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
 // A scenario is text: one step a line, as [model.text] has it. Lines that begin with # are for people: what the step did.
@@ -41,20 +42,20 @@ func (m *model) describe(s *state) string {
 		b.WriteString(" deleted")
 	}
 	for k, i := range s.items[:m.Keys] {
-		if i == (item{}) {
+		if i == (oracle.Item{}) {
 			continue
 		}
-		fmt.Fprintf(&b, ", %s=%q", m.names[k], values[i.value])
-		if i.owner != nobody {
-			fmt.Fprintf(&b, " by %s", [...]string{"", "a client", "the kubelet"}[i.owner])
+		fmt.Fprintf(&b, ", %s=%q", m.names[k], values[i.Value])
+		if i.Owner != oracle.Nobody {
+			fmt.Fprintf(&b, " by %s", [...]string{"", "a client", "the kubelet"}[i.Owner])
 		}
-		if i.given != none {
-			fmt.Fprintf(&b, " (given %q since %d)", values[i.given], i.since)
+		if i.Given != none {
+			fmt.Fprintf(&b, " (given %q since %d)", values[i.Given], i.Since)
 		}
-		if i.brought != none {
-			fmt.Fprintf(&b, " (brought %q)", values[i.brought])
+		if i.Brought != none {
+			fmt.Fprintf(&b, " (brought %q)", values[i.Brought])
 		}
-		if i.rule != none {
+		if i.Rule != none {
 			b.WriteString(" (derived)")
 		}
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+
+	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
 // step is one thing that happens: what a person reads, and what it does. It reports whether anything changed.
@@ -128,11 +130,11 @@ func (m *model) liveSteps(w *world, add func(k kind, a, b int8)) {
 		for k := range int8(m.Keys) {
 			now := w.tip().items[k]
 			for v := none; v <= min(m.Values, w.used(k)+1); v++ {
-				if v != now.value {
+				if v != now.Value {
 					add(edits, k, v)
 				}
 			}
-			if now.given != none && now.value == now.given && now.owner == nobody && !m.Taints[k] {
+			if now.Given != none && now.Value == now.Given && now.Owner == oracle.Nobody && !m.Taints[k] {
 				add(applies, k, 0)
 			}
 		}
@@ -147,7 +149,7 @@ func (m *model) liveSteps(w *world, add func(k kind, a, b int8)) {
 	if w.left.faults > 0 {
 		add(deletesUnobserved, 0, 0)
 	}
-	if m.Kubelet && !m.Taints[0] && w.configured() && w.tip().items[0].value != own {
+	if m.Kubelet && !m.Taints[0] && w.configured() && w.tip().items[0].Value != own {
 		add(kubeletRestarts, 0, 0)
 	}
 	if w.left.unstamps > 0 && w.tip().stamped() {
@@ -191,7 +193,7 @@ func (m *model) registrations(w *world, add func(k kind, a, b int8)) {
 // used is the greatest value that clients have set a key to. A scenario with values exchanged is the same scenario.
 func (w *world) used(k int8) (most int8) {
 	for _, s := range w.log {
-		if v := s.items[k].value; v != own {
+		if v := s.items[k].Value; v != own {
 			most = max(most, v)
 		}
 	}
@@ -201,7 +203,7 @@ func (w *world) used(k int8) (most int8) {
 // configured reports whether the kubelet of this object has a value of its own.
 func (w *world) configured() bool {
 	for _, s := range w.log {
-		if s.object == w.tip().object && s.items[0].value == own {
+		if s.object == w.tip().object && s.items[0].Value == own {
 			return true
 		}
 	}
@@ -214,7 +216,7 @@ func (w *world) newestObject() int8 {
 
 func (s *state) stamped() bool {
 	for _, i := range s.items {
-		if l, _ := i.listed(); l != none {
+		if l, _ := i.Listed(); l != none {
 			return true
 		}
 	}

@@ -2,8 +2,11 @@ package bed
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -34,12 +37,18 @@ type Bed struct {
 	cluster     *harness.Cluster
 	nodekeep    *harness.Installation
 	web         *http.Client // for probes and metrics
-	certificate []byte       // of every webhook
+	certificate []byte       // of the authority of every webhook's
 	reference   *reference   // nil until it is needed
 	webhook     *Program     // the one that was started last
 	gated       bool         // the gate policy is in force
 	guarded     bool         // the guard policies are in force
 }
+
+// Files of the certificate that all webhooks serve with, in the folder of the cluster.
+const (
+	certFile = "tls.crt"
+	keyFile  = "tls.key"
+)
 
 // New starts the control plane, in a temporary folder, builds nodekeep and applies the manifests.
 func New(ctx context.Context) (*Bed, error) { return start(ctx, harness.Install) }
@@ -65,13 +74,27 @@ func start(ctx context.Context, nodekeep func(context.Context, *harness.Cluster)
 	if b.nodekeep, err = nodekeep(ctx, control); err != nil {
 		return nil, err
 	}
-	if b.certificate, err = writeCertificate(control.Dir()); err != nil {
+	if err := b.writeCertificate(); err != nil {
 		return nil, err
 	}
 	if err := b.connect(ctx); err != nil {
 		return nil, err
 	}
 	return b, b.clear(ctx)
+}
+
+func (b *Bed) writeCertificate() error {
+	authority, err := harness.NewAuthority()
+	if err != nil {
+		return err
+	}
+	b.certificate = authority.PEM
+	cert, key, err := authority.Server([]string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}, time.Now().Add(24*time.Hour))
+	if err != nil {
+		return err
+	}
+	dir := b.cluster.Dir()
+	return errors.Join(os.WriteFile(filepath.Join(dir, certFile), cert, 0o600), os.WriteFile(filepath.Join(dir, keyFile), key, 0o600))
 }
 
 func (b *Bed) connect(ctx context.Context) (err error) {
@@ -140,9 +163,6 @@ func (b *Bed) Through() (*proxy.Proxy, error) {
 	b.Route = p.Through
 	return p, nil
 }
-
-// Run has another program take the place of nodekeep for the processes that are started from now on.
-func (b *Bed) Run(binary string) { b.nodekeep.Use(binary) }
 
 // SetPolicy replaces the policy file, which processes read at their start and follow.
 func (b *Bed) SetPolicy(content string) error { return b.nodekeep.WritePolicy(content) }

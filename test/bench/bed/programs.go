@@ -46,7 +46,7 @@ func (b *Bed) StartWebhook(ctx context.Context) (*Program, error) {
 // StartWebhookIn is StartWebhook with the records of a namespace. Only that of the manifests is one that the webhook's
 // ServiceAccount may read; with others it runs as an admin.
 func (b *Bed) StartWebhookIn(ctx context.Context, namespace string) (*Program, error) {
-	free, err := freeAddresses(4)
+	free, err := harness.FreeAddresses(4)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (b *Bed) StartWebhookIn(ctx context.Context, namespace string) (*Program, e
 
 // StartCapture starts a capture and waits until it is ready: leading, or as a standby. The suffix tells several of them apart.
 func (b *Bed) StartCapture(ctx context.Context, suffix string, args ...string) (*Program, error) {
-	free, err := freeAddresses(3)
+	free, err := harness.FreeAddresses(3)
 	if err != nil {
 		return nil, err
 	}
@@ -158,17 +158,4 @@ func Await(ctx context.Context, limit, every time.Duration, done func(ctx contex
 		case <-time.After(every):
 		}
 	}
-}
-
-// freeAddresses are so many loopback addresses that nobody listens on, each another one.
-func freeAddresses(count int) (addresses []string, err error) {
-	for range count {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		defer listener.Close()
-		addresses = append(addresses, listener.Addr().String())
-	}
-	return addresses, nil
 }

@@ -32,7 +32,7 @@ func (b *Bed) startReference(ctx context.Context) error {
 	if b.reference != nil {
 		return nil
 	}
-	free, err := freeAddresses(1)
+	free, err := harness.FreeAddresses(1)
 	if err != nil {
 		return err
 	}

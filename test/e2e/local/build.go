@@ -40,7 +40,7 @@ func build(ctx context.Context, dir string, testPackages []string) error {
 	steps := [][]string{
 		{"build", "-C", filepath.Join("test", "e2e", "machine"), "-o", filepath.Join(dir, machineFile), "."},
 		{"build", "-o", filepath.Join(binaries, runtime.GOOS, runtime.GOARCH, "nodekeep"), program},
-		{"run", "-C", "cmd/image", ".", "build", "-binaries", binaries, "-platforms", platform, "-out", filepath.Join(dir, imageFolder), "-version", "test"},
+		{"run", "-C", "cmd/image", ".", "-binaries", binaries, "-platforms", platform, "-out", filepath.Join(dir, imageFolder), "-version", "test"},
 	}
 	for _, p := range testPackages {
 		steps = append(steps, []string{"test", "-c", "-tags", "e2e", "-o", filepath.Join(dir, path.Base(p)+".test"), "./" + p})

@@ -150,22 +150,9 @@ func (c *Cluster) comesBack(t *testing.T, name string) *corev1.Node {
 			return false
 		}
 		last = fmt.Sprintf("labels %v, taints %v", node.Labels, node.Spec.Taints)
-		return has(node, ordinary) && has(node, protected) && carries(node, disk) && !policy.DefaultGate.On(node.Spec.Taints) && ready(node)
+		return harness.HasAll(node.Labels, ordinary) && harness.HasAll(node.Labels, protected) && harness.Carries(node, disk.ToString()) && !policy.DefaultGate.On(node.Spec.Taints) && ready(node)
 	}, settles, 20*time.Millisecond, "node %s must come back whole; last seen: %s", name, &last)
 	return node
-}
-
-func has(node *corev1.Node, labels map[string]string) bool {
-	for key, value := range labels {
-		if got, there := node.Labels[key]; !there || got != value {
-			return false
-		}
-	}
-	return true
-}
-
-func carries(node *corev1.Node, taint corev1.Taint) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(other corev1.Taint) bool { return other.ToString() == taint.ToString() })
 }
 
 func ready(node *corev1.Node) bool {
@@ -181,9 +168,9 @@ func getsEverythingBackEachTime(t *testing.T, c *Cluster, k *Kubelet, log auditL
 		begun := time.Now()
 		r := k.registersAgain(t, log)
 		stored := r.stored(t)
-		assert.False(t, has(&r.Sent, ordinary), "the kubelet knows nothing of it")
-		assert.True(t, has(stored, ordinary) && carries(stored, disk), "round %d: what kubelets may set is in the object that its own CREATE stored: %v", round, stored.Labels)
-		assert.False(t, has(stored, protected))
+		assert.False(t, harness.HasAll(r.Sent.Labels, ordinary), "the kubelet knows nothing of it")
+		assert.True(t, harness.HasAll(stored.Labels, ordinary) && harness.Carries(stored, disk.ToString()), "round %d: what kubelets may set is in the object that its own CREATE stored: %v", round, stored.Labels)
+		assert.False(t, harness.HasAll(stored.Labels, protected))
 		assert.True(t, policy.DefaultGate.Holds(stored.Spec.Taints), "round %d: what they may not set comes behind the gate: %v", round, stored.Spec.Taints)
 		node := c.comesBack(t, k.Name)
 		require.Equal(t, stored.UID, node.UID)
@@ -204,7 +191,7 @@ func changesNothingByARestart(t *testing.T, c *Cluster, k *Kubelet, log auditLog
 		ever := false
 		for event := range watcher.ResultChan() {
 			if node, ok := event.Object.(*corev1.Node); ok {
-				ever = ever || policy.DefaultGate.On(node.Spec.Taints) || !has(node, ordinary) || !has(node, protected)
+				ever = ever || policy.DefaultGate.On(node.Spec.Taints) || !harness.HasAll(node.Labels, ordinary) || !harness.HasAll(node.Labels, protected)
 			}
 		}
 		gated <- ever

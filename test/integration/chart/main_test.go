@@ -2,7 +2,6 @@ package chart
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,42 +27,11 @@ var (
 	binary     string // nodekeep
 )
 
-func TestMain(m *testing.M) { os.Exit(runTests(m)) }
+func TestMain(m *testing.M) { os.Exit(harness.RunTestsOn(m, harness.Options{}, prepare)) }
 
-func runTests(m *testing.M) (code int) {
-	dir, err := os.MkdirTemp("", "nodekeep-chart-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	if control, err = harness.StartCluster(ctx, harness.Options{Dir: dir}); err != nil {
-		fmt.Fprintln(os.Stderr, "start control plane:", err)
-		return 1
-	}
-	defer func() {
-		if err := control.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stop control plane:", err)
-			code = 1
-		}
-		if code != 0 {
-			fmt.Fprintln(os.Stderr, "logs are kept in", dir)
-			return
-		}
-		_ = os.RemoveAll(dir)
-	}()
-	if err := prepare(); err != nil {
-		fmt.Fprintln(os.Stderr, "prepare:", err)
-		return 1
-	}
-	return m.Run()
-}
-
-// prepare builds nodekeep and puts what every test needs onto the control plane. On a machine that has built nothing yet it takes minutes.
-func prepare() (err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	defer cancel()
+// prepare builds nodekeep and puts what every test needs onto the control plane.
+func prepare(ctx context.Context, on *harness.Cluster) (err error) {
+	control = on
 	if admin, err = kubernetes.NewForConfig(control.Admin()); err != nil {
 		return err
 	}

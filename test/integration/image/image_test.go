@@ -1,6 +1,7 @@
 package image
 
 import (
+	"debug/buildinfo"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -53,7 +54,45 @@ func TestTheImage(t *testing.T) {
 			assert.Equal(t, made.config.Config.User, string(ids[1])+":"+string(ids[2]))
 		}
 	})
+	t.Run("has a bill of materials that names every module of the program", func(t *testing.T) { isDescribed(t, made) })
 	t.Run("runs read-only as its user and does its work", func(t *testing.T) { runsContained(t, contained, made.config.Config.User) })
+}
+
+// isDescribed compares what `make sbom` writes with what the Go linker noted in the program.
+func isDescribed(t *testing.T, made built) {
+	platform := "linux/" + runtime.GOARCH
+	out, err := exec.CommandContext(t.Context(), "make", append([]string{"-C", root, "sbom", "IMAGE_DIR=" + made.dir, "PLATFORMS=" + platform}, stamped...)...).CombinedOutput()
+	require.NoError(t, err, string(out))
+	var bill struct {
+		BOMFormat string `json:"bomFormat"`
+		Metadata  struct {
+			Component struct {
+				Name, Version string
+			}
+		}
+		Components []struct {
+			Name, Version, PURL string
+			Hashes              []struct{ Content string }
+		}
+	}
+	made.read(t, filepath.Join(made.dir, "nodekeep-linux-"+runtime.GOARCH+".cdx.json"), &bill)
+	assert.Equal(t, "CycloneDX", bill.BOMFormat)
+	assert.Equal(t, "nodekeep.dev/nodekeep "+chart(t).AppVersion, bill.Metadata.Component.Name+" "+bill.Metadata.Component.Version)
+	info, err := buildinfo.ReadFile(filepath.Join(made.dir, "binaries", platform, "nodekeep"))
+	require.NoError(t, err)
+	want := []string{"std " + info.GoVersion}
+	for _, module := range info.Deps {
+		want = append(want, module.Path+" "+module.Version)
+	}
+	var got []string
+	for _, component := range bill.Components {
+		got = append(got, component.Name+" "+component.Version)
+		assert.Contains(t, component.PURL, "pkg:golang/"+component.Name+"@")
+		if component.Name != "std" {
+			assert.NotEmpty(t, component.Hashes, component.Name)
+		}
+	}
+	assert.ElementsMatch(t, want, got)
 }
 
 // isWhatTheDockerfileDescribes compares the last stage, and how the program is built.

@@ -3,16 +3,13 @@ package scheduling
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // policyWith is the policy of these tests: a rule makes a taint of a label, and protected labels come back as it says.
@@ -65,9 +62,9 @@ func withoutWebhookAndGatePolicy(t *testing.T) {
 	require.NoError(t, nodekeep.GateOff(t.Context()))
 	t.Cleanup(func() {
 		require.NoError(t, nodekeep.GateOn(context.Background()))
-		awaitGating(t, true)
+		nodekeep.WaitGating(t, true)
 	})
-	awaitGating(t, false)
+	nodekeep.WaitGating(t, false)
 }
 
 // withoutAnything leaves the Nodes to themselves until the test ends, or until capture is started.
@@ -76,37 +73,15 @@ func withoutAnything(t *testing.T) (startCapture func()) {
 	return withoutCapture(t)
 }
 
-// awaitGating waits until the gate policy acts, or does not.
-func awaitGating(t *testing.T, want bool) {
+// inline lets the webhook put protected labels into the CREATE, and then does something.
+func inline(t *testing.T, do func()) {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		node, err := register(context.WithoutCancel(t.Context()), "dry-run", metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err == nil && policy.DefaultGate.On(node.Spec.Taints) == want
-	}, settles, 50*time.Millisecond, "gating must come to be %t", want)
-}
-
-// inline lets the webhook put protected labels into the CREATE, until the test ends.
-func inline(t *testing.T) {
-	restart := func(ctx context.Context, protected string) {
-		require.NoError(t, nodekeep.StopWebhook())
-		require.NoError(t, nodekeep.StopCapture())
-		require.NoError(t, nodekeep.WritePolicy(policyWith(protected)))
-		require.NoError(t, nodekeep.Reapply(ctx, "policy.labels.protected="+protected))
-		require.NoError(t, nodekeep.StartWebhook(ctx))
-		require.NoError(t, nodekeep.StartCapture(ctx))
-	}
-	t.Cleanup(func() { restart(context.Background(), "deferred") })
-	restart(t.Context(), "inline")
-	// At its first start the API server did not call it yet, so the self-test failed and would be tried again after 10 s.
-	require.NoError(t, nodekeep.StopWebhook())
-	require.NoError(t, nodekeep.StartWebhook(t.Context()))
-	require.Eventually(t, func() bool {
-		response, err := http.Get(nodekeep.ReadyURL("webhook") + "?verbose")
-		if err != nil {
-			return false
-		}
-		defer response.Body.Close()
-		body, err := io.ReadAll(response.Body)
-		return err == nil && strings.Contains(string(body), "[+] protected labels: inline")
-	}, settles, 50*time.Millisecond, "the self-test must prove the inline route")
+	nodekeep.UsePolicy(t, policyWith("inline"))
+	nodekeep.WithInline(t, func() {
+		require.Eventually(t, func() bool {
+			_, body := harness.Readiness(nodekeep.ReadyURL("webhook"))
+			return strings.Contains(body, "[+] protected labels: inline")
+		}, settles, 50*time.Millisecond, "the self-test must prove the inline route")
+		do()
+	})
 }

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // many is how many Nodes a contest registers unless it shows enough with fewer.
@@ -30,7 +32,7 @@ type contest struct {
 // nothing can complete the Nodes, what arrange returns brings it back once they are registered.
 func hold(t *testing.T, name string, count int, arrange func(t *testing.T) (afterwards func())) contest {
 	t.Helper()
-	nodes := names("node", count)
+	nodes := harness.Names("node", count)
 	pods := podsIn(t, name)
 	rememberThenDelete(t, nodes)
 	afterwards := arrange(t)

@@ -10,10 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -26,29 +24,20 @@ const uninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
 func TestAnEmptyClusterComesBackByItself(t *testing.T) {
 	const name = "first"
 	t.Cleanup(func() { deleteNodes(t, []string{name}) })
-	_, err := register(t.Context(), name, metav1.CreateOptions{})
-	require.NoError(t, err)
-	_, err = nodekeep.Kubectl(t.Context(), "label", "node", name, worker+"=")
-	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		cm, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), store.Name(name), metav1.GetOptions{})
-		if err != nil {
-			return false
-		}
-		found, err := store.Decode([]byte(cm.Data[store.DataKey]), name)
-		return err == nil && len(found.Items()) == 1
-	}, settles, 50*time.Millisecond, "the record must hold the protected label")
+	nodekeep.RegisterRecorded(t, name, map[string]string{worker: ""})
 	withoutWebhook(t)
 	startCapture := withoutCapture(t)
 	deleteNodes(t, []string{name})
 
-	first := registerUninitialized(t, name)
+	registration := harness.Registration(name) // of a kubelet with an external cloud provider
+	registration.Spec.Taints = append(registration.Spec.Taints, harness.TaintOf(uninitialized+"=true:NoSchedule"))
+	first := nodekeep.RegisterNode(t, registration)
 	require.True(t, policy.DefaultGate.On(first.Spec.Taints))
 	require.True(t, tainted(first, corev1.TaintNodeNotReady))
 
 	cloud := pod("cloud-controller", uninitialized, corev1.TaintNodeNotReady)
 	clouds := podsIn(t, "cloud")
-	_, err = clouds.Create(t.Context(), cloud, metav1.CreateOptions{})
+	_, err := clouds.Create(t.Context(), cloud, metav1.CreateOptions{})
 	require.NoError(t, err)
 	deployment, err := nodekeep.Admin.AppsV1().Deployments(harness.Namespace).Get(t.Context(), "nodekeep-capture", metav1.GetOptions{})
 	require.NoError(t, err)
@@ -72,22 +61,9 @@ func TestAnEmptyClusterComesBackByItself(t *testing.T) {
 	startCapture() // there is no kubelet that would start the pod
 	assert.Equal(t, name, bound(t, clouds, cloud.Name))
 	t.Logf("the cloud controller's pod was bound %s after capture was started", time.Since(started).Round(10*time.Millisecond))
-	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
-	require.NoError(t, err)
+	node := nodekeep.Node(t, name)
 	assert.Contains(t, node.Labels, worker)
 	assert.True(t, tainted(node, uninitialized), "that one is the cloud controller's to take off")
-}
-
-// registerUninitialized is a kubelet with an external cloud provider.
-func registerUninitialized(t *testing.T, name string) *corev1.Node {
-	t.Helper()
-	client, err := kubernetes.NewForConfig(nodekeep.Cluster.Kubelet(name))
-	require.NoError(t, err)
-	node := harness.Registration(name)
-	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: uninitialized, Value: "true", Effect: corev1.TaintEffectNoSchedule})
-	created, err := client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
-	require.NoError(t, err)
-	return created
 }
 
 func tainted(node *corev1.Node, key string) bool {

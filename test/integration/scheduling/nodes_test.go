@@ -3,7 +3,6 @@ package scheduling
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"testing"
 	"time"
@@ -24,7 +23,7 @@ import (
 // What every Node here carries, beside the taint that the rule makes of its first label.
 const (
 	dedicated = "dedicated" // ci; a kubelet could bring it itself
-	worker    = "node-role.kubernetes.io/worker"
+	worker    = harness.Worker
 	tenant    = "tenant" // a taint
 )
 
@@ -39,14 +38,6 @@ func carried() (labels map[string]string, taints []corev1.Taint) {
 // byRule are the taints that such a Node has by the rules.
 func byRule() []corev1.Taint {
 	return []corev1.Taint{{Key: dedicated, Value: "ci", Effect: corev1.TaintEffectNoSchedule}}
-}
-
-func names(prefix string, count int) []string {
-	all := make([]string, count)
-	for n := range all {
-		all[n] = fmt.Sprintf("%s-%03d", prefix, n)
-	}
-	return all
 }
 
 // eachNode calls do for every name, some at a time.

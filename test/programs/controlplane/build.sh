@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the control plane that tests and the demo run against into bin/, next to this file.
-# The versions stand in go.mod; a second run with the same ones does nothing.
+# The versions stand in go.mod. A binary that is there and was built from the same inputs is used as it is.
 set -euo pipefail
 
 assets=${KUBEBUILDER_ASSETS:-}
@@ -12,40 +12,50 @@ fi
 cd "$(dirname "${BASH_SOURCE[0]}")"
 binaries=(etcd kube-apiserver kube-scheduler kube-controller-manager kubectl kubelet)
 
-# All that the binaries depend on: when one byte of it changes, they are built again.
-inputs() {
-  go version
-  go env GOOS GOARCH
-  cat go.mod go.sum build.sh
+version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
+etcd=$(go list -m -f '{{.Version}}' go.etcd.io/etcd/server/v3)
+IFS=. read -r major minor _ <<<"${version#v}"
+info=k8s.io/component-base/version
+flags="-s -w -X $info.gitVersion=$version -X $info.gitMajor=$major -X $info.gitMinor=$minor"
+export CGO_ENABLED=0
+
+# What a binary is built from: if a byte of it changes, the binary is built again.
+inputs=$({ go version; go env GOOS GOARCH; echo "$flags"; cat go.mod go.sum; } | sha256sum)
+
+complete() { # binary
+  [[ -x bin/$1 && $(cat "bin/.$1.inputs" 2>/dev/null) == "$inputs" ]]
 }
 
-complete() {
-  local binary
-  for binary in "${binaries[@]}"; do
-    [[ -x bin/$binary ]] || return 1
-  done
-  inputs | cmp -s - bin/stamp
-}
-
-if complete; then
+missing=()
+for binary in "${binaries[@]}"; do
+  complete "$binary" || missing+=("$binary")
+done
+if ((${#missing[@]} == 0)); then
   echo "controlplane: up to date in test/programs/controlplane/bin"
   exit 0
 fi
 
-version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
-etcd=$(go list -m -f '{{.Version}}' go.etcd.io/etcd/server/v3)
-IFS=. read -r major minor _ <<<"${version#v}"
-
-echo "controlplane: building Kubernetes $version and etcd $etcd into test/programs/controlplane/bin (about 5 minutes the first time)"
-
+echo "controlplane: Kubernetes $version and etcd $etcd in test/programs/controlplane/bin: ${#missing[@]} of ${#binaries[@]} binaries are to be built."
+if ((${#missing[@]} == ${#binaries[@]})); then
+  echo "controlplane: this takes about 5 minutes the first time. etcd and kube-apiserver take longest: Go downloads and compiles what the others share."
+fi
 mkdir -p bin
-rm -f bin/stamp
-export CGO_ENABLED=0
-info=k8s.io/component-base/version
-go build -o bin/etcd -ldflags "-s -w" go.etcd.io/etcd/server/v3
-go build -o bin/ -ldflags "-s -w -X $info.gitVersion=$version -X $info.gitMajor=$major -X $info.gitMinor=$minor" \
-  k8s.io/kubernetes/cmd/{kube-apiserver,kube-scheduler,kube-controller-manager,kubectl,kubelet}
-
-# Last, so that a build which was cut short is not taken for a whole one.
-inputs >bin/stamp.new
-mv bin/stamp.new bin/stamp
+SECONDS=0
+for n in "${!binaries[@]}"; do
+  binary=${binaries[n]}
+  package=k8s.io/kubernetes/cmd/$binary
+  [[ $binary != etcd ]] || package=go.etcd.io/etcd/server/v3
+  printf 'controlplane: [%d/%d] %-24s' $((n + 1)) ${#binaries[@]} "$binary"
+  if complete "$binary"; then
+    echo "is there"
+    continue
+  fi
+  began=$SECONDS
+  printf 'building ... '
+  # Under its name only once it is complete, so that a build that was interrupted is not taken for a binary.
+  go build -o "bin/.$binary.new" -ldflags "$flags" "$package"
+  mv "bin/.$binary.new" "bin/$binary"
+  echo "$inputs" >"bin/.$binary.inputs"
+  echo "$((SECONDS - began)) s"
+done
+echo "controlplane: done after $SECONDS s"

@@ -1,0 +1,119 @@
+package policy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	yaml "go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+)
+
+var (
+	errSeveralDocuments = errors.New("has more than one YAML document; remove all but one")
+	errNoMap            = errors.New("must be a map of fields")
+)
+
+// FileError is an error in a policy file.
+type FileError struct {
+	Line  int    `json:"line,omitempty"`  // from 1; 0 where there is none to point at
+	Field string `json:"field,omitempty"` // its path
+	What  string `json:"what"`
+}
+
+// At is the error as compilers write theirs, which editors can follow.
+func (e FileError) At(file string) string {
+	if e.Line > 0 {
+		file += ":" + strconv.Itoa(e.Line)
+	}
+	return file + ": " + e.What
+}
+
+// FileErrors are all errors in a policy file, in the order of its lines.
+type FileErrors []FileError
+
+func (e FileErrors) Error() string {
+	texts := make([]string, len(e))
+	for i, one := range e {
+		texts[i] = one.What
+		if one.Line > 0 {
+			texts[i] = "line " + strconv.Itoa(one.Line) + ": " + one.What
+		}
+	}
+	return "read policy: " + strings.Join(texts, "\n")
+}
+
+// parserLine is how the YAML parsers name a line.
+var parserLine = regexp.MustCompile(`line (\d+): (.*)`)
+
+// located finds the lines of errors.
+func located(data []byte, errs ...error) (all FileErrors) {
+	var document yaml.Node
+	_ = yaml.Unmarshal(data, &document) // of what cannot be read, the parser has named the line
+	for _, err := range errs {
+		var invalid *field.Error
+		var strict kjson.FieldError
+		path := ""
+		switch {
+		case errors.As(err, &invalid):
+			path = invalid.Field
+		case errors.As(err, &strict):
+			path = strict.FieldPath()
+		default:
+			if found := parserLine.FindAllStringSubmatch(err.Error(), -1); len(found) > 0 {
+				for _, match := range found {
+					line, _ := strconv.Atoi(match[1])
+					all = append(all, FileError{Line: line, What: match[2]})
+				}
+				continue
+			}
+		}
+		what := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
+		all = append(all, FileError{Line: lineOf(&document, path), Field: path, What: what})
+	}
+	slices.SortStableFunc(all, func(a, b FileError) int { return cmp.Compare(a.Line, b.Line) })
+	return all
+}
+
+// lineOf is the line of the field with that path, or of the field around it; 0 where that is the whole file.
+func lineOf(document *yaml.Node, path string) (line int) {
+	if len(document.Content) != 1 {
+		return 0
+	}
+	for node := document.Content[0]; node != nil && path != ""; {
+		if node, path = child(node, path); node != nil {
+			line = node.Line
+		}
+	}
+	return line
+}
+
+// child finds the field that the path begins with, and the rest of the path. A field begins where its name stands.
+func child(node *yaml.Node, path string) (*yaml.Node, string) {
+	path = strings.TrimPrefix(path, ".")
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	switch node.Kind {
+	case yaml.SequenceNode:
+		var index int
+		if _, err := fmt.Sscanf(path, "[%d]", &index); err == nil && index >= 0 && index < len(node.Content) {
+			return node.Content[index], path[strings.Index(path, "]")+1:]
+		}
+	case yaml.MappingNode:
+		for i := len(node.Content) - 2; i >= 0; i -= 2 { // of a repeated name the last value counts
+			name, value := node.Content[i], *node.Content[i+1]
+			rest, begins := strings.CutPrefix(path, name.Value)
+			if begins && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+				value.Line = name.Line
+				return &value, rest
+			}
+		}
+	}
+	return nil, ""
+}

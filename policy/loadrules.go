@@ -1,0 +1,151 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+
+	"nodekeep.dev/nodekeep/record"
+)
+
+// ruleReader reads registration taints and taint rules, and collects all that is wrong with them.
+type ruleReader struct {
+	gate   Gate
+	owners owners // of taints
+	errs   field.ErrorList
+}
+
+func (r *ruleReader) invalid(path *field.Path, value, detail string) {
+	r.errs = append(r.errs, field.Invalid(path, value, detail))
+}
+
+// of reads both lists of the file.
+func (r *ruleReader) of(f fileTaints, path *field.Path) (register, rules []taintRule) {
+	for i, entry := range f.Register {
+		at := path.Child("register").Index(i)
+		selector := r.selector(entry.NodeSelector, at.Child("nodeSelector"))
+		register = r.add(register, entry.Taint, selector, at.Child("taint"))
+	}
+	for i, entry := range f.Rules {
+		at := path.Child("rules").Index(i)
+		selector := r.selector(entry.Selector, at.Child("selector"))
+		if selector != nil && selector.Empty() {
+			r.errs = append(r.errs, field.Required(at.Child("selector"), "must select by a label; without one, the rule would taint every Node"))
+		}
+		if taint := parseTaint(entry.Taint); !r.gate.Is(taint) {
+			if owner, owned := r.owners.of(taint.Key); owned {
+				r.invalid(at.Child("taint"), entry.Taint, "a rule cannot make it: it belongs to "+owner)
+			}
+		}
+		rules = r.add(rules, entry.Taint, selector, at.Child("taint"))
+	}
+	// Who removes a registration taint would see a rule add it again.
+	for _, registered := range register {
+		item := record.TaintKey(registered.taint)
+		if slices.ContainsFunc(rules, func(rule taintRule) bool { return record.TaintKey(rule.taint) == item }) {
+			r.invalid(path.Child("register"), item, "taints.rules make a taint of this key and effect too: it could not be taken off for good")
+		}
+	}
+	return register, rules
+}
+
+// selector reads a label selector. Absent, it selects every Node; it is nil if it is wrong.
+func (r *ruleReader) selector(raw json.RawMessage, path *field.Path) labels.Selector {
+	if len(raw) == 0 {
+		return labels.Everything()
+	}
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		selector, err := labels.Parse(text)
+		if err != nil {
+			r.invalid(path, text, err.Error())
+			return nil
+		}
+		return selector
+	}
+	var structured metav1.LabelSelector
+	unknown, err := kjson.UnmarshalStrict(raw, &structured)
+	if err != nil || len(unknown) > 0 {
+		detail := `must be a label selector: a string, or a map with matchLabels (values are strings: "true", "1") and matchExpressions`
+		for _, field := range unknown {
+			detail += "; " + field.Error()
+		}
+		r.invalid(path, string(raw), detail)
+		return nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(&structured)
+	if err != nil {
+		r.invalid(path, string(raw), err.Error())
+		return nil
+	}
+	return selector
+}
+
+// add reads a taint, "key=value:effect" or "key:effect" as kubectl taint writes it, and appends a rule that makes it. selector is nil
+// if it is wrong; then what depends on it is not checked. It leaves out a rule that is wrong.
+func (r *ruleReader) add(rules []taintRule, text string, selector labels.Selector, path *field.Path) []taintRule {
+	if text == "" {
+		r.errs = append(r.errs, field.Required(path, "must be a taint, key=value:effect or key:effect"))
+		return rules
+	}
+	rule := taintRule{selector: selector, taint: parseTaint(text)}
+	problems := rule.problems()
+	if r.gate.Is(rule.taint) {
+		problems = append(problems, "is the gate, which nodekeep puts on and takes off by itself")
+	}
+	for _, problem := range problems {
+		r.invalid(path, text, problem)
+	}
+	if len(problems) > 0 || selector == nil {
+		return rules
+	}
+	for _, earlier := range rules {
+		if record.TaintKey(earlier.taint) == record.TaintKey(rule.taint) && earlier.taint.Value != rule.taint.Value && canonical(earlier.selector) == canonical(selector) {
+			r.invalid(path, text, "an earlier entry with an equal selector says "+earlier.taint.ToString()+"; a Node can have one taint of a key and effect")
+			return rules
+		}
+	}
+	return append(rules, rule)
+}
+
+// problems are what is wrong with the taint of a rule. It finds out which label the rule copies.
+func (r *taintRule) problems() (problems []string) {
+	for _, problem := range validation.IsQualifiedName(r.taint.Key) {
+		problems = append(problems, "key "+problem)
+	}
+	if !record.ValidEffect(r.taint.Effect) {
+		problems = append(problems, "must end in one of :NoSchedule, :PreferNoSchedule, :NoExecute")
+	}
+	if !strings.Contains(r.taint.Value, valuePlaceholder) {
+		for _, problem := range validation.IsValidLabelValue(r.taint.Value) {
+			problems = append(problems, "value "+problem)
+		}
+		return problems
+	}
+	if r.selector == nil {
+		return problems
+	}
+	all, present := keysOf(r.selector)
+	if len(all) != 1 || len(present) != 1 {
+		return append(problems, "{value} needs a selector by exactly one label, which every Node that it selects has")
+	}
+	r.copies = all[0]
+	values, limited := r.valuesOf(r.copies)
+	if !limited && r.taint.Value != valuePlaceholder {
+		return append(problems, "would not be valid for every value that label "+r.copies+" can have (up to 63 characters, or none): let {value} be the whole value, or select by named values: \""+r.copies+" in (a, b)\"")
+	}
+	for _, value := range values {
+		made := r.make(value).Value
+		for _, problem := range validation.IsValidLabelValue(made) {
+			problems = append(problems, fmt.Sprintf("for %s=%s its value would be %q: %s", r.copies, value, made, problem))
+		}
+	}
+	return problems
+}

@@ -1,0 +1,420 @@
+package policy
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The rules of Kubernetes for names and values, as its validation words them.
+const (
+	nameRule   = `name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`
+	valueRule  = `a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`
+	prefixRule = `prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
+
+	effectRule   = "must end in one of :NoSchedule, :PreferNoSchedule, :NoExecute"
+	taintForm    = "must be a taint, key=value:effect or key:effect"
+	selectorForm = `must be a label selector: a string, or a map with matchLabels (values are strings: "true", "1") and matchExpressions`
+	everyNode    = "must select by a label; without one, the rule would taint every Node"
+	oneLabel     = "{value} needs a selector by exactly one label, which every Node that it selects has"
+	anyValue     = `would not be valid for every value that label a can have (up to 63 characters, or none): let {value} be the whole value, or select by named values: "a in (a, b)"`
+	theGate      = "is the gate, which nodekeep puts on and takes off by itself"
+)
+
+// The example of the documentation, with all that the taints section can say.
+const documented = `apiVersion: nodekeep.dev/v1alpha1
+kind: Policy
+labels:
+  keep: ["*"]                 # globs over whole keys; "example.com/*", "*.example.com/*", "disktype"
+  ignore: []                  # added to the built-in catalogue
+  defer: []                   # treated like protected labels in a kubelet's CREATE
+  ignoreManagers: [kubelet, "k3s*", "rke2*", kubelite, "*cloud-controller-manager", nfd-master]
+  onConflict: keepNode        # or restoreStored
+  protected: deferred         # or inline, never
+taints:
+  keep: ["*"]
+  ignore: []
+  register:
+  - taint: node-ready/unverified=true:NoSchedule
+    nodeSelector: {}          # optional label selector
+  rules:
+  - selector: dedicated=ci
+    taint: dedicated=ci:NoSchedule
+  - selector: dedicated       # {value} copies the label's value
+    taint: dedicated={value}:NoSchedule
+machine:
+  onMismatch: restore         # same name, other machine (the first of providerID, systemUUID, machineID known on both sides decides): restore, or
+                              # quarantine: old side kept under quarantined.json, nothing restored, gate stays until a person accepts a side, Event
+retention: 720h               # how long the record of a Node that is gone is kept; 0 = for ever
+`
+
+func TestTheDocumentedTaintsAreAPolicy(t *testing.T) {
+	p, err := Load([]byte(documented), DefaultGate)
+	require.NoError(t, err)
+	without := p
+	without.register, without.rules = nil, nil
+	without.labels.ignore, without.taints.ignore, without.deferred = nil, nil, nil // they are empty lists
+	assert.Equal(t, Default(), without, "but for the taints that are put on, the example says what holds anyway")
+	assert.Equal(t, "node-ready/unverified=true:NoSchedule", Shown(p.RegistrationTaints(nil)))
+	assert.Equal(t, "dedicated=ci:NoSchedule", Shown(p.TaintsFor(map[string]string{"dedicated": "ci"})))
+	assert.Equal(t, "dedicated=db:NoSchedule", Shown(p.TaintsFor(map[string]string{"dedicated": "db"})))
+	assert.Equal(t, "dedicated:NoSchedule", Shown(p.TaintsFor(map[string]string{"dedicated": ""})))
+	assert.Empty(t, p.TaintsFor(map[string]string{"disktype": "ssd"}))
+}
+
+func TestLoadTaints(t *testing.T) {
+	tests := map[string]struct {
+		taints string           // the taints section of the policy file
+		want   func(t *section) // what differs from the default
+	}{
+		"a section that says nothing":           {`{}`, func(*section) {}},
+		"no section":                            {``, func(*section) {}},
+		"fields without anything":               {`{keep: , ignore: null, register: , rules: ~}`, func(*section) {}},
+		"lists without anything but keep":       {`{ignore: [], register: [], rules: []}`, func(p *section) { p.ignore = []string{} }},
+		"nothing is kept":                       {`{keep: []}`, func(p *section) { p.keep = []string{} }},
+		"fewer keys are kept":                   {`{keep: [a, b/*]}`, func(p *section) { p.keep = []string{"a", "b/*"} }},
+		"more keys are ignored":                 {`{ignore: [a, "*.b/*"]}`, func(p *section) { p.ignore = []string{"a", "*.b/*"} }},
+		"patterns in quotes and in block style": {"\n  keep:\n  - \"a*\"\n  ignore:\n  - 'b'", func(p *section) { p.keep, p.ignore = []string{"a*"}, []string{"b"} }},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			want := Default()
+			tt.want(&want.taints)
+			assert.Equal(t, want, policyOf(t, tt.taints))
+		})
+	}
+}
+
+// However a selector is written, it selects what it says.
+func TestLoadReadsSelectorsInEitherForm(t *testing.T) {
+	type labels = map[string]string
+	tests := map[string]struct {
+		selector string // of the one rule
+		selected []labels
+		others   []labels
+	}{
+		"a text for a value":           {`dedicated=ci`, []labels{{"dedicated": "ci"}, {"dedicated": "ci", "a": "1"}}, []labels{nil, {"dedicated": "db"}, {"dedicated": ""}}},
+		"a text for a key":             {`dedicated`, []labels{{"dedicated": "ci"}, {"dedicated": ""}}, []labels{{"dedicate": "ci"}}},
+		"a text for no value":          {`"dedicated="`, []labels{{"dedicated": ""}}, []labels{nil, {"dedicated": "ci"}}},
+		"a text for no key":            {`"!dedicated"`, []labels{nil, {"a": "1"}}, []labels{{"dedicated": ""}}},
+		"a text for several values":    {`"dedicated in (ci, db)"`, []labels{{"dedicated": "ci"}, {"dedicated": "db"}}, []labels{nil, {"dedicated": "web"}}},
+		"a text for other values":      {`"dedicated notin (ci, db)"`, []labels{nil, {"dedicated": "web"}}, []labels{{"dedicated": "ci"}}},
+		"a text for several terms":     {`"dedicated=ci, disktype!=hdd"`, []labels{{"dedicated": "ci"}, {"dedicated": "ci", "disktype": "ssd"}}, []labels{{"dedicated": "ci", "disktype": "hdd"}}},
+		"a text for numbers":           {`"gpus>3"`, []labels{{"gpus": "4"}}, []labels{nil, {"gpus": "3"}, {"gpus": "many"}}},
+		"matchLabels":                  {`{matchLabels: {dedicated: ci, a: ""}}`, []labels{{"dedicated": "ci", "a": ""}}, []labels{{"dedicated": "ci"}, {"dedicated": "db", "a": ""}}},
+		"matchExpressions, values":     {`{matchExpressions: [{key: dedicated, operator: In, values: [ci, db]}]}`, []labels{{"dedicated": "db"}}, []labels{nil, {"dedicated": "web"}}},
+		"matchExpressions, others":     {`{matchExpressions: [{key: dedicated, operator: NotIn, values: [ci]}]}`, []labels{nil, {"dedicated": "web"}}, []labels{{"dedicated": "ci"}}},
+		"matchExpressions, a key":      {`{matchExpressions: [{key: dedicated, operator: Exists}]}`, []labels{{"dedicated": ""}}, []labels{nil}},
+		"matchExpressions, no key":     {`{matchExpressions: [{key: dedicated, operator: DoesNotExist}]}`, []labels{nil}, []labels{{"dedicated": ""}}},
+		"both kinds of match":          {`{matchLabels: {a: b}, matchExpressions: [{key: dedicated, operator: Exists}]}`, []labels{{"a": "b", "dedicated": "ci"}}, []labels{{"a": "b"}, {"dedicated": "ci"}}},
+		"a number and a truth, quoted": {`{matchLabels: {gpus: "4", spot: "true"}}`, []labels{{"gpus": "4", "spot": "true"}}, []labels{{"gpus": "4"}}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			rule := policyOf(t, `{rules: [{selector: `+tt.selector+`, taint: "x:NoExecute"}]}`)
+			register := policyOf(t, `{register: [{nodeSelector: `+tt.selector+`, taint: "x:NoExecute"}]}`)
+			for _, labels := range tt.selected {
+				assert.Equal(t, "x:NoExecute", Shown(rule.TaintsFor(labels)), "%v", labels)
+				assert.Equal(t, "x:NoExecute", Shown(register.RegistrationTaints(labels)), "%v", labels)
+			}
+			for _, labels := range tt.others {
+				assert.Empty(t, rule.TaintsFor(labels), "%v", labels)
+				assert.Empty(t, register.RegistrationTaints(labels), "%v", labels)
+			}
+		})
+	}
+}
+
+func TestParseTaint(t *testing.T) {
+	tests := map[string]struct {
+		text               string
+		key, value, effect string
+	}{
+		"key, value and effect":                {"a=b:NoSchedule", "a", "b", "NoSchedule"},
+		"key and effect":                       {"a:NoSchedule", "a", "", "NoSchedule"},
+		"an empty value":                       {"a=:NoSchedule", "a", "", "NoSchedule"},
+		"a domain":                             {"example.com/a=b:NoExecute", "example.com/a", "b", "NoExecute"},
+		"no effect":                            {"a=b", "a", "b", ""},
+		"an effect without a name":             {"a=b:", "a", "b", ""},
+		"the last colon is before the effect":  {"a:b=c:NoSchedule", "a:b", "c", "NoSchedule"},
+		"the first sign is after the key":      {"a=b=c:NoSchedule", "a", "b=c", "NoSchedule"},
+		"an equals sign behind the last colon": {"a:b=c", "a", "", "b=c"},
+		"nothing":                              {"", "", "", ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, corev1.Taint{Key: tt.key, Value: tt.value, Effect: corev1.TaintEffect(tt.effect)}, parseTaint(tt.text))
+		})
+	}
+}
+
+func TestLoadNamesEveryMistakeInTaints(t *testing.T) {
+	const first = "taints.register[0].taint: "
+	invalid := func(text, detail string) string { return `Invalid value: "` + text + `": ` + detail }
+	tests := map[string]struct {
+		taints string
+		want   []string // the lines of the message
+	}{
+		"a section that is a list": {`[a]`, []string{`taints: Invalid value: "[\"a\"]": must be a map of fields`}},
+		"a section that is a text": {`x`, []string{`taints: Invalid value: "x": must be a map of fields`}},
+		"patterns that are wrong": {`{keep: x, ignore: [1, '', "a:NoSchedule", a/b/c, null]}`, []string{
+			`taints.keep: Invalid value: "x": must be a list`,
+			`taints.ignore[0]: Invalid value: "1": must be a string; put it in quotes`,
+			`taints.ignore[4]: Invalid value: "null": must be a string`,
+			`taints.ignore[1]: Required value: must be a key or a pattern for keys`,
+			`taints.ignore[2]: Invalid value: "a:NoSchedule": may hold only letters, digits, '.', '_', '-', '/' and the wildcard '*'`,
+			`taints.ignore[3]: Invalid value: "a/b/c": has more than one '/': no key can match it`,
+		}},
+		"lists that are none": {`{register: {taint: "a:NoSchedule"}, rules: x}`, []string{
+			`taints.register: Invalid value: "{\"taint\":\"a:NoSchedule\"}": must be a list`,
+			`taints.rules: Invalid value: "x": must be a list`,
+		}},
+		"entries that are no maps": {`{register: ["a:NoSchedule"], rules: [5]}`, []string{
+			`taints.register[0]: Invalid value: "a:NoSchedule": must be a map of fields`,
+			`taints.rules[0]: Invalid value: "5": must be a map of fields`,
+		}},
+		"fields that nobody knows": {
+			`{register: [{taint: "a:NoSchedule", selector: a, x: 1}], rules: [{selector: a, taint: "b:NoSchedule"}, {selector: a, taint: "c:NoSchedule", nodeSelector: {}}], more: 1}`,
+			[]string{
+				`unknown field "taints.more"`,
+				`unknown field "taints.register[0].selector"`,
+				`unknown field "taints.register[0].x"`,
+				`unknown field "taints.rules[1].nodeSelector"`,
+			},
+		},
+		"a field in capitals is unknown": {`{Rules: [], register: [{Taint: "a:NoSchedule"}]}`, []string{
+			`unknown field "taints.Rules"`,
+			`unknown field "taints.register[0].Taint"`,
+			first + "Required value: " + taintForm,
+		}},
+
+		"no taint in entries of either list": {`{register: [{}, null, {taint: }], rules: [{selector: a}]}`, []string{
+			`taints.register[1]: Invalid value: "null": must be a map of fields`,
+			"taints.register[0].taint: Required value: " + taintForm,
+			"taints.register[2].taint: Required value: " + taintForm,
+			"taints.rules[0].taint: Required value: " + taintForm,
+		}},
+		"a taint that is a number":                  {`{register: [{taint: 5}]}`, []string{first + invalid("5", "must be a string; put it in quotes")}},
+		"a taint that is a map":                     {`{register: [{taint: {key: a}}]}`, []string{first + invalid(`{\"key\":\"a\"}`, "must be a string")}},
+		"a taint that is a list":                    {`{rules: [{selector: a, taint: ["a:NoSchedule"]}]}`, []string{"taints.rules[0].taint: " + invalid(`[\"a:NoSchedule\"]`, "must be a string")}},
+		"an empty taint":                            {`{register: [{taint: ""}]}`, []string{first + "Required value: " + taintForm}},
+		"an effect that there is not":               {`{register: [{taint: "a=b:Sometimes"}]}`, []string{first + invalid("a=b:Sometimes", effectRule)}},
+		"an effect in small letters":                {`{register: [{taint: "a=b:noschedule"}]}`, []string{first + invalid("a=b:noschedule", effectRule)}},
+		"no effect":                                 {`{register: [{taint: a=b}]}`, []string{first + invalid("a=b", effectRule)}},
+		"an effect without a name":                  {`{register: [{taint: "a:"}]}`, []string{first + invalid("a:", effectRule)}},
+		"an effect that copies a label":             {`{rules: [{selector: a, taint: "a:{value}"}]}`, []string{"taints.rules[0].taint: " + invalid("a:{value}", effectRule)}},
+		"no key":                                    {`{register: [{taint: "=b:NoSchedule"}]}`, []string{first + invalid("=b:NoSchedule", "key name part must be non-empty"), first + invalid("=b:NoSchedule", "key "+nameRule)}},
+		"a key with a space":                        {`{register: [{taint: "a b:NoSchedule"}]}`, []string{first + invalid("a b:NoSchedule", "key "+nameRule)}},
+		"a key with a colon":                        {`{register: [{taint: "a:b:NoSchedule"}]}`, []string{first + invalid("a:b:NoSchedule", "key "+nameRule)}},
+		"a key whose domain has capitals":           {`{register: [{taint: "Example.com/b:NoSchedule"}]}`, []string{first + invalid("Example.com/b:NoSchedule", "key "+prefixRule)}},
+		"a key that is too long":                    {`{register: [{taint: "` + strings.Repeat("a", 64) + `:NoSchedule"}]}`, []string{first + invalid(strings.Repeat("a", 64)+":NoSchedule", "key name part must be no more than 63 bytes")}},
+		"a key that copies a label":                 {`{rules: [{selector: a, taint: "{value}=a:NoSchedule"}]}`, []string{"taints.rules[0].taint: " + invalid("{value}=a:NoSchedule", "key "+nameRule)}},
+		"a value with a space":                      {`{register: [{taint: "a=b c:NoSchedule"}]}`, []string{first + invalid("a=b c:NoSchedule", "value "+valueRule)}},
+		"a value with another equals sign":          {`{register: [{taint: "a=b=c:NoSchedule"}]}`, []string{first + invalid("a=b=c:NoSchedule", "value "+valueRule)}},
+		"a value that is too long":                  {`{register: [{taint: "a=` + strings.Repeat("b", 64) + `:NoSchedule"}]}`, []string{first + invalid("a="+strings.Repeat("b", 64)+":NoSchedule", "value must be no more than 63 bytes")}},
+		"a placeholder that is not ours":            {`{rules: [{selector: a, taint: "a={Value}:NoSchedule"}]}`, []string{"taints.rules[0].taint: " + invalid("a={Value}:NoSchedule", "value "+valueRule)}},
+		"everything about one taint":                {`{register: [{taint: "a b=c d:Now"}]}`, []string{first + invalid("a b=c d:Now", "key "+nameRule), first + invalid("a b=c d:Now", effectRule), first + invalid("a b=c d:Now", "value "+valueRule)}},
+		"the second entry is the wrong one":         {`{register: [{taint: "a:NoSchedule"}, {taint: a}]}`, []string{"taints.register[1].taint: " + invalid("a", effectRule)}},
+		"register and rules each have their faults": {`{register: [{taint: a}], rules: [{selector: a, taint: b}]}`, []string{first + invalid("a", effectRule), "taints.rules[0].taint: " + invalid("b", effectRule)}},
+	}
+	mistakesAre(t, DefaultGate, tests)
+}
+
+func TestLoadNamesEveryMistakeInSelectors(t *testing.T) {
+	const at, rule = "taints.register[0].nodeSelector: ", "taints.rules[0].taint: "
+	register := func(selector string) string {
+		return `{register: [{taint: "x:NoSchedule", nodeSelector: ` + selector + `}]}`
+	}
+	rules := func(selector, taint string) string {
+		return `{rules: [{selector: ` + selector + `, taint: "` + taint + `"}]}`
+	}
+	invalid := func(text, detail string) string { return `Invalid value: "` + text + `": ` + detail }
+	tests := map[string]struct {
+		taints string
+		want   []string
+	}{
+		"a text without a value":         {register(`"a=!"`), []string{at + invalid("a=!", "unable to parse requirement: found '!', expected: identifier")}},
+		"a text that does not end":       {register(`"a in ("`), []string{at + invalid("a in (", "unable to parse requirement: found '', expected: ',', ')' or identifier")}},
+		"a text of two words":            {register(`a b`), []string{at + invalid("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt")}},
+		"a text with a key that is none": {register(`-a`), []string{at + invalid("-a", `unable to parse requirement: <nil>: Invalid value: "-a": `+nameRule)}},
+		"a number":                       {register(`5`), []string{at + invalid("5", selectorForm)}},
+		"a list":                         {register(`[a]`), []string{at + invalid(`[\"a\"]`, selectorForm)}},
+		"a map of labels":                {register(`{a: b}`), []string{at + invalid(`{\"a\":\"b\"}`, selectorForm+`; unknown field "a"`)}},
+		"a field in capitals":            {register(`{MatchLabels: {a: b}}`), []string{at + invalid(`{\"MatchLabels\":{\"a\":\"b\"}}`, selectorForm+`; unknown field "MatchLabels"`)}},
+		"matchLabels in a list":          {register(`{matchLabels: [a]}`), []string{at + invalid(`{\"matchLabels\":[\"a\"]}`, selectorForm)}},
+		"a label value that is no text":  {register(`{matchLabels: {a: true}}`), []string{at + invalid(`{\"matchLabels\":{\"a\":true}}`, selectorForm)}},
+		"matchLabels with no key":        {register(`{matchLabels: {"a b": c}}`), []string{at + invalid(`{\"matchLabels\":{\"a b\":\"c\"}}`, `key: Invalid value: "a b": `+nameRule)}},
+		"an operator that there is not": {register(`{matchExpressions: [{key: a, operator: Is, values: [b]}]}`), []string{
+			at + invalid(`{\"matchExpressions\":[{\"key\":\"a\",\"operator\":\"Is\",\"values\":[\"b\"]}]}`, `"Is" is not a valid label selector operator`),
+		}},
+		"an expression without values": {register(`{matchExpressions: [{key: a, operator: In}]}`), []string{
+			at + invalid(`{\"matchExpressions\":[{\"key\":\"a\",\"operator\":\"In\"}]}`, `values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty`),
+		}},
+		"an expression with values too many": {register(`{matchExpressions: [{key: a, operator: Exists, values: [b]}]}`), []string{
+			at + invalid(`{\"matchExpressions\":[{\"key\":\"a\",\"operator\":\"Exists\",\"values\":[\"b\"]}]}`, `values: Invalid value: ["b"]: values set must be empty for exists and does not exist`),
+		}},
+		"an expression with a value that is none": {register(`{matchExpressions: [{key: a, operator: In, values: [b c]}]}`), []string{
+			at + invalid(`{\"matchExpressions\":[{\"key\":\"a\",\"operator\":\"In\",\"values\":[\"b c\"]}]}`, `values[0][a]: Invalid value: "b c": `+valueRule),
+		}},
+		"an expression with a field that nobody knows": {register(`{matchExpressions: [{key: a, operator: In, value: b}]}`), []string{
+			at + invalid(`{\"matchExpressions\":[{\"key\":\"a\",\"operator\":\"In\",\"value\":\"b\"}]}`, selectorForm+`; unknown field "matchExpressions[0].value"`),
+		}},
+
+		"a rule without a selector":                           {`{rules: [{taint: "x:NoSchedule"}]}`, []string{"taints.rules[0].selector: Required value: " + everyNode}},
+		"a rule with an empty text":                           {rules(`""`, "x:NoSchedule"), []string{"taints.rules[0].selector: Required value: " + everyNode}},
+		"a rule with a blank text":                            {rules(`"  "`, "x:NoSchedule"), []string{"taints.rules[0].selector: Required value: " + everyNode}},
+		"a rule with an empty map":                            {rules(`{}`, "x:NoSchedule"), []string{"taints.rules[0].selector: Required value: " + everyNode}},
+		"a rule with empty matches":                           {rules(`{matchLabels: {}, matchExpressions: []}`, "x:NoSchedule"), []string{"taints.rules[0].selector: Required value: " + everyNode}},
+		"a bad selector hides no bad taint":                   {rules(`a b`, "x:Now"), []string{`taints.rules[0].selector: Invalid value: "a b": unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt`, rule + invalid("x:Now", effectRule)}},
+		"a copy that depends on a bad selector is not judged": {rules(`a b`, "x=y-{value}:NoSchedule"), []string{`taints.rules[0].selector: Invalid value: "a b": unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt`}},
+
+		"{value} without a selector":                   {`{rules: [{taint: "x={value}:NoSchedule"}]}`, []string{"taints.rules[0].selector: Required value: " + everyNode, rule + invalid("x={value}:NoSchedule", oneLabel)}},
+		"{value} in a registration of any Node":        {`{register: [{taint: "x={value}:NoSchedule"}]}`, []string{"taints.register[0].taint: " + invalid("x={value}:NoSchedule", oneLabel)}},
+		"{value} of two labels":                        {rules(`"a,b"`, "x={value}:NoSchedule"), []string{rule + invalid("x={value}:NoSchedule", oneLabel)}},
+		"{value} of one label and the lack of another": {rules(`"a,!b"`, "x={value}:NoSchedule"), []string{rule + invalid("x={value}:NoSchedule", oneLabel)}},
+		"{value} of a label that is not there":         {rules(`"!a"`, "x={value}:NoSchedule"), []string{rule + invalid("x={value}:NoSchedule", oneLabel)}},
+		"{value} of a label that need not be there":    {rules(`"a!=b"`, "x={value}:NoSchedule"), []string{rule + invalid("x={value}:NoSchedule", oneLabel)}},
+		"{value} of one not among several":             {rules(`"a notin (b, c)"`, "x={value}:NoSchedule"), []string{rule + invalid("x={value}:NoSchedule", oneLabel)}},
+		"{value} of two matchLabels":                   {rules(`{matchLabels: {a: b, c: d}}`, "x={value}:NoSchedule"), []string{rule + invalid("x={value}:NoSchedule", oneLabel)}},
+		"a part of a value that can be any":            {rules(`a`, "x=y-{value}:NoSchedule"), []string{rule + invalid("x=y-{value}:NoSchedule", anyValue)}},
+		"twice a value that can be any":                {rules(`a`, "x={value}{value}:NoSchedule"), []string{rule + invalid("x={value}{value}:NoSchedule", anyValue)}},
+		"a part of a value but for some":               {rules(`"a,a!=b"`, "x=y-{value}:NoSchedule"), []string{rule + invalid("x=y-{value}:NoSchedule", anyValue)}},
+		"a part that a named value makes invalid":      {rules(`"a=b"`, "x=-{value}:NoSchedule"), []string{rule + invalid("x=-{value}:NoSchedule", `for a=b its value would be "-b": `+valueRule)}},
+		"a part that no value makes invalid":           {rules(`"a in (b,,c)"`, "x=y-{value}:NoSchedule"), []string{rule + invalid("x=y-{value}:NoSchedule", `for a= its value would be "y-": `+valueRule)}},
+		"a part that two named values make too long": {rules(`"a in (`+strings.Repeat("b", 63)+`, c, `+strings.Repeat("d", 62)+`)"`, "x=y{value}z:NoSchedule"), []string{
+			rule + invalid("x=y{value}z:NoSchedule", "for a="+strings.Repeat("b", 63)+` its value would be "y`+strings.Repeat("b", 63)+`z": must be no more than 63 bytes`),
+			rule + invalid("x=y{value}z:NoSchedule", "for a="+strings.Repeat("d", 62)+` its value would be "y`+strings.Repeat("d", 62)+`z": must be no more than 63 bytes`),
+		}},
+		"every kind of mistake in one section": {
+			`{keep: [a b], ignore: x, register: [{taint: a, nodeSelector: 5, x: 1}], rules: [{taint: "x={value}:Now"}, {selector: "a=!", taint: 7}], more: 1}`,
+			[]string{
+				`unknown field "taints.more"`,
+				`unknown field "taints.register[0].x"`,
+				`taints.ignore: Invalid value: "x": must be a list`,
+				"taints.rules[1].taint: " + invalid("7", "must be a string; put it in quotes"),
+				`taints.keep[0]: Invalid value: "a b": may hold only letters, digits, '.', '_', '-', '/' and the wildcard '*'`,
+				at + invalid("5", selectorForm),
+				"taints.register[0].taint: " + invalid("a", effectRule),
+				"taints.rules[0].selector: Required value: " + everyNode,
+				rule + invalid("x={value}:Now", effectRule),
+				rule + invalid("x={value}:Now", oneLabel),
+				`taints.rules[1].selector: Invalid value: "a=!": unable to parse requirement: found '!', expected: identifier`,
+			},
+		},
+	}
+	mistakesAre(t, DefaultGate, tests)
+}
+
+func TestLoadRefusesTaintsThatCannotBeHad(t *testing.T) {
+	earlier := func(i, taint, said string) string {
+		return "taints.rules[" + i + `].taint: Invalid value: "` + taint + `": an earlier entry with an equal selector says ` + said + "; a Node can have one taint of a key and effect"
+	}
+	const (
+		apart = `taints.register: Invalid value: "x:NoSchedule": taints.rules make a taint of this key and effect too: it could not be taken off for good`
+		owned = `: a rule cannot make it: it belongs to `
+	)
+	tests := map[string]struct {
+		taints string
+		want   []string
+	}{
+		"equal selectors, however they are written": {
+			`{rules: [{selector: a=b, taint: "x=1:NoSchedule"}, {selector: a in (b), taint: "x=2:NoSchedule"}, {selector: a==b, taint: "x=3:NoSchedule"},
+			{selector: {matchLabels: {a: b}}, taint: "x:NoSchedule"}, {selector: {matchExpressions: [{key: a, operator: In, values: [b, b]}]}, taint: "x=4:NoSchedule"}]}`,
+			[]string{
+				earlier("1", "x=2:NoSchedule", "x=1:NoSchedule"),
+				earlier("2", "x=3:NoSchedule", "x=1:NoSchedule"),
+				earlier("3", "x:NoSchedule", "x=1:NoSchedule"),
+				earlier("4", "x=4:NoSchedule", "x=1:NoSchedule"),
+			},
+		},
+		"equal selectors of several terms": {
+			`{rules: [{selector: "a!=b,c", taint: "x=1:NoSchedule"}, {selector: "c, a notin (b)", taint: "x:NoSchedule"}]}`,
+			[]string{earlier("1", "x:NoSchedule", "x=1:NoSchedule")},
+		},
+		"a copy and a value of equal selectors": {
+			`{rules: [{selector: a, taint: "x={value}:NoSchedule"}, {selector: {matchExpressions: [{key: a, operator: Exists}]}, taint: "x=1:NoSchedule"}]}`,
+			[]string{earlier("1", "x=1:NoSchedule", "x={value}:NoSchedule")},
+		},
+		"two registrations of every Node": {
+			`{register: [{taint: "x=1:NoSchedule"}, {taint: "x=2:NoSchedule", nodeSelector: {}}]}`,
+			[]string{`taints.register[1].taint: Invalid value: "x=2:NoSchedule": an earlier entry with an equal selector says x=1:NoSchedule; a Node can have one taint of a key and effect`},
+		},
+		"a rule that makes the gate":               {`{rules: [{selector: a, taint: "nodekeep.dev/restoring:NoSchedule"}]}`, []string{`taints.rules[0].taint: Invalid value: "nodekeep.dev/restoring:NoSchedule": ` + theGate}},
+		"with a value and another effect too":      {`{rules: [{selector: a, taint: "nodekeep.dev/restoring={value}:PreferNoSchedule"}]}`, []string{`taints.rules[0].taint: Invalid value: "nodekeep.dev/restoring={value}:PreferNoSchedule": ` + theGate}},
+		"a registration of the gate":               {`{register: [{taint: "nodekeep.dev/restoring=x:NoExecute"}]}`, []string{`taints.register[0].taint: Invalid value: "nodekeep.dev/restoring=x:NoExecute": ` + theGate}},
+		"a rule that makes another taint of ours":  {`{rules: [{selector: a, taint: "nodekeep.dev/x:NoSchedule"}]}`, []string{`taints.rules[0].taint: Invalid value: "nodekeep.dev/x:NoSchedule"` + owned + "nodekeep itself"}},
+		"a rule that makes what Kubernetes makes":  {`{rules: [{selector: a, taint: "node.kubernetes.io/unreachable:NoExecute"}]}`, []string{`taints.rules[0].taint: Invalid value: "node.kubernetes.io/unreachable:NoExecute"` + owned + "the node lifecycle controller"}},
+		"also where keep names it":                 {`{keep: [karpenter.sh/x], rules: [{selector: a, taint: "karpenter.sh/x:NoExecute"}]}`, []string{`taints.rules[0].taint: Invalid value: "karpenter.sh/x:NoExecute"` + owned + "Karpenter"}},
+		"an owned taint that is wrong in addition": {`{rules: [{selector: a, taint: "karpenter.sh/x:Now"}]}`, []string{`taints.rules[0].taint: Invalid value: "karpenter.sh/x:Now"` + owned + "Karpenter", `taints.rules[0].taint: Invalid value: "karpenter.sh/x:Now": ` + effectRule}},
+		"put on once and made by a rule":           {`{register: [{taint: "x=1:NoSchedule"}], rules: [{selector: a, taint: "x=1:NoSchedule"}]}`, []string{apart}},
+		"with different values and selectors too":  {`{register: [{taint: "x=1:NoSchedule", nodeSelector: b}], rules: [{selector: a, taint: "x={value}:NoSchedule"}]}`, []string{apart}},
+	}
+	mistakesAre(t, DefaultGate, tests)
+}
+
+func TestLoadKnowsTheGateThatIsConfigured(t *testing.T) {
+	mistakesAre(t, "example.com/wait", map[string]struct {
+		taints string
+		want   []string
+	}{
+		"a rule that makes another gate":   {`{rules: [{selector: a, taint: "example.com/wait:NoSchedule"}]}`, []string{`taints.rules[0].taint: Invalid value: "example.com/wait:NoSchedule": ` + theGate}},
+		"a registration of another gate":   {`{register: [{taint: "example.com/wait:NoExecute"}]}`, []string{`taints.register[0].taint: Invalid value: "example.com/wait:NoExecute": ` + theGate}},
+		"the default gate is ours even so": {`{rules: [{selector: a, taint: "nodekeep.dev/restoring:NoSchedule"}]}`, []string{`taints.rules[0].taint: Invalid value: "nodekeep.dev/restoring:NoSchedule": a rule cannot make it: it belongs to nodekeep itself`}},
+	})
+	// The gate of ours that is an owned taint is reported once, as what it is.
+	mistakesAre(t, "karpenter.sh/wait", map[string]struct {
+		taints string
+		want   []string
+	}{
+		"a gate among the taints of others": {`{rules: [{selector: a, taint: "karpenter.sh/wait:NoSchedule"}]}`, []string{`taints.rules[0].taint: Invalid value: "karpenter.sh/wait:NoSchedule": ` + theGate}},
+	})
+	_, err := Load([]byte(head+`taints: {rules: [{selector: a, taint: "example.com/wait:NoSchedule"}]}`), DefaultGate)
+	assert.NoError(t, err, "it is a taint like any other where it is not the gate")
+}
+
+func TestLoadAcceptsTaintsThatMerelyLookAlike(t *testing.T) {
+	tests := map[string]string{
+		"one key, two effects":                            `{rules: [{selector: a=b, taint: "x=1:NoSchedule"}, {selector: a=b, taint: "x=2:NoExecute"}]}`,
+		"one key and effect, two selectors":               `{rules: [{selector: a=b, taint: "x=1:NoSchedule"}, {selector: a, taint: "x=2:NoSchedule"}]}`,
+		"one key and effect, equal selectors and values":  `{rules: [{selector: a=b, taint: "x=1:NoSchedule"}, {selector: a in (b), taint: "x=1:NoSchedule"}]}`,
+		"an equal selector with the terms of another one": `{rules: [{selector: "a,b", taint: "x=1:NoSchedule"}, {selector: "a,c", taint: "x=2:NoSchedule"}]}`,
+		"put on once and made by a rule, in two effects":  `{register: [{taint: "x=1:NoSchedule"}], rules: [{selector: a, taint: "x=1:NoExecute"}]}`,
+		"put on once though it belongs to others":         `{register: [{taint: "readiness.k8s.io/network:NoSchedule"}]}`,
+		"a part of a value among named ones":              `{rules: [{selector: "a in (b, c)", taint: "x=y-{value}-{value}:NoSchedule"}]}`,
+		"a part of a value among matchLabels":             `{rules: [{selector: {matchLabels: {a: b}}, taint: "x=y-{value}:NoSchedule"}]}`,
+		"a whole value of a label with two terms":         `{rules: [{selector: "a,a!=b", taint: "x={value}:NoSchedule"}]}`,
+		"a part of a value that two terms leave":          `{rules: [{selector: "a in (b,),a in (b,c)", taint: "x=y-{value}:NoSchedule"}]}`,
+		"a copy in a registration":                        `{register: [{taint: "x={value}:NoSchedule", nodeSelector: a}]}`,
+		"a value as long as it may be":                    `{rules: [{selector: a, taint: "x=` + strings.Repeat("v", 63) + `:NoSchedule"}]}`,
+		"a role":                                          `{rules: [{selector: node-role.kubernetes.io/gpu, taint: "node-role.kubernetes.io/gpu:NoSchedule"}]}`,
+	}
+	for name, taints := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := Load([]byte(head+"taints: "+taints), DefaultGate)
+			assert.NoError(t, err)
+		})
+	}
+}
+
+// mistakesAre checks the whole message for each taints section.
+func mistakesAre(t *testing.T, gate Gate, tests map[string]struct {
+	taints string
+	want   []string
+}) {
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, tt.want, wrong(t, head+"taints: "+tt.taints+"\n", gate))
+		})
+	}
+}
+
+// policyOf is the policy of a file with this taints section, in YAML's flow style.
+func policyOf(t testing.TB, taints string) Policy {
+	t.Helper()
+	p, err := Load([]byte(head+"taints: "+taints+"\n"), DefaultGate)
+	require.NoError(t, err)
+	return p
+}

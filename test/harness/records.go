@@ -1,0 +1,52 @@
+package harness
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// MustRecord is the record of a Node that has one.
+func (i *Installation) MustRecord(t testing.TB, node string) record.Record {
+	t.Helper()
+	found, ok := i.Record(t, node)
+	require.True(t, ok, "there must be a record of node %s", node)
+	return found
+}
+
+// RecordMap is the ConfigMap of a record as it is stored. Its resourceVersion shows whether the record was written.
+func (i *Installation) RecordMap(t testing.TB, node string) *corev1.ConfigMap {
+	t.Helper()
+	cm, err := i.Admin.CoreV1().ConfigMaps(Namespace).Get(t.Context(), store.Name(node), metav1.GetOptions{})
+	require.NoError(t, err)
+	return cm
+}
+
+// WaitRecordedAtLeast waits until the record of a Node holds at least these items, for this Node object.
+func (i *Installation) WaitRecordedAtLeast(t testing.TB, node *corev1.Node, want map[string]string) {
+	t.Helper()
+	var last record.Record
+	require.Eventually(t, func() bool {
+		var ok bool
+		last, ok = i.Record(t, node.Name)
+		return ok && last.Newest().UID == node.UID && HasAll(last.Items(), want)
+	}, Settles, 20*time.Millisecond, "the record of node %s must come to hold %v; last seen %+v", node.Name, want, &last)
+}
+
+// WaitDeletionRecorded waits until the record of a Node says that the Node is deleted.
+func (i *Installation) WaitDeletionRecorded(t testing.TB, node string) record.Record {
+	t.Helper()
+	var found record.Record
+	require.Eventually(t, func() bool {
+		var ok bool
+		found, ok = i.Record(t, node)
+		return ok && !found.DeletedAt.IsZero()
+	}, Settles, 20*time.Millisecond, "the record must say that node %s is deleted", node)
+	return found
+}

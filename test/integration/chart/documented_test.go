@@ -1,0 +1,170 @@
+package chart
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+// documented are the commands of the console blocks under a heading, block by block, comments left out.
+func documented(t *testing.T, file, heading string) (blocks []string) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(harness.Root(), file))
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(content), "\n"+heading+"\n")
+	require.True(t, found, "%s has no heading %q", file, heading)
+	level, _, _ := strings.Cut(heading, " ")
+	section = regexp.MustCompile(`\n#{2,`+fmt.Sprint(len(level))+`} `).Split(section, 2)[0]
+	for _, block := range regexp.MustCompile("(?s)```console\n(.*?)```").FindAllStringSubmatch(section, -1) {
+		blocks = append(blocks, regexp.MustCompile(`(?m)^\$ `).ReplaceAllString(block[1], ""))
+	}
+	require.NotEmpty(t, blocks)
+	return blocks
+}
+
+// typed runs commands as an admin types them in a checkout.
+func typed(t *testing.T, own *harness.Installation, commands string) *exec.Cmd {
+	t.Helper()
+	programs := t.TempDir()
+	helmBinary, err := harness.Helm()
+	require.NoError(t, err)
+	for name, path := range map[string]string{"kubectl": harness.Binary("kubectl"), "helm": helmBinary} {
+		require.NoError(t, os.Symlink(path, filepath.Join(programs, name)))
+	}
+	// capture does not run in these tests, so nothing is gained by waiting for it.
+	impatient := "#!/bin/sh\nexec '" + own.Binary() + "' \"$@\" --settle 1s --patience 1s\n"
+	require.NoError(t, os.WriteFile(filepath.Join(programs, "nodekeep"), []byte(impatient), 0o755))
+	// make builds the program that the tests have built already.
+	commands = strings.ReplaceAll(commands, "make uninstall", "make uninstall --old-file=build BIN="+programs)
+	command := exec.CommandContext(t.Context(), "bash", "-e", "-c", commands)
+	command.Dir = harness.Root()
+	command.Env = append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH"), "KUBECONFIG="+own.AdminKubeconfig(), "HOME="+programs)
+	return command
+}
+
+func TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse(t *testing.T) {
+	own, err := harness.Install(t.Context(), harness.ForTest(t, harness.Options{}))
+	require.NoError(t, err)
+	own.TimeoutSeconds = harness.Patient
+	installs := documented(t, "docs/operating.md", "## Install")
+	byHelm, byKubectl := installs[0], installs[1]
+	require.Contains(t, byHelm, "helm install")
+	require.Contains(t, byKubectl, "kubectl apply")
+	run := func(t *testing.T, commands string) {
+		t.Helper()
+		out, err := typed(t, own, commands).CombinedOutput()
+		require.NoError(t, err, "%s\n%s", commands, out)
+	}
+	uninstalls := documented(t, "docs/operating.md", "## Uninstall")
+	for _, commands := range documented(t, "README.md", "### Uninstall") {
+		if !slices.Contains(uninstalls, commands) {
+			uninstalls = append(uninstalls, commands)
+		}
+	}
+	programs := map[string]bool{}
+	for n, commands := range uninstalls {
+		programs[strings.Fields(commands)[0]] = true
+		t.Run(fmt.Sprintf("%d %s", n, strings.Fields(commands)[0]), func(t *testing.T) {
+			installed := byKubectl
+			if strings.Contains(commands, "helm") {
+				installed = byHelm
+				if n == 0 { // the very first installation is that of the manifests
+					run(t, "kubectl delete --ignore-not-found -f manifests/nodekeep.yaml")
+				}
+			}
+			if strings.Contains(commands, "helm") || n > 0 {
+				run(t, installed)
+			}
+			own.WaitGating(t, true)
+			keepsTheRecords(t, own, fmt.Sprintf("documented-%d", n), commands, func() { run(t, installed) })
+			if strings.Contains(commands, "helm") {
+				run(t, "helm uninstall nodekeep --namespace nodekeep-system --no-hooks")
+			} else {
+				run(t, "kubectl delete --ignore-not-found -f manifests/nodekeep.yaml")
+			}
+		})
+	}
+	assert.Equal(t, map[string]bool{"helm": true, "nodekeep": true, "make": true}, programs, "each way is documented and tested")
+}
+
+// keepsTheRecords runs the commands while a Node waits behind the gate, and installs again.
+func keepsTheRecords(t *testing.T, own *harness.Installation, name, commands string, installAgain func()) {
+	want := map[string]string{"dedicated": "ci", harness.Worker: ""}
+	nodes := own.Admin.CoreV1().Nodes()
+	require.NoError(t, own.Start(t.Context()))
+	_, err := nodes.Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = own.Kubectl(t.Context(), "label", "node", name, "dedicated=ci", harness.Worker+"=")
+	require.NoError(t, err)
+	recordedAs := func() string {
+		out, err := own.Kubectl(t.Context(), "-n", harness.Namespace, "get", "configmap", store.Name(name), "-o", "jsonpath={.metadata.uid} {.data}")
+		if err != nil {
+			return ""
+		}
+		return out
+	}
+	require.Eventually(t, func() bool {
+		return strings.Contains(recordedAs(), harness.Worker) && strings.Contains(recordedAs(), "dedicated")
+	}, settles, 50*time.Millisecond)
+	require.NoError(t, own.StopCapture())
+	require.NoError(t, own.StopWebhook())
+	require.NoError(t, nodes.Delete(t.Context(), name, metav1.DeleteOptions{}))
+	_, err = nodes.Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.Contains(t, own.GatedNodes(t), name)
+	before := recordedAs()
+
+	done := make(chan struct{})
+	if strings.Contains(commands, "helm uninstall") {
+		go func() {
+			defer close(done)
+			out, err := harness.RunUninstallJob(t.Context(), own.Cluster, own.Binary(), harness.Namespace)
+			assert.NoError(t, err, out)
+		}()
+	} else {
+		close(done)
+	}
+	out, err := typed(t, own, commands).CombinedOutput()
+	<-done
+	require.NoError(t, err, "%s\n%s", commands, out)
+
+	namespace, err := own.Admin.CoreV1().Namespaces().Get(t.Context(), harness.Namespace, metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Nil(t, namespace.DeletionTimestamp, "the records are in the namespace")
+	assert.Equal(t, before, recordedAs(), "the record stays as it is")
+	left, err := harness.Left(t.Context(), own.Cluster)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+	assert.Empty(t, own.GatedNodes(t))
+	bare, err := nodes.Create(t.Context(), harness.Registration(name+"-bare"), metav1.CreateOptions{})
+	require.NoError(t, err)
+	assert.NotContains(t, own.GatedNodes(t), bare.Name, "nothing gates new Nodes any more")
+
+	installAgain()
+	require.NoError(t, nodes.Delete(t.Context(), name, metav1.DeleteOptions{}))
+	own.WaitGating(t, true)
+	require.NoError(t, own.StartWebhook(t.Context()))
+	back, err := nodes.Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
+	require.NoError(t, err)
+	for key, value := range want {
+		assert.Equal(t, value, back.Labels[key], "the new installation restores what the old one recorded")
+		assert.Contains(t, back.Labels, key)
+	}
+	require.NoError(t, own.StopWebhook())
+	for _, node := range []string{name, bare.Name} {
+		require.NoError(t, nodes.Delete(t.Context(), node, metav1.DeleteOptions{}))
+	}
+}
