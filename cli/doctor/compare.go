@@ -217,9 +217,9 @@ func (d difference) remedy(object Object) Remedy {
 	value, err := json.Marshal(d.shipped)
 	switch {
 	case err != nil || len(value) > mostPatched || strings.Contains(string(value), "'") || object.Shipped.GetKind() == "Deployment":
-		return reinstall()
+		return reapply()
 	case strings.HasPrefix(d.path, "roleRef"): // no API server changes it
-		remedy := reinstall()
+		remedy := reapply()
 		remedy.Commands = append([]string{fmt.Sprintf("kubectl%s delete %s", object.in(), object.Name())}, remedy.Commands...)
 		return remedy
 	case d.shipped == nil:

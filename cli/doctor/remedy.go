@@ -10,6 +10,13 @@ func reinstall() Remedy {
 	}
 }
 
+// reapply is for an object that was changed: the API server names a conflict with who has changed it.
+func reapply() Remedy {
+	remedy := reinstall()
+	remedy.Text = "Apply again what nodekeep was installed from (or run helm upgrade). If kubectl reports a conflict, --force-conflicts sets the shipped values:"
+	return remedy
+}
+
 // logs shows what a process says.
 func logs(namespace, deployment string) string {
 	return fmt.Sprintf("kubectl -n %s logs deployment/%s --tail=50", namespace, deployment)

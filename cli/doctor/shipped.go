@@ -177,7 +177,7 @@ func (s Seen) compare(a *answer, check string) {
 			continue
 		}
 		if rights := s.lackingRights(object); len(rights) > 0 {
-			a.add(Finding{Severity: expected.severity, Object: expected.object, What: "it does not grant " + strings.Join(rights, ", ") + ": " + expected.without, Remedy: reinstall()})
+			a.add(Finding{Severity: expected.severity, Object: expected.object, What: "it does not grant " + strings.Join(rights, ", ") + ": " + expected.without, Remedy: reapply()})
 		}
 		for _, difference := range differences(object, s.Gate()) {
 			a.add(expected.finding(object, difference))
