@@ -18,14 +18,13 @@ const policyFile = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"
 const inline = policyFile + "labels: {protected: inline}\n"
 
 // found are the findings of all checks, each as "check: severity: object: what".
-func found(seen Seen) (all []string, commands []string) {
+func found(seen Seen) (all []string) {
 	for _, result := range Judge(seen, nil).Checks {
 		for _, finding := range result.Findings {
 			all = append(all, result.Check+": "+string(finding.Severity)+": "+finding.Object+": "+finding.What)
-			commands = append(commands, finding.Commands...)
 		}
 	}
-	return all, commands
+	return all
 }
 
 func TestStaticFilesOfEachOptionAreAsShipped(t *testing.T) {
@@ -58,7 +57,7 @@ func TestEachObjectThatDoesNotExistIsFound(t *testing.T) {
 			}
 			require.NotEmpty(t, seen.object(expected.object).Name(), "the manifests have it")
 			seen.remove(expected.object)
-			all, _ := found(seen)
+			all := found(seen)
 			assert.Contains(t, all, expected.check+": "+string(expected.severity)+": "+expected.object+": it does not exist: "+expected.without)
 		})
 	}
@@ -75,7 +74,7 @@ func TestEachObjectThatCouldNotBeReadIsUnknown(t *testing.T) {
 				seen.Objects[i].Found = NotKnown[*unstructured.Unstructured](Unknown{Why: "you may not", Remedy: Remedy{Text: "Ask."}})
 			}
 		}
-		all, _ := found(seen)
+		all := found(seen)
 		assert.Contains(t, all, expected.check+": unknown: "+expected.object+": you may not")
 	}
 }
@@ -175,7 +174,7 @@ func TestWhatAnInstallationMayChooseIsNoDifference(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seen := healthy(t)
 			seen.patch(t, c.object, "["+c.patch+"]")
-			all, _ := found(seen)
+			all := found(seen)
 			assert.Empty(t, all)
 		})
 	}
@@ -186,7 +185,7 @@ func TestALongValueIsShownWhereItDiffers(t *testing.T) {
 	seen := healthy(t)
 	expression := text(mapsIn(seen.object(guard.GuardObject).Found.Value.Object, "spec", "matchConditions")[0], "expression")
 	mapsIn(seen.object(guard.GuardObject).Found.Value.Object, "spec", "matchConditions")[0]["expression"] = strings.Replace(expression, "400", "4000", 1)
-	all, _ := found(seen)
+	all := found(seen)
 	require.Len(t, all, 1)
 	assert.Regexp(t, `spec\.matchConditions\[0\]\.expression is \.\.\..*<= 4000 &&.*\.\.\., and nodekeep ships \.\.\..*<= 400 &&`, all[0])
 	assert.Less(t, len(all[0]), 800)
@@ -197,20 +196,18 @@ func TestAGateWithAnotherKeyIsAsShippedWhereAllAgree(t *testing.T) {
 	seen := healthy(t)
 	edit(&seen, policyObject, func(c *corev1.ConfigMap) { c.Data[gateKey] = key })
 	seen.Unnamed.Value.Spec.Taints[0].Key = key
-	all, _ := found(seen)
+	all := found(seen)
 	want := ".spec.containers[capture].args[--gate-key] is --gate-key=nodekeep.dev/restoring, and nodekeep ships --gate-key=" + key + ": Nodes do not come out from behind the gate"
 	assert.Contains(t, all, "capture-deployment: error: "+captureObject+": spec.template"+want)
 
 	for i, object := range seen.Objects {
-		content, err := object.Shipped.MarshalJSON()
-		require.NoError(t, err)
 		if object.Found.Found && object.Name() != policyObject {
-			content, err = object.Found.Value.MarshalJSON()
+			content, err := object.Found.Value.MarshalJSON()
 			require.NoError(t, err)
 			require.NoError(t, seen.Objects[i].Found.Value.UnmarshalJSON([]byte(strings.ReplaceAll(string(content), "nodekeep.dev/restoring", key))))
 		}
 	}
-	all, _ = found(seen)
+	all = found(seen)
 	assert.Empty(t, all)
 }
 
@@ -257,7 +254,7 @@ func TestOptionsDecideWhatIsNeeded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seen := healthy(t)
 			c.change(&seen)
-			all, _ := found(seen)
+			all := found(seen)
 			joined := strings.Join(all, "\n")
 			for _, want := range c.want {
 				assert.Contains(t, joined, want)
