@@ -31,7 +31,7 @@ IMAGE_DIR         = $(CURDIR)/.image
 PLATFORMS         = linux/amd64 linux/arm64
 
 # The tests that ask for NODEKEEP_LONG_FAULTS.
-LONG_FAULTS = NeverAnswered|RecordsStall|AnHourOff|BringNothing|ReadRecordsAgain|AnotherAdmissionPolicySets
+LONG_FAULTS = NeverAnswered|RecordsStall|AnHourOff|BringNothing|ReadRecordsAgain|AnotherAdmissionPolicySets|AFloodOfForgedReviewsChanges
 
 .PHONY: help
 help: ## what there is

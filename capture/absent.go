@@ -21,7 +21,7 @@ func retained(r record.Record) bool { return !r.DeletedAt.IsZero() && !r.Empty()
 // or by an operator. A replica that did not act may have observed ends that the one which did only knew from a list; it must not bring the record
 // back later.
 func (c *Controller) forgotten(ctx context.Context, last *observe.Node) (bool, error) {
-	if !c.sightings.wasRetained(last.Name, last.UID) {
+	if !c.observations.wasRetained(last.Name, last.UID) {
 		return false, nil
 	}
 	if _, err := c.Records.Get(last.Name); !errors.Is(err, store.ErrNotFound) {
@@ -79,7 +79,7 @@ func (a *attempt) resetRecord(ctx context.Context) (again bool, err error) {
 	if a.entry.Record.Newest().Version <= a.node.Version {
 		return false, nil
 	}
-	if left := a.sightings.isAhead(a.node.Name, a.entry.Version, a.aheadFor); left > 0 {
+	if left := a.observations.isAhead(a.node.Name, a.entry.Version, a.aheadFor); left > 0 {
 		a.queue.AddAfter(a.node.Name, left)
 		return false, nil
 	}
@@ -100,6 +100,6 @@ func (a *attempt) resetRecord(ctx context.Context) (again bool, err error) {
 	if rebased, foreign := a.entry.Record.Rebase(a.Cluster(), observe.Of(node).Version); foreign {
 		return true, a.put(ctx, Action{Step: Reset, Write: &rebased})
 	}
-	a.queue.AddAfter(a.node.Name, a.sightings.isAhead(a.node.Name, "", a.aheadFor)) // the watch is late; a heartbeat alone would not lead here again
+	a.queue.AddAfter(a.node.Name, a.observations.isAhead(a.node.Name, "", a.aheadFor)) // the watch is late; a heartbeat alone would not lead here again
 	return false, nil
 }

@@ -28,8 +28,8 @@ func TestTheLastStateOfAnObjectCountsWhileItsRecordIsNotInMemoryYet(t *testing.T
 		return err
 	}
 	deleted := func(n *corev1.Node) {
-		r.sightings.went(observe.SlimOf(observe.Of(n)))
-		r.sightings.hasRecord("n1", retained(w.record()))
+		r.observations.went(observe.SlimOf(observe.Of(n)))
+		r.observations.hasRecord("n1", retained(w.record()))
 		r.Enqueue("n1")
 	}
 	deleted(node("b", "20", labels{"k": "v", "edited": "1"}))
@@ -48,7 +48,7 @@ func TestADeletionThatAStandbyHoldsDoesNotBringBackARecordWhoseRetentionIsOver(t
 	w.holds(remembered("a", 5, labels{"k": "v"}, goneSince(earlier)))
 	r := w.replica()
 	require.Empty(t, r.works())
-	r.sightings.went(observe.SlimOf(observe.Of(node("a", "6", labels{"k": "v"})))) // the leader knows the object from a list, at version 5
+	r.observations.went(observe.SlimOf(observe.Of(node("a", "6", labels{"k": "v"})))) // the leader knows the object from a list, at version 5
 	r.Enqueue("n1")
 	require.Empty(t, r.works())
 	require.True(t, r.Knows("n1"), "it may have to be written yet")

@@ -11,8 +11,8 @@ type backlog struct {
 	stored bool      // a record was written since then
 }
 
-// hears notes a change.
-func (of *sighted) hears(now time.Time) {
+// markPending notes a change.
+func (of *nodeStates) markPending(now time.Time) {
 	if of.backlog == nil {
 		of.backlog = &backlog{}
 	}
@@ -21,8 +21,8 @@ func (of *sighted) hears(now time.Time) {
 	}
 }
 
-// takenUp notes that a worker begins with all that was heard of a name. It must come before the worker looks.
-func (s *sightings) takenUp(name string) {
+// start notes that a worker begins with all that was heard of a name. It must come before the worker looks.
+func (s *observations) start(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of, known := s.byName[name]
@@ -42,7 +42,7 @@ func (s *sightings) takenUp(name string) {
 
 // stored notes that a record was written. The first time since a worker took the name up, it tells how long that took from
 // the first change on.
-func (s *sightings) stored(name string) (lag time.Duration, first bool) {
+func (s *observations) stored(name string) (lag time.Duration, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of, known := s.byName[name]
@@ -54,7 +54,7 @@ func (s *sightings) stored(name string) (lag time.Duration, first bool) {
 }
 
 // cannotRead notes that the record of a Node cannot be read: it is not current then, though nothing can be done about it.
-func (s *sightings) cannotRead(name string) {
+func (s *observations) cannotRead(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if of, known := s.byName[name]; known {
@@ -62,8 +62,8 @@ func (s *sightings) cannotRead(name string) {
 	}
 }
 
-// leftOff notes that a worker is through with a name, and whether something is left to do.
-func (s *sightings) leftOff(name string, dealt bool) {
+// finish notes that a worker is through with a name, and whether something is left to do.
+func (s *observations) finish(name string, dealt bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of, known := s.byName[name]

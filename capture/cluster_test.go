@@ -227,7 +227,7 @@ func (c *cluster) delete() {
 	c.mu.Unlock()
 	for _, r := range replicas {
 		if !r.deaf {
-			r.sightings.went(observe.SlimOf(observe.Of(n)))
+			r.observations.went(observe.SlimOf(observe.Of(n)))
 			r.Enqueue(n.Name)
 		}
 	}
@@ -295,7 +295,7 @@ func (c *cluster) tell(n *corev1.Node) {
 }
 
 func (r *replica) receives(n *corev1.Node) {
-	if !r.deaf && r.sightings.lives(observe.SlimOf(observe.Of(n))) {
+	if !r.deaf && r.observations.lives(observe.SlimOf(observe.Of(n))) {
 		r.Enqueue(n.Name)
 	}
 }

@@ -52,7 +52,7 @@ func TestANodeWhoseWorkPanicsIsRetriedAndAllOthersAreRecorded(t *testing.T) {
 	assert.Equal(t, 2, int(valueOf(t, r.Metrics.panics)))
 	assert.Contains(t, log.String(), `"level":"ERROR","msg":"work on one object panicked; please report this with the stack","work":"reconcile node","node":"bad"`)
 	assert.Contains(t, log.String(), "contain_test.go", "the log holds the stack")
-	_, current, _ := r.sightings.counts()
+	_, current, _ := r.observations.counts()
 	assert.Equal(t, 2, current, "a Node that is not reconciled is not current")
 
 	r.sees = nil
@@ -74,7 +74,7 @@ func TestATransformThatPanicsLeavesANodeOfWhichNothingIsConcluded(t *testing.T) 
 	r := w.leader()
 	require.Empty(t, r.works())
 	before := w.record()
-	require.True(t, r.sightings.lives(unreadable))
+	require.True(t, r.observations.lives(unreadable))
 	r.Enqueue("n1")
 	require.ErrorContains(t, r.works()["n1"], "cannot read")
 	assert.Equal(t, before, w.record(), "labels that cannot be read were not removed")
@@ -83,7 +83,7 @@ func TestATransformThatPanicsLeavesANodeOfWhichNothingIsConcluded(t *testing.T) 
 	require.Empty(t, r.works())
 	assert.Equal(t, labels{"k": "w"}, w.record().Items(), "the next state that can be read counts")
 
-	r.sightings.went(unreadable)
+	r.observations.went(unreadable)
 	r.Enqueue("n1")
 	require.Empty(t, r.works(), "a last state that cannot be read blocks nothing")
 }
@@ -92,7 +92,7 @@ func TestAHandlerThatPanicsEndsNoProcess(t *testing.T) {
 	held := &silentInformer{}
 	exploding := func(string) { panic("queue") }
 	panicked := map[string]int{}
-	_, err := feed(held, newCluster(t, "").replica().sightings, exploding, func(node string, err error) {
+	_, err := feed(held, newCluster(t, "").replica().observations, exploding, func(node string, err error) {
 		require.ErrorContains(t, err, "queue")
 		panicked[node]++
 	})

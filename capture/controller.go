@@ -53,18 +53,18 @@ type Options struct {
 type Controller struct {
 	Options
 
-	informer  cache.SharedIndexInformer
-	synced    cache.ResourceEventHandlerRegistration
-	sightings *sightings
-	refusals  *refusals
-	reported  *reported
-	brake     *brake
-	coalescer *coalescer
-	standby   *standby
-	queue     workqueue.TypedRateLimitingInterface[string]
-	nodes     keymutex.KeyMutex // one at a time works on a Node; the queue sees to that among workers, a sweep comes beside it
-	leading   atomic.Bool
-	aheadFor  time.Duration // see the constant
+	informer     cache.SharedIndexInformer
+	synced       cache.ResourceEventHandlerRegistration
+	observations *observations
+	refusals     *refusals
+	reported     *reported
+	brake        *brake
+	coalescer    *coalescer
+	standby      *standby
+	queue        workqueue.TypedRateLimitingInterface[string]
+	nodes        keymutex.KeyMutex // one at a time works on a Node; the queue sees to that among workers, a sweep comes beside it
+	leading      atomic.Bool
+	aheadFor     time.Duration // see the constant
 }
 
 // How long a Node that could not be dealt with waits before the next try.
@@ -104,8 +104,8 @@ func New(options Options) (*Controller, error) {
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 	}
-	c.sightings = newSightings(c.gated, c.liftedAfter, options.Now)
-	c.synced, err = feed(informer, c.sightings, c.queue.Add, func(node string, err error) { c.reportPanic("receive node", node, err) })
+	c.observations = newObservations(c.gated, c.liftedAfter, options.Now)
+	c.synced, err = feed(informer, c.observations, c.queue.Add, func(node string, err error) { c.reportPanic("receive node", node, err) })
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (c *Controller) EnqueueAll() {
 }
 
 func (c *Controller) enqueueAll() {
-	for _, name := range c.sightings.names() {
+	for _, name := range c.observations.names() {
 		c.queue.Add(name)
 	}
 	for _, name := range c.Records.Nodes() {
@@ -155,7 +155,7 @@ func (c *Controller) Synced() bool { return c.synced.HasSynced() }
 func (c *Controller) Leading() bool { return c.leading.Load() }
 
 // Knows reports whether a Node lives or waits to be worked on, as far as the watch has told.
-func (c *Controller) Knows(node string) bool { return c.sightings.knows(node) }
+func (c *Controller) Knows(node string) bool { return c.observations.knows(node) }
 
 // Exclusive waits until nobody works on a Node, and keeps it so until release is called.
 func (c *Controller) Exclusive(node string) (release func()) {
@@ -226,9 +226,9 @@ func (c *Controller) work(ctx context.Context) {
 
 // process works on one name, and notes for the metrics how that left it.
 func (c *Controller) process(ctx context.Context, name string) error {
-	c.sightings.takenUp(name)
+	c.observations.start(name)
 	done := false
-	defer func() { c.sightings.leftOff(name, done) }() // also after a panic
+	defer func() { c.observations.finish(name, done) }() // also after a panic
 	done, err := c.reconcile(ctx, name)
 	return err
 }

@@ -39,8 +39,8 @@ func NewProcess(options Options, pause time.Duration, delayed func(node string, 
 		Options: options, refusals: newRefusals(), reported: newReported(), brake: newBrake(pause), coalescer: newCoalescer(pause), standby: newStandby(), nodes: keymutex.NewHashed(nodeLocks), queue: p.queue,
 		aheadFor: aheadFor,
 	}
-	p.sightings = newSightings(p.gated, p.liftedAfter, options.Now)
-	_, _ = feed(handlerOf{handler: &p.handler}, p.sightings, p.queue.Add, func(_ string, err error) { panic(err) })
+	p.observations = newObservations(p.gated, p.liftedAfter, options.Now)
+	_, _ = feed(handlerOf{handler: &p.handler}, p.observations, p.queue.Add, func(_ string, err error) { panic(err) })
 	return p
 }
 
@@ -77,7 +77,7 @@ func (p *Process) Retry() {
 
 // Pending are the states of a name that the next reconcile works on.
 func (p *Process) Pending(name string) (pending []PendingState) {
-	gone, live := p.sightings.look(name)
+	gone, live := p.observations.look(name)
 	for _, node := range gone {
 		pending = append(pending, PendingState{node.UID, node.ResourceVersion, true})
 	}
@@ -102,7 +102,7 @@ func (p *Process) Reconcile(ctx context.Context, name string) (done bool) {
 // WrongCounts says how the metrics differ from a walk over the Nodes; empty if they do not.
 func (p *Process) WrongCounts() string {
 	var live, current, gated int
-	for name, of := range p.sightings.byName {
+	for name, of := range p.observations.byName {
 		if of.live == nil {
 			continue
 		}
@@ -116,7 +116,7 @@ func (p *Process) WrongCounts() string {
 			gated++
 		}
 	}
-	if nLive, nCurrent, nGated := p.sightings.counts(); nLive != live || nCurrent != current || nGated != gated {
+	if nLive, nCurrent, nGated := p.observations.counts(); nLive != live || nCurrent != current || nGated != gated {
 		return fmt.Sprintf("the metrics count %d Nodes, %d current, %d gated; there are %d, %d, %d", nLive, nCurrent, nGated, live, current, gated)
 	}
 	return ""

@@ -40,9 +40,9 @@ func slimWith(small func(*observe.Node) *observe.Slim, node *corev1.Node) (slimm
 	return slimmed
 }
 
-// feed brings the watch's events into the sightings, in order, and names of Nodes with something to reconcile to changed. panicked is
+// feed brings the watch's events into the observations, in order, and names of Nodes with something to reconcile to changed. panicked is
 // called with the name of a Node of which an event could not be taken in.
-func feed(informer cache.SharedIndexInformer, to *sightings, changed func(node string), panicked func(node string, err error)) (cache.ResourceEventHandlerRegistration, error) {
+func feed(informer cache.SharedIndexInformer, to *observations, changed func(node string), panicked func(node string, err error)) (cache.ResourceEventHandlerRegistration, error) {
 	lives := func(object any) {
 		if node, ok := object.(*observe.Slim); ok && to.lives(node) {
 			changed(node.Name())

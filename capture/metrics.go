@@ -96,12 +96,12 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 // watch adds the series that are read off a controller at each scrape.
 func (m *Metrics) watch(c *Controller) {
 	m.registry.MustRegister(
-		gauge("nodekeep_capture_nodes", "Nodes that exist.", func() float64 { live, _, _ := c.sightings.counts(); return float64(live) }),
+		gauge("nodekeep_capture_nodes", "Nodes that exist.", func() float64 { live, _, _ := c.observations.counts(); return float64(live) }),
 		gauge("nodekeep_capture_nodes_current", "Nodes whose record is current: nothing that was heard of them is left to be recorded, and nothing to be given back.",
-			func() float64 { _, current, _ := c.sightings.counts(); return float64(current) }),
-		gauge("nodekeep_capture_nodes_gated", "Nodes that carry the gate.", func() float64 { _, _, gated := c.sightings.counts(); return float64(gated) }),
+			func() float64 { _, current, _ := c.observations.counts(); return float64(current) }),
+		gauge("nodekeep_capture_nodes_gated", "Nodes that carry the gate.", func() float64 { _, _, gated := c.observations.counts(); return float64(gated) }),
 		gauge("nodekeep_capture_longest_gated_seconds", "How long the gate has been on the Node that has carried it longest; 0 where none does.",
-			func() float64 { return c.sightings.longestGated().Seconds() }),
+			func() float64 { return c.observations.longestGated().Seconds() }),
 		gauge("nodekeep_capture_items_paused", "Labels and taints that nodekeep waits to set again because another client keeps undoing them.",
 			func() float64 { return float64(c.brake.paused(c.Now())) }),
 		gauge("nodekeep_capture_queue_length", "Nodes waiting to be dealt with.", func() float64 { return float64(c.queue.Len()) }),

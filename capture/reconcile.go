@@ -18,7 +18,7 @@ import (
 // reconcile works on one name: the objects that are gone, oldest first, then the one that lives or, where none does, its absence. done is
 // false where something is left to do: by another replica, or after a wait.
 func (c *Controller) reconcile(ctx context.Context, name string) (done bool, err error) {
-	gone, live := c.sightings.look(name)
+	gone, live := c.observations.look(name)
 	for _, last := range gone {
 		forgotten, err := c.forgotten(ctx, last)
 		if err != nil {
@@ -29,7 +29,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) (done bool, err
 				return false, err
 			}
 		}
-		c.sightings.settled(name, last.UID)
+		c.observations.settled(name, last.UID)
 		c.refusals.forget(name, last.UID)
 		c.reported.forget(last.UID)
 	}
@@ -107,7 +107,7 @@ func (a *attempt) read(entry store.Entry, err error) error {
 	a.entry, a.found, a.unreadable = entry, err == nil, errors.Is(err, store.ErrUnreadable)
 	switch {
 	case a.found:
-		a.sightings.hasRecord(a.node.Name, retained(entry.Record))
+		a.observations.hasRecord(a.node.Name, retained(entry.Record))
 	case a.unreadable:
 		a.reportUnreadable(a.node, entry.Version, err)
 		return nil
@@ -170,7 +170,7 @@ func omitted(r record.Record) bool {
 }
 
 func (a *attempt) put(ctx context.Context, next Action) error {
-	if next.Step == Create && a.sightings.lostRecord(a.node.Name) {
+	if next.Step == Create && a.observations.lostRecord(a.node.Name) {
 		a.reportVanished(a.node)
 	}
 	counts := a.coalesces(next)
@@ -188,7 +188,7 @@ func (a *attempt) put(ctx context.Context, next Action) error {
 	if counts {
 		a.coalescer.wrote(a.node.Name, a.Now())
 	}
-	a.sightings.hasRecord(a.node.Name, retained(entry.Record))
+	a.observations.hasRecord(a.node.Name, retained(entry.Record))
 	a.reportWrite(next.Step, before, entry.Record, a.node)
 	return nil
 }

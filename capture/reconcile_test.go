@@ -417,7 +417,7 @@ func TestAnUnreadableRecordIsLeftAsItIsAndKeepsTheGate(t *testing.T) {
 	assert.Empty(t, slices.Concat(r.wrote(), standby.wrote()))
 	assert.Equal(t, []string{RecordInvalid}, r.reported(), "once")
 	assert.Empty(t, standby.reported(), "the leader reports it")
-	_, current, _ := r.sightings.counts()
+	_, current, _ := r.observations.counts()
 	assert.Zero(t, current)
 
 	w.Remove("n1")

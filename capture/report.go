@@ -84,7 +84,7 @@ func (r *reported) forget(uid types.UID) {
 }
 
 func (c *Controller) reportUnreadable(node *observe.Node, version string, err error) {
-	c.sightings.cannotRead(node.Name)
+	c.observations.cannotRead(node.Name)
 	if node.UID == "" || !c.leading.Load() || !c.reported.unreadable(node.Name, version) {
 		return
 	}
@@ -104,7 +104,7 @@ func (c *Controller) reportVanished(node *observe.Node) {
 // reportWrite tells of a record that was written.
 func (c *Controller) reportWrite(step Step, before, after record.Record, node *observe.Node) {
 	c.Metrics.stepped(step)
-	if lag, first := c.sightings.stored(after.Node); first {
+	if lag, first := c.observations.stored(after.Node); first {
 		c.Metrics.stored(lag)
 	}
 	c.Logger.Info("record written", "node", after.Node, "step", step, "entries", len(after.Entries))

@@ -27,14 +27,14 @@ func BenchmarkScrape(b *testing.B) {
 				brake:   newBrake(longestPause),
 				queue:   workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
 			}
-			c.sightings = newSightings(c.gated, c.liftedAfter, time.Now)
+			c.observations = newObservations(c.gated, c.liftedAfter, time.Now)
 			c.Metrics.watch(c)
 			for i := range 100_000 {
 				node := &observe.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("worker-%d", i), UID: "1"}}
 				if i < gated {
 					node.Taints = []corev1.Taint{p.Gate().Taint()}
 				}
-				c.sightings.lives(observe.SlimOf(node))
+				c.observations.lives(observe.SlimOf(node))
 			}
 			b.ReportAllocs()
 			for b.Loop() {

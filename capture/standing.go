@@ -8,8 +8,8 @@ import (
 	"nodekeep.dev/nodekeep/observe"
 )
 
-// standing is how the Nodes stand, for the metrics. It is kept with every sight, so that a scrape walks none of them but
-// those that are gated. The lock of the sightings that it belongs to guards it.
+// standing is how the Nodes stand, for the metrics. It is kept with every observation, so that a scrape walks none of them but
+// those that are gated. The lock of the observations that it belongs to guards it.
 type standing struct {
 	gated  func([]corev1.Taint) bool
 	lifted func(after time.Duration) // called when a gate is seen to be gone
@@ -45,14 +45,14 @@ func (s *standing) gate(before, node *observe.Slim) {
 }
 
 // recount replaces what a name added to the counts before by what it adds now.
-func (s *standing) recount(of *sighted, liveBefore, currentBefore int) {
+func (s *standing) recount(of *nodeStates, liveBefore, currentBefore int) {
 	live, current := of.counted()
 	s.live += live - liveBefore
 	s.current += current - currentBefore
 }
 
 // counted is what a name adds to the counts.
-func (of *sighted) counted() (live, current int) {
+func (of *nodeStates) counted() (live, current int) {
 	switch {
 	case of.live == nil:
 		return 0, 0
@@ -64,14 +64,14 @@ func (of *sighted) counted() (live, current int) {
 }
 
 // counts are how many Nodes live, how many of them have a current record, and how many carry the gate.
-func (s *sightings) counts() (live, current, gated int) {
+func (s *observations) counts() (live, current, gated int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.standing.live, s.standing.current, len(s.standing.since)
 }
 
 // longestGated is how long the gate has been on the Node that has carried it longest; 0 where none does.
-func (s *sightings) longestGated() (longest time.Duration) {
+func (s *observations) longestGated() (longest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.standing.now()

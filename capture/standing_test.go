@@ -14,14 +14,14 @@ import (
 
 // watched is a sight of Nodes by a clock that the test turns.
 type watched struct {
-	*sightings
+	*observations
 	clock  time.Time
 	lifted []time.Duration
 }
 
 func watch() *watched {
 	w := &watched{clock: now}
-	w.sightings = newSightings(
+	w.observations = newObservations(
 		gate.On,
 		func(after time.Duration) { w.lifted = append(w.lifted, after) },
 		func() time.Time { return w.clock },
@@ -40,8 +40,8 @@ func (w *watched) standsAs(t *testing.T, want ...int) {
 
 // dealsWith does what a worker does with a name.
 func (w *watched) dealsWith(name string, dealt bool) {
-	w.takenUp(name)
-	w.leftOff(name, dealt)
+	w.start(name)
+	w.finish(name, dealt)
 }
 
 func sight(name string, uid types.UID, labels map[string]string, taints ...corev1.Taint) *observe.Slim {
@@ -61,18 +61,18 @@ func TestANodeIsCurrentFromTheMomentThatItsLastSightIsDealtWith(t *testing.T) {
 	w.standsAs(t, 2, 0, 0)
 	w.dealsWith("n", false)
 	w.standsAs(t, 2, 0, 0)
-	w.takenUp("n")
+	w.start("n")
 	w.lives(sight("n", "1", map[string]string{"a": "2"}))
-	w.leftOff("n", true)
+	w.finish("n", true)
 	w.standsAs(t, 2, 0, 0) // it changed while the worker was at it
 	w.dealsWith("n", true)
 	w.standsAs(t, 2, 1, 0)
 	w.dealsWith("n", false)
 	w.standsAs(t, 2, 0, 0) // the record changed under it
 	w.dealsWith("n", true)
-	w.takenUp("n")
+	w.start("n")
 	w.cannotRead("n")
-	w.leftOff("n", true)
+	w.finish("n", true)
 	w.standsAs(t, 2, 0, 0) // nothing can be done about its record
 	w.dealsWith("n", true)
 	w.standsAs(t, 2, 1, 0)
@@ -100,30 +100,30 @@ func TestLagIsMeasuredOnceFromTheFirstChangeThatWaitsToTheFirstRecordThatIsStore
 	w.lives(sight("n", "1", nil))
 	w.passes(time.Second)
 	w.lives(sight("n", "1", map[string]string{"a": "1"}))
-	w.takenUp("n")
+	w.start("n")
 	w.passes(time.Second)
 	measures(2 * time.Second)
 	w.lives(sight("n", "1", map[string]string{"a": "2"})) // while the worker is at it
 	w.passes(time.Minute)
-	w.leftOff("n", true)
+	w.finish("n", true)
 
-	w.takenUp("n")
-	w.leftOff("n", false) // the write failed
+	w.start("n")
+	w.finish("n", false) // the write failed
 	w.passes(time.Second)
-	w.takenUp("n")
+	w.start("n")
 	measures(61 * time.Second)
-	w.leftOff("n", false) // what came after the write failed
-	w.takenUp("n")
+	w.finish("n", false) // what came after the write failed
+	w.start("n")
 	_, again := w.stored("n")
 	assert.False(t, again, "nothing was heard since")
-	w.leftOff("n", true)
-	w.takenUp("n")
+	w.finish("n", true)
+	w.start("n")
 	_, idle := w.stored("n")
 	assert.False(t, idle, "no change waited for it")
 
 	w.went(sight("n", "1", nil))
 	w.passes(time.Second)
-	w.takenUp("n")
+	w.start("n")
 	measures(time.Second)
 }
 

@@ -3,14 +3,8 @@ package certs
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"log/slog"
-	"math/big"
 	"os"
 	"path/filepath"
 	"testing"
@@ -21,18 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func authorityPEM(t *testing.T, name string, isCA bool) []byte {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: isCA, BasicConstraintsValid: true, NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-}
-
 func TestTheLastGoodFileOfAuthoritiesCounts(t *testing.T) {
-	one, two, leaf := authorityPEM(t, "one", true), authorityPEM(t, "two", true), authorityPEM(t, "leaf", false)
+	ca := authority(t, time.Hour, time.Now())
+	one, two, leaf := bundleOf(t, ca), bundleOf(t, authority(t, time.Hour, time.Now())), encoded(t, ca, time.Hour)["tls.crt"]
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "ca.crt")
 		var log bytes.Buffer

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -51,6 +53,25 @@ func newCluster(t testing.TB, objects ...runtime.Object) *cluster {
 // installed is what the manifests leave behind: an empty Secret and both configurations without a bundle.
 func installed(t testing.TB) *cluster {
 	return newCluster(t, emptySecret(), mutatingConfiguration(), validatingConfiguration())
+}
+
+// failing answers requests with one of these verbs with an error, while *down.
+func failing(down *bool, err error, verbs ...string) func(clienttesting.Action) error {
+	return func(a clienttesting.Action) error {
+		if *down && slices.Contains(verbs, a.GetVerb()) {
+			return err
+		}
+		return nil
+	}
+}
+
+// requireAllVerify fails unless what each replica serves is accepted with every bundle there is.
+func (c *cluster) requireAllVerify(now time.Time, replicas ...*SelfSigned) {
+	for _, s := range replicas {
+		for _, bundle := range c.bundles() {
+			requireVerifies(c.t, s, bundle, now)
+		}
+	}
 }
 
 // client returns a client of its own for one replica. before, when not nil, sees each request first and may refuse it.

@@ -23,9 +23,7 @@ func TestFirstStartFillsEverything(t *testing.T) {
 	require.NoError(t, s.sync(t.Context()))
 
 	require.Len(t, c.bundles(), 3)
-	for _, bundle := range c.bundles() {
-		requireVerifies(t, s, bundle, birth)
-	}
+	c.requireAllVerify(birth, s)
 	assert.Equal(t, birth.Add(90*day), s.NotAfter())
 	assert.Equal(t, birth.Add(-backdate), s.NotBefore())
 	assert.Equal(t, birth.Add(2*365*day), c.state().ca.cert.NotAfter)
@@ -67,10 +65,8 @@ func TestConcurrentStartEndsWithOneAuthority(t *testing.T) {
 	}
 	done.Wait()
 	assert.Len(t, c.state().authorities(), 1)
+	c.requireAllVerify(birth, replicas...)
 	for _, s := range replicas {
-		for _, bundle := range c.bundles() {
-			requireVerifies(t, s, bundle, birth)
-		}
 		assert.Equal(t, replicas[0].serving.Load().Leaf.Raw, s.serving.Load().Leaf.Raw)
 	}
 	assert.Equal(t, 3, c.writes, "one won, the others used what it made")
@@ -97,9 +93,7 @@ func TestConfigurationsThatAreAbsentAreSkipped(t *testing.T) {
 			require.NoError(t, s.sync(t.Context()))
 			require.NoError(t, s.Loaded())
 			require.Len(t, c.bundles(), tt.bundles)
-			for _, bundle := range c.bundles() {
-				requireVerifies(t, s, bundle, birth)
-			}
+			c.requireAllVerify(birth, s)
 		})
 	}
 }
@@ -112,9 +106,7 @@ func TestAConfigurationThatAppearsOrLosesItsBundleIsPutRight(t *testing.T) {
 		c.add(mutatingConfiguration())
 		require.NoError(t, s.sync(t.Context()))
 		require.Len(t, c.bundles(), 2)
-		for _, bundle := range c.bundles() {
-			requireVerifies(t, s, bundle, birth)
-		}
+		c.requireAllVerify(birth, s)
 	}
 	o, err := c.tracker.Get(mutatings, "", "nodekeep")
 	require.NoError(t, err)

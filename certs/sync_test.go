@@ -84,12 +84,7 @@ func TestAFailingAPIServerDoesNotStopServing(t *testing.T) {
 	c := installed(t)
 	clock := testingclock.NewFakeClock(birth)
 	down := false
-	s := c.replica(clock, func(clienttesting.Action) error {
-		if down {
-			return errors.New("connection refused")
-		}
-		return nil
-	})
+	s := c.replica(clock, failing(&down, errors.New("connection refused"), "get", "update", "patch"))
 	require.NoError(t, s.sync(t.Context()))
 	down = true
 	clock.Step(89 * day)
@@ -111,23 +106,14 @@ func TestAServingCertificateIsUsedThoughTheSecretCannotBeWritten(t *testing.T) {
 	clock := testingclock.NewFakeClock(birth)
 	require.NoError(t, c.replica(clock, nil).sync(t.Context()))
 	clock.Step(80 * day) // due, not expired
-	readOnly := c.replica(clock, func(a clienttesting.Action) error {
-		if a.GetVerb() != "get" {
-			return apierrors.NewForbidden(secrets.GroupResource(), "nodekeep-webhook-tls", nil)
-		}
-		return nil
-	})
+	readOnly := c.replica(clock, failing(new(true), errors.New("read only"), "update", "patch"))
 	require.ErrorContains(t, readOnly.sync(t.Context()), `update secret "nodekeep-system/nodekeep-webhook-tls"`)
 	requireVerifies(t, readOnly, c.bundles()[0], clock.Now())
 }
 
 func TestChangesThatNeverEndAreGivenUp(t *testing.T) {
 	c := installed(t)
-	s := c.replica(testingclock.NewFakeClock(birth), func(a clienttesting.Action) error {
-		if a.GetVerb() == "update" {
-			return apierrors.NewConflict(secrets.GroupResource(), "nodekeep-webhook-tls", nil)
-		}
-		return nil
-	})
+	conflict := apierrors.NewConflict(secrets.GroupResource(), "nodekeep-webhook-tls", nil)
+	s := c.replica(testingclock.NewFakeClock(birth), failing(new(true), conflict, "update"))
 	require.ErrorContains(t, s.sync(t.Context()), "still changing after 20 tries")
 }

@@ -9,8 +9,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	clienttesting "k8s.io/client-go/testing"
 	testingclock "k8s.io/utils/clock/testing"
 )
 
@@ -76,12 +74,7 @@ func TestACertificateThatWouldNotVerifyIsNotServed(t *testing.T) {
 	c := installed(t)
 	clock := testingclock.NewFakeClock(birth)
 	denied := false
-	s := c.replica(clock, func(a clienttesting.Action) error {
-		if denied && a.GetVerb() == "update" {
-			return apierrors.NewForbidden(secrets.GroupResource(), "nodekeep-webhook-tls", nil)
-		}
-		return nil
-	})
+	s := c.replica(clock, failing(&denied, errors.New("denied"), "update"))
 	require.NoError(t, s.sync(t.Context()))
 	denied = true
 	data := merge(nil, c.secret().Data)
@@ -100,12 +93,7 @@ func TestGarbageThatCannotBeReplacedIsReportedOnce(t *testing.T) {
 	c := installed(t)
 	c.setData(map[string][]byte{"ca.crt": []byte("garbage")})
 	var log bytes.Buffer
-	s := c.replica(testingclock.NewFakeClock(birth), func(a clienttesting.Action) error {
-		if a.GetVerb() == "update" {
-			return errors.New("read only")
-		}
-		return nil
-	})
+	s := c.replica(testingclock.NewFakeClock(birth), failing(new(true), errors.New("read only"), "update"))
 	s.log = slog.New(slog.NewTextHandler(&log, nil))
 	for range 3 {
 		require.ErrorContains(t, s.sync(t.Context()), "read only")

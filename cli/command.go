@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,7 @@ func AddTo(root *cobra.Command, streams genericiooptions.IOStreams) {
 		newListCommand, newShowCommand, newDiffCommand, newExplainCommand, newHistoryCommand, newRollbackCommand,
 		newPolicyCommand, newDoctorCommand,
 		newForgetCommand, newRememberCommand, newAcceptCommand, newPruneCommand, newGateCommand,
+		newUninstallCommand,
 	} {
 		command := make(streams)
 		root.AddCommand(command)
@@ -34,8 +36,95 @@ func AddTo(root *cobra.Command, streams genericiooptions.IOStreams) {
 	root.AddCommand(newOptionsCommand(streams))
 }
 
-// newCommand completes a command of the tool's: flags that say which cluster and who, exit codes, and a usage text that
-// leaves out kubectl's flags.
+// options are the flags that several commands have. A command has those that its ability names.
+type options struct {
+	*connection
+	output
+	policy   policySource
+	yes      bool
+	validate func() error // checks the command's own flags before anything is read; nil: there is nothing to check
+}
+
+func newOptions(streams genericiooptions.IOStreams) *options {
+	return &options{connection: newConnection(streams)}
+}
+
+// ability is what a command takes besides its own flags.
+type ability int
+
+const (
+	aboutNode ability = 1 << iota // its first argument is the name of a Node
+	prints                        // -o
+	knowsGate                     // --gate-key
+	decides                       // --policy and --gate-key: what it shows or does depends on the policy
+	asks                          // --yes
+)
+
+// addTo adds the flags of these abilities.
+func (o *options) addTo(command *cobra.Command, has ability) {
+	if has&prints != 0 {
+		o.output.addTo(command)
+	}
+	switch {
+	case has&decides != 0:
+		o.policy.addTo(command)
+	case has&knowsGate != 0:
+		o.policy.gateSource.addTo(command)
+	}
+	if has&asks != 0 {
+		command.Flags().BoolVarP(&o.yes, "yes", "y", false, "do it without asking")
+	}
+}
+
+// command completes a command. It runs once its flags are right and what it decides by was read.
+func (o *options) command(command *cobra.Command, has ability, run func(ctx context.Context, c *cluster, args []string) error) *cobra.Command {
+	if has&aboutNode != 0 {
+		if command.Args == nil {
+			command.Args = oneNode
+		}
+		if command.ValidArgsFunction == nil {
+			command.ValidArgsFunction = o.complete(nodeNames)
+		}
+	}
+	newCommand(command, o.connection, func(ctx context.Context, args []string) error {
+		c, err := o.begin(ctx, has)
+		if err != nil {
+			return err
+		}
+		if has&aboutNode != 0 {
+			args[0], _ = nodeName(args[0]) // Args has checked it
+		}
+		return run(ctx, c, args)
+	})
+	o.addTo(command, has)
+	return command
+}
+
+func (o *options) begin(ctx context.Context, has ability) (*cluster, error) {
+	if o.validate != nil {
+		if err := o.validate(); err != nil {
+			return nil, usage(err)
+		}
+	}
+	if has&prints != 0 {
+		if err := o.check(); err != nil {
+			return nil, err
+		}
+	}
+	c, err := o.open()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case has&decides != 0:
+		c.in, err = c.circumstances(ctx, &o.policy)
+	case has&knowsGate != 0:
+		c.gate, err = o.policy.gateSource.read(ctx, c)
+	}
+	return c, err
+}
+
+// newCommand completes a command: flags that say which cluster and who, exit codes, and a usage text that leaves out kubectl's flags.
 func newCommand(command *cobra.Command, cluster *connection, run func(ctx context.Context, args []string) error) *cobra.Command {
 	command.RunE = func(command *cobra.Command, args []string) error {
 		return ended(command.Context(), run(command.Context(), args))
@@ -63,32 +152,6 @@ func newGroupCommand(command *cobra.Command, below ...*cobra.Command) *cobra.Com
 	return command
 }
 
-// writeExamples completes the examples of a command and of those below it.
-func writeExamples(name string, command *cobra.Command) {
-	if command.HasExample() {
-		command.Example = examples(name, command.Example)
-	}
-	for _, below := range command.Commands() {
-		writeExamples(name, below)
-	}
-}
-
-// examples writes the name of the program as it was called, and indents as kubectl does.
-func examples(name, text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	for i, line := range lines {
-		line = strings.TrimSpace(line)
-		if rest, ours := strings.CutPrefix(line, program+" "); ours {
-			line = name + " " + rest
-		}
-		if line != "" {
-			line = "  " + line
-		}
-		lines[i] = line
-	}
-	return strings.Join(lines, "\n")
-}
-
 // oneNode takes exactly one argument, the name of a Node.
 func oneNode(command *cobra.Command, args []string) error {
 	if len(args) != 1 {
@@ -106,14 +169,85 @@ func none(command *cobra.Command, args []string) error {
 	return nil
 }
 
-// ownFlags are a command's flags without those that all have in common.
-func ownFlags(command *cobra.Command) *pflag.FlagSet {
+// writeExamples completes the examples of a command and of those below it: the name of the program as it was called, indented as
+// kubectl does.
+func writeExamples(name string, command *cobra.Command) {
+	if command.HasExample() {
+		lines := strings.Split(strings.TrimSpace(command.Example), "\n")
+		for i, line := range lines {
+			line = strings.TrimSpace(line)
+			if rest, ours := strings.CutPrefix(line, program+" "); ours {
+				line = name + " " + rest
+			}
+			if line != "" {
+				line = "  " + line
+			}
+			lines[i] = line
+		}
+		command.Example = strings.Join(lines, "\n")
+	}
+	for _, below := range command.Commands() {
+		writeExamples(name, below)
+	}
+}
+
+// writeUsage is what help and a wrong call show: the command's own flags. Those that all have in common are shown by the
+// command `options`, as in kubectl.
+func writeUsage(w io.Writer, command *cobra.Command) error {
+	text := "Usage:\n  " + command.UseLine() + "\n"
+	if command.HasExample() {
+		text += "\nExamples:\n" + command.Example + "\n"
+	}
 	own := pflag.NewFlagSet(command.Name(), pflag.ContinueOnError)
 	own.SortFlags = false
 	command.LocalFlags().VisitAll(func(flag *pflag.Flag) {
-		if _, common := flag.Annotations[commonFlag]; !common {
+		if !isCommon(flag) {
 			own.AddFlag(flag)
 		}
 	})
-	return own
+	if own.HasFlags() {
+		text += "\nFlags:\n" + own.FlagUsages()
+	}
+	text += fmt.Sprintf("\nUse %q for the flags that say which cluster and as whom; they are kubectl's.\n", command.Root().DisplayName()+" options")
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// optionsCommand is the command that shows the flags that all commands have in common.
+const optionsCommand = "options"
+
+const aboutOptions = "These flags work with every operator's command. They are kubectl's, but for the namespace that --namespace stands for: that of\n" +
+	"the kubeconfig's context says where somebody works, and does not count here."
+
+func newOptionsCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	return &cobra.Command{
+		Use:     optionsCommand,
+		Short:   "The flags that all operator's commands have in common",
+		GroupID: groupSee,
+		Args:    func(command *cobra.Command, args []string) error { return usage(none(command, args)) },
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprint(streams.Out, aboutOptions, "\n\n", commonFlags())
+			return err
+		},
+	}
+}
+
+// commonFlags are what `options` prints.
+func commonFlags() string {
+	flags := pflag.NewFlagSet("options", pflag.ContinueOnError)
+	newConnection(genericiooptions.NewTestIOStreamsDiscard()).addTo(flags)
+	return flags.FlagUsages()
+}
+
+// HideCommonFlags makes the documentation of a command leave out the flags that all have in common; that of `options` has
+// them.
+func HideCommonFlags(command *cobra.Command) {
+	command.Flags().VisitAll(func(flag *pflag.Flag) {
+		if isCommon(flag) {
+			flag.Hidden = true
+		}
+	})
+	if command.Name() == optionsCommand {
+		command.Long = aboutOptions + "\n\n```\n" + commonFlags() + "```\n"
+	}
 }

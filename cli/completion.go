@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -11,72 +10,81 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/metadata"
 )
 
-// completionTimeout is how long somebody who presses Tab waits.
+// completionTimeout is how long a user who presses Tab waits.
 const completionTimeout = 3 * time.Second
 
-// completeNodes completes the first argument by the names of Nodes and of records. Whatever goes wrong completes nothing:
-// a shell has no place for it.
-func completeNodes(connection *connection) cobra.CompletionFunc {
+// completer lists what an argument can be that begins like that.
+type completer func(ctx context.Context, c *cluster, before []string, begun string) []string
+
+// complete completes each argument by its completer; the last one completes all that follow. An error completes nothing: a shell has
+// no place for it.
+func (c *connection) complete(each ...completer) cobra.CompletionFunc {
 	return func(command *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+		const none = cobra.ShellCompDirectiveNoFileComp
+		if len(args) > 0 && len(each) == 1 {
+			return nil, none
 		}
-		c, err := connection.open()
+		cluster, err := c.open()
 		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+			return nil, none
 		}
-		ctx, cancel := context.WithTimeout(contextOf(command), completionTimeout)
+		parent := command.Context()
+		if parent == nil { // of a command that has not started to run
+			parent = context.Background()
+		}
+		ctx, cancel := context.WithTimeout(parent, completionTimeout)
 		defer cancel()
-		return c.namesWith(ctx, begun), cobra.ShellCompDirectiveNoFileComp
+		return each[min(len(args), len(each)-1)](ctx, cluster, args, begun), none
 	}
 }
 
-// contextOf is that of a command that may not have begun to run.
-func contextOf(command *cobra.Command) context.Context {
-	if ctx := command.Context(); ctx != nil {
-		return ctx
-	}
-	return context.Background()
-}
-
-// namesWith lists the names that begin like that, as far as the caller may read them and there is time. The API server cannot
-// select by the beginning of a name, but sorts by it.
-func (c *cluster) namesWith(ctx context.Context, begun string) []string {
+// nodeNames lists Nodes and records, as far as the caller may read them and there is time. The API server cannot select by the
+// beginning of a name, but sorts by it.
+func nodeNames(ctx context.Context, c *cluster, _ []string, begun string) []string {
 	names := map[string]bool{}
-	for node, err := range c.nodeNames(ctx) {
-		if err != nil || node > begun && !strings.HasPrefix(node, begun) {
-			break
+	add := func(name string) (more bool) {
+		if strings.HasPrefix(name, begun) {
+			names[name] = true
+			return true
 		}
-		names[node] = strings.HasPrefix(node, begun)
+		return name < begun
+	}
+	if client, err := metadata.NewForConfig(c.config); err == nil {
+		for node, err := range all[*metav1.PartialObjectMetadata](ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return client.Resource(corev1.SchemeGroupVersion.WithResource("nodes")).List(ctx, options)
+		}) {
+			if err != nil || !add(node.Name) {
+				break
+			}
+		}
 	}
 	for record, err := range c.allRecords(ctx) {
-		if err != nil || record.Node > begun && !strings.HasPrefix(record.Node, begun) {
+		if err != nil || !add(record.Node) {
 			break
 		}
-		names[record.Node] = strings.HasPrefix(record.Node, begun)
 	}
-	maps.DeleteFunc(names, func(_ string, fits bool) bool { return !fits })
 	return slices.Sorted(maps.Keys(names))
 }
 
-// nodeNames goes through the names of the Nodes in their order, without reading the Nodes.
-func (c *cluster) nodeNames(ctx context.Context) iter.Seq2[string, error] {
-	return all(ctx, func(ctx context.Context, options metav1.ListOptions) ([]string, metav1.ListMeta, error) {
-		client, err := metadata.NewForConfig(c.config)
-		if err != nil {
-			return nil, metav1.ListMeta{}, err
+// recordedItems lists the labels and taints in the record of the Node that is named before, less those that are named already.
+func recordedItems(ctx context.Context, c *cluster, before []string, _ string) (items []string) {
+	name, err := nodeName(before[0])
+	if err != nil {
+		return nil
+	}
+	entry, err := c.records.GetLive(ctx, name)
+	if err != nil {
+		return nil
+	}
+	for item := range entry.Record.Items() {
+		if !slices.Contains(before[1:], item) {
+			items = append(items, item)
 		}
-		list, err := client.Resource(corev1.SchemeGroupVersion.WithResource("nodes")).List(ctx, options)
-		if err != nil {
-			return nil, metav1.ListMeta{}, err
-		}
-		names := make([]string, len(list.Items))
-		for i := range list.Items {
-			names[i] = list.Items[i].Name
-		}
-		return names, list.ListMeta, nil
-	})
+	}
+	slices.Sort(items)
+	return items
 }

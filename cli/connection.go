@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"time"
@@ -13,6 +14,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/guard"
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -22,6 +26,11 @@ const DefaultNamespace = "nodekeep-system"
 
 // commonFlag is the annotation of flags that all commands have in common.
 const commonFlag = "nodekeep.dev/common"
+
+func isCommon(flag *pflag.Flag) bool {
+	_, common := flag.Annotations[commonFlag]
+	return common
+}
 
 // connection says which cluster is meant and who the caller is: kubectl's flags.
 type connection struct {
@@ -55,9 +64,12 @@ type cluster struct {
 	namespace string // that nodekeep is installed in
 	records   *store.ConfigMaps
 	now       func() time.Time
+
+	in   capture.Circumstances // of a command that decides
+	gate policy.Gate           // of a command that only knows the gate
 }
 
-// open reads the kubeconfig; it makes no call yet. What is wrong there is a mistake in how the command was called.
+// open reads the kubeconfig; it makes no call yet. An error is one in how the command was called.
 func (c *connection) open() (*cluster, error) {
 	if wrong := validation.IsDNS1123Label(*c.flags.Namespace); len(wrong) > 0 {
 		return nil, usage(fmt.Errorf("--namespace %q: %s", *c.flags.Namespace, wrong[0]))
@@ -74,16 +86,41 @@ func (c *connection) open() (*cluster, error) {
 	if err != nil {
 		return nil, usage(fmt.Errorf("read kubeconfig: %w", err))
 	}
-	quiet := slog.New(slog.DiscardHandler)
-	klog.SetSlogLogger(quiet) // every error is told once, by the command
-	records, err := store.NewConfigMaps(client, *c.flags.Namespace, quiet)
+	klog.SetSlogLogger(quiet()) // the command reports every error once
+	records, err := store.NewConfigMaps(client, *c.flags.Namespace, quiet())
 	if err != nil {
 		return nil, err
 	}
 	return &cluster{IOStreams: c.IOStreams, config: config, client: client, namespace: *c.flags.Namespace, records: records, now: time.Now}, nil
 }
 
-// say tells the person something that is not what was asked for.
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// say writes to stderr what was not asked for.
 func (c *cluster) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(c.ErrOut, format+"\n", args...)
+}
+
+// done writes a line to stdout: what a command did.
+func (c *cluster) done(format string, args ...any) error {
+	_, err := fmt.Fprintf(c.Out, format+"\n", args...)
+	return err
+}
+
+// circumstances is what decisions depend on besides a Node and its record.
+func (c *cluster) circumstances(ctx context.Context, source *policySource) (capture.Circumstances, error) {
+	p, err := source.read(ctx, c)
+	if err != nil {
+		return capture.Circumstances{}, err
+	}
+	return c.under(ctx, p), nil
+}
+
+// under is what decisions depend on under a policy. Whether the guard policies are in force, and which cluster this is, is read as
+// capture does it: for a caller who may not read them the policies are not in force, and no record is of another cluster.
+func (c *cluster) under(ctx context.Context, p policy.Policy) capture.Circumstances {
+	guards, of := guard.New(c.client, quiet()), store.NewCluster(c.client, quiet())
+	guards.Check(ctx)
+	_ = of.Read(ctx)
+	return capture.Circumstances{Policy: p, Guarded: guards.InForce(), Cluster: of.UID(), Now: c.now()}
 }

@@ -10,8 +10,9 @@
 //   - stdout carries what was asked for and nothing else; whatever else is to be said goes to stderr.
 //   - The exit code tells what happened, see [ExitCode]; whatever ends otherwise than asked for has a message on stderr.
 //   - Nothing is half done without saying so: an error after the first write names what was done and what was not.
-//   - What changes or removes something shows its plan first and asks, or is told --yes; nobody to answer means no. What
-//     capture does by itself anyway (remember) is not asked for.
-//   - A step that changes something is finished also after Ctrl-C, so that it is known what became of it.
+//   - A command that changes something reads, plans, shows the plan, asks, and does it on exactly the state that was read, see [change].
+//     No answer means no; --yes answers beforehand. remember, which capture does by itself anyway, and uninstall, which a Job runs,
+//     do not ask.
+//   - A step that changes something is finished also after Ctrl-C, so that it is known whether it was done.
 //   - Lists are read page by page, however many Nodes and records there are.
 package cli

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/metadata"
 
@@ -101,22 +102,15 @@ func (e *examination) strays(ctx context.Context) (names doctor.Few[string], err
 		return names, err
 	}
 	configMaps := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(e.namespace)
-	for name, err := range all(ctx, func(ctx context.Context, options metav1.ListOptions) (page []string, meta metav1.ListMeta, err error) {
+	for stray, err := range all[*metav1.PartialObjectMetadata](ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		options.LabelSelector = store.RecordLabel + "!=true"
-		list, err := configMaps.List(ctx, options)
-		if err != nil {
-			return nil, metav1.ListMeta{}, err
-		}
-		for i := range list.Items {
-			page = append(page, list.Items[i].Name)
-		}
-		return page, list.ListMeta, nil
+		return configMaps.List(ctx, options)
 	}) {
 		if err != nil {
 			return names, err
 		}
-		if store.IsName(name) {
-			names.Add(name)
+		if store.IsName(stray.Name) {
+			names.Add(stray.Name)
 		}
 	}
 	return names, nil

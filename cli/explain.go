@@ -20,16 +20,14 @@ import (
 
 // explainOptions are the flags of `explain`.
 type explainOptions struct {
-	*connection
-	output
-	policy  policySource
+	*options
 	review  string
 	record  string
 	offline bool
 }
 
 func newExplainCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &explainOptions{connection: newConnection(streams)}
+	o := &explainOptions{options: newOptions(streams)}
 	command := newCommand(&cobra.Command{
 		Use:   "explain (NODE | --review FILE) [flags]",
 		Short: "Why each label and taint of a Node is kept or not, and what a registration would get",
@@ -61,13 +59,8 @@ It decides nothing by itself: these are the functions by which webhook and captu
 			nodekeep explain --review review.json --record record.json --policy policy.yaml --offline`,
 		GroupID:           groupSee,
 		Args:              o.args,
-		ValidArgsFunction: completeNodes(o.connection),
+		ValidArgsFunction: o.complete(nodeNames),
 	}, o.connection, o.run)
-	o.addTo(command)
-	return command
-}
-
-func (o *explainOptions) addTo(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&o.review, "review", "", "AdmissionReview to explain, JSON or YAML; - for stdin")
 	flags.StringVar(&o.record, "record", "", "with --review, the record to go by (record.json of its ConfigMap) instead of the cluster's; - for stdin")
@@ -75,8 +68,8 @@ func (o *explainOptions) addTo(command *cobra.Command) {
 	for _, file := range []string{"review", "record"} {
 		_ = command.MarkFlagFilename(file, "json", "yaml", "yml")
 	}
-	o.output.addTo(command)
-	o.policy.addTo(command)
+	o.addTo(command, prints|decides)
+	return command
 }
 
 func (o *explainOptions) args(command *cobra.Command, args []string) error {
@@ -94,68 +87,61 @@ func (o *explainOptions) args(command *cobra.Command, args []string) error {
 }
 
 func (o *explainOptions) run(ctx context.Context, args []string) error {
-	if err := o.check(); err != nil {
-		return err
-	}
 	if o.review != "" {
 		return o.explainReview(ctx)
 	}
-	c, err := o.open()
+	c, err := o.begin(ctx, prints|decides)
 	if err != nil {
 		return err
 	}
-	in, err := c.circumstances(ctx, &o.policy)
+	name, _ := nodeName(args[0]) // args has checked it
+	state, err := c.state(ctx, name)
 	if err != nil {
 		return err
 	}
-	state, err := c.state(ctx, args[0])
+	request, err := view.Registration(state, c.in)
 	if err != nil {
 		return err
 	}
-	request, err := view.Registration(state, in)
-	if err != nil {
-		return err
-	}
-	return o.write(c, "NodeExplanation", view.Explain(state, request, in))
+	return o.write(c, "NodeExplanation", view.Explain(state, request, c.in))
 }
 
 func (o *explainOptions) explainReview(ctx context.Context) error {
+	if err := o.check(); err != nil {
+		return err
+	}
 	request, err := o.readReview()
 	if err != nil {
 		return usage(fmt.Errorf("--review %s: %w", o.review, err))
 	}
-	c, in, err := o.reviewCircumstances(ctx)
+	c := &cluster{IOStreams: o.IOStreams, now: time.Now}
+	p, err := o.policy.fromFile()
+	if !o.offline {
+		if c, err = o.open(); err == nil {
+			p, err = o.policy.read(ctx, c)
+		}
+	}
 	if err != nil {
 		return err
 	}
-	name := webhook.NodeOf(request)
-	state := view.NodeState{Name: name}
+	state := view.NodeState{Name: webhook.NodeOf(request)}
 	switch {
 	case o.record != "":
-		if state, err = o.recordInFile(name); err != nil {
-			return err
+		content, err := readFile(o.record, o.In)
+		if err != nil {
+			return usage(fmt.Errorf("--record: %w", err))
 		}
-	case !o.offline && name != "":
+		record, err := store.Decode(content, state.Name)
+		if err != nil {
+			return usage(fmt.Errorf("--record %s: %w", o.record, err))
+		}
+		state.Record = &record
+	case !o.offline && state.Name != "":
 		if state, err = c.withRecord(ctx, state); err != nil {
 			return err
 		}
 	}
-	return o.write(c, "NodeExplanation", view.ExplainReview(state, request, in))
-}
-
-// reviewCircumstances is the policy, without a cluster where none is to be asked.
-func (o *explainOptions) reviewCircumstances(ctx context.Context) (*cluster, capture.Circumstances, error) {
-	if !o.offline {
-		c, err := o.open()
-		if err != nil {
-			return nil, capture.Circumstances{}, err
-		}
-		p, err := o.policy.read(ctx, c)
-		return c, capture.Circumstances{Policy: p, Now: c.now()}, err
-	}
-	p, err := o.policy.fromFile()
-	c := &cluster{IOStreams: o.IOStreams, now: time.Now}
-	return c, capture.Circumstances{Policy: p, Now: c.now()}, err
+	return o.write(c, "NodeExplanation", view.ExplainReview(state, request, capture.Circumstances{Policy: p, Now: c.now()}))
 }
 
 func (o *explainOptions) readReview() (*admissionv1.AdmissionRequest, error) {
@@ -170,16 +156,4 @@ func (o *explainOptions) readReview() (*admissionv1.AdmissionRequest, error) {
 	}
 	review, err := webhook.DecodeReview(content)
 	return review.Request, err
-}
-
-func (o *explainOptions) recordInFile(node string) (view.NodeState, error) {
-	content, err := readFile(o.record, o.In)
-	if err != nil {
-		return view.NodeState{}, usage(fmt.Errorf("--record: %w", err))
-	}
-	record, err := store.Decode(content, node)
-	if err != nil {
-		return view.NodeState{}, usage(fmt.Errorf("--record %s: %w", o.record, err))
-	}
-	return view.NodeState{Name: node, Record: &record}, nil
 }

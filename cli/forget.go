@@ -2,10 +2,8 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -15,165 +13,189 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// tries is how often something is tried that was agreed to and that others change meanwhile without making it another.
-const tries = 20
-
 func newForgetCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &forgetOptions{connection: newConnection(streams)}
-	command := newCommand(&cobra.Command{
+	o := newOptions(streams)
+	return o.command(&cobra.Command{
 		Use:   "forget NODE [KEY...] [flags]",
 		Short: "Forget what is remembered of a Node, or some of it",
-		Long: `Forget removes labels (KEY) and taints (KEY:EFFECT) from what is remembered of a Node, or the whole record where none are named.
+		Long: `Forget removes labels (KEY) and taints (KEY:EFFECT) from the record of a Node, or the whole record where none are named.
 
 What a live Node shows, capture would record again at once. Such a key is refused, and the kubectl command is printed that removes
 it from the Node: nodekeep forgets it with that. What is remembered and not shown on the Node can be forgotten while the Node lives.
 A record that cannot be read is removed as a whole, and written anew by capture if the Node is live.`,
 		Example: `
-			# All that is remembered of a Node that is gone
+			# All that is remembered of a Node that is deleted
 			nodekeep forget worker-2 --yes
 
 			# A label and a taint of it
 			nodekeep forget worker-2 dedicated tenant:NoSchedule --yes`,
-		GroupID:           groupAct,
-		Args:              oneNodeAndMore,
-		ValidArgsFunction: completeRemembered(o.connection),
-	}, o.connection, o.run)
-	o.confirmation.addTo(command.Flags())
+		GroupID: groupAct,
+		Args: func(command *cobra.Command, args []string) error {
+			return oneNode(command, args[:min(1, len(args))])
+		},
+		ValidArgsFunction: o.complete(nodeNames, recordedItems),
+	}, aboutNode|asks, func(ctx context.Context, c *cluster, args []string) error {
+		type plan struct {
+			state view.NodeState
+			view.Forgetting
+		}
+		return change[plan]{
+			read: func(ctx context.Context) (*plan, error) {
+				state, err := c.look(ctx, args[0])
+				if err != nil {
+					return nil, err
+				}
+				if state.Unreadable != nil && state.Entry.Unlisted {
+					return nil, fmt.Errorf("ConfigMap %s in namespace %s is not a record of nodekeep: it has no label %s; kubectl deletes it", store.Name(args[0]), c.namespace, store.RecordLabel)
+				}
+				forgetting := view.ForgettingOf(state, args[1:])
+				return &plan{state, forgetting}, forgetting.Err()
+			},
+			agree: func(ctx context.Context, p *plan) error {
+				if p.state.Unreadable != nil {
+					c.say("%v\nIt is deleted as it is, with all that could still be read in it; a copy:\n  kubectl -n %s get configmap %s -o yaml", p.state.Unreadable, c.namespace, store.Name(args[0]))
+					return o.ask(ctx, c, fmt.Sprintf("Delete the record of Node %q?", args[0]))
+				}
+				return o.agree(ctx, c, p.Document(c.now()), fmt.Sprintf("\nForget this of Node %q?", args[0]))
+			},
+			same: func(agreed, again *plan) bool { return reflect.DeepEqual(agreed.Forgetting, again.Forgetting) },
+			do: func(ctx context.Context, p *plan) error {
+				if err := c.forget(ctx, p.state, p.Forgetting); err != nil {
+					return err
+				}
+				return c.done("%s", p.Done())
+			},
+		}.run(ctx)
+	})
+}
+
+// forget carries out a plan on exactly the record that was read. That of a deleted Node is deleted as the product does it: should the
+// Node register in that very moment, its record is put back.
+func (c *cluster) forget(ctx context.Context, state view.NodeState, plan view.Forgetting) error {
+	record := "the record of Node " + state.Name
+	switch {
+	case plan.Whole && state.Unreadable != nil:
+		return c.failedWrite(c.toRecords("delete"), record, c.records.Delete(ctx, state.Name, state.Entry.Version))
+	case !plan.Whole:
+		return c.put(ctx, plan.Record(*state.Record, c.now()), state.Entry.Version)
+	}
+	outcome, err := gc.Removal{Records: c.records, Client: c.client}.Remove(ctx, state.Entry)
+	switch {
+	case err != nil && outcome == gc.Failed:
+		return c.failedWrite(c.toRecords("delete"), record, err)
+	case outcome == gc.PutBack && err == nil:
+		return fmt.Errorf("nothing was changed: Node %q has registered in this very moment, so its record was put back", state.Name)
+	case outcome == gc.Kept && err == nil:
+		return fmt.Errorf("delete record of node %q: %w", state.Name, store.ErrConflict)
+	}
+	return err
+}
+
+func newRememberCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := newOptions(streams)
+	return o.command(&cobra.Command{
+		Use:   "remember NODE [flags]",
+		Short: "Record now what a Node shows",
+		Long: `Remember writes what a live Node shows into its record, at once and without capture: before the Node is deleted while capture is
+down, say. It records what capture would: what the Node shows counts, what was removed from this Node object is forgotten, and
+what a new object lacks stays remembered. The Node itself is not changed; what it lacks, capture restores.
+
+It does not ask: capture does the same by itself, sooner or later.`,
+		Example: `
+			# A Node that is about to be deleted, while capture is down
+			nodekeep remember worker-1`,
+		GroupID: groupAct,
+	}, aboutNode|decides, func(ctx context.Context, c *cluster, args []string) error {
+		return change[view.NodeState]{
+			read: func(ctx context.Context) (*view.NodeState, error) {
+				state, err := c.look(ctx, args[0])
+				switch {
+				case err != nil:
+				case state.Node == nil:
+					err = fmt.Errorf("there is no Node %q to look at; its record stays as it is", args[0])
+				case state.Unreadable != nil:
+					err = fmt.Errorf("%w\n  nothing is written over it; nodekeep forget %s deletes it", state.Unreadable, args[0])
+				}
+				return &state, err
+			},
+			do: func(ctx context.Context, state *view.NodeState) error {
+				next := state.Written(c.in)
+				if next != nil {
+					if err := c.put(ctx, *next, state.Entry.Version); err != nil {
+						return err
+					}
+				}
+				return c.done("%s", view.Remembered(*state, next))
+			},
+		}.run(ctx)
+	})
+}
+
+func newAcceptCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := newOptions(streams)
+	var machine string
+	command := o.command(&cobra.Command{
+		Use:   "accept NODE --machine old|new [flags]",
+		Short: "Decide between two machines that have had one name",
+		Long: `Accept decides about a record that is quarantined: under machine.onMismatch: quarantine another machine has registered under the
+name of a Node, gets nothing of what is remembered, and keeps the gate until an operator decides.
+
+  --machine old   what was remembered belongs to the machine that has the name now: it is restored there
+  --machine new   it does not: what was remembered is forgotten, and what the new machine's Node shows counts
+
+Both sides are shown first. The decision is written on the record, and capture carries it out.`,
+		Example: `
+			# The board was replaced, the Node is the same
+			nodekeep accept worker-3 --machine old --yes`,
+		GroupID: groupAct,
+	}, aboutNode|asks, func(ctx context.Context, c *cluster, args []string) error {
+		name, side := args[0], store.Side(machine)
+		type plan struct {
+			view.Sides
+			version string
+		}
+		return change[plan]{
+			read: func(ctx context.Context) (*plan, error) {
+				state, err := c.withRecord(ctx, view.NodeState{Name: name})
+				switch {
+				case err != nil:
+					return nil, err
+				case state.Unreadable != nil:
+					return nil, fmt.Errorf("%w\n  correct ConfigMap %s in namespace %s, or nodekeep forget %s deletes it", state.Unreadable, store.Name(name), c.namespace, name)
+				case state.Record == nil:
+					return nil, fmt.Errorf("nothing is remembered of Node %q: there is no record in namespace %s", name, c.namespace)
+				case state.Record.Quarantined == nil:
+					return nil, fmt.Errorf("there is nothing to decide: no other machine has taken the name %q since it was last decided", name)
+				case state.Entry.Accepted == side:
+					return nil, c.done("node/%s: machine %q was accepted before; capture has still to carry it out", name, side)
+				}
+				return &plan{view.SidesOf(state.Entry), state.Entry.Version}, nil
+			},
+			agree: func(ctx context.Context, p *plan) error {
+				return o.agree(ctx, c, p.Document(c.now()), "\n"+p.Question(side))
+			},
+			same: func(agreed, again *plan) bool { return reflect.DeepEqual(agreed.Sides, again.Sides) },
+			do: func(ctx context.Context, p *plan) error {
+				if err := c.failedWrite(c.toRecords("patch"), "the record of Node "+name, c.records.Accept(ctx, name, side, p.version)); err != nil {
+					return err
+				}
+				return c.done("node/%s: machine %q accepted", name, side)
+			},
+		}.run(ctx)
+	})
+	sides := []string{string(store.OldMachine), string(store.NewMachine)}
+	oneOf(command, &machine, "machine", "whose record is right: old or new", sides...)
+	o.validate = func() error {
+		if machine != sides[0] && machine != sides[1] {
+			return fmt.Errorf("--machine %q: must be %s or %s", machine, sides[0], sides[1])
+		}
+		return nil
+	}
 	return command
 }
 
-// forgetOptions are the flags of `forget`.
-type forgetOptions struct {
-	*connection
-	confirmation
-}
-
-func (o *forgetOptions) run(ctx context.Context, args []string) error {
-	c, name, err := o.openFor(args[0])
-	if err != nil {
-		return err
-	}
-	state, entry, err := c.look(ctx, name)
-	if err != nil {
-		return err
-	}
-	plan := view.ForgettingOf(state, args[1:])
-	if err := plan.Err(); err != nil {
-		return err
-	}
-	if state.Unreadable != nil && entry.Unlisted {
-		return fmt.Errorf("ConfigMap %s in namespace %s is no record of nodekeep's: it has no label %s; kubectl removes it", store.Name(name), c.namespace, store.RecordLabel)
-	}
-	if err := o.agree(ctx, c, state, plan); err != nil {
-		return err
-	}
-	for range tries {
-		err := c.forget(ctx, state, entry, plan)
-		if !errors.Is(err, store.ErrConflict) {
-			if err == nil {
-				_, err = fmt.Fprintln(c.Out, plan.Done())
-			}
-			return err
-		}
-		if state, entry, err = c.look(ctx, name); err != nil {
-			return err
-		}
-		if !reflect.DeepEqual(view.ForgettingOf(state, args[1:]), plan) {
-			break
-		}
-	}
-	return errOvertaken
-}
-
-// errOvertaken ends a command whose plan is not right any more.
-var errOvertaken = errors.New("nothing was changed: the Node or its record has changed since the plan was made; run it again to see how")
-
-func (o *forgetOptions) agree(ctx context.Context, c *cluster, state view.NodeState, plan view.Forgetting) error {
-	switch {
-	case state.Unreadable != nil:
-		c.say("%v\nIt is removed as it is, with all that somebody could still read in it; a copy:\n  kubectl -n %s get configmap %s -o yaml", state.Unreadable, c.namespace, store.Name(state.Name))
-		return o.ask(ctx, c.IOStreams, fmt.Sprintf("Remove the record of node %q?", state.Name))
-	case o.yes:
-		return nil
-	}
-	if err := (&output{format: formatTable}).document(c.ErrOut, plan.Document(c.now())); err != nil {
-		return err
-	}
-	return o.ask(ctx, c.IOStreams, fmt.Sprintf("\nForget this of node %q?", state.Name))
-}
-
-// forget carries out a plan on exactly the record that was read.
-func (c *cluster) forget(ctx context.Context, state view.NodeState, entry store.Entry, plan view.Forgetting) error {
-	ctx, cancel := finish(ctx)
-	defer cancel()
-	switch {
-	case plan.Whole && state.Unreadable != nil:
-		return c.failedWrite(c.toRecords("delete"), "the record of node "+state.Name, c.records.Delete(ctx, state.Name, entry.Version))
-	case plan.Whole:
-		return c.removeGone(ctx, entry)
-	default:
-		return c.put(ctx, plan.Record(entry.Record, c.now()), entry.Version)
-	}
-}
-
-// removeGone removes the record of a Node that is gone, as the product does: should the Node register in that very moment,
-// its record is put back.
-func (c *cluster) removeGone(ctx context.Context, entry store.Entry) error {
-	outcome, err := gc.Removal{Records: c.records, Client: c.client}.Remove(ctx, entry)
-	switch {
-	case err != nil && outcome == gc.Failed:
-		return c.failedWrite(c.toRecords("delete"), "the record of node "+entry.Record.Node, err)
-	case err != nil:
-		return err
-	case outcome == gc.PutBack:
-		return fmt.Errorf("nothing was changed: node %q has registered in this very moment, so its record was put back", entry.Record.Node)
-	case outcome == gc.Kept:
-		return fmt.Errorf("delete record of node %q: %w", entry.Record.Node, store.ErrConflict)
-	}
-	return nil
-}
-
-// openFor opens the cluster for a command about one Node.
-func (c *connection) openFor(argument string) (*cluster, string, error) {
-	name, err := nodeName(argument)
-	if err != nil {
-		return nil, "", usage(err)
-	}
-	cluster, err := c.open()
-	return cluster, name, err
-}
-
-// oneNodeAndMore takes the name of a Node and anything behind it.
-func oneNodeAndMore(command *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return oneNode(command, args)
-	}
-	return oneNode(command, args[:1])
-}
-
-// completeRemembered completes the name of a Node, and then what is remembered of it.
-func completeRemembered(connection *connection) cobra.CompletionFunc {
-	return func(command *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-		if len(args) == 0 {
-			return completeNodes(connection)(command, args, begun)
-		}
-		c, name, err := connection.openFor(args[0])
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		ctx, cancel := context.WithTimeout(contextOf(command), completionTimeout)
-		defer cancel()
-		entry, err := c.records.GetLive(ctx, name)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var items []string
-		for item := range entry.Record.Items() {
-			if !slices.Contains(args[1:], item) {
-				items = append(items, item)
-			}
-		}
-		slices.Sort(items)
-		return items, cobra.ShellCompDirectiveNoFileComp
-	}
+// oneOf adds a flag that a shell completes by its values.
+func oneOf(command *cobra.Command, value *string, name, text string, values ...string) {
+	command.Flags().StringVar(value, name, *value, text)
+	_ = command.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
@@ -17,36 +15,31 @@ import (
 )
 
 // linesAtOnce is how many lines of a list are printed together, and so share the widths of their columns.
-const linesAtOnce = pageSize
-
-// listOptions are the flags of `list`.
-type listOptions struct {
-	*connection
-	output
-	policy   policySource
-	selector string
-	gone     bool
-	stale    bool
-	watching bool
-}
+const linesAtOnce = 500
 
 func newListCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &listOptions{connection: newConnection(streams), output: output{names: true}}
-	command := newCommand(&cobra.Command{
+	o := newOptions(streams)
+	o.names = true
+	var (
+		selects               string
+		selector              labels.Selector
+		gone, stale, watching bool
+	)
+	command := o.command(&cobra.Command{
 		Use:     "list [flags]",
 		Aliases: []string{"ls"},
 		Short:   "Every Node and every record: what is kept, and whether anything is left to do",
 		Long: `List shows every Node and every record, one line for each name.
 
-STATUS is Present (a Node and its record), Unrecorded (a Node without one), Gone (a record whose Node is gone) or Unreadable
-(a record from which nothing may be taken). SINCE is how old the Node is, or for how long it has been gone. LABELS and TAINTS
-count what is remembered. GATED says whether the Node waits behind the gate, LAST CHANGE when somebody last changed what is
-remembered. CURRENT says what capture has still to do about the Node, which usually takes it moments.`,
+STATUS is Present (a Node and its record), Unrecorded (a Node without one), Gone (a record whose Node is deleted) or Unreadable
+(a record that cannot be used). SINCE is how old the Node is, or how long ago it was deleted. LABELS and TAINTS count what is
+remembered. GATED says whether the Node waits behind the gate, LAST CHANGE when the record last changed. CURRENT says what
+capture has still to do about the Node, which usually takes it moments.`,
 		Example: `
 			# Everything
 			nodekeep list
 
-			# Nodes that are gone and are still remembered
+			# Nodes that are deleted and still remembered
 			nodekeep list --gone
 
 			# Nodes of a pool about which something is left to do
@@ -56,63 +49,44 @@ remembered. CURRENT says what capture has still to do about the Node, which usua
 			nodekeep list -o jsonpath='{range .items[*]}{.name}{"\t"}{.status}{"\n"}{end}'`,
 		GroupID: groupSee,
 		Args:    none,
-	}, o.connection, o.run)
-	o.addTo(command)
-	return command
-}
-
-func (o *listOptions) addTo(command *cobra.Command) {
-	flags := command.Flags()
-	flags.StringVarP(&o.selector, "selector", "l", "", "label selector; a Node that is gone is selected by what it is remembered with")
-	flags.BoolVar(&o.gone, "gone", false, "only Nodes that are gone")
-	flags.BoolVar(&o.stale, "stale", false, "only Nodes about which something is left to do")
-	flags.BoolVarP(&o.watching, "watch", "w", false, "go on with a line for each Node whose line has changed; the policy is that of the start")
-	o.output.addTo(command)
-	o.policy.addTo(command)
-}
-
-func (o *listOptions) run(ctx context.Context, _ []string) error {
-	selector, err := labels.Parse(o.selector)
-	if err != nil {
-		return usage(fmt.Errorf("--selector: %w", err))
-	}
-	if err := o.check(); err != nil {
-		return err
-	}
-	c, err := o.open()
-	if err != nil {
-		return err
-	}
-	in, err := c.circumstances(ctx, &o.policy)
-	if err != nil {
-		return err
-	}
-	want := func(state view.NodeState, summary view.Summary) bool {
-		return state.Selected(selector) && (!o.gone || summary.Status == view.Gone) && (!o.stale || !summary.Current)
-	}
-	if o.watching {
-		return o.watch(ctx, c, in, want)
-	}
-	lines := lines{output: &o.output, cluster: c, now: in.Now}
-	for state, err := range c.allStates(ctx) {
-		if err != nil {
-			return lines.broken(err)
+	}, prints|decides, func(ctx context.Context, c *cluster, _ []string) error {
+		lines := &lines{output: &o.output, cluster: c, want: func(state view.NodeState, summary view.Summary) bool {
+			return state.Selected(selector) && (!gone || summary.Status == view.Gone) && (!stale || !summary.Current)
+		}}
+		if watching {
+			return c.watch(ctx, lines)
 		}
-		summary := view.SummaryOf(state, in)
-		if want(state, summary) {
-			if err := lines.add(summary); err != nil {
-				return err
+		for state, err := range c.allStates(ctx) {
+			if err != nil {
+				return lines.broken(err)
+			}
+			if summary := view.SummaryOf(state, c.in); lines.want(state, summary) {
+				if err := lines.add(summary); err != nil {
+					return err
+				}
 			}
 		}
+		return lines.end()
+	})
+	flags := command.Flags()
+	flags.StringVarP(&selects, "selector", "l", "", "label selector; a Node that is deleted is selected by its recorded labels")
+	flags.BoolVar(&gone, "gone", false, "only Nodes that are deleted")
+	flags.BoolVar(&stale, "stale", false, "only Nodes about which something is left to do")
+	flags.BoolVarP(&watching, "watch", "w", false, "go on with a line for each Node whose line has changed; the policy is that of the start")
+	o.validate = func() (err error) {
+		if selector, err = labels.Parse(selects); err != nil {
+			return fmt.Errorf("--selector: %w", err)
+		}
+		return nil
 	}
-	return lines.end()
+	return command
 }
 
 // lines prints the lines of a list while it is read, as far as the format allows: -o json is one object.
 type lines struct {
 	output  *output
 	cluster *cluster
-	now     time.Time
+	want    func(view.NodeState, view.Summary) bool
 	printer printers.ResourcePrinter
 	tabs    interface { // remembers the widths of columns
 		io.Writer
@@ -125,16 +99,19 @@ type lines struct {
 func (l *lines) add(summary view.Summary) error {
 	l.waiting = append(l.waiting, summary)
 	if l.output.table() && len(l.waiting) == linesAtOnce {
-		return l.print()
+		return l.flush()
 	}
 	return nil
 }
 
-func (l *lines) print() error {
+func (l *lines) flush() error {
+	if len(l.waiting) == 0 {
+		return nil
+	}
 	if l.printer == nil {
 		l.printer, l.tabs = l.output.tablePrinter(), printers.GetNewTabWriter(l.cluster.Out)
 	}
-	table := view.SummaryTable(l.waiting, l.now)
+	table := view.SummaryList{Items: l.waiting}.Table(l.cluster.now())
 	l.printed += len(l.waiting)
 	l.waiting = nil
 	if err := l.printer.PrintObj(table, l.tabs); err != nil {
@@ -143,7 +120,7 @@ func (l *lines) print() error {
 	return l.tabs.Flush()
 }
 
-// broken ends a list that could not be read to its end; who has seen a part of it is told so.
+// broken ends a list that could not be read to its end. Its reader may have seen a part of it.
 func (l *lines) broken(err error) error {
 	if l.printed == 0 {
 		return err
@@ -161,21 +138,20 @@ func (l *lines) end() error {
 		l.cluster.say("Nothing to show: no such Node and no such record in namespace %s.", l.cluster.namespace)
 		return nil
 	case l.output.table():
-		return l.print()
-	case l.output.format == "name":
-		var names []string
-		for _, summary := range l.waiting {
-			names = append(names, summary.Name)
-		}
-		return l.output.nodeNames(l.cluster.Out, names)
+		return l.flush()
 	default:
-		items := l.waiting
-		if items == nil {
-			items = []view.Summary{}
-		}
-		return l.output.object(l.cluster.Out, "NodeSummaryList", struct {
-			Metadata metav1.ListMeta `json:"metadata"`
-			Items    []view.Summary  `json:"items"`
-		}{Items: items})
+		return l.output.write(l.cluster, "NodeSummaryList", view.SummaryList{Items: append([]view.Summary{}, l.waiting...)})
+	}
+}
+
+// one prints a line of a watch: in a table together with others that wait, else at once.
+func (l *lines) one(summary view.Summary) error {
+	switch {
+	case l.output.table():
+		return l.add(summary)
+	case l.output.format == "name":
+		return l.output.nodeNames(l.cluster.Out, summary.Name)
+	default:
+		return l.output.object(l.cluster.Out, "NodeSummary", summary)
 	}
 }

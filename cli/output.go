@@ -7,9 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"nodekeep.dev/nodekeep/cli/view"
@@ -60,8 +58,6 @@ func (o *output) check() error {
 // table reports whether people are to read the answer.
 func (o *output) table() bool { return o.format == formatTable || o.format == formatWide }
 
-func (o *output) wide() bool { return o.format == formatWide }
-
 // printer is for answers that programs read. There is no go-template: the linker leaves out what is not called, and cannot
 // with text/template in the program, which doubles its size.
 func (o *output) printer() (printers.ResourcePrinter, error) {
@@ -72,12 +68,13 @@ func (o *output) printer() (printers.ResourcePrinter, error) {
 	case o.format == "yaml":
 		return &printers.YAMLPrinter{}, nil
 	case o.format == "name" && o.names:
-		return &printers.NamePrinter{}, nil
+		return nil, nil // nodeNames needs none
 	case format == "jsonpath" && given:
 		printer, err := printers.NewJSONPathPrinter(template)
 		if err != nil {
 			return nil, usage(fmt.Errorf("--output %q: %w", o.format, err))
 		}
+		printer.AllowMissingKeys(true)
 		return printer, nil
 	}
 	return nil, usage(fmt.Errorf("--output %q: must be one of %s", o.format, strings.Join(o.formats(), ", ")))
@@ -85,15 +82,20 @@ func (o *output) printer() (printers.ResourcePrinter, error) {
 
 // tablePrinter prints tables one after the other; the headers of equal ones only once.
 func (o *output) tablePrinter() printers.ResourcePrinter {
-	return printers.NewTablePrinter(printers.PrintOptions{Wide: o.wide(), NoHeaders: o.noHeaders})
+	return printers.NewTablePrinter(printers.PrintOptions{Wide: o.format == formatWide, NoHeaders: o.noHeaders})
 }
 
 // write writes an answer in whichever format was asked for. For programs it is an object of its kind.
 func (o *output) write(c *cluster, kind string, answer view.Answer) error {
-	if o.table() {
+	nodes, named := answer.(interface{ Names() []string })
+	switch {
+	case o.table():
 		return o.document(c.Out, answer.Document(c.now()))
+	case o.format == "name" && named:
+		return o.nodeNames(c.Out, nodes.Names()...)
+	default:
+		return o.object(c.Out, kind, answer)
 	}
-	return o.object(c.Out, kind, answer)
 }
 
 // document writes what people read: facts, then tables.
@@ -125,38 +127,25 @@ func (o *output) object(w io.Writer, kind string, answer any) error {
 	if err != nil {
 		return err
 	}
-	object, err := objectOf(kind, answer)
+	data, err := json.Marshal(answer)
 	if err != nil {
-		return err
+		return fmt.Errorf("encode %s: %w", kind, err)
 	}
+	object := &unstructured.Unstructured{}
+	if err := json.Unmarshal(data, &object.Object); err != nil {
+		return fmt.Errorf("encode %s: %w", kind, err)
+	}
+	object.SetAPIVersion(apiVersion)
+	object.SetKind(kind)
 	return printer.PrintObj(object, w)
 }
 
 // nodeNames writes what other commands take as arguments.
-func (o *output) nodeNames(w io.Writer, nodes []string) error {
-	printer, err := o.printer()
-	if err != nil {
-		return err
-	}
+func (o *output) nodeNames(w io.Writer, nodes ...string) error {
 	for _, node := range nodes {
-		object := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: node}}
-		if err := printer.PrintObj(object, w); err != nil {
+		if _, err := fmt.Fprintln(w, "node/"+node); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func objectOf(kind string, answer any) (runtime.Object, error) {
-	data, err := json.Marshal(answer)
-	if err != nil {
-		return nil, fmt.Errorf("encode %s: %w", kind, err)
-	}
-	object := &unstructured.Unstructured{}
-	if err := json.Unmarshal(data, &object.Object); err != nil {
-		return nil, fmt.Errorf("encode %s: %w", kind, err)
-	}
-	object.SetAPIVersion(apiVersion)
-	object.SetKind(kind)
-	return object, nil
 }

@@ -22,16 +22,14 @@ func newPolicyCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	}, newPolicyCheckCommand(streams))
 }
 
-// policyCheckOptions are the flags of `policy check`.
+// policyCheckOptions are the flags of `policy check`; its --policy is the one to compare with.
 type policyCheckOptions struct {
-	*connection
-	output
-	inForce        policySource
+	*options
 	againstCluster bool
 }
 
 func newPolicyCheckCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &policyCheckOptions{connection: newConnection(streams)}
+	o := &policyCheckOptions{options: newOptions(streams)}
 	command := newCommand(&cobra.Command{
 		Use:   "check FILE [flags]",
 		Short: "All mistakes in a policy file at once, and what it would change in this cluster",
@@ -57,30 +55,27 @@ A key that a policy no longer keeps stays remembered and is not restored. What i
 
 			# For scripts: how many records would be collected
 			nodekeep policy check policy.yaml --against-cluster -o jsonpath='{.impact.due.then}'`,
-		Args: oneFile,
+		Args: func(command *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("%s takes one policy file, or - for stdin, and was given %d arguments", command.CommandPath(), len(args))
+			}
+			return nil
+		},
 	}, o.connection, o.run)
 	command.Flags().BoolVar(&o.againstCluster, "against-cluster", false, "say what it would change for the Nodes of this cluster")
-	o.output.addTo(command)
-	o.inForce.addTo(command)
+	o.addTo(command, prints|decides)
 	return command
-}
-
-func oneFile(command *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("%s takes one policy file, or - for stdin, and was given %d arguments", command.CommandPath(), len(args))
-	}
-	return nil
 }
 
 func (o *policyCheckOptions) run(ctx context.Context, args []string) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	gate, err := o.inForce.flag()
+	gate, err := o.policy.flag()
 	switch {
 	case err != nil:
 		return err
-	case o.inForce.file != "" && !o.againstCluster:
+	case o.policy.file != "" && !o.againstCluster:
 		return usage(errors.New("--policy says what to compare with: it goes with --against-cluster"))
 	}
 	content, err := readFile(args[0], o.In)
@@ -98,17 +93,18 @@ func (o *policyCheckOptions) run(ctx context.Context, args []string) error {
 	}
 	c := &cluster{IOStreams: o.IOStreams, now: time.Now}
 	if check.Valid = true; o.againstCluster {
-		if c, err = o.open(); err != nil {
+		if c, err = o.begin(ctx, decides); err != nil {
 			return err
 		}
-		if check.ComparedWith, check.Impact, err = o.compare(ctx, c, content); err != nil {
+		if check.Impact, err = c.compare(ctx, content); err != nil {
 			return err
 		}
+		check.ComparedWith = cmp.Or(o.policy.file, fmt.Sprintf("the policy of the cluster (ConfigMap %s in namespace %s)", policyConfigMap, c.namespace))
 	}
 	return o.write(c, "PolicyCheck", check)
 }
 
-// wrong tells the mistakes.
+// wrong reports the errors in a policy file.
 func (o *policyCheckOptions) wrong(check view.PolicyCheck) error {
 	if o.table() {
 		for _, mistake := range check.Mistakes {
@@ -123,27 +119,20 @@ func (o *policyCheckOptions) wrong(check view.PolicyCheck) error {
 }
 
 // compare goes through every Node and every record.
-func (o *policyCheckOptions) compare(ctx context.Context, c *cluster, content []byte) (with string, impact *view.Impact, err error) {
-	in, err := c.circumstances(ctx, &o.inForce)
-	if err != nil {
-		return "", nil, err
-	}
-	then, err := policy.Load(content, in.Policy.Gate())
+func (c *cluster) compare(ctx context.Context, content []byte) (*view.Impact, error) {
+	then, err := policy.Load(content, c.in.Policy.Gate())
 	if err != nil { // with another gate it was valid
-		return "", nil, usage(fmt.Errorf("with the gate %s: %w", in.Policy.Gate(), err))
+		return nil, usage(fmt.Errorf("with the gate %s: %w", c.in.Policy.Gate(), err))
 	}
-	comparison := view.NewComparison(in, then)
+	comparison := view.NewComparison(c.in, then)
 	for state, err := range c.allStates(ctx) {
 		if err != nil {
-			return "", nil, err
+			return nil, err
 		}
 		if err := comparison.See(state); err != nil {
-			return "", nil, err
+			return nil, err
 		}
 	}
-	if with = o.inForce.file; with == "" {
-		with = fmt.Sprintf("the policy of the cluster (ConfigMap %s in namespace %s)", policyConfigMap, c.namespace)
-	}
-	counted := comparison.Impact()
-	return with, &counted, nil
+	impact := comparison.Impact()
+	return &impact, nil
 }

@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -18,23 +17,31 @@ import (
 // eventsWaiting is how many names of Nodes that have changed may wait before the watches do.
 const eventsWaiting = 1000
 
-// watch shows the list and then a line for each Node whose line has become another one, until Ctrl-C. What it goes by besides,
-// the policy above all, is as it was at the start.
-func (o *listOptions) watch(ctx context.Context, c *cluster, in capture.Circumstances, want func(view.NodeState, view.Summary) bool) error {
+// watch shows the list and then a line for each Node whose line has changed, until Ctrl-C. All else that it goes by, the policy above
+// all, is as it was at the start.
+func (c *cluster) watch(ctx context.Context, lines *lines) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := newWatched(c)
 	if err := w.start(ctx, cancel); err != nil {
 		return err
 	}
-	lines := lines{output: &o.output, cluster: c, now: in.Now}
 	printed := map[string]view.Summary{}
-	for _, state := range w.all() {
-		summary := view.SummaryOf(state, in)
-		if printed[state.Name] = summary; want(state, summary) {
-			if err := lines.each(summary); err != nil {
-				return err
-			}
+	show := func(name string) error {
+		state := w.state(name)
+		c.in.Now = c.now()
+		summary := view.SummaryOf(state, c.in)
+		if before, ok := printed[name]; ok && before.Same(summary) {
+			return nil
+		}
+		if printed[name] = summary; !lines.want(state, summary) {
+			return nil
+		}
+		return lines.one(summary)
+	}
+	for _, name := range w.names() {
+		if err := show(name); err != nil {
+			return err
 		}
 	}
 	for {
@@ -45,14 +52,7 @@ func (o *listOptions) watch(ctx context.Context, c *cluster, in capture.Circumst
 		case <-ctx.Done():
 			return watchEnded(ctx)
 		case name := <-w.changed:
-			state := w.state(name)
-			in.Now, lines.now = c.now(), c.now()
-			summary := view.SummaryOf(state, in)
-			if before, is := printed[name]; is && before.Same(summary) || !want(state, summary) {
-				continue
-			}
-			printed[name] = summary
-			if err := lines.each(summary); err != nil {
+			if err := show(name); err != nil {
 				return err
 			}
 		}
@@ -64,7 +64,7 @@ func watchEnded(ctx context.Context) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
 	}
-	return exitError{exitInterrupted, errors.New("interrupted: not watching any more")}
+	return exitError{exitInterrupted, errors.New("interrupted: the watch has ended")}
 }
 
 // watched are the Nodes and the records, kept current by watches.
@@ -85,16 +85,12 @@ func newWatched(c *cluster) *watched {
 	}
 }
 
-// start returns when all is read that there was at the start. What can only be mended by a person ends the watch later, too.
+// start returns when all is read that there was at the start. A permanent error also ends a running watch.
 func (w *watched) start(ctx context.Context, end context.CancelCauseFunc) error {
 	for _, part := range []struct {
 		informer cache.SharedIndexInformer
 		access   access
-		nameOf   func(object any) string
-	}{
-		{w.nodes, w.cluster.toNodes("watch"), nodeOf},
-		{w.records, w.cluster.toRecords("watch"), recordedNodeOf},
-	} {
+	}{{w.nodes, w.cluster.toNodes("watch")}, {w.records, w.cluster.toRecords("watch")}} {
 		if err := part.informer.SetTransform(withoutStatus); err != nil {
 			return err
 		}
@@ -105,20 +101,20 @@ func (w *watched) start(ctx context.Context, end context.CancelCauseFunc) error 
 		}); err != nil {
 			return err
 		}
-		note := func(object any) {
+		changed := func(object any) {
 			select {
-			case w.changed <- part.nameOf(object):
+			case w.changed <- nodeOf(object):
 			case <-ctx.Done():
 			}
 		}
 		registration, err := part.informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
 			AddFunc: func(object any, initial bool) {
 				if !initial {
-					note(object)
+					changed(object)
 				}
 			},
-			UpdateFunc: func(_, object any) { note(object) },
-			DeleteFunc: note,
+			UpdateFunc: func(_, object any) { changed(object) },
+			DeleteFunc: changed,
 		})
 		if err != nil {
 			return err
@@ -131,76 +127,49 @@ func (w *watched) start(ctx context.Context, end context.CancelCauseFunc) error 
 	return nil
 }
 
-// withoutStatus drops what is most of a Node and is not looked at.
+// withoutStatus drops the larger part of a Node, which nothing here reads.
 func withoutStatus(object any) (any, error) {
-	if node, is := object.(*corev1.Node); is {
+	if node, ok := object.(*corev1.Node); ok {
 		info := node.Status.NodeInfo
 		node.Status = corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{SystemUUID: info.SystemUUID, MachineID: info.MachineID}}
 	}
 	return object, nil
 }
 
+// nodeOf is the name of the Node that an object is, or is the record of.
 func nodeOf(object any) string {
-	name, _ := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
-	return name
-}
-
-func recordedNodeOf(object any) string {
-	if tombstone, gone := object.(cache.DeletedFinalStateUnknown); gone {
+	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = tombstone.Obj
 	}
-	cm, is := object.(*corev1.ConfigMap)
-	if !is {
+	switch object := object.(type) {
+	case *corev1.Node:
+		return object.Name
+	case *corev1.ConfigMap:
+		return store.ListedOf(object).Node
+	default:
 		return ""
 	}
-	return store.ListedOf(cm).Node
 }
 
-// state is what is known of one Node now.
+// state is a Node and its record as they are now.
 func (w *watched) state(name string) view.NodeState {
 	state := view.NodeState{Name: name}
 	if object, found, _ := w.nodes.GetStore().GetByKey(name); found {
 		state.Node, _ = object.(*corev1.Node)
 	}
 	if object, found, _ := w.records.GetStore().GetByKey(w.cluster.namespace + "/" + store.Name(name)); found {
-		if cm, is := object.(*corev1.ConfigMap); is {
-			state = joinedTo(state, store.ListedOf(cm))
+		if cm, ok := object.(*corev1.ConfigMap); ok {
+			state = together(state, partOfRecord(store.ListedOf(cm)).NodeState)
 		}
 	}
 	return state
 }
 
-// all are all states, in the order of their names.
-func (w *watched) all() []view.NodeState {
+// names are those of all Nodes and records, sorted.
+func (w *watched) names() []string {
 	names := map[string]bool{}
-	for _, object := range w.nodes.GetStore().List() {
+	for _, object := range slices.Concat(w.nodes.GetStore().List(), w.records.GetStore().List()) {
 		names[nodeOf(object)] = true
 	}
-	for _, object := range w.records.GetStore().List() {
-		names[recordedNodeOf(object)] = true
-	}
-	states := make([]view.NodeState, 0, len(names))
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		states = append(states, w.state(name))
-	}
-	return states
-}
-
-// each prints a line at once, or with others that are printed at the same time.
-func (l *lines) each(summary view.Summary) error {
-	switch {
-	case l.output.table():
-		return l.add(summary)
-	case l.output.format == "name":
-		return l.output.nodeNames(l.cluster.Out, []string{summary.Name})
-	default:
-		return l.output.object(l.cluster.Out, "NodeSummary", summary)
-	}
-}
-
-func (l *lines) flush() error {
-	if len(l.waiting) == 0 {
-		return nil
-	}
-	return l.print()
+	return slices.Sorted(maps.Keys(names))
 }

@@ -258,7 +258,7 @@ func TestALargeFileOfErrorsIsReadInTime(t *testing.T) {
 	_, err := Load([]byte(head+"labels: {keep: ["+strings.Repeat("5, ", 10_000)+"]}\ntaints: {rules: ["+strings.Repeat("{}, ", 10_000)+"]}\n"), DefaultGate)
 	var all FileErrors
 	require.ErrorAs(t, err, &all)
-	assert.True(t, len(all) == 30_000, "%d errors", len(all)) // Len would print them all
+	assert.Equal(t, "taints.rules[9999].taint", all[30_000-1].Field)
 	assert.Less(t, time.Since(start), time.Minute)
 }
 
@@ -280,7 +280,7 @@ func FuzzLoad(f *testing.F) {
 		p, err := Load(data, DefaultGate)
 		if err != nil {
 			assert.Equal(t, Policy{}, p)
-			assert.ErrorContains(t, err, "read policy: ")
+			require.ErrorContains(t, err, "read policy: ")
 			var all FileErrors
 			require.ErrorAs(t, err, &all)
 			for _, one := range all {

@@ -111,7 +111,7 @@ func requirePacks(t *testing.T, r record.Record) {
 func TestRandomRecordsPack(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	for i := range 3_000 {
+	for i := range 1_000 {
 		requirePacks(t, randomRecord(rand.New(rand.NewPCG(seed, uint64(i))), true))
 	}
 }
@@ -169,7 +169,7 @@ func TestWhoGetsAPackedRecordMayChangeItsEntries(t *testing.T) {
 // What a webhook holds of 100,000 Nodes: a record of 10 labels takes no more than it took when a record was a map of labels (284
 // bytes), and far less than decoded. That of a Node which registered again takes little more.
 func TestPackedRecordsTakeLittleMemory(t *testing.T) {
-	const count, before = 5_000, 284
+	const count, before = 1_000, 284
 	decoded := perRecord(count, usualRecord, func(r record.Record) any { return &r })
 	small := perRecord(count, usualRecord, func(r record.Record) any { p := pack(r); return &p })
 	again := perRecord(count, registeredAgain, func(r record.Record) any { p := pack(r); return &p })
@@ -181,7 +181,7 @@ func TestPackedRecordsTakeLittleMemory(t *testing.T) {
 
 // What the caches of webhook and capture hold of a record does not grow with its history.
 func TestAHistoryTakesNoMemoryInACache(t *testing.T) {
-	const count = 5_000
+	const count = 1_000
 	held := func(changes json.RawMessage) (bytes float64, stored int) {
 		bytes = perItem(count, func(i int) any {
 			r := usualRecord(i)

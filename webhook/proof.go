@@ -37,12 +37,18 @@ type Proof struct {
 
 var errNotProvedYet = errors.New("not proved yet")
 
+// SelfTestKubelet is the config with which the API server takes its owner for the kubelet of [SelfTestNode]: the owner may be allowed to
+// impersonate that kubelet without being allowed to create any other Node.
+func SelfTestKubelet(config *rest.Config) *rest.Config {
+	kubelet := rest.CopyConfig(config)
+	kubelet.Impersonate = rest.ImpersonationConfig{UserName: kubeletUserPrefix + SelfTestNode, Groups: []string{kubeletGroup}}
+	return kubelet
+}
+
 // NewProof makes a proof that has not succeeded yet; config is the webhook's own, which must be allowed to impersonate
 // the self-test's kubelet.
 func NewProof(config *rest.Config, currentPolicy func() policy.Policy, logger *slog.Logger) (*Proof, error) {
-	kubelet := rest.CopyConfig(config)
-	kubelet.Impersonate = rest.ImpersonationConfig{UserName: kubeletUserPrefix + SelfTestNode, Groups: []string{kubeletGroup}}
-	client, err := kubernetes.NewForConfig(kubelet)
+	client, err := kubernetes.NewForConfig(SelfTestKubelet(config))
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the self-test: %w", err)
 	}

@@ -47,7 +47,7 @@ func NewComparison(now capture.Circumstances, then policy.Policy) *Comparison {
 	return c
 }
 
-// See counts what changes for one Node. An error means that what was read of it makes no sense.
+// See counts what changes for one Node. An error means that its registration cannot be explained.
 func (c *Comparison) See(s NodeState) error {
 	if s.Record != nil || s.Unreadable != nil {
 		c.records++
@@ -55,13 +55,14 @@ func (c *Comparison) See(s NodeState) error {
 	if s.Node != nil {
 		c.impact.Nodes++
 	}
-	if s.presence() == Unreadable { // neither policy has anything done about it
+	if s.presence() == Unreadable { // under both policies it is left alone
 		c.impact.Unreadable++
 		return nil
 	}
 	if s.Node == nil {
 		c.impact.Gone++
-		c.seeDue(*s.Record)
+		due := func(p policy.Policy) bool { return gc.Due(*s.Record, p.Retention(), c.now.Now) }
+		c.impact.Due.see(due(c.now.Policy), due(c.then.Policy))
 		return c.seeRegistration(s, s.Record, s.Record, nil)
 	}
 	_, now, done := s.settled(c.now)
@@ -90,31 +91,21 @@ func (c *Comparison) seeKept(s NodeState) (differ map[string]bool) {
 	before, after := s.metadata(c.now), s.metadata(c.then)
 	for item := range after.Items {
 		now, then := c.now.Policy.Judge(before, item), c.then.Policy.Judge(after, item)
-		switch {
-		case then.Keeps && !now.Keeps:
-			c.count(Kept, item, then.Why(), s.Name)
-			differ[item] = true
-		case now.Keeps && !then.Keeps:
-			c.count(Dropped, item, then.Why(), s.Name)
+		if now.Keeps != then.Keeps {
+			kind := Kept
+			if now.Keeps {
+				kind = Dropped
+			}
+			c.count(kind, item, then.Why(), s.Name)
 			differ[item] = true
 		}
 	}
 	return differ
 }
 
-// seeDue compares whether sweeps collect the record of a Node that is gone.
-func (c *Comparison) seeDue(r record.Record) {
-	if gc.Due(r, c.now.Policy.Retention(), c.now.Now) {
-		c.impact.Due.Now++
-	}
-	if gc.Due(r, c.then.Policy.Retention(), c.now.Now) {
-		c.impact.Due.Then++
-	}
-}
-
 // seeRegistration compares what the same machine gets when its kubelet registers it again, by the records that the two policies
-// lead to. What was told of an item before is not told again.
-func (c *Comparison) seeRegistration(s NodeState, recordNow, recordThen *record.Record, told map[string]bool) error {
+// lead to. Items that were counted before are left out.
+func (c *Comparison) seeRegistration(s NodeState, recordNow, recordThen *record.Record, counted map[string]bool) error {
 	request, err := Registration(s, c.now)
 	if err != nil {
 		return err
@@ -127,15 +118,10 @@ func (c *Comparison) seeRegistration(s NodeState, recordNow, recordThen *record.
 	if err != nil {
 		return err
 	}
-	if now.waits {
-		c.impact.Waiting.Now++
-	}
-	if then.waits {
-		c.impact.Waiting.Then++
-	}
+	c.impact.Waiting.see(now.waits, then.waits)
 	for item, fate := range then.fates {
 		before := now.fates[item]
-		if told[item] || fate == before {
+		if counted[item] || fate == before {
 			continue
 		}
 		why := string(fate.reason)
@@ -195,23 +181,19 @@ func registrationOf(request *admissionv1.AdmissionRequest, s NodeState, known *r
 		return registration{}, fmt.Errorf("explain a registration of node %q: %w", s.Name, err)
 	}
 	r := registration{fates: map[string]fate{}, waits: answer.GateOn}
-	for item := range answer.Restored {
-		r.fates[item] = fate{kind: Restored}
-	}
-	for item := range answer.Deferred {
-		r.fates[item] = fate{kind: Deferred}
-		if pattern, _ := p.Defers(item); pattern != "" {
-			r.fates[item] = fate{kind: Deferred, reason: policy.Reason("labels.defer has " + pattern)}
+	for kind, items := range map[ChangeKind]map[string]string{Restored: answer.Restored, Deferred: answer.Deferred, Inlined: answer.Inline} {
+		for item := range items {
+			r.fates[item] = fate{kind: kind}
+			if pattern, _ := p.Defers(item); kind == Deferred && pattern != "" {
+				r.fates[item] = fate{kind: Deferred, reason: policy.Reason("labels.defer has " + pattern)}
+			}
 		}
-	}
-	for item := range answer.Inline {
-		r.fates[item] = fate{kind: Inlined}
 	}
 	for item, reason := range answer.Withheld {
 		r.fates[item] = fate{kind: NotGiven, reason: reason}
 	}
 	for _, taint := range answer.Taints {
-		if s.Node == nil || p.Registers(record.TaintKey(taint)) { // rules are looked at on the Node itself, where there is one
+		if s.Node == nil || p.Registers(record.TaintKey(taint)) { // of a live Node, rules are compared on the Node itself
 			r.taints = append(r.taints, taint)
 		}
 	}

@@ -5,13 +5,11 @@ import (
 	"maps"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/record"
 )
 
 // Difference is how the record of a Node differs from the live Node.
@@ -55,14 +53,21 @@ func Diff(s NodeState, in capture.Circumstances) Difference {
 	reasons := in.Policy.Missing(
 		policy.Kept{Items: node.Items, Machine: node.Machine}, policy.Kept{Items: after, Machine: settled.Machine}, policy.Live).Withheld
 
+	var waiting map[string]string // for an operator's decision between two machines
+	if s.Record.Quarantined != nil {
+		waiting = s.missing(in)
+	}
 	d := Difference{Node: s.Name, Items: []DifferentItem{}, NotShown: []DifferentItem{}}
 	all := maps.Clone(before)
 	maps.Copy(all, after)
 	maps.Copy(all, why)
+	maps.Copy(all, waiting)
 	for _, item := range sortedItems(all) {
 		different := DifferentItem{Kind: kindOf(item), Item: item, Record: valueIn(before, item), Node: valueIn(node.Items, item)}
-		is := valueIn(after, item)
+		is, old := valueIn(after, item), valueIn(waiting, item)
 		switch {
+		case old != nil:
+			different.Record, different.Why = old, s.problem(in)
 		case !same(different.Record, is):
 			different.Why = notRecorded(different.Record, is)
 		case why[item] != "":
@@ -90,16 +95,12 @@ func notRecorded(before, after *string) string {
 	}
 }
 
-func same(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
-
-func taintItems(taints []corev1.Taint) map[string]string { return record.Join(nil, taints) }
-
 // Document is for people.
 func (d Difference) Document(time.Time) Document {
 	table := func(title string, items []DifferentItem) *metav1.Table {
-		t := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{column(title), column("Key"), column("Record"), column("Node"), column("Why")}}
+		t := tableOf(title, "Key", "Record", "Node", "Why")
 		for _, item := range items {
-			t.Rows = append(t.Rows, row(item.Kind, item.Item, shown(item.Record), shown(item.Node), item.Why))
+			add(t, item.Kind, item.Item, shown(item.Record), shown(item.Node), item.Why)
 		}
 		return t
 	}

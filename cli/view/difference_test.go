@@ -46,7 +46,9 @@ func TestDiffSaysWhatIsStillToBeRecordedAndRestoredAndWhatIsNotShown(t *testing.
 			state: state(live(nil), recorded(set{"a": "1"}, ofAnother)), policy: "labels: {ignore: [a]}", notShown: set{"a": string(policy.NotKept)},
 		},
 		"a quarantined record": {
-			state: state(live(nil), recorded(set{"a": "1"}, ofAnother, quarantining(set{"a": "2"}))), notShown: set{"a": "another machine has taken the name; nothing is restored before somebody accepts a side"},
+			state:    state(live(nil), recorded(set{"b": "1"}, ofAnother, quarantining(set{"a": "2"}))),
+			items:    set{"a": "another machine has taken the name; nothing is restored before an operator accepts a side"},
+			notShown: set{"b": "another machine has taken the name; nothing is restored before an operator accepts a side"},
 		},
 		"rules": {
 			state: state(live(set{"a": "1", "r:NoSchedule": "1"}, tainted), recorded(set{"a": "1"})), policy: rule,

@@ -1,9 +1,18 @@
 package view
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"nodekeep.dev/nodekeep/record"
 )
 
 // Answer is what a command answers: for programs the value itself, by its JSON tags, and for people a document.
@@ -26,3 +35,101 @@ func (d *Document) with(name, value string) {
 		d.Facts = append(d.Facts, Fact{name, value})
 	}
 }
+
+// tableOf is a table with these columns. The wide format alone shows those that begin with "+".
+func tableOf(columns ...string) *metav1.Table {
+	table := &metav1.Table{}
+	for _, name := range columns {
+		column := metav1.TableColumnDefinition{Name: name, Type: "string"}
+		if wide, ok := strings.CutPrefix(name, "+"); ok {
+			column.Name, column.Priority = wide, 1
+		}
+		table.ColumnDefinitions = append(table.ColumnDefinitions, column)
+	}
+	return table
+}
+
+func add(table *metav1.Table, cells ...any) {
+	table.Rows = append(table.Rows, metav1.TableRow{Cells: cells})
+}
+
+// none stands in cells that have nothing to say.
+const none = "-"
+
+// ago is how long something has been so, as kubectl writes ages.
+func ago(since time.Time, now time.Time) string {
+	if since.IsZero() {
+		return none
+	}
+	return duration.HumanDuration(now.Sub(since))
+}
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return none
+	}
+	return text
+}
+
+// shown is a value; an empty one is not none.
+func shown(value *string) string {
+	if value == nil {
+		return none
+	}
+	return cmp.Or(*value, `""`)
+}
+
+// Counted is a number of things in words.
+func Counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// sortedItems lists labels before taints, each by key.
+func sortedItems[V any](items map[string]V) []string {
+	return slices.SortedFunc(maps.Keys(items), compareItems)
+}
+
+func compareItems(a, b string) int {
+	switch {
+	case record.IsTaint(a) == record.IsTaint(b):
+		return strings.Compare(a, b)
+	case record.IsTaint(b):
+		return -1
+	default:
+		return 1
+	}
+}
+
+// kindOf is what an item is.
+func kindOf(item string) string {
+	if record.IsTaint(item) {
+		return "taint"
+	}
+	return "label"
+}
+
+// listOf writes keys for people.
+func listOf[V any](items map[string]V) string {
+	return strings.Join(sortedItems(items), ", ")
+}
+
+func valueIn(items map[string]string, item string) *string {
+	if value, is := items[item]; is {
+		return &value
+	}
+	return nil
+}
+
+func same(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
+
+func taintItems(taints []corev1.Taint) map[string]string { return record.Join(nil, taints) }

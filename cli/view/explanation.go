@@ -2,7 +2,9 @@ package view
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -10,9 +12,13 @@ import (
 
 	jsonpatch "gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/webhook"
@@ -62,38 +68,39 @@ type ExplainedItem struct {
 	Registration string   `json:"registration"`
 }
 
+// Explain looks at a Node and its record, and at a review of its registration.
+func Explain(s NodeState, request *admissionv1.AdmissionRequest, in capture.Circumstances) Explanation {
+	e, _ := explain(s, request, in)
+	return e
+}
+
 // ExplainReview looks at a review that is not of this moment: what the Node shows is what it comes with.
 func ExplainReview(s NodeState, request *admissionv1.AdmissionRequest, in capture.Circumstances) Explanation {
-	e := Explain(s, request, in)
+	e, answer := explain(s, request, in)
 	e.Status = ""
-	answer, err := webhook.Explain(request, s.Record, s.Unreadable != nil, in.Policy)
-	if err != nil {
-		return e
-	}
 	for i := range e.Items {
 		e.Items[i].OnNode = valueIn(answer.Brought, e.Items[i].Item)
 	}
 	return e
 }
 
-// Explain looks at a Node and its record, and at a review of its registration.
-func Explain(s NodeState, request *admissionv1.AdmissionRequest, in capture.Circumstances) Explanation {
+func explain(s NodeState, request *admissionv1.AdmissionRequest, in capture.Circumstances) (Explanation, webhook.Explanation) {
 	e := Explanation{Node: s.Name, Status: s.presence(), Problem: s.problem(in)}
 	e.Registration = ExplainedReview{User: request.UserInfo.Username}
 	answer, err := webhook.Explain(request, s.Record, s.Unreadable != nil, in.Policy)
-	if err != nil {
+	if err == nil {
+		e.Registration.Kubelet, e.Registration.Outcome, e.Registration.Gated, e.Registration.Patch = answer.Kubelet, answer.Outcome, answer.GateOn, answer.Patch
+	} else {
 		e.Registration.Outcome, e.Registration.Passes = "malformed_node", err.Error()
 		if errors.Is(err, webhook.ErrNotOurs) {
 			e.Registration.Outcome = "not_ours"
 		}
-	} else {
-		e.Registration.Kubelet, e.Registration.Outcome, e.Registration.Gated, e.Registration.Patch = answer.Kubelet, answer.Outcome, answer.GateOn, answer.Patch
 	}
-	if s.Node != nil {
+	if s.Node != nil && s.Unreadable == nil { // capture leaves a record alone that it cannot read
 		e.Capture = s.explainCapture(in)
 	}
 	e.Items = s.explainItems(answer, in)
-	return e
+	return e, answer
 }
 
 // problem says why nothing may be taken from the record.
@@ -102,7 +109,7 @@ func (s NodeState) problem(in capture.Circumstances) string {
 	case s.Unreadable != nil:
 		return s.Unreadable.Error()
 	case s.Record != nil && s.Record.Quarantined != nil:
-		return "another machine has taken the name; nothing is restored before somebody accepts a side"
+		return "another machine has taken the name; nothing is restored before an operator accepts a side"
 	case s.Node != nil && s.Record != nil && in.Policy.Quarantines(s.machine(), s.Record.Machine):
 		return "the Node is on another machine than the one that is remembered"
 	}
@@ -134,13 +141,6 @@ func (s NodeState) explainItems(answer webhook.Explanation, in capture.Circumsta
 		})
 	}
 	return explained
-}
-
-func valueIn(items map[string]string, item string) *string {
-	if value, is := items[item]; is {
-		return &value
-	}
-	return nil
 }
 
 // becomes says what becomes of an item in a registration.
@@ -192,22 +192,12 @@ func (e Explanation) Document(time.Time) Document {
 	if e.Capture != nil {
 		d.with("Capture now", e.Capture.text())
 	}
-	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{
-		column("Item"), column("Key"), column("Node"), column("Record"), column("Registration"), column("Kept"), column("Why"), wideColumn("Managers"),
-	}}
+	table := tableOf("Item", "Key", "Node", "Record", "Registration", "Kept", "Why", "+Managers")
 	for _, item := range e.Items {
-		table.Rows = append(table.Rows, row(item.Kind, item.Item, shown(item.OnNode), shown(item.Remembered), item.Registration, yesNo(item.Kept), item.Why, orNone(strings.Join(item.Managers, ","))))
+		add(table, item.Kind, item.Item, shown(item.OnNode), shown(item.Remembered), item.Registration, yesNo(item.Kept), item.Why, orNone(strings.Join(item.Managers, ",")))
 	}
 	d.Tables = []*metav1.Table{table}
 	return d
-}
-
-// shown is a value; an empty one is not none.
-func shown(value *string) string {
-	if value == nil {
-		return none
-	}
-	return cmp.Or(*value, `""`)
 }
 
 func (r ExplainedReview) text() string {
@@ -243,4 +233,48 @@ func (c ExplainedCapture) text() string {
 	default:
 		return "writes the record (" + strings.ReplaceAll(c.Step, "_", " ") + ")"
 	}
+}
+
+// kubelets are the managers by whose name a kubelet sets labels of its own.
+func kubelets() []string { return []string{"kubelet", "k3s", "kubelite"} }
+
+// Registration is the review that the API server would send if the Node's kubelet registered it now: on the same machine,
+// with the labels that it has set on the Node of today, and behind the gate, which nothing takes off before the webhook
+// has answered. Of a Node that is gone nothing but its name is known.
+func Registration(s NodeState, in capture.Circumstances) (*admissionv1.AdmissionRequest, error) {
+	node := corev1.Node{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+		ObjectMeta: metav1.ObjectMeta{Name: s.Name, Labels: s.kubeletLabels()},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{in.Policy.Gate().Taint()}},
+	}
+	machine := s.machine()
+	node.Spec.ProviderID = machine.ProviderID
+	node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID = machine.SystemUUID, machine.MachineID
+	raw, err := json.Marshal(node)
+	if err != nil {
+		return nil, fmt.Errorf("encode registration of node %q: %w", s.Name, err)
+	}
+	return &admissionv1.AdmissionRequest{
+		Kind:      metav1.GroupVersionKind{Version: "v1", Kind: "Node"},
+		Resource:  metav1.GroupVersionResource{Version: "v1", Resource: "nodes"},
+		Name:      s.Name,
+		Operation: admissionv1.Create,
+		UserInfo:  authenticationv1.UserInfo{Username: "system:node:" + s.Name, Groups: []string{"system:nodes", "system:authenticated"}},
+		Object:    runtime.RawExtension{Raw: raw},
+	}, nil
+}
+
+// kubeletLabels are the labels that a kubelet brings: those which it has set on the Node, by managedFields.
+func (s NodeState) kubeletLabels() map[string]string {
+	labels := map[string]string{corev1.LabelHostname: s.Name}
+	if s.Node == nil {
+		return labels
+	}
+	owners := observe.Of(s.Node).Owners
+	for key, value := range s.Node.Labels {
+		if slices.ContainsFunc(owners[key], func(manager string) bool { return slices.Contains(kubelets(), manager) }) {
+			labels[key] = value
+		}
+	}
+	return labels
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -48,4 +49,14 @@ func TestAnExplanationSaysWhyALabelIsDeferred(t *testing.T) {
 			assert.True(t, explanation.Registration.Gated)
 		})
 	}
+}
+
+func TestAnExplanationSaysNothingOfWhatCaptureWritesWhereTheRecordCannotBeRead(t *testing.T) {
+	in := under(load(t, ""))
+	spoiled := NodeState{Name: "n1", Node: live(set{"a": "1"}), Unreadable: errors.New("it is not JSON")}
+	review, err := Registration(spoiled, in)
+	require.NoError(t, err)
+	explanation := Explain(spoiled, review, in)
+	assert.Equal(t, "it is not JSON", explanation.Problem)
+	assert.Nil(t, explanation.Capture, "capture leaves it alone")
 }

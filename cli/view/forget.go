@@ -94,7 +94,7 @@ func (f *Forgetting) forget(s NodeState, item string) {
 }
 
 func (f *Forgetting) row(e record.Entry, state string) {
-	f.rows = append(f.rows, row(kindOf(e.Key), e.Key, orNone(e.Value), state))
+	f.rows = append(f.rows, metav1.TableRow{Cells: []any{kindOf(e.Key), e.Key, shown(&e.Value), state}})
 }
 
 // shows reports whether the live Node has an item, whatever its value.
@@ -175,7 +175,8 @@ func (f Forgetting) Document(now time.Time) Document {
 	if !f.gone.IsZero() {
 		d.with("Gone", "for "+ago(f.gone, now))
 	}
-	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{column("To be forgotten"), column("Key"), column("Value"), column("State")}, Rows: f.rows}
+	table := tableOf("To be forgotten", "Key", "Value", "State")
+	table.Rows = f.rows
 	d.Tables = append(d.Tables, table)
 	return d
 }

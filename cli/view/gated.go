@@ -57,14 +57,14 @@ func (c Captures) down() string {
 // Gated is a Node behind the gate.
 type Gated struct {
 	Name    string            `json:"name"`
-	Since   metav1.Time       `json:"since"` // the gate is put on when a Node is made
+	Since   metav1.Time       `json:"since"` // the gate is added when a Node is created
 	Why     string            `json:"why"`
 	Next    string            `json:"next"`              // what is to be done
 	Missing map[string]string `json:"missing,omitempty"` // what it lacks of what is remembered, as far as that is known
 }
 
-// atIt is how long capture may take before something is wrong.
-const atIt = time.Minute
+// expectedTime is how long capture may take before something is wrong.
+const expectedTime = time.Minute
 
 // GatedOf looks at a Node; is says whether it is behind the gate.
 func GatedOf(s NodeState, in capture.Circumstances, c Captures) (g Gated, is bool) {
@@ -94,8 +94,8 @@ func (s NodeState) whyGated(in capture.Circumstances, c Captures, g Gated) (why,
 	down := c.down()
 	switch {
 	case s.Unreadable != nil:
-		return "its record cannot be read", fmt.Sprintf("mend ConfigMap %s, or nodekeep forget %s", store.Name(s.Name), s.Name)
-	case s.Record != nil && s.Record.Quarantined != nil && s.Accepted == "":
+		return "its record cannot be read", fmt.Sprintf("correct ConfigMap %s, or nodekeep forget %s", store.Name(s.Name), s.Name)
+	case s.Record != nil && s.Record.Quarantined != nil && s.Entry.Accepted == "":
 		return "another machine has its name", fmt.Sprintf("nodekeep accept %s --machine old|new", s.Name)
 	case down != "":
 		return down, "nodekeep doctor says why; nodekeep gate lift " + s.Name + " if it cannot wait"
@@ -112,8 +112,8 @@ func (s NodeState) whyGated(in capture.Circumstances, c Captures, g Gated) (why,
 	case why == "":
 		why = "nothing is left to do"
 	}
-	if in.Now.Sub(s.Node.CreationTimestamp.Time) < atIt {
-		return why, "nothing: capture is at it"
+	if in.Now.Sub(s.Node.CreationTimestamp.Time) < expectedTime {
+		return why, "nothing: capture works on it"
 	}
 	return why, "look at the log of the leading capture, and at kubectl describe node " + s.Name
 }
@@ -123,11 +123,19 @@ type GatedList struct {
 	Items []Gated `json:"items"`
 }
 
+// Names are those of the Nodes.
+func (l GatedList) Names() (names []string) {
+	for _, g := range l.Items {
+		names = append(names, g.Name)
+	}
+	return names
+}
+
 // Document is for people.
 func (l GatedList) Document(now time.Time) Document {
-	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{column("Name"), column("Gated"), column("Why"), column("Next step"), wideColumn("Missing")}}
+	table := tableOf("Name", "Gated", "Why", "Next step", "+Missing")
 	for _, g := range l.Items {
-		table.Rows = append(table.Rows, row(g.Name, ago(g.Since.Time, now), g.Why, g.Next, orNone(strings.Join(sortedItems(g.Missing), ","))))
+		add(table, g.Name, ago(g.Since.Time, now), g.Why, g.Next, orNone(strings.Join(sortedItems(g.Missing), ",")))
 	}
 	return Document{Tables: []*metav1.Table{table}}
 }
@@ -139,9 +147,9 @@ func (g Gated) Document(now time.Time) Document {
 	d.with("Gated", "for "+ago(g.Since.Time, now))
 	d.with("Why", g.Why)
 	d.with("Next step", g.Next)
-	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{column("Missing"), column("Key"), column("Value")}}
+	table := tableOf("Missing", "Key", "Value")
 	for _, item := range sortedItems(g.Missing) {
-		table.Rows = append(table.Rows, row(kindOf(item), item, orNone(g.Missing[item])))
+		add(table, kindOf(item), item, shown(valueIn(g.Missing, item)))
 	}
 	d.Tables = append(d.Tables, table)
 	return d

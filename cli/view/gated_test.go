@@ -30,7 +30,7 @@ func deleting(n *corev1.Node) {
 func TestWhyANodeWaits(t *testing.T) {
 	old, young := gatedFor(time.Hour), gatedFor(time.Second)
 	accepted := state(live(nil, young), recorded(nil, quarantining(set{"a": "1"})))
-	accepted.Accepted = store.OldMachine
+	accepted.Entry.Accepted = store.OldMachine
 	refused := Captures{Refused: map[types.UID]string{"1": "Label a is refused"}}
 	tests := map[string]struct {
 		state    NodeState
@@ -41,14 +41,14 @@ func TestWhyANodeWaits(t *testing.T) {
 	}{
 		"the record cannot be read":              {NodeState{Name: "n1", Node: live(nil, old), Unreadable: errors.New("?")}, Captures{}, "its record cannot be read", "nodekeep forget n1", nil},
 		"somebody has to decide":                 {state(live(nil, old), recorded(nil, quarantining(set{"a": "1"}))), Captures{}, "another machine has its name", "nodekeep accept n1", set{"a": "1"}},
-		"somebody has decided a moment ago":      {accepted, Captures{}, "quarantined", "nothing: capture is at it", set{"a": "1"}},
+		"somebody has decided a moment ago":      {accepted, Captures{}, "quarantined", "nothing: capture works on it", set{"a": "1"}},
 		"nobody leads":                           {state(live(nil, old), recorded(set{"a": "1"}, ofAnother)), Captures{Silent: time.Hour}, "no capture has led for 60m", "nodekeep doctor", set{"a": "1"}},
 		"nobody has ever led":                    {state(live(nil, old), nil), Captures{Never: true}, "no capture has ever led", "nodekeep gate lift n1", nil},
 		"the API server refuses a label":         {state(live(nil, old), recorded(set{"a": "1"}, ofAnother)), refused, "1 item missing, and the API server refuses: Label a is refused", "nodekeep gate lift n1", set{"a": "1"}},
-		"a refusal that is over":                 {state(live(set{"a": "1"}, young), recorded(set{"a": "1"}, ofAnother)), refused, "change not recorded yet", "nothing: capture is at it", nil},
-		"capture is at it":                       {state(live(nil, young), recorded(set{"a": "1", "b": ""}, ofAnother)), Captures{}, "2 items missing", "nothing: capture is at it", set{"a": "1", "b": ""}},
+		"a refusal that is over":                 {state(live(set{"a": "1"}, young), recorded(set{"a": "1"}, ofAnother)), refused, "change not recorded yet", "nothing: capture works on it", nil},
+		"capture works on it":                    {state(live(nil, young), recorded(set{"a": "1", "b": ""}, ofAnother)), Captures{}, "2 items missing", "nothing: capture works on it", set{"a": "1", "b": ""}},
 		"capture should have been done":          {state(live(nil, old), recorded(set{"a": "1"}, ofAnother)), Captures{}, "1 item missing", "look at the log", set{"a": "1"}},
-		"nothing but the gate is left":           {state(live(nil, young), recorded(nil)), Captures{}, "gate to be lifted", "nothing: capture is at it", nil},
+		"nothing but the gate is left":           {state(live(nil, young), recorded(nil)), Captures{}, "gate to be lifted", "nothing: capture works on it", nil},
 		"it is being deleted":                    {state(live(nil, old, deleting), recorded(nil)), Captures{}, "it is being deleted", "example.com/hold", nil},
 		"what was removed from this very object": {state(live(nil, old), recorded(set{"a": "1"})), Captures{}, "change not recorded yet", "look at the log", nil},
 	}

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/record/history"
 )
@@ -30,18 +31,109 @@ func HistoryOf(r record.Record) History {
 
 // Document is for people.
 func (h History) Document(now time.Time) Document {
-	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{
-		column("Number"), column("Time"), column("By"), column("Item"), column("Key"), column("From"), column("To"), wideColumn("Ago"),
-	}}
+	table := tableOf("Number", "Time", "By", "Item", "Key", "From", "To", "+Ago")
 	for _, change := range h.Changes {
 		at, by := change.Time.UTC().Format(time.RFC3339), cmp.Or(change.Actor, "unknown")
 		if change.Omitted > 0 {
-			table.Rows = append(table.Rows, row(change.Number, at, by, "many", strconv.Itoa(change.Omitted)+" labels and taints, too many to be kept", none, none, ago(change.Time.Time, now)))
+			add(table, change.Number, at, by, "many", strconv.Itoa(change.Omitted)+" labels and taints, too many to be kept", none, none, ago(change.Time.Time, now))
 		}
 		for _, item := range slices.SortedFunc(maps.Keys(change.Items), compareItems) {
 			values := change.Items[item]
-			table.Rows = append(table.Rows, row(change.Number, at, by, kindOf(item), item, shown(values.From), shown(values.To), ago(change.Time.Time, now)))
+			add(table, change.Number, at, by, kindOf(item), item, shown(values.From), shown(values.To), ago(change.Time.Time, now))
 		}
+	}
+	return Document{Tables: []*metav1.Table{table}}
+}
+
+// Rollback is what returns a Node's labels and taints to a moment of its history. Only what has been changed since is touched.
+type Rollback struct {
+	Node  string         `json:"node"`
+	To    int            `json:"to"`
+	Steps []RollbackStep `json:"steps"`
+}
+
+// RollbackStep is what becomes of one label or taint.
+type RollbackStep struct {
+	Kind   string       `json:"kind"`
+	Item   string       `json:"item"`
+	Action RollbackVerb `json:"action"`
+	From   *string      `json:"from,omitempty"` // the value that the Node shows
+	To     *string      `json:"to,omitempty"`
+	Why    string       `json:"why,omitempty"` // it is left alone
+}
+
+// RollbackVerb is what is done with a label or taint.
+type RollbackVerb string
+
+// The verbs.
+const (
+	Set       RollbackVerb = "set"
+	Replace   RollbackVerb = "change"
+	Remove    RollbackVerb = "remove"
+	LeftAlone RollbackVerb = "left alone"
+)
+
+// RollbackTo plans it for a Node that is there and has a record.
+func RollbackTo(s NodeState, number int, in capture.Circumstances) (Rollback, error) {
+	before, err := history.RollBack(*s.Record, number)
+	if err != nil {
+		return Rollback{}, err
+	}
+	plan := Rollback{Node: s.Name, To: number, Steps: []RollbackStep{}}
+	node := s.metadata(in)
+	for _, item := range slices.SortedFunc(maps.Keys(before), compareItems) {
+		step := RollbackStep{Kind: kindOf(item), Item: item, From: valueIn(node.Items, item), To: before[item]}
+		switch {
+		case same(step.From, step.To):
+			continue
+		case step.To == nil:
+			step.Action = Remove
+		case step.From == nil:
+			step.Action = Set
+		default:
+			step.Action = Replace
+		}
+		if verdict := in.Policy.Judge(node, item); !verdict.Keeps {
+			step.Action, step.Why = LeftAlone, verdict.Why()
+		}
+		plan.Steps = append(plan.Steps, step)
+	}
+	return plan, nil
+}
+
+// Change is the change of the Node. It is the operator's, so the stamp does not list it.
+func (r Rollback) Change() capture.Change {
+	change := capture.Change{ByClient: true, Give: map[string]string{}, Correct: map[string]string{}}
+	for _, step := range r.Steps {
+		switch step.Action {
+		case Set:
+			change.Give[step.Item] = *step.To
+		case Replace:
+			change.Correct[step.Item] = *step.To
+		case Remove:
+			change.Remove = append(change.Remove, step.Item)
+		}
+	}
+	return change
+}
+
+// Changes is how many labels and taints are changed, and how many are not although they should be.
+func (r Rollback) Changes() (changed, leftAlone int) {
+	for _, step := range r.Steps {
+		if step.Action == LeftAlone {
+			leftAlone++
+		} else {
+			changed++
+		}
+	}
+	return changed, leftAlone
+}
+
+// Document is for people.
+func (r Rollback) Document(time.Time) Document {
+	table := tableOf("Action", "Item", "Key", "From", "To", "Why")
+	for _, step := range r.Steps {
+		add(table, string(step.Action), step.Kind, step.Item, shown(step.From), shown(step.To), orNone(step.Why))
 	}
 	return Document{Tables: []*metav1.Table{table}}
 }

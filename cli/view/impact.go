@@ -3,13 +3,33 @@ package view
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"time"
 
 	"nodekeep.dev/nodekeep/capture/gc"
+	"nodekeep.dev/nodekeep/policy"
 )
+
+// PolicyCheck is what is to be said of a policy file.
+type PolicyCheck struct {
+	File     string            `json:"file"`
+	Valid    bool              `json:"valid"`
+	Mistakes policy.FileErrors `json:"mistakes,omitempty"`
+	// ComparedWith names the policy in force, where there was a comparison.
+	ComparedWith string  `json:"comparedWith,omitempty"`
+	Impact       *Impact `json:"impact,omitempty"`
+}
+
+// Document is for people; mistakes are not part of it.
+func (c PolicyCheck) Document(time.Time) Document {
+	var d Document
+	d.with("Policy", c.File+" is valid")
+	d.with("Compared with", c.ComparedWith)
+	if c.Impact != nil {
+		c.Impact.document(&d)
+	}
+	return d
+}
 
 // Impact is what a policy would change for the Nodes of a cluster, beside the policy that is in force.
 type Impact struct {
@@ -54,7 +74,7 @@ type Change struct {
 // ChangeKind says what changes.
 type ChangeKind string
 
-// The kinds of changes, in the order in which they are shown.
+// The kinds of changes.
 const (
 	Kept       ChangeKind = "kept"       // remembered from now on
 	Dropped    ChangeKind = "dropped"    // no longer recorded or restored; what is recorded stays
@@ -64,36 +84,31 @@ const (
 	NotGiven   ChangeKind = "notGiven"   // remembered, and not restored at the next registration
 	PutOn      ChangeKind = "putOn"      // a rule's taint, on the Node that is there
 	TakenOff   ChangeKind = "takenOff"   // a rule's taint, from the Node that is there
-	Blocked    ChangeKind = "blocked"    // a rule's taint that cannot be put on: somebody else's is there
+	Blocked    ChangeKind = "blocked"    // a rule's taint that cannot be added: the Node has one of another client
 	Registered ChangeKind = "registered" // a taint, from the next registration on
-	NotAnyMore ChangeKind = "notAnyMore" // a taint that registrations put on today
+	NotAnyMore ChangeKind = "notAnyMore" // a taint that registrations add today
 )
 
-// text is a kind for people.
-func (k ChangeKind) text() string {
-	switch k {
-	case Kept:
-		return "kept from now on"
-	case Dropped:
-		return "no longer kept"
-	case Restored:
-		return "restored in the CREATE"
-	case Deferred:
-		return "restored behind the gate"
-	case Inlined:
-		return "restored in the CREATE where proved"
-	case NotGiven:
-		return "remembered, not restored"
-	case PutOn:
-		return "put on by a rule"
-	case TakenOff:
-		return "removed"
-	case Blocked:
-		return "wanted by a rule, and somebody else's"
-	case Registered:
-		return "put on at registration"
-	default:
-		return "not put on at registration any more"
+// kinds are all kinds, in the order in which they are shown, in words.
+func kinds() []struct {
+	kind ChangeKind
+	text string
+} {
+	return []struct {
+		kind ChangeKind
+		text string
+	}{
+		{Kept, "kept from now on"},
+		{Dropped, "no longer kept"},
+		{Restored, "restored in the CREATE"},
+		{Deferred, "restored behind the gate"},
+		{Inlined, "restored in the CREATE where proved"},
+		{NotGiven, "remembered, not restored"},
+		{PutOn, "added by a rule"},
+		{TakenOff, "removed"},
+		{Blocked, "wanted by a rule, but another client has set it"},
+		{Registered, "added at registration"},
+		{NotAnyMore, "no longer added at registration"},
 	}
 }
 
@@ -112,17 +127,26 @@ func (i Impact) document(d *Document) {
 	if !i.Changed() {
 		d.with("Changes", "none")
 	}
-	settings := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{column("Setting"), column("Now"), column("Then")}}
+	settings := tableOf("Setting", "Now", "Then")
 	for _, setting := range i.Settings {
-		settings.Rows = append(settings.Rows, row(setting.Field, setting.Now, setting.Then))
+		add(settings, setting.Field, setting.Now, setting.Then)
 	}
-	changes := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{column("Change"), column("Item"), column("Key"), column("Nodes"), column("Why"), wideColumn("Such as")}}
+	changes := tableOf("Change", "Item", "Key", "Nodes", "Why", "+Such as")
 	for _, change := range i.Changes {
-		changes.Rows = append(changes.Rows, row(change.Kind.text(), kindOf(change.Item), change.Item, change.Nodes, orNone(change.Why), strings.Join(change.First, ",")))
+		add(changes, kinds()[change.Kind.order()].text, kindOf(change.Item), change.Item, change.Nodes, orNone(change.Why), strings.Join(change.First, ","))
 	}
 	d.Tables = append(d.Tables, settings, changes)
 	if i.More > 0 {
 		d.with("Not listed", fmt.Sprintf("%d more changes of one Node each", i.More))
+	}
+}
+
+func (c *Count) see(now, then bool) {
+	if now {
+		c.Now++
+	}
+	if then {
+		c.Then++
 	}
 }
 
@@ -139,14 +163,18 @@ func (i Impact) Changed() bool {
 	return len(i.Settings)+len(i.Changes) > 0 || i.Due.Now != i.Due.Then || i.Waiting.Now != i.Waiting.Then
 }
 
-// kinds is the order in which kinds are shown.
-func kinds() []ChangeKind {
-	return []ChangeKind{Kept, Dropped, Restored, Deferred, Inlined, NotGiven, PutOn, TakenOff, Blocked, Registered, NotAnyMore}
+// order is the place of a kind among all.
+func (k ChangeKind) order() int {
+	for i, known := range kinds() {
+		if known.kind == k {
+			return i
+		}
+	}
+	return -1
 }
 
 func compareChanges(a, b Change) int {
-	order := kinds()
 	return cmp.Or(
-		cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)),
+		cmp.Compare(a.Kind.order(), b.Kind.order()),
 		cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Item, b.Item), cmp.Compare(a.Why, b.Why))
 }

@@ -75,12 +75,12 @@ func (p *Pruning) Summary() string {
 
 // Table lists the records that go, the first of them where there are more than that (0: all).
 func (p *Pruning) Table(first int) *metav1.Table {
-	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{column("Name"), column("Gone"), column("Labels"), column("Taints")}}
+	table := tableOf("Name", "Gone", "Labels", "Taints")
 	for i, due := range p.Due {
 		if first > 0 && i == first {
 			break
 		}
-		table.Rows = append(table.Rows, row(due.Node, ago(due.Gone, p.Now), due.Labels, due.Taints))
+		add(table, due.Node, ago(due.Gone, p.Now), due.Labels, due.Taints)
 	}
 	return table
 }

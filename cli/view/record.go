@@ -2,6 +2,7 @@ package view
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -53,7 +54,7 @@ func (r Record) Document(now time.Time) Document {
 	d.with("Of machine", machineText(r.of.Machine))
 	d.Tables = append(d.Tables, itemsTable("Remembered", r.of))
 	if old := r.of.Quarantined; old != nil {
-		d.with("Quarantined", "another machine has taken the name; what was remembered before waits until somebody accepts a side")
+		d.with("Quarantined", "another machine has taken the name; what was remembered before waits until an operator accepts a side")
 		d.with("Of machine before", machineText(old.Machine))
 		d.Tables = append(d.Tables, itemsTable("Remembered before", *old))
 	}
@@ -62,9 +63,9 @@ func (r Record) Document(now time.Time) Document {
 
 // itemsTable lists what a record holds.
 func itemsTable(title string, r record.Record) *metav1.Table {
-	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{column(title), column("Key"), column("Value"), column("State")}}
+	table := tableOf(title, "Key", "Value", "State")
 	for _, e := range remembered(r) {
-		table.Rows = append(table.Rows, row(kindOf(e.Key), e.Key, orNone(e.Value), stateOf(e)))
+		add(table, kindOf(e.Key), e.Key, shown(&e.Value), stateOf(e))
 	}
 	return table
 }
@@ -83,30 +84,6 @@ func stateOf(e record.Entry) string {
 	return "remembered"
 }
 
-// sortedItems lists labels before taints, each by key.
-func sortedItems[V any](items map[string]V) []string {
-	return slices.SortedFunc(maps.Keys(items), compareItems)
-}
-
-func compareItems(a, b string) int {
-	switch {
-	case record.IsTaint(a) == record.IsTaint(b):
-		return strings.Compare(a, b)
-	case record.IsTaint(b):
-		return -1
-	default:
-		return 1
-	}
-}
-
-// kindOf is what an item is.
-func kindOf(item string) string {
-	if record.IsTaint(item) {
-		return "taint"
-	}
-	return "label"
-}
-
 func machineText(m record.Machine) string {
 	var parts []string
 	for _, part := range [][2]string{{"providerID", m.ProviderID}, {"systemUUID", m.SystemUUID}, {"machineID", m.MachineID}} {
@@ -115,4 +92,95 @@ func machineText(m record.Machine) string {
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// Sides are the two that a quarantined record is about.
+type Sides struct {
+	Node     string
+	Old, New Side
+	Accepted store.Side // that somebody has accepted already; empty while nobody has
+	Gone     time.Time
+}
+
+// Side is a machine and what is remembered of it.
+type Side struct {
+	Machine record.Machine
+	Items   map[string]string
+}
+
+// SidesOf are those of a record that is quarantined.
+func SidesOf(entry store.Entry) Sides {
+	r, old := entry.Record, *entry.Record.Quarantined
+	return Sides{
+		Node: r.Node, Accepted: entry.Accepted, Gone: r.DeletedAt,
+		Old: Side{old.Machine, old.Items()}, New: Side{r.Machine, r.Items()},
+	}
+}
+
+// Document puts the two beside each other.
+func (s Sides) Document(now time.Time) Document {
+	var d Document
+	d.with("Node", s.Node)
+	if !s.Gone.IsZero() {
+		d.with("Gone", "for "+ago(s.Gone, now))
+	}
+	d.with("Old machine", orNone(machineText(s.Old.Machine)))
+	d.with("New machine", orNone(machineText(s.New.Machine)))
+	table := tableOf("Remembered", "Key", "Old", "New")
+	all := maps.Clone(s.Old.Items)
+	maps.Copy(all, s.New.Items)
+	for _, item := range sortedItems(all) {
+		add(table, kindOf(item), item, shown(valueIn(s.Old.Items, item)), shown(valueIn(s.New.Items, item)))
+	}
+	d.Tables = append(d.Tables, table)
+	return d
+}
+
+// Question says what accepting a side means.
+func (s Sides) Question(side store.Side) string {
+	if side == store.OldMachine {
+		return fmt.Sprintf("Give the machine that has the name %q now what is remembered of the old one?", s.Node)
+	}
+	return fmt.Sprintf("Forget what is remembered of the old machine of the name %q?", s.Node)
+}
+
+// Remembered says in one line what the next record changes of a Node's; nil says that it stays as it is.
+func Remembered(s NodeState, next *record.Record) string {
+	var before, after record.Record
+	if s.Record != nil {
+		before, after = *s.Record, *s.Record
+	}
+	if next != nil {
+		after = *next
+	}
+	was, is := before.Items(), after.Items()
+	labels, taints := record.Split(is)
+	holds := Counted(len(labels), "label") + ", " + Counted(len(taints), "taint")
+	if before.Quarantined == nil && after.Quarantined != nil {
+		return fmt.Sprintf("node/%s remembered: %s; another machine has taken the name, and what was remembered before is set aside: nodekeep accept %s --machine old|new", s.Name, holds, s.Name)
+	}
+	var added, set, removed []string
+	for _, item := range sortedItems(is) {
+		switch value, had := was[item]; {
+		case !had:
+			added = append(added, item)
+		case value != is[item]:
+			set = append(set, item)
+		}
+	}
+	for _, item := range sortedItems(was) {
+		if _, has := is[item]; !has {
+			removed = append(removed, item)
+		}
+	}
+	var changes []string
+	for i, items := range [][]string{added, set, removed} {
+		if len(items) > 0 {
+			changes = append(changes, []string{"new: ", "changed: ", "removed: "}[i]+strings.Join(items, ", "))
+		}
+	}
+	if len(changes) == 0 {
+		return fmt.Sprintf("node/%s unchanged: %s", s.Name, holds)
+	}
+	return fmt.Sprintf("node/%s remembered: %s (%s)", s.Name, holds, strings.Join(changes, "; "))
 }

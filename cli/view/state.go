@@ -16,7 +16,7 @@ type NodeState struct {
 	Name       string
 	Node       *corev1.Node   // nil: there is none
 	Record     *record.Record // nil: there is none that can be read
-	Accepted   store.Side     // of a quarantined record, the side that an operator has accepted
+	Entry      store.Entry    // that the record was read from, with its version
 	Unreadable error          // why there is a record but nothing may be taken from it
 }
 
@@ -26,7 +26,7 @@ const maxWrites = 5
 // settled is what capture does about a Node that is there: its next action, the record once capture has written it (nil: there is
 // none), and what it changes on the Node after that.
 func (s NodeState) settled(in capture.Circumstances) (first capture.Action, r *record.Record, last capture.Action) {
-	node, entry, found := observe.Of(s.Node), store.Entry{Accepted: s.Accepted}, s.Record != nil
+	node, entry, found := observe.Of(s.Node), store.Entry{Accepted: s.Entry.Accepted}, s.Record != nil
 	if found {
 		entry.Record, r = *s.Record, s.Record
 	}

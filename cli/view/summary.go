@@ -124,13 +124,29 @@ func (s NodeState) left(in capture.Circumstances) string {
 	}
 }
 
-// SummaryTable has a line for each Node.
-func SummaryTable(summaries []Summary, now time.Time) *metav1.Table {
-	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{
-		column("Name"), column("Status"), column("Since"), column("Labels"), column("Taints"), column("Gated"), column("Last Change"), column("Current"),
-		wideColumn("Changed By"), wideColumn("Not Shown"), wideColumn("UID"),
-	}}
-	for _, s := range summaries {
+// SummaryList is every Node and every record.
+type SummaryList struct {
+	Metadata metav1.ListMeta `json:"metadata"`
+	Items    []Summary       `json:"items"`
+}
+
+// Names are those of the Nodes.
+func (l SummaryList) Names() (names []string) {
+	for _, s := range l.Items {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// Document is for people.
+func (l SummaryList) Document(now time.Time) Document {
+	return Document{Tables: []*metav1.Table{l.Table(now)}}
+}
+
+// Table has a line for each Node.
+func (l SummaryList) Table(now time.Time) *metav1.Table {
+	table := tableOf("Name", "Status", "Since", "Labels", "Taints", "Gated", "Last Change", "Current", "+Changed By", "+Not Shown", "+UID")
+	for _, s := range l.Items {
 		current := "yes"
 		switch {
 		case s.Why != "":
@@ -138,7 +154,7 @@ func SummaryTable(summaries []Summary, now time.Time) *metav1.Table {
 		case s.Status == Gone, s.Status == Forgotten:
 			current = none
 		}
-		table.Rows = append(table.Rows, row(s.Name, string(s.Status), ago(s.Since, now), s.Labels, s.Taints, yesNo(s.Gated), ago(s.LastChange, now), current, orNone(s.ChangedBy), s.NotShown, orNone(string(s.UID))))
+		add(table, s.Name, string(s.Status), ago(s.Since, now), s.Labels, s.Taints, yesNo(s.Gated), ago(s.LastChange, now), current, orNone(s.ChangedBy), s.NotShown, orNone(string(s.UID)))
 	}
 	return table
 }

@@ -26,7 +26,7 @@ func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
 	}
 	root.AddGroup(&cobra.Group{ID: processes, Title: "The two processes:"}, &cobra.Group{ID: installation, Title: "The installation:"})
-	root.AddCommand(newWebhookCommand(), newCaptureCommand(), newUninstallCommand(), newVersionCommand())
+	root.AddCommand(newWebhookCommand(), newCaptureCommand(), newVersionCommand())
 	cli.AddTo(root, streams)
 	return root
 }

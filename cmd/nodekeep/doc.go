@@ -1,7 +1,7 @@
 // Command nodekeep makes labels survive the deletion of their Nodes.
 //
 // It is one binary with two processes: `nodekeep webhook` restores labels while a Node registers, `nodekeep capture`
-// records them and completes what admission could not do. `nodekeep uninstall` frees all Nodes before these two are deleted. This
+// records them and completes what admission could not do. The operator's commands are in package cli. This
 // package only wires: it reads flags and the policy file, makes the parts and runs them.
 //
 // Invariants:

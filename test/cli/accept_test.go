@@ -70,7 +70,7 @@ func TestAcceptSaysWhatIsWrongWithTheCall(t *testing.T) {
 
 func TestAnAcceptedSideThatCaptureHasNotSeenYetIsNotAskedForAgain(t *testing.T) {
 	quarantined(t, "accept-twice")
-	withoutCapture(t, func() {
+	nodekeep.WithoutCapture(t, func() {
 		run(t, "accept", "accept-twice", "--machine", "old", "--yes").requireDone(t)
 		assert.Contains(t, run(t, "accept", "accept-twice", "--machine", "old").requireDone(t).out, "was accepted before")
 		run(t, "accept", "accept-twice", "--machine", "new", "--yes").requireDone(t)

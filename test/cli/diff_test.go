@@ -16,8 +16,8 @@ func TestDiffComparesTheRecordWithTheLiveNode(t *testing.T) {
 
 	require.NoError(t, nodekeep.StopCapture())
 	defer func() { require.NoError(t, nodekeep.StartCapture(context.Background())) }()
-	kubectl(t, "label", "node", name, "dedicated=batch", "new=yes", "team-", "--overwrite")
-	kubectl(t, "taint", "node", name, "tenant:NoSchedule-")
+	nodekeep.MustKubectl(t, "label", "node", name, "dedicated=batch", "new=yes", "team-", "--overwrite")
+	nodekeep.MustKubectl(t, "taint", "node", name, "tenant:NoSchedule-")
 	a := run(t, "diff", name)
 	assert.Equal(t, 1, a.code)
 	requireGolden(t, "diff", a.out)

@@ -37,8 +37,8 @@ func explanation(t *testing.T, args ...string) explained {
 func TestExplainSaysOfEachLabelAndTaintWhyItIsKeptAndWhatARegistrationGets(t *testing.T) {
 	register(t, "explain-1")
 	edit(t, "explain-1", map[string]string{"dedicated": "ci", "node-role.kubernetes.io/worker": ""}, "tenant=blue:NoSchedule")
-	kubectl(t, "label", "node", "explain-1", "topology.kubernetes.io/zone=a")
-	kubectl(t, "label", "node", "explain-1", "cloud=made", "--field-manager=my-cloud-controller-manager")
+	nodekeep.MustKubectl(t, "label", "node", "explain-1", "topology.kubernetes.io/zone=a")
+	nodekeep.MustKubectl(t, "label", "node", "explain-1", "cloud=made", "--field-manager=my-cloud-controller-manager")
 
 	requireGolden(t, "explain", run(t, "explain", "explain-1").requireDone(t).out)
 	requireGolden(t, "explain-wide", run(t, "explain", "explain-1", "-o", "wide").requireDone(t).out)

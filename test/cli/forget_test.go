@@ -88,7 +88,7 @@ func TestForgetRefusesWhatALiveNodeShowsAndNamesTheCommandThatTakesItOff(t *test
 	}
 	assert.Len(t, recordOf(t, "forget-live").Items(), 3)
 
-	kubectl(t, "label", "node", "forget-live", "rack-")
+	nodekeep.MustKubectl(t, "label", "node", "forget-live", "rack-")
 	eventually(t, "forget-live", func(r record.Record) bool { return len(r.Items()) == 2 })
 }
 

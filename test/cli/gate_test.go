@@ -51,9 +51,9 @@ func TestGateListSaysWhyNodesWaitAndWhatToDo(t *testing.T) {
 	register(t, "gate-protected")
 	edit(t, "gate-protected", map[string]string{worker: ""})
 	remove(t, "gate-protected")
-	withoutCapture(t, func() {
+	nodekeep.WithoutCapture(t, func() {
 		register(t, "gate-protected")
-		kubectl(t, "-n", harness.Namespace, "patch", "lease", "nodekeep-capture", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"renewTime":%q}}`, time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z")))
+		nodekeep.MustKubectl(t, "-n", harness.Namespace, "patch", "lease", "nodekeep-capture", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"renewTime":%q}}`, time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z")))
 		list := run(t, "gate", "list").requireDone(t)
 		requireGolden(t, "gate-list", list.out)
 

@@ -15,7 +15,7 @@ import (
 // changed edits a Node by kubectl in somebody's name and waits for that change in its history.
 func changed(t *testing.T, name string, number int, args ...string) {
 	t.Helper()
-	kubectl(t, args...)
+	nodekeep.MustKubectl(t, args...)
 	eventually(t, name, func(r record.Record) bool {
 		return len(history.Of(r)) > 0 && history.Of(r)[len(history.Of(r))-1].Number == number
 	})

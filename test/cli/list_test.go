@@ -46,9 +46,9 @@ func TestListShowsWhatWaitsForAPersonAndWhatHasNoRecord(t *testing.T) {
 	goneFor(t, "odd-spoiled", year)
 	spoil(t, "odd-spoiled")
 	quarantined(t, "odd-undecided")
-	withoutCapture(t, func() {
+	nodekeep.WithoutCapture(t, func() {
 		register(t, "odd-unrecorded")
-		kubectl(t, "label", "node", "odd-unrecorded", "dedicated=ci")
+		nodekeep.MustKubectl(t, "label", "node", "odd-unrecorded", "dedicated=ci")
 		requireGolden(t, "list-odd", run(t, "list", "-o", "wide").requireDone(t).out)
 		stale := run(t, "list", "--stale", "-o", "name").requireDone(t).out
 		assert.Contains(t, stale, "node/odd-unrecorded\n", "capture has still to record it")

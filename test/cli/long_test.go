@@ -41,7 +41,7 @@ func manyGone(t *testing.T, prefix string, n int) {
 func TestManyRecordsAreListedAndPrunedPageByPage(t *testing.T) {
 	loseEverything(t)
 	const many = 1200 // more than two pages
-	withoutCapture(t, func() {
+	nodekeep.WithoutCapture(t, func() {
 		manyGone(t, "many", many)
 		names := strings.Fields(run(t, "list", "-o", "name").requireDone(t).out)
 		assert.Len(t, slices.Compact(slices.Sorted(slices.Values(names))), many)
@@ -53,7 +53,7 @@ func TestManyRecordsAreListedAndPrunedPageByPage(t *testing.T) {
 func TestCtrlCEndsAPruneWithAWordOnWhatWasDone(t *testing.T) {
 	loseEverything(t)
 	const all = 2000
-	withoutCapture(t, func() {
+	nodekeep.WithoutCapture(t, func() {
 		manyGone(t, "interrupted", all)
 		command := exec.Command(nodekeep.Binary(), "prune", "--older-than=720h", "--yes")
 		command.Env = environment(nodekeep.AdminKubeconfig())

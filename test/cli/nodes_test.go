@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
@@ -24,20 +23,21 @@ const of = "example.com/test"
 // register makes a Node as its kubelet does.
 func register(t *testing.T, name string) {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(nodekeep.Cluster.Kubelet(name))
-	require.NoError(t, err)
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}}}
-	_, err = client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
-	require.NoError(t, err)
-	t.Cleanup(func() { _, _ = nodekeep.Kubectl(context.Background(), "delete", "node", name, "--ignore-not-found") })
+	registerNode(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}}})
 }
 
-// kubectl runs kubectl as an admin.
-func kubectl(t *testing.T, args ...string) string {
+// registerWith makes a Node as a kubelet with --node-labels does.
+func registerWith(t *testing.T, name string, labels map[string]string) {
 	t.Helper()
-	out, err := nodekeep.Kubectl(t.Context(), args...)
-	require.NoError(t, err, out)
-	return out
+	registerNode(t, harness.RegistrationWith(name, labels))
+}
+
+func registerNode(t *testing.T, node *corev1.Node) {
+	t.Helper()
+	nodekeep.RegisterNode(t, node)
+	t.Cleanup(func() {
+		_, _ = nodekeep.Kubectl(context.WithoutCancel(t.Context()), "delete", "node", node.Name, "--ignore-not-found")
+	})
 }
 
 // edit labels and taints a Node ("" for none) and waits until that is remembered.
@@ -47,28 +47,18 @@ func edit(t *testing.T, name string, labels map[string]string, taints ...string)
 	for key, value := range labels {
 		args = append(args, key+"="+value)
 	}
-	kubectl(t, args...)
+	nodekeep.MustKubectl(t, args...)
 	if len(taints) > 0 {
-		eventually(t, name, func(r record.Record) bool { return has(r, labels) }) // so that the taints are a change of their own
-		kubectl(t, append([]string{"taint", "node", name, "--overwrite"}, taints...)...)
+		eventually(t, name, func(r record.Record) bool { return harness.HasAll(r.Items(), labels) }) // so that the taints are a change of their own
+		nodekeep.MustKubectl(t, append([]string{"taint", "node", name, "--overwrite"}, taints...)...)
 	}
-	eventually(t, name, func(r record.Record) bool { return has(r, labels) && current(t, r) })
-}
-
-// has reports whether the record has these labels.
-func has(r record.Record, labels map[string]string) bool {
-	for key, value := range labels {
-		if remembered, is := r.Items()[key]; !is || remembered != value {
-			return false
-		}
-	}
-	return true
+	eventually(t, name, func(r record.Record) bool { return harness.HasAll(r.Items(), labels) && current(t, r) })
 }
 
 // remove deletes a Node and waits until that is remembered.
 func remove(t *testing.T, name string) {
 	t.Helper()
-	kubectl(t, "delete", "node", name)
+	nodekeep.MustKubectl(t, "delete", "node", name)
 	eventually(t, name, func(r record.Record) bool { return !r.DeletedAt.IsZero() })
 }
 

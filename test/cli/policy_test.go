@@ -51,7 +51,7 @@ func TestPolicyCheckCountsWhatAPolicyWouldChangeInTheClusterAndChangesNothing(t 
 	require.Equal(t, 0, a.code, a.errOut)
 	requireGolden(t, "policy-impact", a.out)
 	assert.Equal(t, before, *recordOf(t, "policy-1"))
-	assert.NotContains(t, kubectl(t, "get", "node", "policy-1", "-o", "jsonpath={.spec.taints[*].key}"), "dedicated")
+	assert.NotContains(t, nodekeep.MustKubectl(t, "get", "node", "policy-1", "-o", "jsonpath={.spec.taints[*].key}"), "dedicated")
 
 	var check struct {
 		Kind   string

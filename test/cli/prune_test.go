@@ -39,7 +39,7 @@ func TestPruneRemovesRecordsOfNodesThatHaveBeenGoneForLongAndNoOthers(t *testing
 	goneFor(t, "prune-undecided", 4*year, func(r *record.Record) { old := *r; r.Quarantined = &old })
 	register(t, "prune-live") // capture is down in a moment, and the record says that it is gone
 	edit(t, "prune-live", map[string]string{"dedicated": "ci"})
-	withoutCapture(t, func() {
+	nodekeep.WithoutCapture(t, func() {
 		changeRecord(t, "prune-live", func(r *record.Record) { r.DeletedAt = time.Now().UTC().Add(-4 * year) })
 
 		const than = "--older-than=22000h" // some 2.5 years

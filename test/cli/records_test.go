@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -45,8 +43,8 @@ func changeRecord(t *testing.T, node string, change func(*record.Record)) {
 // loseEverything deletes all Nodes and then all records.
 func loseEverything(t *testing.T) {
 	t.Helper()
-	kubectl(t, "delete", "nodes", "--all")
-	withoutCapture(t, func() {
+	nodekeep.MustKubectl(t, "delete", "nodes", "--all")
+	nodekeep.WithoutCapture(t, func() {
 		require.Eventually(t, func() bool { // kubectl takes its time, and of very many the API server deletes some at a call
 			_ = nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: store.RecordLabel})
 			found, _, err := records(t).List(t.Context(), metav1.ListOptions{Limit: 1})
@@ -66,28 +64,12 @@ func recordOf(t *testing.T, node string) *record.Record {
 	return &entry.Record
 }
 
-// registerWith makes a Node as a kubelet with --node-labels does.
-func registerWith(t *testing.T, name string, labels map[string]string) {
-	t.Helper()
-	client, err := kubernetes.NewForConfig(nodekeep.Cluster.Kubelet(name))
-	require.NoError(t, err)
-	node := harness.Registration(name)
-	for key, value := range labels {
-		node.Labels[key] = value
-	}
-	_, err = client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, _ = nodekeep.Kubectl(context.WithoutCancel(t.Context()), "delete", "node", name, "--ignore-not-found")
-	})
-}
-
 // spoil makes the record of a Node one that cannot be read.
 func spoil(t *testing.T, node string) {
 	t.Helper()
 	patch, err := json.Marshal(map[string]any{"data": map[string]string{store.DataKey: "{"}})
 	require.NoError(t, err)
-	kubectl(t, "-n", harness.Namespace, "patch", "configmap", store.Name(node), "--type=merge", "-p", string(patch))
+	nodekeep.MustKubectl(t, "-n", harness.Namespace, "patch", "configmap", store.Name(node), "--type=merge", "-p", string(patch))
 }
 
 // nodeFile is a file that a Node can be created from.

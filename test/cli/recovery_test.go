@@ -101,7 +101,7 @@ func TestTheNodesOfALostClusterGetTheirLabelsBackInANewOneFromRecordsThatKubectl
 		assert.Equal(t, "aaaa", old.Machine.SystemUUID)
 		assert.Contains(t, run(t, "history", "recovery-2").requireDone(t).out, "tenant:NoSchedule", "histories are kept")
 
-		kubectl(t, "label", "node", "recovery-2", "rack-") // from here on they are records like any others
+		nodekeep.MustKubectl(t, "label", "node", "recovery-2", "rack-") // from here on they are records like any others
 		eventually(t, "recovery-2", func(r record.Record) bool { _, is := r.Items()["rack"]; return !is })
 	})
 }

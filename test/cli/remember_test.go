@@ -7,21 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// withoutCapture does something while capture is down.
-func withoutCapture(t *testing.T, do func()) {
-	t.Helper()
-	require.NoError(t, nodekeep.StopCapture())
-	defer func() { require.NoError(t, nodekeep.StartCapture(t.Context())) }()
-	do()
-}
-
 func TestRememberRecordsWithoutCaptureWhatTheNodeShows(t *testing.T) {
 	register(t, "remember-1")
 	edit(t, "remember-1", map[string]string{"dedicated": "ci", "rack": "r1"})
 	register(t, "remember-new")
-	withoutCapture(t, func() {
-		kubectl(t, "label", "node", "remember-1", "dedicated=batch", "tier=gold", "rack-", "--overwrite")
-		kubectl(t, "label", "node", "remember-new", "dedicated=ci")
+	nodekeep.WithoutCapture(t, func() {
+		nodekeep.MustKubectl(t, "label", "node", "remember-1", "dedicated=batch", "tier=gold", "rack-", "--overwrite")
+		nodekeep.MustKubectl(t, "label", "node", "remember-new", "dedicated=ci")
 
 		assert.Equal(t, "node/remember-1 remembered: 2 labels, 0 taints (new: tier; changed: dedicated; removed: rack)\n",
 			run(t, "remember", "remember-1").requireDone(t).out)
@@ -37,10 +29,10 @@ func TestRememberLosesNothingThatANewObjectOfTheNameLacks(t *testing.T) {
 	register(t, "remember-again")
 	edit(t, "remember-again", map[string]string{"dedicated": "ci", worker: ""})
 	remove(t, "remember-again")
-	withoutCapture(t, func() {
+	nodekeep.WithoutCapture(t, func() {
 		register(t, "remember-again") // a protected label waits for capture
 		require.NotContains(t, labelsOf(t, "remember-again"), worker)
-		kubectl(t, "label", "node", "remember-again", "rack=r1")
+		nodekeep.MustKubectl(t, "label", "node", "remember-again", "rack=r1")
 		run(t, "remember", "remember-again").requireDone(t)
 		assert.Equal(t, map[string]string{"dedicated": "ci", worker: "", "rack": "r1"}, recordOf(t, "remember-again").Items())
 	})
@@ -53,7 +45,7 @@ func TestRememberWritesNothingOverWhatCannotBeReadAndKnowsNoNodeThatIsGone(t *te
 	spoil(t, "remember-spoiled")
 	a := run(t, "remember", "remember-spoiled")
 	assert.Equal(t, 3, a.code)
-	assert.Contains(t, a.errOut, "nodekeep forget remember-spoiled removes it")
+	assert.Contains(t, a.errOut, "nodekeep forget remember-spoiled deletes it")
 
 	a = run(t, "remember", "remember-nobody")
 	assert.Equal(t, 3, a.code)

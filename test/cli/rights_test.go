@@ -22,7 +22,7 @@ func reader(t *testing.T) (kubeconfig string) {
 		{"create", "role", "reader", "--verb=get,list", "--resource=configmaps", "-n", harness.Namespace},
 		{"create", "rolebinding", "reader", "--role=reader", "--serviceaccount=" + harness.Namespace + ":reader", "-n", harness.Namespace},
 	} {
-		kubectl(t, args...)
+		nodekeep.MustKubectl(t, args...)
 		t.Cleanup(func() {
 			_, _ = nodekeep.Kubectl(context.WithoutCancel(t.Context()), "delete", args[1], "reader", "-n", harness.Namespace)
 		})
@@ -42,9 +42,9 @@ func TestWhoMayOnlyReadIsToldWhichRightIsMissingAndChangesNothing(t *testing.T) 
 	register(t, "rights-live")
 	edit(t, "rights-live", map[string]string{"dedicated": "ci"})
 	edit(t, "rights-live", map[string]string{"dedicated": "batch"})
-	withoutCapture(t, func() {
-		kubectl(t, "taint", "node", "rights-live", "nodekeep.dev/restoring:NoSchedule")
-		kubectl(t, "label", "node", "rights-live", "dedicated=night", "--overwrite")
+	nodekeep.WithoutCapture(t, func() {
+		nodekeep.MustKubectl(t, "taint", "node", "rights-live", "nodekeep.dev/restoring:NoSchedule")
+		nodekeep.MustKubectl(t, "label", "node", "rights-live", "dedicated=night", "--overwrite")
 		for _, c := range []struct {
 			want string
 			args []string

@@ -21,7 +21,7 @@ func TestWatchPrintsALineWhenALineHasChanged(t *testing.T) {
 		{func() {}, "watch-1 Present"},
 		{func() { edit(t, "watch-1", map[string]string{"more": "yes"}) }, "2 0 no"},
 		{func() { remove(t, "watch-1") }, "watch-1 Gone"},
-		{func() { kubectl(t, "-n", "nodekeep-system", "delete", "configmap", "node.watch-1") }, ""},
+		{func() { nodekeep.MustKubectl(t, "-n", "nodekeep-system", "delete", "configmap", "node.watch-1") }, ""},
 		{func() { register(t, "watch-2"); edit(t, "watch-2", map[string]string{of: test}) }, "watch-2 Present"},
 	}
 	done := -1
@@ -38,7 +38,7 @@ func TestWatchPrintsALineWhenALineHasChanged(t *testing.T) {
 		return done == len(steps)
 	})
 	assert.Equal(t, 130, a.code)
-	assert.Contains(t, a.errOut, "not watching any more")
+	assert.Contains(t, a.errOut, "the watch has ended")
 	assert.Equal(t, 1, strings.Count(a.out, "NAME"), "one header")
 	var last string
 	for line := range strings.SplitSeq(strings.TrimSpace(a.out), "\n") {

@@ -225,7 +225,9 @@ func editedAndDeleted(t *testing.T, names []string, atOnce int) (lost, rewritten
 			err := nodekeep.Admin.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{})
 			mu.Lock()
 			defer mu.Unlock()
-			assert.NoError(t, err, "a Node can always be deleted")
+			if err != nil {
+				t.Errorf("delete node %s: %v; a Node can always be deleted", name, err)
+			}
 			took = append(took, time.Since(began))
 		})
 		writes = patches() - writes

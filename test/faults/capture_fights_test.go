@@ -27,7 +27,7 @@ func TestCaptureAddsARulesTaintThatAClientRemovesAtOnceLessAndLessOften(t *testi
 	follow(t, fought, calm)
 	node, before := nodekeep.Node(t, fought), captureSeries(t, "nodekeep_capture_steps_total")
 	records := countWrites(t, fought)
-	attack := removeTaintAtOnce(t, fought, "pool=ci:NoSchedule", "tainter")
+	attack := removeTaintAtOnce(t, fought, "lane=ci:NoSchedule", "tainter")
 	time.Sleep(3 * time.Second)
 
 	// Neither the Node's other items nor other Nodes wait.
@@ -35,7 +35,7 @@ func TestCaptureAddsARulesTaintThatAClientRemovesAtOnceLessAndLessOften(t *testi
 	nodekeep.Label(t, calm, map[string]string{"tenant": "blue"})
 	carries(t, fought, "tenant=blue:NoExecute")
 	carries(t, calm, "tenant=blue:NoExecute")
-	nodekeep.WaitRecorded(t, node, map[string]string{"pool": "ci", "example.com/other": "x", "tenant": "blue"})
+	nodekeep.WaitRecorded(t, node, map[string]string{"lane": "ci", "example.com/other": "x", "tenant": "blue"})
 
 	time.Sleep(time.Until(attack.began.Add(10 * time.Second)))
 	nodekeep.WaitEvent(t, fought, capture.ItemPaused)
@@ -52,15 +52,15 @@ func TestCaptureAddsARulesTaintThatAClientRemovesAtOnceLessAndLessOften(t *testi
 	told := pauseEvents(t, fought)
 	require.Len(t, told, 1, "one Event says it, not one for each time")
 	assert.LessOrEqual(t, told[0].Count, int32(1))
-	for _, side := range []string{`"nodekeep"`, `"tainter"`, "pool:NoSchedule"} {
+	for _, side := range []string{`"nodekeep"`, `"tainter"`, "lane:NoSchedule"} {
 		assert.Contains(t, told[0].Message, side)
 	}
 	assert.Empty(t, pauseEvents(t, calm))
 
-	carries(t, fought, "pool=ci:NoSchedule") // after the pause that was running
+	carries(t, fought, "lane=ci:NoSchedule") // after the pause that was running
 	require.Eventually(t, func() bool { return captureSeries(t, pausedItems) == 0 }, harness.Settles, 20*time.Millisecond)
 	comesToRest(t, fought, 0)
-	carries(t, fought, "pool=ci:NoSchedule")
+	carries(t, fought, "lane=ci:NoSchedule")
 }
 
 func TestCaptureAddsARulesTaintAtOnceThatAnOperatorRemovesTwice(t *testing.T) {
@@ -69,14 +69,14 @@ func TestCaptureAddsARulesTaintAtOnceThatAnOperatorRemovesTwice(t *testing.T) {
 	follow(t, name)
 	for range 2 {
 		removed := time.Now()
-		nodekeep.Untaint(t, name, "pool=ci:NoSchedule")
-		carries(t, name, "pool=ci:NoSchedule")
+		nodekeep.Untaint(t, name, "lane=ci:NoSchedule")
+		carries(t, name, "lane=ci:NoSchedule")
 		t.Logf("added again after %s", time.Since(removed).Round(time.Millisecond))
 	}
-	nodekeep.Label(t, name, map[string]any{"pool": nil}) // and back: the operator's mind changes, not somebody else's
+	nodekeep.Label(t, name, map[string]any{"lane": nil}) // and back: the operator's mind changes, not somebody else's
 	require.Eventually(t, func() bool { return len(harness.TaintsOf(nodekeep.Node(t, name))) == 0 }, harness.Settles, 10*time.Millisecond)
-	nodekeep.Label(t, name, map[string]string{"pool": "ci"})
-	carries(t, name, "pool=ci:NoSchedule")
+	nodekeep.Label(t, name, map[string]string{"lane": "ci"})
+	carries(t, name, "lane=ci:NoSchedule")
 	assert.Empty(t, pauseEvents(t, name), "nothing must wait for an operator")
 }
 
@@ -84,22 +84,22 @@ func TestANodeThatMissesAPausedTaintStaysGated(t *testing.T) {
 	t.Parallel()
 	const name = "fights-gated"
 	follow(t, name)
-	attack := removeTaintAtOnce(t, name, "pool=ci:NoSchedule", "tainter")
+	attack := removeTaintAtOnce(t, name, "lane=ci:NoSchedule", "tainter")
 	nodekeep.WaitEvent(t, name, capture.ItemPaused)
 	watcher := nodekeep.WatchNodes(t)
 	nodekeep.Taint(t, name, "nodekeep.dev/restoring=:NoSchedule")
 	nodekeep.Label(t, name, map[string]string{"tenant": "blue"}) // which is followed behind the gate
 	carries(t, name, "tenant=blue:NoExecute")
 	attack.stop()
-	carries(t, name, "pool=ci:NoSchedule")
-	nodekeep.WaitRestored(t, name, map[string]string{"pool": "ci"})
+	carries(t, name, "lane=ci:NoSchedule")
+	nodekeep.WaitRestored(t, name, map[string]string{"lane": "ci"})
 	wasGated := false
 	watcher.Stop()
 	for _, state := range watcher.Of(name) {
 		lifted := wasGated && !harness.Gated(state.Node)
 		wasGated = harness.Gated(state.Node)
 		if lifted {
-			assert.True(t, harness.Carries(state.Node, "pool=ci:NoSchedule"), "version %s: the gate must stay until the taint is there", state.ResourceVersion)
+			assert.True(t, harness.Carries(state.Node, "lane=ci:NoSchedule"), "version %s: the gate must stay until the taint is there", state.ResourceVersion)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func TestARulesTaintFollowsALabelThatChangesAllTheTime(t *testing.T) {
 	const name = "fights-followed"
 	follow(t, name)
 	began, seen := time.Now(), map[string]bool{}
-	last, changes := changeAllTheTime(t, name, "pool", 50*time.Millisecond, func(int) bool {
+	last, changes := changeAllTheTime(t, name, "lane", 50*time.Millisecond, func(int) bool {
 		for _, text := range harness.TaintsOf(nodekeep.Node(t, name)) {
 			seen[text] = true
 		}
@@ -153,7 +153,7 @@ func TestARulesTaintFollowsALabelThatChangesAllTheTime(t *testing.T) {
 	})
 	t.Logf("the taint followed %d of %d changes in %s", len(seen)-1, changes, time.Since(began).Round(time.Millisecond))
 	assert.Greater(t, len(seen), 3, "the taint must follow while the label changes, not only at the end")
-	carries(t, name, "pool="+last+":NoSchedule")
+	carries(t, name, "lane="+last+":NoSchedule")
 	assert.Empty(t, pauseEvents(t, name), "a taint that follows a label is no fight")
 }
 
@@ -169,8 +169,8 @@ func TestTheLastOfManyChangesIsRecordedByACaptureThatWasKilled(t *testing.T) {
 func follow(t testing.TB, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		nodekeep.RegisterRecorded(t, name, map[string]string{"pool": "ci"})
-		carries(t, name, "pool=ci:NoSchedule")
+		nodekeep.RegisterRecorded(t, name, map[string]string{"lane": "ci"})
+		carries(t, name, "lane=ci:NoSchedule")
 	}
 }
 

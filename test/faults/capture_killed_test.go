@@ -111,8 +111,8 @@ func reachedOrOver(t *testing.T, reached <-chan struct{}, over func() bool) (hel
 }
 
 func TestCaptureKilledAtAnyWriteOfAGiveBackEndsAsIfItHadNotBeenKilled(t *testing.T) {
-	labels := map[string]string{"pool": "ci", "example.com/verify": "yes", worker: ""}
-	taints := []string{"pool=ci:NoSchedule", "maintenance=disk:NoExecute", "node-ready/unverified=true:NoSchedule"}
+	labels := map[string]string{"lane": "ci", "example.com/verify": "yes", worker: ""}
+	taints := []string{"lane=ci:NoSchedule", "maintenance=disk:NoExecute", "node-ready/unverified=true:NoSchedule"}
 	p := captureProxy(t)
 	nodekeep.WithoutWebhook(t, func() { // so that capture does it all
 		registered := map[string]map[string]string{}
@@ -149,8 +149,8 @@ func TestCaptureKilledAtAnyWriteWhileATaintFollowsALabelEndsAsIfItHadNotBeenKill
 	prepared := func(name string) {
 		nodekeep.Register(t, name)
 		nodekeep.Taint(t, name, "admins=1:NoExecute")
-		nodekeep.Label(t, name, map[string]string{"pool": "ci"})
-		require.Eventually(t, func() bool { return carries("admins=1:NoExecute", "pool=ci:NoSchedule")(name) }, harness.Settles, 10*time.Millisecond)
+		nodekeep.Label(t, name, map[string]string{"lane": "ci"})
+		require.Eventually(t, func() bool { return carries("admins=1:NoExecute", "lane=ci:NoSchedule")(name) }, harness.Settles, 10*time.Millisecond)
 	}
 	for _, c := range []struct {
 		name, prefix    string
@@ -160,19 +160,19 @@ func TestCaptureKilledAtAnyWriteWhileATaintFollowsALabelEndsAsIfItHadNotBeenKill
 		{"the first record is written", "first-record", func(name string) {
 			nodekeep.Register(t, name)
 			nodekeep.WaitRestored(t, name, nil)
-		}, func(name string) { nodekeep.Label(t, name, map[string]string{"pool": "ci"}) }, func(name string) bool {
+		}, func(name string) { nodekeep.Label(t, name, map[string]string{"lane": "ci"}) }, func(name string) bool {
 			record, ok := nodekeep.Record(t, name)
-			return ok && record.Items()["pool"] == "ci" && len(derivedOf(nodekeep.Node(t, name))) == 1 && slices.Equal(harness.TaintsOf(nodekeep.Node(t, name)), []string{"pool=ci:NoSchedule"})
+			return ok && record.Items()["lane"] == "ci" && len(derivedOf(nodekeep.Node(t, name))) == 1 && slices.Equal(harness.TaintsOf(nodekeep.Node(t, name)), []string{"lane=ci:NoSchedule"})
 		}},
 		{"the label is set", "label-set", func(name string) {
 			nodekeep.Register(t, name)
 			nodekeep.Taint(t, name, "admins=1:NoExecute")
 			require.Eventually(t, func() bool { return carries("admins=1:NoExecute")(name) }, harness.Settles, 10*time.Millisecond)
-		}, func(name string) { nodekeep.Label(t, name, map[string]string{"pool": "ci"}) }, carries("admins=1:NoExecute", "pool=ci:NoSchedule")},
+		}, func(name string) { nodekeep.Label(t, name, map[string]string{"lane": "ci"}) }, carries("admins=1:NoExecute", "lane=ci:NoSchedule")},
 		{"the label is changed", "label-changed", prepared,
-			func(name string) { nodekeep.Label(t, name, map[string]string{"pool": "gpu"}) }, carries("admins=1:NoExecute", "pool=gpu:NoSchedule")},
+			func(name string) { nodekeep.Label(t, name, map[string]string{"lane": "gpu"}) }, carries("admins=1:NoExecute", "lane=gpu:NoSchedule")},
 		{"the label is removed", "label-removed", prepared,
-			func(name string) { nodekeep.Label(t, name, map[string]any{"pool": nil}) }, carries("admins=1:NoExecute")},
+			func(name string) { nodekeep.Label(t, name, map[string]any{"lane": nil}) }, carries("admins=1:NoExecute")},
 	} {
 		t.Run(c.name, func(t *testing.T) { killedAtEveryWrite(t, p, c.prefix, c.prepare, c.happen, c.is) })
 	}

@@ -153,9 +153,9 @@ func (p *person) act() {
 			p.serial++
 			value = fmt.Sprintf("s%d", p.serial)
 		}
-		p.set("pool", value)
+		p.set("lane", value)
 	case 6:
-		p.remove("pool")
+		p.remove("lane")
 	case 7:
 		p.setMaintenance([]string{"", "disk", "net"}[p.dice.IntN(3)])
 	default:
@@ -180,8 +180,8 @@ func labelsOfPeople(node *corev1.Node) map[string]string {
 // taints are those that the Node must carry where the rule makes taints of this effect.
 func (p *person) taints(effect string) []string {
 	taints := []string{}
-	if value, pooled := p.labels["pool"]; pooled {
-		taints = append(taints, "pool="+value+":"+effect)
+	if value, has := p.labels["lane"]; has {
+		taints = append(taints, "lane="+value+":"+effect)
 	}
 	if p.maintenance != "" {
 		taints = append(taints, "maintenance="+p.maintenance+":NoExecute")
@@ -204,7 +204,7 @@ func (p *person) isRight(effect string) (right bool, is string) {
 	for _, taint := range derivedOf(node) {
 		rules = append(rules, taint.ToString())
 	}
-	wantRules := slices.DeleteFunc(p.taints(effect), func(text string) bool { return !strings.HasPrefix(text, "pool=") })
+	wantRules := slices.DeleteFunc(p.taints(effect), func(text string) bool { return !strings.HasPrefix(text, "lane=") })
 	right = !harness.Gated(node) && maps.Equal(labelsOfPeople(node), p.labels) && slices.Equal(harness.TaintsOf(node), p.taints(effect)) &&
 		ok && record.Newest().UID == node.UID && maps.Equal(record.Items(), items) && slices.Equal(rules, wantRules) && record.DeletedAt.IsZero()
 	return right, fmt.Sprintf("labels %v, taints %v; record of it: %t, items %v, rule taints %v, deleted %v", labelsOfPeople(node), harness.TaintsOf(node),
@@ -303,7 +303,6 @@ func TestTwoCapturesUnderALabelThatGoesAndComesBackKeepItsTaintTheirOwn(t *testi
 
 func twoCaptures(t *testing.T, flips bool) {
 	t.Helper()
-	captureProxy(t)
 	second := nodekeep.StartReplica(t, "capture", alone).UntilReady(t).Metrics
 	first := nodekeep.MetricsURL("capture")
 	all := newPeople(t, "two", 8)
@@ -325,18 +324,17 @@ func twoCaptures(t *testing.T, flips bool) {
 
 // The second takes the file over up to five seconds after the first, so for a while they follow different rules and undo each other.
 func TestTwoCapturesWithDifferentRulesForAMomentComeToTheNewOnes(t *testing.T) {
-	captureProxy(t)
 	second := nodekeep.StartReplica(t, "capture", alone).UntilReady(t).Metrics
 	all := newPeople(t, "two-rules", 6)
 	defer all.forget(t)
 	for _, p := range all {
-		p.set("pool", "v0")
+		p.set("lane", "v0")
 	}
 	all.areRight(t, "NoSchedule")
 	before := captureSeries(t, "nodekeep_capture_steps_total") + harness.Series(t, second, "nodekeep_capture_steps_total")
 	changeRules(t)
 	for _, p := range all {
-		p.set("pool", "v1")
+		p.set("lane", "v1")
 		p.setMaintenance("disk")
 	}
 	took := all.areRight(t, "PreferNoSchedule")
@@ -356,7 +354,6 @@ func changeRules(t testing.TB) {
 // Webhook and capture take a policy over some seconds apart (a mounted ConfigMap: up to minutes). A Node that registers in
 // between gets taints by rules of which capture does not know, yet or any more.
 func TestRulesThatChangeUnderRegistrationsLeaveNoTaintBehind(t *testing.T) {
-	captureProxy(t) // leads from its start
 	all := newPeople(t, "rules-change", 8)
 	defer all.forget(t)
 	stop := all.work(20 * time.Millisecond)
@@ -371,6 +368,7 @@ func TestRulesThatChangeUnderRegistrationsLeaveNoTaintBehind(t *testing.T) {
 func TestAnAPIServerThatRestartsUnderEditsAndRegistrationsLosesNothing(t *testing.T) {
 	// A leader that cannot renew its Lease for 10 s ends, and nobody here would start it again as a Deployment does.
 	captureWith(t, nil, alone)
+	patient(t) // an API server that has just started is slow, and a deletion that nobody sees may lose the edit before it
 	all := newPeople(t, "restarted", 8)
 	defer all.forget(t)
 	all.areRight(t, "NoSchedule")

@@ -10,12 +10,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
 
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
+
+// sweeping restarts capture so that it sweeps every second, with no bound but that of what is due.
+func sweeping(t testing.TB) *proxy.Proxy {
+	t.Helper()
+	captureWith(t, nodekeep.Route, alone, "--retention-sweep=1s", "--retention-fraction=1")
+	return captureProxy(t)
+}
 
 // longGone deletes a Node and puts into its record that it has been gone for longer than records are kept.
 func longGone(t testing.TB, name string) {
@@ -27,24 +33,7 @@ func longGone(t testing.TB, name string) {
 
 func hasLongBeenGone(t testing.TB, name string) {
 	t.Helper()
-	records := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
-	require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		cm, err := records.Get(t.Context(), store.Name(name), metav1.GetOptions{})
-		require.NoError(t, err)
-		record, err := store.Decode([]byte(cm.Data[store.DataKey]), name)
-		require.NoError(t, err)
-		record.DeletedAt = time.Now().Add(-1000 * time.Hour)
-		data, err := store.Encode(record)
-		require.NoError(t, err)
-		cm.Data[store.DataKey] = string(data)
-		_, err = records.Update(t.Context(), cm, metav1.UpdateOptions{})
-		return err
-	}))
-}
-
-func isCollected(t testing.TB, name string) {
-	t.Helper()
-	require.Eventually(t, func() bool { _, ok := nodekeep.Record(t, name); return !ok }, harness.Settles, 20*time.Millisecond, "the record of %s must be collected", name)
+	nodekeep.AgeRecord(t, name, 1000*time.Hour)
 }
 
 // sweptWith is how many records sweeps of the running capture have ended with an outcome.
@@ -55,7 +44,7 @@ func sweptWith(t testing.TB, outcome string) float64 {
 
 func TestASweepUnderAnAPIServerThatErrsCollectsNothingAndGoesOnAfterwards(t *testing.T) {
 	want := map[string]string{"dedicated": "ci", worker: ""}
-	p := captureProxy(t)
+	p := sweeping(t)
 	for _, c := range []struct {
 		name  string
 		fault proxy.Fault
@@ -90,7 +79,7 @@ func TestASweepUnderAnAPIServerThatErrsCollectsNothingAndGoesOnAfterwards(t *tes
 			p.Break(nil)
 			started := time.Now()
 			for _, name := range names {
-				isCollected(t, name)
+				nodekeep.WaitNoRecord(t, name)
 			}
 			t.Logf("all were collected %s after it was over", time.Since(started).Round(10*time.Millisecond))
 		})
@@ -101,13 +90,13 @@ func TestASweepUnderAnAPIServerThatErrsCollectsNothingAndGoesOnAfterwards(t *tes
 func TestTheRecordOfANodeThatCaptureDoesNotKnowToLiveIsNotCollected(t *testing.T) {
 	want := map[string]string{"dedicated": "ci", worker: ""}
 	const name, witnessed = "swept-unheard", "swept-unheard-gone"
-	p := captureProxy(t)
+	p := sweeping(t)
 	nodekeep.RegisterRecorded(t, name, want)
 	nodekeep.RegisterRecorded(t, witnessed, want)
 	nodekeep.DeleteNode(t, name)
 	nodekeep.WaitDeletionRecorded(t, name)
 	longGone(t, witnessed)
-	isCollected(t, witnessed)
+	nodekeep.WaitNoRecord(t, witnessed)
 
 	var removals atomic.Int64
 	p.Break(proxy.All(
@@ -132,7 +121,7 @@ func TestTheRecordOfANodeThatCaptureDoesNotKnowToLiveIsNotCollected(t *testing.T
 // Between the look for a Node and the removal of its record the Node registers, for each of many.
 func TestANodeThatRegistersInTheMomentOfTheRemovalHasItsRecordBack(t *testing.T) {
 	want := map[string]string{"dedicated": "ci", worker: ""}
-	p := captureProxy(t)
+	p := sweeping(t)
 	names := recordedNodes(t, "swept-moment", 5, want).names
 	swept := func() float64 { return sweptWith(t, "put_back") + sweptWith(t, "kept") }
 	before := swept()

@@ -96,7 +96,7 @@ const rules = `apiVersion: nodekeep.dev/v1alpha1
 kind: Policy
 taints:
   rules:
-  - {selector: pool, taint: "pool={value}:NoSchedule"}
+  - {selector: lane, taint: "lane={value}:NoSchedule"}
   - {selector: tenant, taint: "tenant={value}:NoExecute"}
   register:
   - {taint: "node-ready/unverified=true:NoSchedule", nodeSelector: "example.com/verify=yes"}
@@ -105,15 +105,15 @@ taints:
 // betweenCapture stands between capture and the API server, so that a test can break what is between them without a restart.
 var betweenCapture *proxy.Proxy
 
-// prepare says how both processes run unless a test says otherwise: capture is alone, sweeps every second all that is due, and reaches
-// the API server through a proxy.
+// prepare says how both processes run unless a test says otherwise: capture is alone, and reaches the API server through a
+// proxy.
 func prepare(i *harness.Installation) (err error) {
 	if betweenCapture, err = proxy.Start(i.Cluster.Admin()); err != nil {
 		return err
 	}
 	i.Route = route(captureProcess, betweenCapture)
 	i.PolicyPoll = 100 * time.Millisecond
-	i.CaptureArgs = []string{alone, "--retention-sweep=1s", "--retention-fraction=1"}
+	i.CaptureArgs = []string{alone}
 	return i.WritePolicy(rules)
 }
 
@@ -127,12 +127,14 @@ func route(process string, p *proxy.Proxy) func(string, *rest.Config) *rest.Conf
 	}
 }
 
-// captureProxy is what is between capture and the API server. It is mended at the end of the test.
+// captureProxy is what is between capture and the API server. It is mended at the end of the test, and capture started anew: after
+// errors its watches would pause before they go on.
 func captureProxy(t testing.TB) *proxy.Proxy {
 	t.Helper()
 	t.Cleanup(func() {
 		betweenCapture.Break(nil)
-		betweenCapture.CutConnections()
+		killCapture(t)
+		require.NoError(t, nodekeep.StartCapture(context.WithoutCancel(t.Context())))
 	})
 	return betweenCapture
 }

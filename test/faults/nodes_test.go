@@ -116,11 +116,14 @@ func (r returning) comeBack(t testing.TB) measured {
 	var mu sync.Mutex
 	harness.Each(r.names, len(r.names), func(name string) {
 		client, began := nodekeep.Kubelet(t, name), time.Now()
-		assert.NoError(t, nodekeep.Admin.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{}), "a Node can always be deleted")
+		if err := nodekeep.Admin.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Errorf("delete node %s: %v; a Node can always be deleted", name, err)
+		}
 		deleted, began := time.Since(began), time.Now()
 		back, err := client.CoreV1().Nodes().Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
 		registered, began := time.Since(began), time.Now()
-		if !assert.NoError(t, err, "a kubelet must always be able to register its Node") {
+		if err != nil {
+			t.Errorf("register node %s: %v; a kubelet must always be able to register its Node", name, err)
 			return
 		}
 		assert.Eventually(t, func() bool {

@@ -40,7 +40,7 @@ func TestEditsMadeWhileRecordsCannotBeWrittenAreRecordedOnceTheyCan(t *testing.T
 			all := newPeople(t, c.prefix, 4)
 			defer all.forget(t)
 			for _, person := range all {
-				person.set("pool", "v0")
+				person.set("lane", "v0")
 			}
 			all.areRight(t, "NoSchedule")
 			watcher := nodekeep.WatchNodes(t)
@@ -48,7 +48,7 @@ func TestEditsMadeWhileRecordsCannotBeWrittenAreRecordedOnceTheyCan(t *testing.T
 			p.Break(c.fault)
 			for _, person := range all {
 				person.set("example.com/k0", "edited")
-				person.set("pool", "v1")
+				person.set("lane", "v1")
 			}
 			for _, person := range all[:2] { // the deletion hook is the webhook's, whose writes go through
 				person.delete()

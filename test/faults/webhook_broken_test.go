@@ -81,6 +81,21 @@ func pointAt(t testing.TB, address string, bundle []byte) (back func()) {
 	return func() { t.Helper(); setClientConfigs(t, creation, deletion) }
 }
 
+// patient has the API server wait longer for both webhooks, until the end of a test that is not about their timeout.
+func patient(t testing.TB) {
+	t.Helper()
+	wait := func(seconds int) {
+		ctx, client := context.WithoutCancel(t.Context()), nodekeep.Admin.AdmissionregistrationV1()
+		patch := fmt.Appendf(nil, `[{"op":"replace","path":"/webhooks/0/timeoutSeconds","value":%d}]`, seconds)
+		_, err := client.MutatingWebhookConfigurations().Patch(ctx, "nodekeep", types.JSONPatchType, patch, metav1.PatchOptions{})
+		require.NoError(t, err)
+		_, err = client.ValidatingWebhookConfigurations().Patch(ctx, "nodekeep", types.JSONPatchType, patch, metav1.PatchOptions{})
+		require.NoError(t, err)
+	}
+	t.Cleanup(func() { wait(int(webhookTimeout.Seconds())) })
+	wait(harness.Patient)
+}
+
 // webhookAddress is where the installed webhook listens.
 func webhookAddress(t testing.TB) string {
 	t.Helper()

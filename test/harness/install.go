@@ -8,8 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -86,12 +89,12 @@ func InstallProduct(ctx context.Context, c *Cluster, product Product) (*Installa
 		return nil, fmt.Errorf("make admin client: %w", err)
 	}
 	i := &Installation{
-		Cluster:     c,
-		Admin:       client,
-		PolicyFile:  filepath.Join(c.Dir(), "policy.yaml"),
-		binary:      product.Binary,
-		manifests:   product.Manifests,
-		admin:       filepath.Join(c.Dir(), "admin.kubeconfig"),
+		Cluster:    c,
+		Admin:      client,
+		PolicyFile: filepath.Join(c.Dir(), "policy.yaml"),
+		binary:     product.Binary,
+		manifests:  product.Manifests,
+		admin:      filepath.Join(c.Dir(), "admin.kubeconfig"),
 	}
 	if err := WriteKubeconfig(i.admin, c.Admin()); err != nil {
 		return nil, err
@@ -148,6 +151,14 @@ func (i *Installation) Kubectl(ctx context.Context, args ...string) (string, err
 	command := exec.CommandContext(ctx, Binary("kubectl"), append([]string{"--kubeconfig", i.admin, "--cache-dir", filepath.Join(i.Cluster.Dir(), "kubectl")}, args...)...)
 	out, err := command.CombinedOutput()
 	return string(out), err
+}
+
+// MustKubectl is Kubectl for commands that must succeed.
+func (i *Installation) MustKubectl(t testing.TB, args ...string) string {
+	t.Helper()
+	out, err := i.Kubectl(t.Context(), args...)
+	require.NoError(t, err, "kubectl %s: %s", strings.Join(args, " "), out)
+	return out
 }
 
 // MetricsURL is where a process ("webhook" or "capture") serves its metrics.

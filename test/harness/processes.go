@@ -49,9 +49,9 @@ func (i *Installation) StartCapture(ctx context.Context) error {
 // StopCapture stops it politely: it leaves its Lease to the next one.
 func (i *Installation) StopCapture() error { return i.stop(captureName) }
 
-// WritePolicy replaces the policy file, which running processes follow.
+// WritePolicy replaces the policy file at once, which running processes follow. No process reads half of it.
 func (i *Installation) WritePolicy(content string) error {
-	return os.WriteFile(i.PolicyFile, []byte(content), 0o600)
+	return writeFile(i.PolicyFile, []byte(content))
 }
 
 // shippedPolicy takes the policy from the manifests' ConfigMap, as the mounted volume would.

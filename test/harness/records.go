@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
@@ -49,4 +50,26 @@ func (i *Installation) WaitDeletionRecorded(t testing.TB, node string) record.Re
 		return ok && !found.DeletedAt.IsZero()
 	}, Settles, 20*time.Millisecond, "the record must say that node %s is deleted", node)
 	return found
+}
+
+// WaitNoRecord waits until there is no record of a Node.
+func (i *Installation) WaitNoRecord(t testing.TB, node string) {
+	t.Helper()
+	require.Eventually(t, func() bool { _, ok := i.Record(t, node); return !ok }, Settles, 20*time.Millisecond, "the record of %s must be collected", node)
+}
+
+// AgeRecord puts into the record of a Node that the Node was deleted so long ago.
+func (i *Installation) AgeRecord(t testing.TB, node string, deleted time.Duration) {
+	t.Helper()
+	require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		cm := i.RecordMap(t, node)
+		found, err := store.Decode([]byte(cm.Data[store.DataKey]), node)
+		require.NoError(t, err)
+		found.DeletedAt = time.Now().Add(-deleted)
+		data, err := store.Encode(found)
+		require.NoError(t, err)
+		cm.Data[store.DataKey] = string(data)
+		_, err = i.Admin.CoreV1().ConfigMaps(Namespace).Update(t.Context(), cm, metav1.UpdateOptions{})
+		return err
+	}))
 }

@@ -3,7 +3,6 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,13 +14,6 @@ import (
 	"nodekeep.dev/nodekeep/record/history"
 	"nodekeep.dev/nodekeep/test/harness"
 )
-
-// kubectl runs kubectl as an admin.
-func kubectl(t *testing.T, args ...string) {
-	t.Helper()
-	out, err := nodekeep.Kubectl(t.Context(), args...)
-	require.NoError(t, err, "kubectl %s: %s", strings.Join(args, " "), out)
-}
 
 // tells waits until the history of a Node's record has that many entries in all, dropped ones included, and returns it.
 func tells(t *testing.T, node string, changes int) (told []history.Change) {
@@ -60,7 +52,7 @@ func wroteAt(t *testing.T, node, manager string) metav1.Time {
 func TestTheHistoryTellsWhoChangedWhatAndWhen(t *testing.T) {
 	const name = "history-1"
 	node := nodekeep.Register(t, name)
-	kubectl(t, "label", "node", name, "dedicated=ci", "--field-manager=alice")
+	nodekeep.MustKubectl(t, "label", "node", name, "dedicated=ci", "--field-manager=alice")
 	assert.Empty(t, history.Of(nodekeep.WaitRecorded(t, node, map[string]string{"dedicated": "ci"})), "the first record tells of no change")
 
 	steps := []struct {
@@ -70,19 +62,19 @@ func TestTheHistoryTellsWhoChangedWhatAndWhen(t *testing.T) {
 		want    string
 	}{
 		{"a label is changed", func() {
-			kubectl(t, "label", "node", name, "--overwrite", "dedicated=gpu", "--field-manager=bob")
+			nodekeep.MustKubectl(t, "label", "node", name, "--overwrite", "dedicated=gpu", "--field-manager=bob")
 		}, "bob", `{"actor": "bob", "labels": {"dedicated": {"from": "ci", "to": "gpu"}}}`},
 		{"two labels come", func() {
-			kubectl(t, "label", "node", name, "example.com/rack=r7", worker+"=", "--field-manager=alice")
+			nodekeep.MustKubectl(t, "label", "node", name, "example.com/rack=r7", worker+"=", "--field-manager=alice")
 		}, "alice", `{"actor": "alice", "labels": {"example.com/rack": {"to": "r7"}, "` + worker + `": {"to": ""}}}`},
 		{"a label is applied", func() {
 			apply(t, name, "gitops", map[string]string{"team": "x"})
 		}, "gitops", `{"actor": "gitops", "labels": {"team": {"to": "x"}}}`},
 		{"a taint is put on", func() {
-			kubectl(t, "taint", "node", name, "maintenance=disk:NoSchedule", "other=1:NoExecute", "--field-manager=carol")
+			nodekeep.MustKubectl(t, "taint", "node", name, "maintenance=disk:NoSchedule", "other=1:NoExecute", "--field-manager=carol")
 		}, "carol", `{"actor": "carol", "taints": [{"key": "maintenance", "effect": "NoSchedule", "to": "disk"}, {"key": "other", "effect": "NoExecute", "to": "1"}]}`},
 		{"a label is taken off, of which nothing is left in managedFields", func() {
-			kubectl(t, "label", "node", name, "example.com/rack-", "--field-manager=alice")
+			nodekeep.MustKubectl(t, "label", "node", name, "example.com/rack-", "--field-manager=alice")
 		}, "", `{"labels": {"example.com/rack": {"from": "r7"}}}`},
 		{"a label is not applied any more", func() {
 			apply(t, name, "gitops", nil)
@@ -109,7 +101,7 @@ func TestTheHistoryTellsWhoChangedWhatAndWhen(t *testing.T) {
 			[]byte(fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":"True","reason":"beat-%d"}]}}`, n)), metav1.PatchOptions{FieldManager: "kubelet"}, "status")
 		require.NoError(t, err)
 	}
-	kubectl(t, "annotate", "node", name, "note=mine")
+	nodekeep.MustKubectl(t, "annotate", "node", name, "note=mine")
 	nodekeep.DeleteNode(t, name) // is written down, and told of by nobody
 	nodekeep.Register(t, name)
 	nodekeep.WaitRestored(t, name, map[string]string{"dedicated": "gpu", worker: ""})

@@ -26,7 +26,7 @@ func aBadPolicyLeavesTheLastGoodOneInForce(t *testing.T) {
 	events := eventsOf(t, harness.Namespace, "nodekeep-policy", "PolicyInvalid")
 	require.NoError(t, nodekeep.WritePolicy(policyOf("  rules: [{selector: dedicated=ci, taint: \"dedicated=ci:Sometimes\"}]\n")))
 	policyGood(t, 0)
-	require.Eventually(t, func() bool { return eventsOf(t, harness.Namespace, "nodekeep-policy", "PolicyInvalid") == events+1 }, settles, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return eventsOf(t, harness.Namespace, "nodekeep-policy", "PolicyInvalid") == events+1 }, 3*settles, 50*time.Millisecond)
 
 	nodekeep.Label(t, name, map[string]any{"dedicated": "ci"})
 	node := comesToCarry(t, name, "dedicated=ci:NoSchedule")

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
 
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
@@ -40,27 +39,6 @@ func goneNode(t *testing.T, name string, labels map[string]string) {
 	nodekeep.RegisterRecorded(t, name, labels)
 	nodekeep.DeleteNode(t, name)
 	nodekeep.WaitDeletionRecorded(t, name)
-}
-
-// goneFor puts into the record of a Node that it has been gone for so long already.
-func goneFor(t *testing.T, name string, long time.Duration) {
-	t.Helper()
-	require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		cm := nodekeep.RecordMap(t, name)
-		record, err := store.Decode([]byte(cm.Data[store.DataKey]), name)
-		require.NoError(t, err)
-		record.DeletedAt = time.Now().Add(-long)
-		data, err := store.Encode(record)
-		require.NoError(t, err)
-		cm.Data[store.DataKey] = string(data)
-		_, err = nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Update(t.Context(), cm, metav1.UpdateOptions{})
-		return err
-	}))
-}
-
-func collected(t *testing.T, name string) {
-	t.Helper()
-	require.Eventually(t, func() bool { _, ok := nodekeep.Record(t, name); return !ok }, settles, 20*time.Millisecond, "the record of %s must be collected", name)
 }
 
 // sweeps are the lines that captures have logged of their sweeps so far.
@@ -108,11 +86,11 @@ func TestRecordsAreCollectedOnceTheirNodesHaveBeenGoneForTheRetention(t *testing
 	for name, long := range map[string]time.Duration{
 		"retained-gone": month, "retained-younger": almostMonth, "retained-ahead": -month, "retained-back": almostMonth,
 	} {
-		goneFor(t, name, long)
+		nodekeep.AgeRecord(t, name, long)
 	}
 	sweeping(t, []string{"--retention-fraction=1"}, func() {
-		collected(t, "retained-gone")
-		goneFor(t, "retained-live", month) // somebody writes so, and the Node lives
+		nodekeep.WaitNoRecord(t, "retained-gone")
+		nodekeep.AgeRecord(t, "retained-live", month) // somebody writes so, and the Node lives
 		severalSweeps(t)
 		for _, name := range []string{"retained-younger", "retained-ahead", "retained-back", "retained-live"} {
 			recordHolds(t, name, want)
@@ -122,8 +100,8 @@ func TestRecordsAreCollectedOnceTheirNodesHaveBeenGoneForTheRetention(t *testing
 		nodekeep.WaitDeletionRecorded(t, "retained-nothing")
 		severalSweeps(t)
 		assert.NotNil(t, nodekeep.RecordMap(t, "retained-nothing"), "not everybody may have heard")
-		goneFor(t, "retained-nothing", 3*time.Minute)
-		collected(t, "retained-nothing")
+		nodekeep.AgeRecord(t, "retained-nothing", 3*time.Minute)
+		nodekeep.WaitNoRecord(t, "retained-nothing")
 
 		nodekeep.Register(t, "retained-back")
 		node := nodekeep.WaitRestored(t, "retained-back", want)
@@ -147,8 +125,8 @@ func TestANodeThatWentWhileBothWereDownIsMarkedAsGoneAndItsRecordCollected(t *te
 	nodekeep.WaitDeletionRecorded(t, name)
 	record, _ := nodekeep.Record(t, name)
 	assert.WithinDuration(t, time.Now(), record.DeletedAt, time.Minute)
-	goneFor(t, name, month)
-	sweeping(t, []string{"--retention-fraction=1"}, func() { collected(t, name) })
+	nodekeep.AgeRecord(t, name, month)
+	sweeping(t, []string{"--retention-fraction=1"}, func() { nodekeep.WaitNoRecord(t, name) })
 }
 
 func TestASweepCollectsNoMoreThanItsFractionOfAllRecords(t *testing.T) {
@@ -173,7 +151,7 @@ func TestASweepCollectsNoMoreThanItsFractionOfAllRecords(t *testing.T) {
 	before := len(sweeps(t))
 	sweeping(t, nil, func() {
 		for _, name := range names {
-			collected(t, name)
+			nodekeep.WaitNoRecord(t, name)
 		}
 		severalSweeps(t) // a sweep says what it did once it is over
 	})
@@ -192,7 +170,7 @@ func TestASweepCollectsNoMoreThanItsFractionOfAllRecords(t *testing.T) {
 func TestADryRunCollectsNothing(t *testing.T) {
 	const name = "retained-rehearsed"
 	goneNode(t, name, map[string]string{"dedicated": "ci"})
-	goneFor(t, name, month)
+	nodekeep.AgeRecord(t, name, month)
 	sweeping(t, []string{"--retention-fraction=1", "--retention-dry-run"}, func() {
 		version := nodekeep.RecordMap(t, name).ResourceVersion
 		severalSweeps(t)
@@ -204,5 +182,5 @@ func TestADryRunCollectsNothing(t *testing.T) {
 		require.NoError(t, err)
 		assert.Contains(t, string(log), `msg="record would be removed" node=`+name)
 	})
-	sweeping(t, []string{"--retention-fraction=1"}, func() { collected(t, name) })
+	sweeping(t, []string{"--retention-fraction=1"}, func() { nodekeep.WaitNoRecord(t, name) })
 }

@@ -67,8 +67,8 @@ func start(ctx context.Context, nodekeep func(context.Context, *harness.Cluster)
 	}
 	b = &Bed{Images: AllImages, cluster: control, gated: true, guarded: true, web: &http.Client{Timeout: 30 * time.Second}}
 	defer func() {
-		if err != nil {
-			_ = b.Close()
+		if err != nil { // b is nil by then
+			_ = control.Stop()
 		}
 	}()
 	if b.nodekeep, err = nodekeep(ctx, control); err != nil {

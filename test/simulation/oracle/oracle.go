@@ -147,7 +147,7 @@ func (q Question) Wanted() Answer { return q.wantedUntil(len(q.Log)) }
 
 // wantedUntil is the same as if the states from that index on did not exist.
 func (q Question) wantedUntil(all int) Answer {
-	why := Promised
+	why, late := Promised, []Value(nil)
 	for at := all - 1; at >= q.From; at-- {
 		if !q.Log[at].Edited || q.Log[at].Void {
 			continue
@@ -171,9 +171,8 @@ func (q Question) wantedUntil(all int) Answer {
 				a.shown = append(a.shown, None)
 			}
 		case reason == Hidden: // and if the record has the hidden value after all, so much the better
-			older := q.wantedUntil(at)
-			older.shown, older.Why = append(older.shown, a.Value), max(older.Why, why, Hidden)
-			return older
+			late, why = append(late, a.Value), max(why, Hidden)
+			continue
 		case reason != Promised:
 			why = max(why, reason)
 			continue
@@ -181,10 +180,10 @@ func (q Question) wantedUntil(all int) Answer {
 			older := q.wantedUntil(at)
 			a.older, a.Why = &older, Hidden
 		}
-		a.Why = max(a.Why, why)
+		a.shown, a.Why = append(a.shown, late...), max(a.Why, why)
 		return a
 	}
-	return Answer{Value: q.Settled, Why: why}
+	return Answer{Value: q.Settled, Why: why, shown: late}
 }
 
 // brought are the values that were observed until then and that the stamp says the Node brought itself. Where nothing was recorded of the

@@ -10,17 +10,17 @@ import (
 	"nodekeep.dev/nodekeep/observe"
 )
 
-// sightings holds the last observed state of each Node and the last states of deleted objects that are not reconciled yet. The queue holds names only, and
+// observations holds the last observed state of each Node and the last states of deleted objects that are not reconciled yet. The queue holds names only, and
 // a Node can be labelled, deleted and created again between two reconciles: the last state of each deleted object is kept
 // until it is reconciled, and comes before the object that lives now. It is fed in the order of the watch and never mixed
 // with the informer's store, which runs ahead of its handlers.
-type sightings struct {
+type observations struct {
 	mu       sync.Mutex
-	byName   map[string]*sighted
+	byName   map[string]*nodeStates
 	standing standing
 }
 
-type sighted struct {
+type nodeStates struct {
 	gone []*observe.Slim // last states of objects that went, oldest first
 	live *observe.Slim   // nil: no such Node
 
@@ -39,16 +39,16 @@ type aheadSince struct {
 	time   time.Time
 }
 
-// newSightings has seen nothing. lifted is called, under its lock, with how long a gate was on that is seen to be gone.
-func newSightings(gated func([]corev1.Taint) bool, lifted func(after time.Duration), now func() time.Time) *sightings {
-	return &sightings{
-		byName:   map[string]*sighted{},
+// newObservations has seen nothing. lifted is called, under its lock, with how long a gate was on that is seen to be gone.
+func newObservations(gated func([]corev1.Taint) bool, lifted func(after time.Duration), now func() time.Time) *observations {
+	return &observations{
+		byName:   map[string]*nodeStates{},
 		standing: standing{gated: gated, lifted: lifted, now: now, since: map[string]time.Time{}},
 	}
 }
 
 // lives notes the state of a live Node and reports whether anything could be decided differently for it.
-func (s *sightings) lives(node *observe.Slim) (changed bool) {
+func (s *observations) lives(node *observe.Slim) (changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := s.of(node.Name())
@@ -60,7 +60,7 @@ func (s *sightings) lives(node *observe.Slim) (changed bool) {
 	live, current := of.counted()
 	defer s.standing.recount(of, live, current)
 	of.live = node
-	of.hears(s.standing.now())
+	of.markPending(s.standing.now())
 	s.standing.gate(before, node)
 	if before != nil && before.UID() != node.UID() { // deleted and created again while the watch was down
 		of.gone = append(of.gone, before)
@@ -69,14 +69,14 @@ func (s *sightings) lives(node *observe.Slim) (changed bool) {
 }
 
 // went notes the last state of a Node object.
-func (s *sightings) went(node *observe.Slim) {
+func (s *observations) went(node *observe.Slim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := s.of(node.Name())
 	live, current := of.counted()
 	defer s.standing.recount(of, live, current)
 	of.gone = append(of.gone, node)
-	of.hears(s.standing.now())
+	of.markPending(s.standing.now())
 	if of.live != nil && of.live.UID() == node.UID() {
 		of.live = nil
 		delete(s.standing.since, node.Name())
@@ -85,7 +85,7 @@ func (s *sightings) went(node *observe.Slim) {
 
 // isAhead notes that a record, of the version given, tells of a later state of its Node than the watch has brought. It reports how long
 // is left until that has been so for a time; with another version, all of it.
-func (s *sightings) isAhead(name, record string, patience time.Duration) (left time.Duration) {
+func (s *observations) isAhead(name, record string, patience time.Duration) (left time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of, known := s.byName[name]
@@ -100,7 +100,7 @@ func (s *sightings) isAhead(name, record string, patience time.Duration) (left t
 }
 
 // look is what there is to reconcile for a name. All of it is the caller's own.
-func (s *sightings) look(name string) (gone []*observe.Node, live *observe.Node) {
+func (s *observations) look(name string) (gone []*observe.Node, live *observe.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of, known := s.byName[name]
@@ -117,7 +117,7 @@ func (s *sightings) look(name string) (gone []*observe.Node, live *observe.Node)
 }
 
 // settled forgets the last state of an object that went: it has been dealt with.
-func (s *sightings) settled(name string, uid types.UID) {
+func (s *observations) settled(name string, uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of, known := s.byName[name]
@@ -136,7 +136,7 @@ func (s *sightings) settled(name string, uid types.UID) {
 }
 
 // hasRecord notes that there is a record of a Node, and whether it is kept for as long as the Node is remembered.
-func (s *sightings) hasRecord(name string, retained bool) {
+func (s *observations) hasRecord(name string, retained bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if of, known := s.byName[name]; known {
@@ -151,7 +151,7 @@ func (s *sightings) hasRecord(name string, retained bool) {
 }
 
 // wasRetained reports whether there was such a record after an object had gone.
-func (s *sightings) wasRetained(name string, uid types.UID) bool {
+func (s *observations) wasRetained(name string, uid types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of, known := s.byName[name]
@@ -159,7 +159,7 @@ func (s *sightings) wasRetained(name string, uid types.UID) bool {
 }
 
 // lostRecord reports, once, whether there was a record of a Node, now that there is none.
-func (s *sightings) lostRecord(name string) (lost bool) {
+func (s *observations) lostRecord(name string) (lost bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of, known := s.byName[name]
@@ -170,7 +170,7 @@ func (s *sightings) lostRecord(name string) (lost bool) {
 }
 
 // knows reports whether a Node lives or waits to be reconciled.
-func (s *sightings) knows(name string) bool {
+func (s *observations) knows(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, known := s.byName[name]
@@ -178,7 +178,7 @@ func (s *sightings) knows(name string) bool {
 }
 
 // names lists every Node that lives or waits to be reconciled.
-func (s *sightings) names() []string {
+func (s *observations) names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	names := make([]string, 0, len(s.byName))
@@ -188,10 +188,10 @@ func (s *sightings) names() []string {
 	return names
 }
 
-func (s *sightings) of(name string) *sighted {
+func (s *observations) of(name string) *nodeStates {
 	of, known := s.byName[name]
 	if !known {
-		of = &sighted{}
+		of = &nodeStates{}
 		s.byName[name] = of
 	}
 	return of

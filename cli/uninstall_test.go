@@ -1,6 +1,7 @@
-package ungate
+package cli
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -8,27 +9,30 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 )
 
-func node(name string, taints ...corev1.Taint) corev1.Node {
-	return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u-1", ResourceVersion: "7"}, Spec: corev1.NodeSpec{Taints: taints}}
+func withTaints(name string, taints ...corev1.Taint) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u-1", ResourceVersion: "7", Labels: map[string]string{"dedicated": "ci"}}, Spec: corev1.NodeSpec{Taints: taints}}
 }
 
-func TestBehindIsTheNodesThatCarryTheGateWhateverItsEffect(t *testing.T) {
+func TestNodesThatCarryTheGateAreFreedWhateverItsEffect(t *testing.T) {
 	other := policy.Gate("example.com/gate")
 	soft := corev1.Taint{Key: string(policy.DefaultGate), Effect: corev1.TaintEffectPreferNoSchedule}
-	labelled := node("soft", soft)
-	labelled.Labels = map[string]string{"dedicated": "ci"}
-	nodes := []corev1.Node{node("free"), node("gated", policy.DefaultGate.Taint()), node("other", other.Taint()), labelled}
-	gated := behind(nodes, policy.DefaultGate)
-	require.Len(t, gated, 2)
-	assert.Equal(t, []string{"gated", "soft"}, []string{gated[0].Name, gated[1].Name})
-	assert.NotContains(t, gated[1].Items, "dedicated", "not held in memory")
-	assert.Len(t, behind(nodes, other), 1)
-	assert.Empty(t, behind(nil, other))
+	client := fake.NewClientset(withTaints("free"), withTaints("gated", policy.DefaultGate.Taint()), withTaints("other", other.Taint()), withTaints("soft", soft))
+	for gate, want := range map[policy.Gate][]string{policy.DefaultGate: {"gated", "soft"}, other: {"other"}, "example.com/none": nil} {
+		gated, err := (&uninstalling{cluster: &cluster{client: client, gate: gate}}).gated(t.Context())
+		require.NoError(t, err)
+		var names []string
+		for _, node := range gated {
+			names = append(names, node.Name)
+			assert.NotContains(t, node.Items, "dedicated", "not held in memory")
+		}
+		assert.Equal(t, want, names)
+	}
 }
 
 func TestANodeMadeAfterGatingHadStoppedIsLate(t *testing.T) {
@@ -44,18 +48,14 @@ func TestANodeMadeAfterGatingHadStoppedIsLate(t *testing.T) {
 		"it is not known when it is new": {time.Time{}, stopped, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := node("a")
+			n := withTaints("a")
 			n.CreationTimestamp = metav1.NewTime(c.created)
-			assert.Equal(t, c.want, late(observe.Of(&n), c.stopped))
+			assert.Equal(t, c.want, late(observe.Of(n), c.stopped))
 		})
 	}
 }
 
 func TestNamesAreListedInOrderAndNotEndlessly(t *testing.T) {
 	assert.Equal(t, "a, b", named([]string{"b", "a"}))
-	var many []string
-	for range 30 {
-		many = append(many, "n")
-	}
-	assert.Contains(t, named(many), "n and 10 more")
+	assert.Contains(t, named(slices.Repeat([]string{"n"}, 30)), "n and 10 more")
 }

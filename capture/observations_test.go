@@ -12,7 +12,7 @@ import (
 )
 
 func TestThatARecordVanishedIsSaidOnceAndOnlyOfANodeThatLivesAndHadOne(t *testing.T) {
-	s := newSightings(func([]corev1.Taint) bool { return false }, func(time.Duration) {}, time.Now)
+	s := newObservations(func([]corev1.Taint) bool { return false }, func(time.Duration) {}, time.Now)
 	s.hasRecord("unseen", false)
 	assert.False(t, s.lostRecord("unseen"), "no such Node")
 	s.lives(observe.SlimOf(&observe.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "1"}}))

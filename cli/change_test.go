@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"nodekeep.dev/nodekeep/store"
+)
+
+func TestAChangeThatIsOvertakenIsTriedAgainAsLongAsThePlanStaysTheSame(t *testing.T) {
+	nodes := schema.GroupResource{Resource: "nodes"}
+	otherUID := apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n1", nil)
+	otherUID.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Field: "metadata.uid"}}
+	conflict, down := apierrors.NewConflict(nodes, "n1", errors.New("newer")), errors.New("down")
+	a, b := 1, 2
+	for name, c := range map[string]struct {
+		reads []*int  // the last one repeats
+		does  []error // likewise
+		want  error
+		done  int // attempts
+	}{
+		"at once":                        {reads: []*int{&a}, does: []error{nil}, done: 1},
+		"there is nothing to do":         {reads: []*int{nil}, does: []error{nil}},
+		"a newer state, the same plan":   {reads: []*int{&a}, does: []error{conflict, nil}, done: 2},
+		"another record, the same plan":  {reads: []*int{&a}, does: []error{store.ErrConflict, nil}, done: 2},
+		"another object, the same plan":  {reads: []*int{&a}, does: []error{otherUID, nil}, done: 2},
+		"no object any more":             {reads: []*int{&a, nil}, does: []error{apierrors.NewNotFound(nodes, "n1")}, done: 1},
+		"another plan":                   {reads: []*int{&a, &b}, does: []error{conflict, nil}, want: errOvertaken, done: 1},
+		"a newer state, again and again": {reads: []*int{&a}, does: []error{conflict}, want: errBusy, done: tries},
+		"an error":                       {reads: []*int{&a}, does: []error{down}, want: down, done: 1},
+		"an invalid change":              {reads: []*int{&a}, does: []error{apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n1", nil)}, want: apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n1", nil), done: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			read, asked, done := 0, 0, 0
+			err := change[int]{
+				read: func(context.Context) (*int, error) {
+					plan := c.reads[min(read, len(c.reads)-1)]
+					read++
+					return plan, nil
+				},
+				agree: func(context.Context, *int) error { asked++; return nil },
+				same:  func(agreed, again *int) bool { return *agreed == *again },
+				do: func(context.Context, *int) error {
+					err := c.does[min(done, len(c.does)-1)]
+					done++
+					return err
+				},
+			}.run(t.Context())
+			assert.Equal(t, c.want, err)
+			assert.Equal(t, c.done, done)
+			assert.Equal(t, min(1, c.done), asked, "it asks once")
+		})
+	}
+}
+
+func TestAChangeIsNotMadeWithoutAYes(t *testing.T) {
+	err := change[int]{
+		read:  func(context.Context) (*int, error) { return new(int), nil },
+		agree: func(context.Context, *int) error { return errNo },
+		do:    func(context.Context, *int) error { assert.Fail(t, "it was made"); return nil },
+	}.run(t.Context())
+	require.ErrorIs(t, err, errNo)
+}
+
+func TestAStepThatWasStartedIsFinishedAlsoAfterCtrlCButNotForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		start := time.Now()
+		step, cancel := finish(ctx)
+		defer cancel()
+		time.AfterFunc(time.Second, interrupt)
+		<-step.Done()
+		assert.Equal(t, time.Second+afterInterrupt, time.Since(start))
+		err := (&cluster{}).failedWrite(access{}, "the record of Node n1", step.Err())
+		require.ErrorContains(t, err, "interrupted while the record of Node n1 was being changed")
+		code, _ := ExitCode(err)
+		assert.Equal(t, exitInterrupted, code)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		step, cancel := finish(t.Context())
+		defer cancel()
+		<-step.Done()
+		assert.Equal(t, stepTimeout, time.Since(start))
+		assert.ErrorContains(t, (&cluster{}).failedWrite(access{}, "the record of Node n1", step.Err()), "may have been changed or not")
+	})
+}

@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/pager"
+
+	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// errEnough ends a list of which no more is wanted.
+var errEnough = errors.New("enough")
+
+// all goes through a list page by page; the next page is read while one is worked on. An error ends it: that ctx is done is one too,
+// since a list that was interrupted must not look complete.
+//
+// Where a page takes so long (in a pager, say) that the API server has forgotten the moment of the list, it offers to go on with a
+// later one, and all does: some items are of a later state then, and none is missing.
+func all[T runtime.Object](ctx context.Context, list pager.ListPageFunc) iter.Seq2[T, error] {
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		page, err := list(ctx, options)
+		var status apierrors.APIStatus
+		if apierrors.IsResourceExpired(err) && errors.As(err, &status) && status.Status().Continue != "" {
+			options.Continue = status.Status().Continue
+			return list(ctx, options)
+		}
+		return page, err
+	})
+	pages.PageBufferSize = 1
+	return func(yield func(T, error) bool) {
+		err := pages.EachListItem(ctx, metav1.ListOptions{}, func(item runtime.Object) error {
+			if object, ok := item.(T); ok && !yield(object, nil) {
+				return errEnough
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			var none T
+			yield(none, err)
+		}
+	}
+}
+
+// allNodes goes through the Nodes in the order of their names.
+func (c *cluster) allNodes(ctx context.Context) iter.Seq2[*corev1.Node, error] {
+	return all[*corev1.Node](ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		list, err := c.client.CoreV1().Nodes().List(ctx, options)
+		return list, c.failed(c.toNodes("list"), err)
+	})
+}
+
+// allRecords goes through the records in the order of their ConfigMaps' names.
+func (c *cluster) allRecords(ctx context.Context) iter.Seq2[store.Listed, error] {
+	return mapped(all[*corev1.ConfigMap](ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		options.LabelSelector = store.RecordLabel + "=true"
+		list, err := c.client.CoreV1().ConfigMaps(c.namespace).List(ctx, options)
+		return list, c.failed(c.toRecords("list"), err)
+	}), store.ListedOf)
+}
+
+// mapped is a sequence of what its items become.
+func mapped[A, B any](items iter.Seq2[A, error], of func(A) B) iter.Seq2[B, error] {
+	return func(yield func(B, error) bool) {
+		for item, err := range items {
+			var next B
+			if err == nil {
+				next = of(item)
+			}
+			if !yield(next, err) {
+				return
+			}
+		}
+	}
+}
+
+// allStates goes through every Node and every record, each Node name once: two lists, both sorted, are read side by side, so
+// that no more than a page or two of each is in memory.
+func (c *cluster) allStates(ctx context.Context) iter.Seq2[view.NodeState, error] {
+	return joined(c.allNodes(ctx), c.allRecords(ctx))
+}
+
+func joined(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed, error]) iter.Seq2[view.NodeState, error] {
+	return func(yield func(view.NodeState, error) bool) {
+		// Parts that stand elsewhere in the list of ConfigMaps than in that of Nodes, by the ConfigMap's name: of names that are too long
+		// to be part of another, and of ConfigMaps that a user has named. They come last.
+		elsewhere := map[string]view.NodeState{}
+		inOrder := func(parts iter.Seq2[part, error]) (func() (part, error, bool), func()) {
+			return iter.Pull2(func(yield func(part, error) bool) {
+				for p, err := range parts {
+					if err == nil && (store.Shortened(p.Name) || p.configMap != store.Name(p.Name)) {
+						elsewhere[p.configMap] = together(elsewhere[p.configMap], p.NodeState)
+					} else if !yield(p, err) {
+						return
+					}
+				}
+			})
+		}
+		nextNode, stopNodes := inOrder(mapped(nodes, partOfNode))
+		defer stopNodes()
+		nextRecord, stopRecords := inOrder(mapped(records, partOfRecord))
+		defer stopRecords()
+
+		node, nodeErr, nodeLeft := nextNode()
+		record, recordErr, recordLeft := nextRecord()
+		for nodeLeft || recordLeft {
+			if err := cmp.Or(nodeErr, recordErr); err != nil {
+				yield(view.NodeState{}, err)
+				return
+			}
+			var state view.NodeState
+			takeNode := nodeLeft && (!recordLeft || node.Name <= record.Name)
+			takeRecord := recordLeft && (!nodeLeft || record.Name <= node.Name)
+			if takeNode {
+				state = node.NodeState
+				node, nodeErr, nodeLeft = nextNode()
+			}
+			if takeRecord {
+				state = together(state, record.NodeState)
+				record, recordErr, recordLeft = nextRecord()
+			}
+			if !yield(state, nil) {
+				return
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(elsewhere)) {
+			if !yield(elsewhere[name], nil) {
+				return
+			}
+		}
+	}
+}
+
+// part is a Node or a record, of which the other is still to be found by the name of the ConfigMap.
+type part struct {
+	view.NodeState
+	configMap string
+}
+
+func partOfNode(node *corev1.Node) part {
+	return part{view.NodeState{Name: node.Name, Node: node}, store.Name(node.Name)}
+}
+
+func partOfRecord(listed store.Listed) part {
+	state := view.NodeState{Name: listed.Node, Unreadable: listed.Err}
+	if listed.Err == nil {
+		state.Record, state.Entry = &listed.Entry.Record, listed.Entry
+	}
+	return part{state, listed.ConfigMap}
+}
+
+// together is the state of a Node of which the Node or its record was read by itself.
+func together(a, b view.NodeState) view.NodeState {
+	if a.Name == "" || a.Node == nil && b.Node != nil {
+		a, b = b, a
+	}
+	if b.Name != "" && b.Node == nil {
+		a.Record, a.Entry, a.Unreadable = b.Record, b.Entry, b.Unreadable
+	}
+	return a
+}

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"nodekeep.dev/nodekeep/cli/view"
+)
+
+func newShowCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := newOptions(streams)
+	return o.command(&cobra.Command{
+		Use:   "show NODE [flags]",
+		Short: "What is remembered of a Node",
+		Long: `Show prints the record of a Node, also of a Node that is deleted: the labels and taints that are remembered, and which of them the
+Node does not show (explain says why).`,
+		Example: `
+			# What is remembered of a Node
+			nodekeep show worker-1
+
+			# The record itself, for a program
+			nodekeep show worker-1 -o jsonpath='{.record.labels}'`,
+		GroupID: groupSee,
+	}, aboutNode|prints|knowsGate, func(ctx context.Context, c *cluster, args []string) error {
+		state, err := c.recorded(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		shown, err := view.RecordOf(state, c.namespace, c.gate)
+		if err != nil {
+			return err
+		}
+		return o.write(c, "NodeRecord", shown)
+	})
+}
+
+func newHistoryCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := newOptions(streams)
+	return o.command(&cobra.Command{
+		Use:   "history NODE [flags]",
+		Short: "Who changed which label or taint of a Node, when, and from what to what",
+		Long: `History lists the changes of the record of a Node, also of a Node that is deleted: the newest 20, oldest first. BY is the field
+manager that metadata.managedFields show for the change, a name that a client chooses; it is unknown where they show none.
+Rollback takes the numbers.`,
+		Example: `
+			# Who changed what
+			nodekeep history worker-1
+
+			# Who was last to change something
+			nodekeep history worker-1 -o jsonpath='{.changes[-1:].actor}{"\n"}'`,
+		GroupID: groupSee,
+	}, aboutNode|prints, func(ctx context.Context, c *cluster, args []string) error {
+		state, err := c.recorded(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		history := view.HistoryOf(*state.Record)
+		if o.table() && len(history.Changes) == 0 {
+			c.say("The record of Node %s has not changed since it was first written.", state.Name)
+			return nil
+		}
+		return o.write(c, "NodeHistory", history)
+	})
+}
+
+func newDiffCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := newOptions(streams)
+	return o.command(&cobra.Command{
+		Use:   "diff NODE [flags]",
+		Short: "How the record of a Node differs from the live Node",
+		Long: `Diff compares the record of a Node with the live Node, and lists what capture has still to record or to restore. Labels and taints
+that are remembered and, for a reason, not shown on the Node are listed, but are no difference. It exits with 1 if there are
+differences.`,
+		Example: `
+			# Is everything recorded, and everything restored?
+			nodekeep diff worker-1
+
+			# Under another policy
+			nodekeep diff worker-1 --policy policy.yaml`,
+		GroupID: groupSee,
+	}, aboutNode|prints|decides, func(ctx context.Context, c *cluster, args []string) error {
+		state, err := c.live(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		difference := view.Diff(state, c.in)
+		if err := o.write(c, "NodeDifference", difference); err != nil || len(difference.Items) == 0 {
+			return err
+		}
+		return findings(fmt.Errorf("the record of Node %s differs from the Node in %d labels and taints", state.Name, len(difference.Items)))
+	})
+}
