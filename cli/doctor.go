@@ -41,8 +41,8 @@ STATUS is ok, or the worst of what a check has found: error (labels or taints do
 warning (it works, and will not under the next fault, or for long) or unknown (you may not read it, or there was no answer
 in time). Below, each finding is told with its object and its remedy. The exit code is 1 if anything was found or is unknown.
 
-Nothing is changed. Most is read by get and list; the dry runs take the right to create nodes, and the rights of nodekeep's own
-ServiceAccounts that to create subjectaccessreviews.`,
+Nothing is changed. Most is read by get and list; the dry runs take the right to create nodes. What nodekeep consists of is
+compared with the manifests of this build: run the nodekeep of the installed version.`,
 		Example: `
 			# Everything
 			nodekeep doctor

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 
 	"nodekeep.dev/nodekeep/cli/doctor"
 )
@@ -20,6 +21,7 @@ const atOnce = 8
 // examination reads an installation.
 type examination struct {
 	*cluster
+	dynamic dynamic.Interface
 	options *doctorOptions
 	seen    doctor.Seen
 	behind  time.Duration // this machine's clock, behind the API server's
@@ -33,7 +35,15 @@ type look struct {
 
 // examine reads everything that checks need. The error is for an API server that cannot be reached, and for who has enough.
 func (c *cluster) examine(ctx context.Context, o *doctorOptions) (doctor.Seen, error) {
-	e := &examination{cluster: c, options: o, seen: doctor.Seen{Namespace: c.namespace}}
+	client, err := dynamic.NewForConfig(c.config)
+	if err != nil {
+		return doctor.Seen{}, err
+	}
+	objects, err := doctor.Shipped(c.namespace)
+	if err != nil {
+		return doctor.Seen{}, err
+	}
+	e := &examination{cluster: c, dynamic: client, options: o, seen: doctor.Seen{Namespace: c.namespace, Objects: objects}}
 	if err := e.lookAtAPIServer(ctx); err != nil {
 		return doctor.Seen{}, err
 	}

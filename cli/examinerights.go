@@ -45,24 +45,6 @@ func (e *examination) yourRights(ctx context.Context) ([]doctor.HeldRight, error
 	return rights, nil
 }
 
-// accountRights asks what the two processes may do.
-func (e *examination) accountRights(ctx context.Context) ([]doctor.HeldRight, error) {
-	rights := doctor.AccountRights(e.seen)
-	for i, right := range rights {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:               "system:serviceaccount:" + e.namespace + ":" + right.Account,
-			Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + e.namespace, "system:authenticated"},
-			ResourceAttributes: attributes(right.Right),
-		}}
-		answer, err := e.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-		if err != nil {
-			return nil, err
-		}
-		rights[i].Held = answer.Status.Allowed
-	}
-	return rights, nil
-}
-
 func attributes(right doctor.Right) *authorizationv1.ResourceAttributes {
 	return &authorizationv1.ResourceAttributes{Namespace: right.Namespace, Verb: right.Verb, Group: right.Group, Resource: right.Resource, Name: right.Name}
 }

@@ -10,8 +10,10 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
+
+	"nodekeep.dev/nodekeep/cli/doctor"
 )
 
 // API groups of policy engines. The kinds of constraints are as many as an administrator makes.
@@ -23,38 +25,12 @@ const (
 
 // ruleLooks read the admission rules of the whole cluster.
 func (e *examination) ruleLooks() []look {
-	admission, seen := e.client.AdmissionregistrationV1(), &e.seen
-	checks := []string{"admission-rules"}
-	to := func(resource string) access { return e.toAll("list", groupAdmission, resource) }
+	seen, checks := &e.seen, []string{"admission-rules"}
 	return []look{
-		{checks: checks, read: reading(e, &seen.Policies, to("validatingadmissionpolicies"), func(ctx context.Context) ([]admissionregistrationv1.ValidatingAdmissionPolicy, error) {
-			list, err := admission.ValidatingAdmissionPolicies().List(ctx, metav1.ListOptions{})
-			if err != nil {
-				return nil, err
-			}
-			return list.Items, nil
-		})},
-		{checks: checks, read: reading(e, &seen.Bindings, to("validatingadmissionpolicybindings"), func(ctx context.Context) ([]admissionregistrationv1.ValidatingAdmissionPolicyBinding, error) {
-			list, err := admission.ValidatingAdmissionPolicyBindings().List(ctx, metav1.ListOptions{})
-			if err != nil {
-				return nil, err
-			}
-			return list.Items, nil
-		})},
-		{checks: checks, read: reading(e, &seen.AllValidating, to("validatingwebhookconfigurations"), func(ctx context.Context) ([]admissionregistrationv1.ValidatingWebhookConfiguration, error) {
-			list, err := admission.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-			if err != nil {
-				return nil, err
-			}
-			return list.Items, nil
-		})},
-		{checks: checks, read: reading(e, &seen.AllMutating, to("mutatingwebhookconfigurations"), func(ctx context.Context) ([]admissionregistrationv1.MutatingWebhookConfiguration, error) {
-			list, err := admission.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-			if err != nil {
-				return nil, err
-			}
-			return list.Items, nil
-		})},
+		{checks: checks, read: rules(e, &seen.Policies, "validatingadmissionpolicies")},
+		{checks: checks, read: rules(e, &seen.Bindings, "validatingadmissionpolicybindings")},
+		{checks: checks, read: rules(e, &seen.AllValidating, "validatingwebhookconfigurations")},
+		{checks: checks, read: rules(e, &seen.AllMutating, "mutatingwebhookconfigurations")},
 		{checks: checks, read: reading(e, &seen.Kyverno, e.toAll("list", groupKyverno, "clusterpolicies"), func(ctx context.Context) ([]unstructured.Unstructured, error) {
 			policies, err := e.objectsOf(ctx, groupKyverno, "clusterpolicies")
 			more, moreErr := e.objectsOf(ctx, groupKyvernoPolicies, "validatingpolicies")
@@ -66,13 +42,26 @@ func (e *examination) ruleLooks() []look {
 	}
 }
 
+// rules lists the objects of one kind of admission rule.
+func rules[T any](e *examination, into *doctor.Read[[]T], resource string) func(context.Context) {
+	return reading(e, into, e.toAll("list", groupAdmission, resource), func(ctx context.Context) ([]T, error) {
+		list, err := e.dynamic.Resource(admissionregistrationv1.SchemeGroupVersion.WithResource(resource)).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		all := make([]T, len(list.Items))
+		for i, item := range list.Items {
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &all[i]); err != nil {
+				return nil, fmt.Errorf("read %s %q: %w", resource, item.GetName(), err)
+			}
+		}
+		return all, nil
+	})
+}
+
 // objectsOf lists the objects of a resource, or of every one, of an API group; there are none where the group is not served.
 func (e *examination) objectsOf(ctx context.Context, group, resource string) (objects []unstructured.Unstructured, err error) {
 	served, err := e.served(group)
-	if err != nil {
-		return nil, err
-	}
-	client, err := dynamic.NewForConfig(e.config)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +69,7 @@ func (e *examination) objectsOf(ctx context.Context, group, resource string) (ob
 		if resource != "" && kind.Resource != resource {
 			continue
 		}
-		list, err := client.Resource(kind).List(ctx, metav1.ListOptions{})
+		list, err := e.dynamic.Resource(kind).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, e.failed(access{verb: "list", group: group, resource: kind.Resource}, err)
 		}

@@ -49,7 +49,7 @@ func Shipped() (shipped Policies, err error) {
 		"ValidatingAdmissionPolicy " + GuardName: &shipped.Guard, "ValidatingAdmissionPolicyBinding " + GuardName: &shipped.GuardBinding,
 		"MutatingAdmissionPolicy " + StripName: &shipped.Strip, "MutatingAdmissionPolicyBinding " + StripName: &shipped.StripBinding,
 	}
-	for document := range strings.SplitSeq(manifests.Nodekeep, "\n---\n") {
+	for document := range strings.SplitSeq(manifests.Complete, "\n---\n") {
 		var object metav1.PartialObjectMetadata
 		if !strings.Contains(document, "AdmissionPolicy") || yaml.Unmarshal([]byte(document), &object) != nil {
 			continue

@@ -1,9 +1,9 @@
-// Package manifests holds what the chart renders with its default values, for processes that compare it with what a cluster has.
+// Package manifests holds what the chart renders, for processes that compare it with what a cluster has.
 package manifests
 
 import _ "embed" // the rendered file
 
-// Nodekeep is nodekeep.yaml: one object a document.
+// Complete is complete.yaml: the objects that do nodekeep's work and their rights, with all options of the chart; one object a document.
 //
-//go:embed nodekeep.yaml
-var Nodekeep string
+//go:embed complete.yaml
+var Complete string

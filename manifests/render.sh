@@ -32,9 +32,14 @@ render nodekeep-inline.yaml "what differs with policy.labels.protected=inline: k
 render nodekeep-monitoring.yaml "what Prometheus reads by its operator: kubectl apply --server-side -f manifests/nodekeep-monitoring.yaml" \
 	--set monitoring.podMonitor.enabled=true,monitoring.prometheusRule.enabled=true \
 	--show-only templates/podmonitor.yaml --show-only templates/prometheusrule.yaml
+render complete.yaml "What \`nodekeep doctor\` compares a cluster with: webhooks, policies, Deployments and rights with every option. Not for installing." \
+	--set policy.labels.protected=inline,metrics.secure=true \
+	--show-only templates/capture-rbac.yaml --show-only templates/webhook-rbac.yaml --show-only templates/metrics-rbac.yaml \
+	--show-only templates/capture.yaml --show-only templates/webhook.yaml --show-only templates/webhook-configurations.yaml \
+	--show-only templates/gate.yaml --show-only templates/guards.yaml --show-only templates/policy.yaml
 
 if [[ $into != . ]]; then
-	for file in namespace.yaml nodekeep.yaml nodekeep-cert-manager.yaml nodekeep-inline.yaml nodekeep-monitoring.yaml; do
+	for file in namespace.yaml nodekeep.yaml nodekeep-cert-manager.yaml nodekeep-inline.yaml nodekeep-monitoring.yaml complete.yaml; do
 		diff -u "$file" "$into/$file" || drift=yes
 	done
 	if [[ ${drift:-} ]]; then

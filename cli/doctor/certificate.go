@@ -78,8 +78,8 @@ func dueBefore(leaf *x509.Certificate) time.Duration {
 // judgeCABundle says whether the API server would believe what the webhook serves from. That it has expired is told elsewhere.
 func judgeCABundle(seen Seen) answer {
 	a := answer{ok: "vouches for the certificate"}
-	lacks(&a, mutatingObject, seen.Mutating)
-	lacks(&a, validatingObject, seen.Validating)
+	lacks(&a, mutatingObject, seen.object(mutatingObject).Found)
+	lacks(&a, validatingObject, seen.object(validatingObject).Found)
 	lacks(&a, seen.certificateObject(), seen.Certificate)
 	hooks := seen.hooks()
 	if len(hooks) == 0 && len(a.findings) == 0 {
@@ -166,7 +166,7 @@ func (s Seen) hosts() (hosts []string) {
 	return hosts
 }
 
-func (s Seen) certificateObject() string { return "secret/" + ServingSecret(s.Webhook) }
+func (s Seen) certificateObject() string { return "secret/" + s.ServingSecret() }
 
 // byCertManager reports whether cert-manager issues the certificate.
 func (s Seen) byCertManager() bool {
@@ -174,7 +174,7 @@ func (s Seen) byCertManager() bool {
 }
 
 // selfSigned reports whether the webhook issues it itself.
-func (s Seen) selfSigned() bool { return ServingSecret(s.Webhook) == selfSignedSecret }
+func (s Seen) selfSigned() bool { return s.ServingSecret() == selfSignedSecret }
 
 // renewal is how another certificate comes about.
 func (s Seen) renewal() Remedy {
@@ -201,7 +201,7 @@ func (s Seen) injection(h hook) Remedy {
 	remedy := Remedy{
 		Text: "Put the authority there:",
 		Commands: []string{fmt.Sprintf(`kubectl patch %s --type=json -p="[{\"op\":\"add\",\"path\":\"%s\",\"value\":\"$(kubectl -n %s get %s -o jsonpath='{.data.ca\.crt}')\"}]"`,
-			h.object, h.field("clientConfig/caBundle"), s.Namespace, s.certificateObject())},
+			h.object, fmt.Sprintf("/webhooks/%d/clientConfig/caBundle", h.index), s.Namespace, s.certificateObject())},
 	}
 	switch {
 	case s.byCertManager():

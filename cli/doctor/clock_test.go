@@ -62,8 +62,7 @@ func TestFindingsOfClocksNamespaceAndLeader(t *testing.T) {
 		"capture needs no election": {
 			func(s *Seen) {
 				s.Leader = Absent[Leadership]()
-				container := &s.Capture.Value.Spec.Template.Spec.Containers[0]
-				container.Args = append(container.Args, "--leader-elect=false")
+				s.arg(captureObject, "--leader-elect=false")
 			}, nil,
 		},
 		"the namespace is not there": {

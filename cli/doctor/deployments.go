@@ -11,24 +11,20 @@ import (
 )
 
 func judgeWebhookDeployment(seen Seen) answer {
-	return judgeDeployment(seen, seen.Webhook, "webhook", "Nodes wait behind the gate until capture has completed them")
+	return judgeDeployment(seen, checkWebhook, seen.webhook(), "webhook", unserved)
 }
 
 func judgeCaptureDeployment(seen Seen) answer {
-	return judgeDeployment(seen, seen.Capture, "capture", "edits are not recorded, and Nodes that wait behind the gate wait on")
+	return judgeDeployment(seen, checkCapture, seen.capture(), "capture", unrecorded)
 }
 
 // judgeDeployment says whether a process runs in as many replicas as it should, and can on new Nodes.
-func judgeDeployment(seen Seen, read Read[*appsv1.Deployment], component, without string) answer {
+func judgeDeployment(seen Seen, check string, read Read[*appsv1.Deployment], component, without string) answer {
 	var a answer
-	object := "deployment/nodekeep-" + component
-	if lacks(&a, object, read); !read.Found {
-		if read.Absent {
-			a.add(Finding{Severity: Error, Object: object, What: "it does not exist: " + without, Remedy: reinstall()})
-		}
+	if seen.compare(&a, check); !read.Found {
 		return a
 	}
-	deployment := read.Value
+	object, deployment := "deployment/nodekeep-"+component, read.Value
 	wanted, available := int32(1), deployment.Status.AvailableReplicas
 	if deployment.Spec.Replicas != nil {
 		wanted = *deployment.Spec.Replicas

@@ -17,51 +17,55 @@ func TestFindingsOfDeploymentsVersionsAndPolicy(t *testing.T) {
 	)
 	requireFindings(t, map[string]breakage{
 		"there are none": {
-			func(s *Seen) { s.Webhook, s.Capture = Absent[*appsv1.Deployment](), Absent[*appsv1.Deployment]() },
+			func(s *Seen) { s.remove(webhookObject, captureObject) },
 			[]string{webhook + "it does not exist" + waits, capture + "it does not exist" + unread},
 		},
 		"one is scaled to nothing": {
-			func(s *Seen) { s.Capture.Value.Spec.Replicas = ptr(int32(0)) }, []string{capture + "it is scaled to nothing" + unread},
+			func(s *Seen) { edit(s, captureObject, func(d *appsv1.Deployment) { d.Spec.Replicas = ptr(int32(0)) }) }, []string{capture + "it is scaled to nothing" + unread},
 		},
 		"no replica is available, and a pod says why": {
 			func(s *Seen) {
-				s.Webhook.Value.Status.AvailableReplicas = 0
+				edit(s, webhookObject, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 })
 				s.Pods.Value[0].Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
 			},
 			[]string{webhook + "none of 3 replicas is available (pod nodekeep-webhook-1: ImagePullBackOff)" + waits},
 		},
 		"no pod of it can be bound": {
 			func(s *Seen) {
-				s.Capture.Value.Status.AvailableReplicas = 0
+				edit(s, captureObject, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 })
 				s.Pods.Value[1].Status = corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available"}}}
 			},
 			[]string{capture + "none of 2 replicas is available (pod nodekeep-capture-1: Unschedulable 0/3 nodes are available)" + unread},
 		},
 		"a pod of it has ended": {
 			func(s *Seen) {
-				s.Capture.Value.Status.AvailableReplicas = 1
+				edit(s, captureObject, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 1 })
 				s.Pods.Value[1].Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2}}
 			},
 			[]string{"capture-deployment: warning: deployment/nodekeep-capture: 1 of 2 replicas are available (pod nodekeep-capture-1: ended with code 2)"},
 		},
 		"a pod of it is not ready": {
 			func(s *Seen) {
-				s.Webhook.Value.Status.AvailableReplicas = 2
+				edit(s, webhookObject, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 2 })
 				s.Pods.Value[0].Status.ContainerStatuses[0].Ready = false
 			},
 			[]string{"webhook-deployment: warning: deployment/nodekeep-webhook: 2 of 3 replicas are available (pod nodekeep-webhook-1: runs and is not ready)"},
 		},
 		"a change is not rolled out": {
-			func(s *Seen) { s.Webhook.Value.Generation = 2 }, []string{"webhook-deployment: warning: deployment/nodekeep-webhook: its last change is not rolled out"},
+			func(s *Seen) { edit(s, webhookObject, func(d *appsv1.Deployment) { d.Generation = 2 }) }, []string{"webhook-deployment: warning: deployment/nodekeep-webhook: its last change is not rolled out"},
 		},
 		"its pods do not tolerate the gate": {
-			func(s *Seen) { s.Capture.Value.Spec.Template.Spec.Tolerations = nil },
+			func(s *Seen) {
+				edit(s, captureObject, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Tolerations = nil })
+			},
 			[]string{capture + "its pods do not tolerate nodekeep.dev/restoring:NoSchedule: a cluster whose Nodes are all new does not come back by itself"},
 		},
 		"its pods do not tolerate what new Nodes get once": {
 			func(s *Seen) {
-				s.Policy.Value.Data[policyKey] = policyFile + "taints: {register: [{taint: 'a.example.com/b:NoExecute', nodeSelector: pool}, {taint: 'c:PreferNoSchedule'}]}\n"
-				s.Webhook.Value.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+				s.setPolicy(policyFile + "taints: {register: [{taint: 'a.example.com/b:NoExecute', nodeSelector: pool}, {taint: 'c:PreferNoSchedule'}]}\n")
+				edit(s, webhookObject, func(d *appsv1.Deployment) {
+					d.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+				})
 			},
 			[]string{capture + "its pods do not tolerate a.example.com/b:NoExecute: a cluster whose Nodes are all new does not come back by itself"},
 		},
@@ -86,18 +90,12 @@ func TestFindingsOfDeploymentsVersionsAndPolicy(t *testing.T) {
 			}, nil,
 		},
 		"the policy is wrong": {
-			func(s *Seen) { s.Policy.Value.Data[policyKey] = "kind: Policy\nretention: 5s\n" },
+			func(s *Seen) { s.setPolicy("kind: Policy\nretention: 5s\n") },
 			[]string{"policy: error: configmap/nodekeep-policy: the last good policy stays in force, and a process that starts does not run: read policy: apiVersion: Unsupported value: \"\": supported values: \"nodekeep.dev/v1alpha1\"; line ..."},
 		},
 		"the policy is not there, and is mounted": {
-			func(s *Seen) { s.Policy = Absent[*corev1.ConfigMap]() },
-			[]string{"policy: error: configmap/nodekeep-policy: it does not exist, and the Deployments mount it: no pod starts"},
-		},
-		"the policy is not there, and nobody needs it": {
-			func(s *Seen) {
-				s.Policy = Absent[*corev1.ConfigMap]()
-				s.Webhook.Value.Spec.Template.Spec.Containers[0].Args, s.Capture.Value.Spec.Template.Spec.Containers[0].Args = nil, nil
-			}, nil,
+			func(s *Seen) { s.remove(policyObject) },
+			[]string{"policy: error: configmap/nodekeep-policy: it does not exist: the Deployments mount it, so no pod starts"},
 		},
 	})
 }

@@ -25,15 +25,9 @@ func judgeEndpoints(seen Seen) answer {
 		return answer{ok: "the API server calls a URL, no Service"}
 	}
 	var a answer
-	const object = "service/" + Service
-	without := "the API server calls nobody, and Nodes wait behind the gate until capture has completed them"
-	lacks(&a, object, seen.Service)
-	lacks(&a, object, seen.Endpoints)
-	if seen.Service.Absent {
-		a.add(Finding{Severity: Error, Object: object, What: "it does not exist: " + without, Remedy: reinstall()})
-		return a
-	}
-	if !seen.Endpoints.Found {
+	seen.compare(&a, checkEndpoints)
+	lacks(&a, serviceObject, seen.Endpoints)
+	if !seen.Endpoints.Found || seen.object(serviceObject).Found.Absent {
 		return a
 	}
 	ready, all := 0, 0
@@ -50,9 +44,9 @@ func judgeEndpoints(seen Seen) answer {
 	}}
 	switch {
 	case ready == 0:
-		a.add(Finding{Severity: Error, Object: object, What: fmt.Sprintf("none of %d endpoints is ready: %s", all, without), Remedy: see})
+		a.add(Finding{Severity: Error, Object: serviceObject, What: fmt.Sprintf("none of %d endpoints is ready: %s", all, uncalled), Remedy: see})
 	case ready < all:
-		a.add(Finding{Severity: Warning, Object: object, What: fmt.Sprintf("%d of %d endpoints are ready", ready, all), Remedy: see})
+		a.add(Finding{Severity: Warning, Object: serviceObject, What: fmt.Sprintf("%d of %d endpoints are ready", ready, all), Remedy: see})
 	}
 	return a
 }
@@ -101,7 +95,7 @@ func judgeAnswers(seen Seen) answer {
 // judgeGateInForce says whether Nodes are put behind the gate: a dry-run creation that the webhook lets pass carries it.
 func judgeGateInForce(seen Seen) answer {
 	var a answer
-	if seen.GateServed.Found && !seen.GateServed.Value {
+	if seen.lacksMutatingPolicies() {
 		return answer{ok: "this API server has no such policies; see gate-policy"}
 	}
 	if lacks(&a, "", seen.Unnamed); !seen.Unnamed.Found {
@@ -111,7 +105,7 @@ func judgeGateInForce(seen Seen) answer {
 	if !seen.Gate().Holds(seen.Unnamed.Value.Spec.Taints) {
 		a.add(Finding{
 			Severity: Error, Object: gatePolicyObject,
-			What:   "a dry-run creation of a Node comes back without the gate, " + string(seen.Gate()) + ": a Node that registers while the webhook is down comes up without its labels and takes workloads",
+			What:   "a dry-run creation of a Node comes back without the gate, " + string(seen.Gate()) + ": " + ungated,
 			Remedy: Remedy{Text: "What else is found of the gate may say why; a new policy takes some seconds to be followed. The API server says what is wrong with it:", Commands: []string{"kubectl get " + gatePolicyObject + " -o yaml"}},
 		})
 	}

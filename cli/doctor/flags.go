@@ -35,7 +35,8 @@ func set(deployment Read[*appsv1.Deployment], name string) bool {
 
 // ServingSecret is the name of the Secret with the certificate that the webhook serves: its own, or the one that is mounted
 // where it looks for files.
-func ServingSecret(deployment Read[*appsv1.Deployment]) string {
+func (s Seen) ServingSecret() string {
+	deployment := s.webhook()
 	directory, given := flagOf(deployment, "cert-dir")
 	if !given {
 		return selfSignedSecret

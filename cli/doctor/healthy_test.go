@@ -17,7 +17,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -31,70 +30,44 @@ var now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 // healthy is an installation of the very manifests in which all is well.
 func healthy(t *testing.T) Seen {
 	t.Helper()
-	objects := shipped(t)
 	ca := newAuthority(t)
-	secret := one[*corev1.Secret](t, objects, "nodekeep-webhook-tls")
+	secret := &corev1.Secret{}
 	secret.Data = map[string][]byte{certificateKey: ca.serving(t, now.Add(-24*time.Hour), now.Add(89*24*time.Hour), "nodekeep-webhook.nodekeep-system.svc"), authoritiesKey: ca.pem}
-	mutating := one[*admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "nodekeep")
-	for i := range mutating.Webhooks {
-		mutating.Webhooks[i].ClientConfig.CABundle = ca.pem
-	}
-	validating := one[*admissionregistrationv1.ValidatingWebhookConfiguration](t, objects, "nodekeep")
-	for i := range validating.Webhooks {
-		validating.Webhooks[i].ClientConfig.CABundle = ca.pem
-	}
-	webhook, capture := one[*appsv1.Deployment](t, objects, "nodekeep-webhook"), one[*appsv1.Deployment](t, objects, "nodekeep-capture")
+	seen := Seen{Namespace: namespace, Now: now, Objects: inCluster(t, "nodekeep.yaml")}
+	seen.bundle(ca.pem)
 	var pods []corev1.Pod
-	for _, deployment := range []*appsv1.Deployment{webhook, capture} {
-		deployment.Status.AvailableReplicas = *deployment.Spec.Replicas
-		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: deployment.Name + "-1", Labels: deployment.Spec.Template.Labels}, Spec: deployment.Spec.Template.Spec}
-		container := pod.Spec.Containers[0].Name
-		pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
-			Name: container, Ready: true, ImageID: "sha256:1", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
-		}}}
-		pods = append(pods, pod)
+	for _, name := range []string{webhookObject, captureObject} {
+		edit(&seen, name, func(deployment *appsv1.Deployment) {
+			deployment.Status.AvailableReplicas = *deployment.Spec.Replicas
+			pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: deployment.Name + "-1", Labels: deployment.Spec.Template.Labels}, Spec: deployment.Spec.Template.Spec}
+			container := pod.Spec.Containers[0].Name
+			pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
+				Name: container, Ready: true, ImageID: "sha256:1", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+			}}}
+			pods = append(pods, pod)
+		})
 	}
 	stamped := corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{policy.StampAnnotation: "{}"}}}
-	seen := Seen{
-		Namespace: namespace, Now: now,
-		APIServer:   Found(APIServer{Version: "v1.36.3", Date: now, Asked: now, Answered: now.Add(100 * time.Millisecond)}),
-		InCluster:   Found(one[*corev1.Namespace](t, objects, namespace)),
-		Mutating:    Found(mutating),
-		Validating:  Found(validating),
-		Certificate: Found(secret),
-		Service:     Found(one[*corev1.Service](t, objects, "nodekeep-webhook")),
-		Endpoints:   Found([]discoveryv1.EndpointSlice{{Endpoints: []discoveryv1.Endpoint{{}, {Conditions: discoveryv1.EndpointConditions{Ready: ptr(true)}}}}}),
-		Webhook:     Found(webhook),
-		Capture:     Found(capture),
-		Pods:        Found(pods),
-		GateServed:  Found(true),
-		GatePolicy:  Found(one[*admissionregistrationv1.MutatingAdmissionPolicy](t, objects, "nodekeep-gate")),
-		GateBinding: Found(one[*admissionregistrationv1.MutatingAdmissionPolicyBinding](t, objects, "nodekeep-gate")),
-		GateRole:    Found(one[*rbacv1.Role](t, objects, "nodekeep-gate")),
-		GateSwitch:  Found(one[*rbacv1.RoleBinding](t, objects, "nodekeep-gate")),
-		Policy:      Found(one[*corev1.ConfigMap](t, objects, "nodekeep-policy")),
-		Named:       Found([]corev1.Node{stamped, stamped, stamped}),
-		Unnamed:     Found(&corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{policy.DefaultGate.Taint()}}}),
-		Leader:      Found(lease("worker-1_a", now.Add(-2*time.Second))),
-		You:         Found("jane"),
-		Records:     Found(Records{All: 130}),
-		Strays:      Found(Few[string]{}),
-
-		Guard:        Found(one[*admissionregistrationv1.ValidatingAdmissionPolicy](t, objects, "nodekeep-guard")),
-		GuardBinding: Found(one[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, objects, "nodekeep-guard")),
-		Strip:        Found(one[*admissionregistrationv1.MutatingAdmissionPolicy](t, objects, "nodekeep-strip")),
-		StripBinding: Found(one[*admissionregistrationv1.MutatingAdmissionPolicyBinding](t, objects, "nodekeep-strip")),
-
-		Policies:      Found([]admissionregistrationv1.ValidatingAdmissionPolicy{}),
-		Bindings:      Found([]admissionregistrationv1.ValidatingAdmissionPolicyBinding{}),
-		AllValidating: Found([]admissionregistrationv1.ValidatingWebhookConfiguration{*validating}),
-		AllMutating:   Found([]admissionregistrationv1.MutatingWebhookConfiguration{*mutating}),
-		Kyverno:       Found([]unstructured.Unstructured{}),
-		Gatekeeper:    Found([]unstructured.Unstructured{}),
-
-		Gated: Found(GatedNodes{All: 100, Gated: 2, After: 5 * time.Minute}),
-	}
-	seen.Yours, seen.Accounts = Found(held(YourRights(namespace))), Found(held(AccountRights(seen)))
+	seen.APIServer = Found(APIServer{Version: "v1.36.3", Date: now, Asked: now, Answered: now.Add(100 * time.Millisecond)})
+	seen.InCluster = Found(&corev1.Namespace{})
+	seen.Certificate = Found(secret)
+	seen.Endpoints = Found([]discoveryv1.EndpointSlice{{Endpoints: []discoveryv1.Endpoint{{}, {Conditions: discoveryv1.EndpointConditions{Ready: ptr(true)}}}}})
+	seen.Pods = Found(pods)
+	seen.GateServed = Found(true)
+	seen.Named = Found([]corev1.Node{stamped, stamped, stamped})
+	seen.Unnamed = Found(&corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{policy.DefaultGate.Taint()}}})
+	seen.Leader = Found(lease("worker-1_a", now.Add(-2*time.Second)))
+	seen.You = Found("jane")
+	seen.Records = Found(Records{All: 130})
+	seen.Strays = Found(Few[string]{})
+	seen.Policies = Found([]admissionregistrationv1.ValidatingAdmissionPolicy{})
+	seen.Bindings = Found([]admissionregistrationv1.ValidatingAdmissionPolicyBinding{})
+	seen.AllValidating = Found([]admissionregistrationv1.ValidatingWebhookConfiguration{*seen.validating().Value})
+	seen.AllMutating = Found([]admissionregistrationv1.MutatingWebhookConfiguration{*seen.mutating().Value})
+	seen.Kyverno = Found([]unstructured.Unstructured{})
+	seen.Gatekeeper = Found([]unstructured.Unstructured{})
+	seen.Gated = Found(GatedNodes{All: 100, Gated: 2, After: 5 * time.Minute})
+	seen.Yours = Found(held(YourRights(namespace)))
 	return seen
 }
 

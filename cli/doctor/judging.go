@@ -194,3 +194,35 @@ func objectOf(object unstructured.Unstructured) string {
 	group := object.GroupVersionKind().Group
 	return fmt.Sprintf("%s.%s/%s", strings.ToLower(object.GetKind()), group, object.GetName())
 }
+
+// matches reports whether a rule covers the operation on Nodes.
+func matches(rule admissionregistrationv1.RuleWithOperations, operation admissionregistrationv1.OperationType) bool {
+	covers := func(values []string, value string) bool {
+		return slices.Contains(values, value) || slices.Contains(values, "*")
+	}
+	return (slices.Contains(rule.Operations, operation) || slices.Contains(rule.Operations, admissionregistrationv1.OperationAll)) &&
+		covers(rule.APIGroups, "") && covers(rule.APIVersions, "v1") && slices.ContainsFunc(rule.Resources, coversNodes) &&
+		valueOr(rule.Scope, admissionregistrationv1.AllScopes) != admissionregistrationv1.NamespacedScope
+}
+
+// coversNodes reports whether a resource of a rule stands for Nodes themselves: "nodes", "*", "nodes/*" or "*/*" does, "nodes/status" and
+// "*/scale" do not (rules.Matcher in apiserver/pkg/admission/plugin/webhook/predicates of k8s.io/kubernetes).
+func coversNodes(resource string) bool {
+	name, part, _ := strings.Cut(resource, "/")
+	return (name == "nodes" || name == "*") && (part == "" || part == "*")
+}
+
+func conditionNames(conditions []admissionregistrationv1.MatchCondition) string {
+	var names []string
+	for _, condition := range conditions {
+		names = append(names, condition.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func valueOr[T any](value *T, byDefault T) T {
+	if value == nil {
+		return byDefault
+	}
+	return *value
+}

@@ -53,7 +53,7 @@ func judgeLeader(seen Seen) answer {
 			Remedy: Remedy{Text: "See why no capture runs:", Commands: []string{pods(seen.Namespace, "capture"), logs(seen.Namespace, CaptureDeployment)}},
 		})
 	}
-	if value, given := flagOf(seen.Capture, "leader-elect"); given && value == "false" {
+	if value, given := flagOf(seen.capture(), "leader-elect"); given && value == "false" {
 		return answer{ok: "capture runs without an election"}
 	}
 	lacks(&a, leaseObject, seen.Leader)

@@ -10,9 +10,11 @@ func reinstall() Remedy {
 	}
 }
 
-// patch replaces one field of an object without a namespace.
-func patch(object, path, value string) string {
-	return fmt.Sprintf(`kubectl patch %s --type=json -p='[{"op":"add","path":"%s","value":%s}]'`, object, path, value)
+// reapply is for an object that was changed: the API server names a conflict with who has changed it.
+func reapply() Remedy {
+	remedy := reinstall()
+	remedy.Text = "Apply again what nodekeep was installed from (or run helm upgrade). If kubectl reports a conflict, --force-conflicts sets the shipped values:"
+	return remedy
 }
 
 // logs shows what a process says.

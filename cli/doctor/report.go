@@ -150,7 +150,9 @@ func (r Report) Distinct() (all []Told) {
 				return told.Severity == finding.Severity && told.Sentence() == finding.Sentence()
 			}
 			if at := slices.IndexFunc(all, same); at >= 0 {
-				all[at].Checks = append(all[at].Checks, result.Check)
+				if !slices.Contains(all[at].Checks, result.Check) {
+					all[at].Checks = append(all[at].Checks, result.Check)
+				}
 				continue
 			}
 			all = append(all, Told{Finding: finding, Checks: []string{result.Check}})

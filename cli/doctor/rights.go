@@ -1,16 +1,12 @@
 package doctor
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"nodekeep.dev/nodekeep/capture"
-	"nodekeep.dev/nodekeep/guard"
-	"nodekeep.dev/nodekeep/webhook"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Right is one kind of call to the API server.
@@ -23,9 +19,8 @@ type Right struct {
 // HeldRight is a right that somebody needs, and whether he has it.
 type HeldRight struct {
 	Right
-	Account string // the ServiceAccount that needs it; empty: the caller
-	For     string // what needs it
-	Held    bool
+	For  string // what needs it
+	Held bool
 	// Lacking says that the caller does not have it, as a look that is denied would.
 	Lacking Unknown
 }
@@ -45,60 +40,51 @@ func (r Right) String() string {
 	return r.Verb + " " + resource + " in namespace " + r.Namespace
 }
 
-// grant is what a ServiceAccount may do, in a namespace or, where that is empty, in the whole cluster.
-type grant struct {
-	account   string
-	namespace string
-	rule      rbacv1.PolicyRule
-	needed    func(Seen) bool
+// lackingRights are those that a shipped Role or ClusterRole grants, this installation needs, and the role in the cluster does not grant.
+func (s Seen) lackingRights(object Object) (lacking []string) {
+	shipped, found := rulesOf(&object.Shipped), rulesOf(object.Found.Value)
+	namespace := object.Shipped.GetNamespace()
+	for _, right := range expand(shipped, namespace) {
+		granted := slices.ContainsFunc(found, func(rule rbacv1.PolicyRule) bool { return grants(rule, right) })
+		if !granted && s.needsRight(object.Shipped.GetName(), right) {
+			lacking = append(lacking, right.String())
+		}
+	}
+	return lacking
 }
 
-func always(Seen) bool { return true }
-
-// grants are what the manifests give to the processes, as far as they need it in this installation.
-func grants(namespace string) []grant {
-	const core, admission, leases = "", "admissionregistration.k8s.io", "coordination.k8s.io"
-	rule := func(group string, resources, names []string, verbs ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, ResourceNames: names, Verbs: verbs}
+// rulesOf are the rules of a Role or ClusterRole; other objects have none.
+func rulesOf(object *unstructured.Unstructured) []rbacv1.PolicyRule {
+	var role rbacv1.ClusterRole
+	if !strings.HasSuffix(object.GetKind(), "Role") || runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role) != nil {
+		return nil
 	}
-	cluster := rule(core, []string{"namespaces"}, []string{metav1.NamespaceSystem}, "get")
-	guards := rule(admission, []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"}, []string{guard.GuardName}, "get")
-	strip := rule(admission, []string{"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}, []string{guard.StripName}, "get")
-	return []grant{
-		{WebhookDeployment, namespace, rule(core, []string{"configmaps"}, nil, "get", "list", "watch"), always},
-		{WebhookDeployment, namespace, rule(core, []string{"configmaps"}, nil, "create", "patch"), Seen.seesDeletions},
-		{WebhookDeployment, "", rule(core, []string{"nodes"}, nil, "get"), Seen.seesDeletions},
-		{WebhookDeployment, namespace, rule(core, []string{"secrets"}, []string{selfSignedSecret}, "get", "update"), Seen.selfSigned},
-		{WebhookDeployment, "", rule(admission, []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}, []string{Configuration}, "get", "patch"), Seen.selfSigned},
-		{WebhookDeployment, "", cluster, always},
-		{WebhookDeployment, "", guards, always},
-		{WebhookDeployment, "", strip, always},
-		{WebhookDeployment, "", rule(core, []string{"users"}, []string{"system:node:" + webhook.SelfTestNode}, "impersonate"), Seen.inline},
-		{WebhookDeployment, "", rule(core, []string{"groups"}, []string{"system:nodes"}, "impersonate"), Seen.inline},
-
-		{CaptureDeployment, namespace, rule(core, []string{"configmaps"}, nil, "get", "list", "watch", "create", "patch", "delete"), always},
-		{CaptureDeployment, namespace, rule(core, []string{"events"}, nil, "create", "patch"), always},
-		{CaptureDeployment, namespace, rule(leases, []string{"leases"}, nil, "create"), always},
-		{CaptureDeployment, namespace, rule(leases, []string{"leases"}, []string{capture.LeaseName}, "get", "update"), always},
-		{CaptureDeployment, "", rule(core, []string{"nodes"}, nil, "get", "list", "watch", "patch"), always},
-		{CaptureDeployment, "", cluster, always},
-		{CaptureDeployment, "", guards, always},
-		{CaptureDeployment, "", strip, always},
-		{CaptureDeployment, namespace, rule("nodekeep.dev", []string{"gates"}, nil, "close"), Seen.gatesNodes},
-		{CaptureDeployment, "default", rule(core, []string{"events"}, nil, "create", "patch"), always},
-
-		{WebhookDeployment, "", rule("authentication.k8s.io", []string{"tokenreviews"}, nil, "create"), func(s Seen) bool { return set(s.Webhook, "metrics-secure") }},
-		{WebhookDeployment, "", rule("authorization.k8s.io", []string{"subjectaccessreviews"}, nil, "create"), func(s Seen) bool { return set(s.Webhook, "metrics-secure") }},
-		{CaptureDeployment, "", rule("authentication.k8s.io", []string{"tokenreviews"}, nil, "create"), func(s Seen) bool { return set(s.Capture, "metrics-secure") }},
-		{CaptureDeployment, "", rule("authorization.k8s.io", []string{"subjectaccessreviews"}, nil, "create"), func(s Seen) bool { return set(s.Capture, "metrics-secure") }},
-	}
+	return role.Rules
 }
 
-// seesDeletions reports whether the API server is told to call the webhook for Nodes that are deleted.
-func (s Seen) seesDeletions() bool { return s.Validating.Found }
+// grants reports whether a rule grants the right.
+func grants(rule rbacv1.PolicyRule, right Right) bool {
+	has := func(list []string, value string) bool {
+		return slices.Contains(list, value) || slices.Contains(list, "*")
+	}
+	return has(rule.Verbs, right.Verb) && has(rule.APIGroups, right.Group) && has(rule.Resources, right.Resource) &&
+		(len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, right.Name))
+}
 
-// gatesNodes reports whether the gate policy is installed, which asks for that right of capture's.
-func (s Seen) gatesNodes() bool { return s.GatePolicy.Found }
+// needsRight reports whether the options of this installation need the right: with other options the chart does not grant it.
+func (s Seen) needsRight(role string, right Right) bool {
+	switch {
+	case role != WebhookDeployment:
+		return true
+	case right.Verb == "impersonate":
+		return s.inline()
+	case right.Resource == "secrets" || strings.HasSuffix(right.Resource, "webhookconfigurations"):
+		return s.selfSigned()
+	case right.Resource == "nodes" || right.Resource == "configmaps" && (right.Verb == "create" || right.Verb == "patch"):
+		return s.object(validatingObject).Found.Found // it records deletions
+	}
+	return true
+}
 
 // inline reports whether protected labels are to be restored in the CREATE itself.
 func (s Seen) inline() bool {
@@ -106,30 +92,19 @@ func (s Seen) inline() bool {
 	return err == nil && inForce.RestoresInline()
 }
 
-// AccountRights are those that the processes need in this installation.
-func AccountRights(seen Seen) (all []HeldRight) {
-	for _, grant := range grants(seen.Namespace) {
-		if !grant.needed(seen) {
-			continue
+// expand lists the single rights of rules.
+func expand(rules []rbacv1.PolicyRule, namespace string) (all []Right) {
+	for _, rule := range rules {
+		names := rule.ResourceNames
+		if len(names) == 0 {
+			names = []string{""}
 		}
-		for _, right := range expand(grant.rule, grant.namespace) {
-			all = append(all, HeldRight{Right: right, Account: grant.account})
-		}
-	}
-	return all
-}
-
-// expand lists the single rights of a rule.
-func expand(rule rbacv1.PolicyRule, namespace string) (all []Right) {
-	names := rule.ResourceNames
-	if len(names) == 0 {
-		names = []string{""}
-	}
-	for _, group := range rule.APIGroups {
-		for _, resource := range rule.Resources {
-			for _, name := range names {
-				for _, verb := range rule.Verbs {
-					all = append(all, Right{Verb: verb, Group: group, Resource: resource, Name: name, Namespace: namespace})
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, name := range names {
+					for _, verb := range rule.Verbs {
+						all = append(all, Right{Verb: verb, Group: group, Resource: resource, Name: name, Namespace: namespace})
+					}
 				}
 			}
 		}
@@ -139,20 +114,8 @@ func expand(rule rbacv1.PolicyRule, namespace string) (all []Right) {
 
 // judgeAccountRights says whether the processes may do what they have to.
 func judgeAccountRights(seen Seen) answer {
-	var a answer
-	lacks(&a, "", seen.Accounts)
-	a.ok = fmt.Sprintf("all %d that the two processes need", len(seen.Accounts.Value))
-	for _, account := range []string{WebhookDeployment, CaptureDeployment} {
-		var missing []string
-		for _, right := range seen.Accounts.Value {
-			if right.Account == account && !right.Held {
-				missing = append(missing, right.String())
-			}
-		}
-		if len(missing) > 0 {
-			a.add(Finding{Severity: Error, Object: "serviceaccount/" + account, What: "it may not " + strings.Join(missing, ", "), Remedy: reinstall()})
-		}
-	}
+	a := answer{ok: "the two processes have the rights that they need"}
+	seen.compare(&a, checkRights)
 	return a
 }
 

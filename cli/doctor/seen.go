@@ -4,11 +4,9 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -17,30 +15,14 @@ type Seen struct {
 	Namespace string    // that nodekeep is said to be installed in
 	Now       time.Time // by the API server's clock
 
-	APIServer  Read[APIServer]
-	InCluster  Read[*corev1.Namespace] // the namespace itself
-	Mutating   Read[*admissionregistrationv1.MutatingWebhookConfiguration]
-	Validating Read[*admissionregistrationv1.ValidatingWebhookConfiguration]
+	APIServer Read[APIServer]
+	InCluster Read[*corev1.Namespace] // the namespace itself
+	Objects   []Object                // of the manifests; see [Shipped]
 	// Certificate is the Secret that the webhook serves from, see [ServingSecret], without private keys.
 	Certificate Read[*corev1.Secret]
-	Service     Read[*corev1.Service]
 	Endpoints   Read[[]discoveryv1.EndpointSlice] // of the Service
-	Webhook     Read[*appsv1.Deployment]
-	Capture     Read[*appsv1.Deployment]
-	Pods        Read[[]corev1.Pod] // of both
-
-	GateServed  Read[bool] // the API server has MutatingAdmissionPolicies
-	GatePolicy  Read[*admissionregistrationv1.MutatingAdmissionPolicy]
-	GateBinding Read[*admissionregistrationv1.MutatingAdmissionPolicyBinding]
-	GateRole    Read[*rbacv1.Role]
-	GateSwitch  Read[*rbacv1.RoleBinding]
-	Policy      Read[*corev1.ConfigMap]
-
-	// The guard policies; see [guard.Policies].
-	Guard        Read[*admissionregistrationv1.ValidatingAdmissionPolicy]
-	GuardBinding Read[*admissionregistrationv1.ValidatingAdmissionPolicyBinding]
-	Strip        Read[*admissionregistrationv1.MutatingAdmissionPolicy]
-	StripBinding Read[*admissionregistrationv1.MutatingAdmissionPolicyBinding]
+	Pods        Read[[]corev1.Pod]                // of both processes
+	GateServed  Read[bool]                        // the API server has MutatingAdmissionPolicies
 
 	// Named are Nodes as dry-run creations came back, one after the other. Unnamed is one without a name, which the webhook
 	// lets pass as it is, and the gate policy does not.
@@ -57,12 +39,11 @@ type Seen struct {
 
 	Leader Read[Leadership]
 
-	You      Read[string]      // the caller's name
-	Yours    Read[[]HeldRight] // of those that commands need
-	Accounts Read[[]HeldRight] // of those that the processes need
-	Records  Read[Records]     // all of them
-	Strays   Read[Few[string]] // ConfigMaps that are named as records and not labelled as such
-	Gated    Read[GatedNodes]
+	You     Read[string]      // the caller's name
+	Yours   Read[[]HeldRight] // of those that commands need
+	Records Read[Records]     // all of them
+	Strays  Read[Few[string]] // ConfigMaps that are named as records and not labelled as such
+	Gated   Read[GatedNodes]
 }
 
 // APIServer is what the API server says of itself.
@@ -95,6 +76,19 @@ const (
 	selfSignedSecret = "nodekeep-webhook-tls"
 )
 
+// Checks that compare objects with the shipped ones.
+const (
+	checkRestore   = "restore-webhook"
+	checkDeletion  = "deletion-webhook"
+	checkEndpoints = "webhook-endpoints"
+	checkGate      = "gate-policy"
+	checkGuards    = "guard-policies"
+	checkWebhook   = "webhook-deployment"
+	checkCapture   = "capture-deployment"
+	checkRights    = "account-rights"
+	checkPolicy    = "policy"
+)
+
 // check is a question, and how what was read answers it.
 type check struct {
 	name  string
@@ -106,23 +100,23 @@ func checks() []check {
 		{"api-server", judgeAPIServer},
 		{"clock", judgeClock},
 		{"namespace", judgeNamespace},
-		{"restore-webhook", judgeRestoreWebhook},
-		{"deletion-webhook", judgeDeletionWebhook},
+		{checkRestore, judgeRestoreWebhook},
+		{checkDeletion, judgeDeletionWebhook},
 		{"certificate", judgeCertificate},
 		{"ca-bundle", judgeCABundle},
-		{"webhook-endpoints", judgeEndpoints},
+		{checkEndpoints, judgeEndpoints},
 		{"webhook-answers", judgeAnswers},
-		{"gate-policy", judgeGatePolicy},
+		{checkGate, judgeGatePolicy},
 		{"gate-in-force", judgeGateInForce},
-		{"guard-policies", judgeGuardPolicies},
+		{checkGuards, judgeGuardPolicies},
 		{"admission-rules", judgeAdmissionRules},
-		{"webhook-deployment", judgeWebhookDeployment},
-		{"capture-deployment", judgeCaptureDeployment},
+		{checkWebhook, judgeWebhookDeployment},
+		{checkCapture, judgeCaptureDeployment},
 		{"versions", judgeVersions},
 		{"leader", judgeLeader},
-		{"policy", judgePolicy},
+		{checkPolicy, judgePolicy},
 		{"your-rights", judgeYourRights},
-		{"account-rights", judgeAccountRights},
+		{checkRights, judgeAccountRights},
 		{"records", judgeRecords},
 		{"record-labels", judgeRecordLabels},
 		{"quarantine", judgeQuarantine},

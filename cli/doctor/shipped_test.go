@@ -1,61 +1,143 @@
 package doctor
 
 import (
-	"bufio"
-	"bytes"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
 )
 
-// shipped are the objects of the manifests that people apply.
-func shipped(t *testing.T) (objects []runtime.Object) {
+// parsed are the objects that the tests read, by file: YAML is slow to read.
+var parsed = map[string][]Object{}
+
+// inCluster are the objects that checks compare, as an installation of the static file has them: as the API server completes them.
+func inCluster(t *testing.T, file string) (objects []Object) {
 	t.Helper()
-	manifests := filepath.Join("..", "..", "manifests")
-	for _, file := range []string{"namespace.yaml", "nodekeep.yaml"} {
-		content, err := os.ReadFile(filepath.Join(manifests, file))
-		require.NoError(t, err)
-		objects = append(objects, decode(t, content)...)
+	if _, ok := parsed[file]; !ok {
+		parsed[file] = readObjects(t, file)
 	}
-	require.NotEmpty(t, objects)
+	for _, object := range parsed[file] {
+		found := object.Found
+		if found.Found {
+			found.Value = found.Value.DeepCopy()
+		}
+		objects = append(objects, Object{Shipped: object.Shipped, Found: found})
+	}
 	return objects
 }
 
-func decode(t *testing.T, content []byte) (objects []runtime.Object) {
+func readObjects(t *testing.T, file string) []Object {
 	t.Helper()
-	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
-	for {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return objects
-		}
+	objects, err := Shipped(namespace)
+	require.NoError(t, err)
+	content, err := os.ReadFile(filepath.Join("..", "..", "manifests", file))
+	require.NoError(t, err)
+	for i := range objects {
+		objects[i].Found = Absent[*unstructured.Unstructured]()
+	}
+	for document := range strings.SplitSeq(string(content), "\n---\n") {
+		content, err := yaml.YAMLToJSON([]byte(document))
 		require.NoError(t, err)
-		object, _, err := scheme.Codecs.UniversalDeserializer().Decode(document, nil, nil)
-		if err != nil { // comments alone
-			require.True(t, runtime.IsMissingKind(err), "%v\n%s", err, document)
+		found := &unstructured.Unstructured{}
+		if string(content) == "null" {
 			continue
 		}
-		objects = append(objects, object)
+		require.NoError(t, found.UnmarshalJSON(content))
+		complete(found.Object)
+		for i := range objects {
+			if (Object{Shipped: *found}).Name() == objects[i].Name() {
+				objects[i].Found = Found(found)
+			}
+		}
+	}
+	return objects
+}
+
+// complete sets what an API server sets where an object of admission says nothing.
+func complete(object map[string]any) {
+	for _, entry := range mapsIn(object, "webhooks") {
+		entry["matchPolicy"], entry["namespaceSelector"], entry["objectSelector"] = "Equivalent", map[string]any{}, map[string]any{}
+		if _, set := entry["reinvocationPolicy"]; !set && object["kind"] == "MutatingWebhookConfiguration" {
+			entry["reinvocationPolicy"] = "Never"
+		}
+	}
+	if constraints, ok, _ := unstructured.NestedFieldNoCopy(object, "spec", "matchConstraints"); ok {
+		entry := constraints.(map[string]any)
+		entry["matchPolicy"], entry["namespaceSelector"], entry["objectSelector"] = "Equivalent", map[string]any{}, map[string]any{}
 	}
 }
 
-// one is the object of that kind and name.
-func one[T metav1.Object](t *testing.T, objects []runtime.Object, name string) T {
-	t.Helper()
-	for _, object := range objects {
-		if typed, is := object.(T); is && typed.GetName() == name {
-			return typed
+// remove makes objects absent.
+func (s *Seen) remove(names ...string) {
+	for i := range s.Objects {
+		if slices.Contains(names, s.Objects[i].Name()) {
+			s.Objects[i].Found = Absent[*unstructured.Unstructured]()
 		}
 	}
-	var none T
-	require.Failf(t, "not in the manifests", "%T %s", none, name)
-	return none
+}
+
+// edit changes an object that the cluster has.
+func edit[T any](s *Seen, name string, change func(*T)) {
+	typed := typed[T](*s, name).Value
+	change(typed)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	if err != nil {
+		panic(err)
+	}
+	for i := range s.Objects {
+		if s.Objects[i].Name() == name {
+			s.Objects[i].Found.Value.Object = content
+		}
+	}
+}
+
+// patch changes an object that the cluster has by a JSON patch.
+func (s *Seen) patch(t *testing.T, name, operations string) {
+	t.Helper()
+	decoded, err := jsonpatch.DecodePatch([]byte(operations))
+	require.NoError(t, err)
+	object := s.object(name).Found.Value
+	content, err := object.MarshalJSON()
+	require.NoError(t, err)
+	content, err = decoded.Apply(content)
+	require.NoError(t, err, "%s %s", name, operations)
+	require.NoError(t, object.UnmarshalJSON(content))
+}
+
+// arg gives a process one more flag.
+func (s *Seen) arg(name, arg string) {
+	edit(s, name, func(d *appsv1.Deployment) {
+		container := &d.Spec.Template.Spec.Containers[0]
+		container.Args = append(container.Args, arg)
+	})
+}
+
+// setPolicy is the content of the policy file.
+func (s *Seen) setPolicy(text string) {
+	edit(s, policyObject, func(c *corev1.ConfigMap) { c.Data[policyKey] = text })
+}
+
+// restore changes the webhook that restores, deletion the one that records deletions.
+func (s *Seen) restore(change func(*admissionregistrationv1.MutatingWebhook)) {
+	edit(s, mutatingObject, func(c *admissionregistrationv1.MutatingWebhookConfiguration) { change(&c.Webhooks[0]) })
+}
+
+func (s *Seen) deletion(change func(*admissionregistrationv1.ValidatingWebhook)) {
+	edit(s, validatingObject, func(c *admissionregistrationv1.ValidatingWebhookConfiguration) { change(&c.Webhooks[0]) })
+}
+
+// bundle sets the caBundle of both.
+func (s *Seen) bundle(pem []byte) {
+	s.restore(func(w *admissionregistrationv1.MutatingWebhook) { w.ClientConfig.CABundle = pem })
+	s.deletion(func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = pem })
 }

@@ -2,36 +2,33 @@ package doctor
 
 import (
 	"fmt"
+	"net/url"
+	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+)
+
+// The webhooks whose order matters.
+const (
+	restoreHook   = "restore.nodekeep.dev"
+	protectedHook = "restore-protected.nodekeep.dev"
 )
 
 // judgeRestoreWebhook says whether the API server is told to call the webhook for Nodes that register.
 func judgeRestoreWebhook(seen Seen) answer {
 	a := answer{ok: "called at the CREATE of Nodes, fails open"}
-	want := wantedRestore()
-	lacks(&a, mutatingObject, seen.Mutating)
-	if seen.Mutating.Absent {
-		a.add(Finding{Severity: Error, Object: mutatingObject, What: "it does not exist: " + want.without, Remedy: reinstall()})
-	}
-	if !seen.Mutating.Found {
+	seen.compare(&a, checkRestore)
+	mutating := seen.mutating()
+	if inForce, err := seen.InForce(); err != nil || !inForce.RestoresInline() || !mutating.Found {
 		return a
 	}
-	hooks := seen.mutatingHooks()
-	restore, at := named(hooks, restoreHook)
-	if at < 0 {
-		a.add(Finding{Severity: Error, Object: mutatingObject, What: "it has no webhook " + restoreHook + ": " + want.without, Remedy: reinstall()})
-	} else {
-		a.add(restore.judge(want, seen.Namespace)...)
+	position := func(name string) int {
+		return slices.IndexFunc(mutating.Value.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool { return w.Name == name })
 	}
-	protected, before := named(hooks, protectedHook)
-	if before >= 0 {
-		a.add(protected.judge(wantedProtected(), seen.Namespace)...)
-	}
-	if inForce, err := seen.InForce(); err == nil && inForce.RestoresInline() && (before < 0 || at >= 0 && before > at || !protected.again) {
+	if first, second := position(protectedHook), position(restoreHook); first < 0 || first > second {
 		a.add(Finding{
 			Severity: Warning, Object: mutatingObject,
-			What:   fmt.Sprintf("the policy says protected: inline, and there is no webhook %s before %s with reinvocationPolicy %s: protected labels are deferred", protectedHook, restoreHook, admissionregistrationv1.IfNeededReinvocationPolicy),
+			What:   fmt.Sprintf("the policy says protected: inline, and there is no webhook %s before %s: protected labels are deferred", protectedHook, restoreHook),
 			Remedy: Remedy{Text: "Install nodekeep with labels.protected inline, or say deferred in the policy."},
 		})
 	}
@@ -41,24 +38,41 @@ func judgeRestoreWebhook(seen Seen) answer {
 // judgeDeletionWebhook says whether the API server is told to call the webhook for Nodes that are deleted.
 func judgeDeletionWebhook(seen Seen) answer {
 	a := answer{ok: "called at the DELETE of Nodes, fails open"}
-	want := wantedDeletion()
-	lacks(&a, validatingObject, seen.Validating)
-	missing := ""
-	if seen.Validating.Absent {
-		missing = "it does not exist: "
-	}
-	if seen.Validating.Found {
-		deletion, at := named(seen.validatingHooks(), deletionHook)
-		if at >= 0 {
-			a.add(deletion.judge(want, seen.Namespace)...)
-		} else {
-			missing = "it has no webhook " + deletionHook + ": "
+	seen.compare(&a, checkDeletion)
+	return a
+}
+
+// hook is where the API server calls a webhook of either kind, and whom it believes.
+type hook struct {
+	object string // the configuration
+	index  int
+	name   string
+	client admissionregistrationv1.WebhookClientConfig
+}
+
+func (s Seen) hooks() (hooks []hook) {
+	if mutating := s.mutating(); mutating.Found {
+		for i, entry := range mutating.Value.Webhooks {
+			hooks = append(hooks, hook{mutatingObject, i, entry.Name, entry.ClientConfig})
 		}
 	}
-	if missing != "" {
-		remedy := reinstall()
-		remedy.Text = "If it is left out on purpose, --skip deletion-webhook. " + remedy.Text
-		a.add(Finding{Severity: Warning, Object: validatingObject, What: missing + want.without, Remedy: remedy})
+	if validating := s.validating(); validating.Found {
+		for i, entry := range validating.Value.Webhooks {
+			hooks = append(hooks, hook{validatingObject, i, entry.Name, entry.ClientConfig})
+		}
 	}
-	return a
+	return hooks
+}
+
+// host is the name that the API server expects in the certificate.
+func (h hook) host() string {
+	if h.client.URL != nil {
+		if at, err := url.Parse(*h.client.URL); err == nil {
+			return at.Hostname()
+		}
+	}
+	if h.client.Service != nil {
+		return h.client.Service.Name + "." + h.client.Service.Namespace + ".svc"
+	}
+	return ""
 }

@@ -1,0 +1,270 @@
+package doctor
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"nodekeep.dev/nodekeep/guard"
+)
+
+const policyFile = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"
+
+const inline = policyFile + "labels: {protected: inline}\n"
+
+// found are the findings of all checks, each as "check: severity: object: what".
+func found(seen Seen) (all []string) {
+	for _, result := range Judge(seen, nil).Checks {
+		for _, finding := range result.Findings {
+			all = append(all, result.Check+": "+string(finding.Severity)+": "+finding.Object+": "+finding.What)
+		}
+	}
+	return all
+}
+
+func TestStaticFilesOfEachOptionAreAsShipped(t *testing.T) {
+	for file, change := range map[string]func(*Seen){
+		"nodekeep.yaml": func(*Seen) {},
+		"nodekeep-cert-manager.yaml": func(s *Seen) {
+			assert.Equal(t, "nodekeep-webhook-certificate", s.ServingSecret())
+		},
+		"complete.yaml": func(s *Seen) { s.setPolicy(inline) },
+	} {
+		t.Run(file, func(t *testing.T) {
+			seen := healthy(t)
+			seen.Objects = inCluster(t, file)
+			change(&seen)
+			for _, check := range []string{checkRestore, checkDeletion, checkEndpoints, checkGate, checkGuards, checkPolicy, checkRights} {
+				var a answer
+				seen.compare(&a, check)
+				assert.Empty(t, a.findings, check)
+			}
+		})
+	}
+}
+
+func TestEachObjectThatDoesNotExistIsFound(t *testing.T) {
+	for _, expected := range expectations() {
+		t.Run(expected.object, func(t *testing.T) {
+			seen := healthy(t)
+			if expected.object == metricsObject {
+				seen.arg(captureObject, "--metrics-secure")
+			}
+			require.NotEmpty(t, seen.object(expected.object).Name(), "the manifests have it")
+			seen.remove(expected.object)
+			all := found(seen)
+			assert.Contains(t, all, expected.check+": "+string(expected.severity)+": "+expected.object+": it does not exist: "+expected.without)
+		})
+	}
+}
+
+func TestEachObjectThatCouldNotBeReadIsUnknown(t *testing.T) {
+	for _, expected := range expectations() {
+		seen := healthy(t)
+		if expected.object == metricsObject {
+			seen.arg(captureObject, "--metrics-secure")
+		}
+		for i := range seen.Objects {
+			if seen.Objects[i].Name() == expected.object {
+				seen.Objects[i].Found = NotKnown[*unstructured.Unstructured](Unknown{Why: "you may not", Remedy: Remedy{Text: "Ask."}})
+			}
+		}
+		all := found(seen)
+		assert.Contains(t, all, expected.check+": unknown: "+expected.object+": you may not")
+	}
+}
+
+// Each difference names the path and both values. Where a command is printed that patches the object, it mends the installation.
+func TestEachDifferenceIsFoundWithWhatFollowsAndMendedByThePrintedPatch(t *testing.T) {
+	const (
+		restore = "webhooks[restore.nodekeep.dev]."
+		capture = "webhooks[capture.nodekeep.dev]."
+		rule    = "spec.matchConstraints.resourceRules[0]."
+		pod     = "spec.template.spec."
+	)
+	for name, c := range map[string]struct {
+		object, patch string
+		want          string // the beginning of the only finding of this object
+		mended        bool   // by the printed patch
+	}{
+		"fails closed":                  {mutatingObject, `{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"}`, "restore-webhook: error: " + mutatingObject + ": " + restore + "failurePolicy is Fail, and nodekeep ships Ignore: while the webhook is down, no Node can join and no kubelet can restart", true},
+		"deletions fail closed":         {validatingObject, `{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"}`, "deletion-webhook: error: " + validatingObject + ": " + capture + "failurePolicy is Fail, and nodekeep ships Ignore: while the webhook is down, no Node can be deleted", true},
+		"takes its time":                {mutatingObject, `{"op":"replace","path":"/webhooks/0/timeoutSeconds","value":10}`, "restore-webhook: warning: " + mutatingObject + ": " + restore + "timeoutSeconds is 10, and nodekeep ships 1: a webhook that hangs", true},
+		"other operations":              {mutatingObject, `{"op":"replace","path":"/webhooks/0/rules/0/operations","value":["UPDATE"]}`, "restore-webhook: error: " + mutatingObject + ": " + restore + `rules[0].operations is ["UPDATE"], and nodekeep ships ["CREATE"]: ` + unrestored, true},
+		"another scope":                 {mutatingObject, `{"op":"replace","path":"/webhooks/0/rules/0/scope","value":"Namespaced"}`, "restore-webhook: error: " + mutatingObject + ": " + restore + "rules[0].scope is Namespaced, and nodekeep ships Cluster: " + unrestored, true},
+		"selects Nodes":                 {mutatingObject, `{"op":"replace","path":"/webhooks/0/objectSelector","value":{"matchLabels":{"pool":"a"}}}`, "restore-webhook: warning: " + mutatingObject + ": " + restore + `objectSelector is {"matchLabels":{"pool":"a"}}, and nodekeep does not set it: the API server does not call`, true},
+		"selects Nodes by conditions":   {mutatingObject, `{"op":"add","path":"/webhooks/0/matchConditions","value":[{"name":"not-mine","expression":"true"}]}`, "restore-webhook: warning: " + mutatingObject + ": " + restore + "matchConditions is [{", true},
+		"calls another namespace":       {validatingObject, `{"op":"replace","path":"/webhooks/0/clientConfig/service/namespace","value":"old"}`, "deletion-webhook: warning: " + validatingObject + ": " + capture + "clientConfig.service.namespace is old, and nodekeep ships nodekeep-system: " + unseen, true},
+		"calls another path of a URL":   {validatingObject, `{"op":"replace","path":"/webhooks/0/clientConfig","value":{"url":"https://nodekeep-webhook.nodekeep-system.svc/old"}}`, "deletion-webhook: warning: " + validatingObject + ": " + capture + "clientConfig.url is https://nodekeep-webhook.nodekeep-system.svc/old, and nodekeep ships https://nodekeep-webhook.nodekeep-system.svc/capture: ", true},
+		"holds other webhooks":          {mutatingObject, `{"op":"replace","path":"/webhooks/0/name","value":"a.example.com"}`, "restore-webhook: error: " + mutatingObject + ": webhooks[restore.nodekeep.dev] is not set, and nodekeep ships {", false},
+		"gate fails closed":             {gatePolicyObject, `{"op":"replace","path":"/spec/failurePolicy","value":"Fail"}`, "gate-policy: error: " + gatePolicyObject + ": spec.failurePolicy is Fail, and nodekeep ships Ignore: an error in the policy keeps Nodes from joining", true},
+		"gate is put on again":          {gatePolicyObject, `{"op":"replace","path":"/spec/reinvocationPolicy","value":"IfNeeded"}`, "gate-policy: error: " + gatePolicyObject + ": spec.reinvocationPolicy is IfNeeded, and nodekeep ships Never: the policy adds the gate again", true},
+		"gate does nothing":             {gatePolicyObject, `{"op":"remove","path":"/spec/mutations"}`, "gate-policy: error: " + gatePolicyObject + ": spec.mutations is not set, and nodekeep ships [", false},
+		"gate adds another taint":       {gatePolicyObject, `{"op":"replace","path":"/spec/mutations/0/jsonPatch/expression","value":"[]"}`, "gate-policy: error: " + gatePolicyObject + ": spec.mutations[0].jsonPatch.expression is [], and nodekeep ships has(object", false},
+		"gate is for something else":    {gatePolicyObject, `{"op":"replace","path":"/spec/matchConstraints/resourceRules/0/resources","value":["pods"]}`, "gate-policy: error: " + gatePolicyObject + ": " + rule + `resources is ["pods"], and nodekeep ships ["nodes"]: ` + ungated, true},
+		"gate is for some names":        {gatePolicyObject, `{"op":"add","path":"/spec/matchConstraints/resourceRules/0/resourceNames","value":["worker-1"]}`, "gate-policy: error: " + gatePolicyObject + ": " + rule + `resourceNames is ["worker-1"], and nodekeep does not set it: ` + ungated, true},
+		"gate is for some labels":       {gatePolicyObject, `{"op":"add","path":"/spec/matchConstraints/objectSelector","value":{"matchLabels":{"a":"b"}}}`, "gate-policy: error: " + gatePolicyObject + ": spec.matchConstraints.objectSelector is {", true},
+		"gate has one condition more":   {gatePolicyObject, `{"op":"add","path":"/spec/matchConditions/-","value":{"name":"never","expression":"false"}}`, "gate-policy: error: " + gatePolicyObject + ": spec.matchConditions is ", false},
+		"gate waits for a parameter":    {gatePolicyObject, `{"op":"add","path":"/spec/paramKind","value":{"apiVersion":"v1","kind":"ConfigMap"}}`, "gate-policy: error: " + gatePolicyObject + ": spec.paramKind is {", true},
+		"gate's binding is for another": {gateBindingObject, `{"op":"replace","path":"/spec/policyName","value":"other"}`, "gate-policy: error: " + gateBindingObject + ": spec.policyName is other, and nodekeep ships nodekeep-gate: the policy does nothing", true},
+		"gate's binding is for some":    {gateBindingObject, `{"op":"add","path":"/spec/matchResources","value":{}}`, "gate-policy: error: " + gateBindingObject + ": spec.matchResources is {}, and nodekeep does not set it: ", true},
+		"gate's right is another":       {gateRoleObject, `{"op":"replace","path":"/rules/0/verbs","value":["open"]}`, "gate-policy: error: " + gateRoleObject + ": it does not grant close gates.nodekeep.dev in namespace nodekeep-system: the gate is switched off", false},
+		"guard allows all":              {guard.GuardObject, `{"op":"replace","path":"/spec/validations/0/expression","value":"true"}`, "guard-policies: warning: " + guard.GuardObject + ": spec.validations[0].expression is true, and nodekeep ships false: " + forgeable, true},
+		"guard forgets the status":      {guard.GuardObject, `{"op":"replace","path":"/spec/matchConstraints/resourceRules/0/resources","value":["nodes"]}`, "guard-policies: warning: " + guard.GuardObject + ": " + rule + `resources is ["nodes"], and nodekeep ships ["nodes","nodes/status"]: `, true},
+		"guard fails closed":            {guard.GuardObject, `{"op":"replace","path":"/spec/failurePolicy","value":"Fail"}`, "guard-policies: error: " + guard.GuardObject + ": spec.failurePolicy is Fail, and nodekeep ships Ignore: an error in the policy keeps kubelets from updating", true},
+		"guard only warns":              {guard.GuardBindingObject, `{"op":"replace","path":"/spec/validationActions","value":["Warn"]}`, "guard-policies: warning: " + guard.GuardBindingObject + `: spec.validationActions is ["Warn"], and nodekeep ships ["Deny"]: `, true},
+		"guard is for another version":  {guard.GuardObject, `{"op":"replace","path":"/spec/matchConstraints/matchPolicy","value":"Exact"}`, "guard-policies: warning: " + guard.GuardObject + ": spec.matchConstraints.matchPolicy is Exact, and nodekeep does not set it: ", true},
+		"strip fails closed":            {guard.StripObject, `{"op":"replace","path":"/spec/failurePolicy","value":"Fail"}`, "guard-policies: error: " + guard.StripObject + ": spec.failurePolicy is Fail, and nodekeep ships Ignore: an error in the policy keeps Nodes from joining", true},
+		"strip has other mutations":     {guard.StripObject, `{"op":"remove","path":"/spec/mutations/0"}`, "guard-policies: warning: " + guard.StripObject + ": spec.mutations is ", false},
+		"Service of other pods":         {serviceObject, `{"op":"replace","path":"/spec/selector/app.kubernetes.io~1component","value":"other"}`, "webhook-endpoints: error: " + serviceObject + ": spec.selector.app.kubernetes.io/component is other, and nodekeep ships webhook: " + uncalled, true},
+		"Service of another port":       {serviceObject, `{"op":"replace","path":"/spec/ports/0/targetPort","value":"metrics"}`, "webhook-endpoints: error: " + serviceObject + ": spec.ports[webhook].targetPort is metrics, and nodekeep ships webhook: ", true},
+		"a right is missing":            {"clusterrole/nodekeep-capture", `{"op":"replace","path":"/rules/0/verbs","value":["get","list"]}`, "account-rights: error: clusterrole/nodekeep-capture: it does not grant watch nodes, patch nodes: capture lacks rights: " + unrecorded, false},
+		"rights for some names":         {"role/nodekeep-capture", `{"op":"add","path":"/rules/1/resourceNames","value":["a"]}`, "account-rights: error: role/nodekeep-capture: it does not grant create events in namespace nodekeep-system, patch events in namespace nodekeep-system: ", false},
+		"another ServiceAccount":        {"rolebinding/nodekeep-webhook", `{"op":"replace","path":"/subjects/0/name","value":"default"}`, "account-rights: error: rolebinding/nodekeep-webhook: subjects[nodekeep-webhook] is not set, and nodekeep ships {", true},
+		"another namespace":             {"clusterrolebinding/nodekeep-webhook", `{"op":"replace","path":"/subjects/0/namespace","value":"old"}`, "account-rights: error: clusterrolebinding/nodekeep-webhook: subjects[nodekeep-webhook].namespace is old, and nodekeep ships nodekeep-system: ", true},
+		"another role":                  {"clusterrolebinding/nodekeep-capture", `{"op":"replace","path":"/roleRef/name","value":"view"}`, "account-rights: error: clusterrolebinding/nodekeep-capture: roleRef.name is view, and nodekeep ships nodekeep-capture: ", false},
+		"pods of another account":       {captureObject, `{"op":"replace","path":"/spec/template/spec/serviceAccountName","value":"default"}`, "capture-deployment: error: " + captureObject + ": " + pod + "serviceAccountName is default, and nodekeep ships nodekeep-capture: " + unrecorded, false},
+		"pods of more privileges":       {captureObject, `{"op":"replace","path":"/spec/template/spec/containers/0/securityContext/allowPrivilegeEscalation","value":true}`, "capture-deployment: warning: " + captureObject + ": " + pod + "containers[capture].securityContext.allowPrivilegeEscalation is true, and nodekeep ships false: the process has other privileges", false},
+		"pods of another namespace":     {webhookObject, `{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--namespace=old"}`, "webhook-deployment: error: " + webhookObject + ": " + pod + "containers[webhook].args[--namespace] is --namespace=old, and nodekeep ships --namespace=nodekeep-system: ", false},
+		"pods without the policy":       {webhookObject, `{"op":"remove","path":"/spec/template/spec/containers/0/volumeMounts"}`, "webhook-deployment: error: " + webhookObject + ": " + pod + "containers[webhook].volumeMounts is not set, and nodekeep ships [{", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := healthy(t)
+			seen.patch(t, c.object, "["+c.patch+"]")
+			var a answer
+			check, _, _ := strings.Cut(c.want, ":")
+			seen.compare(&a, check)
+			require.NotEmpty(t, a.findings)
+			finding := a.findings[0]
+			assert.Contains(t, check+": "+string(finding.Severity)+": "+finding.Object+": "+finding.What, c.want)
+			assert.NotEmpty(t, finding.Text)
+			require.NotEmpty(t, finding.Commands)
+			operations := regexp.MustCompile(`^kubectl( -n nodekeep-system)? patch ` + c.object + ` --type=json -p='(.*)'$`).FindStringSubmatch(finding.Commands[0])
+			require.Equal(t, c.mended, operations != nil, finding.Commands)
+			if c.mended {
+				seen.patch(t, c.object, operations[2])
+				var mended answer
+				seen.compare(&mended, check)
+				assert.Empty(t, mended.findings)
+			}
+		})
+	}
+}
+
+func TestWhatAnInstallationMayChooseIsNoDifference(t *testing.T) {
+	for name, c := range map[string]struct{ object, patch string }{
+		"labels and annotations":   {mutatingObject, `{"op":"add","path":"/metadata/annotations","value":{"cert-manager.io/inject-ca-from":"a/b"}}`},
+		"a namespaceSelector":      {mutatingObject, `{"op":"replace","path":"/webhooks/0/namespaceSelector","value":{"matchLabels":{"a":"b"}}}`},
+		"another message":          {guard.GuardObject, `{"op":"replace","path":"/spec/validations/0/message","value":"no"}`},
+		"audits, too":              {guard.GuardBindingObject, `{"op":"add","path":"/spec/validationActions/-","value":"Audit"}`},
+		"more subjects":            {"rolebinding/nodekeep-webhook", `{"op":"add","path":"/subjects/0","value":{"kind":"User","name":"jane"}}`},
+		"all rights":               {"clusterrole/nodekeep-webhook", `{"op":"replace","path":"/rules","value":[{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}]}`},
+		"another policy":           {policyObject, `{"op":"add","path":"/data/other","value":"a"}`},
+		"image and resources":      {captureObject, `{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"registry.example.com/nodekeep:v2"}`},
+		"other probes":             {captureObject, `{"op":"remove","path":"/spec/template/spec/containers/0/livenessProbe"}`},
+		"another flag":             {captureObject, `{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--log-level=debug"}`},
+		"a sidecar":                {captureObject, `{"op":"add","path":"/spec/template/spec/containers/0","value":{"name":"mesh","image":"mesh"}}`},
+		"what the API server sets": {serviceObject, `{"op":"add","path":"/spec/clusterIP","value":"10.0.0.1"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := healthy(t)
+			seen.patch(t, c.object, "["+c.patch+"]")
+			all := found(seen)
+			assert.Empty(t, all)
+		})
+	}
+}
+
+// A long value is shown from where it begins to differ.
+func TestALongValueIsShownWhereItDiffers(t *testing.T) {
+	seen := healthy(t)
+	expression := text(mapsIn(seen.object(guard.GuardObject).Found.Value.Object, "spec", "matchConditions")[0], "expression")
+	mapsIn(seen.object(guard.GuardObject).Found.Value.Object, "spec", "matchConditions")[0]["expression"] = strings.Replace(expression, "400", "4000", 1)
+	all := found(seen)
+	require.Len(t, all, 1)
+	assert.Regexp(t, `spec\.matchConditions\[0\]\.expression is \.\.\..*<= 4000 &&.*\.\.\., and nodekeep ships \.\.\..*<= 400 &&`, all[0])
+	assert.Less(t, len(all[0]), 800)
+}
+
+func TestAGateWithAnotherKeyIsAsShippedWhereAllAgree(t *testing.T) {
+	const key = "example.com/waits"
+	seen := healthy(t)
+	edit(&seen, policyObject, func(c *corev1.ConfigMap) { c.Data[gateKey] = key })
+	seen.Unnamed.Value.Spec.Taints[0].Key = key
+	all := found(seen)
+	want := ".spec.containers[capture].args[--gate-key] is --gate-key=nodekeep.dev/restoring, and nodekeep ships --gate-key=" + key + ": Nodes do not come out from behind the gate"
+	assert.Contains(t, all, "capture-deployment: error: "+captureObject+": spec.template"+want)
+
+	for i, object := range seen.Objects {
+		if object.Found.Found && object.Name() != policyObject {
+			content, err := object.Found.Value.MarshalJSON()
+			require.NoError(t, err)
+			require.NoError(t, seen.Objects[i].Found.Value.UnmarshalJSON([]byte(strings.ReplaceAll(string(content), "nodekeep.dev/restoring", key))))
+		}
+	}
+	all = found(seen)
+	assert.Empty(t, all)
+}
+
+func TestOptionsDecideWhatIsNeeded(t *testing.T) {
+	inlineWebhook := func(s *Seen, at string) {
+		s.patch(t, mutatingObject, `[{"op":"copy","from":"/webhooks/0","path":"/webhooks/`+at+`"},{"op":"replace","path":"/webhooks/`+strings.Replace(at, "-", "1", 1)+`/name","value":"`+protectedHook+`"}]`)
+	}
+	const order = "restore-webhook: warning: " + mutatingObject + ": the policy says protected: inline, and there is no webhook restore-protected.nodekeep.dev before restore.nodekeep.dev: protected labels are deferred"
+	for name, c := range map[string]struct {
+		change func(*Seen)
+		want   []string // the beginnings of findings
+		none   []string // what no finding contains
+	}{
+		"inline needs the second webhook and the right to impersonate": {func(s *Seen) { s.setPolicy(inline) }, []string{
+			order, "account-rights: error: clusterrole/nodekeep-webhook: it does not grant impersonate users/system:node:nodekeep-self-test, impersonate groups/system:nodes: ",
+		}, nil},
+		"inline needs the second webhook first": {func(s *Seen) { s.setPolicy(inline); inlineWebhook(s, "-") }, []string{order}, nil},
+		"the second webhook is called again": {func(s *Seen) { s.setPolicy(inline); inlineWebhook(s, "0") }, []string{
+			"restore-webhook: error: " + mutatingObject + ": webhooks[restore-protected.nodekeep.dev].clientConfig.service.path is /restore, and nodekeep ships /restore-protected: ",
+			"restore-webhook: error: " + mutatingObject + ": webhooks[restore-protected.nodekeep.dev].reinvocationPolicy is Never, and nodekeep ships IfNeeded: ",
+		}, []string{order}},
+		"metrics of a ServiceAccount need the binding": {func(s *Seen) { s.arg(webhookObject, "--metrics-secure") }, []string{"account-rights: warning: " + metricsObject + ": it does not exist: nobody can read the metrics"}, nil},
+		"another certificate needs no right to Secrets": {func(s *Seen) {
+			byFiles(s)
+			s.patch(t, "role/nodekeep-webhook", `[{"op":"remove","path":"/rules/1"}]`)
+			s.patch(t, "clusterrole/nodekeep-webhook", `[{"op":"remove","path":"/rules/1"}]`)
+		}, nil, []string{"account-rights"}},
+		"its own certificate does": {func(s *Seen) { s.patch(t, "role/nodekeep-webhook", `[{"op":"remove","path":"/rules/1"}]`) }, []string{
+			"account-rights: error: role/nodekeep-webhook: it does not grant get secrets/nodekeep-webhook-tls in namespace nodekeep-system, update secrets/nodekeep-webhook-tls in namespace nodekeep-system: ",
+		}, nil},
+		"without the record of deletions the webhook writes nothing": {func(s *Seen) {
+			s.remove(validatingObject)
+			s.patch(t, "role/nodekeep-webhook", `[{"op":"replace","path":"/rules/0/verbs","value":["get","list","watch"]}]`)
+			s.patch(t, "clusterrole/nodekeep-webhook", `[{"op":"remove","path":"/rules/0"}]`)
+		}, []string{"deletion-webhook: warning: "}, []string{"account-rights"}},
+		"an API server without MutatingAdmissionPolicies": {func(s *Seen) {
+			s.GateServed.Value = false
+			s.remove(gatePolicyObject, gateBindingObject, gateRoleObject, gateSwitchObject, guard.StripObject, guard.StripBindingObject)
+		}, []string{
+			"gate-policy: warning: : this API server has no MutatingAdmissionPolicies (Kubernetes 1.36 has): unless its kubelet puts the gate on, " + ungated,
+			"guard-policies: warning: : this API server has no MutatingAdmissionPolicies (Kubernetes 1.36 has), so nothing removes such annotations from a kubelet's CREATE: " + forgeable,
+		}, []string{"does not exist"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := healthy(t)
+			c.change(&seen)
+			all := found(seen)
+			joined := strings.Join(all, "\n")
+			for _, want := range c.want {
+				assert.Contains(t, joined, want)
+			}
+			for _, none := range c.none {
+				assert.NotContains(t, joined, none)
+			}
+			if c.want == nil && c.none == nil {
+				assert.Empty(t, all)
+			}
+		})
+	}
+}

@@ -1,0 +1,241 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"nodekeep.dev/nodekeep/guard"
+	"nodekeep.dev/nodekeep/manifests"
+	"nodekeep.dev/nodekeep/policy"
+)
+
+// releaseNamespace is the namespace of the manifests.
+const releaseNamespace = "nodekeep-system"
+
+// Objects, as kubectl takes them.
+const (
+	mutatingObject    = "mutatingwebhookconfiguration/" + Configuration
+	validatingObject  = "validatingwebhookconfiguration/" + Configuration
+	gatePolicyObject  = "mutatingadmissionpolicy/" + Gate
+	gateBindingObject = "mutatingadmissionpolicybinding/" + Gate
+	gateRoleObject    = "role/" + Gate
+	gateSwitchObject  = "rolebinding/" + Gate
+	serviceObject     = "service/" + Service
+	webhookObject     = "deployment/" + WebhookDeployment
+	captureObject     = "deployment/" + CaptureDeployment
+	policyObject      = "configmap/" + policyName
+	metricsObject     = "clusterrolebinding/nodekeep-metrics"
+)
+
+// Consequences of objects that do not do their work.
+const (
+	unrestored = "no label comes back in the CREATE of a Node; Nodes wait behind the gate until capture has completed them"
+	unseen     = "an edit is lost if its Node is deleted before capture has observed it"
+	uncalled   = "the API server calls no webhook, and Nodes wait behind the gate until capture has completed them"
+	unserved   = "Nodes wait behind the gate until capture has completed them"
+	unrecorded = "edits are not recorded, and Nodes that wait behind the gate wait on"
+	ungated    = "a Node that registers while the webhook is down comes up without its labels and takes workloads"
+	forgeable  = "a kubelet can forge nodekeep's annotations on its Node, so nodekeep reads them with care: " +
+		"a removal of a protected label or taint that capture did not observe itself does not count, and the label or taint is restored"
+)
+
+// expectation is an object that a check compares with the shipped one.
+type expectation struct {
+	check    string
+	object   string // as kubectl takes it
+	severity Severity
+	without  string // what follows if the object does not exist, or does not do its work
+}
+
+func expectations() []expectation {
+	all := []expectation{
+		{checkRestore, mutatingObject, Error, unrestored},
+		{checkDeletion, validatingObject, Warning, unseen},
+		{checkEndpoints, serviceObject, Error, uncalled},
+		{checkGate, gatePolicyObject, Error, ungated},
+		{checkGate, gateBindingObject, Error, "the policy does nothing: " + ungated},
+		{checkGate, gateRoleObject, Error, "the gate is switched off: " + ungated},
+		{checkGate, gateSwitchObject, Error, "the gate is switched off: " + ungated},
+		{checkGuards, guard.GuardObject, Warning, forgeable},
+		{checkGuards, guard.GuardBindingObject, Warning, forgeable},
+		{checkGuards, guard.StripObject, Warning, forgeable},
+		{checkGuards, guard.StripBindingObject, Warning, forgeable},
+		{checkWebhook, webhookObject, Error, unserved},
+		{checkCapture, captureObject, Error, unrecorded},
+		{checkPolicy, policyObject, Error, "the Deployments mount it, so no pod starts"},
+		{checkRights, "role/nodekeep-capture-events", Warning, "capture writes no Events about Nodes"},
+		{checkRights, "rolebinding/nodekeep-capture-events", Warning, "capture writes no Events about Nodes"},
+		{checkRights, metricsObject, Warning, "nobody can read the metrics"},
+	}
+	for _, kind := range []string{"serviceaccount", "role", "rolebinding", "clusterrole", "clusterrolebinding"} {
+		all = append(all,
+			expectation{checkRights, kind + "/" + WebhookDeployment, Error, "the webhook lacks rights: " + unserved},
+			expectation{checkRights, kind + "/" + CaptureDeployment, Error, "capture lacks rights: " + unrecorded})
+	}
+	return all
+}
+
+// Object is an object of the manifests, and what the cluster has of it.
+type Object struct {
+	Shipped unstructured.Unstructured
+	Found   Read[*unstructured.Unstructured]
+}
+
+// Name is the object as kubectl takes it.
+func (o Object) Name() string {
+	return strings.ToLower(o.Shipped.GetKind()) + "/" + o.Shipped.GetName()
+}
+
+// Shipped are the objects that checks compare, for an installation in a namespace.
+func Shipped(namespace string) (objects []Object, err error) {
+	for document := range strings.SplitSeq(strings.ReplaceAll(manifests.Complete, releaseNamespace, namespace), "\n---\n") {
+		content, err := yaml.YAMLToJSON([]byte(document))
+		if err != nil {
+			return nil, fmt.Errorf("read manifests: %w", err)
+		}
+		var object Object
+		if string(content) == "null" { // only comments
+			continue
+		}
+		if err := object.Shipped.UnmarshalJSON(content); err != nil {
+			return nil, fmt.Errorf("read manifests: %w", err)
+		}
+		if slices.ContainsFunc(expectations(), func(e expectation) bool { return e.object == object.Name() }) {
+			objects = append(objects, object)
+		}
+	}
+	return objects, nil
+}
+
+// object is what is known of an object of the manifests.
+func (s Seen) object(name string) Object {
+	at := slices.IndexFunc(s.Objects, func(o Object) bool { return o.Name() == name })
+	if at < 0 {
+		return Object{}
+	}
+	return s.Objects[at]
+}
+
+// typed is an object of the manifests as its Go type.
+func typed[T any](s Seen, name string) Read[*T] {
+	found := s.object(name).Found
+	if !found.Found {
+		return Read[*T]{Absent: found.Absent, Unknown: found.Unknown}
+	}
+	value := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Value.Object, value); err != nil {
+		return NotKnown[*T](Unknown{Why: err.Error(), Remedy: Remedy{Text: "Use the kubectl plugin of the installed version."}})
+	}
+	return Found(value)
+}
+
+func (s Seen) webhook() Read[*appsv1.Deployment] { return typed[appsv1.Deployment](s, webhookObject) }
+func (s Seen) capture() Read[*appsv1.Deployment] { return typed[appsv1.Deployment](s, captureObject) }
+func (s Seen) policy() Read[*corev1.ConfigMap]   { return typed[corev1.ConfigMap](s, policyObject) }
+func (s Seen) mutating() Read[*admissionregistrationv1.MutatingWebhookConfiguration] {
+	return typed[admissionregistrationv1.MutatingWebhookConfiguration](s, mutatingObject)
+}
+
+func (s Seen) validating() Read[*admissionregistrationv1.ValidatingWebhookConfiguration] {
+	return typed[admissionregistrationv1.ValidatingWebhookConfiguration](s, validatingObject)
+}
+
+// needed reports whether this installation needs the object: some belong to options of the chart.
+func (s Seen) needed(object string) bool {
+	switch {
+	case object == metricsObject:
+		return set(s.webhook(), "metrics-secure") || set(s.capture(), "metrics-secure")
+	case strings.HasPrefix(object, "mutatingadmissionpolicy"):
+		return !s.lacksMutatingPolicies()
+	}
+	return true
+}
+
+// lacksMutatingPolicies reports whether the API server is known to have no MutatingAdmissionPolicies.
+func (s Seen) lacksMutatingPolicies() bool { return s.GateServed.Found && !s.GateServed.Value }
+
+// compare adds to the answer of a check in which ways its objects are not as shipped.
+func (s Seen) compare(a *answer, check string) {
+	for _, expected := range expectations() {
+		if expected.check != check || !s.needed(expected.object) {
+			continue
+		}
+		object := s.object(expected.object)
+		lacks(a, expected.object, object.Found)
+		if object.Found.Absent {
+			a.add(Finding{Severity: expected.severity, Object: expected.object, What: "it does not exist: " + expected.without, Remedy: expected.reinstall()})
+		}
+		if !object.Found.Found {
+			continue
+		}
+		if rights := s.lackingRights(object); len(rights) > 0 {
+			a.add(Finding{Severity: expected.severity, Object: expected.object, What: "it does not grant " + strings.Join(rights, ", ") + ": " + expected.without, Remedy: reapply()})
+		}
+		for _, difference := range differences(object, s.Gate()) {
+			a.add(expected.finding(object, difference))
+		}
+	}
+}
+
+// finding says what follows from a difference, and how to remove it.
+func (e expectation) finding(object Object, d difference) Finding {
+	severity, leadsTo := e.severity, e.without
+	for _, known := range consequences() {
+		if (known.object == "" || known.object == e.object) && strings.Contains(d.path, known.field) {
+			severity, leadsTo = known.severity, known.leadsTo
+			break
+		}
+	}
+	return Finding{Severity: severity, Object: e.object, What: d.String() + ": " + leadsTo, Remedy: d.remedy(object)}
+}
+
+// consequence is what follows from another value of a field.
+type consequence struct {
+	object   string // empty: any
+	field    string // part of its path
+	leadsTo  string
+	severity Severity
+}
+
+func consequences() []consequence {
+	const joins = "an error in the policy keeps Nodes from joining"
+	return []consequence{
+		{mutatingObject, "failurePolicy", "while the webhook is down, no Node can join and no kubelet can restart", Error},
+		{validatingObject, "failurePolicy", "while the webhook is down, no Node can be deleted", Error},
+		{gatePolicyObject, "failurePolicy", joins, Error},
+		{guard.StripObject, "failurePolicy", joins, Error},
+		{guard.GuardObject, "failurePolicy", "an error in the policy keeps kubelets from updating their status", Error},
+		{gatePolicyObject, "reinvocationPolicy", "the policy adds the gate again after the webhook has removed it", Error},
+		{"", "timeoutSeconds", "a webhook that hangs holds up registrations, and with them the API server's share for Nodes' heartbeats", Warning},
+		{mutatingObject, "objectSelector", "the API server does not call the webhook for some Nodes, and a kubelet chooses the labels of its Node", Warning},
+		{mutatingObject, "matchConditions", "the API server does not call the webhook for some Nodes", Warning},
+		{webhookObject, "args[--gate-key]", "Nodes do not come out from behind the gate", Error},
+		{captureObject, "args[--gate-key]", "Nodes do not come out from behind the gate", Error},
+		{"", "securityContext", "the process has other privileges than it needs", Warning},
+	}
+}
+
+// reinstall is the remedy for an object that does not exist.
+func (e expectation) reinstall() Remedy {
+	remedy := reinstall()
+	if e.check == checkDeletion {
+		remedy.Text = "If it is left out on purpose, --skip " + checkDeletion + ". " + remedy.Text
+	}
+	return remedy
+}
+
+// Gate is the key of the gate's taint, as the ConfigMap of the policy names it.
+func (s Seen) Gate() policy.Gate {
+	if found := s.policy(); found.Found && found.Value.Data[gateKey] != "" {
+		return policy.Gate(found.Value.Data[gateKey])
+	}
+	return policy.DefaultGate
+}
