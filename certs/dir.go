@@ -27,7 +27,7 @@ func NewDir(path string, log *slog.Logger) *Dir {
 		d.serving.Store(c)
 		log.Info("serving certificate loaded", "dir", path, "notAfter", d.NotAfter())
 	}, func(err error) {
-		log.Warn("certificate cannot be loaded yet, trying again", "dir", path, "err", err)
+		log.Warn("certificate cannot be loaded, trying again; the last good one is served", "dir", path, "err", err)
 	}, filepath.Join(path, "tls.crt"), filepath.Join(path, "tls.key"))
 	return d
 }

@@ -36,7 +36,7 @@ func TestDirFollowsTheFilesOfAMountedSecret(t *testing.T) {
 	assert.True(t, d.NotBefore().IsZero())
 	_, err := d.GetCertificate(nil)
 	require.Error(t, err)
-	assert.Equal(t, 1, strings.Count(log.String(), "cannot be loaded yet"), "said once")
+	assert.Equal(t, 1, strings.Count(log.String(), "certificate cannot be loaded"), "said once")
 
 	// The issuer is done.
 	ca := authority(t, day, time.Now())
