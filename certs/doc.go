@@ -21,6 +21,6 @@
 //   - Private keys leave memory for the Secret only. They are not logged, and no error holds any of their bytes.
 //
 // served.go is what both sources have in common. Files that decide (decide.go, names.go, patch.go, secret.go, state.go) know no context,
-// clock, client or logger. Of the rest,
-// issue.go and renew.go make keys and certificates, sync.go and configurations.go talk to the API server.
+// clock, client or logger. Of the others, issue.go and renew.go make keys and certificates, sync.go and configurations.go talk to the API
+// server.
 package certs
