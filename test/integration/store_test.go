@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/kubernetes"
 
-	"nodekeep.dev/nodekeep/test/storetest"
 	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/test/storetest"
 )
 
 func TestTheStoresContractHoldsOnTheRealAPIServerWithTheRightsOfCapture(t *testing.T) {
