@@ -212,7 +212,7 @@ func TestAWarmStandbyTakesOverFromALeaderThatLeavesAndFromOneThatDies(t *testing
 		whole = time.Since(started)
 		nodekeep.WaitRecorded(t, node, want)
 		recorded = time.Since(started)
-		neverBare(t, watcher.Stop(), map[string]map[string]string{string(node.UID): map[string]string{"dedicated": "ci", worker: ""}})
+		neverBare(t, watcher.Stop(), map[string]map[string]string{string(node.UID): {"dedicated": "ci", worker: ""}})
 		return recorded, whole
 	}
 
