@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // webhookReplica is one replica of the webhook: the real handlers with a cache of records that lags.
@@ -68,6 +69,8 @@ type replicaRecords struct {
 	read    *node        // what the live GET has returned
 	faulted bool         // a call has failed, or may have
 	by      *policyInUse // that the review follows
+
+	reviewed types.UID // the object whose deletion is reviewed
 }
 
 // Progress is when the records were last known to be current.
@@ -131,7 +134,7 @@ func (w *cluster) reviewDeletion(n *node) {
 	}
 	w.say("webhook: %d reviews the deletion of %s", i, n.describe())
 	by := h.policy // to the end of the review
-	records := &replicaRecords{cluster: w, webhookReplica: h, by: by}
+	records := &replicaRecords{cluster: w, webhookReplica: h, by: by, reviewed: n.uid}
 	err := recordDeletion(liveNodes{records}, records, func() policyFile { return by.policyFile }, w.scenario.guards, w.now, n.name, n.uid)
 	w.say("webhook: %d: %v", i, err)
 	w.known = len(w.events)
@@ -179,7 +182,9 @@ func (r liveNodes) Get(_ context.Context, name string, _ metav1.GetOptions) (*co
 	if !found {
 		return nil, apierrors.NewNotFound(nodesResource, name)
 	}
-	r.read = n
+	if n.uid == r.reviewed { // the handler leaves another object of the name alone
+		r.read = n
+	}
 	r.meanwhile()
 	return n.object(), nil
 }
