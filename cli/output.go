@@ -102,7 +102,7 @@ func (o *output) write(c *cluster, kind string, answer view.Answer) error {
 func (o *output) document(w io.Writer, document view.Document) error {
 	tabs := printers.GetNewTabWriter(w)
 	for _, fact := range document.Facts {
-		_, _ = fmt.Fprintf(tabs, "%s:\t%s\n", fact.Name, fact.Value) // what is wrong with w, Flush says
+		_, _ = fmt.Fprintf(tabs, "%s:\t%s\n", fact.Name, printable(fact.Value, "")) // one line; what is wrong with w, Flush says
 	}
 	if err := tabs.Flush(); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (o *output) object(w io.Writer, kind string, answer any) error {
 	}
 	object.SetAPIVersion(apiVersion)
 	object.SetKind(kind)
-	return printer.PrintObj(object, w)
+	return printer.PrintObj(object, forPrograms(w))
 }
 
 // nodeNames writes what other commands take as arguments.

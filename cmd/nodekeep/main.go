@@ -26,7 +26,7 @@ func main() {
 func run() (exitCode int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+	streams := cli.Visible(genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
 	root := newCommand(called(os.Args[0]), streams)
 	root.SetArgs(arguments(os.Args))
 	err := root.ExecuteContext(ctx)
@@ -34,7 +34,7 @@ func run() (exitCode int) {
 		return 0
 	}
 	if message := err.Error(); message != "" {
-		fmt.Fprintln(os.Stderr, message)
+		_, _ = fmt.Fprintln(streams.ErrOut, message)
 	}
 	if code, ofCommand := cli.ExitCode(err); ofCommand {
 		return code

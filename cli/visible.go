@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+// Visible are streams for people: what is no printable text arrives as \x1b or \u202e. Machine IDs, messages of admission policies and
+// records are what a kubelet or a client says; they must not move the cursor of an operator's terminal or hide what stands there. What
+// programs read (-o json and the like) is written as it is.
+func Visible(streams genericiooptions.IOStreams) genericiooptions.IOStreams {
+	streams.Out, streams.ErrOut = visible{streams.Out}, visible{streams.ErrOut}
+	return streams
+}
+
+// visible is a writer of text for people. One Write must not end within a character.
+type visible struct{ exactly io.Writer }
+
+func (v visible) Write(text []byte) (int, error) {
+	if _, err := io.WriteString(v.exactly, printable(string(text), "\n\t")); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// printable is a text without control and format characters, save the allowed ones.
+func printable(text, allowed string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case unicode.IsPrint(r) || strings.ContainsRune(allowed, r):
+			b.WriteRune(r)
+		case r < 0x100:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// forPrograms is the writer without that.
+func forPrograms(w io.Writer) io.Writer {
+	if v, ok := w.(visible); ok {
+		return v.exactly
+	}
+	return w
+}

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"encoding/json"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+// A kubelet says what it likes of its machine. What operators read must neither move the cursor nor forge lines; what programs read stays
+// as it is.
+func TestWhatAKubeletSaysOfItsMachineDoesNothingToATerminal(t *testing.T) {
+	const name, system, machine = "hostile-1", "\x1b[2J\x1b]0;owned\x07all is well\r\u009b31m\u202e", "a\nStatus: Restored"
+	node := harness.Registration(name)
+	node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID = system, machine
+	registerNode(t, node)
+	edit(t, name, map[string]string{"dedicated": "ci"})
+
+	for _, args := range [][]string{
+		{"show", name}, {"explain", name}, {"diff", name}, {"gate", "lift", name, "--yes"}, {"history", name}, {"list"}, {"gate", "list"}, {"doctor"}, {"show", name, "--as", system},
+	} {
+		a := run(t, args...)
+		for _, r := range a.out + a.errOut {
+			require.True(t, unicode.IsPrint(r) || r == '\n', "%v prints %U", args, r)
+		}
+		assert.NotContains(t, a.out, "\nStatus: Restored")
+	}
+	shown := run(t, "show", name).requireDone(t).out
+	assert.Contains(t, shown, `systemUUID \x1b[2J\x1b]0;owned\x07all is well\x0d\x9b31m\u202e`)
+
+	var answer struct {
+		Record struct{ Machine record.Machine }
+	}
+	require.NoError(t, json.Unmarshal([]byte(run(t, "show", name, "-o", "json").requireDone(t).out), &answer))
+	assert.Equal(t, record.Machine{SystemUUID: system, MachineID: machine}, answer.Record.Machine)
+}
