@@ -85,8 +85,8 @@ func (w *cluster) wroteFrom(n *node) {
 
 // observedBy is how each state counts: the states that were surely observed, and of the others those in the set. less leaves out
 // what a slower process may have undone.
-func (log *nodeLog) observedBy(k int, set map[int]bool, less bool) func(at int) oracle.Sight {
-	return func(at int) oracle.Sight {
+func (log *nodeLog) observedBy(k int, set map[int]bool, less bool) func(at int) oracle.Observation {
+	return func(at int) oracle.Observation {
 		o := log.observed[at]
 		switch {
 		case less && o.undone && !set[at]:

@@ -49,7 +49,7 @@ func (m *model) checkSide(w *world, s side, k int, count *[oracle.Excuses]int64)
 	got := remembered(s.record, m.names[k])
 	q := oracle.Question{Log: about(s.log, k), Taint: m.Taints[k]}
 	wanted := func(states uint64) oracle.Answer {
-		q.Seen = func(at int) oracle.Sight {
+		q.Seen = func(at int) oracle.Observation {
 			switch bit := uint64(1) << (at + s.from); {
 			case states&bit == 0:
 				return oracle.NotObserved

@@ -109,7 +109,7 @@ func (o *orders) judgeSet(h history, set int) {
 		}
 	}
 	o.Orders += orders
-	q := oracle.Question{Log: h.about, Taint: o.Taints[0], Seen: func(at int) oracle.Sight {
+	q := oracle.Question{Log: h.about, Taint: o.Taints[0], Seen: func(at int) oracle.Observation {
 		if set&(1<<at) != 0 {
 			return oracle.Observed
 		}

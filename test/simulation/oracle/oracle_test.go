@@ -22,7 +22,7 @@ func TestTheOracleExcusesNothingThatWasObserved(t *testing.T) {
 		"both objects were":         {[]int{1, 2}, 1, Promised},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Question{Log: log, Seen: func(at int) Sight {
+			got := Question{Log: log, Seen: func(at int) Observation {
 				if slices.Contains(tt.observed, at) {
 					return Observed
 				}

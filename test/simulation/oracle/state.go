@@ -1,0 +1,60 @@
+package oracle
+
+// Value is that of a label or taint; which text it stands for is the caller's.
+type Value = int8
+
+// None is the value of a key that is not there.
+const None Value = 0
+
+// Owner says who set an item, as far as the API server shows.
+type Owner int8
+
+// The owners.
+const (
+	Nobody  Owner = iota // a taint, or a label that no field manager but nodekeep owns
+	Client               // a client
+	Kubelet              // only components that set it again by themselves, or an annotation claims it for one
+)
+
+// Item is one key in one state of a Node object.
+type Item struct {
+	Value   Value
+	Owner   Owner
+	Given   Value // the stamp lists that nodekeep set this value
+	Since   int   // in its PATCH on the state before that index; 0: in the CREATE
+	Brought Value // the stamp lists that the Node had this value in its CREATE
+	Rule    Value // the annotation lists this value as derived from a label
+	Claimed bool  // an annotation claims a protected label for another component
+	Forged  bool  // the kubelet has forged the evidence about this key on this object
+}
+
+// State is one state of a Node object, as far as it is about one key.
+type State struct {
+	Object int  // 1, 2, ... in the order of registration
+	Edited bool // a client, or another admission policy, decided on the key by this change
+	Bare   bool // a client removed the annotation by this change
+	Void   bool // an operator's decision about a machine made earlier edits meaningless
+	Item
+}
+
+// Listed is what the stamp says that the object had, and since when.
+func (i Item) Listed() (value Value, since int) {
+	if i.Given != None {
+		return i.Given, i.Since
+	}
+	return i.Brought, 0
+}
+
+// ListedAs reports whether the stamp says the same of two states of an item.
+func (i Item) ListedAs(other Item) bool {
+	return i.Given == other.Given && i.Since == other.Since && i.Brought == other.Brought
+}
+
+// Derived reports whether the item is a taint that nodekeep derived from a label.
+func (i Item) Derived() bool { return i.Value != None && i.Rule == i.Value }
+
+// Decision reports whether the item shows a decision of a client or of another admission policy, by all that can be known.
+func (i Item) Decision(taint bool) bool {
+	untouched := i.Owner == Nobody && (i.Value == i.Given || taint && i.Value == i.Brought)
+	return i.Value != None && i.Owner != Kubelet && !untouched && !i.Derived()
+}
