@@ -4,24 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/guard"
-	"nodekeep.dev/nodekeep/observe"
-	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/webhook"
 )
 
@@ -31,12 +23,8 @@ const (
 	webhookName = "nodekeep"      // adds the gate where something must wait for capture
 )
 
-const (
-	maxPasses   = 10 // looks at all Nodes for gates that were added meanwhile
-	freedAtOnce = 16 // Nodes
-	dryRunEvery = 250 * time.Millisecond
-	unanswered  = 20 // dry runs that fail in a row until no more are tried
-)
+// maxPasses bounds how often all Nodes are read again for gates that were added meanwhile.
+const maxPasses = 10
 
 // uninstalling is one run of `uninstall`.
 //
@@ -128,7 +116,7 @@ func (u *uninstalling) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return errors.New("new Nodes keep coming behind the gate: stop what puts it on (kubelets with --register-with-taints, startupTaints of a provisioner), then run this again")
+	return errors.New("new Nodes keep coming behind the gate: stop the component that adds it (kubelets with --register-with-taints, startupTaints of a provisioner), then run this again")
 }
 
 // deletion is an object to delete.
@@ -151,167 +139,6 @@ func (u *uninstalling) delete(ctx context.Context, objects ...deletion) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// untilStopped waits until no dry-run CREATE has been gated for the settling time, and returns when that was by the clock of the
-// API server; the zero time where it refuses dry runs.
-func (u *uninstalling) untilStopped(ctx context.Context) (at time.Time, err error) {
-	var since time.Time // by our clock
-	failed := 0
-	for since.IsZero() || time.Since(since) < u.settle {
-		node, err := u.kubelet.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: webhook.SelfTestNode}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		switch {
-		case ctx.Err() != nil:
-			return time.Time{}, fmt.Errorf("wait until new Nodes are gated no more: %w; another policy or webhook may put the taint %s on: look for it with kubectl get mutatingadmissionpolicybindings,mutatingwebhookconfigurations", ctx.Err(), u.gate)
-		case err != nil:
-			since = time.Time{}
-			if failed++; failed >= unanswered || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-				_ = u.done("whether new Nodes are still gated cannot be seen, for the API server refuses a dry run (%v); waiting for %s instead", err, u.settle)
-				pause(ctx, u.settle)
-				return time.Time{}, ctx.Err()
-			}
-		case nodekeepTouched(node, u.gate):
-			since, failed = time.Time{}, 0
-		case since.IsZero():
-			since, failed = time.Now(), 0
-			at = node.CreationTimestamp.Time
-		}
-		pause(ctx, dryRunEvery)
-	}
-	_ = u.done("new Nodes are gated no more")
-	return at, nil
-}
-
-// nodekeepTouched reports whether the policy or the webhook has changed a registration. For the self-test's Node the webhook removes
-// the gate again, so nothing can be seen of the policy as long as the webhook is called.
-func nodekeepTouched(node *corev1.Node, gate policy.Gate) bool {
-	_, stamped := node.Annotations[policy.StampAnnotation]
-	return stamped || gate.On(node.Spec.Taints)
-}
-
-// awaitCapture gives capture, which completes Nodes before it frees them, the time to do so.
-func (u *uninstalling) awaitCapture(ctx context.Context) error {
-	gated, err := u.gated(ctx)
-	if err != nil || len(gated) == 0 || u.patience <= 0 {
-		return err
-	}
-	_ = u.done("%s behind the gate; capture has %s to complete and free them", view.Counted(len(gated), "Node"), u.patience)
-	waiting, cancel := context.WithTimeout(ctx, u.patience)
-	defer cancel()
-	for len(gated) > 0 && waiting.Err() == nil {
-		pause(waiting, time.Second)
-		var mu sync.Mutex
-		var still []*observe.Node
-		_ = u.each(gated, func(node *observe.Node) error {
-			if now, err := u.node(waiting, node.Name); err != nil || now != nil && u.gate.On(now.Spec.Taints) {
-				mu.Lock()
-				defer mu.Unlock()
-				still = append(still, node) // also one that cannot be read
-			}
-			return nil
-		})
-		gated = still
-	}
-	return ctx.Err()
-}
-
-// gated reads all Nodes and returns those behind the gate.
-func (u *uninstalling) gated(ctx context.Context) (gated []*observe.Node, err error) {
-	for node, err := range u.allNodes(ctx) {
-		if err != nil {
-			return nil, fmt.Errorf("list nodes: %w", err)
-		}
-		if u.gate.On(node.Spec.Taints) {
-			gated = append(gated, withTaintsOnly(node))
-		}
-	}
-	return gated, nil
-}
-
-// withTaintsOnly is a Node as far as its gate is concerned: a page of whole Nodes is large.
-func withTaintsOnly(node *corev1.Node) *observe.Node {
-	slim := &corev1.Node{}
-	slim.Name, slim.UID, slim.ResourceVersion, slim.CreationTimestamp = node.Name, node.UID, node.ResourceVersion, node.CreationTimestamp
-	slim.Spec.Taints = node.Spec.Taints
-	return observe.Of(slim)
-}
-
-func (u *uninstalling) each(nodes []*observe.Node, do func(*observe.Node) error) error {
-	var group errgroup.Group
-	group.SetLimit(freedAtOnce)
-	for _, node := range nodes {
-		group.Go(func() error { return do(node) })
-	}
-	return group.Wait()
-}
-
-// free lifts the gates of Nodes and returns how many. One that fails does not keep the others behind the gate.
-func (u *uninstalling) free(ctx context.Context, gated []*observe.Node, stopped time.Time) (freed int, err error) {
-	var (
-		mu     sync.Mutex
-		failed []string
-		errs   []error
-	)
-	_ = u.each(gated, func(node *observe.Node) error {
-		lifted, err := u.lift(ctx, node)
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case err != nil:
-			failed, errs = append(failed, node.Name), append(errs, fmt.Errorf("lift gate of node %q: %w", node.Name, err))
-		case lifted && late(node, stopped):
-			freed++
-			_ = u.done("node %s: gate lifted, which is not nodekeep's: the Node registered after gating had stopped. Its kubelet (--register-with-taints) or its provisioner (startupTaints) puts it on", node.Name)
-		case lifted:
-			freed++
-			_ = u.done("node %s: gate lifted", node.Name)
-		}
-		return nil
-	})
-	if len(failed) == 0 {
-		return freed, nil
-	}
-	return freed, fmt.Errorf("%s behind the gate still (%s): run this again, or kubectl taint node NODE %s-: %w", view.Counted(len(failed), "Node"), named(failed), u.gate, errors.Join(errs...))
-}
-
-// lift lifts the gate of one Node; lifted is false where the gate or the Node is gone already.
-func (u *uninstalling) lift(ctx context.Context, node *observe.Node) (lifted bool, err error) {
-	first := node
-	err = change[observe.Node]{
-		read: func(ctx context.Context) (*observe.Node, error) {
-			if first != nil {
-				node, first = first, nil
-				return node, nil
-			}
-			now, err := u.node(ctx, node.Name)
-			if err != nil || now == nil || !u.gate.On(now.Spec.Taints) {
-				return nil, err
-			}
-			return withTaintsOnly(now), nil
-		},
-		do: func(ctx context.Context, node *observe.Node) error {
-			err := u.patchNode(ctx, node, capture.Change{LiftGate: true}, u.gate, metav1.PatchOptions{FieldManager: "nodekeep-uninstall"})
-			lifted = err == nil
-			return err
-		},
-	}.run(ctx)
-	return lifted, err
-}
-
-// late reports whether a Node was created behind the gate after gating had stopped, both by the clock of the API server: then its
-// kubelet or its provisioner adds the gate.
-func late(node *observe.Node, stopped time.Time) bool {
-	return !stopped.IsZero() && node.CreationTimestamp.After(stopped)
-}
-
-// named lists names, not more than are read.
-func named(names []string) string {
-	const most = 20
-	slices.Sort(names)
-	if len(names) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-	}
-	return strings.Join(names, ", ")
 }
 
 // pause waits, or until ctx is done.

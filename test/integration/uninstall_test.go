@@ -60,7 +60,7 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 	registered := kubelets()
 	for _, line := range []string{
 		"MutatingAdmissionPolicyBinding nodekeep-gate: deleted", "RoleBinding nodekeep-gate: deleted", "MutatingWebhookConfiguration nodekeep: deleted",
-		"new Nodes are gated no more", "node maintained: gate lifted\n", "no Node is behind the gate;",
+		"new Nodes are no longer gated", "node maintained: gate lifted\n", "no Node is behind the gate;",
 		"MutatingAdmissionPolicyBinding nodekeep-strip: deleted", "MutatingAdmissionPolicy nodekeep-strip: deleted",
 		"ValidatingAdmissionPolicyBinding nodekeep-guard: deleted", "ValidatingAdmissionPolicy nodekeep-guard: deleted",
 	} {
