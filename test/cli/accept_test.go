@@ -29,20 +29,20 @@ func TestAcceptShowsBothMachinesAndHasCaptureCarryOutWhatWasDecided(t *testing.T
 		name := "accept-" + side
 		quarantined(t, name)
 		a := answering(t, "no\n", "accept", name, "--machine", side)
-		assert.Equal(t, 3, a.code)
+		assert.Equal(t, 3, a.Code)
 		require.NotNil(t, recordOf(t, name).Quarantined)
 
 		a = answering(t, "yes\n", "accept", name, "--machine", side)
-		require.Equal(t, 0, a.code, a.errOut)
-		assert.Equal(t, "node/"+name+": machine \""+side+"\" accepted\n", a.out)
-		requireGolden(t, name, a.errOut)
+		require.Equal(t, 0, a.Code, a.ErrOut)
+		assert.Equal(t, "node/"+name+": machine \""+side+"\" accepted\n", a.Out)
+		requireGolden(t, name, a.ErrOut)
 		eventually(t, name, func(r record.Record) bool { return r.Quarantined == nil })
 		assert.Equal(t, want, recordOf(t, name).Items())
 		assert.Equal(t, "bbbb", recordOf(t, name).Machine.SystemUUID)
 
 		a = run(t, "accept", name, "--machine", side, "--yes")
-		assert.Equal(t, 3, a.code)
-		assert.Contains(t, a.errOut, "there is nothing to decide")
+		assert.Equal(t, 3, a.Code)
+		assert.Contains(t, a.ErrOut, "there is nothing to decide")
 	}
 }
 
@@ -54,26 +54,26 @@ func TestAcceptSaysWhatIsWrongWithTheCall(t *testing.T) {
 		`"N1" cannot be the name of a Node`:           {"accept", "N1", "--machine", "old"},
 	} {
 		a := run(t, args...)
-		assert.Equal(t, 2, a.code, what)
-		assert.Contains(t, a.errOut, what)
+		assert.Equal(t, 2, a.Code, what)
+		assert.Contains(t, a.ErrOut, what)
 	}
 	a := run(t, "accept", "accept-nobody", "--machine", "old")
-	assert.Equal(t, 3, a.code)
-	assert.Contains(t, a.errOut, "nothing is remembered")
+	assert.Equal(t, 3, a.Code)
+	assert.Contains(t, a.ErrOut, "nothing is remembered")
 	quarantined(t, "accept-spoiled")
 	spoil(t, "accept-spoiled")
 	defer run(t, "forget", "accept-spoiled", "--yes")
 	a = run(t, "accept", "accept-spoiled", "--machine", "old")
-	assert.Equal(t, 3, a.code)
-	assert.Contains(t, a.errOut, "unreadable record")
+	assert.Equal(t, 3, a.Code)
+	assert.Contains(t, a.ErrOut, "unreadable record")
 }
 
 func TestAnAcceptedSideThatCaptureHasNotSeenYetIsNotAskedForAgain(t *testing.T) {
 	quarantined(t, "accept-twice")
 	nodekeep.WithoutCapture(t, func() {
-		run(t, "accept", "accept-twice", "--machine", "old", "--yes").requireDone(t)
-		assert.Contains(t, run(t, "accept", "accept-twice", "--machine", "old").requireDone(t).out, "was accepted before")
-		run(t, "accept", "accept-twice", "--machine", "new", "--yes").requireDone(t)
+		run(t, "accept", "accept-twice", "--machine", "old", "--yes").RequireDone(t)
+		assert.Contains(t, run(t, "accept", "accept-twice", "--machine", "old").RequireDone(t).Out, "was accepted before")
+		run(t, "accept", "accept-twice", "--machine", "new", "--yes").RequireDone(t)
 	})
 	eventually(t, "accept-twice", func(r record.Record) bool { return r.Quarantined == nil && r.Items()["rack"] == "r2" })
 }

@@ -12,15 +12,15 @@ func TestDiffComparesTheRecordWithTheLiveNode(t *testing.T) {
 	const name = "diff-1"
 	register(t, name)
 	edit(t, name, map[string]string{"dedicated": "ci", "team": "a"}, "tenant=blue:NoSchedule")
-	assert.Empty(t, run(t, "diff", name).requireDone(t).out)
+	assert.Empty(t, run(t, "diff", name).RequireDone(t).Out)
 
 	require.NoError(t, nodekeep.StopCapture())
 	defer func() { require.NoError(t, nodekeep.StartCapture(context.Background())) }()
 	nodekeep.MustKubectl(t, "label", "node", name, "dedicated=batch", "new=yes", "team-", "--overwrite")
 	nodekeep.MustKubectl(t, "taint", "node", name, "tenant:NoSchedule-")
 	a := run(t, "diff", name)
-	assert.Equal(t, 1, a.code)
-	requireGolden(t, "diff", a.out)
-	assert.Contains(t, a.errOut, "differs from the Node in 4 labels and taints")
-	assert.Contains(t, run(t, "list", "--stale", "--no-headers").requireDone(t).out, name, "and list shows it as not current")
+	assert.Equal(t, 1, a.Code)
+	requireGolden(t, "diff", a.Out)
+	assert.Contains(t, a.ErrOut, "differs from the Node in 4 labels and taints")
+	assert.Contains(t, run(t, "list", "--stale", "--no-headers").RequireDone(t).Out, name, "and list shows it as not current")
 }

@@ -33,9 +33,9 @@ func TestTheExamplesOfTheHelpDoWhatTheySay(t *testing.T) {
 					allowed = more
 				}
 				a := shell(t, dir, line)
-				assert.Contains(t, allowed, a.code, "%s\n%s%s", line, a.out, a.errOut)
+				assert.Contains(t, allowed, a.Code, "%s\n%s%s", line, a.Out, a.ErrOut)
 				silent := command == "nodekeep diff" || strings.Contains(line, " > ") // no difference is nothing to say
-				assert.Equal(t, silent, a.out+a.errOut == "", line)
+				assert.Equal(t, silent, a.Out+a.ErrOut == "", line)
 			}
 		})
 	}

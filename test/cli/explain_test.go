@@ -30,7 +30,7 @@ type explained struct {
 func explanation(t *testing.T, args ...string) explained {
 	t.Helper()
 	var e explained
-	require.NoError(t, json.Unmarshal([]byte(run(t, append([]string{"explain", "-o", "json"}, args...)...).requireDone(t).out), &e))
+	require.NoError(t, json.Unmarshal([]byte(run(t, append([]string{"explain", "-o", "json"}, args...)...).RequireDone(t).Out), &e))
 	return e
 }
 
@@ -40,11 +40,11 @@ func TestExplainSaysOfEachLabelAndTaintWhyItIsKeptAndWhatARegistrationGets(t *te
 	nodekeep.MustKubectl(t, "label", "node", "explain-1", "topology.kubernetes.io/zone=a")
 	nodekeep.MustKubectl(t, "label", "node", "explain-1", "cloud=made", "--field-manager=my-cloud-controller-manager")
 
-	requireGolden(t, "explain", run(t, "explain", "explain-1").requireDone(t).out)
-	requireGolden(t, "explain-wide", run(t, "explain", "explain-1", "-o", "wide").requireDone(t).out)
+	requireGolden(t, "explain", run(t, "explain", "explain-1").RequireDone(t).Out)
+	requireGolden(t, "explain-wide", run(t, "explain", "explain-1", "-o", "wide").RequireDone(t).Out)
 
 	remove(t, "explain-1")
-	requireGolden(t, "explain-gone", run(t, "explain", "explain-1").requireDone(t).out)
+	requireGolden(t, "explain-gone", run(t, "explain", "explain-1").RequireDone(t).Out)
 }
 
 // What explain foretells of a registration is what the next registration gets.
@@ -107,7 +107,7 @@ func TestExplainTakesAReviewFromAFileWithoutACluster(t *testing.T) {
 	assert.JSONEq(t, string(want.Response.Patch), string(e.Registration.Patch), "the patch that the webhook answers with")
 	review, err := os.ReadFile(filepath.Join(golden, "review.json"))
 	require.NoError(t, err)
-	requireGolden(t, "explain-review", answering(t, string(review), append([]string{"explain", "--review", "-", "--record", filepath.Join(golden, "record.json")}, nowhere...)...).requireDone(t).out)
+	requireGolden(t, "explain-review", answering(t, string(review), append([]string{"explain", "--review", "-", "--record", filepath.Join(golden, "record.json")}, nowhere...)...).RequireDone(t).Out)
 	for name, c := range map[string]struct {
 		args []string
 		says string
@@ -120,9 +120,9 @@ func TestExplainTakesAReviewFromAFileWithoutACluster(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := run(t, c.args...)
-			assert.Equal(t, 2, a.code)
-			assert.Contains(t, a.errOut, c.says)
-			assert.Empty(t, a.out)
+			assert.Equal(t, 2, a.Code)
+			assert.Contains(t, a.ErrOut, c.says)
+			assert.Empty(t, a.Out)
 		})
 	}
 }

@@ -20,21 +20,21 @@ func TestForgetRemovesTheRecordOfANodeThatIsGoneOnceSomebodySaysYes(t *testing.T
 
 	for what, stdin := range map[string]string{"the answer is no": "n\n", "nobody answers": "", "something else is said": "what?\n"} {
 		a := answering(t, stdin, "forget", "forget-gone")
-		assert.Equal(t, 3, a.code, what)
-		assert.Empty(t, a.out, what)
-		assert.Contains(t, a.errOut, "nothing was changed", what)
+		assert.Equal(t, 3, a.Code, what)
+		assert.Empty(t, a.Out, what)
+		assert.Contains(t, a.ErrOut, "nothing was changed", what)
 		require.NotNil(t, recordOf(t, "forget-gone"), what)
 	}
 
 	a := answering(t, "y\n", "forget", "forget-gone")
-	require.Equal(t, 0, a.code, a.errOut)
-	assert.Equal(t, "node/forget-gone forgotten\n", a.out)
-	requireGolden(t, "forget-gone", a.errOut)
+	require.Equal(t, 0, a.Code, a.ErrOut)
+	assert.Equal(t, "node/forget-gone forgotten\n", a.Out)
+	requireGolden(t, "forget-gone", a.ErrOut)
 	assert.Nil(t, recordOf(t, "forget-gone"))
 
 	a = run(t, "forget", "forget-gone", "--yes")
-	assert.Equal(t, 3, a.code)
-	assert.Contains(t, a.errOut, "nothing is remembered")
+	assert.Equal(t, 3, a.Code)
+	assert.Contains(t, a.ErrOut, "nothing is remembered")
 	forgotten(t, "forget-gone", "dedicated")
 	register(t, "forget-gone")
 	assert.NotContains(t, labelsOf(t, "forget-gone"), "dedicated", "it is forgotten")
@@ -61,12 +61,12 @@ func TestForgetRemovesSingleKeysOfANodeThatIsGone(t *testing.T) {
 	remove(t, "forget-keys")
 
 	a := run(t, "forget", "forget-keys", "tenant", "nobody", "dedicated", "--yes")
-	assert.Equal(t, 3, a.code)
-	requireGolden(t, "forget-unknown", a.errOut)
+	assert.Equal(t, 3, a.Code)
+	requireGolden(t, "forget-unknown", a.ErrOut)
 	assert.Len(t, recordOf(t, "forget-keys").Items(), 3, "all mistakes at once, and nothing is done")
 
 	assert.Equal(t, "node/forget-keys: dedicated, tenant:NoSchedule forgotten\n",
-		run(t, "forget", "node/forget-keys", "tenant:NoSchedule", "dedicated", "--yes").requireDone(t).out)
+		run(t, "forget", "node/forget-keys", "tenant:NoSchedule", "dedicated", "--yes").RequireDone(t).Out)
 	assert.Equal(t, map[string]string{"rack": "r1"}, recordOf(t, "forget-keys").Items())
 	register(t, "forget-keys")
 	require.Eventually(t, func() bool { // the webhook hears of it a moment later, and capture puts right what it restored till then
@@ -82,9 +82,9 @@ func TestForgetRefusesWhatALiveNodeShowsAndNamesTheCommandThatTakesItOff(t *test
 
 	for name, args := range map[string][]string{"forget-live": {"forget", "forget-live", "--yes"}, "forget-live-key": {"forget", "forget-live", "rack", "--yes"}} {
 		a := run(t, args...)
-		assert.Equal(t, 3, a.code)
-		assert.Empty(t, a.out)
-		requireGolden(t, name, a.errOut)
+		assert.Equal(t, 3, a.Code)
+		assert.Empty(t, a.Out)
+		requireGolden(t, name, a.ErrOut)
 	}
 	assert.Len(t, recordOf(t, "forget-live").Items(), 3)
 
@@ -104,8 +104,8 @@ func TestForgetRemovesWhatALiveNodeDoesNotShow(t *testing.T) {
 	})
 
 	a := answering(t, "y\n", "forget", name, "dedicated")
-	require.Equal(t, 0, a.code, a.errOut)
-	requireGolden(t, name, a.errOut)
+	require.Equal(t, 0, a.Code, a.ErrOut)
+	requireGolden(t, name, a.ErrOut)
 	assert.NotContains(t, recordOf(t, name).Items(), "dedicated")
 	assert.Equal(t, "mine", labelsOf(t, name)["dedicated"])
 }
@@ -116,10 +116,10 @@ func TestForgetRemovesARecordThatCannotBeReadAndTheNodeIsRecordedAnew(t *testing
 	spoil(t, "forget-spoiled")
 
 	a := run(t, "forget", "forget-spoiled", "dedicated", "--yes")
-	assert.Equal(t, 3, a.code)
-	assert.Contains(t, a.errOut, "it can be forgotten as a whole only")
+	assert.Equal(t, 3, a.Code)
+	assert.Contains(t, a.ErrOut, "it can be forgotten as a whole only")
 	a = run(t, "forget", "forget-spoiled", "--yes")
-	require.Equal(t, 0, a.code, a.errOut)
-	assert.Equal(t, "node/forget-spoiled forgotten\n", a.out)
+	require.Equal(t, 0, a.Code, a.ErrOut)
+	assert.Equal(t, "node/forget-spoiled forgotten\n", a.Out)
 	eventually(t, "forget-spoiled", func(r record.Record) bool { return r.Items()["dedicated"] == "ci" })
 }

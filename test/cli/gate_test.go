@@ -54,8 +54,8 @@ func TestGateListSaysWhyNodesWaitAndWhatToDo(t *testing.T) {
 	nodekeep.WithoutCapture(t, func() {
 		register(t, "gate-protected")
 		nodekeep.MustKubectl(t, "-n", harness.Namespace, "patch", "lease", "nodekeep-capture", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"renewTime":%q}}`, time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z")))
-		list := run(t, "gate", "list").requireDone(t)
-		requireGolden(t, "gate-list", list.out)
+		list := run(t, "gate", "list").RequireDone(t)
+		requireGolden(t, "gate-list", list.Out)
 
 		var found struct {
 			Kind  string
@@ -64,33 +64,33 @@ func TestGateListSaysWhyNodesWaitAndWhatToDo(t *testing.T) {
 				Missing map[string]string
 			}
 		}
-		require.NoError(t, json.Unmarshal([]byte(run(t, "gate", "list", "-o", "json").requireDone(t).out), &found))
+		require.NoError(t, json.Unmarshal([]byte(run(t, "gate", "list", "-o", "json").RequireDone(t).Out), &found))
 		assert.Equal(t, "GatedNodeList", found.Kind)
 		require.Len(t, found.Items, 3)
 		assert.Equal(t, map[string]string{worker: ""}, found.Items[0].Missing)
 		assert.Equal(t, map[string]string{"rack": "r1", "dedicated": "ci", "tenant:NoSchedule": "blue"}, found.Items[2].Missing)
-		assert.Equal(t, "node/gate-protected\nnode/gate-spoiled\nnode/gate-undecided\n", run(t, "gate", "list", "-o", "name").requireDone(t).out)
+		assert.Equal(t, "node/gate-protected\nnode/gate-spoiled\nnode/gate-undecided\n", run(t, "gate", "list", "-o", "name").RequireDone(t).Out)
 
 		a := answering(t, "\n", "gate", "lift", "gate-protected")
-		assert.Equal(t, 3, a.code)
+		assert.Equal(t, 3, a.Code)
 		assert.True(t, gateOn(t, "gate-protected"))
-		requireGolden(t, "gate-lift", a.errOut)
-		assert.Equal(t, "node/gate-protected: gate lifted\n", run(t, "gate", "lift", "gate-protected", "--yes").requireDone(t).out)
+		requireGolden(t, "gate-lift", a.ErrOut)
+		assert.Equal(t, "node/gate-protected: gate lifted\n", run(t, "gate", "lift", "gate-protected", "--yes").RequireDone(t).Out)
 		assert.False(t, gateOn(t, "gate-protected"))
 	})
 	require.Eventually(t, func() bool { _, has := labelsOf(t, "gate-protected")[worker]; return has }, settles, 50*time.Millisecond,
 		"capture goes on to give back what is missing")
 
 	for _, name := range []string{"gate-spoiled", "gate-undecided"} {
-		run(t, "gate", "lift", name, "--yes").requireDone(t)
+		run(t, "gate", "lift", name, "--yes").RequireDone(t)
 		assert.False(t, gateOn(t, name))
 	}
 	assert.NotNil(t, recordOf(t, "gate-undecided").Quarantined, "that is still to be decided")
-	assert.Equal(t, "node/gate-spoiled is not behind the gate\n", run(t, "gate", "lift", "gate-spoiled").requireDone(t).out)
+	assert.Equal(t, "node/gate-spoiled is not behind the gate\n", run(t, "gate", "lift", "gate-spoiled").RequireDone(t).Out)
 	a := run(t, "gate", "lift", "gate-nobody")
-	assert.Equal(t, 3, a.code)
-	assert.Contains(t, a.errOut, `there is no Node "gate-nobody"`)
+	assert.Equal(t, 3, a.Code)
+	assert.Contains(t, a.ErrOut, `there is no Node "gate-nobody"`)
 	a = run(t, "gate", "open")
-	assert.Equal(t, 2, a.code)
-	assert.Contains(t, a.errOut, `unknown command "open" for "nodekeep gate"`)
+	assert.Equal(t, 2, a.Code)
+	assert.Contains(t, a.ErrOut, `unknown command "open" for "nodekeep gate"`)
 }

@@ -54,35 +54,35 @@ func labelsOf(t *testing.T, name string) map[string]string {
 func TestHistoryTellsWhoChangedWhatAndRollbackUndoesIt(t *testing.T) {
 	const name = "history-1"
 	withHistory(t, name)
-	requireGolden(t, "history", run(t, "history", name).requireDone(t).out)
+	requireGolden(t, "history", run(t, "history", name).RequireDone(t).Out)
 	before := labelsOf(t, name)
 
 	dry := run(t, "rollback", name, "--to", "1", "--dry-run")
-	assert.Equal(t, 0, dry.code, dry.errOut)
-	requireGolden(t, "rollback", dry.out)
-	assert.Contains(t, dry.errOut, "nothing was (dry run)")
-	assert.Equal(t, 0, run(t, "rollback", name, "--to", "1", "--dry-run=server").code)
+	assert.Equal(t, 0, dry.Code, dry.ErrOut)
+	requireGolden(t, "rollback", dry.Out)
+	assert.Contains(t, dry.ErrOut, "nothing was (dry run)")
+	assert.Equal(t, 0, run(t, "rollback", name, "--to", "1", "--dry-run=server").Code)
 	assert.Equal(t, before, labelsOf(t, name), "a dry run changes nothing")
 
 	for _, no := range []string{"", "\n", "n\n", "yeah\n"} {
 		a := answering(t, no, "rollback", name, "--to", "1")
-		assert.Equal(t, 3, a.code)
-		assert.Contains(t, a.errOut, "nothing was changed")
+		assert.Equal(t, 3, a.Code)
+		assert.Contains(t, a.ErrOut, "nothing was changed")
 	}
 	assert.Equal(t, before, labelsOf(t, name))
 
 	a := answering(t, "y\n", "rollback", name, "--to", "1")
-	require.Equal(t, 0, a.code, a.errOut)
+	require.Equal(t, 0, a.Code, a.ErrOut)
 	assert.Equal(t, map[string]string{"team": "a", "dedicated": "ci"}, labelsOf(t, name))
 	eventually(t, name, func(r record.Record) bool { return r.Items()["dedicated"] == "ci" && r.Items()["team"] == "a" })
-	assert.Contains(t, run(t, "history", name).requireDone(t).out, "nodekeep-rollback", "a rollback is a change like any other")
+	assert.Contains(t, run(t, "history", name).RequireDone(t).Out, "nodekeep-rollback", "a rollback is a change like any other")
 
-	last := run(t, "history", name, "-o", "jsonpath={.changes[-1:].number}").requireDone(t).out
+	last := run(t, "history", name, "-o", "jsonpath={.changes[-1:].number}").RequireDone(t).Out
 	a = run(t, "rollback", name, "--to", last, "--yes")
-	assert.Equal(t, 0, a.code)
-	assert.Contains(t, a.errOut, "nothing is to be done")
+	assert.Equal(t, 0, a.Code)
+	assert.Contains(t, a.ErrOut, "nothing is to be done")
 
-	require.Equal(t, 0, run(t, "rollback", name, "--to", "4", "--yes").code)
+	require.Equal(t, 0, run(t, "rollback", name, "--to", "4", "--yes").Code)
 	assert.Equal(t, before, labelsOf(t, name), "and can itself be undone")
 }
 
@@ -93,9 +93,9 @@ func TestRollbackLeavesAloneWhatBelongsToOthers(t *testing.T) {
 
 	a := run(t, "rollback", name, "--to", "0", "--yes", "--policy", policy)
 
-	assert.Equal(t, 1, a.code)
-	assert.Contains(t, a.errOut, "1 labels and taints of Node history-2 were left alone")
-	assert.Contains(t, a.out, "labels.ignore has dedicated")
+	assert.Equal(t, 1, a.Code)
+	assert.Contains(t, a.ErrOut, "1 labels and taints of Node history-2 were left alone")
+	assert.Contains(t, a.Out, "labels.ignore has dedicated")
 	assert.Equal(t, map[string]string{"team": "a", "dedicated": "batch"}, labelsOf(t, name))
 }
 
@@ -113,13 +113,13 @@ func TestRollbackSaysWhatItCannotDo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := run(t, c.args...)
-			assert.Equal(t, c.code, a.code)
-			assert.Contains(t, a.errOut, c.says)
+			assert.Equal(t, c.code, a.Code)
+			assert.Contains(t, a.ErrOut, c.says)
 		})
 	}
 	remove(t, "history-3")
 	a := run(t, "rollback", "history-3", "--to", "1", "--yes")
-	assert.Equal(t, 3, a.code)
-	assert.Contains(t, a.errOut, `no Node "history-3" any more`)
-	assert.Contains(t, run(t, "history", "history-3").requireDone(t).out, "alice", "the history of a Node that is gone can still be read")
+	assert.Equal(t, 3, a.Code)
+	assert.Contains(t, a.ErrOut, `no Node "history-3" any more`)
+	assert.Contains(t, run(t, "history", "history-3").RequireDone(t).Out, "alice", "the history of a Node that is gone can still be read")
 }

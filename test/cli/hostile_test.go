@@ -25,17 +25,17 @@ func TestWhatAKubeletSaysOfItsMachineDoesNothingToATerminal(t *testing.T) {
 		{"show", name}, {"explain", name}, {"diff", name}, {"gate", "lift", name, "--yes"}, {"history", name}, {"list"}, {"gate", "list"}, {"doctor"}, {"show", name, "--as", system},
 	} {
 		a := run(t, args...)
-		for _, r := range a.out + a.errOut {
+		for _, r := range a.Out + a.ErrOut {
 			require.True(t, unicode.IsPrint(r) || r == '\n', "%v prints %U", args, r)
 		}
-		assert.NotContains(t, a.out, "\nStatus: Restored")
+		assert.NotContains(t, a.Out, "\nStatus: Restored")
 	}
-	shown := run(t, "show", name).requireDone(t).out
+	shown := run(t, "show", name).RequireDone(t).Out
 	assert.Contains(t, shown, `systemUUID \x1b[2J\x1b]0;owned\x07all is well\x0d\x9b31m\u202e`)
 
 	var answer struct {
 		Record struct{ Machine record.Machine }
 	}
-	require.NoError(t, json.Unmarshal([]byte(run(t, "show", name, "-o", "json").requireDone(t).out), &answer))
+	require.NoError(t, json.Unmarshal([]byte(run(t, "show", name, "-o", "json").RequireDone(t).Out), &answer))
 	assert.Equal(t, record.Machine{SystemUUID: system, MachineID: machine}, answer.Record.Machine)
 }

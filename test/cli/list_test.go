@@ -17,13 +17,13 @@ func TestListShowsEveryNodeAndEveryRecordOnce(t *testing.T) {
 	edit(t, "list-gone", map[string]string{of: test})
 	remove(t, "list-gone")
 
-	requireGolden(t, "list", run(t, "list", "-l", of+"="+test).requireDone(t).out)
-	requireGolden(t, "list-wide", run(t, "list", "-o", "wide", "-l", of+"="+test).requireDone(t).out)
-	gone := strings.Fields(run(t, "list", "--gone", "--no-headers", "-l", of+"="+test).requireDone(t).out)
+	requireGolden(t, "list", run(t, "list", "-l", of+"="+test).RequireDone(t).Out)
+	requireGolden(t, "list-wide", run(t, "list", "-o", "wide", "-l", of+"="+test).RequireDone(t).Out)
+	gone := strings.Fields(run(t, "list", "--gone", "--no-headers", "-l", of+"="+test).RequireDone(t).Out)
 	assert.Equal(t, []string{"list-gone", "Gone"}, gone[:2])
 	assert.Len(t, gone, 8, "one line")
 
-	assert.Equal(t, "node/list-gone\nnode/list-present\n", run(t, "list", "-o", "name", "-l", of+"="+test).requireDone(t).out)
+	assert.Equal(t, "node/list-gone\nnode/list-present\n", run(t, "list", "-o", "name", "-l", of+"="+test).RequireDone(t).Out)
 	var list struct {
 		APIVersion, Kind string
 		Items            []struct {
@@ -32,7 +32,7 @@ func TestListShowsEveryNodeAndEveryRecordOnce(t *testing.T) {
 			Current, Gated bool
 		}
 	}
-	require.NoError(t, json.Unmarshal([]byte(run(t, "list", "-o", "json", "-l", of+"="+test).requireDone(t).out), &list))
+	require.NoError(t, json.Unmarshal([]byte(run(t, "list", "-o", "json", "-l", of+"="+test).RequireDone(t).Out), &list))
 	assert.Equal(t, "nodekeep.dev/v1alpha1", list.APIVersion)
 	assert.Equal(t, "NodeSummaryList", list.Kind)
 	require.Len(t, list.Items, 2)
@@ -49,12 +49,12 @@ func TestListShowsWhatWaitsForAPersonAndWhatHasNoRecord(t *testing.T) {
 	nodekeep.WithoutCapture(t, func() {
 		register(t, "odd-unrecorded")
 		nodekeep.MustKubectl(t, "label", "node", "odd-unrecorded", "dedicated=ci")
-		requireGolden(t, "list-odd", run(t, "list", "-o", "wide").requireDone(t).out)
-		stale := run(t, "list", "--stale", "-o", "name").requireDone(t).out
+		requireGolden(t, "list-odd", run(t, "list", "-o", "wide").RequireDone(t).Out)
+		stale := run(t, "list", "--stale", "-o", "name").RequireDone(t).Out
 		assert.Contains(t, stale, "node/odd-unrecorded\n", "capture has still to record it")
 	})
 	show := run(t, "show", "odd-spoiled")
-	assert.NotEqual(t, 0, show.code)
-	assert.Contains(t, show.errOut, "odd-spoiled")
-	requireGolden(t, "show-undecided", run(t, "show", "odd-undecided").requireDone(t).out)
+	assert.NotEqual(t, 0, show.Code)
+	assert.Contains(t, show.ErrOut, "odd-spoiled")
+	requireGolden(t, "show-undecided", run(t, "show", "odd-undecided").RequireDone(t).Out)
 }

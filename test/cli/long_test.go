@@ -43,9 +43,9 @@ func TestManyRecordsAreListedAndPrunedPageByPage(t *testing.T) {
 	const many = 1200 // more than two pages
 	nodekeep.WithoutCapture(t, func() {
 		manyGone(t, "many", many)
-		names := strings.Fields(run(t, "list", "-o", "name").requireDone(t).out)
+		names := strings.Fields(run(t, "list", "-o", "name").RequireDone(t).Out)
 		assert.Len(t, slices.Compact(slices.Sorted(slices.Values(names))), many)
-		assert.Equal(t, "1200 records removed\n", run(t, "prune", "--older-than=720h", "--yes").requireDone(t).out)
+		assert.Equal(t, "1200 records removed\n", run(t, "prune", "--older-than=720h", "--yes").RequireDone(t).Out)
 	})
 	assert.Empty(t, recordsAll(t))
 }
@@ -56,12 +56,12 @@ func TestCtrlCEndsAPruneWithAWordOnWhatWasDone(t *testing.T) {
 	nodekeep.WithoutCapture(t, func() {
 		manyGone(t, "interrupted", all)
 		command := exec.Command(nodekeep.Binary(), "prune", "--older-than=720h", "--yes")
-		command.Env = environment(nodekeep.AdminKubeconfig())
+		command.Env = nodekeep.Environment("")
 		a := interrupted(t, command, func(string) bool { return recordOf(t, "interrupted-0") == nil || recordOf(t, "interrupted-1") == nil })
-		assert.Equal(t, 130, a.code, a.errOut)
-		assert.Empty(t, a.out)
-		require.Regexp(t, `^interrupted: \d+ of 2000 records were removed; run it again for the rest\n$`, a.errOut)
-		done, err := strconv.Atoi(strings.Fields(a.errOut)[1])
+		assert.Equal(t, 130, a.Code, a.ErrOut)
+		assert.Empty(t, a.Out)
+		require.Regexp(t, `^interrupted: \d+ of 2000 records were removed; run it again for the rest\n$`, a.ErrOut)
+		done, err := strconv.Atoi(strings.Fields(a.ErrOut)[1])
 		require.NoError(t, err)
 		assert.Len(t, recordsAll(t), all-done, "what it says was done is what is done")
 	})

@@ -26,10 +26,10 @@ func TestKubectlFindsThePluginAndItsHelpSpeaksOfIt(t *testing.T) {
 	edit(t, "plugin-1", map[string]string{"a": "1"})
 	inPath := `PATH="` + asPlugin(t) + `:$PATH" `
 
-	a := shell(t, t.TempDir(), inPath+"kubectl nodekeep show plugin-1").requireDone(t)
-	assert.Contains(t, a.out, "Node:        plugin-1")
+	a := shell(t, t.TempDir(), inPath+"kubectl nodekeep show plugin-1").RequireDone(t)
+	assert.Contains(t, a.Out, "Node:        plugin-1")
 
-	help := shell(t, t.TempDir(), inPath+"kubectl nodekeep show --help").requireDone(t).out
+	help := shell(t, t.TempDir(), inPath+"kubectl nodekeep show --help").RequireDone(t).Out
 	assert.Contains(t, help, "kubectl nodekeep show NODE [flags]")
 	assert.Contains(t, help, "  kubectl nodekeep show worker-1\n")
 	assert.NotContains(t, strings.ReplaceAll(help, "kubectl nodekeep", ""), "nodekeep show")
@@ -59,14 +59,14 @@ func TestNodeNamesAreCompletedFromTheClusterAlsoThroughKubectl(t *testing.T) {
 
 	const want = "complete-gone\ncomplete-here\n:4\n"
 	for _, command := range []string{"show", "diff", "explain", "history", "rollback"} {
-		assert.Equal(t, want, run(t, "__complete", command, "complete-").out, command)
+		assert.Equal(t, want, run(t, "__complete", command, "complete-").Out, command)
 	}
-	assert.Equal(t, want, shell(t, t.TempDir(), `PATH="`+asPlugin(t)+`:$PATH" kubectl_complete-nodekeep show complete-`).out)
-	assert.Contains(t, shell(t, t.TempDir(), `PATH="`+asPlugin(t)+`:$PATH" kubectl __complete nodekeep show complete-`).out, "complete-gone\ncomplete-here\n", "kubectl asks the program by that name")
-	assert.Equal(t, ":4\n", run(t, "__complete", "show", "one", "complete-").out, "a second argument is none")
-	assert.Equal(t, ":4\n", run(t, "__complete", "show", "--server", "https://127.0.0.1:1", "complete-").out, "what goes wrong completes nothing")
-	assert.Contains(t, run(t, "__complete", "list", "-o", "").out, "yaml\n")
+	assert.Equal(t, want, shell(t, t.TempDir(), `PATH="`+asPlugin(t)+`:$PATH" kubectl_complete-nodekeep show complete-`).Out)
+	assert.Contains(t, shell(t, t.TempDir(), `PATH="`+asPlugin(t)+`:$PATH" kubectl __complete nodekeep show complete-`).Out, "complete-gone\ncomplete-here\n", "kubectl asks the program by that name")
+	assert.Equal(t, ":4\n", run(t, "__complete", "show", "one", "complete-").Out, "a second argument is none")
+	assert.Equal(t, ":4\n", run(t, "__complete", "show", "--server", "https://127.0.0.1:1", "complete-").Out, "what goes wrong completes nothing")
+	assert.Contains(t, run(t, "__complete", "list", "-o", "").Out, "yaml\n")
 	for _, sh := range []string{"bash", "zsh", "fish", "powershell"} {
-		assert.Contains(t, run(t, "completion", sh).requireDone(t).out, "__complete", sh)
+		assert.Contains(t, run(t, "completion", sh).RequireDone(t).Out, "__complete", sh)
 	}
 }

@@ -27,14 +27,14 @@ func TestPolicyCheckNamesEveryMistakeWithItsLineAndNeedsNoCluster(t *testing.T) 
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte(wrongPolicy), 0o600))
 	a := shell(t, dir, "KUBECONFIG=/nowhere nodekeep policy check policy.yaml")
-	assert.Equal(t, 2, a.code)
-	requireGolden(t, "policy-mistakes", a.out+a.errOut)
+	assert.Equal(t, 2, a.Code)
+	requireGolden(t, "policy-mistakes", a.Out+a.ErrOut)
 	a = shell(t, dir, "KUBECONFIG=/nowhere nodekeep policy check - <policy.yaml")
-	assert.Equal(t, 2, a.code)
-	assert.Contains(t, a.out, "stdin:")
+	assert.Equal(t, 2, a.Code)
+	assert.Contains(t, a.Out, "stdin:")
 	a = run(t, "policy", "check", filepath.Join(dir, "no-such-file.yaml"))
-	assert.Equal(t, 2, a.code)
-	assert.Contains(t, a.errOut, "no such file")
+	assert.Equal(t, 2, a.Code)
+	assert.Contains(t, a.ErrOut, "no such file")
 }
 
 func TestPolicyCheckCountsWhatAPolicyWouldChangeInTheClusterAndChangesNothing(t *testing.T) {
@@ -48,8 +48,8 @@ func TestPolicyCheckCountsWhatAPolicyWouldChangeInTheClusterAndChangesNothing(t 
 	file := policyFile(t, "labels: {ignore: [rack], protected: never}\ntaints: {rules: [{selector: dedicated, taint: \"dedicated={value}:NoSchedule\"}]}")
 
 	a := shell(t, filepath.Dir(file), "nodekeep policy check policy.yaml --against-cluster -o wide")
-	require.Equal(t, 0, a.code, a.errOut)
-	requireGolden(t, "policy-impact", a.out)
+	require.Equal(t, 0, a.Code, a.ErrOut)
+	requireGolden(t, "policy-impact", a.Out)
 	assert.Equal(t, before, *recordOf(t, "policy-1"))
 	assert.NotContains(t, nodekeep.MustKubectl(t, "get", "node", "policy-1", "-o", "jsonpath={.spec.taints[*].key}"), "dedicated")
 
@@ -64,7 +64,7 @@ func TestPolicyCheckCountsWhatAPolicyWouldChangeInTheClusterAndChangesNothing(t 
 			}
 		}
 	}
-	require.NoError(t, json.Unmarshal([]byte(run(t, "policy", "check", file, "--against-cluster", "-o", "json").requireDone(t).out), &check))
+	require.NoError(t, json.Unmarshal([]byte(run(t, "policy", "check", file, "--against-cluster", "-o", "json").RequireDone(t).Out), &check))
 	assert.Equal(t, "PolicyCheck", check.Kind)
 	assert.True(t, check.Valid)
 	assert.Equal(t, []int{2, 1}, []int{check.Impact.Nodes, check.Impact.Gone})

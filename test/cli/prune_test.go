@@ -44,18 +44,18 @@ func TestPruneRemovesRecordsOfNodesThatHaveBeenGoneForLongAndNoOthers(t *testing
 
 		const than = "--older-than=22000h" // some 2.5 years
 		a := run(t, "prune", than, "--dry-run")
-		require.Equal(t, 0, a.code, a.errOut)
-		requireGolden(t, "prune-dry-run", a.out)
-		assert.Contains(t, a.errOut, "3 to be removed; 1 stay until somebody decides")
+		require.Equal(t, 0, a.Code, a.ErrOut)
+		requireGolden(t, "prune-dry-run", a.Out)
+		assert.Contains(t, a.ErrOut, "3 to be removed; 1 stay until somebody decides")
 		require.NotNil(t, recordOf(t, "prune-older"))
 
 		a = answering(t, "", "prune", than)
-		assert.Equal(t, 3, a.code)
-		assert.Contains(t, a.errOut, "Remove 3 of ")
+		assert.Equal(t, 3, a.Code)
+		assert.Contains(t, a.ErrOut, "Remove 3 of ")
 		require.NotNil(t, recordOf(t, "prune-older"))
 
-		assert.Equal(t, "1 record removed\n", run(t, "prune", than, "--at-most=1", "--yes").requireDone(t).out)
-		assert.Equal(t, "1 record removed; 1 kept, which have changed or whose Nodes are back\n", run(t, "prune", than, "--yes").requireDone(t).out)
+		assert.Equal(t, "1 record removed\n", run(t, "prune", than, "--at-most=1", "--yes").RequireDone(t).Out)
+		assert.Equal(t, "1 record removed; 1 kept, which have changed or whose Nodes are back\n", run(t, "prune", than, "--yes").RequireDone(t).Out)
 	})
 	for name, there := range map[string]bool{"prune-old": false, "prune-older": false, "prune-recent": true, "prune-undecided": true, "prune-live": true} {
 		assert.Equal(t, there, recordOf(t, name) != nil, name)
@@ -65,8 +65,8 @@ func TestPruneRemovesRecordsOfNodesThatHaveBeenGoneForLongAndNoOthers(t *testing
 func TestPruneSaysWhatIsWrongWithTheCall(t *testing.T) {
 	for given, want := range map[string]string{"": "says for how long", "0": "nothing to remove", "1m": "must not be shorter than 10m", "x": "must be a duration"} {
 		a := run(t, "prune", "--older-than", given)
-		assert.Equal(t, 2, a.code, given)
-		assert.Contains(t, a.errOut, want)
+		assert.Equal(t, 2, a.Code, given)
+		assert.Contains(t, a.ErrOut, want)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestALongPlanOfPruneIsShownInPart(t *testing.T) {
 		goneFor(t, fmt.Sprintf("prune-many-%02d", n), 10*year+time.Duration(n)*time.Hour)
 	}
 	a := answering(t, "y\n", "prune", "--older-than=87000h")
-	require.Equal(t, 0, a.code, a.errOut)
-	assert.Contains(t, a.errOut, "... and 5 more; --dry-run shows all")
-	assert.Equal(t, "25 records removed\n", a.out)
+	require.Equal(t, 0, a.Code, a.ErrOut)
+	assert.Contains(t, a.ErrOut, "... and 5 more; --dry-run shows all")
+	assert.Equal(t, "25 records removed\n", a.Out)
 }

@@ -24,8 +24,8 @@ func TestWhoLacksARightIsToldWhichAndHowToGetIt(t *testing.T) {
 	edit(t, "denied-1", map[string]string{"a": "1"})
 
 	lacking := run(t, "list", "--as", jane)
-	assert.Equal(t, 3, lacking.code)
-	assert.Empty(t, lacking.out)
+	assert.Equal(t, 3, lacking.Code)
+	assert.Empty(t, lacking.Out)
 
 	// Granting what the messages say, one after the other, ends in an answer.
 	remedy := ""
@@ -33,41 +33,41 @@ func TestWhoLacksARightIsToldWhichAndHowToGetIt(t *testing.T) {
 		granted := remedy
 		require.Eventually(t, func() bool { // the API server takes moments to follow a grant
 			lacking = run(t, "list", "--as", jane, "-o", "name")
-			_, remedy, _ = strings.Cut(lacking.errOut, "an administrator can grant it:\n")
-			return lacking.code == 0 || remedy != granted
+			_, remedy, _ = strings.Cut(lacking.ErrOut, "an administrator can grant it:\n")
+			return lacking.Code == 0 || remedy != granted
 		}, settles, 100*time.Millisecond, "there must be more to grant than %q", granted)
-		if lacking.code == 0 {
+		if lacking.Code == 0 {
 			break
 		}
-		require.Contains(t, lacking.errOut, "you may not ")
-		require.NotEmpty(t, remedy, lacking.errOut)
+		require.Contains(t, lacking.ErrOut, "you may not ")
+		require.NotEmpty(t, remedy, lacking.ErrOut)
 		grant := shell(t, t.TempDir(), remedy)
-		require.Equal(t, 0, grant.code, "%s\n%s", remedy, grant.errOut)
+		require.Equal(t, 0, grant.Code, "%s\n%s", remedy, grant.ErrOut)
 	}
-	require.Equal(t, 0, lacking.code, lacking.errOut)
-	assert.Contains(t, lacking.out, "node/denied-1\n")
+	require.Equal(t, 0, lacking.Code, lacking.ErrOut)
+	assert.Contains(t, lacking.Out, "node/denied-1\n")
 
 	a := run(t, "rollback", "denied-1", "--to", "0", "--yes", "--as", jane)
-	assert.Equal(t, 3, a.code)
-	assert.Contains(t, a.errOut, "you may not get nodes in the whole cluster")
-	assert.Contains(t, a.errOut, `User "jane" cannot get resource "nodes"`)
+	assert.Equal(t, 3, a.Code)
+	assert.Contains(t, a.ErrOut, "you may not get nodes in the whole cluster")
+	assert.Contains(t, a.ErrOut, `User "jane" cannot get resource "nodes"`)
 }
 
 func TestAClusterThatCannotBeReachedIsNamed(t *testing.T) {
 	for _, args := range [][]string{{"list"}, {"list", "--watch"}, {"show", "worker-1"}, {"explain", "worker-1"}, {"diff", "worker-1"}, {"history", "worker-1"}, {"rollback", "worker-1", "--to", "1", "--yes"}} {
 		a := run(t, append(args, "--server", "https://127.0.0.1:1")...)
-		assert.Equal(t, 3, a.code, args)
-		assert.Contains(t, a.errOut, "the API server at https://127.0.0.1:1 cannot be reached", args)
-		assert.Empty(t, a.out)
+		assert.Equal(t, 3, a.Code, args)
+		assert.Contains(t, a.ErrOut, "the API server at https://127.0.0.1:1 cannot be reached", args)
+		assert.Empty(t, a.Out)
 	}
 	a := run(t, "list", "--token", "wrong", "--kubeconfig", nobodysKubeconfig(t))
-	assert.Equal(t, 3, a.code)
-	assert.Contains(t, a.errOut, "does not know who you are")
+	assert.Equal(t, 3, a.Code)
+	assert.Contains(t, a.ErrOut, "does not know who you are")
 	for _, wrong := range [][]string{{"list", "--context", "nowhere"}, {"list", "--kubeconfig", "/does/not/exist"}, {"list", "-n", "Not_A_Name"}, {"list", "-l", "a=(b"}, {"show", "Not_A_Name"}, {"list", "more"}, {"show"}, {"list", "--wrong"}, {"list", "-o", "xml"}, {"list", "-o", "jsonpath={"}} {
 		a := run(t, wrong...)
-		assert.Equal(t, 2, a.code, wrong)
-		assert.NotEmpty(t, a.errOut, wrong)
-		assert.Empty(t, a.out, wrong)
+		assert.Equal(t, 2, a.Code, wrong)
+		assert.NotEmpty(t, a.ErrOut, wrong)
+		assert.Empty(t, a.Out, wrong)
 	}
 }
 
@@ -100,16 +100,16 @@ func TestAWriteWithoutAnAnswerIsSaidToBeUncertain(t *testing.T) {
 	withHistory(t, name)
 	p, kubeconfig := through(t)
 	p.Break(proxy.Answer(proxy.NodeWrites, http.StatusConflict, metav1.StatusReasonConflict, 1))
-	a := runAs(t, kubeconfig, "", "rollback", name, "--to", "1", "--yes")
-	assert.Equal(t, 3, a.code)
-	assert.Contains(t, a.errOut, "nothing was changed")
+	a := nodekeep.Command(t, kubeconfig, "", "rollback", name, "--to", "1", "--yes")
+	assert.Equal(t, 3, a.Code)
+	assert.Contains(t, a.ErrOut, "nothing was changed")
 
 	p.Break(proxy.Hang(proxy.NodeWrites, time.Hour))
 	command := exec.Command(nodekeep.Binary(), "rollback", name, "--to", "1", "--yes")
-	command.Env = environment(kubeconfig)
+	command.Env = nodekeep.Environment(kubeconfig)
 	a = interrupted(t, command, func(out string) bool { return strings.Contains(out, "ACTION") })
-	assert.Equal(t, 130, a.code)
-	assert.Contains(t, a.errOut, "interrupted while Node uncertain-1 was being changed: look whether it was")
+	assert.Equal(t, 130, a.Code)
+	assert.Contains(t, a.ErrOut, "interrupted while Node uncertain-1 was being changed: look whether it was")
 }
 
 func TestCtrlCEndsACommandThatReads(t *testing.T) {
@@ -123,11 +123,11 @@ func TestCtrlCEndsACommandThatReads(t *testing.T) {
 		hang(w, r, apiServer)
 	})
 	command := exec.Command(nodekeep.Binary(), "list")
-	command.Env = environment(kubeconfig)
+	command.Env = nodekeep.Environment(kubeconfig)
 	a := interrupted(t, command, func(string) bool { return len(reached) > 0 })
-	assert.Equal(t, 130, a.code)
-	assert.Contains(t, a.errOut, "interrupted")
-	assert.Empty(t, a.out)
+	assert.Equal(t, 130, a.Code)
+	assert.Contains(t, a.ErrOut, "interrupted")
+	assert.Empty(t, a.Out)
 }
 
 // interrupted runs a program and sends it Ctrl-C when it is far enough.
@@ -148,5 +148,5 @@ func interrupted(t *testing.T, command *exec.Cmd, farEnough func(out string) boo
 	case <-ctx.Done():
 		require.Fail(t, "it does not end")
 	}
-	return answer{code: command.ProcessState.ExitCode(), out: out.String(), errOut: errOut.String()}
+	return answer{Code: command.ProcessState.ExitCode(), Out: out.String(), ErrOut: errOut.String()}
 }

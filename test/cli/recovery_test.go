@@ -71,7 +71,7 @@ func TestTheNodesOfALostClusterGetTheirLabelsBackInANewOneFromRecordsThatKubectl
 	quarantined(t, "recovery-undecided")
 	dir, lost := t.TempDir(), clusterUID(t)
 	a := shell(t, dir, save)
-	require.Equal(t, 0, a.code, a.errOut)
+	require.Equal(t, 0, a.Code, a.ErrOut)
 
 	inAnotherCluster(t, func() {
 		require.NotEqual(t, lost, clusterUID(t))
@@ -80,7 +80,7 @@ func TestTheNodesOfALostClusterGetTheirLabelsBackInANewOneFromRecordsThatKubectl
 		want["recovery-0"]["rack"] = "r9"
 
 		a := shell(t, dir, restore)
-		require.Equal(t, 0, a.code, a.errOut)
+		require.Equal(t, 0, a.Code, a.ErrOut)
 
 		for name := range want {
 			if name != "recovery-0" {
@@ -99,7 +99,7 @@ func TestTheNodesOfALostClusterGetTheirLabelsBackInANewOneFromRecordsThatKubectl
 		old := recordOf(t, "recovery-undecided").Quarantined
 		require.NotNil(t, old, "what is to be decided is still to be decided")
 		assert.Equal(t, "aaaa", old.Machine.SystemUUID)
-		assert.Contains(t, run(t, "history", "recovery-2").requireDone(t).out, "tenant:NoSchedule", "histories are kept")
+		assert.Contains(t, run(t, "history", "recovery-2").RequireDone(t).Out, "tenant:NoSchedule", "histories are kept")
 
 		nodekeep.MustKubectl(t, "label", "node", "recovery-2", "rack-") // from here on they are records like any others
 		eventually(t, "recovery-2", func(r record.Record) bool { _, is := r.Items()["rack"]; return !is })

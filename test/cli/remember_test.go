@@ -16,10 +16,10 @@ func TestRememberRecordsWithoutCaptureWhatTheNodeShows(t *testing.T) {
 		nodekeep.MustKubectl(t, "label", "node", "remember-new", "dedicated=ci")
 
 		assert.Equal(t, "node/remember-1 remembered: 2 labels, 0 taints (new: tier; changed: dedicated; removed: rack)\n",
-			run(t, "remember", "remember-1").requireDone(t).out)
+			run(t, "remember", "remember-1").RequireDone(t).Out)
 		assert.Equal(t, map[string]string{"dedicated": "batch", "tier": "gold"}, recordOf(t, "remember-1").Items())
-		assert.Equal(t, "node/remember-1 unchanged: 2 labels, 0 taints\n", run(t, "remember", "remember-1").requireDone(t).out)
-		assert.Equal(t, "node/remember-new remembered: 1 label, 0 taints (new: dedicated)\n", run(t, "remember", "remember-new").requireDone(t).out)
+		assert.Equal(t, "node/remember-1 unchanged: 2 labels, 0 taints\n", run(t, "remember", "remember-1").RequireDone(t).Out)
+		assert.Equal(t, "node/remember-new remembered: 1 label, 0 taints (new: dedicated)\n", run(t, "remember", "remember-new").RequireDone(t).Out)
 	})
 	remove(t, "remember-new")
 	assert.Equal(t, map[string]string{"dedicated": "ci"}, recordOf(t, "remember-new").Items())
@@ -33,7 +33,7 @@ func TestRememberLosesNothingThatANewObjectOfTheNameLacks(t *testing.T) {
 		register(t, "remember-again") // a protected label waits for capture
 		require.NotContains(t, labelsOf(t, "remember-again"), worker)
 		nodekeep.MustKubectl(t, "label", "node", "remember-again", "rack=r1")
-		run(t, "remember", "remember-again").requireDone(t)
+		run(t, "remember", "remember-again").RequireDone(t)
 		assert.Equal(t, map[string]string{"dedicated": "ci", worker: "", "rack": "r1"}, recordOf(t, "remember-again").Items())
 	})
 	require.Eventually(t, func() bool { _, has := labelsOf(t, "remember-again")[worker]; return has }, settles, settles/1000)
@@ -44,10 +44,10 @@ func TestRememberWritesNothingOverWhatCannotBeReadAndKnowsNoNodeThatIsGone(t *te
 	edit(t, "remember-spoiled", map[string]string{"dedicated": "ci"})
 	spoil(t, "remember-spoiled")
 	a := run(t, "remember", "remember-spoiled")
-	assert.Equal(t, 3, a.code)
-	assert.Contains(t, a.errOut, "nodekeep forget remember-spoiled deletes it")
+	assert.Equal(t, 3, a.Code)
+	assert.Contains(t, a.ErrOut, "nodekeep forget remember-spoiled deletes it")
 
 	a = run(t, "remember", "remember-nobody")
-	assert.Equal(t, 3, a.code)
-	assert.Contains(t, a.errOut, `there is no Node "remember-nobody"`)
+	assert.Equal(t, 3, a.Code)
+	assert.Contains(t, a.ErrOut, `there is no Node "remember-nobody"`)
 }

@@ -56,17 +56,17 @@ func TestWhoMayOnlyReadIsToldWhichRightIsMissingAndChangesNothing(t *testing.T) 
 			{"you may not delete configmaps in namespace nodekeep-system", []string{"prune", "--older-than", "720h", "--yes"}},
 			{"you may not patch nodes in the whole cluster", []string{"gate", "lift", "rights-live", "--yes"}},
 		} {
-			a := runAs(t, as, "", c.args...)
-			assert.Equal(t, 3, a.code, "%v\n%s", c.args, a.errOut)
-			assert.Empty(t, a.out, "%v", c.args)
-			assert.Contains(t, a.errOut, c.want, "%v", c.args)
-			assert.Contains(t, a.errOut, "an administrator can grant it", "%v", c.args)
+			a := nodekeep.Command(t, as, "", c.args...)
+			assert.Equal(t, 3, a.Code, "%v\n%s", c.args, a.ErrOut)
+			assert.Empty(t, a.Out, "%v", c.args)
+			assert.Contains(t, a.ErrOut, c.want, "%v", c.args)
+			assert.Contains(t, a.ErrOut, "an administrator can grant it", "%v", c.args)
 		}
-		a := runAs(t, as, "", "gate", "list")
-		assert.Equal(t, 0, a.code, a.errOut)
-		assert.Contains(t, a.out, "rights-live")
-		assert.Contains(t, a.errOut, "Whether a capture runs is not known: you may not get leases.coordination.k8s.io")
-		assert.Contains(t, a.errOut, "What the API server has refused is not known: you may not list events in namespace default")
+		a := nodekeep.Command(t, as, "", "gate", "list")
+		assert.Equal(t, 0, a.Code, a.ErrOut)
+		assert.Contains(t, a.Out, "rights-live")
+		assert.Contains(t, a.ErrOut, "Whether a capture runs is not known: you may not get leases.coordination.k8s.io")
+		assert.Contains(t, a.ErrOut, "What the API server has refused is not known: you may not list events in namespace default")
 	})
 	assert.Equal(t, map[string]string{"dedicated": "ci", "tenant:NoSchedule": "blue"}, recordOf(t, "rights-gone").Items())
 	assert.NotNil(t, recordOf(t, "rights-undecided").Quarantined)
@@ -78,8 +78,8 @@ func TestACommandThatCannotReachTheClusterChangesNothingAndSaysSo(t *testing.T) 
 		{"prune", "--older-than", "720h"}, {"gate", "list"}, {"gate", "lift", "n1", "--yes"},
 	} {
 		a := run(t, append(args, "--server=https://127.0.0.1:1", "--request-timeout="+time.Second.String())...)
-		assert.Equal(t, 3, a.code, args)
-		assert.Empty(t, a.out, args)
-		assert.Contains(t, a.errOut, "https://127.0.0.1:1 cannot be reached", args)
+		assert.Equal(t, 3, a.Code, args)
+		assert.Empty(t, a.Out, args)
+		assert.Contains(t, a.ErrOut, "https://127.0.0.1:1 cannot be reached", args)
 	}
 }

@@ -1,11 +1,7 @@
 package cli
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -17,67 +13,24 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// answer is what a command has printed and how it ended.
-type answer struct {
-	code        int
-	out, errOut string
-}
+type answer = harness.Answer
 
 // run runs the program as an admin.
 func run(t *testing.T, args ...string) answer {
 	t.Helper()
-	return runAs(t, nodekeep.AdminKubeconfig(), "", args...)
+	return nodekeep.Command(t, "", "", args...)
 }
 
 // answering runs the program as an admin who types that.
 func answering(t *testing.T, stdin string, args ...string) answer {
 	t.Helper()
-	return runAs(t, nodekeep.AdminKubeconfig(), stdin, args...)
+	return nodekeep.Command(t, "", stdin, args...)
 }
 
-func runAs(t *testing.T, kubeconfig, stdin string, args ...string) answer {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), settles)
-	defer cancel()
-	command := exec.CommandContext(ctx, nodekeep.Binary(), args...)
-	command.Env = environment(kubeconfig)
-	command.Stdin = strings.NewReader(stdin)
-	return finish(t, command)
-}
-
-// shell runs a command line as people type it, in a folder: nodekeep and kubectl are in the PATH.
+// shell runs a command line as an admin types it, in a folder.
 func shell(t *testing.T, dir, line string) answer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), settles)
-	defer cancel()
-	command := exec.CommandContext(ctx, "sh", "-c", line)
-	command.Env, command.Dir = environment(nodekeep.AdminKubeconfig()), dir
-	return finish(t, command)
-}
-
-func environment(kubeconfig string) []string {
-	path := []string{filepath.Dir(nodekeep.Binary()), filepath.Dir(harness.Binary("kubectl")), os.Getenv("PATH")}
-	return []string{"KUBECONFIG=" + kubeconfig, "HOME=" + filepath.Dir(nodekeep.Binary()), "PATH=" + strings.Join(path, string(filepath.ListSeparator))}
-}
-
-func finish(t *testing.T, command *exec.Cmd) answer {
-	t.Helper()
-	var out, errOut bytes.Buffer
-	command.Stdout, command.Stderr = &out, &errOut
-	err := command.Run()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		require.NoError(t, err)
-	}
-	return answer{code: command.ProcessState.ExitCode(), out: out.String(), errOut: errOut.String()}
-}
-
-// requireDone is for commands that must do what they were asked for, without a word on stderr.
-func (a answer) requireDone(t *testing.T) answer {
-	t.Helper()
-	require.Equal(t, 0, a.code, a.errOut)
-	require.Empty(t, a.errOut)
-	return a
+	return nodekeep.Shell(t, "", dir, line)
 }
 
 // What differs from run to run.

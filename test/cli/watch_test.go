@@ -13,7 +13,7 @@ func TestWatchPrintsALineWhenALineHasChanged(t *testing.T) {
 	register(t, "watch-1")
 	edit(t, "watch-1", map[string]string{of: test})
 	command := exec.Command(nodekeep.Binary(), "list", "--watch", "-l", of+"="+test)
-	command.Env = environment(nodekeep.AdminKubeconfig())
+	command.Env = nodekeep.Environment("")
 	steps := []struct {
 		do    func()
 		shows string // how a line begins
@@ -37,13 +37,13 @@ func TestWatchPrintsALineWhenALineHasChanged(t *testing.T) {
 		}
 		return done == len(steps)
 	})
-	assert.Equal(t, 130, a.code)
-	assert.Contains(t, a.errOut, "the watch has ended")
-	assert.Equal(t, 1, strings.Count(a.out, "NAME"), "one header")
+	assert.Equal(t, 130, a.Code)
+	assert.Contains(t, a.ErrOut, "the watch has ended")
+	assert.Equal(t, 1, strings.Count(a.Out, "NAME"), "one header")
 	var last string
-	for line := range strings.SplitSeq(strings.TrimSpace(a.out), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(a.Out), "\n") {
 		line = strings.Join(strings.Fields(ages.ReplaceAllString(line, "")), " ")
-		assert.NotEqual(t, last, line, "a line that has not changed is not printed again:\n%s", a.out)
+		assert.NotEqual(t, last, line, "a line that has not changed is not printed again:\n%s", a.Out)
 		last = line
 	}
 }

@@ -194,8 +194,8 @@ func TestAPolicyThatIsWrongIsFoundAndThePrintedCommandNamesTheLine(t *testing.T)
 	configMap(t, "nodekeep-policy", nil, map[string]string{"policy.yaml": "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nretention: 5s\n"})
 	remedies := finds(t, "policy-wrong")
 	a := shell(t, remedies[0])
-	assert.Equal(t, 2, a.code)
-	assert.Contains(t, a.out, "stdin:3: retention: Invalid value: \"5s\"")
+	assert.Equal(t, 2, a.Code)
+	assert.Contains(t, a.Out, "stdin:3: retention: Invalid value: \"5s\"")
 	do(t, "kubectl "+ns+" delete configmap nodekeep-policy")
 	putBack()
 	isHealthy(t)
@@ -231,16 +231,16 @@ func TestWhatIsNotAnsweredInTimeIsUnknown(t *testing.T) {
 	between.Break(proxy.Hang(func(r *http.Request) bool { return r.Method == http.MethodGet && r.URL.Path == "/api/v1/nodes" }, time.Minute))
 
 	const want = "gated-nodes unknown 1 unknown; see below\n\nunknown (gated-nodes): there was no answer within 5s\n  Try again, with a longer --timeout.\n"
-	var a answer
+	var a harness.Answer
 	eventually(t, func() bool { // the API server takes moments to follow what was granted
 		started := time.Now()
-		a = shellAs(t, kubeconfig, "nodekeep doctor --timeout 5s")
+		a = nodekeep.Shell(t, kubeconfig, "", "nodekeep doctor --timeout 5s")
 		assert.Less(t, time.Since(started), time.Minute, "it does not wait for the answer")
-		return findings(a.out) == want
+		return findings(a.Out) == want
 	})
-	assert.Equal(t, 1, a.code)
-	assert.Equal(t, "0 findings, 1 unknown\n", a.errOut)
-	assert.Equal(t, want, findings(a.out))
+	assert.Equal(t, 1, a.Code)
+	assert.Equal(t, "0 findings, 1 unknown\n", a.ErrOut)
+	assert.Equal(t, want, findings(a.Out))
 }
 
 func TestAnAPIServerThatCannotBeReachedAndWrongFlagsEndTheCommand(t *testing.T) {
@@ -255,9 +255,9 @@ func TestAnAPIServerThatCannotBeReachedAndWrongFlagsEndTheCommand(t *testing.T) 
 		"nodekeep doctor -o name":                      {2, "must be one of table"},
 	} {
 		a := shell(t, line)
-		assert.Equal(t, want.code, a.code, line)
-		assert.Contains(t, a.errOut, want.says, line)
-		assert.Empty(t, a.out, line)
+		assert.Equal(t, want.code, a.Code, line)
+		assert.Contains(t, a.ErrOut, want.says, line)
+		assert.Empty(t, a.Out, line)
 	}
 }
 
@@ -312,7 +312,7 @@ spec:
 		apply(strings.NewReplacer("PLURAL", kind[0], "GROUP", kind[1], "KIND", kind[2]).Replace(engine))
 		do(t, "kubectl wait --for=condition=Established crd/"+kind[0]+"."+kind[1])
 	}
-	eventually(t, func() bool { return shell(t, "kubectl get clusterpolicies,validatingpolicies,k8snodelabels").code == 0 })
+	eventually(t, func() bool { return shell(t, "kubectl get clusterpolicies,validatingpolicies,k8snodelabels").Code == 0 })
 	apply(`
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy

@@ -1,11 +1,7 @@
 package doctor
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -18,61 +14,38 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// answer is what a command has printed and how it ended.
-type answer struct {
-	code        int
-	out, errOut string
-}
-
-// shell runs a command line as people type it, as an admin: nodekeep and kubectl are in the PATH.
-func shell(t *testing.T, line string) answer {
+// shell runs a command line as an admin types it.
+func shell(t *testing.T, line string) harness.Answer {
 	t.Helper()
-	return shellAs(t, nodekeep.AdminKubeconfig(), line)
-}
-
-func shellAs(t *testing.T, kubeconfig, line string) answer {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), settles)
-	defer cancel()
-	command := exec.CommandContext(ctx, "sh", "-c", line)
-	path := []string{filepath.Dir(nodekeep.Binary()), filepath.Dir(harness.Binary("kubectl")), os.Getenv("PATH")}
-	command.Env = []string{"KUBECONFIG=" + kubeconfig, "HOME=" + t.TempDir(), "PATH=" + strings.Join(path, string(filepath.ListSeparator))}
-	var out, errOut bytes.Buffer
-	command.Stdout, command.Stderr = &out, &errOut
-	err := command.Run()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		require.NoError(t, err)
-	}
-	return answer{code: command.ProcessState.ExitCode(), out: out.String(), errOut: errOut.String()}
+	return nodekeep.Shell(t, "", "", line)
 }
 
 // do runs a command line that must work.
 func do(t *testing.T, line string) string {
 	t.Helper()
 	a := shell(t, line)
-	require.Equal(t, 0, a.code, "%s\n%s%s", line, a.out, a.errOut)
-	return a.out
+	require.Equal(t, 0, a.Code, "%s\n%s%s", line, a.Out, a.ErrOut)
+	return a.Out
 }
 
 // finds runs doctor until what it finds is what the golden file says: API servers take moments to follow changes. It returns the
 // commands that are printed as remedies.
 func finds(t *testing.T, golden string, flags ...string) (remedies []string) {
 	t.Helper()
-	var a answer
+	var a harness.Answer
 	line := strings.Join(append([]string{"nodekeep doctor"}, flags...), " ")
 	path := filepath.Join("testdata", golden+".txt")
 	if *update {
 		time.Sleep(5 * time.Second)
 		a = shell(t, line)
-		require.NoError(t, os.WriteFile(path, []byte(alike(findings(a.out))), 0o644))
+		require.NoError(t, os.WriteFile(path, []byte(alike(findings(a.Out))), 0o644))
 	}
 	want, err := os.ReadFile(path)
 	require.NoError(t, err, "run with -update and read what it writes")
-	eventually(t, func() bool { a = shell(t, line); return alike(findings(a.out)) == string(want) })
-	assert.Equal(t, string(want), alike(findings(a.out)))
-	assert.Equal(t, 1, a.code, a.errOut)
-	for line := range strings.Lines(a.out) {
+	eventually(t, func() bool { a = shell(t, line); return alike(findings(a.Out)) == string(want) })
+	assert.Equal(t, string(want), alike(findings(a.Out)))
+	assert.Equal(t, 1, a.Code, a.ErrOut)
+	for line := range strings.Lines(a.Out) {
 		if command, is := strings.CutPrefix(line, "    "); is {
 			remedies = append(remedies, strings.TrimSpace(command))
 		}
@@ -83,14 +56,14 @@ func finds(t *testing.T, golden string, flags ...string) (remedies []string) {
 // isHealthy runs doctor until it finds nothing.
 func isHealthy(t *testing.T, flags ...string) (out string) {
 	t.Helper()
-	var a answer
+	var a harness.Answer
 	eventually(t, func() bool {
 		a = shell(t, strings.Join(append([]string{"nodekeep doctor"}, flags...), " "))
-		return a.code == 0
+		return a.Code == 0
 	})
-	require.Equal(t, 0, a.code, "%s%s", a.out, a.errOut)
-	require.Empty(t, a.errOut)
-	return a.out
+	require.Equal(t, 0, a.Code, "%s%s", a.Out, a.ErrOut)
+	require.Empty(t, a.ErrOut)
+	return a.Out
 }
 
 // eventually is like that of testify, whose first look comes late; who waits in vain says what he has seen.
