@@ -23,7 +23,7 @@ func TestTheExamplesOfTheHelpDoWhatTheySay(t *testing.T) {
 	for command, lines := range documentedExamples(t) {
 		t.Run(command, func(t *testing.T) {
 			if command == "nodekeep uninstall" {
-				t.Skip("it would take away what the other examples need; test/integration, TestUninstalling..., runs it")
+				t.Skip("uninstall would delete what the other examples need; TestUninstalling in test/integration runs it")
 			}
 			for _, line := range lines {
 				dir := t.TempDir()
