@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/webhook"
+)
+
+const (
+	dryRunEvery = 250 * time.Millisecond
+	maxFailed   = 20 // dry runs that fail one after the other
+)
+
+// untilStopped waits until no dry-run CREATE has been gated for the settling time, and returns when that was by the clock of the
+// API server; the zero time where it refuses dry runs.
+func (u *uninstalling) untilStopped(ctx context.Context) (at time.Time, err error) {
+	var since time.Time // by our clock
+	failed := 0
+	for since.IsZero() || time.Since(since) < u.settle {
+		node, err := u.kubelet.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: webhook.SelfTestNode}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		switch {
+		case ctx.Err() != nil:
+			return time.Time{}, fmt.Errorf("wait until new Nodes are no longer gated: %w; another policy or webhook may add the taint %s: look for it with kubectl get mutatingadmissionpolicybindings,mutatingwebhookconfigurations", ctx.Err(), u.gate)
+		case err != nil:
+			since = time.Time{}
+			if failed++; failed >= maxFailed || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+				_ = u.done("the API server refuses a dry run (%v), so it cannot be seen whether new Nodes are still gated: waiting for %s instead", err, u.settle)
+				pause(ctx, u.settle)
+				return time.Time{}, ctx.Err()
+			}
+		case nodekeepTouched(node, u.gate):
+			since, failed = time.Time{}, 0
+		case since.IsZero():
+			since, failed = time.Now(), 0
+			at = node.CreationTimestamp.Time
+		}
+		pause(ctx, dryRunEvery)
+	}
+	_ = u.done("new Nodes are no longer gated")
+	return at, nil
+}
+
+// nodekeepTouched reports whether the policy or the webhook has changed a registration. For the self-test's Node the webhook removes
+// the gate again, so nothing can be seen of the policy as long as the webhook is called.
+func nodekeepTouched(node *corev1.Node, gate policy.Gate) bool {
+	_, stamped := node.Annotations[policy.StampAnnotation]
+	return stamped || gate.On(node.Spec.Taints)
+}
