@@ -3,6 +3,7 @@ GOLANGCI_LINT_VERSION = v2.15.0
 GOVULNCHECK_VERSION   = v1.8.0
 HELM_VERSION          = v4.3.1
 ACTIONLINT_VERSION    = v1.7.12
+VALE_VERSION          = v3.21.0
 CRANE_VERSION         = v0.22.1
 KIND_VERSION          = v0.33.0
 
@@ -13,13 +14,15 @@ CERTMANAGER = $(BIN)/cert-manager
 PLUGINS  = $(BIN)
 DEMO     = $(CURDIR)/.demo
 UNIT     = $(shell go list ./... | grep -v /test/)
-CLUSTER  = $(shell go list ./test/... | grep -vE '/integration/(chart|image|monitoring)$$')
+LONGEST  = $(addprefix nodekeep.dev/nodekeep/test/,faults integration rules) # started first
+CLUSTER  = $(LONGEST) $(filter-out $(LONGEST),$(shell go list ./test/... | grep -vE '/(integration/(chart|image|monitoring)|release|report)$$'))
 AT_ONCE  = 3
 FUZZTIME = 5s
 SOAK     = 30m
 MODEL    =
 NODES    = 100000
 MANIFEST = manifests/nodekeep.yaml
+AT       = oldest newest
 
 # What is built: the version is the chart's appVersion. Images are dated with their commit, so that they can be built again.
 VERSION           = $(shell sed -n 's/^appVersion: *//p' manifests/chart/Chart.yaml)
@@ -28,7 +31,11 @@ SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 STAMP             = -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 IMAGE             = nodekeep
 IMAGE_DIR         = $(CURDIR)/.image
+VERSIONS          = $(CURDIR)/.versions
 PLATFORMS         = linux/amd64 linux/arm64
+RELEASE_DIR       = $(CURDIR)/.release
+RELEASE_URL       = https://example.com/nodekeep/$(VERSION)
+CLI               = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 # The tests that ask for NODEKEEP_LONG_FAULTS.
 LONG_FAULTS = NeverAnswered|RecordsStall|AnHourOff|BringNothing|ReadRecordsAgain|AnotherAdmissionPolicySets|AFloodOfForgedReviewsChanges
@@ -36,6 +43,10 @@ LONG_FAULTS = NeverAnswered|RecordsStall|AnHourOff|BringNothing|ReadRecordsAgain
 .PHONY: help
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+
+# The tests that test-versions runs. GATE_POLICY: where the API server serves MutatingAdmissionPolicy v1.
+ESSENTIALS  = ThisKubernetes|AreInTheVeryObject|ProtectedLabelsFollow|GateOfTheKubelet|RegistersGatedByItsKubelet|RemovedFromALiveNode|TheHistoryTells|ThePolicyIsFollowed|ServiceAccountsMayDoNothingElse|EveryAttemptHasTheOutcome|ForbiddenValueRegisters|NoWorkloadIsBoundBefore|FailedCheckIsReported|TaintAddedAgain
+GATE_POLICY = WithTheWebhookDownEveryNodeIsGated|TheOffSwitchStopsGating
 
 .PHONY: build
 build: ## the nodekeep binary, in .bin
@@ -61,6 +72,16 @@ push: image ## the image to IMAGE, say registry.example.com/nodekeep, with the v
 package: $(HELM) ## the chart as one file, in IMAGE_DIR
 	$(HELM) package manifests/chart --destination $(IMAGE_DIR)
 
+.PHONY: release
+release: image $(HELM) ## what a release holds, in RELEASE_DIR, for the image IMAGE; RELEASE_URL is where its files will be downloaded from
+	@$(MAKE) --no-print-directory sbom PLATFORMS="$(CLI)"
+	@HELM=$(HELM) VERSION=$(VERSION) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) IMAGE=$(IMAGE) FROM=$(IMAGE_DIR) TO=$(RELEASE_DIR) \
+		PLATFORMS="$(CLI)" URL=$(RELEASE_URL) .ci/release
+
+.PHONY: test-release
+test-release: controlplane $(HELM) ## two builds of a release are the same, and a cluster can be installed, checked and uninstalled with one
+	CGO_ENABLED=0 go test -count=1 -timeout 60m ./test/release
+
 .PHONY: version
 version: ## which version this is
 	@echo $(VERSION)
@@ -85,8 +106,12 @@ controlplane: ## etcd, kube-apiserver and friends for tests and demo (about 5 mi
 	@test/programs/controlplane/build.sh
 
 .PHONY: demo
-demo: controlplane $(BIN)/demo ## the whole story on a real control plane, in under a minute
-	@$(BIN)/demo story
+demo: controlplane $(BIN)/demo ## a Node loses its labels and gets them back, on a real control plane, in under a minute
+	@$(BIN)/demo run
+
+.PHONY: recording
+recording: controlplane $(BIN)/demo ## docs/images/demo.svg, from what `make demo` prints
+	@$(BIN)/demo record docs/images/demo.svg
 
 .PHONY: up
 up: controlplane $(BIN)/demo ## start a control plane with nodekeep on it and leave it running
@@ -97,22 +122,51 @@ down: $(BIN)/demo ## stop what `make up` started
 	@$(BIN)/demo down --dir $(DEMO)
 
 .PHONY: test
-test: controlplane ## everything on a real API server, but the chart, the image and monitoring; AT_ONCE packages side by side
-	go test -race $(UNIT)
-	NODEKEEP_SIMULATION_SCENARIOS=5000 go test -run TestSimulation ./capture # one goroutine each: nothing for the race detector
+test: controlplane ## everything on a real API server, but the chart, the image and monitoring
+	@$(MAKE) --no-print-directory -j2 test-cluster test-pure # the former mostly waits
+	@$(MAKE) --no-print-directory skipped
+
+.PHONY: test-cluster
+test-cluster: # AT_ONCE packages side by side, each with a control plane of its own; without cgo, to share what is compiled with nodekeep
+	CGO_ENABLED=0 go test -p $(AT_ONCE) -count=1 -timeout 30m $(CLUSTER)
+
+.PHONY: test-pure
+test-pure: unit fuzz
 	cd cmd/image && go test ./...
 	cd test/e2e/machine && go test ./...
-	go test -p $(AT_ONCE) -count=1 -timeout 30m $(CLUSTER)
-	@$(MAKE) --no-print-directory skipped
-	@$(MAKE) --no-print-directory fuzz
 
 .PHONY: test-chart
 test-chart: controlplane tools ## the chart with Helm and with cert-manager, and the image
-	go test -p $(AT_ONCE) -count=1 -timeout 30m ./test/integration/chart ./test/integration/image
+	CGO_ENABLED=0 go test -p $(AT_ONCE) -count=1 -timeout 30m ./test/integration/chart ./test/integration/image
 
 .PHONY: test-monitoring
 test-monitoring: controlplane promtool $(HELM) ## alerts, dashboard and metrics, with promtool
-	go test -count=1 -timeout 30m ./test/integration/monitoring
+	CGO_ENABLED=0 go test -count=1 -timeout 30m ./test/integration/monitoring
+
+.PHONY: test-versions
+test-versions: $(AT:%=test-version-%) ## the essentials on the oldest supported Kubernetes and on the newest (AT), built first (10 minutes each)
+
+.PHONY: test-version-oldest test-version-newest
+test-version-oldest: KUBERNETES = 1.30
+test-version-newest: KUBERNETES = 1.37
+test-version-newest: ESSENTIALS := $(ESSENTIALS)|$(GATE_POLICY)
+test-version-oldest test-version-newest: test-version-%: $(HELM)
+	@test/programs/controlplane/build.sh controlplane-$*
+	@mkdir -p $(VERSIONS)/$* && manifests/render.sh $(HELM) $(VERSIONS)/$* $(KUBERNETES)
+	KUBEBUILDER_ASSETS=$(CURDIR)/test/programs/controlplane-$*/bin NODEKEEP_MANIFESTS=$(VERSIONS)/$* CGO_ENABLED=0 \
+		go test -p 1 -count=1 -timeout 30m -run '$(ESSENTIALS)' $(addprefix ./test/integration,/ /governance /verification /versions)
+
+.PHONY: test-report
+test-report: controlplane chromium ## the report of 1,000 Nodes: its counts, and its page in Chromium
+	go test -count=1 -timeout 30m -v ./test/report
+
+.PHONY: report-screenshot
+report-screenshot: controlplane chromium ## docs/images/report-*.png, anew, of a cluster of 1,000 Nodes
+	go test -count=1 -timeout 30m -run Page ./test/report -args -screenshots
+
+.PHONY: chromium
+chromium: ## a Chromium without a display, for test-report: found, or installed with apt-get by root
+	@test/programs/chromium/install.sh
 
 .PHONY: model
 model: ## every interleaving of clients, webhook and captures up to a bound, against the rule of package record (about a minute)
@@ -135,7 +189,7 @@ fuzz: ## every fuzzer for FUZZTIME each
 
 .PHONY: test-faults
 test-faults: controlplane ## the faults that take minutes to show
-	NODEKEEP_LONG_FAULTS=1 go test -count=1 -timeout 30m -v -run '$(LONG_FAULTS)' ./test/faults
+	NODEKEEP_LONG_FAULTS=1 CGO_ENABLED=0 go test -count=1 -timeout 30m -v -run '$(LONG_FAULTS)' ./test/faults
 
 .PHONY: e2e
 e2e: $(HELM) ## the end-to-end suite on the cluster that KUBECONFIG names, with NODEKEEP_E2E_IMAGE; go doc ./test/e2e lists the settings
@@ -155,7 +209,7 @@ vulncheck: ## known vulnerabilities in what is used; asks the public database
 
 .PHONY: soak
 soak: controlplane ## random faults for SOAK (30m), checked after each round against an independent model
-	NODEKEEP_SOAK=$(SOAK) go test -count=1 -v -timeout 0 -run '^TestALongTimeOfRandomFaults$$' ./test/differential
+	NODEKEEP_SOAK=$(SOAK) CGO_ENABLED=0 go test -count=1 -v -timeout 0 -run '^TestALongTimeOfRandomFaults$$' ./test/differential
 
 .PHONY: bench
 bench: controlplane ## the handler, then CREATEs on a real API server, each beside one that does nothing (some minutes)
@@ -196,10 +250,20 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## style, and the arrows of 
 	go run github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 	go mod tidy -diff
 	cd test/programs/controlplane && go mod tidy -diff
+	cd test/programs/controlplane-oldest && go mod tidy -diff
+	cd test/programs/controlplane-newest && go mod tidy -diff
 	cd cmd/image && go mod tidy -diff
 	cd test/programs/certmanager && go mod tidy -diff
 	cd test/e2e/machine && go mod tidy -diff
-	@$(MAKE) --no-print-directory manifests-check
+	@$(MAKE) --no-print-directory manifests-check prose
+
+.PHONY: prose
+prose: $(BIN)/vale-$(VALE_VERSION) ## the words of README and docs, by docs/style
+	$< --config docs/style/vale.ini *.md docs/*.md
+
+$(BIN)/vale-$(VALE_VERSION): # its parsers are written in C
+	GOBIN=$(BIN) CGO_ENABLED=1 go install github.com/vale-cli/vale/v3/cmd/vale@$(VALE_VERSION)
+	@mv $(BIN)/vale $@
 
 $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)

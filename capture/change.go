@@ -1,6 +1,8 @@
 package capture
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -13,16 +15,17 @@ import (
 
 // Change is what nodekeep changes on a Node in one PATCH.
 type Change struct {
-	Give     map[string]string // items to add
-	Correct  map[string]string // items to set to another value, restored from a record that was stale
-	Remove   []string          // items to remove, restored from a record that was stale
-	Put      []corev1.Taint    // taints that rules want
-	Take     []corev1.Taint    // taints that were derived from labels, and that rules want no more
-	Register []corev1.Taint    // taints that a new Node gets once
-	LiftGate bool
-	// Unlist says that the annotation lists a derived taint that the Node does not show any more. A client that adds this taint later
+	Add            map[string]string // items to add
+	Correct        map[string]string // items to set to another value, restored from a record that was stale
+	Remove         []string          // items to remove, restored from a record that was stale
+	AddTaints      []corev1.Taint    // taints that rules want
+	RemoveTaints   []corev1.Taint    // taints that were derived from labels, and that rules want no more
+	RegisterTaints []corev1.Taint    // taints that a new Node gets once
+	LiftGate       bool
+	RuleChange
+	// WriteTaintList says that the annotation lists a derived taint that the Node does not show any more. A client that adds this taint later
 	// would lose it, since nodekeep would take it for its own.
-	Unlist bool
+	WriteTaintList bool
 
 	// ByClient says that an operator's command makes the change. The stamp does not list it: it is a client's decision.
 	ByClient bool
@@ -32,17 +35,17 @@ type Change struct {
 }
 
 // complete reports whether the Node has all that the record restores, and nothing stale.
-func (c Change) complete() bool { return len(c.Give)+len(c.Correct)+len(c.Remove) == 0 }
+func (c Change) complete() bool { return len(c.Add)+len(c.Correct)+len(c.Remove) == 0 }
 
 func (c Change) step() Step {
 	switch {
-	case !c.complete() || len(c.Register) > 0:
+	case !c.complete() || len(c.RegisterTaints) > 0:
 		return Complete
-	case c.LiftGate && len(c.Put)+len(c.Take) > 0:
+	case c.LiftGate && (len(c.AddTaints)+len(c.RemoveTaints) > 0 || c.changesLabels()):
 		return Complete
 	case c.LiftGate:
 		return Lift
-	case c.lists():
+	case c.lists() || c.changesLabels() || c.WriteLabelList:
 		return FollowRules
 	default:
 		return Nothing
@@ -50,71 +53,54 @@ func (c Change) step() Step {
 }
 
 // lists reports whether the annotation of derived taints has to be written.
-func (c Change) lists() bool { return len(c.Put)+len(c.Take) > 0 || c.Unlist }
+func (c Change) lists() bool { return len(c.AddTaints)+len(c.RemoveTaints) > 0 || c.WriteTaintList }
 
-// leaveOut takes away what the API server has refused on this object before, and reports whether there was any.
-func (c *Change) leaveOut(refused map[string]bool) (some bool) {
-	before := len(c.keys())
-	for _, items := range []map[string]string{c.Give, c.Correct} {
-		maps.DeleteFunc(items, func(key, _ string) bool { return refused[key] })
-	}
-	c.Remove = slices.DeleteFunc(c.Remove, func(key string) bool { return refused[key] })
-	return len(c.keys()) < before
-}
-
-// keys are the items that a change gives, corrects or removes, in a stable order.
+// keys are the items that a change gives, corrects or removes, and the labels that rules change, in a stable order.
 func (c Change) keys() []string {
-	return slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Keys(c.Give)), slices.Collect(maps.Keys(c.Correct)), c.Remove)))
+	return slices.Sorted(slices.Values(slices.Concat(
+		slices.Collect(maps.Keys(c.Add)), slices.Collect(maps.Keys(c.Correct)), c.Remove, slices.Collect(maps.Keys(c.RuleSets)), c.RuleRemoves)))
 }
 
 // first is the part of a change that is about the first of its keys only.
-func (c Change) first() Change {
-	if len(c.keys()) == 0 {
-		return c
+func (c Change) first(gate policy.Gate) Change {
+	if keys := c.keys(); len(keys) > 0 {
+		c, _ = c.without(func(set setting) bool { return set.item != keys[0] }, gate)
 	}
-	key := c.keys()[0]
-	one := Change{Stamp: c.Stamp}
-	if value, give := c.Give[key]; give {
-		one.Give, one.Register = map[string]string{key: value}, c.Register
-	} else if value, correct := c.Correct[key]; correct {
-		one.Correct = map[string]string{key: value}
-	} else {
-		one.Remove = []string{key}
-	}
-	return one
+	return c
 }
 
-// itemsOn is what the Node will show once the change is made.
+// itemsOn is what the Node will show once the change is made. The map is not to be changed: nearly always it is the Node's own.
 func (c Change) itemsOn(node *observe.Node) map[string]string {
-	items := make(map[string]string, len(node.Items)+len(c.Give))
+	if c.complete() && !c.changesLabels() {
+		return node.Items
+	}
+	items := make(map[string]string, len(node.Items)+len(c.Add))
 	maps.Copy(items, node.Items)
-	maps.Copy(items, c.Give)
+	maps.Copy(items, c.Add)
 	maps.Copy(items, c.Correct)
-	for _, key := range c.Remove {
+	maps.Copy(items, c.RuleSets)
+	for _, key := range slices.Concat(c.Remove, c.RuleRemoves) {
 		delete(items, key)
 	}
 	return items
-}
-
-func (c Change) givenTaints() []corev1.Taint {
-	_, taints := record.Split(c.Give)
-	return taints
 }
 
 // taintsOn are the taints of the Node once the change is made, each key and effect once; changed says whether they are others than before.
 func (c Change) taintsOn(node *observe.Node, gate policy.Gate) (taints []corev1.Taint, changed bool) {
 	for _, taint := range node.Taints {
 		key := record.TaintKey(taint)
-		if c.LiftGate && gate.Is(taint) || slices.Contains(c.Take, undated(taint)) || slices.Contains(c.Remove, key) {
+		if c.LiftGate && gate.Is(taint) || slices.Contains(c.RemoveTaints, undated(taint)) || key != policy.Cordon && slices.Contains(c.Remove, key) || slices.Contains(c.RuleRemoves, key) {
 			changed = true
 			continue
 		}
-		if value, correct := c.Correct[key]; correct {
+		if value, correct := c.Correct[key]; correct && key != policy.Cordon {
 			taint, changed = record.Taint(key, value), true
 		}
 		taints = append(taints, taint)
 	}
-	for _, more := range [][]corev1.Taint{c.givenTaints(), c.Put, c.Register} {
+	_, given, _ := policy.SplitItems(c.Add)
+	_, restored, _ := policy.SplitItems(c.RuleSets)
+	for _, more := range [][]corev1.Taint{given, restored, c.AddTaints, c.RegisterTaints} {
 		free := policy.FreeOf(more, taints)
 		taints, changed = append(taints, free...), changed || len(free) > 0
 	}
@@ -141,16 +127,16 @@ func (s setting) shownBy(items map[string]string) bool {
 // they are added once.
 func (c Change) settings(gate policy.Gate) (all []setting) {
 	replaced := map[string]bool{}
-	for _, taint := range c.Put {
+	for _, taint := range c.AddTaints {
 		all = append(all, settingOf(taint, false))
 		replaced[record.TaintKey(taint)] = true
 	}
-	for _, taint := range c.Take {
+	for _, taint := range c.RemoveTaints {
 		if !replaced[record.TaintKey(taint)] {
 			all = append(all, settingOf(taint, true))
 		}
 	}
-	for _, items := range []map[string]string{c.Give, c.Correct} {
+	for _, items := range []map[string]string{c.Add, c.Correct} {
 		for _, key := range slices.Sorted(maps.Keys(items)) {
 			all = append(all, setting{item: key, value: items[key]})
 		}
@@ -161,20 +147,20 @@ func (c Change) settings(gate policy.Gate) (all []setting) {
 	if c.LiftGate {
 		all = append(all, settingOf(gate.Taint(), true))
 	}
-	if c.Unlist {
-		all = append(all, c.listing())
+	if c.WriteTaintList {
+		all = append(all, c.taintListing())
 	}
-	return all
+	return append(all, c.RuleChange.settings()...)
 }
 
-// listing is that the annotation lists the derived taints.
-func (c Change) listing() setting {
+// taintListing is that the annotation lists the derived taints.
+func (c Change) taintListing() setting {
 	return setting{item: policy.TaintsAnnotation, value: policy.Shown(c.Derived)}
 }
 
 // String names the item.
 func (s setting) String() string {
-	if s.item == policy.TaintsAnnotation {
+	if s.item == policy.TaintsAnnotation || s.item == policy.LabelsAnnotation {
 		return "annotation " + s.item
 	}
 	return kindOf(s.item) + " " + s.item
@@ -184,31 +170,119 @@ func settingOf(taint corev1.Taint, removed bool) setting {
 	return setting{item: record.TaintKey(taint), value: taint.Value, removed: removed}
 }
 
-// less is the change without what is paused. While anything is paused the gate stays, since the Node is not as it should be.
-func (c Change) less(paused map[setting]bool) Change {
-	if len(paused) == 0 {
-		return c
+// without is the change less the settings that are to be dropped. While any is, the gate stays, since the Node is not as it should be.
+func (c Change) without(drop func(setting) bool, gate policy.Gate) (rest Change, dropped bool) {
+	if !slices.ContainsFunc(c.settings(gate), drop) {
+		return c, false
 	}
-	put := func(taint corev1.Taint) bool { return paused[settingOf(taint, false)] }
-	take := func(taint corev1.Taint) bool { return paused[settingOf(taint, true)] }
-	rest := c
-	rest.Put, rest.Take = slices.DeleteFunc(slices.Clone(c.Put), put), slices.DeleteFunc(slices.Clone(c.Take), take)
-	rest.Derived = slices.DeleteFunc(slices.Clone(c.Derived), func(taint corev1.Taint) bool { return slices.Contains(c.Put, taint) && put(taint) })
-	for _, taint := range c.Take {
+	put := func(taint corev1.Taint) bool { return drop(settingOf(taint, false)) }
+	take := func(taint corev1.Taint) bool { return drop(settingOf(taint, true)) }
+	rest = c
+	rest.AddTaints, rest.RemoveTaints = slices.DeleteFunc(slices.Clone(c.AddTaints), put), slices.DeleteFunc(slices.Clone(c.RemoveTaints), take)
+	rest.Derived = slices.DeleteFunc(slices.Clone(c.Derived), func(taint corev1.Taint) bool { return slices.Contains(c.AddTaints, taint) && put(taint) })
+	for _, taint := range c.RemoveTaints {
 		if take(taint) {
 			rest.Derived = append(rest.Derived, taint)
 		}
 	}
 	record.SortTaints(rest.Derived)
-	rest.Give, rest.Correct = maps.Clone(c.Give), maps.Clone(c.Correct)
-	for _, items := range []map[string]string{rest.Give, rest.Correct} {
-		maps.DeleteFunc(items, func(key, value string) bool { return paused[setting{item: key, value: value}] })
+	rest.Add, rest.Correct = maps.Clone(c.Add), maps.Clone(c.Correct)
+	for _, items := range []map[string]string{rest.Add, rest.Correct} {
+		maps.DeleteFunc(items, func(key, value string) bool { return drop(setting{item: key, value: value}) })
 	}
-	rest.Remove = slices.DeleteFunc(slices.Clone(c.Remove), func(key string) bool { return paused[setting{item: key, removed: true}] })
+	rest.Remove = slices.DeleteFunc(slices.Clone(c.Remove), func(key string) bool { return drop(setting{item: key, removed: true}) })
 	rest.LiftGate = false
-	rest.Unlist = c.Unlist && !paused[c.listing()]
-	if len(rest.Give) == 0 {
-		rest.Register = nil // it comes with the first labels or when the gate is lifted
+	rest.WriteTaintList = c.WriteTaintList && !drop(c.taintListing())
+	rest.RuleChange = c.RuleChange.without(drop)
+	if len(rest.Add) == 0 {
+		rest.RegisterTaints = nil // it comes with the first labels or when the gate is lifted
 	}
-	return rest
+	return rest, true
+}
+
+// nodePatch is a JSON merge patch of a Node (RFC 7386). uid and resourceVersion make it apply to exactly the object that
+// the change was decided for: another object of that name answers 422, a newer state of it 409.
+type nodePatch struct {
+	Metadata struct {
+		UID             string             `json:"uid"`
+		ResourceVersion string             `json:"resourceVersion"`
+		Labels          map[string]*string `json:"labels,omitempty"`
+		Annotations     map[string]*string `json:"annotations,omitempty"`
+	} `json:"metadata"`
+	Spec map[string]any `json:"spec,omitempty"` // null removes a field
+}
+
+// PatchFor is the body of a merge patch that makes a change on exactly that state of a Node.
+func PatchFor(node *observe.Node, change Change, gate policy.Gate) ([]byte, error) {
+	var patch nodePatch
+	patch.Metadata.UID = string(node.UID)
+	patch.Metadata.ResourceVersion = node.ResourceVersion
+	patch.Metadata.Labels = change.labelsPatch()
+	patch.Metadata.Annotations = change.annotationsPatch(node)
+	patch.Spec = map[string]any{}
+	if taints, changed := change.taintsOn(node, gate); changed {
+		patch.Spec["taints"] = taints // the whole list, which is safe only together with the resourceVersion
+	}
+	_, was := node.Items[policy.Cordon]
+	if _, is := change.itemsOn(node)[policy.Cordon]; is && !was {
+		patch.Spec["unschedulable"] = true
+	} else if was && !is {
+		patch.Spec["unschedulable"] = nil
+	}
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("encode patch of node %q: %w", node.Name, err)
+	}
+	return body, nil
+}
+
+func (c Change) labelsPatch() map[string]*string {
+	labels := map[string]*string{}
+	for _, items := range []map[string]string{c.Add, c.Correct, c.RuleSets} {
+		for key, value := range items {
+			labels[key] = &value
+		}
+	}
+	for _, key := range slices.Concat(c.Remove, c.RuleRemoves) {
+		labels[key] = nil
+	}
+	maps.DeleteFunc(labels, func(key string, _ *string) bool { return !record.IsLabel(key) })
+	return labels
+}
+
+// annotationsPatch writes the annotations among the items, what nodekeep has set by then, and which taints it has derived.
+func (c Change) annotationsPatch(node *observe.Node) map[string]*string {
+	annotations, others := map[string]*string{}, node.AnnotationBytes
+	for _, items := range []map[string]string{c.Add, c.Correct} {
+		for annotation, value := range record.SplitAnnotations(items) {
+			annotations[annotation] = &value
+			others += len(annotation) + len(value)
+		}
+	}
+	for _, key := range c.Remove {
+		if annotation, ok := record.Annotation(key); ok {
+			annotations[annotation] = nil
+		}
+	}
+	if c.ByClient {
+		return annotations
+	}
+	after := c.Stamp.With(c.Add, node.Version).With(c.Correct, node.Version).Without(c.Remove)
+	own := policy.Own{Stamp: after, Taints: c.Derived, Labels: c.Labels}.Annotations(others)
+	for _, one := range []struct {
+		key    string
+		writes bool
+	}{
+		{policy.StampAnnotation, own[policy.StampAnnotation] != "" && (!c.complete() || len(c.RegisterTaints) > 0)},
+		{policy.TaintsAnnotation, c.lists()}, {policy.LabelsAnnotation, c.WriteLabelList},
+	} {
+		if !one.writes {
+			continue
+		}
+		annotations[one.key] = nil // nothing to list, or no room
+		if value, is := own[one.key]; is {
+			annotations[one.key] = &value
+		}
+	}
+	return annotations
 }

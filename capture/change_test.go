@@ -22,42 +22,42 @@ func TestAChangeIsMadeWithoutTheItemsThatArePaused(t *testing.T) {
 		step   Step
 	}{
 		"nothing is paused": {
-			change: Change{Put: ci, LiftGate: true}, want: Change{Put: ci, LiftGate: true}, step: Complete,
+			change: Change{AddTaints: ci, LiftGate: true}, want: Change{AddTaints: ci, LiftGate: true}, step: Complete,
 		},
 		"the only item is": {
-			change: Change{Put: ci, Derived: both}, paused: paused, want: Change{Derived: blue}, step: Nothing,
+			change: Change{AddTaints: ci, Derived: both}, paused: paused, want: Change{Derived: blue}, step: Nothing,
 		},
 		"one of two items is": {
-			change: Change{Put: both, Derived: both}, paused: paused, want: Change{Put: blue, Derived: blue}, step: FollowRules,
+			change: Change{AddTaints: both, Derived: both}, paused: paused, want: Change{AddTaints: blue, Derived: blue}, step: FollowRules,
 		},
 		"another value is": {
-			change: Change{Put: taints("dedicated=gpu:NoSchedule"), Derived: taints("dedicated=gpu:NoSchedule")}, paused: paused,
-			want: Change{Put: taints("dedicated=gpu:NoSchedule"), Derived: taints("dedicated=gpu:NoSchedule")}, step: FollowRules,
+			change: Change{AddTaints: taints("dedicated=gpu:NoSchedule"), Derived: taints("dedicated=gpu:NoSchedule")}, paused: paused,
+			want: Change{AddTaints: taints("dedicated=gpu:NoSchedule"), Derived: taints("dedicated=gpu:NoSchedule")}, step: FollowRules,
 		},
 		"a removal is: the taint stays on the list": {
-			change: Change{Take: ci, Put: blue, Derived: blue}, paused: map[setting]bool{settingOf(ci[0], true): true},
-			want: Change{Put: blue, Derived: both}, step: FollowRules,
+			change: Change{RemoveTaints: ci, AddTaints: blue, Derived: blue}, paused: map[setting]bool{settingOf(ci[0], true): true},
+			want: Change{AddTaints: blue, Derived: both}, step: FollowRules,
 		},
 		"the gate stays while an item is": {
-			change: Change{Give: labels{"rack": "r1"}, Put: ci, Derived: ci, Register: verify, LiftGate: true}, paused: paused,
-			want: Change{Give: labels{"rack": "r1"}, Register: verify}, step: Complete,
+			change: Change{Add: labels{"rack": "r1"}, AddTaints: ci, Derived: ci, RegisterTaints: verify, LiftGate: true}, paused: paused,
+			want: Change{Add: labels{"rack": "r1"}, RegisterTaints: verify}, step: Complete,
 		},
 		"the gate stays, and what is added with its removal": {
-			change: Change{Put: both, Derived: both, Register: verify, LiftGate: true}, paused: paused,
-			want: Change{Put: blue, Derived: blue}, step: FollowRules,
+			change: Change{AddTaints: both, Derived: both, RegisterTaints: verify, LiftGate: true}, paused: paused,
+			want: Change{AddTaints: blue, Derived: blue}, step: FollowRules,
 		},
 		"the gate itself is": {
 			change: Change{LiftGate: true}, paused: map[setting]bool{settingOf(gate.Taint(), true): true}, step: Nothing,
 		},
 		"the list of derived taints is": {
-			change: Change{Unlist: true}, paused: map[setting]bool{{item: policy.TaintsAnnotation}: true}, step: Nothing,
+			change: Change{WriteTaintList: true}, paused: map[setting]bool{{item: policy.TaintsAnnotation}: true}, step: Nothing,
 		},
 		"a restored label is": {
-			change: Change{Give: labels{"rack": "r1", "tier": "gold"}, Register: verify, LiftGate: true}, paused: map[setting]bool{{item: "rack", value: "r1"}: true},
-			want: Change{Give: labels{"tier": "gold"}, Register: verify}, step: Complete,
+			change: Change{Add: labels{"rack": "r1", "tier": "gold"}, RegisterTaints: verify, LiftGate: true}, paused: map[setting]bool{{item: "rack", value: "r1"}: true},
+			want: Change{Add: labels{"tier": "gold"}, RegisterTaints: verify}, step: Complete,
 		},
 		"the only restored label is": {
-			change: Change{Give: labels{"rack": "r1"}, Register: verify, LiftGate: true}, paused: map[setting]bool{{item: "rack", value: "r1"}: true}, step: Nothing,
+			change: Change{Add: labels{"rack": "r1"}, RegisterTaints: verify, LiftGate: true}, paused: map[setting]bool{{item: "rack", value: "r1"}: true}, step: Nothing,
 		},
 		"a correction is": {
 			change: Change{Correct: labels{"tier": "gold", "rack": "r1"}, Remove: []string{"old", "older"}, LiftGate: true},
@@ -66,7 +66,7 @@ func TestAChangeIsMadeWithoutTheItemsThatArePaused(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := c.change.less(c.paused)
+			got, _ := c.change.without(func(set setting) bool { return c.paused[set] }, gate)
 			assert.Equal(t, c.step, got.step())
 			assert.Equal(t, outcomeOf(Action{Change: c.want}), outcomeOf(Action{Change: got}))
 			assert.Equal(t, policy.Shown(c.want.Derived), policy.Shown(got.Derived))
@@ -76,8 +76,8 @@ func TestAChangeIsMadeWithoutTheItemsThatArePaused(t *testing.T) {
 
 func TestASettingIsWhatNodekeepWouldSetAgain(t *testing.T) {
 	change := Change{
-		Give: labels{"rack": "r1"}, Correct: labels{"tier": "gold"}, Remove: []string{"old"}, Unlist: true, Derived: taints("dedicated=gpu:NoSchedule"),
-		Take: taints("dedicated=ci:NoSchedule", "tenant=red:NoExecute"), Put: taints("dedicated=gpu:NoSchedule"), Register: taints("verify:NoSchedule"), LiftGate: true,
+		Add: labels{"rack": "r1"}, Correct: labels{"tier": "gold"}, Remove: []string{"old"}, WriteTaintList: true, Derived: taints("dedicated=gpu:NoSchedule"),
+		RemoveTaints: taints("dedicated=ci:NoSchedule", "tenant=red:NoExecute"), AddTaints: taints("dedicated=gpu:NoSchedule"), RegisterTaints: taints("verify:NoSchedule"), LiftGate: true,
 	}
 	assert.Equal(t, []setting{
 		{item: "dedicated:NoSchedule", value: "gpu"}, // which replaces the one of that key and effect
@@ -91,14 +91,14 @@ func TestASettingIsWhatNodekeepWouldSetAgain(t *testing.T) {
 }
 
 func TestTheFirstKeyOfAChangeIsMadeAlone(t *testing.T) {
-	change := Change{Give: labels{"b": "1", "c": "1"}, Correct: labels{"d": "1"}, Remove: []string{"a"}, Register: taints("verify:NoSchedule"), LiftGate: true, Put: taints("x:NoSchedule")}
+	change := Change{Add: labels{"b": "1", "c": "1"}, Correct: labels{"d": "1"}, Remove: []string{"a"}, RegisterTaints: taints("verify:NoSchedule"), LiftGate: true, AddTaints: taints("x:NoSchedule")}
 	var keys [][]string
 	for len(change.keys()) > 0 {
-		first := change.first()
+		first := change.first(gate)
 		keys = append(keys, first.keys())
 		assert.False(t, first.LiftGate || first.lists(), "the gate stays, and no rule is followed")
-		assert.Equal(t, len(first.Give) > 0, len(first.Register) > 0, "registration taints are added with the first label")
-		change.leaveOut(map[string]bool{first.keys()[0]: true})
+		assert.Equal(t, len(first.Add) > 0, len(first.RegisterTaints) > 0, "registration taints are added with the first label")
+		change, _ = change.without(func(set setting) bool { return set.item == first.keys()[0] }, gate)
 	}
 	assert.Equal(t, [][]string{{"a"}, {"b"}, {"c"}, {"d"}}, keys)
 }

@@ -33,7 +33,7 @@ import (
 
 // cluster is an API server that holds Nodes, records in memory, and replicas of capture that receive all changes at once.
 type cluster struct {
-	t      *testing.T
+	t      testing.TB
 	policy policy.Policy
 	guard  *guard.Guard
 	storetest.Memory
@@ -65,7 +65,7 @@ type replica struct {
 	reads  []string
 }
 
-func newCluster(t *testing.T, sections string) *cluster {
+func newCluster(t testing.TB, sections string) *cluster {
 	t.Helper()
 	shipped, err := guard.Shipped()
 	require.NoError(t, err)
@@ -227,7 +227,7 @@ func (c *cluster) delete() {
 	c.mu.Unlock()
 	for _, r := range replicas {
 		if !r.deaf {
-			r.observations.went(observe.SlimOf(observe.Of(n)))
+			r.observations.went(observe.SlimOf(observe.OfKeeping(n, r.Policy().Annotations())))
 			r.Enqueue(n.Name)
 		}
 	}
@@ -295,7 +295,7 @@ func (c *cluster) tell(n *corev1.Node) {
 }
 
 func (r *replica) receives(n *corev1.Node) {
-	if !r.deaf && r.observations.lives(observe.SlimOf(observe.Of(n))) {
+	if !r.deaf && r.observations.lives(observe.SlimOf(observe.OfKeeping(n, r.Policy().Annotations()))) {
 		r.Enqueue(n.Name)
 	}
 }
@@ -377,6 +377,10 @@ func (r replicaRecords) seen(name string, live bool, entry store.Entry, err erro
 		err = r.sees(name, live, &entry, err)
 	}
 	return entry, err
+}
+
+func (r replicaRecords) OfMachine(m record.Machine) ([]record.Record, error) {
+	return r.cluster.OfMachine(m)
 }
 
 func (r replicaRecords) Nodes() []string { return r.cluster.Nodes() }

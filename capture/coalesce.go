@@ -1,45 +1,34 @@
 package capture
 
-import (
-	"hash/maphash"
-	"sync"
-	"time"
-)
+import "time"
 
-// recordInterval is how often the record of a Node is written whose labels or taints change all the time.
-const recordInterval = time.Second
+// The record of a Node whose labels or taints change all the time is written recordBurst times at once, and then once in each
+// recordInterval: its changes are recorded together.
+const (
+	recordBurst    = 3
+	recordInterval = time.Second
+)
 
 // coalescer has changes of a Node that follow each other closely recorded together. It is in memory only.
 type coalescer struct {
-	interval time.Duration // 0: no write waits
-
-	mu   sync.Mutex
-	seed maphash.Seed
-	due  recent[uint64, time.Time] // by Node
+	interval time.Duration      // 0: no write waits
+	due      *recent[time.Time] // by Node: the moment until which it has used up its writes
 }
 
 func newCoalescer(interval time.Duration) *coalescer {
-	return &coalescer{
-		interval: interval, seed: maphash.MakeSeed(),
-		due: recent[uint64, time.Time]{window: 2 * recordBurst * interval, most: maxRemembered},
-	}
+	return &coalescer{interval: interval, due: newRecent[time.Time](2 * recordBurst * interval)}
 }
 
 // wait is how long the record of a Node must not be written yet; 0: it may be now.
 func (c *coalescer) wait(node string, now time.Time) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	due, _ := c.due.get(maphash.String(c.seed, node), now)
-	wait, _ := paced(due, now, c.interval)
-	return wait
+	return max(0, c.due.get(node, now).Sub(now.Add((recordBurst-1)*c.interval)))
 }
 
 // wrote notes a write.
 func (c *coalescer) wrote(node string, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at := maphash.String(c.seed, node)
-	due, _ := c.due.get(at, now)
-	_, due = paced(due, now, c.interval)
-	c.due.put(at, due, now)
+	due := c.due.get(node, now)
+	if due.Before(now) {
+		due = now
+	}
+	c.due.put(node, due.Add(c.interval), now)
 }

@@ -156,7 +156,7 @@ func taints(written ...string) (read []corev1.Taint) {
 	return policy.DerivedTaints(strings.Join(written, ","))
 }
 
-func loadPolicy(t *testing.T, sections string) policy.Policy {
+func loadPolicy(t testing.TB, sections string) policy.Policy {
 	t.Helper()
 	p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+sections), policy.DefaultGate)
 	require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -62,7 +63,7 @@ func TestANodeWhoseWorkPanicsIsRetriedAndAllOthersAreRecorded(t *testing.T) {
 }
 
 func TestATransformThatPanicsLeavesANodeOfWhichNothingIsConcluded(t *testing.T) {
-	unreadable := slimWith(func(*observe.Node) *observe.Slim { panic("cannot read") }, node("a", "20", labels{"k": "v"}))
+	unreadable := slimWith(func(*observe.Node) *observe.Slim { panic("cannot read") }, node("a", "20", labels{"k": "v"}), policy.Default().Annotations())
 	assert.Equal(t, "n1", unreadable.Name())
 	assert.Equal(t, types.UID("a"), unreadable.UID())
 	assert.Equal(t, "20", unreadable.GetObjectMeta().GetResourceVersion())

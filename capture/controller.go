@@ -2,12 +2,15 @@ package capture
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	eventrecord "k8s.io/client-go/tools/record"
@@ -16,6 +19,7 @@ import (
 
 	"nodekeep.dev/nodekeep/contain"
 	"nodekeep.dev/nodekeep/guard"
+	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
@@ -25,12 +29,14 @@ import (
 type Records interface {
 	Get(node string) (store.Entry, error)
 	GetLive(ctx context.Context, node string) (store.Entry, error)
+	// OfMachine is the records that [record.Predecessor] chooses from, from memory.
+	OfMachine(m record.Machine) ([]record.Record, error)
 	Put(ctx context.Context, r record.Record, version string) (store.Entry, error)
 	// Nodes lists the names of all Nodes that there is a record of, from memory.
 	Nodes() []string
 }
 
-// Options are what a Controller works with. All fields are required but Cluster, Resync, Now and LongestPause.
+// Options are what a Controller works with. All fields are required but Cluster, Resync and Now.
 type Options struct {
 	Client    kubernetes.Interface
 	Records   Records
@@ -44,8 +50,8 @@ type Options struct {
 	Workers   int           // how many Nodes are worked on at once
 	Resync    time.Duration // how often every Node is looked at again; 0: never
 	Now       func() time.Time
-	// LongestPause is how long nodekeep waits at most before it sets an item again that another client undoes; 0: five minutes.
-	LongestPause time.Duration
+	// LabelPatches is how many Nodes a second are changed at most for the labels that rules set, and nothing else; 0: 50.
+	LabelPatches int
 }
 
 // Controller works on each Node of which something was observed, and on each record that changed: see reconcile. While it does not lead, it
@@ -56,15 +62,21 @@ type Controller struct {
 	informer     cache.SharedIndexInformer
 	synced       cache.ResourceEventHandlerRegistration
 	observations *observations
-	refusals     *refusals
-	reported     *reported
+	notes        sync.Map // by UID: *notes
 	brake        *brake
 	coalescer    *coalescer
 	standby      *standby
+	rollout      rollout
+	devices      *devices
+	inventories  *inventories
+	labelPace    *labelPace
+	compliance   *compliance
+	newPolicy    chan struct{} // holds one value after a change of the policy
 	queue        workqueue.TypedRateLimitingInterface[string]
 	nodes        keymutex.KeyMutex // one at a time works on a Node; the queue sees to that among workers, a sweep comes beside it
+	following    sync.Mutex        // held by the worker that writes the first record of a Node which follows another one
+	migrations   migrations
 	leading      atomic.Bool
-	aheadFor     time.Duration // see the constant
 }
 
 // How long a Node that could not be dealt with waits before the next try.
@@ -87,25 +99,14 @@ func New(options Options) (*Controller, error) {
 	if options.Cluster == nil {
 		options.Cluster = func() string { return "" }
 	}
-	if options.LongestPause == 0 {
-		options.LongestPause = longestPause
-	}
-	informer, err := newNodeInformer(options.Client)
-	if err != nil {
+	c := newController(options, workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)))
+	c.countByLabel()
+	var err error
+	if c.informer, err = newNodeInformer(options.Client, func() policy.Annotations { return options.Policy().Annotations() }); err != nil {
 		return nil, err
 	}
-	c := &Controller{
-		Options:  options,
-		informer: informer,
-		refusals: newRefusals(),
-		reported: newReported(),
-		aheadFor: aheadFor,
-		brake:    newBrake(options.LongestPause), coalescer: newCoalescer(recordInterval), standby: newStandby(), nodes: keymutex.NewHashed(nodeLocks),
-		queue: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
-	}
-	c.observations = newObservations(c.gated, c.liftedAfter, options.Now)
-	c.synced, err = feed(informer, c.observations, c.queue.Add, func(node string, err error) { c.reportPanic("receive node", node, err) })
+	c.synced, err = feed(c.informer, c.observations, c.queue.Add, func(node string, err error) { c.reportPanic("receive node", node, err) })
 	if err != nil {
 		return nil, err
 	}
@@ -113,13 +114,21 @@ func New(options Options) (*Controller, error) {
 	return c, nil
 }
 
-func (c *Controller) gated(taints []corev1.Taint) bool { return c.Policy().Gate().On(taints) }
-
-// liftedAfter measures how long a Node was gated; of all processes only the leader does, so that sums are right.
-func (c *Controller) liftedAfter(gated time.Duration) {
-	if c.leading.Load() {
-		c.Metrics.lifted(gated)
+// newController is a controller that observes nothing yet.
+func newController(options Options, queue workqueue.TypedRateLimitingInterface[string]) *Controller {
+	c := &Controller{
+		Options: options, queue: queue, nodes: keymutex.NewHashed(nodeLocks),
+		brake: newBrake(longestPause), coalescer: newCoalescer(recordInterval), standby: newStandby(),
+		newPolicy: make(chan struct{}, 1), devices: newDevices(), inventories: newInventories(), labelPace: newLabelPace(options.LabelPatches), compliance: newCompliance(),
 	}
+	gated := func(taints []corev1.Taint) bool { return c.Policy().Gate().On(taints) }
+	c.observations = newObservations(gated, func(after time.Duration) {
+		if c.leading.Load() { // of all processes only one measures, so that sums are right
+			c.Metrics.gated.Observe(after.Seconds())
+		}
+	}, options.Now)
+	c.observations.sameFacts = func(a, b *observe.Slim) bool { return a.SameFacts(b, c.Policy().LabelRules()) }
+	return c
 }
 
 // Enqueue has a Node looked at; every change of its record must lead here.
@@ -134,16 +143,28 @@ func (c *Controller) Enqueue(node string) {
 // EnqueueAll has every Node looked at, and what the API server refused or another client undid is tried again: after a
 // change of the policy.
 func (c *Controller) EnqueueAll() {
-	c.refusals.clear()
-	c.brake.clear()
+	c.notes.Clear()
+	c.brake.fights.clear()
+	c.countByLabel()
+	c.lookAtRules()
+	signal(c.devices.newPolicy)
+	signal(c.inventories.newPolicy)
 	c.enqueueAll()
 }
 
-func (c *Controller) enqueueAll() {
-	for _, name := range c.observations.names() {
-		c.queue.Add(name)
+// lookAtRules has the rules of the policy released or held.
+func (c *Controller) lookAtRules() { signal(c.newPolicy) }
+
+// signal wakes the reader of a channel that holds one value.
+func signal(reader chan struct{}) {
+	select {
+	case reader <- struct{}{}:
+	default: // it is about to wake up
 	}
-	for _, name := range c.Records.Nodes() {
+}
+
+func (c *Controller) enqueueAll() {
+	for _, name := range slices.Concat(c.observations.names(), c.Records.Nodes()) {
 		c.queue.Add(name)
 	}
 }
@@ -166,6 +187,8 @@ func (c *Controller) Exclusive(node string) (release func()) {
 // Lead lets the controller act at once, from now on until the process ends.
 func (c *Controller) Lead() {
 	c.leading.Store(true)
+	c.lookAtRules()
+	signal(c.inventories.newPolicy)
 	c.enqueueAll()
 }
 
@@ -180,31 +203,20 @@ func (c *Controller) Run(ctx context.Context, recordsSynced func() bool) error {
 		return nil // told to stop before the start was over
 	}
 	c.Guard.Check(ctx) // before the first decision
+	c.checkRules(ctx)
+	done.Go(func() { c.rollOut(ctx) })
+	done.Go(func() { c.followDevices(ctx) })
+	done.Go(func() { c.followInventories(ctx) })
 	done.Go(func() { c.Guard.Run(ctx) })
-	done.Go(func() { c.resync(ctx) })
-	done.Go(func() { c.takeOver(ctx) })
+	if c.Resync > 0 { // a safety net: where nothing differs, nothing is written
+		done.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { c.enqueueAll() }, c.Resync) })
+	}
+	done.Go(func() { wait.UntilWithContext(ctx, c.takeOver, standbyInterval) })
 	for range c.Workers {
 		done.Go(func() { c.work(ctx) })
 	}
 	<-ctx.Done()
 	return nil
-}
-
-// resync looks at every Node from time to time: a safety net. Where nothing differs, nothing is written.
-func (c *Controller) resync(ctx context.Context) {
-	if c.Resync == 0 {
-		return
-	}
-	ticker := time.NewTicker(c.Resync)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			c.enqueueAll()
-		}
-	}
 }
 
 func (c *Controller) work(ctx context.Context) {
@@ -215,7 +227,7 @@ func (c *Controller) work(ctx context.Context) {
 		}
 		if err := c.inTurn(ctx, node); err != nil && ctx.Err() == nil {
 			c.Logger.Warn("node is tried again", "node", node, "error", err, "try", c.queue.NumRequeues(node)+1)
-			c.Metrics.failed()
+			c.Metrics.failures.Inc()
 			c.queue.AddRateLimited(node)
 		} else {
 			c.queue.Forget(node)
@@ -224,20 +236,19 @@ func (c *Controller) work(ctx context.Context) {
 	}
 }
 
-// process works on one name, and notes for the metrics how that left it.
-func (c *Controller) process(ctx context.Context, name string) error {
-	c.observations.start(name)
-	done := false
-	defer func() { c.observations.finish(name, done) }() // also after a panic
-	done, err := c.reconcile(ctx, name)
-	return err
-}
-
-func (c *Controller) inTurn(ctx context.Context, node string) error {
+// inTurn works on one name, and notes for the metrics how that left it.
+func (c *Controller) inTurn(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, turn)
 	defer cancel()
-	defer c.Exclusive(node)()
-	return c.Contained("reconcile node", node, func() error { return c.process(ctx, node) })
+	defer c.Exclusive(name)()
+	c.observations.start(name)
+	done := false
+	err := c.Contained("reconcile node", name, func() (err error) {
+		done, err = c.reconcile(ctx, name)
+		return err
+	})
+	c.observations.finish(name, done)
+	return err
 }
 
 // Contained does the work on one object. A panic in it is logged and counted, and is an error like any other: neither the
@@ -251,6 +262,64 @@ func (c *Controller) Contained(work, node string, do func() error) error {
 func (c *Controller) reportPanic(work, node string, err error) {
 	if panicked, ok := contain.IsPanic(err); ok {
 		c.Logger.Error("work on one object panicked; please report this with the stack", "work", work, "node", node, "error", panicked)
-		c.Metrics.panicked()
+		c.Metrics.panics.Inc()
 	}
+}
+
+// newNodeInformer watches Nodes and holds only what capture reads of them.
+func newNodeInformer(client kubernetes.Interface, keep func() policy.Annotations) (cache.SharedIndexInformer, error) {
+	nodes := store.ListWatch(client, client.CoreV1().Nodes(), "", nil)
+	informer := cache.NewSharedIndexInformer(nodes, &corev1.Node{}, 0, cache.Indexers{})
+	if err := informer.SetTransform(func(object any) (any, error) { return slim(object, keep()), nil }); err != nil {
+		return nil, fmt.Errorf("watch nodes: %w", err)
+	}
+	return informer, nil
+}
+
+// slim drops what is not read. The informer may call it on its own result.
+func slim(object any, keep policy.Annotations) any {
+	if node, ok := object.(*corev1.Node); ok {
+		return slimWith(observe.SlimOf, node, keep)
+	}
+	return object
+}
+
+// slimWith never panics and never fails: a panic would end the process, and after an error the informer would list all Nodes
+// again and never be synced.
+func slimWith(small func(*observe.Node) *observe.Slim, node *corev1.Node, keep policy.Annotations) (slimmed *observe.Slim) {
+	err := contain.Call(func() error { slimmed = small(observe.OfKeeping(node, keep)); return nil })
+	if panicked, ok := contain.IsPanic(err); ok {
+		return observe.Unreadable(node.Name, node.UID, node.ResourceVersion, panicked)
+	}
+	return slimmed
+}
+
+// feed brings the watch's events into the observations, in order, and names of Nodes with something to reconcile to changed. panicked is
+// called with the name of a Node of which an event could not be taken in.
+func feed(informer cache.SharedIndexInformer, to *observations, changed func(node string), panicked func(node string, err error)) (cache.ResourceEventHandlerRegistration, error) {
+	lives := func(object any) {
+		if node, ok := object.(*observe.Slim); ok && to.lives(node) {
+			changed(node.Name())
+		}
+	}
+	registration, err := informer.AddEventHandler(contain.Handlers(cache.ResourceEventHandlerFuncs{
+		AddFunc:    lives,
+		UpdateFunc: func(_, current any) { lives(current) },
+		DeleteFunc: func(object any) {
+			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+				object = tombstone.Obj
+			}
+			if node, ok := object.(*observe.Slim); ok {
+				to.went(node)
+				changed(node.Name())
+			}
+		},
+	}, func(object any, err error) {
+		key, _ := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
+		panicked(key, err)
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("watch nodes: %w", err)
+	}
+	return registration, nil
 }

@@ -7,9 +7,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/record/history"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -20,6 +23,7 @@ type Event int
 const (
 	Present Event = iota // the Node exists, in this state
 	Deleted              // the Node object is gone, and this was its last state
+	Absent               // there is no such Node, as far as the watch has told
 )
 
 // Action is what is to be done next for one Node: a record to write, else a change of the Node, else nothing. After each the next one is
@@ -30,6 +34,10 @@ type Action struct {
 	Change
 	// Foreign are taints that rules want and cannot have: one of the same key and effect is there that is not nodekeep's.
 	Foreign []corev1.Taint
+	// Rules is what the rules for labels say.
+	Rules classify.Result
+	// Again is when to decide again although nothing is observed; 0: never.
+	Again time.Duration
 }
 
 // Step names an action, for logs and metrics.
@@ -40,10 +48,12 @@ const (
 	Nothing Step = "nothing"
 
 	Create   Step = "create"    // the first record of a Node
+	Follow   Step = "follow"    // the first record of a Node whose machine had another name before
 	Update   Step = "update"    // what is remembered of the Node changed
 	Adopt    Step = "adopt"     // a new Node object has all that the record says
 	MarkGone Step = "mark_gone" // the Node object is gone
 	Isolate  Step = "isolate"   // another machine has the name: what was remembered is set aside
+	Rename   Step = "rename"    // a migration has renamed a label of the record
 	Accept   Step = "accept"    // an operator has decided between two machines
 	Reset    Step = "reset"     // the record is not of this cluster: its values stay, its versions go
 
@@ -55,10 +65,23 @@ const (
 // Circumstances are what an action depends on beside the record and the Node.
 type Circumstances struct {
 	Policy  policy.Policy
-	Guarded bool            // the guard policies are in force
-	Cluster string          // UID of the namespace kube-system; empty where it is not known
-	Refused map[string]bool // keys that the API server has refused on this very object
-	Now     time.Time
+	Guarded bool   // the guard policies are in force
+	Cluster string // UID of the namespace kube-system; empty where it is not known
+	// RulesHeld says that rules must not remove or change labels until an operator has accepted them.
+	RulesHeld bool
+	// Ambiguous says that the Node's machine cannot be followed. Its first record is written even if it is empty, so that it does not
+	// follow later, when the other Nodes of that identity are deleted.
+	Ambiguous bool
+	// Devices are those of a Node, as far as rules look at them; nil: they are not known.
+	Devices func(node string) observe.Devices
+	// Overdue says that the labels of the Node have broken rules of governance for as long as the policy allows.
+	Overdue bool
+	// Inventory is what sources say of a Node, see [classify.Facts]; nil: nothing is known.
+	Inventory func(*observe.Node) map[string]map[string]string
+	Refused   map[string]bool // keys that the API server has refused on this very object
+	Now       time.Time
+	// Why takes what each rule for labels says, and why; nil: nobody asks.
+	Why *[]classify.Step
 }
 
 // Decide is the next action: observe -> merge -> write the record if that is worth a write -> change the Node -> lift the gate.
@@ -76,26 +99,48 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in C
 	if isolated {
 		return Action{Step: Isolate, Write: &next}
 	}
-	change, taken := changeOf(next, node, o, in)
-	if foreign || record.Write(prev, next, o, change.complete()) {
-		return Action{Step: stepOf(prev, next, found, foreign), Write: &next}
+	renamed := false
+	if event == Present && !in.RulesHeld && !node.Deleting() && !next.Ahead(o) {
+		next, renamed = node.Renamed(next, in.Policy, in.Guarded, in.Now)
 	}
-	if event == Deleted || node.Deleting() || next.Ahead(o) || next.Quarantined != nil {
+	change, rules, taken := changeOf(prev, next, node, o, in)
+	if event == Present && !next.Ahead(o) && !next.Isolated() {
+		next.Derived = change.Labels
+		if found {
+			next = history.FollowingRules(prev, next, change.itemsOn(node), in.Now)
+		}
+	}
+	if foreign || !found && (prev.Followed != "" || in.Ambiguous) || record.Write(prev, next, o, change.complete()) {
+		step := stepOf(prev, next, found, foreign)
+		if renamed && step == Update {
+			step = Rename
+		}
+		return Action{Step: step, Write: &next}
+	}
+	if event == Deleted || node.Deleting() || next.Ahead(o) || next.Isolated() {
 		return Action{Step: Nothing}
 	}
-	return Action{Step: change.step(), Change: change, Foreign: taken}
+	return Action{Step: change.step(), Change: change, Foreign: taken, Rules: rules, Again: settlesIn(rules, node, in.Now)}
 }
 
-// DecideAbsent is the next action where the API server has answered that there is no such Node.
-func DecideAbsent(entry store.Entry, now time.Time) Action {
+// DecideAbsent is the next action where there is no such Node. Nothing else is known of its end.
+func DecideAbsent(entry store.Entry, found bool, in Circumstances) Action {
 	if accepted, decided := accept(entry.Record, entry.Accepted, record.Object{}); decided {
 		return accepted
 	}
-	if !entry.Record.DeletedAt.IsZero() {
+	gone, renamed := entry.Record, false
+	if found && !in.RulesHeld {
+		gone, renamed = observe.RenamedAway(gone, in.Policy, in.Now)
+	}
+	switch {
+	case found && gone.DeletedAt.IsZero():
+		gone.DeletedAt = stored(in.Now)
+		return Action{Step: MarkGone, Write: &gone}
+	case renamed:
+		return Action{Step: Rename, Write: &gone}
+	default:
 		return Action{Step: Nothing}
 	}
-	gone := entry.Record.Deleted(stored(now))
-	return Action{Step: MarkGone, Write: &gone}
 }
 
 // accept carries out what an operator has decided: the record of the side that is right, for the machine that has the name now.
@@ -117,6 +162,8 @@ func stepOf(prev, next record.Record, found, foreign bool) Step {
 	switch {
 	case foreign:
 		return Reset
+	case !found && next.Followed != "":
+		return Follow
 	case !found:
 		return Create
 	case !next.DeletedAt.IsZero() && prev.DeletedAt.IsZero():
@@ -129,34 +176,54 @@ func stepOf(prev, next record.Record, found, foreign bool) Step {
 }
 
 // changeOf is what is to be changed on the Node, were it the newest state. foreign are taints that rules want and cannot have.
-func changeOf(r record.Record, node *observe.Node, o record.Observation, in Circumstances) (change Change, foreign []corev1.Taint) {
+// prev is the record before the observation was merged.
+func changeOf(prev, r record.Record, node *observe.Node, o record.Observation, in Circumstances) (_ Change, _ classify.Result, foreign []corev1.Taint) {
 	p := in.Policy
-	restore := p.Missing(policy.Kept{Items: node.Items, Machine: node.Machine}, policy.Kept{Items: record.Missing(r, o), Machine: r.Machine}, policy.Live)
+	restore := p.Restorable(node.Kept(), policy.Kept{Items: record.Missing(r, o), Machine: r.Machine}, policy.Live)
 	correct, remove := record.Stale(r, o)
-	change.Give, change.Correct, change.Remove = restore.Add, correct, remove
-	refused := change.leaveOut(in.Refused)
+	change, refused := Change{Add: restore.Add, Correct: correct, Remove: remove}.without(func(set setting) bool { return in.Refused[set.item] }, p.Gate())
+	rules, rulesRefused := change.followLabelRules(prev, r, node, in)
 
 	final := change.itemsOn(node)
 	taints, _ := change.taintsOn(node, p.Gate())
 	derived := node.DerivedTaints(r, p, in.Guarded)
-	change.Put, change.Take, foreign = follow(taints, derived, p.TaintsFor(final))
-	change.Derived = derivedAfter(derived, change.Put, change.Take)
-	change.Unlist = node.ListsTaintsThatAreGone()
+	change.AddTaints, change.RemoveTaints, foreign = compareTaints(taints, derived, p.TaintsWith(noncompliant(node, derived, in), final))
+	change.Derived = derivedAfter(derived, change.AddTaints, change.RemoveTaints)
+	change.WriteTaintList = node.ListsTaintsThatAreGone()
 
-	change.LiftGate = p.Gate().On(node.Taints) && !refused
-	if p.Gate().On(node.Taints) && !node.Registered(in.Guarded) && (len(change.Give) > 0 || change.LiftGate) { // what is removed while the Node waits is not fought over
+	// What the Node still lacks is in this same change. What was refused, or waits, keeps the gate on.
+	change.LiftGate = p.Gate().On(node.Taints) && !refused && !rulesRefused && r.Quarantined == nil
+	if p.Gate().On(node.Taints) && !node.Registered(in.Guarded) && (len(change.Add) > 0 || change.LiftGate) { // what is removed while the Node waits is not fought over
 		taints, _ = change.taintsOn(node, p.Gate())
-		change.Register = policy.FreeOf(p.RegistrationTaints(final), taints)
+		change.RegisterTaints = policy.FreeOf(p.RegistrationTaints(final), taints)
 	}
 	change.Stamp, _ = node.Stamp(in.Guarded)
-	return change, foreign
+	return change, rules, foreign
 }
 
-// follow compares the taints of a Node, of which some are derived, with what the rules want.
-func follow(taints, derived, want []corev1.Taint) (put, take, foreign []corev1.Taint) {
+// noncompliant reports whether the Node is to have the taint of Nodes that break a rule of governance. One that has it keeps it while it breaks
+// a rule: a capture that has just started does not know since when that is.
+func noncompliant(node *observe.Node, derived []corev1.Taint, in Circumstances) bool {
+	taint, _, wanted := in.Policy.Governance().Noncompliant()
+	return wanted && (in.Overdue || slices.Contains(derived, taint)) && governance.Breaks(in.Policy.Governance().Violations(labelsOf(node)))
+}
+
+// labelsOf are the labels of a Node.
+func labelsOf(node *observe.Node) map[string]string {
+	labels := make(map[string]string, len(node.Items))
+	for key, value := range node.Items {
+		if record.IsLabel(key) {
+			labels[key] = value
+		}
+	}
+	return labels
+}
+
+// compareTaints compares the taints of a Node, of which some are derived, with what the rules want.
+func compareTaints(taints, derived, want []corev1.Taint) (add, remove, foreign []corev1.Taint) {
 	for _, taint := range derived {
 		if !slices.Contains(want, taint) {
-			take = append(take, taint)
+			remove = append(remove, taint)
 		}
 	}
 	others := slices.DeleteFunc(slices.Clone(taints), func(taint corev1.Taint) bool { return slices.Contains(derived, undated(taint)) })
@@ -166,16 +233,16 @@ func follow(taints, derived, want []corev1.Taint) (put, take, foreign []corev1.T
 		case len(policy.FreeOf([]corev1.Taint{taint}, others)) == 0:
 			foreign = append(foreign, taint)
 		default:
-			put = append(put, taint)
+			add = append(add, taint)
 		}
 	}
-	return put, take, foreign
+	return add, remove, foreign
 }
 
-// derivedAfter are the Node's derived taints once some are put on and others are removed.
-func derivedAfter(derived, put, take []corev1.Taint) []corev1.Taint {
-	left := slices.DeleteFunc(slices.Clone(derived), func(taint corev1.Taint) bool { return slices.Contains(take, taint) })
-	left = append(left, put...)
+// derivedAfter are the Node's derived taints once some are added and others removed.
+func derivedAfter(derived, added, removed []corev1.Taint) []corev1.Taint {
+	left := slices.DeleteFunc(slices.Clone(derived), func(taint corev1.Taint) bool { return slices.Contains(removed, taint) })
+	left = append(left, added...)
 	record.SortTaints(left)
 	return left
 }

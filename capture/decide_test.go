@@ -63,8 +63,8 @@ func (d decision) decide(t *testing.T) Action {
 
 func outcomeOf(a Action) outcome {
 	got := outcome{
-		step: a.Step, give: a.Give, correct: a.Correct, remove: a.Remove, lift: a.LiftGate,
-		put: policy.Shown(a.Put), take: policy.Shown(a.Take), register: policy.Shown(a.Register), taken: policy.Shown(a.Foreign),
+		step: a.Step, give: a.Add, correct: a.Correct, remove: a.Remove, lift: a.LiftGate,
+		put: policy.Shown(a.AddTaints), take: policy.Shown(a.RemoveTaints), register: policy.Shown(a.RegisterTaints), taken: policy.Shown(a.Foreign),
 	}
 	if a.Write != nil {
 		got.remembers, got.object, got.deleted = a.Write.Items(), a.Write.Newest().UID, !a.Write.DeletedAt.IsZero()
@@ -101,13 +101,10 @@ func assertValid(t *testing.T, n *corev1.Node, action Action) {
 	t.Helper()
 	body, err := PatchFor(observe.Of(n), action.Change, gate)
 	require.NoError(t, err)
-	var patch nodePatch
-	require.NoError(t, json.Unmarshal(body, &patch))
-	if patch.Spec == nil {
-		return
-	}
+	var sent corev1.Node
+	require.NoError(t, json.Unmarshal(body, &sent))
 	keys := map[string]bool{}
-	for _, taint := range patch.Spec.Taints {
+	for _, taint := range sent.Spec.Taints {
 		assert.False(t, keys[record.TaintKey(taint)], "twice: %s", body)
 		keys[record.TaintKey(taint)] = true
 	}
@@ -597,6 +594,41 @@ func TestRegistrationTaintsAreAddedOnce(t *testing.T) {
 	})
 }
 
+func TestATaintOfVerificationIsAddedWithTheGateLiftedAndNeverAgain(t *testing.T) {
+	const profiles = `verify: {label: example.com/ok, profiles: [{name: gpu, nodeSelector: gpu=yes, taint: "example.com/new:NoExecute", checks: [{name: a, api: {}}]}, {name: rest, checks: [{name: a, api: {}}]}]}`
+	const byDefault = "nodekeep.dev/unverified:NoSchedule"
+	check(t, map[string]decision{
+		"the webhook was down: in the request that lifts the gate": {
+			policy: profiles, node: node("a", "10", nil, gated),
+			want: outcome{step: Complete, register: byDefault, lift: true},
+		},
+		"a label that capture restores selects the profile": {
+			policy: profiles, record: remembered("a", 10, labels{"gpu": "yes"}), node: node("b", "20", nil, gated),
+			want: outcome{step: Complete, give: labels{"gpu": "yes"}, register: "example.com/new:NoExecute", lift: true},
+		},
+		"the webhook has added it, and verification was faster than the gate": {
+			policy: profiles, node: node("a", "10", labels{"example.com/ok": "true"}, gated, stamped(record.Stamp{})),
+			want: outcome{step: Lift, lift: true},
+		},
+		"a verified Node whose labels select another profile now": {
+			policy: profiles, record: remembered("a", 10, labels{"gpu": "no"}), node: node("a", "11", labels{"gpu": "yes", "example.com/ok": "true"}, stamped(record.Stamp{})),
+			want: outcome{step: Update, remembers: labels{"gpu": "yes"}, object: "a"},
+		},
+		"a Node from before the profiles": {
+			policy: profiles, record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}),
+			want: outcome{step: Nothing},
+		},
+		"neither label nor taint is recorded, whatever the effect": {
+			policy: profiles, node: node("a", "10", labels{"k": "v", "example.com/ok": "true", "nodekeep.dev/verified": "true"}, tainted(byDefault, "example.com/new:NoSchedule")),
+			want: outcome{step: Create, remembers: labels{"k": "v"}, object: "a"},
+		},
+		"what was recorded before the policy named the keys is not restored": {
+			policy: profiles, record: remembered("a", 10, labels{"example.com/ok": "true", "example.com/new:NoExecute": ""}, later("b", 20)), node: node("b", "20", nil, gated, stamped(record.Stamp{})),
+			want: outcome{step: Lift, lift: true},
+		},
+	})
+}
+
 func TestANodeOfWhichTheAPIServerSaysThatThereIsNone(t *testing.T) {
 	quarantined := remembered("b", 20, labels{"own": "x"}, goneSince(earlier), quarantining(remembered("a", 10, labels{"k": "v"})))
 	for name, c := range map[string]struct {
@@ -610,7 +642,7 @@ func TestANodeOfWhichTheAPIServerSaysThatThereIsNone(t *testing.T) {
 		"nobody has accepted a side, and it went": {quarantined, "", outcome{step: Nothing}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, c.want, outcomeOf(DecideAbsent(store.Entry{Record: *c.record, Accepted: c.accepted}, now)))
+			assert.Equal(t, c.want, outcomeOf(DecideAbsent(store.Entry{Record: *c.record, Accepted: c.accepted}, true, Circumstances{Now: now})))
 		})
 	}
 }
@@ -645,9 +677,9 @@ func TestAPatchOfTaintsLeavesTheOthersAsTheyAre(t *testing.T) {
 	n := node("a", "10", nil, gated, tainted("mine=1:NoExecute"), derived("ours=1:NoSchedule"), tainted("stale:NoSchedule", "wrong=1:NoSchedule"))
 	n.Spec.Taints[1].TimeAdded = &added
 	body, err := PatchFor(observe.Of(n), Change{
-		LiftGate: true, Take: taints("ours=1:NoSchedule"), Remove: []string{"stale:NoSchedule", "label"},
-		Correct: labels{"wrong:NoSchedule": "2", "other": "x"}, Give: labels{"maintenance:NoExecute": "disk", "k": "v"},
-		Put: taints("ours=2:NoSchedule", "mine=2:NoExecute"), Derived: taints("ours=2:NoSchedule"), Register: taints("check:NoSchedule"),
+		LiftGate: true, RemoveTaints: taints("ours=1:NoSchedule"), Remove: []string{"stale:NoSchedule", "label"},
+		Correct: labels{"wrong:NoSchedule": "2", "other": "x"}, Add: labels{"maintenance:NoExecute": "disk", "k": "v"},
+		AddTaints: taints("ours=2:NoSchedule", "mine=2:NoExecute"), Derived: taints("ours=2:NoSchedule"), RegisterTaints: taints("check:NoSchedule"),
 		Stamp: record.Stamp{}.With(labels{"label": "x", "old": "1"}, 0),
 	}, gate)
 	require.NoError(t, err)
@@ -674,12 +706,12 @@ func TestAPatchWritesOnlyTheAnnotationsThatItChanges(t *testing.T) {
 		want   []string
 	}{
 		"the gate is lifted":                        {Change{LiftGate: true}, node("a", "10", nil, gated), nil},
-		"a label is restored":                       {Change{Give: labels{"k": "v"}}, node("a", "10", nil), []string{policy.StampAnnotation}},
+		"a label is restored":                       {Change{Add: labels{"k": "v"}}, node("a", "10", nil), []string{policy.StampAnnotation}},
 		"a label is removed":                        {Change{Remove: []string{"k"}}, node("a", "10", labels{"k": "v"}), []string{policy.StampAnnotation}},
-		"registration taints are added":             {Change{Register: taints("x:NoSchedule")}, node("a", "10", nil, gated), []string{policy.StampAnnotation}},
-		"a rule's taint is added":                   {Change{Put: taints("x:NoSchedule"), Derived: taints("x:NoSchedule")}, node("a", "10", nil), []string{policy.TaintsAnnotation}},
-		"a rule's taint is removed":                 {Change{Take: taints("x:NoSchedule")}, node("a", "10", nil, derived("x:NoSchedule")), []string{policy.TaintsAnnotation}},
-		"a label is restored, and there is no room": {Change{Give: labels{"k": "v"}}, node("a", "10", nil, withoutRoom), nil},
+		"registration taints are added":             {Change{RegisterTaints: taints("x:NoSchedule")}, node("a", "10", nil, gated), []string{policy.StampAnnotation}},
+		"a rule's taint is added":                   {Change{AddTaints: taints("x:NoSchedule"), Derived: taints("x:NoSchedule")}, node("a", "10", nil), []string{policy.TaintsAnnotation}},
+		"a rule's taint is removed":                 {Change{RemoveTaints: taints("x:NoSchedule")}, node("a", "10", nil, derived("x:NoSchedule")), []string{policy.TaintsAnnotation}},
+		"a label is restored, and there is no room": {Change{Add: labels{"k": "v"}}, node("a", "10", nil, withoutRoom), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			body, err := PatchFor(observe.Of(c.node), c.change, gate)
@@ -716,10 +748,32 @@ func TestThePatchThatLiftsTheGateRemovesEveryCopyOfIt(t *testing.T) {
 	assert.Len(t, n.Spec.Taints, 2, "what was read is left as it is")
 }
 
+func TestACordonIsPatchedAsTheFieldThatItIs(t *testing.T) {
+	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
+	follows := tainted("node.kubernetes.io/unschedulable:NoSchedule") // the node lifecycle controller adds and removes it
+	for name, c := range map[string]struct {
+		change Change
+		node   *corev1.Node
+		want   string
+	}{
+		"it is restored":                       {Change{Add: labels{policy.Cordon: ""}}, node("a", "10", nil), `{"unschedulable":true}`},
+		"it is restored with a taint":          {Change{Add: labels{policy.Cordon: "", "t:NoSchedule": ""}}, node("a", "10", nil), `{"unschedulable":true,"taints":[{"key":"t","effect":"NoSchedule"}]}`},
+		"it is removed, and the taint follows": {Change{Remove: []string{policy.Cordon}}, node("a", "10", nil, cordoned, follows), `{"unschedulable":null}`},
+		"another item is removed":              {Change{Remove: []string{"t:NoSchedule"}}, node("a", "10", nil, cordoned, tainted("t:NoSchedule")), `{"taints":null}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.change.ByClient = true
+			body, err := PatchFor(observe.Of(c.node), c.change, gate)
+			require.NoError(t, err)
+			assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10"},"spec":`+c.want+`}`, string(body))
+		})
+	}
+}
+
 // Were it listed, the record would take an operator's rollback for nodekeep's own change, and capture would undo it.
 func TestTheStampDoesNotListWhatAnOperatorsCommandChanges(t *testing.T) {
 	body, err := PatchFor(observe.Of(node("a", "10", labels{"b": "1", "c": "1", "t:NoSchedule": "old"})), Change{
-		ByClient: true, Give: labels{"a": "1"}, Correct: labels{"b": "2", "t:NoSchedule": "new"}, Remove: []string{"c"}, Stamp: record.Stamp{}.With(labels{"c": "1"}, 3),
+		ByClient: true, Add: labels{"a": "1"}, Correct: labels{"b": "2", "t:NoSchedule": "new"}, Remove: []string{"c"}, Stamp: record.Stamp{}.With(labels{"c": "1"}, 3),
 	}, gate)
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10","labels":{"a":"1","b":"2","c":null}},

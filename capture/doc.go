@@ -9,7 +9,8 @@
 //     none needs a Lease to act. The leader acts at once. Another replica acts on what has been due for 3 s while nobody made progress.
 //   - A Node is changed only by what the live record says, never by the cache alone.
 //   - The gate is lifted only when nothing is left to restore, and never added here.
-//   - What nodekeep sets on a Node it lists in the Node's annotations, in the same request. Only what is listed there is removed again.
+//   - What nodekeep sets on a Node it lists in the Node's annotations, in the same request. Only what is listed there is removed again; what
+//     a rule keeps off the Node (ensureAbsent) is listed by the request that removes it.
 //   - No write without a change: heartbeats cost nothing. A deletion is the one exception: its moment is written down, so that
 //     an older observation cannot be recorded over it.
 //   - The history tells every change of what is remembered, once and in order, in the very write that makes it; who made the
@@ -17,5 +18,7 @@
 //   - An item that another client keeps undoing waits longer each time before it is set again; a gate stays as long as one waits.
 //   - The record of a live Node without a gate is written once a second at most where the Node changes all the time. First
 //     records, registrations, gates and deletions never wait, and the last state is always recorded.
+//   - ResourceSlices are read only while rules look at devices. What cannot be read of them is not known, and decides nothing.
+//   - Only the leader reads inventories. What cannot be read, is stale or waits for an operator changes no label.
 //   - No single object stops the process: a panic in the work on one is logged and counted, and the Node is tried again.
 package capture

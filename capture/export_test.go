@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/keymutex"
 
 	"nodekeep.dev/nodekeep/observe"
 )
@@ -35,11 +34,8 @@ type PendingState struct {
 // client undid; 0: it never waits. Each wait is reported to delayed.
 func NewProcess(options Options, pause time.Duration, delayed func(node string, wait time.Duration)) *Process {
 	p := &Process{queue: &manualQueue{delayed: delayed, ready: map[string]bool{}, later: map[string]bool{}}}
-	p.Controller = &Controller{
-		Options: options, refusals: newRefusals(), reported: newReported(), brake: newBrake(pause), coalescer: newCoalescer(pause), standby: newStandby(), nodes: keymutex.NewHashed(nodeLocks), queue: p.queue,
-		aheadFor: aheadFor,
-	}
-	p.observations = newObservations(p.gated, p.liftedAfter, options.Now)
+	p.Controller = newController(options, p.queue)
+	p.brake, p.coalescer = newBrake(pause), newCoalescer(pause)
 	_, _ = feed(handlerOf{handler: &p.handler}, p.observations, p.queue.Add, func(_ string, err error) { panic(err) })
 	return p
 }
@@ -107,12 +103,12 @@ func (p *Process) WrongCounts() string {
 			continue
 		}
 		live++
-		if of.backlog == nil {
+		if p.observations.pending[name] == nil {
 			current++
 		} else if p.Leads() {
 			return fmt.Sprintf("the record of %s is not current", name)
 		}
-		if p.gated(of.live.Taints()) {
+		if p.observations.gated(of.live.Taints()) {
 			gated++
 		}
 	}

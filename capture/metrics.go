@@ -1,10 +1,13 @@
 package capture
 
 import (
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 )
 
@@ -18,12 +21,18 @@ type Metrics struct {
 	refused   prometheus.Counter
 	vanished  prometheus.Counter
 
-	lag       prometheus.Histogram
-	gated     prometheus.Histogram
-	giveBacks *prometheus.CounterVec
-	changes   *prometheus.CounterVec
-	flaps     *prometheus.CounterVec
-	churn     churn
+	lag      prometheus.Histogram
+	gated    prometheus.Histogram
+	restored *prometheus.CounterVec
+	changes  *prometheus.CounterVec
+	flaps    *prometheus.CounterVec
+	churn    churn
+
+	ruleLabels   *prometheus.CounterVec
+	drifted      *prometheus.CounterVec
+	wouldSet     *prometheus.CounterVec
+	badLabels    prometheus.Counter
+	preloadsLeft prometheus.Gauge
 }
 
 // What an optimistic write lost against.
@@ -32,24 +41,32 @@ const (
 	nodeConflict   = "node"
 )
 
+// What rules do to a label.
+const (
+	labelSet     = "set"
+	labelRemoved = "removed"
+	labelDrifted = "drifted" // set again after another client had changed or removed it
+)
+
 // Kinds of items.
 const (
-	labelKind = "label"
-	taintKind = "taint"
+	labelKind      = "label"
+	taintKind      = "taint"
+	annotationKind = "annotation"
 )
 
 // NewMetrics registers the series, each with a first value of 0.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
-		registry: registry,
+		registry: registry, churn: churn{newRecent[undone](flapWindow)},
 		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "nodekeep_capture_steps_total", Help: "Records written and Nodes changed, by what for.",
 		}, []string{"step"}),
 		conflicts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodekeep_capture_conflicts_total", Help: "Optimistic writes that somebody else was faster than, and that were planned again.",
+			Name: "nodekeep_capture_conflicts_total", Help: "Optimistic writes that met a conflict with another writer, and were planned again.",
 		}, []string{"object"}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "nodekeep_capture_failures_total", Help: "Times that a Node could not be dealt with and was put off.",
+			Name: "nodekeep_capture_failures_total", Help: "Times that reconciling a Node failed and was postponed.",
 		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "nodekeep_capture_panics_total", Help: "Panics in the work on one Node or record. The process and the work on all others go on.",
@@ -58,19 +75,19 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "nodekeep_capture_labels_refused_total", Help: "Labels that the API server would not have back on a Node.",
 		}),
 		vanished: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "nodekeep_capture_records_vanished_total", Help: "Records of Nodes that live which somebody took away; they are written anew from what the Nodes show.",
+			Name: "nodekeep_capture_records_vanished_total", Help: "Records of live Nodes that another client deleted; capture writes them again from the Nodes.",
 		}),
 
 		lag: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "nodekeep_capture_lag_seconds", Help: "Time from the moment that the leader heard of a Node's change to the first record stored for it.",
+			Name: "nodekeep_capture_lag_seconds", Help: "Time from the leader's observation of a Node's change to the first record stored for it.",
 			Buckets: []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60},
 		}),
 		gated: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "nodekeep_capture_gated_duration_seconds", Help: "How long Nodes carried the gate, told by the leader when it sees that the gate is gone.",
+			Name: "nodekeep_capture_gated_duration_seconds", Help: "How long Nodes carried the gate, observed by the leader when the gate is removed.",
 			Buckets: []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400},
 		}),
-		giveBacks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodekeep_capture_give_backs_total", Help: "Labels and taints that capture gave back to Nodes.",
+		restored: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "nodekeep_capture_restored_total", Help: "Labels, taints and annotations that capture restored to Nodes.",
 		}, []string{"kind"}),
 		changes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "nodekeep_capture_changes_total", Help: "Recorded changes of labels and taints of living Nodes.",
@@ -80,33 +97,67 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		}, []string{"kind"}),
 	}
 	registry.MustRegister(m.steps, m.conflicts, m.failures, m.panics, m.refused, m.vanished)
-	registry.MustRegister(m.lag, m.gated, m.giveBacks, m.changes, m.flaps)
-	for _, step := range []Step{Create, Update, Adopt, MarkGone, Isolate, Accept, Complete, Lift, Reset, FollowRules} {
+	m.ruleLabels = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "nodekeep_rule_labels_total", Help: "Labels and taints that capture set or removed on Nodes because of rules; drifted: those of them that it set or removed again after another client.",
+	}, []string{"change"})
+	m.drifted = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "nodekeep_rule_labels_drifted_total", Help: "Labels of rules that another client changed or removed, and what it put back that a rule removes; capture corrected each.",
+	}, []string{"key"})
+	m.wouldSet = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "nodekeep_rule_labels_audited_total", Help: "Labels that a rule of mode audit would set, and what it would remove, once for each Node and value.",
+	}, []string{"rule"})
+	m.badLabels = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "nodekeep_rule_labels_invalid_total", Help: "Values that a rule made and no label can have, once for each Node and value.",
+	})
+	m.preloadsLeft = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "nodekeep_inventory_preloads_left", Help: "Nodes that inventories list and that have no record, because as many records as are allowed were written ahead.",
+	})
+	registry.MustRegister(m.ruleLabels, m.drifted, m.wouldSet, m.badLabels, m.preloadsLeft)
+	for _, change := range []string{labelSet, labelRemoved, labelDrifted} {
+		m.ruleLabels.WithLabelValues(change)
+	}
+	registry.MustRegister(m.lag, m.gated, m.restored, m.changes, m.flaps)
+	for _, step := range []Step{Create, Follow, Update, Adopt, MarkGone, Isolate, Rename, Accept, Complete, Lift, Reset, FollowRules} {
 		m.steps.WithLabelValues(string(step))
 	}
 	m.conflicts.WithLabelValues(recordConflict)
 	m.conflicts.WithLabelValues(nodeConflict)
-	for _, items := range []*prometheus.CounterVec{m.giveBacks, m.changes, m.flaps} {
+	for _, items := range []*prometheus.CounterVec{m.restored, m.changes, m.flaps} {
 		items.WithLabelValues(labelKind)
 		items.WithLabelValues(taintKind)
+		items.WithLabelValues(annotationKind)
 	}
 	return m
 }
 
 // watch adds the series that are read off a controller at each scrape.
 func (m *Metrics) watch(c *Controller) {
+	for _, state := range policy.MigrationStates() {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "nodekeep_migration_nodes", Help: "Nodes, and records of Nodes that do not exist, by how far a migration of their label is; counted by the leader.",
+			ConstLabels: prometheus.Labels{"state": string(state)},
+		}, func() float64 { return float64(c.migrations.in(state)) }))
+	}
 	m.registry.MustRegister(
+		labelSeries{c.observations.labels},
+		violationSeries{c},
+		newInventoryCollector(c),
 		gauge("nodekeep_capture_nodes", "Nodes that exist.", func() float64 { live, _, _ := c.observations.counts(); return float64(live) }),
-		gauge("nodekeep_capture_nodes_current", "Nodes whose record is current: nothing that was heard of them is left to be recorded, and nothing to be given back.",
+		gauge("nodekeep_capture_nodes_current", "Nodes whose record is current: every observation is recorded, and nothing is left to restore.",
 			func() float64 { _, current, _ := c.observations.counts(); return float64(current) }),
 		gauge("nodekeep_capture_nodes_gated", "Nodes that carry the gate.", func() float64 { _, _, gated := c.observations.counts(); return float64(gated) }),
 		gauge("nodekeep_capture_longest_gated_seconds", "How long the gate has been on the Node that has carried it longest; 0 where none does.",
 			func() float64 { return c.observations.longestGated().Seconds() }),
 		gauge("nodekeep_capture_items_paused", "Labels and taints that nodekeep waits to set again because another client keeps undoing them.",
 			func() float64 { return float64(c.brake.paused(c.Now())) }),
-		gauge("nodekeep_capture_queue_length", "Nodes waiting to be dealt with.", func() float64 { return float64(c.queue.Len()) }),
+		gauge("nodekeep_capture_queue_length", "Nodes waiting to be reconciled.", func() float64 { return float64(c.queue.Len()) }),
 		gauge("nodekeep_capture_guard_policies_in_force", "1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.",
 			func() float64 { return oneIf(c.Guard.InForce()) }),
+		gauge("nodekeep_rules_held_nodes", "Nodes on which new rules would remove or change labels, while that waits for an operator to accept it; 0 where nothing waits.",
+			func() float64 { return float64(c.rollout.held()) }),
+		gauge("nodekeep_rules_devices_unknown", "1 while rules look at devices and the ResourceSlices have not been read; 0 otherwise.",
+			func() float64 { return oneIf(!c.devices.known(c.Policy().LabelRules().Drivers())) }),
+		gauge("nodekeep_migrations_open", "Migrations of labels in the policy.", func() float64 { return float64(len(c.Policy().Migrations())) }),
 		gauge("nodekeep_capture_leading", "1 while this process leads.", func() float64 { return oneIf(c.leading.Load()) }),
 	)
 }
@@ -122,36 +173,40 @@ func gauge(name, help string, read func() float64) prometheus.GaugeFunc {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)
 }
 
-func (m *Metrics) stepped(step Step)        { m.steps.WithLabelValues(string(step)).Inc() }
-func (m *Metrics) conflicted(object string) { m.conflicts.WithLabelValues(object).Inc() }
-func (m *Metrics) failed()                  { m.failures.Inc() }
-func (m *Metrics) panicked()                { m.panics.Inc() }
-func (m *Metrics) refusedLabel()            { m.refused.Inc() }
-func (m *Metrics) vanishedRecord()          { m.vanished.Inc() }
-
-func (m *Metrics) stored(lag time.Duration)   { m.lag.Observe(lag.Seconds()) }
-func (m *Metrics) lifted(after time.Duration) { m.gated.Observe(after.Seconds()) }
-
-func (m *Metrics) gaveBack(items map[string]string) {
+// countByKind counts items, each by its kind.
+func countByKind(counter *prometheus.CounterVec, items iter.Seq[string]) {
 	for item := range items {
-		m.giveBacks.WithLabelValues(kindOf(item)).Inc()
+		counter.WithLabelValues(kindOf(item)).Inc()
 	}
 }
 
 // changed counts what a write changed in the record of a Node that lives.
 func (m *Metrics) changed(before, after record.Record, now time.Time) {
 	changed, flapped := m.churn.compare(after.Newest().UID, before.Items(), after.Items(), now)
-	for _, item := range changed {
-		m.changes.WithLabelValues(kindOf(item)).Inc()
-	}
-	for _, item := range flapped {
-		m.flaps.WithLabelValues(kindOf(item)).Inc()
+	countByKind(m.changes, slices.Values(changed))
+	countByKind(m.flaps, slices.Values(flapped))
+}
+
+// followed counts what rules changed on a Node.
+func (m *Metrics) followed(done RuleChange) {
+	m.ruleLabels.WithLabelValues(labelSet).Add(float64(len(done.RuleSets)))
+	m.ruleLabels.WithLabelValues(labelRemoved).Add(float64(len(done.RuleRemoves)))
+	for _, key := range done.drifted() {
+		m.drifted.WithLabelValues(key).Inc()
+		m.ruleLabels.WithLabelValues(labelDrifted).Inc()
 	}
 }
 
+func (m *Metrics) badLabel()           { m.badLabels.Inc() }
+func (m *Metrics) audited(rule string) { m.wouldSet.WithLabelValues(rule).Inc() }
+
 func kindOf(item string) string {
-	if record.IsTaint(item) {
+	switch {
+	case record.IsTaint(item):
 		return taintKind
+	case record.IsAnnotation(item):
+		return annotationKind
+	default:
+		return labelKind
 	}
-	return labelKind
 }

@@ -1,6 +1,8 @@
 package capture
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,9 +17,18 @@ import (
 // until it is reconciled, and comes before the object that lives now. It is fed in the order of the watch and never mixed
 // with the informer's store, which runs ahead of its handlers.
 type observations struct {
-	mu       sync.Mutex
-	byName   map[string]*nodeStates
-	standing standing
+	gated  func([]corev1.Taint) bool
+	lifted func(after time.Duration) // called, under the lock, with how long a gate was on that is seen to be gone
+	now    func() time.Time
+	// sameFacts reports whether two states of a Node are equal in what rules look at.
+	sameFacts func(a, b *observe.Slim) bool
+
+	mu     sync.Mutex
+	byName map[string]*nodeStates
+	labels *byLabel // counts the live states of byName
+	// For the metrics, so that a scrape walks no Nodes but those that are pending or gated.
+	pending    map[string]*pending
+	gatedSince map[string]time.Time
 }
 
 type nodeStates struct {
@@ -29,8 +40,7 @@ type nodeStates struct {
 	// retained are those that had gone before, when that was a record which only the end of its retention removes, or a person.
 	retained map[types.UID]bool
 
-	backlog *backlog    // nil: all is dealt with
-	ahead   *aheadSince // nil: its record was not ahead of it when it was last looked at
+	ahead *aheadSince // nil: its record was not ahead of it when it was last looked at
 }
 
 // aheadSince is since when a state of a record has been ahead of the Node.
@@ -39,107 +49,135 @@ type aheadSince struct {
 	time   time.Time
 }
 
-// newObservations has seen nothing. lifted is called, under its lock, with how long a gate was on that is seen to be gone.
+// pending is since when there has been something to do for a name. A record is current, for the metrics, where its Node has nothing
+// pending: everything that was heard of the Node is in the record, as the policy wants it, and nothing of the record is left to be given.
+type pending struct {
+	heard  time.Time // the first change that no worker has taken up; zero: none
+	taken  time.Time // the first change that a worker has taken up and not dealt with; zero: none
+	stored bool      // a record was written since then
+}
+
+// newObservations has seen nothing.
 func newObservations(gated func([]corev1.Taint) bool, lifted func(after time.Duration), now func() time.Time) *observations {
 	return &observations{
-		byName:   map[string]*nodeStates{},
-		standing: standing{gated: gated, lifted: lifted, now: now, since: map[string]time.Time{}},
+		gated: gated, lifted: lifted, now: now, sameFacts: func(_, _ *observe.Slim) bool { return true },
+		byName: map[string]*nodeStates{}, labels: newByLabel(now), pending: map[string]*pending{}, gatedSince: map[string]time.Time{},
 	}
+}
+
+// with calls do with what is known of a Node, if anything is.
+func (s *observations) with(name string, do func(of *nodeStates)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if of, known := s.byName[name]; known {
+		do(of)
+	}
+}
+
+// changed is what is known of a Node, for a change that is pending from now on.
+func (s *observations) changed(name string) *nodeStates {
+	if s.byName[name] == nil {
+		s.byName[name] = &nodeStates{}
+	}
+	if s.pending[name] == nil {
+		s.pending[name] = &pending{}
+	}
+	if p := s.pending[name]; p.heard.IsZero() {
+		p.heard = s.now()
+	}
+	return s.byName[name]
 }
 
 // lives notes the state of a live Node and reports whether anything could be decided differently for it.
 func (s *observations) lives(node *observe.Slim) (changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := s.of(node.Name())
-	before := of.live
-	if before != nil && !before.Differs(node) {
-		of.live = node
+	var before *observe.Slim
+	if of := s.byName[node.Name()]; of != nil {
+		before = of.live
+	}
+	differs := before == nil || before.Differs(node)
+	if differs || !before.SameReport(node) {
+		s.labels.replaced(before, node)
+	}
+	if !differs && s.sameFacts(before, node) {
+		s.byName[node.Name()].live = node
 		return false
 	}
-	live, current := of.counted()
-	defer s.standing.recount(of, live, current)
+	of := s.changed(node.Name())
 	of.live = node
-	of.markPending(s.standing.now())
-	s.standing.gate(before, node)
+	s.timeGate(before, node)
 	if before != nil && before.UID() != node.UID() { // deleted and created again while the watch was down
 		of.gone = append(of.gone, before)
 	}
 	return true
 }
 
+// readAgain takes the place of a live state that is the same but for the annotations which were read. A newer state is the watch's to bring.
+func (s *observations) readAgain(node *observe.Slim) {
+	s.with(node.Name(), func(of *nodeStates) {
+		if of.live != nil && of.live.UID() == node.UID() && of.live.Version() == node.Version() {
+			of.live = node
+		}
+	})
+}
+
 // went notes the last state of a Node object.
 func (s *observations) went(node *observe.Slim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := s.of(node.Name())
-	live, current := of.counted()
-	defer s.standing.recount(of, live, current)
+	of := s.changed(node.Name())
 	of.gone = append(of.gone, node)
-	of.markPending(s.standing.now())
 	if of.live != nil && of.live.UID() == node.UID() {
+		s.labels.replaced(of.live, nil)
 		of.live = nil
-		delete(s.standing.since, node.Name())
+		delete(s.gatedSince, node.Name())
 	}
 }
 
 // isAhead notes that a record, of the version given, tells of a later state of its Node than the watch has brought. It reports how long
 // is left until that has been so for a time; with another version, all of it.
-func (s *observations) isAhead(name, record string, patience time.Duration) (left time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	of, known := s.byName[name]
-	if !known {
-		return patience
-	}
-	now := s.standing.now()
-	if of.ahead == nil || of.ahead.record != record {
-		of.ahead = &aheadSince{record: record, time: now}
-	}
-	return patience - now.Sub(of.ahead.time)
+func (s *observations) isAhead(name, record string) (left time.Duration) {
+	left = aheadFor
+	s.with(name, func(of *nodeStates) {
+		now := s.now()
+		if of.ahead == nil || of.ahead.record != record {
+			of.ahead = &aheadSince{record: record, time: now}
+		}
+		left -= now.Sub(of.ahead.time)
+	})
+	return left
 }
 
 // look is what there is to reconcile for a name. All of it is the caller's own.
 func (s *observations) look(name string) (gone []*observe.Node, live *observe.Node) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	of, known := s.byName[name]
-	if !known {
-		return nil, nil
-	}
-	for _, last := range of.gone {
-		gone = append(gone, last.Node())
-	}
-	if of.live != nil {
-		live = of.live.Node()
-	}
+	s.with(name, func(of *nodeStates) {
+		for _, last := range of.gone {
+			gone = append(gone, last.Node())
+		}
+		if of.live != nil {
+			live = of.live.Node()
+		}
+	})
 	return gone, live
 }
 
 // settled forgets the last state of an object that went: it has been dealt with.
 func (s *observations) settled(name string, uid types.UID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	of, known := s.byName[name]
-	if !known {
-		return
-	}
-	for i, node := range of.gone {
-		if node.UID() == uid {
-			of.gone = append(of.gone[:i:i], of.gone[i+1:]...)
-			break
+	s.with(name, func(of *nodeStates) {
+		if i := slices.IndexFunc(of.gone, func(last *observe.Slim) bool { return last.UID() == uid }); i >= 0 {
+			of.gone = slices.Delete(of.gone, i, i+1)
 		}
-	}
-	if len(of.gone) == 0 && of.live == nil {
-		delete(s.byName, name)
-	}
+		if len(of.gone) == 0 && of.live == nil {
+			delete(s.byName, name)
+			delete(s.pending, name)
+		}
+	})
 }
 
 // hasRecord notes that there is a record of a Node, and whether it is kept for as long as the Node is remembered.
 func (s *observations) hasRecord(name string, retained bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if of, known := s.byName[name]; known {
+	s.with(name, func(of *nodeStates) {
 		of.recorded, of.retained = !retained, nil
 		if retained && len(of.gone) > 0 {
 			of.retained = make(map[types.UID]bool, len(of.gone))
@@ -147,52 +185,125 @@ func (s *observations) hasRecord(name string, retained bool) {
 				of.retained[node.UID()] = true
 			}
 		}
-	}
+	})
 }
 
 // wasRetained reports whether there was such a record after an object had gone.
-func (s *observations) wasRetained(name string, uid types.UID) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	of, known := s.byName[name]
-	return known && of.retained[uid]
+func (s *observations) wasRetained(name string, uid types.UID) (was bool) {
+	s.with(name, func(of *nodeStates) { was = of.retained[uid] })
+	return was
 }
 
 // lostRecord reports, once, whether there was a record of a Node, now that there is none.
 func (s *observations) lostRecord(name string) (lost bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	of, known := s.byName[name]
-	if known {
-		lost, of.recorded = of.recorded, false
-	}
+	s.with(name, func(of *nodeStates) { lost, of.recorded = of.recorded, false })
 	return lost
 }
 
+// cannotRead notes that the record of a Node cannot be read: it is not current then, though nothing can be done about it.
+func (s *observations) cannotRead(name string) {
+	s.with(name, func(of *nodeStates) { of.unreadable = true })
+}
+
+// start notes that a worker begins with all that was heard of a name. It must come before the worker looks.
+func (s *observations) start(name string) {
+	s.with(name, func(of *nodeStates) {
+		of.unreadable = false
+		p := s.pending[name]
+		if p == nil {
+			return
+		}
+		if p.taken.IsZero() || p.stored {
+			p.taken, p.stored = p.heard, false
+		} // else it waits no longer than what is taken up
+		p.heard = time.Time{}
+	})
+}
+
+// stored notes that a record was written. The first time since a worker took the name up, it tells how long that took from
+// the first change on.
+func (s *observations) stored(name string) (lag time.Duration, first bool) {
+	s.with(name, func(*nodeStates) {
+		if p := s.pending[name]; p != nil && !p.taken.IsZero() && !p.stored {
+			p.stored = true
+			lag, first = s.now().Sub(p.taken), true
+		}
+	})
+	return lag, first
+}
+
+// finish notes that a worker is through with a name, and whether something is left to do.
+func (s *observations) finish(name string, dealt bool) {
+	s.with(name, func(of *nodeStates) {
+		dealt = dealt && !of.unreadable
+		switch p := s.pending[name]; {
+		case !dealt && p == nil:
+			s.pending[name] = &pending{taken: s.now()}
+		case dealt && p != nil && p.heard.IsZero():
+			delete(s.pending, name)
+		case dealt && p != nil:
+			p.taken = time.Time{}
+		}
+	})
+}
+
 // knows reports whether a Node lives or waits to be reconciled.
-func (s *observations) knows(name string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, known := s.byName[name]
-	return known
+func (s *observations) knows(name string) (knows bool) {
+	s.with(name, func(*nodeStates) { knows = true })
+	return knows
 }
 
 // names lists every Node that lives or waits to be reconciled.
 func (s *observations) names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	names := make([]string, 0, len(s.byName))
-	for name := range s.byName {
-		names = append(names, name)
-	}
-	return names
+	return slices.Collect(maps.Keys(s.byName))
 }
 
-func (s *observations) of(name string) *nodeStates {
-	of, known := s.byName[name]
-	if !known {
-		of = &nodeStates{}
-		s.byName[name] = of
+// creationsTell is the age from which on the creation time of a Node, in whole seconds and by another clock, tells better
+// since when it has been gated than the moment at which it was first seen.
+const creationsTell = 5 * time.Second
+
+// timeGate notes whether a live Node carries the gate; before is its state until now, nil where it is new.
+func (s *observations) timeGate(before, node *observe.Slim) {
+	name := node.Name()
+	newborn := before == nil || before.UID() != node.UID()
+	since, was := s.gatedSince[name]
+	switch {
+	case !s.gated(node.Taints()):
+		if was && !newborn {
+			s.lifted(s.now().Sub(since))
+		}
+		delete(s.gatedSince, name)
+	case !was || newborn:
+		since = s.now()
+		if created := node.Created().Time; newborn && !created.IsZero() && since.Sub(created) > creationsTell {
+			since = created
+		}
+		s.gatedSince[name] = since
 	}
-	return of
+}
+
+// counts are how many Nodes live, how many of them have a current record, and how many carry the gate.
+func (s *observations) counts() (live, current, gated int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	live, current = len(s.byName), len(s.byName)-len(s.pending)
+	for name := range s.pending { // as is every name of a Node that went
+		if s.byName[name].live == nil {
+			live--
+		}
+	}
+	return live, current, len(s.gatedSince)
+}
+
+// longestGated is how long the gate has been on the Node that has carried it longest; 0 where none does.
+func (s *observations) longestGated() (longest time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	for _, since := range s.gatedSince {
+		longest = max(longest, now.Sub(since))
+	}
+	return longest
 }

@@ -1,6 +1,10 @@
 package capture
 
-import "time"
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // freeFlaps is how often a client may undo what nodekeep sets before nodekeep waits: an operator tries something and
 // reverts it, and does not do that more often within a minute.
@@ -13,6 +17,42 @@ const (
 	longestPause = 5 * time.Minute
 )
 
+// brake makes nodekeep wait before it sets an item of a Node object again that another client keeps undoing. It is in
+// memory only, 15 MB at most: a restart begins anew.
+type brake struct {
+	longest time.Duration // no pause is longer; 0: there are none
+	fights  *recent[fight]
+}
+
+func newBrake(longest time.Duration) *brake {
+	return &brake{longest: longest, fights: newRecent[fight](2*longest + flapWindow)}
+}
+
+// Allow is how long nodekeep must wait before it sets an item of a Node object; 0: it may do so now. begins is true the
+// first time that an item has to wait, once in each fight.
+func (b *brake) Allow(object types.UID, set setting, now time.Time) (wait time.Duration, begins bool) {
+	at := nodeItem{object, set.item}
+	of := b.fights.get(at, now)
+	if wait = of.waits(b.fights.hash(set), now, b.longest); wait == 0 {
+		return 0, false
+	}
+	begins = !of.reported
+	of.reported, of.waiting = true, true
+	b.fights.put(at, of, now)
+	return wait, begins
+}
+
+// Done notes that nodekeep has set an item of a Node object.
+func (b *brake) Done(object types.UID, set setting, now time.Time) {
+	at := nodeItem{object, set.item}
+	b.fights.put(at, b.fights.get(at, now).after(b.fights.hash(set), now, b.longest), now)
+}
+
+// paused is how many items are not as nodekeep wants them, and wait.
+func (b *brake) paused(now time.Time) int {
+	return b.fights.count(func(f fight) bool { return f.waiting && f.waits(f.setting, now, b.longest) > 0 })
+}
+
 // fight is what nodekeep knows of an item that it sets on a Node object. Two clients fight if each undoes what the other
 // sets: nodekeep sets the same item to the same value again and again.
 type fight struct {
@@ -20,6 +60,7 @@ type fight struct {
 	set      time.Time // when
 	flaps    int       // how often in a row it had to set the same again
 	reported bool      // that there is a pause
+	waiting  bool      // that nodekeep waits to set it again
 }
 
 // pauseAfter is how long nodekeep waits after so many flaps before it sets an item again.
@@ -27,13 +68,8 @@ func pauseAfter(flaps int, longest time.Duration) time.Duration {
 	if flaps < freeFlaps {
 		return 0
 	}
-	pause := firstPause
-	for range flaps - freeFlaps {
-		if pause *= 2; pause >= longest {
-			break
-		}
-	}
-	return min(pause, longest)
+	const doublings = 20 // more than any longest pause needs, and no overflow
+	return min(firstPause<<min(flaps-freeFlaps, doublings), longest)
 }
 
 // over reports whether the fight has ended: for a minute after the pause nodekeep did not have to set the item again.
@@ -54,6 +90,6 @@ func (f fight) after(setting uint64, now time.Time, longest time.Duration) fight
 	if f.setting != setting || f.over(now, longest) {
 		return fight{setting: setting, set: now}
 	}
-	f.flaps, f.set = f.flaps+1, now
+	f.flaps, f.set, f.waiting = f.flaps+1, now, false
 	return f
 }

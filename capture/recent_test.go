@@ -8,33 +8,30 @@ import (
 )
 
 func TestARecentEntryIsKeptForOneWindowAndForgottenAfterTwo(t *testing.T) {
-	r := recent[int, string]{window: time.Minute, most: 10}
+	r := newRecent[string](time.Minute)
 	r.put(1, "a", now)
-	for after, kept := range map[time.Duration]bool{0: true, time.Minute: true, time.Minute + 59*time.Second: true} {
-		copied := r
-		_, found := copied.get(1, now.Add(after))
-		assert.Equal(t, kept, found, "after %s", after)
-	}
+	assert.Equal(t, "a", r.get(1, now.Add(time.Minute-1)))
 	r.put(2, "b", now.Add(time.Minute))
-	_, found := r.get(1, now.Add(2*time.Minute))
-	assert.False(t, found)
-	_, found = r.get(2, now.Add(2*time.Minute))
-	assert.True(t, found)
-	_, found = r.get(2, now.Add(time.Hour))
-	assert.False(t, found)
+	assert.Equal(t, "a", r.get(1, now.Add(2*time.Minute-1)))
+	assert.Empty(t, r.get(1, now.Add(2*time.Minute)))
+	assert.Equal(t, "b", r.get(2, now.Add(2*time.Minute)))
+	assert.Empty(t, r.get(2, now.Add(time.Hour)))
 }
 
 func TestOfMoreEntriesThanMayBeKeptTheOldestAreForgotten(t *testing.T) {
-	r := recent[int, int]{window: time.Minute, most: 10}
+	r := newRecent[int](time.Minute)
+	assert.Equal(t, maxRemembered, r.most)
+	r.most = 10
 	for i := range 95 {
-		r.put(i, i, now)
+		r.put(i, i+1, now)
 		assert.LessOrEqual(t, len(r.fresh)+len(r.former), 20)
 	}
 	for i := range 95 {
-		_, found := r.get(i, now)
-		assert.Equal(t, i >= 80, found, "entry %d", i)
+		assert.Equal(t, i >= 80, r.get(i, now) > 0, "entry %d", i)
 	}
 	r.put(94, 1, now) // no new entry
-	value, _ := r.get(94, now)
-	assert.Equal(t, 1, value)
+	assert.Equal(t, 1, r.get(94, now))
+	assert.Equal(t, 15, r.count(func(int) bool { return true }))
+	r.put(81, 1, now) // of the window before
+	assert.Equal(t, 15, r.count(func(int) bool { return true }), "each is counted once")
 }

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/observe"
-	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -30,23 +29,53 @@ func (c *Controller) reconcile(ctx context.Context, name string) (done bool, err
 			}
 		}
 		c.observations.settled(name, last.UID)
-		c.refusals.forget(name, last.UID)
-		c.reported.forget(last.UID)
+		c.notes.Delete(last.UID)
+		c.labelPace.forget(name)
+		c.compliance.forget(name)
 	}
 	switch {
 	case live == nil:
-		return c.reconcileAbsent(ctx, name)
+		c.compliance.forget(name)
+		return c.reconcileNode(ctx, &observe.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, Absent)
 	case live.Fault != nil:
 		return false, fmt.Errorf("read node: %w", live.Fault)
-	default:
-		return c.reconcileNode(ctx, live, Present)
+	case live.Keep != c.Policy().Annotations() && c.leading.Load():
+		if live, err = c.readAnnotations(ctx, live); err != nil || live == nil {
+			return err == nil, err
+		}
 	}
+	return c.reconcileNode(ctx, live, Present)
 }
 
-// maxSteps bounds the actions for one observation of a Node; a Node that needs more is contended and comes again later.
+// readAnnotations reads a Node once more that the watch brought while the policy kept other annotations. Memory holds only those. Most Nodes
+// need no such read after a change of the policy: the next report of their kubelets brings them. It is nil where the watch will bring another state.
+func (c *Controller) readAnnotations(ctx context.Context, live *observe.Node) (*observe.Node, error) {
+	node, err := c.getNode(ctx, live.Name)
+	if err != nil || node == nil || node.UID != live.UID {
+		return nil, err
+	}
+	c.observations.readAgain(observe.SlimOf(node))
+	return node, node.Fault
+}
+
+// maxSteps bounds the steps for one observation of a Node; a Node that needs more is contended and comes again later.
 const maxSteps = 20
 
-// attempt is the work on one observation of one Node: what is known now, and the actions that change it.
+// reconcileNode decides and acts until nothing is left to do for one observation of a Node.
+func (c *Controller) reconcileNode(ctx context.Context, node *observe.Node, event Event) (done bool, err error) {
+	a := &attempt{Controller: c, node: node, event: event}
+	if err := a.read(c.Records.Get(node.Name)); err != nil {
+		return false, err
+	}
+	for range maxSteps {
+		if result, err := a.step(ctx); err != nil || result != again {
+			return err == nil && result == finished, err
+		}
+	}
+	return false, errors.New("reconcile node: it keeps changing")
+}
+
+// attempt is the work on one observation of one Node: what is known now, and the steps that change it.
 type attempt struct {
 	*Controller
 
@@ -58,49 +87,54 @@ type attempt struct {
 	unreadable bool // there is one, but nothing may be taken from it
 	live       bool // entry is the API server's answer, not the cache's
 	keyByKey   bool // items are given one by one, to find out which is refused
-	over       bool // the Node is not the one that was observed any more
 	acts       bool // this replica acts; see [standby]
-
-	wait      time.Duration // until what has to wait may be done
-	coalesced bool          // the record has to wait
-	ahead     bool          // the record is ahead of the Node, and another replica is to find out why
+	turn       bool // it is this Node's turn; see [labelPace]
 }
 
-// reconcileNode decides and acts until nothing is left to do for one observation of a Node.
-func (c *Controller) reconcileNode(ctx context.Context, node *observe.Node, event Event) (done bool, err error) {
-	a := &attempt{Controller: c, node: node, event: event}
-	defer a.queueAgain()
-	if err := a.read(c.Records.Get(node.Name)); err != nil {
-		return false, err
+// result is how the work goes on after a step.
+type result int
+
+const (
+	again     result = iota // there is something new to decide with
+	finished                // nothing is left to do for this observation
+	postponed               // something is left to do: by another replica, or after a wait
+)
+
+// step decides what is to be done next, and does it if this replica may do it now.
+func (a *attempt) step(ctx context.Context) (result, error) {
+	if a.unreadable {
+		a.standby.forget(a.node.Name)
+		return finished, nil
 	}
-	for range maxSteps {
-		if a.unreadable {
-			c.standby.forget(node.Name)
-			return true, nil
-		}
-		next := a.decide()
-		if next.Step == Nothing && !a.entry.Unlisted {
-			switch checked, err := a.check(ctx); {
-			case err != nil || a.ahead:
-				return false, err
-			case checked:
-				a.nothingDue()
-				return true, nil
-			}
-			continue
-		}
-		if !a.mayAct(next) {
-			return false, nil
-		}
-		if next = a.afterWaiting(next); next.Step == Nothing && !a.entry.Unlisted {
-			return !a.coalesced, nil
-		}
-		if err := a.act(ctx, next); err != nil || a.over {
-			return err == nil, err
+	next := a.decide()
+	if a.nothing(next) {
+		return a.verify(ctx)
+	}
+	if !a.mayAct(next) {
+		return postponed, nil
+	}
+	if a.coalesces(next) {
+		if wait := a.coalescer.wait(a.node.Name, a.Now()); wait > 0 {
+			a.queue.AddAfter(a.node.Name, wait)
+			return postponed, nil
 		}
 	}
-	return false, errors.New("reconcile node: it keeps changing")
+	if next = a.withoutPaused(next); a.nothing(next) {
+		return finished, nil
+	}
+	if !a.turn && next.needsTurn() {
+		if wait := a.labelPace.wait(a.node.Name, a.Now()); wait > 0 {
+			a.queue.AddAfter(a.node.Name, wait)
+			return postponed, nil
+		}
+		a.turn = true // the live read before the PATCH comes round to here again
+	}
+	return a.act(ctx, next)
 }
+
+// nothing reports whether nothing is to be done. A right record is written again if its ConfigMap has lost the label that the informer
+// selects on.
+func (a *attempt) nothing(next Action) bool { return next.Step == Nothing && !a.entry.Unlisted }
 
 // read takes in a record, or that there is none.
 func (a *attempt) read(entry store.Entry, err error) error {
@@ -118,100 +152,193 @@ func (a *attempt) read(entry store.Entry, err error) error {
 	return err
 }
 
-func (a *attempt) readLive(ctx context.Context) error {
+func (a *attempt) readLive(ctx context.Context) (result, error) {
 	a.live = true
-	return a.read(a.Records.GetLive(ctx, a.node.Name))
+	return again, a.read(a.Records.GetLive(ctx, a.node.Name))
 }
 
 func (a *attempt) decide() Action {
+	p, ambiguous := a.Policy(), false
+	if a.event == Absent {
+		return DecideAbsent(a.entry, a.found, Circumstances{Policy: p, RulesHeld: a.rollout.holds(p.RulesHash()), Now: a.Now()})
+	}
+	var violations []governance.Violation
+	overdue := false
+	if a.event == Present {
+		violations, overdue = a.govern()
+	}
+	if a.event == Present && !a.found && p.Follows() && !a.node.Deleting() {
+		entry, found := a.followed()
+		if found == lateRecord {
+			a.queue.AddAfter(a.node.Name, followRetry)
+			return Action{Step: Nothing}
+		}
+		a.entry, ambiguous = entry, found == severalRecords
+	}
 	next := Decide(a.entry, a.found, a.node, a.event, Circumstances{
-		Policy: a.Policy(), Guarded: a.Guard.InForce(), Cluster: a.Cluster(), Refused: a.refusals.of(a.node.Name, a.node.UID), Now: a.Now(),
+		Policy: p, Guarded: a.Guard.InForce(), Cluster: a.Cluster(), Refused: a.refusedOn(a.node.UID), Now: a.Now(),
+		Ambiguous: ambiguous, RulesHeld: a.rollout.holds(p.RulesHash()), Devices: a.devices.under(p), Overdue: overdue,
+		Inventory: a.inventories.under(p, a.Now(), nil),
 	})
 	if a.event == Present && a.leading.Load() {
 		a.reportForeign(a.node, next.Foreign)
+		a.reportRules(a.node, next.Rules)
+		if next.Step == Nothing { // not for labels that are about to be restored
+			a.reportViolations(a.node, violations)
+		}
+	}
+	if next.Again > 0 {
+		a.queue.AddAfter(a.node.Name, next.Again)
 	}
 	return next
 }
 
-// check looks once more before nothing is done. checked is false where there is something new to decide with.
-func (a *attempt) check(ctx context.Context) (checked bool, err error) {
+// verify looks once more before nothing is done.
+func (a *attempt) verify(ctx context.Context) (result, error) {
 	behind := a.node.Version > a.entry.Record.Observed(a.node.UID)
 	switch {
 	case a.event == Deleted && behind && !a.live: // the last state of an object is not forgotten on the cache's word alone
-		return false, a.readLive(ctx)
+		return a.readLive(ctx)
 	case a.event == Present && a.found:
-		again, err := a.resetRecord(ctx)
-		return !again, err
-	default:
-		return true, nil
+		if result, err := a.resetRecord(ctx); err != nil || result != finished {
+			return result, err
+		}
+	}
+	// What another replica has set counts for the brake, as if this replica had.
+	a.hasSet(a.standby.done(a.node.Name, a.entry.Version, a.node.Items, a.Now()))
+	return finished, nil
+}
+
+// mayAct reports whether this replica acts now: it leads, or what is due has waited for others long enough.
+func (a *attempt) mayAct(next Action) bool {
+	if next.Write == nil && (next.changesLabels() || next.WriteLabelList) && !a.leading.Load() && a.rollout.holds(a.Policy().RulesHash()) && next.Step == FollowRules {
+		a.standby.forget(a.node.Name) // the leader has put other rules in force
+		return false
+	}
+	if a.acts = a.acts || a.leading.Load(); !a.acts {
+		if a.acts = a.standby.wait(a.node.Name, a.entry.Version, next.settings(a.Policy().Gate()), a.Now()); a.acts {
+			a.Logger.Info("no other replica has done what is due; this one does it", "node", a.node.Name, "step", next.Step)
+		}
+	}
+	return a.acts
+}
+
+// coalesces reports whether an action records a change of a live Node that nothing waits for: no gate, no registration and no
+// deletion.
+func (a *attempt) coalesces(next Action) bool {
+	return a.event == Present && next.Step == Update && a.found && a.entry.Record.Newest().UID == a.node.UID && a.entry.Record.DeletedAt.IsZero() &&
+		!a.node.Deleting() && !a.Policy().Gate().On(a.node.Taints)
+}
+
+// withoutPaused is the action less the items that another client keeps undoing. The Node is queued again for the end of their pauses.
+// An Event reports the first pause of each fight.
+func (a *attempt) withoutPaused(next Action) Action {
+	if next.Write != nil {
+		return next
+	}
+	gate, paused := a.Policy().Gate(), map[setting]bool{}
+	for _, set := range next.settings(gate) {
+		wait, begins := a.brake.Allow(a.node.UID, set, a.Now())
+		if begins {
+			a.reportPaused(set)
+		}
+		if wait > 0 {
+			paused[set] = true
+			a.queue.AddAfter(a.node.Name, wait)
+		}
+	}
+	next.Change, _ = next.without(func(set setting) bool { return paused[set] }, gate)
+	next.Step = next.step()
+	return next
+}
+
+// hasSet notes what was set on the Node.
+func (a *attempt) hasSet(settings []setting) {
+	for _, set := range settings {
+		a.brake.Done(a.node.UID, set, a.Now())
 	}
 }
 
 // act carries out one action. What it learns on the way is there for the next decision.
-func (a *attempt) act(ctx context.Context, next Action) error {
-	switch {
-	case next.Write != nil && omitted(*next.Write):
-		return a.readLive(ctx) // only records that have a history cost that
-	case next.Write != nil:
-		return a.put(ctx, next)
-	case next.Step == Nothing: // the record is right, but its ConfigMap has lost the label that the informer selects on
-		return a.put(ctx, Action{Step: Update, Write: &a.entry.Record})
-	case !a.live:
-		return a.readLive(ctx) // never change a Node on the cache's word alone
-	case a.keyByKey:
-		next.Change = next.first()
+func (a *attempt) act(ctx context.Context, next Action) (result, error) {
+	if next.Step == Nothing {
+		next = Action{Step: Update, Write: &a.entry.Record}
 	}
-	return a.change(ctx, next.Step, next.Change)
+	switch {
+	case next.Write == nil && !a.live: // never change a Node on the cache's word alone
+		return a.readLive(ctx)
+	case next.Write == nil && a.keyByKey:
+		return a.change(ctx, next.Step, next.first(a.Policy().Gate()))
+	case next.Write == nil:
+		return a.change(ctx, next.Step, next.Change)
+	case next.Write.Omitted():
+		return a.readLive(ctx) // only records that have a history cost that
+	case a.event == Absent: // that it is in no cache proves nothing; that the API server says so does
+		node, err := a.getNode(ctx, a.node.Name)
+		if err != nil {
+			return postponed, err
+		}
+		if node != nil { // the watch is late; if the Node is deleted before the next list, it never brings this object
+			a.standby.forget(a.node.Name)
+			a.queue.AddAfter(a.node.Name, aheadFor)
+			return postponed, nil
+		}
+	}
+	return a.put(ctx, next)
 }
 
-// omitted reports whether a record was read without its history, so that it cannot be written.
-func omitted(r record.Record) bool {
-	return r.HistoryOmitted || r.Quarantined != nil && r.Quarantined.HistoryOmitted
-}
-
-func (a *attempt) put(ctx context.Context, next Action) error {
+// put writes the record over the one that was decided on.
+func (a *attempt) put(ctx context.Context, next Action) (result, error) {
 	if next.Step == Create && a.observations.lostRecord(a.node.Name) {
 		a.reportVanished(a.node)
 	}
-	counts := a.coalesces(next)
+	if next.Step == Follow {
+		a.following.Lock()
+		defer a.following.Unlock()
+		if result, err := a.mayFollow(ctx, next.Write.Followed); err != nil || result != finished {
+			return result, err
+		}
+	}
 	entry, err := a.Records.Put(ctx, *next.Write, a.entry.Version)
 	if errors.Is(err, store.ErrConflict) {
-		a.Metrics.conflicted(recordConflict)
+		a.Metrics.conflicts.WithLabelValues(recordConflict).Inc()
 		a.standby.conflict()
 		return a.readLive(ctx)
 	}
 	if err != nil {
-		return err
+		return again, err
+	}
+	if a.coalesces(next) {
+		a.coalescer.wrote(a.node.Name, a.Now())
 	}
 	before := a.entry.Record
 	a.entry, a.found, a.live = entry, true, true
-	if counts {
-		a.coalescer.wrote(a.node.Name, a.Now())
-	}
 	a.observations.hasRecord(a.node.Name, retained(entry.Record))
 	a.reportWrite(next.Step, before, entry.Record, a.node)
-	return nil
+	if next.Step == Follow {
+		a.reportFollowed(entry.Record)
+	}
+	return again, nil
 }
 
 // change makes one PATCH of exactly the state that was decided on.
-func (a *attempt) change(ctx context.Context, step Step, change Change) error {
+func (a *attempt) change(ctx context.Context, step Step, change Change) (result, error) {
 	node, err := a.patch(ctx, change)
 	switch {
 	case err == nil:
 		a.node = node
-		a.hasSet(change)
+		a.hasSet(change.settings(a.Policy().Gate()))
 		a.reportChange(step, change, a.node)
-		return nil
+		return again, nil
 	case apierrors.IsNotFound(err):
-		a.over = true // the watch will bring its end
-		return nil
+		return finished, nil // the watch will bring its end
 	case apierrors.IsConflict(err):
-		a.Metrics.conflicted(nodeConflict)
+		a.Metrics.conflicts.WithLabelValues(nodeConflict).Inc()
 		return a.readNode(ctx)
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return a.refused(ctx, change, err)
 	default:
-		return fmt.Errorf("patch node %q: %w", a.node.Name, err)
+		return again, fmt.Errorf("patch node %q: %w", a.node.Name, err)
 	}
 }
 
@@ -224,57 +351,29 @@ func (a *attempt) patch(ctx context.Context, change Change) (*observe.Node, erro
 	if err != nil {
 		return nil, err
 	}
-	n := observe.Of(node)
+	n := observe.OfKeeping(node, a.Policy().Annotations())
 	return n, n.Fault
 }
 
-// readNode reads the Node live; if another object has taken the name, its own event will come.
-func (a *attempt) readNode(ctx context.Context) error {
-	node, err := a.Client.CoreV1().Nodes().Get(ctx, a.node.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		a.over = true
-	case err != nil:
-		return fmt.Errorf("get node %q: %w", a.node.Name, err)
-	case node.UID != a.node.UID:
-		a.over = true
-	default:
-		a.node = observe.Of(node)
-		if a.node.Fault != nil {
-			return a.node.Fault
-		}
-		a.live = false // whoever changed the Node may have written the record before
-	}
-	return nil
-}
-
-// refused deals with a PATCH that the API server has refused. A wrong uid is refused too: then another object has the
-// name. Otherwise the same PATCH is tried a few rounds more, and then key by key, to find out which items are refused.
-func (a *attempt) refused(ctx context.Context, change Change, refusal error) error {
-	uid := a.node.UID
-	if err := a.readNode(ctx); err != nil || a.over {
-		return err
-	}
-	refusal = fmt.Errorf("patch node %q: %w", a.node.Name, refusal)
-	if a.refusals.count(a.node.Name, uid) < roundsBeforeKeyByKey || len(change.keys()) == 0 {
-		return refusal
-	}
-	if len(change.keys()) > 1 || change.LiftGate || len(change.Put)+len(change.Take) > 0 {
-		a.keyByKey = true // decided again first: the Node may not be what the change was made for
-		return nil
-	}
-	return a.refuse(ctx, change, refusal)
-}
-
-// refuse gives up the only item of a change for this object, if it is the item that is refused and not every change of the Node.
-func (a *attempt) refuse(ctx context.Context, change Change, refusal error) error {
-	key := change.keys()[0]
-	node, err := a.patch(ctx, Change{Register: change.Register, Stamp: change.Stamp})
-	if err != nil {
-		return refusal
+// readNode reads the Node live. If it is deleted or another object has taken the name, the watch will bring that.
+func (a *attempt) readNode(ctx context.Context) (result, error) {
+	node, err := a.getNode(ctx, a.node.Name)
+	if err != nil || node == nil || node.UID != a.node.UID {
+		return finished, err
 	}
 	a.node = node
-	a.refusals.add(a.node.Name, a.node.UID, key)
-	a.reportRefused(a.node, key, refusal)
-	return nil
+	a.live = false // whoever changed the Node may have written the record before
+	return again, node.Fault
+}
+
+// getNode is the Node of that name as it is now; nil where there is none.
+func (c *Controller) getNode(ctx context.Context, name string) (*observe.Node, error) {
+	node, err := c.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get node %q: %w", name, err)
+	}
+	return observe.OfKeeping(node, c.Policy().Annotations()), nil
 }

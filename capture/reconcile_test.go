@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -49,12 +50,12 @@ func TestWhatIsWrittenForANode(t *testing.T) {
 			remembers: labels{"k": "v"}, object: "b", shows: labels{"k": "v"},
 		},
 		"registered without the webhook": {
-			record: remembered("a", 10, labels{"k": "v", worker: ""}, goneSince(earlier)), node: node("b", "20", nil, gated), writes: []string{"patch n1", "put n1"}, events: []string{LabelsGivenBack, GateLifted},
+			record: remembered("a", 10, labels{"k": "v", worker: ""}, goneSince(earlier)), node: node("b", "20", nil, gated), writes: []string{"patch n1", "put n1"}, events: []string{LabelsRestored, GateLifted},
 			remembers: labels{"k": "v", worker: ""}, object: "b", shows: labels{"k": "v", worker: ""},
 		},
 		"restored from a stale record": {
 			record: remembered("a", 10, labels{"k": "new"}, removed(10, "old")), node: node("b", "20", labels{"k": "stale", "old": "x"}, given(labels{"k": "stale", "old": "x"}), gated),
-			writes: []string{"patch n1", "put n1"}, events: []string{LabelsPutRight, GateLifted},
+			writes: []string{"patch n1", "put n1"}, events: []string{LabelsCorrected, GateLifted},
 			remembers: labels{"k": "new"}, object: "b", shows: labels{"k": "new"},
 		},
 		"with a label that a rule selects": {
@@ -79,7 +80,7 @@ func TestWhatIsWrittenForANode(t *testing.T) {
 			remembers: labels{"own": "x"}, object: "b", shows: labels{"own": "x", "nodekeep.dev/restoring:NoSchedule": ""},
 		},
 		"with a record of another cluster": {
-			record: remembered("elsewhere", 999_999, labels{"k": "v"}, ofCluster("there")), node: node("b", "20", nil, gated), writes: []string{"put n1", "patch n1"}, events: []string{RecordReset, LabelsGivenBack, GateLifted},
+			record: remembered("elsewhere", 999_999, labels{"k": "v"}, ofCluster("there")), node: node("b", "20", nil, gated), writes: []string{"put n1", "patch n1"}, events: []string{RecordReset, LabelsRestored, GateLifted},
 			remembers: labels{"k": "v"}, object: "b", shows: labels{"k": "v"},
 		},
 	} {
@@ -137,11 +138,13 @@ func TestAnAcceptedSideOfAQuarantinedRecordIsCarriedOut(t *testing.T) {
 
 func TestTheRecordOfADeletedNodeSaysSo(t *testing.T) {
 	for name, c := range map[string]struct {
-		deaf  bool
-		items labels
-		want  labels
+		deaf   bool
+		items  labels
+		taints []corev1.Taint
+		want   labels
 	}{
 		"with its last state":                          {items: labels{"k": "v", "last": "1"}, want: labels{"k": "v", "last": "1"}},
+		"with its last taints":                         {taints: []corev1.Taint{{Key: "tenant", Value: "blue", Effect: corev1.TaintEffectNoSchedule}}, want: labels{"tenant:NoSchedule": "blue"}},
 		"where the watch brought nothing, after a 404": {deaf: true, items: labels{"k": "v", "last": "1"}, want: labels{"k": "v"}},
 		"also where nothing is left to remember":       {items: nil, want: labels{}},
 		"also where it was deleted as it was recorded": {items: labels{"k": "v"}, want: labels{"k": "v"}},
@@ -152,7 +155,7 @@ func TestTheRecordOfADeletedNodeSaysSo(t *testing.T) {
 			first := w.leader()
 			require.Empty(t, first.works())
 			first.deaf = c.deaf
-			w.edit(func(n *corev1.Node) { n.Labels = c.items })
+			w.edit(func(n *corev1.Node) { n.Labels, n.Spec.Taints = c.items, c.taints })
 			w.delete()
 			r := first
 			if c.deaf {
@@ -175,6 +178,24 @@ func TestANodeThatOnlyTheCacheLacksIsNotTakenForDeleted(t *testing.T) {
 	require.Empty(t, r.works())
 	assert.Empty(t, r.wrote())
 	assert.True(t, w.record().DeletedAt.IsZero())
+}
+
+// A new list shows neither the object nor its end if both fall between two watches.
+func TestANodeThatIsDeletedBeforeTheWatchHasBroughtItIsMarkedAsDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newCluster(t, "")
+		w.holds(remembered("a", 10, labels{"k": "v"}))
+		r := w.leader(func(o *Options) { o.Now = time.Now })
+		r.deaf = true
+		w.register(node("b", "20", labels{"k": "v"}))
+		reads := r.runs(time.Minute)
+		assert.LessOrEqual(t, reads, int(time.Minute/aheadFor)+1, "the reads are bounded")
+		assert.True(t, w.record().DeletedAt.IsZero())
+		w.delete()
+		r.runs(aheadFor)
+		assert.False(t, w.record().DeletedAt.IsZero())
+		assert.False(t, r.Knows("n1"))
+	})
 }
 
 func TestARecordThatChangedMeanwhileIsReadAndDecidedAgain(t *testing.T) {
@@ -273,7 +294,7 @@ func TestANodeThatIsReplacedMeanwhileIsLeftAlone(t *testing.T) {
 			assert.Equal(t, types.UID("a"), w.record().Newest().UID)
 			if register {
 				assert.Equal(t, labels{"nodekeep.dev/restoring:NoSchedule": ""}, w.shows())
-				assert.Empty(t, r.refusals.of("n1", "c"))
+				assert.Empty(t, r.refusedOn("c"))
 			}
 		})
 	}
@@ -332,7 +353,7 @@ func TestWhereEveryChangeIsRefusedNoLabelIsGivenUp(t *testing.T) {
 		require.Len(t, r.works(), 1)
 		r.Enqueue("n1")
 	}
-	assert.Empty(t, r.refusals.of("n1", "b"))
+	assert.Empty(t, r.refusedOn("b"))
 	refuses = false
 	require.Empty(t, r.works())
 	assert.Equal(t, labels{"k": "v"}, w.shows())
@@ -417,6 +438,10 @@ func TestAnUnreadableRecordIsLeftAsItIsAndKeepsTheGate(t *testing.T) {
 	assert.Empty(t, slices.Concat(r.wrote(), standby.wrote()))
 	assert.Equal(t, []string{RecordInvalid}, r.reported(), "once")
 	assert.Empty(t, standby.reported(), "the leader reports it")
+	w.register(node("b", "12", labels{"k": "v"}, gated))
+	r.Enqueue("n1")
+	require.Empty(t, r.works())
+	assert.Equal(t, []string{RecordInvalid}, r.reported(), "again for the new Node object")
 	_, current, _ := r.observations.counts()
 	assert.Zero(t, current)
 

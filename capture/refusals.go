@@ -1,7 +1,8 @@
 package capture
 
 import (
-	"sync"
+	"context"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -9,72 +10,64 @@ import (
 // roundsBeforeKeyByKey is how often a give-back is refused as a whole before each of its labels is tried alone.
 const roundsBeforeKeyByKey = 3
 
-// refusals remembers what the API server would not have on which Node object, so that it is not asked for ever. It is in
-// memory only: a restart or a new policy asks again.
-type refusals struct {
-	mu    sync.Mutex
-	nodes map[nodeObject]*refusal
+// notes is what is remembered of a Node object, so that the API server is not asked and Events are not sent for ever. It is in
+// memory only, and of those objects only of which there is something to note: after a restart or with a new policy all begins anew. Only
+// one at a time works on a Node, and so on its notes.
+type notes struct {
+	rounds   int             // how often a change was refused as a whole
+	refused  map[string]bool // items that the API server would not have
+	reported map[string]bool
 }
 
-type nodeObject struct {
-	name string
-	uid  types.UID
+// notesOf are the notes of a Node object, for one to be added.
+func (c *Controller) notesOf(uid types.UID) *notes {
+	of, _ := c.notes.LoadOrStore(uid, &notes{refused: map[string]bool{}, reported: map[string]bool{}})
+	return of.(*notes)
 }
 
-type refusal struct {
-	rounds int
-	keys   map[string]bool
-}
-
-func newRefusals() *refusals { return &refusals{nodes: map[nodeObject]*refusal{}} }
-
-// count notes one more refusal of a whole patch and says how many there were.
-func (r *refusals) count(name string, uid types.UID) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	of := r.entry(name, uid)
-	of.rounds++
-	return of.rounds
-}
-
-func (r *refusals) add(name string, uid types.UID, key string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.entry(name, uid).keys[key] = true
-}
-
-// of is a copy of the keys refused on an object; nil where there are none.
-func (r *refusals) of(name string, uid types.UID) map[string]bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	of, known := r.nodes[nodeObject{name, uid}]
-	if !known || len(of.keys) == 0 {
-		return nil
+// refusedOn are the items that the API server would not have on a Node object.
+func (c *Controller) refusedOn(uid types.UID) map[string]bool {
+	if of, known := c.notes.Load(uid); known {
+		return of.(*notes).refused
 	}
-	keys := make(map[string]bool, len(of.keys))
-	for key := range of.keys {
-		keys[key] = true
+	return nil
+}
+
+// mostReported bounds what is reported of one Node object. What a kubelet reports can make ever new values.
+const mostReported = 200
+
+// report reports whether something has not been reported of the Node object yet.
+func (n *notes) report(what string) (news bool) {
+	news = !n.reported[what] && len(n.reported) < mostReported
+	if news {
+		n.reported[what] = true
 	}
-	return keys
+	return news
 }
 
-func (r *refusals) forget(name string, uid types.UID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.nodes, nodeObject{name, uid})
-}
-
-func (r *refusals) clear() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	clear(r.nodes)
-}
-
-func (r *refusals) entry(name string, uid types.UID) *refusal {
-	of, known := r.nodes[nodeObject{name, uid}]
-	if !known {
-		of = &refusal{keys: map[string]bool{}}
-		r.nodes[nodeObject{name, uid}] = of
+// refused deals with a PATCH that the API server has refused. A wrong uid is refused too: then another object has the
+// name. Otherwise the same PATCH is tried a few rounds more, and then key by key, to find out which items are refused.
+func (a *attempt) refused(ctx context.Context, change Change, refusal error) (result, error) {
+	if result, err := a.readNode(ctx); err != nil || result != again {
+		return result, err
 	}
-	return of
+	refusal = fmt.Errorf("patch node %q: %w", a.node.Name, refusal)
+	notes := a.notesOf(a.node.UID)
+	if notes.rounds++; notes.rounds < roundsBeforeKeyByKey || len(change.keys()) == 0 {
+		return again, refusal
+	}
+	if len(change.keys()) > 1 || change.LiftGate || len(change.AddTaints)+len(change.RemoveTaints) > 0 {
+		a.keyByKey = true // decided again first: the Node may not be what the change was made for
+		return again, nil
+	}
+	// The only item of a change is given up for this object, if it is the item that is refused and not every change of the Node.
+	key := change.keys()[0]
+	node, err := a.patch(ctx, Change{RegisterTaints: change.RegisterTaints, Stamp: change.Stamp})
+	if err != nil {
+		return again, refusal
+	}
+	a.node = node
+	notes.refused[key] = true
+	a.reportRefused(a.node, key, refusal)
+	return again, nil
 }

@@ -1,14 +1,19 @@
 package capture
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/inventory"
+	"nodekeep.dev/nodekeep/inventory/fetch"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -17,19 +22,33 @@ import (
 
 // Reasons of the Events that capture puts on Nodes.
 const (
-	LabelsRestored  = "LabelsRestored"  // admission restored labels in the CREATE of this Node object
-	LabelsGivenBack = "LabelsGivenBack" // capture gave labels back
-	LabelsPutRight  = "LabelsPutRight"  // labels that came from a stale record were corrected
+	LabelsRestored  = "LabelsRestored"  // labels were restored: by admission in the CREATE of this Node object, or by capture later
+	LabelsCorrected = "LabelsCorrected" // labels that came from a stale record were corrected
 	LabelRefused    = "LabelRefused"    // the API server would not have a label
 	GateLifted      = "GateLifted"      // nothing is left to give
 	RecordInvalid   = "RecordInvalid"   // the record cannot be read
 	RecordReset     = "RecordReset"     // the versions of a record were dropped: they can never have been right
 	MachineMismatch = "MachineMismatch" // another machine registered under the name
 
+	MachineFollowed  = "MachineFollowed"  // the machine had another name before, whose record is followed
+	MachineAmbiguous = "MachineAmbiguous" // the machine may have had several names, so nothing is followed
+
 	TaintsFollowed   = "TaintsFollowed"   // taints were put on or taken off because the labels or the rules changed
 	TaintsRegistered = "TaintsRegistered" // a new Node got what the policy says at registration
 	RuleTaintTaken   = "RuleTaintTaken"   // somebody else's taint has the key and effect that a rule wants
 	ItemPaused       = "ItemPaused"       // another client undoes a label or taint that nodekeep sets, so nodekeep waits before it sets it again
+
+	LabelsFollowed    = "LabelsFollowed"    // rules set or removed labels
+	RuleLabelTaken    = "RuleLabelTaken"    // a label that a rule would set is there with another value
+	RuleLabelInvalid  = "RuleLabelInvalid"  // a rule makes a value that no label can have
+	MigrationConflict = "MigrationConflict" // both keys of a migration have a value of their own
+
+	RulesHeld      = "RulesHeld"      // new rules would change many Nodes and wait for an operator; on the policy's ConfigMap
+	DevicesUnknown = "DevicesUnknown" // rules look at devices, and the ResourceSlices cannot be read; on the policy's ConfigMap
+
+	GovernanceViolated = "GovernanceViolated" // labels break rules of governance
+	InventoryUnread    = "InventoryUnread"    // a source of the inventory cannot be read; on the policy's ConfigMap
+	InventoryHeld      = "InventoryHeld"      // a snapshot would change many Nodes and waits for an operator; on the policy's ConfigMap
 
 	PolicyInvalid = "PolicyInvalid" // the policy file cannot be used; on the policy's ConfigMap
 )
@@ -37,83 +56,37 @@ const (
 // policyName is the ConfigMap of the policy file in the manifests.
 const policyName = "nodekeep-policy"
 
-// reported remembers what was reported, so that it is not said again at every look.
-type reported struct {
-	mu      sync.Mutex
-	records map[string]string                   // unreadable records: their versions by Node
-	foreign map[types.UID]map[corev1.Taint]bool // taints that rules could not put on, by Node object
-}
-
-func newReported() *reported {
-	return &reported{records: map[string]string{}, foreign: map[types.UID]map[corev1.Taint]bool{}}
-}
-
-// unreadable reports whether this version of a Node's record has not been reported yet.
-func (r *reported) unreadable(node, version string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.records[node] == version {
-		return false
-	}
-	r.records[node] = version
-	return true
-}
-
-// taken reports which of the taints have not been reported for the Node object yet.
-func (r *reported) taken(uid types.UID, taints []corev1.Taint) (news []corev1.Taint) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, taint := range taints {
-		if r.foreign[uid][taint] {
-			continue
-		}
-		if r.foreign[uid] == nil {
-			r.foreign[uid] = map[corev1.Taint]bool{}
-		}
-		r.foreign[uid][taint] = true
-		news = append(news, taint)
-	}
-	return news
-}
-
-// forget is called when a Node object is gone.
-func (r *reported) forget(uid types.UID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.foreign, uid)
-}
-
 func (c *Controller) reportUnreadable(node *observe.Node, version string, err error) {
 	c.observations.cannotRead(node.Name)
-	if node.UID == "" || !c.leading.Load() || !c.reported.unreadable(node.Name, version) {
+	if node.UID == "" || !c.leading.Load() || !c.notesOf(node.UID).report("record "+version) {
 		return
 	}
 	c.Logger.Error("record cannot be read; nothing is restored from it and nothing is written over it", "node", node.Name, "error", err)
 	c.Events.Eventf(reference(node), corev1.EventTypeWarning, RecordInvalid,
-		"What is remembered of this Node cannot be read, so nothing is restored and the taint %s stays if it is on: mend or delete ConfigMap %s. (%v)",
-		c.Policy().Gate(), store.Name(node.Name), err)
+		"The record of this Node cannot be read, so nothing is restored and the taint %s stays if it is on. Correct ConfigMap %s in namespace %s, or delete it: nodekeep forget %s. (%v)",
+		c.Policy().Gate(), store.Name(node.Name), c.Namespace, node.Name, err)
 }
 
 // reportVanished tells that somebody took a record away; nodekeep itself removes none of a Node that lives. What the
 // Node does not show is lost.
 func (c *Controller) reportVanished(node *observe.Node) {
-	c.Metrics.vanishedRecord()
+	c.Metrics.vanished.Inc()
 	c.Logger.Error("record of a live node is gone, or has lost the label by which it is found; it is written anew from what the node shows", "node", node.Name)
 }
 
 // reportWrite tells of a record that was written.
 func (c *Controller) reportWrite(step Step, before, after record.Record, node *observe.Node) {
-	c.Metrics.stepped(step)
+	c.Metrics.steps.WithLabelValues(string(step)).Inc()
 	if lag, first := c.observations.stored(after.Node); first {
-		c.Metrics.stored(lag)
+		c.Metrics.lag.Observe(lag.Seconds())
 	}
 	c.Logger.Info("record written", "node", after.Node, "step", step, "entries", len(after.Entries))
 	switch step {
 	case Isolate:
 		c.Logger.Warn("another machine has the name of a node; nothing is restored until an operator has decided", "node", after.Node)
 		c.Events.Eventf(reference(node), corev1.EventTypeWarning, MachineMismatch,
-			"Another machine registered under this name; nothing is restored, and the taint %s stays if it is on. To decide: kubectl -n NAMESPACE annotate configmap %s %s=%s (what was remembered belongs to this machine) or %s=%s (it does not)",
-			c.Policy().Gate(), store.Name(after.Node), store.AcceptAnnotation, store.OldMachine, store.AcceptAnnotation, store.NewMachine)
+			"Another machine registered under this name. Nothing is restored, and the taint %s stays if it is on. To decide: nodekeep accept %s --machine old (the record belongs to this machine) or --machine new (it does not). Without that program: kubectl -n %s annotate configmap %s %s=%s (or %s)",
+			c.Policy().Gate(), after.Node, c.Namespace, store.Name(after.Node), store.AcceptAnnotation, store.OldMachine, store.NewMachine)
 	case Reset:
 		c.Logger.Warn("record is not of this cluster; its values are used, its versions are dropped", "node", after.Node)
 		newest := before.Newest()
@@ -122,8 +95,25 @@ func (c *Controller) reportWrite(step Step, before, after record.Record, node *o
 			newest.UID, newest.Version, node.ResourceVersion, store.Name(after.Node))
 	case Update:
 		c.Metrics.changed(before, after, c.Now())
+	case Create, Follow:
+		c.reportKeptOff(after, node)
 	case Adopt:
 		c.reportRestored(before, node)
+		c.reportKeptOff(after, node)
+	}
+}
+
+// reportKeptOff tells what a Node had in its CREATE and admission removed there, because rules keep it off.
+func (c *Controller) reportKeptOff(r record.Record, node *observe.Node) {
+	listed := node.DerivedLabels(r, c.Policy(), c.Guard.InForce())
+	var removed []string
+	for _, key := range slices.Sorted(maps.Keys(listed)) {
+		if label := listed[key]; label.Absent && label.Brought {
+			removed = append(removed, fmt.Sprintf("%s (rule %s)", key, label.Rule))
+		}
+	}
+	if len(removed) > 0 {
+		c.Events.Eventf(reference(node), corev1.EventTypeNormal, LabelsFollowed, "By the rules of the policy, removed at registration: %s", strings.Join(removed, ", "))
 	}
 }
 
@@ -133,7 +123,7 @@ func (c *Controller) reportRestored(before record.Record, node *observe.Node) {
 	var restored []string
 	for key, by := range stamp.Given {
 		shown, ok := node.Items[key]
-		if e, known := before.Entry(key); known && !e.Removed && ok && shown == by.Value && by.Since == 0 {
+		if e, known := before.Entry(key); known && !e.Removed && ok && record.Listed(key, shown) == by.Value && by.Since == 0 {
 			restored = append(restored, key)
 		}
 	}
@@ -144,32 +134,37 @@ func (c *Controller) reportRestored(before record.Record, node *observe.Node) {
 }
 
 func (c *Controller) reportChange(step Step, done Change, node *observe.Node) {
-	c.Metrics.stepped(step)
-	c.Metrics.gaveBack(done.Give)
-	c.Logger.Info("node changed", "node", node.Name, "step", step, "given", len(done.Give),
-		"corrected", len(done.Correct)+len(done.Remove), "ruleTaintsPut", len(done.Put), "ruleTaintsTaken", len(done.Take),
-		"registered", len(done.Register), "gateLifted", done.LiftGate)
-	if len(done.Give) > 0 {
-		c.Events.Eventf(reference(node), corev1.EventTypeNormal, LabelsGivenBack, "Gave back: %s", keyList(done.Give))
+	c.Metrics.steps.WithLabelValues(string(step)).Inc()
+	countByKind(c.Metrics.restored, maps.Keys(done.Add))
+	c.Logger.Info("node changed", "node", node.Name, "step", step, "restored", len(done.Add),
+		"corrected", len(done.Correct)+len(done.Remove), "ruleTaintsAdded", len(done.AddTaints), "ruleTaintsRemoved", len(done.RemoveTaints),
+		"registered", len(done.RegisterTaints), "gateLifted", done.LiftGate)
+	if len(done.Add) > 0 {
+		c.Events.Eventf(reference(node), corev1.EventTypeNormal, LabelsRestored, "Restored: %s", keyList(done.Add))
 	}
 	if len(done.Correct)+len(done.Remove) > 0 {
-		c.Events.Eventf(reference(node), corev1.EventTypeNormal, LabelsPutRight,
+		c.Events.Eventf(reference(node), corev1.EventTypeNormal, LabelsCorrected,
 			"Registration had used a record a moment too old; set: %s; removed: %s", keyList(done.Correct), strings.Join(done.Remove, ", "))
 	}
-	if len(done.Put)+len(done.Take) > 0 {
+	if len(done.AddTaints)+len(done.RemoveTaints) > 0 {
 		c.Events.Eventf(reference(node), corev1.EventTypeNormal, TaintsFollowed,
-			"By the rules of the policy; put on: %s; took off: %s", orNone(policy.Shown(done.Put)), orNone(policy.Shown(done.Take)))
+			"By the rules of the policy; added: %s; removed: %s", orNone(policy.Shown(done.AddTaints)), orNone(policy.Shown(done.RemoveTaints)))
 	}
-	if len(done.Register) > 0 {
-		c.Events.Eventf(reference(node), corev1.EventTypeNormal, TaintsRegistered, "Put on at registration, once: %s", policy.Shown(done.Register))
+	if done.changesLabels() {
+		c.Metrics.followed(done.RuleChange)
+		c.Events.Eventf(reference(node), corev1.EventTypeNormal, LabelsFollowed, "By the rules of the policy; set: %s; removed: %s",
+			orNone(shownLabels(done.RuleSets)), orNone(strings.Join(done.RuleRemoves, ", ")))
+	}
+	if len(done.RegisterTaints) > 0 {
+		c.Events.Eventf(reference(node), corev1.EventTypeNormal, TaintsRegistered, "Added at registration, once: %s", policy.Shown(done.RegisterTaints))
 	}
 	if done.LiftGate {
-		c.Events.Eventf(reference(node), corev1.EventTypeNormal, GateLifted, "Nothing is left to restore; took off the taint %s", c.Policy().Gate())
+		c.Events.Eventf(reference(node), corev1.EventTypeNormal, GateLifted, "Nothing is left to restore; removed the taint %s", c.Policy().Gate())
 	}
 }
 
 func (c *Controller) reportRefused(node *observe.Node, key string, refusal error) {
-	c.Metrics.refusedLabel()
+	c.Metrics.refused.Inc()
 	c.Logger.Error("label refused; it stays remembered and the gate stays on", "node", node.Name, "key", key, "error", refusal)
 	c.Events.Eventf(reference(node), corev1.EventTypeWarning, LabelRefused,
 		"Label %s is remembered but refused, and the taint %s stays until it is taken off by hand or the policy ignores the label. (%v)",
@@ -178,12 +173,167 @@ func (c *Controller) reportRefused(node *observe.Node, key string, refusal error
 
 // reportForeign tells once of taints that rules want and somebody else has taken.
 func (c *Controller) reportForeign(node *observe.Node, foreign []corev1.Taint) {
-	for _, taint := range c.reported.taken(node.UID, foreign) {
-		c.Logger.Warn("taint of a rule is not put on: somebody else's taint has its key and effect", "node", node.Name, "taint", taint.ToString())
+	for _, taint := range foreign {
+		if !c.notesOf(node.UID).report(taint.ToString()) {
+			continue
+		}
+		c.Logger.Warn("taint of a rule is not added: somebody else's taint has its key and effect", "node", node.Name, "taint", taint.ToString())
 		c.Events.Eventf(reference(node), corev1.EventTypeWarning, RuleTaintTaken,
 			"A rule of the policy wants the taint %s, but one with this key and effect is there that nodekeep did not put on. It is left alone, now and when the label goes; take it off to let the rule have its way.",
 			taint.ToString())
 	}
+}
+
+// reportPaused tells of the first pause of a fight over an item.
+func (a *attempt) reportPaused(set setting) {
+	others := rivals(a.node, set)
+	a.Logger.Warn("another client undoes what nodekeep sets; nodekeep waits longer each time before it sets it again",
+		"node", a.node.Name, "item", set.item, "others", others)
+	named, intent := "another one, which metadata.managedFields do not show,", "removes it"
+	if len(others) > 0 {
+		named = fmt.Sprintf("%q", strings.Join(others, ", "))
+	}
+	if !set.removed {
+		intent = fmt.Sprintf("sets it to %q", set.value)
+	}
+	a.Events.Eventf(reference(a.node), corev1.EventTypeWarning, ItemPaused,
+		"Field managers %q and %s fight over %v: nodekeep %s, and the other client undoes that within seconds. nodekeep now waits longer each time before it does so again, up to %s, and keeps the taint %s on the Node meanwhile if it is there. Stop the other client, or change the policy of nodekeep.",
+		observe.FieldManager, named, set, intent, a.brake.longest, a.Policy().Gate())
+}
+
+// rivals are the other field managers that own an item: of a label its managers, of a taint the manager that wrote the
+// list last. Of an item that was removed, managedFields show none where nobody owns the rest of the list.
+func rivals(node *observe.Node, set setting) []string {
+	if !record.IsTaint(set.item) {
+		return node.Owners[set.item]
+	}
+	others := slices.DeleteFunc(slices.Clone(node.Writers), func(w observe.Writer) bool { return w.Manager == observe.FieldManager })
+	last, found := observe.LastWriter(others, func(w observe.Writer) bool { return w.Taints })
+	if !found {
+		return nil
+	}
+	return []string{last.Manager}
+}
+
+// reportConflict tells once that both keys of a migration have a value of their own.
+func (c *Controller) reportConflict(node *observe.Node, key, old, is string) {
+	from := ""
+	for _, m := range c.Policy().Migrations() {
+		if m.To == key {
+			from = m.From
+		}
+	}
+	if old == is || is == "" && !shows(node, key) || !c.notesOf(node.UID).report("conflict "+key+"="+old+" "+is) {
+		return
+	}
+	c.Events.Eventf(reference(node), corev1.EventTypeWarning, MigrationConflict,
+		"The migration of label %s to %s leaves this Node alone: it has %s=%s and %s=%s. Remove or change one of the two.", from, key, from, old, key, is)
+}
+
+func shows(node *observe.Node, key string) bool {
+	_, shown := node.Items[key]
+	return shown
+}
+
+// reportRules tells once what the rules for labels could not do on a Node, and what they would do.
+func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
+	for _, key := range slices.Sorted(maps.Keys(rules.Taken)) {
+		label, is := rules.Taken[key], node.Items[key]
+		if label.Rule == classify.CopyRule {
+			c.reportConflict(node, key, label.Value, is)
+			continue
+		}
+		if label.Value == is || !c.notesOf(node.UID).report("taken "+key+"="+label.Value+" "+is) {
+			continue
+		}
+		c.Events.Eventf(reference(node), corev1.EventTypeNormal, RuleLabelTaken,
+			"Rule %s says %s=%s, but the Node has %s=%s, which is not from a rule. It is left alone. To let the rule decide: remove the label, or give the rule precedence: rule",
+			label.Rule, key, label.Value, key, is)
+	}
+	for _, problem := range rules.Problems {
+		value := policy.Shortened(problem.Value, maxShownValue)
+		if !c.notesOf(node.UID).report("problem " + problem.Key + "=" + value) {
+			continue
+		}
+		c.Metrics.badLabel()
+		c.Logger.Warn("rule makes a value that no label can have; the label is not set", "node", node.Name, "key", problem.Key, "rule", problem.Rule, "value", value)
+		c.Events.Eventf(reference(node), corev1.EventTypeWarning, RuleLabelInvalid,
+			"Rule %s makes %s=%q of what this Node reports, which is no label value (%s). The label is not set; change the rule.", problem.Rule, problem.Key, value, problem.Why)
+	}
+	for _, key := range slices.Sorted(maps.Keys(rules.Audited)) {
+		label := rules.Audited[key]
+		if label.ShownBy(node.Items, key) || !c.notesOf(node.UID).report("audited "+key+"="+label.Value+" "+label.Rule) {
+			continue
+		}
+		c.Metrics.audited(label.Rule)
+		what := "set a label"
+		if label.Absent {
+			what = "remove a " + kindOf(key)
+		}
+		c.Logger.Info("rule in audit would "+what, "node", node.Name, "key", key, "value", label.Value, "rule", label.Rule)
+	}
+}
+
+// maxShownValue is how many bytes are shown of a value that no label can have.
+const maxShownValue = 100
+
+// reportHeld tells that new rules may only add labels.
+func (c *Controller) reportHeld(p policy.Policy, changed, renamed, of int) {
+	rules := p.RulesHash()
+	c.Logger.Warn("new rules would remove or change labels on many nodes; until they are accepted, they only add labels", "rules", rules, "nodes", changed, "of", of)
+	if !c.leading.Load() {
+		return // the leader says it
+	}
+	c.Events.Eventf(c.policyMap(), corev1.EventTypeWarning, RulesHeld,
+		"The new rules for labels would remove or change labels on %d of %d Nodes. Until they are accepted, they only add labels. To see on how many: nodekeep policy accept %s --dry-run. To accept: the same without --dry-run.",
+		changed, of, rules)
+	for _, m := range p.Migrations() {
+		if m.Phase == policy.MigrateNew && renamed > 0 {
+			c.Events.Eventf(c.policyMap(), corev1.EventTypeWarning, RulesHeld,
+				"The migration of label %s to %s waits: capture does not remove the old key before an operator has seen that nothing selects on it. To check that and go on: nodekeep migrate new %s=%s",
+				m.From, m.To, m.From, m.To)
+		}
+	}
+}
+
+// reportDevices tells once why rules about devices decide nothing.
+func (c *Controller) reportDevices(err error) {
+	log, event := c.devices.news(err.Error(), c.leading.Load())
+	if log {
+		c.Logger.Warn("rules look at devices, and the resource slices cannot be read; until they can, these rules decide nothing, and new rules only add labels", "error", err)
+	}
+	if event {
+		c.Events.Eventf(c.policyMap(), corev1.EventTypeWarning, DevicesUnknown,
+			"Rules look at devices, and the ResourceSlices cannot be read. Until they can, these rules set and remove nothing, and new rules only add labels. The chart grants the right with rules.devices=true; the API resource.k8s.io/v1 is there from Kubernetes 1.34 on. (%v)",
+			err)
+	}
+}
+
+// reportUnreadInventory tells once why a source cannot be read.
+func (c *Controller) reportUnreadInventory(ctx context.Context, state *inventoryState, err error) {
+	reason := fetch.ReasonOf(err)
+	if !c.inventories.failed(state, reason) {
+		return
+	}
+	text := policy.Shortened(policy.Text(err.Error()), maxShownError)
+	c.Logger.Warn("inventory cannot be read; what it said last stays in force", "inventory", state.source.Name, "reason", reason, "error", text)
+	c.Events.Eventf(c.policyMap(), corev1.EventTypeWarning, InventoryUnread,
+		"Inventory %s cannot be read (%s). What it said last stays in force until it is stale; then labels stay as they are. (%s)", state.source.Name, reason, text)
+	if err := c.noteInventory(ctx, state, "", 0); err != nil && ctx.Err() == nil {
+		c.Logger.Warn("state of an inventory cannot be written", "inventory", state.source.Name, "error", err)
+	}
+}
+
+// maxShownError is how many bytes are shown of why a source cannot be read.
+const maxShownError = 300
+
+// reportHeldInventory tells that a snapshot waits for an operator.
+func (c *Controller) reportHeldInventory(source, hash string, change inventory.Change) {
+	c.Logger.Warn("inventory would change many nodes; until it is accepted, what it said before stays in force", "inventory", source, "hash", hash,
+		"lost", change.Lost, "listed", change.Listed, "altered", change.Altered, "nodes", change.Nodes)
+	c.Events.Eventf(c.policyMap(), corev1.EventTypeWarning, InventoryHeld,
+		"Inventory %s does not list %d of %d Nodes any more, and would remove or change labels on %d of %d. What it said before stays in force. To accept: nodekeep policy accept %s",
+		source, change.Lost, change.Listed, change.Altered, change.Nodes, hash)
 }
 
 // ReportPolicy tells people that the policy file cannot be used.
@@ -191,8 +341,21 @@ func (c *Controller) ReportPolicy(err error) {
 	if !c.leading.Load() {
 		return // the leader says it
 	}
-	policyMap := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: c.Namespace, Name: policyName}
-	c.Events.Eventf(policyMap, corev1.EventTypeWarning, PolicyInvalid, "The last good policy stays in force, since this one cannot be used: %v", err)
+	c.Events.Eventf(c.policyMap(), corev1.EventTypeWarning, PolicyInvalid, "The last good policy stays in force, since this one cannot be used: %v", err)
+}
+
+// policyMapTimeout is how long an Event about the policy waits for the UID of the ConfigMap.
+const policyMapTimeout = 5 * time.Second
+
+// policyMap is the ConfigMap of the policy file. kubectl describe shows the Events with its UID only; an Event without it is better than none.
+func (c *Controller) policyMap() *corev1.ObjectReference {
+	reference := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: c.Namespace, Name: policyName}
+	ctx, cancel := context.WithTimeout(context.Background(), policyMapTimeout)
+	defer cancel()
+	if cm, err := c.Client.CoreV1().ConfigMaps(c.Namespace).Get(ctx, policyName, metav1.GetOptions{}); err == nil {
+		reference.UID = cm.UID
+	}
+	return reference
 }
 
 // reference names the Node object that an Event is about.
@@ -205,6 +368,15 @@ func orNone(list string) string {
 		return "none"
 	}
 	return list
+}
+
+// shownLabels are labels as kubectl label takes them.
+func shownLabels(labels map[string]string) string {
+	var shown []string
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		shown = append(shown, key+"="+labels[key])
+	}
+	return strings.Join(shown, ", ")
 }
 
 func keyList(labels map[string]string) string {

@@ -22,12 +22,8 @@ func BenchmarkScrape(b *testing.B) {
 		b.Run(fmt.Sprintf("gated=%d", gated), func(b *testing.B) {
 			registry := prometheus.NewRegistry()
 			p := policy.Default()
-			c := &Controller{
-				Options: Options{Policy: func() policy.Policy { return p }, Metrics: NewMetrics(registry), Now: time.Now},
-				brake:   newBrake(longestPause),
-				queue:   workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
-			}
-			c.observations = newObservations(c.gated, c.liftedAfter, time.Now)
+			c := newController(Options{Policy: func() policy.Policy { return p }, Metrics: NewMetrics(registry), Now: time.Now},
+				workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()))
 			c.Metrics.watch(c)
 			for i := range 100_000 {
 				node := &observe.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("worker-%d", i), UID: "1"}}

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"nodekeep.dev/nodekeep/record"
 )
 
 // process is one process of capture: the real controller between a watch of Nodes and a cache of records that lag, and an API that
@@ -308,9 +310,9 @@ func (c *process) Put(ctx context.Context, next recorded, version string) (entry
 			if n.name == next.Node {
 				c.wroteFrom(n)
 			}
-		}
-		if len(c.hands) > c.queued { // the record has what its own PATCH made
-			c.observe(c.hands[len(c.hands)-1], c.policy, true, true, c.began)
+			if holds(next, n.uid, n.version) && !holds(before, n.uid, n.version) { // whatever happens to the process from now on
+				c.observe(n, c.policy, true, true, c.began)
+			}
 		}
 		return nil
 	})
@@ -330,6 +332,9 @@ func (w *cluster) wrote(by *process, before recorded, found bool, entry recordEn
 		w.fail("write: the record of %s is written without a change", name)
 	}
 }
+
+// OfMachine finds nothing: no policy of the simulation follows machines.
+func (c *process) OfMachine(record.Machine) ([]record.Record, error) { return nil, nil }
 
 // Nodes are the names that the process has a record of.
 func (c *process) Nodes() (names []string) {

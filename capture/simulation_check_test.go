@@ -43,7 +43,7 @@ func (w *cluster) check() {
 func (w *cluster) checkKey(name string, k int, r recorded, n *node) {
 	log := w.logs[name]
 	got := valueOf(remembered(r)[keys[k]])
-	why, wrong := log.judge(k, got, !w.scenario.guards && (isTaintKey(k) || isProtected(k)))
+	why, wrong := log.judge(k, got, w.scenario.guards)
 	if wrong != "" {
 		w.fail("%s %s of %s is remembered as %d; a client wanted %d", wrong, keys[k], name, got, log.question(k).Last())
 	}
@@ -91,9 +91,9 @@ func (log *nodeLog) question(k int) oracle.Question {
 }
 
 // judge says which limit excuses what is remembered, or how it is wrong.
-func (log *nodeLog) judge(k int, got oracle.Value, careful bool) (why oracle.Excuse, wrong string) {
+func (log *nodeLog) judge(k int, got oracle.Value, guards bool) (why oracle.Excuse, wrong string) {
 	q := log.question(k)
-	q.Careful = careful
+	q.Careful = !guards && (isTaintKey(k) || isProtected(k))
 	if got == q.Last() || log.forgets && (got == oracle.None || got == log.states[len(log.states)-1].items[k].Value) { // as if the Node were new
 		return oracle.Promised, ""
 	}
@@ -111,6 +111,9 @@ func (log *nodeLog) judge(k int, got oracle.Value, careful bool) (why oracle.Exc
 			}
 		}
 	}
+	if !guards && log.stampedSince(k, got) {
+		return oracle.Unguarded, ""
+	}
 	if log.tooFar {
 		return oracle.TooFarBehind, ""
 	}
@@ -126,6 +129,30 @@ func (log *nodeLog) judge(k int, got oracle.Value, careful bool) (why oracle.Exc
 		return oracle.Promised, "risen:"
 	}
 	return oracle.Promised, "stale:"
+}
+
+// stampedSince reports whether a Node showed the value, as the stamp lists it, after the record had been collected, and was observed. The stamp
+// of a key that the record does not know proves nothing without the guard policies. So the value counts as a client's, until a decision of
+// a client is observed.
+func (log *nodeLog) stampedSince(k int, value oracle.Value) bool {
+	if !log.forgets || value == oracle.None {
+		return false
+	}
+	observed := false // any state from this one until the next decision, or the end of the object
+	for at := len(log.states) - 1; at >= log.forgotAt; at-- {
+		p := log.states[at]
+		if next := at + 1; next < len(log.states) && (log.states[next].object != p.object || log.states[next].edited[k]) {
+			observed = false
+		}
+		observed = observed || log.observed[at].maybe
+		if listed, _ := p.items[k].Listed(); p.items[k].Value == value && listed == value && log.observed[at].maybe {
+			return true
+		}
+		if p.edited[k] && observed {
+			return false
+		}
+	}
+	return false
 }
 
 // subsets are the sets of states that may have been observed: all of them, where there are few groups.

@@ -76,7 +76,7 @@ func (c *process) Delete(ctx context.Context, name, version string) error {
 		case !holdsNothing(before) && c.scenario.retention == keptForEver:
 			c.fail("collect: %s is removed although it is kept for ever", describeRecord(before))
 		}
-		c.logs[name].forgets = true
+		c.logs[name].forgets, c.logs[name].forgotAt = true, len(c.logs[name].states)
 		return nil
 	})
 	if err == nil {

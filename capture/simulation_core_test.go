@@ -83,6 +83,11 @@ func saysDeleted(r recorded) bool { return !r.DeletedAt.IsZero() }
 
 func newestObject(r recorded) types.UID { return r.Newest().UID }
 
+// holds reports whether a state is the newest one of its object that a record was merged with.
+func holds(r recorded, object types.UID, version int) bool {
+	return r.Observed(object) == record.Version(version)
+}
+
 // withoutReason reports whether a write changed nothing that is worth one.
 func withoutReason(before, after recorded, byCapture bool) bool {
 	return !byCapture && reflect.DeepEqual(before.Seen, after.Seen) && reflect.DeepEqual(reasons(before), reasons(after)) ||
@@ -154,7 +159,7 @@ type capturePorts struct {
 	client  kubernetes.Interface
 	records interface {
 		capture.Records
-		gc.RemovableRecords
+		gc.LiveRecords
 	}
 	policy  func() policy.Policy
 	guards  bool
@@ -173,11 +178,11 @@ func newProcess(p capturePorts) *capture.Process {
 // collectRecords removes the records that are due.
 func collectRecords(p *capture.Process, records interface {
 	gc.Records
-	gc.RemovableRecords
+	gc.LiveRecords
 }, client kubernetes.Interface, current func() policy.Policy, now func() time.Time) {
 	gc.New(gc.Options{
-		Records: records, Nodes: p, Client: client, Policy: current, Now: now, Logger: slog.New(slog.DiscardHandler), Metrics: gc.NewMetrics(prometheus.NewRegistry()),
-		Fraction: 1, Remover: gc.Removal{Records: records, Client: client},
+		Records: records, Nodes: p, Policy: current, Now: now, Logger: slog.New(slog.DiscardHandler), Metrics: gc.NewMetrics(prometheus.NewRegistry()),
+		Fraction: 1, Remover: gc.Remover{Records: records, Client: client},
 	}).Sweep(context.Background(), func(context.Context) error { return nil })
 }
 

@@ -88,7 +88,8 @@ func (w *cluster) emptyManagedFields(n, next *node) {
 		was := n.past.items[k]
 		is := was
 		is.Owner = next.ownerOf(k)
-		if !was.Decision(isTaintKey(k)) && is.Decision(isTaintKey(k)) {
+		setBack := was.Owner == oracle.Kubelet && is.Owner == oracle.Nobody && is.Value != oracle.None && is.Value == is.Given
+		if !was.Decision(isTaintKey(k)) && is.Decision(isTaintKey(k)) || setBack {
 			edited = append(edited, k)
 		}
 	}

@@ -173,6 +173,7 @@ type nodeLog struct {
 	settledAt [keyCount]int // index of the first state that matters
 	settled   [keyCount]oracle.Value
 	forgets   bool // the record may have been collected
+	forgotAt  int  // index of the first state since then
 
 	told       []change                  // the history of the record as it was written last
 	remembered map[int]map[string]string // what the record remembered after an entry of its history

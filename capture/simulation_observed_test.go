@@ -11,9 +11,9 @@ type observation struct {
 	first         int
 	firstSelected [keyCount]int
 
-	written   int  // in the same order, when a process last wrote the record from the state
-	unwritten bool // no write of the record followed
-	undone    bool // and since then a slower process has written an older state
+	written   int            // in the same order, when a process last wrote the record from the state
+	unwritten bool           // no write of the record followed
+	undone    [keyCount]bool // and since then a slower process has written an older state
 }
 
 // observe notes that a process observed a state of a Node; sure, that this counts whatever happens next. wrote says that a write of the
@@ -38,13 +38,17 @@ func (w *cluster) observe(n *node, by *policyInUse, sure, wrote bool, began int)
 		o.selected[k] = o.selected[k] || sure && by.selects[k]
 		o.maybeSelected[k] = o.maybeSelected[k] || by.selects[k]
 	}
-	o.undone = o.undone && !wrote
 	switch {
 	case wrote:
 		o.unwritten = false
+		for k := range keys { // what the policy does not select and the Node shows is not written
+			o.undone[k] = o.undone[k] && !by.selects[k] && n.past.items[k].Value != oracle.None
+		}
 	case sure && !o.surely:
 		o.unwritten = true
-		o.undone = o.undone || log.olderWrite(n, began)
+		if log.olderWrite(n, began) {
+			o.undo()
+		}
 	}
 	o.surely, o.maybe = o.surely || sure, true
 }
@@ -77,9 +81,16 @@ func (w *cluster) wroteFrom(n *node) {
 	log.sequence++
 	log.observed[n.at].written = log.sequence
 	for at := n.at + 1; at < len(log.states) && log.states[at].object == n.past.object; at++ {
-		if o := &log.observed[at]; o.maybe {
-			o.undone = o.undone || o.unwritten || !o.surely
+		if o := &log.observed[at]; o.maybe && (o.unwritten || !o.surely) {
+			o.undo()
 		}
+	}
+}
+
+// undo notes that a slower process has written an older state.
+func (o *observation) undo() {
+	for k := range keys {
+		o.undone[k] = true
 	}
 }
 
@@ -89,7 +100,7 @@ func (log *nodeLog) observedBy(k int, set map[int]bool, less bool) func(at int) 
 	return func(at int) oracle.Observation {
 		o := log.observed[at]
 		switch {
-		case less && o.undone && !set[at]:
+		case less && o.undone[k] && !set[at]:
 			return oracle.NotObserved
 		case o.surely && o.selected[k], set[at] && o.maybeSelected[k]:
 			return oracle.Observed
@@ -110,7 +121,7 @@ func (log *nodeLog) uncertain(k int, undone bool) (groups [][]int) {
 	}
 	last := -1
 	for at, o := range log.observed {
-		uncertain := o.maybe && !o.surely || o.maybeSelected[k] && !o.selected[k] || undone && o.undone
+		uncertain := o.maybe && !o.surely || o.maybeSelected[k] && !o.selected[k] || undone && o.undone[k]
 		if at < from || !uncertain {
 			continue
 		}

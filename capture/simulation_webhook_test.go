@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/record"
 )
 
 // webhookReplica is one replica of the webhook: the real handlers with a cache of records that lags.
@@ -72,6 +74,9 @@ type replicaRecords struct {
 
 	reviewed types.UID // the object whose deletion is reviewed
 }
+
+// OfMachine finds nothing: no policy of the simulation follows machines.
+func (r *replicaRecords) OfMachine(record.Machine) ([]record.Record, error) { return nil, nil }
 
 // Progress is when the records were last known to be current.
 func (r *replicaRecords) Progress() time.Time {
@@ -139,7 +144,8 @@ func (w *cluster) reviewDeletion(n *node) {
 	w.say("webhook: %d: %v", i, err)
 	w.known = len(w.events)
 	if records.read != nil {
-		w.observe(records.read, by, err == nil && !records.faulted, true, 0)
+		done := err == nil && !records.faulted
+		w.observe(records.read, by, done, done, 0)
 	}
 }
 
@@ -208,14 +214,11 @@ func (r *replicaRecords) Put(ctx context.Context, next recorded, version string)
 	if r.fails() {
 		return recordEntry{}, errServer
 	}
-	read, by := r.read, r.by
 	if !r.calm && r.chance(r.scenario.lateWrites) {
 		r.say("webhook: gives up to write %s, which is on its way", describeRecord(next))
 		r.faulted = true
 		r.late = append(r.late, func() {
-			if _, err := r.put(ctx, next, version); err == nil {
-				r.observe(read, by, true, true, 0)
-			}
+			_, _ = r.put(ctx, next, version)
 		})
 		return recordEntry{}, errServer
 	}
@@ -237,6 +240,7 @@ func (r *replicaRecords) put(ctx context.Context, next recorded, version string)
 	if err == nil {
 		r.wrote(nil, before, found, entry)
 		r.wroteFrom(r.read)
+		r.observe(r.read, r.by, true, true, 0)
 	}
 	return entry, err
 }

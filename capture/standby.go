@@ -29,13 +29,13 @@ type dueWork struct {
 	offered time.Time // when this replica last queued the Node for it
 	acts    bool      // this replica has begun to act on it, so what is done is no sign of another replica
 	record  string    // the version of the record's ConfigMap
-	change  Change
+	sets    []setting // what is due on the Node
 }
 
 func newStandby() *standby { return &standby{due: map[string]*dueWork{}} }
 
 // wait notes what is due for a Node whose record has that version, and reports whether this replica acts now.
-func (s *standby) wait(node, record string, change Change, now time.Time) (act bool) {
+func (s *standby) wait(node, record string, sets []setting, now time.Time) (act bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	work, known := s.due[node]
@@ -46,7 +46,7 @@ func (s *standby) wait(node, record string, change Change, now time.Time) (act b
 	case !work.acts && work.record != record: // one step is done, and there is another one
 		s.others(now)
 	}
-	work.record, work.change = record, change
+	work.record, work.sets = record, sets
 	if s.overdue(work, now) {
 		s.acting = now.Add(actsFor)
 	}
@@ -81,14 +81,14 @@ func (s *standby) overdue(work *dueWork, now time.Time) bool {
 
 // done notes that nothing is due for a Node any more, whose record has that version and which shows those items. It returns what another
 // replica has set on it. A client that undoes its own edit makes no progress.
-func (s *standby) done(node, record string, items map[string]string, settings func(Change) []setting, now time.Time) (others []setting) {
+func (s *standby) done(node, record string, items map[string]string, now time.Time) (others []setting) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	work, known := s.due[node]
 	if delete(s.due, node); !known || work.acts {
 		return nil
 	}
-	for _, set := range settings(work.change) {
+	for _, set := range work.sets {
 		if set.shownBy(items) {
 			others = append(others, set)
 		}
@@ -125,37 +125,9 @@ func (s *standby) late(now time.Time) (nodes []string) {
 // standbyInterval is how often a replica that does not lead looks for what is overdue.
 const standbyInterval = 250 * time.Millisecond
 
-// takeOver has what is overdue worked on until ctx is done.
-func (c *Controller) takeOver(ctx context.Context) {
-	ticker := time.NewTicker(standbyInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			for _, node := range c.standby.late(c.Now()) {
-				c.queue.Add(node)
-			}
-		}
-	}
-}
-
-// mayAct reports whether this replica carries out an action now: it leads, or what is due has waited for others long enough.
-func (a *attempt) mayAct(next Action) bool {
-	if a.acts = a.acts || a.leading.Load(); !a.acts {
-		if a.acts = a.standby.wait(a.node.Name, a.entry.Version, next.Change, a.Now()); a.acts {
-			a.Logger.Info("no other replica has done what is due; this one does it", "node", a.node.Name, "step", next.Step)
-		}
-	}
-	return a.acts
-}
-
-// nothingDue notes that nothing is left to do for the Node. What another replica has set counts for the brake, as if this replica had.
-func (a *attempt) nothingDue() {
-	gate := a.Policy().Gate()
-	settings := func(change Change) []setting { return change.settings(gate) }
-	for _, set := range a.standby.done(a.node.Name, a.entry.Version, a.node.Items, settings, a.Now()) {
-		a.brake.Done(a.node.UID, set, a.Now())
+// takeOver has what is overdue worked on.
+func (c *Controller) takeOver(context.Context) {
+	for _, node := range c.standby.late(c.Now()) {
+		c.queue.Add(node)
 	}
 }

@@ -173,7 +173,6 @@ func TestAClientThatUndoesItsOwnEditIsNoProgressOfALeader(t *testing.T) {
 
 func TestAStandbyKnowsTheWorkOfOthers(t *testing.T) {
 	ci := taints("dedicated=ci:NoSchedule")
-	settings := func(change Change) []setting { return change.settings(gate) }
 	for name, c := range map[string]struct {
 		due      Change
 		acts     bool
@@ -184,14 +183,14 @@ func TestAStandbyKnowsTheWorkOfOthers(t *testing.T) {
 	}{
 		"the record changed":                              {record: "2", progress: true},
 		"the record is as it was":                         {record: "1"},
-		"a rule's taint was added":                        {due: Change{Put: ci}, record: "1", items: labels{"dedicated:NoSchedule": "ci"}, progress: true, set: 1},
-		"another taint was added":                         {due: Change{Put: ci}, record: "1", items: labels{"dedicated:NoSchedule": "mine"}},
-		"no taint was added":                              {due: Change{Put: ci}, record: "1"},
-		"a rule's taint was removed":                      {due: Change{Take: ci}, record: "1", progress: true, set: 1},
-		"a rule's taint is there":                         {due: Change{Take: ci}, record: "1", items: labels{"dedicated:NoSchedule": "ci"}},
+		"a rule's taint was added":                        {due: Change{AddTaints: ci}, record: "1", items: labels{"dedicated:NoSchedule": "ci"}, progress: true, set: 1},
+		"another taint was added":                         {due: Change{AddTaints: ci}, record: "1", items: labels{"dedicated:NoSchedule": "mine"}},
+		"no taint was added":                              {due: Change{AddTaints: ci}, record: "1"},
+		"a rule's taint was removed":                      {due: Change{RemoveTaints: ci}, record: "1", progress: true, set: 1},
+		"a rule's taint is there":                         {due: Change{RemoveTaints: ci}, record: "1", items: labels{"dedicated:NoSchedule": "ci"}},
 		"the gate was lifted":                             {due: Change{LiftGate: true}, record: "1", progress: true, set: 1},
-		"a label was restored":                            {due: Change{Give: labels{"k": "v"}}, record: "1", items: labels{"k": "v"}, progress: true, set: 1},
-		"a client set the label":                          {due: Change{Give: labels{"k": "v"}}, record: "1", items: labels{"k": "w"}},
+		"a label was restored":                            {due: Change{Add: labels{"k": "v"}}, record: "1", items: labels{"k": "v"}, progress: true, set: 1},
+		"a client set the label":                          {due: Change{Add: labels{"k": "v"}}, record: "1", items: labels{"k": "w"}},
 		"a label was corrected":                           {due: Change{Correct: labels{"k": "v"}}, record: "1", items: labels{"k": "v"}, progress: true, set: 1},
 		"a stale label was removed":                       {due: Change{Remove: []string{"k"}}, record: "1", progress: true, set: 1},
 		"this replica has acted, and the record changed":  {acts: true, record: "2"},
@@ -200,12 +199,12 @@ func TestAStandbyKnowsTheWorkOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStandby()
 			at := now
-			assert.False(t, s.wait("n1", "1", c.due, at))
+			assert.False(t, s.wait("n1", "1", c.due.settings(gate), at))
 			if c.acts {
 				at = at.Add(patience)
-				assert.True(t, s.wait("n1", "1", c.due, at))
+				assert.True(t, s.wait("n1", "1", c.due.settings(gate), at))
 			}
-			assert.Len(t, s.done("n1", c.record, c.items, settings, at), c.set)
+			assert.Len(t, s.done("n1", c.record, c.items, at), c.set)
 			assert.Equal(t, c.progress, s.progress.Equal(at))
 			assert.Empty(t, s.due)
 		})
@@ -213,12 +212,12 @@ func TestAStandbyKnowsTheWorkOfOthers(t *testing.T) {
 }
 
 func TestOneStepOfAnotherReplicaIsProgressToo(t *testing.T) {
-	s := newStandby()
-	s.wait("n1", "1", Change{}, now)
-	assert.False(t, s.wait("n1", "2", Change{LiftGate: true}, now.Add(patience)), "the record was written, and the gate waits")
-	assert.False(t, s.wait("n1", "2", Change{LiftGate: true}, now.Add(2*patience-1)))
-	assert.True(t, s.wait("n1", "2", Change{LiftGate: true}, now.Add(2*patience)))
-	assert.True(t, s.wait("n1", "3", Change{LiftGate: true}, now.Add(2*patience)), "this replica has written the record")
+	s, lift := newStandby(), Change{LiftGate: true}.settings(gate)
+	s.wait("n1", "1", nil, now)
+	assert.False(t, s.wait("n1", "2", lift, now.Add(patience)), "the record was written, and the gate waits")
+	assert.False(t, s.wait("n1", "2", lift, now.Add(2*patience-1)))
+	assert.True(t, s.wait("n1", "2", lift, now.Add(2*patience)))
+	assert.True(t, s.wait("n1", "3", lift, now.Add(2*patience)), "this replica has written the record")
 }
 
 func TestAStandbyThatHasTakenOverActsAtOnceForAWhile(t *testing.T) {
@@ -267,7 +266,7 @@ func TestAStandbyThatHasTakenOverActsAtOnceForAWhile(t *testing.T) {
 
 func TestANodeThatWaitsForAnotherReasonIsQueuedOnceInAWhile(t *testing.T) {
 	s := newStandby()
-	s.wait("n1", "1", Change{}, now)
+	s.wait("n1", "1", nil, now)
 	assert.Empty(t, s.late(now.Add(patience-1)))
 	for i := range 3 {
 		at := now.Add(time.Duration(i+1) * patience)
@@ -423,7 +422,7 @@ func TestAReplicaThatStartsToLeadForgetsNoRefusedLabel(t *testing.T) {
 	w.holds(remembered("a", 10, labels{"k": "v"}))
 	w.register(node("b", "20", nil, gated))
 	r := w.replica()
-	r.refusals.add("n1", "b", "k")
+	r.notesOf("b").refused["k"] = true
 	r.Lead()
 	require.Empty(t, r.works())
 	assert.NotContains(t, w.shows(), "k")

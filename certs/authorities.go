@@ -10,7 +10,7 @@ import (
 	"log/slog"
 	"time"
 
-	"nodekeep.dev/nodekeep/follow"
+	"nodekeep.dev/nodekeep/reload"
 )
 
 // filePoll is how often files are read. They are small, and mounted ones lag up to a minute anyway.
@@ -21,12 +21,12 @@ const filePoll = 2 * time.Second
 // from any goroutine.
 type Authorities struct {
 	path string
-	file *follow.Files[*x509.CertPool]
+	file *reload.Files[*x509.CertPool]
 }
 
 // NewAuthorities returns Authorities that have tried the file once. It need not be there yet.
 func NewAuthorities(path string, log *slog.Logger) *Authorities {
-	a := &Authorities{path: path, file: follow.New(authoritiesOf,
+	a := &Authorities{path: path, file: reload.New(authoritiesOf,
 		func(*x509.CertPool) { log.Info("authorities of client certificates loaded", "file", path) },
 		func(err error) {
 			log.Error("authorities of client certificates cannot be read, the last good ones count", "file", path, "error", err)

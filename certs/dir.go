@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"nodekeep.dev/nodekeep/follow"
+	"nodekeep.dev/nodekeep/reload"
 )
 
 // Dir serves the certificate in the files tls.crt and tls.key of a directory and follows their changes. Run must be called once; the
@@ -17,13 +17,13 @@ import (
 type Dir struct {
 	served
 	path  string
-	files *follow.Files[*tls.Certificate]
+	files *reload.Files[*tls.Certificate]
 }
 
 // NewDir returns a Dir that does nothing until Run. The files need not be there yet.
 func NewDir(path string, log *slog.Logger) *Dir {
 	d := &Dir{path: path}
-	d.files = follow.New(pairOf, func(c *tls.Certificate) {
+	d.files = reload.New(pairOf, func(c *tls.Certificate) {
 		d.serving.Store(c)
 		log.Info("serving certificate loaded", "dir", path, "notAfter", d.NotAfter())
 	}, func(err error) {

@@ -17,7 +17,7 @@ import (
 )
 
 // soon is longer than the polling of the certificate watcher, for machines where notifications come late.
-const soon = 15 * time.Second
+const soon = time.Minute
 
 func TestDirFollowsTheFilesOfAMountedSecret(t *testing.T) {
 	dir := t.TempDir()

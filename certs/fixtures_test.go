@@ -84,7 +84,7 @@ func mutatingConfiguration() *admissionregistrationv1.MutatingWebhookConfigurati
 func validatingConfiguration() *admissionregistrationv1.ValidatingWebhookConfiguration {
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "nodekeep"},
-		Webhooks:   []admissionregistrationv1.ValidatingWebhook{{Name: "capture.nodekeep.dev"}},
+		Webhooks:   []admissionregistrationv1.ValidatingWebhook{{Name: "deletion.nodekeep.dev"}},
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 type access struct {
 	verb, group, resource string
 	namespace             string // empty: the resource has none
+	name                  string // of the one object; empty: all
 }
 
 func (c *cluster) toNodes(verb string) access { return access{verb: verb, resource: "nodes"} }
@@ -31,7 +32,7 @@ func (c *cluster) failed(a access, err error) error {
 	case err == nil, errors.Is(err, context.Canceled):
 		return err
 	case apierrors.IsForbidden(err) && deniedCall().MatchString(err.Error()): // else a quota, say, or an admission rule
-		return deniedError{access: a.asTold(err), cause: err}
+		return deniedError{missing: []access{a.asTold(err)}, user: userIn(err), release: c.namespace, cause: err}
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("the API server at %s does not know who you are: the credentials in the kubeconfig are missing, wrong or expired: %w", c.config.Host, err)
 	case !errors.As(err, &status):
@@ -60,24 +61,41 @@ func (a access) asTold(denial error) access {
 	if found == nil {
 		return a
 	}
-	return access{verb: found[1], resource: found[2], group: found[3], namespace: found[4]}
+	told := access{verb: found[1], resource: found[2], group: found[3], namespace: found[4]}
+	if a.verb == told.verb && a.group == told.group && a.resource == told.resource {
+		told.name = a.name
+	}
+	return told
 }
 
 func deniedCall() *regexp.Regexp {
 	return regexp.MustCompile(`cannot (\w+) resource "([^"]+)" in API group "([^"]*)"(?: in the namespace "([^"]+)")?`)
 }
 
-// deniedError says which right is missing.
+// deniedError says which rights are missing: all that a command needs, or the one that a call was denied for.
 type deniedError struct {
-	access access
-	cause  error
+	missing []access
+	user    string
+	release string // the namespace that nodekeep is installed in
+	cause   error  // what the API server said of one call; nil: it was asked beforehand
 }
 
 func (e deniedError) Unwrap() error { return e.cause }
 
 func (e deniedError) Error() string {
-	return fmt.Sprintf("you may not %s %s %s\n  the API server says: %s\n  an administrator can grant it:\n    %s",
-		e.access.verb, e.access.fullResource(), e.access.where(), e.cause, strings.Join(e.access.grant(userIn(e.cause)), "\n    "))
+	var lines []string
+	for _, a := range e.missing {
+		lines = append(lines, a.denied())
+	}
+	if e.cause != nil {
+		lines = append(lines, "  the API server says: "+e.cause.Error())
+	}
+	remedy := grantTo(e.user, e.release, e.missing...)
+	lines = append(lines, "  "+strings.ToLower(remedy.Text[:1])+remedy.Text[1:])
+	for _, command := range remedy.Commands {
+		lines = append(lines, "    "+command)
+	}
+	return strings.Join(lines, "\n")
 }
 
 func (a access) fullResource() string {
@@ -94,26 +112,16 @@ func (a access) where() string {
 	return "in namespace " + a.namespace
 }
 
-// grant are the commands that give the right to a user.
-func (a access) grant(user string) []string {
-	kind, in := "clusterrole", ""
-	if a.namespace != "" {
-		kind, in = "role", " -n "+a.namespace
-	}
-	name := fmt.Sprintf("nodekeep-%s-%s", a.verb, a.resource)
-	return []string{
-		fmt.Sprintf("kubectl create %s %s --verb=%s --resource=%s%s", kind, name, a.verb, a.fullResource(), in),
-		fmt.Sprintf("kubectl create %sbinding %s --%s=%s --user=%s%s", kind, name, kind, name, user, in),
-	}
-}
-
 // userIn finds the caller's name in an answer of the API server's authorizer.
 func userIn(denial error) string {
 	if found := regexp.MustCompile(`User "([^"]+)"`).FindStringSubmatch(denial.Error()); found != nil {
 		return found[1]
 	}
-	return "USER"
+	return unknownUser
 }
+
+// unknownUser stands for a caller whose name is not known.
+const unknownUser = "USER"
 
 // unreachableError says where the API server was looked for.
 type unreachableError struct {

@@ -16,8 +16,7 @@ func TestADenialSaysWhichRightOfWhomIsMissing(t *testing.T) {
 	denied := apierrors.NewForbidden(configmaps, "node.a", errors.New(`User "eve" cannot patch resource "configmaps" in API group "" in the namespace "nodekeep-system"`))
 	told := c.failed(c.toNodes("list"), denied).Error() // one call of several
 	assert.Contains(t, told, "you may not patch configmaps in namespace nodekeep-system")
-	assert.Contains(t, told, "kubectl create role nodekeep-patch-configmaps --verb=patch --resource=configmaps -n nodekeep-system")
-	assert.Contains(t, told, "--user=eve")
+	assert.Contains(t, told, "kubectl create rolebinding nodekeep-operator-eve --clusterrole=nodekeep-operator-namespaced --user=eve -n nodekeep-system")
 
 	denied = apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New(`User "eve" cannot list resource "nodes" in API group "" at the cluster scope`))
 	assert.Contains(t, c.failed(c.toRecords("list"), denied).Error(), "you may not list nodes in the whole cluster")

@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/capture/gc"
@@ -40,40 +40,55 @@ const (
 	afterInterrupt = 10 * time.Second
 )
 
-// change is what a command changes: it reads and plans, shows the plan and asks, and does it on exactly the state that was read.
-type change[P any] struct {
-	read  func(context.Context) (*P, error)     // the plan; nil: there is nothing to do
-	agree func(context.Context, *P) error       // shows the plan and asks; nil: the command asks nothing
-	same  func(agreed, again *P) bool           // whether the plan is still the one that was agreed to; nil: any plan is
-	do    func(ctx context.Context, p *P) error // one attempt, and the report
+// plan is a change that a command would make, by one state of the cluster.
+type plan struct {
+	document view.Document                   // what is shown
+	question string                          // empty: the command does not ask
+	same     any                             // has to be equal in a later plan, so that the answer counts for that too; nil: any later plan is as good
+	do       func(ctx context.Context) error // on exactly the state that was read, and the report
 }
 
-func (ch change[P]) run(ctx context.Context) error {
-	plan, err := ch.read(ctx)
-	if err != nil || plan == nil {
+// change reads and plans, shows the plan and asks (agree; nil: it does not ask), and does it. read returns nil where there is nothing to do. Where another client was
+// faster, it plans again.
+func change(ctx context.Context, read func(context.Context) (*plan, error), agree func(context.Context, *plan) error) error {
+	agreed, err := read(ctx)
+	if err != nil || agreed == nil {
 		return err
 	}
-	if ch.agree != nil {
-		if err := ch.agree(ctx, plan); err != nil {
+	if agree != nil {
+		if err := agree(ctx, agreed); err != nil {
 			return err
 		}
 	}
-	agreed := plan
+	now := agreed
 	for range tries {
 		step, cancel := finish(ctx)
-		err := ch.do(step, plan)
+		err := now.do(step)
 		cancel()
 		if !overtaken(err) {
 			return err
 		}
-		if plan, err = ch.read(ctx); err != nil || plan == nil {
+		if now, err = read(ctx); err != nil || now == nil {
 			return err
 		}
-		if ch.same != nil && !ch.same(agreed, plan) {
+		if !reflect.DeepEqual(agreed.same, now.same) {
 			return errOvertaken
 		}
 	}
 	return errBusy
+}
+
+// change is [change] with the plan's own question.
+func (o *options) change(ctx context.Context, c *cluster, read func(context.Context) (*plan, error)) error {
+	return change(ctx, read, func(ctx context.Context, p *plan) error {
+		if p.question == "" || o.yes {
+			return nil
+		}
+		if err := (&output{format: formatTable}).document(c.ErrOut, p.document); err != nil {
+			return err
+		}
+		return o.ask(ctx, c, p.question)
+	})
 }
 
 // finish is for a step that changes something: a command that is interrupted waits for it, too.
@@ -99,17 +114,6 @@ func overtaken(err error) bool {
 		}
 	}
 	return false
-}
-
-// agree shows a plan and asks, unless --yes was given.
-func (o *options) agree(ctx context.Context, c *cluster, plan view.Document, question string) error {
-	if o.yes {
-		return nil
-	}
-	if err := (&output{format: formatTable}).document(c.ErrOut, plan); err != nil {
-		return err
-	}
-	return o.ask(ctx, c, question)
 }
 
 // ask asks on stderr and reads one line of stdin. Any answer but "y" or "yes", the end of stdin included, means no: errNo.
@@ -148,15 +152,10 @@ func (c *cluster) put(ctx context.Context, r record.Record, version string) erro
 
 // patchNode makes a change on exactly the state of a Node that was read.
 func (c *cluster) patchNode(ctx context.Context, node *observe.Node, change capture.Change, gate policy.Gate, options metav1.PatchOptions) error {
-	err := patchNode(ctx, c.client, node, change, gate, options)
-	return c.failedWrite(c.toNodes("patch"), "Node "+node.Name, err)
-}
-
-func patchNode(ctx context.Context, client kubernetes.Interface, node *observe.Node, change capture.Change, gate policy.Gate, options metav1.PatchOptions) error {
 	body, err := capture.PatchFor(node, change, gate)
 	if err != nil {
 		return err
 	}
-	_, err = client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, body, options)
-	return err
+	_, err = c.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, body, options)
+	return c.failedWrite(c.toNodes("patch"), "Node "+node.Name, err)
 }

@@ -41,20 +41,17 @@ func TestAChangeThatIsOvertakenIsTriedAgainAsLongAsThePlanStaysTheSame(t *testin
 	} {
 		t.Run(name, func(t *testing.T) {
 			read, asked, done := 0, 0, 0
-			err := change[int]{
-				read: func(context.Context) (*int, error) {
-					plan := c.reads[min(read, len(c.reads)-1)]
-					read++
-					return plan, nil
-				},
-				agree: func(context.Context, *int) error { asked++; return nil },
-				same:  func(agreed, again *int) bool { return *agreed == *again },
-				do: func(context.Context, *int) error {
+			err := change(t.Context(), func(context.Context) (*plan, error) {
+				same := c.reads[min(read, len(c.reads)-1)]
+				if read++; same == nil {
+					return nil, nil
+				}
+				return &plan{same: *same, do: func(context.Context) error {
 					err := c.does[min(done, len(c.does)-1)]
 					done++
 					return err
-				},
-			}.run(t.Context())
+				}}, nil
+			}, func(context.Context, *plan) error { asked++; return nil })
 			assert.Equal(t, c.want, err)
 			assert.Equal(t, c.done, done)
 			assert.Equal(t, min(1, c.done), asked, "it asks once")
@@ -63,11 +60,9 @@ func TestAChangeThatIsOvertakenIsTriedAgainAsLongAsThePlanStaysTheSame(t *testin
 }
 
 func TestAChangeIsNotMadeWithoutAYes(t *testing.T) {
-	err := change[int]{
-		read:  func(context.Context) (*int, error) { return new(int), nil },
-		agree: func(context.Context, *int) error { return errNo },
-		do:    func(context.Context, *int) error { assert.Fail(t, "it was made"); return nil },
-	}.run(t.Context())
+	err := change(t.Context(), func(context.Context) (*plan, error) {
+		return &plan{do: func(context.Context) error { assert.Fail(t, "it was made"); return nil }}, nil
+	}, func(context.Context, *plan) error { return errNo })
 	require.ErrorIs(t, err, errNo)
 }
 

@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"nodekeep.dev/nodekeep/capture"
 )
 
 // program is the name that help texts are written with; under kubectl they say "kubectl nodekeep" instead.
@@ -24,8 +26,8 @@ const (
 func AddTo(root *cobra.Command, streams genericiooptions.IOStreams) {
 	root.AddGroup(&cobra.Group{ID: groupSee, Title: "See and explain:"}, &cobra.Group{ID: groupAct, Title: "Undo and change:"})
 	for _, make := range []func(genericiooptions.IOStreams) *cobra.Command{
-		newListCommand, newShowCommand, newDiffCommand, newExplainCommand, newHistoryCommand, newRollbackCommand,
-		newPolicyCommand, newDoctorCommand,
+		newListCommand, newShowCommand, newDiffCommand, newExplainCommand, newHistoryCommand, newReportCommand, newRollbackCommand,
+		newPolicyCommand, newRulesCommand, newMigrateCommand, newGovernanceCommand, newDoctorCommand,
 		newForgetCommand, newRememberCommand, newAcceptCommand, newPruneCommand, newGateCommand,
 		newUninstallCommand,
 	} {
@@ -33,6 +35,7 @@ func AddTo(root *cobra.Command, streams genericiooptions.IOStreams) {
 		root.AddCommand(command)
 		writeExamples(root.DisplayName(), command)
 	}
+	addVerify(root, streams)
 	root.AddCommand(newOptionsCommand(streams))
 }
 
@@ -42,7 +45,10 @@ type options struct {
 	output
 	policy   policySource
 	yes      bool
+	offline  bool         // no cluster is asked: decisions depend on flags and files alone
 	validate func() error // checks the command's own flags before anything is read; nil: there is nothing to check
+	// rights are those that the command needs; nil: none but those of its flags.
+	rights func(c *cluster, args []string) []access
 }
 
 func newOptions(streams genericiooptions.IOStreams) *options {
@@ -69,7 +75,7 @@ func (o *options) addTo(command *cobra.Command, has ability) {
 	case has&decides != 0:
 		o.policy.addTo(command)
 	case has&knowsGate != 0:
-		o.policy.gateSource.addTo(command)
+		o.policy.addGateTo(command)
 	}
 	if has&asks != 0 {
 		command.Flags().BoolVarP(&o.yes, "yes", "y", false, "do it without asking")
@@ -87,12 +93,12 @@ func (o *options) command(command *cobra.Command, has ability, run func(ctx cont
 		}
 	}
 	newCommand(command, o.connection, func(ctx context.Context, args []string) error {
-		c, err := o.begin(ctx, has)
+		if has&aboutNode != 0 && len(args) > 0 {
+			args[0], _ = nodeName(args[0]) // Args has checked it
+		}
+		c, err := o.begin(ctx, has, args)
 		if err != nil {
 			return err
-		}
-		if has&aboutNode != 0 {
-			args[0], _ = nodeName(args[0]) // Args has checked it
 		}
 		return run(ctx, c, args)
 	})
@@ -100,7 +106,7 @@ func (o *options) command(command *cobra.Command, has ability, run func(ctx cont
 	return command
 }
 
-func (o *options) begin(ctx context.Context, has ability) (*cluster, error) {
+func (o *options) begin(ctx context.Context, has ability, args []string) (*cluster, error) {
 	if o.validate != nil {
 		if err := o.validate(); err != nil {
 			return nil, usage(err)
@@ -111,15 +117,35 @@ func (o *options) begin(ctx context.Context, has ability) (*cluster, error) {
 			return nil, err
 		}
 	}
+	if err := o.policy.validate(); err != nil {
+		return nil, err
+	}
+	if o.offline {
+		p, err := o.policy.read(ctx, nil)
+		return &cluster{IOStreams: o.IOStreams, now: time.Now, in: capture.Circumstances{Policy: p, Now: time.Now()}}, err
+	}
 	c, err := o.open()
 	if err != nil {
 		return nil, err
 	}
+	if err := c.require(ctx, o.needs(c, has, args)); err != nil {
+		return nil, err
+	}
 	switch {
 	case has&decides != 0:
-		c.in, err = c.circumstances(ctx, &o.policy)
+		p, err := o.policy.read(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		c.in = c.under(ctx, p)
+		if o.policy.file == "" { // of another policy it shows what that wants
+			c.in.RulesHeld, err = c.rulesHeld(ctx, p)
+		}
+		if err != nil {
+			return nil, err
+		}
 	case has&knowsGate != 0:
-		c.gate, err = o.policy.gateSource.read(ctx, c)
+		c.gate, err = o.policy.gate(ctx, c)
 	}
 	return c, err
 }
@@ -134,7 +160,15 @@ func newCommand(command *cobra.Command, cluster *connection, run func(ctx contex
 	command.Args = func(command *cobra.Command, given []string) error { return usage(args(command, given)) }
 	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	cluster.addTo(command.Flags())
-	command.SetUsageFunc(func(command *cobra.Command) error { return writeUsage(command.OutOrStderr(), command) })
+	write := command.UsageFunc()
+	command.SetUsageFunc(func(command *cobra.Command) error {
+		HideCommonFlags(command)
+		if err := write(command); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(command.OutOrStderr(), "\nUse %q for the flags that say which cluster and as whom; they are kubectl's.\n", command.Root().DisplayName()+" options")
+		return err
+	})
 	return command
 }
 
@@ -191,33 +225,11 @@ func writeExamples(name string, command *cobra.Command) {
 	}
 }
 
-// writeUsage is what help and a wrong call show: the command's own flags. Those that all have in common are shown by the
-// command `options`, as in kubectl.
-func writeUsage(w io.Writer, command *cobra.Command) error {
-	text := "Usage:\n  " + command.UseLine() + "\n"
-	if command.HasExample() {
-		text += "\nExamples:\n" + command.Example + "\n"
-	}
-	own := pflag.NewFlagSet(command.Name(), pflag.ContinueOnError)
-	own.SortFlags = false
-	command.LocalFlags().VisitAll(func(flag *pflag.Flag) {
-		if !isCommon(flag) {
-			own.AddFlag(flag)
-		}
-	})
-	if own.HasFlags() {
-		text += "\nFlags:\n" + own.FlagUsages()
-	}
-	text += fmt.Sprintf("\nUse %q for the flags that say which cluster and as whom; they are kubectl's.\n", command.Root().DisplayName()+" options")
-	_, err := io.WriteString(w, text)
-	return err
-}
-
 // optionsCommand is the command that shows the flags that all commands have in common.
 const optionsCommand = "options"
 
-const aboutOptions = "These flags work with every operator's command. They are kubectl's, but for the namespace that --namespace stands for: that of\n" +
-	"the kubeconfig's context says where somebody works, and does not count here."
+const aboutOptions = "These flags work with every operator's command. They are kubectl's, but --namespace is the namespace that nodekeep is\n" +
+	"installed in. The namespace of the kubeconfig's context does not count here."
 
 func newOptionsCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return &cobra.Command{
@@ -239,7 +251,7 @@ func commonFlags() string {
 	return flags.FlagUsages()
 }
 
-// HideCommonFlags makes the documentation of a command leave out the flags that all have in common; that of `options` has
+// HideCommonFlags makes the help and the documentation of a command leave out the flags that all have in common; that of `options` has
 // them.
 func HideCommonFlags(command *cobra.Command) {
 	command.Flags().VisitAll(func(flag *pflag.Flag) {

@@ -7,6 +7,11 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -15,7 +20,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/guard"
+	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -107,20 +114,49 @@ func (c *cluster) done(format string, args ...any) error {
 	return err
 }
 
-// circumstances is what decisions depend on besides a Node and its record.
-func (c *cluster) circumstances(ctx context.Context, source *policySource) (capture.Circumstances, error) {
-	p, err := source.read(ctx, c)
-	if err != nil {
-		return capture.Circumstances{}, err
-	}
-	return c.under(ctx, p), nil
-}
-
-// under is what decisions depend on under a policy. Whether the guard policies are in force, and which cluster this is, is read as
-// capture does it: for a caller who may not read them the policies are not in force, and no record is of another cluster.
+// under is what decisions depend on under a policy. Whether the guard policies are in force, which cluster this is, and the devices that
+// rules look at are read as capture does it: for a caller who may not read them the policies are not in force, no record is of another
+// cluster, and the devices are not known.
 func (c *cluster) under(ctx context.Context, p policy.Policy) capture.Circumstances {
 	guards, of := guard.New(c.client, quiet()), store.NewCluster(c.client, quiet())
 	guards.Check(ctx)
 	_ = of.Read(ctx)
-	return capture.Circumstances{Policy: p, Guarded: guards.InForce(), Cluster: of.UID(), Now: c.now()}
+	return capture.Circumstances{Policy: p, Guarded: guards.InForce(), Cluster: of.UID(), Now: c.now(), Devices: c.devices(ctx, p.LabelRules().Drivers())}
+}
+
+// devices are those of each Node that rules look at; nil if rules look at none, or the ResourceSlices cannot be read.
+func (c *cluster) devices(ctx context.Context, drivers classify.Drivers) func(node string) observe.Devices {
+	if len(drivers) == 0 {
+		return nil
+	}
+	byNode := map[string][]*observe.Slice{}
+	for slice, err := range all[*resourcev1.ResourceSlice](ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return c.client.ResourceV1().ResourceSlices().List(ctx, options)
+	}) {
+		if err != nil {
+			return nil
+		}
+		if of := observe.SliceOf(slice, drivers); of.Node() != "" {
+			byNode[of.Node()] = append(byNode[of.Node()], of)
+		}
+	}
+	return func(node string) observe.Devices { return observe.DevicesOf(byNode[node]) }
+}
+
+// inventoryState is what capture shows of the sources of the inventory; nil: nothing yet.
+func (c *cluster) inventoryState(ctx context.Context) (*corev1.ConfigMap, error) {
+	state, err := c.client.CoreV1().ConfigMaps(c.namespace).Get(ctx, capture.InventoryName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return state, c.failed(c.toRecords("get"), err)
+}
+
+// rulesHeld reports whether rules of the cluster's policy must not remove or change labels until an operator has accepted them.
+func (c *cluster) rulesHeld(ctx context.Context, p policy.Policy) (bool, error) {
+	state, err := c.rulesState(ctx)
+	if err != nil {
+		return false, err
+	}
+	return p.RulesHash() != inForce(state), nil
 }

@@ -32,17 +32,23 @@ func newDoctorCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &doctorOptions{connection: newConnection(streams)}
 	command := newCommand(&cobra.Command{
 		Use:   "doctor [flags]",
-		Short: "Check the installation, and say how to put right what is not right",
-		Long: `Doctor looks at everything that nodekeep consists of in a cluster: webhook configurations, certificate, endpoints, the gate policy,
-admission rules of others that may deny restored labels, Deployments, the leader, clocks, the policy, rights, records, and Nodes behind the gate. Two kinds of dry runs (they store
-nothing) show that the API server calls the webhook, and that it puts Nodes behind the gate.
+		Short: "Check the installation, and name a remedy for each problem",
+		Long: `Doctor looks at everything that nodekeep consists of in a cluster: webhook configurations, certificate, endpoints, the
+gate policy, admission rules of others that may deny restored labels, Deployments, the leader, clocks, the policy,
+rights, records, Nodes behind the gate, labels and taints that are not kept, verification, and the admission policies
+of governance. Two kinds of dry runs (they store nothing) show that the API server calls the webhook, and that it puts
+Nodes behind the gate.
 
-STATUS is ok, or the worst of what a check has found: error (labels or taints do not come back, or Nodes do not get ready),
-warning (it works, and will not under the next fault, or for long) or unknown (you may not read it, or there was no answer
-in time). Below, each finding is told with its object and its remedy. The exit code is 1 if anything was found or is unknown.
+STATUS is ok, or the worst of what a check has found: error (labels or taints are not restored, or Nodes do not get
+ready), warning (it works, and will not under the next fault, or for long) or unknown (you may not read it, or there
+was no answer in time). Below, each finding is told with its object and its remedy. The exit code is 1 if anything was
+found or is unknown.
 
-Nothing is changed. Most is read by get and list; the dry runs take the right to create nodes. What nodekeep consists of is
-compared with the manifests of this build: run the nodekeep of the installed version.`,
+Nothing is changed. The ClusterRoles nodekeep-operator and nodekeep-operator-namespaced are enough: the dry runs take
+the right to create nodes. The certificate is that which the webhook shows in its answers to them, so no Secret is
+read. If it does not answer, the Secret is read, where you may. Labels and taints that the policy does not keep are
+listed as notes. What nodekeep consists of is compared with the manifests of this build: run the nodekeep of the
+installed version.`,
 		Example: `
 			# Everything
 			nodekeep doctor
@@ -117,11 +123,18 @@ func (o *doctorOptions) report(c *cluster, report doctor.Report) error {
 	return o.tell(c.Out, report)
 }
 
-// tell writes each finding with its remedy, the worst first; one that several checks share is told once.
+// tell writes each finding with its remedy, the worst first; what several checks or findings share is told once.
 func (o *doctorOptions) tell(w io.Writer, report doctor.Report) error {
 	var text strings.Builder
-	for _, told := range report.Distinct() {
-		fmt.Fprintf(&text, "\n%s (%s): %s\n", told.Severity, strings.Join(told.Checks, ", "), told.Sentence())
+	all := report.Distinct()
+	for i, told := range all {
+		if i == 0 || !told.SameRemedy(all[i-1]) {
+			text.WriteString("\n")
+		}
+		fmt.Fprintf(&text, "%s (%s): %s\n", told.Severity, strings.Join(told.Checks, ", "), told.Sentence())
+		if i+1 < len(all) && told.SameRemedy(all[i+1]) {
+			continue
+		}
 		if told.Text != "" {
 			fmt.Fprintf(&text, "  %s\n", told.Text)
 		}

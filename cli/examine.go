@@ -11,8 +11,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/webhook"
 )
 
 // atOnce is how many things are looked at at once.
@@ -22,6 +25,8 @@ const atOnce = 8
 type examination struct {
 	*cluster
 	dynamic dynamic.Interface
+	probes  kubernetes.Interface // for dry runs
+	shown   *servedCertificates  // by answers to them
 	options *doctorOptions
 	seen    doctor.Seen
 	behind  time.Duration // this machine's clock, behind the API server's
@@ -43,14 +48,21 @@ func (c *cluster) examine(ctx context.Context, o *doctorOptions) (doctor.Seen, e
 	if err != nil {
 		return doctor.Seen{}, err
 	}
-	e := &examination{cluster: c, dynamic: client, options: o, seen: doctor.Seen{Namespace: c.namespace, Objects: objects}}
+	served := &servedCertificates{}
+	config := rest.CopyConfig(c.config)
+	config.WarningHandler = served
+	probes, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return doctor.Seen{}, err
+	}
+	e := &examination{cluster: c, dynamic: client, probes: probes, shown: served, options: o, seen: doctor.Seen{Namespace: c.namespace, Objects: objects}}
 	if err := e.lookAtAPIServer(ctx); err != nil {
 		return doctor.Seen{}, err
 	}
-	for _, looks := range [][]look{e.firstLooks(), e.laterLooks()} {
+	for _, looks := range []func() []look{e.firstLooks, e.laterLooks, e.lastLooks} { // each depends on what those before it have read
 		var group errgroup.Group
 		group.SetLimit(atOnce)
-		for _, look := range looks {
+		for _, look := range looks() {
 			if len(look.checks) == 0 || !isSubset(look.checks, o.skip) {
 				group.Go(func() error { look.read(ctx); return nil })
 			}
@@ -120,17 +132,17 @@ func (e *examination) unknown(err error) doctor.Unknown {
 	var refused refusedError
 	switch {
 	case errors.As(err, &denied):
-		return lacking(denied.access, userIn(denied.cause))
+		return lacking(denied.missing[0], denied.user, e.namespace)
 	case errors.Is(err, context.DeadlineExceeded):
 		return doctor.Unknown{Why: fmt.Sprintf("there was no answer within %s", e.options.timeout), Remedy: doctor.Remedy{Text: "Try again, with a longer --timeout."}}
 	case errors.As(err, &refused):
-		return doctor.Unknown{Why: err.Error(), Remedy: doctor.Remedy{Text: "Exempt Nodes named " + probe + "* from the rule, or --skip the check. See admission-rules, too."}}
+		return doctor.Unknown{Why: err.Error(), Remedy: doctor.Remedy{Text: "Exempt Nodes named " + webhook.ProbeNode + "* from the rule, or --skip the check. See admission-rules, too."}}
 	default:
 		return doctor.Unknown{Why: err.Error(), Remedy: doctor.Remedy{Text: "Try again."}}
 	}
 }
 
 // lacking says that somebody lacks a right, and how he gets it.
-func lacking(a access, user string) doctor.Unknown {
-	return doctor.Unknown{Why: a.denied(), Remedy: doctor.Remedy{Text: "An administrator can grant it:", Commands: a.grant(user)}}
+func lacking(a access, user, release string) doctor.Unknown {
+	return doctor.Unknown{Why: a.denied(), Remedy: grantTo(user, release, a)}
 }

@@ -6,11 +6,14 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/verify"
 )
 
 // API groups that are looked into.
@@ -25,7 +28,7 @@ func (e *examination) object(object *doctor.Object) look {
 	shipped := object.Shipped
 	kind := shipped.GroupVersionKind()
 	resource, _ := meta.UnsafeGuessKindToResource(kind)
-	a := access{verb: "get", group: kind.Group, resource: resource.Resource, namespace: shipped.GetNamespace()}
+	a := access{verb: "get", group: kind.Group, resource: resource.Resource, namespace: shipped.GetNamespace(), name: shipped.GetName()}
 	return look{read: reading(e, &object.Found, a, func(ctx context.Context) (*unstructured.Unstructured, error) {
 		return e.dynamic.Resource(resource).Namespace(shipped.GetNamespace()).Get(ctx, shipped.GetName(), metav1.GetOptions{})
 	})}
@@ -41,26 +44,73 @@ func (e *examination) firstLooks() []look {
 		{read: reading(e, &seen.Endpoints, e.to("list", groupDiscovery, "endpointslices"), e.endpoints)},
 		{read: reading(e, &seen.Pods, e.to("list", "", "pods"), e.pods)},
 		{read: reading(e, &seen.GateServed, e.toAll("get", groupAdmission, "mutatingadmissionpolicies"), e.gateServed)},
-		{read: reading(e, &seen.Leader, e.to("get", groupCoordination, "leases"), e.leader)},
+		{read: reading(e, &seen.Leader, e.toLease(capture.LeaseName), e.leaderOf(capture.LeaseName))},
+		{read: reading(e, &seen.LabelRules, e.to("get", "", "configmaps"), func(ctx context.Context) (*corev1.ConfigMap, error) {
+			return e.client.CoreV1().ConfigMaps(e.namespace).Get(ctx, capture.RulesName, metav1.GetOptions{})
+		}), checks: []string{"label-rules"}},
 		{read: e.lookAtYourRights, checks: []string{"your-rights"}},
 	}
 	for i := range seen.Objects {
-		looks = append(looks, e.object(&seen.Objects[i]))
+		if seen.Objects[i].Shipped.GetNamespace() != verify.Namespace {
+			looks = append(looks, e.object(&seen.Objects[i]))
+		}
 	}
 	return looks
+}
+
+// verificationLooks read what belongs to verification, in the namespace that its controller uses.
+func (e *examination) verificationLooks() (looks []look) {
+	const check = "verification"
+	seen := &e.seen
+	namespace := seen.ChecksNamespace()
+	for i := range seen.Objects {
+		if object := &seen.Objects[i]; object.Shipped.GetNamespace() == verify.Namespace {
+			object.Shipped.SetNamespace(namespace)
+			of := e.object(object)
+			looks = append(looks, look{read: of.read, checks: []string{check}})
+		}
+	}
+	for _, namespace := range seen.LookupNamespaces() {
+		seen.Lookups = append(seen.Lookups, doctor.Lookup{Namespace: namespace})
+	}
+	for i := range seen.Lookups {
+		of := &seen.Lookups[i]
+		to := func(resource string) access {
+			return access{verb: "get", group: rbacv1.GroupName, resource: resource, namespace: of.Namespace, name: doctor.LookupRole}
+		}
+		looks = append(looks,
+			look{checks: []string{check}, read: reading(e, &of.Role, to("roles"), func(ctx context.Context) (*rbacv1.Role, error) {
+				return e.client.RbacV1().Roles(of.Namespace).Get(ctx, doctor.LookupRole, metav1.GetOptions{})
+			})},
+			look{checks: []string{check}, read: reading(e, &of.Binding, to("rolebindings"), func(ctx context.Context) (*rbacv1.RoleBinding, error) {
+				return e.client.RbacV1().RoleBindings(of.Namespace).Get(ctx, doctor.LookupRole, metav1.GetOptions{})
+			})})
+	}
+	return append(looks,
+		look{read: reading(e, &seen.VerifyLeader, e.toLease(doctor.VerifyDeployment), e.leaderOf(doctor.VerifyDeployment)), checks: []string{check}},
+		look{read: reading(e, &seen.ChecksIn, e.toAll("get", "", "namespaces"), func(ctx context.Context) (*corev1.Namespace, error) {
+			return e.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+		}), checks: []string{check}})
 }
 
 // laterLooks read what depends on that.
 func (e *examination) laterLooks() []look {
 	seen := &e.seen
-	return append(e.ruleLooks(), []look{
-		{read: reading(e, &seen.Certificate, e.to("get", "", "secrets"), e.certificate)},
-		{read: e.lookAtNamed, checks: []string{"webhook-answers"}},
-		{read: e.lookAtUnnamed, checks: []string{"gate-in-force"}},
+	return append(append(e.ruleLooks(), e.verificationLooks()...), []look{
+		{read: reading(e, &seen.Named, e.toNodes("create"), e.named), checks: []string{"webhook-answers", "certificate", "ca-bundle"}},
+		{read: reading(e, &seen.Unnamed, e.toNodes("create"), e.unnamed), checks: []string{"gate-in-force"}},
 		{read: reading(e, &seen.Records, e.toRecords("list"), e.lookAtRecords), checks: []string{"records", "quarantine"}},
 		{read: reading(e, &seen.Strays, e.toRecords("list"), e.strays), checks: []string{"record-labels"}},
-		{read: reading(e, &seen.Gated, e.toNodes("list"), e.gatedNodes), checks: []string{"gated-nodes"}},
+		{read: reading(e, &seen.Nodes, e.toNodes("list"), e.lookAtNodes), checks: []string{"gated-nodes", "claimed-keys", "not-kept", "verification"}},
 	}...)
+}
+
+// lastLooks read what the dry runs have not shown: the certificate, from the Secret that it is served from.
+func (e *examination) lastLooks() []look {
+	if e.seen.Served = e.shown.first(); e.seen.Served != nil {
+		return nil
+	}
+	return []look{{read: reading(e, &e.seen.Certificate, e.to("get", "", "secrets"), e.certificate), checks: []string{"certificate", "ca-bundle"}}}
 }
 
 func (e *examination) endpoints(ctx context.Context) ([]discoveryv1.EndpointSlice, error) {

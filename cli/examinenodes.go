@@ -2,8 +2,11 @@ package cli
 
 import (
 	"context"
+	"crypto/x509"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,45 +18,67 @@ import (
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/webhook"
 )
 
-// probe is the name, or its beginning, of Nodes that are never stored.
-const probe = "nodekeep-doctor-"
+// dryRuns is how many Nodes with a name are tried: there are several replicas.
+const dryRuns = 3
 
-// probes is how many Nodes with a name are tried: there are several replicas.
-const probes = 3
-
-// lookAtNamed tries how the creation of a Node with a name comes back: the webhook stamps it.
-func (e *examination) lookAtNamed(ctx context.Context) {
-	reading(e, &e.seen.Named, e.toNodes("create"), func(ctx context.Context) (nodes []corev1.Node, err error) {
-		for range probes {
-			node, err := e.dryRun(ctx, metav1.ObjectMeta{Name: probe + rand.String(8)})
-			if err != nil {
-				return nil, err
-			}
-			nodes = append(nodes, *node)
+// named tries how the creation of a Node with a name comes back: the webhook stamps it.
+func (e *examination) named(ctx context.Context) (nodes []corev1.Node, err error) {
+	for range dryRuns {
+		node, err := e.dryRun(ctx, metav1.ObjectMeta{Name: webhook.ProbeNode + rand.String(8)})
+		if err != nil {
+			return nil, err
 		}
-		return nodes, nil
-	})(ctx)
+		nodes = append(nodes, *node)
+	}
+	return nodes, nil
 }
 
-// lookAtUnnamed tries the creation of a Node whose name is still to be made, which happens after admission: the webhook has nothing
+// unnamed tries the creation of a Node whose name is still to be made, which happens after admission: the webhook has nothing
 // to go by and lets it pass, so that what the gate policy does can be seen.
-func (e *examination) lookAtUnnamed(ctx context.Context) {
-	reading(e, &e.seen.Unnamed, e.toNodes("create"), func(ctx context.Context) (*corev1.Node, error) {
-		return e.dryRun(ctx, metav1.ObjectMeta{GenerateName: probe})
-	})(ctx)
+func (e *examination) unnamed(ctx context.Context) (*corev1.Node, error) {
+	return e.dryRun(ctx, metav1.ObjectMeta{GenerateName: webhook.ProbeNode})
 }
 
 // dryRun is what the API server would make of a creation.
 func (e *examination) dryRun(ctx context.Context, meta metav1.ObjectMeta) (*corev1.Node, error) {
-	node, err := e.client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: meta}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	node, err := e.probes.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: meta}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	rule, denied := denyingRule(err)
 	if denied || apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "cannot create resource") {
 		return nil, refusedError{rule: rule, cause: err}
 	}
 	return node, err
+}
+
+// servedCertificates notes the certificates that answers to dry runs show.
+type servedCertificates struct {
+	mu     sync.Mutex
+	chains [][]*x509.Certificate
+}
+
+// HandleWarningHeader is for client-go. Other warnings are about the Node that is tried, and none of the user's business.
+func (s *servedCertificates) HandleWarningHeader(_ int, _, text string) {
+	if chain, ok := webhook.CertificatesIn(text); ok {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.chains = append(s.chains, chain)
+	}
+}
+
+// first is the chain that ends first: replicas may serve different ones.
+func (s *servedCertificates) first() []*x509.Certificate {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.chains) == 0 {
+		return nil
+	}
+	return slices.MinFunc(s.chains, func(a, b []*x509.Certificate) int { return a[0].NotAfter.Compare(b[0].NotAfter) })
 }
 
 // refusedError is an answer to somebody who may ask: another admission rule will not have a Node that says so little.
@@ -116,19 +141,39 @@ func (e *examination) strays(ctx context.Context) (names doctor.Few[string], err
 	return names, nil
 }
 
-// gatedNodes goes through all Nodes, and finds out what those wait for that have been behind the gate for long.
-func (e *examination) gatedNodes(ctx context.Context) (nodes doctor.GatedNodes, err error) {
+// lookAtNodes goes through all Nodes, and finds out what those wait for that have been behind the gate for long.
+func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err error) {
 	nodes.After = e.options.gateAfter
 	stuck := map[string]*corev1.Node{}
+	inForce, err := e.seen.InForce()
+	if err != nil {
+		inForce = policy.Default()
+	}
+	in, known := e.circumstancesSeen(ctx)
+	var notKept view.NotKeptItems
+	keys, profiles := e.seen.VerificationKeys(), e.seen.Profiles()
 	for node, err := range e.allNodes(ctx) {
 		if err != nil {
-			return doctor.GatedNodes{}, err
+			return doctor.Nodes{}, err
 		}
 		if nodes.See(node, e.seen.Gate(), e.serverTime()) {
 			stuck[node.Name] = node
 		}
+		nodes.SeeVerification(node, keys, profiles, e.serverTime())
+		observed := observe.OfKeeping(node, inForce.Annotations())
+		if claims := policy.Claims(node.Annotations); len(claims) > 0 {
+			nodes.SeeClaims(node.Name, claims, observed.Items, inForce)
+		}
+		metadata := observed.Metadata(record.Record{}, inForce, in.Guarded)
+		for item := range metadata.Items {
+			if judged := inForce.Judge(metadata, item); !judged.Keeps {
+				notKept.See(item, judged.Why(), node.Name)
+			}
+		}
 	}
-	in, known := e.circumstancesSeen(ctx)
+	for _, of := range notKept.All() {
+		nodes.SeeNotKept(of.Item, of.Why)
+	}
 	for i, waiting := range nodes.Stuck.First {
 		state, err := e.withRecord(ctx, view.NodeState{Name: waiting.Name, Node: stuck[waiting.Name]})
 		if known && err == nil {

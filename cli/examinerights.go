@@ -33,18 +33,12 @@ func (e *examination) you(ctx context.Context) (string, error) {
 func (e *examination) yourRights(ctx context.Context) ([]doctor.HeldRight, error) {
 	rights := doctor.YourRights(e.namespace)
 	for i, right := range rights {
-		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes(right.Right)}}
-		answer, err := e.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-		if err != nil {
+		a := access{verb: right.Verb, group: right.Group, resource: right.Resource, namespace: right.Namespace}
+		var err error
+		if rights[i].Held, err = e.may(ctx, a); err != nil {
 			return nil, err
 		}
-		rights[i].Held = answer.Status.Allowed
-		a := access{verb: right.Verb, group: right.Group, resource: right.Resource, namespace: right.Namespace}
-		rights[i].Lacking = lacking(a, e.seen.You.Value)
+		rights[i].Lacking = lacking(a, e.seen.You.Value, e.namespace)
 	}
 	return rights, nil
-}
-
-func attributes(right doctor.Right) *authorizationv1.ResourceAttributes {
-	return &authorizationv1.ResourceAttributes{Namespace: right.Namespace, Verb: right.Verb, Group: right.Group, Resource: right.Resource, Name: right.Name}
 }

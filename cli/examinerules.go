@@ -27,8 +27,8 @@ const (
 func (e *examination) ruleLooks() []look {
 	seen, checks := &e.seen, []string{"admission-rules"}
 	return []look{
-		{checks: checks, read: rules(e, &seen.Policies, "validatingadmissionpolicies")},
-		{checks: checks, read: rules(e, &seen.Bindings, "validatingadmissionpolicybindings")},
+		{checks: []string{"admission-rules", "governance"}, read: rules(e, &seen.Policies, "validatingadmissionpolicies")},
+		{checks: []string{"admission-rules", "governance"}, read: rules(e, &seen.Bindings, "validatingadmissionpolicybindings")},
 		{checks: checks, read: rules(e, &seen.AllValidating, "validatingwebhookconfigurations")},
 		{checks: checks, read: rules(e, &seen.AllMutating, "mutatingwebhookconfigurations")},
 		{checks: checks, read: reading(e, &seen.Kyverno, e.toAll("list", groupKyverno, "clusterpolicies"), func(ctx context.Context) ([]unstructured.Unstructured, error) {

@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/doctor"
 )
 
@@ -102,26 +101,35 @@ const (
 	leaseLooked = 6 * time.Second
 )
 
-// leader reads the Lease of the leading capture; where that may be stale or comes from a clock that is off, it is looked at
+func (e *examination) toLease(name string) access {
+	return access{verb: "get", group: groupCoordination, resource: "leases", namespace: e.namespace, name: name}
+}
+
+// leaderOf is [cluster.leadership] by the clock of the API server.
+func (e *examination) leaderOf(name string) func(context.Context) (doctor.Leadership, error) {
+	return func(ctx context.Context) (doctor.Leadership, error) { return e.leadership(ctx, name, e.serverTime) }
+}
+
+// leadership reads the Lease of the leading replica. Where the Lease may be stale, or comes from a clock that is off, it is read again
 // until it is renewed.
-func (e *examination) leader(ctx context.Context) (doctor.Leadership, error) {
+func (c *cluster) leadership(ctx context.Context, name string, now func() time.Time) (doctor.Leadership, error) {
 	get := func(ctx context.Context) (*coordinationv1.Lease, error) {
-		return e.client.CoordinationV1().Leases(e.namespace).Get(ctx, capture.LeaseName, metav1.GetOptions{})
+		return c.client.CoordinationV1().Leases(c.namespace).Get(ctx, name, metav1.GetOptions{})
 	}
 	lease, err := get(ctx)
 	if err != nil {
 		return doctor.Leadership{}, err
 	}
-	leader := doctor.Leadership{Lease: lease, At: e.serverTime()}
+	leader := doctor.Leadership{Lease: lease, At: now()}
 	if !leader.Doubtful() {
 		return leader, nil
 	}
 	_ = wait.PollUntilContextTimeout(ctx, leaseLook, leaseLooked, false, func(ctx context.Context) (bool, error) {
 		again, err := get(ctx)
 		if err == nil {
-			leader = leader.Again(again, e.serverTime())
+			leader = leader.Again(again, now())
 		}
-		return leader.Renewed, nil // the first look counts where there is no other
+		return leader.Renewed, nil // the first read counts where there is no other
 	})
 	return leader, nil
 }

@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/yaml"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/webhook"
@@ -21,28 +19,30 @@ import (
 // explainOptions are the flags of `explain`.
 type explainOptions struct {
 	*options
-	review  string
-	record  string
-	offline bool
+	review string
+	record string
 }
 
 func newExplainCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &explainOptions{options: newOptions(streams)}
-	command := newCommand(&cobra.Command{
+	command := o.command(&cobra.Command{
 		Use:   "explain (NODE | --review FILE) [flags]",
-		Short: "Why each label and taint of a Node is kept or not, and what a registration would get",
-		Long: `Explain goes through the labels and taints of a Node and of its record. KEPT and WHY say whether the policy keeps one: which pattern of
-the policy, which other component it belongs to, which manager sets it again by itself (-o wide lists the managers, by
-metadata.managedFields).
+		Short: "Why each label and taint of a Node is kept, and what a registration would get",
+		Long: `Explain goes through the labels and taints of a Node and of its record. KEPT and WHY say whether the policy keeps one:
+which pattern of the policy, which other component it belongs to, which managers have set it (-o wide lists them for
+every label, by metadata.managedFields).
 
-REGISTRATION says what becomes of it if the Node's kubelet registered the Node now, on the same machine and with the labels
-that it has set itself: brought (the Node comes with it), restored in the CREATE, inline (in the CREATE, by the second pass), deferred
-(restored by capture, behind the gate), not restored (remembered, and why not), added once or by a rule. "Capture now" is what
-capture would do about the live Node.
+REGISTRATION says what becomes of it if the Node's kubelet registered the Node now, on the same machine and with the
+labels that it has set itself: brought (the Node comes with it), restored in the CREATE, inline (in the CREATE, by the
+second pass), deferred (restored by capture, behind the gate), not restored (remembered, and why not), added once or
+by a rule. "Capture now" is what capture would do about the live Node.
 
-With --review it explains what the webhook answers to an AdmissionReview in a file, "-" for stdin. The record is the cluster's
-or, with --record, one in a file; with --offline no cluster is asked at all, and the policy is the default one unless --policy
-names a file.
+Where the policy has machine.follow: true and there is no record, Follows names the record that the Node begins with,
+or says why there is none.
+
+With --review it explains what the webhook answers to an AdmissionReview in a file, "-" for stdin. The record is the
+cluster's or, with --record, one in a file; with --offline no cluster is asked at all, and the policy is the default
+one unless --policy names a file.
 
 It decides nothing by itself: these are the functions by which webhook and capture decide.`,
 		Example: `
@@ -57,10 +57,30 @@ It decides nothing by itself: these are the functions by which webhook and captu
 
 			# The same without a cluster
 			nodekeep explain --review review.json --record record.json --policy policy.yaml --offline`,
-		GroupID:           groupSee,
-		Args:              o.args,
-		ValidArgsFunction: o.complete(nodeNames),
-	}, o.connection, o.run)
+		GroupID: groupSee,
+		Args: func(command *cobra.Command, args []string) error {
+			switch {
+			case o.review == "":
+				return oneNode(command, args)
+			case len(args) > 0:
+				return fmt.Errorf("%s takes a Node or --review, not both: the review says which Node", command.CommandPath())
+			}
+			return nil
+		},
+	}, aboutNode|prints|decides, func(ctx context.Context, c *cluster, args []string) error {
+		if o.review != "" {
+			return o.explainReview(ctx, c)
+		}
+		state, err := c.state(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		request, err := view.Registration(state, c.in)
+		if err != nil {
+			return err
+		}
+		return o.write(c, "NodeExplanation", view.Explain(c.following(ctx, state, request), request, c.in))
+	})
 	flags := command.Flags()
 	flags.StringVar(&o.review, "review", "", "AdmissionReview to explain, JSON or YAML; - for stdin")
 	flags.StringVar(&o.record, "record", "", "with --review, the record to go by (record.json of its ConfigMap) instead of the cluster's; - for stdin")
@@ -68,61 +88,28 @@ It decides nothing by itself: these are the functions by which webhook and captu
 	for _, file := range []string{"review", "record"} {
 		_ = command.MarkFlagFilename(file, "json", "yaml", "yml")
 	}
-	o.addTo(command, prints|decides)
+	o.rights = func(c *cluster, args []string) []access {
+		if o.review != "" { // which record is only known once the review is read
+			return nil
+		}
+		return c.toState(args[0])
+	}
+	o.validate = func() error {
+		switch {
+		case o.review == "" && (o.offline || o.record != ""):
+			return errors.New("--offline and --record go with --review")
+		case o.review == "-" && o.record == "-":
+			return errors.New("only one of --review and --record can be stdin")
+		}
+		return nil
+	}
 	return command
 }
 
-func (o *explainOptions) args(command *cobra.Command, args []string) error {
-	switch {
-	case o.review != "" && len(args) > 0:
-		return fmt.Errorf("%s takes a Node or --review, not both: the review says which Node", command.CommandPath())
-	case o.review == "" && (o.offline || o.record != ""):
-		return errors.New("--offline and --record go with --review")
-	case o.review == "-" && o.record == "-":
-		return errors.New("only one of --review and --record can be stdin")
-	case o.review != "":
-		return nil
-	}
-	return oneNode(command, args)
-}
-
-func (o *explainOptions) run(ctx context.Context, args []string) error {
-	if o.review != "" {
-		return o.explainReview(ctx)
-	}
-	c, err := o.begin(ctx, prints|decides)
-	if err != nil {
-		return err
-	}
-	name, _ := nodeName(args[0]) // args has checked it
-	state, err := c.state(ctx, name)
-	if err != nil {
-		return err
-	}
-	request, err := view.Registration(state, c.in)
-	if err != nil {
-		return err
-	}
-	return o.write(c, "NodeExplanation", view.Explain(state, request, c.in))
-}
-
-func (o *explainOptions) explainReview(ctx context.Context) error {
-	if err := o.check(); err != nil {
-		return err
-	}
+func (o *explainOptions) explainReview(ctx context.Context, c *cluster) error {
 	request, err := o.readReview()
 	if err != nil {
 		return usage(fmt.Errorf("--review %s: %w", o.review, err))
-	}
-	c := &cluster{IOStreams: o.IOStreams, now: time.Now}
-	p, err := o.policy.fromFile()
-	if !o.offline {
-		if c, err = o.open(); err == nil {
-			p, err = o.policy.read(ctx, c)
-		}
-	}
-	if err != nil {
-		return err
 	}
 	state := view.NodeState{Name: webhook.NodeOf(request)}
 	switch {
@@ -136,12 +123,15 @@ func (o *explainOptions) explainReview(ctx context.Context) error {
 			return usage(fmt.Errorf("--record %s: %w", o.record, err))
 		}
 		state.Record = &record
+	case o.offline && state.MayFollow(c.in):
+		state = state.FollowingUnknown("records are not read with --offline")
 	case !o.offline && state.Name != "":
 		if state, err = c.withRecord(ctx, state); err != nil {
 			return err
 		}
+		state = c.following(ctx, state, request)
 	}
-	return o.write(c, "NodeExplanation", view.ExplainReview(state, request, capture.Circumstances{Policy: p, Now: c.now()}))
+	return o.write(c, "NodeExplanation", view.ExplainReview(state, request, c.in))
 }
 
 func (o *explainOptions) readReview() (*admissionv1.AdmissionRequest, error) {

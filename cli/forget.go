@@ -3,7 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
-	"reflect"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -15,14 +15,21 @@ import (
 
 func newForgetCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
+	o.rights = func(c *cluster, args []string) []access {
+		if len(args) > 1 {
+			return append(c.toState(args[0]), c.toRecord("patch", args[0]))
+		}
+		return append(c.toState(args[0]), c.toRecord("delete", args[0]), c.toRecords("create")) // a Node that registers meanwhile gets its record back
+	}
 	return o.command(&cobra.Command{
 		Use:   "forget NODE [KEY...] [flags]",
-		Short: "Forget what is remembered of a Node, or some of it",
+		Short: "Forget the record of a Node, or some of it",
 		Long: `Forget removes labels (KEY) and taints (KEY:EFFECT) from the record of a Node, or the whole record where none are named.
 
-What a live Node shows, capture would record again at once. Such a key is refused, and the kubectl command is printed that removes
-it from the Node: nodekeep forgets it with that. What is remembered and not shown on the Node can be forgotten while the Node lives.
-A record that cannot be read is removed as a whole, and written anew by capture if the Node is live.`,
+What a live Node shows, capture would record again at once. Such a key is refused, and the kubectl command is printed
+that removes it from the Node: nodekeep forgets it with that. Recorded values that the Node does not show can be
+forgotten while the Node lives. A record that cannot be read is removed as a whole, and written anew by capture if the
+Node is live.`,
 		Example: `
 			# All that is remembered of a Node that is deleted
 			nodekeep forget worker-2 --yes
@@ -35,37 +42,28 @@ A record that cannot be read is removed as a whole, and written anew by capture 
 		},
 		ValidArgsFunction: o.complete(nodeNames, recordedItems),
 	}, aboutNode|asks, func(ctx context.Context, c *cluster, args []string) error {
-		type plan struct {
-			state view.NodeState
-			view.Forgetting
-		}
-		return change[plan]{
-			read: func(ctx context.Context) (*plan, error) {
-				state, err := c.look(ctx, args[0])
-				if err != nil {
-					return nil, err
-				}
-				if state.Unreadable != nil && state.Entry.Unlisted {
-					return nil, fmt.Errorf("ConfigMap %s in namespace %s is not a record of nodekeep: it has no label %s; kubectl deletes it", store.Name(args[0]), c.namespace, store.RecordLabel)
-				}
-				forgetting := view.ForgettingOf(state, args[1:])
-				return &plan{state, forgetting}, forgetting.Err()
-			},
-			agree: func(ctx context.Context, p *plan) error {
-				if p.state.Unreadable != nil {
-					c.say("%v\nIt is deleted as it is, with all that could still be read in it; a copy:\n  kubectl -n %s get configmap %s -o yaml", p.state.Unreadable, c.namespace, store.Name(args[0]))
-					return o.ask(ctx, c, fmt.Sprintf("Delete the record of Node %q?", args[0]))
-				}
-				return o.agree(ctx, c, p.Document(c.now()), fmt.Sprintf("\nForget this of Node %q?", args[0]))
-			},
-			same: func(agreed, again *plan) bool { return reflect.DeepEqual(agreed.Forgetting, again.Forgetting) },
-			do: func(ctx context.Context, p *plan) error {
-				if err := c.forget(ctx, p.state, p.Forgetting); err != nil {
+		return o.change(ctx, c, func(ctx context.Context) (*plan, error) {
+			state, err := c.look(ctx, args[0])
+			if err != nil {
+				return nil, err
+			}
+			if state.Unreadable != nil && state.Entry.Unlisted {
+				return nil, fmt.Errorf("ConfigMap %s in namespace %s is not a record of nodekeep: it has no label %s; kubectl deletes it", store.Name(args[0]), c.namespace, store.RecordLabel)
+			}
+			forgetting := view.ForgettingOf(state, args[1:])
+			p := &plan{document: forgetting.Document(c.now()), question: fmt.Sprintf("\nForget this of Node %q?", args[0]), same: forgetting.Document(time.Time{})}
+			if state.Unreadable != nil && forgetting.Whole {
+				c.say("%v\nIt is deleted as it is, with all that could still be read in it; a copy:\n  kubectl -n %s get configmap %s -o yaml", state.Unreadable, c.namespace, store.Name(args[0]))
+				p.document, p.question = view.Document{}, fmt.Sprintf("Delete the record of Node %q?", args[0])
+			}
+			p.do = func(ctx context.Context) error {
+				if err := c.forget(ctx, state, forgetting); err != nil {
 					return err
 				}
-				return c.done("%s", p.Done())
-			},
-		}.run(ctx)
+				return c.done("%s", forgetting.Done())
+			}
+			return p, forgetting.Err()
+		})
 	})
 }
 
@@ -79,7 +77,7 @@ func (c *cluster) forget(ctx context.Context, state view.NodeState, plan view.Fo
 	case !plan.Whole:
 		return c.put(ctx, plan.Record(*state.Record, c.now()), state.Entry.Version)
 	}
-	outcome, err := gc.Removal{Records: c.records, Client: c.client}.Remove(ctx, state.Entry)
+	outcome, err := gc.Remover{Records: c.records, Client: c.client}.Remove(ctx, state.Entry)
 	switch {
 	case err != nil && outcome == gc.Failed:
 		return c.failedWrite(c.toRecords("delete"), record, err)
@@ -93,12 +91,16 @@ func (c *cluster) forget(ctx context.Context, state view.NodeState, plan view.Fo
 
 func newRememberCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
+	o.rights = func(c *cluster, args []string) []access {
+		return append(c.toState(args[0]), c.toRecords("create"), c.toRecord("patch", args[0]))
+	}
 	return o.command(&cobra.Command{
 		Use:   "remember NODE [flags]",
 		Short: "Record now what a Node shows",
-		Long: `Remember writes what a live Node shows into its record, at once and without capture: before the Node is deleted while capture is
-down, say. It records what capture would: what the Node shows counts, what was removed from this Node object is forgotten, and
-what a new object lacks stays remembered. The Node itself is not changed; what it lacks, capture restores.
+		Long: `Remember writes what a live Node shows into its record, at once and without capture: before the Node is deleted while
+capture is down, say. It records what capture would: what the Node shows counts, what was removed from this Node
+object is forgotten, and what a new object lacks stays remembered. The Node itself is not changed; what it lacks,
+capture restores.
 
 It does not ask: capture does the same by itself, sooner or later.`,
 		Example: `
@@ -106,42 +108,46 @@ It does not ask: capture does the same by itself, sooner or later.`,
 			nodekeep remember worker-1`,
 		GroupID: groupAct,
 	}, aboutNode|decides, func(ctx context.Context, c *cluster, args []string) error {
-		return change[view.NodeState]{
-			read: func(ctx context.Context) (*view.NodeState, error) {
-				state, err := c.look(ctx, args[0])
-				switch {
-				case err != nil:
-				case state.Node == nil:
-					err = fmt.Errorf("there is no Node %q to look at; its record stays as it is", args[0])
-				case state.Unreadable != nil:
-					err = fmt.Errorf("%w\n  nothing is written over it; nodekeep forget %s deletes it", state.Unreadable, args[0])
-				}
-				return &state, err
-			},
-			do: func(ctx context.Context, state *view.NodeState) error {
+		return o.change(ctx, c, func(ctx context.Context) (*plan, error) {
+			state, err := c.look(ctx, args[0])
+			switch {
+			case err != nil:
+				return nil, err
+			case state.Node == nil:
+				return nil, fmt.Errorf("there is no Node %q to look at; its record stays as it is", args[0])
+			case state.Unreadable != nil:
+				return nil, c.readable(state)
+			}
+			return &plan{do: func(ctx context.Context) error {
 				next := state.Written(c.in)
 				if next != nil {
 					if err := c.put(ctx, *next, state.Entry.Version); err != nil {
 						return err
 					}
 				}
-				return c.done("%s", view.Remembered(*state, next))
-			},
-		}.run(ctx)
+				return c.done("%s", view.Remembered(state, next))
+			}}, nil
+		})
 	})
 }
 
 func newAcceptCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
+	o.rights = func(c *cluster, args []string) []access {
+		return []access{c.toRecord("get", args[0]), c.toRecord("patch", args[0])}
+	}
 	var machine string
 	command := o.command(&cobra.Command{
 		Use:   "accept NODE --machine old|new [flags]",
 		Short: "Decide between two machines that have had one name",
-		Long: `Accept decides about a record that is quarantined: under machine.onMismatch: quarantine another machine has registered under the
-name of a Node, gets nothing of what is remembered, and keeps the gate until an operator decides.
+		Long: `Accept decides about a record that is quarantined: under machine.onMismatch: quarantine another machine has registered
+under the name of a Node, gets nothing from the record, and keeps the gate until an operator decides.
 
-  --machine old   what was remembered belongs to the machine that has the name now: it is restored there
-  --machine new   it does not: what was remembered is forgotten, and what the new machine's Node shows counts
+Under machine.follow: true, labels that no kubelet may set wait in the same way when a machine registers under a new
+name.
+
+  --machine old   the record belongs to the machine that has the name now: it is restored there
+  --machine new   it does not: the record is deleted, and a new one is written from the Node of the new machine
 
 Both sides are shown first. The decision is written on the record, and capture carries it out.`,
 		Example: `
@@ -150,38 +156,27 @@ Both sides are shown first. The decision is written on the record, and capture c
 		GroupID: groupAct,
 	}, aboutNode|asks, func(ctx context.Context, c *cluster, args []string) error {
 		name, side := args[0], store.Side(machine)
-		type plan struct {
-			view.Sides
-			version string
-		}
-		return change[plan]{
-			read: func(ctx context.Context) (*plan, error) {
-				state, err := c.withRecord(ctx, view.NodeState{Name: name})
-				switch {
-				case err != nil:
-					return nil, err
-				case state.Unreadable != nil:
-					return nil, fmt.Errorf("%w\n  correct ConfigMap %s in namespace %s, or nodekeep forget %s deletes it", state.Unreadable, store.Name(name), c.namespace, name)
-				case state.Record == nil:
-					return nil, fmt.Errorf("nothing is remembered of Node %q: there is no record in namespace %s", name, c.namespace)
-				case state.Record.Quarantined == nil:
-					return nil, fmt.Errorf("there is nothing to decide: no other machine has taken the name %q since it was last decided", name)
-				case state.Entry.Accepted == side:
-					return nil, c.done("node/%s: machine %q was accepted before; capture has still to carry it out", name, side)
-				}
-				return &plan{view.SidesOf(state.Entry), state.Entry.Version}, nil
-			},
-			agree: func(ctx context.Context, p *plan) error {
-				return o.agree(ctx, c, p.Document(c.now()), "\n"+p.Question(side))
-			},
-			same: func(agreed, again *plan) bool { return reflect.DeepEqual(agreed.Sides, again.Sides) },
-			do: func(ctx context.Context, p *plan) error {
-				if err := c.failedWrite(c.toRecords("patch"), "the record of Node "+name, c.records.Accept(ctx, name, side, p.version)); err != nil {
+		return o.change(ctx, c, func(ctx context.Context) (*plan, error) {
+			state, err := c.withRecord(ctx, view.NodeState{Name: name})
+			if err == nil {
+				err = c.readable(state)
+			}
+			switch {
+			case err != nil:
+				return nil, err
+			case state.Record.Quarantined == nil:
+				return nil, fmt.Errorf("there is nothing to decide: no other machine has taken the name %q since it was last decided", name)
+			case state.Entry.Accepted == side:
+				return nil, c.done("node/%s: machine %q was accepted before; capture has still to carry it out", name, side)
+			}
+			sides := view.SidesOf(state.Entry)
+			return &plan{document: sides.Document(c.now()), question: "\n" + sides.Question(side), same: sides, do: func(ctx context.Context) error {
+				if err := c.failedWrite(c.toRecords("patch"), "the record of Node "+name, c.records.Accept(ctx, name, side, state.Entry.Version)); err != nil {
 					return err
 				}
 				return c.done("node/%s: machine %q accepted", name, side)
-			},
-		}.run(ctx)
+			}}, nil
+		})
 	})
 	sides := []string{string(store.OldMachine), string(store.NewMachine)}
 	oneOf(command, &machine, "machine", "whose record is right: old or new", sides...)

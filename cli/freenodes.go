@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/view"
@@ -28,120 +28,93 @@ func (u *uninstalling) awaitCapture(ctx context.Context) error {
 		return err
 	}
 	_ = u.done("%s behind the gate; capture has %s to complete and free them", view.Counted(len(gated), "Node"), u.patience)
-	waiting, cancel := context.WithTimeout(ctx, u.patience)
-	defer cancel()
-	for len(gated) > 0 && waiting.Err() == nil {
-		pause(waiting, time.Second)
-		var mu sync.Mutex
-		var still []*observe.Node
-		_ = u.each(gated, func(node *observe.Node) error {
-			if now, err := u.node(waiting, node.Name); err != nil || now != nil && u.gate.On(now.Spec.Taints) {
-				mu.Lock()
-				defer mu.Unlock()
-				still = append(still, node) // also one that cannot be read
-			}
-			return nil
+	_ = wait.PollUntilContextTimeout(ctx, time.Second, u.patience, false, func(ctx context.Context) (bool, error) {
+		gated = slices.DeleteFunc(gated, func(name string) bool {
+			node, err := u.gatedNode(ctx, name)
+			return err == nil && node == nil
 		})
-		gated = still
-	}
+		return len(gated) == 0, nil
+	})
 	return ctx.Err()
 }
 
-// gated reads all Nodes and returns those behind the gate.
-func (u *uninstalling) gated(ctx context.Context) (gated []*observe.Node, err error) {
+// gated reads all Nodes and returns the names of those behind the gate.
+func (u *uninstalling) gated(ctx context.Context) (gated []string, err error) {
 	for node, err := range u.allNodes(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("list nodes: %w", err)
 		}
 		if u.gate.On(node.Spec.Taints) {
-			gated = append(gated, withTaintsOnly(node))
+			gated = append(gated, node.Name)
 		}
 	}
 	return gated, nil
 }
 
-// withTaintsOnly is a Node as far as its gate is concerned: a page of whole Nodes is large.
-func withTaintsOnly(node *corev1.Node) *observe.Node {
-	slim := &corev1.Node{}
-	slim.Name, slim.UID, slim.ResourceVersion, slim.CreationTimestamp = node.Name, node.UID, node.ResourceVersion, node.CreationTimestamp
-	slim.Spec.Taints = node.Spec.Taints
-	return observe.Of(slim)
-}
-
-func (u *uninstalling) each(nodes []*observe.Node, do func(*observe.Node) error) error {
-	var group errgroup.Group
-	group.SetLimit(freedAtOnce)
-	for _, node := range nodes {
-		group.Go(func() error { return do(node) })
+// gatedNode is a Node that is behind the gate; nil where it is not, or is deleted.
+func (u *uninstalling) gatedNode(ctx context.Context, name string) (*corev1.Node, error) {
+	node, err := u.node(ctx, name)
+	if err != nil || node == nil || !u.gate.On(node.Spec.Taints) {
+		return nil, err
 	}
-	return group.Wait()
+	return node, nil
 }
 
 // free lifts the gates of Nodes and returns how many. One that fails does not keep the others behind the gate.
-func (u *uninstalling) free(ctx context.Context, gated []*observe.Node, stopped time.Time) (freed int, err error) {
+func (u *uninstalling) free(ctx context.Context, gated []string, stopped time.Time) (freed int, err error) {
 	var (
-		mu     sync.Mutex
-		failed []string
-		errs   []error
+		group errgroup.Group
+		mu    sync.Mutex
+		errs  []error
 	)
-	_ = u.each(gated, func(node *observe.Node) error {
-		lifted, err := u.lift(ctx, node)
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case err != nil:
-			failed, errs = append(failed, node.Name), append(errs, fmt.Errorf("lift gate of node %q: %w", node.Name, err))
-		case lifted && late(node, stopped):
+	group.SetLimit(freedAtOnce)
+	for _, name := range gated {
+		group.Go(func() error {
+			node, err := u.lift(ctx, name)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				errs = append(errs, fmt.Errorf("lift gate of node %q: %w", name, err))
+				return nil
+			case node == nil:
+				return nil
+			}
 			freed++
-			_ = u.done("node %s: gate lifted. The Node registered after gating had stopped, so its kubelet (--register-with-taints) or its provisioner (startupTaints) adds it", node.Name)
-		case lifted:
-			freed++
-			_ = u.done("node %s: gate lifted", node.Name)
-		}
-		return nil
-	})
-	if len(failed) == 0 {
+			who := ""
+			if late(node, stopped) {
+				who = ". The Node registered after gating had stopped, so its kubelet (--register-with-taints) or its provisioner (startupTaints) adds it"
+			}
+			_ = u.done("node %s: gate lifted%s", name, who)
+			return nil
+		})
+	}
+	if _ = group.Wait(); len(errs) == 0 {
 		return freed, nil
 	}
-	return freed, fmt.Errorf("%s behind the gate still (%s): run this again, or kubectl taint node NODE %s-: %w", view.Counted(len(failed), "Node"), named(failed), u.gate, errors.Join(errs...))
+	return freed, fmt.Errorf("%s behind the gate still: run this again, or kubectl taint node NODE %s-: %w", view.Counted(len(errs), "Node"), u.gate, errors.Join(errs...))
 }
 
-// lift lifts the gate of one Node; lifted is false if the Node or its gate is deleted already.
-func (u *uninstalling) lift(ctx context.Context, node *observe.Node) (lifted bool, err error) {
-	first := node
-	err = change[observe.Node]{
-		read: func(ctx context.Context) (*observe.Node, error) {
-			if first != nil {
-				node, first = first, nil
-				return node, nil
+// lift lifts the gate of one Node and returns the Node as it was; nil if the Node or its gate is deleted already.
+func (u *uninstalling) lift(ctx context.Context, name string) (lifted *corev1.Node, err error) {
+	err = change(ctx, func(ctx context.Context) (*plan, error) {
+		node, err := u.gatedNode(ctx, name)
+		if err != nil || node == nil {
+			return nil, err
+		}
+		return &plan{do: func(ctx context.Context) error {
+			err := u.patchNode(ctx, observe.Of(node), capture.Change{LiftGate: true}, u.gate, metav1.PatchOptions{FieldManager: "nodekeep-uninstall"})
+			if err == nil {
+				lifted = node
 			}
-			now, err := u.node(ctx, node.Name)
-			if err != nil || now == nil || !u.gate.On(now.Spec.Taints) {
-				return nil, err
-			}
-			return withTaintsOnly(now), nil
-		},
-		do: func(ctx context.Context, node *observe.Node) error {
-			err := u.patchNode(ctx, node, capture.Change{LiftGate: true}, u.gate, metav1.PatchOptions{FieldManager: "nodekeep-uninstall"})
-			lifted = err == nil
 			return err
-		},
-	}.run(ctx)
+		}}, nil
+	}, nil)
 	return lifted, err
 }
 
 // late reports whether a Node was created behind the gate after gating had stopped, both by the clock of the API server: then its
 // kubelet or its provisioner adds the gate.
-func late(node *observe.Node, stopped time.Time) bool {
+func late(node *corev1.Node, stopped time.Time) bool {
 	return !stopped.IsZero() && node.CreationTimestamp.After(stopped)
-}
-
-// named lists names, not more than are read.
-func named(names []string) string {
-	const most = 20
-	slices.Sort(names)
-	if len(names) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-	}
-	return strings.Join(names, ", ")
 }

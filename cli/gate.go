@@ -30,14 +30,15 @@ func newGateCommand(streams genericiooptions.IOStreams) *cobra.Command {
 
 func newGateListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
-	o.names = true
+	o.names, o.rights = true, ofEvery
 	return o.command(&cobra.Command{
 		Use:     "list [flags]",
 		Aliases: []string{"ls"},
 		Short:   "Which Nodes wait behind the gate, since when, why, and what to do about it",
-		Long: `List shows the Nodes that wait behind the gate. GATED is how old the Node is: the gate is added when a Node is created. WHY is
-what capture would say: it is working on the Node, it cannot read the record, it waits for a decision between two machines, the
-API server refuses a label (as far as an Event tells), or no capture runs at all. The wide format lists what each Node lacks.`,
+		Long: `List shows the Nodes that wait behind the gate. GATED is how old the Node is: the gate is added when a Node is
+created. WHY is what capture would say: it is working on the Node, it cannot read the record, it waits for a decision
+between two machines, the API server refuses a label (as far as an Event tells), or no capture runs at all. The wide
+format lists what each Node lacks.`,
 		Example: `
 			# Who waits for what
 			nodekeep gate list
@@ -66,45 +67,38 @@ API server refuses a label (as far as an Event tells), or no capture runs at all
 
 func newGateLiftCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
+	o.rights = func(c *cluster, args []string) []access {
+		return append(c.toState(args[0]), c.toNode("patch", args[0]))
+	}
 	return o.command(&cobra.Command{
 		Use:   "lift NODE [flags]",
 		Short: "Remove the gate from a Node although something may be missing",
-		Long: `Lift removes the gate from a Node, from exactly the object and the state that were read. What the Node still lacks is shown first,
-since workloads may then land on a Node without it. The record stays as it is, and capture goes on to restore it where it can.`,
+		Long: `Lift removes the gate from a Node, from exactly the object and the state that were read. What the Node still lacks is
+shown first, since workloads may then land on a Node without it. The record stays as it is, and capture goes on to
+restore it where it can.`,
 		Example: `
 			# A Node that is needed now, whatever it lacks
 			nodekeep gate lift worker-4 --yes`,
 	}, aboutNode|decides|asks, func(ctx context.Context, c *cluster, args []string) error {
-		type plan struct {
-			state view.NodeState
-			view.Gated
-		}
-		return change[plan]{
-			read: func(ctx context.Context) (*plan, error) {
-				state, err := c.look(ctx, args[0])
-				switch {
-				case err != nil:
-					return nil, err
-				case state.Node == nil:
-					return nil, fmt.Errorf("there is no Node %q", args[0])
-				}
-				gated, ok := view.GatedOf(state, c.in, c.captures(ctx))
-				if !ok {
-					return nil, c.done("node/%s is not behind the gate", args[0])
-				}
-				return &plan{state, gated}, nil
-			},
-			agree: func(ctx context.Context, p *plan) error {
-				return o.agree(ctx, c, p.Document(c.now()), "\n"+p.Question(p.state))
-			},
-			same: func(agreed, again *plan) bool { return agreed.Same(again.Gated) },
-			do: func(ctx context.Context, p *plan) error {
-				if err := c.patchNode(ctx, observe.Of(p.state.Node), capture.Change{LiftGate: true}, c.in.Policy.Gate(), metav1.PatchOptions{FieldManager: "nodekeep-gate-lift"}); err != nil {
+		return o.change(ctx, c, func(ctx context.Context) (*plan, error) {
+			state, err := c.look(ctx, args[0])
+			switch {
+			case err != nil:
+				return nil, err
+			case state.Node == nil:
+				return nil, fmt.Errorf("there is no Node %q", args[0])
+			}
+			gated, ok := view.GatedOf(state, c.in, c.captures(ctx))
+			if !ok {
+				return nil, c.done("node/%s is not behind the gate", args[0])
+			}
+			return &plan{document: gated.Document(c.now()), question: "\n" + gated.Question(state), same: gated.Lacks(), do: func(ctx context.Context) error {
+				if err := c.patchNode(ctx, observe.Of(state.Node), capture.Change{LiftGate: true}, c.in.Policy.Gate(), metav1.PatchOptions{FieldManager: "nodekeep-gate-lift"}); err != nil {
 					return err
 				}
 				return c.done("node/%s: gate lifted", args[0])
-			},
-		}.run(ctx)
+			}}, nil
+		})
 	})
 }
 
@@ -114,14 +108,14 @@ const eventsOfNodes = metav1.NamespaceDefault
 // captures is what the Lease and Events show of captures. What the caller may not read is taken to be well, and the caller is told.
 func (c *cluster) captures(ctx context.Context) view.Captures {
 	known := view.Captures{Refused: map[types.UID]string{}}
-	lease, err := c.client.CoordinationV1().Leases(c.namespace).Get(ctx, capture.LeaseName, metav1.GetOptions{})
+	leader, err := c.leadership(ctx, capture.LeaseName, c.now)
 	switch {
 	case apierrors.IsNotFound(err):
 		known.Never = true
 	case err != nil:
-		c.say("Whether a capture runs is not known: %v", c.failed(access{verb: "get", group: coordinationv1.GroupName, resource: "leases", namespace: c.namespace}, err))
+		c.say("Whether a capture runs is not known: %v", c.failed(access{verb: "get", group: coordinationv1.GroupName, resource: "leases", namespace: c.namespace, name: capture.LeaseName}, err))
 	default:
-		known.Silent = view.SilentFor(lease, c.now())
+		known.Silent = leader.Silent()
 	}
 	last := map[types.UID]metav1.Time{}
 	for event, err := range all[*corev1.Event](ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {

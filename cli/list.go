@@ -14,16 +14,13 @@ import (
 	"nodekeep.dev/nodekeep/cli/view"
 )
 
-// linesAtOnce is how many lines of a list are printed together, and so share the widths of their columns.
-const linesAtOnce = 500
-
 func newListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
 	o.names = true
 	var (
-		selects               string
-		selector              labels.Selector
-		gone, stale, watching bool
+		selects                     string
+		selector                    labels.Selector
+		gone, live, stale, watching bool
 	)
 	command := o.command(&cobra.Command{
 		Use:     "list [flags]",
@@ -31,16 +28,20 @@ func newListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Short:   "Every Node and every record: what is kept, and whether anything is left to do",
 		Long: `List shows every Node and every record, one line for each name.
 
-STATUS is Present (a Node and its record), Unrecorded (a Node without one), Gone (a record whose Node is deleted) or Unreadable
-(a record that cannot be used). SINCE is how old the Node is, or how long ago it was deleted. LABELS and TAINTS count what is
-remembered. GATED says whether the Node waits behind the gate, LAST CHANGE when the record last changed. CURRENT says what
-capture has still to do about the Node, which usually takes it moments.`,
+STATUS is Present (a Node and its record), Unrecorded (a Node without one), Gone (a record whose Node is deleted) or
+Unreadable (a record that cannot be used). SINCE is how old the Node is, or how long ago it was deleted. LABELS and
+TAINTS count what the record has. GATED says whether the Node waits behind the gate, or is unverified: it waits until
+it is checked (nodekeep verify list). LAST CHANGE is when the record last changed. CURRENT says what capture has still
+to do about the Node, which usually takes it moments.`,
 		Example: `
 			# Everything
 			nodekeep list
 
 			# Nodes that are deleted and still remembered
 			nodekeep list --gone
+
+			# Nodes that exist
+			nodekeep list --live
 
 			# Nodes of a pool about which something is left to do
 			nodekeep list --stale -l dedicated=ci
@@ -50,9 +51,10 @@ capture has still to do about the Node, which usually takes it moments.`,
 		GroupID: groupSee,
 		Args:    none,
 	}, prints|decides, func(ctx context.Context, c *cluster, _ []string) error {
-		lines := &lines{output: &o.output, cluster: c, want: func(state view.NodeState, summary view.Summary) bool {
-			return state.Selected(selector) && (!gone || summary.Status == view.Gone) && (!stale || !summary.Current)
+		lines := &lines{output: &o.output, cluster: c, none: "Nothing to show: no such Node and no such record in namespace " + c.namespace + ".", want: func(state view.NodeState, summary view.Summary) bool {
+			return state.Selected(selector) && (!gone || summary.Status == view.Gone) && (!live || state.Node != nil) && (!stale || !summary.Current)
 		}}
+		seen := 0
 		if watching {
 			return c.watch(ctx, lines)
 		}
@@ -60,10 +62,15 @@ capture has still to do about the Node, which usually takes it moments.`,
 			if err != nil {
 				return lines.broken(err)
 			}
+			seen++
 			if summary := view.SummaryOf(state, c.in); lines.want(state, summary) {
-				if err := lines.add(summary); err != nil {
-					return err
-				}
+				lines.add(summary)
+			}
+		}
+		if stale && seen > 0 && !gone && !live && selects == "" {
+			lines.none = fmt.Sprintf("Nothing to do: all %s are recorded and restored.", view.Counted(seen, "Node"))
+			if seen == 1 {
+				lines.none = "Nothing to do: the only Node is recorded and restored."
 			}
 		}
 		return lines.end()
@@ -71,9 +78,19 @@ capture has still to do about the Node, which usually takes it moments.`,
 	flags := command.Flags()
 	flags.StringVarP(&selects, "selector", "l", "", "label selector; a Node that is deleted is selected by its recorded labels")
 	flags.BoolVar(&gone, "gone", false, "only Nodes that are deleted")
+	flags.BoolVar(&live, "live", false, "only Nodes that exist")
 	flags.BoolVar(&stale, "stale", false, "only Nodes about which something is left to do")
 	flags.BoolVarP(&watching, "watch", "w", false, "go on with a line for each Node whose line has changed; the policy is that of the start")
+	o.rights = func(c *cluster, _ []string) []access {
+		if watching {
+			return append(c.toEvery("list"), c.toEvery("watch")...)
+		}
+		return c.toEvery("list")
+	}
 	o.validate = func() (err error) {
+		if gone && live {
+			return errors.New("--gone and --live exclude each other")
+		}
 		if selector, err = labels.Parse(selects); err != nil {
 			return fmt.Errorf("--selector: %w", err)
 		}
@@ -87,23 +104,20 @@ type lines struct {
 	output  *output
 	cluster *cluster
 	want    func(view.NodeState, view.Summary) bool
+	none    string // what to say where there is no line
 	printer printers.ResourcePrinter
 	tabs    interface { // remembers the widths of columns
 		io.Writer
 		Flush() error
 	}
 	waiting []view.Summary
-	printed int
 }
 
-func (l *lines) add(summary view.Summary) error {
+func (l *lines) add(summary view.Summary) {
 	l.waiting = append(l.waiting, summary)
-	if l.output.table() && len(l.waiting) == linesAtOnce {
-		return l.flush()
-	}
-	return nil
 }
 
+// flush prints the lines that wait, with columns as wide as their widest cell.
 func (l *lines) flush() error {
 	if len(l.waiting) == 0 {
 		return nil
@@ -112,7 +126,6 @@ func (l *lines) flush() error {
 		l.printer, l.tabs = l.output.tablePrinter(), printers.GetNewTabWriter(l.cluster.Out)
 	}
 	table := view.SummaryList{Items: l.waiting}.Table(l.cluster.now())
-	l.printed += len(l.waiting)
 	l.waiting = nil
 	if err := l.printer.PrintObj(table, l.tabs); err != nil {
 		return err
@@ -120,12 +133,16 @@ func (l *lines) flush() error {
 	return l.tabs.Flush()
 }
 
-// broken ends a list that could not be read to its end. Its reader may have seen a part of it.
+// broken ends a list that could not be read to its end: a table has the part that was read.
 func (l *lines) broken(err error) error {
-	if l.printed == 0 {
+	printed := len(l.waiting)
+	if !l.output.table() || printed == 0 {
 		return err
 	}
-	incomplete := fmt.Errorf("the list is not complete: it ends after %d lines: %w", l.printed, err)
+	if err := l.flush(); err != nil {
+		return err
+	}
+	incomplete := fmt.Errorf("the list is not complete: it ends after %d lines: %w", printed, err)
 	if errors.Is(err, context.Canceled) {
 		return exitError{exitInterrupted, incomplete}
 	}
@@ -134,8 +151,8 @@ func (l *lines) broken(err error) error {
 
 func (l *lines) end() error {
 	switch {
-	case l.output.table() && len(l.waiting)+l.printed == 0:
-		l.cluster.say("Nothing to show: no such Node and no such record in namespace %s.", l.cluster.namespace)
+	case l.output.table() && len(l.waiting) == 0:
+		l.cluster.say("%s", l.none)
 		return nil
 	case l.output.table():
 		return l.flush()
@@ -148,7 +165,8 @@ func (l *lines) end() error {
 func (l *lines) one(summary view.Summary) error {
 	switch {
 	case l.output.table():
-		return l.add(summary)
+		l.add(summary)
+		return nil
 	case l.output.format == "name":
 		return l.output.nodeNames(l.cluster.Out, summary.Name)
 	default:

@@ -18,6 +18,9 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
+// pageSize is how many objects are read at a time. A Node with all of its images takes some 50 KiB of memory, and three pages are in memory.
+const pageSize = 200
+
 // errEnough ends a list of which no more is wanted.
 var errEnough = errors.New("enough")
 
@@ -36,7 +39,7 @@ func all[T runtime.Object](ctx context.Context, list pager.ListPageFunc) iter.Se
 		}
 		return page, err
 	})
-	pages.PageBufferSize = 1
+	pages.PageSize, pages.PageBufferSize = pageSize, 1
 	return func(yield func(T, error) bool) {
 		err := pages.EachListItem(ctx, metav1.ListOptions{}, func(item runtime.Object) error {
 			if object, ok := item.(T); ok && !yield(object, nil) {

@@ -15,8 +15,6 @@ import (
 	"k8s.io/client-go/tools/pager"
 )
 
-const pageSize = 500 // of the pager
-
 // numbered is a list of that many Nodes, whose names are numbers, as the API server would page it. fail may answer a page in its
 // place.
 func numbered(t *testing.T, many int, fail func(from int, token string) error) pager.ListPageFunc {

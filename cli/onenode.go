@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"strings"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"nodekeep.dev/nodekeep/capture/gc"
 	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/webhook"
 )
 
 // nodeName reads the name of a Node as a user writes it, or as `-o name` prints it.
@@ -67,18 +70,42 @@ func (c *cluster) state(ctx context.Context, name string) (view.NodeState, error
 	return state, err
 }
 
+// following is a state with what the Node follows on the machine that registers it.
+func (c *cluster) following(ctx context.Context, state view.NodeState, request *admissionv1.AdmissionRequest) view.NodeState {
+	if !state.MayFollow(c.in) {
+		return state
+	}
+	machine := webhook.MachineOf(request, c.in.Policy)
+	var others []record.Record
+	for listed, err := range c.allRecords(ctx) {
+		if err != nil {
+			return state.FollowingUnknown(err.Error())
+		}
+		if r := listed.Entry.Record; listed.Err == nil && (machine.Agrees(r.Machine) || r.Followed != "") {
+			others = append(others, r)
+		}
+	}
+	return state.Following(machine, others, c.in)
+}
+
 // recorded is a state with a record that can be read.
 func (c *cluster) recorded(ctx context.Context, name string) (view.NodeState, error) {
 	state, err := c.state(ctx, name)
-	switch {
-	case err != nil:
-		return view.NodeState{}, err
-	case state.Unreadable != nil:
-		return view.NodeState{}, fmt.Errorf("%w\n  kubectl -n %s get configmap %s -o yaml shows it: correct it, or nodekeep forget %s deletes it", state.Unreadable, c.namespace, store.Name(name), name)
-	case state.Record == nil:
-		return view.NodeState{}, fmt.Errorf("nothing is remembered of Node %q: there is no record in namespace %s", name, c.namespace)
+	if err == nil {
+		err = c.readable(state)
 	}
-	return state, nil
+	return state, err
+}
+
+// readable says why there is no record that can be read, and what to do about it.
+func (c *cluster) readable(state view.NodeState) error {
+	switch {
+	case state.Unreadable != nil:
+		return fmt.Errorf("%w\n  kubectl -n %s get configmap %s -o yaml shows it: correct it, or nodekeep forget %s deletes it", state.Unreadable, c.namespace, store.Name(state.Name), state.Name)
+	case state.Record == nil:
+		return fmt.Errorf("nothing is remembered of Node %q: there is no record in namespace %s", state.Name, c.namespace)
+	}
+	return nil
 }
 
 // live is a state with a Node and a record that can be read.

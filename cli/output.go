@@ -20,6 +20,8 @@ const apiVersion = "nodekeep.dev/v1alpha1"
 const (
 	formatTable = "table"
 	formatWide  = "wide"
+	formatCSV   = "csv"
+	formatHTML  = "html"
 )
 
 // output is the format in which a command prints its answer.
@@ -27,6 +29,7 @@ type output struct {
 	format    string
 	noHeaders bool
 	names     bool // -o name makes sense: the answer is about Nodes
+	pages     bool // -o csv and -o html make sense: the answer is a report
 }
 
 func (o *output) addTo(command *cobra.Command) {
@@ -43,12 +46,15 @@ func (o *output) formats() []string {
 	if o.names {
 		formats = append(formats, "name")
 	}
+	if o.pages {
+		formats = append(formats, formatCSV, formatHTML)
+	}
 	return append(formats, "jsonpath=TEMPLATE")
 }
 
 // check says what is wrong with the format before anything is read.
 func (o *output) check() error {
-	if o.table() {
+	if o.table() || o.pages && (o.format == formatCSV || o.format == formatHTML) {
 		return nil
 	}
 	_, err := o.printer()

@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 )
@@ -17,30 +17,29 @@ import (
 func newPolicyCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return newGroupCommand(&cobra.Command{
 		Use:     "policy",
-		Short:   "Check a policy file, and see what it would change",
+		Short:   "Check a policy file, see what it would change, and accept new rules",
 		GroupID: groupSee,
-	}, newPolicyCheckCommand(streams))
-}
-
-// policyCheckOptions are the flags of `policy check`; its --policy is the one to compare with.
-type policyCheckOptions struct {
-	*options
-	againstCluster bool
+	}, newPolicyCheckCommand(streams), newPolicyAcceptCommand(streams))
 }
 
 func newPolicyCheckCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &policyCheckOptions{options: newOptions(streams)}
-	command := newCommand(&cobra.Command{
+	o := newOptions(streams) // its --policy is the one to compare with
+	againstCluster := false
+	command := o.command(&cobra.Command{
 		Use:   "check FILE [flags]",
-		Short: "All mistakes in a policy file at once, and what it would change in this cluster",
-		Long: `Check reads a policy file, "-" for stdin, just as the processes do, and names every mistake with its line and field; with one, the
-exit code is 2.
+		Short: "All errors of a policy file at once, and what it would change in this cluster",
+		Long: `Check reads a policy file, "-" for stdin, just as the processes do, and names every error with its line and field;
+with one, the exit code is 2.
 
-With --against-cluster it goes on to look at every Node and every record and says what this policy would change beside the one
-in force: which labels and taints would be kept or no longer kept, what would become of remembered ones when their Nodes
-register again (restored in the CREATE, behind the gate, or not), which taints rules would add and remove, and
-how many records of Nodes that are gone would be collected. Changes are counted; the first of the Nodes are named with -o
-wide. Nothing is changed.
+With --against-cluster it goes on to look at every Node and every record and says what this policy would change
+compared with the one in force: which labels and taints would be kept or no longer kept, what would become of recorded
+ones when their Nodes register again (restored in the CREATE, behind the gate, or not), which taints rules would add
+and remove, and how many records of deleted Nodes would be removed. Of labels.rules it says which labels they would
+add, change and remove on the Nodes as they are now, which stay because an operator set them, which are blocked
+because a fact is not known, and whether the rules would be held until an operator accepts them. At the end it lists
+each label and taint of the Nodes that the policy does not keep, by the reason, which names the component that owns
+the key. This works before nodekeep is installed, too. It does not read devices: for it, they are not known. Changes
+are counted; the first of the Nodes are named with -o wide. Nothing is changed.
 
 A key that a policy no longer keeps stays remembered and is not restored. What is collected is forgotten.`,
 		Example: `
@@ -53,6 +52,9 @@ A key that a policy no longer keeps stays remembered and is not restored. What i
 			# Whether the policy of the cluster itself is valid
 			kubectl -n nodekeep-system get configmap nodekeep-policy -o jsonpath='{.data.policy\.yaml}' | nodekeep policy check -
 
+			# For scripts: whether its rules for labels would wait for an operator
+			nodekeep policy check policy.yaml --against-cluster -o jsonpath='{.impact.labelRules.held}'
+
 			# For scripts: how many records would be collected
 			nodekeep policy check policy.yaml --against-cluster -o jsonpath='{.impact.due.then}'`,
 		Args: func(command *cobra.Command, args []string) error {
@@ -61,51 +63,46 @@ A key that a policy no longer keeps stays remembered and is not restored. What i
 			}
 			return nil
 		},
-	}, o.connection, o.run)
-	command.Flags().BoolVar(&o.againstCluster, "against-cluster", false, "say what it would change for the Nodes of this cluster")
-	o.addTo(command, prints|decides)
+	}, prints|decides, func(ctx context.Context, c *cluster, args []string) error {
+		content, err := readFile(args[0], o.In)
+		if err != nil {
+			return usage(fmt.Errorf("read policy: %w", err))
+		}
+		check := view.PolicyCheck{File: args[0]}
+		if args[0] == "-" {
+			check.File = "stdin"
+		}
+		then, err := policy.Load(content, c.in.Policy.Gate())
+		switch {
+		case errors.As(err, &check.Mistakes):
+			return o.wrong(check)
+		case err != nil:
+			return usage(err)
+		}
+		check.Warnings = then.Warnings()
+		if check.Valid = true; againstCluster {
+			check.ComparedWith = cmp.Or(o.policy.file, fmt.Sprintf("the policy of the cluster (ConfigMap %s in namespace %s)", policyConfigMap, c.namespace))
+			if check.Impact, err = c.compare(ctx, then); err != nil {
+				return err
+			}
+		}
+		return o.write(c, "PolicyCheck", check)
+	})
+	command.Flags().BoolVar(&againstCluster, "against-cluster", false, "say what it would change for the Nodes of this cluster")
+	o.rights = func(c *cluster, _ []string) []access {
+		return append(c.toEvery("list"), c.toConfigMap("get", capture.RulesName))
+	}
+	o.validate = func() error {
+		if o.offline = !againstCluster; o.offline && o.policy.file != "" {
+			return errors.New("--policy says what to compare with: it goes with --against-cluster")
+		}
+		return nil
+	}
 	return command
 }
 
-func (o *policyCheckOptions) run(ctx context.Context, args []string) error {
-	if err := o.check(); err != nil {
-		return err
-	}
-	gate, err := o.policy.flag()
-	switch {
-	case err != nil:
-		return err
-	case o.policy.file != "" && !o.againstCluster:
-		return usage(errors.New("--policy says what to compare with: it goes with --against-cluster"))
-	}
-	content, err := readFile(args[0], o.In)
-	if err != nil {
-		return usage(fmt.Errorf("read policy: %w", err))
-	}
-	check := view.PolicyCheck{File: args[0]}
-	if args[0] == "-" {
-		check.File = "stdin"
-	}
-	if _, err = policy.Load(content, cmp.Or(gate, policy.DefaultGate)); errors.As(err, &check.Mistakes) {
-		return o.wrong(check)
-	} else if err != nil {
-		return usage(err)
-	}
-	c := &cluster{IOStreams: o.IOStreams, now: time.Now}
-	if check.Valid = true; o.againstCluster {
-		if c, err = o.begin(ctx, decides); err != nil {
-			return err
-		}
-		if check.Impact, err = c.compare(ctx, content); err != nil {
-			return err
-		}
-		check.ComparedWith = cmp.Or(o.policy.file, fmt.Sprintf("the policy of the cluster (ConfigMap %s in namespace %s)", policyConfigMap, c.namespace))
-	}
-	return o.write(c, "PolicyCheck", check)
-}
-
 // wrong reports the errors in a policy file.
-func (o *policyCheckOptions) wrong(check view.PolicyCheck) error {
+func (o *options) wrong(check view.PolicyCheck) error {
 	if o.table() {
 		for _, mistake := range check.Mistakes {
 			if _, err := fmt.Fprintln(o.Out, mistake.At(check.File)); err != nil {
@@ -119,12 +116,16 @@ func (o *policyCheckOptions) wrong(check view.PolicyCheck) error {
 }
 
 // compare goes through every Node and every record.
-func (c *cluster) compare(ctx context.Context, content []byte) (*view.Impact, error) {
-	then, err := policy.Load(content, c.in.Policy.Gate())
-	if err != nil { // with another gate it was valid
-		return nil, usage(fmt.Errorf("with the gate %s: %w", c.in.Policy.Gate(), err))
+func (c *cluster) compare(ctx context.Context, then policy.Policy) (*view.Impact, error) {
+	state, err := c.rulesState(ctx)
+	if err != nil {
+		return nil, err
 	}
-	comparison := view.NewComparison(c.in, then)
+	rules := inForce(state)
+	if state != nil && state.Data[capture.RulesAccepted] == then.RulesHash() {
+		rules = then.RulesHash() // capture does not hold them
+	}
+	comparison := view.NewComparison(c.in, then, rules, c.devices(ctx, then.LabelRules().Drivers()))
 	for state, err := range c.allStates(ctx) {
 		if err != nil {
 			return nil, err

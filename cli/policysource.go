@@ -23,79 +23,64 @@ const (
 	gateKey         = "gate-key"
 )
 
-// gateSource says which taint is the gate: the one of a flag, or else the cluster's.
-type gateSource struct{ key string }
-
-func (s *gateSource) addTo(command *cobra.Command) {
-	command.Flags().StringVar(&s.key, "gate-key", "", "key of the gate's taint; without one, that of the cluster (ConfigMap "+policyConfigMap+"), or "+string(policy.DefaultGate))
-}
-
-// flag is the gate of the flag; empty where it is not given.
-func (s *gateSource) flag() (policy.Gate, error) {
-	if s.key == "" {
-		return "", nil
-	}
-	if wrong := validation.IsQualifiedName(s.key); len(wrong) > 0 {
-		return "", usage(fmt.Errorf("--gate-key %q: %s", s.key, strings.Join(wrong, "; ")))
-	}
-	return policy.Gate(s.key), nil
-}
-
-func (s *gateSource) read(ctx context.Context, c *cluster) (policy.Gate, error) {
-	if gate, err := s.flag(); gate != "" || err != nil {
-		return gate, err
-	}
-	data, _, err := c.configMap(ctx, policyConfigMap)
-	return policy.Gate(cmp.Or(data[gateKey], string(policy.DefaultGate))), err
-}
-
-// policySource says which policy counts: a file's, or else that of the cluster.
-type policySource struct {
-	gateSource
-	file string
-}
+// policySource says which policy counts and which taint is the gate: those of flags, or else those of the cluster.
+type policySource struct{ file, key string }
 
 func (s *policySource) addTo(command *cobra.Command) {
 	command.Flags().StringVar(&s.file, "policy", "", "policy file to go by; without one, that of the cluster (ConfigMap "+policyConfigMap+")")
 	_ = command.MarkFlagFilename("policy", "yaml", "yml")
-	s.gateSource.addTo(command)
+	s.addGateTo(command)
 }
 
-// fromFile is the policy of the file, or the default, for commands that need no cluster.
-func (s *policySource) fromFile() (policy.Policy, error) {
-	gate, err := s.flag()
-	if err != nil {
-		return policy.Policy{}, err
-	}
-	gate = cmp.Or(gate, policy.DefaultGate)
-	if s.file == "" {
-		return policy.Default().WithGate(gate), nil
-	}
-	return loadFile(s.file, gate)
+func (s *policySource) addGateTo(command *cobra.Command) {
+	command.Flags().StringVar(&s.key, "gate-key", "", "key of the gate's taint; without one, that of the cluster (ConfigMap "+policyConfigMap+"), or "+string(policy.DefaultGate))
 }
 
-// read is the policy of the file, or that of the cluster; without either, the default, and the person is told.
-func (s *policySource) read(ctx context.Context, c *cluster) (policy.Policy, error) {
-	gate, err := s.gateSource.read(ctx, c)
-	if err != nil {
-		return policy.Policy{}, err
+// validate checks the gate's key.
+func (s *policySource) validate() error {
+	if wrong := validation.IsQualifiedName(s.key); s.key != "" && len(wrong) > 0 {
+		return usage(fmt.Errorf("--gate-key %q: %s", s.key, strings.Join(wrong, "; ")))
 	}
-	if s.file != "" {
+	return nil
+}
+
+// gate is that of the flag, or that of the cluster.
+func (s *policySource) gate(ctx context.Context, c *cluster) (policy.Gate, error) {
+	if s.key != "" {
+		return policy.Gate(s.key), nil
+	}
+	data, _, err := c.configMap(ctx, policyConfigMap)
+	return s.gateIn(data), err
+}
+
+func (s *policySource) gateIn(data map[string]string) policy.Gate {
+	return policy.Gate(cmp.Or(s.key, data[gateKey], string(policy.DefaultGate)))
+}
+
+// read is the policy of the file, or that of the cluster; without either, the default, and the person is told. With c nil no cluster
+// is asked.
+func (s *policySource) read(ctx context.Context, c *cluster) (p policy.Policy, err error) {
+	var data map[string]string
+	found := false
+	if c != nil && (s.file == "" || s.key == "") {
+		if data, found, err = c.configMap(ctx, policyConfigMap); err != nil {
+			return p, err
+		}
+	}
+	gate := s.gateIn(data)
+	switch {
+	case s.file != "":
 		return loadFile(s.file, gate)
-	}
-	data, found, err := c.configMap(ctx, policyConfigMap)
-	if err != nil {
-		return policy.Policy{}, err
-	}
-	if !found {
+	case !found && c != nil:
 		c.say("No ConfigMap %s in namespace %s: the default policy is taken to be in force. Is nodekeep installed there?", policyConfigMap, c.namespace)
+		fallthrough
+	case !found:
 		return policy.Default().WithGate(gate), nil
 	}
-	loaded, err := policy.Load([]byte(data[policyKey]), gate)
-	if err != nil {
-		return policy.Policy{}, fmt.Errorf("the cluster's policy (%s of ConfigMap %s in namespace %s) is wrong; the processes go by the last good one, and --policy FILE says which that is: %w", policyKey, policyConfigMap, c.namespace, err)
+	if p, err = policy.Load([]byte(data[policyKey]), gate); err != nil {
+		err = fmt.Errorf("the cluster's policy (%s of ConfigMap %s in namespace %s) is wrong; the processes go by the last good one, and --policy FILE says which that is: %w", policyKey, policyConfigMap, c.namespace, err)
 	}
-	return loaded, nil
+	return p, err
 }
 
 func loadFile(path string, gate policy.Gate) (policy.Policy, error) {

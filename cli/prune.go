@@ -33,12 +33,12 @@ func newPruneCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	command := o.command(&cobra.Command{
 		Use:   "prune --older-than DURATION [flags]",
 		Short: "Remove records of Nodes that have been deleted for long",
-		Long: `Prune removes the records of Nodes that were deleted longer ago than DURATION, and those that hold nothing any more two minutes
-after their Node was deleted: what capture does by itself once the policy's retention is over, by the same decision. Records of
-live Nodes stay, and so do those that wait for a decision between two machines.
+		Long: `Prune removes the records of Nodes that were deleted longer ago than DURATION, and those that hold nothing any more
+two minutes after their Node was deleted: what capture does by itself once the policy's retention is over, by the same
+decision. Records of live Nodes stay, and so do those that wait for a decision between two machines.
 
-Each record is removed only as it was read, and only after the API server has just said that there is no such Node; should the
-Node register in that very moment, its record is put back. The first error ends it.`,
+Each record is removed only as it was read, and only after the API server has just said that there is no such Node;
+should the Node register in that very moment, its record is put back. The first error ends it.`,
 		Example: `
 			# What would be removed
 			nodekeep prune --older-than 720h --dry-run
@@ -84,6 +84,13 @@ Node register in that very moment, its record is put back. The first error ends 
 	flags.StringVar(&olderThan, "older-than", "", "how long ago Nodes must have been deleted, such as 720h; 10m at least")
 	flags.IntVar(&most, "at-most", 0, "how many records are removed at most, the oldest first; 0 for all")
 	flags.BoolVar(&dryRun, "dry-run", false, "only show what would be removed")
+	o.rights = func(c *cluster, _ []string) []access {
+		needed := []access{c.toRecords("list")}
+		if !dryRun {
+			needed = append(needed, c.toNodes("get"), c.toRecords("get"), c.toRecords("delete"), c.toRecords("create"))
+		}
+		return needed
+	}
 	o.validate = func() error {
 		var wrong string
 		retention, wrong = policy.ParseRetention(olderThan)
@@ -115,7 +122,7 @@ func (c *cluster) prune(ctx context.Context, plan *view.Pruning) error {
 			}
 			step, cancel := finish(ctx)
 			defer cancel()
-			outcome, err := gc.Collect(step, c.records, c.client, gc.Removal{Records: c.records, Client: c.client}, due.Node, plan.IsDue)
+			outcome, err := gc.Remover{Records: c.records, Client: c.client}.Collect(step, due.Node, plan.IsDue)
 			mu.Lock()
 			defer mu.Unlock()
 			outcomes[outcome]++

@@ -2,9 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,16 +28,17 @@ const (
 
 func newRollbackCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
-	to, dryRun := 0, dryRunNone
+	var to changeNumber
+	dryRun := dryRunNone
 	command := o.command(&cobra.Command{
 		Use:   "rollback NODE --to NUMBER [flags]",
 		Short: "Put the labels and taints of a Node back to a moment of its history",
-		Long: `Rollback gives a live Node the labels and taints that it had after change NUMBER of its history, or with 0 before the first. Only
-what has been changed since is touched. It shows what it would do and asks first.
+		Long: `Rollback gives a live Node the labels and taints that it had after change NUMBER of its history, or with 0 before the
+first. Only what has been changed since is touched. It shows what it would do and asks first.
 
-It changes the Node as you would by kubectl, with your rights and as field manager ` + rollbackManager + `, and only in the state
-that it has read; capture records the change as any other. What belongs to other components, or is ignored by the policy, is left
-alone, and the exit code is 1 then.`,
+It changes the Node as you would by kubectl, with your rights and as field manager ` + rollbackManager + `, and only in the
+state that it has read; capture records the change as any other. What belongs to other components, or is ignored by
+the policy, is left alone, and the exit code is 1 then.`,
 		Example: `
 			# What would be done
 			nodekeep rollback worker-1 --to 1 --dry-run
@@ -45,47 +47,36 @@ alone, and the exit code is 1 then.`,
 			nodekeep rollback worker-1 --to 1 --yes`,
 		GroupID: groupAct,
 	}, aboutNode|prints|decides|asks, func(ctx context.Context, c *cluster, args []string) error {
-		type plan struct {
-			state view.NodeState
-			view.Rollback
-		}
-		var agreed plan
-		err := change[plan]{
-			read: func(ctx context.Context) (*plan, error) {
-				state, err := c.live(ctx, args[0])
-				if err != nil {
-					return nil, err
-				}
-				rollback, err := view.RollbackTo(state, to, c.in)
-				return &plan{state, rollback}, err
-			},
-			agree: func(ctx context.Context, p *plan) error {
-				agreed = *p
-				changes, _ := p.Changes()
-				if err := o.write(c, "NodeRollback", p.Rollback); err != nil || changes == 0 || dryRun != dryRunNone {
-					return err
-				}
-				return o.ask(ctx, c, fmt.Sprintf("Change Node %s like that?", args[0]))
-			},
-			same: func(agreed, again *plan) bool {
-				return agreed.state.Node.UID == again.state.Node.UID && reflect.DeepEqual(agreed.Rollback, again.Rollback)
-			},
-			do: func(ctx context.Context, p *plan) error {
+		var rollback view.Rollback
+		var changes, leftAlone int
+		err := change(ctx, func(ctx context.Context) (*plan, error) {
+			state, err := c.live(ctx, args[0])
+			if err != nil {
+				return nil, err
+			}
+			if rollback, err = view.RollbackTo(state, int(to), c.in); err != nil {
+				return nil, err
+			}
+			changes, leftAlone = rollback.Changes()
+			return &plan{same: []any{state.Node.UID, rollback}, do: func(ctx context.Context) error {
 				options := metav1.PatchOptions{FieldManager: rollbackManager}
-				changes, _ := p.Changes()
 				switch {
 				case changes == 0 || dryRun == dryRunClient:
 					return nil
 				case dryRun == dryRunServer:
 					options.DryRun = []string{metav1.DryRunAll}
 				}
-				return c.patchNode(ctx, observe.Of(p.state.Node), p.Change(), c.in.Policy.Gate(), options)
-			},
-		}.run(ctx)
-		if err != nil {
+				return c.patchNode(ctx, observe.OfKeeping(state.Node, c.in.Policy.Annotations()), rollback.Change(), c.in.Policy.Gate(), options)
+			}}, nil
+		}, func(ctx context.Context, _ *plan) error {
+			if err := o.write(c, "NodeRollback", rollback); err != nil || changes == 0 || dryRun != dryRunNone {
+				return err
+			}
+			return o.ask(ctx, c, fmt.Sprintf("Change Node %s like that?", args[0]))
+		})
+		switch {
+		case err != nil:
 			return err
-		}
-		switch changes, leftAlone := agreed.Changes(); {
 		case changes == 0 && leftAlone == 0:
 			c.say("Node %s is as it was after change %d: nothing is to be done.", args[0], to)
 			return nil
@@ -94,16 +85,22 @@ alone, and the exit code is 1 then.`,
 		default:
 			c.say("%s: %d labels and taints changed.", args[0], changes)
 		}
-		if _, leftAlone := agreed.Changes(); leftAlone > 0 {
+		if leftAlone > 0 {
 			return findings(fmt.Errorf("%d labels and taints of Node %s were left alone, since they belong to others or the policy ignores them", leftAlone, args[0]))
 		}
 		return nil
 	})
-	command.Flags().IntVar(&to, "to", 0, "number of the change to go back to, as history shows it")
+	command.Flags().Var(&to, "to", "number of the change to go back to, as history shows it")
 	_ = command.MarkFlagRequired("to")
 	modes := []string{dryRunNone, dryRunServer, dryRunClient}
 	oneOf(command, &dryRun, "dry-run", `"client": only show what would be done; "server": have the API server check it too, and store nothing`, modes...)
 	command.Flags().Lookup("dry-run").NoOptDefVal = dryRunClient
+	o.rights = func(c *cluster, args []string) []access {
+		if dryRun == dryRunClient {
+			return c.toState(args[0])
+		}
+		return append(c.toState(args[0]), c.toNode("patch", args[0]))
+	}
 	o.validate = func() error {
 		if !slices.Contains(modes, dryRun) {
 			return fmt.Errorf("--dry-run %q: must be one of %s", dryRun, strings.Join(modes, ", "))
@@ -111,4 +108,21 @@ alone, and the exit code is 1 then.`,
 		return nil
 	}
 	return command
+}
+
+// changeNumber is the number of a change, as a flag.
+type changeNumber int
+
+func (n *changeNumber) String() string { return strconv.Itoa(int(*n)) }
+
+// Type is what the help calls the value.
+func (n *changeNumber) Type() string { return "number" }
+
+func (n *changeNumber) Set(text string) error {
+	number, err := strconv.Atoi(text)
+	if err != nil || number < 0 {
+		return errors.New("must be a number that nodekeep history shows, or 0 for the state before the first change")
+	}
+	*n = changeNumber(number)
+	return nil
 }

@@ -12,13 +12,14 @@ import (
 
 func newShowCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
+	o.rights = ofState
 	return o.command(&cobra.Command{
 		Use:   "show NODE [flags]",
-		Short: "What is remembered of a Node",
-		Long: `Show prints the record of a Node, also of a Node that is deleted: the labels and taints that are remembered, and which of them the
+		Short: "The record of a Node",
+		Long: `Show prints the record of a Node, also of a Node that is deleted: the recorded labels and taints, and which of them the
 Node does not show (explain says why).`,
 		Example: `
-			# What is remembered of a Node
+			# The record of a Node
 			nodekeep show worker-1
 
 			# The record itself, for a program
@@ -39,12 +40,14 @@ Node does not show (explain says why).`,
 
 func newHistoryCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
+	o.rights = ofState
 	return o.command(&cobra.Command{
 		Use:   "history NODE [flags]",
 		Short: "Who changed which label or taint of a Node, when, and from what to what",
-		Long: `History lists the changes of the record of a Node, also of a Node that is deleted: the newest 20, oldest first. BY is the field
-manager that metadata.managedFields show for the change, a name that a client chooses; it is unknown where they show none.
-Rollback takes the numbers.`,
+		Long: `History lists the changes of the record of a Node, also of a Node that is deleted: the newest 20, oldest first. BY is
+the field manager that metadata.managedFields show for the change, a name that a client chooses; it is unknown where
+they show none. Rollback takes the numbers. Labels that a rule set, changed or removed are listed too, the newest 10,
+BY rule:NAME. They have no number: the rule decides them anew.`,
 		Example: `
 			# Who changed what
 			nodekeep history worker-1
@@ -59,7 +62,7 @@ Rollback takes the numbers.`,
 		}
 		history := view.HistoryOf(*state.Record)
 		if o.table() && len(history.Changes) == 0 {
-			c.say("The record of Node %s has not changed since it was first written.", state.Name)
+			c.say("The record of Node %s has not changed since it was first written. History lists changes: what the first record holds has no entry.", state.Name)
 			return nil
 		}
 		return o.write(c, "NodeHistory", history)
@@ -68,12 +71,13 @@ Rollback takes the numbers.`,
 
 func newDiffCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
+	o.rights = ofState
 	return o.command(&cobra.Command{
 		Use:   "diff NODE [flags]",
 		Short: "How the record of a Node differs from the live Node",
-		Long: `Diff compares the record of a Node with the live Node, and lists what capture has still to record or to restore. Labels and taints
-that are remembered and, for a reason, not shown on the Node are listed, but are no difference. It exits with 1 if there are
-differences.`,
+		Long: `Diff compares the record of a Node with the live Node, and lists what capture has still to record or to restore.
+Labels and taints that are recorded and, for a reason, not shown on the Node are listed, but are no difference. It
+exits with 1 if there are differences.`,
 		Example: `
 			# Is everything recorded, and everything restored?
 			nodekeep diff worker-1

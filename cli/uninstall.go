@@ -12,8 +12,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
 
+	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/view"
-	"nodekeep.dev/nodekeep/guard"
 	"nodekeep.dev/nodekeep/webhook"
 )
 
@@ -40,35 +40,77 @@ type uninstalling struct {
 }
 
 func newUninstallCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := newOptions(streams)
+	o, plainly := newOptions(streams), &output{format: formatTable}
 	var settle, patience, timeout time.Duration
+	dryRun := false
 	command := o.command(&cobra.Command{
 		Use:   "uninstall [flags]",
 		Short: "Stop gating and free every Node, before nodekeep is deleted",
 		Long: `Uninstall must run before nodekeep is deleted. Otherwise Nodes stay behind a gate that nothing lifts.
 
-It deletes the objects that put the gate on new Nodes, waits until no API server does so any more, gives capture time to complete the
-Nodes that are behind the gate, and lifts the gate of the remaining ones. Then it deletes the guard policies. A Job of
-"helm uninstall" runs it, so it does not ask. It deletes neither the processes nor the records.`,
+It shows what it will delete and change, and asks. Then:
+
+1. It deletes the objects that add the gate to new Nodes, and waits until no API server adds the gate.
+2. It waits until capture has completed the Nodes behind the gate, and lifts the gate of the remaining Nodes.
+3. It removes the verification taints of all Nodes.
+4. It deletes the guard policies, the admission policies of governance, and ConfigMaps ` + capture.RulesName + ` and
+   ` + capture.InventoryName + `, which hold the rules and the inventories in force.
+
+It deletes neither the processes nor the records. The Job of "helm uninstall" runs it with --yes.`,
 		Example: `
+			# What it would do
+			nodekeep uninstall --dry-run
+
 			# Before the manifests are deleted
 			nodekeep uninstall
 			kubectl delete --ignore-not-found -f manifests/nodekeep.yaml`,
 		GroupID: groupAct,
 		Args:    none,
-	}, knowsGate, func(ctx context.Context, c *cluster, _ []string) error {
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
+	}, knowsGate|asks, func(ctx context.Context, c *cluster, _ []string) error {
 		kubelet, err := kubernetes.NewForConfig(webhook.SelfTestKubelet(c.config))
 		if err != nil {
 			return fmt.Errorf("make a client for dry runs: %w", err)
 		}
-		return findings((&uninstalling{c, kubelet, settle, patience}).run(ctx))
+		u := &uninstalling{c, kubelet, settle, patience}
+		if dryRun || !o.yes {
+			plan, err := u.plan(ctx)
+			if err != nil {
+				return err
+			}
+			if dryRun {
+				if err := plainly.document(c.Out, plan.Document(c.now())); err != nil {
+					return err
+				}
+				c.say("Nothing was changed (dry run).")
+				return nil
+			}
+			if err := plainly.document(c.ErrOut, plan.Document(c.now())); err != nil {
+				return err
+			}
+			if err := o.ask(ctx, c, "\nUninstall?"); err != nil {
+				return err
+			}
+		}
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		return findings(u.run(ctx))
 	})
 	flags := command.Flags()
+	flags.BoolVar(&dryRun, "dry-run", false, "only show what would be deleted and changed")
 	flags.DurationVar(&settle, "settle", 10*time.Second, "how long no dry run must have been gated until every API server is taken to have noticed")
 	flags.DurationVar(&patience, "patience", 30*time.Second, "how long capture is given to complete Nodes behind the gate, before their gates are lifted")
 	flags.DurationVar(&timeout, "timeout", 10*time.Minute, "how long all of it may take")
+	o.rights = func(c *cluster, _ []string) []access {
+		needed := []access{c.toNodes("list"), c.toConfigMap("get", policyConfigMap)}
+		if dryRun {
+			return needed
+		}
+		u := &uninstalling{cluster: c}
+		for _, object := range append(u.gating(), u.guarding()...) {
+			needed = append(needed, object.to)
+		}
+		return append(needed, c.toNodes("get"), c.toNodes("patch"))
+	}
 	o.validate = func() error {
 		if settle < 0 || patience < 0 || timeout <= 0 {
 			return errors.New("--settle and --patience must not be negative, and --timeout must be more than 0")
@@ -80,12 +122,7 @@ Nodes that are behind the gate, and lifts the gate of the remaining ones. Then i
 
 // run ends with the first step that fails. What was done by then stays done.
 func (u *uninstalling) run(ctx context.Context) error {
-	admission := u.client.AdmissionregistrationV1()
-	if err := u.delete(ctx,
-		deletion{"MutatingAdmissionPolicyBinding", gateName, admission.MutatingAdmissionPolicyBindings().Delete},
-		deletion{"RoleBinding", gateName, u.client.RbacV1().RoleBindings(u.namespace).Delete},
-		deletion{"MutatingWebhookConfiguration", webhookName, admission.MutatingWebhookConfigurations().Delete},
-	); err != nil {
+	if err := u.delete(ctx, u.gating()...); err != nil {
 		return err
 	}
 	stopped, err := u.untilStopped(ctx)
@@ -104,12 +141,10 @@ func (u *uninstalling) run(ctx context.Context) error {
 		if len(gated) == 0 {
 			were := map[bool]string{true: "was", false: "were"}[freed == 1]
 			_ = u.done("no Node is behind the gate; %s %s freed here", view.Counted(freed, "Node"), were)
-			return u.delete(ctx, // the guard policies: capture does not need them any more
-				deletion{"MutatingAdmissionPolicyBinding", guard.StripName, admission.MutatingAdmissionPolicyBindings().Delete},
-				deletion{"MutatingAdmissionPolicy", guard.StripName, admission.MutatingAdmissionPolicies().Delete},
-				deletion{"ValidatingAdmissionPolicyBinding", guard.GuardName, admission.ValidatingAdmissionPolicyBindings().Delete},
-				deletion{"ValidatingAdmissionPolicy", guard.GuardName, admission.ValidatingAdmissionPolicies().Delete},
-			)
+			if err := u.freeUnverified(ctx); err != nil { // only now: capture adds these taints to Nodes behind the gate
+				return err
+			}
+			return u.delete(ctx, u.guarding()...)
 		}
 		n, err := u.free(ctx, gated, stopped)
 		if freed += n; err != nil {
@@ -117,12 +152,6 @@ func (u *uninstalling) run(ctx context.Context) error {
 		}
 	}
 	return errors.New("new Nodes keep coming behind the gate: stop the component that adds it (kubelets with --register-with-taints, startupTaints of a provisioner), then run this again")
-}
-
-// deletion is an object to delete.
-type deletion struct {
-	kind, name string
-	delete     func(context.Context, string, metav1.DeleteOptions) error
 }
 
 // delete deletes objects, as many as it can. A missing object is not an error.

@@ -3,8 +3,10 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,11 +46,14 @@ func (c *cluster) watch(ctx context.Context, lines *lines) error {
 			return err
 		}
 	}
+	connection := c.connection(ctx)
 	for {
 		if err := lines.flush(); err != nil {
 			return err
 		}
 		select {
+		case news := <-connection:
+			c.say("%s", news)
 		case <-ctx.Done():
 			return watchEnded(ctx)
 		case name := <-w.changed:
@@ -57,6 +62,45 @@ func (c *cluster) watch(ctx context.Context, lines *lines) error {
 			}
 		}
 	}
+}
+
+// While a list is watched, the API server is asked something small every probeInterval. A watch alone shows a connection that is lost without
+// a word after most of a minute only.
+const (
+	probeInterval = 2 * time.Second
+	probeTimeout  = 5 * time.Second
+)
+
+// connection says when the connection to the API server is lost, and when it is there again. Any answer shows that it is there.
+func (c *cluster) connection(ctx context.Context) <-chan string {
+	news := make(chan string)
+	go func() {
+		lost := false
+		for {
+			pause(ctx, probeInterval)
+			probe, cancel := context.WithTimeout(ctx, probeTimeout)
+			err := c.client.Discovery().RESTClient().Get().AbsPath("/version").MaxRetries(0).Do(probe).Error()
+			cancel()
+			var status apierrors.APIStatus
+			failed := err != nil && !errors.As(err, &status)
+			switch {
+			case ctx.Err() != nil:
+				return
+			case failed == lost:
+				continue
+			}
+			text := "connected again: the list is followed"
+			if lost = failed; lost {
+				text = fmt.Sprintf("connection lost: the API server at %s does not answer (%v). The list may be stale; waiting for the API server.", c.config.Host, err)
+			}
+			select {
+			case news <- text:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return news
 }
 
 // watchEnded says why: Ctrl-C, or what the API server said.

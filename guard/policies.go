@@ -2,12 +2,13 @@ package guard
 
 import (
 	"fmt"
-	"slices"
+	"reflect"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/yaml"
 
 	"nodekeep.dev/nodekeep/manifests"
@@ -18,6 +19,10 @@ const (
 	GuardName = "nodekeep-guard" // denies a kubelet's UPDATE that changes such an annotation
 	StripName = "nodekeep-strip" // removes such annotations from a kubelet's CREATE
 )
+
+// VerifyName is the name of the policy that confines what the account of the verification controller may change of Nodes. Nothing that
+// nodekeep believes depends on it, so it is none of [Policies].
+const VerifyName = "nodekeep-verify"
 
 // Policies are the policies and their bindings; nil is one that does not exist.
 type Policies struct {
@@ -41,6 +46,9 @@ const (
 	GuardBindingObject = "validatingadmissionpolicybinding/" + GuardName
 	StripObject        = "mutatingadmissionpolicy/" + StripName
 	StripBindingObject = "mutatingadmissionpolicybinding/" + StripName
+
+	VerifyObject        = "validatingadmissionpolicy/" + VerifyName
+	VerifyBindingObject = "validatingadmissionpolicybinding/" + VerifyName
 )
 
 // Shipped are those of the manifests.
@@ -62,89 +70,43 @@ func Shipped() (shipped Policies, err error) {
 			return Policies{}, fmt.Errorf("decode shipped %s %q: %w", object.Kind, object.Name, err)
 		}
 	}
-	if missing := shipped.missing(); len(missing) > 0 {
-		return Policies{}, fmt.Errorf("find shipped guard policies: %s", missing[0])
+	for _, object := range shipped.objects() {
+		if reflect.ValueOf(object.policy).IsNil() {
+			return Policies{}, fmt.Errorf("the manifests lack %s", object.name)
+		}
 	}
 	return shipped, nil
 }
 
-// Problems is why these policies do not keep kubelets from nodekeep's annotations as the shipped ones do; none: they do. It compares
-// all that decides what a policy does. Messages, labels and the failure policy make no kubelet's annotation pass.
-func (p Policies) Problems(shipped Policies) []Problem {
-	problems := p.missing()
-	differs := func(object, field string, same bool) {
-		if !same {
-			problems = append(problems, Problem{object, "does not have the " + field + " that nodekeep ships"})
-		}
-	}
-	if p.Guard != nil {
-		is, want := p.Guard.Spec, shipped.Guard.Spec
-		differs(GuardObject, "matchConstraints", sameConstraints(is.MatchConstraints, want.MatchConstraints))
-		differs(GuardObject, "matchConditions", equality.Semantic.DeepEqual(is.MatchConditions, want.MatchConditions))
-		differs(GuardObject, "validations", slices.Equal(expressions(is.Validations), expressions(want.Validations)))
-		differs(GuardObject, "parameters", is.ParamKind == nil)
-	}
-	if p.GuardBinding != nil {
-		is := p.GuardBinding.Spec
-		differs(GuardBindingObject, "policyName", is.PolicyName == GuardName)
-		differs(GuardBindingObject, "validationActions", slices.Contains(is.ValidationActions, admissionregistrationv1.Deny))
-		differs(GuardBindingObject, "matchResources", is.MatchResources == nil)
-		differs(GuardBindingObject, "parameters", is.ParamRef == nil)
-	}
-	if p.Strip != nil {
-		is, want := p.Strip.Spec, shipped.Strip.Spec
-		differs(StripObject, "matchConstraints", sameConstraints(is.MatchConstraints, want.MatchConstraints))
-		differs(StripObject, "matchConditions", equality.Semantic.DeepEqual(is.MatchConditions, want.MatchConditions))
-		differs(StripObject, "mutations", equality.Semantic.DeepEqual(is.Mutations, want.Mutations))
-		differs(StripObject, "reinvocationPolicy", is.ReinvocationPolicy == want.ReinvocationPolicy)
-		differs(StripObject, "parameters", is.ParamKind == nil)
-	}
-	if p.StripBinding != nil {
-		is := p.StripBinding.Spec
-		differs(StripBindingObject, "policyName", is.PolicyName == StripName)
-		differs(StripBindingObject, "matchResources", is.MatchResources == nil)
-		differs(StripBindingObject, "parameters", is.ParamRef == nil)
-	}
-	return problems
-}
-
-// missing lists the objects that do not exist.
-func (p Policies) missing() (problems []Problem) {
-	for _, object := range []struct {
-		name   string
-		absent bool
-	}{
-		{GuardObject, p.Guard == nil}, {GuardBindingObject, p.GuardBinding == nil}, {StripObject, p.Strip == nil}, {StripBindingObject, p.StripBinding == nil},
-	} {
-		if object.absent {
+// Problems is why these policies do not keep kubelets from nodekeep's annotations as the shipped ones do; none: they do. The failure
+// policy makes no kubelet's annotation pass.
+func (p Policies) Problems(shipped Policies) (problems []Problem) {
+	comparison := manifests.Comparison{Ignored: sets.New("failurePolicy")}
+	want := shipped.objects()
+	for i, object := range p.objects() {
+		if reflect.ValueOf(object.policy).IsNil() {
 			problems = append(problems, Problem{object.name, "does not exist"})
+			continue
+		}
+		for _, difference := range comparison.Differences(fields(want[i].policy), fields(object.policy)) {
+			problems = append(problems, Problem{object.name, "has another spec: " + difference.String()})
 		}
 	}
 	return problems
 }
 
-func expressions(validations []admissionregistrationv1.Validation) (all []string) {
-	for _, validation := range validations {
-		all = append(all, validation.Expression)
-	}
-	return all
+// fields are those of an object; it has none, and so differs, if it cannot be encoded.
+func fields(object any) map[string]any {
+	content, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	return content
 }
 
-// sameConstraints compares constraints as the API server completes them.
-func sameConstraints(a, b *admissionregistrationv1.MatchResources) bool {
-	return a != nil && b != nil && equality.Semantic.DeepEqual(completed(*a), completed(*b))
+// named is one of the policies or bindings.
+type named struct {
+	name   string // as kubectl takes it
+	policy any    // a pointer to it
 }
 
-func completed(constraints admissionregistrationv1.MatchResources) admissionregistrationv1.MatchResources {
-	equivalent := admissionregistrationv1.Equivalent
-	if constraints.MatchPolicy == nil {
-		constraints.MatchPolicy = &equivalent
-	}
-	if constraints.NamespaceSelector == nil {
-		constraints.NamespaceSelector = &metav1.LabelSelector{}
-	}
-	if constraints.ObjectSelector == nil {
-		constraints.ObjectSelector = &metav1.LabelSelector{}
-	}
-	return constraints
+func (p Policies) objects() []named {
+	return []named{{GuardObject, p.Guard}, {GuardBindingObject, p.GuardBinding}, {StripObject, p.Strip}, {StripBindingObject, p.StripBinding}}
 }

@@ -1,25 +1,32 @@
 #!/usr/bin/env bash
-# Renders the static files from the chart into a folder; with --check it only compares them with those that are checked in.
+# Renders the static files from the chart into a folder; with --check it only compares them with those that are checked in. The third
+# argument is the Kubernetes version that they are for.
 set -euo pipefail
-helm=$1 into=$2
-cd "$(dirname "$0")"
+helm=$1 into=$2 kubernetes=${3:-1.36}
+apis=(--kube-version "$kubernetes")
+[[ $kubernetes < 1.36 ]] || apis+=(--api-versions admissionregistration.k8s.io/v1/MutatingAdmissionPolicy)
+check=
 if [[ $into == --check ]]; then
-	into=$(mktemp -d)
+	check=yes into=$(mktemp -d)
 	trap 'rm -r "$into"' EXIT
 else
-	into=.
+	into=$(realpath "$into")
 fi
+cd "$(dirname "$0")"
 
 render() {
 	local file=$1 title=$2
 	shift 2
 	{
 		echo "# $title"
-		echo "# Rendered from manifests/chart by \`make manifests\`, for Kubernetes 1.36 and later."
-		"$helm" template nodekeep chart --namespace nodekeep-system --no-hooks \
-			--kube-version 1.36 --api-versions admissionregistration.k8s.io/v1/MutatingAdmissionPolicy "$@"
+		echo "# Rendered from manifests/chart by \`make manifests\`, for Kubernetes $kubernetes and later."
+		"$helm" template nodekeep chart --namespace nodekeep-system --no-hooks "${apis[@]}" "$@"
 	} >"$into/$file"
 }
+
+# The profiles of nodekeep-verify.yaml.
+profiles='{"profiles": [{"name": "linux", "nodeSelector": "kubernetes.io/os=linux", "checks": [
+	{"name": "dns", "dns": {"names": ["kubernetes.default.svc"], "servers": "each"}}, {"name": "api", "api": {}}]}]}'
 
 render namespace.yaml "The namespace, with every record in it. Apply it first, and do not delete it: that deletes the records." \
 	--set namespace.create=true --show-only templates/namespace.yaml
@@ -29,17 +36,23 @@ render nodekeep-cert-manager.yaml "nodekeep with certificates by cert-manager, f
 render nodekeep-inline.yaml "what differs with policy.labels.protected=inline: kubectl apply --server-side -f manifests/nodekeep-inline.yaml after nodekeep.yaml" \
 	--set policy.labels.protected=inline \
 	--show-only templates/policy.yaml --show-only templates/webhook-rbac.yaml --show-only templates/webhook-configurations.yaml
+render nodekeep-verify.yaml "verification of Linux Nodes, by DNS and the API server: kubectl apply --server-side -f manifests/nodekeep-verify.yaml after nodekeep.yaml" \
+	--set verify.enabled=true --set-json policy.verify="$profiles" \
+	--show-only templates/verify-checks.yaml --show-only templates/verify-rbac.yaml --show-only templates/verify-guard.yaml --show-only templates/verify.yaml \
+	--show-only templates/policy.yaml --show-only templates/capture.yaml --show-only templates/webhook.yaml \
+	--show-only templates/flowschema.yaml --show-only templates/networkpolicy.yaml
 render nodekeep-monitoring.yaml "what Prometheus reads by its operator: kubectl apply --server-side -f manifests/nodekeep-monitoring.yaml" \
 	--set monitoring.podMonitor.enabled=true,monitoring.prometheusRule.enabled=true \
 	--show-only templates/podmonitor.yaml --show-only templates/prometheusrule.yaml
-render complete.yaml "What \`nodekeep doctor\` compares a cluster with: webhooks, policies, Deployments and rights with every option. Not for installing." \
-	--set policy.labels.protected=inline,metrics.secure=true \
-	--show-only templates/capture-rbac.yaml --show-only templates/webhook-rbac.yaml --show-only templates/metrics-rbac.yaml \
+[[ $kubernetes < 1.36 ]] || render complete.yaml "What \`nodekeep doctor\` compares a cluster with: webhooks, policies, Deployments and rights with every option. Not for installing." \
+	--set policy.labels.protected=inline,metrics.secure=true,rules.devices=true,verify.enabled=true \
+	--show-only templates/access.yaml --show-only templates/capture-rbac.yaml --show-only templates/webhook-rbac.yaml --show-only templates/metrics-rbac.yaml \
 	--show-only templates/capture.yaml --show-only templates/webhook.yaml --show-only templates/webhook-configurations.yaml \
-	--show-only templates/gate.yaml --show-only templates/guards.yaml --show-only templates/policy.yaml
+	--show-only templates/gate.yaml --show-only templates/guards.yaml --show-only templates/policy.yaml \
+	--show-only templates/verify-checks.yaml --show-only templates/verify-rbac.yaml --show-only templates/verify-guard.yaml --show-only templates/verify.yaml
 
-if [[ $into != . ]]; then
-	for file in namespace.yaml nodekeep.yaml nodekeep-cert-manager.yaml nodekeep-inline.yaml nodekeep-monitoring.yaml complete.yaml; do
+if [[ $check ]]; then
+	for file in namespace.yaml nodekeep.yaml nodekeep-cert-manager.yaml nodekeep-inline.yaml nodekeep-verify.yaml nodekeep-monitoring.yaml complete.yaml; do
 		diff -u "$file" "$into/$file" || drift=yes
 	done
 	if [[ ${drift:-} ]]; then

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,11 +16,12 @@ type annotations struct {
 	stamped bool
 	by      stampWriter
 	derived []corev1.Taint
+	labels  map[string]record.Derived // that rules have set
 }
 
 func annotationsOf(all map[string]string, by stampWriter) annotations {
 	stamp, stamped := record.ParseStamp(all[policy.StampAnnotation])
-	return annotations{stamp: stamp, stamped: stamped, by: by, derived: policy.DerivedTaints(all[policy.TaintsAnnotation])}
+	return annotations{stamp: stamp, stamped: stamped, by: by, derived: policy.DerivedTaints(all[policy.TaintsAnnotation]), labels: policy.DerivedLabels(all[policy.LabelsAnnotation])}
 }
 
 // Stamp is what the annotation says that nodekeep set on this object; ok is false where it says nothing, or may not be believed. guarded
@@ -53,6 +55,27 @@ func (n *Node) DerivedTaints(r record.Record, p policy.Policy, guarded bool) (de
 	record.SortTaints(derived)
 	return derived
 }
+
+// DerivedLabels are the labels that rules have set on this object, and the items that they have removed: the annotation says which. While
+// the guard policies are not in force a kubelet can write it, so it counts only for keys that a rule sets or removes, and not where the
+// record has the value as a client's, unless it says that an operator has handed it over; for a taint, or a label that a kubelet may not
+// set itself, only where the record says the same.
+func (n *Node) DerivedLabels(r record.Record, p policy.Policy, guarded bool) map[string]record.Derived {
+	if guarded {
+		return n.annotations.labels
+	}
+	derived := maps.Clone(n.annotations.labels)
+	maps.DeleteFunc(derived, func(key string, label record.Derived) bool {
+		e, known := r.Entry(key)
+		recorded := r.Derived[key]
+		proved := record.IsLabel(key) && policy.AllowedForKubelet(key) || recorded.Rule != "" && recorded.Value == label.Value && recorded.Absent == label.Absent
+		return !proved || !p.RulesSet(key) || known && !e.Removed && !label.Absent && !label.Adopted && e.Value == label.Value
+	})
+	return derived
+}
+
+// ListedLabels are the labels that the annotation lists, be they believed or not.
+func (n *Node) ListedLabels() map[string]record.Derived { return n.annotations.labels }
 
 // ListsTaintsThatAreGone reports whether the annotation lists a derived taint that the Node does not show.
 func (n *Node) ListsTaintsThatAreGone() bool {

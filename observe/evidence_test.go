@@ -186,7 +186,7 @@ func TestTheOwnersAreReadFromAnyManagedFields(t *testing.T) {
 		"a manager that is too long":          {[]metav1.ManagedFieldsEntry{entry(strings.Repeat("ä", 100), fields)}, []Writer{{Manager: strings.Repeat("ä", 64), Labels: []string{"a", "b"}, Taints: true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, c.want, ownedFieldsOf(c.entries).writers)
+			assert.Equal(t, c.want, ownedFieldsOf(c.entries, policy.Annotations{}).writers)
 		})
 	}
 }

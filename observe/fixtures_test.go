@@ -29,6 +29,8 @@ func wrote(manager string, minutesAgo int, items ...string) metav1.ManagedFields
 		switch item {
 		case "taints":
 			fields["f:spec"] = map[string]any{"f:taints": struct{}{}}
+		case "unschedulable":
+			fields["f:spec"] = map[string]any{"f:unschedulable": struct{}{}}
 		case policy.StampAnnotation, policy.TaintsAnnotation:
 			annotated["f:"+item] = struct{}{}
 		default:
@@ -51,6 +53,11 @@ func object(uid types.UID, version record.Version, items labels, entries ...meta
 		ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: uid, ResourceVersion: version.String(), Labels: own, ManagedFields: entries, Annotations: labels{}},
 		Spec:       corev1.NodeSpec{Taints: taints},
 	}
+}
+
+func cordoned(of *corev1.Node) *corev1.Node {
+	of.Spec.Unschedulable = true
+	return of
 }
 
 // stamped is the object with a stamp.

@@ -21,13 +21,20 @@ func (n *Node) cause(key string, values history.Values, p policy.Policy, now tim
 	shown, is := n.Items[key]
 	unknown := history.Cause{Time: metav1.NewTime(now.UTC().Truncate(time.Second))}
 	wrote := func(w Writer) bool { return slices.Contains(w.Labels, key) }
-	if record.IsTaint(key) {
+	taint := record.IsTaint(key) && key != policy.Cordon
+	switch {
+	case taint:
 		wrote = func(w Writer) bool { return w.Taints }
+	case key == policy.Cordon:
+		wrote = func(w Writer) bool { return w.Cordon }
+	}
+	if label := n.annotations.labels[key]; label.Adopted && values.To == nil && is && shown == label.Value {
+		return history.Cause{Actor: history.RuleActor(label.Rule), Time: unknown.Time}
 	}
 	switch last, found := LastWriter(n.Writers, wrote); {
-	case values.To == nil && !record.IsTaint(key), values.To != nil && (!is || shown != *values.To):
+	case values.To == nil && !taint, values.To != nil && (!is || shown != *values.To):
 		return unknown
-	case !found || last.Manager == ancientChanges || record.IsTaint(key) && !tellsOfTaints(last.Manager, p):
+	case !found || last.Manager == ancientChanges || taint && !tellsOfTaints(last.Manager, p):
 		return unknown
 	case last.At == 0:
 		return history.Cause{Actor: last.Manager, Time: unknown.Time}

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/record/history"
 )
@@ -59,6 +60,16 @@ func TestAHistoryTellsWhoChangedWhatAsFarAsTheNodeTells(t *testing.T) {
 			before: remembering("a", 5, labels{"k": "v", "other": "x"}),
 			node:   object("a", 6, labels{"k": "w", "other": "x"}, wrote("kubectl-label", 3, "k"), wrote("kubectl-edit", 1, "other")),
 			want:   []string{`1: 3m0s ago "kubectl-label" {"k":{"from":"v","to":"w"}}`},
+		},
+		"a cordon: by its owner, not by that of the taints": {
+			policy: "cordon: keep", before: remembering("a", 5, labels{"k": "v"}),
+			node: cordoned(object("a", 6, labels{"k": "v"}, wrote("kubectl-cordon", 3, "unschedulable"), wrote("kubectl-taint", 1, "taints"))),
+			want: []string{`1: 3m0s ago "kubectl-cordon" [{"key":"node.kubernetes.io/unschedulable","effect":"NoSchedule","to":""}]`},
+		},
+		"a Node is uncordoned: nobody knows by whom": {
+			policy: "cordon: keep", before: remembering("a", 5, labels{"k": "v", policy.Cordon: ""}),
+			node: object("a", 6, labels{"k": "v"}, wrote("kubectl-taint", 1, "taints")),
+			want: []string{`1: 0s ago "" [{"key":"node.kubernetes.io/unschedulable","effect":"NoSchedule","from":""}]`},
 		},
 		"a label is removed: nobody knows by whom, and the time is that of the observation": {
 			before: remembering("a", 5, labels{"k": "v", "other": "x"}),

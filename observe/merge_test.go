@@ -91,3 +91,48 @@ func TestWhatAnotherMachineShowsIsKeptApartWhereThePolicyQuarantines(t *testing.
 		})
 	}
 }
+
+// A zone on bare metal: the catalogue says that the cloud controller manager sets it, and here an operator does.
+func TestTheRecordFollowsWhoSetsALabelThatAComponentUsuallySets(t *testing.T) {
+	const zone, app = "topology.kubernetes.io/zone", "app.kubernetes.io/name" // a kubelet may set the first
+	p := policy.Default()
+	operators := wrote("kubectl-label", 1, zone, app)
+	recorded := merged(t, record.Record{}, Of(object("a", 5, labels{zone: "z1", app: "x"}, operators)), p)
+	require.Equal(t, labels{zone: "z1", app: "x"}, recorded.Items())
+
+	restored := stamped(object("b", 9, labels{zone: "z1", app: "x"}), given(labels{zone: "z1", app: "x"})) // nobody owns what nodekeep restores
+	r := merged(t, recorded, Of(restored), p)
+	assert.Equal(t, labels{zone: "z1", app: "x"}, r.Items())
+
+	for name, c := range map[string]struct {
+		then *corev1.Node
+		want labels
+	}{
+		"the operator changes them":            {object("b", 11, labels{zone: "z2", app: "y"}, operators), labels{zone: "z2", app: "y"}},
+		"the operator removes them":            {object("b", 11, nil), labels{}},
+		"the API server forgets who set them":  {object("b", 11, labels{zone: "z1", app: "x"}, wrote("ancient-changes", 1, zone, app)), labels{zone: "z1", app: "x"}},
+		"a component takes them over":          {object("b", 11, labels{zone: "cloud", app: "x"}, wrote("cloud-controller-manager", 1, zone, app)), labels{app: "x"}},
+		"a component takes over equal values":  {object("b", 11, labels{zone: "z1", app: "x"}, wrote("kubelet", 1, zone, app)), labels{app: "x"}},
+		"a client that is unknown takes over":  {object("b", 11, labels{zone: "z1", app: "y"}, wrote("manager", 1, zone, app)), labels{app: "y"}},
+		"something changes them, nobody knows": {object("b", 11, labels{zone: "z3", app: "x"}), labels{zone: "z1", app: "x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.then.Annotations = restored.Annotations
+			for how, n := range inMemory(c.then) {
+				next := merged(t, r, n, p)
+				assert.Equal(t, c.want, next.Items(), how)
+				again := merged(t, next, n, p)
+				assert.Equal(t, next.Items(), again.Items(), "%s: the same observation says the same", how)
+
+				back := Of(object("c", 20, nil))
+				o := back.Observation(next, p, true)
+				lacks, _ := back.Merge(next, o, p, now)
+				missing := p.Restorable(policy.Kept{}, policy.Kept{Items: record.Missing(lacks, o)}, policy.Live)
+				assert.Equal(t, c.want, missing.Add, "%s: the next Node gets what is left", how)
+			}
+		})
+	}
+	brought := stamped(object("b", 9, labels{zone: "z9"}, wrote("kubelet", 1, zone)), record.Stamp{Brought: labels{zone: "z9"}}.With(labels{app: "x"}, 0))
+	assert.Equal(t, labels{}, merged(t, recorded, Of(brought), p).Items(), "the kubelet brings the zone by itself; an operator has removed the other label")
+	assert.Empty(t, merged(t, record.Record{}, Of(object("a", 5, labels{zone: "z1", app: "x"}, wrote("manager", 1, zone, app))), p).Items(), "a component's are never recorded")
+}

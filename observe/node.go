@@ -19,15 +19,21 @@ type Node struct {
 	// Version is the resourceVersion.
 	Version record.Version
 	Taints  []corev1.Taint
-	// Items are the labels and taints, by key.
+	// Items are the labels, the taints, the cordon and the annotations that are kept, by key.
 	Items map[string]string
-	// Owners holds the managers of each label by metadata.managedFields, nodekeep left out. A label without an entry has none.
+	// Keep says which annotations were read. Of the others nothing is known.
+	Keep policy.Annotations
+	// TooLarge are the keys of annotations that would be among the items, were there room for their values.
+	TooLarge []string
+	// Owners holds the managers of each label and kept annotation by metadata.managedFields, nodekeep left out. One without an entry has none.
 	Owners map[string][]string
 	// Writers is what managedFields tell besides: when, and who wrote the taints. Only the history is made from it.
 	Writers []Writer
 	// Claimed lists the labels that annotations claim for other components.
 	Claimed []string
 	Machine record.Machine
+	// Reported is what the kubelet reports of the machine.
+	Reported Reported
 	// AnnotationBytes is the size of all annotations but nodekeep's own, keys and values.
 	AnnotationBytes int
 	// Fault is why nothing may be concluded from what the Node shows; nil for all but a Node that could not be read.
@@ -36,23 +42,33 @@ type Node struct {
 	annotations annotations
 }
 
-// Of reads a Node object, each text as readers of JSON see it.
-func Of(object *corev1.Node) *Node {
+// Of reads a Node object without its annotations.
+func Of(object *corev1.Node) *Node { return OfKeeping(object, policy.Annotations{}) }
+
+// OfKeeping reads a Node object and the annotations that the policy keeps, each text as readers of JSON see it.
+func OfKeeping(object *corev1.Node, keep policy.Annotations) *Node {
 	taints := taintsOf(object.Spec.Taints)
-	owned := ownedFieldsOf(object.ManagedFields)
+	owned := ownedFieldsOf(object.ManagedFields, keep)
 	n := &Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: object.Name, UID: object.UID, ResourceVersion: object.ResourceVersion,
 			DeletionTimestamp: object.DeletionTimestamp, CreationTimestamp: object.CreationTimestamp,
 		},
 		Taints:          taints,
-		Items:           record.Join(policy.TextMap(object.Labels), taints),
+		Items:           policy.ItemsOf(policy.TextMap(object.Labels), taints, object.Spec.Unschedulable),
 		AnnotationBytes: policy.AnnotationBytes(object.Annotations),
 		Owners:          ownersOf(owned.writers),
 		Writers:         owned.writers,
 		Claimed:         policy.Claimed(object.Annotations),
 		Machine:         policy.MachineOf(object.Spec.ProviderID, object.Status.NodeInfo.SystemUUID, object.Status.NodeInfo.MachineID),
+		Reported:        reportedBy(object),
+		Keep:            keep,
 		annotations:     annotationsOf(object.Annotations, owned.stamp),
+	}
+	kept, tooLarge := keep.Of(object.Annotations)
+	record.JoinAnnotations(n.Items, kept)
+	for _, annotation := range tooLarge {
+		n.TooLarge = append(n.TooLarge, record.AnnotationKey(annotation))
 	}
 	n.readVersion()
 	return n

@@ -1,6 +1,8 @@
 package observe
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -11,8 +13,13 @@ import (
 // Metadata is what the policy looks at when the Node is observed for a record.
 func (n *Node) Metadata(r record.Record, p policy.Policy, guarded bool) policy.Metadata {
 	return policy.Metadata{
-		Items: n.Items, Owners: n.Owners, Claimed: n.Claimed, RuleTaints: n.DerivedTaints(r, p, guarded), Machine: n.Machine,
+		Items: n.Items, Owners: n.Owners, Claimed: n.Claimed, RuleTaints: n.DerivedTaints(r, p, guarded), RuleLabels: n.DerivedLabels(r, p, guarded), Record: r, Machine: n.Machine,
 	}
+}
+
+// Kept is what the policy compares with a record.
+func (n *Node) Kept() policy.Kept {
+	return policy.Kept{Items: n.Items, Machine: n.Machine, AnnotationBytes: n.AnnotationBytes}
 }
 
 // Observation is the Node as a state to merge into a record. guarded says that the guard policies are in force.
@@ -20,30 +27,80 @@ func (n *Node) Observation(r record.Record, p policy.Policy, guarded bool) recor
 	o := record.Observation{UID: n.UID, Version: n.Version, Items: make(map[string]record.Item, len(n.Items))}
 	metadata := n.Metadata(r, p, guarded)
 	for key, value := range n.Items {
-		o.Items[key] = record.Item{Value: value, Owner: n.ownerOf(key, r, metadata, p)}
+		if owner, taken := n.ownerOf(key, r, metadata, p); !taken { // what a component has taken over is no longer the operator's: as if it were removed
+			o.Items[key] = record.Item{Value: value, Owner: owner}
+		}
+	}
+	for key, label := range metadata.RuleLabels {
+		if label.Absent && label.ShownBy(n.Items, key) {
+			o.Items[key] = record.Item{Owner: record.Absent}
+		}
 	}
 	o.Stamp, _ = n.Stamp(guarded)
+	n.limitAnnotations(r, o, p)
 	if !guarded {
 		o.Unproved = unproved(o.Stamp, r)
 	}
 	return o
 }
 
-// ownerOf says whose decision an item is. A kubelet can forge the managedFields and the ownership annotations of its Node. So these are no
-// reason to stop recording a label that no kubelet may set: its next edit would be lost.
-func (n *Node) ownerOf(key string, r record.Record, metadata policy.Metadata, p policy.Policy) record.Owner {
-	owner := p.Judge(metadata, key).Owner
-	if owner != record.Other || record.IsTaint(key) || policy.AllowedForKubelet(key) {
-		return owner
+// limitAnnotations says of annotations what the values on the Node do not: of those that were not read nothing is known, so they stay as
+// they are in the record, and what has no room in the record beside all that it remembers is too large.
+func (n *Node) limitAnnotations(r record.Record, o record.Observation, p policy.Policy) {
+	room := record.MaxAnnotationsBytes
+	for _, e := range r.Entries {
+		annotation, ok := record.Annotation(e.Key)
+		if !ok {
+			continue
+		}
+		if keeps, _ := n.Keep.Keeps(annotation); !keeps {
+			o.Items[e.Key] = record.Item{Owner: record.Other}
+		}
+		if item, shown := o.Items[e.Key]; !e.Removed && (!shown || item.Owner == record.Other) {
+			room -= record.AnnotationSize(annotation, e.Value)
+		}
 	}
-	e, known := r.Entry(key)
-	if keeps, _ := p.Keeps(key); !keeps || !known || e.Removed {
-		return owner
+	for _, key := range n.TooLarge {
+		o.Items[key] = record.Item{Owner: n.ownerOfTooLarge(key, p)}
+	}
+	kept := record.SplitAnnotations(n.Items)
+	for _, annotation := range slices.Sorted(maps.Keys(kept)) {
+		key := record.AnnotationKey(annotation)
+		size := record.AnnotationSize(annotation, kept[annotation])
+		switch item := o.Items[key]; {
+		case item.Owner == record.Other:
+		case size > room:
+			o.Items[key] = record.Item{Owner: record.TooLarge}
+		default:
+			room -= size
+		}
+	}
+}
+
+// ownerOfTooLarge leaves alone what other components set again by themselves.
+func (n *Node) ownerOfTooLarge(key string, p policy.Policy) record.Owner {
+	if p.Judge(policy.Metadata{Owners: n.Owners}, key).Owner == record.Other {
+		return record.Other
+	}
+	return record.TooLarge
+}
+
+// ownerOf says whose decision an item is, and whether a component has taken it over from an operator. A kubelet can forge the managedFields and
+// the ownership annotations of its Node. So these are no reason to stop recording a label that no kubelet may set: its next edit would be lost.
+// Which labels rules have set is proved, see [Node.DerivedLabels].
+func (n *Node) ownerOf(key string, r record.Record, metadata policy.Metadata, p policy.Policy) (owner record.Owner, taken bool) {
+	verdict := p.Judge(metadata, key)
+	derived, ruled := metadata.RuleLabels[key]
+	if verdict.Owner != record.Other || record.IsTaint(key) || policy.AllowedForKubelet(key) || ruled && derived.ShownBy(n.Items, key) {
+		return verdict.Owner, verdict.Taken
+	}
+	if e, known := r.Entry(key); !known || e.Removed || !p.Restores(key) {
+		return verdict.Owner, false
 	}
 	if p.OwnedByPeople(n.Owners[key]) {
-		return record.Client
+		return record.Client, false
 	}
-	return record.Nobody
+	return record.Nobody, false
 }
 
 // Merge is the record after the observation o of this Node: what [record.Merge] makes of it, the machine, and the history of what it
@@ -51,7 +108,10 @@ func (n *Node) ownerOf(key string, r record.Record, metadata policy.Metadata, p 
 // [record.Isolate].
 func (n *Node) Merge(r record.Record, o record.Observation, p policy.Policy, now time.Time) (next record.Record, isolated bool) {
 	r.Node = n.Name
-	if newest := r.Newest(); r.Quarantined == nil && o.UID != newest.UID && o.Version > newest.Version && p.Quarantines(n.Machine, r.Machine) {
+	if newest := r.Newest(); !r.Isolated() && o.UID != newest.UID && o.Version > newest.Version && p.Quarantines(n.Machine, r.Machine) {
+		if r.Quarantined != nil { // what waits since the machine before was followed is of that machine
+			r = record.AcceptOld(r, record.Object{})
+		}
 		return record.Isolate(r, o, n.Machine), true
 	}
 	next = record.Merge(r, o)

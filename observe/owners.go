@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 )
 
 // ownedFields is the part of a managedFields entry that names labels, annotations and taints ("f:" precedes each field's name; see
@@ -20,7 +21,8 @@ type ownedFields struct {
 		Annotations map[string]jsontext.Value `json:"f:annotations"`
 	} `json:"f:metadata"`
 	Spec struct {
-		Taints jsontext.Value `json:"f:taints"` // all of them: who changes one owns the list
+		Taints        jsontext.Value `json:"f:taints"` // all of them: who changes one owns the list
+		Unschedulable jsontext.Value `json:"f:unschedulable"`
 	} `json:"f:spec"`
 }
 
@@ -34,11 +36,12 @@ type owners struct {
 	stamp   stampWriter
 }
 
-// Writer is an entry of managedFields that owns labels or taints.
+// Writer is an entry of managedFields that owns labels, the taints, the cordon or annotations that the policy keeps.
 type Writer struct {
 	Manager string   `json:"manager"`
-	Labels  []string `json:"labels,omitempty"` // sorted
+	Labels  []string `json:"labels,omitempty"` // keys of labels and annotations, sorted
 	Taints  bool     `json:"taints,omitempty"`
+	Cordon  bool     `json:"cordon,omitempty"`
 	// At is when it last changed anything that it owns, in seconds since 1970; 0: not told.
 	At int64 `json:"-"`
 }
@@ -59,7 +62,7 @@ const maxManager = 128
 // ownedFieldsOf reads managedFields. Conditions and resources are named in them too, by texts that a kubelet chooses: names that
 // are no UTF-8, or equal once they are made UTF-8, must not hide what the entry says of labels. An entry that cannot be read owns nothing, so what it owned counts as a person's:
 // rather remembered than lost.
-func ownedFieldsOf(entries []metav1.ManagedFieldsEntry) (found owners) {
+func ownedFieldsOf(entries []metav1.ManagedFieldsEntry, keep policy.Annotations) (found owners) {
 	anyNames := json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 	for _, entry := range entries {
 		var owned ownedFields
@@ -69,13 +72,19 @@ func ownedFieldsOf(entries []metav1.ManagedFieldsEntry) (found owners) {
 		if _, wrote := owned.Metadata.Annotations["f:"+policy.StampAnnotation]; wrote {
 			found.stamp = max(found.stamp, writerOf(entry.Manager))
 		}
-		wrote := Writer{Manager: policy.Shortened(entry.Manager, maxManager), Taints: len(owned.Spec.Taints) > 0}
+		wrote := Writer{Manager: policy.Shortened(entry.Manager, maxManager), Taints: len(owned.Spec.Taints) > 0, Cordon: len(owned.Spec.Unschedulable) > 0}
 		for field := range owned.Metadata.Labels {
-			if key, isField := strings.CutPrefix(field, "f:"); isField {
+			if key, isField := strings.CutPrefix(field, "f:"); isField && !record.IsAnnotation(key) {
 				wrote.Labels = append(wrote.Labels, key)
 			}
 		}
-		if len(wrote.Labels) == 0 && !wrote.Taints {
+		for field := range owned.Metadata.Annotations {
+			annotation, isField := strings.CutPrefix(field, "f:")
+			if keeps, _ := keep.Keeps(annotation); isField && keeps {
+				wrote.Labels = append(wrote.Labels, record.AnnotationKey(annotation))
+			}
+		}
+		if len(wrote.Labels) == 0 && !wrote.Taints && !wrote.Cordon {
 			continue
 		}
 		if entry.Time != nil && hasTime(*entry.Time) {
@@ -90,20 +99,24 @@ func ownedFieldsOf(entries []metav1.ManagedFieldsEntry) (found owners) {
 	return found
 }
 
-// ownersOf are the managers of each label, sorted, but for nodekeep: what we gave back is nobody's until somebody changes it,
+// ownersOf are the managers of each label and annotation, sorted, but for nodekeep: what we gave back is nobody's until somebody changes it,
 // just as what admission restored.
 func ownersOf(writers []Writer) map[string][]string {
 	var managers map[string][]string
 	for _, wrote := range writers {
-		if wrote.Manager == FieldManager {
+		if wrote.Manager == FieldManager || len(wrote.Labels) == 0 {
 			continue
 		}
+		if managers == nil {
+			managers = make(map[string][]string, len(wrote.Labels))
+		}
+		alone := []string{wrote.Manager} // most labels have one manager: all of its labels share this list
 		for _, key := range wrote.Labels {
-			if managers == nil {
-				managers = map[string][]string{}
-			}
-			if !slices.Contains(managers[key], wrote.Manager) {
-				managers[key] = append(managers[key], wrote.Manager)
+			switch others, owned := managers[key]; {
+			case !owned:
+				managers[key] = alone
+			case !slices.Contains(others, wrote.Manager):
+				managers[key] = append(slices.Clip(others), wrote.Manager)
 			}
 		}
 	}

@@ -4,13 +4,16 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/contain"
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/record/packing"
 )
@@ -19,9 +22,10 @@ import (
 // what it has in common with many others, the keys of its labels, who owns them and those of its stamp, in one for all of them.
 type Slim struct {
 	version string // resourceVersion
-	text    string // packed: name, uid, machine, values of labels, the stamp's values
+	text    string // packed: name, uid, machine, values of labels and annotations, the stamp's values
 	shape   unique.Handle[string]
 	taints  []corev1.Taint
+	facts   Reported
 	written []int64 // when the writers in the shape last changed something, in seconds since 1970
 
 	created, deleted metav1.Time
@@ -45,17 +49,22 @@ func SlimOf(n *Node) *Slim {
 	for _, key := range keys {
 		text.Text(n.Items[key])
 	}
+	_, cordoned := n.Items[policy.Cordon]
+	shape.Flag(cordoned)
 	shape.Number(uint64(len(n.Writers)))
 	for _, wrote := range n.Writers {
 		shape.Text(wrote.Manager)
 		shape.Texts(wrote.Labels)
 		shape.Flag(wrote.Taints)
+		shape.Flag(wrote.Cordon)
 	}
 	shape.Texts(n.Claimed)
+	shape.Text(n.Keep.String())
+	shape.Texts(n.TooLarge)
 	n.annotations.pack(&shape, &text, n.Items)
 	s := &Slim{
 		version: strings.Clone(n.ResourceVersion), text: string(text), shape: unique.Make(string(shape)), taints: n.Taints,
-		created: n.CreationTimestamp, annotationBytes: n.AnnotationBytes,
+		facts: n.Reported, created: n.CreationTimestamp, annotationBytes: n.AnnotationBytes,
 	}
 	for _, wrote := range n.Writers {
 		s.written = append(s.written, wrote.At)
@@ -96,6 +105,19 @@ func (a annotations) pack(shape, text *packing.Writer, items map[string]string) 
 		shape.Text(string(taint.Effect))
 		value(record.TaintKey(taint), taint.Value)
 	}
+	keys = slices.Sorted(maps.Keys(a.labels))
+	shape.Texts(keys)
+	for _, key := range keys {
+		label := a.labels[key]
+		value(key, label.Value)
+		shape.Text(label.Rule)
+		shape.Flag(label.Absent)
+		shape.Flag(label.Adopted)
+		shape.Flag(label.Brought)
+		if shape.Flag(!label.Until.IsZero()); !label.Until.IsZero() {
+			text.Text(label.Until.UTC().Format(time.RFC3339))
+		}
+	}
 }
 
 func unpackAnnotations(shape, text *packing.Reader, items map[string]string) (a annotations) {
@@ -129,12 +151,22 @@ func unpackAnnotations(shape, text *packing.Reader, items map[string]string) (a 
 		a.derived[i] = corev1.Taint{Key: shape.Text(), Effect: corev1.TaintEffect(shape.Text())}
 		a.derived[i].Value = value(record.TaintKey(a.derived[i]))
 	}
+	if keys := shape.Texts(); len(keys) > 0 {
+		a.labels = make(map[string]record.Derived, len(keys))
+		for _, key := range keys {
+			label := record.Derived{Value: value(key), Rule: shape.Text(), Absent: shape.Flag(), Adopted: shape.Flag(), Brought: shape.Flag()}
+			if shape.Flag() {
+				label.Until, _ = time.Parse(time.RFC3339, text.Text()) // as it was written
+			}
+			a.labels[key] = label
+		}
+	}
 	return a
 }
 
 // Node is what was made small.
 func (s *Slim) Node() *Node {
-	n := &Node{Taints: s.taints, AnnotationBytes: s.annotationBytes, Fault: s.fault()}
+	n := &Node{Taints: s.taints, Reported: s.facts, AnnotationBytes: s.annotationBytes, Fault: s.fault()}
 	text := packing.Reader(s.text)
 	n.Name, n.UID, n.ResourceVersion, n.CreationTimestamp = text.Text(), types.UID(text.Text()), s.version, s.created
 	if !s.deleted.IsZero() {
@@ -147,19 +179,20 @@ func (s *Slim) Node() *Node {
 	n.Machine = record.Machine{ProviderID: text.Text(), SystemUUID: text.Text(), MachineID: text.Text()}
 	shape := packing.Reader(s.shape.Value())
 	keys := shape.Texts()
-	labels := make(map[string]string, len(keys))
+	n.Items = make(map[string]string, len(keys)+len(s.taints)+1)
+	maps.Copy(n.Items, policy.ItemsOf(nil, s.taints, shape.Flag()))
 	for _, key := range keys {
-		labels[key] = text.Text()
+		n.Items[key] = text.Text()
 	}
-	n.Items = record.Join(labels, s.taints)
 	if count := shape.Number(); count > 0 {
 		n.Writers = make([]Writer, count)
 	}
 	for i := range n.Writers {
-		n.Writers[i] = Writer{Manager: shape.Text(), Labels: shape.Texts(), Taints: shape.Flag(), At: s.written[i]}
+		n.Writers[i] = Writer{Manager: shape.Text(), Labels: shape.Texts(), Taints: shape.Flag(), Cordon: shape.Flag(), At: s.written[i]}
 	}
 	n.Owners = ownersOf(n.Writers)
 	n.Claimed = shape.Texts()
+	n.Keep, n.TooLarge = policy.AnnotationsOf(shape.Text()), shape.Texts()
 	n.annotations = unpackAnnotations(&shape, &text, n.Items)
 	return n
 }
@@ -206,7 +239,15 @@ func (s *Slim) Taints() []corev1.Taint { return s.taints }
 // Created is when the object was created, by the API server's clock; zero where that is not known.
 func (s *Slim) Created() metav1.Time { return s.created }
 
-// Differs reports whether anything that a decision looks at is different. A heartbeat differs in nothing, and when somebody last
+// SameFacts reports whether two states of a Node are equal in what the rules look at.
+func (s *Slim) SameFacts(other *Slim, rules classify.Rules) bool {
+	return s.facts.SameFacts(other.facts, rules)
+}
+
+// SameReport reports whether the kubelet reports the same of the machine. A heartbeat does.
+func (s *Slim) SameReport(other *Slim) bool { return s.facts == other.facts }
+
+// Differs reports whether anything that a decision looks at is different, the facts for rules aside. A heartbeat differs in nothing, and when somebody last
 // changed something is no difference of its own.
 func (s *Slim) Differs(other *Slim) bool {
 	if was, is := s.fault(), other.fault(); was != nil && is != nil { // their stacks differ each time

@@ -3,6 +3,7 @@ package observe
 import (
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -41,6 +42,10 @@ func hostileNodes() []*corev1.Node {
 		}),
 		change(func(n *corev1.Node) { n.Annotations = map[string]string{policy.StampAnnotation: "null"} }),
 		change(func(n *corev1.Node) { n.ManagedFields[0].Manager = "kube\xff" }),
+		change(func(n *corev1.Node) {
+			n.Annotations = map[string]string{"a": "1", "x.a.io/\xff": "\xfe", "x.a.io/large": strings.Repeat("x", 9000), policy.StampAnnotation: `{"given":{"@a":{"value":"1"},"@@":{"value":"2"}}}`}
+			n.ManagedFields = append(n.ManagedFields, metav1.ManagedFieldsEntry{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1("{\"f:metadata\":{\"f:annotations\":{\"f:a\":{},\"f:x.a.io/\xff\":{}},\"f:labels\":{\"f:@a\":{}}}}")})
+		}),
 		change(func(n *corev1.Node) { n.ManagedFields[0].Manager = "a\x00b\x00" }),
 		change(func(n *corev1.Node) {
 			n.ManagedFields[0].Time = &metav1.Time{Time: time.Date(20_000, 1, 1, 0, 0, 0, 0, time.UTC)}
@@ -104,7 +109,7 @@ func FuzzSlimNode(f *testing.F) {
 		if object.Unmarshal(data) != nil || second.Unmarshal(other) != nil {
 			return
 		}
-		want := Of(&object)
+		want := OfKeeping(&object, policy.AnnotationsOf("*"))
 		small := SlimOf(want)
 		require.NoError(t, small.fault())
 		got := small.Node()
@@ -114,7 +119,7 @@ func FuzzSlimNode(f *testing.F) {
 		require.Equal(t, readable(want), readable(got))
 		require.False(t, small.Differs(SlimOf(got)))
 
-		further := SlimOf(Of(&second))
+		further := SlimOf(OfKeeping(&second, policy.AnnotationsOf("*")))
 		same := reflect.DeepEqual(decisive(got), decisive(further.Node()))
 		require.Equal(t, !same, small.Differs(further), "two Nodes differ if and only if a decision could")
 
@@ -143,8 +148,9 @@ func recordable(t *testing.T, n *Node) {
 	if n.Name == "" || !utf8.ValidString(n.Name) || n.UID == "" || !utf8.ValidString(string(n.UID)) || n.Fault != nil { // the API server makes these
 		return
 	}
-	p := policy.Default()
-	before := record.Merge(record.Record{Node: n.Name}, record.Observation{UID: "other", Version: 1, Items: map[string]record.Item{"was": {Value: "1"}, "kept:NoSchedule": {}}})
+	p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nannotations: {keep: ['*.a.io/*', a]}"), policy.DefaultGate)
+	require.NoError(t, err)
+	before := record.Merge(record.Record{Node: n.Name}, record.Observation{UID: "other", Version: 1, Items: map[string]record.Item{"was": {Value: "1"}, "kept:NoSchedule": {}, "@a": {Value: "1"}, "@not.read": {Value: "1"}}})
 	for _, r := range []record.Record{{}, before} {
 		for _, guarded := range []bool{true, false} {
 			o := n.Observation(r, p, guarded)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -39,6 +40,15 @@ func usualNode(i int) *corev1.Node {
 	n.Annotations = map[string]string{policy.StampAnnotation: record.Stamp{}.With(given, 0).String()}
 	n.Status.NodeInfo.SystemUUID = fmt.Sprintf("ec2%05x-9a3c-4b54-8f6d-0d7e5b3f2a11", i)
 	n.Status.NodeInfo.MachineID = n.Status.NodeInfo.SystemUUID
+	n.Status.NodeInfo.Architecture, n.Status.NodeInfo.OperatingSystem = "amd64", "linux"
+	n.Status.NodeInfo.KernelVersion, n.Status.NodeInfo.ContainerRuntimeVersion, n.Status.NodeInfo.KubeletVersion = "6.12.41-cloud", "containerd://2.1.4", "v1.36.3"
+	n.Status.Capacity = corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: *resource.NewQuantity(256<<30+int64(i)<<10, resource.BinarySI),
+		corev1.ResourceEphemeralStorage: *resource.NewQuantity(900<<30+int64(i)<<12, resource.BinarySI), corev1.ResourcePods: resource.MustParse("110"),
+		"hugepages-2Mi": resource.MustParse("0"), "nvidia.com/gpu": resource.MustParse("8"),
+	}
+	n.Status.Allocatable = n.Status.Capacity.DeepCopy()
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(1_790_000_000+int64(i), 0)}}
 	n.Spec.ProviderID = fmt.Sprintf("aws:///eu-central-1a/i-%017x", i)
 	return n
 }
@@ -53,7 +63,12 @@ func TestASlimNodeIsTheNodeItWasMadeOf(t *testing.T) {
 		"with a time of creation": func(n *corev1.Node) { n.CreationTimestamp = metav1.Now() },
 		"without labels":          func(n *corev1.Node) { n.Labels, n.ManagedFields = map[string]string{}, nil },
 		"without a stamp":         func(n *corev1.Node) { n.Annotations = nil },
-		"with a stamp of others":  func(n *corev1.Node) { n.Annotations[policy.StampAnnotation] = "no JSON" },
+		"with what rules set and removed": func(n *corev1.Node) {
+			n.Annotations[policy.LabelsAnnotation] = policy.Own{Labels: map[string]record.Derived{
+				"joined": {Rule: "r", Absent: true}, "a:NoSchedule": {Rule: "r", Absent: true}, "example.com/label-1": {Value: n.Labels["example.com/label-1"], Rule: "r"},
+			}}.Annotations(0)[policy.LabelsAnnotation]
+		},
+		"with a stamp of others": func(n *corev1.Node) { n.Annotations[policy.StampAnnotation] = "no JSON" },
 		"with a stamp that says everything": func(n *corev1.Node) {
 			stamp := record.Stamp{Brought: map[string]string{"brought": "1", "example.com/label-1": "other", "example.com/label-2": n.Labels["example.com/label-2"]}}
 			stamp = stamp.With(map[string]string{"c:NoSchedule": "1", "example.com/label-3": n.Labels["example.com/label-3"], "gone": ""}, 1<<60)
@@ -69,7 +84,11 @@ func TestASlimNodeIsTheNodeItWasMadeOf(t *testing.T) {
 		"with a stamp that capture wrote": func(n *corev1.Node) {
 			n.ManagedFields = append(n.ManagedFields, metav1.ManagedFieldsEntry{Manager: FieldManager, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:nodekeep.dev/restored":{}}}}`)})
 		},
-		"with a version that is none":   func(n *corev1.Node) { n.ResourceVersion = "x" },
+		"with a version that is none": func(n *corev1.Node) { n.ResourceVersion = "x" },
+		"cordoned": func(n *corev1.Node) {
+			n.Spec.Unschedulable = true
+			n.ManagedFields = append(n.ManagedFields, metav1.ManagedFieldsEntry{Manager: "kubectl-cordon", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:unschedulable":{}}}`)})
+		},
 		"with claims":                   func(n *corev1.Node) { n.Annotations["nfd.node.kubernetes.io/feature-labels"] = "a,b" },
 		"with annotations":              func(n *corev1.Node) { n.Annotations["x"] = "yz" },
 		"with a machine that says less": func(n *corev1.Node) { n.Status.NodeInfo = corev1.NodeSystemInfo{} },
@@ -102,6 +121,7 @@ func TestAHeartbeatDiffersInNothingAndAllElseInSomething(t *testing.T) {
 		"a label that goes":  {func(n *corev1.Node) { delete(n.Labels, "example.com/label-1") }, true},
 		"a label that comes": {func(n *corev1.Node) { n.Labels["new"] = "" }, true},
 		"a taint":            {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "a", Effect: "NoSchedule"}} }, true},
+		"a cordon":           {func(n *corev1.Node) { n.Spec.Unschedulable = true }, true},
 		"another owner":      {func(n *corev1.Node) { n.ManagedFields[1].Manager = "edit" }, true},
 		"another stamp":      {func(n *corev1.Node) { n.Annotations[policy.StampAnnotation] = record.Stamp{}.String() }, true},
 		"another version in the stamp": {func(n *corev1.Node) {
@@ -153,8 +173,13 @@ func TestSlimNodesTakeLittleMemory(t *testing.T) {
 		n.Taints, n.Items["example.com/host:NoSchedule"] = n.annotations.derived, n.Name
 		return SlimOf(n)
 	})
+	factless := held(func(n *Node) any {
+		n.Reported = Reported{}
+		return SlimOf(n)
+	})
+	assert.Less(t, slim-factless, 200.0, "the facts that rules look at, by docs/benchmarks.md")
 	assert.Less(t, named, slim+200, "what differs between Nodes stands in nothing that they share")
-	t.Logf("a Node takes %.0f bytes, slim %.0f", full, slim)
+	t.Logf("a Node takes %.0f bytes, slim %.0f, of which its facts %.0f", full, slim, slim-factless)
 	assert.Less(t, slim, full/4)
 }
 

@@ -1,8 +1,14 @@
 package policy
 
+import (
+	"slices"
+
+	"nodekeep.dev/nodekeep/classify"
+)
+
 // owners says which component owns a key: the first whose patterns match it.
 type owners []struct {
-	name string // for users; empty: an operator's own decision
+	name string // for users
 	keys patterns
 }
 
@@ -10,26 +16,105 @@ type owners []struct {
 func (o owners) of(key string) (name string, owned bool) {
 	for _, owner := range o {
 		if _, is := owner.keys.match(key); is {
-			return owner.name, owner.name != ""
+			return owner.name, true
 		}
 	}
 	return "", false
 }
 
-// labelOwners are components that compute labels and set them again by themselves. To restore such a label would bring back
+// catalogue says who owns which keys: the first entry whose pattern matches the key. Every label of every Node is looked up here.
+type catalogue struct {
+	byFirst map[byte][]entry // the entries that a key can match which begins with this character
+	others  []entry          // those that any other key can match
+}
+
+// entry is one pattern of a catalogue.
+type entry struct {
+	pattern string
+	owner   string // empty: operators set the key
+	state   bool
+}
+
+// newCatalogue is a catalogue of three parts, in this order. operators are keys that operators set, though patterns of owners match them. states own keys that
+// say what one machine is, or what it has passed: such a key is left out whoever has set it, as the next machine would inherit it. owners own keys
+// that operators set too, in some clusters; the managedFields of a Node say who did.
+func newCatalogue(operators patterns, states, owners owners) catalogue {
+	var all []entry
+	for _, pattern := range operators {
+		all = append(all, entry{pattern: pattern})
+	}
+	for i, owner := range slices.Concat(states, owners) {
+		for _, pattern := range owner.keys {
+			all = append(all, entry{pattern: pattern, owner: owner.name, state: i < len(states)})
+		}
+	}
+	c := catalogue{byFirst: map[byte][]entry{}}
+	for _, e := range all {
+		c.byFirst[e.pattern[0]] = nil
+	}
+	delete(c.byFirst, '*')
+	for _, e := range all {
+		if e.pattern[0] == '*' {
+			c.others = append(c.others, e)
+		}
+		for first := range c.byFirst {
+			if e.pattern[0] == '*' || e.pattern[0] == first {
+				c.byFirst[first] = append(c.byFirst[first], e)
+			}
+		}
+	}
+	return c
+}
+
+// of is the component that owns a key; state says that no evidence makes it an operator's.
+func (c catalogue) of(key string) (owner string, owned, state bool) {
+	entries := c.others
+	if key != "" {
+		if some, ok := c.byFirst[key[0]]; ok {
+			entries = some
+		}
+	}
+	for i := range entries {
+		if e := &entries[i]; classify.Match(e.pattern, key) {
+			return e.owner, e.owner != "", e.state
+		}
+	}
+	return "", false, false
+}
+
+// labelCatalogue names components that compute labels and set them again by themselves. To restore such a label would bring back
 // what its owner has since removed, or fight with it.
-func labelOwners() owners {
-	return owners{
-		// Operators set these, though patterns below cover them.
-		{"", patterns{"node-role.kubernetes.io/*"}},
-		{"", patterns{"node.kubernetes.io/exclude-from-external-load-balancers"}}, // kubeadm sets it once and never again
+func labelCatalogue() catalogue {
+	return newCatalogue(patterns{
+		"node-role.kubernetes.io/*",
+		"node.kubernetes.io/exclude-from-external-load-balancers", // kubeadm sets it once and never again
 		// What the NVIDIA GPU operator reads.
-		{"", patterns{"nvidia.com/mig.config", "nvidia.com/gpu.workload.config", "nvidia.com/gpu.deploy.operands", "nvidia.com/device-plugin.config"}},
+		"nvidia.com/mig.config", "nvidia.com/gpu.workload.config", "nvidia.com/gpu.deploy.operands", "nvidia.com/device-plugin.config",
+	}, labelStates(), labelOwners())
+}
 
+func labelStates() owners {
+	return owners{
 		{"nodekeep itself", patterns{"nodekeep.dev/*", "*.nodekeep.dev/*"}},
-
 		{"the kubelet", patterns{"kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/arch"}},
 		{"the kubelet", patterns{"node.kubernetes.io/windows-build", "csi.volume.kubernetes.io/*"}},
+		{"Karpenter", patterns{"karpenter.sh/registered", "karpenter.sh/initialized"}},
+		// Scripts in its images call kubectl, so managedFields show kubectl.
+		{"the NVIDIA GPU operator", patterns{"nvidia.com/gpu.deploy.*", "nvidia.com/*.state", "nvidia.com/*-driver-upgrade-state"}},
+		{"NVSentinel", patterns{"*/cordon-by", "*/cordon-reason", "*/cordon-timestamp", "*/uncordon-by", "*/uncordon-reason", "*/uncordon-timestamp"}},
+		{"Skyhook", patterns{"skyhook.nvidia.com/*"}},
+		{"NodeWright", patterns{"nodewright.nvidia.com/*"}}, // Skyhook's new name
+		{"DGX Cloud", patterns{"dgxc.nvidia.com/*"}},
+		{"Topograph", patterns{"fabric.topograph.run/*", "accelerator.topograph.run/*"}},
+		{"KubeVirt", patterns{"kubevirt.io/*", "*.kubevirt.io/*"}},
+		{"a readiness check", patterns{"node-ready/*"}},
+		{"the node readiness controller", patterns{"readiness.k8s.io/*"}},
+		{"Nidhogg", patterns{"nidhogg.uswitch.com/*"}},
+	}
+}
+
+func labelOwners() owners {
+	return owners{
 		{"the cloud controller manager", patterns{"topology.kubernetes.io/*", "failure-domain.beta.kubernetes.io/*"}},
 		{"the cloud controller manager", patterns{"node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"}},
 		{"the AWS cloud controller manager", patterns{"topology.k8s.aws/*"}},
@@ -58,16 +143,60 @@ func labelOwners() owners {
 		{"OpenShift", patterns{"node.openshift.io/*"}},
 		{"OpenShift's machine config operator", patterns{"machineconfiguration.openshift.io/*"}},
 
-		{"Skyhook", patterns{"skyhook.nvidia.com/*"}},
-		{"DGX Cloud", patterns{"dgxc.nvidia.com/*"}},
-		{"a readiness check", patterns{"node-ready/*"}},
-		{"the node readiness controller", patterns{"readiness.k8s.io/*"}},
-		{"Nidhogg", patterns{"nidhogg.uswitch.com/*"}},
 		{"Calico", patterns{"projectcalico.org/*"}},
 		{"Flannel", patterns{"flannel.alpha.coreos.com/*"}},
 
 		// Everything else under the project's own domains is computed by some controller until shown otherwise.
 		{"Kubernetes", patterns{"kubernetes.io/*", "*.kubernetes.io/*", "k8s.io/*", "*.k8s.io/*"}},
+	}
+}
+
+// annotationOwner names the component whose annotation is a command, or the state of one machine or of one object. No policy keeps it. What says in
+// a label what one machine is or has passed says so in an annotation, too.
+func annotationOwner(annotation string) (owner string, owned bool) {
+	operators := patterns{"karpenter.sh/do-not-disrupt", "projectcalico.org/ASNumber", "projectcalico.org/RouteReflectorClusterID"}
+	if _, is := operators.match(annotation); is {
+		return "", false
+	}
+	if owner, owned = annotationStates().of(annotation); owned {
+		return owner, true
+	}
+	return labelStates().of(annotation)
+}
+
+func annotationStates() owners {
+	return owners{
+		{"kubectl", patterns{"kubectl.kubernetes.io/*"}},
+		{"the kubelet", patterns{"volumes.kubernetes.io/*", "alpha.kubernetes.io/*"}},
+		{"the node controllers", patterns{"node.alpha.kubernetes.io/*"}},
+		{"kubeadm", patterns{"kubeadm.alpha.kubernetes.io/*", "kubeadm.kubernetes.io/*"}},
+
+		{"k3s", patterns{"k3s.io/*", "*.k3s.cattle.io/*"}}, // etcd.k3s.cattle.io/remove takes a member out of etcd
+		{"RKE2", patterns{"rke2.io/*", "*.rke2.cattle.io/*"}},
+		{"Rancher", patterns{"rke.cattle.io/*", "cattle.io/*"}},
+		{"Rancher's upgrade controller", patterns{"plan.upgrade.cattle.io/*"}},
+		{"Talos", patterns{"talos.dev/*", "*.talos.dev/*"}},
+		{"Cluster API", patterns{"cluster.x-k8s.io/*", "*.cluster.x-k8s.io/*"}},
+		{"OpenShift's machine API", patterns{"machine.openshift.io/*"}},
+		{"OpenShift's machine config operator", patterns{"machineconfiguration.openshift.io/*"}},
+		{"the SR-IOV network operator", patterns{"sriovnetwork.openshift.io/*"}},
+		{"Karpenter", patterns{"karpenter.sh/*", "*.karpenter.sh/*", "karpenter.k8s.aws/*", "karpenter.azure.com/*"}},
+		{"GKE", patterns{"container.googleapis.com/*", "node.gke.io/*", "networking.gke.io/*"}},
+
+		{"Flannel", patterns{"flannel.alpha.coreos.com/*"}},
+		{"Calico", patterns{"projectcalico.org/*"}},
+		{"Cilium", patterns{"network.cilium.io/*", "io.cilium.network.*"}},
+		{"OVN-Kubernetes", patterns{"k8s.ovn.org/*"}},
+		{"Kube-OVN", patterns{"ovn.kubernetes.io/*", "*.ovn.kubernetes.io/*"}},
+		{"Weave", patterns{"weave.works/*", "*.weave.works/*"}}, // kured as well
+		{"kube-router", patterns{"kube-router.io/pod-cidr*"}},
+		{"Antrea", patterns{"node.antrea.io/*"}},
+		{"Multus", patterns{"k8s.v1.cni.cncf.io/*"}},
+
+		{"Node Feature Discovery", patterns{"nfd.node.kubernetes.io/*", "*.nfd.node.kubernetes.io/*"}},
+		{"the Flatcar update operator", patterns{"flatcar-linux-update.v1.flatcar-linux.net/*"}},
+		{"the AWS node termination handler", patterns{"aws-node-termination-handler/*"}},
+		{"Medik8s", patterns{"medik8s.io/*", "*.medik8s.io/*"}},
 	}
 }
 
@@ -88,9 +217,11 @@ func taintOwners() owners {
 		{"the node readiness controller", patterns{"readiness.k8s.io/*"}},
 		{"Node Feature Discovery", patterns{"feature.node.kubernetes.io/*", "*.feature.node.kubernetes.io/*"}},
 		{"Skyhook", patterns{"skyhook.nvidia.com", "skyhook.nvidia.com/*"}},
+		{"NodeWright", patterns{"nodewright.nvidia.com", "nodewright.nvidia.com/*"}},
 
 		// Drain and repair tools add these right before a Node is deleted: just what a record taken at deletion would catch.
 		{"the AWS node termination handler", patterns{"aws-node-termination-handler/*"}},
+		{"NVSentinel", patterns{"AggregatedNodeHealth"}},
 		{"Medik8s", patterns{"medik8s.io/*", "*.medik8s.io/*"}},
 		{"KubeVirt", patterns{"kubevirt.io/drain"}},
 		{"the OpenShift machine config operator", patterns{"UpdateInProgress"}},

@@ -39,8 +39,19 @@ func TestTheCatalogueLeavesOutWhatOthersOwn(t *testing.T) {
 		"Rancher and k3s":          {"rke.cattle.io/machine", "cattle.io/os", "plan.upgrade.cattle.io/server", "k3s.io/hostname", "p2p.k3s.cattle.io/enabled"},
 		"OpenShift":                {"node.openshift.io/os_id", "machineconfiguration.openshift.io/role"},
 		"readiness tools, which would let a fresh machine through": {"skyhook.nvidia.com/status", "dgxc.nvidia.com/ready", "node-ready/verified", "readiness.k8s.io/bootstrap-completed-x", "nidhogg.uswitch.com/first-time-ready", "nodekeep.dev/restored"},
-		"what CNI, CSI and controllers keep in annotations":        {"volumes.kubernetes.io/keep-terminated-pod-volumes", "kubeadm.alpha.kubernetes.io/cri-socket", "projectcalico.org/IPv4Address", "flannel.alpha.coreos.com/public-ip", "csi.volume.kubernetes.io/nodeid", "alpha.kubernetes.io/provided-node-ip", "node.alpha.kubernetes.io/ttl"},
-		"whatever else ends in kubernetes.io or k8s.io":            {"kubernetes.io/x", "brand.new.kubernetes.io/x", "k8s.io/x", "brand.new.k8s.io/x", "app.kubernetes.io/name"},
+		"NVSentinel, whose state is of one machine": {
+			"k8saas.nvidia.com/cordon-by", "k8saas.nvidia.com/cordon-reason", "k8saas.nvidia.com/cordon-timestamp", "example.com/cordon-by",
+			"k8saas.nvidia.com/uncordon-by", "k8saas.nvidia.com/uncordon-reason", "k8saas.nvidia.com/uncordon-timestamp", "dgxc.nvidia.com/nvsentinel-state",
+		},
+		"NodeWright, which was Skyhook": {"nodewright.nvidia.com/status_gpu", "nodewright.nvidia.com/ignore"},
+		"Topograph":                     {"fabric.topograph.run/tier-0", "accelerator.topograph.run/domain", "accelerator.topograph.run/sub-domain"},
+		"KubeVirt": {
+			"kubevirt.io/schedulable", "kubevirt.io/ksm-enabled", "cpu-feature.node.kubevirt.io/vmx", "cpu-model.node.kubevirt.io/EPYC", "cpu-model-migration.node.kubevirt.io/EPYC",
+			"cpu-timer.node.kubevirt.io/tsc-frequency", "hyperv.node.kubevirt.io/vpindex", "host-model-cpu.node.kubevirt.io/EPYC", "scheduling.node.kubevirt.io/tsc-frequency-1",
+		},
+		"upgrades of drivers":                               {"nvidia.com/gpu-driver-upgrade-state", "nvidia.com/ofed-driver-upgrade-state"},
+		"what CNI, CSI and controllers keep in annotations": {"volumes.kubernetes.io/keep-terminated-pod-volumes", "kubeadm.alpha.kubernetes.io/cri-socket", "projectcalico.org/IPv4Address", "flannel.alpha.coreos.com/public-ip", "csi.volume.kubernetes.io/nodeid", "alpha.kubernetes.io/provided-node-ip", "node.alpha.kubernetes.io/ttl"},
+		"whatever else ends in kubernetes.io or k8s.io":     {"kubernetes.io/x", "brand.new.kubernetes.io/x", "k8s.io/x", "brand.new.k8s.io/x", "app.kubernetes.io/name"},
 	}
 	everything := policyWith(t, `{keep: ["*", "*/*", "*.kubernetes.io/*", "*.k8s.io/*"]}`)
 	for name, keys := range rows {
@@ -62,7 +73,7 @@ func TestTheCatalogueLeavesPeoplesLabelsAlone(t *testing.T) {
 		"roles, which people set more often than any other key": {"node-role.kubernetes.io/worker", "node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/anything"},
 		"what kubeadm sets once and never again":                {"node.kubernetes.io/exclude-from-external-load-balancers"},
 		"what the NVIDIA GPU operator reads":                    {"nvidia.com/mig.config", "nvidia.com/gpu.workload.config", "nvidia.com/gpu.deploy.operands", "nvidia.com/device-plugin.config"},
-		"names that look like a vendor's":                       {"nvidia.com/gpu", "gpu.count", "amd.com/gpu", "accelerator", "hardware.tier", "node-type"},
+		"names that look like a vendor's":                       {"nvidia.com/gpu", "gpu.count", "amd.com/gpu", "accelerator", "hardware.tier", "node-type", "nvidia.com/gpu-driver-upgrade.skip", "topograph.run/x", "k8saas.nvidia.com/ManagedByNVSentinel", "cordon-by", "mykubevirt.io/x"},
 		"names of their own":                                    {"dedicated", "team.owner", "disktype", "example.com/rack", "topology.example.com/rack", "node-role.example.com/worker"},
 		"domains that merely look like one of the catalogue":    {"mykarpenter.sh/x", "karpenter.sh.example.com/x", "xk8s.io/x", "notkubernetes.io/x", "x-k8s.io/y", "kubernetes.io.example.com/x"},
 		"names that merely look like one of the catalogue":      {"agentpool2", "example.com/agentpool", "kubernetes.io", "hostname"},
@@ -81,7 +92,7 @@ func TestTheCatalogueLeavesPeoplesLabelsAlone(t *testing.T) {
 func TestTheCatalogueLeavesOutTaintsOfOthers(t *testing.T) {
 	rows := map[string][]string{
 		"nodekeep itself": {"nodekeep.dev/x", "sub.nodekeep.dev/x"},
-		"what the node lifecycle controller puts on": {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "node.kubernetes.io/unschedulable", "node.kubernetes.io/disk-pressure", "node.kubernetes.io/memory-pressure", "node.kubernetes.io/pid-pressure", "node.kubernetes.io/network-unavailable"},
+		"what the node lifecycle controller puts on": {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "node.kubernetes.io/disk-pressure", "node.kubernetes.io/memory-pressure", "node.kubernetes.io/pid-pressure", "node.kubernetes.io/network-unavailable"},
 		"what a repair tool puts there":              {"node.kubernetes.io/out-of-service"},
 		"the kubelet and the cloud controller":       {"node.cloudprovider.kubernetes.io/uninitialized", "node.cloudprovider.kubernetes.io/shutdown"},
 		"Cluster API":                                {"node.cluster.x-k8s.io/uninitialized", "node.cluster.x-k8s.io/outdated-revision"},
@@ -93,7 +104,8 @@ func TestTheCatalogueLeavesOutTaintsOfOthers(t *testing.T) {
 		"the node readiness controller":              {"readiness.k8s.io/network"},
 		"Node Feature Discovery":                     {"feature.node.kubernetes.io/x", "vendor.feature.node.kubernetes.io/x"},
 		"Skyhook":                                    {"skyhook.nvidia.com", "skyhook.nvidia.com/x"},
-		"drain and repair tools, before a Node goes": {"aws-node-termination-handler/spot-itn", "medik8s.io/remediation", "remediation.medik8s.io/x", "kubevirt.io/drain", "UpdateInProgress"},
+		"NodeWright":                                 {"nodewright.nvidia.com", "nodewright.nvidia.com/x"},
+		"drain and repair tools, before a Node goes": {"aws-node-termination-handler/spot-itn", "medik8s.io/remediation", "remediation.medik8s.io/x", "kubevirt.io/drain", "UpdateInProgress", "AggregatedNodeHealth"},
 	}
 	everything := policyOf(t, `{keep: ["*", "*/*", "*.kubernetes.io/*", "karpenter.sh/*"]}`)
 	for name, keys := range rows {

@@ -1,6 +1,11 @@
 package policy
 
-import "strings"
+import (
+	"encoding/json"
+	"strings"
+
+	"nodekeep.dev/nodekeep/record"
+)
 
 // Annotations by which a component says on the Node itself which labels are its own.
 const (
@@ -11,7 +16,17 @@ const (
 	// machineLabels lists what Cluster API copied from the Machine, separated by commas (LabelsFromMachineAnnotation in its
 	// api/core).
 	machineLabels = "cluster.x-k8s.io/labels-from-machine"
+	// machineTaints lists the taints that Cluster API copied from the Machine, as kubectl writes them, separated by commas; value and effect may be
+	// missing (TaintsFromMachineAnnotation in its api/core).
+	machineTaints = "cluster.x-k8s.io/taints-from-machine"
+	// What follows are JSON lists of keys: what the machine configuration of Talos sets (pkg/machinery/constants).
+	talosLabels      = "talos.dev/owned-labels"
+	talosTaints      = "talos.dev/owned-taints"
+	talosAnnotations = "talos.dev/owned-annotations"
 )
+
+// maxClaims bounds how many claims of one annotation are read: a kubelet can write annotations.
+const maxClaims = 1000
 
 // Claimed lists the label keys that ownership annotations claim for other components; nil where there are none.
 // Remembering one would bring back what its owner has since dropped.
@@ -31,6 +46,41 @@ func listed(value string) (items []string) {
 		if item = strings.TrimSpace(item); item != "" {
 			items = append(items, item)
 		}
+	}
+	return items
+}
+
+// Claim is what an annotation says of a label, a taint or an annotation: that a component sets it. Operators see it. nodekeep keeps the
+// item all the same.
+type Claim struct {
+	Owner      string // for users
+	Annotation string
+	item       string // an item; a taint without an effect, as "key:", stands for each effect
+}
+
+// Covers reports whether the claim is about an item.
+func (c Claim) Covers(item string) bool {
+	return item == c.item || strings.HasSuffix(c.item, ":") && strings.HasPrefix(item, c.item)
+}
+
+// Claims lists what annotations of a Node say that Cluster API and Talos set, and that is no reason to leave it out of the record; see
+// [Claimed] for what is.
+func Claims(annotations map[string]string) (claims []Claim) {
+	add := func(owner, annotation string, items []string, itemOf func(string) string) {
+		for _, item := range items[:min(len(items), maxClaims)] {
+			claims = append(claims, Claim{Owner: owner, Annotation: annotation, item: itemOf(item)})
+		}
+	}
+	add("Cluster API", machineTaints, listed(annotations[machineTaints]), func(text string) string { return record.TaintKey(parseTaint(text)) })
+	add("Talos", talosLabels, listedJSON(annotations[talosLabels]), func(key string) string { return key })
+	add("Talos", talosTaints, listedJSON(annotations[talosTaints]), func(key string) string { return key + ":" })
+	add("Talos", talosAnnotations, listedJSON(annotations[talosAnnotations]), record.AnnotationKey)
+	return claims
+}
+
+func listedJSON(value string) (items []string) {
+	if json.Unmarshal([]byte(Text(value)), &items) != nil {
+		return nil
 	}
 	return items
 }

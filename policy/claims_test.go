@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestClaimed(t *testing.T) {
@@ -30,6 +31,52 @@ func TestClaimed(t *testing.T) {
 	}
 }
 
+func TestClaimsNameWhatClusterAPIAndTalosSetAndAreNotObeyed(t *testing.T) {
+	const capi, talosLabels, talosTaints = "cluster.x-k8s.io/taints-from-machine", "talos.dev/owned-labels", "talos.dev/owned-taints"
+	const talosAnnotations = "talos.dev/owned-annotations"
+	keeping, err := Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nannotations: {keep: [example.com/slot]}\n"), DefaultGate)
+	require.NoError(t, err)
+	type annotations = map[string]string
+	tests := map[string]struct {
+		annotations annotations
+		item        string
+		owner       string // empty: nobody claims the item
+	}{
+		"a taint of the Machine with a value":             {annotations{capi: "a:NoSchedule, tenant=blue:NoExecute"}, "tenant:NoExecute", "Cluster API"},
+		"a taint of the Machine without one":              {annotations{capi: "tenant:NoExecute"}, "tenant:NoExecute", "Cluster API"},
+		"that taint with another effect":                  {annotations{capi: "tenant:NoExecute"}, "tenant:NoSchedule", ""},
+		"a taint of the Machine without an effect":        {annotations{capi: "tenant=blue:"}, "tenant:NoSchedule", "Cluster API"},
+		"a taint of the Machine that is a key":            {annotations{capi: "tenant"}, "tenant:NoSchedule", "Cluster API"},
+		"a label with the key of a taint of the Machine":  {annotations{capi: "tenant"}, "tenant", ""},
+		"a key that begins with a claimed one":            {annotations{capi: "tenant"}, "tenant2:NoSchedule", ""},
+		"a label of the machine configuration":            {annotations{talosLabels: `["rack", "node-role.kubernetes.io/gpu"]`}, "node-role.kubernetes.io/gpu", "Talos"},
+		"a taint with the key of such a label":            {annotations{talosLabels: `["rack"]`}, "rack:NoSchedule", ""},
+		"a taint of the machine configuration":            {annotations{talosTaints: `["tenant"]`}, "tenant:NoExecute", "Talos"},
+		"a label with the key of such a taint":            {annotations{talosTaints: `["tenant"]`}, "tenant", ""},
+		"an annotation of the machine configuration":      {annotations{talosAnnotations: `["example.com/slot"]`}, "@example.com/slot", "Talos"},
+		"a label with the key of such an annotation":      {annotations{talosAnnotations: `["example.com/slot"]`}, "example.com/slot", ""},
+		"a list that is no JSON":                          {annotations{talosTaints: `tenant`}, "tenant:NoExecute", ""},
+		"a claim that decides what nodekeep leaves alone": {annotations{"cluster.x-k8s.io/labels-from-machine": "rack"}, "rack", ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var owner string
+			for _, claim := range Claims(tt.annotations) {
+				if claim.Covers(tt.item) {
+					owner = claim.Owner
+					assert.Contains(t, tt.annotations, claim.Annotation)
+				}
+			}
+			assert.Equal(t, tt.owner, owner)
+			if owner != "" {
+				node := Metadata{Items: map[string]string{tt.item: ""}, Claimed: Claimed(tt.annotations)}
+				assert.True(t, keeping.Judge(node, tt.item).Keeps, "such a claim is shown, not obeyed")
+			}
+		})
+	}
+	assert.Len(t, Claims(annotations{capi: strings.Repeat("a,", 5000)}), maxClaims)
+}
+
 func TestKeepLeavesOutWhatIsClaimed(t *testing.T) {
 	node := Metadata{
 		Items:   map[string]string{"dedicated": "ci", "example.com/rack": "7", "disktype": "ssd"},
@@ -47,10 +94,13 @@ func TestRestoresInline(t *testing.T) {
 }
 
 func FuzzClaimed(f *testing.F) {
-	for _, value := range []string{"", ",", "a", "a,b", " a , example.com/b ", "/", "a/b/c", "\xff,"} {
+	for _, value := range []string{"", ",", "a", "a,b", " a , example.com/b ", "/", "a/b/c", "\xff,", `["a"]`, `[null, 1]`, "a=b:NoSchedule"} {
 		f.Add(value)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
+		for _, claim := range Claims(map[string]string{machineTaints: value, talosLabels: value, talosTaints: value, talosAnnotations: value}) {
+			assert.True(t, claim.Covers(claim.item))
+		}
 		keys := Claimed(map[string]string{featureLabels: value, machineLabels: value})
 		assert.LessOrEqual(t, len(keys), 2*(strings.Count(value, ",")+1))
 		for _, key := range keys {

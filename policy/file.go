@@ -2,12 +2,20 @@ package policy
 
 import (
 	"encoding/json"
+	"math"
 	"reflect"
 	"regexp"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/governance"
+	"nodekeep.dev/nodekeep/inventory"
+	"nodekeep.dev/nodekeep/verify"
 )
 
 // What the policy file must say of itself.
@@ -18,12 +26,18 @@ const (
 
 // file is a policy file of version v1alpha1. Fields that can be written in two ways stay raw.
 type file struct {
-	APIVersion string          `json:"apiVersion"`
-	Kind       string          `json:"kind"`
-	Labels     fileLabels      `json:"labels"`
-	Taints     fileTaints      `json:"taints"`
-	Machine    fileMachine     `json:"machine"`
-	Retention  json.RawMessage `json:"retention"` // a string, or the number 0
+	APIVersion  string          `json:"apiVersion"`
+	Kind        string          `json:"kind"`
+	Labels      fileLabels      `json:"labels"`
+	Taints      fileTaints      `json:"taints"`
+	Annotations fileAnnotations `json:"annotations"`
+	Cordon      OnCordon        `json:"cordon"`
+	Machine     fileMachine     `json:"machine"`
+	Verify      verify.Settings `json:"verify"`
+	Retention   json.RawMessage `json:"retention"` // a string, or the number 0
+
+	Governance governance.Settings `json:"governance"`
+	Inventory  []inventory.Entry   `json:"inventory"`
 }
 
 type fileLabels struct {
@@ -33,6 +47,9 @@ type fileLabels struct {
 	IgnoreManagers []string   `json:"ignoreManagers"`
 	OnConflict     OnConflict `json:"onConflict"`
 	Protected      Protected  `json:"protected"`
+
+	Rules      []classify.Rule `json:"rules"`
+	Migrations []Migration     `json:"migrations"`
 }
 
 type fileTaints struct {
@@ -52,8 +69,13 @@ type fileRule struct {
 	Taint    string          `json:"taint"`
 }
 
+type fileAnnotations struct {
+	Keep []string `json:"keep"`
+}
+
 type fileMachine struct {
 	OnMismatch OnMismatch `json:"onMismatch"`
+	Follow     bool       `json:"follow"`
 }
 
 // defaultFile has what holds where a file says nothing.
@@ -66,6 +88,7 @@ func defaultFile() file {
 			Protected:      Deferred,
 		},
 		Taints:    fileTaints{Keep: []string{"*"}},
+		Cordon:    IgnoreCordon,
 		Machine:   fileMachine{OnMismatch: RestoreAnyway},
 		Retention: json.RawMessage(`"720h"`),
 	}
@@ -102,15 +125,32 @@ func readFile(data []byte) (f file, mistyped field.ErrorList, strict []error, er
 // fits reports whether a decoded value is of a type. In a map or list it removes each null and each value that does not fit, and
 // names the latter. The JSON decoder would name the first of them only.
 func fits(value any, want reflect.Type, path *field.Path, mistyped *field.ErrorList) bool {
+	if want.Kind() == reflect.Pointer {
+		want = want.Elem()
+	}
 	ok, form := true, ""
 	switch {
 	case want == reflect.TypeFor[json.RawMessage]():
+	case want == reflect.TypeFor[verify.Quantity]():
+		switch value.(type) {
+		case string, int64, float64:
+		default:
+			ok, form = false, "a quantity, such as 1 or 64Gi"
+		}
+	case want == reflect.TypeFor[intstr.IntOrString]():
+		switch value := value.(type) {
+		case string, int64:
+		case float64: // as YAML reads every number
+			ok, form = value == float64(int32(value)), "a whole number of Nodes"
+		default:
+			ok, form = false, "a number of Nodes, or a percentage such as 20%"
+		}
 	case want.Kind() == reflect.Struct:
 		var fields map[string]any
 		fields, ok = value.(map[string]any)
 		form = "a map of fields"
 		for _, known := range reflect.VisibleFields(want) {
-			name := known.Tag.Get("json")
+			name, _, _ := strings.Cut(known.Tag.Get("json"), ",")
 			if inner, set := fields[name]; set && (inner == nil || !fits(inner, known.Type, path.Child(name), mistyped)) {
 				delete(fields, name)
 			}
@@ -124,6 +164,23 @@ func fits(value any, want reflect.Type, path *field.Path, mistyped *field.ErrorL
 				list[i] = nil
 			}
 		}
+	case want.Kind() == reflect.Map:
+		var entries map[string]any
+		entries, ok = value.(map[string]any)
+		form = "a map"
+		for key, inner := range entries {
+			if !fits(inner, want.Elem(), path.Key(key), mistyped) {
+				delete(entries, key)
+			}
+		}
+	case want.Kind() == reflect.Int:
+		number, is := value.(float64)
+		_, ok = value.(int64)
+		ok = ok || is && number == math.Trunc(number)
+		form = "a whole number"
+	case want.Kind() == reflect.Bool:
+		_, ok = value.(bool)
+		form = "true or false"
 	default:
 		_, ok = value.(string)
 		form = "a string"

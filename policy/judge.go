@@ -14,18 +14,21 @@ type Verdict struct {
 	Keeps bool
 	// Owner is whose decision the item is.
 	Owner record.Owner
+	// Taken says that a component sets the label now which usually does so. What an operator set before is no longer restored: the component
+	// may drop the label.
+	Taken bool
 
-	why string
-	// managers are those that set the label again by themselves, where that is why. They are written out only for who asks.
+	why because
+	// managers are those of managedFields, where they are why. They are written out only for who asks.
 	managers []string
 }
 
 // Why completes "kept because ..." or "left out because ...".
 func (v Verdict) Why() string {
 	if len(v.managers) > 0 {
-		return "managedFields show only " + strings.Join(v.managers, ", ") + ", which sets it again by itself"
+		return "managedFields show only " + strings.Join(v.managers, ", ") + ", " + v.why.String()
 	}
-	return v.why
+	return v.why.String()
 }
 
 // Judge says of one item of a Node whether it is remembered: the policy keeps it, no rule has put it on, and no other
@@ -33,22 +36,77 @@ func (v Verdict) Why() string {
 // entry that seems to name one is made up, maybe by the kubelet.
 func (p Policy) Judge(node Metadata, item string) Verdict {
 	if slices.ContainsFunc(node.RuleTaints, func(taint corev1.Taint) bool { return record.TaintKey(taint) == item }) {
-		return Verdict{Owner: record.Rule, why: "a rule puts it on"}
+		return Verdict{Owner: record.Rule, why: because{"a rule puts it on"}}
 	}
-	keeps, why := p.Keeps(item)
+	ruling, why := p.rule(item)
+	derived, listed := node.RuleLabels[item]
+	to, renamed := p.renamedTo(node, item)
 	switch {
-	case !keeps:
+	case listed && derived.Absent && derived.ShownBy(node.Items, item):
+		return Verdict{Owner: record.Absent, why: because{"rule ", derived.Rule, " removes it"}}
+	case listed && derived.Adopted && derived.ShownBy(node.Items, item):
+		return Verdict{Owner: record.Rule, why: because{"an operator has handed it over to rule ", derived.Rule}}
+	case listed && derived.ShownBy(node.Items, item):
+		return Verdict{Owner: record.Other, why: because{"rule ", derived.Rule, " sets it"}}
+	case ruling == leftOut:
 		return Verdict{Owner: record.Other, why: why}
+	case setByVerification(node.Owners[item]):
+		return Verdict{Owner: record.Other, why: because{"verification has set it"}}
 	case record.IsTaint(item):
 		return Verdict{Keeps: true, why: why}
 	case p.ownedByOthers(node.Owners[item]):
-		return Verdict{Owner: record.Other, managers: node.Owners[item]}
+		return Verdict{Owner: record.Other, Taken: ruling == doubtful, managers: node.Owners[item], why: because{"which sets it again by itself"}}
 	case slices.Contains(node.Claimed, item):
-		return Verdict{Owner: record.Other, why: "an annotation of the Node says that another component has set it"}
+		return Verdict{Owner: record.Other, why: because{"an annotation of the Node says that another component has set it"}}
+	case renamed:
+		return Verdict{Owner: record.Other, why: because{"a migration has renamed it to ", to}}
+	case ruling == doubtful:
+		return p.judgeDoubtful(node, item)
 	}
 	verdict := Verdict{Keeps: true, why: why}
 	if len(node.Owners[item]) > 0 {
 		verdict.Owner = record.Client
 	}
 	return verdict
+}
+
+// operatorsClients are the managers that operators change Nodes with: kubectl and oc, k9s, consoles in a browser, Terraform, Pulumi, Ansible. A
+// controller may have any other name.
+func operatorsClients() patterns {
+	return patterns{"kubectl*", "k9s", "Mozilla", "Terraform", "pulumi-kubernetes*", "ansible*"}
+}
+
+// Managers that the API server makes of entries whose managers it has lost.
+const (
+	ancientChanges   = "ancient-changes"
+	beforeFirstApply = "before-first-apply"
+)
+
+// judgeDoubtful is [Policy.Judge] for a label that a component usually sets. It is an operator's where managedFields show operators' clients and nothing
+// else. What nodekeep has restored has no manager: then the record shows whose it is.
+func (p Policy) judgeDoubtful(node Metadata, item string) Verdict {
+	managers, clients, lost := node.Owners[item], 0, 0
+	known := operatorsClients()
+	for _, manager := range managers {
+		_, client := known.match(manager)
+		_, ignored := p.ignoreManagers.match(manager)
+		switch {
+		case manager == ancientChanges || manager == beforeFirstApply:
+			lost++
+		case client && !ignored:
+			clients++
+		}
+	}
+	value, shown := node.Items[item]
+	e, recorded := node.Record.Entry(item)
+	recorded = recorded && !e.Removed && (!shown || value == e.Value)
+	switch {
+	case clients > 0 && clients == len(managers):
+		return Verdict{Keeps: true, Owner: record.Client, managers: managers, why: because{"a client of operators"}}
+	case clients+lost < len(managers):
+		return Verdict{Owner: record.Other, Taken: true, managers: managers, why: because{"not a known client of operators; labels.keep can name the label"}}
+	case recorded:
+		return Verdict{Keeps: true, why: because{"the record has it as an operator's"}}
+	}
+	return Verdict{Owner: record.Other, why: because{"managedFields do not show that an operator set it; labels.keep can name it"}}
 }

@@ -6,6 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/record"
 )
 
 func TestJudgeSaysWhyAnItemIsKeptOrLeftOut(t *testing.T) {
@@ -43,6 +45,65 @@ func TestJudgeSaysWhyAnItemIsKeptOrLeftOut(t *testing.T) {
 			shown.Items = map[string]string{c.item: "1"}
 			_, kept := kept(p, shown)[c.item]
 			assert.Equal(t, verdict.Keeps, kept, "Keep goes by Judge")
+		})
+	}
+}
+
+func TestEvidenceBeatsTheCatalogue(t *testing.T) {
+	const (
+		zone    = "topology.kubernetes.io/zone"
+		setsIt  = ", which sets it again by itself"
+		unknown = ", not a known client of operators; labels.keep can name the label"
+		nobody  = "managedFields do not show that an operator set it; labels.keep can name it"
+	)
+	type managers = []string
+	for name, c := range map[string]struct {
+		labels   string // of the policy
+		item     string
+		managers managers
+		recorded string // the value in the record
+		keeps    bool
+		taken    bool
+		why      string
+	}{
+		"a zone that kubectl set":                              {"{}", zone, managers{"kubectl-label"}, "", true, false, "managedFields show only kubectl-label, a client of operators"},
+		"a zone that several clients of operators set":         {"{}", zone, managers{"Terraform", "kubectl-edit"}, "", true, false, "managedFields show only Terraform, kubectl-edit, a client of operators"},
+		"a label of a vendor that kubectl set":                 {"{}", "nvidia.com/gpu.product", managers{"kubectl-label"}, "", true, false, "managedFields show only kubectl-label, a client of operators"},
+		"a key that only the catch-all excludes":               {"{}", "cluster-autoscaler.kubernetes.io/pool", managers{"kubectl-patch"}, "", true, false, "managedFields show only kubectl-patch, a client of operators"},
+		"another one":                                          {"{}", "app.kubernetes.io/name", managers{"k9s"}, "", true, false, "managedFields show only k9s, a client of operators"},
+		"a zone that the cloud controller manager set":         {"{}", zone, managers{"aws-cloud-controller-manager"}, "", false, true, "managedFields show only aws-cloud-controller-manager" + setsIt},
+		"a zone that the kubelet set":                          {"{}", zone, managers{"kubelet"}, "", false, true, "managedFields show only kubelet" + setsIt},
+		"a zone that the kubelet and kubectl set":              {"{}", zone, managers{"kubectl", "kubelet"}, "", false, true, "managedFields show only kubectl, kubelet" + unknown},
+		"a zone that a controller with an unknown name set":    {"{}", zone, managers{"manager"}, "", false, true, "managedFields show only manager" + unknown},
+		"a feature that Node Feature Discovery set":            {"{}", "feature.node.kubernetes.io/x", managers{"nfd-master"}, "", false, true, "managedFields show only nfd-master" + setsIt},
+		"a zone that nobody is known to have set":              {"{}", zone, nil, "", false, false, nobody},
+		"a zone whose managers the API server has merged":      {"{}", zone, managers{"ancient-changes"}, "", false, false, nobody},
+		"a zone from before the first apply":                   {"{}", zone, managers{"before-first-apply", "kubectl"}, "", false, false, nobody},
+		"a recorded zone that nodekeep has restored":           {"{}", zone, nil, "a", true, false, "the record has it as an operator's"},
+		"a recorded zone whose manager is lost":                {"{}", zone, managers{"ancient-changes"}, "a", true, false, "the record has it as an operator's"},
+		"a recorded zone that has another value, by nobody":    {"{}", zone, nil, "b", false, false, nobody},
+		"a recorded zone that a component has taken over":      {"{}", zone, managers{"cloud-controller-manager"}, "a", false, true, "managedFields show only cloud-controller-manager" + setsIt},
+		"a manager of operators that the policy ignores":       {"{ignoreManagers: ['kubectl*']}", zone, managers{"kubectl-label"}, "", false, true, "managedFields show only kubectl-label" + setsIt},
+		"a zone that the policy ignores":                       {"{ignore: ['topology.*']}", zone, managers{"kubectl-label"}, "a", false, false, "labels.ignore has topology.*"},
+		"a zone that the policy does not select":               {"{keep: [rack]}", zone, managers{"kubectl-label"}, "a", false, false, "labels.keep does not select it"},
+		"the host name":                                        {"{}", "kubernetes.io/hostname", managers{"kubectl-label"}, "a", false, false, "it belongs to the kubelet"},
+		"the architecture":                                     {"{}", "kubernetes.io/arch", managers{"kubectl-label"}, "a", false, false, "it belongs to the kubelet"},
+		"the operating system":                                 {"{}", "beta.kubernetes.io/os", managers{"kubectl-label"}, "a", false, false, "it belongs to the kubelet"},
+		"a label of nodekeep":                                  {"{}", "nodekeep.dev/x", managers{"kubectl-label"}, "a", false, false, "it belongs to nodekeep itself"},
+		"a check that this machine has passed":                 {"{}", "node-ready/verified", managers{"kubectl-label"}, "a", false, false, "it belongs to a readiness check"},
+		"what a script of an operator's image set by kubectl":  {"{}", "nvidia.com/mig.config.state", managers{"kubectl-label"}, "a", false, false, "it belongs to the NVIDIA GPU operator"},
+		"an isolation label, which only the policy can select": {"{}", "node-restriction.kubernetes.io/tier", managers{"kubectl-label"}, "a", false, false, "it is an isolation boundary, kept only if labels.keep names node-restriction.kubernetes.io"},
+		"a taint of a component":                               {"{}", "node.kubernetes.io/out-of-service:NoExecute", managers{"kubectl-taint"}, "a", false, false, "it belongs to the node lifecycle controller"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := Metadata{Items: map[string]string{c.item: "a"}, Owners: map[string][]string{c.item: c.managers}}
+			if c.recorded != "" {
+				node.Record = record.New("n", record.Object{UID: "u", Version: 1}, map[string]string{c.item: c.recorded})
+			}
+			verdict := policyWith(t, c.labels).Judge(node, c.item)
+			assert.Equal(t, c.keeps, verdict.Keeps)
+			assert.Equal(t, c.taken, verdict.Taken)
+			assert.Equal(t, c.why, verdict.Why())
 		})
 	}
 }

@@ -4,15 +4,20 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/record"
 )
 
-// AllowedForKubelet reports whether a kubelet may carry the label key in the CREATE of its own Node.
+// AllowedForKubelet reports whether a kubelet may carry the label key in the CREATE of its own Node. It may carry any annotation.
 // Where it may not, putting the key into that CREATE makes the API server reject the registration: after every
 // webhook the built-in plugins run again and judge our labels as the kubelet's.
 //
 // It mirrors the admission plugin NodeRestriction (plugin/pkg/admission/noderestriction in k8s.io/kubernetes, which
 // builds on IsKubeletLabel of k8s.io/kubelet/pkg/apis); a test compares the two.
 func AllowedForKubelet(key string) bool {
+	if record.IsAnnotation(key) {
+		return true
+	}
 	domain := domainOf(key)
 	if isOrUnder(domain, corev1.LabelNamespaceNodeRestriction) {
 		return false

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"nodekeep.dev/nodekeep/inventory"
 )
 
 // Default is the policy without a file: everything is kept but what other components own, a label that the Node
@@ -54,13 +56,15 @@ func standsIn(path string, wrong sets.Set[string]) bool {
 func (f file) policy(gate Gate) (p Policy, errs field.ErrorList) {
 	root, labels, taints := (*field.Path)(nil), field.NewPath("labels"), field.NewPath("taints")
 	p = Policy{
-		labels:         section{name: "labels", keep: f.Labels.Keep, ignore: f.Labels.Ignore, owners: labelOwners()},
-		taints:         section{name: "taints", keep: f.Taints.Keep, ignore: f.Taints.Ignore, owners: taintOwners()},
+		labels:         section{name: "labels", keep: f.Labels.Keep, ignore: f.Labels.Ignore, catalogue: labelCatalogue()},
+		taints:         section{name: "taints", keep: f.Taints.Keep, ignore: f.Taints.Ignore, catalogue: newCatalogue(nil, taintOwners(), nil)},
 		deferred:       f.Labels.Defer,
 		ignoreManagers: f.Labels.IgnoreManagers,
 		onConflict:     f.Labels.OnConflict,
 		protected:      f.Labels.Protected,
+		cordon:         f.Cordon,
 		onMismatch:     f.Machine.OnMismatch,
+		follow:         f.Machine.Follow,
 		gate:           gate,
 	}
 	errs = slices.Concat(
@@ -71,10 +75,21 @@ func (f file) policy(gate Gate) (p Policy, errs field.ErrorList) {
 		p.deferred.validate(labels.Child("defer")),
 		oneOf(labels.Child("onConflict"), p.onConflict, KeepNode, RestoreStored),
 		oneOf(labels.Child("protected"), p.protected, Deferred, Inline, Never),
+		oneOf(root.Child("cordon"), p.cordon, IgnoreCordon, KeepCordon),
 		oneOf(root.Child("machine", "onMismatch"), p.onMismatch, RestoreAnyway, Quarantine),
 		p.taints.keep.validate(taints.Child("keep")),
 		p.taints.ignore.validate(taints.Child("ignore")),
 	)
+	readRules := ruleReader{gate: gate, owners: taintOwners()}
+	p.register, p.rules = readRules.of(f.Taints, taints)
+	var wrongRules field.ErrorList
+	p.labelRules, wrongRules = p.readLabelRules(f.Labels.Rules, labels.Child("rules"))
+	p.rulesHash = hashOf(f.Labels.Rules, f.Labels.Migrations)
+	errs = append(errs, wrongRules...)
+	sources, wrongSources := inventory.Compile(f.Inventory, root.Child("inventory"))
+	p.inventory = sources
+	errs = append(errs, wrongSources...)
+	errs = append(errs, missingFacts(f.Inventory, f.Labels.Rules, labels.Child("rules"))...)
 	for i, manager := range p.ignoreManagers {
 		if manager == "" {
 			errs = append(errs, field.Required(labels.Child("ignoreManagers").Index(i), "must be the name of a field manager; '*' stands for any characters"))
@@ -86,8 +101,18 @@ func (f file) policy(gate Gate) (p Policy, errs field.ErrorList) {
 		errs = append(errs, field.Invalid(root.Child("retention"), text, wrong))
 	}
 	p.retention = retention
-	readRules := ruleReader{gate: gate, owners: p.taints.owners}
-	p.register, p.rules = readRules.of(f.Taints, taints)
+	profiles, wrongProfiles := p.readVerification(f.Verify, root.Child("verify"))
+	p.verify = profiles
+	errs = append(errs, wrongProfiles...)
+	governed, wrongGovernance := p.readGovernance(f.Governance, root.Child("governance"))
+	p.governance = governed
+	errs = append(errs, wrongGovernance...)
+	keptAnnotations, tooWide := readAnnotations(f.Annotations.Keep, root.Child("annotations", "keep"))
+	p.annotations = keptAnnotations
+	errs = append(errs, tooWide...)
+	errs = append(errs, p.readMigrations(f.Labels.Migrations, labels.Child("migrations"))...)
+	p.migrations = f.Labels.Migrations
+	p.labelRules = p.labelRules.Copying(copies(p.migrations))
 	return p, append(errs, readRules.errs...)
 }
 

@@ -123,6 +123,9 @@ func (r *taintRule) problems() (problems []string) {
 	if !record.ValidEffect(r.taint.Effect) {
 		problems = append(problems, "must end in one of :NoSchedule, :PreferNoSchedule, :NoExecute")
 	}
+	if !strings.Contains(r.taint.Value, valuePlaceholder) && strings.ContainsAny(r.taint.Value, "{}") {
+		return append(problems, "the value may have one placeholder, {value}, the value of the label that the selector names; it has another one, or a brace too many")
+	}
 	if !strings.Contains(r.taint.Value, valuePlaceholder) {
 		for _, problem := range validation.IsValidLabelValue(r.taint.Value) {
 			problems = append(problems, "value "+problem)

@@ -11,9 +11,10 @@ import (
 
 // The rules of Kubernetes for names and values, as its validation words them.
 const (
-	nameRule   = `name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`
-	valueRule  = `a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`
-	prefixRule = `prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
+	nameRule        = `name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`
+	placeholderRule = "the value may have one placeholder, {value}, the value of the label that the selector names; it has another one, or a brace too many"
+	valueRule       = `a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`
+	prefixRule      = `prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
 
 	effectRule   = "must end in one of :NoSchedule, :PreferNoSchedule, :NoExecute"
 	taintForm    = "must be a taint, key=value:effect or key:effect"
@@ -215,7 +216,8 @@ func TestLoadNamesEveryMistakeInTaints(t *testing.T) {
 		"a value with a space":                      {`{register: [{taint: "a=b c:NoSchedule"}]}`, []string{first + invalid("a=b c:NoSchedule", "value "+valueRule)}},
 		"a value with another equals sign":          {`{register: [{taint: "a=b=c:NoSchedule"}]}`, []string{first + invalid("a=b=c:NoSchedule", "value "+valueRule)}},
 		"a value that is too long":                  {`{register: [{taint: "a=` + strings.Repeat("b", 64) + `:NoSchedule"}]}`, []string{first + invalid("a="+strings.Repeat("b", 64)+":NoSchedule", "value must be no more than 63 bytes")}},
-		"a placeholder that is not ours":            {`{rules: [{selector: a, taint: "a={Value}:NoSchedule"}]}`, []string{"taints.rules[0].taint: " + invalid("a={Value}:NoSchedule", "value "+valueRule)}},
+		"a placeholder that is not ours":            {`{rules: [{selector: a, taint: "a={Value}:NoSchedule"}]}`, []string{"taints.rules[0].taint: " + invalid("a={Value}:NoSchedule", placeholderRule)}},
+		"a placeholder of another name":             {`{rules: [{selector: a, taint: "a={val}:NoSchedule"}]}`, []string{"taints.rules[0].taint: " + invalid("a={val}:NoSchedule", placeholderRule)}},
 		"everything about one taint":                {`{register: [{taint: "a b=c d:Now"}]}`, []string{first + invalid("a b=c d:Now", "key "+nameRule), first + invalid("a b=c d:Now", effectRule), first + invalid("a b=c d:Now", "value "+valueRule)}},
 		"the second entry is the wrong one":         {`{register: [{taint: "a:NoSchedule"}, {taint: a}]}`, []string{"taints.register[1].taint: " + invalid("a", effectRule)}},
 		"register and rules each have their faults": {`{register: [{taint: a}], rules: [{selector: a, taint: b}]}`, []string{first + invalid("a", effectRule), "taints.rules[0].taint: " + invalid("b", effectRule)}},

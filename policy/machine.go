@@ -1,6 +1,9 @@
 package policy
 
 import (
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/record"
 )
 
@@ -34,7 +37,22 @@ func (p Policy) Quarantines(seen, remembered record.Machine) bool {
 	return p.onMismatch == Quarantine && seen.Compare(remembered) == record.OtherMachine
 }
 
+// Follows reports whether a machine that registers under a new name gets what it had.
+func (p Policy) Follows() bool { return p.follow }
+
+// FollowsOnlyAccepted reports whether an item waits for an operator when a machine registers under a new name: a label that no kubelet may
+// set. A kubelet can claim another machine's identity, and only the old name proves such a label.
+func FollowsOnlyAccepted(item string) bool { return isProtected(item) }
+
 // WantsMachine reports whether any decision of the policy depends on the machine.
 func (p Policy) WantsMachine() bool {
-	return p.onMismatch == Quarantine || len(p.isolation()) > 0
+	return p.follow || p.onMismatch == Quarantine || len(p.isolation()) > 0 || !p.labelRules.Empty()
+}
+
+// SystemOf is what rules see of a Node's software. A text that is too long counts as unknown.
+func SystemOf(info corev1.NodeSystemInfo) classify.System {
+	return classify.System{
+		Arch: identity(info.Architecture), OS: identity(info.OperatingSystem), Kernel: identity(info.KernelVersion),
+		Runtime: identity(info.ContainerRuntimeVersion), Kubelet: identity(info.KubeletVersion),
+	}
 }

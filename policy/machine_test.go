@@ -25,7 +25,7 @@ func TestIsolationLabelsGoOnlyToTheMachineThatHadThem(t *testing.T) {
 		"nobody knows it": {record.Machine{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			restore := p.Missing(Kept{Machine: c.machine}, remembered, Live)
+			restore := p.Restorable(Kept{Machine: c.machine}, remembered, Live)
 			assert.Equal(t, "1", restore.Add["plain"])
 			_, given := restore.Add[tier]
 			assert.Equal(t, c.given, given)
@@ -48,4 +48,30 @@ func TestOnlyAPolicyThatSaysSoQuarantines(t *testing.T) {
 	_, err = Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nmachine: {onMismatch: maybe, more: 1}\n"), DefaultGate)
 	require.ErrorContains(t, err, "machine.onMismatch")
 	require.ErrorContains(t, err, `unknown field "machine.more"`)
+}
+
+func TestFollowingIsOptInAndIsTrueOrFalse(t *testing.T) {
+	const head = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"
+	for name, c := range map[string]struct {
+		section, wrong string
+		follows        bool
+	}{
+		"nothing":      {"", "", false},
+		"false":        {"machine: {follow: false}\n", "", false},
+		"true":         {"machine: {follow: true}\n", "", true},
+		"a text":       {"machine:\n  follow: 'true'\n", "machine.follow", false},
+		"a number":     {"machine:\n  follow: 1\n", "machine.follow", false},
+		"a wrong name": {"machine:\n  follows: true\n", "follows", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := Load([]byte(head+c.section), DefaultGate)
+			if c.wrong != "" {
+				require.ErrorContains(t, err, c.wrong)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, c.follows, p.Follows())
+			assert.Equal(t, c.follows, p.WantsMachine())
+		})
+	}
 }

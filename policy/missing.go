@@ -23,8 +23,9 @@ const (
 	NotKept       Reason = "not kept by the policy"
 	NeverRestored Reason = "protected, and the policy says never"
 	Conflict      Reason = "the Node brought another value"
-	Invalid       Reason = "not a valid label or taint"
+	Invalid       Reason = "not a valid label, taint or annotation"
 	NotProved     Reason = "an isolation label, and not known to be the same machine"
+	NoRoom        Reason = "no room for it among the annotations of the Node"
 )
 
 // Restore is what a Node lacks of what is remembered, split by what can be done about it now.
@@ -34,10 +35,10 @@ type Restore struct {
 	Withheld  map[string]Reason // recorded and not restored now
 }
 
-// Missing is the one merge: what a Node that has `have` should get of what is remembered, on this occasion.
+// Restorable is what the policy of today restores of what is remembered: what a Node that has `have` should get of what is remembered, on this occasion.
 // Everything in Add and Protected is valid, and only labels are deferred: the API server looks at a kubelet's taints on
 // UPDATE only.
-func (p Policy) Missing(have, remembered Kept, occasion Occasion) Restore {
+func (p Policy) Restorable(have, remembered Kept, occasion Occasion) Restore {
 	restore := Restore{Add: map[string]string{}, Protected: map[string]string{}, Withheld: map[string]Reason{}}
 	for key, value := range remembered.Items {
 		current, present := have.Items[key]
@@ -60,6 +61,7 @@ func (p Policy) Missing(have, remembered Kept, occasion Occasion) Restore {
 		}
 		restore.Add[key] = value
 	}
+	restore.annotationsFit(have)
 	return restore
 }
 
@@ -67,7 +69,7 @@ func (p Policy) withholds(key, value string, present bool, occasion Occasion) (R
 	if !record.Valid(key, value) {
 		return Invalid, true
 	}
-	if keeps, _ := p.Keeps(key); !keeps {
+	if !p.Restores(key) {
 		return NotKept, true
 	}
 	if present && (occasion == Live || p.keepsBrought(key, occasion)) {
@@ -82,7 +84,7 @@ func (p Policy) withholds(key, value string, present bool, occasion Occasion) (R
 // keepsBrought reports whether the value that a registering Node brings stays. A deferred label is not in the CREATE, the
 // only occasion on which a stored value replaces another one.
 func (p Policy) keepsBrought(key string, occasion Occasion) bool {
-	if p.onConflict != RestoreStored {
+	if p.onConflict != RestoreStored || record.IsAnnotation(key) { // labels.onConflict is for labels and taints
 		return true
 	}
 	_, deferred := p.Defers(key)
@@ -93,7 +95,7 @@ func (p Policy) keepsBrought(key string, occasion Occasion) bool {
 // labels.defer selects it. pattern is empty for a label that is only protected. The gate stays on, and capture adds the label
 // under its own identity.
 func (p Policy) Defers(item string) (pattern string, deferred bool) {
-	if record.IsTaint(item) {
+	if !record.IsLabel(item) {
 		return "", false
 	}
 	if pattern, deferred = p.deferred.match(item); deferred {
@@ -117,4 +119,4 @@ func (p Policy) InlineOf(deferred map[string]string) (inline, later map[string]s
 }
 
 // isProtected reports whether an item is a label that a kubelet may not carry in its CREATE.
-func isProtected(item string) bool { return !record.IsTaint(item) && !AllowedForKubelet(item) }
+func isProtected(item string) bool { return record.IsLabel(item) && !AllowedForKubelet(item) }

@@ -52,7 +52,10 @@ func TestMissing(t *testing.T) {
 		"an isolation label that nobody named":     {`{}`, nil, values{"node-restriction.kubernetes.io/tier": "gold"}, Live, Restore{Withheld: reasons{"node-restriction.kubernetes.io/tier": NotKept}}},
 		"one that is named, on who knows what":     {`{keep: [node-restriction.kubernetes.io/*]}`, nil, values{"node-restriction.kubernetes.io/tier": "gold"}, CreateByKubelet, Restore{Withheld: reasons{"node-restriction.kubernetes.io/tier": NotProved}}},
 		"a key that is no longer kept":             {`{ignore: [a]}`, nil, values{"a": "1"}, Live, Restore{Withheld: reasons{"a": NotKept}}},
-		"a key that others own by now":             {`{}`, nil, values{"agentpool": "1"}, CreateByKubelet, Restore{Withheld: reasons{"agentpool": NotKept}}},
+		"what says what the machine before was":    {`{}`, nil, values{"node-ready/verified": "1", "kubernetes.io/os": "linux"}, CreateByKubelet, Restore{Withheld: reasons{"node-ready/verified": NotKept, "kubernetes.io/os": NotKept}}},
+		"what an operator set in a catalogued key": {`{}`, nil, values{"topology.kubernetes.io/zone": "a", "app.kubernetes.io/name": "x"}, CreateByKubelet, Restore{Add: values{"topology.kubernetes.io/zone": "a"}, Protected: values{"app.kubernetes.io/name": "x"}}},
+		"what a component brings before it":        {`{}`, values{"topology.kubernetes.io/zone": "b"}, values{"topology.kubernetes.io/zone": "a"}, CreateByKubelet, Restore{Withheld: reasons{"topology.kubernetes.io/zone": Conflict}}},
+		"such a key that keep does not select":     {`{keep: [rack]}`, nil, values{"topology.kubernetes.io/zone": "a"}, CreateByKubelet, Restore{Withheld: reasons{"topology.kubernetes.io/zone": NotKept}}},
 		"not kept comes before the conflict":       {`{ignore: [a]}`, values{"a": "2"}, values{"a": "1"}, Live, Restore{Withheld: reasons{"a": NotKept}}},
 		"a value that is no label value":           {`{}`, nil, values{"a": "two words", "b": "1"}, CreateByKubelet, Restore{Add: values{"b": "1"}, Withheld: reasons{"a": Invalid}}},
 		"a value that is too long":                 {`{}`, nil, values{"a": strings.Repeat("x", 64)}, Live, Restore{Withheld: reasons{"a": Invalid}}},
@@ -66,7 +69,7 @@ func TestMissing(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := policyWith(t, tt.labels).Missing(Kept{Items: tt.have}, Kept{Items: tt.remembered}, tt.occasion)
+			got := policyWith(t, tt.labels).Restorable(Kept{Items: tt.have}, Kept{Items: tt.remembered}, tt.occasion)
 			assert.NotNil(t, got.Add)
 			assert.NotNil(t, got.Protected)
 			assert.NotNil(t, got.Withheld)
@@ -111,7 +114,7 @@ func TestMissingKeepsItsPromises(t *testing.T) {
 		p, occasion := policies[random.IntN(len(policies))], Occasion(random.IntN(3))
 		have, remembered := labels(), labels()
 		haveBefore, rememberedBefore := maps.Clone(have), maps.Clone(remembered)
-		got := p.Missing(Kept{Items: have}, Kept{Items: remembered}, occasion)
+		got := p.Restorable(Kept{Items: have}, Kept{Items: remembered}, occasion)
 		assert.Equal(t, haveBefore, have)
 		assert.Equal(t, rememberedBefore, remembered)
 		keepsItsPromises(t, p, have, remembered, occasion, got)

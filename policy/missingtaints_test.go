@@ -59,7 +59,7 @@ func TestMissingTaints(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, err := Load([]byte(head+tt.file), DefaultGate)
 			require.NoError(t, err)
-			got := p.Missing(Kept{Items: tt.have}, Kept{Items: tt.remembered}, tt.occasion)
+			got := p.Restorable(Kept{Items: tt.have}, Kept{Items: tt.remembered}, tt.occasion)
 			assert.Equal(t, orEmpty(tt.want.Add), got.Add)
 			assert.Equal(t, orEmpty(tt.want.Protected), got.Protected)
 			assert.Equal(t, orEmpty(tt.want.Withheld), got.Withheld)

@@ -2,10 +2,11 @@ package policy
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"nodekeep.dev/nodekeep/classify"
 )
 
 // patterns are globs over whole keys; `*` stands for any run of characters, the slash included.
@@ -13,8 +14,10 @@ type patterns []string
 
 // match finds the first pattern that a key matches.
 func (p patterns) match(key string) (pattern string, ok bool) {
-	if i := slices.IndexFunc(p, func(pattern string) bool { return matchGlob(pattern, key) }); i >= 0 {
-		return p[i], true
+	for _, pattern := range p {
+		if classify.Match(pattern, key) {
+			return pattern, true
+		}
 	}
 	return "", false
 }
@@ -35,28 +38,6 @@ func (p patterns) validate(path *field.Path) (errs field.ErrorList) {
 		}
 	}
 	return errs
-}
-
-// matchGlob reports whether the whole of s matches pattern, in time linear in both for each wildcard.
-func matchGlob(pattern, s string) bool {
-	part, rest, wild := strings.Cut(pattern, "*")
-	if !wild {
-		return pattern == s
-	}
-	s, begins := strings.CutPrefix(s, part)
-	if !begins {
-		return false
-	}
-	for {
-		if part, rest, wild = strings.Cut(rest, "*"); !wild {
-			return strings.HasSuffix(s, part)
-		}
-		at := strings.Index(s, part)
-		if at < 0 {
-			return false
-		}
-		s = s[at+len(part):]
-	}
 }
 
 // domainOf is the part of a label key before the slash; empty for a key without a prefix.

@@ -7,23 +7,38 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/governance"
+	"nodekeep.dev/nodekeep/inventory"
 	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/verify"
 )
 
 // Policy says what is remembered of a Node and how it is given back. The zero value keeps nothing; start from
 // [Default] or [Load]. A Policy is immutable and safe for concurrent use.
 type Policy struct {
 	labels         section
-	taints         section     // over taint keys
+	taints         section // over taint keys
+	annotations    Annotations
 	deferred       patterns    // labels.defer
 	register       []taintRule // taints.register
 	rules          []taintRule // taints.rules
-	former         []taintRule // rules that were in force before
+	labelRules     classify.Rules
+	rulesHash      string // of labelRules and migrations
+	migrations     []Migration
+	formerLabels   map[string]bool // keys that rules set which were in force before
+	former         []taintRule     // rules that were in force before
 	ignoreManagers patterns
 	onConflict     OnConflict
 	protected      Protected
+	cordon         OnCordon
 	onMismatch     OnMismatch
-	retention      time.Duration // 0: for ever
+	follow         bool
+	verify         verify.Profiles
+	inventory      []inventory.Source
+	formerVerify   map[string]bool // keys of labels and taints that verification used before
+	retention      time.Duration   // 0: for ever
+	governance     governance.Rules
 	gate           Gate
 }
 
@@ -69,75 +84,127 @@ func (p Policy) WithProtected(protected Protected) Policy {
 
 // Metadata is what the policy looks at in a Node.
 type Metadata struct {
-	// Items are its labels and taints.
+	// Items are its labels and taints, and the annotations that the policy keeps.
 	Items map[string]string
-	// Owners holds, for each label key, the managers that own it by metadata.managedFields.
+	// Owners holds, for the key of each label and annotation, the managers that own it by metadata.managedFields.
 	// A key without an entry has no owner.
 	Owners map[string][]string
 	// Claimed lists the keys that annotations claim for other components, see [Claimed].
 	Claimed []string
 	// RuleTaints are the taints that our rules put there; they are derived, not remembered.
 	RuleTaints []corev1.Taint
-	Machine    record.Machine
+	// RuleLabels are the labels that our rules have set, and what they have removed; one that is otherwise now is a client's.
+	RuleLabels map[string]record.Derived
+	// Record is what is remembered of the Node so far.
+	Record  record.Record
+	Machine record.Machine
 }
 
 // Kept is what nodekeep remembers of a Node.
 type Kept struct {
-	// Items are labels and taints.
+	// Items are labels, taints and annotations.
 	Items   map[string]string
 	Machine record.Machine
+	// AnnotationBytes is the [AnnotationBytes] of a Node.
+	AnnotationBytes int
 }
 
 // section is what a section of the policy file keeps.
 type section struct {
 	name         string // labels or taints
 	keep, ignore patterns
-	owners       owners
+	catalogue    catalogue
 }
 
-// keeps reports whether the section keeps a key, and why. A key that keep names in full is kept whoever owns it.
-func (s section) keeps(key string) (keeps bool, why string) {
+// ruling is what the name of an item alone decides.
+type ruling int
+
+const (
+	leftOut  ruling = iota
+	selected        // kept, unless the Node shows that a component sets it again by itself
+	doubtful        // a component usually sets it: kept where the Node or the record shows that an operator did
+)
+
+// because is why something is decided, in parts. They are joined only for who asks.
+type because [3]string
+
+func (b because) String() string { return b[0] + b[1] + b[2] }
+
+// rule decides on a key, and why. A key that keep names in full is kept whoever owns it.
+func (s section) rule(key string) (ruling ruling, why because) {
 	if pattern, ignored := s.ignore.match(key); ignored {
-		return false, s.name + ".ignore has " + pattern
+		return leftOut, because{s.name, ".ignore has ", pattern}
 	}
 	if slices.Contains(s.keep, key) {
-		return true, s.name + ".keep names it"
+		return selected, because{s.name, ".keep names it"}
 	}
-	if owner, owned := s.owners.of(key); owned {
-		return false, "it belongs to " + owner
+	owner, owned, state := s.catalogue.of(key)
+	pattern, kept := s.keep.match(key)
+	switch {
+	case state:
+		return leftOut, because{"it belongs to ", owner}
+	case !kept:
+		return leftOut, because{s.name, ".keep does not select it"}
+	case owned:
+		return doubtful, because{"it belongs to ", owner}
 	}
-	if pattern, kept := s.keep.match(key); kept {
-		return true, s.name + ".keep has " + pattern
-	}
-	return false, s.name + ".keep does not select it"
+	return selected, because{s.name, ".keep has ", pattern}
 }
 
-// Keeps reports whether the policy remembers the item at all, and why, in words that complete "kept because ..." or "left
-// out because ...". A taint that a rule added looks like any other; who remembers must know and leave it out.
-func (p Policy) Keeps(item string) (keeps bool, why string) {
+// rule is what the name of an item alone decides. A taint that a rule added looks like any other; who remembers must know and leave it out.
+func (p Policy) rule(item string) (ruling ruling, why because) {
+	if annotation, ok := record.Annotation(item); ok {
+		keeps, why := p.annotations.Keeps(annotation)
+		if keeps {
+			return selected, because{why}
+		}
+		return leftOut, because{why}
+	}
 	taint := record.Taint(item, "")
 	switch {
-	case !record.IsTaint(item) && IsNodeRestriction(item):
-		return p.keepsIsolation(item)
-	case !record.IsTaint(item):
-		return p.labels.keeps(item)
+	case p.verifies(item):
+		return leftOut, because{"verification sets and removes it"}
+	case IsNodeRestriction(item):
+		return p.ruleIsolation(item)
+	case record.IsLabel(item):
+		return p.labels.rule(item)
+	case item == Cordon && p.cordon == KeepCordon:
+		return selected, because{"cordon says keep"}
 	case p.gate.Is(taint):
-		return false, "it is the gate"
+		return leftOut, because{"it is the gate"}
 	case p.Registers(item):
-		return false, "taints.register puts it on once"
+		return leftOut, because{"taints.register puts it on once"}
 	}
-	return p.taints.keeps(taint.Key)
+	ruling, why = p.taints.rule(taint.Key)
+	if ruling == leftOut && item == Cordon {
+		why = because{"cordon says ", string(p.cordon)} // the component that owns the taint does not bring a cordon back
+	}
+	return ruling, why
 }
 
-// keepsIsolation is [Policy.Keeps] for an isolation label.
-func (p Policy) keepsIsolation(key string) (keeps bool, why string) {
+// Keeps reports whether the policy remembers an item of which nothing but its name is known, and why, in words that complete
+// "kept because ..." or "left out because ...".
+func (p Policy) Keeps(item string) (keeps bool, why string) {
+	ruling, parts := p.rule(item)
+	return ruling == selected, parts.String()
+}
+
+// Restores reports whether the policy restores an item that the record has. The record has what a component usually sets only where an
+// operator has set it.
+func (p Policy) Restores(item string) bool {
+	ruling, _ := p.rule(item)
+	return ruling != leftOut
+}
+
+// ruleIsolation is [Policy.rule] for an isolation label.
+func (p Policy) ruleIsolation(key string) (ruling ruling, why because) {
 	if pattern, ignored := p.labels.ignore.match(key); ignored {
-		return false, "labels.ignore has " + pattern
+		return leftOut, because{"labels.ignore has ", pattern}
 	}
 	if pattern, named := p.isolation().match(key); named {
-		return true, "labels.keep names " + pattern
+		return selected, because{"labels.keep names ", pattern}
 	}
-	return false, "it is an isolation boundary, kept only if labels.keep names " + corev1.LabelNamespaceNodeRestriction
+	return leftOut, because{"it is an isolation boundary, kept only if labels.keep names ", corev1.LabelNamespaceNodeRestriction}
 }
 
 // isolation are the keep patterns that name node-restriction.kubernetes.io in full; a wildcard that merely covers it is no decision
@@ -163,7 +230,7 @@ func (p Policy) ownedByOthers(managers []string) bool {
 // IsNodeRestriction reports whether a label key is an isolation boundary (node-restriction.kubernetes.io and what is under
 // it): it goes only to the machine that had it.
 func IsNodeRestriction(key string) bool {
-	return !record.IsTaint(key) && isOrUnder(domainOf(key), corev1.LabelNamespaceNodeRestriction)
+	return record.IsLabel(key) && isOrUnder(domainOf(key), corev1.LabelNamespaceNodeRestriction)
 }
 
 // OwnedByPeople reports whether any of a label's managers is one that does not set it again by itself.

@@ -7,7 +7,31 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 )
+
+func TestACordonIsKeptOnlyIfThePolicySaysSo(t *testing.T) {
+	for sections, want := range map[string]bool{"": false, "cordon: ignore": false, "cordon: keep": true, "cordon: keep\ntaints: {keep: []}": true} {
+		p, err := Load([]byte(head+sections), DefaultGate)
+		require.NoError(t, err)
+		keeps, why := p.Keeps(Cordon)
+		assert.Equal(t, want, keeps, "%s: %s", sections, why)
+		assert.Equal(t, map[bool]string{true: "cordon says keep", false: "cordon says ignore"}[want], why, "cordon: keep would keep it, and nothing else")
+		assert.Equal(t, want, p.Restores(Cordon), sections)
+		keeps, _ = p.Keeps("node.kubernetes.io/unschedulable:NoExecute")
+		assert.False(t, keeps, "%s: that is a taint", sections)
+	}
+	_, err := Load([]byte(head+"cordon: always"), DefaultGate)
+	require.ErrorContains(t, err, `cordon: Unsupported value: "always"`)
+
+	taint := corev1.Taint{Key: "node.kubernetes.io/unschedulable", Effect: "NoSchedule"}
+	assert.Equal(t, map[string]string{}, ItemsOf(nil, []corev1.Taint{taint}, false), "the field counts, not the taint that follows it")
+	assert.Equal(t, map[string]string{Cordon: "", "a": "1"}, ItemsOf(map[string]string{"a": "1"}, []corev1.Taint{taint}, true))
+	labels, taints, unschedulable := SplitItems(map[string]string{Cordon: "", "a": "1", "t:NoSchedule": "2"})
+	assert.Equal(t, map[string]string{"a": "1"}, labels)
+	assert.Equal(t, []corev1.Taint{{Key: "t", Value: "2", Effect: "NoSchedule"}}, taints)
+	assert.True(t, unschedulable)
+}
 
 func TestKeeps(t *testing.T) {
 	const (
@@ -33,7 +57,7 @@ func TestKeeps(t *testing.T) {
 		"an exact name keeps what others own":               {`{keep: [topology.kubernetes.io/zone]}`, "topology.kubernetes.io/zone", true, "labels.keep names it"},
 		"an exact name beside a wildcard does so too":       {`{keep: ["*", agentpool]}`, "agentpool", true, "labels.keep names it"},
 		"a domain does not keep what others own":            {`{keep: [karpenter.sh/*]}`, "karpenter.sh/nodepool", false, "it belongs to Karpenter"},
-		"an exact name keeps not its neighbour":             {`{keep: [topology.kubernetes.io/zone]}`, "topology.kubernetes.io/region", false, "it belongs to the cloud controller manager"},
+		"an exact name keeps not its neighbour":             {`{keep: [topology.kubernetes.io/zone]}`, "topology.kubernetes.io/region", false, "labels.keep does not select it"},
 		"what people own must be selected all the same":     {`{keep: [disktype]}`, "node-role.kubernetes.io/worker", false, "labels.keep does not select it"},
 		"our own labels are nobody's":                       {`{}`, "nodekeep.dev/anything", false, "it belongs to nodekeep itself"},
 		"an isolation label is not kept by default":         {`{}`, isolated, false, boundary},

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,6 +18,9 @@ const (
 	// TaintsAnnotation lists the taints of the Node that are derived from its labels, see [DerivedTaints]. It is written in the same
 	// request as these. Only what it lists is removed with the label.
 	TaintsAnnotation = "nodekeep.dev/taints"
+	// LabelsAnnotation lists the labels of the Node that rules have set, and the labels and taints that rules keep off it, see
+	// [DerivedLabels]. It is written in the same request as these changes. Rules change or remove only what it lists.
+	LabelsAnnotation = "nodekeep.dev/labels"
 )
 
 // totalAnnotationsLimit is what the annotations of an object may have together, in bytes
@@ -25,27 +30,66 @@ const totalAnnotationsLimit = 256 << 10
 // AnnotationBytes is the size of an object's annotations, keys and values, without nodekeep's own.
 func AnnotationBytes(annotations map[string]string) (bytes int) {
 	for key, value := range annotations {
-		if key != StampAnnotation && key != TaintsAnnotation {
+		if key != StampAnnotation && key != TaintsAnnotation && key != LabelsAnnotation {
 			bytes += len(key) + len(value)
 		}
 	}
 	return bytes
 }
 
-// Annotations are what nodekeep writes on an object that has so many bytes of other annotations. An annotation is empty where there is no
-// room for it: a Node without one is better than no Node. A removal on it may be taken for a loss then, and undone once, and
-// a derived taint stays when its label goes.
-func Annotations(stamp record.Stamp, derived []corev1.Taint, others int) (stamped, taints string) {
-	taints, stamped = Shown(derived), stamp.String()
-	if list := len(TaintsAnnotation) + len(taints); others+list > totalAnnotationsLimit {
-		taints = ""
-	} else if taints != "" {
-		others += list
+// ownReserve is left free of restored annotations for nodekeep's own. A stamp of some hundred items is below it.
+const ownReserve = 64 << 10
+
+// Own is what nodekeep says of a Node object in its annotations.
+type Own struct {
+	Stamp  record.Stamp
+	Taints []corev1.Taint            // derived ones
+	Labels map[string]record.Derived // that rules have set, and items that they have removed
+}
+
+// Annotations are what nodekeep writes on an object that has so many bytes of other annotations, by key. One is left out where it says nothing,
+// or there is no room for it: a Node without one is better than no Node. Without a stamp a removal may be taken for a loss, and undone
+// once; a derived taint that is not listed stays when its label goes; a label that is not listed counts as an operator's, so none is set then.
+func (o Own) Annotations(others int) map[string]string {
+	annotations := map[string]string{}
+	for _, one := range []struct{ key, value string }{{LabelsAnnotation, listedLabels(o.Labels)}, {TaintsAnnotation, Shown(o.Taints)}, {StampAnnotation, o.Stamp.String()}} {
+		if size := len(one.key) + len(one.value); one.value != "" && others+size <= totalAnnotationsLimit {
+			annotations[one.key] = one.value
+			others += size
+		}
 	}
-	if others+len(StampAnnotation)+len(stamped) > totalAnnotationsLimit {
-		stamped = ""
+	return annotations
+}
+
+// RoomFor reports whether an object with so many bytes of other annotations has room for the list of labels, by a high estimate.
+func RoomFor(labels map[string]record.Derived, others int) bool {
+	const names = 80 // of JSON, beside a key, a value and a rule
+	others += len(LabelsAnnotation)
+	for key, label := range labels {
+		others += names + len(key) + len(label.Value) + len(label.Rule)
 	}
-	return stamped, taints
+	return others <= totalAnnotationsLimit
+}
+
+// listedLabels is the value of [LabelsAnnotation]. Equal maps have equal bytes.
+func listedLabels(derived map[string]record.Derived) string {
+	if len(derived) == 0 {
+		return ""
+	}
+	value, err := json.Marshal(derived)
+	if err != nil {
+		panic("marshal labels of rules: " + err.Error()) // cannot happen: texts, and times that were read from JSON or are now
+	}
+	return string(value)
+}
+
+// DerivedLabels reads [LabelsAnnotation], but for what nodekeep cannot have written; nil is none.
+func DerivedLabels(annotation string) (derived map[string]record.Derived) {
+	if annotation == "" || json.Unmarshal([]byte(annotation), &derived) != nil {
+		return nil
+	}
+	maps.DeleteFunc(derived, func(key string, label record.Derived) bool { return !label.ValidFor(key) })
+	return derived
 }
 
 // Shown are taints as kubectl taint writes them, sorted and separated by commas.

@@ -43,26 +43,38 @@ func TestAnnotationsFindRoomOrAreLeftOut(t *testing.T) {
 		"others have more than there may be":  {limit + 1, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			stamped, shown := Annotations(stamp, derived, c.others)
-			assert.Equal(t, map[bool]string{true: stamp.String()}[c.stamped], stamped)
-			assert.Equal(t, map[bool]string{true: list}[c.shown], shown)
-			total := c.others
-			if stamped != "" {
-				total += len(StampAnnotation) + len(stamped)
+			got := Own{Stamp: stamp, Taints: derived}.Annotations(c.others)
+			want := map[string]string{}
+			if c.stamped {
+				want[StampAnnotation] = stamp.String()
 			}
-			if shown != "" {
-				total += len(TaintsAnnotation) + len(shown)
+			if c.shown {
+				want[TaintsAnnotation] = list
+			}
+			assert.Equal(t, want, got)
+			total := c.others
+			for key, value := range got {
+				total += len(key) + len(value)
 			}
 			assert.LessOrEqual(t, total, max(limit, c.others), "beyond that the API server rejects the Node")
 		})
 	}
-	stamped, shown := Annotations(stamp, nil, limit-stampBytes)
-	assert.Equal(t, stamp.String(), stamped, "a list that is not written needs no room")
-	assert.Empty(t, shown)
+	assert.Equal(t, map[string]string{StampAnnotation: stamp.String()}, Own{Stamp: stamp}.Annotations(limit-stampBytes), "a list that is not written needs no room")
 	long := record.Stamp{}.With(map[string]string{"a": strings.Repeat("x", limit)}, 0)
-	stamped, shown = Annotations(long, derived, 0)
-	assert.Empty(t, stamped)
-	assert.Equal(t, list, shown)
+	assert.Equal(t, map[string]string{TaintsAnnotation: list}, Own{Stamp: long, Taints: derived}.Annotations(0))
+	labels := map[string]record.Derived{"tier": {Value: strings.Repeat("x", 63), Rule: "r"}, "joined": {Rule: "r", Absent: true}, "a:NoSchedule": {Rule: "r", Absent: true}}
+	assert.NotContains(t, Own{Labels: labels}.Annotations(limit-50), LabelsAnnotation, "a list of labels that does not fit")
+	assert.Equal(t, labels, DerivedLabels(Own{Labels: labels}.Annotations(0)[LabelsAnnotation]), "it is read as it is written")
+}
+
+func TestWhatNodekeepCannotHaveListedIsNoLabelOfARule(t *testing.T) {
+	for name, annotation := range map[string]string{
+		"no JSON": "tier=gold", "another form": `["tier"]`, "a key that no label has": `{"a b":{"value":"x","rule":"r"}}`, "a taint": `{"a:NoSchedule":{"value":"x","rule":"r"}}`,
+		"a taint that is absent, with a value": `{"a:NoSchedule":{"value":"x","rule":"r","absent":true}}`, "a label that is absent, with a value": `{"tier":{"value":"x","rule":"r","absent":true}}`, "an annotation that is absent": `{"@a":{"value":"","rule":"r","absent":true}}`,
+		"a value that no label has": `{"tier":{"value":"a b","rule":"r"}}`, "no rule": `{"tier":{"value":"x"}}`, "a year that cannot be written": `{"tier":{"value":"x","rule":"r","until":"0000-01-01T00:00:00Z"}}`, "nothing": "", "null": "null",
+	} {
+		t.Run(name, func(t *testing.T) { assert.Empty(t, DerivedLabels(annotation)) })
+	}
 }
 
 func TestDerivedTaintsAreReadAsTheyAreWritten(t *testing.T) {

@@ -14,12 +14,17 @@ const maxFormerRules = 1000
 
 // Registers reports whether an item is a taint that the policy puts on at registration, on whichever Nodes.
 func (p Policy) Registers(item string) bool {
-	return slices.ContainsFunc(p.register, func(r taintRule) bool { return record.TaintKey(r.taint) == item })
+	return p.verifiesBy(item) || slices.ContainsFunc(p.register, func(r taintRule) bool { return record.TaintKey(r.taint) == item })
 }
 
 // RegistrationTaints are what a new Node with these labels gets once. They are sorted, valid, and unique by key and effect.
 func (p Policy) RegistrationTaints(labels map[string]string) []corev1.Taint {
-	return taintsFor(p.register, labels)
+	taints := taintsFor(p.register, labels)
+	if profile, ok := p.verify.For(labels); ok {
+		taints = append(taints, FreeOf([]corev1.Taint{profile.Taint}, taints)...)
+		record.SortTaints(taints)
+	}
+	return taints
 }
 
 // AllRegistrationTaints are those that the policy puts on at registration, on whichever Nodes.
@@ -28,7 +33,7 @@ func (p Policy) AllRegistrationTaints() []corev1.Taint {
 	for _, rule := range p.register {
 		all = append(all, rule.taint)
 	}
-	return all
+	return append(all, p.verify.Taints()...)
 }
 
 // TaintsFor are the taints that the rules want on a Node with these labels: for each key and effect that of the first rule
@@ -40,14 +45,16 @@ func (p Policy) TaintsFor(labels map[string]string) []corev1.Taint {
 // RulesMake reports whether a rule makes this very taint of some labels, or made it before; see [Policy.After].
 func (p Policy) RulesMake(taint corev1.Taint) bool {
 	makes := func(r taintRule) bool { return r.makes(taint) }
-	return slices.ContainsFunc(p.rules, makes) || slices.ContainsFunc(p.former, makes)
+	return slices.ContainsFunc(p.rules, makes) || slices.ContainsFunc(p.former, makes) || slices.ContainsFunc(p.noncompliantRule(), makes)
 }
 
 // After is the policy that takes another one's place and still knows its rules, the newest first: another process may put
-// on what they make for a while.
+// on what they make for a while. It still knows the keys of verification, too: Nodes have that label and taint until verification removes them.
 func (p Policy) After(before Policy) Policy {
-	former := slices.Concat(before.rules, before.former)
+	former := slices.Concat(before.rules, before.noncompliantRule(), before.former)
 	p.former = former[:min(len(former), maxFormerRules)]
+	p.formerLabels = before.setLabels()
+	p.formerVerify = before.verificationKeys()
 	return p
 }
 

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,26 +27,30 @@ const MaxBytes = 512 << 10
 // ErrTooLarge says that a record cannot be stored for its size.
 var ErrTooLarge = errors.New("too large")
 
-// fields are the members of a JSON object that this version does not know. They are written back as they were read.
+// fields are the members of the record or of notShown that this version does not know. They are written back as they were read. Those of
+// other objects within are lost, so a later version adds none there.
 type fields map[string]json.RawMessage
 
 // document is the JSON of a record.
 type document struct {
-	Version             int               `json:"version"`
-	Cluster             string            `json:"cluster,omitempty"`
-	Node                string            `json:"node"`
-	UID                 types.UID         `json:"uid,omitempty"`
-	NodeResourceVersion string            `json:"nodeResourceVersion,omitempty"`
-	Labels              map[string]string `json:"labels,omitempty"`
-	Taints              []corev1.Taint    `json:"taints,omitempty"`
-	NotShown            json.RawMessage   `json:"notShown,omitempty"`
-	Inherited           map[string]string `json:"inherited,omitempty"` // versions of the entries that are not of nodeResourceVersion
-	Removed             map[string]string `json:"removed,omitempty"`
-	Former              []formerObject    `json:"former,omitempty"` // objects before this one, oldest first
-	ForgottenUntil      string            `json:"forgottenUntil,omitempty"`
-	Machine             Machine           `json:"machine,omitzero"`
-	DeletedAt           time.Time         `json:"deletedAt,omitzero"`
-	History             json.RawMessage   `json:"history,omitempty"`
+	Version             int                `json:"version"`
+	Cluster             string             `json:"cluster,omitempty"`
+	Node                string             `json:"node"`
+	UID                 types.UID          `json:"uid,omitempty"`
+	NodeResourceVersion string             `json:"nodeResourceVersion,omitempty"`
+	Labels              map[string]string  `json:"labels,omitempty"`
+	Taints              []corev1.Taint     `json:"taints,omitempty"`
+	Annotations         map[string]string  `json:"annotations,omitempty"`
+	NotShown            json.RawMessage    `json:"notShown,omitempty"`
+	Inherited           map[string]string  `json:"inherited,omitempty"` // versions of the entries that are not of nodeResourceVersion
+	Removed             map[string]string  `json:"removed,omitempty"`
+	Former              []formerObject     `json:"former,omitempty"` // objects before this one, oldest first
+	ForgottenUntil      string             `json:"forgottenUntil,omitempty"`
+	Machine             Machine            `json:"machine,omitzero"`
+	Followed            string             `json:"followed,omitempty"`
+	Derived             map[string]Derived `json:"derived,omitempty"`
+	DeletedAt           time.Time          `json:"deletedAt,omitzero"`
+	History             json.RawMessage    `json:"history,omitempty"`
 }
 
 type formerObject struct {
@@ -53,8 +59,9 @@ type formerObject struct {
 }
 
 type notShown struct {
-	Labels map[string]string `json:"labels,omitempty"`
-	Taints []corev1.Taint    `json:"taints,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Taints      []corev1.Taint    `json:"taints,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
 // Encode is the record as it is stored: indented JSON in a stable order. What is quarantined is stored beside it.
@@ -76,7 +83,8 @@ func encode(r Record) ([]byte, error) {
 	newest := r.Newest()
 	d := document{
 		Version: cmp.Or(r.format, Format), Cluster: r.Cluster, Node: r.Node, UID: newest.UID, NodeResourceVersion: text(newest.Version), ForgottenUntil: text(r.Floor),
-		Inherited: map[string]string{}, Removed: map[string]string{}, Machine: r.Machine, DeletedAt: r.DeletedAt, History: r.History,
+		Inherited: map[string]string{}, Removed: map[string]string{}, Machine: r.Machine, Followed: r.Followed, Derived: r.Derived, DeletedAt: r.DeletedAt,
+		History: r.History,
 	}
 	for _, object := range r.Seen[:max(len(r.Seen)-1, 0)] {
 		d.Former = append(d.Former, formerObject{object.UID, text(object.Version)})
@@ -97,10 +105,12 @@ func encode(r Record) ([]byte, error) {
 		}
 	}
 	d.Labels, d.Taints = Split(items)
+	d.Annotations = SplitAnnotations(items)
 	var err error
 	if len(hidden)+len(r.unknownNotShown) > 0 {
 		var n notShown
 		n.Labels, n.Taints = Split(hidden)
+		n.Annotations = SplitAnnotations(hidden)
 		if d.NotShown, err = marshal(n, r.unknownNotShown); err != nil {
 			return nil, err
 		}
@@ -132,11 +142,7 @@ func Decode(data []byte) (Record, error) {
 		return Record{}, fmt.Errorf("its %d bytes are more than the %d that a record may have", len(data), MaxBytes)
 	}
 	var d document
-	unknown, err := unmarshal(data, map[string]any{
-		"version": &d.Version, "cluster": &d.Cluster, "node": &d.Node, "uid": &d.UID, "nodeResourceVersion": &d.NodeResourceVersion,
-		"labels": &d.Labels, "taints": &d.Taints, "notShown": &d.NotShown, "inherited": &d.Inherited, "removed": &d.Removed,
-		"former": &d.Former, "forgottenUntil": &d.ForgottenUntil, "machine": &d.Machine, "deletedAt": &d.DeletedAt, "history": &d.History,
-	})
+	unknown, err := unmarshal(data, &d)
 	if err != nil {
 		return Record{}, err
 	}
@@ -146,7 +152,8 @@ func Decode(data []byte) (Record, error) {
 	if at := d.DeletedAt.UTC(); !d.DeletedAt.IsZero() && (at.Year() < 1 || at.Year() > 9999) {
 		return Record{}, errors.New("deletedAt: it is out of range") // it could not be written back
 	}
-	r := Record{Node: d.Node, Cluster: d.Cluster, Machine: d.Machine, DeletedAt: d.DeletedAt.UTC(), unknown: unknown}
+	maps.DeleteFunc(d.Derived, func(key string, label Derived) bool { return !label.ValidFor(key) })
+	r := Record{Node: d.Node, Cluster: d.Cluster, Machine: d.Machine, Followed: d.Followed, Derived: d.Derived, DeletedAt: d.DeletedAt.UTC(), unknown: unknown}
 	if d.Version != Format {
 		r.format = d.Version
 	}
@@ -156,7 +163,7 @@ func Decode(data []byte) (Record, error) {
 	r.Seen, r.Floor = d.objects()
 	var hidden notShown
 	if len(d.NotShown) > 0 {
-		if r.unknownNotShown, err = unmarshal(d.NotShown, map[string]any{"labels": &hidden.Labels, "taints": &hidden.Taints}); err != nil {
+		if r.unknownNotShown, err = unmarshal(d.NotShown, &hidden); err != nil {
 			return Record{}, fmt.Errorf("notShown: %w", err)
 		}
 	}
@@ -201,6 +208,9 @@ func (d document) entries(r Record, hidden notShown) (entries []Entry, dropped D
 			case IsTaint(key):
 				dropped.Taints++
 				continue
+			case IsAnnotation(key):
+				dropped.Annotations++
+				continue
 			default:
 				dropped.Labels++
 				continue
@@ -215,8 +225,8 @@ func (d document) entries(r Record, hidden notShown) (entries []Entry, dropped D
 			entries = append(entries, Entry{Key: key, Value: value, Version: version, NotShown: notShown})
 		}
 	}
-	add(Join(d.Labels, d.Taints), false)
-	add(Join(hidden.Labels, hidden.Taints), true)
+	add(joined(d.Labels, d.Taints, d.Annotations), false)
+	add(joined(hidden.Labels, hidden.Taints, hidden.Annotations), true)
 	for key, removed := range d.Removed {
 		if version := number(removed); !taken[key] && Valid(key, "") && version > r.Floor && version <= newest {
 			entries = append(entries, Entry{Key: key, Removed: true, Version: version})
@@ -224,6 +234,12 @@ func (d document) entries(r Record, hidden notShown) (entries []Entry, dropped D
 	}
 	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Key, b.Key) })
 	return entries, dropped
+}
+
+func joined(labels map[string]string, taints []corev1.Taint, annotations map[string]string) map[string]string {
+	items := Join(labels, taints)
+	JoinAnnotations(items, annotations)
+	return items
 }
 
 // number is the version that a text says; 0 for what is none.
@@ -238,28 +254,24 @@ func marshal(known any, unknown fields) ([]byte, error) {
 	if err != nil || len(unknown) == 0 {
 		return object, err
 	}
-	object = object[:len(object)-1]
-	for _, name := range slices.Sorted(maps.Keys(unknown)) {
-		quoted, err := json.Marshal(name)
-		if err != nil {
-			return nil, err
-		}
-		if len(object) > 1 {
-			object = append(object, ',')
-		}
-		object = append(append(append(object, quoted...), ':'), unknown[name]...)
+	more, err := json.Marshal(unknown)
+	if len(object) == len("{}") {
+		return more, err
 	}
-	return append(object, '}'), nil
+	object[len(object)-1] = ','
+	return append(object, more[1:]...), err
 }
 
-// unmarshal reads fields by their exact names and returns the others.
-func unmarshal(data []byte, known map[string]any) (unknown fields, err error) {
+// unmarshal reads the fields of a struct by their exact names and returns the others.
+func unmarshal(data []byte, known any) (unknown fields, err error) {
 	if err := json.Unmarshal(data, &unknown); err != nil {
 		return nil, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(known)) {
+	into := reflect.ValueOf(known).Elem()
+	for field, value := range into.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if raw, present := unknown[name]; present {
-			if err := json.Unmarshal(raw, known[name]); err != nil {
+			if err := json.Unmarshal(raw, value.Addr().Interface()); err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
 			delete(unknown, name)

@@ -3,8 +3,8 @@
 // cannot disagree.
 //
 // A [Record] belongs to the name of a Node. Objects of that name come one after the other, each with its own UID. A process
-// that reads the state of such an object builds an [Observation] and merges it. A record keeps for each label and taint (its
-// key, see [TaintKey]) one [Entry]: the value, or that a client removed it, and the resourceVersion of the observation that
+// that reads the state of such an object builds an [Observation] and merges it. A record keeps for each label, taint and annotation (its
+// key, see [TaintKey] and [AnnotationKey]) one [Entry]: the value, or that a client removed it, and the resourceVersion of the observation that
 // decided this.
 //
 // docs/design.md, section 5, describes the rule and the limits that no process can avoid.
@@ -14,7 +14,8 @@
 //     process, a process that restarts, and two processes at once do no harm. [Merge] lists the three exceptions.
 //   - Merge never changes its arguments, and a Record may be shared: all slices and maps in it are read only.
 //   - A value that nodekeep itself set on a Node is no decision of a client. The [Stamp] on the Node tells them apart.
-//   - The policy does not erase: a key that it no longer selects keeps its entry. Only a client's removal ends an entry.
+//   - The policy does not erase: a key that it no longer selects keeps its entry. An entry ends by a client's removal, by a component that takes the label
+//     over, by an annotation that is too large to keep, or by an operator's command.
 //   - A record that [Decode] accepts cannot make Merge, [Missing], [Stale] or [Write] panic, whatever bytes it came from, and
 //     cannot keep them from recording what a Node shows.
 //

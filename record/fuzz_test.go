@@ -28,6 +28,7 @@ func FuzzDecode(f *testing.F) {
 		`{"version":1,"uid":"u","nodeResourceVersion":"5","labels":{"a:b":"1"},"taints":[{"key":"a:b","effect":"c:d"},{"key":"a","effect":"NoExecute","timeAdded":"2026-05-01T12:00:00Z"},null]}`,
 		`{"version":1,"uid":"u","nodeResourceVersion":"18446744073709551615","forgottenUntil":"18446744073709551614","removed":{"a":"18446744073709551615"},"labels":{"b":"1"}}`,
 		`{"version":2,"uid":"u","nodeResourceVersion":"5","former":[{"uid":"v","nodeResourceVersion":"3"},null],"inherited":{"a":"3","b":""},"labels":{"a":"1","b":"1"},"machine":{"systemUUID":"s"}}`,
+		`{"version":1,"uid":"u","nodeResourceVersion":"5","labels":{"@a":"1"},"taints":[{"key":"@a","effect":"NoSchedule"}],"annotations":{"a":"<\u2028>","@a":"1","b:c":""},"notShown":{"annotations":{"a":"2","x.io/y":"{\"z\":1}"}},"removed":{"@x.io/z":"3"}}`,
 		"{\"version\":1,\"\xff\":\"\xff\",\"node\":\"\xff\",\"uid\":\"\xff\",\"nodeResourceVersion\":\"1\"}",
 	} {
 		f.Add([]byte(data))

@@ -9,14 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// A key names one thing that a Node can show: a label by its key, or a taint by its key and effect, as in
-// "maintenance:NoExecute". Both are unique on a Node, and no label key holds a colon.
+// A key names one thing that a Node can show: a label by its key, a taint by its key and effect, as in
+// "maintenance:NoExecute", or an annotation by "@" and its key. Each is unique on a Node, and no label key holds a colon or "@".
 
 // TaintKey is the key of a taint.
 func TaintKey(taint corev1.Taint) string { return taint.Key + ":" + string(taint.Effect) }
 
 // IsTaint reports whether a key is that of a taint.
-func IsTaint(key string) bool { return strings.Contains(key, ":") }
+func IsTaint(key string) bool { return !IsAnnotation(key) && strings.Contains(key, ":") }
 
 // Taint is the taint of that key and value, without timeAdded.
 func Taint(key, value string) corev1.Taint {
@@ -31,29 +31,31 @@ func cutLast(key string) (before, after string, found bool) {
 	return key, "", false
 }
 
-// Join is what labels and taints show, by key. Of two taints with one key the first counts; a label whose key holds a colon
-// is none. The map is the caller's own.
+// Join is what labels and taints show, by key. Of two taints with one key the first counts; a label or taint whose key is that of
+// something else is none. The map is the caller's own.
 func Join(labels map[string]string, taints []corev1.Taint) map[string]string {
 	items := make(map[string]string, len(labels)+len(taints))
 	for key, value := range labels {
-		if !IsTaint(key) {
+		if IsLabel(key) {
 			items[key] = value
 		}
 	}
 	for _, taint := range taints {
 		key := TaintKey(taint)
-		if _, taken := items[key]; !taken {
+		if _, taken := items[key]; !taken && IsTaint(key) {
 			items[key] = taint.Value
 		}
 	}
 	return items
 }
 
-// Split is the reverse of Join. The taints are sorted; labels is nil where there are none.
+// Split is the reverse of Join; annotations are left out, see [SplitAnnotations]. The taints are sorted; labels is nil where there are none.
 func Split(items map[string]string) (labels map[string]string, taints []corev1.Taint) {
 	for key, value := range items {
 		if IsTaint(key) {
 			taints = append(taints, Taint(key, value))
+		}
+		if !IsLabel(key) {
 			continue
 		}
 		if labels == nil {
@@ -72,10 +74,13 @@ func SortTaints(taints []corev1.Taint) {
 	})
 }
 
-// Valid reports whether the API server accepts a label or taint of that key and value. One that it does not accept would make it
+// Valid reports whether the API server accepts an item of that key and value. One that it does not accept would make it
 // reject the whole Node (ValidateLabels of k8s.io/apimachinery; validateNodeTaints in pkg/apis/core/validation of
 // k8s.io/kubernetes).
 func Valid(key, value string) bool {
+	if annotation, ok := Annotation(key); ok {
+		return validAnnotation(annotation, value)
+	}
 	name, effect, taint := cutLast(key)
 	if taint && !ValidEffect(corev1.TaintEffect(effect)) {
 		return false

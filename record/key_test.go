@@ -105,13 +105,19 @@ func TestValid(t *testing.T) {
 }
 
 func FuzzKey(f *testing.F) {
-	for _, item := range []string{"", ":", "a", "a:NoSchedule", "a:b:NoExecute", "a/b/c:NoExecute", "\xff:\xff", "a=b:PreferNoSchedule", "a:NoSchedule:"} {
+	for _, item := range []string{"", ":", "a", "a:NoSchedule", "a:b:NoExecute", "a/b/c:NoExecute", "\xff:\xff", "a=b:PreferNoSchedule", "a:NoSchedule:", "@", "@example.com/a", "@a:NoSchedule"} {
 		f.Add(item, "")
 		f.Add(item, "two words")
 	}
 	f.Fuzz(func(t *testing.T, item, value string) {
 		taint := record.Taint(item, value)
 		labels, taints := record.Split(map[string]string{item: value})
+		if annotation, ok := record.Annotation(item); ok {
+			assert.Empty(t, labels)
+			assert.Empty(t, taints)
+			assert.Equal(t, map[string]string{annotation: value}, record.SplitAnnotations(map[string]string{item: value}))
+			return
+		}
 		if !record.IsTaint(item) {
 			assert.Equal(t, map[string]string{item: value}, labels)
 			assert.Empty(t, taints)

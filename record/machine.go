@@ -1,5 +1,7 @@
 package record
 
+import "cmp"
+
 // Machine identifies the machine behind a Node. All of it is the kubelet's or the cloud controller's claim.
 type Machine struct {
 	ProviderID string `json:"providerID,omitempty"` // spec.providerID
@@ -35,15 +37,9 @@ func (m Machine) Compare(other Machine) Identity {
 
 // Over is what is known of a machine when both sides are one: m, and where m says nothing, other.
 func (m Machine) Over(other Machine) Machine {
-	either := func(a, b string) string {
-		if a != "" {
-			return a
-		}
-		return b
-	}
 	return Machine{
-		ProviderID: either(m.ProviderID, other.ProviderID),
-		SystemUUID: either(m.SystemUUID, other.SystemUUID),
-		MachineID:  either(m.MachineID, other.MachineID),
+		ProviderID: cmp.Or(m.ProviderID, other.ProviderID),
+		SystemUUID: cmp.Or(m.SystemUUID, other.SystemUUID),
+		MachineID:  cmp.Or(m.MachineID, other.MachineID),
 	}
 }

@@ -14,7 +14,7 @@ import (
 //   - A client removed the annotation between the two.
 func Merge(r Record, o Observation) Record {
 	if o.Version <= r.Floor {
-		if r.Quarantined != nil && r.Observed(o.UID) == 0 { // it is of the machine before
+		if r.Isolated() && r.Observed(o.UID) == 0 { // it is of the machine before
 			before := Merge(*r.Quarantined, o)
 			r.Quarantined = &before
 		}
@@ -30,7 +30,7 @@ func Merge(r Record, o Observation) Record {
 		}
 		if o.Version >= newest.Version {
 			shown, present := o.Items[e.Key]
-			next.Entries[i].NotShown = !next.Entries[i].Removed && (!present || shown.Value != next.Entries[i].Value)
+			next.Entries[i].NotShown = !next.Entries[i].Removed && (!present || shown.Owner == Absent || shown.Value != next.Entries[i].Value)
 		}
 	}
 	for key := range o.keys() {
@@ -50,9 +50,15 @@ func Merge(r Record, o Observation) Record {
 }
 
 // decide is the entry of a key after an observation that is newer than the entry. here says that the entry was decided on this
-// very object; late, that a newer state of this object was merged before and left the entry as it is.
+// very object; late, that a newer state of this object was merged before and left the entry as it is. The numbers are those of the table in docs/design.md.
 func decide(o Observation, e Entry, known, here, late bool) Entry {
-	if o.Items[e.Key].Owner == Other {
+	if owner := o.Items[e.Key].Owner; owner == Other || owner == Absent {
+		return e
+	}
+	if o.Items[e.Key].Owner == TooLarge {
+		if known && !e.Removed {
+			e = Entry{Key: e.Key, Removed: true, Version: o.Version}
+		}
 		return e
 	}
 	value, shown := o.shows(e.Key)
@@ -66,31 +72,31 @@ func decide(o Observation, e Entry, known, here, late bool) Entry {
 	removed := func(version Version) Entry { return Entry{Key: e.Key, Removed: true, Version: version} }
 
 	switch {
-	case shown && !same && !late: // a client set it
+	case shown && !same && !late: // 1: a client set it
 		return set(value, o.Version)
-	case late && !same && proved && taint: // a client set it back to the listed value since
+	case late && !same && proved && taint: // 2: a client set it back to the listed value since
 		return set(listed.Value, o.Version)
-	case late && !same && proved && shown: // the kubelet's own value hides it since
+	case late && !same && proved && shown: // 3: the kubelet's own value hides it since
 		return set(value, o.Version)
-	case shown && !same && here && remembered && (!taint || value == e.Value): // the newer state hides it: had it lacked the item, the entry would be a removal
+	case shown && !same && here && remembered && (!taint || value == e.Value): // 4: the newer state hides it: had it lacked the item, the entry would be a removal
 		return set(value, o.Version)
-	case shown && !same: // a newer state of this object lacks it
+	case shown && !same: // 5: a newer state of this object lacks it
 		return removed(o.Version)
-	case !shown && proved: // the object had it, and a client removed it
+	case !shown && proved: // 6: the object had it, and a client removed it
 		return removed(o.Version)
-	case same && !proved && !late && (!known || here || remembered && value == e.Value): // the kubelet may claim a client's value for nodekeep
+	case same && !proved && !late && (!known || here || remembered && value == e.Value): // 7: the kubelet may claim a client's value for nodekeep
 		return set(value, o.Version)
-	case same && !proved: // it may come from a stale record
+	case same && !proved: // 8: it may come from a stale record
 		return e
-	case same && here && listed.Since < e.Version: // a client set it back to the listed value
+	case same && here && listed.Since < e.Version: // 9: a client set it back to the listed value
 		return set(value, o.Version)
-	case same && here && remembered && listed.Since >= e.Version: // a client removed it, and a capture that was behind set it again
+	case same && here && remembered && listed.Since >= e.Version: // 10: a client removed it, and a capture that was behind set it again
 		return removed(listed.Since)
-	case same: // nodekeep set it
+	case same: // 11: nodekeep set it
 		return e
-	case !shown && here && remembered: // a client removed it
+	case !shown && here && remembered: // 12: a client removed it
 		return removed(o.Version)
-	default: // lost with an older object: to be restored
+	default: // 13: lost with an older object: to be restored
 		return e
 	}
 }

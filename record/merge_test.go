@@ -155,6 +155,10 @@ func TestMerge(t *testing.T) {
 			[]record.Observation{shows("U1", 5, taint, "x"), shows("U1", 6), unproved(given(shows("U1", 9), taint, "x", 7), taint)}, items{taint: "x"}},
 		"a taint that a client changed on this object counts, also where the kubelet claims that nodekeep set it": {
 			[]record.Observation{shows("U1", 5, taint, "x"), unproved(given(shows("U1", 9), taint, "y", 7), taint)}, items{taint: "y"}},
+		"such a stamp in an older state of the object says nothing either": {
+			[]record.Observation{
+				shows("U1", 5, taint, "x"), owned(shows("U1", 12), taint, "x", record.Other), unproved(given(shows("U1", 9), taint, "x", 7), taint),
+			}, items{taint: "x"}},
 		"with such a stamp, a removal counts if the key was observed on the object": {
 			[]record.Observation{
 				u1, unproved(given(shows("U2", 9, label, "a"), taint, "a", 0), taint), unproved(listed(shows("U2", 10, label, "a"), taint, "a", 0), taint),
@@ -170,6 +174,28 @@ func TestMerge(t *testing.T) {
 				assert.Equal(t, tt.want, record.Merge(r, o).Items(), "an observation repeated changes nothing")
 			}
 		})
+	}
+}
+
+func TestWhatARuleRemovesStaysInTheRecordAsItWas(t *testing.T) {
+	for name, key := range map[string]string{"a label": label, "a taint": taint} {
+		for value, shown := range map[string]string{"with a value": "v", "without a value": ""} {
+			t.Run(name+" "+value, func(t *testing.T) {
+				before := record.Merge(record.Record{}, shows("a", 10, key, shown))
+				absent := owned(listed(shows("a", 20), key, shown, 15), key, "", record.Absent)
+				for _, o := range []record.Observation{absent, owned(shows("b", 20), key, "", record.Absent)} {
+					after := record.Merge(before, o)
+					assert.Equal(t, map[string]string{key: shown}, after.Items(), "no client has removed it")
+					e, _ := after.Entry(key)
+					assert.True(t, e.NotShown, "the Node does not show it")
+					assert.Empty(t, record.Missing(after, o), "and does not lack it")
+				}
+				removed := record.Merge(before, owned(shows("a", 20), key, "", record.Absent))
+				assert.Empty(t, record.Merge(removed, shows("a", 30)).Items(), "without the rule, what is missing was removed")
+				none := record.Merge(record.Record{}, owned(shows("a", 20), key, "", record.Absent))
+				assert.Empty(t, none.Entries, "what was never there is not recorded")
+			})
+		}
 	}
 }
 
@@ -219,8 +245,6 @@ func TestMergeNotesWhenTheNewestObjectIsDeleted(t *testing.T) {
 	assert.Zero(t, record.Merge(r, shows("U2", 9)).DeletedAt, "it registered again")
 	assert.Zero(t, record.Merge(record.Merge(r, shows("U2", 9)), ends("U1", 6)).DeletedAt, "that was the object before")
 	assert.Zero(t, merged(shows("U2", 9), ends("U1", 6)).DeletedAt)
-	assert.Equal(t, at, record.Record{}.Deleted(at).DeletedAt)
-	assert.Equal(t, at, r.Deleted(at.Add(time.Hour)).DeletedAt, "the first observation counts")
 }
 
 func TestTheRecordSaysWhatTheNewestObjectDoesNotShow(t *testing.T) {

@@ -15,7 +15,7 @@ type Observation struct {
 	// DeletedAt is when the process observed that the object is deleted; zero while it is there.
 	DeletedAt time.Time
 
-	// Items is every label and taint on the Node but those that nodekeep never handles, by key.
+	// Items is every label and taint on the Node, and each annotation that the policy keeps, but those that nodekeep never handles, by key.
 	Items map[string]Item
 	Stamp Stamp
 	// Unproved are the keys whose stamp the kubelet may have written, while the guard policies are not in force: protected labels, taints,
@@ -23,7 +23,7 @@ type Observation struct {
 	Unproved map[string]bool
 }
 
-// Item is a label or a taint on a Node.
+// Item is a label, a taint or an annotation on a Node.
 type Item struct {
 	Value string
 	Owner Owner
@@ -34,16 +34,22 @@ type Owner int
 
 // The owners.
 const (
-	// Nobody: no field manager or only nodekeep owns the label, or it is a taint, whose owner nobody can tell. Unless the stamp
+	// Nobody: no field manager or only nodekeep owns the label or annotation, or it is a taint, whose owner nobody can tell. Unless the stamp
 	// says that nodekeep set this value, a client or another admission policy did.
 	Nobody Owner = iota
-	// Client: a client owns the label.
+	// Client: a client owns the label or annotation.
 	Client
 	// Other: another component, such as the kubelet, sets it again by itself, or the policy does not select it. That it is on the
 	// Node counts; its value does not.
 	Other
-	// Rule: a taint that nodekeep derives from labels. It is never remembered, and where it is, no client's taint is.
+	// Rule: a taint that nodekeep derives from labels, or a label that an operator has handed over to a rule. It is never remembered, and where it
+	// is, no client's is.
 	Rule
+	// TooLarge: an annotation that a client set, whose value is too large for a record. A value that the record has from before is
+	// no longer right.
+	TooLarge
+	// Absent: a label or taint that is not on the Node because a rule removes it. A value that the record has from before stays there.
+	Absent
 )
 
 // shows is the value of an item that can be a decision of a client.
@@ -69,6 +75,7 @@ func (o Observation) listed(key string) (listed Given, ok bool) {
 // itself and that has the same value still is no decision of a client either.
 func (o Observation) untouched(key string) bool {
 	item, present := o.Items[key]
+	item.Value = Listed(key, item.Value)
 	listed, ok := o.listed(key)
 	if _, given := o.Stamp.Given[key]; !given && !IsTaint(key) {
 		return false

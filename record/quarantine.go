@@ -24,11 +24,14 @@ func AcceptOld(r Record, live Object) Record {
 	if r.Quarantined == nil {
 		return r
 	}
+	if !r.Isolated() {
+		return r.withHeld()
+	}
 	if live.Version < r.Newest().Version {
 		live = r.Newest()
 	}
 	accepted := *r.Quarantined
-	accepted.Machine, accepted.DeletedAt, accepted.Seen = r.Machine, r.DeletedAt, nil
+	accepted.Machine, accepted.Derived, accepted.DeletedAt, accepted.Seen = r.Machine, r.Derived, r.DeletedAt, nil
 	if live.Version > 0 {
 		accepted.Seen = []Object{live}
 		accepted.forget(live.Version - 1)

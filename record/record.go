@@ -45,18 +45,28 @@ type Record struct {
 	DeletedAt time.Time
 
 	Machine Machine
+	// Followed is the Node whose record this one began with, because its machine registered under this name; see [Follow].
+	Followed string
+	// Derived are the labels that rules set last on the newest object, by key.
+	Derived map[string]Derived
 	// History is not read here. It is kept as it was stored.
 	History json.RawMessage
 	// HistoryOmitted says that the record has a history which was not read with it. Such a record cannot be stored.
 	HistoryOmitted bool
 	// Dropped is what was stored beside the entries and no Node can have: somebody wrote it by hand. It is lost with the next write.
 	Dropped Dropped
-	// Quarantined is the record of the machine that had the name before, see [Isolate]; nil if nothing is quarantined.
+	// Quarantined is the record of the machine that had the name before, see [Isolate], or what waits of a record
+	// that was followed; nil if nothing is quarantined.
 	Quarantined *Record
 
 	format          int // version of the JSON that it was read from; 0: the current one
 	unknown         fields
 	unknownNotShown fields
+}
+
+// Omitted reports whether the record was read without its history, or that of what is quarantined, so that it cannot be stored.
+func (r Record) Omitted() bool {
+	return r.HistoryOmitted || r.Quarantined != nil && r.Quarantined.HistoryOmitted
 }
 
 // Entry is what is remembered of one key.
@@ -69,8 +79,8 @@ type Entry struct {
 	NotShown bool
 }
 
-// Dropped counts labels and taints.
-type Dropped struct{ Labels, Taints int }
+// Dropped counts labels, taints and annotations.
+type Dropped struct{ Labels, Taints, Annotations int }
 
 // Object is a Node object and the newest version of it that was merged.
 type Object struct {
@@ -128,8 +138,13 @@ func (r Record) Ahead(o Observation) bool { return r.Newest().Version > o.Versio
 
 // Empty reports whether nothing would be lost with the record but which objects were observed, and when.
 func (r Record) Empty() bool {
-	return r.Quarantined == nil && len(r.unknown)+len(r.unknownNotShown) == 0 &&
+	return r.Quarantined == nil && len(r.Derived)+len(r.unknown)+len(r.unknownNotShown) == 0 &&
 		!slices.ContainsFunc(r.Entries, func(e Entry) bool { return !e.Removed })
+}
+
+// Preloaded reports whether the record was written ahead for a Node that was never observed: it has only what rules say of that Node.
+func (r Record) Preloaded() bool {
+	return len(r.Seen)+len(r.Entries) == 0 && r.Floor == 0 && r.Followed == "" && r.Quarantined == nil && len(r.Derived) > 0
 }
 
 // Observed is the newest version of an object that was merged; 0 if none was.

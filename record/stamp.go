@@ -10,11 +10,11 @@ import (
 type Stamp struct {
 	// Given is what nodekeep set, and nobody has to have changed since.
 	Given map[string]Given `json:"given,omitempty"`
-	// Brought are recorded keys that the Node had in its CREATE, with the value it had then.
+	// Brought are recorded keys that the Node had in its CREATE, with the value it had then, as [Listed] writes it.
 	Brought map[string]string `json:"brought,omitempty"`
 }
 
-// Given is a value that nodekeep set.
+// Given is a value that nodekeep set, as [Listed] writes it.
 type Given struct {
 	Value string `json:"value"`
 	// Since is the resourceVersion that the PATCH was made on; 0 in the CREATE.
@@ -46,7 +46,7 @@ func (s Stamp) With(items map[string]string, since Version) Stamp {
 	given := make(map[string]Given, len(s.Given)+len(items))
 	maps.Copy(given, s.Given)
 	for key, value := range items {
-		given[key] = Given{Value: value, Since: since}
+		given[key] = Given{Value: Listed(key, value), Since: since}
 	}
 	s.Given = given
 	return s

@@ -1,8 +1,8 @@
 package record
 
 import (
+	"maps"
 	"slices"
-	"time"
 )
 
 // Write reports whether it is worth a write that an observation turned one record into another. Heartbeats never are. complete says
@@ -16,6 +16,8 @@ func Write(before, after Record, o Observation, complete bool) bool {
 		return true
 	case !before.DeletedAt.Equal(after.DeletedAt) && (before.Newest().UID == after.Newest().UID || !after.DeletedAt.IsZero()):
 		return true
+	case !SameDerived(before.Derived, after.Derived):
+		return true
 	case after.Quarantined != nil && before.Quarantined != nil && Write(*before.Quarantined, *after.Quarantined, o, complete):
 		return true
 	case len(after.Entries) == 0 && len(before.Seen) == 0: // a first record that remembers nothing
@@ -23,6 +25,13 @@ func Write(before, after Record, o Observation, complete bool) bool {
 	default:
 		return complete && (before.Newest().UID != after.Newest().UID || before.Machine != after.Machine)
 	}
+}
+
+// SameDerived reports whether rules say the same. What a Node brought is no part of that.
+func SameDerived(before, after map[string]Derived) bool {
+	return maps.EqualFunc(before, after, func(a, b Derived) bool {
+		return a.Value == b.Value && a.Rule == b.Rule && a.Absent == b.Absent && a.Adopted == b.Adopted && a.Until.Equal(b.Until)
+	})
 }
 
 // changes reports whether two records differ in more than how new their observations are: in a value, or in the object on which one
@@ -50,7 +59,7 @@ func Missing(r Record, o Observation) (missing map[string]string) {
 		_, present := o.Items[e.Key]
 		_, listed := o.listed(e.Key)
 		listed = listed && !o.Unproved[e.Key]
-		if !e.Removed && !present && !listed && r.Quarantined == nil && r.decidedOn(e) != o.UID {
+		if !e.Removed && !present && !listed && !r.Isolated() && r.decidedOn(e) != o.UID {
 			if missing == nil {
 				missing = make(map[string]string, len(r.Entries))
 			}
@@ -64,7 +73,7 @@ func Missing(r Record, o Observation) (missing map[string]string) {
 // and keys to remove, with their entry in the stamp. A value that the Node brought itself is never among them.
 func Stale(r Record, o Observation) (correct map[string]string, remove []string) {
 	for key := range o.Stamp.Given {
-		if r.Quarantined != nil || !o.untouched(key) || o.Unproved[key] {
+		if r.Isolated() || !o.untouched(key) || o.Unproved[key] {
 			continue
 		}
 		switch e, known := r.Entry(key); {
@@ -79,12 +88,4 @@ func Stale(r Record, o Observation) (correct map[string]string, remove []string)
 	}
 	slices.Sort(remove)
 	return correct, remove
-}
-
-// Deleted is the record after the API server answered that there is no Node of the name. Nothing else is known of its end.
-func (r Record) Deleted(at time.Time) Record {
-	if r.DeletedAt.IsZero() {
-		r.DeletedAt = at
-	}
-	return r
 }

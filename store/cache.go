@@ -20,30 +20,44 @@ type recordCache struct {
 	registration cache.ResourceEventHandlerRegistration
 	namespace    string
 	logger       *slog.Logger
-	progress     *progress
 	totals       totals
 
-	mu  sync.RWMutex
-	own map[string]*cached
+	machines machines
+
+	// link shows whether the watch goes on. A watch can stall without an error, and a cache that does not notice looks current while it is not.
+	link Link
+
+	mu   sync.RWMutex
+	own  map[string]*cached
+	last *cached // the newest that the watch has brought, also if it was a removal
 }
 
 func newRecordCache(client kubernetes.Interface, namespace string, logger *slog.Logger) (*recordCache, error) {
-	c := &recordCache{namespace: namespace, logger: logger, progress: &progress{}, totals: totals{sizes: map[int]int{}}, own: map[string]*cached{}}
-	records := ListWatch(client, client.CoreV1().ConfigMaps(namespace), labels.Set{RecordLabel: "true"}.String(), c.progress.received)
+	c := &recordCache{namespace: namespace, logger: logger, totals: totals{sizes: map[int]int{}}, own: map[string]*cached{}}
+	records := ListWatch(client, client.CoreV1().ConfigMaps(namespace), labels.Set{RecordLabel: "true"}.String(), &c.link)
 	c.informer = cache.NewSharedIndexInformer(records, &corev1.ConfigMap{}, 0, cache.Indexers{})
 	if err := c.informer.SetTransform(compact); err != nil {
 		return nil, fmt.Errorf("set up the cache of records: %w", err)
 	}
 	var err error
-	c.registration, err = c.informer.AddEventHandler(contain.Handlers(cache.ResourceEventHandlerFuncs{
+	c.registration, err = c.handle(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(first any) { c.totals.replaced(nil, first); c.judge(first) },
 		UpdateFunc: func(before, current any) { c.totals.replaced(before, current); c.judge(current) },
 		DeleteFunc: func(last any) { c.totals.replaced(last, nil); c.forget(last) },
-	}, c.reportPanic))
+	})
+	return c, err
+}
+
+// handle registers a handler; the process goes on after an event that could not be taken in.
+func (c *recordCache) handle(handler cache.ResourceEventHandlerFuncs) (cache.ResourceEventHandlerRegistration, error) {
+	registration, err := c.informer.AddEventHandler(contain.Handlers(handler, func(object any, err error) {
+		key, _ := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
+		c.logger.Error("event of a record panicked; please report this with the stack", "configmap", key, "error", err)
+	}))
 	if err != nil {
-		return nil, fmt.Errorf("set up the cache of records: %w", err)
+		return nil, fmt.Errorf("watch records: %w", err)
 	}
-	return c, nil
+	return registration, nil
 }
 
 func (c *recordCache) get(name string) (*cached, bool) {
@@ -53,10 +67,11 @@ func (c *recordCache) get(name string) (*cached, bool) {
 	if written {
 		return own, !own.removed
 	}
-	object, found, err := c.informer.GetStore().GetByKey(c.namespace + "/" + name)
-	if err != nil || !found {
-		return nil, false
-	}
+	return c.fromWatch(name)
+}
+
+func (c *recordCache) fromWatch(name string) (*cached, bool) {
+	object, _, _ := c.informer.GetStore().GetByKey(c.namespace + "/" + name)
 	entry, ok := object.(*cached)
 	return entry, ok
 }
@@ -68,6 +83,9 @@ func (c *recordCache) seen(object any) (entry *cached, ok bool) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.last == nil || newer(entry, c.last) {
+		c.last = entry
+	}
 	if own, written := c.own[entry.name]; written && own.supersededBy(entry) {
 		delete(c.own, entry.name)
 	}
@@ -97,19 +115,15 @@ func (c *recordCache) judge(object any) {
 	}
 }
 
-// reportPanic is called for an event that could not be taken in; the process goes on.
-func (c *recordCache) reportPanic(object any, err error) {
-	key, _ := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
-	c.logger.Error("event of a record panicked; please report this with the stack", "configmap", key, "error", err)
-}
-
-func (c *recordCache) onChange(changed func(node string)) error {
+// OnChange calls changed with the name of each Node whose record is added, changed or removed, and of every record
+// there is when called. It returns once the handler is registered; changed must not block.
+func (c *ConfigMaps) OnChange(changed func(node string)) error {
 	notify := func(object any) {
 		if entry, ok := entryOf(object); ok {
 			changed(entry.node())
 		}
 	}
-	_, err := c.informer.AddEventHandler(contain.Handlers(cache.ResourceEventHandlerFuncs{
+	_, err := c.cache.handle(cache.ResourceEventHandlerFuncs{
 		AddFunc: notify,
 		UpdateFunc: func(before, current any) {
 			// What took the place of a readable record may not tell whose it was; a hashed name does not either.
@@ -121,15 +135,13 @@ func (c *recordCache) onChange(changed func(node string)) error {
 			notify(current)
 		},
 		DeleteFunc: notify,
-	}, c.reportPanic))
-	if err != nil {
-		return fmt.Errorf("watch records: %w", err)
-	}
-	return nil
+	})
+	return err
 }
 
-func (c *recordCache) nodes() []string {
-	objects := c.informer.GetStore().List()
+// Nodes lists the names of all Nodes that there is a record of, from memory.
+func (c *ConfigMaps) Nodes() []string {
+	objects := c.cache.informer.GetStore().List()
 	nodes := make([]string, 0, len(objects))
 	for _, object := range objects {
 		if entry, ok := object.(*cached); ok {
@@ -137,4 +149,43 @@ func (c *recordCache) nodes() []string {
 		}
 	}
 	return nodes
+}
+
+// wrote remembers a write of our own until the watch brings it or something newer.
+func (c *recordCache) wrote(cm *corev1.ConfigMap) {
+	entry := compactWith(document.decode, cm)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	inStore, found := c.fromWatch(entry.name)
+	switch {
+	case found && !newer(entry, inStore):
+	case !found && c.last != nil && (c.last.version == entry.version || newer(c.last, entry)): // the watch has brought it and its end
+	default:
+		c.own[entry.name] = entry
+	}
+}
+
+// gone forgets a write of our own that the API server no longer has. A removal of our own stays: the watch may still bring
+// what was removed.
+func (c *recordCache) gone(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if own, written := c.own[name]; written && !own.removed {
+		delete(c.own, name)
+	}
+}
+
+// removed remembers a removal of our own, of that version, until the watch brings it or something newer.
+func (c *recordCache) removed(name, version string) {
+	removal := &cached{name: name, namespace: c.namespace, version: version, removed: true}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	inStore, found := c.fromWatch(name)
+	own, written := c.own[name]
+	switch {
+	case found && removal.supersededBy(inStore), written && removal.supersededBy(own): // it was made again meanwhile
+	case !found && !written: // the watch was faster
+	default:
+		c.own[name] = removal
+	}
 }

@@ -40,7 +40,7 @@ func TestAnOlderEventDoesNotTakeItsOwnWriteBack(t *testing.T) {
 	c.put("worker-1", "gpu", entry.Version)
 	c.api.loseEventsAfter(1)
 	release()
-	require.Eventually(t, func() bool { return len(c.Nodes()) == 1 }, 10*time.Second, time.Millisecond, "the watch has brought the first write")
+	require.Eventually(t, func() bool { return len(c.Nodes()) == 1 }, patience, time.Millisecond, "the watch has brought the first write")
 	c.remains("gpu")
 }
 
@@ -55,6 +55,19 @@ func TestAnAnswerThatIsLateIsNoNews(t *testing.T) {
 	})
 	c.put("worker-1", "ci", "")
 	c.remains("theirs")
+}
+
+func TestAnAnswerThatComesAfterTheRemovalOfTheRecordIsNoNews(t *testing.T) {
+	c := newCluster(t)
+	c.client.PrependReactor("create", "configmaps", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		handled, answer, err := clienttesting.ObjectReaction(c.api)(action)
+		require.Eventually(t, func() bool { return len(c.Nodes()) == 1 }, patience, time.Millisecond)
+		c.Remove("worker-1")
+		require.Eventually(t, func() bool { return c.Totals().Bytes == 0 && len(c.Nodes()) == 0 }, patience, time.Millisecond)
+		return handled, answer, err
+	})
+	c.put("worker-1", "ci", "")
+	c.staysGone()
 }
 
 func TestANewerWriteOfSomebodyElseWinsOverItsOwn(t *testing.T) {
@@ -153,7 +166,7 @@ func TestARemovalWhoseEventIsMissedIsForgottenWithTheNextList(t *testing.T) {
 	require.NoError(t, c.Delete(t.Context(), "worker-1", entry.Version))
 	c.staysGone()
 	c.api.breakWatches()
-	require.Eventually(t, func() bool { return len(c.Nodes()) == 0 }, 10*time.Second, time.Millisecond, "the list has shown that it is gone")
+	require.Eventually(t, func() bool { return len(c.Nodes()) == 0 }, patience, time.Millisecond, "the list has shown that it is gone")
 	c.staysGone()
 	c.Tamper("worker-1", []byte(`{"version": 1, "node": "worker-1", "labels": {"dedicated": "theirs"}}`))
 	c.shows("worker-1", "theirs")

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 )
 
 // Cluster knows which cluster this is: by the UID of the namespace kube-system, which lives as long as the cluster.
@@ -30,29 +32,20 @@ const (
 
 // UID is empty while the cluster is not known. Then no record counts as one of another cluster.
 func (c *Cluster) UID() string {
-	if uid := c.uid.Load(); uid != nil {
-		return *uid
-	}
-	return ""
+	return ptr.Deref(c.uid.Load(), "")
 }
 
 // Run reads the namespace until it has its UID or ctx is done. Nobody has to wait for that.
 func (c *Cluster) Run(ctx context.Context) {
-	for warned := ""; ; {
-		err := c.Read(ctx)
-		if err == nil || ctx.Err() != nil {
-			return
+	warned := ""
+	_ = wait.PollUntilContextCancel(ctx, clusterInterval, true, func(ctx context.Context) (done bool, err error) {
+		failure := c.Read(ctx)
+		if failure != nil && ctx.Err() == nil && warned != failure.Error() {
+			warned = failure.Error()
+			c.logger.Warn("namespace kube-system cannot be read, so records do not name their cluster", "error", failure)
 		}
-		if warned != err.Error() {
-			warned = err.Error()
-			c.logger.Warn("namespace kube-system cannot be read, so records do not name their cluster", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(clusterInterval):
-		}
-	}
+		return failure == nil, nil
+	})
 }
 
 // Read reads the namespace once.

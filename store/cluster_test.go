@@ -25,6 +25,9 @@ type cluster struct {
 	client *fake.Clientset
 }
 
+// patience is how long a test waits for what should happen at once.
+const patience = time.Minute
+
 func newCluster(t *testing.T, objects ...*corev1.ConfigMap) *cluster {
 	t.Helper()
 	server := newAPI()
@@ -33,7 +36,7 @@ func newCluster(t *testing.T, objects ...*corev1.ConfigMap) *cluster {
 	}
 	client := server.client()
 	c := &cluster{Cluster: storetest.ConfigMaps(t, client, server.client(), namespace), t: t, api: server, client: client}
-	require.Eventually(t, server.watched, 10*time.Second, time.Millisecond)
+	require.Eventually(t, server.watched, patience, time.Millisecond)
 	return c
 }
 
@@ -60,7 +63,7 @@ func (c *cluster) shows(node, value string) {
 		entry, err := c.Get(node)
 		require.NoError(t, err)
 		assert.Equal(t, value, entry.Record.Items()["dedicated"])
-	}, 10*time.Second, 5*time.Millisecond)
+	}, patience, 5*time.Millisecond)
 }
 
 // answers waits until a read from memory answers with the error.
@@ -69,7 +72,7 @@ func (c *cluster) answers(node string, want error) {
 	require.EventuallyWithT(c.t, func(t *assert.CollectT) {
 		_, err := c.Get(node)
 		assert.ErrorIs(t, err, want)
-	}, 10*time.Second, 5*time.Millisecond)
+	}, patience, 5*time.Millisecond)
 }
 
 // configMapOf is a ConfigMap with our label that holds a record of the Node under any name.

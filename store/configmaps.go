@@ -2,8 +2,11 @@ package store
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +17,16 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"nodekeep.dev/nodekeep/record"
+)
+
+// The errors that a caller may tell apart with [errors.Is].
+var (
+	// ErrNotFound says that there is no record of the Node.
+	ErrNotFound = errors.New("no record")
+	// ErrUnreadable says that there is one, but nothing may be taken from it, and it must not be overwritten.
+	ErrUnreadable = errors.New("unreadable record")
+	// ErrConflict says that somebody else wrote, created or removed the record since it was read: read it live and decide again.
+	ErrConflict = errors.New("record changed meanwhile")
 )
 
 // Entry is a record as it was read. Version is what [ConfigMaps.Put] must be given to replace exactly this one.
@@ -51,21 +64,12 @@ func (c *ConfigMaps) Run(ctx context.Context) { c.cache.informer.RunWithContext(
 func (c *ConfigMaps) Synced() bool { return c.cache.registration.HasSynced() }
 
 // Progress is when the API server last sent something on the watch of records: an event, or the bookmark that each watch ends with.
-// While it does, that is about a minute ago at most, or up to 96 s where nothing changes in etcd.
-func (c *ConfigMaps) Progress() time.Time { return c.cache.progress.last() }
+// While it does, that is about a minute ago at most, or up to 96 s where nothing changes in etcd. It is the zero time while no watch is open: what
+// others write is not known then.
+func (c *ConfigMaps) Progress() time.Time { return c.cache.link.Progress() }
 
-// Count is how many ConfigMaps there are that hold a record, and how many of them cannot be read.
-func (c *ConfigMaps) Count() (readable, unreadable int) { return c.cache.totals.count() }
-
-// Bytes is how large all records are as they are stored, and the largest of them: [record.MaxBytes] is as far as one may grow.
-func (c *ConfigMaps) Bytes() (all, largest int) { return c.cache.totals.size() }
-
-// Nodes lists the names of all Nodes that there is a record of, from memory.
-func (c *ConfigMaps) Nodes() []string { return c.cache.nodes() }
-
-// OnChange calls changed with the name of each Node whose record is added, changed or removed, and of every record
-// there is when called. It returns once the handler is registered; changed must not block.
-func (c *ConfigMaps) OnChange(changed func(node string)) error { return c.cache.onChange(changed) }
+// Totals are what the records in memory come to.
+func (c *ConfigMaps) Totals() Totals { return c.cache.totals.sum() }
 
 // Get is the record of a Node from memory, without an API call and without its history, see [record.Record]. The
 // error is [ErrNotFound] or [ErrUnreadable].
@@ -102,11 +106,8 @@ func (c *ConfigMaps) Put(ctx context.Context, r record.Record, version string) (
 		return Entry{}, err
 	}
 	cm, err := c.write(ctx, r.Node, written, version)
-	switch {
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err) && version != "":
-		return Entry{}, fmt.Errorf("put record of node %q: %w: %w", r.Node, ErrConflict, err)
-	case err != nil:
-		return Entry{}, fmt.Errorf("put record of node %q: %w", r.Node, err)
+	if err != nil {
+		return Entry{}, failed("put record", r.Node, err, apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) && version != "")
 	}
 	c.cache.wrote(cm)
 	return Entry{Record: r, Version: cm.ResourceVersion}, nil
@@ -120,14 +121,67 @@ func (c *ConfigMaps) Delete(ctx context.Context, node, version string) error {
 		return fmt.Errorf("delete record of node %q: %w: no version was read", node, ErrConflict)
 	}
 	err := c.client.Delete(ctx, Name(node), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &version}})
-	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return fmt.Errorf("delete record of node %q: %w: %w", node, ErrConflict, err)
-	case err != nil:
-		return fmt.Errorf("delete record of node %q: %w", node, err)
+	if err != nil {
+		return failed("delete record", node, err, apierrors.IsNotFound(err))
 	}
 	c.cache.removed(Name(node), version)
 	return nil
+}
+
+// Accept writes down which side of a quarantined record is right, on the ConfigMap of the version that was read. Capture
+// carries it out. [ErrConflict] means that the record has changed since.
+func (c *ConfigMaps) Accept(ctx context.Context, node string, side Side, version string) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": version, "annotations": map[string]any{AcceptAnnotation: side}},
+	})
+	if err == nil {
+		_, err = c.client.Patch(ctx, Name(node), types.MergePatchType, patch, metav1.PatchOptions{})
+	}
+	if err != nil {
+		return failed("accept side", node, err, apierrors.IsNotFound(err))
+	}
+	return nil
+}
+
+// failed says what could not be done; with [ErrConflict] where somebody else was faster.
+func failed(what, node string, err error, faster bool) error {
+	if faster || apierrors.IsConflict(err) {
+		err = fmt.Errorf("%w: %w", ErrConflict, err)
+	}
+	return fmt.Errorf("%s of node %q: %w", what, node, err)
+}
+
+// Listed is a ConfigMap that is found as a record, readable or not.
+type Listed struct {
+	ConfigMap string // its name
+	Node      string // whose record it is; of one that cannot be read, what its name says
+	Entry     Entry
+	Err       error // why nothing may be taken from it: [ErrUnreadable]; nil otherwise
+}
+
+// List reads one page of the records live, in the order of the ConfigMaps' names, which is that of the Nodes' names where
+// these are not shortened; see [Name]. The options bound the page and go on where the last one ended.
+func (c *ConfigMaps) List(ctx context.Context, options metav1.ListOptions) (page []Listed, meta metav1.ListMeta, err error) {
+	options.LabelSelector = RecordLabel + "=true"
+	list, err := c.client.List(ctx, options)
+	if err != nil {
+		return nil, metav1.ListMeta{}, err
+	}
+	page = make([]Listed, len(list.Items))
+	for i := range list.Items {
+		page[i] = ListedOf(&list.Items[i])
+	}
+	return page, list.ListMeta, nil
+}
+
+// ListedOf reads one ConfigMap that is found as a record.
+func ListedOf(cm *corev1.ConfigMap) Listed {
+	node := strings.TrimPrefix(cm.Name, namePrefix)
+	if r, err := documentOf(cm).decode(); err == nil && Name(r.Node) == cm.Name {
+		node = r.Node
+	}
+	entry, err := entryFrom(cm, node)
+	return Listed{ConfigMap: cm.Name, Node: node, Entry: entry, Err: err}
 }
 
 // entryFrom reads the record of a Node whole.

@@ -57,7 +57,7 @@ func TestPutLeavesAloneWhatIsBesideTheRecord(t *testing.T) {
 func TestGetMakesNoAPICall(t *testing.T) {
 	c := newCluster(t, configMapOf("node.worker-1", "worker-1"), configMapOf("node.worker-2", "worker-1"))
 	c.put("worker-3", "ci", "")
-	require.Eventually(t, func() bool { readable, _ := c.Count(); return readable == 2 }, 10*time.Second, time.Millisecond, "the watch has brought it")
+	require.Eventually(t, func() bool { return c.Totals().Readable == 2 }, patience, time.Millisecond, "the watch has brought it")
 	calls := len(c.client.Actions())
 	for range 100 {
 		_, err := c.Get("worker-1")
@@ -69,8 +69,7 @@ func TestGetMakesNoAPICall(t *testing.T) {
 		_, err = c.Get("worker-4")
 		require.ErrorIs(t, err, store.ErrNotFound)
 	}
-	readable, unreadable := c.Count()
-	assert.Equal(t, []int{2, 1}, []int{readable, unreadable})
+	assert.Equal(t, []int{2, 1}, []int{c.Totals().Readable, c.Totals().Unreadable})
 	assert.ElementsMatch(t, []string{"worker-1", "worker-2", "worker-3"}, c.Nodes())
 	assert.Len(t, c.client.Actions(), calls)
 }
@@ -127,12 +126,11 @@ func TestCount(t *testing.T) {
 	long := strings.Repeat("a", 253)
 	c.Tamper(long, []byte(`{"version": 1, "node": "`+long+`"}`))
 	counts := func(t assert.TestingT, readable, unreadable int) {
-		gotReadable, gotUnreadable := c.Count()
-		assert.Equal(t, []int{readable, unreadable}, []int{gotReadable, gotUnreadable})
+		assert.Equal(t, []int{readable, unreadable}, []int{c.Totals().Readable, c.Totals().Unreadable})
 	}
 	eventually := func(readable, unreadable int) {
 		t.Helper()
-		require.EventuallyWithT(t, func(t *assert.CollectT) { counts(t, readable, unreadable) }, 10*time.Second, 5*time.Millisecond)
+		require.EventuallyWithT(t, func(t *assert.CollectT) { counts(t, readable, unreadable) }, patience, 5*time.Millisecond)
 	}
 	eventually(2, 3)
 	c.Remove("worker-4")
@@ -147,7 +145,7 @@ func TestAStoreThatIsNotStartedKnowsNothing(t *testing.T) {
 	records, err := store.NewConfigMaps(newAPI().client(), namespace, nil)
 	require.NoError(t, err)
 	assert.False(t, records.Synced())
-	assert.Equal(t, time.Unix(0, 0), records.Progress())
+	assert.Zero(t, records.Progress())
 	_, err = records.Get("worker-1")
 	assert.ErrorIs(t, err, store.ErrNotFound)
 }

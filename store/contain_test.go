@@ -18,9 +18,7 @@ func TestARecordThatPanicsWhenItIsReadCannotBeReadAndEndsNoProcess(t *testing.T)
 	assert.Equal(t, "n1", entry.node(), "its Node is known by the name of the ConfigMap")
 	assert.Equal(t, "7", entry.GetObjectMeta().GetResourceVersion())
 
-	var counts totals
-	counts.sizes = map[int]int{}
+	counts := totals{sizes: map[int]int{}}
 	counts.replaced(nil, entry)
-	_, unreadable := counts.count()
-	assert.Equal(t, 1, unreadable, "the metric of unreadable records counts it")
+	assert.Equal(t, 1, counts.sum().Unreadable, "the metric of unreadable records counts it")
 }

@@ -6,8 +6,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
@@ -21,6 +24,8 @@ const (
 	// watchSilence is after how long without any event the client ends a watch, which then may have stalled. An API server ends a
 	// watch that resumes long before that; on one that streams it sends a bookmark once a minute, if anything changed.
 	watchSilence = 70 * time.Second
+	// refusedPause is the least time, and half of the longest, before an API server that refuses connections is asked again.
+	refusedPause = 500 * time.Millisecond
 	// listTimeout is longer than an API server works on any list (--request-timeout, one minute).
 	listTimeout = 2 * time.Minute
 )
@@ -33,10 +38,11 @@ type Resource[List runtime.Object] interface {
 
 // ListWatch is how every informer of nodekeep lists and watches: its watches always resume from a recent version, and one
 // that stalls, which gives no error, is replaced after 70 seconds. A watch that first streams all objects takes as long as
-// they take to arrive. received is called for each answer to a list and each event, bookmarks included; nil is allowed.
-func ListWatch[List runtime.Object](client any, of Resource[List], labelSelector string, received func()) cache.ListerWatcher {
-	if received == nil {
-		received = func() {}
+// they take to arrive. A watch that resumes asks an API server that refuses connections again every second; client-go by itself comes
+// to wait for up to a minute, in which others write what we then do not know. The link is told what arrives; nil is allowed.
+func ListWatch[List runtime.Object](client any, of Resource[List], labelSelector string, link *Link) cache.ListerWatcher {
+	if link == nil {
+		link = &Link{}
 	}
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -47,7 +53,7 @@ func ListWatch[List runtime.Object](client any, of Resource[List], labelSelector
 			if err != nil {
 				return nil, err
 			}
-			received()
+			link.received()
 			return list, nil
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
@@ -55,29 +61,58 @@ func ListWatch[List runtime.Object](client any, of Resource[List], labelSelector
 			if !ptr.Deref(options.SendInitialEvents, false) {
 				options.TimeoutSeconds = ptr.To(int64(watchTimeout.Seconds()))
 			}
-			return watchUntilSilent(ctx, options, of.Watch, received)
+			return watchUntilSilent(ctx, options, of.Watch, link)
 		},
 	}, client)
 }
 
+// Link is what an informer hears of the API server. The zero value has heard nothing.
+type Link struct {
+	last atomic.Int64 // when the list or the watch last brought something, in nanoseconds
+	open atomic.Pointer[liveWatch]
+}
+
+// Progress is when the list or the watch last brought something: an event, or a bookmark. That a watch is accepted is none. Without
+// a watch that is open, and has brought what there was before, it is the zero time.
+func (l *Link) Progress() time.Time {
+	last := l.last.Load()
+	if last == 0 || l.open.Load() == nil {
+		return time.Time{}
+	}
+	return time.Unix(0, last)
+}
+
+func (l *Link) received() { l.last.Store(time.Now().UnixNano()) }
+
+// lost is told of each watch that ends; the next one may be open already.
+func (l *Link) lost(w *liveWatch) { l.open.CompareAndSwap(w, nil) }
+
 // liveWatch passes the events of a watch on, and ends when none has arrived for watchSilence.
 type liveWatch struct {
-	from     watch.Interface
-	received func()
-	silence  *time.Timer
-	events   chan watch.Event
-	stopped  chan struct{}
-	stop     sync.Once
+	from    watch.Interface
+	link    *Link
+	streams bool // all objects first, up to a bookmark that says so
+	silence *time.Timer
+	events  chan watch.Event
+	stopped chan struct{}
+	stop    sync.Once
 }
 
 // watchUntilSilent starts a watch. If the API server does not even accept it in time, the result is a watch that has ended: a
 // reflector resumes after that, and would list everything again after an error.
-func watchUntilSilent(ctx context.Context, options metav1.ListOptions, start cache.WatchFuncWithContext, received func()) (watch.Interface, error) {
+func watchUntilSilent(ctx context.Context, options metav1.ListOptions, start cache.WatchFuncWithContext, link *Link) (watch.Interface, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var silent atomic.Bool
-	w := &liveWatch{received: received, events: make(chan watch.Event), stopped: make(chan struct{})}
+	w := &liveWatch{link: link, streams: ptr.Deref(options.SendInitialEvents, false), events: make(chan watch.Event), stopped: make(chan struct{})}
 	w.silence = time.AfterFunc(watchSilence, func() { silent.Store(true); cancel() })
 	from, err := start(ctx, options)
+	for err != nil && !w.streams && utilnet.IsConnectionRefused(err) && ctx.Err() == nil {
+		select {
+		case <-time.After(wait.Jitter(refusedPause, 1)):
+		case <-ctx.Done():
+		}
+		from, err = start(ctx, options)
+	}
 	switch {
 	case err != nil && silent.Load():
 		return watch.NewEmptyWatch(), nil
@@ -87,9 +122,12 @@ func watchUntilSilent(ctx context.Context, options metav1.ListOptions, start cac
 		return nil, err
 	}
 	w.from = from
+	if !w.streams {
+		link.open.Store(w)
+	}
 	go func() {
 		defer cancel()
-		w.forward(ctx.Done())
+		w.forward(ctx)
 	}()
 	return w, nil
 }
@@ -98,9 +136,10 @@ func (w *liveWatch) ResultChan() <-chan watch.Event { return w.events }
 
 func (w *liveWatch) Stop() { w.stop.Do(func() { close(w.stopped) }) }
 
-// forward returns when the watch ends, is stopped, or is silent. Only Stop drops an event, and its caller wants none.
-func (w *liveWatch) forward(silent <-chan struct{}) {
+// forward returns when the watch ends, is stopped, or is silent: then ctx is done. Only Stop drops an event, and its caller wants none.
+func (w *liveWatch) forward(ctx context.Context) {
 	defer close(w.events)
+	defer w.link.lost(w)
 	defer w.from.Stop()
 	defer w.silence.Stop()
 	for {
@@ -109,20 +148,23 @@ func (w *liveWatch) forward(silent <-chan struct{}) {
 			if !more {
 				return
 			}
-			if event.Type == watch.Error && isClosed(silent) {
+			if event.Type == watch.Error && ctx.Err() != nil {
 				return // it says that the request was canceled; a reflector would list everything again
 			}
 			w.silence.Stop() // the time that the reader takes is not the API server's
 			if event.Type != watch.Error {
-				w.received()
+				w.link.received()
 			}
 			select {
 			case w.events <- event:
 			case <-w.stopped:
 				return
 			}
+			if w.streams && isEndOfStream(event) {
+				w.link.open.Store(w)
+			}
 			w.silence.Reset(watchSilence)
-		case <-silent:
+		case <-ctx.Done():
 			return
 		case <-w.stopped:
 			return
@@ -130,11 +172,11 @@ func (w *liveWatch) forward(silent <-chan struct{}) {
 	}
 }
 
-func isClosed(done <-chan struct{}) bool {
-	select {
-	case <-done:
-		return true
-	default:
+// isEndOfStream reports whether a watch that streams all objects has brought them all.
+func isEndOfStream(event watch.Event) bool {
+	if event.Type != watch.Bookmark {
 		return false
 	}
+	object, err := meta.Accessor(event.Object)
+	return err == nil && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
 }

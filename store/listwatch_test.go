@@ -3,6 +3,8 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,9 +34,9 @@ func (n nodesOf) Watch(ctx context.Context, options metav1.ListOptions) (watch.I
 	return n.watch(ctx, options)
 }
 
-func watchOf(t *testing.T, n nodesOf, options metav1.ListOptions, received func()) watch.Interface {
+func watchOf(t *testing.T, n nodesOf, options metav1.ListOptions, link *store.Link) watch.Interface {
 	t.Helper()
-	w, err := cache.ToListerWatcherWithContext(store.ListWatch(nil, n, "a=b", received)).WatchWithContext(t.Context(), options)
+	w, err := cache.ToListerWatcherWithContext(store.ListWatch(nil, n, "a=b", link)).WatchWithContext(t.Context(), options)
 	require.NoError(t, err)
 	return w
 }
@@ -81,7 +83,7 @@ func TestAWatchEndsByItselfOnceNothingHasArrivedForLongEnough(t *testing.T) {
 				w := watchOf(t, nodesOf{watch: func(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
 					from = stalled(ctx)
 					return from, nil
-				}}, options, func() { count++ })
+				}}, options, nil)
 				go func() {
 					for range 60 { // an hour, in which something arrives every minute
 						time.Sleep(time.Minute)
@@ -89,6 +91,7 @@ func TestAWatchEndsByItselfOnceNothingHasArrivedForLongEnough(t *testing.T) {
 					}
 				}()
 				for event := range w.ResultChan() {
+					count++
 					assert.Equal(t, watch.Bookmark, event.Type, "no error: a reflector would list everything again")
 				}
 				assert.Equal(t, 60, count)
@@ -121,14 +124,88 @@ func TestTheTimeThatAReaderTakesIsNoSilence(t *testing.T) {
 
 func TestAWatchThatTheAPIServerDoesNotEvenAcceptHasEndedAndIsNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var link store.Link
 		started := time.Now()
 		w := watchOf(t, nodesOf{watch: func(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}}, metav1.ListOptions{}, func() { assert.Fail(t, "nothing was received") })
+		}}, metav1.ListOptions{}, &link)
 		_, more := <-w.ResultChan()
 		assert.False(t, more)
+		assert.Zero(t, link.Progress())
 		assert.Equal(t, 70*time.Second, time.Since(started))
+	})
+}
+
+func TestAWatchThatResumesAsksAnAPIServerThatRefusesConnectionsEverySecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, started := 0, time.Now()
+		w := watchOf(t, nodesOf{watch: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+			if asked++; time.Since(started) < 30*time.Second {
+				return nil, fmt.Errorf("watch nodes: %w", syscall.ECONNREFUSED)
+			}
+			return watch.NewFake(), nil
+		}}, metav1.ListOptions{}, nil)
+		defer w.Stop()
+		assert.Less(t, time.Since(started), 31*time.Second)
+		assert.Less(t, asked, 2*30+2)
+		assert.Greater(t, asked, 29)
+	})
+}
+
+func TestThereIsProgressOnlyWhileAWatchIsOpenThatHasBroughtWhatThereWasBefore(t *testing.T) {
+	end := func(annotation string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{metav1.InitialEventsAnnotationKey: annotation}}}
+	}
+	for name, c := range map[string]struct {
+		options metav1.ListOptions
+		events  []watch.Event
+		want    bool
+	}{
+		"a watch that resumes and brings something":            {metav1.ListOptions{}, []watch.Event{{Type: watch.Modified, Object: &corev1.Node{}}}, true},
+		"a watch that streams, in the middle":                  {streams, []watch.Event{{Type: watch.Added, Object: &corev1.Node{}}}, false},
+		"a watch that streams, at another bookmark":            {streams, []watch.Event{{Type: watch.Bookmark, Object: end("")}}, false},
+		"a watch that streams, where an object only says so":   {streams, []watch.Event{{Type: watch.Added, Object: end("true")}}, false},
+		"a watch that has streamed everything, and goes on":    {streams, []watch.Event{{Type: watch.Added, Object: &corev1.Node{}}, {Type: watch.Bookmark, Object: end("true")}}, true},
+		"a watch that resumes and brings nothing but an error": {metav1.ListOptions{}, []watch.Event{{Type: watch.Error, Object: &metav1.Status{}}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var link store.Link
+				from := watch.NewFake()
+				w := watchOf(t, nodesOf{watch: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return from, nil }}, c.options, &link)
+				for _, event := range c.events {
+					from.Action(event.Type, event.Object)
+					<-w.ResultChan()
+				}
+				synctest.Wait()
+				assert.Equal(t, c.want, !link.Progress().IsZero())
+				from.Stop()
+				synctest.Wait()
+				assert.Zero(t, link.Progress(), "a watch that has ended brings nothing any more")
+			})
+		})
+	}
+}
+
+func TestTheEndOfAWatchIsNotTakenForTheEndOfTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var link store.Link
+		first, second := watch.NewFake(), watch.NewFake()
+		next := first
+		lw := cache.ToListerWatcherWithContext(store.ListWatch(nil, nodesOf{watch: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return next, nil }}, "", &link))
+		one, err := lw.WatchWithContext(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		next = second
+		two, err := lw.WatchWithContext(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		second.Modify(&corev1.Node{})
+		<-two.ResultChan()
+		one.Stop()
+		synctest.Wait()
+		assert.NotZero(t, link.Progress())
+		two.Stop()
+		synctest.Wait()
 	})
 }
 
@@ -142,12 +219,14 @@ func TestAnErrorOfAWatchIsPassedOn(t *testing.T) {
 
 func TestAListThatIsNeverAnsweredIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var link store.Link
 		started := time.Now()
 		_, err := cache.ToListerWatcherWithContext(store.ListWatch(nil, nodesOf{list: func(ctx context.Context) (*corev1.NodeList, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}}, "", func() { assert.Fail(t, "nothing was received") })).ListWithContext(t.Context(), metav1.ListOptions{})
+		}}, "", &link)).ListWithContext(t.Context(), metav1.ListOptions{})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, 2*time.Minute, time.Since(started))
+		assert.Zero(t, link.Progress())
 	})
 }

@@ -23,7 +23,7 @@ func TestARecordThatCannotBeReadIsLoggedOnce(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	go records.Run(ctx)
-	require.Eventually(t, records.Synced, 10*time.Second, time.Millisecond)
+	require.Eventually(t, records.Synced, patience, time.Millisecond)
 
 	good := configMapOf("node.worker-1", "worker-1")
 	require.NoError(t, server.Create(configMaps, good, namespace))
@@ -64,7 +64,7 @@ func (l *logged) awaits(t *testing.T, text string) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return bytes.Contains(l.buf.Bytes(), []byte(text))
-	}, 10*time.Second, time.Millisecond)
+	}, patience, time.Millisecond)
 }
 
 // errors is what was logged of each ConfigMap; it fails on a second line about the same one.

@@ -90,7 +90,7 @@ func (n *nodes) awaits(t *testing.T, want ...string) {
 			return slices.ContainsFunc(want, func(w string) bool { return name != w && "node."+name == store.Name(w) })
 		})
 		assert.ElementsMatch(c, want, got)
-	}, 10*time.Second, 5*time.Millisecond)
+	}, patience, 5*time.Millisecond)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.names = nil

@@ -28,6 +28,9 @@ const (
 	isInherited // it has a version of its own
 )
 
+// noTime is the zero time in seconds, which takes one byte so.
+const noTime = -62135596800
+
 // pack makes a record small and leaves its history out. Nothing of it is shared with the caller.
 func pack(r record.Record) packed {
 	r = withoutHistory(r)
@@ -37,6 +40,7 @@ func pack(r record.Record) packed {
 	shape.Flag(r.HistoryOmitted)
 	shape.Number(uint64(r.Dropped.Labels))
 	shape.Number(uint64(r.Dropped.Taints))
+	shape.Number(uint64(r.Dropped.Annotations))
 	shape.Number(uint64(len(r.Seen)))
 	shape.Number(uint64(len(r.Entries)))
 	for _, field := range []string{r.Node, r.Machine.ProviderID, r.Machine.SystemUUID, r.Machine.MachineID} {
@@ -47,7 +51,8 @@ func pack(r record.Record) packed {
 		text.Number(uint64(object.Version))
 	}
 	text.Number(uint64(r.Floor))
-	packTime(&text, r.DeletedAt)
+	text.Number(uint64(r.DeletedAt.Unix() - noTime))
+	text.Number(uint64(r.DeletedAt.Nanosecond()))
 	for _, e := range r.Entries {
 		how := uint64(0)
 		if e.Removed {
@@ -82,7 +87,7 @@ func (p packed) record() record.Record {
 	}
 	shape, text := packing.Reader(p.shape.Value()), packing.Reader(p.text)
 	r.Cluster, r.HistoryOmitted = shape.Text(), shape.Flag()
-	r.Dropped = record.Dropped{Labels: int(shape.Number()), Taints: int(shape.Number())}
+	r.Dropped = record.Dropped{Labels: int(shape.Number()), Taints: int(shape.Number()), Annotations: int(shape.Number())}
 	objects, entries := shape.Number(), shape.Number()
 	r.Node = text.Text()
 	r.Machine = record.Machine{ProviderID: text.Text(), SystemUUID: text.Text(), MachineID: text.Text()}
@@ -92,7 +97,8 @@ func (p packed) record() record.Record {
 	for i := range r.Seen {
 		r.Seen[i] = record.Object{UID: types.UID(text.Text()), Version: record.Version(text.Number())}
 	}
-	r.Floor, r.DeletedAt = record.Version(text.Number()), unpackTime(&text)
+	r.Floor = record.Version(text.Number())
+	r.DeletedAt = time.Unix(int64(text.Number())+noTime, int64(text.Number())).UTC()
 	newest := r.Newest().Version
 	if entries > 0 {
 		r.Entries = make([]record.Entry, entries)
@@ -118,19 +124,11 @@ func (p packed) node() string {
 	return text.Text()
 }
 
-func packTime(text *packing.Writer, t time.Time) {
-	text.Flag(!t.IsZero())
-	if !t.IsZero() {
-		text.Number(uint64(t.Unix()))
-		text.Number(uint64(t.Nanosecond()))
-	}
-}
-
-func unpackTime(text *packing.Reader) time.Time {
-	if !text.Flag() {
-		return time.Time{}
-	}
-	return time.Unix(int64(text.Number()), int64(text.Number())).UTC()
+// machine is that of the record.
+func (p packed) machine() record.Machine {
+	text := packing.Reader(p.text)
+	_ = text.Text()
+	return record.Machine{ProviderID: text.Text(), SystemUUID: text.Text(), MachineID: text.Text()}
 }
 
 // withoutHistory is the record as caches hold it: a history would be most of the memory.

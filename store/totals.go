@@ -2,14 +2,18 @@ package store
 
 import "sync"
 
-// totals are what all records in memory come to. They are kept with every event, so that nobody who asks walks 100,000
-// records; the writes of our own that the watch has not brought yet are not among them.
+// Totals are what all records in memory come to.
+type Totals struct {
+	Readable, Unreadable int // how many ConfigMaps there are that hold a record
+	Bytes, Largest       int // how large all records are as they are stored, and the largest; see [record.MaxBytes]
+}
+
+// totals are kept with every event, so that nobody who asks walks 100,000 records; the writes of our own that the watch has not
+// brought yet are not among them.
 type totals struct {
 	mu         sync.Mutex
-	readable   int
 	unreadable int
-	bytes      int
-	sizes      map[int]int // how many records there are of each size
+	sizes      map[int]int // how many records there are of each size, of which there are few
 }
 
 // replaced notes that one state of a record took the place of another; nil stands for none.
@@ -25,30 +29,23 @@ func (t *totals) add(object any, n int) {
 	if !ok {
 		return
 	}
-	if entry.unreadable() == nil {
-		t.readable += n
-	} else {
+	if entry.unreadable() != nil {
 		t.unreadable += n
 	}
 	bytes := int(entry.bytes)
-	t.bytes += n * bytes
 	if t.sizes[bytes] += n; t.sizes[bytes] == 0 {
 		delete(t.sizes, bytes)
 	}
 }
 
-func (t *totals) count() (readable, unreadable int) {
+func (t *totals) sum() Totals {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.readable, t.unreadable
-}
-
-// size is how many bytes all records have, and the largest. There are few different sizes, however many records.
-func (t *totals) size() (all, largest int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for size := range t.sizes {
-		largest = max(largest, size)
+	sum := Totals{Readable: -t.unreadable, Unreadable: t.unreadable}
+	for size, n := range t.sizes {
+		sum.Readable += n
+		sum.Bytes += n * size
+		sum.Largest = max(sum.Largest, size)
 	}
-	return t.bytes, largest
+	return sum
 }

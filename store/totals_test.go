@@ -22,9 +22,8 @@ func (c *cluster) weighs(nodes ...string) {
 		all, largest = all+size, max(largest, size)
 	}
 	require.EventuallyWithT(c.t, func(t *assert.CollectT) {
-		gotAll, gotLargest := c.Bytes()
-		assert.Equal(t, []int{all, largest}, []int{gotAll, gotLargest})
-	}, 10*time.Second, 5*time.Millisecond)
+		assert.Equal(t, []int{all, largest}, []int{c.Totals().Bytes, c.Totals().Largest})
+	}, patience, 5*time.Millisecond)
 }
 
 func TestBytesAreThoseOfTheRecordsAsTheyAreStored(t *testing.T) {
@@ -58,6 +57,5 @@ func TestTotalsAreRightAfterAWatchThatLostItsEvents(t *testing.T) {
 	c.put("worker-3", "ci", "")
 	c.api.breakWatches()
 	c.weighs("worker-2", "worker-3")
-	readable, unreadable := c.Count()
-	assert.Equal(t, []int{1, 1}, []int{readable, unreadable})
+	assert.Equal(t, []int{1, 1}, []int{c.Totals().Readable, c.Totals().Unreadable})
 }

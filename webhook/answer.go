@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
@@ -26,9 +27,9 @@ type answer struct {
 }
 
 // answerTo decides on a request that was decoded.
-func answerTo(request *admissionv1.AdmissionRequest, in incoming, k known, p policy.Policy, decide decider) answer {
-	if p.WantsMachine() {
-		in.machine = machineOf(request)
+func answerTo(in incoming, k known, p policy.Policy, decide decider) answer {
+	if k.follow != nil {
+		k.record = k.follow(in.node, in.machine)
 	}
 	d := decide(in, k, p)
 	if in.size+d.bytes() > maxObjectBytes {
@@ -43,13 +44,15 @@ type Explanation struct {
 	Kubelet bool   // it counts as the Node's own kubelet's
 	Outcome string // as in nodekeep_webhook_reviews_total
 
-	Brought  map[string]string        // items that the object comes with
-	Restored map[string]string        // items that are put on in the CREATE
-	Inline   map[string]string        // labels that are put on in the CREATE by the second pass, where the self-test proves that it works
-	Deferred map[string]string        // labels that wait for capture, behind the gate; where Inline has them, should the proof fail
-	Withheld map[string]policy.Reason // items that are recorded and not restored now
-	Taints   []corev1.Taint           // put on besides, by rules and as registration taints
-	GateOn   bool                     // once the webhook has answered; with what is inline, after the second pass
+	Brought  map[string]string         // items that the object comes with
+	Restored map[string]string         // items that are put on in the CREATE
+	Inline   map[string]string         // labels that are put on in the CREATE by the second pass, where the self-test proves that it works
+	Deferred map[string]string         // labels that wait for capture, behind the gate; where Inline has them, should the proof fail
+	Withheld map[string]policy.Reason  // items that are recorded and not restored now
+	Rules    map[string]record.Derived // labels that rules set in the CREATE, and items that they remove
+	Later    map[string]record.Derived // labels that rules set and that wait for capture, behind the gate
+	Taints   []corev1.Taint            // put on besides, by rules and as registration taints
+	GateOn   bool                      // once the webhook has answered; with what is inline, after the second pass
 
 	Patch []jsonpatchv2.Operation // of the first pass
 }
@@ -59,29 +62,38 @@ var ErrNotOurs = errNotOurs
 
 // NodeOf is the name of the Node that a request is about; empty where it is about none.
 func NodeOf(request *admissionv1.AdmissionRequest) string {
-	in, err := decode(request)
+	in, err := decode(request, policy.Policy{})
 	if err != nil {
 		return ""
 	}
 	return in.node
 }
 
+// MachineOf is the machine that a request tells of; the zero Machine where the policy does not look at it.
+func MachineOf(request *admissionv1.AdmissionRequest, p policy.Policy) record.Machine {
+	in, err := decode(request, p)
+	if err != nil {
+		return record.Machine{}
+	}
+	return in.machine
+}
+
 // Explain is what the webhook answers to the request while its records are current and this is the Node's record; nil is none,
 // and unreadable says that there is one from which nothing may be taken. An error means that the Node passes as it is.
-func Explain(request *admissionv1.AdmissionRequest, r *record.Record, unreadable bool, p policy.Policy) (Explanation, error) {
-	in, err := decode(request)
+func Explain(request *admissionv1.AdmissionRequest, r *record.Record, unreadable bool, p policy.Policy, now time.Time) (Explanation, error) {
+	in, err := decode(request, p)
 	if err != nil {
 		return Explanation{}, err
 	}
-	k := known{current: true, unreadable: unreadable}
+	k := known{current: true, unreadable: unreadable, now: now}
 	if r != nil {
 		k.record = *r
 	}
-	a := answerTo(request, in, k, p, decide)
+	a := answerTo(in, k, p, decide)
 	e := Explanation{
-		Node: in.node, Kubelet: in.occasion == policy.CreateByKubelet, Outcome: string(a.outcome), Brought: in.items(),
+		Node: in.node, Kubelet: in.occasion == policy.CreateByKubelet, Outcome: string(a.outcome), Brought: in.items(p),
 		Restored: a.restore.Add, Deferred: a.restore.Protected, Withheld: withheldBy(a, k),
-		Taints: a.decision.taints, GateOn: a.gatedAfter(in), Patch: a.operations,
+		Rules: a.decision.labels, Later: a.later, Taints: a.decision.taints, GateOn: a.gatedAfter(in), Patch: a.operations,
 	}
 	if len(e.Deferred) == 0 || !p.RestoresInline() {
 		return e, nil
@@ -123,9 +135,9 @@ func secondPass(request *admissionv1.AdmissionRequest, k known, p policy.Policy,
 	if again.Object.Raw, err = patch.Apply(request.Object.Raw); err != nil {
 		return answer{}, fmt.Errorf("apply patch: %w", err)
 	}
-	in, err := decode(again)
+	in, err := decode(again, p)
 	if err != nil {
 		return answer{}, errors.Join(errors.New("decode the patched object"), err)
 	}
-	return answerTo(again, in, k, p, decideProtected), nil
+	return answerTo(in, k, p, decideProtected), nil
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -29,7 +30,7 @@ func TestAnExplanationIsTheAnswerThatTheAPIServerGets(t *testing.T) {
 			require.NoError(t, err)
 			r, unreadable := c.known()
 
-			explained, err := webhook.Explain(review.Request, r, unreadable, c.policy)
+			explained, err := webhook.Explain(review.Request, r, unreadable, c.policy, time.Now())
 
 			if answer.Patch == nil {
 				assert.Empty(t, explained.Patch)
@@ -59,13 +60,13 @@ func TestWhatTheSecondPassPutsInIsExplainedAsInline(t *testing.T) {
 	c := readGolden(t, filepath.Join(goldenDir, "protected-labels-wait-behind-the-gate"))
 	r, _ := c.known()
 	require.NotNil(t, r)
-	deferred, err := webhook.Explain(c.request, r, false, c.policy)
+	deferred, err := webhook.Explain(c.request, r, false, c.policy, time.Now())
 	require.NoError(t, err)
 	require.NotEmpty(t, deferred.Deferred)
 	assert.Empty(t, deferred.Inline)
 	assert.True(t, deferred.GateOn)
 
-	inline, err := webhook.Explain(c.request, r, false, c.policy.WithProtected(policy.Inline))
+	inline, err := webhook.Explain(c.request, r, false, c.policy.WithProtected(policy.Inline), time.Now())
 
 	require.NoError(t, err)
 	assert.Equal(t, deferred.Deferred, inline.Inline)

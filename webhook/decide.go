@@ -3,6 +3,7 @@ package webhook
 import (
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -15,17 +16,21 @@ type known struct {
 	record     record.Record // the zero Record where there is none
 	unreadable bool          // there is one, but nothing may be taken from it
 	current    bool          // the store is up to date, as far as it can tell
+	now        time.Time
+	// follow is the record of a machine that had another name before; nil where the Node has a record, or the policy follows none.
+	follow func(node string, machine record.Machine) record.Record
 }
 
 // decision is what to do with a registering Node.
 type decision struct {
 	restore policy.Restore
-	taints  []corev1.Taint // beside the restored ones: what rules want, and what a new Node gets once
+	labels  map[string]record.Derived // what rules set now, and what they remove
+	later   map[string]record.Derived // what rules set and a kubelet must not carry: it waits for capture
+	taints  []corev1.Taint            // beside the restored ones: what rules want, and what a new Node gets once
 	gate    policy.Gate
 	move    gateMove
-	stamp   string         // the annotation's new value; empty: the object must carry none
-	derived string         // the same for the annotation that lists the taints of rules
-	dropped record.Dropped // what the record holds and no Node can have
+	own     map[string]string // nodekeep's annotations; the object must carry no other of them
+	dropped record.Dropped    // what the record holds and no Node can have
 	outcome outcome
 }
 
@@ -44,25 +49,81 @@ const (
 func decide(in incoming, k known, p policy.Policy) decision {
 	switch {
 	case k.unreadable:
-		return decision{outcome: unreadableRecord, gate: p.Gate()}.withTaints(in, k, p)
-	case k.record.Quarantined != nil || p.Quarantines(in.machine, k.record.Machine):
-		return decision{outcome: otherMachine, gate: p.Gate()}.withTaints(in, k, p)
+		return decision{outcome: unreadableRecord, gate: p.Gate()}.withLabels(in, k, p).withTaints(in, k, p)
+	case k.record.Isolated() || p.Quarantines(in.machine, k.record.Machine):
+		return decision{outcome: otherMachine, gate: p.Gate()}.withLabels(in, k, p).withTaints(in, k, p)
 	}
-	restore := missing(in, k, p)
-	d := decision{restore: restore, outcome: outcomeOf(restore), gate: p.Gate(), dropped: k.record.Dropped}
+	d := decision{restore: restorable(in, k, p), gate: p.Gate(), dropped: k.record.Dropped}.withLabels(in, k, p)
+	d.outcome = outcomeOf(d)
+	if k.record.Quarantined != nil { // what was followed and no kubelet may set waits for an operator
+		d.outcome = deferredSome
+	}
 	if k.current {
 		d.move = liftGate
 	}
-	if len(restore.Protected) > 0 {
+	if len(d.restore.Protected)+len(d.later) > 0 || k.record.Quarantined != nil {
 		d.move = closeGate
 	}
 	return d.withTaints(in, k, p)
 }
 
-// missing is what the registering Node lacks of what is remembered.
-func missing(in incoming, k known, p policy.Policy) policy.Restore {
-	return p.Missing(
-		policy.Kept{Items: in.items(), Machine: in.machine},
+// withLabels completes a decision by the labels that rules set on a Node which has what is restored. Where nothing may be taken from the record,
+// the facts alone decide.
+func (d decision) withLabels(in incoming, k known, p policy.Policy) decision {
+	facts := in.facts
+	facts.Labels = d.labelsAfter(in)
+	var remembered map[string]record.Derived
+	if d.outcome != unreadableRecord && d.outcome != otherMachine && in.machine.Compare(k.record.Machine) == record.SameMachine {
+		remembered = k.record.Derived
+	}
+	result := p.Classify(facts, remembered, k.now)
+	for key, derived := range result.Labels {
+		if _, blocked := result.Blocked[key]; blocked && derived.Absent && in.shows(key) {
+			continue // whether it is to be removed is not known
+		}
+		derived.Brought = derived.Absent && in.shows(key)
+		delete(d.restore.Add, key) // the rule's value comes first; the record keeps the other
+		delete(d.restore.Protected, key)
+		into := &d.labels
+		if _, deferred := p.Defers(key); deferred && !derived.Absent && in.occasion == policy.CreateByKubelet {
+			into = &d.later
+		}
+		if *into == nil {
+			*into = map[string]record.Derived{}
+		}
+		(*into)[key] = derived
+	}
+	if !policy.RoomFor(d.labels, d.otherAnnotations(in)) {
+		d.labels = nil // no room to list them, and what is not listed would count as an operator's
+	}
+	return d
+}
+
+// otherAnnotations is the size of the annotations that the Node will have, without nodekeep's own.
+func (d decision) otherAnnotations(in incoming) int {
+	return policy.AnnotationBytes(in.annotations) + policy.AnnotationBytes(record.SplitAnnotations(d.restore.Add))
+}
+
+// labelsAfter are the labels that the Node will have, those that are still to come included.
+func (d decision) labelsAfter(in incoming) map[string]string {
+	after := make(map[string]string, len(in.labels)+len(d.restore.Add)+len(d.restore.Protected)+len(d.labels)+len(d.later))
+	for _, some := range []map[string]string{in.labels, d.restore.Add, d.restore.Protected} {
+		maps.Copy(after, some)
+	}
+	for _, some := range []map[string]record.Derived{d.labels, d.later} {
+		for key, derived := range some {
+			if after[key] = derived.Value; derived.Absent {
+				delete(after, key)
+			}
+		}
+	}
+	return after
+}
+
+// restorable is what the registering Node lacks of what is remembered.
+func restorable(in incoming, k known, p policy.Policy) policy.Restore {
+	return p.Restorable(
+		policy.Kept{Items: in.items(p), Machine: in.machine, AnnotationBytes: policy.AnnotationBytes(in.annotations)},
 		policy.Kept{Items: k.record.Items(), Machine: k.record.Machine}, in.occasion)
 }
 
@@ -71,19 +132,15 @@ func missing(in incoming, k known, p policy.Policy) policy.Restore {
 //
 // Where the gate stays on an object that has no room for a stamp, capture does it instead.
 func (d decision) withTaints(in incoming, k known, p policy.Policy) decision {
-	final := make(map[string]string, len(in.labels)+len(d.restore.Add)+len(d.restore.Protected))
-	maps.Copy(final, in.labels)
-	maps.Copy(final, d.restore.Add)
-	maps.Copy(final, d.restore.Protected)
-	_, restored := record.Split(d.restore.Add)
+	final := d.labelsAfter(in)
+	_, restored, _ := policy.SplitItems(d.restore.Add)
 	taken := slices.Concat(in.taints, restored)
 	byRule := policy.FreeOf(p.TaintsFor(final), taken)
 	once := policy.FreeOf(p.RegistrationTaints(final), taken)
 
-	stamp := d.stampOf(in, k)
-	d.stamp, d.derived = policy.Annotations(stamp, byRule, policy.AnnotationBytes(in.annotations))
-	if d.stamp == "" && d.gatedAfter(in) {
-		d.derived = ""
+	d.own = policy.Own{Stamp: d.stampOf(in, k, p), Taints: byRule, Labels: d.labels}.Annotations(d.otherAnnotations(in))
+	if d.own[policy.StampAnnotation] == "" && d.gatedAfter(in) {
+		delete(d.own, policy.TaintsAnnotation)
 		return d
 	}
 	d.taints = slices.Concat(byRule, once)
@@ -92,11 +149,11 @@ func (d decision) withTaints(in incoming, k known, p policy.Policy) decision {
 
 // stampOf is what the stamp says of the object once the decision is carried out. Nothing is claimed of an object from
 // which the record was kept.
-func (d decision) stampOf(in incoming, k known) record.Stamp {
+func (d decision) stampOf(in incoming, k known, p policy.Policy) record.Stamp {
 	if d.outcome == unreadableRecord || d.outcome == otherMachine {
 		return record.Stamp{}
 	}
-	return record.Stamp{Brought: brought(in, k.record, d)}.With(d.restore.Add, 0)
+	return record.Stamp{Brought: brought(in, k.record, d, p)}.With(d.restore.Add, 0)
 }
 
 // gatedAfter reports whether the object will carry the gate.
@@ -106,9 +163,14 @@ func (d decision) gatedAfter(in incoming) bool {
 
 // bytes is how much the decision adds to the object, about.
 func (d decision) bytes() int {
-	size := len(d.stamp) + len(d.derived)
-	for key, value := range d.restore.Add {
-		size += len(key) + len(value)
+	size := 0
+	for _, some := range []map[string]string{d.own, d.restore.Add} {
+		for key, value := range some {
+			size += len(key) + len(value)
+		}
+	}
+	for key, derived := range d.labels {
+		size += len(key) + len(derived.Value)
 	}
 	for _, taint := range d.taints {
 		size += len(taint.Key) + len(taint.Value) + len(taint.Effect)
@@ -119,7 +181,7 @@ func (d decision) bytes() int {
 // withoutItems is the decision for a Node that has no room: nothing is claimed, and what is missing waits behind the gate.
 func (d decision) withoutItems() decision {
 	small := decision{outcome: tooLarge, gate: d.gate}
-	if len(d.restore.Add)+len(d.restore.Protected)+len(d.taints) > 0 {
+	if len(d.restore.Add)+len(d.restore.Protected)+len(d.labels)+len(d.later)+len(d.taints) > 0 {
 		small.move = closeGate
 	}
 	return small
@@ -127,27 +189,29 @@ func (d decision) withoutItems() decision {
 
 // brought are the recorded keys that the Node has in its CREATE and keeps, with its own values: whichever of them is gone later was
 // removed from this very object.
-func brought(in incoming, r record.Record, d decision) map[string]string {
+func brought(in incoming, r record.Record, d decision, p policy.Policy) map[string]string {
 	var own map[string]string
-	items := in.items()
+	items := in.items(p)
 	for _, e := range r.Entries {
 		value, is := items[e.Key]
-		if _, replaced := d.restore.Add[e.Key]; e.Removed || !is || replaced || d.gate.Is(record.Taint(e.Key, "")) {
+		_, replaced := d.restore.Add[e.Key]
+		_, derived := d.labels[e.Key]
+		if e.Removed || !is || replaced || derived || d.gate.Is(record.Taint(e.Key, "")) {
 			continue
 		}
 		if own == nil {
 			own = map[string]string{}
 		}
-		own[e.Key] = value
+		own[e.Key] = record.Listed(e.Key, value)
 	}
 	return own
 }
 
-func outcomeOf(restore policy.Restore) outcome {
+func outcomeOf(d decision) outcome {
 	switch {
-	case len(restore.Protected) > 0:
+	case len(d.restore.Protected)+len(d.later) > 0:
 		return deferredSome
-	case len(restore.Add) > 0:
+	case len(d.restore.Add) > 0:
 		return restoredAll
 	default:
 		return nothingMissing

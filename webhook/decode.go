@@ -15,6 +15,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 )
@@ -32,14 +33,31 @@ type incoming struct {
 	annotations map[string]string // nil where the object has no annotations map
 	hasSpec     bool
 	taints      []corev1.Taint // nil where the object has no taints list
+	cordoned    bool
 	occasion    policy.Occasion
 	size        int  // bytes of the object as it came
 	selfTest    bool // the dry run that proves the inline route
-	machine     record.Machine
+	providerID  string
+	machine     record.Machine // zero unless the policy looks at it
+	facts       classify.Facts // zero unless the policy has rules for labels
 }
 
-// items are the labels and taints that the object came with.
-func (in incoming) items() map[string]string { return record.Join(in.labels, in.taints) }
+// items are the labels, the taints and the cordon that the object came with, and the annotations that the policy keeps.
+func (in incoming) items(p policy.Policy) map[string]string {
+	items := policy.ItemsOf(in.labels, in.taints, in.cordoned)
+	for annotation, value := range in.annotations {
+		if keeps, _ := p.Annotations().Keeps(annotation); keeps {
+			items[record.AnnotationKey(annotation)] = value
+		}
+	}
+	return items
+}
+
+// shows reports whether the Node brings a label or a taint.
+func (in incoming) shows(item string) bool {
+	_, labelled := in.labels[item]
+	return labelled || slices.ContainsFunc(in.taints, func(taint corev1.Taint) bool { return record.TaintKey(taint) == item })
+}
 
 // partialNode is the part of a Node that is decoded.
 type partialNode struct {
@@ -49,8 +67,11 @@ type partialNode struct {
 		Annotations map[string]string `json:"annotations"`
 	} `json:"metadata"`
 	Spec *struct {
-		Taints []corev1.Taint `json:"taints"`
+		ProviderID    string         `json:"providerID"`
+		Taints        []corev1.Taint `json:"taints"`
+		Unschedulable bool           `json:"unschedulable"`
 	} `json:"spec"`
+	Status partialStatus `json:"-"` // zero unless the policy looks at it
 }
 
 // DecodeReview reads an AdmissionReview; one without an error holds a request.
@@ -84,12 +105,12 @@ func multiplies(body []byte) bool {
 // errNotOurs says that a request is not the CREATE of a Node with a name.
 var errNotOurs = errors.New("not the creation of a named Node")
 
-// decode reads a request; an error means that there is nothing to decide on.
-func decode(request *admissionv1.AdmissionRequest) (incoming, error) {
+// decode reads of a request what the policy looks at; an error means that there is nothing to decide on.
+func decode(request *admissionv1.AdmissionRequest, p policy.Policy) (incoming, error) {
 	if request.Operation != admissionv1.Create || request.Kind.Group != "" || request.Kind.Kind != "Node" || request.SubResource != "" {
 		return incoming{}, errNotOurs
 	}
-	node, err := decodeNode(request.Object.Raw)
+	node, err := decodeNode(request.Object.Raw, p)
 	if err != nil {
 		return incoming{}, fmt.Errorf("decode node: %w", err)
 	}
@@ -105,28 +126,43 @@ func decode(request *admissionv1.AdmissionRequest) (incoming, error) {
 		selfTest:    node.Metadata.Name == SelfTestNode && request.DryRun != nil && *request.DryRun,
 	}
 	if node.Spec != nil {
-		in.hasSpec, in.taints = true, node.Spec.Taints
+		in.hasSpec, in.taints, in.cordoned, in.providerID = true, node.Spec.Taints, node.Spec.Unschedulable, node.Spec.ProviderID
+	}
+	if p.WantsMachine() {
+		info := node.Status.info
+		in.machine = policy.MachineOf(in.providerID, info.SystemUUID, info.MachineID)
+		in.facts = classify.Facts{
+			Name: policy.Text(in.node), ProviderID: policy.Text(in.providerID), Uninitialized: classify.Uninitialized(in.taints),
+			Capacity: node.Status.capacity, Allocatable: node.Status.allocatable, System: policy.SystemOf(info),
+		}
 	}
 	return in, nil
 }
 
-// decodeNode reads the part of a Node that comes before its status, which is most of it. The object was read once as part
+// decodeNode reads the part of a Node that comes before its status, which is most of it, and of the status what the policy looks at. The object was read once as part
 // of the review and is known to be one JSON value, so nothing more of it needs to be looked at.
-func decodeNode(object []byte) (node partialNode, err error) {
+func decodeNode(object []byte, p policy.Policy) (node partialNode, err error) {
 	decoder := jsontext.NewDecoder(bytes.NewBuffer(object), asSent())
 	if start, err := decoder.ReadToken(); err != nil || start.Kind() != '{' {
 		return partialNode{}, cmp.Or(err, errors.New("it is no JSON object"))
 	}
-	for left := 2; left > 0 && decoder.PeekKind() != '}'; {
+	left, wantsStatus := 2, p.WantsMachine()
+	if wantsStatus {
+		left++
+	}
+	for left > 0 && decoder.PeekKind() != '}' {
 		name, err := decoder.ReadToken()
 		if err != nil {
 			return partialNode{}, err
 		}
-		switch name.String() {
-		case "metadata":
+		switch part := name.String(); {
+		case part == "metadata":
 			left, err = left-1, decodePart(decoder, len(object), &node.Metadata)
-		case "spec":
+		case part == "spec":
 			left, err = left-1, decodePart(decoder, len(object), &node.Spec)
+		case part == "status" && wantsStatus:
+			left--
+			node.Status, err = readStatus(decoder, p.LabelRules(), left == 0)
 		default:
 			err = decoder.SkipValue()
 		}
@@ -164,25 +200,6 @@ func decodePart(decoder *jsontext.Decoder, size int, into any) error {
 
 // unmarshal reads JSON as the API server sends it: names match by case.
 func unmarshal(data []byte, into any) error { return json.Unmarshal(data, into, asSent()) }
-
-// machineOf reads what identifies the machine; only for policies that ask, since it decodes the whole status.
-func machineOf(request *admissionv1.AdmissionRequest) record.Machine {
-	var node struct {
-		Spec struct {
-			ProviderID string `json:"providerID"`
-		} `json:"spec"`
-		Status struct {
-			NodeInfo struct {
-				SystemUUID string `json:"systemUUID"`
-				MachineID  string `json:"machineID"`
-			} `json:"nodeInfo"`
-		} `json:"status"`
-	}
-	if unmarshal(request.Object.Raw, &node) != nil {
-		return record.Machine{} // as good as unknown
-	}
-	return policy.MachineOf(node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID)
-}
 
 // occasionOf tells whether NodeRestriction will judge the request as a kubelet's. Either sign is enough: to defer a label
 // without need costs a moment, to put one in without leave costs the registration.

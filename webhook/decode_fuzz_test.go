@@ -35,19 +35,23 @@ func FuzzDecode(f *testing.F) {
 		`{"metadata":{"name":"n","labels":{"a":"1"},"labels":{"b":"2"}}}`,
 		`{"metadata":{"name":"n"},"spec":{},"metadata":{"name":"m"}}`, `{"spec":{},"spec":null,"metadata":{"name":"n"}}`,
 		`{"status":{"images":[{"names":["a"]}],"nodeInfo":{"machineID":"m"}},"spec":{"providerID":"p"},"metadata":{"name":"\ud800"}}`,
+		`{"status":{"capacity":{"cpu":16,"memory":"1Gi","nvidia.com/gpu":" 2 "},"allocatable":{"memory":null,"cpu":{}},"nodeInfo":[],"images":7},"spec":{},"metadata":{"name":"n"}}`,
+		`{"metadata":{"name":"n"},"spec":{},"status":{"capacity":["nodeInfo",{"machineID":"m"}],"allocatable":{"memory":["1"]},"nodeInfo":{"machineID":{},"systemUUID":["s"],"kubeletVersion":"v1"}}}`,
+		`{"metadata":{"name":"n"},"spec":{},"status":[{"nodeInfo":{"machineID":"m"}}]}`,
 		`{"metadata":{"Name":"n","LABELS":{"a":"1"}},"Spec":{}}`,
 		`{"metadata":{"name":"n"},"status":{"images":[{"names":["a"],"sizeBytes":1e3}],"capacity":{"cpu":"16"}}}`,
 		`{"kind":"Node","apiVersion":"v1","metadata":{"name":"worker-1","labels":{"kubernetes.io/hostname":"worker-1"},"annotations":{"nodekeep.dev/restored":"{\"restored\":[],\"pending\":[]}"}},"spec":{"providerID":"aws:///eu-1a/i-0","taints":[{"key":"node.kubernetes.io/not-ready","effect":"NoSchedule"},{"key":"nodekeep.dev/restoring","effect":"NoSchedule"}]}}`,
 	} {
 		f.Add([]byte(seed))
 	}
+	p := looking(f)
 	f.Fuzz(func(t *testing.T, object []byte) {
 		body := append(append([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"operation":"CREATE","kind":{"kind":"Node","version":"v1"},"object":`), object...), `}}`...)
 		review, err := DecodeReview(body)
 		if err != nil || review.Request.SubResource != "" || review.Request.Operation != admissionv1.Create { // or the object ends early and says something of the request
 			return
 		}
-		in, err := decode(review.Request)
+		in, err := decode(review.Request, p)
 		if err != nil {
 			assert.Zero(t, in)
 			return
@@ -65,7 +69,13 @@ func FuzzDecode(f *testing.F) {
 		assert.Equal(t, node.Annotations, in.annotations)
 		assert.Equal(t, node.Spec.Taints, in.taints)
 		assert.True(t, in.hasSpec || in.taints == nil)
-		assert.Equal(t, policy.MachineOf(node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID), machineOf(review.Request))
+		assert.Equal(t, policy.MachineOf(node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID), in.machine)
+		assert.Equal(t, policy.SystemOf(node.Status.NodeInfo), in.facts.System)
+		for name, amount := range in.facts.Capacity {
+			assert.Contains(t, []corev1.ResourceName{"cpu", "nvidia.com/gpu"}, name, "no rule looks at others")
+			assert.Zero(t, amount.Cmp(node.Status.Capacity[name]), name)
+		}
+		assert.Zero(t, in.facts.Allocatable.Memory().Cmp(*node.Status.Allocatable.Memory()))
 	})
 }
 
@@ -98,6 +108,7 @@ func FuzzDecodeProtobuf(f *testing.F) {
 		require.NoError(f, err)
 		f.Add(data)
 	}
+	p := looking(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var node corev1.Node
 		if node.Unmarshal(data) != nil || node.Name == "" {
@@ -120,20 +131,28 @@ func FuzzDecodeProtobuf(f *testing.F) {
 		require.NoError(t, err)
 		var sent corev1.Node
 		if json.Unmarshal(object, &sent) != nil { // a time or a quantity that nobody can read
-			_, _ = decode(review.Request)
+			_, _ = decode(review.Request, p)
 			return
 		}
-		in, err := decode(review.Request)
+		in, err := decode(review.Request, p)
 		require.NoError(t, err)
 		assert.Equal(t, sent.Name, in.node)
 		assert.Equal(t, sent.Labels, in.labels)
 		assert.Equal(t, sent.Annotations, in.annotations)
 		assert.Equal(t, sent.Spec.Taints, in.taints)
-		assert.Equal(t, policy.MachineOf(node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID), machineOf(review.Request),
+		assert.Equal(t, policy.MachineOf(node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID), in.machine,
 			"webhook and capture see the same machine")
-		p := policy.Default()
 		d := decide(in, known{current: true}, p)
 		_, err = encode(patch(in, d))
 		require.NoError(t, err)
 	})
+}
+
+// looking is a policy that looks at machines and at facts of every kind.
+func looking(t testing.TB) policy.Policy {
+	t.Helper()
+	p, err := policy.Load([]byte(`{apiVersion: nodekeep.dev/v1alpha1, kind: Policy, machine: {onMismatch: quarantine}, labels: {rules: [
+		{name: one, when: {capacity: {cpu: ">=16", nvidia.com/gpu: ">=1"}, allocatable: {memory: ">=1Gi"}, node: {arch: amd64}}, set: {size: large}}]}}`), policy.DefaultGate)
+	require.NoError(t, err)
+	return p
 }

@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -136,12 +137,24 @@ func (d *Deletions) review(ctx context.Context, request admission.Request) (dele
 		answered, _ := ctx.Deadline()
 		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), answered.Add(lateWrite))
 		defer cancel()
-		return d.record(ctx, hint)
+		outcome, err := d.record(ctx, hint)
+		for connectionLost(err) && ctx.Err() == nil { // one of several API servers may be going away; the next connection finds another
+			time.Sleep(reconnectPause)
+			outcome, err = d.record(ctx, hint)
+		}
+		return outcome, err
 	})
 	if err != nil {
 		return deletionFailed, err
 	}
 	return outcome, nil
+}
+
+// reconnectPause is before an API server that ended or refused a connection is asked again.
+const reconnectPause = 20 * time.Millisecond
+
+func connectionLost(err error) bool {
+	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err)
 }
 
 // hint is which Node object a review says is about to be deleted.
@@ -225,7 +238,7 @@ func (d *Deletions) record(ctx context.Context, hint hint) (deletionOutcome, err
 		switch {
 		case !worth && live:
 			return deletionUnchanged, nil
-		case worth && !omitted(next):
+		case worth && !next.Omitted():
 			if _, err = d.Records.Put(ctx, next, entry.Version); err == nil {
 				return deletionRecorded, nil
 			}
@@ -255,11 +268,6 @@ func (d *Deletions) merged(node *observe.Node, before record.Record, mayBeNoted 
 	return next, record.Write(before, next, o, false) && mayBeNoted()
 }
 
-// omitted reports whether a record was read without its history, so that it cannot be written.
-func omitted(r record.Record) bool {
-	return r.HistoryOmitted || r.Quarantined != nil && r.Quarantined.HistoryOmitted
-}
-
 // node reads a Node from the API server; nil without an error where it has none of that name and UID.
 func (d *Deletions) node(ctx context.Context, hint hint) (*observe.Node, error) {
 	object, err := d.Nodes.Get(ctx, hint.name, metav1.GetOptions{}) // without a resourceVersion: past every cache
@@ -269,6 +277,6 @@ func (d *Deletions) node(ctx context.Context, hint hint) (*observe.Node, error) 
 	case err != nil:
 		return nil, fmt.Errorf("get node: %w", err)
 	}
-	node := observe.Of(object)
+	node := observe.OfKeeping(object, d.Policy().Annotations())
 	return node, node.Fault
 }

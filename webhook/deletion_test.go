@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -227,6 +229,14 @@ func TestADeletedNodeLeavesARecordAlthoughItIsEmpty(t *testing.T) {
 	assert.Empty(t, history.Of(r))
 }
 
+func TestTheTaintsOfADeletedNodeAreRecorded(t *testing.T) {
+	records, node := &counted{}, labelled("u1", 9, nil)
+	storedAs(t, records, remembered("u1", 5, labels{"maintenance:NoExecute": "disk", "tenant:NoSchedule": "blue"}))
+	node.Spec.Taints = []corev1.Taint{{Key: "maintenance", Value: "disk", Effect: corev1.TaintEffectNoExecute}, {Key: "added", Effect: corev1.TaintEffectNoSchedule}}
+	assert.Equal(t, deletionRecorded, review(t, deletionsOf(records, &liveNode{node: node}), node))
+	assert.Equal(t, labels{"maintenance:NoExecute": "disk", "added:NoSchedule": ""}, records.live(t).Items(), "what is there, what is new, and not what a client removed")
+}
+
 func TestAnEditJustBeforeADeletionIsRecordedWithItsHistory(t *testing.T) {
 	records := &counted{}
 	before := history.Following(remembered("u1", 4, labels{"k": "u"}), remembered("u1", 5, labels{"k": "v"}), func(string, history.Values) history.Cause {
@@ -432,6 +442,34 @@ func TestARecordThatCannotBeReadIsLeftAsItIs(t *testing.T) {
 func TestAWriteThatFailsKeepsNoDeletionWaiting(t *testing.T) {
 	records, node := &counted{err: errors.New("refused")}, labelled("u1", 9, labels{"a": "1"})
 	assert.Equal(t, deletionFailed, review(t, deletionsOf(records, &liveNode{node: node}), node))
+}
+
+// leavingServer is one of two API servers at first, which goes away.
+type leavingServer struct {
+	liveNode
+	refuses int
+}
+
+func (l *leavingServer) Get(ctx context.Context, name string, options metav1.GetOptions) (*corev1.Node, error) {
+	if l.refuses--; l.refuses >= 0 {
+		return nil, &url.Error{Op: "Get", Err: syscall.ECONNREFUSED}
+	}
+	return l.liveNode.Get(ctx, name, options)
+}
+
+func TestADeletionIsRecordedThroughAnotherAPIServerIfOneGoesAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := labelled("u1", 9, labels{"a": "1"})
+		nodes := &leavingServer{liveNode: liveNode{node: node}, refuses: 3}
+		assert.Equal(t, deletionRecorded, review(t, deletionsOf(&counted{}, nodes), node))
+		gone := &leavingServer{liveNode: liveNode{node: node}, refuses: 1 << 30}
+		began := time.Now()
+		assert.Equal(t, deletionFailed, review(t, deletionsOf(&counted{}, gone), node))
+		assert.Equal(t, deletionBudget, time.Since(began))
+		time.Sleep(2 * lateWrite)
+		synctest.Wait()
+		assert.Less(t, 1<<30-gone.refuses, 200, "it ends with its caller's time")
+	})
 }
 
 // hungRecords never get done with a write.

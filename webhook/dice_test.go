@@ -152,6 +152,21 @@ func (d *dice) annotations() any {
 	if d.wild {
 		annotations[d.key()] = oneOf[any](d, d.text, nil)
 	}
+	if d.in(3) {
+		annotations[d.annotation()] = d.value()
+	}
+	return annotations
+}
+
+func (d *dice) annotation() string {
+	return oneOf(d, "kept.io/a", "kept.io/b", "kept.kubernetes.io/c", "other.io/a", "volumes.kubernetes.io/a", d.text)
+}
+
+func (d *dice) rememberedAnnotations() any {
+	annotations := map[string]any{}
+	for range d.throw(4) {
+		annotations[d.annotation()] = oneOf[any](d, "", "a", d.text, strings.Repeat("<", 8000), strings.Repeat("v", 9000), nil)
+	}
 	return annotations
 }
 
@@ -221,6 +236,7 @@ func (d *dice) record(t *testing.T, ofAnother bool) []byte {
 	d.put(record, "labels", d.labels)
 	d.put(record, "notShown", func() any { return map[string]any{"labels": d.labels(), "taints": d.taints(), "later": d.text} })
 	d.put(record, "taints", d.taints)
+	d.put(record, "annotations", d.rememberedAnnotations)
 	if d.in(2) {
 		d.put(record, "inherited", d.versions)
 		d.put(record, "removed", d.versions)
@@ -247,6 +263,9 @@ func drawPolicies(t testing.TB, seed uint64) []drawnPolicy {
 		next := drawnPolicy{replaces: oneOf(d, "keepNode", "restoreStored"), quarantines: d.in(4)}
 		file := fmt.Sprintf("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {onConflict: %s, protected: %s, keep: %s, ignore: %s}\n", next.replaces,
 			oneOf(d, "deferred", "deferred", "deferred", "never"), oneOf(d, `["*"]`, `["*"]`, `["*"]`, `["*"]`, keepOwned, "[dedicated]", "[]"), oneOf(d, "[]", "[]", `["*.com/*"]`))
+		if d.in(2) {
+			file += "annotations: {keep: [\"kept.io/*\", \"*.kubernetes.io/*\"]}\n"
+		}
 		if next.quarantines {
 			file += "machine: {onMismatch: quarantine}\n"
 		}

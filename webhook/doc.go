@@ -6,9 +6,9 @@
 //     answer, becomes an HTTP error, which the shipped failurePolicy Ignore forgives. It forgives neither `allowed: false`
 //     nor a patch that does not apply, nor a label or taint that the API server finds invalid, nor two taints of one key and effect: each would keep a
 //     Node out.
-//   - A patch always applies to the object it was made for, touches only labels, our own annotations and taints, takes no
-//     taint off but the gate, and holds only what is valid. On a kubelet's CREATE it never holds a label that NodeRestriction denies to kubelets.
+//   - A patch always applies to the object it was made for, holds only what is valid, and touches only labels, taints, spec.unschedulable, annotations
+//     that the policy keeps, and our own. It removes only the gate, and what a rule of the policy names in ensureAbsent. On a kubelet's CREATE it never holds a label that NodeRestriction denies to kubelets.
 //   - No API call and no side effect at a CREATE: it is no proof of a new Node, every kubelet start sends one.
 //   - A review of a deletion is a hint: what is recorded comes from the API server, never from the review.
-//   - The object's status is never decoded.
+//   - Of the object's status only nodeInfo, capacity and allocatable are decoded, and only if the policy asks for them.
 package webhook

@@ -25,6 +25,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/bench/measure"
 	"nodekeep.dev/nodekeep/webhook"
 )
 
@@ -52,6 +53,33 @@ func BenchmarkHandleImages(b *testing.B) {
 	for _, images := range []int{0, 10, 50} {
 		b.Run(fmt.Sprintf("images=%d", images), func(b *testing.B) { benchmark(b, h, images) })
 	}
+}
+
+// What 50 rules for labels cost that look at facts of every kind, measured in turn: none is true of the Node, or they set 3 labels. A review that sets labels
+// has a larger patch. So it is compared with one without rules that restores 3 labels more, too.
+func BenchmarkHandleRules(b *testing.B) {
+	const restores = 8
+	variants := func(names ...string) (variants []measure.Variant) {
+		for _, name := range names {
+			c := map[string]struct{ recorded, rules, set, cpu int }{
+				"without-rules": {recorded: restores, cpu: 16}, "none-true": {recorded: restores, rules: 50, cpu: 1600},
+				"3-set": {recorded: restores, rules: 50, set: 3, cpu: 16}, "3-more-restored": {recorded: restores + 3, cpu: 16},
+			}[name]
+			known := mapRecords{}
+			known.add(worker, c.recorded)
+			p, err := policy.Load([]byte(measure.PolicyOfRules(c.rules, c.cpu)), policy.DefaultGate)
+			require.NoError(b, err)
+			h := newHook(known, p)
+			request := creation(byKubelet(), marshal(b, fullNode(50)))
+			body := bodyOf(b, request)
+			labels := typed(b, requireSafe(b, request, h.review(b, body))).Labels
+			require.Len(b, labels, 5+c.recorded+c.set)
+			variants = append(variants, measure.Variant{Name: name, Do: func() { h.ServeHTTP(httptest.NewRecorder(), post(body)) }})
+		}
+		return variants
+	}
+	b.Run("of=all", func(b *testing.B) { measure.InTurn(b, 100, variants("without-rules", "none-true", "3-set")...) })
+	b.Run("of=same-patch", func(b *testing.B) { measure.InTurn(b, 100, variants("3-more-restored", "3-set")...) })
 }
 
 // A handler behind the same server that decodes the AdmissionReview and lets the Node pass.
@@ -135,7 +163,7 @@ func benchmark(b *testing.B, h http.Handler, images int) {
 func manyKnown(count int) mapRecords {
 	known := mapRecords{}
 	for i := range count {
-		known.add(fmt.Sprintf("worker-%d", i))
+		known.add(fmt.Sprintf("worker-%d", i), 8)
 	}
 	return known
 }
@@ -151,11 +179,14 @@ func (m mapRecords) Get(node string) (store.Entry, error) {
 	return entry, nil
 }
 
+func (m mapRecords) OfMachine(record.Machine) ([]record.Record, error) { return nil, nil }
+
 func (m mapRecords) Progress() time.Time { return time.Now() }
 
-func (m mapRecords) add(node string) {
+// add remembers labels of a Node: two that a kubelet may not set, and so many others.
+func (m mapRecords) add(node string, others int) {
 	labels := map[string]string{"node-role.kubernetes.io/worker": "", "node-role.kubernetes.io/ci": "true"}
-	for i := range 8 {
+	for i := range others {
 		labels[fmt.Sprintf("example.com/label-%d", i)] = node
 	}
 	m[node] = store.Entry{Record: record.New(node, record.Object{}, labels), Version: "1"}
@@ -188,6 +219,7 @@ func fullNode(images int) *corev1.Node {
 	node.Status.NodeInfo = corev1.NodeSystemInfo{
 		MachineID: "2d3f7a0e4b1c4c0f8a6e5d9b7c1a2f30", SystemUUID: "4c4c4544-0051-3510-8052-b4c04f4d3132", KubeletVersion: "v1.36.3",
 		KernelVersion: "6.8.0-52-generic", OSImage: "Ubuntu 24.04.2 LTS", ContainerRuntimeVersion: "containerd://2.1.4",
+		Architecture: "amd64", OperatingSystem: "linux",
 	}
 	for i := range images {
 		image := fmt.Sprintf("registry.example.com/some-department/some-team-with-a-longer-name/some-component-%d-of-the-platform-that-they-run", i)

@@ -9,18 +9,23 @@ import (
 	"golang.org/x/time/rate"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
 
 // Records is where the handler reads what is remembered; Get must answer from memory.
 type Records interface {
 	Get(node string) (store.Entry, error)
-	// Progress is when the records were last known to be current.
+	// OfMachine is the records that [record.Predecessor] chooses from; it must answer from memory, too.
+	OfMachine(m record.Machine) ([]record.Record, error)
+	// Progress is when the records were last known to be current; the zero time while they are not watched.
 	Progress() time.Time
 }
 
-// StaleAfter is how long the watch of records may bring nothing before the handler stops claiming that nothing else is missing.
+// StaleAfter is how long the watch of records may bring nothing before the handler stops claiming that nothing else is missing. Without an
+// open watch it stops at once.
 // An API server that works sends an event or a bookmark at the end of each watch, 48 s, if anything changed in etcd since the last one. Where
 // nothing else does, its own look at the size of etcd moves that on, up to 96 s later (Kubernetes 1.34, k8s.io/apiserver).
 const StaleAfter = 110 * time.Second
@@ -65,15 +70,16 @@ var _ admission.Handler = (*Handler)(nil)
 // Handle answers one request: allowed, with or without a patch.
 func (h *Handler) Handle(_ context.Context, request admission.Request) admission.Response {
 	started := h.now()
-	in, err := decode(&request.AdmissionRequest)
+	p := h.policy()
+	in, err := decode(&request.AdmissionRequest, p)
 	if err != nil {
 		return h.passOver(request, err)
 	}
-	k, p := h.known(in.node), h.policy()
+	k := h.known(in.node, p)
 	if in.selfTest {
 		k, p = selfTest(p.Gate())
 	}
-	a := answerTo(&request.AdmissionRequest, in, k, p, h.decide)
+	a := answerTo(in, k, p, h.decide)
 	d, operations := a.decision, a.operations
 	if d.outcome == tooLarge {
 		h.warnings.Do(func() {
@@ -83,6 +89,7 @@ func (h *Handler) Handle(_ context.Context, request admission.Request) admission
 	h.metrics.reviewed(d.outcome, h.now().Sub(started))
 	h.metrics.restored(d.restore, d.dropped)
 	h.metrics.added(len(d.taints))
+	h.metrics.byRules(a.incoming, d)
 	h.logger.Debug("reviewed node", "node", in.node, "outcome", d.outcome, "restored", len(d.restore.Add),
 		"deferred", len(d.restore.Protected), "withheld", len(d.restore.Withheld), "taints", len(d.taints))
 	if len(operations) == 0 {
@@ -92,13 +99,32 @@ func (h *Handler) Handle(_ context.Context, request admission.Request) admission
 }
 
 // known looks the Node up; whatever goes wrong there means that nothing is restored.
-func (h *Handler) known(node string) known {
+func (h *Handler) known(node string, p policy.Policy) known {
 	entry, err := h.records.Get(node)
-	return known{
+	k := known{
 		record:     entry.Record,
 		unreadable: err != nil && !errors.Is(err, store.ErrNotFound),
 		current:    h.now().Sub(h.records.Progress()) < StaleAfter,
+		now:        h.now(),
 	}
+	if p.Follows() && errors.Is(err, store.ErrNotFound) {
+		k.follow = h.follow
+	}
+	return k
+}
+
+// follow is the record of a Node without one; the zero Record where its machine follows none.
+func (h *Handler) follow(node string, machine record.Machine) record.Record {
+	records, err := h.records.OfMachine(machine)
+	if err != nil {
+		h.warnings.Do(func() { h.logger.Error("records of a machine cannot be found; nothing is followed", "error", err) })
+		return record.Record{}
+	}
+	old, found, _ := record.Predecessor(node, machine, records)
+	if !found {
+		return record.Record{}
+	}
+	return observe.Follow(old, node, machine, h.now())
 }
 
 func (h *Handler) passOver(request admission.Request, err error) admission.Response {

@@ -136,12 +136,12 @@ func TestAPartThatNoNodeCanHaveIsNotDecoded(t *testing.T) {
 	node := func(bytes int) []byte {
 		return []byte(`{"metadata":{"name":"a"},"spec":{"taints":[` + strings.Repeat("{},", bytes/3) + `{}]}}`)
 	}
-	_, err := decodeNode(node(maxPartBytes + 100))
+	_, err := decodeNode(node(maxPartBytes+100), looking(t))
 	require.Error(t, err)
-	decoded, err := decodeNode(node(maxPartBytes - 100))
+	decoded, err := decodeNode(node(maxPartBytes-100), looking(t))
 	require.NoError(t, err)
 	assert.NotEmpty(t, decoded.Spec.Taints)
-	large, err := decodeNode([]byte(`{"metadata":{"name":"a"},"spec":{"taints":[{"key":"k","effect":"NoSchedule"}]},"status":"` + strings.Repeat("x", maxPartBytes) + `"}`))
+	large, err := decodeNode([]byte(`{"metadata":{"name":"a"},"spec":{"taints":[{"key":"k","effect":"NoSchedule"}]},"status":"`+strings.Repeat("x", maxPartBytes)+`"}`), looking(t))
 	require.NoError(t, err, "a large status is skipped, as ever")
 	assert.Equal(t, "a", large.Metadata.Name)
 	assert.Equal(t, "k", large.Spec.Taints[0].Key)

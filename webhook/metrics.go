@@ -11,20 +11,29 @@ import (
 
 // Metrics are the webhook's series. None carries a node's name.
 type Metrics struct {
-	reviews  *prometheus.CounterVec
-	duration prometheus.Histogram
-	requests *prometheus.HistogramVec
-	labels   *prometheus.CounterVec
-	taints   *prometheus.CounterVec
+	reviews     *prometheus.CounterVec
+	duration    prometheus.Histogram
+	requests    *prometheus.HistogramVec
+	labels      *prometheus.CounterVec
+	annotations *prometheus.CounterVec
+	taints      *prometheus.CounterVec
+	ruled       *prometheus.CounterVec
 }
 
-// What became of a label or taint at a registration.
+// What became of a label, taint or annotation at a registration.
 const (
 	itemRestored = "restored"
 	itemDeferred = "deferred"
 	itemWithheld = "withheld"
 	itemInvalid  = "invalid"
 	taintAdded   = "added" // by a rule, or once
+)
+
+// What rules do to a label, and to what they keep off Nodes, at a registration.
+const (
+	ruleSets    = "set"
+	ruleDefers  = "deferred"
+	ruleRemoves = "removed"
 )
 
 // NewMetrics registers the series, each with a first value of 0.
@@ -41,25 +50,37 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "nodekeep_webhook_request_duration_seconds", Help: "Time from an AdmissionReview's arrival until it is answered, body and answer included.",
 			Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1},
 		}, []string{"review"}),
+		annotations: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "nodekeep_webhook_annotations_total", Help: "Recorded annotations that a registering Node lacked, by outcome.",
+		}, []string{"outcome"}),
 		labels: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodekeep_webhook_labels_total", Help: "Remembered labels that a registering Node lacked, by what became of them.",
+			Name: "nodekeep_webhook_labels_total", Help: "Recorded labels that a registering Node lacked, by outcome.",
 		}, []string{"outcome"}),
 		taints: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodekeep_webhook_taints_total", Help: "Remembered taints that a registering Node lacked, by what became of them, and taints added by the policy.",
+			Name: "nodekeep_webhook_taints_total", Help: "Recorded taints that a registering Node lacked, by outcome, and taints added by the policy.",
 		}, []string{"outcome"}),
+		ruled: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "nodekeep_webhook_rule_labels_total", Help: "Labels that rules set on registering Nodes, and labels and taints that they removed; deferred: labels that wait for capture.",
+		}, []string{"change"}),
 	}
-	registry.MustRegister(m.reviews, m.duration, m.requests, m.labels, m.taints)
+	registry.MustRegister(m.ruled, m.reviews, m.duration, m.requests, m.labels, m.taints, m.annotations)
 	for _, review := range []Review{RestoreReview, ProtectedReview, DeletionReview} {
 		m.requests.WithLabelValues(string(review))
 	}
 	for _, outcome := range outcomes() {
 		m.reviews.WithLabelValues(string(outcome))
 	}
+	for _, change := range []string{ruleSets, ruleDefers, ruleRemoves} {
+		m.ruled.WithLabelValues(change)
+	}
 	for _, outcome := range []string{itemRestored, itemDeferred, itemWithheld, itemInvalid} {
 		m.labels.WithLabelValues(outcome)
 	}
 	for _, outcome := range []string{itemRestored, itemWithheld, itemInvalid, taintAdded} {
 		m.taints.WithLabelValues(outcome)
+	}
+	for _, outcome := range []string{itemRestored, itemWithheld, itemInvalid} {
+		m.annotations.WithLabelValues(outcome)
 	}
 	return m
 }
@@ -80,6 +101,7 @@ func (m *Metrics) restored(r policy.Restore, dropped record.Dropped) {
 	m.labels.WithLabelValues(itemDeferred).Add(float64(len(r.Protected)))
 	m.labels.WithLabelValues(itemInvalid).Add(float64(dropped.Labels))
 	m.taints.WithLabelValues(itemInvalid).Add(float64(dropped.Taints))
+	m.annotations.WithLabelValues(itemInvalid).Add(float64(dropped.Annotations))
 	for item, reason := range r.Withheld {
 		if reason == policy.Invalid {
 			m.of(item).WithLabelValues(itemInvalid).Inc()
@@ -89,11 +111,28 @@ func (m *Metrics) restored(r policy.Restore, dropped record.Dropped) {
 	}
 }
 
+// byRules counts what rules changed on a registering Node.
+func (m *Metrics) byRules(in incoming, d decision) {
+	for key, derived := range d.labels {
+		switch {
+		case derived.Absent && in.shows(key):
+			m.ruled.WithLabelValues(ruleRemoves).Inc()
+		case !derived.Absent && in.labels[key] != derived.Value:
+			m.ruled.WithLabelValues(ruleSets).Inc()
+		}
+	}
+	m.ruled.WithLabelValues(ruleDefers).Add(float64(len(d.later)))
+}
+
 func (m *Metrics) added(taints int) { m.taints.WithLabelValues(taintAdded).Add(float64(taints)) }
 
 func (m *Metrics) of(item string) *prometheus.CounterVec {
-	if record.IsTaint(item) {
+	switch {
+	case record.IsTaint(item):
 		return m.taints
+	case record.IsAnnotation(item):
+		return m.annotations
+	default:
+		return m.labels
 	}
-	return m.labels
 }

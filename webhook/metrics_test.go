@@ -60,6 +60,25 @@ func TestLabelsAreCountedByWhatBecameOfThem(t *testing.T) {
 	assert.Equal(t, 1, h.count(t, "nodekeep_webhook_taints_total", "invalid"))
 }
 
+func TestWhatRulesDoAtARegistrationIsCounted(t *testing.T) {
+	p, err := policy.Load([]byte(`apiVersion: nodekeep.dev/v1alpha1
+kind: Policy
+labels:
+  rules:
+  - {name: tier, when: {names: [worker-1]}, set: {tier: one, team: red, node-role.kubernetes.io/worker: ""}}
+  - {name: clean, ensureAbsent: [left-over, not-there, "left-over:NoSchedule"]}
+`), policy.DefaultGate)
+	require.NoError(t, err)
+	h := newHook((&records{}), p)
+
+	h.review(t, bodyOf(t, creation(byKubelet(), []byte(
+		`{"metadata":{"name":"worker-1","labels":{"team":"red","left-over":"1"}},"spec":{"taints":[{"key":"left-over","effect":"NoSchedule"}]}}`))))
+
+	for change, want := range map[string]int{"set": 1, "deferred": 1, "removed": 2} {
+		assert.Equal(t, want, h.count(t, "nodekeep_webhook_rule_labels_total", change), change)
+	}
+}
+
 // outcomes are the counts of reviews that are not 0.
 func (h *hook) outcomes(t testing.TB) map[string]int {
 	t.Helper()

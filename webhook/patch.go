@@ -15,10 +15,33 @@ import (
 // patch turns a decision into JSON patch operations for the object as it came (RFC 6902), in a stable order. Every path that
 // an operation needs exists in the object or is made by an operation before it.
 func patch(in incoming, d decision) []jsonpatch.Operation {
-	labels, restored := record.Split(d.restore.Add)
-	operations := mapOperations("/metadata/labels", in.labels, labels)
+	labels, restored, cordon := policy.SplitItems(d.restore.Add)
+	var operations []jsonpatch.Operation
+	for _, key := range slices.Sorted(maps.Keys(d.labels)) {
+		derived := d.labels[key]
+		if derived.Absent && record.IsLabel(key) && in.shows(key) {
+			operations = append(operations, jsonpatch.NewOperation("remove", "/metadata/labels/"+escape(key), nil))
+		}
+		if derived.Absent || derived.ShownBy(in.labels, key) {
+			continue
+		}
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[key] = derived.Value
+	}
+	operations = append(operations, mapOperations("/metadata/labels", in.labels, labels)...)
 	operations = append(operations, annotationOperations(in, d)...)
-	return append(operations, taintOperations(in, d, restored)...)
+	taints := taintOperations(in, d, restored)
+	operations = append(operations, taints...)
+	switch {
+	case !cordon:
+	case in.hasSpec || len(taints) > 0: // these made the spec
+		operations = append(operations, jsonpatch.NewOperation("add", "/spec/unschedulable", true))
+	default:
+		operations = append(operations, jsonpatch.NewOperation("add", "/spec", map[string]any{"unschedulable": true}))
+	}
+	return operations
 }
 
 // encode writes operations as a JSON patch.
@@ -35,18 +58,21 @@ func encode(operations []jsonpatch.Operation) ([]byte, error) {
 	return json.Marshal(written, json.Deterministic(true))
 }
 
-// annotationOperations write our annotations and take off what the object came with of them: a kubelet can write
+// annotationOperations write the restored annotations and our own, and take off what the object came with of ours: a kubelet can write
 // annotations.
 func annotationOperations(in incoming, d decision) []jsonpatch.Operation {
-	add := map[string]string{}
+	add := record.SplitAnnotations(d.restore.Add)
+	if add == nil {
+		add = map[string]string{}
+	}
 	var operations []jsonpatch.Operation
-	for _, ours := range []struct{ key, value string }{{policy.StampAnnotation, d.stamp}, {policy.TaintsAnnotation, d.derived}} {
-		came, is := in.annotations[ours.key]
-		switch {
-		case ours.value == "" && is:
-			operations = append(operations, jsonpatch.NewOperation("remove", "/metadata/annotations/"+escape(ours.key), nil))
-		case ours.value != "" && came != ours.value:
-			add[ours.key] = ours.value
+	for _, key := range []string{policy.LabelsAnnotation, policy.StampAnnotation, policy.TaintsAnnotation} {
+		came, is := in.annotations[key]
+		switch value := d.own[key]; {
+		case value == "" && is:
+			operations = append(operations, jsonpatch.NewOperation("remove", "/metadata/annotations/"+escape(key), nil))
+		case value != "" && came != value:
+			add[key] = value
 		}
 	}
 	return append(operations, mapOperations("/metadata/annotations", in.annotations, add)...)

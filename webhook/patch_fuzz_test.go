@@ -168,6 +168,17 @@ func requireAsDecided(t *testing.T, s situation) {
 	if len(want) > 0 || len(s.after.Labels) > 0 {
 		require.Equal(t, want, s.after.Labels)
 	}
+	annotations := maps.Clone(s.before.Annotations)
+	for item, value := range restore.Add {
+		if annotation, ok := strings.CutPrefix(item, "@"); ok {
+			if annotations == nil {
+				annotations = map[string]string{}
+			}
+			require.NotContains(t, annotations, annotation, "what the Node brings wins")
+			annotations[annotation] = value
+		}
+	}
+	require.Equal(t, withoutOwn(annotations), withoutOwn(s.after.Annotations))
 	switch {
 	case len(restore.Protected) > 0:
 		require.True(t, policy.DefaultGate.Holds(s.after.Spec.Taints), "a label waits and nothing keeps workloads off")
@@ -178,6 +189,17 @@ func requireAsDecided(t *testing.T, s situation) {
 	}
 	requireTaintsAsDecided(t, s, restore)
 	requireTrueStamp(t, s, restore)
+}
+
+// withoutOwn are annotations, but nodekeep's.
+func withoutOwn(annotations map[string]string) map[string]string {
+	rest := map[string]string{}
+	for key, value := range annotations {
+		if !strings.HasPrefix(key, "nodekeep.dev/") {
+			rest[key] = value
+		}
+	}
+	return rest
 }
 
 // kept reports whether the record is kept from the Node.
@@ -192,8 +214,19 @@ func (s situation) missing() policy.Restore {
 	if s.byKubelet {
 		occasion = policy.CreateByKubelet
 	}
-	have := policy.Kept{Items: record.Join(s.before.Labels, s.before.Spec.Taints), Machine: s.machine()}
-	return s.policy.Missing(have, policy.Kept{Items: s.record.Items(), Machine: s.record.Machine}, occasion)
+	have := policy.Kept{Items: s.brings(), Machine: s.machine(), AnnotationBytes: policy.AnnotationBytes(s.before.Annotations)}
+	return s.policy.Restorable(have, policy.Kept{Items: s.record.Items(), Machine: s.record.Machine}, occasion)
+}
+
+// brings are the items of the Node as it came.
+func (s situation) brings() map[string]string {
+	items := policy.ItemsOf(s.before.Labels, s.before.Spec.Taints, s.before.Spec.Unschedulable)
+	for annotation, value := range s.before.Annotations {
+		if keeps, _ := s.policy.Keeps("@" + annotation); keeps {
+			items["@"+annotation] = value
+		}
+	}
+	return items
 }
 
 func (s situation) machine() record.Machine {
@@ -207,7 +240,7 @@ func (s situation) labelsOf(items ...map[string]string) map[string]string {
 	maps.Copy(labels, s.before.Labels)
 	for _, more := range items {
 		for item, value := range more {
-			if !record.IsTaint(item) {
+			if record.IsLabel(item) {
 				labels[item] = value
 			}
 		}
@@ -223,7 +256,7 @@ func requireTaintsAsDecided(t *testing.T, s situation, restore policy.Restore) {
 	taken := map[string]bool{}
 	for i, taint := range own {
 		taken[record.TaintKey(taint)] = true
-		if value, replaced := restore.Add[record.TaintKey(taint)]; replaced {
+		if value, replaced := restore.Add[record.TaintKey(taint)]; replaced && record.TaintKey(taint) != policy.Cordon {
 			taint.Value = value
 		}
 		require.Equal(t, taint, stored[i])
@@ -238,10 +271,12 @@ func requireTaintsAsDecided(t *testing.T, s situation, restore policy.Restore) {
 		return true
 	}
 	for item, value := range restore.Add {
-		if record.IsTaint(item) {
+		if record.IsTaint(item) && item != policy.Cordon {
 			put(record.Taint(item, value))
 		}
 	}
+	_, cordoned := restore.Add[policy.Cordon]
+	require.Equal(t, s.before.Spec.Unschedulable || cordoned, s.after.Spec.Unschedulable)
 	_, stamped := s.after.Annotations[policy.StampAnnotation]
 	if final := s.labelsOf(restore.Add, restore.Protected); stamped || !policy.DefaultGate.On(s.after.Spec.Taints) {
 		for _, taint := range s.policy.TaintsFor(final) {
@@ -288,19 +323,20 @@ func requireTrueStamp(t *testing.T, s situation, restore policy.Restore) {
 	require.True(t, ok)
 	given, brought := map[string]record.Given{}, map[string]string{}
 	for item, value := range restore.Add {
-		given[item] = record.Given{Value: value}
+		given[item] = record.Given{Value: record.Listed(item, value)}
 	}
-	for item, value := range record.Join(s.before.Labels, s.before.Spec.Taints) {
+	for item, value := range s.brings() {
 		_, remembered := s.remembered()[item]
 		if _, replaced := given[item]; remembered && !replaced && !policy.DefaultGate.Is(record.Taint(item, "")) {
-			brought[item] = value
+			brought[item] = record.Listed(item, value)
 		}
 	}
 	require.True(t, maps.Equal(given, stamp.Given), "%v and %v", given, stamp.Given)
 	require.Equal(t, brought, orEmpty(stamp.Brought))
 	after := record.Join(s.after.Labels, s.after.Spec.Taints)
+	record.JoinAnnotations(after, s.after.Annotations)
 	for key, set := range stamp.Given {
-		require.Equal(t, set.Value, after[key], "the stamp says that the object has it")
+		require.Equal(t, set.Value, record.Listed(key, after[key]), "the stamp says that the object has it")
 	}
 }
 

@@ -12,22 +12,22 @@ import (
 )
 
 // taintOperations change the list of taints piece by piece, so that what a later Kubernetes adds to a taint stays as it
-// came. First values are replaced, then copies of the gate go, the last one first, so that no index moves under another;
+// came. First values are replaced, then copies of the gate and what rules remove go, the last one first, so that no index moves under another;
 // what is new comes last. No key and effect is ever added twice.
 func taintOperations(in incoming, d decision, restored []corev1.Taint) []jsonpatch.Operation {
 	var operations []jsonpatch.Operation
 	for i, taint := range in.taints {
-		if value, replaced := d.restore.Add[record.TaintKey(taint)]; replaced {
+		if value, replaced := d.restore.Add[record.TaintKey(taint)]; replaced && record.TaintKey(taint) != policy.Cordon {
 			operations = append(operations, jsonpatch.NewOperation("add", "/spec/taints/"+strconv.Itoa(i)+"/value", value))
 		}
 	}
 	added := addedTaints(in, d, restored)
-	if d.move == liftGate && d.gate.On(in.taints) {
-		if len(added) == 0 && len(d.gate.Without(in.taints)) == 0 {
+	if slices.ContainsFunc(in.taints, d.removes) {
+		if len(added) == 0 && !slices.ContainsFunc(in.taints, func(taint corev1.Taint) bool { return !d.removes(taint) }) {
 			return []jsonpatch.Operation{jsonpatch.NewOperation("remove", "/spec/taints", nil)}
 		}
 		for i, taint := range slices.Backward(in.taints) {
-			if d.gate.Is(taint) {
+			if d.removes(taint) {
 				operations = append(operations, jsonpatch.NewOperation("remove", "/spec/taints/"+strconv.Itoa(i), nil))
 			}
 		}
@@ -44,6 +44,11 @@ func taintOperations(in incoming, d decision, restored []corev1.Taint) []jsonpat
 		}
 	}
 	return operations
+}
+
+// removes reports whether a taint is removed: as a copy of the gate, or by a rule.
+func (d decision) removes(taint corev1.Taint) bool {
+	return d.move == liftGate && d.gate.Is(taint) || d.labels[record.TaintKey(taint)].Absent
 }
 
 // addedTaints are the taints that the object does not have yet.

@@ -1,6 +1,9 @@
 package webhook
 
 import (
+	"maps"
+
+	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 )
@@ -12,7 +15,10 @@ import (
 //
 // A kubelet that sends such a stamp itself makes its own registration be rejected, and no other.
 func decideProtected(in incoming, k known, p policy.Policy) decision {
-	nothing := decision{outcome: nothingMissing, stamp: in.annotations[policy.StampAnnotation], derived: in.annotations[policy.TaintsAnnotation]}
+	nothing := decision{outcome: nothingMissing, own: map[string]string{}}
+	for _, key := range []string{policy.LabelsAnnotation, policy.StampAnnotation, policy.TaintsAnnotation} {
+		nothing.own[key] = in.annotations[key]
+	}
 	if !p.RestoresInline() || in.occasion != policy.CreateByKubelet || !k.current || k.unreadable || k.record.Quarantined != nil {
 		return nothing
 	}
@@ -20,23 +26,46 @@ func decideProtected(in incoming, k known, p policy.Policy) decision {
 	if !stamped || !p.Gate().Holds(in.taints) {
 		return nothing
 	}
-	restore := missing(in, k, p)
-	inline, later := p.InlineOf(restore.Protected)
-	if len(inline) == 0 || len(restore.Add) > 0 {
+	own := policy.Own{Taints: policy.DerivedTaints(nothing.own[policy.TaintsAnnotation]), Labels: policy.DerivedLabels(nothing.own[policy.LabelsAnnotation])}
+	before := in
+	before.labels = classify.Without(in.labels, own.Labels)
+	second := decision{restore: restorable(in, k, p)}.withLabels(before, k, p)
+	inline, later := p.InlineOf(second.restore.Protected)
+	rules, rulesLater := p.InlineOf(values(second.later))
+	if len(inline)+len(rules) == 0 || len(second.restore.Add) > 0 {
 		return nothing
 	}
 	d := decision{
-		restore: policy.Restore{Add: inline, Withheld: restore.Withheld},
+		restore: policy.Restore{Add: inline, Withheld: second.restore.Withheld},
+		labels:  maps.Clone(second.later),
 		gate:    p.Gate(),
 		move:    liftGate,
-		derived: nothing.derived,
 		outcome: restoredInline,
 	}
-	if len(later) > 0 {
+	maps.DeleteFunc(d.labels, func(key string, _ record.Derived) bool { _, goesIn := rules[key]; return !goesIn })
+	if len(later)+len(rulesLater) > 0 {
 		d.move = leaveGate
 	}
-	if d.stamp, _ = policy.Annotations(stamp.With(inline, 0), policy.DerivedTaints(d.derived), policy.AnnotationBytes(in.annotations)); d.stamp == "" {
+	own.Labels = merged(own.Labels, d.labels)
+	own.Stamp = stamp.With(inline, 0)
+	if d.own = own.Annotations(policy.AnnotationBytes(in.annotations)); d.own[policy.StampAnnotation] == "" || !policy.RoomFor(own.Labels, policy.AnnotationBytes(in.annotations)) {
 		return nothing
 	}
 	return d
+}
+
+// values are the labels that rules set, by key.
+func values(derived map[string]record.Derived) map[string]string {
+	labels := make(map[string]string, len(derived))
+	for key, label := range derived {
+		labels[key] = label.Value
+	}
+	return labels
+}
+
+func merged(a, b map[string]record.Derived) map[string]record.Derived {
+	all := map[string]record.Derived{}
+	maps.Copy(all, a)
+	maps.Copy(all, b)
+	return all
 }

@@ -64,7 +64,7 @@ func TestTheSecondPassActsOnlyOnWhatTheFirstPassLeft(t *testing.T) {
 			}
 			added := len(k.record.Entries) - 1 // but the ordinary label
 			assert.Len(t, operations, added+2, "the labels, the stamp, the gate: %v", operations)
-			stamp, ok := record.ParseStamp(decideProtected(in, k, p).stamp)
+			stamp, ok := record.ParseStamp(decideProtected(in, k, p).own[policy.StampAnnotation])
 			require.True(t, ok)
 			assert.Contains(t, stamp.Given, role)
 			assert.Zero(t, stamp.Given[role].Since, "it stands in the CREATE")
@@ -98,14 +98,14 @@ func TestTheSecondPassLeavesLabelsThatThePolicyDefersBehindTheGate(t *testing.T)
 			require.Equal(t, c.remembered, first.restore.Protected)
 			require.Equal(t, []corev1.Taint{{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}}, first.taints, "rules see labels that are to come")
 			in.taints = append(in.taints, first.taints...)
-			in.annotations = map[string]string{policy.StampAnnotation: first.stamp, policy.TaintsAnnotation: first.derived}
+			in.annotations = first.own
 
 			second := decideProtected(in, k, p)
 
 			assert.Equal(t, c.outcome, second.outcome)
 			assert.Equal(t, c.restored, second.restore.Add)
 			assert.Equal(t, leaveGate, second.move, "capture still has to add dedicated")
-			assert.JSONEq(t, c.stamp, second.stamp)
+			assert.JSONEq(t, c.stamp, second.own[policy.StampAnnotation])
 		})
 	}
 }
@@ -120,12 +120,12 @@ func TestTheSecondPassKeepsWhatTheFirstSaidOfTaints(t *testing.T) {
 	first := decide(in, k, p)
 	require.Equal(t, closeGate, first.move)
 	in.hasSpec, in.taints = true, addedTaints(in, first, []corev1.Taint{{Key: "maintenance", Value: "disk", Effect: corev1.TaintEffectNoExecute}})
-	in.annotations = map[string]string{policy.StampAnnotation: first.stamp, policy.TaintsAnnotation: first.derived}
+	in.annotations = first.own
 
 	second := decideProtected(in, k, p)
 
 	assert.Equal(t, liftGate, second.move)
 	assert.Empty(t, second.taints)
-	assert.Equal(t, role+":NoSchedule", second.derived)
-	assert.JSONEq(t, `{"given":{"`+role+`":{"value":""},"maintenance:NoExecute":{"value":"disk"}}}`, second.stamp)
+	assert.Equal(t, role+":NoSchedule", second.own[policy.TaintsAnnotation])
+	assert.JSONEq(t, `{"given":{"`+role+`":{"value":""},"maintenance:NoExecute":{"value":"disk"}}}`, second.own[policy.StampAnnotation])
 }

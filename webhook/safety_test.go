@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,9 +35,16 @@ func requireSafe(t testing.TB, request *admissionv1.AdmissionRequest, response *
 	}
 	after = applied(t, request.Object.Raw, response)
 	requireOnlyOursChanged(t, request.Object.Raw, after)
-	requireTaintsStay(t, request.Object.Raw, after)
 	before, result := typed(t, request.Object.Raw), typed(t, after)
+	absent := policy.DerivedLabels(result.Annotations[policy.LabelsAnnotation])
+	maps.DeleteFunc(absent, func(_ string, label record.Derived) bool { return !label.Absent })
+	requireTaintsStay(t, request.Object.Raw, after, absent)
+	require.False(t, before.Spec.Unschedulable && !result.Spec.Unschedulable, "a cordon was taken off")
 	for key, value := range before.Labels {
+		if absent[key].Absent {
+			require.NotContains(t, result.Labels, key)
+			continue
+		}
 		require.Contains(t, result.Labels, key, "a label was taken off")
 		if result.Labels[key] != value {
 			require.True(t, record.Valid(key, result.Labels[key]))
@@ -75,7 +83,31 @@ func requireOnlyOursChanged(t testing.TB, before, after []byte) {
 	t.Helper()
 	old, changed := fieldsOf(t, before), fieldsOf(t, after)
 	require.Equal(t, string(old["status"]), string(changed["status"]))
-	require.Equal(t, withoutOurs(t, before), withoutOurs(t, after))
+	require.Equal(t, withoutOurs(t, before), withoutOurs(t, withoutRestoredAnnotations(t, before, after)))
+}
+
+// withoutRestoredAnnotations is the object after the patch less annotations that are new and that the stamp lists.
+func withoutRestoredAnnotations(t testing.TB, before, after []byte) []byte {
+	t.Helper()
+	stamp, _ := record.ParseStamp(typed(t, after).Annotations[policy.StampAnnotation])
+	var operations []string
+	for key := range stamp.Given {
+		annotation, ok := record.Annotation(key)
+		if !ok {
+			continue
+		}
+		if _, brought := typed(t, before).Annotations[annotation]; !brought {
+			operations = append(operations, fmt.Sprintf(`{"op":"remove","path":%q}`, "/metadata/annotations/"+strings.ReplaceAll(annotation, "/", "~1")))
+		}
+	}
+	if operations == nil {
+		return after
+	}
+	patch, err := jsonpatch.DecodePatch([]byte("[" + strings.Join(operations, ",") + "]"))
+	require.NoError(t, err)
+	rest, err := patch.Apply(after)
+	require.NoError(t, err)
+	return rest
 }
 
 // fieldsOf are the top fields of an object, each in the one way that encoding/json writes it.
@@ -89,7 +121,7 @@ func fieldsOf(t testing.TB, object []byte) map[string]json.RawMessage {
 	return fields
 }
 
-// withoutOurs is an object less what a patch may touch: the labels, our annotations and the taints, see
+// withoutOurs is an object less what a patch may touch: the labels, our annotations, a cordon and the taints, see
 // [requireTaintsStay]. What holds nothing then is as good as absent.
 func withoutOurs(t testing.TB, object []byte) map[string]any {
 	t.Helper()
@@ -100,22 +132,29 @@ func withoutOurs(t testing.TB, object []byte) map[string]any {
 		if annotations, is := metadata["annotations"].(map[string]any); is {
 			delete(annotations, policy.StampAnnotation)
 			delete(annotations, policy.TaintsAnnotation)
+			delete(annotations, policy.LabelsAnnotation)
 		}
 		dropEmpty(metadata, "annotations")
 	}
 	if spec, is := rest["spec"].(map[string]any); is {
 		delete(spec, "taints")
+		if cordoned, is := spec["unschedulable"].(bool); is && cordoned {
+			delete(spec, "unschedulable")
+		}
 	}
 	dropEmpty(rest, "spec")
 	return rest
 }
 
 // requireTaintsStay says that the taints which an object brought are still there, in their order and with all their fields,
-// also those that this version does not know; only copies of the gate may be gone, and values may be others. What is new
+// also those that this version does not know; only copies of the gate and what rules remove may be gone, and values may be others. What is new
 // stands behind them, is no more than a taint that the API server takes, and doubles none.
-func requireTaintsStay(t testing.TB, before, after []byte) {
+func requireTaintsStay(t testing.TB, before, after []byte, absent map[string]record.Derived) {
 	t.Helper()
 	brought, stored := taintsOf(t, before), taintsOf(t, after)
+	removed := func(taint map[string]any) bool { return absent[fmt.Sprint(taint["key"], ":", taint["effect"])].Absent }
+	require.False(t, slices.ContainsFunc(stored, removed))
+	brought = slices.DeleteFunc(brought, removed)
 	require.GreaterOrEqual(t, len(stored), len(brought), "a taint was taken off")
 	taken := map[[2]any]bool{}
 	for i, taint := range brought {
@@ -240,7 +279,7 @@ func requireSettled(t testing.TB, h *hook, request *admissionv1.AdmissionRequest
 		require.Empty(t, is.Given)
 		require.Subset(t, keysOf(is), keysOf(was), "what it was given it brings now")
 	}
-	if stamped == stampedAgain && was.String() == is.String() && first.Annotations[policy.TaintsAnnotation] == "" {
+	if stamped == stampedAgain && was.String() == is.String() && first.Annotations[policy.TaintsAnnotation] == "" && first.Annotations[policy.LabelsAnnotation] == "" {
 		require.Equal(t, string(after), string(told), "the second patch")
 	}
 	again.Object.Raw = told

@@ -14,34 +14,23 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// RemovableRecords is where records are removed; [store.ConfigMaps] in a cluster.
-type RemovableRecords interface {
+// LiveRecords is where records are read and removed as they are now; [store.ConfigMaps] in a cluster.
+type LiveRecords interface {
+	GetLive(ctx context.Context, node string) (store.Entry, error)
 	Put(ctx context.Context, r record.Record, version string) (store.Entry, error)
 	Delete(ctx context.Context, node, version string) error
 }
 
-// LiveRecords is where records are read as they are now; [store.ConfigMaps] in a cluster.
-type LiveRecords interface {
-	GetLive(ctx context.Context, node string) (store.Entry, error)
-}
-
-// Removal removes records.
-type Removal struct {
-	Records RemovableRecords
+// Remover removes records of Nodes that are gone.
+type Remover struct {
+	Records LiveRecords
 	Client  kubernetes.Interface
+	DryRun  bool // nothing is removed: what would be is counted and logged
 }
 
-// Rehearsal removes nothing: what would be removed is counted and logged.
-type Rehearsal struct{}
-
-var (
-	_ Remover = Removal{}
-	_ Remover = Rehearsal{}
-)
-
-// Collect has the record of a Node removed if it is due, as it is now, and the Node gone.
-func Collect(ctx context.Context, records LiveRecords, client kubernetes.Interface, remover Remover, node string, due func(record.Record) bool) (Outcome, error) {
-	entry, err := records.GetLive(ctx, node)
+// Collect removes the record of a Node if it is due, as it is now, and the Node gone.
+func (r Remover) Collect(ctx context.Context, node string, due func(record.Record) bool) (Outcome, error) {
+	entry, err := r.Records.GetLive(ctx, node)
 	switch {
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrUnreadable):
 		return Kept, nil
@@ -50,12 +39,15 @@ func Collect(ctx context.Context, records LiveRecords, client kubernetes.Interfa
 	case !due(entry.Record):
 		return Kept, nil
 	}
-	if gone, err := isGone(ctx, client, node); err != nil {
+	switch gone, err := r.isGone(ctx, node); {
+	case err != nil:
 		return Failed, err
-	} else if !gone {
+	case !gone:
 		return Kept, nil
+	case r.DryRun:
+		return Rehearsed, nil
 	}
-	return remover.Remove(ctx, entry)
+	return r.Remove(ctx, entry)
 }
 
 // Once begun, a removal is not broken off, also in a process that was told to stop: what was asked of the API server may have
@@ -68,22 +60,24 @@ const (
 // Remove removes exactly the record that was read. A Node of the name may register between the look for it and the removal,
 // and nothing can make the two one. So the Node is looked for once more, and unless it is known to be gone still, the record
 // is put back as it was: it is there before anything is decided for that Node.
-func (r Removal) Remove(ctx context.Context, entry store.Entry) (Outcome, error) {
+func (r Remover) Remove(ctx context.Context, entry store.Entry) (Outcome, error) {
 	node := entry.Record.Node
-	failure := r.remove(ctx, entry)
+	removing, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTakes)
+	defer cancel()
+	failure := r.Records.Delete(removing, node, entry.Version)
 	if errors.Is(failure, store.ErrConflict) {
 		return Kept, nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), secondLook)
+	looking, cancel := context.WithTimeout(context.WithoutCancel(ctx), secondLook)
 	defer cancel()
-	gone, unknown := isGone(ctx, r.Client, node)
+	gone, unknown := r.isGone(looking, node)
 	switch {
 	case gone && failure == nil:
 		return Collected, nil
 	case gone: // it may be removed or not; the next sweep sees
 		return Failed, failure
 	}
-	switch _, err := r.Records.Put(ctx, entry.Record, ""); {
+	switch _, err := r.Records.Put(looking, entry.Record, ""); {
 	case err == nil:
 		return PutBack, errors.Join(failure, unknown)
 	case errors.Is(err, store.ErrConflict): // it was not removed, or somebody has recorded that Node
@@ -93,18 +87,9 @@ func (r Removal) Remove(ctx context.Context, entry store.Entry) (Outcome, error)
 	}
 }
 
-func (r Removal) remove(ctx context.Context, entry store.Entry) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTakes)
-	defer cancel()
-	return r.Records.Delete(ctx, entry.Record.Node, entry.Version)
-}
-
-// Remove says what would be.
-func (Rehearsal) Remove(context.Context, store.Entry) (Outcome, error) { return Rehearsed, nil }
-
 // isGone reports whether the API server says of its own that there is no such Node.
-func isGone(ctx context.Context, client kubernetes.Interface, node string) (bool, error) {
-	_, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+func (r Remover) isGone(ctx context.Context, node string) (bool, error) {
+	_, err := r.Client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 	switch {
 	case err == nil:
 		return false, nil

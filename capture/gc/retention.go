@@ -17,7 +17,7 @@ const emptyRetention = 2 * time.Minute
 // are kept for ever), or nothing would be lost with the record.
 //
 // The clock that wrote deletedAt may have been another one. A Node that is deleted in the future is never due. A clock that has
-// jumped ahead makes everything due, and what [atMost] allows for each sweep bounds the harm until an operator notices.
+// jumped ahead makes everything due, and what [SweepsAtMost] allows for each sweep bounds the harm until an operator notices.
 //
 // A record that is quarantined waits for an operator's decision, however long. It holds what two machines had, and without it nobody
 // would know that there is something to decide.
@@ -46,14 +46,11 @@ func oldest(all []candidate, most int) []candidate {
 	return sorted[:min(len(sorted), most)]
 }
 
-// atMost is how many records one sweep may collect: a fraction of all that there are, and one where that is less than one,
-// so that small clusters are swept at all.
-func atMost(fraction float64, records int) int {
-	return max(1, int(fraction*float64(records)))
-}
-
 // DefaultSweepFraction is how many of all records a sweep collects at most, where capture is not told otherwise.
 const DefaultSweepFraction = 0.1
 
-// SweepsAtMost is how many of so many records a sweep collects at most, for tools that tell people.
-func SweepsAtMost(fraction float64, records int) int { return atMost(fraction, records) }
+// SweepsAtMost is how many records one sweep may collect: a fraction of all that there are, and one where that is less than one,
+// so that small clusters are swept at all.
+func SweepsAtMost(fraction float64, records int) int {
+	return max(1, int(fraction*float64(records)))
+}

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/flowcontrol"
 
@@ -19,7 +19,6 @@ import (
 type Options struct {
 	Records Records
 	Nodes   Nodes
-	Client  kubernetes.Interface
 	Policy  func() policy.Policy
 	Now     func() time.Time
 	Logger  *slog.Logger
@@ -30,11 +29,10 @@ type Options struct {
 	Remover  Remover
 }
 
-// Records is where the records are; [store.ConfigMaps] in a cluster.
+// Records is where records are read from memory; [store.ConfigMaps] in a cluster.
 type Records interface {
-	LiveRecords
 	Get(node string) (store.Entry, error)
-	// Nodes lists the names of all Nodes that there is a record of, from memory.
+	// Nodes lists the names of all Nodes that there is a record of.
 	Nodes() []string
 }
 
@@ -56,11 +54,6 @@ type Sweeper struct{ Options }
 // New makes a sweeper; it does nothing until [Sweeper.Run].
 func New(options Options) *Sweeper { return &Sweeper{options} }
 
-// Remover takes a record away that was found to be due, whose Node was just found to be gone; or does as if.
-type Remover interface {
-	Remove(ctx context.Context, entry store.Entry) (Outcome, error)
-}
-
 // collectTakes is how long the work on one record may take.
 const collectTakes = 30 * time.Second
 
@@ -75,37 +68,32 @@ func (s *Sweeper) Run(ctx context.Context, synced ...cache.InformerSynced) {
 		return
 	}
 	limiter := flowcontrol.NewTokenBucketRateLimiter(looksPerSecond, 1)
-	ticker := time.NewTicker(s.Every)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			_ = s.Nodes.Contained("sweep records", "", func() error { s.Sweep(ctx, limiter.Wait); return nil })
-		}
-	}
+	_ = wait.PollUntilContextCancel(ctx, s.Every, false, func(ctx context.Context) (done bool, err error) {
+		_ = s.Nodes.Contained("sweep records", "", func() error { s.Sweep(ctx, limiter.Wait); return nil })
+		return false, nil
+	})
 }
 
 // Sweep looks at the records that are due, those first whose Nodes have been gone for longest, and ends with the first error:
-// an API server in trouble is left in peace, and what it says of Nodes proves nothing. wait keeps to the pace.
-func (s *Sweeper) Sweep(ctx context.Context, wait func(context.Context) error) {
+// an API server in trouble is left in peace, and what it says of Nodes proves nothing. pace waits for the next look.
+func (s *Sweeper) Sweep(ctx context.Context, pace func(context.Context) error) {
 	if !s.Nodes.Leading() {
 		return
 	}
 	found := s.find()
-	s.Metrics.found(found)
+	s.Metrics.gone.Set(float64(found.gone))
+	s.Metrics.due.Set(float64(len(found.due)))
 	outcomes := map[Outcome]int{}
 	var failure error
-	for _, record := range oldest(found.due, atMost(s.Fraction, found.all)) {
-		if wait(ctx) != nil || !s.Nodes.Leading() {
+	for _, record := range oldest(found.due, SweepsAtMost(s.Fraction, found.all)) {
+		if pace(ctx) != nil || !s.Nodes.Leading() {
 			break // told to stop
 		}
 		outcome, err := s.collect(ctx, record.node)
 		if err != nil && ctx.Err() != nil {
 			break // told to stop, which is no error
 		}
-		s.Metrics.ended(outcome)
+		s.Metrics.collected.WithLabelValues(string(outcome)).Inc()
 		outcomes[outcome]++
 		s.reportSwept(record, outcome)
 		if _, panicked := contain.IsPanic(err); panicked {
@@ -153,10 +141,35 @@ func (s *Sweeper) collect(ctx context.Context, node string) (outcome Outcome, er
 	defer s.Nodes.Exclusive(node)()
 	outcome = Failed // what a panic leaves
 	err = s.Nodes.Contained("collect record", node, func() (err error) {
-		outcome, err = Collect(ctx, s.Records, s.Client, s.Remover, node, func(r record.Record) bool {
+		outcome, err = s.Remover.Collect(ctx, node, func(r record.Record) bool {
 			return !s.Nodes.Knows(node) && Due(r, s.Policy().Retention(), s.Now())
 		})
 		return err
 	})
 	return outcome, err
+}
+
+func (s *Sweeper) reportSwept(record candidate, outcome Outcome) {
+	logger := s.Logger.With("node", record.node, "goneSince", record.gone.UTC().Format(time.RFC3339))
+	switch outcome {
+	case Collected:
+		logger.Info("record removed")
+	case Rehearsed:
+		logger.Info("record would be removed")
+	default:
+		logger.Info("record due for removal kept", "outcome", outcome)
+	}
+}
+
+// reportSweep tells what a sweep came to, in one line.
+func (s *Sweeper) reportSweep(found findings, outcomes map[Outcome]int, failure error) {
+	counts := []any{
+		"records", found.all, "gone", found.gone, "due", len(found.due), "removed", outcomes[Collected], "wouldBeRemoved", outcomes[Rehearsed],
+		"kept", outcomes[Kept], "putBack", outcomes[PutBack],
+	}
+	if failure != nil {
+		s.Logger.Warn("sweep of records ended by an error; the next one goes on", append(counts, "error", failure)...)
+		return
+	}
+	s.Logger.Info("records swept", counts...)
 }

@@ -116,8 +116,8 @@ func newSweeping(t *testing.T, fraction float64, records ...record.Record) *swee
 		require.NoError(t, err)
 	}
 	s.Sweeper = New(Options{
-		Records: s.records, Nodes: s, Client: s.client, Policy: policy.Default, Logger: slog.New(slog.DiscardHandler),
-		Now: func() time.Time { return now }, Metrics: NewMetrics(s.registry), Fraction: fraction, Remover: Removal{Records: s.records, Client: s.client},
+		Records: s.records, Nodes: s, Policy: policy.Default, Logger: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { return now }, Metrics: NewMetrics(s.registry), Fraction: fraction, Remover: Remover{Records: s.records, Client: s.client},
 	})
 	return s
 }
@@ -320,7 +320,7 @@ func TestAnAPIServerThatErrsEndsTheSweepAndNothingIsCollected(t *testing.T) {
 
 func TestARehearsalCollectsNothing(t *testing.T) {
 	s := newSweeping(t, 1, goneRecord("n1", monthAgo), goneRecord("n2", monthAgo), goneRecord("n3", monthAgo))
-	s.Remover = Rehearsal{}
+	s.Remover.DryRun = true
 	s.register("n2")
 	s.sweeps()
 	s.left("n1", "n2", "n3")

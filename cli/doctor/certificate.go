@@ -20,8 +20,11 @@ const (
 	authoritiesKey = "ca.crt"
 )
 
-// issuedBy is the annotation that cert-manager puts on Secrets of its own.
-const issuedBy = "cert-manager.io/certificate-name"
+// Annotations of cert-manager: on Secrets of its own, and on webhook configurations that it gives a caBundle.
+const (
+	issuedBy     = "cert-manager.io/certificate-name"
+	injectedFrom = "cert-manager.io/inject-ca-from"
+)
 
 // judgeCertificate says whether what the webhook serves from is valid, and for long enough.
 func judgeCertificate(seen Seen) answer {
@@ -30,14 +33,15 @@ func judgeCertificate(seen Seen) answer {
 	find := func(severity Severity, what string) {
 		a.add(Finding{Severity: severity, Object: object, What: what, Remedy: seen.renewal()})
 	}
-	lacks(&a, object, seen.Certificate)
 	if seen.Certificate.Absent {
 		a.add(Finding{Severity: Error, Object: object, What: "it does not exist: the webhook has no certificate to serve, and the API server does not call it", Remedy: reinstall()})
-	}
-	if !seen.Certificate.Found {
 		return a
 	}
-	serving, err := certificates(seen.Certificate.Value.Data[certificateKey])
+	serving, known, err := seen.serving()
+	if !known {
+		a.add(seen.uncertified())
+		return a
+	}
 	if err != nil {
 		find(Error, certificateKey+" "+err.Error()+": the API server does not believe the webhook")
 		return a
@@ -61,6 +65,37 @@ func judgeCertificate(seen Seen) answer {
 	return a
 }
 
+// serving is the certificate that the webhook serves, with its chain; known is false if nothing shows it.
+func (s Seen) serving() (chain []*x509.Certificate, known bool, err error) {
+	if s.Served != nil {
+		return s.Served, true, nil
+	}
+	if !s.Certificate.asked() {
+		return nil, false, nil
+	}
+	var data []byte
+	if s.Certificate.Found {
+		data = s.Certificate.Value.Data[certificateKey]
+	}
+	chain, err = certificates(data)
+	return chain, true, err
+}
+
+// uncertified says why the certificate is not known. Nobody has to read the Secret for it, which holds the private key.
+func (s Seen) uncertified() Finding {
+	if !s.Named.Found {
+		var a answer
+		if lacks(&a, "", s.Named); len(a.findings) > 0 {
+			return a.findings[0]
+		}
+	}
+	return Finding{
+		Severity: Lacking, Object: s.certificateObject(),
+		What:   "no answer to a dry run shows the certificate that the webhook serves: the API server does not call the webhook, or it is of an older version",
+		Remedy: first("webhook-answers"),
+	}
+}
+
 // Public is what is looked at of the Secret; private keys are not.
 func Public(secret *corev1.Secret) *corev1.Secret {
 	return &corev1.Secret{
@@ -80,20 +115,16 @@ func judgeCABundle(seen Seen) answer {
 	a := answer{ok: "vouches for the certificate"}
 	lacks(&a, mutatingObject, seen.object(mutatingObject).Found)
 	lacks(&a, validatingObject, seen.object(validatingObject).Found)
-	lacks(&a, seen.certificateObject(), seen.Certificate)
 	hooks := seen.hooks()
 	if len(hooks) == 0 && len(a.findings) == 0 {
 		a.add(Finding{Severity: Lacking, What: "there is no webhook configuration that could hold one", Remedy: first("restore-webhook")})
 	}
-	if !seen.Certificate.asked() {
+	serving, known, err := seen.serving()
+	switch {
+	case !known:
+		a.add(seen.uncertified())
 		return a
-	}
-	var data []byte
-	if seen.Certificate.Found {
-		data = seen.Certificate.Value.Data[certificateKey]
-	}
-	serving, err := certificates(data)
-	if err != nil {
+	case err != nil:
 		a.add(Finding{Severity: Lacking, Object: seen.certificateObject(), What: "there is no certificate to compare it with", Remedy: first("certificate")})
 		return a
 	}
@@ -168,9 +199,17 @@ func (s Seen) hosts() (hosts []string) {
 
 func (s Seen) certificateObject() string { return "secret/" + s.ServingSecret() }
 
-// byCertManager reports whether cert-manager issues the certificate.
-func (s Seen) byCertManager() bool {
-	return s.Certificate.Found && s.Certificate.Value.Annotations[issuedBy] != ""
+// certManager is the cert-manager Certificate that the serving certificate comes from; empty where none does.
+func (s Seen) certManager() string {
+	if mutating := s.mutating(); mutating.Found {
+		if _, name, ok := strings.Cut(mutating.Value.Annotations[injectedFrom], "/"); ok {
+			return name
+		}
+	}
+	if s.Certificate.Found {
+		return s.Certificate.Value.Annotations[issuedBy]
+	}
+	return ""
 }
 
 // selfSigned reports whether the webhook issues it itself.
@@ -179,9 +218,9 @@ func (s Seen) selfSigned() bool { return s.ServingSecret() == selfSignedSecret }
 // renewal is how another certificate comes about.
 func (s Seen) renewal() Remedy {
 	switch {
-	case s.byCertManager():
+	case s.certManager() != "":
 		return Remedy{Text: "See why cert-manager does not renew it:", Commands: []string{
-			fmt.Sprintf("kubectl -n %s describe certificate %s", s.Namespace, s.Certificate.Value.Annotations[issuedBy]),
+			fmt.Sprintf("kubectl -n %s describe certificate %s", s.Namespace, s.certManager()),
 		}}
 	case s.selfSigned():
 		return Remedy{Text: "The webhook renews it within a minute, while it runs: see why it does not. An empty Secret asks it for a new one at once.", Commands: []string{
@@ -195,7 +234,8 @@ func (s Seen) renewal() Remedy {
 
 // injection is how the bundle comes into the configuration.
 func (s Seen) injection(h hook) Remedy {
-	if len(s.Certificate.Value.Data[authoritiesKey]) == 0 {
+	ours := s.certManager() != "" || s.selfSigned()
+	if !ours && (!s.Certificate.Found || len(s.Certificate.Value.Data[authoritiesKey]) == 0) {
 		return Remedy{Text: "Put the PEM of the authority that has signed the certificate, in base64, into the webhook's clientConfig.caBundle."}
 	}
 	remedy := Remedy{
@@ -204,7 +244,7 @@ func (s Seen) injection(h hook) Remedy {
 			h.object, fmt.Sprintf("/webhooks/%d/clientConfig/caBundle", h.index), s.Namespace, s.certificateObject())},
 	}
 	switch {
-	case s.byCertManager():
+	case s.certManager() != "":
 		remedy.Text = "cert-manager's CA injector puts it there: see why it does not. By hand:"
 		remedy.Commands = append([]string{"kubectl -n cert-manager logs deployment/cert-manager-cainjector --tail=50"}, remedy.Commands...)
 	case s.selfSigned():

@@ -29,11 +29,12 @@ func found(seen Seen) (all []string) {
 
 func TestStaticFilesOfEachOptionAreAsShipped(t *testing.T) {
 	for file, change := range map[string]func(*Seen){
-		"nodekeep.yaml": func(*Seen) {},
+		"nodekeep.yaml":        func(*Seen) {},
+		"nodekeep-verify.yaml": func(s *Seen) { s.Objects = inCluster(t, "nodekeep.yaml", "nodekeep-verify.yaml") },
 		"nodekeep-cert-manager.yaml": func(s *Seen) {
 			assert.Equal(t, "nodekeep-webhook-certificate", s.ServingSecret())
 		},
-		"complete.yaml": func(s *Seen) { s.setPolicy(inline) },
+		"complete.yaml": func(s *Seen) { s.setPolicy(inline) }, // it has no profile
 	} {
 		t.Run(file, func(t *testing.T) {
 			seen := healthy(t)
@@ -44,17 +45,26 @@ func TestStaticFilesOfEachOptionAreAsShipped(t *testing.T) {
 				seen.compare(&a, check)
 				assert.Empty(t, a.findings, check)
 			}
+			if seen.verify().Found {
+				var a answer
+				seen.compare(&a, checkVerification)
+				assert.Empty(t, a.findings)
+			}
 		})
 	}
+}
+
+// servesSecureMetrics makes an installation need all that is shipped.
+func servesSecureMetrics(seen *Seen) {
+	seen.arg(captureObject, "--metrics-secure")
+	seen.arg(verifyObject, "--metrics-secure")
 }
 
 func TestEachObjectThatDoesNotExistIsFound(t *testing.T) {
 	for _, expected := range expectations() {
 		t.Run(expected.object, func(t *testing.T) {
 			seen := healthy(t)
-			if expected.object == metricsObject {
-				seen.arg(captureObject, "--metrics-secure")
-			}
+			servesSecureMetrics(&seen)
 			require.NotEmpty(t, seen.object(expected.object).Name(), "the manifests have it")
 			seen.remove(expected.object)
 			all := found(seen)
@@ -66,9 +76,7 @@ func TestEachObjectThatDoesNotExistIsFound(t *testing.T) {
 func TestEachObjectThatCouldNotBeReadIsUnknown(t *testing.T) {
 	for _, expected := range expectations() {
 		seen := healthy(t)
-		if expected.object == metricsObject {
-			seen.arg(captureObject, "--metrics-secure")
-		}
+		servesSecureMetrics(&seen)
 		for i := range seen.Objects {
 			if seen.Objects[i].Name() == expected.object {
 				seen.Objects[i].Found = NotKnown[*unstructured.Unstructured](Unknown{Why: "you may not", Remedy: Remedy{Text: "Ask."}})
@@ -83,7 +91,7 @@ func TestEachObjectThatCouldNotBeReadIsUnknown(t *testing.T) {
 func TestEachDifferenceIsFoundWithWhatFollowsAndMendedByThePrintedPatch(t *testing.T) {
 	const (
 		restore = "webhooks[restore.nodekeep.dev]."
-		capture = "webhooks[capture.nodekeep.dev]."
+		capture = "webhooks[deletion.nodekeep.dev]."
 		rule    = "spec.matchConstraints.resourceRules[0]."
 		pod     = "spec.template.spec."
 	)
@@ -100,7 +108,7 @@ func TestEachDifferenceIsFoundWithWhatFollowsAndMendedByThePrintedPatch(t *testi
 		"selects Nodes":                 {mutatingObject, `{"op":"replace","path":"/webhooks/0/objectSelector","value":{"matchLabels":{"pool":"a"}}}`, "restore-webhook: warning: " + mutatingObject + ": " + restore + `objectSelector is {"matchLabels":{"pool":"a"}}, and nodekeep does not set it: the API server does not call`, true},
 		"selects Nodes by conditions":   {mutatingObject, `{"op":"add","path":"/webhooks/0/matchConditions","value":[{"name":"not-mine","expression":"true"}]}`, "restore-webhook: warning: " + mutatingObject + ": " + restore + "matchConditions is [{", true},
 		"calls another namespace":       {validatingObject, `{"op":"replace","path":"/webhooks/0/clientConfig/service/namespace","value":"old"}`, "deletion-webhook: warning: " + validatingObject + ": " + capture + "clientConfig.service.namespace is old, and nodekeep ships nodekeep-system: " + unseen, true},
-		"calls another path of a URL":   {validatingObject, `{"op":"replace","path":"/webhooks/0/clientConfig","value":{"url":"https://nodekeep-webhook.nodekeep-system.svc/old"}}`, "deletion-webhook: warning: " + validatingObject + ": " + capture + "clientConfig.url is https://nodekeep-webhook.nodekeep-system.svc/old, and nodekeep ships https://nodekeep-webhook.nodekeep-system.svc/capture: ", true},
+		"calls another path of a URL":   {validatingObject, `{"op":"replace","path":"/webhooks/0/clientConfig","value":{"url":"https://nodekeep-webhook.nodekeep-system.svc/old"}}`, "deletion-webhook: warning: " + validatingObject + ": " + capture + "clientConfig.url is https://nodekeep-webhook.nodekeep-system.svc/old, and nodekeep ships https://nodekeep-webhook.nodekeep-system.svc/deletion: ", true},
 		"holds other webhooks":          {mutatingObject, `{"op":"replace","path":"/webhooks/0/name","value":"a.example.com"}`, "restore-webhook: error: " + mutatingObject + ": webhooks[restore.nodekeep.dev] is not set, and nodekeep ships {", false},
 		"gate fails closed":             {gatePolicyObject, `{"op":"replace","path":"/spec/failurePolicy","value":"Fail"}`, "gate-policy: error: " + gatePolicyObject + ": spec.failurePolicy is Fail, and nodekeep ships Ignore: an error in the policy keeps Nodes from joining", true},
 		"gate is put on again":          {gatePolicyObject, `{"op":"replace","path":"/spec/reinvocationPolicy","value":"IfNeeded"}`, "gate-policy: error: " + gatePolicyObject + ": spec.reinvocationPolicy is IfNeeded, and nodekeep ships Never: the policy adds the gate again", true},
@@ -229,6 +237,9 @@ func TestOptionsDecideWhatIsNeeded(t *testing.T) {
 			"restore-webhook: error: " + mutatingObject + ": webhooks[restore-protected.nodekeep.dev].clientConfig.service.path is /restore, and nodekeep ships /restore-protected: ",
 			"restore-webhook: error: " + mutatingObject + ": webhooks[restore-protected.nodekeep.dev].reinvocationPolicy is Never, and nodekeep ships IfNeeded: ",
 		}, []string{order}},
+		"rules about devices need the right to read ResourceSlices": {func(s *Seen) {
+			s.setPolicy("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {rules: [{name: gpu, when: {devices: {driver: gpu.example.com}}, set: {gpu: \"true\"}}]}\n")
+		}, []string{"account-rights: error: clusterrole/nodekeep-capture: it does not grant get resourceslices.resource.k8s.io, list resourceslices.resource.k8s.io, watch resourceslices.resource.k8s.io: "}, nil},
 		"metrics of a ServiceAccount need the binding": {func(s *Seen) { s.arg(webhookObject, "--metrics-secure") }, []string{"account-rights: warning: " + metricsObject + ": it does not exist: nobody can read the metrics"}, nil},
 		"another certificate needs no right to Secrets": {func(s *Seen) {
 			byFiles(s)

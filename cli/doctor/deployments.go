@@ -10,17 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func judgeWebhookDeployment(seen Seen) answer {
-	return judgeDeployment(seen, checkWebhook, seen.webhook(), "webhook", unserved)
-}
-
-func judgeCaptureDeployment(seen Seen) answer {
-	return judgeDeployment(seen, checkCapture, seen.capture(), "capture", unrecorded)
-}
-
 // judgeDeployment says whether a process runs in as many replicas as it should, and can on new Nodes.
 func judgeDeployment(seen Seen, check string, read Read[*appsv1.Deployment], component, without string) answer {
 	var a answer
+	if read.Absent && !seen.byService() {
+		return answer{ok: "none: it runs outside the cluster; the API server calls the webhook by a URL"}
+	}
 	if seen.compare(&a, check); !read.Found {
 		return a
 	}

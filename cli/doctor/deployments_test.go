@@ -3,6 +3,7 @@ package doctor
 import (
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,19 @@ func TestFindingsOfDeploymentsVersionsAndPolicy(t *testing.T) {
 		"there are none": {
 			func(s *Seen) { s.remove(webhookObject, captureObject) },
 			[]string{webhook + "it does not exist" + waits, capture + "it does not exist" + unread},
+		},
+		"there are none, as the processes run outside the cluster": {
+			func(s *Seen) {
+				s.remove(webhookObject, captureObject)
+				restore, deletion := "https://nodekeep-webhook.nodekeep-system.svc:9443/restore", "https://nodekeep-webhook.nodekeep-system.svc:9443/deletion"
+				s.restore(func(w *admissionregistrationv1.MutatingWebhook) {
+					w.ClientConfig.Service, w.ClientConfig.URL = nil, &restore
+				})
+				s.deletion(func(w *admissionregistrationv1.ValidatingWebhook) {
+					w.ClientConfig.Service, w.ClientConfig.URL = nil, &deletion
+				})
+			},
+			nil,
 		},
 		"one is scaled to nothing": {
 			func(s *Seen) { edit(s, captureObject, func(d *appsv1.Deployment) { d.Spec.Replicas = ptr(int32(0)) }) }, []string{capture + "it is scaled to nothing" + unread},
@@ -58,14 +72,16 @@ func TestFindingsOfDeploymentsVersionsAndPolicy(t *testing.T) {
 			func(s *Seen) {
 				edit(s, captureObject, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Tolerations = nil })
 			},
-			[]string{capture + "its pods do not tolerate nodekeep.dev/restoring:NoSchedule: a cluster whose Nodes are all new does not come back by itself"},
+			[]string{capture + "its pods do not tolerate nodekeep.dev/restoring:NoSchedule, nodekeep.dev/unverified:NoSchedule: a cluster whose Nodes are all new does not come back by itself"},
 		},
 		"its pods do not tolerate what new Nodes get once": {
 			func(s *Seen) {
 				s.setPolicy(policyFile + "taints: {register: [{taint: 'a.example.com/b:NoExecute', nodeSelector: pool}, {taint: 'c:PreferNoSchedule'}]}\n")
-				edit(s, webhookObject, func(d *appsv1.Deployment) {
-					d.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-				})
+				for _, object := range []string{webhookObject, verifyObject} {
+					edit(s, object, func(d *appsv1.Deployment) {
+						d.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+					})
+				}
 			},
 			[]string{capture + "its pods do not tolerate a.example.com/b:NoExecute: a cluster whose Nodes are all new does not come back by itself"},
 		},

@@ -52,7 +52,9 @@ func judgeEndpoints(seen Seen) answer {
 }
 
 // isReady is that of an endpoint; one that says nothing is.
-func isReady(endpoint discoveryv1.Endpoint) bool { return valueOr(endpoint.Conditions.Ready, true) }
+func isReady(endpoint discoveryv1.Endpoint) bool {
+	return endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready
+}
 
 // judgeAnswers says whether the whole way from the API server to the webhook and back works: a dry-run creation comes back
 // with the webhook's stamp.

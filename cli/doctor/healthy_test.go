@@ -17,6 +17,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -27,16 +28,16 @@ const namespace = "nodekeep-system"
 
 var now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// healthy is an installation of the very manifests in which all is well.
+// healthy is an installation of the very manifests, with verification, in which all is well.
 func healthy(t *testing.T) Seen {
 	t.Helper()
 	ca := newAuthority(t)
 	secret := &corev1.Secret{}
 	secret.Data = map[string][]byte{certificateKey: ca.serving(t, now.Add(-24*time.Hour), now.Add(89*24*time.Hour), "nodekeep-webhook.nodekeep-system.svc"), authoritiesKey: ca.pem}
-	seen := Seen{Namespace: namespace, Now: now, Objects: inCluster(t, "nodekeep.yaml")}
+	seen := Seen{Namespace: namespace, Now: now, Objects: inCluster(t, "nodekeep.yaml", "nodekeep-verify.yaml")}
 	seen.bundle(ca.pem)
 	var pods []corev1.Pod
-	for _, name := range []string{webhookObject, captureObject} {
+	for _, name := range []string{webhookObject, captureObject, verifyObject} {
 		edit(&seen, name, func(deployment *appsv1.Deployment) {
 			deployment.Status.AvailableReplicas = *deployment.Spec.Replicas
 			pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: deployment.Name + "-1", Labels: deployment.Spec.Template.Labels}, Spec: deployment.Spec.Template.Spec}
@@ -57,6 +58,11 @@ func healthy(t *testing.T) Seen {
 	seen.Named = Found([]corev1.Node{stamped, stamped, stamped})
 	seen.Unnamed = Found(&corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{policy.DefaultGate.Taint()}}})
 	seen.Leader = Found(lease("worker-1_a", now.Add(-2*time.Second)))
+	seen.VerifyLeader = Found(lease("nodekeep-verify-1", now.Add(-2*time.Second)))
+	seen.ChecksIn = Found(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{podSecurity: restricted}}})
+	for _, namespace := range seen.LookupNamespaces() {
+		seen.Lookups = append(seen.Lookups, lookup(seen, namespace))
+	}
 	seen.You = Found("jane")
 	seen.Records = Found(Records{All: 130})
 	seen.Strays = Found(Few[string]{})
@@ -66,9 +72,23 @@ func healthy(t *testing.T) Seen {
 	seen.AllMutating = Found([]admissionregistrationv1.MutatingWebhookConfiguration{*seen.mutating().Value})
 	seen.Kyverno = Found([]unstructured.Unstructured{})
 	seen.Gatekeeper = Found([]unstructured.Unstructured{})
-	seen.Gated = Found(GatedNodes{All: 100, Gated: 2, After: 5 * time.Minute})
+	seen.Nodes = Found(Nodes{All: 100, Gated: 2, After: 5 * time.Minute})
+	seen.LabelRules = Absent[*corev1.ConfigMap]()
 	seen.Yours = Found(held(YourRights(namespace)))
 	return seen
+}
+
+// lookup is a Role that grants what the controller needs in a namespace, and its binding.
+func lookup(seen Seen, namespace string) Lookup {
+	role, binding := &rbacv1.Role{}, &rbacv1.RoleBinding{}
+	for _, right := range seen.lookupRights() {
+		if right.Namespace == namespace {
+			role.Rules = append(role.Rules, rbacv1.PolicyRule{Verbs: []string{right.Verb}, APIGroups: []string{right.Group}, Resources: []string{right.Resource}})
+		}
+	}
+	binding.RoleRef.Name = LookupRole
+	binding.Subjects = []rbacv1.Subject{{Kind: "ServiceAccount", Name: VerifyDeployment, Namespace: seen.Namespace}}
+	return Lookup{Namespace: namespace, Role: Found(role), Binding: Found(binding)}
 }
 
 func held(rights []HeldRight) []HeldRight {

@@ -37,6 +37,18 @@ func (l Leadership) Doubtful() bool {
 	return age > l.lasts() || age < -tolerated
 }
 
+// Silent is for how long nobody has led; 0 while a replica leads.
+func (l Leadership) Silent() time.Duration {
+	if l.Renewed || !l.Doubtful() {
+		return 0
+	}
+	last := l.Lease.CreationTimestamp.Time
+	if l.Lease.Spec.RenewTime != nil {
+		last = l.Lease.Spec.RenewTime.Time
+	}
+	return max(l.At.Sub(last), time.Second) // of a clock that was ahead it is not known how long
+}
+
 // Again is what a later look at the Lease shows.
 func (l Leadership) Again(lease *coordinationv1.Lease, at time.Time) Leadership {
 	later := Leadership{Lease: lease, At: at}

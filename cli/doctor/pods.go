@@ -46,8 +46,10 @@ func waitsFor(pod corev1.Pod) string {
 	return ""
 }
 
-// isOurs tells the containers of both processes from what others put into their pods.
-func isOurs(container string) bool { return container == "webhook" || container == "capture" }
+// isOurs tells the containers of the processes from what others put into their pods.
+func isOurs(container string) bool {
+	return slices.Contains([]string{"webhook", "capture", "verify"}, container)
+}
 
 // judgeVersions says whether all pods run one image.
 func judgeVersions(seen Seen) answer {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/policy"
 )
 
@@ -35,6 +36,44 @@ func judgePolicy(seen Seen) answer {
 			Remedy: Remedy{Text: "Mend it; the check names the lines:", Commands: []string{
 				fmt.Sprintf(`kubectl -n %s get %s -o jsonpath='{.data.policy\.yaml}' | nodekeep policy check -`, seen.Namespace, policyObject),
 				fmt.Sprintf("kubectl -n %s edit %s", seen.Namespace, policyObject),
+			}},
+		})
+	}
+	return a
+}
+
+// judgeLabelRules says whether the rules for labels may remove and change labels.
+func judgeLabelRules(seen Seen) answer {
+	var a answer
+	object := "configmap/" + capture.RulesName
+	lacks(&a, object, seen.LabelRules)
+	inForce, err := seen.InForce()
+	switch {
+	case !seen.LabelRules.asked():
+		return a
+	case errors.Is(err, errNoPolicy):
+		a.add(Finding{Severity: Lacking, Object: object, What: "the rules of the policy are not known, since the policy cannot be read; see " + checkPolicy})
+		return a
+	case err != nil:
+		return answer{ok: "the rules of the last good policy count; see " + checkPolicy}
+	}
+	rules, known, accepted := inForce.RulesHash(), policy.NoRules, ""
+	if state := seen.LabelRules.Value; seen.LabelRules.Found {
+		known, accepted = state.Data[capture.RulesInForce], state.Data[capture.RulesAccepted]
+	}
+	switch rules {
+	case known:
+		if a.ok = "rules " + rules + " are in force"; rules == policy.NoRules {
+			a.ok = "the policy has none"
+		}
+	case accepted:
+		a.ok = "rules " + rules + " are accepted; capture follows within seconds"
+	default:
+		a.add(Finding{
+			Severity: Warning, Object: object,
+			What: "rules " + rules + " of the policy only add labels: they would remove or change labels on many Nodes, or capture has not looked at them yet",
+			Remedy: Remedy{Text: "See on how many Nodes; then accept them, or take the change of the policy back:", Commands: []string{
+				"nodekeep policy accept " + rules + " --dry-run", "nodekeep policy accept " + rules,
 			}},
 		})
 	}

@@ -87,12 +87,18 @@ func judgeQuarantine(seen Seen) answer {
 	return a
 }
 
-// GatedNodes is what was found on all Nodes.
-type GatedNodes struct {
+// Nodes is what was found on all Nodes.
+type Nodes struct {
 	All   int           // Nodes
 	Gated int           // of which behind the gate
 	After time.Duration // how long is longer than usual
 	Stuck Few[GatedNode]
+
+	Claimed []Claimed // by annotation
+	NotKept []NotKept // by reason
+
+	Unverified Few[string]      // names of those with a verification taint
+	Overdue    Few[WaitingNode] // of which longer than the deadline of their profile
 }
 
 // GatedNode has been behind the gate for longer than usual.
@@ -104,7 +110,7 @@ type GatedNode struct {
 
 // See looks at one of them, and reports whether it is one that is named. The gate is put on at the CREATE and never later, so a
 // Node has it for as long as it has been there.
-func (g *GatedNodes) See(node *corev1.Node, gate policy.Gate, now time.Time) (named bool) {
+func (g *Nodes) See(node *corev1.Node, gate policy.Gate, now time.Time) (named bool) {
 	g.All++
 	if !gate.On(node.Spec.Taints) {
 		return false
@@ -120,8 +126,8 @@ func (g *GatedNodes) See(node *corev1.Node, gate policy.Gate, now time.Time) (na
 // judgeGatedNodes says whether Nodes have been behind the gate for long.
 func judgeGatedNodes(seen Seen) answer {
 	var a answer
-	lacks(&a, "", seen.Gated)
-	nodes := seen.Gated.Value
+	lacks(&a, "", seen.Nodes)
+	nodes := seen.Nodes.Value
 	a.ok = fmt.Sprintf("%d of %d Nodes are behind the gate, none for more than %s", nodes.Gated, nodes.All, duration.HumanDuration(nodes.After))
 	for _, node := range nodes.Stuck.First {
 		what := fmt.Sprintf("it has been behind the gate for %s and takes no workloads", duration.HumanDuration(seen.Now.Sub(node.Since)))

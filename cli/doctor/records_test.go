@@ -50,11 +50,11 @@ func TestFindingsOfRecordsAndNodes(t *testing.T) {
 		},
 		"Nodes are stuck behind the gate": {
 			func(s *Seen) {
-				s.Gated.Value.See(gated("worker-1", 5*time.Minute), policy.DefaultGate, now)
-				s.Gated.Value.See(gated("worker-2", 6*time.Minute), policy.DefaultGate, now)
-				s.Gated.Value.See(gated("worker-3", 6*time.Minute), "example.com/other", now)
-				s.Gated.Value.See(gated("worker-4", 30*time.Hour), policy.DefaultGate, now)
-				s.Gated.Value.Stuck.First[1].Why = "record cannot be read"
+				s.Nodes.Value.See(gated("worker-1", 5*time.Minute), policy.DefaultGate, now)
+				s.Nodes.Value.See(gated("worker-2", 6*time.Minute), policy.DefaultGate, now)
+				s.Nodes.Value.See(gated("worker-3", 6*time.Minute), "example.com/other", now)
+				s.Nodes.Value.See(gated("worker-4", 30*time.Hour), policy.DefaultGate, now)
+				s.Nodes.Value.Stuck.First[1].Why = "record cannot be read"
 			},
 			[]string{
 				"gated-nodes: error: node/worker-2: it has been behind the gate for 6m and takes no workloads",
@@ -63,7 +63,7 @@ func TestFindingsOfRecordsAndNodes(t *testing.T) {
 		},
 	})
 	seen := healthy(t)
-	seen.Gated.Value.See(gated("worker-1", time.Minute), policy.DefaultGate, now)
+	seen.Nodes.Value.See(gated("worker-1", time.Minute), policy.DefaultGate, now)
 	assert.Equal(t, "3 of 101 Nodes are behind the gate, none for more than 5m", resultOf(t, Judge(seen, nil), "gated-nodes").What)
 }
 

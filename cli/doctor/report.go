@@ -12,9 +12,10 @@ type Severity string
 
 // The severities, the worst first.
 const (
-	Error   Severity = "error"   // labels or taints do not come back, or Nodes do not get ready
+	Error   Severity = "error"   // labels or taints are not restored, or Nodes do not get ready
 	Warning Severity = "warning" // it works, and will not under the next fault, or for long
 	Lacking Severity = "unknown" // it could not be found out
+	Note    Severity = "note"    // nothing is wrong, and somebody may want to know
 )
 
 // Finding is something that is not as it should be, or that could not be found out.
@@ -59,11 +60,11 @@ func (r Result) Summary() string {
 			}
 		}
 		switch {
-		case n == 1 && severity != Lacking:
+		case n == 1 && severity != Lacking && severity != Note:
 			parts = append(parts, "1 "+string(severity))
-		case n > 0 && severity != Lacking:
+		case n > 0 && severity != Lacking && severity != Note:
 			parts = append(parts, fmt.Sprintf("%d %ss", n, severity))
-		case n > 0:
+		case n > 0 && severity == Lacking:
 			parts = append(parts, fmt.Sprintf("%d unknown", n))
 		}
 	}
@@ -72,7 +73,7 @@ func (r Result) Summary() string {
 
 // Report is what became of all.
 type Report struct {
-	Healthy  bool     `json:"healthy"`  // nothing was found, and everything is known
+	Healthy  bool     `json:"healthy"`  // nothing was found but notes, and everything is known
 	Findings int      `json:"findings"` // errors and warnings
 	Unknown  int      `json:"unknown"`
 	Checks   []Result `json:"checks"`
@@ -96,14 +97,14 @@ func lacks[T any](a *answer, object string, read Read[T]) {
 func (a answer) result(name string) Result {
 	findings := slices.Clone(a.findings)
 	slices.SortStableFunc(findings, func(x, y Finding) int { return cmp.Compare(rank(x.Severity), rank(y.Severity)) })
-	if len(findings) == 0 {
-		return Result{Check: name, Status: StatusOK, What: a.ok}
+	if len(findings) == 0 || findings[0].Severity == Note {
+		return Result{Check: name, Status: StatusOK, What: a.ok, Findings: findings}
 	}
 	return Result{Check: name, Status: Status(findings[0].Severity), What: findings[0].What, Findings: findings}
 }
 
 // severities are all of them, the worst first.
-func severities() []Severity { return []Severity{Error, Warning, Lacking} }
+func severities() []Severity { return []Severity{Error, Warning, Lacking, Note} }
 
 func rank(s Severity) int { return slices.Index(severities(), s) }
 
@@ -116,12 +117,15 @@ func Judge(seen Seen, leaveOut []string) Report {
 		}
 		result := check.judge(seen).result(check.name)
 		for _, finding := range result.Findings {
-			report.Healthy = false
-			if finding.Severity == Lacking {
+			switch finding.Severity {
+			case Note:
+				continue
+			case Lacking:
 				report.Unknown++
-			} else {
+			default:
 				report.Findings++
 			}
+			report.Healthy = false
 		}
 		report.Checks = append(report.Checks, result)
 	}
@@ -142,7 +146,7 @@ func (f Finding) Sentence() string {
 	return f.Object + ": " + f.What
 }
 
-// Distinct are all findings, each once, the worst first.
+// Distinct are all findings, each once, the worst first, and those with the same remedy one after the other.
 func (r Report) Distinct() (all []Told) {
 	for _, result := range r.Checks {
 		for _, finding := range result.Findings {
@@ -158,8 +162,22 @@ func (r Report) Distinct() (all []Told) {
 			all = append(all, Told{Finding: finding, Checks: []string{result.Check}})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Told) int { return cmp.Compare(rank(a.Severity), rank(b.Severity)) })
+	first := func(told Told) int {
+		return slices.IndexFunc(all, func(other Told) bool { return other.Severity == told.Severity && other.SameRemedy(told) })
+	}
+	order := make(map[string]int, len(all))
+	for _, told := range all {
+		order[told.Sentence()] = first(told)
+	}
+	slices.SortStableFunc(all, func(a, b Told) int {
+		return cmp.Or(cmp.Compare(rank(a.Severity), rank(b.Severity)), cmp.Compare(order[a.Sentence()], order[b.Sentence()]))
+	})
 	return all
+}
+
+// SameRemedy reports whether two findings have the same remedy.
+func (t Told) SameRemedy(other Told) bool {
+	return t.Text == other.Text && slices.Equal(t.Commands, other.Commands)
 }
 
 // Names are those of all checks, in their order.

@@ -7,6 +7,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"nodekeep.dev/nodekeep/manifests"
 )
 
 // Right is one kind of call to the API server.
@@ -53,6 +56,40 @@ func (s Seen) lackingRights(object Object) (lacking []string) {
 	return lacking
 }
 
+// The ClusterRoles for users. Their twins for what has a namespace end in Namespaced.
+const (
+	Viewer     = "nodekeep-viewer"
+	Operator   = "nodekeep-operator"
+	Namespaced = "-namespaced"
+)
+
+// RoleFor names the shipped ClusterRole for users that grants the right, the one that grants least; empty where none does.
+func RoleFor(right Right) string {
+	for _, name := range []string{Viewer, Viewer + Namespaced, Operator, Operator + Namespaced} {
+		if right.Namespace == "" && strings.HasSuffix(name, Namespaced) {
+			continue
+		}
+		if slices.ContainsFunc(shippedRules(name), func(rule rbacv1.PolicyRule) bool { return grants(rule, right) }) {
+			return name
+		}
+	}
+	return ""
+}
+
+// shippedRules are the rules of a shipped ClusterRole.
+func shippedRules(name string) []rbacv1.PolicyRule {
+	for document := range strings.SplitSeq(manifests.Complete, "\n---\n") {
+		if !strings.Contains(document, "\nkind: ClusterRole\n") || !strings.Contains(document, "\n  name: "+name+"\n") {
+			continue
+		}
+		var role rbacv1.ClusterRole
+		if err := yaml.Unmarshal([]byte(document), &role); err == nil {
+			return role.Rules
+		}
+	}
+	return nil
+}
+
 // rulesOf are the rules of a Role or ClusterRole; other objects have none.
 func rulesOf(object *unstructured.Unstructured) []rbacv1.PolicyRule {
 	var role rbacv1.ClusterRole
@@ -64,16 +101,16 @@ func rulesOf(object *unstructured.Unstructured) []rbacv1.PolicyRule {
 
 // grants reports whether a rule grants the right.
 func grants(rule rbacv1.PolicyRule, right Right) bool {
-	has := func(list []string, value string) bool {
-		return slices.Contains(list, value) || slices.Contains(list, "*")
-	}
-	return has(rule.Verbs, right.Verb) && has(rule.APIGroups, right.Group) && has(rule.Resources, right.Resource) &&
+	return hasOrAll(rule.Verbs, right.Verb) && hasOrAll(rule.APIGroups, right.Group) && hasOrAll(rule.Resources, right.Resource) &&
 		(len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, right.Name))
 }
 
 // needsRight reports whether the options of this installation need the right: with other options the chart does not grant it.
 func (s Seen) needsRight(role string, right Right) bool {
 	switch {
+	case right.Resource == "resourceslices":
+		inForce, err := s.InForce()
+		return err == nil && len(inForce.LabelRules().Drivers()) > 0
 	case role != WebhookDeployment:
 		return true
 	case right.Verb == "impersonate":
@@ -110,13 +147,6 @@ func expand(rules []rbacv1.PolicyRule, namespace string) (all []Right) {
 		}
 	}
 	return all
-}
-
-// judgeAccountRights says whether the processes may do what they have to.
-func judgeAccountRights(seen Seen) answer {
-	a := answer{ok: "the two processes have the rights that they need"}
-	seen.compare(&a, checkRights)
-	return a
 }
 
 // The rights that commands need, by what they are for.

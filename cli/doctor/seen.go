@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"crypto/x509"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -18,7 +19,10 @@ type Seen struct {
 	APIServer Read[APIServer]
 	InCluster Read[*corev1.Namespace] // the namespace itself
 	Objects   []Object                // of the manifests; see [Shipped]
-	// Certificate is the Secret that the webhook serves from, see [ServingSecret], without private keys.
+	// Served is the certificate that the webhook serves, and its chain, as answers to dry runs show it; nil where none does.
+	Served []*x509.Certificate
+	// Certificate is the Secret that the webhook serves from, see [ServingSecret], without private keys. It is read only if nothing shows what is
+	// served.
 	Certificate Read[*corev1.Secret]
 	Endpoints   Read[[]discoveryv1.EndpointSlice] // of the Service
 	Pods        Read[[]corev1.Pod]                // of both processes
@@ -43,7 +47,13 @@ type Seen struct {
 	Yours   Read[[]HeldRight] // of those that commands need
 	Records Read[Records]     // all of them
 	Strays  Read[Few[string]] // ConfigMaps that are named as records and not labelled as such
-	Gated   Read[GatedNodes]
+	Nodes   Read[Nodes]
+
+	LabelRules Read[*corev1.ConfigMap] // which rules for labels are in force
+
+	VerifyLeader Read[Leadership]        // of the replicas that verify Nodes
+	ChecksIn     Read[*corev1.Namespace] // the namespace of the Pods that check Nodes
+	Lookups      []Lookup                // for each of [LookupNamespaces]
 }
 
 // APIServer is what the API server says of itself.
@@ -66,6 +76,7 @@ const (
 	Configuration     = "nodekeep" // both webhook configurations
 	WebhookDeployment = "nodekeep-webhook"
 	CaptureDeployment = "nodekeep-capture"
+	VerifyDeployment  = "nodekeep-verify"                 // its Lease and its policy have that name too
 	Service           = WebhookDeployment                 // that the API server calls
 	PodSelector       = "app.kubernetes.io/name=nodekeep" // of both processes
 	Gate              = "nodekeep-gate"                   // the policy, its binding, and the Role and RoleBinding that switch it off by being gone
@@ -75,51 +86,3 @@ const (
 	gateKey          = "gate-key"
 	selfSignedSecret = "nodekeep-webhook-tls"
 )
-
-// Checks that compare objects with the shipped ones.
-const (
-	checkRestore   = "restore-webhook"
-	checkDeletion  = "deletion-webhook"
-	checkEndpoints = "webhook-endpoints"
-	checkGate      = "gate-policy"
-	checkGuards    = "guard-policies"
-	checkWebhook   = "webhook-deployment"
-	checkCapture   = "capture-deployment"
-	checkRights    = "account-rights"
-	checkPolicy    = "policy"
-)
-
-// check is a question, and how what was read answers it.
-type check struct {
-	name  string
-	judge func(Seen) answer
-}
-
-func checks() []check {
-	return []check{
-		{"api-server", judgeAPIServer},
-		{"clock", judgeClock},
-		{"namespace", judgeNamespace},
-		{checkRestore, judgeRestoreWebhook},
-		{checkDeletion, judgeDeletionWebhook},
-		{"certificate", judgeCertificate},
-		{"ca-bundle", judgeCABundle},
-		{checkEndpoints, judgeEndpoints},
-		{"webhook-answers", judgeAnswers},
-		{checkGate, judgeGatePolicy},
-		{"gate-in-force", judgeGateInForce},
-		{checkGuards, judgeGuardPolicies},
-		{"admission-rules", judgeAdmissionRules},
-		{checkWebhook, judgeWebhookDeployment},
-		{checkCapture, judgeCaptureDeployment},
-		{"versions", judgeVersions},
-		{"leader", judgeLeader},
-		{checkPolicy, judgePolicy},
-		{"your-rights", judgeYourRights},
-		{checkRights, judgeAccountRights},
-		{"records", judgeRecords},
-		{"record-labels", judgeRecordLabels},
-		{"quarantine", judgeQuarantine},
-		{"gated-nodes", judgeGatedNodes},
-	}
-}

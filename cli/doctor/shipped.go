@@ -15,6 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/guard"
 	"nodekeep.dev/nodekeep/manifests"
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/verify"
 )
 
 // releaseNamespace is the namespace of the manifests.
@@ -31,6 +32,7 @@ const (
 	serviceObject     = "service/" + Service
 	webhookObject     = "deployment/" + WebhookDeployment
 	captureObject     = "deployment/" + CaptureDeployment
+	verifyObject      = "deployment/" + VerifyDeployment
 	policyObject      = "configmap/" + policyName
 	metricsObject     = "clusterrolebinding/nodekeep-metrics"
 )
@@ -74,6 +76,23 @@ func expectations() []expectation {
 		{checkRights, "role/nodekeep-capture-events", Warning, "capture writes no Events about Nodes"},
 		{checkRights, "rolebinding/nodekeep-capture-events", Warning, "capture writes no Events about Nodes"},
 		{checkRights, metricsObject, Warning, "nobody can read the metrics"},
+	}
+	const unchecked = "no Pod that checks a Node starts: " + unverified
+	const unconfined = "a thief of its token can change all of a Node"
+	all = append(all,
+		expectation{checkVerification, verifyObject, Error, unverified},
+		expectation{checkVerification, "serviceaccount/" + verify.Account, Error, unchecked},
+		expectation{checkVerification, "priorityclass/" + verify.Account, Error, unchecked},
+		expectation{checkVerification, "role/nodekeep-verify-checks", Error, unchecked},
+		expectation{checkVerification, "rolebinding/nodekeep-verify-checks", Error, unchecked},
+		expectation{checkVerification, "role/nodekeep-verify-events", Warning, "it writes no Events about Nodes"},
+		expectation{checkVerification, "rolebinding/nodekeep-verify-events", Warning, "it writes no Events about Nodes"},
+		expectation{checkVerification, "clusterrolebinding/nodekeep-verify-metrics", Warning, "nobody can read its metrics"},
+		expectation{checkVerification, guard.VerifyObject, Warning, unconfined},
+		expectation{checkVerification, guard.VerifyBindingObject, Warning, unconfined},
+	)
+	for _, kind := range []string{"serviceaccount", "role", "rolebinding", "clusterrole", "clusterrolebinding"} {
+		all = append(all, expectation{checkVerification, kind + "/" + VerifyDeployment, Error, "the controller lacks rights: " + unverified})
 	}
 	for _, kind := range []string{"serviceaccount", "role", "rolebinding", "clusterrole", "clusterrolebinding"} {
 		all = append(all,
@@ -153,6 +172,8 @@ func (s Seen) needed(object string) bool {
 	switch {
 	case object == metricsObject:
 		return set(s.webhook(), "metrics-secure") || set(s.capture(), "metrics-secure")
+	case object == "clusterrolebinding/nodekeep-verify-metrics":
+		return set(s.verify(), "metrics-secure")
 	case strings.HasPrefix(object, "mutatingadmissionpolicy"):
 		return !s.lacksMutatingPolicies()
 	}
@@ -171,30 +192,39 @@ func (s Seen) compare(a *answer, check string) {
 		object := s.object(expected.object)
 		lacks(a, expected.object, object.Found)
 		if object.Found.Absent {
-			a.add(Finding{Severity: expected.severity, Object: expected.object, What: "it does not exist: " + expected.without, Remedy: expected.reinstall()})
+			a.add(Finding{Severity: expected.severity, Object: expected.object, What: "it does not exist: " + expected.without, Remedy: expected.remedy(expected.reinstall())})
 		}
 		if !object.Found.Found {
 			continue
 		}
 		if rights := s.lackingRights(object); len(rights) > 0 {
-			a.add(Finding{Severity: expected.severity, Object: expected.object, What: "it does not grant " + strings.Join(rights, ", ") + ": " + expected.without, Remedy: reapply()})
+			a.add(Finding{Severity: expected.severity, Object: expected.object, What: "it does not grant " + strings.Join(rights, ", ") + ": " + expected.without, Remedy: expected.remedy(reapply())})
 		}
-		for _, difference := range differences(object, s.Gate()) {
+		for _, difference := range s.differences(object) {
 			a.add(expected.finding(object, difference))
 		}
 	}
 }
 
+// asShipped is a check that only compares its objects with the shipped ones.
+func asShipped(check, ok string) func(Seen) answer {
+	return func(seen Seen) answer {
+		a := answer{ok: ok}
+		seen.compare(&a, check)
+		return a
+	}
+}
+
 // finding says what follows from a difference, and how to remove it.
-func (e expectation) finding(object Object, d difference) Finding {
+func (e expectation) finding(object Object, d manifests.Difference) Finding {
 	severity, leadsTo := e.severity, e.without
 	for _, known := range consequences() {
-		if (known.object == "" || known.object == e.object) && strings.Contains(d.path, known.field) {
+		if (known.object == "" || known.object == e.object) && strings.Contains(d.Path, known.field) {
 			severity, leadsTo = known.severity, known.leadsTo
 			break
 		}
 	}
-	return Finding{Severity: severity, Object: e.object, What: d.String() + ": " + leadsTo, Remedy: d.remedy(object)}
+	return Finding{Severity: severity, Object: e.object, What: d.String() + ": " + leadsTo, Remedy: e.remedy(remedy(object, d))}
 }
 
 // consequence is what follows from another value of a field.
@@ -228,6 +258,14 @@ func (e expectation) reinstall() Remedy {
 	remedy := reinstall()
 	if e.check == checkDeletion {
 		remedy.Text = "If it is left out on purpose, --skip " + checkDeletion + ". " + remedy.Text
+	}
+	return remedy
+}
+
+// remedy is a remedy for the object of the expectation: the manifests that everything else is in have nothing of verification.
+func (e expectation) remedy(remedy Remedy) Remedy {
+	if e.check == checkVerification && slices.Equal(remedy.Commands, reinstall().Commands) {
+		return Remedy{Text: "Apply again what verification was installed from: helm upgrade with verify.enabled=true."}
 	}
 	return remedy
 }

@@ -21,12 +21,13 @@ import (
 var parsed = map[string][]Object{}
 
 // inCluster are the objects that checks compare, as an installation of the static file has them: as the API server completes them.
-func inCluster(t *testing.T, file string) (objects []Object) {
+func inCluster(t *testing.T, files ...string) (objects []Object) {
 	t.Helper()
-	if _, ok := parsed[file]; !ok {
-		parsed[file] = readObjects(t, file)
+	key := strings.Join(files, " ")
+	if _, ok := parsed[key]; !ok {
+		parsed[key] = readObjects(t, files)
 	}
-	for _, object := range parsed[file] {
+	for _, object := range parsed[key] {
 		found := object.Found
 		if found.Found {
 			found.Value = found.Value.DeepCopy()
@@ -36,16 +37,20 @@ func inCluster(t *testing.T, file string) (objects []Object) {
 	return objects
 }
 
-func readObjects(t *testing.T, file string) []Object {
+func readObjects(t *testing.T, files []string) []Object {
 	t.Helper()
 	objects, err := Shipped(namespace)
 	require.NoError(t, err)
-	content, err := os.ReadFile(filepath.Join("..", "..", "manifests", file))
-	require.NoError(t, err)
+	var all []string
+	for _, file := range files {
+		content, err := os.ReadFile(filepath.Join("..", "..", "manifests", file))
+		require.NoError(t, err)
+		all = append(all, string(content))
+	}
 	for i := range objects {
 		objects[i].Found = Absent[*unstructured.Unstructured]()
 	}
-	for document := range strings.SplitSeq(string(content), "\n---\n") {
+	for document := range strings.SplitSeq(strings.Join(all, "\n---\n"), "\n---\n") {
 		content, err := yaml.YAMLToJSON([]byte(document))
 		require.NoError(t, err)
 		found := &unstructured.Unstructured{}

@@ -35,13 +35,6 @@ func judgeRestoreWebhook(seen Seen) answer {
 	return a
 }
 
-// judgeDeletionWebhook says whether the API server is told to call the webhook for Nodes that are deleted.
-func judgeDeletionWebhook(seen Seen) answer {
-	a := answer{ok: "called at the DELETE of Nodes, fails open"}
-	seen.compare(&a, checkDeletion)
-	return a
-}
-
 // hook is where the API server calls a webhook of either kind, and whom it believes.
 type hook struct {
 	object string // the configuration

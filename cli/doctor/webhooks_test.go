@@ -10,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/policy"
 )
@@ -70,7 +71,7 @@ func TestFindingsOfCertificates(t *testing.T) {
 			func(s *Seen) {
 				s.deletion(func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = newAuthority(t).pem })
 			},
-			[]string{"ca-bundle: error: validatingwebhookconfiguration/nodekeep: capture.nodekeep.dev: its caBundle does not vouch for the certificate (x509: ..."},
+			[]string{"ca-bundle: error: validatingwebhookconfiguration/nodekeep: deletion.nodekeep.dev: its caBundle does not vouch for the certificate (x509: ..."},
 		},
 		"the bundle holds another CA as well": {
 			func(s *Seen) {
@@ -92,10 +93,60 @@ func TestFindingsOfCertificates(t *testing.T) {
 	})
 }
 
+// What the webhook serves is enough: its Secret, with the private key, need not be read.
+func TestFindingsOfTheCertificateThatIsServed(t *testing.T) {
+	const day = 24 * time.Hour
+	serves := func(s *Seen, to time.Duration, name string) {
+		ca := newAuthority(t)
+		chain, err := certificates(ca.serving(t, now.Add(-70*day), now.Add(to), name))
+		require.NoError(t, err)
+		s.Served, s.Certificate = chain, Read[*corev1.Secret]{}
+		s.bundle(ca.pem)
+	}
+	const host = "nodekeep-webhook.nodekeep-system.svc"
+	denied := NotKnown[[]corev1.Node](Unknown{Why: "you may not create nodes", Remedy: Remedy{Text: "An administrator can grant it:"}})
+	requireFindings(t, map[string]breakage{
+		"it is valid for long": {func(s *Seen) { serves(s, 80*day, host) }, nil},
+		"nobody has renewed it": {
+			func(s *Seen) { serves(s, 20*day, host) },
+			[]string{"certificate: warning: secret/nodekeep-webhook-tls: the certificate expires in 20d, and nobody has renewed it"},
+		},
+		"the bundle of deletions is another CA's": {
+			func(s *Seen) {
+				serves(s, 80*day, host)
+				s.deletion(func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = newAuthority(t).pem })
+			},
+			[]string{"ca-bundle: error: validatingwebhookconfiguration/nodekeep: deletion.nodekeep.dev: its caBundle does not vouch for the certificate (x509: ..."},
+		},
+		"the caller may try no dry run, and not read the Secret": {
+			func(s *Seen) {
+				s.Certificate, s.Named = NotKnown[*corev1.Secret](Unknown{Why: "you may not get secrets"}), denied
+			},
+			[]string{
+				"certificate: unknown: : you may not create nodes", "ca-bundle: unknown: : you may not create nodes", "webhook-answers: unknown: : you may not create nodes",
+			},
+		},
+		"the caller may not read the Secret, and the webhook shows nothing": {
+			func(s *Seen) { s.Certificate = NotKnown[*corev1.Secret](Unknown{Why: "you may not get secrets"}) },
+			[]string{
+				"certificate: unknown: secret/nodekeep-webhook-tls: no answer to a dry run shows the certificate...",
+				"ca-bundle: unknown: secret/nodekeep-webhook-tls: no answer to a dry run shows the certificate...",
+			},
+		},
+	})
+}
+
 func TestTheRemedyOfACertificateDependsOnWhoIssuesIt(t *testing.T) {
 	byItself := healthy(t)
 	assert.Contains(t, byItself.renewal().Text, "The webhook renews it")
 	assert.Contains(t, byItself.renewal().Commands[1], `kubectl -n nodekeep-system patch secret/nodekeep-webhook-tls --type=merge -p '{"data":null}'`)
+
+	injected := healthy(t)
+	injected.Certificate = Read[*corev1.Secret]{}
+	edit(&injected, mutatingObject, func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
+		c.Annotations = map[string]string{injectedFrom: "nodekeep-system/of-cert-manager"}
+	})
+	assert.Equal(t, []string{"kubectl -n nodekeep-system describe certificate of-cert-manager"}, injected.renewal().Commands)
 
 	byCertManager := healthy(t)
 	byCertManager.Certificate.Value.Annotations = map[string]string{issuedBy: "nodekeep-webhook"}

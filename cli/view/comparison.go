@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"slices"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/capture/gc"
+	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/webhook"
@@ -23,10 +23,13 @@ const (
 // Comparison holds a policy to the one that is in force, Node by Node. It keeps counts and a few names, no Nodes.
 type Comparison struct {
 	now, then capture.Circumstances
+	inForce   string // which rules for labels capture has put in force; empty: none yet
 
 	impact  Impact
+	rules   ruleComparison
 	records int
 	changes map[changeKey]*Change
+	notKept NotKeptItems
 }
 
 type changeKey struct {
@@ -34,10 +37,11 @@ type changeKey struct {
 	item, why string
 }
 
-// NewComparison begins with no Node. now has the policy in force.
-func NewComparison(now capture.Circumstances, then policy.Policy) *Comparison {
-	c := &Comparison{now: now, then: now, changes: map[changeKey]*Change{}}
-	c.then.Policy = then.After(now.Policy)
+// NewComparison begins with no Node. now has the policy in force, and inForce names the rules for labels that capture has put in force. devices
+// are what the rules of the other policy look at.
+func NewComparison(now capture.Circumstances, then policy.Policy, inForce string, devices func(node string) observe.Devices) *Comparison {
+	c := &Comparison{now: now, then: now, inForce: inForce, changes: map[changeKey]*Change{}}
+	c.then.Policy, c.then.RulesHeld, c.then.Devices = then.After(now.Policy), false, devices
 	before := now.Policy.Settings()
 	for i, setting := range then.Settings() {
 		if setting != before[i] {
@@ -54,6 +58,7 @@ func (c *Comparison) See(s NodeState) error {
 	}
 	if s.Node != nil {
 		c.impact.Nodes++
+		c.rules.see(s, c.then)
 	}
 	if s.presence() == Unreadable { // under both policies it is left alone
 		c.impact.Unreadable++
@@ -67,8 +72,8 @@ func (c *Comparison) See(s NodeState) error {
 	}
 	_, now, done := s.settled(c.now)
 	_, then, next := s.settled(c.then)
-	c.countNew(PutOn, done.Put, next.Put, s.Name)
-	c.countNew(TakenOff, done.Take, next.Take, s.Name)
+	c.countNew(PutOn, done.AddTaints, next.AddTaints, s.Name)
+	c.countNew(TakenOff, done.RemoveTaints, next.RemoveTaints, s.Name)
 	c.countNew(Blocked, done.Foreign, next.Foreign, s.Name)
 	return c.seeRegistration(s, now, then, c.seeKept(s))
 }
@@ -80,6 +85,8 @@ func (c *Comparison) Impact() Impact {
 		impact.Changes = append(impact.Changes, *change)
 	}
 	slices.SortFunc(impact.Changes, compareChanges)
+	impact.NotKept, impact.MoreNotKept = c.notKept.All(), c.notKept.more
+	impact.LabelRules = c.rules.impact(c.then.Policy, c.inForce)
 	impact.SweepsAtMost = min(impact.Due.Then, gc.SweepsAtMost(gc.DefaultSweepFraction, c.records))
 	return impact
 }
@@ -91,6 +98,9 @@ func (c *Comparison) seeKept(s NodeState) (differ map[string]bool) {
 	before, after := s.metadata(c.now), s.metadata(c.then)
 	for item := range after.Items {
 		now, then := c.now.Policy.Judge(before, item), c.then.Policy.Judge(after, item)
+		if !then.Keeps {
+			c.notKept.See(item, then.Why(), s.Name)
+		}
 		if now.Keeps != then.Keeps {
 			kind := Kept
 			if now.Keeps {
@@ -110,28 +120,39 @@ func (c *Comparison) seeRegistration(s NodeState, recordNow, recordThen *record.
 	if err != nil {
 		return err
 	}
-	now, err := registrationOf(request, s, recordNow, c.now.Policy)
+	answer := func(r *record.Record, p policy.Policy) (answer webhook.Explanation, taints []corev1.Taint, err error) {
+		if answer, err = webhook.Explain(request, r, false, p, c.now.Now); err != nil {
+			return answer, nil, fmt.Errorf("explain a registration of node %q: %w", s.Name, err)
+		}
+		for _, taint := range answer.Taints {
+			if s.Node == nil || p.Registers(record.TaintKey(taint)) { // of a live Node, rules are compared on the Node itself
+				taints = append(taints, taint)
+			}
+		}
+		return answer, taints, nil
+	}
+	now, taintsNow, err := answer(recordNow, c.now.Policy)
 	if err != nil {
 		return err
 	}
-	then, err := registrationOf(request, s, recordThen, c.then.Policy)
+	then, taintsThen, err := answer(recordThen, c.then.Policy)
 	if err != nil {
 		return err
 	}
-	c.impact.Waiting.see(now.waits, then.waits)
-	for item, fate := range then.fates {
-		before := now.fates[item]
-		if counted[item] || fate == before {
+	c.impact.Waiting.see(now.GateOn, then.GateOn)
+	for item := range itemsOf(recordThen) {
+		before, after := fateOf(item, now, c.now.Policy), fateOf(item, then, c.then.Policy)
+		if counted[item] || after == before || after.kind == "" {
 			continue
 		}
-		why := string(fate.reason)
-		if fate.reason == policy.NotKept || before.reason == policy.NotKept {
+		why := string(after.reason)
+		if after.reason == policy.NotKept || before.reason == policy.NotKept {
 			_, why = c.then.Policy.Keeps(item)
 		}
-		c.count(fate.kind, item, why, s.Name)
+		c.count(after.kind, item, why, s.Name)
 	}
-	c.countNew(Registered, now.taints, then.taints, s.Name)
-	c.countNew(NotAnyMore, then.taints, now.taints, s.Name)
+	c.countNew(Registered, taintsNow, taintsThen, s.Name)
+	c.countNew(NotAnyMore, taintsThen, taintsNow, s.Name)
 	return nil
 }
 
@@ -160,46 +181,4 @@ func (c *Comparison) count(kind ChangeKind, item, why, node string) {
 	if len(change.First) < firstNodes {
 		change.First = append(change.First, node)
 	}
-}
-
-// fate is what becomes of a remembered item at a registration.
-type fate struct {
-	kind   ChangeKind
-	reason policy.Reason
-}
-
-// registration is what becomes of all of them, and which taints the policy adds.
-type registration struct {
-	fates  map[string]fate
-	taints []corev1.Taint
-	waits  bool // behind the gate
-}
-
-func registrationOf(request *admissionv1.AdmissionRequest, s NodeState, known *record.Record, p policy.Policy) (registration, error) {
-	answer, err := webhook.Explain(request, known, false, p)
-	if err != nil {
-		return registration{}, fmt.Errorf("explain a registration of node %q: %w", s.Name, err)
-	}
-	r := registration{fates: map[string]fate{}, waits: answer.GateOn}
-	for item := range answer.Restored {
-		r.fates[item] = fate{kind: Restored}
-	}
-	for item := range answer.Deferred {
-		r.fates[item] = fate{kind: Deferred}
-		if pattern, _ := p.Defers(item); pattern != "" {
-			r.fates[item] = fate{kind: Deferred, reason: policy.Reason("labels.defer has " + pattern)}
-		}
-	}
-	for item := range answer.Inline { // some of the deferred ones
-		r.fates[item] = fate{kind: Inlined}
-	}
-	for item, reason := range answer.Withheld {
-		r.fates[item] = fate{kind: NotGiven, reason: reason}
-	}
-	for _, taint := range answer.Taints {
-		if s.Node == nil || p.Registers(record.TaintKey(taint)) { // of a live Node, rules are compared on the Node itself
-			r.taints = append(r.taints, taint)
-		}
-	}
-	return r, nil
 }

@@ -121,7 +121,7 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := NewComparison(under(load(t, test.now)), load(t, test.then))
+			c := NewComparison(under(load(t, test.now)), load(t, test.then), policy.NoRules, nil)
 			for _, s := range test.states {
 				require.NoError(t, c.See(s))
 			}
@@ -142,13 +142,13 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 func TestComparisonLeavesInputsAlone(t *testing.T) {
 	worker := present("worker-1", map[string]string{"example.com/a": "1"})
 	before := worker.Record.Items()
-	c := NewComparison(under(load(t, "labels: {keep: [b]}")), load(t, ""))
+	c := NewComparison(under(load(t, "labels: {keep: [b]}")), load(t, ""), policy.NoRules, nil)
 	require.NoError(t, c.See(worker))
 	assert.Equal(t, before, worker.Record.Items())
 }
 
 func TestComparisonIsBoundedHoweverManyNodesThereAre(t *testing.T) {
-	c := NewComparison(under(load(t, "")), load(t, "labels: {keep: [none]}"))
+	c := NewComparison(under(load(t, "")), load(t, "labels: {keep: [none]}"), policy.NoRules, nil)
 	const nodes = mostChanges + 10
 	for i := range nodes {
 		require.NoError(t, c.See(present(fmt.Sprintf("worker-%d", i), map[string]string{fmt.Sprintf("example.com/key-%d", i): "1", "pool": "a"})))
@@ -160,8 +160,27 @@ func TestComparisonIsBoundedHoweverManyNodesThereAre(t *testing.T) {
 	assert.Equal(t, Change{Kind: Dropped, Item: "pool", Why: "labels.keep does not select it", Nodes: nodes, First: []string{"worker-0", "worker-1", "worker-2", "worker-3", "worker-4"}}, impact.Changes[0])
 }
 
+func TestAComparisonListsWhatIsNotKeptByOwnerAndReason(t *testing.T) {
+	c := NewComparison(under(load(t, "")), load(t, "labels: {ignore: [pool]}"), policy.NoRules, nil)
+	for _, name := range []string{"worker-1", "worker-2"} {
+		require.NoError(t, c.See(present(name, map[string]string{"kubernetes.io/hostname": name, "pool": "a", "kept": "1"}, taint("node.kubernetes.io/not-ready", ""))))
+	}
+	both := []string{"worker-1", "worker-2"}
+	assert.Equal(t, []NotKept{
+		{"kubernetes.io/hostname", "it belongs to the kubelet", 2, both},
+		{"node.kubernetes.io/not-ready:NoSchedule", "it belongs to the node lifecycle controller", 2, both},
+		{"pool", "labels.ignore has pool", 2, both},
+	}, c.Impact().NotKept)
+
+	for i := range mostNotKept {
+		require.NoError(t, c.See(present("worker-3", map[string]string{fmt.Sprintf("node-ready/f-%d", i): "1"})))
+	}
+	assert.Len(t, c.Impact().NotKept, mostNotKept)
+	assert.Equal(t, 3, c.Impact().MoreNotKept)
+}
+
 func TestOneSweepCollectsAFractionOfAllRecords(t *testing.T) {
-	c := NewComparison(under(load(t, "")), load(t, "retention: 1h"))
+	c := NewComparison(under(load(t, "")), load(t, "retention: 1h"), policy.NoRules, nil)
 	for i := range 30 {
 		require.NoError(t, c.See(past(fmt.Sprintf("worker-%02d", i), 5*time.Hour, map[string]string{"a": "1"})))
 	}

@@ -2,7 +2,7 @@ package view
 
 import (
 	"cmp"
-	"maps"
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,11 +31,11 @@ type DifferentItem struct {
 
 // Diff compares a record with the Node that is there, and with what capture makes of both.
 func Diff(s NodeState, in capture.Circumstances) Difference {
-	node := observe.Of(s.Node)
+	node := observe.OfKeeping(s.Node, in.Policy.Annotations())
 	_, settled, next := s.settled(in)
 	before, after := s.Record.Items(), settled.Items()
 	why := map[string]string{}
-	for key := range next.Give {
+	for key := range next.Add {
 		why[key] = "to be restored"
 	}
 	for key := range next.Correct {
@@ -44,25 +44,30 @@ func Diff(s NodeState, in capture.Circumstances) Difference {
 	for _, key := range next.Remove {
 		why[key] = "restored from a stale record, to be removed"
 	}
-	for key := range taintItems(next.Put) {
+	for key := range taintItems(next.AddTaints) {
 		why[key] = "a rule is to add it"
 	}
-	for key := range taintItems(next.Take) {
+	for key := range taintItems(next.RemoveTaints) {
 		why[key] = "a rule is to remove it"
 	}
-	reasons := in.Policy.Missing(
-		policy.Kept{Items: node.Items, Machine: node.Machine}, policy.Kept{Items: after, Machine: settled.Machine}, policy.Live).Withheld
+	for key := range next.RuleSets {
+		why[key] = "the label that a client gave it is to be restored"
+		if label, is := next.Labels[key]; is {
+			why[key] = fmt.Sprintf("rule %s is to set it to %q", label.Rule, label.Value)
+		}
+	}
+	for _, key := range next.RuleRemoves {
+		why[key] = fmt.Sprintf("rule %s has set it, and no rule sets it now: to be removed", next.Listed[key].Rule)
+	}
+	reasons := in.Policy.Restorable(
+		node.Kept(), policy.Kept{Items: after, Machine: settled.Machine}, policy.Live).Withheld
 
 	var waiting map[string]string // for an operator's decision between two machines
 	if s.Record.Quarantined != nil {
 		waiting = s.missing(in)
 	}
 	d := Difference{Node: s.Name, Items: []DifferentItem{}, NotShown: []DifferentItem{}}
-	all := maps.Clone(before)
-	maps.Copy(all, after)
-	maps.Copy(all, why)
-	maps.Copy(all, waiting)
-	for _, item := range sortedItems(all) {
+	for _, item := range sortedItems(before, after, why, waiting) {
 		different := DifferentItem{Kind: kindOf(item), Item: item, Record: valueIn(before, item), Node: valueIn(node.Items, item)}
 		is, old := valueIn(after, item), valueIn(waiting, item)
 		switch {

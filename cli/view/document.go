@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 )
 
@@ -53,6 +54,19 @@ func add(table *metav1.Table, cells ...any) {
 	table.Rows = append(table.Rows, metav1.TableRow{Cells: cells})
 }
 
+// itemsTable has a row for each item, with its value in each of the columns.
+func itemsTable(title string, columns []string, values ...map[string]string) *metav1.Table {
+	table := tableOf(append([]string{title, "Key"}, columns...)...)
+	for _, item := range sortedItems(values...) {
+		cells := []any{kindOf(item), item}
+		for _, column := range values {
+			cells = append(cells, shown(valueIn(column, item)))
+		}
+		add(table, cells...)
+	}
+	return table
+}
+
 // none stands in cells that have nothing to say.
 const none = "-"
 
@@ -78,12 +92,19 @@ func orNone(text string) string {
 	return text
 }
 
+// maxShown is how much of an annotation's value a table shows. No label or taint has a longer one.
+const maxShown = 80
+
 // shown is a value; an empty one is not none.
 func shown(value *string) string {
-	if value == nil {
+	switch {
+	case value == nil:
 		return none
+	case len(*value) > maxShown:
+		return fmt.Sprintf("%s... (%d bytes)", policy.Shortened(*value, maxShown), len(*value))
+	default:
+		return cmp.Or(*value, `""`)
 	}
-	return cmp.Or(*value, `""`)
 }
 
 // Counted is a number of things in words.
@@ -94,28 +115,32 @@ func Counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// sortedItems lists labels before taints, each by key.
-func sortedItems[V any](items map[string]V) []string {
-	return slices.SortedFunc(maps.Keys(items), compareItems)
+// sortedItems lists the items of maps, each once: labels, then taints, then annotations, each by key.
+func sortedItems[V any](of ...map[string]V) []string {
+	all := map[string]bool{}
+	for _, items := range of {
+		for item := range items {
+			all[item] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(all), compareItems)
 }
 
 func compareItems(a, b string) int {
-	switch {
-	case record.IsTaint(a) == record.IsTaint(b):
-		return strings.Compare(a, b)
-	case record.IsTaint(b):
-		return -1
-	default:
-		return 1
-	}
+	order := func(item string) int { return slices.Index([]string{"label", "taint", "annotation"}, kindOf(item)) }
+	return cmp.Or(cmp.Compare(order(a), order(b)), strings.Compare(a, b))
 }
 
 // kindOf is what an item is.
 func kindOf(item string) string {
-	if record.IsTaint(item) {
+	switch {
+	case record.IsTaint(item):
 		return "taint"
+	case record.IsAnnotation(item):
+		return "annotation"
+	default:
+		return "label"
 	}
-	return "label"
 }
 
 // listOf writes keys for people.

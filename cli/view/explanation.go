@@ -2,23 +2,14 @@ package view
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
-	"time"
 
 	jsonpatch "gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"nodekeep.dev/nodekeep/capture"
-	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/webhook"
@@ -29,10 +20,18 @@ import (
 type Explanation struct {
 	Node         string            `json:"node,omitempty"`
 	Status       Presence          `json:"status,omitempty"`
-	Problem      string            `json:"problem,omitempty"` // why nothing may be taken from the record
+	Problem      string            `json:"problem,omitempty"`    // why nothing may be taken from the record
+	Unverified   string            `json:"unverified,omitempty"` // why the Node takes no workloads, where verification is why
+	Follows      *ExplainedFollow  `json:"follows,omitempty"`    // where there is no record and the policy follows machines
 	Registration ExplainedReview   `json:"registration"`
 	Capture      *ExplainedCapture `json:"capture,omitempty"` // where there is a Node
 	Items        []ExplainedItem   `json:"items"`
+	// Violations are the rules of governance that the labels of a Node which is there break.
+	Violations []string `json:"violations,omitempty"`
+	// RulesHeld are the rules, by their hash, that must not remove or change labels until an operator has accepted them.
+	RulesHeld string `json:"rulesHeld,omitempty"`
+	// Rules is what each rule for labels says of each of its keys, of a Node that is there.
+	Rules []ExplainedRule `json:"rules,omitempty"`
 }
 
 // ExplainedReview is what becomes of the CREATE of the Node.
@@ -47,13 +46,15 @@ type ExplainedReview struct {
 
 // ExplainedCapture is what capture would do about the live Node now.
 type ExplainedCapture struct {
-	Step     string            `json:"step"`
-	Give     map[string]string `json:"give,omitempty"`
-	Correct  map[string]string `json:"correct,omitempty"`
-	Remove   []string          `json:"remove,omitempty"`
-	Put      []string          `json:"put,omitempty"`  // taints of rules, and those that a new Node gets once
-	Take     []string          `json:"take,omitempty"` // taints of rules
-	LiftGate bool              `json:"liftGate,omitempty"`
+	Step         string            `json:"step"`
+	Restore      map[string]string `json:"restore,omitempty"`
+	Correct      map[string]string `json:"correct,omitempty"`
+	Remove       []string          `json:"remove,omitempty"`
+	AddTaints    []string          `json:"addTaints,omitempty"`    // taints of rules, and those that a new Node gets once
+	RemoveTaints []string          `json:"removeTaints,omitempty"` // taints of rules
+	LiftGate     bool              `json:"liftGate,omitempty"`
+	RuleSets     map[string]string `json:"ruleSets,omitempty"`    // labels that rules set
+	RuleRemoves  []string          `json:"ruleRemoves,omitempty"` // labels of rules that no rule wants any more
 }
 
 // ExplainedItem is one label or taint.
@@ -65,6 +66,7 @@ type ExplainedItem struct {
 	Managers     []string `json:"managers,omitempty"` // by managedFields
 	Kept         bool     `json:"kept"`
 	Why          string   `json:"why"`
+	Claims       []string `json:"claims,omitempty"` // components that say in an annotation of the Node that they set it
 	Registration string   `json:"registration"`
 }
 
@@ -85,9 +87,9 @@ func ExplainReview(s NodeState, request *admissionv1.AdmissionRequest, in captur
 }
 
 func explain(s NodeState, request *admissionv1.AdmissionRequest, in capture.Circumstances) (Explanation, webhook.Explanation) {
-	e := Explanation{Node: s.Name, Status: s.presence(), Problem: s.problem(in)}
+	e := Explanation{Node: s.Name, Status: s.presence(), Problem: s.problem(in), Unverified: NotVerified(s.Node, in.Policy), Follows: s.Follows}
 	e.Registration = ExplainedReview{User: request.UserInfo.Username}
-	answer, err := webhook.Explain(request, s.Record, s.Unreadable != nil, in.Policy)
+	answer, err := webhook.Explain(request, cmp.Or(s.Record, s.followed), s.Unreadable != nil, in.Policy, in.Now)
 	if err == nil {
 		e.Registration.Kubelet, e.Registration.Outcome, e.Registration.Gated, e.Registration.Patch = answer.Kubelet, answer.Outcome, answer.GateOn, answer.Patch
 	} else {
@@ -96,8 +98,16 @@ func explain(s NodeState, request *admissionv1.AdmissionRequest, in capture.Circ
 			e.Registration.Outcome = "not_ours"
 		}
 	}
+	if s.Node != nil {
+		for _, violation := range in.Policy.Governance().Violations(s.Node.Labels) {
+			e.Violations = append(e.Violations, violation.String()+" ("+string(violation.Mode)+")")
+		}
+	}
 	if s.Node != nil && s.Unreadable == nil { // capture leaves a record alone that it cannot read
-		e.Capture = s.explainCapture(in)
+		e.Capture, e.Rules = s.explainCapture(in)
+		if in.RulesHeld {
+			e.RulesHeld = in.Policy.RulesHash()
+		}
 	}
 	e.Items = s.explainItems(answer, in)
 	return e, answer
@@ -108,7 +118,9 @@ func (s NodeState) problem(in capture.Circumstances) string {
 	switch {
 	case s.Unreadable != nil:
 		return s.Unreadable.Error()
-	case s.Record != nil && s.Record.Quarantined != nil:
+	case s.Record != nil && s.Record.Quarantined != nil && !s.Record.Isolated():
+		return "labels of the record of node " + s.Record.Followed + " that no kubelet may set wait for an operator: nodekeep accept " + s.Name + " --machine old|new"
+	case s.Record != nil && s.Record.Isolated():
 		return "another machine has taken the name; nothing is restored before an operator accepts a side"
 	case s.Node != nil && s.Record != nil && in.Policy.Quarantines(s.machine(), s.Record.Machine):
 		return "the Node is on another machine than the one that is remembered"
@@ -116,63 +128,112 @@ func (s NodeState) problem(in capture.Circumstances) string {
 	return ""
 }
 
-func (s NodeState) explainCapture(in capture.Circumstances) *ExplainedCapture {
-	next, _, _ := s.settled(in)
+func (s NodeState) explainCapture(in capture.Circumstances) (*ExplainedCapture, []ExplainedRule) {
+	var steps []classify.Step
+	in.Why = &steps
+	next, _, last := s.settled(in)
 	return &ExplainedCapture{
-		Step: string(next.Step), Give: next.Give, Correct: next.Correct, Remove: next.Remove,
-		Put: sortedItems(taintItems(slices.Concat(next.Put, next.Register))), Take: sortedItems(taintItems(next.Take)), LiftGate: next.LiftGate,
-	}
+		Step: string(next.Step), Restore: next.Add, Correct: next.Correct, Remove: next.Remove,
+		AddTaints: sortedItems(taintItems(slices.Concat(next.AddTaints, next.RegisterTaints))), RemoveTaints: sortedItems(taintItems(next.RemoveTaints)), LiftGate: next.LiftGate,
+		RuleSets: next.RuleSets, RuleRemoves: next.RuleRemoves,
+	}, s.explainRules(steps, last)
 }
 
 func (s NodeState) explainItems(answer webhook.Explanation, in capture.Circumstances) []ExplainedItem {
-	node, remembered := s.metadata(in), s.remembered()
-	all := map[string]bool{}
-	for _, items := range []map[string]string{node.Items, remembered, answer.Brought, answer.Restored, taintItems(answer.Taints)} {
-		for item := range items {
-			all[item] = true
-		}
-	}
+	node, remembered, waiting := s.metadata(in), itemsOf(s.Record), s.waiting()
+	all := sortedItems(node.Items, remembered, waiting, answer.Brought, answer.Restored, taintItems(answer.Taints), values(answer.Rules), values(answer.Later))
 	explained := make([]ExplainedItem, 0, len(all))
-	for _, item := range slices.SortedFunc(maps.Keys(all), compareItems) {
-		verdict := in.Policy.Judge(node, item)
+	claims := s.claims()
+	for _, item := range all {
+		verdict, registration := in.Policy.Judge(node, item), becomes(item, answer, in.Policy)
+		if _, waits := waiting[item]; waits && registration == "-" {
+			registration = "not restored: waits for nodekeep accept"
+		}
 		explained = append(explained, ExplainedItem{
 			Kind: kindOf(item), Item: item, OnNode: valueIn(node.Items, item), Remembered: valueIn(remembered, item), Managers: node.Owners[item],
-			Kept: verdict.Keeps, Why: verdict.Why(), Registration: becomes(item, answer, in.Policy),
+			Kept: verdict.Keeps, Why: verdict.Why(), Claims: claimsOf(claims, item), Registration: registration,
 		})
 	}
 	return explained
 }
 
+// values are those that rules set.
+func values(derived map[string]record.Derived) map[string]string {
+	items := map[string]string{}
+	for key, d := range derived {
+		if !d.Absent {
+			items[key] = d.Value
+		}
+	}
+	return items
+}
+
+// waiting is what an operator must accept of the record that the Node followed, or would follow.
+func (s NodeState) waiting() map[string]string {
+	if r := cmp.Or(s.Record, s.followed); r != nil && r.Quarantined != nil && !r.Isolated() {
+		return r.Quarantined.Items()
+	}
+	return nil
+}
+
+// fate is what becomes of a recorded item at a registration; none where it was not recorded.
+type fate struct {
+	kind   ChangeKind
+	reason policy.Reason
+}
+
+func fateOf(item string, answer webhook.Explanation, p policy.Policy) fate {
+	if reason, withheld := answer.Withheld[item]; withheld {
+		return fate{NotGiven, reason}
+	}
+	if _, restored := answer.Restored[item]; restored {
+		return fate{kind: Restored}
+	}
+	if _, inline := answer.Inline[item]; inline { // one of the deferred ones
+		return fate{kind: Inlined}
+	}
+	if _, deferred := answer.Deferred[item]; deferred {
+		if pattern, _ := p.Defers(item); pattern != "" {
+			return fate{Deferred, policy.Reason("labels.defer has " + pattern)}
+		}
+		return fate{kind: Deferred}
+	}
+	return fate{}
+}
+
 // becomes says what becomes of an item in a registration.
 func becomes(item string, answer webhook.Explanation, p policy.Policy) string {
 	_, brought := answer.Brought[item]
-	_, restored := answer.Restored[item]
-	_, inline := answer.Inline[item]
-	_, deferred := answer.Deferred[item]
-	reason, withheld := answer.Withheld[item]
 	_, added := taintItems(answer.Taints)[item]
-	switch {
+	rule, ruled := answer.Rules[item]
+	later, waits := answer.Later[item]
+	switch recorded := fateOf(item, answer, p); {
 	case p.Gate().Is(record.Taint(item, "")) && answer.GateOn:
 		return "stays on"
 	case p.Gate().Is(record.Taint(item, "")):
 		return "removed"
-	case brought && restored:
+	case ruled && rule.Absent && brought:
+		return "removed by rule " + rule.Rule
+	case ruled && !rule.Absent:
+		return "set by rule " + rule.Rule + ": " + shown(&rule.Value)
+	case waits:
+		return "deferred: set by rule " + later.Rule + " behind the gate: " + shown(&later.Value)
+	case brought && recorded.kind == Restored:
 		return "restored over what the Node brings"
-	case brought && withheld:
-		return "brought; not restored: " + string(reason)
+	case brought && recorded.kind == NotGiven:
+		return "brought; not restored: " + string(recorded.reason)
 	case brought:
 		return "brought"
-	case restored:
+	case recorded.kind == Restored:
 		return "restored"
-	case inline:
+	case recorded.kind == Inlined:
 		return "inline, where proved; else deferred"
-	case deferred:
-		if pattern, _ := p.Defers(item); pattern != "" {
-			return "deferred: labels.defer has " + pattern + "; restored behind the gate"
-		}
+	case recorded.kind == Deferred && recorded.reason != "":
+		return "deferred: " + string(recorded.reason) + "; restored behind the gate"
+	case recorded.kind == Deferred:
 		return "deferred: restored behind the gate"
-	case withheld:
-		return "not restored: " + string(reason)
+	case recorded.kind == NotGiven:
+		return "not restored: " + string(recorded.reason)
 	case added && p.Registers(item):
 		return "added once"
 	case added:
@@ -180,101 +241,4 @@ func becomes(item string, answer webhook.Explanation, p policy.Policy) string {
 	default:
 		return none
 	}
-}
-
-// Document is for people.
-func (e Explanation) Document(time.Time) Document {
-	var d Document
-	d.with("Node", e.Node)
-	d.with("Status", string(e.Status))
-	d.with("Problem", e.Problem)
-	d.with("Registration", e.Registration.text())
-	if e.Capture != nil {
-		d.with("Capture now", e.Capture.text())
-	}
-	table := tableOf("Item", "Key", "Node", "Record", "Registration", "Kept", "Why", "+Managers")
-	for _, item := range e.Items {
-		add(table, item.Kind, item.Item, shown(item.OnNode), shown(item.Remembered), item.Registration, yesNo(item.Kept), item.Why, orNone(strings.Join(item.Managers, ",")))
-	}
-	d.Tables = []*metav1.Table{table}
-	return d
-}
-
-func (r ExplainedReview) text() string {
-	if r.Passes != "" {
-		return "passes as it is: " + r.Passes
-	}
-	gate := "the gate is off"
-	if r.Gated {
-		gate = "the gate is on"
-	}
-	return "by " + cmp.Or(r.User, "nobody") + ": " + strings.ReplaceAll(r.Outcome, "_", " ") + "; " + gate
-}
-
-func (c ExplainedCapture) text() string {
-	var parts []string
-	add := func(what, items string) {
-		if items != "" {
-			parts = append(parts, what+" "+items)
-		}
-	}
-	add("restores", listOf(c.Give))
-	add("corrects", listOf(c.Correct))
-	add("removes", strings.Join(slices.Concat(c.Remove, c.Take), ", "))
-	add("adds", strings.Join(c.Put, ", "))
-	if c.LiftGate {
-		parts = append(parts, "lifts the gate")
-	}
-	switch {
-	case len(parts) > 0:
-		return strings.Join(parts, "; ")
-	case c.Step == string(capture.Nothing):
-		return "has nothing to do"
-	default:
-		return "writes the record (" + strings.ReplaceAll(c.Step, "_", " ") + ")"
-	}
-}
-
-// kubelets are the managers by whose name a kubelet sets labels of its own.
-func kubelets() []string { return []string{"kubelet", "k3s", "kubelite"} }
-
-// Registration is the review that the API server would send if the Node's kubelet registered it now: on the same machine,
-// with the labels that it has set on the Node of today, and behind the gate, which nothing takes off before the webhook
-// has answered. Of a Node that is gone nothing but its name is known.
-func Registration(s NodeState, in capture.Circumstances) (*admissionv1.AdmissionRequest, error) {
-	node := corev1.Node{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
-		ObjectMeta: metav1.ObjectMeta{Name: s.Name, Labels: s.kubeletLabels()},
-		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{in.Policy.Gate().Taint()}},
-	}
-	machine := s.machine()
-	node.Spec.ProviderID = machine.ProviderID
-	node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID = machine.SystemUUID, machine.MachineID
-	raw, err := json.Marshal(node)
-	if err != nil {
-		return nil, fmt.Errorf("encode registration of node %q: %w", s.Name, err)
-	}
-	return &admissionv1.AdmissionRequest{
-		Kind:      metav1.GroupVersionKind{Version: "v1", Kind: "Node"},
-		Resource:  metav1.GroupVersionResource{Version: "v1", Resource: "nodes"},
-		Name:      s.Name,
-		Operation: admissionv1.Create,
-		UserInfo:  authenticationv1.UserInfo{Username: "system:node:" + s.Name, Groups: []string{"system:nodes", "system:authenticated"}},
-		Object:    runtime.RawExtension{Raw: raw},
-	}, nil
-}
-
-// kubeletLabels are the labels that a kubelet brings: those which it has set on the Node, by managedFields.
-func (s NodeState) kubeletLabels() map[string]string {
-	labels := map[string]string{corev1.LabelHostname: s.Name}
-	if s.Node == nil {
-		return labels
-	}
-	owners := observe.Of(s.Node).Owners
-	for key, value := range s.Node.Labels {
-		if slices.ContainsFunc(owners[key], func(manager string) bool { return slices.Contains(kubelets(), manager) }) {
-			labels[key] = value
-		}
-	}
-	return labels
 }

@@ -1,7 +1,9 @@
 package view
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,92 +17,70 @@ import (
 
 // Forgetting is what is to be forgotten of a Node, or why it cannot be.
 type Forgetting struct {
-	Node    string
-	Whole   bool     // the record is deleted, and not only what it holds
-	Items   []string // that are forgotten, sorted
-	Refused []Refusal
-	Why     string // why nothing can be forgotten at all
+	Whole bool     // the record is deleted, and not only what it holds
+	Items []string // that are forgotten, sorted
 
-	rows []metav1.TableRow
-	gone time.Time
-}
-
-// Refusal is an item that cannot be forgotten, and why.
-type Refusal struct {
-	Item, Why string
-	// Shown says that it is forgotten once it is removed from the Node.
-	Shown bool
+	node    string
+	record  record.Record
+	why     string   // why nothing can be forgotten at all
+	refused []string // why some items cannot be, a line for each
+	shown   []string // those of them that are forgotten once they are removed from the Node
 }
 
 // ForgettingOf is what becomes of the wish to forget some items of a Node, or its whole record where none are named. What a
 // Node shows, capture would record again at once.
 func ForgettingOf(s NodeState, items []string) Forgetting {
-	f := Forgetting{Node: s.Name}
+	f := Forgetting{node: s.Name}
 	switch {
 	case s.Unreadable != nil && len(items) > 0:
-		f.Why = fmt.Sprintf("the record cannot be read (%v); it can be forgotten as a whole only", s.Unreadable)
+		f.why = fmt.Sprintf("the record cannot be read (%v); it can be forgotten as a whole only", s.Unreadable)
 		return f
 	case s.Unreadable != nil:
 		f.Whole = true
 		return f
 	case s.Record == nil:
-		f.Why = "nothing is remembered"
+		f.why = "nothing is remembered"
 		return f
 	}
-	f.gone = s.Record.DeletedAt
-	if len(items) == 0 && s.Node == nil {
-		f.Whole = true
-		f.forgetAll(*s.Record)
+	f.record = *s.Record
+	if len(items) == 0 {
+		items = sortedItems(s.Record.Items())
+		if s.Node == nil {
+			f.Whole, f.Items = true, items
+			return f
+		}
+	}
+	if s.Record.Quarantined != nil && !s.Record.Isolated() {
+		f.why = "labels of the record of node " + s.Record.Followed + " wait for an operator: nodekeep accept " + s.Name + " --machine old|new"
 		return f
 	}
 	if s.Record.Quarantined != nil {
-		f.Why = "another machine has taken the name, and nobody has decided yet to whom belongs what is remembered: nodekeep accept " + s.Name + " --machine old|new"
+		f.why = "another machine has taken the name, and nobody has decided yet to whom belongs what is remembered: nodekeep accept " + s.Name + " --machine old|new"
 		return f
-	}
-	if len(items) == 0 {
-		items = sortedItems(s.Record.Items())
 	}
 	items = slices.Clone(items)
 	slices.SortFunc(items, compareItems)
 	for _, item := range slices.Compact(items) {
-		f.forget(s, item)
-	}
-	return f
-}
-
-// forgetAll takes in everything that is deleted with the record, the side that is set aside included.
-func (f *Forgetting) forgetAll(r record.Record) {
-	for _, e := range remembered(r) {
-		f.Items = append(f.Items, e.Key)
-		f.row(e, stateOf(e))
-	}
-	if r.Quarantined != nil {
-		for _, e := range remembered(*r.Quarantined) {
-			f.row(e, "of the machine before")
+		switch e, known := s.Record.Entry(item); {
+		case !known || e.Removed:
+			f.refused = append(f.refused, "  "+item+": "+s.whyNotRemembered(item))
+		case s.shows(item) && !e.NotShown:
+			f.refused, f.shown = append(f.refused, "  "+item+": the Node shows it, and capture would record it again at once"), append(f.shown, item)
+		default:
+			f.Items = append(f.Items, item)
 		}
 	}
-}
-
-func (f *Forgetting) forget(s NodeState, item string) {
-	switch e, known := s.Record.Entry(item); {
-	case !known || e.Removed:
-		f.Refused = append(f.Refused, Refusal{Item: item, Why: s.whyNotRemembered(item)})
-	case s.shows(item) && !e.NotShown:
-		f.Refused = append(f.Refused, Refusal{Item: item, Why: "the Node shows it, and capture would record it again at once", Shown: true})
-	default:
-		f.Items = append(f.Items, item)
-		f.row(e, stateOf(e))
-	}
-}
-
-func (f *Forgetting) row(e record.Entry, state string) {
-	f.rows = append(f.rows, metav1.TableRow{Cells: []any{kindOf(e.Key), e.Key, shown(&e.Value), state}})
+	return f
 }
 
 // shows reports whether the live Node has an item, whatever its value.
 func (s NodeState) shows(item string) bool {
 	if s.Node == nil {
 		return false
+	}
+	if annotation, ok := record.Annotation(item); ok {
+		_, is := s.Node.Annotations[annotation]
+		return is
 	}
 	_, is := observe.Of(s.Node).Items[item]
 	return is
@@ -121,44 +101,27 @@ func (s NodeState) whyNotRemembered(item string) string {
 
 // Err is why nothing can be forgotten; nil where something can be, and all that is wished.
 func (f Forgetting) Err() error {
-	if f.Why != "" {
-		return fmt.Errorf("nothing of node %q was forgotten: %s", f.Node, f.Why)
+	if f.why != "" {
+		return fmt.Errorf("nothing of node %q was forgotten: %s", f.node, f.why)
 	}
-	if len(f.Refused) == 0 {
+	if len(f.refused) == 0 {
 		return nil
 	}
-	lines := []string{fmt.Sprintf("nothing of node %q was forgotten:", f.Node)}
-	var shown []string
-	for _, refusal := range f.Refused {
-		lines = append(lines, "  "+refusal.Item+": "+refusal.Why)
-		if refusal.Shown {
-			shown = append(shown, refusal.Item)
-		}
-	}
-	if len(shown) > 0 {
+	lines := append([]string{fmt.Sprintf("nothing of node %q was forgotten:", f.node)}, f.refused...)
+	if len(f.shown) > 0 {
 		lines = append(lines, "to forget it, remove it from the Node:")
-		lines = append(lines, removals(f.Node, shown)...)
+		remove := map[string]string{}
+		for _, item := range f.shown {
+			remove[kindOf(item)] += " " + item + "-"
+		}
+		for _, kind := range slices.Sorted(maps.Keys(remove)) {
+			lines = append(lines, "  kubectl "+kind+" node "+f.node+remove[kind])
+		}
 	}
 	if len(f.Items) > 0 {
-		lines = append(lines, "the rest can be forgotten by itself:", "  nodekeep forget "+f.Node+" "+strings.Join(f.Items, " "))
+		lines = append(lines, "the rest can be forgotten by itself:", "  nodekeep forget "+f.node+" "+strings.Join(f.Items, " "))
 	}
-	return fmt.Errorf("%s", strings.Join(lines, "\n"))
-}
-
-// removals are the commands that remove items from a Node.
-func removals(node string, items []string) (commands []string) {
-	for _, kind := range []string{"label", "taint"} {
-		var off []string
-		for _, item := range items {
-			if kindOf(item) == kind {
-				off = append(off, item+"-")
-			}
-		}
-		if len(off) > 0 {
-			commands = append(commands, "  kubectl "+kind+" node "+node+" "+strings.Join(off, " "))
-		}
-	}
-	return commands
+	return errors.New(strings.Join(lines, "\n"))
 }
 
 // Record is the record that is left; not for a whole one. What capture restores in this very moment it removes again: the
@@ -168,23 +131,24 @@ func (f Forgetting) Record(r record.Record, now time.Time) record.Record {
 	return history.Following(r, record.Forget(r, f.Items), func(string, history.Values) history.Cause { return cause })
 }
 
-// Document is the plan.
+// Document is the plan. With a whole record goes the side that is set aside.
 func (f Forgetting) Document(now time.Time) Document {
 	var d Document
-	d.with("Node", f.Node)
-	if !f.gone.IsZero() {
-		d.with("Gone", "for "+ago(f.gone, now))
+	d.with("Node", f.node)
+	if !f.record.DeletedAt.IsZero() {
+		d.with("Gone", "for "+ago(f.record.DeletedAt, now))
 	}
-	table := tableOf("To be forgotten", "Key", "Value", "State")
-	table.Rows = f.rows
-	d.Tables = append(d.Tables, table)
+	d.Tables = append(d.Tables, recordTable("To be forgotten", f.record, f.Items...))
+	if old := f.record.Quarantined; old != nil {
+		d.Tables = append(d.Tables, recordTable("Of the machine before", *old))
+	}
 	return d
 }
 
 // Done says what was forgotten.
 func (f Forgetting) Done() string {
 	if f.Whole {
-		return "node/" + f.Node + " forgotten"
+		return "node/" + f.node + " forgotten"
 	}
-	return "node/" + f.Node + ": " + strings.Join(f.Items, ", ") + " forgotten"
+	return "node/" + f.node + ": " + strings.Join(f.Items, ", ") + " forgotten"
 }

@@ -2,11 +2,9 @@ package view
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -19,27 +17,12 @@ import (
 
 // Captures is what is known of the processes that lift gates.
 type Captures struct {
-	// Silent is for how long no capture has been heard of that leads; 0 where one is.
+	// Silent is for how long no capture has led, by its Lease; 0 while one leads.
 	Silent time.Duration
 	// Never says that none has ever led.
 	Never bool
 	// Refused holds what capture has reported of labels that the API server would not have, by Node object.
 	Refused map[types.UID]string
-}
-
-// leaderless is for how long nobody leads where all is well: a leader that dies is replaced within some 20 s, and clocks differ.
-const leaderless = 30 * time.Second
-
-// SilentFor is for how long nobody has renewed the Lease of the leading capture; 0 while one leads.
-func SilentFor(lease *coordinationv1.Lease, now time.Time) time.Duration {
-	last := lease.CreationTimestamp.Time
-	if renewed := lease.Spec.RenewTime; renewed != nil {
-		last = renewed.Time
-	}
-	if silent := now.Sub(last); silent > leaderless {
-		return silent
-	}
-	return 0
 }
 
 // down says that no capture leads; empty where one does.
@@ -82,11 +65,11 @@ func GatedOf(s NodeState, in capture.Circumstances, c Captures) (g Gated, is boo
 // missing is what capture restores on the Node; while the record is quarantined, what the machine before had.
 func (s NodeState) missing(in capture.Circumstances) map[string]string {
 	if old := s.Record.Quarantined; old != nil {
-		node := observe.Of(s.Node)
-		return in.Policy.Missing(policy.Kept{Items: node.Items, Machine: node.Machine}, policy.Kept{Items: old.Items(), Machine: old.Machine}, policy.Live).Add
+		node := observe.OfKeeping(s.Node, in.Policy.Annotations())
+		return in.Policy.Restorable(node.Kept(), policy.Kept{Items: old.Items(), Machine: old.Machine}, policy.Live).Add
 	}
 	_, _, next := s.settled(in)
-	return next.Give
+	return next.Add
 }
 
 // whyGated says why a Node waits, and what is to be done about it.
@@ -95,6 +78,8 @@ func (s NodeState) whyGated(in capture.Circumstances, c Captures, g Gated) (why,
 	switch {
 	case s.Unreadable != nil:
 		return "its record cannot be read", fmt.Sprintf("correct ConfigMap %s, or nodekeep forget %s", store.Name(s.Name), s.Name)
+	case s.Record != nil && s.Record.Quarantined != nil && !s.Record.Isolated() && s.Entry.Accepted == "":
+		return "labels of its machine's record as node " + s.Record.Followed + " wait for an operator", fmt.Sprintf("nodekeep accept %s --machine old|new", s.Name)
 	case s.Record != nil && s.Record.Quarantined != nil && s.Entry.Accepted == "":
 		return "another machine has its name", fmt.Sprintf("nodekeep accept %s --machine old|new", s.Name)
 	case down != "":
@@ -147,11 +132,7 @@ func (g Gated) Document(now time.Time) Document {
 	d.with("Gated", "for "+ago(g.Since.Time, now))
 	d.with("Why", g.Why)
 	d.with("Next step", g.Next)
-	table := tableOf("Missing", "Key", "Value")
-	for _, item := range sortedItems(g.Missing) {
-		add(table, kindOf(item), item, shown(valueIn(g.Missing, item)))
-	}
-	d.Tables = append(d.Tables, table)
+	d.Tables = append(d.Tables, itemsTable("Missing", []string{"Value"}, g.Missing))
 	return d
 }
 
@@ -167,7 +148,5 @@ func (g Gated) Question(s NodeState) string {
 	return fmt.Sprintf("%s Lift the gate of node %q?", lacks, g.Name)
 }
 
-// Same reports whether two looks at a Node find the same missing.
-func (g Gated) Same(other Gated) bool {
-	return slices.Equal(sortedItems(g.Missing), sortedItems(other.Missing)) && g.Since.Equal(&other.Since)
-}
+// Lacks is what an operator who lifts the gate has to know of: the object, by its age, and what it lacks.
+func (g Gated) Lacks() [2]string { return [2]string{g.Since.UTC().String(), listOf(g.Missing)} }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -69,17 +68,4 @@ func TestWhyANodeWaits(t *testing.T) {
 	assert.False(t, is, "a Node without the gate")
 	_, is = GatedOf(state(nil, recorded(nil)), under(policy.Default()), Captures{})
 	assert.False(t, is, "a Node that is gone")
-}
-
-func TestALeaseTellsWhetherACaptureLeads(t *testing.T) {
-	renewed := func(ago time.Duration) *coordinationv1.Lease {
-		at := metav1.NewMicroTime(now.Add(-ago))
-		return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &at}}
-	}
-	assert.Zero(t, SilentFor(renewed(2*time.Second), now))
-	assert.Zero(t, SilentFor(renewed(20*time.Second), now), "the next one is about to take over")
-	assert.Zero(t, SilentFor(renewed(-time.Hour), now), "another clock")
-	assert.Equal(t, 5*time.Minute, SilentFor(renewed(5*time.Minute), now))
-	made := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}}
-	assert.Equal(t, time.Hour, SilentFor(made, now), "nobody has held it")
 }

@@ -33,13 +33,17 @@ func HistoryOf(r record.Record) History {
 func (h History) Document(now time.Time) Document {
 	table := tableOf("Number", "Time", "By", "Item", "Key", "From", "To", "+Ago")
 	for _, change := range h.Changes {
+		number := none
+		if change.Number > 0 {
+			number = strconv.Itoa(change.Number)
+		}
 		at, by := change.Time.UTC().Format(time.RFC3339), cmp.Or(change.Actor, "unknown")
 		if change.Omitted > 0 {
-			add(table, change.Number, at, by, "many", strconv.Itoa(change.Omitted)+" labels and taints, too many to be kept", none, none, ago(change.Time.Time, now))
+			add(table, number, at, by, "many", strconv.Itoa(change.Omitted)+" labels and taints, too many to be kept", none, none, ago(change.Time.Time, now))
 		}
 		for _, item := range slices.SortedFunc(maps.Keys(change.Items), compareItems) {
 			values := change.Items[item]
-			add(table, change.Number, at, by, kindOf(item), item, shown(values.From), shown(values.To), ago(change.Time.Time, now))
+			add(table, number, at, by, kindOf(item), item, shown(values.From), shown(values.To), ago(change.Time.Time, now))
 		}
 	}
 	return Document{Tables: []*metav1.Table{table}}
@@ -103,11 +107,11 @@ func RollbackTo(s NodeState, number int, in capture.Circumstances) (Rollback, er
 
 // Change is the change of the Node. It is the operator's, so the stamp does not list it.
 func (r Rollback) Change() capture.Change {
-	change := capture.Change{ByClient: true, Give: map[string]string{}, Correct: map[string]string{}}
+	change := capture.Change{ByClient: true, Add: map[string]string{}, Correct: map[string]string{}}
 	for _, step := range r.Steps {
 		switch step.Action {
 		case Set:
-			change.Give[step.Item] = *step.To
+			change.Add[step.Item] = *step.To
 		case Replace:
 			change.Correct[step.Item] = *step.To
 		case Remove:

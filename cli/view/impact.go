@@ -15,6 +15,7 @@ type PolicyCheck struct {
 	File     string            `json:"file"`
 	Valid    bool              `json:"valid"`
 	Mistakes policy.FileErrors `json:"mistakes,omitempty"`
+	Warnings []string          `json:"warnings,omitempty"` // of a valid policy
 	// ComparedWith names the policy in force, where there was a comparison.
 	ComparedWith string  `json:"comparedWith,omitempty"`
 	Impact       *Impact `json:"impact,omitempty"`
@@ -24,6 +25,9 @@ type PolicyCheck struct {
 func (c PolicyCheck) Document(time.Time) Document {
 	var d Document
 	d.with("Policy", c.File+" is valid")
+	for _, warning := range c.Warnings {
+		d.with("Warning", warning)
+	}
 	d.with("Compared with", c.ComparedWith)
 	if c.Impact != nil {
 		c.Impact.document(&d)
@@ -37,6 +41,12 @@ type Impact struct {
 	Gone     int             `json:"gone"`     // records of Nodes that are gone
 	Settings []SettingChange `json:"settings"` // that differ
 	Changes  []Change        `json:"changes"`
+	// NotKept is what Nodes show and this policy does not keep, whether the policy in force keeps it or not.
+	NotKept []NotKept `json:"notKept"`
+	// MoreNotKept counts what is left out because so much is listed already.
+	MoreNotKept int `json:"moreNotKept,omitempty"`
+	// LabelRules is what labels.rules change.
+	LabelRules RulesImpact `json:"labelRules"`
 	// More counts what is left out because so many changes are listed already, each Node by itself.
 	More int `json:"more,omitempty"`
 	// Waiting counts the Nodes whose next registration would leave them behind the gate, until capture is done or a person decides.
@@ -135,7 +145,11 @@ func (i Impact) document(d *Document) {
 	for _, change := range i.Changes {
 		add(changes, kinds()[change.Kind.order()].text, kindOf(change.Item), change.Item, change.Nodes, orNone(change.Why), strings.Join(change.First, ","))
 	}
-	d.Tables = append(d.Tables, settings, changes)
+	d.Tables = append(d.Tables, settings, changes, notKeptTable(i.NotKept))
+	if i.MoreNotKept > 0 {
+		d.with("Not listed", fmt.Sprintf("%d more labels and taints that are not kept", i.MoreNotKept))
+	}
+	i.LabelRules.document(d)
 	if i.More > 0 {
 		d.with("Not listed", fmt.Sprintf("%d more changes of one Node each", i.More))
 	}
@@ -160,7 +174,7 @@ func (c Count) text(what string) string {
 
 // Changed reports whether the policy changes anything.
 func (i Impact) Changed() bool {
-	return len(i.Settings)+len(i.Changes) > 0 || i.Due.Now != i.Due.Then || i.Waiting.Now != i.Waiting.Then
+	return len(i.Settings)+len(i.Changes) > 0 || i.LabelRules.changed() || i.Due.Now != i.Due.Then || i.Waiting.Now != i.Waiting.Then
 }
 
 // order is the place of a kind among all.

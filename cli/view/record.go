@@ -52,20 +52,48 @@ func (r Record) Document(now time.Time) Document {
 	d.with("Record", "ConfigMap "+r.ConfigMap+" in namespace "+r.Namespace)
 	d.with("Of object", string(r.of.Newest().UID))
 	d.with("Of machine", machineText(r.of.Machine))
-	d.Tables = append(d.Tables, itemsTable("Remembered", r.of))
-	if old := r.of.Quarantined; old != nil {
-		d.with("Quarantined", "another machine has taken the name; what was remembered before waits until an operator accepts a side")
+	d.Tables = append(d.Tables, recordTable("Remembered", r.of))
+	if len(r.of.Derived) > 0 {
+		d.Tables = append(d.Tables, derivedTable(r.of.Derived))
+	}
+	if r.of.Followed != "" {
+		d.with("Followed", "the record of node "+r.of.Followed+": this machine had that name before")
+	}
+	if old := r.of.Quarantined; old != nil && !r.of.Isolated() {
+		d.with("Waits", "labels of the record of node "+r.of.Followed+" that no kubelet may set, for an operator: nodekeep accept "+r.Node+" --machine old|new")
+		d.Tables = append(d.Tables, recordTable("Waits for nodekeep accept", *old))
+	} else if old != nil {
+		d.with("Quarantined", "another machine has taken the name; what was recorded before waits until an operator accepts a side")
 		d.with("Of machine before", machineText(old.Machine))
-		d.Tables = append(d.Tables, itemsTable("Remembered before", *old))
+		d.Tables = append(d.Tables, recordTable("Remembered before", *old))
 	}
 	return d
 }
 
-// itemsTable lists what a record holds.
-func itemsTable(title string, r record.Record) *metav1.Table {
-	table := tableOf(title, "Key", "Value", "State")
+// recordTable lists what a record holds and, where some are named, only these.
+func recordTable(title string, r record.Record, only ...string) *metav1.Table {
+	values, states := map[string]string{}, map[string]string{}
 	for _, e := range remembered(r) {
-		add(table, kindOf(e.Key), e.Key, shown(&e.Value), stateOf(e))
+		if len(only) > 0 && !slices.Contains(only, e.Key) {
+			continue
+		}
+		values[e.Key], states[e.Key] = e.Value, "remembered"
+		if e.NotShown {
+			states[e.Key] = "remembered, not shown on the Node"
+		}
+	}
+	return itemsTable(title, []string{"Value", "State"}, values, states)
+}
+
+// derivedTable lists the labels that rules set last.
+func derivedTable(derived map[string]record.Derived) *metav1.Table {
+	table := tableOf("Label of rules", "Value", "Rule", "Held until")
+	for _, key := range slices.Sorted(maps.Keys(derived)) {
+		label, until := derived[key], ""
+		if !label.Until.IsZero() {
+			until = label.Until.UTC().Format(time.RFC3339)
+		}
+		add(table, key, shown(&label.Value), label.Rule, orNone(until))
 	}
 	return table
 }
@@ -75,13 +103,6 @@ func remembered(r record.Record) []record.Entry {
 	entries := slices.DeleteFunc(slices.Clone(r.Entries), func(e record.Entry) bool { return e.Removed })
 	slices.SortFunc(entries, func(a, b record.Entry) int { return compareItems(a.Key, b.Key) })
 	return entries
-}
-
-func stateOf(e record.Entry) string {
-	if e.NotShown {
-		return "remembered, not shown on the Node"
-	}
-	return "remembered"
 }
 
 func machineText(m record.Machine) string {
@@ -126,13 +147,7 @@ func (s Sides) Document(now time.Time) Document {
 	}
 	d.with("Old machine", orNone(machineText(s.Old.Machine)))
 	d.with("New machine", orNone(machineText(s.New.Machine)))
-	table := tableOf("Remembered", "Key", "Old", "New")
-	all := maps.Clone(s.Old.Items)
-	maps.Copy(all, s.New.Items)
-	for _, item := range sortedItems(all) {
-		add(table, kindOf(item), item, shown(valueIn(s.Old.Items, item)), shown(valueIn(s.New.Items, item)))
-	}
-	d.Tables = append(d.Tables, table)
+	d.Tables = append(d.Tables, itemsTable("Remembered", []string{"Old", "New"}, s.Old.Items, s.New.Items))
 	return d
 }
 
@@ -141,7 +156,7 @@ func (s Sides) Question(side store.Side) string {
 	if side == store.OldMachine {
 		return fmt.Sprintf("Give the machine that has the name %q now what is remembered of the old one?", s.Node)
 	}
-	return fmt.Sprintf("Forget what is remembered of the old machine of the name %q?", s.Node)
+	return fmt.Sprintf("Forget the record of the old machine of the name %q?", s.Node)
 }
 
 // Remembered says in one line what the next record changes of a Node's; nil says that it stays as it is.
@@ -156,21 +171,21 @@ func Remembered(s NodeState, next *record.Record) string {
 	was, is := before.Items(), after.Items()
 	labels, taints := record.Split(is)
 	holds := Counted(len(labels), "label") + ", " + Counted(len(taints), "taint")
+	if annotations := record.SplitAnnotations(is); len(annotations) > 0 {
+		holds += ", " + Counted(len(annotations), "annotation")
+	}
 	if before.Quarantined == nil && after.Quarantined != nil {
-		return fmt.Sprintf("node/%s remembered: %s; another machine has taken the name, and what was remembered before is set aside: nodekeep accept %s --machine old|new", s.Name, holds, s.Name)
+		return fmt.Sprintf("node/%s remembered: %s; another machine has taken the name, and what was recorded before is set aside: nodekeep accept %s --machine old|new", s.Name, holds, s.Name)
 	}
 	var added, set, removed []string
-	for _, item := range sortedItems(is) {
-		switch value, had := was[item]; {
-		case !had:
+	for _, item := range sortedItems(was, is) {
+		switch from, to := valueIn(was, item), valueIn(is, item); {
+		case from == nil:
 			added = append(added, item)
-		case value != is[item]:
-			set = append(set, item)
-		}
-	}
-	for _, item := range sortedItems(was) {
-		if _, has := is[item]; !has {
+		case to == nil:
 			removed = append(removed, item)
+		case *from != *to:
+			set = append(set, item)
 		}
 	}
 	var changes []string

@@ -18,6 +18,9 @@ type NodeState struct {
 	Record     *record.Record // nil: there is none that can be read
 	Entry      store.Entry    // that the record was read from, with its version
 	Unreadable error          // why there is a record but nothing may be taken from it
+
+	Follows  *ExplainedFollow // nil: it has a record, or the policy follows none
+	followed *record.Record   // what it begins with, where it follows
 }
 
 // maxWrites bounds the writes of the record that come before the change of a Node: one resets it, one accepts a side, one merges.
@@ -26,9 +29,11 @@ const maxWrites = 5
 // settled is what capture does about a Node that is there: its next action, the record once capture has written it (nil: there is
 // none), and what it changes on the Node after that.
 func (s NodeState) settled(in capture.Circumstances) (first capture.Action, r *record.Record, last capture.Action) {
-	node, entry, found := observe.Of(s.Node), store.Entry{Accepted: s.Entry.Accepted}, s.Record != nil
+	node, entry, found := observe.OfKeeping(s.Node, in.Policy.Annotations()), store.Entry{Accepted: s.Entry.Accepted}, s.Record != nil
 	if found {
 		entry.Record, r = *s.Record, s.Record
+	} else if s.followed != nil {
+		entry.Record = *s.followed
 	}
 	for i := range maxWrites {
 		last = capture.Decide(entry, found, node, capture.Present, in)
@@ -51,24 +56,24 @@ func (s NodeState) Written(in capture.Circumstances) *record.Record {
 	return nil
 }
 
-// remembered is each key that is remembered of a Node, with its value.
-func (s NodeState) remembered() map[string]string {
-	if s.Record == nil {
-		return map[string]string{}
+// itemsOf is what a record holds; nil holds nothing.
+func itemsOf(r *record.Record) map[string]string {
+	if r == nil {
+		return nil
 	}
-	return s.Record.Items()
+	return r.Items()
 }
 
-// metadata is what the policy looks at; of a Node that is deleted nothing is known.
+// metadata is what the policy looks at; of a Node that is deleted only the record is known.
 func (s NodeState) metadata(in capture.Circumstances) policy.Metadata {
-	if s.Node == nil {
-		return policy.Metadata{}
-	}
 	var r record.Record
 	if s.Record != nil {
 		r = *s.Record
 	}
-	return observe.Of(s.Node).Metadata(r, in.Policy, in.Guarded)
+	if s.Node == nil {
+		return policy.Metadata{Record: r}
+	}
+	return observe.OfKeeping(s.Node, in.Policy.Annotations()).Metadata(r, in.Policy, in.Guarded)
 }
 
 // machine is the one that the Node is on, or was on when it was last observed.
@@ -88,7 +93,7 @@ func (s NodeState) labels() labels.Set {
 	if s.Node != nil {
 		return s.Node.Labels
 	}
-	recorded, _ := record.Split(s.remembered())
+	recorded, _ := record.Split(itemsOf(s.Record))
 	return recorded
 }
 

@@ -26,16 +26,19 @@ const (
 
 // Summary is one line about one Node.
 type Summary struct {
-	Name     string    `json:"name"`
-	Status   Presence  `json:"status"`
-	Since    time.Time `json:"since,omitzero"` // of a Node, when it was made; of one that is gone, since when
-	UID      types.UID `json:"uid,omitempty"`
-	Labels   int       `json:"labels"` // that are remembered
-	Taints   int       `json:"taints"`
-	NotShown int       `json:"notShown"` // of these, how many the Node does not show
-	Current  bool      `json:"current"`  // nothing is left to do about the Node
-	Why      string    `json:"why,omitempty"`
-	Gated    bool      `json:"gated"`
+	Name   string    `json:"name"`
+	Status Presence  `json:"status"`
+	Since  time.Time `json:"since,omitzero"` // of a Node, when it was made; of one that is gone, since when
+	UID    types.UID `json:"uid,omitempty"`
+	Labels int       `json:"labels"` // that are remembered
+	Taints int       `json:"taints"`
+	// Annotations are counted only where the policy keeps any.
+	Annotations int    `json:"annotations,omitempty"`
+	NotShown    int    `json:"notShown"` // of these, how many the Node does not show
+	Current     bool   `json:"current"`  // nothing is left to do about the Node
+	Why         string `json:"why,omitempty"`
+	Gated       bool   `json:"gated"`
+	Unverified  bool   `json:"unverified,omitempty"` // it has a taint of verification
 	// LastChange is when something of what is remembered changed last, as far as is known, and by whom.
 	LastChange time.Time `json:"lastChange,omitzero"`
 	ChangedBy  string    `json:"changedBy,omitempty"`
@@ -47,9 +50,12 @@ func SummaryOf(s NodeState, in capture.Circumstances) Summary {
 	summary := Summary{Name: s.Name, Status: s.presence(), Current: true}
 	if s.Record != nil {
 		for _, e := range remembered(*s.Record) {
-			if record.IsTaint(e.Key) {
+			switch {
+			case record.IsTaint(e.Key):
 				summary.Taints++
-			} else {
+			case record.IsAnnotation(e.Key):
+				summary.Annotations++
+			default:
 				summary.Labels++
 			}
 			if e.NotShown {
@@ -65,6 +71,7 @@ func SummaryOf(s NodeState, in capture.Circumstances) Summary {
 	if s.Node != nil {
 		summary.UID, summary.Since = s.Node.UID, s.Node.CreationTimestamp.UTC()
 		summary.Gated = in.Policy.Gate().On(s.Node.Spec.Taints)
+		summary.Unverified = len(in.Policy.Verify().HeldBy(s.Node.Spec.Taints)) > 0
 	}
 	if summary.Why = s.left(in); summary.Why != "" {
 		summary.Current = false
@@ -112,7 +119,7 @@ func (s NodeState) left(in capture.Circumstances) string {
 	case capture.Create:
 		return "not recorded yet"
 	case capture.Complete:
-		return fmt.Sprintf("%d to restore", len(next.Give)+len(next.Correct)+len(next.Remove)+len(next.Register))
+		return fmt.Sprintf("%d to restore", len(next.Add)+len(next.Correct)+len(next.Remove)+len(next.RegisterTaints))
 	case capture.Lift:
 		return "gate to be lifted"
 	case capture.FollowRules:
@@ -122,6 +129,14 @@ func (s NodeState) left(in capture.Circumstances) string {
 	default:
 		return "change not recorded yet"
 	}
+}
+
+// closed says whether the Node waits behind the gate, or until it is verified.
+func (s Summary) closed() string {
+	if !s.Gated && s.Unverified {
+		return "unverified"
+	}
+	return yesNo(s.Gated)
 }
 
 // SummaryList is every Node and every record.
@@ -154,7 +169,7 @@ func (l SummaryList) Table(now time.Time) *metav1.Table {
 		case s.Status == Gone, s.Status == Forgotten:
 			current = none
 		}
-		add(table, s.Name, string(s.Status), ago(s.Since, now), s.Labels, s.Taints, yesNo(s.Gated), ago(s.LastChange, now), current, orNone(s.ChangedBy), s.NotShown, orNone(string(s.UID)))
+		add(table, s.Name, string(s.Status), ago(s.Since, now), s.Labels, s.Taints, s.closed(), ago(s.LastChange, now), current, orNone(s.ChangedBy), s.NotShown, orNone(string(s.UID)))
 	}
 	return table
 }

@@ -14,6 +14,7 @@ import (
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/capture/gc"
 	"nodekeep.dev/nodekeep/guard"
+	"nodekeep.dev/nodekeep/leader"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -40,6 +41,8 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 		Namespace: o.namespace,
 		Workers:   o.workers,
 		Resync:    o.resync,
+
+		LabelPatches: o.patches,
 	})
 	if err != nil {
 		return err
@@ -49,8 +52,9 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 	}
 
 	sweeper := gc.New(gc.Options{
-		Records: p.records, Nodes: controller, Client: p.client, Policy: p.policy.Policy, Now: time.Now, Logger: p.logger,
-		Metrics: gc.NewMetrics(p.registry), Every: o.sweepEvery, Fraction: o.sweepFraction, Remover: remover(o, p),
+		Records: p.records, Nodes: controller, Policy: p.policy.Policy, Now: time.Now, Logger: p.logger,
+		Metrics: gc.NewMetrics(p.registry), Every: o.sweepEvery, Fraction: o.sweepFraction,
+		Remover: gc.Remover{Records: p.records, Client: p.client, DryRun: o.sweepDryRun},
 	})
 
 	group, ctx := errgroup.WithContext(ctx)
@@ -74,20 +78,12 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 	return nil
 }
 
-// remover is what becomes of records that are due.
-func remover(o *captureOptions, p *process) gc.Remover {
-	if o.sweepDryRun {
-		return gc.Rehearsal{}
-	}
-	return gc.Removal{Records: p.records, Client: p.client}
-}
-
 func lead(ctx context.Context, o *captureOptions, p *process, controller *capture.Controller) error {
 	if !o.leaderElect {
 		controller.Lead()
 		return nil
 	}
-	return capture.Elect(ctx, p.client, o.namespace, func() {
+	return leader.Elect(ctx, p.client, o.namespace, capture.LeaseName, func() {
 		p.logger.Info("leading")
 		controller.Lead()
 	})

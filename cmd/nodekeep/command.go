@@ -17,16 +17,16 @@ const (
 func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "nodekeep",
-		Short: "Node labels that survive the Node",
-		Long: "nodekeep remembers the labels of every Node and restores them when the Node registers again,\n" +
-			"from the first moment anyone can see it.",
+		Short: "Node labels and taints that survive the Node",
+		Long: "nodekeep records the labels and taints of every Node. It restores them when the Node registers again,\n" +
+			"in the request that creates the Node.",
 		Version:       thisBuild().version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
 	}
-	root.AddGroup(&cobra.Group{ID: processes, Title: "The two processes:"}, &cobra.Group{ID: installation, Title: "The installation:"})
-	root.AddCommand(newWebhookCommand(), newCaptureCommand(), newVersionCommand())
+	root.AddGroup(&cobra.Group{ID: processes, Title: "The processes:"}, &cobra.Group{ID: installation, Title: "The installation:"})
+	root.AddCommand(newWebhookCommand(), newCaptureCommand(), newVerifyCommand(), newCheckCommand(), newVersionCommand())
 	cli.AddTo(root, streams)
 	return root
 }
@@ -56,7 +56,7 @@ func newCaptureCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:     "capture",
 		GroupID: processes,
-		Short:   "Record labels of Nodes, and give back what admission could not restore",
+		Short:   "Record labels of Nodes, and restore what admission could not",
 		Args:    noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			parts, err := start(&o.commonOptions, o.mistakes())
@@ -64,6 +64,26 @@ func newCaptureCommand() *cobra.Command {
 				return err
 			}
 			return ran(runCapture(command.Context(), o, parts))
+		},
+	}
+	o.addTo(command.Flags())
+	command.SetFlagErrorFunc(everyFlagError(&o.commonOptions, o.mistakes))
+	return command
+}
+
+func newVerifyCommand() *cobra.Command {
+	o := &verifyOptions{}
+	command := &cobra.Command{
+		Use:     "verify",
+		GroupID: processes,
+		Short:   "Check each new Node, and open it once it passed; list, show, run, release",
+		Args:    noArguments,
+		RunE: func(command *cobra.Command, _ []string) error {
+			parts, err := startWithoutRecords(&o.commonOptions, o.mistakes())
+			if err != nil {
+				return err
+			}
+			return ran(runVerify(command.Context(), o, parts))
 		},
 	}
 	o.addTo(command.Flags())

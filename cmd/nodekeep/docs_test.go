@@ -9,9 +9,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -59,6 +61,30 @@ func TestEveryTestThatTheDocsNameExists(t *testing.T) {
 	assert.Greater(t, named, 100, "the pages must have been read")
 }
 
+// Rows of tables and blocks of code cannot be broken.
+func TestNoLineOfThePagesIsLongerThan120Characters(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	require.NoError(t, err)
+	more, err := filepath.Glob("../../*.md")
+	require.NoError(t, err)
+	for _, page := range append(pages, more...) {
+		content, err := os.ReadFile(page)
+		require.NoError(t, err)
+		code, number := false, 0
+		for line := range strings.Lines(string(content)) {
+			number++
+			text := strings.TrimSpace(line)
+			if strings.HasPrefix(text, "```") {
+				code = !code
+			}
+			if !code && !strings.HasPrefix(text, "|") {
+				assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 120, "%s:%d", filepath.Base(page), number)
+			}
+		}
+		assert.False(t, code, "%s has a block of code without an end", page)
+	}
+}
+
 func TestEveryOperatorsCommandHasExamplesAndAGroup(t *testing.T) {
 	for _, command := range commands() {
 		if !command.IsAvailableCommand() || command.HasSubCommands() || command.Name() == "options" || strings.HasPrefix(command.CommandPath(), "nodekeep completion") {
@@ -69,6 +95,38 @@ func TestEveryOperatorsCommandHasExamplesAndAGroup(t *testing.T) {
 			assert.NotEmpty(t, command.Example, "%s has no examples", command.CommandPath())
 		}
 	}
+}
+
+// A help text speaks of flags of its own command only.
+func TestHelpNamesOnlyFlagsThatTheCommandHas(t *testing.T) {
+	flag := regexp.MustCompile(`(^|[^\w-])--([a-z][a-z-]+)`)
+	named := 0
+	for _, command := range commands() {
+		if strings.HasPrefix(command.CommandPath(), "nodekeep completion") { // cobra's, about shells
+			continue
+		}
+		texts := []string{command.Short, command.Long}
+		command.Flags().VisitAll(func(f *pflag.Flag) { texts = append(texts, f.Usage) })
+		for _, text := range texts {
+			for _, found := range flag.FindAllStringSubmatch(text, -1) {
+				named++
+				if command.Flags().Lookup(found[2]) == nil && command.InheritedFlags().Lookup(found[2]) == nil {
+					t.Errorf("%s speaks of --%s, which it does not have", command.CommandPath(), found[2])
+				}
+			}
+		}
+		for line := range strings.Lines(command.Example) {
+			line, _, _ = strings.Cut(strings.TrimSpace(line), " | ")
+			if !strings.HasPrefix(line, command.CommandPath()+" ") {
+				continue
+			}
+			for _, found := range flag.FindAllStringSubmatch(line, -1) {
+				assert.NotNil(t, command.Flags().Lookup(found[2]), "%s: %s", command.CommandPath(), line)
+			}
+		}
+	}
+	assert.Greater(t, named, 10)
+	assert.Contains(t, commands()[0].Short, "taints")
 }
 
 // commands lists the whole tree, each command before those below it.
@@ -90,8 +148,8 @@ func commands() []*cobra.Command {
 
 const docsHead = `# The commands
 
-Made of what the commands say of themselves by ` + "`make docs`" + `; a test compares the two. Called as ` + "`kubectl nodekeep`" + `, the help says that
-in place of ` + "`nodekeep`" + `.
+Made of what the commands say of themselves by ` + "`make docs`" + `; a test compares the two. Called as ` + "`kubectl nodekeep`" + `, the
+help says that in place of ` + "`nodekeep`" + `.
 
 `
 
@@ -115,4 +173,51 @@ func docs(t *testing.T) string {
 	}
 	fmt.Fprintf(&out, "## Exit codes\n\n%s", cli.ExitCodes)
 	return out.String()
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	dropped = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+func TestEveryLinkInTheDocsLeadsToAFileAndAHeading(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	require.NoError(t, err)
+	root, err := filepath.Glob("../../*.md")
+	require.NoError(t, err)
+	followed := 0
+	for _, page := range append(pages, root...) {
+		content, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, found := range link.FindAllStringSubmatch(string(content), -1) {
+			if strings.Contains(found[1], "://") {
+				continue
+			}
+			followed++
+			file, anchor, _ := strings.Cut(found[1], "#")
+			target := page
+			if file != "" {
+				target = filepath.Join(filepath.Dir(page), file)
+			}
+			text, err := os.ReadFile(target)
+			if info, statErr := os.Stat(target); statErr == nil && info.IsDir() {
+				continue
+			}
+			if assert.NoError(t, err, "%s links to %s", filepath.Base(page), found[1]) && anchor != "" {
+				assert.Contains(t, anchors(string(text)), anchor, "%s links to %s", filepath.Base(page), found[1])
+			}
+		}
+	}
+	assert.Greater(t, followed, 100, "the pages must have been read")
+}
+
+// anchors are the names that GitHub gives the headings of a page.
+func anchors(page string) []string {
+	var all []string
+	for _, found := range heading.FindAllStringSubmatch(page, -1) {
+		name := dropped.ReplaceAllString(strings.ToLower(link.ReplaceAllString(found[1], "]")), "")
+		all = append(all, strings.ReplaceAll(name, " ", "-"))
+	}
+	return all
 }

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 // nodekeep runs the program and returns its exit code and what it printed on stderr.
 func nodekeep(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, os.Args[0], args...)
 	command.Env = []string{asProgram + "=1", "HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
@@ -64,9 +64,9 @@ func TestEveryMistakeIsNamedAtOnceAndNothingStarts(t *testing.T) {
 		want []string
 	}{
 		"capture with wrong values": {
-			args: []string{"capture", "--kubeconfig", goodConfig, "--namespace", "Not_A_Name", "--workers", "0", "--log-format", "xml", "--log-level", "loud", "--metrics-bind-address", "nowhere", "--pprof-bind-address", "6060", "--kube-api-burst", "0",
+			args: []string{"capture", "--kubeconfig", goodConfig, "--namespace", "Not_A_Name", "--workers", "0", "--label-patches-per-second", "0", "--log-format", "xml", "--log-level", "loud", "--metrics-bind-address", "nowhere", "--pprof-bind-address", "6060", "--kube-api-burst", "0",
 				"--retention-sweep", "-1m", "--retention-fraction", "1.5"},
-			want: []string{"--retention-sweep -1m", "--retention-fraction 1.5", "--namespace", "--workers 0", "--log-format", "--log-level", "--metrics-bind-address", "--pprof-bind-address", "--kube-api-burst"},
+			want: []string{"--retention-sweep -1m", "--retention-fraction 1.5", "--namespace", "--workers 0", "--label-patches-per-second 0", "--log-format", "--log-level", "--metrics-bind-address", "--pprof-bind-address", "--kube-api-burst"},
 		},
 		"webhook without a certificate, a kubeconfig that is missing and a bad policy": {
 			args: []string{"webhook", "--kubeconfig", "/does/not/exist", "--policy", badPolicy, "--port", "70000", "--cert-names", "no_name", "--drain", "-1s", "--host", "localhost"},

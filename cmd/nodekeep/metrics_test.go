@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // Every series is there from the start, before anything has happened: an alert on a rate needs it. What is exposed is pinned,
 // since dashboards and alerts depend on it; run with -update to change it, and docs/metrics.md with it.
 func TestEverySeriesIsThereFromTheStart(t *testing.T) {
-	for _, process := range []string{"webhook", "capture"} {
+	for _, process := range []string{"webhook", "capture", "verify"} {
 		t.Run(process, func(t *testing.T) {
 			body := ours(runs(t, process).scrape(t))
 			problems, err := promlint.New(strings.NewReader(body)).Lint()
@@ -44,13 +44,12 @@ func TestEverySeriesIsThereFromTheStart(t *testing.T) {
 // docs/metrics.md has one row for each series, which says exactly this of it, and then what to alert on.
 func TestTheTableInTheDocsIsWhatTheProcessesExpose(t *testing.T) {
 	exposed := map[string]*documented{}
-	for _, process := range []string{"webhook", "capture"} {
+	for _, process := range []string{"webhook", "capture", "verify"} {
 		for name, found := range read(ours(runs(t, process).scrape(t))) {
-			if before, both := exposed[name]; both {
-				found.process = "both"
+			found.process = process
+			if before, ok := exposed[name]; ok {
+				found.process = map[string]string{"capture": "both", "verify": "all"}[process]
 				assert.Equal(t, before.help, found.help)
-			} else {
-				found.process = process
 			}
 			exposed[name] = found
 		}

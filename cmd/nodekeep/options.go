@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/capture/gc"
 	"nodekeep.dev/nodekeep/policy"
 )
@@ -43,7 +44,7 @@ func (o *commonOptions) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.pprofAddr, "pprof-bind-address", "0", "address of /debug/pprof, which shows what is in memory and must not be exposed: bind it to 127.0.0.1; 0 for none")
 	flags.StringVar(&o.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
-	flags.Float32Var(&o.qps, "kube-api-qps", -1, "API calls a second at most; negative for no limit: --workers bounds the calls at once, and the API server shares itself out fairly")
+	flags.Float32Var(&o.qps, "kube-api-qps", -1, "API calls a second at most; negative for no limit: the API server shares itself out fairly")
 	flags.IntVar(&o.burst, "kube-api-burst", 1000, "API calls beyond that rate for a moment")
 }
 
@@ -130,6 +131,7 @@ type captureOptions struct {
 	commonOptions
 	leaderElect bool
 	workers     int
+	patches     int // a second, for labels of rules alone
 	resync      time.Duration
 
 	sweepEvery    time.Duration
@@ -141,6 +143,7 @@ func (o *captureOptions) addTo(flags *pflag.FlagSet) {
 	o.commonOptions.addTo(flags)
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only while leading; needed with more than one replica")
 	flags.IntVar(&o.workers, "workers", 64, "Nodes worked on at once")
+	flags.IntVar(&o.patches, "label-patches-per-second", capture.DefaultLabelPatches, "Nodes changed a second at most for labels that rules set, and for nothing else")
 	flags.DurationVar(&o.resync, "resync", 5*time.Minute, "how often every Node is looked at again, as a safety net; 0 for never")
 	flags.DurationVar(&o.sweepEvery, "retention-sweep", 10*time.Minute, "how often records are collected that the policy's retention keeps no longer; 0 for never")
 	flags.Float64Var(&o.sweepFraction, "retention-fraction", gc.DefaultSweepFraction, "how many records one sweep may collect at most, as a fraction of all there are; one is always allowed")
@@ -151,6 +154,9 @@ func (o *captureOptions) mistakes() []error {
 	found := o.commonOptions.mistakes()
 	if o.workers < 1 {
 		found = append(found, fmt.Errorf("--workers %d: must be at least 1", o.workers))
+	}
+	if o.patches < 1 {
+		found = append(found, fmt.Errorf("--label-patches-per-second %d: must be at least 1", o.patches))
 	}
 	if o.resync != 0 && o.resync < shortestInterval {
 		found = append(found, fmt.Errorf("--resync %s: must be at least %s, or 0 for never", o.resync, shortestInterval))

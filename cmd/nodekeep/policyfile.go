@@ -8,33 +8,41 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"nodekeep.dev/nodekeep/follow"
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/reload"
 )
 
 // policyFile is the policy in force: the last good state of the file, or the default without a file.
 type policyFile struct {
 	path      string
 	byDefault policy.Policy
-	file      *follow.Files[policy.Policy]
+	file      *reload.Files[policy.Policy]
+	prepare   func(policy.Policy) error // before a policy comes into force
 	changed   func()
 	failed    func(error)
 	good      prometheus.GaugeFunc
+	profiles  prometheus.GaugeFunc
 }
 
 // readPolicy reads the file, or takes the default where path is empty.
 func readPolicy(path string, gate policy.Gate) (*policyFile, error) {
-	f := &policyFile{path: path, byDefault: policy.Default().WithGate(gate), changed: func() {}, failed: func(error) {}}
-	f.file = follow.New(func(contents [][]byte) (policy.Policy, error) {
+	f := &policyFile{path: path, byDefault: policy.Default().WithGate(gate), prepare: func(policy.Policy) error { return nil }, changed: func() {}, failed: func(error) {}}
+	f.file = reload.New(func(contents [][]byte) (policy.Policy, error) {
 		loaded, err := policy.Load(contents[0], gate)
 		if before, ok := f.file.Value(); ok && err == nil {
 			loaded = loaded.After(before)
+		}
+		if err == nil {
+			err = f.prepare(loaded)
 		}
 		return loaded, err
 	}, func(policy.Policy) { f.changed() }, func(err error) { f.failed(err) }, path)
 	f.good = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "nodekeep_policy_file_good", Help: "1 while the policy in force is what the file says, 0 while the file cannot be used.",
 	}, func() float64 { return oneIf(f.file.Err() == nil) })
+	f.profiles = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "nodekeep_policy_verification_profiles", Help: "Profiles of verification in the policy in force; 0 where no Node is verified.",
+	}, func() float64 { return float64(len(f.Policy().Verify().All())) })
 	if path == "" {
 		return f, nil
 	}

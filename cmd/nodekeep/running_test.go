@@ -29,13 +29,19 @@ func runs(t *testing.T, process string, args ...string) running {
 	if process == "webhook" {
 		args = append(args, "--cert-dir", t.TempDir(), "--host", "127.0.0.1", "--port", "0", "--drain", "0s")
 	}
+	if process == "capture" {
+		args = append(args, "--policy", write(t, "policy.yaml", "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ninventory: [{name: cmdb, file: /inventory.json, attributes: [rack]}]\n"))
+	}
+	if process == "verify" {
+		args = append(args, "--image", "nodekeep", "--policy", write(t, "policy.yaml", "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nverify: {profiles: [{name: gpu, checks: [{name: dns, dns: {names: [kubernetes.default.svc]}}]}]}\n"))
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	command := exec.CommandContext(ctx, os.Args[0], args...)
 	command.Env = []string{asProgram + "=1", "HOME=" + t.TempDir()}
 	require.NoError(t, command.Start())
 	t.Cleanup(func() { cancel(); _ = command.Wait() })
 	require.Eventually(t, func() bool { status, _ := get("http://" + r.metrics + "/metrics"); return status == http.StatusOK },
-		20*time.Second, 20*time.Millisecond, "%s does not serve metrics", process)
+		time.Minute, 20*time.Millisecond, "%s does not serve metrics", process)
 	return r
 }
 

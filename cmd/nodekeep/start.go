@@ -19,12 +19,12 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// process is what both processes are made of.
+// process is what every process is made of.
 type process struct {
 	policy   *policyFile
 	config   *rest.Config
 	client   kubernetes.Interface
-	records  *store.ConfigMaps
+	records  *store.ConfigMaps // nil: it reads none
 	registry *prometheus.Registry
 	logger   *slog.Logger
 }
@@ -48,8 +48,30 @@ func readFiles(o *commonOptions, mistakes []error) (files, []error) {
 	return files{policy: file, config: config}, mistakes
 }
 
-// start makes the parts of a process after everything that can be wrong was checked; all of it is named at once.
+// start makes the parts of a process that reads records, as startWithoutRecords does.
 func start(o *commonOptions, mistakes []error) (*process, error) {
+	p, err := startWithoutRecords(o, mistakes)
+	if err != nil {
+		return nil, err
+	}
+	if p.records, err = store.NewConfigMaps(p.client, o.namespace, p.logger); err != nil {
+		return nil, err
+	}
+	p.policy.prepare = func(loaded policy.Policy) error {
+		if loaded.Follows() {
+			return p.records.IndexMachines()
+		}
+		return nil
+	}
+	if err := p.policy.prepare(p.policy.Policy()); err != nil {
+		return nil, err
+	}
+	p.registry.MustRegister(recordGauges(p.records)...)
+	return p, nil
+}
+
+// startWithoutRecords makes the parts of a process after everything that can be wrong was checked; all of it is named at once.
+func startWithoutRecords(o *commonOptions, mistakes []error) (*process, error) {
 	ready, mistakes := readFiles(o, mistakes)
 	if len(mistakes) > 0 {
 		return nil, usageError{mistakes}
@@ -59,14 +81,9 @@ func start(o *commonOptions, mistakes []error) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the API server: %w", err)
 	}
-	records, err := store.NewConfigMaps(client, o.namespace, logger)
-	if err != nil {
-		return nil, err
-	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), ready.policy.good)
-	registry.MustRegister(recordGauges(records)...)
-	return &process{policy: ready.policy, config: ready.config, client: client, records: records, registry: registry, logger: logger}, nil
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), ready.policy.good, ready.policy.profiles)
+	return &process{policy: ready.policy, config: ready.config, client: client, registry: registry, logger: logger}, nil
 }
 
 func restConfig(o *commonOptions) (config *rest.Config, err error) {
@@ -107,9 +124,9 @@ func recordGauges(records *store.ConfigMaps) []prometheus.Collector {
 		return gauge("nodekeep_store_records", "Records in memory, by whether they can be read.", prometheus.Labels{"state": state}, read)
 	}
 	return []prometheus.Collector{
-		count("readable", func() int { readable, _ := records.Count(); return readable }),
-		count("unreadable", func() int { _, unreadable := records.Count(); return unreadable }),
-		gauge("nodekeep_store_records_bytes", "Size of all records, as they are stored.", nil, func() int { all, _ := records.Bytes(); return all }),
-		gauge("nodekeep_store_largest_record_bytes", "Size of the largest record, as it is stored.", nil, func() int { _, largest := records.Bytes(); return largest }),
+		count("readable", func() int { return records.Totals().Readable }),
+		count("unreadable", func() int { return records.Totals().Unreadable }),
+		gauge("nodekeep_store_records_bytes", "Size of all records, as they are stored.", nil, func() int { return records.Totals().Bytes }),
+		gauge("nodekeep_store_largest_record_bytes", "Size of the largest record, as it is stored.", nil, func() int { return records.Totals().Largest }),
 	}
 }

@@ -22,7 +22,7 @@ import (
 const (
 	restorePath   = "/restore"           // CREATE, mutating
 	protectedPath = "/restore-protected" // CREATE, mutating, for labels.protected: inline
-	capturePath   = "/capture"           // DELETE, validating
+	deletionPath  = "/deletion"          // DELETE, validating
 )
 
 // certificate is where the serving certificate comes from.
@@ -57,9 +57,9 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	callers := callersOf(o, p)
 	limits := webhook.NewLimits()
 	mux := http.NewServeMux()
-	mux.Handle(restorePath, metrics.Timed(webhook.RestoreReview, webhook.Reviews(handler, p.records.Synced, limits, metrics, p.logger)))
+	mux.Handle(restorePath, metrics.Timed(webhook.RestoreReview, webhook.Reviews(webhook.ShowsCertificate(handler, serving.GetCertificate), p.records.Synced, limits, metrics, p.logger)))
 	mux.Handle(protectedPath, metrics.Timed(webhook.ProtectedReview, webhook.Reviews(protected, p.records.Synced, limits, metrics, p.logger)))
-	mux.Handle(capturePath, metrics.Timed(webhook.DeletionReview, webhook.Patience(webhook.WaitingReviews(deletions, p.records.Synced, limits, metrics, p.logger))))
+	mux.Handle(deletionPath, metrics.Timed(webhook.DeletionReview, webhook.Patience(webhook.WaitingReviews(deletions, p.records.Synced, limits, metrics, p.logger))))
 	address := net.JoinHostPort(o.host, strconv.Itoa(o.port))
 	server, err := webhook.NewServer(address, mux, serving.GetCertificate, callers.clients(), o.drain, p.logger)
 	if err != nil {

@@ -7,23 +7,33 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/record"
 )
 
-// What a history holds at most: the newest entries that fit.
+// What a history holds at most: the newest entries that fit. What rules did has a bound of its own, so that a fact that comes and goes does not
+// drop what clients did.
 const (
-	Max      = 20
-	maxBytes = 64 << 10 // of JSON, at a high estimate
+	Max             = 20 // of clients
+	MaxOfRules      = 10
+	maxBytes        = 64 << 10 // of JSON, at a high estimate; of clients
+	maxBytesOfRules = 16 << 10
 )
+
+// ruleActor is how the actor of an entry begins that a rule made; the rule's name follows.
+const ruleActor = "rule:"
+
+// RuleActor is the actor of what a rule did.
+func RuleActor(rule string) string { return ruleActor + rule }
 
 // Change is an entry of a record's history: what changed of what is remembered of a Node by one write of the record, and
 // is known to be of one hand.
 type Change struct {
 	// Number is 1 for the first change of a record and grows by one with each. That of an entry which was dropped is
-	// not given again.
+	// not given again. What a rule changed on the Node has none: it is not what is remembered, so nothing can be rolled back to it.
 	Number int
 	// Time is when the change was made, in whole seconds, as the API server tells it. Where it does not, it is when the
 	// change was seen.
@@ -31,7 +41,7 @@ type Change struct {
 	// Actor is the manager that made the change by metadata.managedFields: a name that its client chose. "nodekeep" is
 	// nodekeep itself. Empty where nobody knows, as of a label that was taken off.
 	Actor string
-	// Items are the labels and taints that changed, named like those of a record.
+	// Items are the labels, taints and annotations that changed, named like those of a record.
 	Items map[string]Values
 	// Omitted is how many items changed where those are too many to be kept; Items is empty then.
 	Omitted int
@@ -69,7 +79,7 @@ func Following(prev, r record.Record, cause func(item string, values Values) Cau
 		return r
 	}
 	changes := map[Cause]map[string]Values{}
-	for item, values := range differences(prev.Items(), r.Items()) {
+	for item, values := range differences(prev, r) {
 		by := cause(item, values)
 		if !validActor(by.Actor) {
 			by.Actor = ""
@@ -92,44 +102,129 @@ func Following(prev, r record.Record, cause func(item string, values Values) Cau
 	return withHistory(r, bounded(history))
 }
 
-// differences are the items in which two states differ. What no Node can have shown, because somebody wrote it into the
-// record, counts as not there.
-func differences(before, after map[string]string) map[string]Values {
+// FollowingRules is the record with, at the end of its history, what rules have changed on the Node since the record that it replaces. itemsAfter are
+// those of the Node once that is done.
+func FollowingRules(prev, r record.Record, itemsAfter map[string]string, now time.Time) record.Record {
+	if r.HistoryOmitted {
+		return r
+	}
+	changes := map[string]map[string]Values{} // by rule
+	for _, derived := range []map[string]record.Derived{prev.Derived, r.Derived} {
+		for key := range derived {
+			was, had := prev.Derived[key]
+			is, has := r.Derived[key]
+			if had && has && was.Value == is.Value && was.Absent == is.Absent {
+				continue
+			}
+			values := Values{From: valueOf(was, had), To: valueOf(is, has)}
+			if !has {
+				values.To = shownBy(itemsAfter, key)
+				is = was
+			}
+			if sameValue(values.From, values.To) {
+				continue
+			}
+			if changes[is.Rule] == nil {
+				changes[is.Rule] = map[string]Values{}
+			}
+			changes[is.Rule][key] = values
+		}
+	}
+	if len(changes) == 0 {
+		return r
+	}
+	history := Of(r)
+	for _, rule := range slices.Sorted(maps.Keys(changes)) {
+		history = append(history, Change{Time: metav1.NewTime(now.UTC()).Rfc3339Copy(), Actor: RuleActor(rule), Items: changes[rule]})
+	}
+	return withHistory(r, bounded(history))
+}
+
+func valueOf(derived record.Derived, is bool) *string {
+	if !is || derived.Absent {
+		return nil
+	}
+	return &derived.Value
+}
+
+// differences are the items in which two records differ. What no Node can have shown, because somebody wrote it into the
+// record, counts as not there. Nearly always two records differ in nothing, and to validate an item takes long.
+func differences(before, after record.Record) map[string]Values {
 	different := map[string]Values{}
-	for _, items := range []map[string]string{before, after} {
-		for item := range items {
-			values := Values{From: shownBy(before, item), To: shownBy(after, item)}
-			if !sameValue(values.From, values.To) && record.Valid(item, "") {
-				different[item] = values
+	for _, entries := range [][]record.Entry{before.Entries, after.Entries} {
+		for _, e := range entries {
+			was, had := remembered(before, e.Key)
+			is, has := remembered(after, e.Key)
+			if had == has && was == is {
+				continue
+			}
+			values := Values{From: shown(e.Key, was, had), To: shown(e.Key, is, has)}
+			if !sameValue(values.From, values.To) && record.Valid(e.Key, "") {
+				different[e.Key] = values
 			}
 		}
 	}
 	return different
 }
 
+func remembered(r record.Record, key string) (value string, is bool) {
+	e, known := r.Entry(key)
+	return e.Value, known && !e.Removed
+}
+
 func sameValue(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
 
 func shownBy(items map[string]string, item string) *string {
 	value, is := items[item]
+	return shown(item, value, is)
+}
+
+// shown is the value of an item, unless it is not there or no Node can have it.
+func shown(item, value string, is bool) *string {
 	if !is || !record.Valid(item, value) {
 		return nil
 	}
 	return &value
 }
 
-// bounded drops the oldest entries of a history that is too long or too large. Of the newest at least the number stays.
-func bounded(history []Change) []Change {
-	bytes, first := 0, len(history)
-	for first > 0 && len(history)-first < Max {
-		if bytes += history[first-1].size(); bytes > maxBytes {
-			break
+// bounded drops the oldest entries of a history that is too long or too large. Of the newest one of a client at least the number stays, so that it is
+// not given again.
+func bounded(history []Change) (kept []Change) {
+	clients, rules, newest := room{Max, maxBytes}, room{MaxOfRules, maxBytesOfRules}, true
+	for _, change := range slices.Backward(history) {
+		switch {
+		case change.byRule():
+			if rules.takes(change) {
+				kept = append(kept, change)
+			}
+			continue
+		case clients.takes(change):
+			kept = append(kept, change)
+		case newest:
+			kept = append(kept, change.omitted())
 		}
-		first--
+		newest = false
 	}
-	if first == len(history) && first > 0 {
-		return []Change{history[first-1].omitted()}
-	}
-	return history[first:]
+	slices.Reverse(kept)
+	return kept
+}
+
+// room is what is left for entries.
+type room struct{ entries, bytes int }
+
+// takes reports whether there is room for an entry. Once there is none, there is none for older ones.
+func (r *room) takes(change Change) bool {
+	r.entries--
+	r.bytes -= change.size()
+	return r.entries >= 0 && r.bytes >= 0
+}
+
+// byRule reports whether a rule changed the Node: what is remembered is as before.
+func (c Change) byRule() bool { return c.Number == 0 }
+
+// ofClients are the entries of a history that can be rolled back to.
+func ofClients(history []Change) []Change {
+	return slices.DeleteFunc(slices.Clone(history), Change.byRule)
 }
 
 // size is about as much as the entry takes as JSON.
@@ -139,7 +234,11 @@ func (c Change) size() int {
 	for item, values := range c.Items {
 		bytes += each + len(item)
 		for _, value := range []*string{values.From, values.To} {
-			if value != nil {
+			switch {
+			case value == nil:
+			case record.IsAnnotation(item):
+				bytes += record.AnnotationSize("", *value)
+			default:
 				bytes += len(*value)
 			}
 		}
@@ -153,12 +252,15 @@ func (c Change) omitted() Change {
 	return c
 }
 
-// Shortened is the record with less of its history: its oldest entry gone, or the items of the only one left out, or no history.
-// ok is false where it has none.
+// Shortened is the record with less of its history: the oldest entry of a rule gone, else the oldest one, or the items of the only one left out, or no
+// history. ok is false where it has none.
 func Shortened(r record.Record) (shorter record.Record, ok bool) {
-	switch history := Of(r); {
+	history := Of(r)
+	switch ofRule := slices.IndexFunc(history, Change.byRule); {
 	case len(history) == 0:
 		return r, false
+	case ofRule >= 0:
+		return withHistory(r, slices.Delete(history, ofRule, ofRule+1)), true
 	case len(history) > 1:
 		return withHistory(r, history[1:]), true
 	case history[0].Omitted == 0:
@@ -169,17 +271,19 @@ func Shortened(r record.Record) (shorter record.Record, ok bool) {
 }
 
 func lastNumber(history []Change) int {
-	if len(history) == 0 {
-		return 0
+	for _, change := range slices.Backward(history) {
+		if !change.byRule() {
+			return change.Number
+		}
 	}
-	return history[len(history)-1].Number
+	return 0
 }
 
 // RollBack is what brings labels and taints back to what they were after the entry of that number: the values that all items
 // had then which changed since, nil where an item was not there. An item that is not among them has not changed. To the
 // number before the first entry is to before that change. The error says which numbers there are.
 func RollBack(r record.Record, to int) (items map[string]*string, err error) {
-	told := Of(r)
+	told := ofClients(Of(r))
 	first, last, err := rollBackRange(r, told)
 	if err != nil {
 		return nil, fmt.Errorf("roll back node %q to entry %d of its history: %w", r.Node, to, err)

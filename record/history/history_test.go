@@ -3,6 +3,7 @@ package history_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -302,4 +303,110 @@ func TestAHistoryIsShortenedFromItsOldestEntryOn(t *testing.T) {
 	assert.Equal(t, []int{3, 2, 1, 1, 0}, lengths)
 	assert.Nil(t, r.History)
 	assert.Equal(t, map[string]string{"a": "3"}, edited(3).Items())
+}
+
+func derivedBy(rule string, values map[string]string, absent ...string) map[string]record.Derived {
+	derived := map[string]record.Derived{}
+	for key, value := range values {
+		derived[key] = record.Derived{Value: value, Rule: rule}
+	}
+	for _, key := range absent {
+		derived[key] = record.Derived{Rule: rule, Absent: true}
+	}
+	return derived
+}
+
+func TestFollowingRules(t *testing.T) {
+	type items = map[string]string
+	held := derivedBy("gpu", items{"a": "1"})
+	held["a"] = record.Derived{Value: "1", Rule: "gpu", Until: day}
+	for name, tt := range map[string]struct {
+		before, after map[string]record.Derived
+		onNode        items
+		want          []string
+	}{
+		"nothing changed":                         {derivedBy("gpu", items{"a": "1"}), derivedBy("gpu", items{"a": "1"}), nil, []string{}},
+		"a rule sets a label":                     {nil, derivedBy("gpu", items{"a": "1"}), items{"a": "1"}, []string{`0 2026-05-01T12:00:00Z "rule:gpu" [a: none -> "1"] 0`}},
+		"a rule sets it to another value":         {derivedBy("gpu", items{"a": "1"}), derivedBy("gpu", items{"a": "2"}), items{"a": "2"}, []string{`0 2026-05-01T12:00:00Z "rule:gpu" [a: "1" -> "2"] 0`}},
+		"another rule sets it to another value":   {derivedBy("gpu", items{"a": "1"}), derivedBy("tier", items{"a": "2"}), items{"a": "2"}, []string{`0 2026-05-01T12:00:00Z "rule:tier" [a: "1" -> "2"] 0`}},
+		"another rule sets it to the same":        {derivedBy("gpu", items{"a": "1"}), derivedBy("tier", items{"a": "1"}), items{"a": "1"}, []string{}},
+		"a rule removes its label":                {derivedBy("gpu", items{"a": "1"}), nil, nil, []string{`0 2026-05-01T12:00:00Z "rule:gpu" [a: "1" -> none] 0`}},
+		"what a client had set comes back":        {derivedBy("gpu", items{"a": "1"}), nil, items{"a": "mine"}, []string{`0 2026-05-01T12:00:00Z "rule:gpu" [a: "1" -> "mine"] 0`}},
+		"a rule holds its label":                  {derivedBy("gpu", items{"a": "1"}), held, items{"a": "1"}, []string{}},
+		"a rule keeps an item away that was none": {nil, derivedBy("gpu", nil, "b:NoSchedule"), nil, []string{}},
+		"a rule no longer keeps an item away":     {derivedBy("gpu", nil, "b:NoSchedule"), nil, items{"b:NoSchedule": ""}, []string{`0 2026-05-01T12:00:00Z "rule:gpu" [b:NoSchedule: none -> ""] 0`}},
+		"two rules": {
+			nil, map[string]record.Derived{"a": {Value: "1", Rule: "gpu"}, "b": {Value: "2", Rule: "tier"}}, nil,
+			[]string{`0 2026-05-01T12:00:00Z "rule:gpu" [a: none -> "1"] 0`, `0 2026-05-01T12:00:00Z "rule:tier" [b: none -> "2"] 0`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, after := holding(items{"x": "1"}), holding(items{"x": "1"})
+			before.Derived, after.Derived = tt.before, tt.after
+			assert.Equal(t, tt.want, changesOf(history.FollowingRules(before, after, tt.onNode, day)))
+		})
+	}
+	omitted := holding(nil)
+	omitted.HistoryOmitted = true
+	omitted.Derived = derivedBy("gpu", items{"a": "1"})
+	assert.Empty(t, history.FollowingRules(holding(nil), omitted, nil, day).History, "it would be lost")
+}
+
+func TestWhatRulesDoDropsNothingThatClientsDid(t *testing.T) {
+	r := holding(nil)
+	flap := func(times int) {
+		for i := range times {
+			next := r
+			next.Derived = derivedBy("gpu", map[string]string{"a": fmt.Sprintf("v%d", i)})
+			r = history.FollowingRules(r, next, nil, day)
+		}
+	}
+	edit := func(value string) {
+		r = history.Following(r, withItems(r, map[string]string{"x": value}), by("kubectl", 1))
+	}
+	flap(50)
+	edit("1")
+	flap(50)
+	edit("2")
+	flap(3)
+	told := history.Of(r)
+	assert.Len(t, told, history.MaxOfRules+2)
+	var numbers []int
+	for _, change := range told {
+		numbers = append(numbers, change.Number)
+	}
+	assert.Equal(t, []int{1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0}, numbers)
+	items, err := history.RollBack(r, 1)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"x"}, slices.Collect(maps.Keys(items)), "a rule decides its labels anew: they are not rolled back")
+	_, err = history.RollBack(r, 3)
+	require.ErrorContains(t, err, "entries 0 to 2")
+}
+
+func TestRulesThatChangeManyLongLabelsDropNothingThatClientsDid(t *testing.T) {
+	r := history.Following(holding(nil), withItems(holding(nil), map[string]string{"x": "1"}), by("kubectl", 1))
+	for i := range 50 {
+		next, values := r, map[string]string{}
+		for key := range 40 {
+			values[fmt.Sprintf("%s.example.com/%s-%d", strings.Repeat("d", 60), strings.Repeat("k", 50), key)] = fmt.Sprintf("v%d", i)
+		}
+		next.Derived = derivedBy("many", values)
+		r = history.FollowingRules(r, next, nil, day)
+	}
+	told := history.Of(r)
+	assert.Equal(t, "kubectl", told[0].Actor)
+	assert.Less(t, len(r.History), 32<<10)
+
+	for ok := true; ok && len(told) > 1; told = history.Of(r) { // a record that would be too large
+		r, ok = history.Shortened(r)
+		assert.Equal(t, "kubectl", history.Of(r)[0].Actor, "what rules did goes first")
+	}
+	r = history.Following(r, withItems(r, map[string]string{"x": "2"}), by("kubectl", 2))
+	assert.Equal(t, 2, history.Of(r)[1].Number, "no number is given twice")
+}
+
+func withItems(r record.Record, items map[string]string) record.Record {
+	next := holding(items)
+	next.Derived, next.History = r.Derived, r.History
+	return next
 }

@@ -12,14 +12,15 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// changeFields is the JSON of a [Change]. Labels and taints stand apart, as in a record.
+// changeFields is the JSON of a [Change]. Labels, taints and annotations stand apart, as in a record.
 type changeFields struct {
-	Number  int                    `json:"number"`
-	Time    metav1.Time            `json:"time"`
-	Actor   string                 `json:"actor,omitempty"`
-	Labels  map[string]valueFields `json:"labels,omitempty"`
-	Taints  []taintChangeFields    `json:"taints,omitempty"`
-	Omitted int                    `json:"omitted,omitempty"`
+	Number      int                    `json:"number,omitempty"`
+	Time        metav1.Time            `json:"time"`
+	Actor       string                 `json:"actor,omitempty"`
+	Labels      map[string]valueFields `json:"labels,omitempty"`
+	Taints      []taintChangeFields    `json:"taints,omitempty"`
+	Annotations map[string]valueFields `json:"annotations,omitempty"`
+	Omitted     int                    `json:"omitted,omitempty"`
 }
 
 type valueFields struct {
@@ -33,7 +34,7 @@ type taintChangeFields struct {
 	valueFields
 }
 
-// MarshalJSON writes an entry with its labels and taints apart, in a stable order.
+// MarshalJSON writes an entry with its labels, taints and annotations apart, in a stable order.
 func (c Change) MarshalJSON() ([]byte, error) {
 	fields := changeFields{Number: c.Number, Time: c.Time, Actor: c.Actor, Omitted: c.Omitted}
 	names := make(map[string]string, len(c.Items))
@@ -50,6 +51,12 @@ func (c Change) MarshalJSON() ([]byte, error) {
 	for _, taint := range taints {
 		fields.Taints = append(fields.Taints, taintChangeFields{Key: taint.Key, Effect: taint.Effect, valueFields: valueFields(c.Items[record.TaintKey(taint)])})
 	}
+	for annotation := range record.SplitAnnotations(names) {
+		if fields.Annotations == nil {
+			fields.Annotations = map[string]valueFields{}
+		}
+		fields.Annotations[annotation] = valueFields(c.Items[record.AnnotationKey(annotation)])
+	}
 	return json.Marshal(fields)
 }
 
@@ -60,14 +67,17 @@ func (c *Change) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*c = Change{Number: fields.Number, Time: fields.Time, Actor: fields.Actor, Omitted: fields.Omitted}
-	if len(fields.Labels)+len(fields.Taints) > 0 {
-		c.Items = make(map[string]Values, len(fields.Labels)+len(fields.Taints))
+	if all := len(fields.Labels) + len(fields.Taints) + len(fields.Annotations); all > 0 {
+		c.Items = make(map[string]Values, all)
 	}
 	for key, values := range fields.Labels {
 		c.Items[key] = Values(values)
 	}
 	for _, taint := range fields.Taints {
 		c.Items[record.TaintKey(corev1.Taint{Key: taint.Key, Effect: taint.Effect})] = Values(taint.valueFields)
+	}
+	for annotation, values := range fields.Annotations {
+		c.Items[record.AnnotationKey(annotation)] = Values(values)
 	}
 	return nil
 }
@@ -82,7 +92,7 @@ func historyOf(raw json.RawMessage) []Change {
 	var history []Change
 	for _, entry := range entries {
 		var change Change
-		if json.Unmarshal(entry, &change) == nil && change.valid() && change.Number > lastNumber(history) {
+		if json.Unmarshal(entry, &change) == nil && change.valid() && (change.byRule() || change.Number > lastNumber(history)) {
 			history = append(history, change)
 		}
 	}
@@ -98,7 +108,7 @@ const (
 // valid reports whether nodekeep can have written the entry.
 func (c Change) valid() bool {
 	at := c.Time.UTC()
-	if c.Number < 1 || c.Number > maxNumber || c.Time.IsZero() || at.Year() < 1 || at.Year() > 9999 || !validActor(c.Actor) {
+	if c.Number < 0 || c.Number > maxNumber || c.byRule() && !strings.HasPrefix(c.Actor, ruleActor) || c.Time.IsZero() || at.Year() < 1 || at.Year() > 9999 || !validActor(c.Actor) {
 		return false
 	}
 	if (len(c.Items) > 0) == (c.Omitted > 0) || c.Omitted < 0 {

@@ -2,12 +2,14 @@
 //
 //	go run ./test/bench create   what a CREATE of a Node costs, beside no webhook, one that does nothing and one with a constant patch
 //	go run ./test/bench growth   what the handler and a CREATE cost with few and with many records
+//	go run ./test/bench governance   what the admission policies of governance cost a heartbeat
 //	go run ./test/bench guards   what the guard policies cost a heartbeat and a CREATE
 //	go run ./test/bench scale    growth, memory, first capture, steady state, storm and start, on one population
 //	go run ./test/bench compare  builds of nodekeep beside each other: API writes an event, failover, memory
 //	go run ./test/bench capture  first capture beside a bare loop of CREATEs, in turn
 //	go run ./test/bench list     the operator's commands that read everything
 //	go run ./test/bench steady   label changes on a population of their own, beside the same changes with nobody to capture them
+//	go run ./test/bench verify   what the controller of verification holds in memory, and what heartbeats cost it
 //
 // Invariants:
 //   - What is compared is measured in turn, in one run, on one control plane; builds have one each, with their own manifests.

@@ -14,20 +14,26 @@ import (
 
 // programs are what can be run, by the first argument.
 var programs = map[string]func(*bench, context.Context) error{
-	"capture": (*bench).firstCaptures,
-	"compare": (*bench).compare,
-	"create":  (*bench).create,
-	"growth":  (*bench).growth,
-	"guards":  (*bench).guards,
-	"list":    (*bench).list,
-	"scale":   (*bench).scale,
-	"steady":  (*bench).steadyAlone,
+	"capture":    (*bench).firstCaptures,
+	"compare":    (*bench).compare,
+	"create":     (*bench).create,
+	"growth":     (*bench).growth,
+	"governance": (*bench).governance,
+	"guards":     (*bench).guards,
+	"list":       (*bench).list,
+	"scale":      (*bench).scale,
+	"steady":     (*bench).steadyAlone,
+	"verify":     (*bench).verify,
 }
 
 func main() {
 	if len(os.Args) == 5 && os.Args[1] == bed.ReferenceCommand {
 		// Before signals are caught: it ends at the first one, with nothing to clean up.
 		fmt.Fprintln(os.Stderr, bed.ServeReference(os.Args[2], os.Args[3], os.Args[4]))
+		os.Exit(1)
+	}
+	if len(os.Args) == 3 && os.Args[1] == bed.InformerCommand {
+		fmt.Fprintln(os.Stderr, bed.WatchNodes(os.Args[2]))
 		os.Exit(1)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -41,7 +47,7 @@ func main() {
 
 func run(ctx context.Context, args []string) (err error) {
 	if len(args) == 0 || programs[args[0]] == nil {
-		return errors.New("say what to measure: capture, compare, create, growth, guards, list, scale or steady; -h lists the flags of each")
+		return errors.New("say what to measure: capture, compare, create, governance, growth, guards, list, scale, steady or verify; -h lists the flags of each")
 	}
 	s, err := readSettings(args[0], args[1:])
 	if err != nil {

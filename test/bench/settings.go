@@ -28,6 +28,7 @@ type settings struct {
 	builds []build
 	parts  []string
 	repeat int
+	beats  int
 }
 
 func readSettings(program string, args []string) (s settings, err error) {
@@ -35,18 +36,19 @@ func readSettings(program string, args []string) (s settings, err error) {
 	flags.IntVar(&s.rounds, "rounds", 12, "rounds in which all variants are measured in turn, after one that does not count")
 	flags.IntVar(&s.count, "count", 80, "Nodes for each variant, round and number of kubelets at once")
 	s.parallel = []int{1, 8, 32}
-	flags.Func("parallel", "kubelets at once, comma-separated (default 1,8,32); create and guards only", func(value string) (err error) {
+	flags.Func("parallel", "kubelets at once, comma-separated (default 1,8,32); create, guards and governance (the first number) only", func(value string) (err error) {
 		s.parallel, err = numbers(value)
 		return err
 	})
-	flags.IntVar(&s.nodes, "nodes", 100_000, "Nodes or records at the largest size; growth, list, scale and compare")
+	flags.IntVar(&s.nodes, "nodes", 100_000, "Nodes or records at the largest size; growth, list, scale, verify and compare")
 	flags.DurationVar(&s.period, "period", time.Minute, "how long label changes, heartbeats and idleness are each looked at; scale only")
 	flags.IntVar(&s.changes, "changes", 200, "label changes a second; scale only")
 	flags.IntVar(&s.kubelets, "kubelets", 10_000, "kubelets whose heartbeats there are; scale only")
+	flags.IntVar(&s.beats, "heartbeats", 0, "heartbeats a second; 0: one each 5 minutes of each Node; verify only")
 	flags.IntVar(&s.storm, "storm", 20_000, "Nodes that register again at once, a fifth of -nodes at most; scale only")
 	flags.IntVar(&s.restarts, "restarts", 100_000, "restarts of kubelets, over the Nodes again and again; scale only")
 	flags.Float64Var(&s.qps, "capture-qps", -1, "capture's --kube-api-qps at the first capture; -1, its own default, is no limit; scale only")
-	flags.IntVar(&s.images, "images", bed.AllImages, "images of each Node; fewer make Nodes smaller, and what the control plane does with them cheaper; steady and compare only")
+	flags.IntVar(&s.images, "images", bed.AllImages, "images of each Node; fewer make Nodes smaller, and what the control plane does with them cheaper; steady, verify, governance and compare only")
 	flags.Func("binary", "`NAME=PATH[,MANIFESTS]`: a build of nodekeep, and the folder of its manifests where they are not those of this tree; repeated; compare only, which measures this tree without any", s.addBuild)
 	s.parts = allParts
 	flags.Func("parts", "what to compare, comma-separated (default "+strings.Join(allParts, ",")+"); compare only", func(value string) (err error) {

@@ -2,5 +2,6 @@
 // installed on it.
 //
 // The tables they print are compared with testdata/*.txt, in which uids and ages are written alike; `go test ./test/cli
-// -update` writes these anew. The examples of docs/cli.md are all run.
+// -update` writes these anew. The examples of docs/cli.md are all run,
+// and so is docs/classification.md.
 package cli

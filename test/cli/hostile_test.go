@@ -2,6 +2,8 @@ package cli
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 	"unicode"
 
@@ -18,11 +20,22 @@ func TestWhatAKubeletSaysOfItsMachineDoesNothingToATerminal(t *testing.T) {
 	const name, system, machine = "hostile-1", "\x1b[2J\x1b]0;owned\x07all is well\r\u009b31m\u202e", "a\nStatus: Restored"
 	node := harness.Registration(name)
 	node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID = system, machine
+	node.Status.NodeInfo.KernelVersion, node.Status.NodeInfo.KubeletVersion = system, machine
+	node.Annotations = map[string]string{"talos.dev/owned-labels": `["dedicated", "\u001b[2J"]`}
+	rules := filepath.Join(t.TempDir(), "policy.yaml")
+	require.NoError(t, os.WriteFile(rules, []byte(`apiVersion: nodekeep.dev/v1alpha1
+kind: Policy
+machine: {follow: true}
+labels:
+  rules:
+  - {name: modern, when: {node: {kernel: ">=6", kubelet: "v1*"}}, set: {modern: "yes"}}
+`), 0o600))
 	registerNode(t, node)
 	edit(t, name, map[string]string{"dedicated": "ci"})
 
 	for _, args := range [][]string{
 		{"show", name}, {"explain", name}, {"diff", name}, {"gate", "lift", name, "--yes"}, {"history", name}, {"list"}, {"gate", "list"}, {"doctor"}, {"show", name, "--as", system},
+		{"explain", name, "--policy", rules}, {"diff", name, "--policy", rules}, {"policy", "check", rules, "--against-cluster"},
 	} {
 		a := run(t, args...)
 		for _, r := range a.Out + a.ErrOut {

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"os"
 	"testing"
-	"time"
 
 	"nodekeep.dev/nodekeep/test/harness"
 )
@@ -12,7 +11,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // settles is how long anything may take that usually takes moments; the machine may be slow and busy.
-const settles = 60 * time.Second
+const settles = harness.Settles
 
 // nodekeep is the installation that all tests of this package share. Each test uses Node names of its own, and selects them in
 // lists by the label that made them; no tests run in parallel.

@@ -43,14 +43,16 @@ func TestWhoLacksARightIsToldWhichAndHowToGetIt(t *testing.T) {
 		require.NotEmpty(t, remedy, lacking.ErrOut)
 		grant := shell(t, t.TempDir(), remedy)
 		require.Equal(t, 0, grant.Code, "%s\n%s", remedy, grant.ErrOut)
+		for line := range strings.Lines(remedy) {
+			undo(t, strings.Fields(line)[1:]...)
+		}
 	}
 	require.Equal(t, 0, lacking.Code, lacking.ErrOut)
 	assert.Contains(t, lacking.Out, "node/denied-1\n")
 
 	a := run(t, "rollback", "denied-1", "--to", "0", "--yes", "--as", jane)
 	assert.Equal(t, 3, a.Code)
-	assert.Contains(t, a.ErrOut, "you may not get nodes in the whole cluster")
-	assert.Contains(t, a.ErrOut, `User "jane" cannot get resource "nodes"`)
+	assert.Contains(t, a.ErrOut, "you may not patch nodes in the whole cluster")
 }
 
 func TestAClusterThatCannotBeReachedIsNamed(t *testing.T) {

@@ -38,7 +38,7 @@ func inAnotherCluster(t *testing.T, do func()) {
 	control, err := harness.StartCluster(t.Context(), harness.Options{Dir: t.TempDir()})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, control.Stop()) }()
-	another, err := harness.Install(t.Context(), control)
+	another, err := nodekeep.InstallOn(t.Context(), control)
 	require.NoError(t, err)
 	another.TimeoutSeconds = harness.Patient
 	require.NoError(t, another.Start(t.Context()))

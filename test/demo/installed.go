@@ -23,6 +23,10 @@ func installed(ctx context.Context, out io.Writer, control *harness.Cluster) (*h
 		return nil, err
 	}
 	fmt.Fprintf(out, "built and installed after %s\n", time.Since(began).Round(100*time.Millisecond))
+	// Here the processes run outside the cluster. Deployments without Pods would show as errors in doctor.
+	if out, err := nodekeep.Kubectl(ctx, "-n", harness.Namespace, "delete", "deployment", "--all"); err != nil {
+		return nil, fmt.Errorf("delete Deployments: %w\n%s", err, out)
+	}
 	if err := nodekeep.WritePolicy(policyFile); err != nil {
 		return nil, err
 	}

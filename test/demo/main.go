@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -23,9 +25,21 @@ func main() {
 func command() *cobra.Command {
 	var dir string
 	root := &cobra.Command{Use: "demo", Short: "nodekeep at work on a real control plane", SilenceUsage: true, SilenceErrors: true}
-	story := &cobra.Command{
-		Use: "story", Short: "tell the whole story and clean up", Args: cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error { return tell(command.Context(), command.OutOrStdout()) },
+	run := &cobra.Command{
+		Use: "run", Short: "show how a Node loses its labels and gets them back, and stop everything", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return runScenario(command.Context(), command.OutOrStdout())
+		},
+	}
+	record := &cobra.Command{
+		Use: "record FILE", Short: "do the same, and write what it printed as a moving picture (SVG)", Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			var printed bytes.Buffer
+			if err := runScenario(command.Context(), io.MultiWriter(command.OutOrStdout(), &printed)); err != nil {
+				return err
+			}
+			return os.WriteFile(args[0], recording(printed.String()), 0o644)
+		},
 	}
 	up := &cobra.Command{
 		Use: "up", Short: "start a control plane with nodekeep on it and leave it running", Args: cobra.NoArgs,
@@ -40,6 +54,6 @@ func command() *cobra.Command {
 	for _, c := range []*cobra.Command{up, down} {
 		c.Flags().StringVar(&dir, "dir", ".demo", "folder for data, logs and the kubeconfig")
 	}
-	root.AddCommand(story, up, down)
+	root.AddCommand(run, record, up, down)
 	return root
 }

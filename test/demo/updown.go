@@ -31,7 +31,7 @@ func bringUp(ctx context.Context, out io.Writer, dir string) (err error) {
 		return err
 	}
 	fmt.Fprintf(out, "A control plane with nodekeep on it is running on loopback; `make down` stops it.\n"+
-		"To reach it, type:\n\n%s\nThen follow the walk-through in README.md. Logs are in %s; the policy is %s,\n"+
+		"To reach it, type:\n\n%s\nThen follow docs/walkthrough.md. Logs are in %s; the policy is %s,\n"+
 		"and nodekeep follows its changes within seconds (the operator's commands take it by --policy then).\n", exports(dir), filepath.Join(dir, "logs"), nodekeep.PolicyFile)
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 
 // How long everything may take to come to rest, and for how long nothing must have changed then.
 const (
-	settles = 60 * time.Second
+	settles = harness.Settles
 	quiet   = 300 * time.Millisecond
 )
 

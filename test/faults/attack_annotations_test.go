@@ -356,7 +356,7 @@ func TestAGuardPolicyThatDoesNothingCountsAsMissing(t *testing.T) {
 	guardsSeen(t, 0)
 	log, err := os.ReadFile(nodekeep.Cluster.LogPath(captureProcess))
 	require.NoError(t, err)
-	assert.Contains(t, string(log), "validatingadmissionpolicybinding/nodekeep-guard does not have the validationActions that nodekeep ships")
+	assert.Contains(t, string(log), "validatingadmissionpolicybinding/nodekeep-guard has another spec: spec.validationActions is ")
 	require.NoError(t, nodekeep.GuardsOn(t.Context()))
 	guardsSeen(t, 1)
 }

@@ -47,7 +47,7 @@ func TestWithAClientAuthorityOnlyTheAPIServerIsAnsweredAndABadFileLeavesTheLastG
 		return io.ReadAll(response.Body)
 	}
 	apiServer := authority{callers}.client(t, apiServerName)
-	paths := []string{"/restore", "/restore-protected", "/capture"}
+	paths := []string{"/restore", "/restore-protected", "/deletion"}
 	nobodyElse := func() {
 		t.Helper()
 		for name, shows := range map[string][]pair{

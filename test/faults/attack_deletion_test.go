@@ -32,7 +32,7 @@ var evil = corev1.Taint{Key: "evil", Value: "1", Effect: corev1.TaintEffectNoExe
 func forge(t testing.TB, client *http.Client, nodes ...*corev1.Node) {
 	t.Helper()
 	for _, node := range nodes {
-		response, err := client.Post("https://"+webhookAddress(t)+"/capture?timeout=10s", "application/json", bytes.NewReader(review("DELETE", node.Name, "system:admin", string(harness.MustJSON(t, node)))))
+		response, err := client.Post("https://"+webhookAddress(t)+"/deletion?timeout=10s", "application/json", bytes.NewReader(review("DELETE", node.Name, "system:admin", string(harness.MustJSON(t, node)))))
 		if err != nil {
 			t.Errorf("send a review of the deletion of node %s: %v", node.Name, err)
 			return
@@ -178,7 +178,7 @@ func TestForgedReviewsOfNodesThatLiveCostOneRecordWriteEachAtMost(t *testing.T) 
 // deletions are the webhook's own count of reviews of deletions that ended so.
 func deletions(t testing.TB, outcome string) int {
 	t.Helper()
-	return int(webhookSeries(t, `nodekeep_capture_deletions_total{outcome="`+outcome+`"}`))
+	return int(webhookSeries(t, `nodekeep_webhook_deletions_total{outcome="`+outcome+`"}`))
 }
 
 func TestADeletionIsRecordedDuringAFloodOfForgedReviews(t *testing.T) {

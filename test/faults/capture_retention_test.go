@@ -150,6 +150,6 @@ func TestANodeThatRegistersInTheMomentOfTheRemovalHasItsRecordBack(t *testing.T)
 	for _, name := range names {
 		nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, name, want), want)
 	}
-	neverBare(t, watcher.Stop(), should(names, want))
+	neverSchedulableWithout(t, watcher.Stop(), should(names, want))
 	assert.InDelta(t, before+float64(len(names)), swept(), 0, "each is put back, or was written before the removal arrived")
 }

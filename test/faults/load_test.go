@@ -17,9 +17,9 @@ import (
 // pace is how long a kubelet of the load waits between two registrations.
 const pace = 10 * time.Millisecond
 
-// webhookTimeout is timeoutSeconds of both webhooks. What drops or refuses a call has it fail open at once. A call that took as
-// long as this may have failed open because the machine stood still, which nodekeep may not be blamed for.
-const webhookTimeout = time.Second
+// webhookTimeout is timeoutSeconds of both webhooks, but in tests that ask for shippedTimeout. What drops or refuses a call has it fail
+// open at once. A call that took as long as this may have failed open because the machine stood still, which nodekeep may not be blamed for.
+const webhookTimeout = harness.Patient * time.Second
 
 // load is what kubelets that register their recorded Nodes again and again went through.
 type load struct {
@@ -119,7 +119,7 @@ func webhookCalls(t testing.TB) calls {
 	sum := func(series, webhook string) int {
 		return int(page.Sum("apiserver_admission_webhook_"+series, `name="`+webhook+`"`))
 	}
-	const creation, deletion = "restore.nodekeep.dev", "capture.nodekeep.dev"
+	const creation, deletion = "restore.nodekeep.dev", "deletion.nodekeep.dev"
 	return calls{sum("request_total", creation), sum("fail_open_count", creation), sum("request_total", deletion), sum("fail_open_count", deletion)}
 }
 

@@ -113,6 +113,7 @@ func prepare(i *harness.Installation) (err error) {
 	}
 	i.Route = route(captureProcess, betweenCapture)
 	i.PolicyPoll = 100 * time.Millisecond
+	i.TimeoutSeconds = harness.Patient
 	i.CaptureArgs = []string{alone}
 	return i.WritePolicy(rules)
 }

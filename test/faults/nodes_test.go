@@ -67,9 +67,9 @@ func should(names []string, labels map[string]string) map[string]map[string]stri
 	return all
 }
 
-// neverBare says of the states that a watch saw: no Node of these names or UIDs was ever schedulable without the labels and taints that
+// neverSchedulableWithout says of the states that a watch saw: no Node of these names or UIDs was ever schedulable without the labels and taints that
 // it should carry.
-func neverBare(t testing.TB, seen []harness.State, should map[string]map[string]string, taints ...string) {
+func neverSchedulableWithout(t testing.TB, seen []harness.State, should map[string]map[string]string, taints ...string) {
 	t.Helper()
 	states := 0
 	for _, node := range seen {
@@ -96,7 +96,7 @@ func neverBare(t testing.TB, seen []harness.State, should map[string]map[string]
 // measured is what became of returning Nodes.
 type measured struct {
 	deleted, registered, completed time.Duration // the slowest of each
-	soonest                        time.Duration // the fastest registration
+	soonest, soonestDeletion       time.Duration // the fastest registration and deletion
 	restored                       int           // complete in the CREATE itself
 	late                           int           // not so, but the API server may have given up on a webhook that works
 }
@@ -112,7 +112,7 @@ func (m measured) String() string {
 func (r returning) comeBack(t testing.TB) measured {
 	t.Helper()
 	watcher := nodekeep.WatchNodes(t)
-	m := measured{soonest: time.Hour}
+	m := measured{soonest: time.Hour, soonestDeletion: time.Hour}
 	var mu sync.Mutex
 	harness.Each(r.names, len(r.names), func(name string) {
 		client, began := nodekeep.Kubelet(t, name), time.Now()
@@ -133,7 +133,7 @@ func (r returning) comeBack(t testing.TB) measured {
 		mu.Lock()
 		defer mu.Unlock()
 		m.deleted, m.registered, m.completed = max(m.deleted, deleted), max(m.registered, registered), max(m.completed, time.Since(began))
-		m.soonest = min(m.soonest, registered)
+		m.soonest, m.soonestDeletion = min(m.soonest, registered), min(m.soonestDeletion, deleted)
 		switch {
 		case !harness.Gated(back) && harness.HasAll(back.Labels, r.want):
 			m.restored++
@@ -146,7 +146,7 @@ func (r returning) comeBack(t testing.TB) measured {
 	for _, name := range r.names {
 		nodekeep.WaitRecorded(t, nodekeep.Node(t, name), r.want)
 	}
-	neverBare(t, watcher.Stop(), should(r.names, r.want))
+	neverSchedulableWithout(t, watcher.Stop(), should(r.names, r.want))
 	require.False(t, t.Failed())
 	return m
 }

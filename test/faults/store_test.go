@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"os"
@@ -60,7 +61,7 @@ func TestEditsMadeWhileRecordsCannotBeWrittenAreRecordedOnceTheyCan(t *testing.T
 			}
 			took := all.areRight(t, "NoSchedule")
 			p.Break(nil)
-			all.neverBare(t, watcher.Stop())
+			all.neverSchedulableWithoutLabel(t, watcher.Stop())
 			failed = captureSeries(t, "nodekeep_capture_failures_total") - failed
 			t.Logf("whole %s after it was over; nodekeep_capture_failures_total rose by %.0f", took.Round(time.Millisecond), failed)
 		})
@@ -123,10 +124,11 @@ func TestAQuotaThatIsUsedUpDelaysFirstRecordsAndNothingElse(t *testing.T) {
 	nodekeep.DeleteNode(t, known)
 	nodekeep.WaitRestored(t, nodekeep.Register(t, known).Name, map[string]string{"a": "2", worker: ""})
 
-	time.Sleep(time.Second)
+	require.Eventually(t, func() bool {
+		return captureSeries(t, "nodekeep_capture_failures_total") > failed
+	}, harness.Settles, 20*time.Millisecond, "it must be seen that something is wrong")
 	_, recorded := nodekeep.Record(t, fresh)
 	assert.False(t, recorded)
-	assert.Greater(t, captureSeries(t, "nodekeep_capture_failures_total"), failed, "it must be seen that something is wrong")
 	require.NoError(t, quotas.Delete(t.Context(), "full", metav1.DeleteOptions{}))
 	gone = true
 	started := time.Now()
@@ -140,8 +142,9 @@ func TestAQuotaThatIsUsedUpDelaysFirstRecordsAndNothingElse(t *testing.T) {
 // lost with it; that is what deleting the namespace means.
 func TestTheNamespaceOfTheRecordsIsDeletedByMistakeAndInstalledAgain(t *testing.T) {
 	control := harness.ForTest(t, harness.Options{ControllerManager: true})
-	own, err := harness.Install(t.Context(), control)
+	own, err := nodekeep.InstallOn(t.Context(), control)
 	require.NoError(t, err)
+	own.TimeoutSeconds = harness.Patient
 	shared := nodekeep
 	defer func() { nodekeep = shared }()
 	nodekeep = own
@@ -194,8 +197,9 @@ func TestTheNamespaceOfTheRecordsIsDeletedByMistakeAndInstalledAgain(t *testing.
 	// Apply leaves clientConfig.url, which only tests have, beside the Service that the manifest names.
 	out, err := nodekeep.Kubectl(t.Context(), "delete", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "nodekeep")
 	require.NoError(t, err, out)
-	nodekeep, err = harness.Install(t.Context(), control)
+	nodekeep, err = nodekeep.InstallOn(t.Context(), control)
 	require.NoError(t, err)
+	nodekeep.TimeoutSeconds = harness.Patient
 	started = time.Now()
 	require.NoError(t, nodekeep.Start(t.Context()))
 	for _, name := range names {
@@ -210,4 +214,34 @@ func TestTheNamespaceOfTheRecordsIsDeletedByMistakeAndInstalledAgain(t *testing.
 	back := nodekeep.Register(t, names[1])
 	assert.True(t, harness.Gated(back), "the gate is in force again")
 	nodekeep.WaitRestored(t, names[1], want)
+}
+
+// Somebody gives a Node more labels than a record has room for. Its record stays as it is until the Node's labels fit again; other
+// Nodes are not concerned.
+func TestANodeWithMoreLabelsThanARecordHoldsKeepsItsRecordAndStopsNobody(t *testing.T) {
+	const huge, other = "too-many-labels", "beside-too-many-labels"
+	node := nodekeep.RegisterRecorded(t, huge, map[string]string{"lane": "before"})
+	said := logged(t, nodekeep.Cluster.LogPath(captureProcess))
+	failures := captureSeries(t, "nodekeep_capture_failures_total")
+	many, none := map[string]any{}, map[string]any{}
+	for n := range 1500 {
+		key := fmt.Sprintf("%s.%s.%s.%s.example/%060d", strings.Repeat("a", 60), strings.Repeat("b", 60), strings.Repeat("c", 60), strings.Repeat("d", 50), n)
+		many[key], none[key] = strings.Repeat("e", 63), nil
+	}
+	patch := func(labels map[string]any) {
+		t.Helper()
+		_, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), huge, types.MergePatchType, harness.MustJSON(t, map[string]any{"metadata": map[string]any{"labels": labels}}), metav1.PatchOptions{})
+		require.NoError(t, err)
+	}
+	patch(many)
+	assert.Eventually(t, func() bool { return captureSeries(t, "nodekeep_capture_failures_total") > failures }, harness.Settles, 20*time.Millisecond)
+	assert.Eventually(t, func() bool { return strings.Contains(said(), "let the policy keep fewer labels") }, harness.Settles, 20*time.Millisecond)
+	assert.Contains(t, said(), huge)
+	assert.Equal(t, map[string]string{"lane": "before"}, nodekeep.MustRecord(t, huge).Items())
+
+	nodekeep.RegisterRecorded(t, other, map[string]string{"lane": "beside"})
+
+	none["lane"] = "after"
+	patch(none)
+	nodekeep.WaitRecorded(t, node, map[string]string{"lane": "after"})
 }

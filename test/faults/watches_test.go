@@ -142,7 +142,7 @@ func TestWatchesThatExpireAndRelistsThatBreakOffLoseNothing(t *testing.T) {
 			watcher := nodekeep.WatchNodes(t)
 			u.change(t)
 			took := u.arrives(t)
-			neverBare(t, watcher.Stop(), u.uids)
+			neverSchedulableWithout(t, watcher.Stop(), u.uids)
 			assert.GreaterOrEqual(t, lost.Load(), int64(4), "lists must have broken off")
 			assert.Positive(t, nodes.Load(), "the watch of Nodes must have expired")
 			assert.Positive(t, records.Load(), "the watch of records must have expired")
@@ -263,12 +263,14 @@ func answersWithGate(t testing.TB, name string, gate bool) bool {
 	return answered && harness.Gated(dry) == gate
 }
 
-// The webhook hears nothing of records any more while the API server calls it as ever: its watch ends, and no other one is
+// The webhook hears nothing of records any more while the API server calls it as ever: its watch stalls, and no other one is
 // answered. It must come to know that it may be behind.
 func TestAWebhookWhoseRecordsStallRestoresWhatItKnowsStampsItAndLeavesTheGate(t *testing.T) {
 	takesMinutes(t)
 	const name, witness = "stalled", "stalled-witness"
 	p := webhookProxy(t)
+	var stalled atomic.Bool
+	p.Break(proxy.Stall(proxy.Watches("configmaps"), &stalled))
 	require.NoError(t, nodekeep.StartWebhook(t.Context()))
 	node := nodekeep.RegisterRecorded(t, name, map[string]string{"changed": "old", "removed": "1", "kept": "1"})
 	now := map[string]string{"changed": "new", "added": "1", "kept": "1"}
@@ -277,7 +279,7 @@ func TestAWebhookWhoseRecordsStallRestoresWhatItKnowsStampsItAndLeavesTheGate(t 
 	require.Eventually(t, lifts, harness.Settles, 50*time.Millisecond)
 
 	p.Break(proxy.Hang(proxy.Reads("configmaps"), 10*time.Minute))
-	p.CutConnections()
+	stalled.Store(true)
 	started := time.Now()
 	nodekeep.Label(t, name, map[string]string{"changed": "new", "added": "1"})
 	nodekeep.Label(t, name, map[string]any{"removed": nil})
@@ -325,9 +327,15 @@ func TestAWebhookWhoseWatchesAreAcceptedAndBringNothingLeavesTheGate(t *testing.
 	p := webhookProxy(t)
 	require.NoError(t, nodekeep.StartWebhook(t.Context()))
 	require.Eventually(t, func() bool { return answersWithGate(t, name, false) }, harness.Settles, 50*time.Millisecond)
-	p.Break(proxy.Mute(proxy.Watches("configmaps"), 40*time.Second))
+	time.Sleep(resumable)
+	var accepted atomic.Bool
+	p.Break(proxy.All(
+		proxy.Report(proxy.Watches("configmaps"), func(*http.Request) { accepted.Store(true) }),
+		proxy.Mute(proxy.Watches("configmaps"), 40*time.Second)))
 	p.CutConnections()
+	require.Eventually(t, accepted.Load, harness.Settles, 20*time.Millisecond)
 	started := time.Now()
+	require.Eventually(t, func() bool { return answersWithGate(t, name, false) }, harness.Settles, 20*time.Millisecond, "its records are believed for a while")
 	require.Eventually(t, func() bool { return answersWithGate(t, name, true) }, 4*time.Minute, 20*time.Millisecond, "the webhook must notice that nothing arrives")
 	noticed := time.Since(started)
 	p.Break(nil)

@@ -81,8 +81,9 @@ func pointAt(t testing.TB, address string, bundle []byte) (back func()) {
 	return func() { t.Helper(); setClientConfigs(t, creation, deletion) }
 }
 
-// patient has the API server wait longer for both webhooks, until the end of a test that is not about their timeout.
-func patient(t testing.TB) {
+// shippedTimeout has the API server wait a second for both webhooks, as it does where nodekeep is installed, until the end of a test
+// that is about this time.
+func shippedTimeout(t testing.TB) {
 	t.Helper()
 	wait := func(seconds int) {
 		ctx, client := context.WithoutCancel(t.Context()), nodekeep.Admin.AdmissionregistrationV1()
@@ -92,8 +93,8 @@ func patient(t testing.TB) {
 		_, err = client.ValidatingWebhookConfigurations().Patch(ctx, "nodekeep", types.JSONPatchType, patch, metav1.PatchOptions{})
 		require.NoError(t, err)
 	}
-	t.Cleanup(func() { wait(int(webhookTimeout.Seconds())) })
-	wait(harness.Patient)
+	t.Cleanup(func() { wait(harness.Patient) })
+	wait(1)
 }
 
 // webhookAddress is where the installed webhook listens.
@@ -259,10 +260,12 @@ func brokenWebhooks(t testing.TB, installed string) []brokenWebhook {
 	}
 }
 
-// The timeout of both webhooks is 1 s; what a busy machine adds is another matter.
+// delayed is what no registration takes longer than, where the timeout of both webhooks is 1 s or is not waited for. A timeout costs each
+// registration as much, so it is the fastest that counts: what a busy machine adds to the others is another matter.
 const delayed = 5 * time.Second
 
 func TestAWebhookThatHangsOrAnswersGarbageDelaysARegistrationByItsTimeoutAtMostAndCaptureCompletesTheNode(t *testing.T) {
+	shippedTimeout(t)
 	certificate := webhookCertificate(t)
 	installed := webhookAddress(t)
 	var healed []time.Duration
@@ -284,8 +287,8 @@ func TestAWebhookThatHangsOrAnswersGarbageDelaysARegistrationByItsTimeoutAtMostA
 			m := nodes.comeBack(t)
 
 			t.Log(m)
-			assert.Less(t, m.registered, delayed)
-			assert.Less(t, m.deleted, delayed)
+			assert.Less(t, m.soonest, delayed)
+			assert.Less(t, m.soonestDeletion, delayed)
 			if !c.restores {
 				assert.Zero(t, m.restored, "the webhook is broken")
 			}
@@ -347,7 +350,7 @@ func TestAWebhookThatHasNotReadItsRecordsYetSendsReviewsBackAndLetsNoNodePassBar
 
 	m := gone.comeBack(t)
 	assert.Zero(t, m.restored)
-	assert.Less(t, m.registered, delayed)
+	assert.Less(t, m.soonest, delayed)
 
 	began := time.Now()
 	time.AfterFunc(250*time.Millisecond, func() { close(release) })

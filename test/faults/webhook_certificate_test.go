@@ -138,7 +138,7 @@ func TestABadCertificateInTheCertDirStopsNoRegistrationAndANewOneIsServedWithout
 			untilCalled(t, true)
 			t.Logf("%s; whole again %s after the new certificate", m, round(time.Since(began)))
 			assert.Zero(t, m.restored)
-			assert.Less(t, m.registered, delayed)
+			assert.Less(t, m.soonest, delayed)
 			assert.True(t, r.Ready())
 		})
 	}
@@ -162,7 +162,7 @@ func TestAWrongCABundleStopsNoRegistrationAndStaysUntilItIsMendedWhereCertificat
 			pointAt(t, r.Address, ours.PEM)
 			t.Logf("%s; whole again %s after the right bundle", m, untilCalled(t, true))
 			assert.Zero(t, m.restored)
-			assert.Less(t, m.registered, delayed)
+			assert.Less(t, m.soonest, delayed)
 		})
 	}
 }
@@ -185,7 +185,7 @@ func TestAWrongCABundleIsPutRightByTheWebhookItselfWhereItManagesItsCertificates
 	untilCalled(t, true)
 	t.Logf("%s; whole again by itself after %s", m, round(time.Since(began)))
 	assert.Zero(t, m.restored)
-	assert.Less(t, nodes.comeBack(t).registered, delayed)
+	assert.Less(t, nodes.comeBack(t).soonest, delayed)
 }
 
 func TestACertificateThatIsReplacedUnderLoadCostsNoRestore(t *testing.T) {

@@ -1,6 +1,17 @@
 package harness
 
-import "path/filepath"
+import (
+	"os"
+	"path/filepath"
+)
+
+// lessGC is an environment in which a program collects its garbage less often: tests have memory to spare, and CPUs are what they wait for.
+func lessGC() []string {
+	if os.Getenv("GOGC") != "" {
+		return nil
+	}
+	return []string{"GOGC=300"}
+}
 
 func etcdArgs(dir string, p ports) []string {
 	// Nothing but its only member, itself, ever speaks to the peer address: any port will do.

@@ -77,14 +77,14 @@ func (c *Cluster) launch(ctx context.Context, options Options, p ports) (err err
 	if err := writeFile(filepath.Join(c.dir, urlFile), []byte(c.url+"\n")); err != nil {
 		return err
 	}
-	etcd, err := c.Go(etcdName, Binary(etcdName), etcdArgs(c.dir, p))
+	etcd, err := c.Go(etcdName, Binary(etcdName), etcdArgs(c.dir, p), lessGC()...)
 	if err != nil {
 		return err
 	}
 	if err := await(ctx, etcd, answers(p.etcdURL()+"/health")); err != nil {
 		return err
 	}
-	apiServer, err := c.Go(apiServerName, Binary(apiServerName), append(apiServerArgs(c.dir, p), options.APIServerArgs...))
+	apiServer, err := c.Go(apiServerName, Binary(apiServerName), append(apiServerArgs(c.dir, p), options.APIServerArgs...), lessGC()...)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@
 //     NodeRestriction allow. Nothing of nodekeep ever runs as an admin.
 //   - The only thing that differs from a real installation is the webhook's clientConfig: a loopback URL in place of the Service,
 //     because no pod network exists. The webhook writes the caBundle itself.
+//   - Each process logs into Dir/logs; a test that fails leaves Dir behind and names the place.
 //   - Dir is either empty or one of ours before anything in it is replaced.
 //
 // It is no place for secrets: etcd speaks plain HTTP on loopback, and Dir holds the key of the certificate authority.

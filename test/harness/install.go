@@ -77,6 +77,11 @@ func Install(ctx context.Context, c *Cluster) (*Installation, error) {
 	return InstallProduct(ctx, c, Product{Binary: binary, Manifests: Manifests()})
 }
 
+// InstallOn applies the manifests of this installation on another control plane, for the same program. Neither process runs there yet.
+func (i *Installation) InstallOn(ctx context.Context, c *Cluster) (*Installation, error) {
+	return InstallProduct(ctx, c, Product{Binary: i.binary, Manifests: i.manifests})
+}
+
 // Product is a build of nodekeep that is there already, and the folder of the manifests that belong to it.
 type Product struct {
 	Binary, Manifests string
@@ -111,11 +116,16 @@ func InstallProduct(ctx context.Context, c *Cluster, product Product) (*Installa
 // Manifest is the path of the file that is installed: the chart as rendered with its default values.
 func Manifest() string { return filepath.Join(Manifests(), manifest) }
 
-// NamespaceManifest is the path of the file that is applied before it: the namespace alone, since records live there.
-func NamespaceManifest() string { return filepath.Join(Manifests(), namespaceManifest) }
+// manifestsVariable names the folder of manifests to install, rendered for another version of Kubernetes.
+const manifestsVariable = "NODEKEEP_MANIFESTS"
 
 // Manifests is the folder of both files.
-func Manifests() string { return filepath.Join(Root(), "manifests") }
+func Manifests() string {
+	if dir := os.Getenv(manifestsVariable); dir != "" {
+		return dir
+	}
+	return filepath.Join(Root(), "manifests")
+}
 
 // Reapply installs the manifests anew: their defaults, and over them the files named ("nodekeep-inline.yaml"). The webhook must be
 // stopped, and started again after it.
@@ -167,13 +177,13 @@ func (i *Installation) MetricsURL(process string) string {
 }
 
 func (i *Installation) choosePorts() error {
-	free, err := FreeAddresses(5)
+	free, err := FreeAddresses(7)
 	if err != nil {
 		return err
 	}
 	i.webhookPort = port(free[0])
-	i.probes = map[string]string{webhookName: free[1], captureName: free[2]}
-	i.metrics = map[string]string{webhookName: free[3], captureName: free[4]}
+	i.probes = map[string]string{webhookName: free[1], captureName: free[2], verifyName: free[5]}
+	i.metrics = map[string]string{webhookName: free[3], captureName: free[4], verifyName: free[6]}
 	return nil
 }
 

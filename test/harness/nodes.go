@@ -23,7 +23,7 @@ import (
 const Worker = "node-role.kubernetes.io/worker"
 
 // Settles bounds every wait for something that nodekeep does by itself, also on a busy machine.
-const Settles = 30 * time.Second
+const Settles = 3 * time.Minute
 
 // MustJSON encodes what always can be encoded.
 func MustJSON(t testing.TB, value any) []byte {

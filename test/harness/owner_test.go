@@ -73,7 +73,7 @@ func TestClusterGoesWithItsOwner(t *testing.T) {
 				assert.Eventually(t, func() bool {
 					_, err := startTime(pid)
 					return err != nil
-				}, 20*time.Second, 20*time.Millisecond)
+				}, Settles, 20*time.Millisecond)
 			}
 			left, err := filepath.Glob(filepath.Join(tmp, "*", logsDir, "*.log"))
 			require.NoError(t, err)

@@ -1,9 +1,12 @@
 package harness
 
 import (
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strings"
+	"sync"
 )
 
 // ports are those that the programs are told to listen on.
@@ -11,17 +14,53 @@ type ports struct {
 	etcd, apiServer string
 }
 
-// FreeAddresses are so many loopback addresses that nobody listens on. They are only probably free when the programs come to listen.
+// Ports are chosen below those that Linux gives to outgoing connections (from 32768 on). The many clients of a control plane would
+// otherwise take the port of a process while it is down.
+const (
+	firstPort = 12000
+	endPort   = 30000
+)
+
+// FreeAddresses are so many loopback addresses that nobody listens on. They stay reserved among the test programs of this machine
+// until this program ends, so that a process which is stopped finds its port free when it starts again.
 func FreeAddresses(count int) (addresses []string, err error) {
-	for range count {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+	for tries := 0; len(addresses) < count; tries++ {
+		address := fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(endPort-firstPort))
+		if err = reserve(address); err == nil {
+			addresses = append(addresses, address)
+		} else if tries > endPort-firstPort {
 			return nil, fmt.Errorf("find free port: %w", err)
 		}
-		defer listener.Close() // only when all are found, or they could be the same
-		addresses = append(addresses, listener.Addr().String())
 	}
 	return addresses, nil
+}
+
+// reserve holds the UDP port of the number, which no program here uses, in place of the TCP port.
+func reserve(address string) error {
+	reservation, err := net.ListenPacket("udp", address)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return errors.Join(err, reservation.Close())
+	}
+	reservations.add(reservation)
+	return listener.Close()
+}
+
+// reservations keeps the reserved ports open: what nothing refers to is closed.
+var reservations held
+
+type held struct {
+	mu    sync.Mutex
+	ports []net.PacketConn
+}
+
+func (h *held) add(c net.PacketConn) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ports = append(h.ports, c)
 }
 
 // freePorts are those of a cluster.

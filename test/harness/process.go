@@ -12,7 +12,7 @@ import (
 )
 
 // stopGrace is how long a process may take to end after SIGTERM before it is killed; a busy machine is slow.
-const stopGrace = 30 * time.Second
+const stopGrace = 90 * time.Second
 
 // Command is what StartProcess runs.
 type Command struct {

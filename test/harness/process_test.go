@@ -143,5 +143,5 @@ func awaitLog(t *testing.T, p *Process, want string) {
 	assert.Eventually(t, func() bool {
 		log, err := os.ReadFile(p.LogPath())
 		return err == nil && string(log) == want
-	}, 10*time.Second, 10*time.Millisecond)
+	}, Settles, 10*time.Millisecond)
 }

@@ -61,7 +61,7 @@ func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 	if err := old.Stop(); err != nil {
 		return fmt.Errorf("restart API server: %w", err)
 	}
-	p, err := c.Go(apiServerName, old.command.Path, old.command.Args)
+	p, err := c.Go(apiServerName, old.command.Path, old.command.Args, old.command.Env...)
 	if err != nil {
 		return fmt.Errorf("restart API server: %w", err)
 	}

@@ -43,6 +43,7 @@ func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
 		"read Events of the release":  {Verb: "list", Resource: "events", Namespace: harness.Namespace},
 		"delete Events":               {Verb: "delete", Resource: "events", Namespace: harness.Namespace},
 		"write Events elsewhere":      {Verb: "create", Resource: "events", Namespace: "kube-system"},
+		"read ResourceSlices":         {Verb: "list", Group: "resource.k8s.io", Resource: "resourceslices"},
 		"take other Leases":           {Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Namespace: harness.Namespace, Name: "other"},
 	}
 	only := map[string]map[string]access{

@@ -38,7 +38,7 @@ func TestWithTheWebhookDownEveryNodeIsGatedUntilCaptureHasCompletedIt(t *testing
 		for _, name := range names {
 			nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, name, want), want)
 		}
-		nodekeep.WaitEvent(t, names[0], "LabelsGivenBack")
+		nodekeep.WaitEvent(t, names[0], "LabelsRestored")
 		nodekeep.WaitRestored(t, "gated-fresh", nil)
 	})
 }

@@ -4,19 +4,20 @@ import (
 	"maps"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
+
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 const worker = "node-role.kubernetes.io/worker"
 
 // settles is how long anything that nodekeep does by itself may take in a test on a busy machine.
-const settles = 30 * time.Second
+const settles = harness.Settles
 
 // givenTo are the keys that a Node's stamp says nodekeep set.
 func givenTo(t testing.TB, node *corev1.Node) []string {

@@ -51,6 +51,10 @@ func TestAnotherMachineUnderTheNameIsQuarantinedUntilAPersonDecides(t *testing.T
 				require.NoError(t, err)
 				assert.Equal(t, old, setAside.Items(), "the old side is untouched")
 				nodekeep.WaitEvent(t, c.name, "MachineMismatch")
+				described, err := nodekeep.Kubectl(t.Context(), "describe", "node", c.name)
+				require.NoError(t, err, described)
+				assert.Contains(t, described, "nodekeep accept "+c.name+" --machine old")
+				assert.Contains(t, described, "kubectl -n "+harness.Namespace+" annotate configmap "+store.Name(c.name)+" ")
 
 				nodekeep.Label(t, c.name, map[string]any{"new": "1"})
 				require.Eventually(t, func() bool { record, _ := nodekeep.Record(t, c.name); return record.Items()["new"] == "1" }, settles, 20*time.Millisecond)

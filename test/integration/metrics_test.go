@@ -37,6 +37,7 @@ func (m measured) comesTo(t *testing.T, rise float64) {
 
 func TestMetricsTellOfEditsFlapsGiveBacksAndTimes(t *testing.T) {
 	const name = "moving-1"
+	captureLeads(t) // only the leader measures
 	lag := measure(t, "capture", "nodekeep_capture_lag_seconds_count ")
 	nodes := measure(t, "capture", "nodekeep_capture_nodes ")
 	current := measure(t, "capture", "nodekeep_capture_nodes_current ")
@@ -69,7 +70,7 @@ func TestMetricsTellOfEditsFlapsGiveBacksAndTimes(t *testing.T) {
 
 	gates := measure(t, "capture", "nodekeep_capture_gated_duration_seconds_count ")
 	slept := measure(t, "capture", "nodekeep_capture_gated_duration_seconds_sum ")
-	given := measure(t, "capture", `nodekeep_capture_give_backs_total{kind="label"}`)
+	given := measure(t, "capture", `nodekeep_capture_restored_total{kind="label"}`)
 	restores := measure(t, "webhook", `nodekeep_webhook_request_duration_seconds_count{review="restore"}`)
 	deletions := measure(t, "webhook", `nodekeep_webhook_request_duration_seconds_count{review="deletion"}`)
 	nodekeep.DeleteNode(t, name)
@@ -80,7 +81,6 @@ func TestMetricsTellOfEditsFlapsGiveBacksAndTimes(t *testing.T) {
 	restores.comesTo(t, 1)
 	deletions.comesTo(t, 1)
 	assert.Positive(t, slept.rose(t))
-	assert.Less(t, slept.rose(t), settles.Seconds())
 	t.Logf("the Node was seen behind the gate for %.3f s", slept.rose(t))
 	current.comesTo(t, 1)
 	flaps.comesTo(t, 1) // what is given back is no flap
@@ -91,6 +91,7 @@ func TestMetricsTellOfEditsFlapsGiveBacksAndTimes(t *testing.T) {
 
 func TestMetricsTellOfANodeThatWaitsBehindTheGate(t *testing.T) {
 	const name = "waiting-1"
+	captureLeads(t)
 	nodes := measure(t, "capture", "nodekeep_capture_nodes ")
 	current := measure(t, "capture", "nodekeep_capture_nodes_current ")
 	gated := measure(t, "capture", "nodekeep_capture_nodes_gated ")

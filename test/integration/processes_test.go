@@ -17,6 +17,7 @@ import (
 
 func TestAStandbyTakesOverWhenTheLeaderLeaves(t *testing.T) {
 	const name = "failover-1"
+	captureLeads(t)
 	nodekeep.RegisterRecorded(t, name, map[string]string{"a": "1"})
 	standby := nodekeep.StartReplica(t, "capture").UntilReady(t)
 	assert.Zero(t, harness.Series(t, standby.Metrics, "nodekeep_capture_leading"))
@@ -28,6 +29,12 @@ func TestAStandbyTakesOverWhenTheLeaderLeaves(t *testing.T) {
 		nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"a": "1", "b": "2"})
 		t.Logf("the standby recorded a change %s after the leader was told to stop", time.Since(started).Round(10*time.Millisecond))
 	})
+}
+
+// captureLeads waits until the installed capture leads: it is ready before it has the Lease, and works on Nodes without it.
+func captureLeads(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool { return metric(t, "capture", "nodekeep_capture_leading") == 1 }, settles, 20*time.Millisecond)
 }
 
 func TestTheWebhookIsNotReadyBeforeItHasACertificateAndServesItOnceItIsThere(t *testing.T) {
@@ -48,6 +55,7 @@ func TestTheWebhookIsNotReadyBeforeItHasACertificateAndServesItOnceItIsThere(t *
 
 func TestEverySeriesIsThereFromTheStartAndNoneCarriesANodesName(t *testing.T) {
 	const name = "measured-1"
+	captureLeads(t)
 	nodekeep.RegisterRecorded(t, name, map[string]string{"a": "1"})
 	for process, want := range map[string][]string{
 		"webhook": {

@@ -27,6 +27,9 @@ func aBadPolicyLeavesTheLastGoodOneInForce(t *testing.T) {
 	require.NoError(t, nodekeep.WritePolicy(policyOf("  rules: [{selector: dedicated=ci, taint: \"dedicated=ci:Sometimes\"}]\n")))
 	policyGood(t, 0)
 	require.Eventually(t, func() bool { return eventsOf(t, harness.Namespace, "nodekeep-policy", "PolicyInvalid") == events+1 }, 3*settles, 50*time.Millisecond)
+	described, err := nodekeep.Kubectl(t.Context(), "-n", harness.Namespace, "describe", "configmap", "nodekeep-policy")
+	require.NoError(t, err, described)
+	assert.Contains(t, described, "PolicyInvalid", "describe selects Events by the UID of the ConfigMap")
 
 	nodekeep.Label(t, name, map[string]any{"dedicated": "ci"})
 	node := comesToCarry(t, name, "dedicated=ci:NoSchedule")

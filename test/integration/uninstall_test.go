@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,22 +13,26 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // On a control plane of its own, of whose nodekeep neither process runs: Nodes stay gated.
 func TestUninstalling(t *testing.T) {
-	own, err := harness.Install(t.Context(), harness.ForTest(t, harness.Options{}))
+	own, err := nodekeep.InstallOn(t.Context(), harness.ForTest(t, harness.Options{}))
 	require.NoError(t, err)
 	own.TimeoutSeconds = harness.Patient
 	own.WaitGating(t, true)
 	t.Run("says what it may not do", func(t *testing.T) { uninstallingSaysWhatItMayNotDo(t, own) })
+	t.Run("shows a plan and asks", func(t *testing.T) { uninstallingShowsAPlanAndAsks(t, own) })
 	t.Run("lets capture complete the Nodes behind the gate first", func(t *testing.T) { uninstallingLetsCaptureCompleteNodesFirst(t, own) })
 	require.NoError(t, own.Reapply(t.Context()))
 	own.WaitGating(t, true)
@@ -37,7 +42,7 @@ func TestUninstalling(t *testing.T) {
 // uninstall runs the command and returns what it prints.
 func uninstall(t *testing.T, own *harness.Installation, args ...string) string {
 	t.Helper()
-	args = append([]string{"uninstall", "--kubeconfig", own.AdminKubeconfig()}, args...)
+	args = append([]string{"uninstall", "--yes", "--kubeconfig", own.AdminKubeconfig()}, args...)
 	out, err := exec.CommandContext(t.Context(), own.Binary(), args...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return string(out)
@@ -55,6 +60,40 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 	_, err = client.ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "node.left-1"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 
+	for _, name := range []string{capture.RulesName, capture.InventoryName} {
+		_, err = client.ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	for _, name := range governance.PolicyNames() {
+		_, err = own.Admin.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+				MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes"}},
+				}}}},
+				Validations: []admissionregistrationv1.Validation{{Expression: "true"}},
+			},
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		_, err = own.Admin.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}},
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+
+	unverified := harness.Registration("unverified")
+	tenant := harness.TaintOf("tenant=blue:NoExecute")
+	unverified.Spec.Taints = []corev1.Taint{harness.TaintOf("example.com/unverified:NoExecute"), tenant, harness.TaintOf("nodekeep.dev/unverified:NoSchedule")}
+	_, err = client.Nodes().Create(t.Context(), unverified, metav1.CreateOptions{})
+	require.NoError(t, err)
+	profiles, err := json.Marshal(map[string]any{"data": map[string]string{"policy.yaml": "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nverify:\n  profiles:\n" +
+		"  - {name: all, taint: 'example.com/unverified:NoExecute', checks: [{name: api, api: {}}]}\n"}})
+	require.NoError(t, err)
+	_, err = client.ConfigMaps(harness.Namespace).Patch(t.Context(), "nodekeep-policy", types.MergePatchType, profiles, metav1.PatchOptions{})
+	require.NoError(t, err)
+
 	out := uninstall(t, own, "--settle", "1s", "--patience", "0s")
 	stopChanging()
 	registered := kubelets()
@@ -63,14 +102,26 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 		"new Nodes are no longer gated", "node maintained: gate lifted\n", "no Node is behind the gate;",
 		"MutatingAdmissionPolicyBinding nodekeep-strip: deleted", "MutatingAdmissionPolicy nodekeep-strip: deleted",
 		"ValidatingAdmissionPolicyBinding nodekeep-guard: deleted", "ValidatingAdmissionPolicy nodekeep-guard: deleted",
+		"ConfigMap nodekeep-rules: deleted", "ConfigMap nodekeep-inventory: deleted", "node unverified: verification taint removed\n",
 	} {
 		assert.Contains(t, out, line)
+	}
+	for _, name := range governance.PolicyNames() {
+		assert.Contains(t, out, "ValidatingAdmissionPolicyBinding "+name+": deleted")
+		assert.Contains(t, out, "ValidatingAdmissionPolicy "+name+": deleted")
 	}
 	t.Logf("%d Nodes registered meanwhile, %d were freed", registered, strings.Count(out, ": gate lifted"))
 	assert.Empty(t, own.GatedNodes(t))
 	freed, err := client.Nodes().Get(t.Context(), "maintained", metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.Equal(t, policy.DefaultGate.Without(maintained.Spec.Taints), freed.Spec.Taints, "nothing but the gate goes")
+
+	freed, err = client.Nodes().Get(t.Context(), "unverified", metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Contains(t, freed.Spec.Taints, tenant)
+	for _, taint := range freed.Spec.Taints {
+		assert.NotContains(t, taint.Key, "unverified", "the taints of verification go, of the policy and the default one")
+	}
 
 	again := uninstall(t, own, "--settle", "0s")
 	assert.Contains(t, again, "RoleBinding nodekeep-gate: is not there")
@@ -109,7 +160,7 @@ func uninstallingLetsCaptureCompleteNodesFirst(t *testing.T, own *harness.Instal
 	file, err := os.Create(path)
 	require.NoError(t, err)
 	defer file.Close()
-	command := exec.CommandContext(t.Context(), own.Binary(), "uninstall", "--kubeconfig", own.AdminKubeconfig(), "--settle", "0s", "--patience", "2m")
+	command := exec.CommandContext(t.Context(), own.Binary(), "uninstall", "--yes", "--kubeconfig", own.AdminKubeconfig(), "--settle", "0s", "--patience", "2m")
 	command.Stdout, command.Stderr = file, file
 	require.NoError(t, command.Start())
 	printed := func() string {
@@ -135,12 +186,15 @@ func uninstallingSaysWhatItMayNotDo(t *testing.T, own *harness.Installation) {
 	require.NoError(t, err)
 	kubeconfig := t.TempDir() + "/kubeconfig"
 	require.NoError(t, harness.WriteKubeconfig(kubeconfig, config))
-	out, err := exec.CommandContext(t.Context(), own.Binary(), "uninstall", "--kubeconfig", kubeconfig).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), own.Binary(), "uninstall", "--yes", "--kubeconfig", kubeconfig).CombinedOutput()
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit)
-	assert.Equal(t, 1, exit.ExitCode())
-	for _, what := range []string{`delete MutatingAdmissionPolicyBinding "nodekeep-gate"`, `delete RoleBinding "nodekeep-gate"`, `delete MutatingWebhookConfiguration "nodekeep"`} {
-		assert.Contains(t, string(out), what)
+	assert.Equal(t, 3, exit.ExitCode(), "nothing was done")
+	for _, what := range []string{
+		"delete mutatingadmissionpolicybindings.admissionregistration.k8s.io in the whole cluster", "delete rolebindings.rbac.authorization.k8s.io in namespace nodekeep-system",
+		"delete mutatingwebhookconfigurations.admissionregistration.k8s.io in the whole cluster", "list nodes in the whole cluster",
+	} {
+		assert.Contains(t, string(out), "you may not "+what)
 	}
 	assert.Equal(t, []string{"left"}, own.GatedNodes(t))
 	require.NoError(t, own.Admin.CoreV1().Nodes().Delete(t.Context(), "left", metav1.DeleteOptions{}))
@@ -187,4 +241,46 @@ func registerAllTheWhile(t *testing.T, own *harness.Installation) (stop func() i
 		}
 	})
 	return func() int { close(done); group.Wait(); return registered }
+}
+
+func uninstallingShowsAPlanAndAsks(t *testing.T, own *harness.Installation) {
+	nodes := own.Admin.CoreV1().Nodes()
+	planned := harness.Registration("planned")
+	planned.Spec.Taints = []corev1.Taint{harness.TaintOf("nodekeep.dev/unverified:NoSchedule")}
+	_, err := nodes.Create(t.Context(), planned, metav1.CreateOptions{})
+	require.NoError(t, err)
+	shows := func(plan string) {
+		t.Helper()
+		assert.Regexp(t, `Nodes behind the gate: +1 \(planned\)`, plan)
+		assert.Regexp(t, `Unverified Nodes: +1 \(planned\)`, plan)
+		assert.Regexp(t, `RoleBinding +nodekeep-gate +to be deleted\n`, plan)
+		assert.Regexp(t, `ConfigMap +nodekeep-rules +not there\n`, plan)
+		assert.Equal(t, []string{"planned"}, own.GatedNodes(t), "nothing is changed")
+		_, err := own.Kubectl(t.Context(), "-n", harness.Namespace, "get", "rolebinding/nodekeep-gate")
+		assert.NoError(t, err, "nothing is deleted")
+	}
+	dry := own.Command(t, "", "", "uninstall", "--dry-run")
+	assert.Equal(t, 0, dry.Code, dry.ErrOut)
+	assert.Equal(t, "Nothing was changed (dry run).\n", dry.ErrOut)
+	shows(dry.Out)
+	for _, typed := range []string{"", "n\n"} {
+		refused := own.Command(t, "", typed, "uninstall")
+		assert.Equal(t, 3, refused.Code)
+		assert.Empty(t, refused.Out)
+		assert.Contains(t, refused.ErrOut, "Uninstall? [y/N] nothing was changed")
+		shows(refused.ErrOut)
+	}
+	context := own.Command(t, "", "", "uninstall", "--context", "missing")
+	assert.Equal(t, 2, context.Code)
+	assert.Contains(t, context.ErrOut, `context "missing" does not exist`)
+	other := own.Command(t, "", "", "uninstall", "--dry-run", "--as", "nobody-known")
+	assert.Equal(t, 3, other.Code)
+	assert.Contains(t, other.ErrOut, "you may not get configmaps")
+	agreed := own.Command(t, "", "y\n", "uninstall", "--settle", "0s", "--patience", "0s")
+	assert.Equal(t, 0, agreed.Code, agreed.ErrOut)
+	assert.Contains(t, agreed.Out, "RoleBinding nodekeep-gate: deleted")
+	assert.Empty(t, own.GatedNodes(t))
+	require.NoError(t, nodes.Delete(t.Context(), "planned", metav1.DeleteOptions{}))
+	require.NoError(t, own.Reapply(t.Context()))
+	own.WaitGating(t, true)
 }

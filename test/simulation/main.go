@@ -64,6 +64,13 @@ func run(args []string, out io.Writer) (ok bool, err error) {
 			states, checks = states+r.States, checks+r.Checks
 		}
 	}
+	if ok {
+		var more, checked int64
+		if ok, more, checked, err = s.renaming(only, out); err != nil {
+			return false, err
+		}
+		states, checks = states+more, checks+checked
+	}
 	if s.length > 0 && ok {
 		ok = s.orders(only, out)
 	}
@@ -160,6 +167,9 @@ func (s settings) replayFile(out io.Writer) (ok bool, err error) {
 	}
 	if err != nil {
 		return false, fmt.Errorf("read scenario: %w", err)
+	}
+	if ok, found, err := replayRenaming(string(data), out); found {
+		return ok, err
 	}
 	var b bounds
 	_, text, found := strings.Cut(string(data), "# bounds ")

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mutation is one change to package record, and the part of the model checker that has to find it within small bounds.
+// mutation is one change to the product, its file as seen from package record, and the part of the model checker that has to find it within small bounds.
 type mutation struct {
 	file, from, to string
 	part           string
@@ -26,29 +26,32 @@ func TestTheModelCheckerFindsEachMutation(t *testing.T) {
 		"an entry gives way to an older observation":               {"merge.go", "if e.Version < o.Version {", "if e.Version != 0 {", "annotations", nil},
 		"a taint that was set back is lost":                        {"merge.go", "case late && !same && proved && taint:", "case false:", "taint-orders", nil},
 		"the kubelet's own value makes a late edit a removal":      {"merge.go", "case late && !same && proved && shown:", "case false:", "kubelet-orders", nil},
-		"a late value that was removed since stays unknown":        {"merge.go", "case shown && !same: // a newer", "case false: // a newer", "annotations", nil},
+		"a late value that was removed since stays unknown":        {"merge.go", "case shown && !same: // 5", "case false: // 5", "annotations", nil},
 		"the stamp proves no removal":                              {"merge.go", "case !shown && proved:", "case false:", "label-edits", nil},
 		"a taint that is set back to the listed value is not seen": {"merge.go", "case same && here && listed.Since < e.Version:", "case false:", "taint-orders", nil},
 		"a PATCH of a stale capture hides a removal":               {"merge.go", "case same && here && remembered && listed.Since >= e.Version:", "case false:", "label-orders", nil},
 		"nodekeep takes its own value for a client's":              {"merge.go", "same := shown && o.untouched(e.Key)", "same := false", "label-edits", nil},
 		"a removal on the recorded object is missed":               {"merge.go", "case !shown && here && remembered:", "case false:", "label-edits", nil},
 		"what a new object lacks counts as removed":                {"merge.go", "case !shown && here && remembered:", "case !shown && remembered:", "label-edits", nil},
-		"the kubelet's own value is recorded":                      {"merge.go", "if o.Items[e.Key].Owner == Other {", "if false {", "kubelet-orders", nil},
+		"the kubelet's own value is recorded":                      {"merge.go", "owner == Other || owner == Absent", "owner == Absent", "kubelet-orders", nil},
 		"a taint by a rule is recorded":                            {"observation.go", "if !present || item.Owner == Rule {", "if !present {", "rules", nil},
 		"a label that the Node brought proves no removal":          {"observation.go", "	listed.Value, ok = o.Stamp.Brought[key]\n", "", "kubelet-orders", nil},
 		"another admission policy's label says nothing":            {"observation.go", "if _, given := o.Stamp.Given[key]; !given && !IsTaint(key) {", "if false {", "label-orders", nil},
 		"a client that applies the same value is not seen":         {"observation.go", "item.Owner == Nobody && item.Value", "item.Value", "label-orders", nil},
 		"versions below the floor belong to the next object":       {"record.go", "if e.Version <= r.Floor {", "if false {", "machines", nil},
-		"the quarantined side learns of the new machine":           {"merge.go", "r.Quarantined != nil && r.Observed(o.UID) == 0", "r.Quarantined != nil", "machines", nil},
-		"the quarantined side learns nothing more":                 {"merge.go", "if r.Quarantined != nil && r.Observed(o.UID) == 0 {", "if false {", "machines", nil},
+		"the quarantined side learns of the new machine":           {"merge.go", "r.Isolated() && r.Observed(o.UID) == 0", "r.Isolated()", "machines", nil},
+		"the quarantined side learns nothing more":                 {"merge.go", "if r.Isolated() && r.Observed(o.UID) == 0 {", "if false {", "machines", nil},
 		"what an operator refused comes back":                      {"quarantine.go", "accepted.forget(live.Version - 1)", "", "machines", []string{"-objects", "3", "-edits", "1", "-faults", "0"}},
 		"a removed key is restored":                                {"write.go", "!e.Removed && !present", "!present", "label-edits", nil},
 		"a value that the Node brought is overwritten":             {"write.go", "!e.Removed && !present && !listed", "!e.Removed && (!present || true) && !listed", "annotations", nil},
 		"a stale value stays on the Node":                          {"write.go", "case e.Value != o.Items[key].Value:", "case false:", "label-edits", nil},
 		"a removed key that was restored stays on the Node":        {"write.go", "case !known || e.Removed:", "case !known:", "label-edits", nil},
 		"what a client changed is corrected":                       {"write.go", "!o.untouched(key)", "false", "label-edits", nil},
-		"the Node changes while it is in quarantine":               {"write.go", "if r.Quarantined != nil || !o", "if !o", "machines", nil},
+		"the Node changes while it is in quarantine":               {"write.go", "if r.Isolated() || !o", "if !o", "machines", nil},
 		"the end of an object is not written":                      {"write.go", "case final && before.Observed(o.UID) < after.Observed(o.UID):", "case final && false:", "annotations", nil},
+		"a record is renamed before the Node has the new key":      {"../policy/migrations.go", "known && !old.Removed && shown && value == old.Value &&", "known && !old.Removed && (value == old.Value || !shown) &&", "renames", []string{"-length", "0"}},
+		"the old key stays on the Node":                            {"../policy/migrations.go", "return renamed && shown && value == node.Items[m.From]", "return false && renamed && shown && value == node.Items[m.From]", "renames", []string{"-length", "0"}},
+		"the record of a Node that is away is not renamed":         {"../observe/migrations.go", "{ return m.Phase == policy.MigrateNew }", "{ return false }", "renames", []string{"-length", "0"}},
 		"the object of an entry is not written":                    {"write.go", " || before.decidedOn(was) != after.decidedOn(e)", "", "annotations", nil},
 	}
 	dir := t.TempDir()

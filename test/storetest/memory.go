@@ -80,6 +80,16 @@ func (m *Memory) Delete(_ context.Context, node, version string) error {
 	return nil
 }
 
+// OfMachine is every readable record: [record.Predecessor] chooses.
+func (m *Memory) OfMachine(record.Machine) (records []record.Record, err error) {
+	for _, node := range m.Nodes() {
+		if entry, err := m.Get(node); err == nil {
+			records = append(records, entry.Record)
+		}
+	}
+	return records, nil
+}
+
 // Nodes lists the names of all Nodes that there is a readable record of.
 func (m *Memory) Nodes() (nodes []string) {
 	m.mu.Lock()

@@ -15,7 +15,7 @@ import (
 )
 
 // patience is how long a read from memory may take to show what somebody else did.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // Store is what the contract is about, and two hooks to play somebody else who has access to the records.
 type Store interface {

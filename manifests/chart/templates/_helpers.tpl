@@ -59,12 +59,80 @@ true
 
 {{/* "true" where pods of the release use the host network. */}}
 {{- define "nodekeep.onHost" -}}
-{{- if or .Values.capture.hostNetwork .Values.webhook.hostNetwork -}}
+{{- if or .Values.capture.hostNetwork .Values.webhook.hostNetwork (and .Values.verify.enabled .Values.verify.hostNetwork) -}}
 true
 {{- end -}}
 {{- end }}
 
-{{/* What both Deployments have in common; call with (dict "root" $ "component" "webhook" "values" .Values.webhook). */}}
+{{/*
+Keys of the taints that keep workloads off a Node until it is verified, as a JSON array. The default key is always among them, so that the
+controller can remove its taint after the last profile has left the policy.
+*/}}
+{{- define "nodekeep.verifyTaints" -}}
+{{- $keys := list "nodekeep.dev/unverified" -}}
+{{- range dig "verify" "profiles" list .Values.policy -}}
+{{- $keys = append $keys (regexFind "^[^=:]+" (.taint | default "nodekeep.dev/unverified")) -}}
+{{- end -}}
+{{- $keys | uniq | sortAlpha | toJson -}}
+{{- end }}
+
+{{/* The label of a verified Node. */}}
+{{- define "nodekeep.verifiedLabel" -}}
+{{- dig "verify" "label" "" .Values.policy | default "nodekeep.dev/verified" -}}
+{{- end }}
+
+{{/*
+Namespaces in which the controller looks things up for the profiles, as a JSON object: "daemonSets", those of wait.daemonSets, and
+"services", those of Services on which checks depend: the DNS Service, and Services that a check names, also as NAME.NAMESPACE.svc.
+*/}}
+{{- define "nodekeep.verifyNamespaces" -}}
+{{- $daemonSets := list -}}
+{{- $services := list -}}
+{{- $logs := false -}}
+{{- $dns := splitList "/" .Values.verify.dnsService | first -}}
+{{- range dig "verify" "profiles" list .Values.policy -}}
+{{- range dig "wait" "daemonSets" list . -}}
+{{- $daemonSets = append $daemonSets (splitList "/" . | first) -}}
+{{- end -}}
+{{- range .checks -}}
+{{- $logs = or $logs (hasKey . "kubelet") -}}
+{{- with .service -}}
+{{- $services = append $services (splitList "/" .name | first) -}}
+{{- end -}}
+{{- $names := list -}}
+{{- with .dns -}}
+{{- $names = .names -}}
+{{- end -}}
+{{- with .tcp -}}
+{{- $names = append $names .address -}}
+{{- end -}}
+{{- with .http -}}
+{{- $names = append $names (get (urlParse .url) "host") -}}
+{{- end -}}
+{{- range $names -}}
+{{- $services = append $services $dns -}}
+{{- with regexFind "^[a-z0-9-]+[.][a-z0-9-]+[.]svc([.:]|$)" . -}}
+{{- $services = append $services (index (splitList "." .) 1) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- dict "daemonSets" ($daemonSets | uniq | sortAlpha) "services" ($services | uniq | sortAlpha) "logs" $logs | toJson -}}
+{{- end }}
+
+{{/* The kinds of removal that profiles of the policy use, as JSON. */}}
+{{- define "nodekeep.verifyRemovals" -}}
+{{- $kinds := list -}}
+{{- range dig "verify" "profiles" list .Values.policy -}}
+{{- $kind := dig "onFailure" "keep" . -}}
+{{- if ne $kind "keep" -}}
+{{- $kinds = append $kinds $kind -}}
+{{- end -}}
+{{- end -}}
+{{- $kinds | uniq | sortAlpha | toJson -}}
+{{- end }}
+
+{{/* What the Deployments have in common; call with (dict "root" $ "component" "webhook" "values" .Values.webhook). */}}
 {{- define "nodekeep.scheduling" -}}
 {{- $labels := include "nodekeep.selector" . | fromYaml -}}
 priorityClassName: {{ .root.Values.priorityClassName | quote }}
@@ -96,12 +164,19 @@ topologySpreadConstraints:
       {{- toYaml $labels | nindent 6 }}
 {{- end }}
 
-{{/* Tolerations of both Deployments: an empty cluster must be able to start. */}}
+{{/* Tolerations of all Deployments: an empty cluster must be able to start. */}}
 {{- define "nodekeep.tolerations" -}}
 - {key: {{ .root.Values.gate.key }}, operator: Exists}
 - {key: node-role.kubernetes.io/control-plane, operator: Exists}
+{{- $keys := list }}
 {{- range dig "taints" "register" list .root.Values.policy }}
-- {key: {{ regexFind "^[^=:]+" .taint | quote }}, operator: Exists} # put on every new Node by the policy
+{{- $keys = append $keys (regexFind "^[^=:]+" .taint) }}
+{{- end }}
+{{- if .root.Values.verify.enabled }}
+{{- $keys = concat $keys (include "nodekeep.verifyTaints" .root | fromJsonArray) }}
+{{- end }}
+{{- range uniq $keys }}
+- {key: {{ . | quote }}, operator: Exists} # put on every new Node by the policy
 {{- end }}
 {{- with .values.tolerations }}
 {{ toYaml . }}
@@ -138,7 +213,7 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{/* Flags that both processes have. */}}
+{{/* Flags that all processes have. */}}
 {{- define "nodekeep.args" -}}
 - --namespace={{ .root.Release.Namespace }}
 - --policy=/etc/nodekeep/policy.yaml

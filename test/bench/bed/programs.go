@@ -9,6 +9,8 @@ import (
 	"os"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"nodekeep.dev/nodekeep/test/bench/measure"
 	"nodekeep.dev/nodekeep/test/harness"
 )
@@ -35,7 +37,8 @@ type Program struct {
 	probes  string // addresses
 	metrics string
 	pprof   string
-	reviews string // webhook only
+	env     []string // beside what this program has
+	reviews string   // webhook only
 }
 
 // StartWebhook starts the webhook and waits until it is ready. The API server does not call it before Use or Install.
@@ -81,12 +84,30 @@ func (b *Bed) StartCapture(ctx context.Context, suffix string, args ...string) (
 	}, args...)...)
 }
 
+// Unverified is the taint of a Node that is to be verified, by the default of a profile.
+var Unverified = corev1.Taint{Key: "nodekeep.dev/unverified", Effect: corev1.TaintEffectNoSchedule}
+
+// StartVerify starts the controller of verification with a policy, and waits until it is ready. It runs as an admin: its ServiceAccount is not
+// installed.
+func (b *Bed) StartVerify(ctx context.Context, name, policy string, env ...string) (*Program, error) {
+	free, err := harness.FreeAddresses(3)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.nodekeep.WritePolicy(policy); err != nil {
+		return nil, err
+	}
+	p := &Program{bed: b, probes: free[0], metrics: free[1], pprof: free[2]}
+	p.env = env
+	return p, p.start(ctx, name, "verify", "--leader-elect=false", "--image", "nodekeep:bench", "--kubeconfig", b.nodekeep.AdminKubeconfig(), "--namespace", harness.Namespace)
+}
+
 func (p *Program) start(ctx context.Context, name string, args ...string) (err error) {
 	b := p.bed
 	args = append(args, "--policy", b.nodekeep.PolicyFile,
 		"--health-probe-bind-address", p.probes, "--metrics-bind-address", p.metrics, "--pprof-bind-address", p.pprof)
 	began := time.Now()
-	if p.Process, err = b.cluster.Go(name, b.nodekeep.Binary(), args); err != nil {
+	if p.Process, err = b.cluster.Go(name, b.nodekeep.Binary(), args, p.env...); err != nil {
 		return err
 	}
 	err = Await(ctx, startLimit, Look, func(ctx context.Context) (bool, error) {

@@ -93,15 +93,6 @@ func (b *Bed) CountRecords(ctx context.Context) (int, error) {
 	return len(page.Items) + int(ptr.Deref(page.RemainingItemCount, 0)), nil
 }
 
-// Record is the record of a Node as the API server has it.
-func (b *Bed) Record(ctx context.Context, node string) (record.Record, error) {
-	cm, err := b.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(ctx, store.Name(node), metav1.GetOptions{})
-	if err != nil {
-		return record.Record{}, fmt.Errorf("read record of node %q: %w", node, err)
-	}
-	return store.Decode([]byte(cm.Data[store.DataKey]), node)
-}
-
 // RecordText is the record of a Node as it is stored, empty where there is none: for what runs another build, whose format may
 // differ.
 func (b *Bed) RecordText(ctx context.Context, node string) (string, error) {

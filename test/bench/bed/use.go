@@ -10,7 +10,7 @@ import (
 )
 
 // deletions is the path at which nodekeep's webhook sees Nodes that are about to be deleted.
-const deletions Answerer = "/capture"
+const deletions Answerer = "/deletion"
 
 // settles bounds the wait until the API server goes by a change of its configuration.
 const settles = time.Minute

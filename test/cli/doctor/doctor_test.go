@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -214,8 +215,22 @@ func TestWhoMayReadNothingIsToldWhichRightsAreMissingAndHowToGetThem(t *testing.
 	grants := finds(t, "no-rights", "--as jane")
 	for _, grant := range grants {
 		do(t, grant)
+		assert.NotContains(t, grant, "secret")
 	}
-	assert.Contains(t, isHealthy(t, "--as jane"), "jane may see everything, and not patch nodes, create configmaps in namespace nodekeep-system")
+	assert.Contains(t, isHealthy(t, "--as jane"), "jane may see everything, and not create configmaps in namespace nodekeep-system, patch configmaps")
+}
+
+// The certificate is seen without any right to the Secret that has its private key.
+func TestTheCertificateIsSeenByTheDryRunsAlone(t *testing.T) {
+	rollAll(t)
+	do(t, "kubectl create clusterrole dry-runs --verb=create --resource=nodes && kubectl create clusterrolebinding dry-runs --clusterrole=dry-runs --user=ruth")
+	var out string
+	eventually(t, func() bool {
+		out = shell(t, "nodekeep doctor --as ruth").Out
+		return regexp.MustCompile(`(?m)^certificate +ok +valid for `).MatchString(out)
+	})
+	assert.Regexp(t, `(?m)^certificate +ok +valid for `, out)
+	assert.NotContains(t, out, "secrets")
 }
 
 func TestWhatIsNotAnsweredInTimeIsUnknown(t *testing.T) {
@@ -230,7 +245,7 @@ func TestWhatIsNotAnsweredInTimeIsUnknown(t *testing.T) {
 	require.NoError(t, harness.WriteKubeconfig(kubeconfig, between.Through(config)))
 	between.Break(proxy.Hang(func(r *http.Request) bool { return r.Method == http.MethodGet && r.URL.Path == "/api/v1/nodes" }, time.Minute))
 
-	const want = "gated-nodes unknown 1 unknown; see below\n\nunknown (gated-nodes): there was no answer within 5s\n  Try again, with a longer --timeout.\n"
+	const want = "gated-nodes unknown 1 unknown; see below\nclaimed-keys unknown 1 unknown; see below\nnot-kept unknown 1 unknown; see below\nverification unknown 1 unknown; see below\n\nunknown (gated-nodes, claimed-keys, not-kept, verification): there was no answer within 5s\n  Try again, with a longer --timeout.\n"
 	var a harness.Answer
 	eventually(t, func() bool { // the API server takes moments to follow what was granted
 		started := time.Now()
@@ -239,7 +254,7 @@ func TestWhatIsNotAnsweredInTimeIsUnknown(t *testing.T) {
 		return findings(a.Out) == want
 	})
 	assert.Equal(t, 1, a.Code)
-	assert.Equal(t, "0 findings, 1 unknown\n", a.ErrOut)
+	assert.Equal(t, "0 findings, 4 unknown\n", a.ErrOut)
 	assert.Equal(t, want, findings(a.Out))
 }
 
@@ -345,4 +360,24 @@ spec: {match: {kinds: [{apiGroups: [""], kinds: [Node]}]}}
 	finds(t, "admission-rule-denies")
 	do(t, "kubectl delete validatingadmissionpolicybinding,validatingadmissionpolicy kubelets-may-not-set-dedicated")
 	isHealthy(t)
+}
+
+func TestWhatTalosSetsTooIsANoteInAHealthyCluster(t *testing.T) {
+	rollAll(t)
+	const name = "doctor-talos"
+	do(t, `kubectl create -f - <<'EOF'
+{"apiVersion":"v1","kind":"Node","metadata":{"name":"`+name+`","labels":{"rack":"7"},"annotations":{"talos.dev/owned-labels":"[\"rack\"]"}}}
+EOF`)
+	defer do(t, "kubectl delete node "+name)
+	_, below, _ := strings.Cut(isHealthy(t), "\n\n")
+	claimed, kept, _ := strings.Cut(below, "\n\n")
+	assert.Equal(t, `note (claimed-keys): Talos says in talos.dev/owned-labels of doctor-talos that it sets rack; nodekeep restores that all the same
+  Declare each in one place. To leave it to the component, list it in labels.ignore or taints.ignore of the policy.
+    nodekeep explain doctor-talos`, claimed)
+	assert.Contains(t, kept, "note (not-kept): not kept (it belongs to the node lifecycle controller): node.kubernetes.io/not-ready:NoSchedule\n")
+	for line := range strings.Lines(kept) {
+		if command, is := strings.CutPrefix(line, "    "); is {
+			assert.Contains(t, do(t, command), "node.kubernetes.io/not-ready:NoSchedule", command)
+		}
+	}
 }

@@ -83,8 +83,11 @@ func findings(out string) string {
 			wrong = append(wrong, strings.Join(fields, " "))
 		}
 	}
-	return strings.Join(wrong, "\n") + "\n\n" + below
+	return strings.Join(wrong, "\n") + "\n\n" + notKept.ReplaceAllString(below, "")
 }
+
+// notKept are the notes about what Nodes have that is not kept: every Node has some.
+var notKept = regexp.MustCompile(`(?s)\n?note \(not-kept\): .*?(\n\n|\n?$)`)
 
 // What differs from run to run.
 var differing = []struct {

@@ -15,8 +15,9 @@ import (
 
 // What the folder that RunTests builds into holds.
 const (
-	machineFile = "machine"
-	imageFolder = "image"
+	machineFile    = "machine"
+	imageFolder    = "image"
+	binariesFolder = "binaries" // of nodekeep, by system and architecture
 )
 
 // isolated is the folder with what was built.
@@ -36,7 +37,7 @@ func Compiled(testPackage string) string {
 func build(ctx context.Context, dir string, testPackages []string) error {
 	platform := runtime.GOOS + "/" + runtime.GOARCH
 	const program = "./cmd/nodekeep"
-	binaries := filepath.Join(dir, "binaries")
+	binaries := filepath.Join(dir, binariesFolder)
 	steps := [][]string{
 		{"build", "-C", filepath.Join("test", "e2e", "machine"), "-o", filepath.Join(dir, machineFile), "."},
 		{"build", "-o", filepath.Join(binaries, runtime.GOOS, runtime.GOARCH, "nodekeep"), program},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -25,7 +24,7 @@ type Cluster struct {
 	// Kubeconfig is the path of a kubeconfig for an admin.
 	Kubeconfig string
 
-	service  io.Closer
+	services *services
 	kubelets int
 }
 
@@ -52,20 +51,20 @@ func Start(ctx context.Context, apiServerArgs ...string) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{Control: control, Kubeconfig: filepath.Join(dir, "admin.kubeconfig")}
-	if err := c.connect(); err != nil {
+	if err := c.connect(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start cluster: %w", err), c.Stop())
 	}
 	return c, nil
 }
 
-func (c *Cluster) connect() (err error) {
+func (c *Cluster) connect(ctx context.Context) (err error) {
 	if err := harness.WriteKubeconfig(c.Kubeconfig, c.Control.Admin()); err != nil {
 		return err
 	}
 	if c.Admin, err = kubernetes.NewForConfig(c.Control.Admin()); err != nil {
 		return fmt.Errorf("make admin client: %w", err)
 	}
-	c.service, err = relay(c.Control.URL())
+	c.services, err = startServices(ctx, c.Admin, c.Control.URL())
 	return err
 }
 
@@ -92,8 +91,8 @@ func (c *Cluster) Add(ctx context.Context, name string, args ...string) (*Kubele
 // Stop stops everything, containers included.
 func (c *Cluster) Stop() error {
 	var err error
-	if c.service != nil {
-		err = c.service.Close()
+	if c.services != nil {
+		err = c.services.close()
 	}
 	if stopErr := c.Control.Stop(); stopErr != nil {
 		err = errors.Join(err, fmt.Errorf("stop cluster: %w", stopErr))

@@ -70,7 +70,7 @@ func again(stop context.Context, dir string) (code int) {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	command := exec.CommandContext(stop, filepath.Join(dir, machineFile), append([]string{"isolate", "--addresses=" + serviceAddress, self}, os.Args[1:]...)...)
+	command := exec.CommandContext(stop, filepath.Join(dir, machineFile), append([]string{"isolate", "--addresses=" + serviceRange + "," + controlRange, self}, os.Args[1:]...)...)
 	command.Env = append(os.Environ(), isolatedVariable+"="+dir)
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	command.SysProcAttr = dieWithParent()
@@ -109,7 +109,7 @@ func ForTest(t *testing.T, apiServerArgs ...string) *Cluster {
 		t.Skip("needs a kubelet: run without -short")
 	}
 	if os.Getenv(askedVariable) == "" {
-		t.Skip("real kubelets take some five minutes, and are no part of make test: make e2e-local")
+		t.Skip("real kubelets take some fifteen minutes, and are no part of make test: make e2e-local")
 	}
 	if why := unavailable(); why != "" {
 		t.Skip(why)

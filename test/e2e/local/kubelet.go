@@ -54,6 +54,7 @@ func (k *Kubelet) StartContainers(ctx context.Context) error {
 		"--image=" + filepath.Join(built, imageFolder, "oci"),
 		"--image-name=" + Image,
 		"--state=" + filepath.Join(k.folder, "containers"),
+		"--faults=" + k.faults(),
 		"--bridge=" + k.Name,
 		"--network=" + k.address + "/24",
 	})
@@ -76,6 +77,22 @@ func (k *Kubelet) StartContainers(ctx context.Context) error {
 	return nil
 }
 
+// StartDevices starts a device plugin that offers so many devices of a resource to the kubelet that was started last: all of this machine
+// have their sockets in one folder.
+func (k *Kubelet) StartDevices(resource string, count int) error {
+	built, err := isolated()
+	if err != nil {
+		return err
+	}
+	_, err = k.cluster.Control.Go(k.devices(), filepath.Join(built, machineFile), []string{"devices", "--resource=" + resource, fmt.Sprintf("--count=%d", count)})
+	return err
+}
+
+// StopDevices stops the device plugin.
+func (k *Kubelet) StopDevices() error { return k.cluster.Control.Process(k.devices()).Stop() }
+
+func (k *Kubelet) devices() string { return "devices-" + k.Name }
+
 //go:embed kubelet.yaml
 var configuration string
 
@@ -84,6 +101,7 @@ func (k *Kubelet) configure(file string) error {
 	var content bytes.Buffer
 	err := template.Must(template.New("kubelet.yaml").Parse(configuration)).Execute(&content, map[string]string{
 		"Socket": k.socket, "Folder": k.folder, "Address": k.address, "Logs": filepath.Join(k.cluster.Control.Dir(), "logs", "pods-"+k.Name),
+		"DNS": clusterDNS, "Domain": clusterDomain,
 	})
 	if err != nil {
 		return fmt.Errorf("write configuration of kubelet: %w", err)

@@ -27,11 +27,11 @@ const namespace = "nodekeep-system"
 // settles is how long what nodekeep and the kubelet do by themselves may take on a busy computer.
 const settles = 2 * time.Minute
 
-// installed installs the chart on the only node, and returns when its pods are ready.
-func (c *Cluster) installed(t *testing.T) {
+// installed installs the chart on the only node, with further arguments of Helm, and returns when its pods are ready.
+func (c *Cluster) installed(t *testing.T, args ...string) {
 	t.Helper()
-	_, err := harness.RunHelm(t.Context(), "install", "nodekeep", harness.Chart(), "--kubeconfig", c.Kubeconfig, "--namespace", namespace, "--create-namespace",
-		"--set", "image.repository=nodekeep,image.tag=test,image.pullPolicy=Never,capture.replicas=1", "--wait", "--timeout", settles.String())
+	_, err := harness.RunHelm(t.Context(), append([]string{"install", "nodekeep", harness.Chart(), "--kubeconfig", c.Kubeconfig, "--namespace", namespace, "--create-namespace",
+		"--set", "image.repository=nodekeep,image.tag=test,image.pullPolicy=Never,capture.replicas=1", "--wait", "--timeout", settles.String()}, args...)...)
 	require.NoError(t, err)
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -32,6 +33,9 @@ type container struct {
 	finished int64
 }
 
+// resolverPath is where programs find their DNS servers.
+const resolverPath = "/etc/resolv.conf"
+
 // CreateContainer prepares a container. What cannot be served is refused here, so that the pod's events tell.
 func (r *containerRuntime) CreateContainer(_ context.Context, request *cri.CreateContainerRequest) (*cri.CreateContainerResponse, error) {
 	config := request.GetConfig()
@@ -49,6 +53,9 @@ func (r *containerRuntime) CreateContainer(_ context.Context, request *cri.Creat
 		return nil, fmt.Errorf("create container %s: %w", config.GetMetadata().GetName(), err)
 	}
 	c := &container{id: newID(), sandbox: s, config: config, spec: described, created: time.Now().UnixNano()}
+	if !slices.ContainsFunc(described.Mounts, func(m mount) bool { return m.At == resolverPath }) {
+		described.Mounts = append(described.Mounts, mount{From: r.resolverFile(s), At: resolverPath})
+	}
 	c.dir = filepath.Join(r.state, "containers", c.id)
 	described.Lower, described.Dir = r.image.root, filepath.Join(c.dir, "files")
 	if err := os.MkdirAll(described.Dir, 0o755); err != nil {

@@ -1,11 +1,12 @@
-// The machine that a real kubelet runs on in tests. A module of its own: what it needs (gRPC, the CRI API, netlink) is not for the
-// product's go.mod.
+// The machine that a real kubelet runs on in tests. A module of its own: what it needs (gRPC, the APIs of container runtimes and device
+// plugins, netlink) is not for the product's go.mod.
 module nodekeep.dev/nodekeep/test/e2e/machine
 
 go 1.26.0
 
 require (
 	github.com/cyphar/filepath-securejoin v0.6.1
+	github.com/miekg/dns v1.1.73
 	github.com/moby/sys/capability v0.5.0
 	github.com/opencontainers/go-digest v1.0.0
 	github.com/opencontainers/image-spec v1.1.1
@@ -15,12 +16,13 @@ require (
 	golang.org/x/sys v0.48.0
 	google.golang.org/grpc v1.79.3
 	k8s.io/cri-api v0.36.3
+	k8s.io/kubelet v0.36.3
 )
 
 require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
-	golang.org/x/net v0.49.0 // indirect
-	golang.org/x/text v0.33.0 // indirect
+	golang.org/x/net v0.57.0 // indirect
+	golang.org/x/text v0.40.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260128011058-8636f8732409 // indirect
 	google.golang.org/protobuf v1.36.12-0.20260120151049-f2248ac996af // indirect
 )

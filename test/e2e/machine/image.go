@@ -178,24 +178,35 @@ func (i *image) describe() *cri.Image {
 // images is the image service of the CRI.
 type images struct {
 	cri.UnimplementedImageServiceServer
-	image *image
-	state string
+	image  *image
+	state  string
+	faults faultsFile
+}
+
+// has says whether there is an image of that name.
+func (s *images) has(name string) (bool, error) {
+	faults, err := s.faults.read()
+	return s.image.is(name) && !faults.NoImage, err
 }
 
 func (s *images) ListImages(context.Context, *cri.ListImagesRequest) (*cri.ListImagesResponse, error) {
+	if has, err := s.has(s.image.name); !has {
+		return &cri.ListImagesResponse{}, err
+	}
 	return &cri.ListImagesResponse{Images: []*cri.Image{s.image.describe()}}, nil
 }
 
 func (s *images) ImageStatus(_ context.Context, r *cri.ImageStatusRequest) (*cri.ImageStatusResponse, error) {
-	if !s.image.is(r.GetImage().GetImage()) {
-		return &cri.ImageStatusResponse{}, nil
+	if has, err := s.has(r.GetImage().GetImage()); !has {
+		return &cri.ImageStatusResponse{}, err
 	}
 	return &cri.ImageStatusResponse{Image: s.image.describe()}, nil
 }
 
 func (s *images) PullImage(_ context.Context, r *cri.PullImageRequest) (*cri.PullImageResponse, error) {
-	if name := r.GetImage().GetImage(); !s.image.is(name) {
-		return nil, fmt.Errorf("pull image %s: there is only %s here, and nowhere to pull from", name, s.image.name)
+	name := r.GetImage().GetImage()
+	if has, err := s.has(name); !has {
+		return nil, errors.Join(fmt.Errorf("pull image %s: there is %s here at most, and nowhere to pull from", name, s.image.name), err)
 	}
 	return &cri.PullImageResponse{ImageRef: s.image.id.String()}, nil
 }

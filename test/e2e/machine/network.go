@@ -5,14 +5,23 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"slices"
 	"sync"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 )
 
-// networkUp brings up the loopback device, which is down in a new network namespace, and gives it further addresses.
-func networkUp(further []netip.Addr) error {
+// forwarding is the setting by which the machine passes on what a pod sends to a pod on another bridge. It is the network namespace's own.
+const forwarding = "/proc/sys/net/ipv4/ip_forward"
+
+// networkUp brings up the loopback device, which is down in a new network namespace, and gives it further addresses. The kernel takes each
+// address of a range on that device for the machine's own.
+func networkUp(further []netip.Prefix) error {
+	if err := os.WriteFile(forwarding, []byte("1"), 0); err != nil {
+		return fmt.Errorf("forward between pods: %w", err)
+	}
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
 		return fmt.Errorf("find loopback device: %w", err)
@@ -21,7 +30,7 @@ func networkUp(further []netip.Addr) error {
 		return fmt.Errorf("bring up loopback device: %w", err)
 	}
 	for _, address := range further {
-		if err := netlink.AddrAdd(lo, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(address, address.BitLen()))}); err != nil {
+		if err := netlink.AddrAdd(lo, &netlink.Addr{IPNet: ipNet(address)}); err != nil {
 			return fmt.Errorf("give machine address %s: %w", address, err)
 		}
 	}
@@ -40,10 +49,8 @@ type network struct {
 
 // newNetwork makes the bridge with the machine's address.
 func newNetwork(name string, prefix netip.Prefix) (*network, error) {
-	if old, err := netlink.LinkByName(name); err == nil {
-		if err := netlink.LinkDel(old); err != nil { // of a runtime that ran here before
-			return nil, fmt.Errorf("remove old bridge: %w", err)
-		}
+	if err := removeOld(name, prefix.Addr()); err != nil {
+		return nil, err
 	}
 	// Its hardware address is given, locally administered. A bridge without one takes the lowest of its devices', so each pod that comes
 	// or goes would cut off the others until their caches of addresses have noticed.
@@ -61,8 +68,33 @@ func newNetwork(name string, prefix netip.Prefix) (*network, error) {
 	return &network{prefix: prefix, bridge: bridge, taken: map[netip.Addr]bool{prefix.Addr(): true}, last: prefix.Addr()}, nil
 }
 
-// join connects the network namespace of a process with the bridge and gives it an address.
-func (n *network) join(pid int) (address netip.Addr, err error) {
+// removeOld removes the bridges of that name or address, of runtimes that ran here before. With two of an address, answers to pods would go
+// to the older one.
+func removeOld(name string, address netip.Addr) error {
+	addresses, err := netlink.AddrList(nil, netlink.FAMILY_V4)
+	if err != nil {
+		return fmt.Errorf("list addresses of machine: %w", err)
+	}
+	links, err := netlink.LinkList()
+	if err != nil {
+		return fmt.Errorf("list devices of machine: %w", err)
+	}
+	for _, link := range links {
+		has := slices.ContainsFunc(addresses, func(a netlink.Addr) bool {
+			return a.LinkIndex == link.Attrs().Index && a.IP.Equal(address.AsSlice())
+		})
+		if link.Attrs().Name != name && !has {
+			continue
+		}
+		if err := netlink.LinkDel(link); err != nil {
+			return fmt.Errorf("remove old bridge %s: %w", link.Attrs().Name, err)
+		}
+	}
+	return nil
+}
+
+// join connects the network namespace of a process with the bridge and gives it an address. What it sends to lost is lost.
+func (n *network) join(pid int, lost []netip.Prefix) (address netip.Addr, err error) {
 	if address, err = n.take(); err != nil {
 		return netip.Addr{}, err
 	}
@@ -90,7 +122,10 @@ func (n *network) join(pid int) (address netip.Addr, err error) {
 		return netip.Addr{}, fmt.Errorf("open network of pod: %w", err)
 	}
 	defer there.Close()
-	return address, n.furnish(there, inside, address)
+	if err := n.furnish(there, inside, address); err != nil {
+		return netip.Addr{}, err
+	}
+	return address, n.lose(there, inside, lost)
 }
 
 // furnish arranges the network inside of a pod.
@@ -110,6 +145,32 @@ func (n *network) furnish(there *netlink.Handle, device string, address netip.Ad
 	}
 	if err := there.RouteAdd(&netlink.Route{LinkIndex: eth.Attrs().Index, Gw: n.prefix.Addr().AsSlice()}); err != nil {
 		return fmt.Errorf("add default route of pod: %w", err)
+	}
+	return nil
+}
+
+// nowhere is the hardware address of nobody. The bridge passes on what is sent there, and no device takes it.
+var nowhere = net.HardwareAddr{0x02, 0xff, 0xff, 0xff, 0xff, 0xff}
+
+// lose makes a pod send what is for some addresses to nowhere, so that its connections get no answer, not even an error.
+func (n *network) lose(there *netlink.Handle, device string, lost []netip.Prefix) error {
+	if len(lost) == 0 {
+		return nil
+	}
+	eth, err := there.LinkByName(device)
+	if err != nil {
+		return fmt.Errorf("find device in pod: %w", err)
+	}
+	const gateway = "169.254.0.1" // of no network here
+	via := net.ParseIP(gateway)
+	if err := there.NeighSet(&netlink.Neigh{LinkIndex: eth.Attrs().Index, IP: via, HardwareAddr: nowhere, State: netlink.NUD_PERMANENT}); err != nil {
+		return fmt.Errorf("add a gateway to nowhere to pod: %w", err)
+	}
+	for _, prefix := range lost {
+		route := &netlink.Route{LinkIndex: eth.Attrs().Index, Dst: ipNet(prefix.Masked()), Gw: via, Flags: int(netlink.FLAG_ONLINK)}
+		if err := there.RouteReplace(route); err != nil {
+			return fmt.Errorf("route %s to nowhere in pod: %w", prefix, err)
+		}
 	}
 	return nil
 }

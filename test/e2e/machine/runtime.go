@@ -29,6 +29,7 @@ type containerRuntime struct {
 	state   string
 	image   *image
 	network *network
+	faults  faultsFile
 
 	mu         sync.Mutex
 	sandboxes  map[string]*sandbox
@@ -44,10 +45,11 @@ func serveRuntime(args []string) error {
 	state := flags.String("state", "", "a folder for the unpacked image and for containers")
 	bridge := flags.String("bridge", "pods", "the network device that joins the machine and its pods")
 	pods := flags.String("network", "10.244.0.1/24", "the machine's address on that, and the range of pods' addresses; IPv4")
+	faults := flags.String("faults", "", "a JSON file with what is broken, read at each call; it may be missing")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	r := &containerRuntime{state: *state, sandboxes: map[string]*sandbox{}, containers: map[string]*container{}}
+	r := &containerRuntime{state: *state, faults: faultsFile(*faults), sandboxes: map[string]*sandbox{}, containers: map[string]*container{}}
 	var err error
 	if r.image, err = unpack(*layout, *name, filepath.Join(*state, "image")); err != nil {
 		return fmt.Errorf("unpack image: %w", err)
@@ -68,7 +70,7 @@ func serveRuntime(args []string) error {
 	}
 	server := grpc.NewServer(grpc.UnaryInterceptor(logged))
 	cri.RegisterRuntimeServiceServer(server, r)
-	cri.RegisterImageServiceServer(server, &images{image: r.image, state: *state})
+	cri.RegisterImageServiceServer(server, &images{image: r.image, state: *state, faults: r.faults})
 
 	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()

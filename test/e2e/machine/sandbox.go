@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
 	"net/netip"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -23,6 +26,26 @@ type sandbox struct {
 	// Of pods that are not on the host network.
 	pause   *process
 	address netip.Addr
+}
+
+// resolverFile is what the pod's containers see as /etc/resolv.conf.
+func (r *containerRuntime) resolverFile(s *sandbox) string {
+	return filepath.Join(r.state, "sandboxes", s.id, "resolv.conf")
+}
+
+// resolver is the content of a resolv.conf(5).
+func resolver(config *cri.DNSConfig) []byte {
+	var text bytes.Buffer
+	for _, server := range config.GetServers() {
+		fmt.Fprintln(&text, "nameserver", server)
+	}
+	if searches := config.GetSearches(); len(searches) > 0 {
+		fmt.Fprintln(&text, "search", strings.Join(searches, " "))
+	}
+	if options := config.GetOptions(); len(options) > 0 {
+		fmt.Fprintln(&text, "options", strings.Join(options, " "))
+	}
+	return text.Bytes()
 }
 
 func (s *sandbox) onHost() bool {
@@ -70,12 +93,18 @@ func (r *containerRuntime) RunPodSandbox(_ context.Context, request *cri.RunPodS
 	if len(s.config.GetLinux().GetSysctls()) > 0 {
 		return nil, fmt.Errorf("run pod: kernel settings of its own: not served here")
 	}
+	faults, err := r.faults.read()
+	if err != nil {
+		return nil, fmt.Errorf("run pod: %w", err)
+	}
+	if err := writeFile(r.resolverFile(s), resolver(s.config.GetDnsConfig())); err != nil {
+		return nil, fmt.Errorf("run pod: %w", err)
+	}
 	if !s.onHost() {
-		var err error
 		if s.pause, err = start(self(pauseName, s.config.GetHostname()), unix.CLONE_NEWNET|unix.CLONE_NEWIPC|unix.CLONE_NEWUTS); err != nil {
 			return nil, fmt.Errorf("run pod: %w", err)
 		}
-		if s.address, err = r.network.join(s.pause.command.Process.Pid); err != nil {
+		if s.address, err = r.network.join(s.pause.command.Process.Pid, faults.lost); err != nil {
 			s.pause.stop(syscall.SIGKILL, time.Second)
 			return nil, fmt.Errorf("run pod: %w", err)
 		}
@@ -112,6 +141,11 @@ func (r *containerRuntime) RemovePodSandbox(ctx context.Context, request *cri.Re
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if s := r.sandboxes[id]; s != nil {
+		if err := os.RemoveAll(filepath.Dir(r.resolverFile(s))); err != nil {
+			return nil, fmt.Errorf("remove pod: %w", err)
+		}
+	}
 	delete(r.sandboxes, id)
 	return &cri.RemovePodSandboxResponse{}, nil
 }

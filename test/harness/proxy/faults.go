@@ -72,28 +72,19 @@ func Hang(match Match, duration time.Duration) Fault {
 func Cut(match Match, bytes int) Fault {
 	return func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
 		if match(r) {
-			w = &cutWriter{ResponseWriter: w, left: bytes}
+			left, answer := bytes, w
+			w = &writer{answer, func(data []byte, write func([]byte) (int, error)) (int, error) {
+				if left -= len(data); left < 0 {
+					_, _ = write(data[:len(data)+left])
+					_ = http.NewResponseController(answer).Flush()
+					panic(http.ErrAbortHandler)
+				}
+				return write(data)
+			}}
 		}
 		apiServer.ServeHTTP(w, r)
 	}
 }
-
-type cutWriter struct {
-	http.ResponseWriter
-	left int
-}
-
-func (w *cutWriter) Write(data []byte) (int, error) {
-	if w.left -= len(data); w.left < 0 {
-		_, _ = w.ResponseWriter.Write(data[:len(data)+w.left])
-		_ = http.NewResponseController(w.ResponseWriter).Flush()
-		panic(http.ErrAbortHandler)
-	}
-	return w.ResponseWriter.Write(data)
-}
-
-// Unwrap is for http.ResponseController.
-func (w *cutWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Moment is when a request is held, see [Hold].
 type Moment int

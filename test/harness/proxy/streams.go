@@ -54,6 +54,21 @@ func Mute(match Match, duration time.Duration) Fault {
 	}
 }
 
+// Stall passes the answers on, and from the moment at which stalled is true nothing of them any more. They do not end.
+func Stall(match Match, stalled *atomic.Bool) Fault {
+	return func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
+		if match(r) {
+			w = &writer{w, func(data []byte, write func([]byte) (int, error)) (int, error) {
+				if stalled.Load() {
+					return len(data), nil
+				}
+				return write(data)
+			}}
+		}
+		apiServer.ServeHTTP(w, r)
+	}
+}
+
 // Report calls a function with each request that matches, before it goes on.
 func Report(match Match, seen func(r *http.Request)) Fault {
 	return func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
@@ -64,51 +79,28 @@ func Report(match Match, seen func(r *http.Request)) Fault {
 	}
 }
 
-// Count adds the bytes of the answers to the requests to the total, headers left out.
-func Count(match Match, total *atomic.Int64) Fault {
-	return func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
-		if match(r) {
-			w = &countingWriter{w, total}
-		}
-		apiServer.ServeHTTP(w, r)
-	}
-}
-
-type countingWriter struct {
-	http.ResponseWriter
-	total *atomic.Int64
-}
-
-func (w *countingWriter) Write(data []byte) (int, error) {
-	w.total.Add(int64(len(data)))
-	return w.ResponseWriter.Write(data)
-}
-
-// Unwrap is for http.ResponseController.
-func (w *countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
 // Says calls a function with each answer to the requests that holds a text, in one piece.
 func Says(match Match, text string, seen func(r *http.Request)) Fault {
 	return func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
 		if match(r) {
-			w = &listening{ResponseWriter: w, text: []byte(text), seen: func() { seen(r) }}
+			w = &writer{w, func(data []byte, write func([]byte) (int, error)) (int, error) {
+				if bytes.Contains(data, []byte(text)) {
+					seen(r)
+				}
+				return write(data)
+			}}
 		}
 		apiServer.ServeHTTP(w, r)
 	}
 }
 
-type listening struct {
+// writer has each part of an answer pass a function.
+type writer struct {
 	http.ResponseWriter
-	text []byte
-	seen func()
+	pass func(data []byte, write func([]byte) (int, error)) (int, error)
 }
 
-func (l *listening) Write(data []byte) (int, error) {
-	if bytes.Contains(data, l.text) {
-		l.seen()
-	}
-	return l.ResponseWriter.Write(data)
-}
+func (w *writer) Write(data []byte) (int, error) { return w.pass(data, w.ResponseWriter.Write) }
 
 // Unwrap is for http.ResponseController.
-func (l *listening) Unwrap() http.ResponseWriter { return l.ResponseWriter }
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }

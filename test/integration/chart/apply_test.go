@@ -28,6 +28,9 @@ func TestTheAPIServerTakesAllThatIsRendered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, object := range render(t, v.args...) {
 				kinds[object.GetKind()]++
+				if object.GetNamespace() != "" { // profiles name namespaces that exist
+					require.NoError(t, makeNamespace(t.Context(), object.GetNamespace(), nil))
+				}
 				assert.NoError(t, dry.apply(t.Context(), object), "%s %s", object.GetKind(), object.GetName())
 			}
 		})
@@ -87,6 +90,7 @@ func TestPodsMeetTheRestrictedProfileUnlessTheyAreOnTheHostNetwork(t *testing.T)
 		want map[string]func(*testing.T, corev1.PodTemplateSpec)
 	}{
 		"the defaults":    {nil, map[string]func(*testing.T, corev1.PodTemplateSpec){"nodekeep-webhook": restricted, "nodekeep-capture": host, "nodekeep-uninstall": host}},
+		"verification":    {profiles(oneProfile), map[string]func(*testing.T, corev1.PodTemplateSpec){"nodekeep-verify": restricted}},
 		"no host network": {set("capture.hostNetwork=false", "certificates.mode=certManager"), map[string]func(*testing.T, corev1.PodTemplateSpec){"nodekeep-webhook": restricted, "nodekeep-capture": restricted, "nodekeep-uninstall": restricted}},
 	} {
 		t.Run(name, func(t *testing.T) {

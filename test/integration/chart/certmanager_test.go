@@ -240,7 +240,7 @@ func (r byCertManager) pointAt(t *testing.T, address string) {
 		return err == nil
 	}, settles, 100*time.Millisecond)
 	require.Eventually(t, func() bool {
-		_, err := client.ValidatingWebhookConfigurations().Patch(t.Context(), "nodekeep", types.JSONPatchType, patch("/capture"), metav1.PatchOptions{})
+		_, err := client.ValidatingWebhookConfigurations().Patch(t.Context(), "nodekeep", types.JSONPatchType, patch("/deletion"), metav1.PatchOptions{})
 		return err == nil
 	}, settles, 100*time.Millisecond)
 }

@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +50,7 @@ func typed(t *testing.T, own *harness.Installation, commands string) *exec.Cmd {
 	commands = strings.ReplaceAll(commands, "make uninstall", "make uninstall --old-file=build BIN="+programs)
 	command := exec.CommandContext(t.Context(), "bash", "-e", "-c", commands)
 	command.Dir = harness.Root()
+	command.Stdin = strings.NewReader("y\n") // the answer to uninstall's question
 	command.Env = append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH"), "KUBECONFIG="+own.AdminKubeconfig(), "HOME="+programs)
 	return command
 }
@@ -69,11 +69,6 @@ func TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse(t *testing.T) {
 		require.NoError(t, err, "%s\n%s", commands, out)
 	}
 	uninstalls := documented(t, "docs/operating.md", "## Uninstall")
-	for _, commands := range documented(t, "README.md", "### Uninstall") {
-		if !slices.Contains(uninstalls, commands) {
-			uninstalls = append(uninstalls, commands)
-		}
-	}
 	programs := map[string]bool{}
 	for n, commands := range uninstalls {
 		programs[strings.Fields(commands)[0]] = true
@@ -87,6 +82,11 @@ func TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse(t *testing.T) {
 			}
 			if strings.Contains(commands, "helm") || n > 0 {
 				run(t, installed)
+			}
+			if strings.Contains(commands, "helm") {
+				for _, upgrade := range documented(t, "docs/operating.md", "## Upgrade") {
+					run(t, upgrade)
+				}
 			}
 			own.WaitGating(t, true)
 			keepsTheRecords(t, own, fmt.Sprintf("documented-%d", n), commands, func() { run(t, installed) })

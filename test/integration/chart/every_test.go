@@ -40,6 +40,14 @@ func TestWhatComesOfValues(t *testing.T) {
 	}
 }
 
+// elsewhere are the names of objects that are for other namespaces.
+var elsewhere = []string{
+	"nodekeep-capture-events", "nodekeep-verify-events", // Events about Nodes are in the namespace default
+	"nodekeep-check", "nodekeep-verify-checks", // of Pods that check a Node
+	"nodekeep-verify-lookup",               // what profiles name
+	"nodekeep-viewer", "nodekeep-operator", // users in each of these
+}
+
 func everyObjectIsOurs(t *testing.T, r rendered) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -50,7 +58,7 @@ func everyObjectIsOurs(t *testing.T, r rendered) {
 		assert.True(t, strings.HasPrefix(object.GetName(), "nodekeep"), id)
 		assert.Equal(t, "nodekeep", object.GetLabels()["app.kubernetes.io/name"], id)
 		assert.NotEmpty(t, object.GetLabels()["app.kubernetes.io/component"], id)
-		if object.GetNamespace() != "" && object.GetName() != "nodekeep-capture-events" {
+		if object.GetNamespace() != "" && !slices.Contains(elsewhere, object.GetName()) {
 			assert.Equal(t, namespace, object.GetNamespace(), id)
 		}
 	}
@@ -86,6 +94,11 @@ func noWebhookKeepsANodeOutOrIn(t *testing.T, r rendered) {
 	}
 	if stripped(r) {
 		assert.Equal(t, ptr.To(admissionregistrationv1.Ignore), get[admissionregistrationv1.MutatingAdmissionPolicy](t, r, "MutatingAdmissionPolicy", "nodekeep-strip").Spec.FailurePolicy)
+	}
+	if r.has("ValidatingAdmissionPolicy", "nodekeep-verify") { // it fails closed, so it must end at once for all others
+		conditions := get[admissionregistrationv1.ValidatingAdmissionPolicy](t, r, "ValidatingAdmissionPolicy", "nodekeep-verify").Spec.MatchConditions
+		require.Len(t, conditions, 1)
+		assert.Equal(t, "request.userInfo.username == 'system:serviceaccount:"+namespace+":nodekeep-verify'", conditions[0].Expression)
 	}
 }
 
@@ -131,6 +144,9 @@ func noRightIsAWildcard(t *testing.T, r rendered) {
 		for _, list := range [][]string{rule.Verbs, rule.APIGroups, rule.Resources} {
 			assert.NotContains(t, list, "*", "%v", rule)
 		}
+		if slices.Contains(rule.Resources, "nodes/status") {
+			assert.Equal(t, []string{"patch"}, rule.Verbs, "%v", rule)
+		}
 		if slices.Contains(rule.Resources, "nodes") {
 			assert.Subset(t, []string{"get", "list", "watch", "patch"}, rule.Verbs, "nobody creates or deletes Nodes")
 		}
@@ -173,12 +189,12 @@ func theProgramTakesItsFlagsAndItsPolicy(t *testing.T, r rendered) {
 
 // A value that nobody has set must not change what the program does by itself.
 func TestTheDefaultsOfTheChartAreThoseOfTheProgram(t *testing.T) {
-	inPods := []string{"namespace", "policy", "metrics-bind-address", "health-probe-bind-address", "self-signed"}
+	inPods := []string{"namespace", "policy", "metrics-bind-address", "health-probe-bind-address", "self-signed", "image"}
 	compared := 0
-	for _, process := range []string{"webhook", "capture"} {
+	for _, process := range []string{"webhook", "capture", "verify"} {
 		help, err := exec.CommandContext(t.Context(), binary, process, "--help").Output()
 		require.NoError(t, err)
-		for _, arg := range render(t).container(t, "nodekeep-"+process).Args[1:] {
+		for _, arg := range render(t, set("verify.enabled=true")...).container(t, "nodekeep-"+process).Args[1:] {
 			flag, value, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
 			if slices.Contains(inPods, flag) {
 				continue

@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,7 +16,7 @@ import (
 )
 
 // settles bounds every wait for something that must happen.
-const settles = time.Minute
+const settles = harness.Settles
 
 // What all tests of this package share. The releases of one test are gone when the next one begins.
 var (

@@ -50,8 +50,15 @@ func TestValuesThatCannotBeAreRefusedWithTheirPath(t *testing.T) {
 		"priorityClassQuota=true":                        "at '/priorityClassQuota'",
 		"webhook.clientAuthority.names={kube-apiserver}": "at '/webhook/clientAuthority/names'",
 		"webhook.clientAuthority.configMap=one,webhook.clientAuthority.secret=another": "at '/webhook/clientAuthority/secret'",
-		"uninstall.patienceSeconds=-1":                           "at '/uninstall/patienceSeconds'",
-		"certificates.mode=secret,certificates.secret.name=ours": "at '/certificates/secret/caBundle'",
+		"policy.verify.profiles[0].name=a":                                             "at '/policy/verify/profiles/0'",       // no checks
+		"policy.verify.profiles[0].taint=it's:NoSchedule":                              "at '/policy/verify/profiles/0/taint'", // it goes into an expression
+		"policy.verify.profiles[0].taint=a:PreferNoSchedule":                           "at '/policy/verify/profiles/0/taint'",
+		"policy.verify.label=it's":                                                     "at '/policy/verify/label'",
+		"policy.verify.start.perSecond=1000":                                           "at '/policy/verify/start/perSecond'",
+		"verify.checksNamespace=Checks":                                                "at '/verify/checksNamespace'",
+		"verify.checksPriority=2000000000":                                             "at '/verify/checksPriority'",
+		"uninstall.patienceSeconds=-1":                                                 "at '/uninstall/patienceSeconds'",
+		"certificates.mode=secret,certificates.secret.name=ours":                       "at '/certificates/secret/caBundle'",
 	} {
 		t.Run(value, func(t *testing.T) {
 			_, err := harness.Template(t.Context(), namespace, set(value)...)
@@ -67,7 +74,8 @@ func TestTheSchemaTakesEveryPolicyThatNodekeepTakes(t *testing.T) {
 		policy string
 		good   bool
 	}{
-		"everything": {`{labels: {keep: ["*", "a.example.com/*"], ignore: [b], defer: [dedicated, "*.example.com/*"], ignoreManagers: [kubelet, "*x"], onConflict: restoreStored, protected: inline},
+		"everything": {`{labels: {keep: ["*", "a.example.com/*"], ignore: [b], defer: [dedicated, "*.example.com/*"], ignoreManagers: [kubelet, "*x"], onConflict: restoreStored, protected: inline,
+				rules: [{name: rtx, when: {devices: {driver: gpu.example.com}, any: [{names: [a]}]}, set: {gpu: rtx}, hold: 15m, precedence: rule}]},
 			taints: {keep: [a], ignore: [b], register: [{taint: "a/b:NoExecute"}, {taint: "c=d:PreferNoSchedule", nodeSelector: {matchExpressions: [{key: gpu, operator: In, values: ["yes"]}]}}],
 			rules: [{selector: "dedicated in (ci, batch)", taint: "dedicated={value}:NoSchedule"}, {selector: {matchLabels: {a: b}}, taint: "x:NoSchedule"}]},
 			machine: {onMismatch: quarantine}, retention: 10m}`, true},

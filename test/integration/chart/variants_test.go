@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -35,7 +36,20 @@ func variants(t *testing.T) map[string]variant {
 	pem, _, err := certutil.GenerateSelfSignedCertKey("ours", nil, nil)
 	require.NoError(t, err)
 	authority := string(pem)
-	return map[string]variant{
+	all := map[string]variant{
+		"users of the commands": {set("access.viewers[0].kind=Group", "access.viewers[0].name=devs", "access.viewers[0].apiGroup=rbac.authorization.k8s.io"), func(t *testing.T, r rendered) {
+			binding := get[rbacv1.ClusterRoleBinding](t, r, "ClusterRoleBinding", "nodekeep-viewer")
+			assert.Equal(t, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "nodekeep-viewer"}, binding.RoleRef)
+			assert.Equal(t, []rbacv1.Subject{{Kind: "Group", Name: "devs", APIGroup: rbacv1.GroupName}}, binding.Subjects)
+			var in []string
+			for _, object := range r {
+				if object.GetKind() == "RoleBinding" && object.GetName() == "nodekeep-viewer" {
+					in = append(in, object.GetNamespace())
+				}
+			}
+			assert.ElementsMatch(t, []string{namespace, "default"}, in)
+			assert.False(t, r.has("ClusterRoleBinding", "nodekeep-operator"), "nobody was named")
+		}},
 		"the defaults": {want: func(t *testing.T, r rendered) {
 			assert.True(t, gated(r))
 			assert.True(t, guarded(r) && stripped(r))
@@ -50,6 +64,9 @@ func variants(t *testing.T) map[string]variant {
 			assert.Empty(t, r.names("Certificate"))
 			assert.Contains(t, r.container(t, "nodekeep-webhook").Args, "--self-signed")
 			assert.Empty(t, users(get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-webhook").Rules), "only where protected labels are inline")
+			for _, rule := range r.rules(t) {
+				assert.NotContains(t, rule.Resources, "resourceslices", "only with rules.devices")
+			}
 			webhook, capture := r.pods(t)["nodekeep-webhook"], r.pods(t)["nodekeep-capture"]
 			assert.False(t, webhook.Spec.HostNetwork)
 			assert.True(t, capture.Spec.HostNetwork)
@@ -96,6 +113,11 @@ func variants(t *testing.T) map[string]variant {
 			assert.Equal(t, ptr.To(admissionregistrationv1.IfNeededReinvocationPolicy), mutating[0].ReinvocationPolicy)
 			rules := get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-webhook").Rules
 			assert.Equal(t, []string{"system:node:nodekeep-self-test", "system:nodes"}, users(rules))
+		}},
+		"rules about devices": {set("rules.devices=true"), func(t *testing.T, r rendered) {
+			slices := rbacv1.PolicyRule{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceslices"}, Verbs: []string{"get", "list", "watch"}}
+			assert.Contains(t, get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-capture").Rules, slices)
+			assert.NotContains(t, get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-webhook").Rules, slices)
 		}},
 		"protected labels never": {set("policy.labels.protected=never"), func(t *testing.T, r rendered) {
 			mutating, _ := r.hooks(t)
@@ -218,6 +240,8 @@ func variants(t *testing.T) map[string]variant {
 			assert.Equal(t, "d", configuration.Annotations["c"])
 		}},
 	}
+	maps.Copy(all, verification())
+	return all
 }
 
 // certificate is what these tests read of cert-manager's kind.

@@ -21,7 +21,7 @@ import (
 )
 
 // settles bounds every wait.
-const settles = time.Minute
+const settles = harness.Settles
 
 // runsContained shows the program at work in the image: it says its version, and both processes serve a Node that comes back.
 func runsContained(t *testing.T, image, user string) {

@@ -82,7 +82,7 @@ func remedies(t *testing.T, nodekeep *harness.Installation) {
 
 // notAllGated reports whether kubectl says that some Nodes did not have the gate. It frees the others all the same.
 func notAllGated(out string) bool {
-	return strings.Contains(out, `error: taint "nodekeep.dev/restoring" not found`)
+	return strings.Contains(out, `error: taint "nodekeep.dev/restoring" not found`) || strings.Contains(out, `taint "nodekeep.dev/unverified" not found`)
 }
 
 func gated(node *corev1.Node) bool {

@@ -32,7 +32,9 @@ func TestOnARealControlPlane(t *testing.T) {
 
 	t.Run("every series, label and value that an alert or a panel names is served", func(t *testing.T) {
 		served := exposed{}
-		for _, process := range []string{"webhook", "capture"} {
+		ruleLabelsDrift(t, nodekeep)
+		verifies(t, nodekeep)
+		for _, process := range []string{"webhook", "capture", "verify"} {
 			served.add(t, scraped(t, nodekeep.MetricsURL(process)), nil)
 		}
 		failOpen(t, nodekeep)
@@ -108,6 +110,36 @@ func scraped(t *testing.T, url string) *bytes.Buffer {
 	_, err = body.ReadFrom(response.Body)
 	require.NoError(t, err)
 	return body
+}
+
+// governedTier gives the series by label a key and a value, and those of inventories a source.
+const governedTier = "governance:\n  keys: [{key: tier, values: [gold], required: true}]\ninventory:\n- {name: cmdb, file: /absent.json, attributes: [rack]}\n"
+
+// ruleLabelsDrift makes capture set a label of a rule again and audit another: it has no series for keys and rules before.
+func ruleLabelsDrift(t *testing.T, nodekeep *harness.Installation) {
+	t.Helper()
+	require.NoError(t, nodekeep.WritePolicy("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels:\n  rules:\n"+
+		"  - {name: gold, set: {tier: gold}, precedence: rule}\n  - {name: all, set: {rack: r1}, mode: audit}\n"+governedTier))
+	const name = "drifts"
+	nodekeep.Register(t, name)
+	nodekeep.WaitRestored(t, name, map[string]string{"tier": "gold"})
+	nodekeep.Label(t, name, map[string]string{"tier": "lead"})
+	require.Eventually(t, func() bool {
+		metrics := scraped(t, nodekeep.MetricsURL("capture")).String()
+		return strings.Contains(metrics, `nodekeep_rule_labels_drifted_total{key="tier"} 1`) && strings.Contains(metrics, `nodekeep_rule_labels_audited_total{rule="all"} 1`)
+	}, harness.Settles, 50*time.Millisecond)
+	nodekeep.DeleteNode(t, name)
+}
+
+// verifies starts the controller with a profile, which names its series, and returns when it leads.
+func verifies(t *testing.T, nodekeep *harness.Installation) {
+	t.Helper()
+	require.NoError(t, nodekeep.WritePolicy("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nverify:\n  profiles:\n  - {name: gpu, nodeSelector: gpu=yes, checks: [{name: api, api: {}}]}\n"+governedTier))
+	require.NoError(t, nodekeep.ReapplyVerify(t.Context()))
+	require.NoError(t, nodekeep.StartVerify(t.Context()))
+	require.Eventually(t, func() bool {
+		return strings.Contains(scraped(t, nodekeep.MetricsURL("verify")).String(), "nodekeep_verify_leading 1")
+	}, harness.Settles, 50*time.Millisecond)
 }
 
 // failOpen makes the API server call both webhooks in vain: it has no series for that before.

@@ -28,7 +28,7 @@ const (
 )
 
 // settles is how long anything may take by itself in a test on a busy machine.
-const settles = time.Minute
+const settles = harness.Settles
 
 // carried is what an admin puts on every Node and nodekeep must bring back.
 func carried() (labels map[string]string, taints []corev1.Taint) {

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# Builds the control plane that tests and the demo run against into bin/, next to this file.
-# The versions stand in go.mod. A binary that is there and was built from the same inputs is used as it is.
+# Builds the control plane that tests and the demo run against into bin/, next to this file. With the name of a folder below
+# test/programs as argument, it builds the tools of the go.mod there instead.
+# The versions are in go.mod. A binary that exists and was built from the same inputs is not built again.
 set -euo pipefail
 
 assets=${KUBEBUILDER_ASSETS:-}
-if [[ -n $assets && -x $assets/etcd && -x $assets/kube-apiserver ]]; then
+if [[ $# == 0 && -n $assets && -x $assets/etcd && -x $assets/kube-apiserver ]]; then
   echo "controlplane: KUBEBUILDER_ASSETS holds etcd and kube-apiserver, building nothing"
   exit 0
 fi
 
-cd "$(dirname "${BASH_SOURCE[0]}")"
-binaries=(etcd kube-apiserver kube-scheduler kube-controller-manager kubectl kubelet)
+cd "$(dirname "${BASH_SOURCE[0]}")/../${1:-controlplane}"
+folder=${PWD##*/}
+mapfile -t binaries < <(echo etcd; sed -n 's,^\tk8s.io/kubernetes/cmd/,,p' go.mod)
 
 version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
 etcd=$(go list -m -f '{{.Version}}' go.etcd.io/etcd/server/v3)
@@ -31,11 +33,11 @@ for binary in "${binaries[@]}"; do
   complete "$binary" || missing+=("$binary")
 done
 if ((${#missing[@]} == 0)); then
-  echo "controlplane: up to date in test/programs/controlplane/bin"
+  echo "controlplane: up to date in test/programs/$folder/bin"
   exit 0
 fi
 
-echo "controlplane: Kubernetes $version and etcd $etcd in test/programs/controlplane/bin: ${#missing[@]} of ${#binaries[@]} binaries are to be built."
+echo "controlplane: Kubernetes $version and etcd $etcd in test/programs/$folder/bin: ${#missing[@]} of ${#binaries[@]} binaries are to be built."
 if ((${#missing[@]} == ${#binaries[@]})); then
   echo "controlplane: this takes about 5 minutes the first time. etcd and kube-apiserver take longest: Go downloads and compiles what the others share."
 fi

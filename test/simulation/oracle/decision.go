@@ -22,12 +22,15 @@ func (d decided) answer() (a Answer, unknown Excuse) {
 		return Answer{any: true, Why: Unguarded}, Promised
 	}
 	listed, since := made.Listed()
-	back := d.Taint && made.Value != None && made.Value == listed
+	back := made.back(d.Taint)
 	if back && d.corrected() {
 		return Answer{any: true, Why: SetBack}, Promised
 	}
 	visible, only := d.visible()
 	if !visible {
+		if only == Unguarded {
+			a.shown = d.restored()
+		}
 		return a, only
 	}
 	a.either, a.listed, a.Why = d.ambiguous(listed)
@@ -40,7 +43,7 @@ func (d decided) answer() (a Answer, unknown Excuse) {
 		return a, Unguarded
 	case back:
 		for p := max(since, d.start); p < d.at; p++ {
-			if was := d.Log[p]; d.Seen(p) == Observed && was.Value != made.Value && was.ListedAs(made.Item) {
+			if was := d.Log[p]; d.Seen(p) == Observed && was.Owner != Kubelet && was.Value != made.Value && was.ListedAs(made.Item) {
 				return a, Promised
 			}
 		}
@@ -70,6 +73,9 @@ func (d decided) visible() (visible bool, unless Excuse) {
 	for j := d.at; j < d.until; j++ {
 		shown := d.Log[j]
 		covered := shown.Owner == Kubelet && shown.Value != None || made.Decision(d.Taint) && !shown.Decision(d.Taint)
+		if d.Careful && made.Value == None && slices.Contains(d.restored(), shown.Value) && shown.Value == shown.Given {
+			continue // only the stamp says that the key was absent before
+		}
 		switch saw := d.Seen(j); {
 		case saw == NotObserved:
 		case covered:
@@ -80,14 +86,23 @@ func (d decided) visible() (visible bool, unless Excuse) {
 			return true, Promised
 		}
 	}
-	if made.Value == None {
-		for j := d.at; j < d.end; j++ { // what nodekeep set since then, it set on a state without the key
-			if i := d.Log[j]; d.Seen(j) != NotObserved && i.Owner != Kubelet && i.Given != None && i.Since > d.at && i.Since <= d.until {
-				return true, Promised
-			}
+	if made.Value == None && len(d.restored()) > 0 { // on a state without the key
+		if d.Careful { // but only the stamp says so
+			return false, Unguarded
 		}
+		return true, Promised
 	}
 	return false, unless
+}
+
+// restored are the observed values that nodekeep set on the object after the decision and before the next one.
+func (d decided) restored() (values []Value) {
+	for j := d.at; j < d.end; j++ {
+		if i := d.Log[j]; d.Seen(j) != NotObserved && i.Owner != Kubelet && i.Given != None && i.Since > d.at && i.Since <= d.until {
+			values = append(values, i.Given)
+		}
+	}
+	return values
 }
 
 // ambiguous reports whether something hides from whoever observes the decision only after a newer state that it is still in force.
@@ -108,7 +123,7 @@ func (d decided) ambiguous(listed Value) (yes bool, value Value, why Excuse) {
 		was := d.Log[p]
 		l, _ := was.Listed()
 		switch {
-		case d.Taint && was.Edited && was.Value != None && was.Value == l && d.since(p).corrected():
+		case was.Edited && was.back(d.Taint) && d.since(p).corrected():
 			return true, l, SetBack
 		case d.Seen(p) != NotObserved && l != None && (was.Value == None || was.Decision(d.Taint)) && d.unstampedAfter(p):
 			return true, None, Unstamped

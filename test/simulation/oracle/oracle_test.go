@@ -34,3 +34,75 @@ func TestTheOracleExcusesNothingThatWasObserved(t *testing.T) {
 		})
 	}
 }
+
+func TestTheOracleExcusesWhatOnlyAStampShowsIfItProvesNothing(t *testing.T) {
+	older := State{Object: 1, Edited: true, Item: Item{Value: 1, Owner: Nobody}}
+	edit := State{Object: 2, Edited: true, Item: Item{Value: 2, Owner: Nobody}}
+	removal := State{Object: 2, Edited: true}
+	restored := State{Object: 2, Item: Item{Value: 1, Owner: Nobody, Given: 1, Since: 3}}
+	for name, tt := range map[string]struct {
+		careful    bool
+		unobserved int // index of a state
+		allows     []Value
+	}{
+		"the stamp proves the removal":                {false, 2, []Value{None}},
+		"it proves nothing":                           {true, 2, []Value{None, 1, 2}},
+		"it proves nothing, the removal was observed": {true, -1, []Value{None}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := Question{
+				Log: []State{older, edit, removal, restored}, Taint: true, Careful: tt.careful, Order: func(at int) int { return at },
+				Seen: func(at int) Observation {
+					if at == tt.unobserved {
+						return NotObserved
+					}
+					return Observed
+				},
+			}.Wanted()
+			for _, value := range []Value{None, 1, 2, 3} {
+				assert.Equal(t, slices.Contains(tt.allows, value), a.Allows(value), value)
+			}
+		})
+	}
+}
+
+func TestTheOracleKnowsThatALabelWasSetBackOnlyByWhatWasObservedBefore(t *testing.T) {
+	given := Item{Value: 1, Owner: Nobody, Given: 1}
+	edit := State{Object: 1, Edited: true, Item: Item{Value: 2, Owner: Client, Given: 1}}
+	kubelets := State{Object: 1, Item: Item{Value: 1, Owner: Kubelet, Given: 1}}
+	for name, observed := range map[string]bool{"the edit was observed": true, "it was not": false} {
+		t.Run(name, func(t *testing.T) {
+			a := Question{Log: []State{{Object: 1, Item: given}, edit, kubelets, {Object: 1, Edited: true, Item: given}}, Settled: 3, Seen: func(at int) Observation {
+				if at == 1 && !observed {
+					return NotObserved
+				}
+				return Observed
+			}}.Wanted()
+			assert.Equal(t, observed, a.Allows(1))
+			assert.Equal(t, !observed, a.Allows(3))
+		})
+	}
+}
+
+func TestTheOracleExcusesAStampObservedAfterANewerStateThatLostIt(t *testing.T) {
+	for name, tt := range map[string]struct {
+		late bool
+		why  Excuse
+	}{"late": {true, Unstamped}, "in order": {false, Promised}} {
+		t.Run(name, func(t *testing.T) {
+			listed := State{Object: 1, Item: Item{Given: 2}}
+			a := Question{
+				Log: []State{listed, {Object: 1, Bare: true}}, Taint: true, Seen: func(int) Observation { return Observed },
+				Order: func(at int) int {
+					if tt.late {
+						return -at
+					}
+					return at
+				},
+			}.Wanted()
+			assert.Equal(t, tt.why, a.Why)
+			assert.Equal(t, tt.late, a.Allows(2))
+			assert.False(t, a.Allows(1))
+		})
+	}
+}

@@ -33,7 +33,7 @@ const (
 type Question struct {
 	Log     []State
 	Seen    func(at int) Observation
-	Order   func(at int) int // in which states were observed, each for the first time; needed if Careful
+	Order   func(at int) int // in which states were observed, each for the first time; needed if Careful, nil: not known
 	Taint   bool
 	Careful bool // the stamp proves nothing about the key
 
@@ -76,7 +76,7 @@ func (q Question) wantedUntil(all int) Answer {
 		switch {
 		case reason == Unguarded:
 			older := q.wantedUntil(at)
-			a.older, a.shown, a.Why = &older, q.brought(at), Unguarded
+			a.older, a.shown, a.Why = &older, append(a.shown, q.brought(at)...), Unguarded
 			if d.late() {
 				a.shown = append(a.shown, None)
 			}
@@ -93,7 +93,31 @@ func (q Question) wantedUntil(all int) Answer {
 		a.shown, a.Why = append(a.shown, late...), max(a.Why, why)
 		return a
 	}
+	if values := q.setBackUnstamped(all); len(values) > 0 {
+		why, late = max(why, Unstamped), append(late, values...)
+	}
 	return Answer{Value: q.Settled, Why: why, shown: late}
+}
+
+// setBackUnstamped are values that the stamp listed of a taint which the Node did not show, in states that were observed only after a newer
+// one that has lost the annotation. The newer one could not say that the taint was not set back.
+func (q Question) setBackUnstamped(all int) (values []Value) {
+	for p := q.From; q.Taint && q.Order != nil && p < all; p++ {
+		was := q.Log[p]
+		listed, _ := was.Listed()
+		if listed == None || was.Value != None || q.Seen(p) == NotObserved {
+			continue
+		}
+		bare := false
+		for j := p + 1; j < all && q.Log[j].Object == was.Object; j++ {
+			bare = bare || q.Log[j].Bare
+			if bare && q.Seen(j) != NotObserved && q.Order(j) < q.Order(p) {
+				values = append(values, listed)
+				break
+			}
+		}
+	}
+	return values
 }
 
 // brought are the values that were observed until then and that the stamp says the Node brought itself. Where nothing was recorded of the

@@ -53,6 +53,15 @@ func (i Item) ListedAs(other Item) bool {
 // Derived reports whether the item is a taint that nodekeep derived from a label.
 func (i Item) Derived() bool { return i.Value != None && i.Rule == i.Value }
 
+// back reports whether the item is as nodekeep set it, or a taint as the Node brought it. If a client set it so, it set it back.
+func (i Item) back(taint bool) bool {
+	listed := i.Given
+	if taint {
+		listed, _ = i.Listed()
+	}
+	return i.Owner == Nobody && i.Value != None && i.Value == listed
+}
+
 // Decision reports whether the item shows a decision of a client or of another admission policy, by all that can be known.
 func (i Item) Decision(taint bool) bool {
 	untouched := i.Owner == Nobody && (i.Value == i.Given || taint && i.Value == i.Brought)

@@ -1,0 +1,110 @@
+package capture
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// adopting is the annotation once an operator has handed labels over to a rule.
+func adopting(rule string, labels labels) func(*corev1.Node) {
+	derived := ruledBy(rule, labels)
+	for key, label := range derived {
+		label.Adopted = true
+		derived[key] = label
+	}
+	return listing(derived)
+}
+
+func TestALabelThatAnOperatorHandsOverIsForgottenAndThenListedWithoutTheMark(t *testing.T) {
+	protectedRule := "labels:\n  rules:\n  - {name: w, when: {names: ['*']}, set: {" + worker + ": \"\"}}\n"
+	tier, role := labels{"tier": "gold"}, labels{worker: ""}
+	for name, c := range map[string]struct {
+		policy    string
+		record    *record.Record
+		node      *corev1.Node
+		unguarded bool
+		keeps     bool // it stays the operator's
+	}{
+		"set on this object":      {policy: tierRule, record: remembered("a", 9, tier), node: node("a", "10", tier, adopting("tier", tier))},
+		"restored on this object": {policy: tierRule, record: remembered("z", 5, tier), node: node("a", "10", tier, adopting("tier", tier), stamped(record.Stamp{}.With(tier, 0)))},
+		"protected":               {policy: protectedRule, record: remembered("a", 9, role), node: node("a", "10", role, adopting("w", role))},
+		"without guard policies, a kubelet may set it": {policy: tierRule, unguarded: true, record: remembered("a", 9, tier), node: node("a", "10", tier, adopting("tier", tier))},
+		"without guard policies, no kubelet may set it: a kubelet may have written the mark": {
+			policy: protectedRule, unguarded: true, keeps: true, record: remembered("a", 9, role), node: node("a", "10", role, adopting("w", role)),
+		},
+		"another value has been set since: the mark says nothing": {
+			policy: tierRule, keeps: true, record: remembered("a", 9, labels{"tier": "iron"}), node: node("a", "10", labels{"tier": "iron"}, adopting("tier", tier)),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := Circumstances{Policy: loadPolicy(t, c.policy), Guarded: !c.unguarded, Now: now}
+			entry, n := store.Entry{Record: *c.record}, observe.SlimOf(observe.Of(c.node)).Node()
+			next := Decide(entry, true, n, Present, in)
+			if c.keeps {
+				if next.Write != nil {
+					entry.Record = *next.Write
+					next = Decide(entry, true, n, Present, in)
+				}
+				assert.Equal(t, c.record.Items(), entry.Record.Items())
+				assert.Empty(t, next.RuleRemoves)
+				return
+			}
+			require.NotNil(t, next.Write, "the record comes first")
+			assert.Empty(t, next.Write.Items(), "it forgets that an operator set the label")
+			entry.Record = *next.Write
+			next = Decide(entry, true, n, Present, in)
+			require.Nil(t, next.Write)
+			assert.Empty(t, next.keys(), "no label is set or removed")
+			require.True(t, next.WriteLabelList)
+			body, err := PatchFor(n, next.Change, in.Policy.Gate())
+			require.NoError(t, err)
+			assert.NotContains(t, string(body), "adopted")
+			assert.Contains(t, string(body), policy.LabelsAnnotation)
+			relisted := node("a", "12", n.Items, listing(next.Labels))
+			if stamp, ok := n.Stamp(true); ok {
+				stamped(stamp)(relisted)
+			}
+			assert.Equal(t, Nothing, Decide(entry, true, observe.Of(relisted), Present, in).Step, "that is all")
+
+			without := Decide(entry, true, observe.Of(relisted), Present, Circumstances{Policy: loadPolicy(t, "").After(in.Policy), Guarded: !c.unguarded, Now: now})
+			if without.Write != nil {
+				entry.Record = *without.Write
+				without = Decide(entry, true, observe.Of(relisted), Present, Circumstances{Policy: loadPolicy(t, "").After(in.Policy), Guarded: !c.unguarded, Now: now})
+			}
+			assert.Len(t, without.RuleRemoves, 1, "it goes with its rule")
+			assert.Empty(t, without.RuleSets)
+		})
+	}
+}
+
+// Processes observe the states of a Node late, twice and in any order.
+func TestALabelThatWasHandedOverDoesNotComeBackFromALateObservation(t *testing.T) {
+	tier := labels{"tier": "gold"}
+	in := Circumstances{Policy: loadPolicy(t, tierRule), Guarded: true, Now: now}
+	states := []*observe.Node{
+		observe.Of(node("a", "8", tier)),
+		observe.Of(node("a", "10", tier, adopting("tier", tier))),
+		observe.Of(node("a", "12", tier, listing(ruledBy("tier", tier)))),
+	}
+	for _, first := range []*record.Record{remembered("a", 5, tier), remembered("a", 9, tier), {}} {
+		for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}, {1, 0, 1, 2, 0, 1}} {
+			r := *first
+			for _, at := range order {
+				r, _ = states[at].Merge(r, states[at].Observation(r, in.Policy, in.Guarded), in.Policy, now)
+			}
+			assert.Empty(t, r.Items(), "order %v, record %v", order, first.Items())
+		}
+	}
+	changed := observe.Of(node("a", "11", labels{"tier": "iron"}, adopting("tier", tier)))
+	r, _ := states[1].Merge(*remembered("a", 9, tier), states[1].Observation(record.Record{}, in.Policy, true), in.Policy, now)
+	r, _ = changed.Merge(r, changed.Observation(r, in.Policy, true), in.Policy, now)
+	assert.Equal(t, labels{"tier": "iron"}, r.Items(), "what an operator sets later counts")
+}

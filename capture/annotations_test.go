@@ -1,0 +1,117 @@
+package capture
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+)
+
+const keepsAnnotations = `annotations: {keep: ["a.io/*"]}`
+
+func TestThePatchWritesAnnotationsBesideTheStamp(t *testing.T) {
+	p := loadPolicy(t, keepsAnnotations)
+	n := node("a", "10", labels{}, annotated("a.io/stale", "old"), annotated("a.io/gone", "x"))
+	change := Change{Add: labels{"@a.io/x": "1", "label": "1"}, Correct: labels{"@a.io/stale": "new"}, Remove: []string{"@a.io/gone"}}
+	body, err := PatchFor(observe.OfKeeping(n, p.Annotations()), change, gate)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10","labels":{"label":"1"},"annotations":{"a.io/x":"1","a.io/stale":"new","a.io/gone":null,
+		"nodekeep.dev/restored":"{\"given\":{\"@a.io/stale\":{\"value\":\"new\",\"since\":\"10\"},\"@a.io/x\":{\"value\":\"1\",\"since\":\"10\"},\"label\":{\"value\":\"1\",\"since\":\"10\"}}}"}}}`, string(body))
+
+	change.ByClient = true
+	body, err = PatchFor(observe.OfKeeping(n, p.Annotations()), change, gate)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10","labels":{"label":"1"},"annotations":{"a.io/x":"1","a.io/stale":"new","a.io/gone":null}}}`, string(body), "a rollback")
+}
+
+func TestAnnotationsLeaveRoomForTheStamp(t *testing.T) {
+	p := loadPolicy(t, keepsAnnotations)
+	others := 256<<10 - 8200
+	n := node("a", "10", labels{}, annotated("big", strings.Repeat("x", others)))
+	body, err := PatchFor(observe.OfKeeping(n, p.Annotations()), Change{Add: labels{"@a.io/x": strings.Repeat("y", 8100)}}, gate)
+	require.NoError(t, err)
+	assert.NotContains(t, string(body), policy.StampAnnotation, "a stamp as well would be too much for the API server")
+}
+
+func TestAnnotationsOfLivingNodesAreReadOnceWhenThePolicyKeepsThem(t *testing.T) {
+	c := newCluster(t, "")
+	c.register(node("a", "10", labels{"k": "v"}, annotated("a.io/x", "1")))
+	leader, standby := c.leader(), c.replica()
+	leader.looks()
+	require.Empty(t, record.SplitAnnotations(c.record().Items()))
+	leader.reads, standby.reads = nil, nil
+
+	c.policy = loadPolicy(t, keepsAnnotations)
+	for _, r := range []*replica{leader, standby} {
+		r.EnqueueAll()
+		r.looks()
+	}
+	assert.Equal(t, labels{"a.io/x": "1"}, record.SplitAnnotations(c.record().Items()))
+	assert.Contains(t, leader.reads, "get n1")
+	assert.NotContains(t, standby.reads, "get n1", "only the leader reads")
+	leader.reads = nil
+	leader.EnqueueAll()
+	leader.looks()
+	assert.NotContains(t, leader.reads, "get n1", "it is read once")
+
+	c.edit(func(n *corev1.Node) { n.Annotations["a.io/x"] = "2" })
+	leader.looks()
+	assert.Equal(t, labels{"a.io/x": "2"}, record.SplitAnnotations(c.record().Items()))
+
+	c.policy = loadPolicy(t, "")
+	leader.EnqueueAll()
+	leader.looks()
+	c.edit(func(n *corev1.Node) { delete(n.Annotations, "a.io/x") })
+	leader.looks()
+	assert.Equal(t, labels{"a.io/x": "2"}, record.SplitAnnotations(c.record().Items()), "a policy erases nothing")
+}
+
+func TestAHeartbeatInAnAnnotationThatIsNotKeptWritesNothing(t *testing.T) {
+	c := newCluster(t, keepsAnnotations)
+	c.register(node("a", "10", labels{"k": "v"}, annotated("a.io/x", "1"), annotated("other.io/heartbeat", "1")))
+	leader := c.leader()
+	leader.looks()
+	leader.writes = nil
+	for _, beat := range []string{"2", "3", "4"} {
+		c.edit(func(n *corev1.Node) { n.Annotations["other.io/heartbeat"] = beat })
+		assert.Zero(t, leader.queue.Len())
+		leader.looks()
+	}
+	assert.Empty(t, leader.wrote())
+}
+
+func TestCaptureRestoresAndCorrectsAnnotations(t *testing.T) {
+	p := loadPolicy(t, keepsAnnotations)
+	decide := func(r *record.Record, n *corev1.Node) Action {
+		return Decide(store.Entry{Record: *r}, true, observe.OfKeeping(n, p.Annotations()), Present, Circumstances{Policy: p, Guarded: true, Now: now})
+	}
+	long := strings.Repeat("x", 5000)
+	r := remembered("a", 5, labels{"@a.io/x": long, "@b.io/x": "not kept"})
+	assert.Equal(t, labels{"@a.io/x": long}, decide(r, node("b", "10", labels{}, gated)).Add)
+
+	stale := stamped(record.Stamp{}.With(map[string]string{"@a.io/x": "stale"}, 0))
+	restored := decide(r, node("b", "10", labels{}, annotated("a.io/x", "stale"), stale))
+	assert.Equal(t, labels{"@a.io/x": long}, restored.Correct)
+
+	quarantined := *r
+	quarantined.Quarantined = remembered("a", 5, labels{"@a.io/y": "1"})
+	assert.Empty(t, decide(&quarantined, node("b", "10", labels{}, gated)).Add)
+}
+
+// A fresh machine would inherit that it has passed a check, or wait for one that nobody makes again.
+func TestNothingOfTheNodeReadinessControllerIsRecorded(t *testing.T) {
+	w := newCluster(t, "annotations: {keep: ['*.k8s.io/*', example.com/owner]}\ntaints: {keep: ['*']}\n")
+	const passed = "readiness.k8s.io/bootstrap-completed-network"
+	w.register(node("a", "10", labels{"rack": "r1", passed: "true", "readiness.k8s.io/network:NoSchedule": "pending", "dedicated:NoSchedule": "ci"},
+		annotated(passed, "true"), annotated("example.com/owner", "team-a")))
+	r := w.leader()
+	require.Empty(t, r.works())
+	assert.Equal(t, labels{"rack": "r1", "dedicated:NoSchedule": "ci", "@example.com/owner": "team-a"}, w.record().Items())
+}

@@ -1,0 +1,171 @@
+package capture
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"nodekeep.dev/nodekeep/governance"
+	"nodekeep.dev/nodekeep/observe"
+)
+
+// maxValues is how many values of a governed label have series of their own. Nodes with any other value are counted as otherValue.
+const (
+	maxValues  = 100
+	otherValue = "other"
+)
+
+// byLabel counts Nodes by the value of each governed label, and for how long there have been so many. It is brought up to date when the labels or
+// the CPU of a Node change: a heartbeat costs nothing, and a scrape walks over no Nodes.
+type byLabel struct {
+	now func() time.Time
+
+	mu   sync.Mutex
+	keys map[string]map[string]*labelled // by key and value
+}
+
+// labelled is the Nodes with one value of a label.
+type labelled struct {
+	nodes                int
+	cores                float64
+	seconds, coreSeconds float64 // of Nodes and of their CPUs, up to since
+	since                time.Time
+}
+
+func newByLabel(now func() time.Time) *byLabel {
+	return &byLabel{now: now, keys: map[string]map[string]*labelled{}}
+}
+
+// govern counts by these keys from now on, and reports whether every Node has to be counted again: all numbers are 0 then. The sums of a key
+// that stays go on. Values that the policy lists come before those that Nodes happen to have.
+func (b *byLabel) govern(keys []governance.Key) (again bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	governed := map[string]map[string]*labelled{}
+	for _, key := range keys {
+		of, known := b.keys[key.Key]
+		if !known {
+			of, again = map[string]*labelled{}, true
+		}
+		for _, value := range key.Values {
+			if of[value] == nil && len(of) < maxValues {
+				of[value], again = &labelled{since: b.now()}, true // Nodes with it may have been counted as others
+			}
+		}
+		governed[key.Key] = of
+	}
+	b.keys = governed
+	if again {
+		for _, of := range b.keys {
+			for _, l := range of {
+				l.change(-l.nodes, -l.cores, b.now())
+				l.cores = 0 // without what is left of rounding
+			}
+		}
+	}
+	return again
+}
+
+// change brings the sums up to a moment, and then the numbers.
+func (l *labelled) change(nodes int, cores float64, now time.Time) {
+	l.seconds, l.coreSeconds = l.sums(now)
+	l.since = now
+	l.nodes += nodes
+	l.cores = max(0, l.cores+cores)
+}
+
+// sums are those up to a moment. They never shrink, whatever the clock does.
+func (l *labelled) sums(now time.Time) (seconds, coreSeconds float64) {
+	passed := max(0, now.Sub(l.since).Seconds())
+	return l.seconds + passed*float64(l.nodes), l.coreSeconds + passed*l.cores
+}
+
+// replaced counts the new state of a Node instead of the one before; nil: there is none.
+func (b *byLabel) replaced(before, node *observe.Slim) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.keys) == 0 {
+		return
+	}
+	b.count(before, -1)
+	b.count(node, 1)
+}
+
+func (b *byLabel) count(slim *observe.Slim, nodes int) {
+	if slim == nil {
+		return
+	}
+	node := slim.Node()
+	cores := node.Reported.Cores() * float64(nodes)
+	for key, of := range b.keys {
+		value, has := node.Items[key]
+		if !has {
+			continue
+		}
+		if of[value] == nil {
+			if len(of) >= maxValues {
+				value = otherValue
+			}
+			if of[value] == nil {
+				of[value] = &labelled{since: b.now()}
+			}
+		}
+		of[value].change(nodes, cores, b.now())
+	}
+}
+
+// each calls see with every series.
+func (b *byLabel) each(see func(key, value string, nodes int, seconds, coreSeconds float64)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for key, of := range b.keys {
+		for value, l := range of {
+			seconds, coreSeconds := l.sums(b.now())
+			see(key, value, l.nodes, seconds, coreSeconds)
+		}
+	}
+}
+
+// countByLabel counts by the keys of the policy in force.
+func (c *Controller) countByLabel() {
+	s := c.observations
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.labels.govern(c.Policy().Governance().Settings().Keys) {
+		return
+	}
+	for _, of := range s.byName {
+		if of.live != nil {
+			s.labels.replaced(nil, of.live)
+		}
+	}
+}
+
+// labelSeries are the series by label, read at each scrape.
+type labelSeries struct{ *byLabel }
+
+func labelDescs() (nodes, seconds, coreSeconds *prometheus.Desc) {
+	by := []string{"key", "value"}
+	return prometheus.NewDesc("nodekeep_nodes_by_label", "Nodes by the value of each governed label; other: all values beyond the first 100.", by, nil),
+		prometheus.NewDesc("nodekeep_node_seconds_total", "Seconds that Nodes with this value of a governed label existed while this process ran, added up over the Nodes.", by, nil),
+		prometheus.NewDesc("nodekeep_cpu_core_seconds_total", "The same, each Node times the CPU cores of its capacity.", by, nil)
+}
+
+// Describe says which series there are.
+func (labelSeries) Describe(to chan<- *prometheus.Desc) {
+	nodes, seconds, coreSeconds := labelDescs()
+	to <- nodes
+	to <- seconds
+	to <- coreSeconds
+}
+
+// Collect reads them.
+func (s labelSeries) Collect(to chan<- prometheus.Metric) {
+	count, nodeSeconds, cpuSeconds := labelDescs()
+	s.each(func(key, value string, nodes int, seconds, coreSeconds float64) {
+		to <- prometheus.MustNewConstMetric(count, prometheus.GaugeValue, float64(nodes), key, value)
+		to <- prometheus.MustNewConstMetric(nodeSeconds, prometheus.CounterValue, seconds, key, value)
+		to <- prometheus.MustNewConstMetric(cpuSeconds, prometheus.CounterValue, coreSeconds, key, value)
+	})
+}

@@ -1,0 +1,249 @@
+package capture
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+)
+
+const (
+	rtxRule = "labels:\n  rules:\n" +
+		"  - {name: rtx, when: {devices: {driver: gpu.nvidia.com, attribute: productName, glob: \"*RTX*\"}}, set: {gpu: rtx}}\n" +
+		"  - {name: none, set: {gpu: none}}\n"
+	nicRule = "labels:\n  rules:\n  - {name: nic, when: {devices: {driver: nic.example.com}}, set: {nic: fast}}\n"
+)
+
+// gpuSlice is the only slice of the pool of a Node.
+func gpuSlice(name, node, model string) *resourcev1.ResourceSlice {
+	return &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourcev1.ResourceSliceSpec{
+		Driver: "gpu.nvidia.com", NodeName: &node, Pool: resourcev1.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1},
+		Devices: []resourcev1.Device{{Name: "gpu-0", Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"productName": {StringValue: &model}}}},
+	}}
+}
+
+// devicesCluster is a cluster with a Node n1 that has been ready for an hour, and a leader that follows devices.
+type devicesCluster struct {
+	*cluster
+	t      *testing.T
+	leader *replica
+	slices *fake.Clientset
+	log    lockedBuffer
+
+	mu     sync.Mutex
+	now    policy.Policy
+	denied error
+	lists  int
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+func (b *lockedBuffer) count(text string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Count(b.String(), text)
+}
+
+func newDevicesCluster(t *testing.T, sections string, denied error) *devicesCluster {
+	w := &devicesCluster{cluster: newCluster(t, ""), t: t, now: loadPolicy(t, sections), denied: denied}
+	w.register(node("a", "10", nil, gpus("0", time.Hour)))
+	w.leader = w.cluster.leader(func(o *Options) {
+		o.Policy = func() policy.Policy { w.mu.Lock(); defer w.mu.Unlock(); return w.now }
+		o.Logger = slog.New(slog.NewTextHandler(&w.log, nil))
+		w.slices = o.Client.(*fake.Clientset)
+		w.slices.PrependReactor("list", "resourceslices", func(clienttesting.Action) (bool, runtime.Object, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.lists++
+			return w.denied != nil, nil, w.denied
+		})
+	})
+	var done sync.WaitGroup
+	t.Cleanup(done.Wait)
+	done.Go(func() { w.leader.followDevices(t.Context()) })
+	return w
+}
+
+// follows has the policy replaced.
+func (w *devicesCluster) follows(sections string) {
+	p := loadPolicy(w.t, sections)
+	w.mu.Lock()
+	w.now = p
+	w.mu.Unlock()
+	w.leader.EnqueueAll()
+}
+
+func (w *devicesCluster) reads() int { w.mu.Lock(); defer w.mu.Unlock(); return w.lists }
+
+// becomes works until n1 shows the labels.
+func (w *devicesCluster) becomes(want labels) {
+	w.t.Helper()
+	assert.Eventually(w.t, func() bool {
+		w.leader.checkRules(w.t.Context()) // as every ten seconds
+		require.Empty(w.t, w.leader.works())
+		return assert.ObjectsAreEqual(want, w.shows())
+	}, time.Minute, 5*time.Millisecond, "it shows %v", w.shows())
+}
+
+// stays works for a while, in which n1 must not change.
+func (w *devicesCluster) stays(want labels) {
+	w.t.Helper()
+	for range 20 {
+		w.leader.checkRules(w.t.Context()) // as every ten seconds
+		require.Empty(w.t, w.leader.works())
+		require.Equal(w.t, want, w.shows())
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func TestSlicesAreReadWhileRulesLookAtDevices(t *testing.T) {
+	w := newDevicesCluster(t, tierRule, nil)
+	slices := w.slices.ResourceV1().ResourceSlices()
+	_, err := slices.Create(t.Context(), gpuSlice("s1", "n1", "GeForce RTX 5070"), metav1.CreateOptions{})
+	require.NoError(t, err)
+	w.becomes(labels{"tier": "gold"})
+	assert.Zero(t, w.reads(), "no rule looks at devices")
+
+	w.follows(rtxRule)
+	w.becomes(labels{"gpu": "rtx"})
+	require.Equal(t, 1, w.reads())
+	w.leader.EnqueueAll()
+	w.stays(labels{"gpu": "rtx"})
+	assert.Equal(t, 1, w.reads(), "the policy looks at the same")
+
+	patched := w.patches()
+	republished := gpuSlice("s1", "n1", "GeForce RTX 5070")
+	republished.Spec.Pool.Generation = 2
+	_, err = slices.Update(t.Context(), republished, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	_, err = slices.Create(t.Context(), gpuSlice("s2", "unknown", "GeForce RTX 5070"), metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return w.knows("unknown") }, time.Minute, time.Millisecond)
+	assert.Zero(t, w.leader.queue.Len(), "nothing that rules use has changed, of any Node that there is")
+
+	require.NoError(t, slices.Delete(t.Context(), "s1", metav1.DeleteOptions{}))
+	require.Eventually(t, func() bool { return !w.knows("n1") }, time.Minute, time.Millisecond)
+	w.stays(labels{"gpu": "rtx"}) // held
+	w.passes(4 * time.Minute)
+	w.leader.Enqueue("n1")
+	w.stays(labels{"gpu": "rtx"})
+	_, err = slices.Create(t.Context(), republished, metav1.CreateOptions{}) // the driver was restarted
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return w.knows("n1") }, time.Minute, time.Millisecond)
+	assert.Eventually(t, func() bool { // the Node is enqueued a moment after its devices are known
+		return assert.Empty(t, w.leader.works()) && !strings.Contains(w.node().Annotations[policy.LabelsAnnotation], "until")
+	}, time.Minute, time.Millisecond, "it is held no longer")
+	w.stays(labels{"gpu": "rtx"})
+	assert.Equal(t, patched+2, w.patches(), "held, and then not held any more")
+
+	require.NoError(t, slices.Delete(t.Context(), "s1", metav1.DeleteOptions{}))
+	require.Eventually(t, func() bool { return !w.knows("n1") }, time.Minute, time.Millisecond)
+	w.stays(labels{"gpu": "rtx"})
+	w.passes(classify.PluginGrace + time.Second)
+	w.leader.Enqueue("n1")
+	w.becomes(labels{"gpu": "none"})
+
+	w.follows(nicRule)
+	require.Eventually(t, func() bool { return w.reads() == 2 }, time.Minute, time.Millisecond, "other drivers are read anew")
+	w.follows(tierRule)
+	require.Eventually(t, func() bool { return !w.knows("unknown") }, time.Minute, time.Millisecond, "what nothing looks at is not kept")
+	w.becomes(labels{"tier": "gold"})
+}
+
+func (w *devicesCluster) patches() (count int) {
+	for _, write := range w.leader.writes {
+		if strings.HasPrefix(write, "patch ") {
+			count++
+		}
+	}
+	return count
+}
+
+// knows reports whether devices of a Node are known.
+func (w *devicesCluster) knows(node string) bool {
+	w.leader.devices.mu.Lock()
+	defer w.leader.devices.mu.Unlock()
+	_, is := w.leader.devices.byNode[node]
+	return is
+}
+
+func TestWithoutTheRightRulesAboutDevicesDecideNothingAndNewRulesOnlyAdd(t *testing.T) {
+	for name, denied := range map[string]error{
+		"the right is missing":      apierrors.NewForbidden(resourcev1.Resource("resourceslices"), "", nil),
+		"the API server is too old": apierrors.NewNotFound(resourcev1.Resource("resourceslices"), ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newDevicesCluster(t, tierRule, denied)
+			w.becomes(labels{"tier": "gold"})
+			w.follows(rtxRule)
+			require.Eventually(t, func() bool { return w.reads() > 2 }, time.Minute, time.Millisecond, "it is tried again")
+			w.stays(labels{"tier": "gold"})
+			assert.Equal(t, 1, w.log.count("rules look at devices, and the resource slices cannot be read"))
+			reported := 0
+			for len(w.leader.events.Events) > 0 {
+				if strings.Contains(<-w.leader.events.Events, DevicesUnknown) {
+					reported++
+				}
+			}
+			assert.Equal(t, 1, reported)
+			assert.False(t, w.leader.devices.known(w.leader.Policy().LabelRules().Drivers()))
+
+			w.mu.Lock()
+			w.denied = nil
+			w.mu.Unlock()
+			_, err := w.slices.ResourceV1().ResourceSlices().Create(t.Context(), gpuSlice("s1", "n1", "RTX"), metav1.CreateOptions{})
+			require.NoError(t, err)
+			require.Eventually(t, func() bool { return w.leader.devices.known(w.leader.Policy().LabelRules().Drivers()) }, time.Minute, time.Millisecond)
+			w.becomes(labels{"gpu": "rtx"})
+		})
+	}
+}
+
+func TestDevicesOfNewRulesAreNotThoseOfTheOldOnes(t *testing.T) {
+	d := newDevices()
+	rtx, nic := loadPolicy(t, rtxRule).LabelRules().Drivers(), loadPolicy(t, nicRule).LabelRules().Drivers()
+	unknown := observe.Devices{}
+	assert.True(t, d.known(nil), "nothing is looked at")
+	assert.Equal(t, unknown, d.of("n1", nil))
+	d.set("n1", []any{observe.SliceOf(gpuSlice("s", "n1", "RTX"), rtx)})
+	assert.Equal(t, unknown, d.of("n1", rtx), "not all slices were read")
+	d.read(rtx)
+	assert.NotEqual(t, unknown, d.of("n1", rtx))
+	assert.Equal(t, observe.DevicesOf(nil), d.of("n2", rtx), "a Node without devices")
+	assert.Equal(t, unknown, d.of("n1", nic))
+	assert.False(t, d.known(nic))
+	d.forget()
+	assert.Equal(t, unknown, d.of("n1", rtx))
+}
+
+func TestASliceThatCannotBeReadLeavesTheProcessAlone(t *testing.T) {
+	r := newCluster(t, rtxRule).leader()
+	slim := r.slimSlice(func(*resourcev1.ResourceSlice, classify.Drivers) *observe.Slice { panic("cannot read") }, gpuSlice("s", "n1", "RTX"), nil)
+	assert.Equal(t, "n1", slim.Node())
+	assert.Equal(t, []string{"gpu.nvidia.com"}, observe.DevicesOf([]*observe.Slice{slim}).Join(classify.Facts{}).Incomplete)
+	assert.Equal(t, 1, int(valueOf(t, r.Metrics.panics)))
+}

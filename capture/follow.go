@@ -1,0 +1,123 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// followRetry is when to look again for the record of a machine whose old Node is deleted, while the record does not say so yet.
+const followRetry = time.Second
+
+// What an Event names of the Nodes that a machine may have been: so many, in so many bytes.
+const (
+	maxShownNodes = 10
+	maxShown      = 512
+)
+
+// predecessor says what there is of a machine under other names.
+type predecessor int
+
+const (
+	noRecord       predecessor = iota
+	oneRecord                  // it is followed
+	lateRecord                 // of a Node that does not exist, and its last state, or that it is deleted, is still to be recorded
+	severalRecords             // nothing can be followed: several, or one of a Node that exists or is quarantined
+)
+
+// followed is the record that the Node begins with: what its machine had under another name, else nothing.
+func (a *attempt) followed() (entry store.Entry, found predecessor) {
+	records, err := a.Records.OfMachine(a.node.Machine)
+	if err != nil {
+		a.Logger.Error("records of a machine cannot be found; nothing is followed", "node", a.node.Name, "error", err)
+		return store.Entry{}, noRecord
+	}
+	old, only, several := record.Predecessor(a.node.Name, a.node.Machine, records)
+	if only {
+		several = []string{old.Node}
+		if last, _ := old.Rebase(a.Cluster(), math.MaxUint64); a.node.Version < last.Newest().Version {
+			several = append(several, a.node.Name) // the two existed at once, so that these are two machines
+		}
+		for _, r := range records { // one that does not say so yet may be of a Node that has registered again
+			if _, live := a.observations.look(r.Node); r.Node != old.Node && r.Node != a.node.Name && live != nil && a.node.Machine.Agrees(live.Machine) {
+				several = append(several, r.Node)
+			}
+		}
+	}
+	if len(several) == 1 {
+		switch gone, live := a.observations.look(several[0]); {
+		case live != nil:
+		case only && len(gone) == 0:
+			return store.Entry{Record: observe.Follow(old, a.node.Name, a.node.Machine, a.Now())}, oneRecord
+		case !quarantined(records, several[0]):
+			a.queue.Add(several[0])
+			return store.Entry{}, lateRecord
+		}
+	}
+	if len(several) == 0 {
+		return store.Entry{}, noRecord
+	}
+	a.reportAmbiguous(several)
+	return store.Entry{}, severalRecords
+}
+
+// mayFollow looks again whether the Node follows that record, while no other worker does: else two Nodes of cloned machines could follow one
+// record. The record must be in memory as the API server has it.
+func (a *attempt) mayFollow(ctx context.Context, old string) (result, error) {
+	entry, _ := a.followed()
+	if entry.Record.Followed != old {
+		return again, nil
+	}
+	known, _ := a.Records.Get(old)
+	live, err := a.Records.GetLive(ctx, old)
+	lost := errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrUnreadable)
+	if err != nil && !lost {
+		return again, err
+	}
+	if lost || live.Version != known.Version {
+		a.queue.AddAfter(a.node.Name, followRetry)
+		return postponed, nil
+	}
+	return finished, nil
+}
+
+func quarantined(records []record.Record, node string) bool {
+	for _, r := range records {
+		if r.Node == node {
+			return r.Isolated()
+		}
+	}
+	return false
+}
+
+// reportAmbiguous tells once why a machine does not get what it had under another name.
+func (a *attempt) reportAmbiguous(several []string) {
+	shown := several[:min(len(several), maxShownNodes)]
+	names := policy.Shortened(strings.Join(shown, ", "), maxShown)
+	if !a.leading.Load() || !a.notesOf(a.node.UID).report("ambiguous "+names) {
+		return
+	}
+	a.Logger.Warn("machine cannot be followed: a Node that exists, or several records, have its identity", "node", a.node.Name, "records", names)
+	a.Events.Eventf(reference(a.node), corev1.EventTypeWarning, MachineAmbiguous,
+		"Nothing is restored from other names of this machine: the records of %d Nodes have its providerID, systemUUID or machineID, or one of a Node that exists or is quarantined. Nodes: %s",
+		len(several), names)
+}
+
+// reportFollowed tells what a Node gets from the record of another name, and what waits.
+func (a *attempt) reportFollowed(after record.Record) {
+	waits := "nothing"
+	if after.Quarantined != nil {
+		waits = keyList(after.Quarantined.Items()) + "; to decide: nodekeep accept " + after.Node + " --machine old (they belong to this machine) or new (they do not)"
+	}
+	a.Events.Eventf(reference(a.node), corev1.EventTypeNormal, MachineFollowed,
+		"This machine was Node %s before, and gets what is remembered of it. Waits for an operator: %s", after.Followed, waits)
+}

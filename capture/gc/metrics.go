@@ -1,0 +1,42 @@
+package gc
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Outcome is what became of a record that a sweep looked at.
+type Outcome string
+
+// The outcomes.
+const (
+	Collected Outcome = "collected" // removed
+	Rehearsed Outcome = "dry_run"   // would have been removed
+	Kept      Outcome = "kept"      // seen live, it is not due: the Node lives, or somebody has changed or removed the record
+	PutBack   Outcome = "put_back"  // removed, and put back because the Node registered in that very moment, or may have
+	Failed    Outcome = "failed"    // the API server did not answer as it should; the sweep has ended
+)
+
+// Metrics are the series of sweeps.
+type Metrics struct {
+	collected *prometheus.CounterVec
+	gone      prometheus.Gauge
+	due       prometheus.Gauge
+}
+
+// NewMetrics registers the series, each with a first value of 0.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		collected: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "nodekeep_capture_records_collected_total", Help: "Records of deleted Nodes that sweeps examined, by outcome.",
+		}, []string{"outcome"}),
+		gone: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "nodekeep_capture_records_gone", Help: "Records of deleted Nodes, at the last sweep of this process.",
+		}),
+		due: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "nodekeep_capture_records_due", Help: "Records that a sweep may remove, at the last sweep of this process.",
+		}),
+	}
+	registry.MustRegister(m.collected, m.gone, m.due)
+	for _, outcome := range []Outcome{Collected, Rehearsed, Kept, PutBack, Failed} {
+		m.collected.WithLabelValues(string(outcome))
+	}
+	return m
+}

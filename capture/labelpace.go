@@ -1,0 +1,52 @@
+package capture
+
+import (
+	"cmp"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// DefaultLabelPatches is how many Nodes a second are changed for the labels of rules where nothing else is said.
+const DefaultLabelPatches = 50
+
+// needsTurn reports whether new rules can have the same change made on many Nodes at once.
+func (next Action) needsTurn() bool {
+	return next.Step == Rename || next.Write == nil && next.Step == FollowRules && next.changesLabels()
+}
+
+// labelPace spreads changes that new rules make on many Nodes.
+type labelPace struct {
+	mu    sync.Mutex
+	limit *rate.Limiter
+	turns map[string]time.Time // when the turn of a Node comes
+}
+
+func newLabelPace(perSecond int) *labelPace {
+	perSecond = cmp.Or(perSecond, DefaultLabelPatches)
+	return &labelPace{limit: rate.NewLimiter(rate.Limit(perSecond), perSecond), turns: map[string]time.Time{}}
+}
+
+// wait is how long a Node has to wait for its turn; 0: it is now.
+func (p *labelPace) wait(node string, now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	turn, waits := p.turns[node]
+	if !waits {
+		turn = now.Add(p.limit.ReserveN(now, 1).DelayFrom(now))
+		p.turns[node] = turn
+	}
+	if turn.After(now) {
+		return turn.Sub(now)
+	}
+	delete(p.turns, node)
+	return 0
+}
+
+// forget is called when a Node is gone.
+func (p *labelPace) forget(node string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.turns, node)
+}

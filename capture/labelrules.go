@@ -1,0 +1,293 @@
+package capture
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+)
+
+// RuleChange is the part of a change that is about labels which rules set.
+type RuleChange struct {
+	RuleSets       map[string]string         // labels to set; and items to what a client gave them before, where no rule decides them any more
+	RuleRemoves    []string                  // labels to remove, which rules have set and want no more; and items that rules remove
+	Listed         map[string]record.Derived // what the annotation lists before the change
+	Labels         map[string]record.Derived // and after it
+	WriteLabelList bool                      // the annotation has to be written
+}
+
+// followLabelRules completes a change by the labels that rules set on a Node which has all that the change gives. prev is the record as it was
+// read, and r with this observation merged.
+// refused says that the API server has refused one of them on this object.
+func (c *Change) followLabelRules(prev, r record.Record, node *observe.Node, in Circumstances) (result classify.Result, refused bool) {
+	if in.Policy.LabelRules().Empty() && len(node.ListedLabels()) == 0 { // migrations are rules, too
+		return classify.Result{}, false
+	}
+	own := withoutMarks(node.DerivedLabels(r, in.Policy, in.Guarded))
+	others := classify.Without(c.itemsOn(node), own)
+	maps.DeleteFunc(others, func(key, _ string) bool { return !record.IsLabel(key) })
+	for key := range own { // as a registering Node has them
+		if _, is := others[key]; is || !record.IsLabel(key) {
+			continue
+		}
+		if value, is := clientsValue(r, node, key, in.Policy); is {
+			others[key] = value
+		}
+	}
+	facts, last := in.devicesOf(node.Name).Join(node.Facts(others, in.Policy.LabelRules(), in.Now)), lastDerived(prev, node, own)
+	if in.Inventory != nil {
+		facts.Inventory = in.Inventory(node)
+	}
+	if in.Why == nil {
+		result = in.Policy.Classify(facts, last, in.Now)
+	} else {
+		result, *in.Why = in.Policy.LabelRules().Explain(facts, last, in.Now)
+	}
+	maps.DeleteFunc(result.Labels, func(key string, label record.Derived) bool {
+		_, blocked := result.Blocked[key]
+		return label.Absent && !label.ShownBy(node.Items, key) && (blocked || in.RulesHeld)
+	})
+	if in.RulesHeld {
+		result.Labels = heldBack(result.Labels, own, node.Items, func(string) bool { return true })
+	}
+	for key, label := range result.Labels {
+		refused = refused || in.Refused[key] && !label.Absent
+	}
+	maps.DeleteFunc(result.Labels, func(key string, _ record.Derived) bool { return in.Refused[key] })
+	result.Labels = heldBack(result.Labels, own, node.Items, func(key string) bool { return in.Refused[key] })
+	c.Listed, c.Labels = own, result.Labels
+	if !policy.RoomFor(c.Labels, node.AnnotationBytes) { // what is not listed would count as an operator's
+		c.Labels = nil
+	}
+	for key, label := range c.Labels {
+		delete(c.Add, key) // the rule's value comes first; the record keeps the other
+		delete(c.Correct, key)
+		c.Remove = slices.DeleteFunc(c.Remove, func(removed string) bool { return removed == key })
+		switch {
+		case label.ShownBy(node.Items, key):
+		case label.Absent:
+			c.RuleRemoves = append(c.RuleRemoves, key)
+		default:
+			c.label(key, label.Value)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(own)) {
+		if !own[key].ShownBy(node.Items, key) {
+			continue // somebody has changed it, and nobody else's label is removed
+		}
+		if _, wanted := c.Labels[key]; wanted {
+			continue
+		}
+		if value, is := clientsValue(r, node, key, in.Policy); is && !in.Refused[key] {
+			c.label(key, value) // not given: the stamp would tell that the client had removed it
+		} else if !own[key].Absent {
+			c.RuleRemoves = append(c.RuleRemoves, key)
+		}
+	}
+	c.RuleRemoves = append(c.RuleRemoves, renamedOn(node, r, in)...)
+	slices.Sort(c.RuleRemoves)
+	c.WriteLabelList = !record.SameDerived(c.Labels, node.ListedLabels())
+	return result, refused
+}
+
+func (in Circumstances) devicesOf(node string) observe.Devices {
+	if in.Devices == nil {
+		return observe.Devices{}
+	}
+	return in.Devices(node)
+}
+
+// withoutMarks are labels without the marks that an operator has handed them over, or that the Node brought them. A change that lists them is made once the record has forgotten who
+// set them before, and then removes the mark.
+func withoutMarks(labels map[string]record.Derived) map[string]record.Derived {
+	labels = maps.Clone(labels)
+	for key, label := range labels {
+		label.Adopted, label.Brought = false, false
+		labels[key] = label
+	}
+	return labels
+}
+
+// lastDerived is what rules said of this machine last: the record has it before the Node shows it.
+func lastDerived(prev record.Record, node *observe.Node, own map[string]record.Derived) map[string]record.Derived {
+	same := prev.Newest().UID == node.UID || node.Machine.Compare(prev.Machine) == record.SameMachine
+	if prev.Derived == nil || !same {
+		return own
+	}
+	return prev.Derived
+}
+
+// heldBack are the labels of rules while some must not be removed or changed: those that the Node has stay as they are.
+func heldBack(want, own map[string]record.Derived, items map[string]string, holds func(key string) bool) map[string]record.Derived {
+	for key, label := range own {
+		if !label.ShownBy(items, key) || !holds(key) {
+			continue
+		}
+		if want == nil {
+			want = map[string]record.Derived{}
+		}
+		want[key] = label
+	}
+	return want
+}
+
+// clientsValue is the value that a client gave a label, if the policy restores it now that no rule sets the label any more.
+func clientsValue(r record.Record, node *observe.Node, key string, p policy.Policy) (value string, is bool) {
+	e, known := r.Entry(key)
+	if !known || e.Removed || r.Isolated() {
+		return "", false
+	}
+	restore := p.Restorable(policy.Kept{Machine: node.Machine}, policy.Kept{Items: map[string]string{key: e.Value}, Machine: r.Machine}, policy.Live)
+	value, is = restore.Add[key]
+	return value, is
+}
+
+func (c *Change) label(key, value string) {
+	if c.RuleSets == nil {
+		c.RuleSets = map[string]string{}
+	}
+	c.RuleSets[key] = value
+}
+
+// settlesIn is when the rules are to be asked again although nothing is observed: a label is held for a time, or a device plugin
+// may still register. 0 is never.
+func settlesIn(result classify.Result, node *observe.Node, now time.Time) (in time.Duration) {
+	sooner := func(at time.Time) {
+		if wait := at.Sub(now); wait > 0 && (in == 0 || wait < in) {
+			in = wait
+		}
+	}
+	for _, label := range result.Labels {
+		if !label.Until.IsZero() {
+			sooner(label.Until)
+		}
+	}
+	if len(result.Blocked) > 0 && node.Reported.Ready != 0 {
+		sooner(time.Unix(node.Reported.Ready, 0).Add(classify.PluginGrace))
+	}
+	return in
+}
+
+// changesLabels reports whether rules change a label.
+func (r RuleChange) changesLabels() bool { return len(r.RuleSets)+len(r.RuleRemoves) > 0 }
+
+// altersLabels reports whether a label that rules have set is removed or changed, be it to what an operator gave it before, or only
+// once it is held no longer.
+func (r RuleChange) altersLabels() bool {
+	for key, label := range r.Labels {
+		if listed, is := r.Listed[key]; is && listed.Until.IsZero() && !label.Until.IsZero() {
+			return true
+		}
+	}
+	for key, value := range r.RuleSets {
+		if listed, is := r.Listed[key]; is && (listed.Absent || listed.Value != value) {
+			return true
+		}
+	}
+	return len(r.RuleRemoves) > 0
+}
+
+// RulesAlter reports whether rules that are not held remove or change labels of a Node that rules have set, or remove what others have set.
+func RulesAlter(r record.Record, node *observe.Node, in Circumstances) bool {
+	in.RulesHeld = false
+	if MigrationsRemove(r, node, in) {
+		return true
+	}
+	if len(node.ListedLabels()) == 0 && !in.Policy.LabelRules().Removes() {
+		return false
+	}
+	var change Change
+	_, _ = change.followLabelRules(r, r, node, in)
+	return change.altersLabels()
+}
+
+// drifted are the labels of rules that another client has changed or removed, and what it has added again that they remove.
+func (r RuleChange) drifted() (keys []string) {
+	for key, value := range r.RuleSets {
+		if listed, is := r.Listed[key]; is && !listed.Absent && listed.Value == value {
+			keys = append(keys, key)
+		}
+	}
+	for _, key := range r.RuleRemoves {
+		if r.Listed[key].Absent {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// without is the part less the settings that are to be dropped. What is not done now is listed as before.
+func (r RuleChange) without(drop func(setting) bool) RuleChange {
+	rest := r
+	rest.RuleSets, rest.Labels, rest.RuleRemoves = map[string]string{}, maps.Clone(r.Labels), nil
+	as := func(key string) {
+		delete(rest.Labels, key)
+		if label, is := r.Listed[key]; is {
+			if rest.Labels == nil {
+				rest.Labels = map[string]record.Derived{}
+			}
+			rest.Labels[key] = label
+		}
+	}
+	for key, value := range r.RuleSets {
+		if drop(setting{item: key, value: value}) {
+			as(key)
+		} else {
+			rest.RuleSets[key] = value
+		}
+	}
+	for _, key := range r.RuleRemoves {
+		if drop(setting{item: key, removed: true}) {
+			as(key)
+		} else {
+			rest.RuleRemoves = append(rest.RuleRemoves, key)
+		}
+	}
+	rest.WriteLabelList = r.WriteLabelList && (rest.changesLabels() || !record.SameDerived(rest.Labels, r.Listed)) && !drop(r.listing())
+	return rest
+}
+
+// listing is that the annotation lists the labels.
+func (r RuleChange) listing() setting {
+	return setting{item: policy.LabelsAnnotation, value: policy.Own{Labels: r.Labels}.Annotations(0)[policy.LabelsAnnotation]}
+}
+
+// settings is what rules set on the Node.
+func (r RuleChange) settings() (all []setting) {
+	for _, key := range slices.Sorted(maps.Keys(r.RuleSets)) {
+		all = append(all, setting{item: key, value: r.RuleSets[key]})
+	}
+	for _, key := range r.RuleRemoves {
+		all = append(all, setting{item: key, removed: true})
+	}
+	if r.WriteLabelList && !r.changesLabels() {
+		all = append(all, r.listing())
+	}
+	return all
+}
+
+// renamedOn are the labels to remove from a Node because migrations have renamed them. The Node shows each under its new key already, and the
+// record has it there: so no state of the Node lacks both.
+func renamedOn(node *observe.Node, r record.Record, in Circumstances) (keys []string) {
+	if in.RulesHeld || len(in.Policy.Migrations()) == 0 || r.Isolated() {
+		return nil
+	}
+	metadata := node.Metadata(r, in.Policy, in.Guarded)
+	for _, m := range in.Policy.Migrations() {
+		if m.Removes(in.Policy, metadata) && !in.Refused[m.From] {
+			keys = append(keys, m.From)
+		}
+	}
+	return keys
+}
+
+// MigrationsRemove reports whether migrations that are not held remove a label of a Node.
+func MigrationsRemove(r record.Record, node *observe.Node, in Circumstances) bool {
+	in.RulesHeld = false
+	renamed, _ := node.Renamed(r, in.Policy, in.Guarded, in.Now)
+	return len(renamedOn(node, renamed, in)) > 0
+}

@@ -1,0 +1,355 @@
+package capture
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+)
+
+type derivedLabels = map[string]record.Derived
+
+// ruledBy are labels that a rule has set.
+func ruledBy(rule string, labels labels) derivedLabels {
+	derived := derivedLabels{}
+	for key, value := range labels {
+		derived[key] = record.Derived{Value: value, Rule: rule}
+	}
+	return derived
+}
+
+// listing is the annotation that lists labels of rules.
+func listing(derived derivedLabels) func(*corev1.Node) {
+	return annotated(policy.LabelsAnnotation, policy.Own{Labels: derived}.Annotations(0)[policy.LabelsAnnotation])
+}
+
+// gpus has the kubelet report so many, of a Node that has been ready for so long; 0: it is not ready.
+func gpus(count string, ready time.Duration) func(*corev1.Node) {
+	return func(n *corev1.Node) {
+		n.Status.Capacity = corev1.ResourceList{"cpu": resource.MustParse("8"), "nvidia.com/gpu": resource.MustParse(count)}
+		if ready > 0 {
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-ready))}}
+		}
+	}
+}
+
+// withDerived is what a record keeps of the labels of rules.
+func withDerived(derived derivedLabels) func(*record.Record) {
+	return func(r *record.Record) { r.Derived = derived }
+}
+
+const (
+	tierRule   = "labels:\n  rules:\n  - {name: tier, set: {tier: gold}}\n"
+	workerRule = "labels:\n  rules:\n  - {name: w, when: {names: [other]}, set: {" + worker + ": \"\"}}\n"
+	gpuRule    = "labels:\n  rules:\n  - {name: gpu, when: {capacity: {nvidia.com/gpu: \">=1\"}}, set: {gpu: \"{capacity.nvidia.com/gpu}\"}}\n  - {name: none, set: {gpu: none}}\n"
+)
+
+func TestWhatRulesChangeOnANode(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy    string
+		record    *record.Record // nil: there is none
+		node      *corev1.Node
+		unguarded bool
+		held      bool
+		refused   string
+
+		label   labels
+		unlabel []string
+		lists   derivedLabels
+		relist  bool
+		waits   time.Duration // until the rules are asked again
+		denied  bool          // a label of them was refused
+	}{
+		"a label that is missing is set and listed": {
+			policy: tierRule, node: node("a", "10", nil),
+			label: labels{"tier": "gold"}, lists: ruledBy("tier", labels{"tier": "gold"}), relist: true,
+		},
+		"a label that is as the rule says is left alone": {
+			policy: tierRule, node: node("a", "10", labels{"tier": "gold"}, listing(ruledBy("tier", labels{"tier": "gold"}))),
+			lists: ruledBy("tier", labels{"tier": "gold"}),
+		},
+		"another rule sets the same: it is listed anew": {
+			policy: tierRule, node: node("a", "10", labels{"tier": "gold"}, listing(ruledBy("other", labels{"tier": "gold"}))),
+			lists: ruledBy("tier", labels{"tier": "gold"}), relist: true,
+		},
+		"an operator's label stays": {
+			policy: tierRule, node: node("a", "10", labels{"tier": "iron"}),
+		},
+		"a label that an operator has changed since is the operator's": {
+			policy: tierRule, node: node("a", "10", labels{"tier": "iron"}, listing(ruledBy("tier", labels{"tier": "gold"}))),
+			relist: true,
+		},
+		"a rule that wins replaces an operator's label": {
+			policy: "labels:\n  rules:\n  - {name: tier, set: {tier: gold}, precedence: rule}\n", node: node("a", "10", labels{"tier": "iron"}),
+			label: labels{"tier": "gold"}, lists: ruledBy("tier", labels{"tier": "gold"}), relist: true,
+		},
+		"without its rule a label goes": {
+			node:    node("a", "10", labels{"tier": "gold"}, listing(ruledBy("tier", labels{"tier": "gold"}))),
+			unlabel: []string{"tier"}, relist: true,
+		},
+		"without its rule a label gets back the value that an operator gave it": {
+			node: node("a", "10", labels{"tier": "gold"}, listing(ruledBy("tier", labels{"tier": "gold"}))), record: remembered("a", 9, labels{"tier": "iron"}),
+			label: labels{"tier": "iron"}, relist: true,
+		},
+		"a rule that gives way leaves an operator's value that another rule had replaced": {
+			policy: tierRule,
+			node:   node("a", "10", labels{"tier": "platinum"}, listing(ruledBy("tier", labels{"tier": "platinum"}))), record: remembered("a", 9, labels{"tier": "iron"}),
+			label: labels{"tier": "iron"}, relist: true,
+		},
+		"held: a label without its rule stays": {
+			held: true, node: node("a", "10", labels{"tier": "gold"}, listing(ruledBy("tier", labels{"tier": "gold"}))),
+			lists: ruledBy("tier", labels{"tier": "gold"}),
+		},
+		"held: a label that is missing is set": {
+			held: true, policy: tierRule, node: node("a", "10", labels{"rack": "r1"}, listing(ruledBy("rack", labels{"rack": "r1"}))),
+			label: labels{"tier": "gold"}, lists: derivedLabels{"tier": {Value: "gold", Rule: "tier"}, "rack": {Value: "r1", Rule: "rack"}}, relist: true,
+		},
+		"held: another value waits": {
+			held: true, policy: tierRule, node: node("a", "10", labels{"tier": "iron"}, listing(ruledBy("tier", labels{"tier": "iron"}))),
+			lists: ruledBy("tier", labels{"tier": "iron"}),
+		},
+		"a label that the API server refused is not set": {
+			policy: tierRule, node: node("a", "10", nil), refused: "tier",
+			denied: true,
+		},
+		"a removal that the API server refused is not tried again": {
+			node: node("a", "10", labels{"tier": "gold"}, listing(ruledBy("tier", labels{"tier": "gold"}))), refused: "tier",
+			lists: ruledBy("tier", labels{"tier": "gold"}),
+		},
+		"no room to list a label: it is not set": {
+			policy: tierRule, node: node("a", "10", nil, withoutRoom),
+		},
+		"whether there is a GPU is not known yet: the default does not come first, and the rules are asked again": {
+			policy: gpuRule, node: node("a", "10", nil, gpus("0", time.Minute)),
+			waits: 4*time.Minute - 6, // now has 6 ns more than the second that the kubelet reports
+		},
+		"a GPU Node whose plugin has not registered yet keeps what the record has": {
+			policy: gpuRule, node: node("b", "10", nil, gpus("0", 0)), record: remembered("b", 9, nil, withDerived(ruledBy("gpu", labels{"gpu": "2"}))),
+			label: labels{"gpu": "2"}, lists: ruledBy("gpu", labels{"gpu": "2"}), relist: true,
+		},
+		"what the record has of another object and no known machine does not count": {
+			policy: gpuRule, node: node("b", "10", nil, gpus("0", 0)), record: remembered("a", 9, nil, withDerived(ruledBy("gpu", labels{"gpu": "2"}))),
+		},
+		"what the record has of another object of the same machine counts": {
+			policy: gpuRule, node: node("b", "10", nil, gpus("0", 0), machine("m")),
+			record: remembered("a", 9, nil, withDerived(ruledBy("gpu", labels{"gpu": "2"})), func(r *record.Record) { r.Machine.SystemUUID = "m" }),
+			label:  labels{"gpu": "2"}, lists: ruledBy("gpu", labels{"gpu": "2"}), relist: true,
+		},
+		"the GPUs are gone: the label is held for five minutes": {
+			policy: gpuRule, node: node("a", "10", labels{"gpu": "2"}, gpus("0", time.Hour), listing(ruledBy("gpu", labels{"gpu": "2"}))),
+			lists: derivedLabels{"gpu": {Value: "2", Rule: "gpu", Until: now.Add(5 * time.Minute).Truncate(time.Second)}}, relist: true,
+			waits: 5*time.Minute - 6,
+		},
+		"and then the next rule says what it is": {
+			policy: gpuRule, node: node("a", "10", labels{"gpu": "2"}, gpus("0", time.Hour), listing(derivedLabels{"gpu": {Value: "2", Rule: "gpu", Until: now.Add(-time.Second)}})),
+			label: labels{"gpu": "none"}, lists: ruledBy("none", labels{"gpu": "none"}), relist: true,
+		},
+		"without guard policies: a list of a protected label that the record does not have is not believed": {
+			unguarded: true, policy: workerRule, node: node("a", "10", labels{worker: ""}, listing(ruledBy("w", labels{worker: ""}))),
+			relist: true,
+		},
+		"without guard policies: a list of a protected label that the record has is believed": {
+			unguarded: true, policy: workerRule, node: node("a", "10", labels{worker: ""}, listing(ruledBy("w", labels{worker: ""}))),
+			record:  remembered("a", 9, nil, withDerived(ruledBy("w", labels{worker: ""}))),
+			unlabel: []string{worker}, relist: true,
+		},
+		"without guard policies: a list of what no rule sets is not believed": {
+			unguarded: true, node: node("a", "10", labels{"tier": "gold"}, listing(ruledBy("tier", labels{"tier": "gold"}))),
+			relist: true,
+		},
+		"without guard policies: a list of what an operator set is not believed": {
+			unguarded: true, policy: gpuRule, node: node("a", "10", labels{"gpu": "7"}, gpus("2", time.Hour), listing(ruledBy("gpu", labels{"gpu": "7"}))), record: remembered("a", 9, labels{"gpu": "7"}),
+			relist: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := Circumstances{Policy: loadPolicy(t, c.policy), Guarded: !c.unguarded, RulesHeld: c.held, Refused: map[string]bool{c.refused: c.refused != ""}, Now: now}
+			var r record.Record
+			if c.record != nil {
+				r = *c.record
+			}
+			n := observe.Of(c.node)
+			var got Change
+			result, denied := got.followLabelRules(r, r, n, in)
+			assert.Equal(t, c.label, got.RuleSets, "set")
+			assert.Equal(t, c.unlabel, got.RuleRemoves, "removed")
+			if len(c.lists) > 0 || len(got.Labels) > 0 {
+				assert.Equal(t, c.lists, got.Labels, "listed")
+			}
+			assert.Equal(t, c.relist, got.WriteLabelList, "listed anew")
+			assert.Equal(t, c.denied, denied)
+			assert.Equal(t, c.waits, settlesIn(result, n, now))
+		})
+	}
+}
+
+func TestWhichChangesOfRulesTheBrakeAsksAbout(t *testing.T) {
+	listed := ruledBy("r", labels{"tier": "gold"})
+	for name, c := range map[string]struct {
+		ruled  RuleChange
+		alters bool
+		drifts []string
+	}{
+		"a label that is added":   {ruled: RuleChange{RuleSets: labels{"rack": "r1"}, Listed: listed}},
+		"a label that is removed": {ruled: RuleChange{RuleRemoves: []string{"tier"}, Listed: listed}, alters: true},
+		"another value":           {ruled: RuleChange{RuleSets: labels{"tier": "iron"}, Listed: listed}, alters: true},
+		"the same value again: somebody else had changed it": {ruled: RuleChange{RuleSets: labels{"tier": "gold"}, Listed: listed}, drifts: []string{"tier"}},
+		"back to what an operator gave it":                   {ruled: RuleChange{RuleSets: labels{"tier": "iron"}, Listed: listed}, alters: true},
+		"a label that is held for a while from now on": {
+			ruled:  RuleChange{Labels: derivedLabels{"tier": {Value: "gold", Rule: "r", Until: now}}, Listed: listed, WriteLabelList: true},
+			alters: true,
+		},
+		"a label that was held before": {
+			ruled: RuleChange{Labels: derivedLabels{"tier": {Value: "gold", Rule: "r", Until: now}}, Listed: derivedLabels{"tier": {Value: "gold", Rule: "r", Until: now}}},
+		},
+		"the annotation only": {ruled: RuleChange{WriteLabelList: true, Listed: listed}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, c.alters, c.ruled.altersLabels())
+			assert.Equal(t, c.drifts, c.ruled.drifted())
+		})
+	}
+}
+
+func TestWhatIsNotDoneNowIsListedAsBefore(t *testing.T) {
+	listed := derivedLabels{"tier": {Value: "gold", Rule: "r"}, "rack": {Value: "r1", Rule: "r"}}
+	all := RuleChange{
+		RuleSets: labels{"tier": "iron", "zone": "z1"}, RuleRemoves: []string{"rack"}, Listed: listed,
+		Labels: derivedLabels{"tier": {Value: "iron", Rule: "r"}, "zone": {Value: "z1", Rule: "r"}}, WriteLabelList: true,
+	}
+	for name, c := range map[string]struct {
+		drop []setting
+		want RuleChange
+	}{
+		"nothing is dropped": {want: all},
+		"a value that is added": {
+			drop: []setting{{item: "zone", value: "z1"}},
+			want: RuleChange{RuleSets: labels{"tier": "iron"}, RuleRemoves: []string{"rack"}, Labels: derivedLabels{"tier": {Value: "iron", Rule: "r"}}, WriteLabelList: true},
+		},
+		"a value that is changed": {
+			drop: []setting{{item: "tier", value: "iron"}},
+			want: RuleChange{RuleSets: labels{"zone": "z1"}, RuleRemoves: []string{"rack"}, Labels: derivedLabels{"tier": {Value: "gold", Rule: "r"}, "zone": {Value: "z1", Rule: "r"}}, WriteLabelList: true},
+		},
+		"a removal": {
+			drop: []setting{{item: "rack", removed: true}},
+			want: RuleChange{RuleSets: labels{"tier": "iron", "zone": "z1"}, Labels: derivedLabels{"tier": {Value: "iron", Rule: "r"}, "rack": {Value: "r1", Rule: "r"}, "zone": {Value: "z1", Rule: "r"}}, WriteLabelList: true},
+		},
+		"another value of the same label is no reason": {drop: []setting{{item: "tier", value: "silver"}}, want: all},
+		"everything: the annotation stays as it is": {
+			drop: []setting{{item: "tier", value: "iron"}, {item: "zone", value: "z1"}, {item: "rack", removed: true}},
+			want: RuleChange{RuleSets: labels{}, Labels: listed},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := all.without(func(set setting) bool {
+				for _, drop := range c.drop {
+					if set == drop {
+						return true
+					}
+				}
+				return false
+			})
+			c.want.Listed = listed
+			assert.Equal(t, c.want, got)
+			assert.Equal(t, listed["tier"].Value, all.Listed["tier"].Value, "the whole is not changed")
+			assert.Len(t, all.Labels, 2, "the whole is not changed")
+		})
+	}
+}
+
+func TestALabelThatIsBlockedIsAskedAboutWhenItsPluginHadTime(t *testing.T) {
+	n := observe.Of(node("a", "10", nil, gpus("0", time.Minute)))
+	soon := classify.Result{Blocked: labels{"gpu": "gpu"}, Labels: derivedLabels{"tier": {Until: now.Add(time.Minute)}}}
+	assert.Equal(t, time.Minute, settlesIn(soon, n, now), "the sooner of both")
+	assert.Zero(t, settlesIn(classify.Result{Blocked: labels{"gpu": "gpu"}}, observe.Of(node("a", "10", nil)), now), "a Node that is not ready is observed when it is")
+	assert.Zero(t, settlesIn(classify.Result{Labels: derivedLabels{"tier": {Until: now.Add(-time.Minute)}}}, n, now), "what is over is not asked about again")
+}
+
+func TestATurnComesToEachNodeAtThePaceAndOnce(t *testing.T) {
+	pace := newLabelPace(2)
+	require.Zero(t, pace.wait("a", now), "as many as a second has come at once")
+	require.Zero(t, pace.wait("b", now))
+	assert.Equal(t, 500*time.Millisecond, pace.wait("c", now))
+	assert.Equal(t, time.Second, pace.wait("d", now))
+	assert.Equal(t, 300*time.Millisecond, pace.wait("c", now.Add(200*time.Millisecond)), "who asks again keeps the turn")
+	assert.Zero(t, pace.wait("c", now.Add(time.Second)), "the turn has come")
+	assert.Equal(t, 500*time.Millisecond, pace.wait("c", now.Add(time.Second)), "and is used up")
+	pace.forget("d")
+	assert.NotContains(t, pace.turns, "d", "a Node that is gone leaves nothing behind")
+	assert.Equal(t, DefaultLabelPatches, newLabelPace(0).limit.Burst())
+}
+
+func TestRulesAreHeldUntilTheyAreReleased(t *testing.T) {
+	var r rollout
+	assert.True(t, r.holds("new"), "at the start nothing is known")
+	r.release("old")
+	assert.False(t, r.holds("old"))
+	assert.True(t, r.holds("new"))
+	assert.True(t, r.hold("new", 40), "news")
+	assert.False(t, r.hold("new", 41), "no news")
+	assert.Equal(t, 41, r.held())
+	assert.True(t, r.hold("newer", 5), "news again")
+	r.release("newer")
+	assert.False(t, r.holds("newer"))
+	assert.Zero(t, r.held())
+	assert.True(t, r.holds("old"), "what was in force before is held like any other")
+}
+
+func TestAValueThatARuleGivesBackToAnOperatorIsRememberedAsBefore(t *testing.T) {
+	entry := store.Entry{Record: *remembered("a", 9, labels{"tier": "iron"}, withDerived(ruledBy("tier", labels{"tier": "gold"})))}
+	for n, object := range []*corev1.Node{
+		node("a", "10", labels{"tier": "gold"}, listing(ruledBy("tier", labels{"tier": "gold"}))), node("a", "11", labels{"tier": "iron"}),
+	} {
+		in := Circumstances{Policy: loadPolicy(t, tierRule), Guarded: true, Now: now}
+		next := Decide(entry, true, observe.Of(object), Present, in)
+		for ; next.Write != nil; next = Decide(entry, true, observe.Of(object), Present, in) {
+			entry.Record = *next.Write
+		}
+		assert.Equal(t, labels{"tier": "iron"}, entry.Record.Items())
+		if n == 0 {
+			body, err := PatchFor(observe.Of(object), next.Change, gate)
+			require.NoError(t, err)
+			assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10","labels":{"tier":"iron"},"annotations":{"nodekeep.dev/labels":null}}}`, string(body))
+		} else {
+			assert.Equal(t, Nothing, next.Step)
+		}
+	}
+}
+
+// The label of a rule is on the Node, whose value the API server books under nodekeep alone: that says nothing of what the operator set.
+func TestTheRecordKeepsWhatAnOperatorSetWhileARuleSetsAnotherValue(t *testing.T) {
+	for name, key := range map[string]string{"a label that kubelets may set": "tier", "a label that no kubelet may set": worker} {
+		t.Run(name, func(t *testing.T) {
+			w := newCluster(t, "")
+			w.register(node("a", "10", labels{key: "by-hand"}))
+			r := w.leader()
+			require.Empty(t, r.works())
+			require.Equal(t, labels{key: "by-hand"}, w.record().Items())
+
+			w.policy = loadPolicy(t, "labels:\n  rules:\n  - {name: one, set: {"+key+": by-rule}, precedence: rule}\n")
+			r.rollout.release(w.policy.RulesHash())
+			r.EnqueueAll()
+			require.Empty(t, r.works())
+			require.Equal(t, labels{key: "by-rule"}, w.shows())
+			w.label("other", "1") // the Node is observed once more
+			require.Empty(t, r.works())
+			assert.Equal(t, labels{key: "by-hand", "other": "1"}, w.record().Items())
+
+			w.policy = loadPolicy(t, "")
+			r.rollout.release(w.policy.RulesHash())
+			r.EnqueueAll()
+			require.Empty(t, r.works())
+			assert.Equal(t, labels{key: "by-hand", "other": "1"}, w.shows())
+		})
+	}
+}

@@ -1,0 +1,461 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+)
+
+const (
+	oldKey = "gpu.model" // a dotted key
+	newKey = "example.com/gpu.model"
+)
+
+func migrating(phase policy.MigrationPhase) string {
+	return fmt.Sprintf("labels: {migrations: [{from: %s, to: %s, phase: %s}]}\n", oldKey, newKey, phase)
+}
+
+// follows puts a policy in force whose rules are accepted.
+func (r *replica) follows(sections string) {
+	r.cluster.policy = loadPolicy(r.cluster.t, sections).After(r.cluster.policy)
+	r.rollout.release(r.cluster.policy.RulesHash())
+	r.EnqueueAll()
+	require.Empty(r.cluster.t, r.works())
+}
+
+// neverWithout fails the test if a PATCH would leave n1 without both keys.
+func (c *cluster) neverWithout(keys ...string) {
+	c.admits = func(_, after *corev1.Node) error {
+		for _, key := range keys {
+			if _, is := after.Labels[key]; is {
+				return nil
+			}
+		}
+		assert.Fail(c.t, "the Node would lack all of them", "%v", keys)
+		return nil
+	}
+}
+
+func TestAMigrationRenamesAKeyOnANodeThatIsThere(t *testing.T) {
+	w := newCluster(t, "")
+	w.register(node("a", "10", labels{oldKey: "rtx", "rack": "r1"}, owned("kubectl-label", oldKey, "rack")))
+	w.neverWithout(oldKey, newKey)
+	r := w.leader()
+	require.Empty(t, r.works())
+
+	r.follows(migrating(policy.MigrateBoth))
+	assert.Equal(t, labels{oldKey: "rtx", newKey: "rtx", "rack": "r1"}, w.shows())
+	assert.Equal(t, labels{oldKey: "rtx", "rack": "r1"}, w.record().Items(), "the new key is derived")
+
+	w.label(oldKey, "a100")
+	require.Empty(t, r.works())
+	assert.Equal(t, "a100", w.shows()[newKey], "the new key follows")
+
+	r.wrote()
+	r.follows(migrating(policy.MigrateNew))
+	assert.Equal(t, []string{"put n1", "patch n1"}, r.wrote(), "the record first")
+	assert.Equal(t, labels{newKey: "a100", "rack": "r1"}, w.shows())
+	assert.Equal(t, labels{newKey: "a100", "rack": "r1"}, w.record().Items())
+	assert.NotContains(t, w.node().Annotations, policy.LabelsAnnotation, "the new key is an operator's")
+
+	r.follows("")
+	assert.Equal(t, labels{newKey: "a100", "rack": "r1"}, w.shows(), "the entry can be removed from the policy")
+	assert.Empty(t, r.wrote())
+
+	w.label(newKey, "b200")
+	w.delete()
+	require.Empty(t, r.works())
+	w.register(node("b", "200", nil, gated))
+	require.Empty(t, r.works())
+	assert.Equal(t, labels{newKey: "b200", "rack": "r1"}, w.shows())
+}
+
+func TestAMigrationOfANodeThatIsAway(t *testing.T) {
+	for name, webhook := range map[string]func(*corev1.Node){
+		"restored by capture":                           func(*corev1.Node) {},
+		"restored by the webhook":                       given(labels{newKey: "rtx"}),
+		"restored by a webhook with a record of before": given(labels{oldKey: "rtx"}),
+		"restored by such a webhook that has the policy": func(n *corev1.Node) {
+			given(labels{oldKey: "rtx"})(n)
+			listing(ruledBy(classify.CopyRule, labels{newKey: "rtx"}))(n)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newCluster(t, "")
+			w.holds(remembered("a", 10, labels{oldKey: "rtx"}, goneSince(earlier)))
+			r := w.leader()
+			r.follows(migrating(policy.MigrateBoth))
+			assert.Equal(t, labels{oldKey: "rtx"}, w.record().Items())
+			r.follows(migrating(policy.MigrateNew))
+			assert.Equal(t, labels{newKey: "rtx"}, w.record().Items())
+			assert.Equal(t, []string{"put n1"}, r.wrote())
+
+			w.neverWithout(oldKey, newKey)
+			items := labels{}
+			back := node("b", "200", nil, gated, webhook)
+			for key, by := range parsedStamp(t, back).Given {
+				items[key] = by.Value
+			}
+			if listed := back.Annotations[policy.LabelsAnnotation]; listed != "" {
+				items[newKey] = "rtx"
+			}
+			w.register(node("b", "200", items, gated, webhook))
+			require.Empty(t, r.works())
+			assert.Equal(t, labels{newKey: "rtx"}, w.shows())
+			assert.Equal(t, labels{newKey: "rtx"}, w.record().Items())
+		})
+	}
+}
+
+// killedAt has capture die at the number'th write, before or after it is carried out. done is false where it did not write that much.
+func (c *cluster) killedAt(number int, after bool, happens func(*replica)) (died bool) {
+	r := c.leader()
+	r.rollout.release(c.policy.RulesHash())
+	writes, end := 0, errors.New("killed")
+	r.before = func(string) {
+		if writes++; writes == number && !after || writes == number+1 && after {
+			panic(end)
+		}
+	}
+	func() {
+		defer func() {
+			if gone := recover(); gone != nil {
+				died = true
+			}
+		}()
+		r.EnqueueAll()
+		for r.queue.Len() > 0 {
+			name, _ := r.queue.Get()
+			entry := r.inTurn(c.t.Context(), name)
+			died = died || entry != nil && strings.Contains(entry.Error(), "killed")
+			r.queue.Done(name)
+			if died {
+				return
+			}
+		}
+		happens(r)
+	}()
+	r.deaf = true
+	return died
+}
+
+func TestAMigrationThatIsKilledAtEveryWriteEndsTheSame(t *testing.T) {
+	kills := 0
+	for _, after := range []bool{false, true} {
+		for number := 1; ; number++ {
+			died := false
+			t.Run(fmt.Sprintf("write %d, after it: %t", number, after), func(t *testing.T) {
+				w := newCluster(t, "")
+				w.register(node("a", "10", labels{oldKey: "rtx"}, owned("kubectl-label", oldKey)))
+				w.neverWithout(oldKey, newKey)
+				for _, sections := range []string{"", migrating(policy.MigrateBoth), migrating(policy.MigrateNew)} {
+					w.policy = loadPolicy(t, sections).After(w.policy)
+					if w.killedAt(number, after, func(*replica) {}) {
+						died = true
+						kills++
+					}
+					if died {
+						r := w.leader()
+						r.follows(sections)
+						r.deaf = true
+					}
+				}
+				assert.Equal(t, labels{newKey: "rtx"}, w.shows())
+				assert.Equal(t, labels{newKey: "rtx"}, w.record().Items())
+			})
+			if !died {
+				break
+			}
+		}
+	}
+	assert.GreaterOrEqual(t, kills, 6)
+}
+
+func TestWhatAMigrationLeavesAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy string
+		node   *corev1.Node
+		admits func(before, after *corev1.Node) error
+		shows  labels
+		holds  labels
+	}{
+		"two values, set by operators": {
+			node:  node("a", "10", labels{oldKey: "rtx", newKey: "a100"}, owned("kubectl-label", oldKey, newKey)),
+			shows: labels{oldKey: "rtx", newKey: "a100"}, holds: labels{oldKey: "rtx", newKey: "a100"},
+		},
+		"the kubelet sets the old key": {
+			node:  node("a", "10", labels{oldKey: "rtx"}, owned("kubelet", oldKey)),
+			shows: labels{oldKey: "rtx", newKey: "rtx"}, holds: labels{},
+		},
+		"the new key is refused": {
+			node: node("a", "10", labels{oldKey: "rtx"}, owned("kubectl-label", oldKey)),
+			admits: func(_, after *corev1.Node) error {
+				if _, is := after.Labels[newKey]; is {
+					return errors.New("no new key here")
+				}
+				return nil
+			},
+			shows: labels{oldKey: "rtx"}, holds: labels{oldKey: "rtx"},
+		},
+		"the removal is refused": {
+			node: node("a", "10", labels{oldKey: "rtx"}, owned("kubectl-label", oldKey)),
+			admits: func(_, after *corev1.Node) error {
+				if _, is := after.Labels[oldKey]; !is {
+					return errors.New("the old key stays")
+				}
+				return nil
+			},
+			shows: labels{oldKey: "rtx", newKey: "rtx"}, holds: labels{newKey: "rtx"},
+		},
+		"one value, set by operators under both keys": {
+			node:  node("a", "10", labels{oldKey: "rtx", newKey: "rtx"}, owned("kubectl-label", oldKey, newKey)),
+			shows: labels{newKey: "rtx"}, holds: labels{newKey: "rtx"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newCluster(t, "")
+			w.register(c.node)
+			w.neverWithout(oldKey, newKey)
+			if c.admits != nil {
+				w.admits = c.admits
+			}
+			r := w.leader()
+			w.policy = loadPolicy(t, migrating(policy.MigrateNew))
+			r.rollout.release(w.policy.RulesHash())
+			r.EnqueueAll()
+			for range 3 { // a refusal is an error, and then known
+				_ = r.works()
+				r.enqueueAll()
+			}
+			require.Empty(t, r.works())
+			assert.Equal(t, c.shows, w.shows())
+			assert.Equal(t, c.holds, w.record().Items())
+			r.wrote()
+			for range 3 { // heartbeats
+				w.edit(func(*corev1.Node) {})
+				require.Empty(t, r.works())
+			}
+			assert.Empty(t, r.wrote(), "nothing is left to do")
+		})
+	}
+}
+
+func TestEditsWhileAMigrationGoesOnAreNotLost(t *testing.T) {
+	register := func(t *testing.T, phase policy.MigrationPhase) (*cluster, *replica) {
+		w := newCluster(t, "")
+		w.register(node("a", "10", labels{oldKey: "rtx"}, owned("kubectl-label", oldKey)))
+		w.neverWithout(oldKey, newKey)
+		r := w.leader()
+		r.follows(migrating(phase))
+		return w, r
+	}
+	t.Run("the new key is edited in both: a conflict, which is listed and left alone, until it is resolved", func(t *testing.T) {
+		w, r := register(t, policy.MigrateBoth)
+		r.reported()
+		w.label(newKey, "b200")
+		require.Empty(t, r.works())
+		r.follows(migrating(policy.MigrateNew))
+		assert.Equal(t, labels{oldKey: "rtx", newKey: "b200"}, w.shows())
+		assert.Equal(t, labels{oldKey: "rtx", newKey: "b200"}, w.record().Items())
+		assert.Contains(t, r.reported(), MigrationConflict)
+
+		w.admits = nil
+		w.edit(func(n *corev1.Node) { delete(n.Labels, oldKey) })
+		require.Empty(t, r.works())
+		assert.Equal(t, labels{newKey: "b200"}, w.shows())
+		assert.Equal(t, labels{newKey: "b200"}, w.record().Items())
+	})
+	t.Run("the old key is removed in both: the new one goes with it", func(t *testing.T) {
+		w, r := register(t, policy.MigrateBoth)
+		w.admits = nil
+		w.edit(func(n *corev1.Node) { delete(n.Labels, oldKey) })
+		require.Empty(t, r.works())
+		assert.Empty(t, w.shows())
+		assert.Empty(t, w.record().Items())
+	})
+	t.Run("the old key is set again in new, to the same value: it is removed", func(t *testing.T) {
+		w, r := register(t, policy.MigrateNew)
+		require.Equal(t, labels{newKey: "rtx"}, w.shows())
+		w.label(oldKey, "rtx")
+		require.Empty(t, r.works())
+		assert.Equal(t, labels{newKey: "rtx"}, w.shows())
+	})
+	t.Run("the old key is set again in new, to another value: both stay", func(t *testing.T) {
+		w, r := register(t, policy.MigrateNew)
+		w.label(oldKey, "other")
+		require.Empty(t, r.works())
+		assert.Equal(t, labels{oldKey: "other", newKey: "rtx"}, w.shows())
+		assert.Equal(t, labels{oldKey: "other", newKey: "rtx"}, w.record().Items())
+	})
+	t.Run("the new key is removed in new: that is an operator's decision", func(t *testing.T) {
+		w, r := register(t, policy.MigrateNew)
+		w.edit(func(n *corev1.Node) { delete(n.Labels, newKey) })
+		require.Empty(t, r.works())
+		assert.Empty(t, w.shows())
+		assert.Empty(t, w.record().Items())
+	})
+	t.Run("the old key is edited between the record and the Node", func(t *testing.T) {
+		w, r := register(t, policy.MigrateBoth)
+		edited := false
+		r.before = func(write string) {
+			if !edited && write == "patch n1" {
+				edited = true
+				w.label(oldKey, "b200")
+			}
+		}
+		r.follows(migrating(policy.MigrateNew))
+		require.True(t, edited)
+		assert.Equal(t, "b200", w.shows()[oldKey], "the edit is there still")
+		assert.Equal(t, "b200", w.record().Items()[oldKey])
+		assert.Contains(t, r.reported(), MigrationConflict)
+	})
+	t.Run("withdrawn, from new to both to nothing", func(t *testing.T) {
+		w, r := register(t, policy.MigrateBoth)
+		patched := 0
+		w.admits = func(_, after *corev1.Node) error {
+			if _, is := after.Labels[oldKey]; !is {
+				patched++
+				return errors.New("not now")
+			}
+			return nil
+		}
+		w.policy = loadPolicy(t, migrating(policy.MigrateNew)).After(w.policy)
+		r.rollout.release(w.policy.RulesHash())
+		r.EnqueueAll()
+		require.NotEmpty(t, r.works(), "only the record was written")
+		require.Positive(t, patched)
+		w.neverWithout(oldKey, newKey)
+		r.follows(migrating(policy.MigrateBoth))
+		r.follows("")
+		assert.Equal(t, labels{oldKey: "rtx", newKey: "rtx"}, w.shows())
+		assert.Equal(t, labels{oldKey: "rtx", newKey: "rtx"}, w.record().Items())
+	})
+	t.Run("withdrawn from both: the new key goes", func(t *testing.T) {
+		w, r := register(t, policy.MigrateBoth)
+		r.follows("")
+		assert.Equal(t, labels{oldKey: "rtx"}, w.shows())
+		assert.Equal(t, labels{oldKey: "rtx"}, w.record().Items())
+	})
+}
+
+func TestAMigrationIsHeldUntilAnOperatorAcceptsIt(t *testing.T) {
+	w := newCluster(t, "")
+	w.register(node("a", "10", labels{oldKey: "rtx"}, owned("kubectl-label", oldKey)))
+	r := w.leader()
+	r.follows(migrating(policy.MigrateBoth))
+	w.policy = loadPolicy(t, migrating(policy.MigrateNew)).After(w.policy)
+	changed, renamed, of := r.changedBy(w.policy)
+	assert.Equal(t, [3]int{1, 1, 1}, [3]int{changed, renamed, of})
+	assert.True(t, RulesNeedAcceptance(changed, renamed, 1000), "however few they are: workloads may select on the old key")
+	r.EnqueueAll()
+	require.Empty(t, r.works())
+	assert.Equal(t, labels{oldKey: "rtx", newKey: "rtx"}, w.shows())
+	assert.Equal(t, labels{oldKey: "rtx"}, w.record().Items())
+}
+
+func TestAMigrationAndAnotherMachine(t *testing.T) {
+	w := newCluster(t, "machine: {onMismatch: quarantine}\n")
+	w.holds(remembered("a", 10, labels{oldKey: "rtx"}, ofMachine("m1")))
+	r := w.leader()
+	w.register(node("b", "200", labels{"own": "x"}, machine("m2"), gated))
+	require.Empty(t, r.works())
+	r.follows("machine: {onMismatch: quarantine}\n" + migrating(policy.MigrateNew))
+	assert.Equal(t, labels{"own": "x"}, w.record().Items(), "nothing of the other machine")
+	assert.Equal(t, labels{oldKey: "rtx"}, w.record().Quarantined.Items(), "until an operator has decided")
+}
+
+func TestTwoCapturesWithDifferentPoliciesMigrateWithoutLoss(t *testing.T) {
+	w := newCluster(t, migrating(policy.MigrateBoth))
+	w.register(node("a", "10", labels{oldKey: "rtx"}, owned("kubectl-label", oldKey)))
+	w.neverWithout(oldKey, newKey)
+	behind := w.policy
+	slow := w.leader(func(o *Options) { o.Policy = func() policy.Policy { return behind } })
+	slow.rollout.release(behind.RulesHash())
+	require.Empty(t, slow.works())
+	fast := w.leader()
+	w.policy = loadPolicy(t, migrating(policy.MigrateNew))
+	between := 0
+	fast.before = func(string) { // the other one gets in between
+		if between++; between < 4 {
+			w.edit(func(*corev1.Node) {})
+			require.Empty(t, slow.works())
+		}
+	}
+	fast.rollout.release(w.policy.RulesHash())
+	fast.EnqueueAll()
+	for range 5 {
+		require.Empty(t, fast.works())
+		require.Empty(t, slow.works())
+	}
+	assert.Equal(t, labels{newKey: "rtx"}, w.shows())
+	assert.Equal(t, labels{newKey: "rtx"}, w.record().Items())
+	assert.Empty(t, fast.works())
+}
+
+func parsedStamp(t *testing.T, n *corev1.Node) record.Stamp {
+	t.Helper()
+	text, stamped := n.Annotations[policy.StampAnnotation]
+	if !stamped {
+		return record.Stamp{}
+	}
+	stamp, ok := record.ParseStamp(text)
+	require.True(t, ok)
+	return stamp
+}
+
+// returned is a Node that registers after its record was renamed, while something refuses the new key.
+func returned(t *testing.T, back *corev1.Node) *cluster {
+	t.Helper()
+	w := newCluster(t, "")
+	w.holds(remembered("a", 10, labels{newKey: "rtx"}, goneSince(earlier)))
+	w.register(back)
+	w.admits = func(_, after *corev1.Node) error {
+		if _, is := after.Labels[newKey]; is {
+			return errors.New("no new key here")
+		}
+		return nil
+	}
+	r := w.leader()
+	w.policy = loadPolicy(t, migrating(policy.MigrateNew))
+	r.rollout.release(w.policy.RulesHash())
+	r.EnqueueAll()
+	for range 8 {
+		_ = r.works()
+		r.enqueueAll()
+	}
+	return w
+}
+
+func TestTheOldKeyStaysOnANodeThatReturnsWithItWhileTheNewOneIsRefused(t *testing.T) {
+	w := returned(t, node("b", "200", labels{oldKey: "rtx"}, gated, given(labels{oldKey: "rtx"}))) // by a webhook whose record is older
+	assert.Equal(t, "rtx", w.shows()[oldKey])
+	assert.NotContains(t, w.shows(), newKey)
+}
+
+func TestARenamedNodeThatReturnsStaysGatedWhileTheNewKeyIsRefused(t *testing.T) {
+	w := returned(t, node("b", "200", nil, gated))
+	assert.True(t, gate.On(w.node().Spec.Taints), "it lacks what it carried")
+	assert.Equal(t, labels{newKey: "rtx"}, w.record().Items(), "nothing is forgotten")
+}
+
+func TestAnOlderStateOfTheNodeDoesNotUndoARename(t *testing.T) {
+	for name, shown := range map[string]bool{"of a Node that shows both keys": true, "of a Node that does not exist": false} {
+		t.Run(name, func(t *testing.T) {
+			before := remembered("a", 10, labels{oldKey: "rtx"})
+			before.Seen[0].Version = 50
+			after, renamed := record.Rename(*before, oldKey, newKey, shown)
+			require.True(t, renamed)
+			late := record.Observation{UID: "a", Version: 30, Items: map[string]record.Item{oldKey: {Value: "rtx", Owner: record.Client}}}
+			assert.Equal(t, labels{newKey: "rtx"}, record.Merge(after, late).Items())
+		})
+	}
+}

@@ -1,0 +1,181 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/client-go/util/flowcontrol"
+
+	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// Bounds of the records that are written ahead.
+const (
+	mostPreloaded       = 10_000
+	preloadsPerSecond   = 20
+	preloadRefreshAfter = 2 // of the retention, the part after which a record is dated anew: 1/2
+)
+
+// followPreload writes records of Nodes that an inventory lists and that have never registered, after each change of an inventory. At CREATE the
+// webhook takes the values of rules about inventories from records. The records count as those of deleted Nodes, so package gc removes them
+// as it removes these.
+func (c *Controller) followPreload(ctx context.Context) {
+	pace := flowcontrol.NewTokenBucketRateLimiter(preloadsPerSecond, preloadsPerSecond)
+	defer pace.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.inventories.preload:
+		}
+		if err := c.Contained("preload records", "", func() error { return c.preload(ctx, pace.Wait) }); err != nil && ctx.Err() == nil {
+			c.Logger.Warn("records of nodes that an inventory lists could not be written ahead", "error", err)
+		}
+	}
+}
+
+// preload writes what is missing once.
+func (c *Controller) preload(ctx context.Context, pace func(context.Context) error) error {
+	p := c.Policy()
+	listed := c.inventories.preloads(p, c.Now())
+	room := mostPreloaded
+	if len(listed) > 0 {
+		room -= c.countPreloaded()
+	}
+	left := 0
+	for _, name := range listed {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		next, version, due := c.preloadOf(p, name)
+		switch {
+		case !due:
+			continue
+		case version == "" && room == 0:
+			left++
+			continue
+		case version == "":
+			room--
+		}
+		if err := pace(ctx); err != nil {
+			return err
+		}
+		if err := c.putPreload(ctx, next, version); err != nil {
+			return err
+		}
+	}
+	c.Metrics.preloadsLeft.Set(float64(left))
+	return nil
+}
+
+func (c *Controller) putPreload(ctx context.Context, next record.Record, version string) error {
+	ctx, cancel := context.WithTimeout(ctx, turn)
+	defer cancel()
+	defer c.Exclusive(next.Node)()
+	if c.observations.knows(next.Node) {
+		return nil
+	}
+	_, err := c.Records.Put(ctx, next, version)
+	if errors.Is(err, store.ErrConflict) {
+		return nil // the Node has registered, or another process has written its record
+	}
+	return err
+}
+
+// countPreloaded counts the records that were written ahead, of Nodes that are not listed any more too.
+func (c *Controller) countPreloaded() (count int) {
+	for _, name := range c.Records.Nodes() {
+		if c.observations.knows(name) {
+			continue
+		}
+		if entry, err := c.Records.Get(name); err == nil && entry.Record.Preloaded() {
+			count++
+		}
+	}
+	return count
+}
+
+// preloadOf is the record to write ahead for a Node; due is false if there is nothing to write. What was ever observed of a Node stays as it is.
+func (c *Controller) preloadOf(p policy.Policy, name string) (next record.Record, version string, due bool) {
+	if c.observations.knows(name) {
+		return record.Record{}, "", false
+	}
+	entry, err := c.Records.Get(name)
+	switch {
+	case err == nil && !entry.Record.Preloaded(), err != nil && !errors.Is(err, store.ErrNotFound):
+		return record.Record{}, "", false
+	case err == nil:
+		version = entry.Version
+	}
+	machine := record.Machine{SystemUUID: c.inventories.machine(p, name, c.Now())}
+	if version == "" && p.Follows() {
+		if others, err := c.Records.OfMachine(machine); err != nil || len(others) > 0 {
+			return record.Record{}, "", false // the machine had another name, and what it had there follows
+		}
+	}
+	facts := classify.Facts{Name: name, Uninitialized: true, Inventory: c.inventories.of(p, name, machine.SystemUUID, c.Now(), nil)}
+	next = record.Record{Node: name, Cluster: c.Cluster(), Machine: machine, DeletedAt: stored(c.Now()), Derived: Preloads(p, facts, c.Now())}
+	if version == "" {
+		return next, "", machine.SystemUUID != "" && len(next.Derived) > 0
+	}
+	was := entry.Record
+	fresh := p.Retention() == 0 || c.Now().Sub(was.DeletedAt) < p.Retention()/preloadRefreshAfter
+	if len(next.Derived) == 0 || machine.SystemUUID == "" || was.Machine == machine && record.SameDerived(was.Derived, next.Derived) && fresh {
+		return record.Record{}, "", false
+	}
+	return next, version, true
+}
+
+// Preloads are the labels that rules make of a Node of which only its name and what inventories list are known, as far as they need the latter.
+func Preloads(p policy.Policy, facts classify.Facts, now time.Time) (derived map[string]record.Derived) {
+	result := p.Classify(facts, nil, now)
+	for _, key := range p.LabelRules().FromInventory(result) {
+		if derived == nil {
+			derived = map[string]record.Derived{}
+		}
+		derived[key] = result.Labels[key]
+	}
+	return derived
+}
+
+// preloads are the Nodes that sources with preload list, each with its machine, sorted by source and name.
+func (i *inventories) preloads(p policy.Policy, now time.Time) (names []string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, source := range p.Inventory() {
+		state := i.sources[source.Name]
+		if !source.Preload || state == nil || state.stale(now) || !p.LabelRules().LooksAtInventory() {
+			continue
+		}
+		for _, name := range state.inForce.Names() {
+			if state.inForce.SystemUUID(name) != "" {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// machine is the one that sources with preload list for a Node; empty: none, or they contradict each other.
+func (i *inventories) machine(p policy.Policy, name string, now time.Time) (systemUUID string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, source := range p.Inventory() {
+		state := i.sources[source.Name]
+		if !source.Preload || state == nil || state.stale(now) {
+			continue
+		}
+		switch is := state.inForce.SystemUUID(name); {
+		case is == "" || is == systemUUID:
+		case systemUUID != "":
+			return ""
+		default:
+			systemUUID = is
+		}
+	}
+	return systemUUID
+}

@@ -1,0 +1,210 @@
+package capture
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+)
+
+// RulesName is the ConfigMap that tells which rules for labels are in force, so that a restart is not taken for a new policy.
+const RulesName = "nodekeep-rules"
+
+// Keys of that ConfigMap. Each value is a [policy.Policy.RulesHash].
+const (
+	RulesInForce  = "inForce"  // rules that may remove and change labels
+	RulesAccepted = "accepted" // rules that an operator has accepted: nodekeep policy accept HASH
+)
+
+// rolloutInterval is how often capture looks whether rules that are held were accepted.
+const rolloutInterval = 10 * time.Second
+
+// mostChanged is the part of all Nodes on which new rules may remove or change labels before an operator accepts them: one in ten.
+const mostChanged = 10
+
+// RulesNeedAcceptance reports whether new rules that remove or change labels on so many Nodes are held until an operator accepts them. renamed
+// are those from which a migration removes the old key: workloads may still select on it, which capture does not know, so each counts.
+func RulesNeedAcceptance(changed, renamed, of int) bool {
+	return renamed > 0 || changed > max(1, of/mostChanged)
+}
+
+// rollout keeps new rules from removing or changing labels on many Nodes at once: until they are known to change few, or an operator has
+// accepted them, they only add labels.
+type rollout struct {
+	mu       sync.Mutex
+	released string // the rules that may do so
+	reported string // the rules of which it was reported that they are held
+	nodes    int    // on how many Nodes the rules would remove or change labels that are held
+}
+
+// holds reports whether rules must only add labels.
+func (r *rollout) holds(rules string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.released != rules
+}
+
+// release lets rules do all that they say.
+func (r *rollout) release(rules string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.released, r.nodes = rules, 0
+}
+
+// hold notes on how many Nodes rules are held, and reports whether that is news.
+func (r *rollout) hold(rules string, nodes int) (news bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	news = r.reported != rules
+	r.reported, r.nodes = rules, nodes
+	return news
+}
+
+// held is on how many Nodes rules are held.
+func (r *rollout) held() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.nodes
+}
+
+// rollOut looks after the rules of the policy until ctx is done.
+func (c *Controller) rollOut(ctx context.Context) {
+	ticker := time.NewTicker(rolloutInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.newPolicy:
+		case <-ticker.C:
+		}
+		c.checkRules(ctx)
+		if err := c.Contained("count migrations", "", func() error { c.countMigrations(); return nil }); err != nil {
+			c.Logger.Error("migrations cannot be counted", "error", err)
+		}
+	}
+}
+
+// checkRules releases the rules of the policy, or holds them.
+func (c *Controller) checkRules(ctx context.Context) {
+	p := c.Policy()
+	rules := p.RulesHash()
+	if c.leading.Load() && !c.rollout.holds(rules) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, turn)
+	defer cancel()
+	if err := c.Contained("check rules", "", func() error { return c.checkNewRules(ctx, p, rules) }); err != nil && ctx.Err() == nil {
+		c.Logger.Warn("rules for labels only add labels until it is known which rules were in force", "error", err)
+	}
+}
+
+func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules string) error {
+	state, err := c.Client.CoreV1().ConfigMaps(c.Namespace).Get(ctx, RulesName, metav1.GetOptions{})
+	exists := err == nil
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("get configmap %q: %w", RulesName, err)
+	}
+	inForce := policy.NoRules
+	if exists {
+		inForce = state.Data[RulesInForce]
+	}
+	if !c.leading.Load() { // the leader puts rules in force: a replica with another policy must not undo what it does
+		if c.rollout.holds(inForce) {
+			c.rollout.release(inForce)
+			c.enqueueAll()
+		}
+		return nil
+	}
+	if rules != inForce && state.Data[RulesAccepted] != rules {
+		if !c.devices.known(p.LabelRules().Drivers()) || !c.inventories.known(p, c.Now()) {
+			return nil // what the rules would change is not known; this is called again once it is
+		}
+		changed, renamed, of := c.changedBy(p)
+		if RulesNeedAcceptance(changed, renamed, of) {
+			if c.rollout.hold(rules, changed) {
+				c.reportHeld(p, changed, renamed, of)
+			}
+			return nil
+		}
+	}
+	if rules != inForce {
+		if err := c.putInForce(ctx, exists, rules); err != nil {
+			return err
+		}
+	}
+	c.rollout.release(rules)
+	c.enqueueAll()
+	return nil
+}
+
+// putInForce notes that rules are in force now. Another replica may have done so.
+func (c *Controller) putInForce(ctx context.Context, exists bool, rules string) (err error) {
+	configMaps := c.Client.CoreV1().ConfigMaps(c.Namespace)
+	if exists {
+		// What was accepted counts once: the next time that the same rules come, it may be about other Nodes.
+		body, encodeErr := json.Marshal(map[string]any{"data": map[string]any{RulesInForce: rules, RulesAccepted: nil}})
+		if encodeErr != nil {
+			return fmt.Errorf("encode rules in force: %w", encodeErr)
+		}
+		_, err = configMaps.Patch(ctx, RulesName, types.MergePatchType, body, metav1.PatchOptions{FieldManager: observe.FieldManager})
+	} else {
+		created := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: RulesName, Namespace: c.Namespace}, Data: map[string]string{RulesInForce: rules}}
+		_, err = configMaps.Create(ctx, created, metav1.CreateOptions{FieldManager: observe.FieldManager})
+	}
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("write configmap %q: %w", RulesName, err)
+	}
+	return nil
+}
+
+// RulesPatch sets a key of the ConfigMap in exactly the state that was read. It is a patch, as capture and operators need no right to update ConfigMaps.
+func RulesPatch(state *corev1.ConfigMap, key, rules string) []byte {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": state.UID, "resourceVersion": state.ResourceVersion},
+		"data":     map[string]string{key: rules},
+	})
+	if err != nil {
+		panic("marshal patch: " + err.Error()) // cannot happen: texts
+	}
+	return patch
+}
+
+// changedBy counts the Nodes that live, those on which rules would remove or change labels that rules have set, and of these the ones from which
+// migrations would remove the old key.
+func (c *Controller) changedBy(p policy.Policy) (changed, renamed, of int) {
+	return c.alteredNodes(Circumstances{
+		Policy: p, Guarded: c.Guard.InForce(), Devices: c.devices.under(p), Inventory: c.inventories.under(p, c.Now(), nil), Now: c.Now(),
+	})
+}
+
+// alteredNodes counts as changedBy does.
+func (c *Controller) alteredNodes(in Circumstances) (changed, renamed, of int) {
+	for _, name := range c.observations.names() {
+		_, node := c.observations.look(name)
+		if node == nil || node.Fault != nil {
+			continue
+		}
+		of++
+		entry, _ := c.Records.Get(name) // without one, the Node alone tells
+		if RulesAlter(entry.Record, node, in) {
+			changed++
+		}
+		if MigrationsRemove(entry.Record, node, in) {
+			renamed++
+		}
+	}
+	return changed, renamed, of
+}

@@ -1,0 +1,99 @@
+package capture
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	eventrecord "k8s.io/client-go/tools/record"
+
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/bench/measure"
+)
+
+// BenchmarkResync is what capture's leader does with a Node that is as it should be, once in a resync: all from its place in the queue to the end
+// of its turn. Without rules for labels, and with 50, of which ten are true of the Node and set 3 labels.
+func BenchmarkResync(b *testing.B) {
+	measure.InTurn(b, 1000,
+		measure.Variant{Name: "without-rules", Do: resyncOf(b, measure.PolicyOfRules(0, 16), 0)},
+		measure.Variant{Name: "50-rules", Do: resyncOf(b, measure.PolicyOfRules(50, 16), 3)})
+}
+
+// resyncOf works on the next one of 1,000 Nodes at each call. Rules set so many labels on each.
+func resyncOf(b *testing.B, text string, set int) func() {
+	b.Helper()
+	const nodes = 1000
+	c := newCluster(b, "")
+	var err error
+	c.policy, err = policy.Load([]byte(text), gate)
+	require.NoError(b, err)
+	first := c.leader()
+	c.register(usualNode())
+	require.Empty(b, first.works())
+	settled, remembered := c.node(), c.record()
+	require.Len(b, settled.Labels, 5+10+set)
+	require.Len(b, remembered.Derived, set)
+
+	records, err := store.NewConfigMaps(fake.NewClientset(), "nodekeep", slog.New(slog.DiscardHandler))
+	require.NoError(b, err)
+	client := fake.NewClientset()
+	r, err := New(Options{
+		Client: client, Records: records, Policy: func() policy.Policy { return c.policy }, Events: &eventrecord.FakeRecorder{}, Guard: c.guard,
+		Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler), Workers: 1, Now: c.now,
+	})
+	require.NoError(b, err)
+	b.Cleanup(r.queue.ShutDown)
+	for i := range nodes {
+		settled.Name = fmt.Sprintf("worker-%d", i)
+		remembered.Node = settled.Name
+		_, err := records.Put(b.Context(), remembered, "")
+		require.NoError(b, err)
+		r.observations.lives(observe.SlimOf(observe.Of(settled)))
+	}
+	r.leading.Store(true)
+	next := 0
+	return func() {
+		r.queue.Add(fmt.Sprintf("worker-%d", next%nodes))
+		next++
+		name, _ := r.queue.Get()
+		if err := r.inTurn(b.Context(), name); err != nil || len(client.Actions()) > 0 || r.queue.Len() > 0 {
+			b.Fatal(name, "is not as it should be:", err, client.Actions())
+		}
+		r.queue.Forget(name)
+		r.queue.Done(name)
+	}
+}
+
+// usualNode is a Node that has been ready for a day, with 10 labels that an operator has set.
+func usualNode() *corev1.Node {
+	n := node("a", "100", labels{
+		"beta.kubernetes.io/arch": "amd64", "beta.kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "kubernetes.io/hostname": "n1", "kubernetes.io/os": "linux",
+	}, owned("kubelet", "beta.kubernetes.io/arch", "beta.kubernetes.io/os", "kubernetes.io/arch", "kubernetes.io/hostname", "kubernetes.io/os"))
+	var operators []string
+	for i := range 10 {
+		operators = append(operators, fmt.Sprintf("example.com/label-%d", i))
+		n.Labels[operators[i]] = "value"
+	}
+	owned("kubectl-label", operators...)(n)
+	n.Status.Capacity = corev1.ResourceList{
+		"cpu": resource.MustParse("16"), "memory": resource.MustParse("65806664Ki"), "pods": resource.MustParse("110"),
+		"ephemeral-storage": resource.MustParse("203056560Ki"), "hugepages-1Gi": resource.MustParse("0"), "hugepages-2Mi": resource.MustParse("0"),
+	}
+	n.Status.Allocatable = n.Status.Capacity
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-24 * time.Hour))}}
+	n.Status.NodeInfo = corev1.NodeSystemInfo{
+		MachineID: "2d3f7a0e4b1c4c0f8a6e5d9b7c1a2f30", SystemUUID: "4c4c4544-0051-3510-8052-b4c04f4d3132", KubeletVersion: "v1.36.3",
+		KernelVersion: "6.8.0-52-generic", OSImage: "Ubuntu 24.04.2 LTS", ContainerRuntimeVersion: "containerd://2.1.4",
+		Architecture: "amd64", OperatingSystem: "linux",
+	}
+	return n
+}

@@ -1,0 +1,83 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// dns resolves the names by the Pod's own resolver, and with `servers: each` by every endpoint of the DNS Service too. A server is asked for one
+// name after the other, so that a mute one costs one wait.
+func (r *run) dns(ctx context.Context, length time.Duration, check *verify.DNS) error {
+	const own = "" // the Pod's own resolver
+	servers := []string{own}
+	if check.Servers == verify.EachServer {
+		if len(r.task.DNS.Endpoints) == 0 {
+			return failf(verify.ReasonNoService, "the DNS Service has no ready endpoint to ask")
+		}
+		// Endpoints come first, because the message names the first one that failed: the Service's address hides which endpoint is mute.
+		servers = append(slices.Clone(r.task.DNS.Endpoints[:min(len(r.task.DNS.Endpoints), maxAddresses)]), own)
+	}
+	return r.first(ctx, length, servers, "DNS servers", func(ctx context.Context, server string) error {
+		for _, name := range check.Names {
+			if err := r.resolve(ctx, name, server); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// resolve asks a server, or the Pod's own resolver without one, for the addresses of a name.
+func (r *run) resolve(ctx context.Context, name, server string) error {
+	seen := &exchanges{}
+	defer seen.close()
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if server != "" {
+			address = server
+		}
+		connection, err := r.pod.dial(ctx, network, address)
+		if err != nil && !errors.Is(err, context.Canceled) {
+			host, _, _ := net.SplitHostPort(address) // the resolver and endpoints have both
+			failed := dialFailure(err, host)
+			seen.end(seen.begin(address, func() error { return nil }), failed.reason, "cannot be asked: "+failed.message)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return seen.watch(connection, address), nil
+	}}
+	answer, err := resolver.LookupNetIP(ctx, "ip", name)
+	if err != nil {
+		return seen.failure(name, err)
+	}
+	lastServer, ok := seen.lastServer()
+	if !ok {
+		return failf(verify.ReasonError, "%s: no DNS server was asked: it is an address, or /etc/hosts has it", name)
+	}
+	service, ok := verify.ServiceOfName(name)
+	if !ok {
+		return nil
+	}
+	expected := clusterIPs(r.task.Services[service])
+	if len(expected) == 0 {
+		return nil
+	}
+	for _, ip := range answer {
+		if !slices.ContainsFunc(expected, func(clusterIP string) bool { return sameIP(clusterIP, ip) }) {
+			return failf(verify.ReasonWrongAnswer, "%s: %s answered %s, must be %s", name, lastServer, ip.Unmap(), strings.Join(expected, " or "))
+		}
+	}
+	return nil
+}
+
+func sameIP(text string, ip netip.Addr) bool {
+	parsed, err := netip.ParseAddr(text)
+	return err == nil && parsed.Unmap() == ip.Unmap()
+}

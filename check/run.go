@@ -1,0 +1,145 @@
+package check
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// Between two tries of a check are pauses that double from the first to the last of these.
+const (
+	firstPause = 200 * time.Millisecond
+	lastPause  = 2 * time.Second
+)
+
+// firstTry is how long the first try may take; each further one may take twice as long. A lost packet then costs a short try, and a slow
+// answer gets its time in a later one.
+const firstTry = 2 * time.Second
+
+// maxAtOnce is how many DNS servers and addresses of Services are asked at once: a question takes some 50 KiB, and the Pod has 16 MiB.
+const maxAtOnce = 64
+
+// defaultTimeout stands in for one that cannot be read; [verify.ParseTask] refuses such a task.
+const defaultTimeout = 30 * time.Second
+
+// Run asks all checks at once, but for those of others ([verify.Check.ByWorker]), and each again until it passes or the timeout of the task ends. The report has the last
+// failure of each check. A run that ctx ended early proves nothing: callers check ctx first.
+func Run(ctx context.Context, task verify.Task) verify.Report {
+	return ThisPod(os.Getenv).Run(ctx, task)
+}
+
+// Run is [Run] in a given Pod.
+func (p Pod) Run(ctx context.Context, task verify.Task) verify.Report {
+	timeout, err := time.ParseDuration(task.Timeout)
+	if err != nil || timeout <= 0 {
+		timeout = defaultTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var checks []verify.Check
+	for _, check := range task.Checks {
+		if check.ByWorker() {
+			checks = append(checks, check)
+		}
+	}
+	r := &run{pod: p, task: task, slots: make(chan struct{}, maxAtOnce), roots: sync.OnceValues(machineRoots)}
+	report := verify.Report{Results: make([]verify.Result, len(checks))}
+	var group sync.WaitGroup
+	for i := range checks {
+		group.Go(func() { report.Results[i] = r.check(ctx, &checks[i]) })
+	}
+	group.Wait()
+	return report
+}
+
+// run is what the checks of a task share.
+type run struct {
+	pod   Pod
+	task  verify.Task
+	slots chan struct{}                  // each has a server that is asked now
+	roots func() (*x509.CertPool, error) // for certificates; some 2 MB
+}
+
+// check asks until the check passes or ctx ends.
+func (r *run) check(ctx context.Context, check *verify.Check) (result verify.Result) {
+	result = verify.Result{Check: check.Name, Outcome: verify.Failed, Required: check.IsRequired()}
+	began := time.Now()
+	defer func() { result.Millis = int(time.Since(began).Milliseconds()) }()
+	for length, pause := firstTry, firstPause; ; length, pause = 2*length, min(2*pause, lastPause) {
+		result.Tries++
+		err := r.try(ctx, length, check)
+		if err == nil {
+			result.Outcome, result.Reason, result.Message = verify.Passed, "", ""
+			return result
+		}
+		// The end of the timeout cuts the last try short. It then says less than an earlier one that failed by itself.
+		if result.Reason == "" || ctx.Err() == nil {
+			failed := asFailure(err)
+			result.Reason, result.Message = failed.reason, failed.message
+		}
+		select {
+		case <-ctx.Done():
+			return result
+		case <-time.After(pause):
+		}
+	}
+}
+
+// try asks once, each server for this long at most.
+func (r *run) try(ctx context.Context, length time.Duration, check *verify.Check) error {
+	switch {
+	case check.DNS != nil:
+		return r.dns(ctx, length, check.DNS)
+	case check.Service != nil:
+		return r.service(ctx, length, check.Service)
+	}
+	ctx, cancel := context.WithTimeout(ctx, length)
+	defer cancel()
+	switch {
+	case check.API != nil:
+		return r.api(ctx)
+	case check.TCP != nil:
+		return r.pod.tcp(ctx, check.TCP.Address)
+	case check.HTTP != nil:
+		return r.http(ctx, check.HTTP)
+	}
+	return failure{verify.ReasonError, "a check of a kind that this worker does not know"}
+}
+
+// first asks all of a check's servers at once, as far as the run has room, and returns the first failure in their order. Its message says how
+// many others failed.
+func (r *run) first(ctx context.Context, length time.Duration, servers []string, noun string, ask func(ctx context.Context, server string) error) error {
+	failures := make([]error, len(servers))
+	var group sync.WaitGroup
+	for i, server := range servers {
+		group.Go(func() {
+			select {
+			case r.slots <- struct{}{}:
+				defer func() { <-r.slots }()
+			case <-ctx.Done():
+				failures[i] = failf(verify.ReasonTimeout, "%s was not asked in time", cmp.Or(server, "the Pod's own DNS server"))
+				return
+			}
+			ctx, cancel := context.WithTimeout(ctx, length) // begins now: waiting for mute servers must not make a good one fail
+			defer cancel()
+			failures[i] = ask(ctx, server)
+		})
+	}
+	group.Wait()
+	failed := slices.DeleteFunc(failures, func(err error) bool { return err == nil })
+	if len(failed) == 0 {
+		return nil
+	}
+	one := asFailure(failed[0])
+	if len(servers) > 1 {
+		one.message += fmt.Sprintf(" (%d of %d %s failed)", len(failed), len(servers), noun)
+	}
+	return one
+}

@@ -1,0 +1,150 @@
+package check_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+
+	"nodekeep.dev/nodekeep/check"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+func to(name, address string) verify.Check {
+	return verify.Check{Name: name, TCP: &verify.TCP{Address: address}}
+}
+
+func refused(address string) error {
+	return &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect to "+address, syscall.ECONNREFUSED)}
+}
+
+func connected() (net.Conn, error) {
+	client, _ := net.Pipe()
+	return client, nil
+}
+
+func TestAllChecksAreAskedAtOnceAndReportedInTheirOrder(t *testing.T) {
+	var arrived sync.WaitGroup
+	arrived.Add(3)
+	pod := check.Pod{Dial: func(context.Context, string, string) (net.Conn, error) {
+		arrived.Done()
+		arrived.Wait() // for ever, if one waited for another
+		return connected()
+	}}
+	optional := false
+	second := to("second", "b:1")
+	second.Required = &optional
+	report := pod.Run(t.Context(), verify.Task{Timeout: "1m", Checks: []verify.Check{
+		to("first", "a:1"), {Name: "smi", Container: &verify.Container{Image: "image"}}, second, to("third", "c:1"),
+	}})
+	names, required := []string{}, []bool{}
+	for _, result := range report.Results {
+		assert.Equal(t, verify.Passed, result.Outcome)
+		assert.Equal(t, 1, result.Tries)
+		names, required = append(names, result.Check), append(required, result.Required)
+	}
+	assert.Equal(t, []string{"first", "second", "third"}, names, "the container is another worker's")
+	assert.Equal(t, []bool{true, false, true}, required)
+	assert.False(t, report.Failed())
+}
+
+func TestACheckIsRetriedUntilItPasses(t *testing.T) {
+	var tries atomic.Int32
+	pod := check.Pod{Dial: func(_ context.Context, _, address string) (net.Conn, error) {
+		if tries.Add(1) < 3 {
+			return nil, refused(address)
+		}
+		return connected()
+	}}
+	report := pod.Run(t.Context(), verify.Task{Timeout: "1m", Checks: []verify.Check{to("a", "a:1")}})
+	assert.Equal(t, verify.Passed, report.Results[0].Outcome)
+	assert.Equal(t, 3, report.Results[0].Tries)
+	assert.Empty(t, report.Results[0].Reason)
+	assert.Empty(t, report.Results[0].Message)
+}
+
+func TestTheLastFailureIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // its clock runs only while nothing else does
+		var tries atomic.Int32
+		pod := check.Pod{Dial: func(_ context.Context, _, address string) (net.Conn, error) {
+			if tries.Add(1) == 1 {
+				return nil, refused(address)
+			}
+			return nil, syscall.EHOSTUNREACH
+		}}
+		report := pod.Run(t.Context(), verify.Task{Timeout: "500ms", Checks: []verify.Check{to("a", "a:1")}})
+		assert.Equal(t, verify.Failed, report.Results[0].Outcome)
+		assert.Equal(t, verify.ReasonUnreachable, report.Results[0].Reason)
+		assert.Greater(t, report.Results[0].Tries, 1)
+	})
+}
+
+func TestATryThatTheTimeoutCutsShortHidesNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // its clock runs only while nothing else does
+		var tries atomic.Int32
+		pod := check.Pod{Dial: func(ctx context.Context, _, address string) (net.Conn, error) {
+			if tries.Add(1) == 1 {
+				return nil, refused(address)
+			}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}
+		report := pod.Run(t.Context(), verify.Task{Timeout: "500ms", Checks: []verify.Check{to("a", "a:1")}})
+		assert.Equal(t, 2, report.Results[0].Tries)
+		assert.Equal(t, verify.ReasonRefused, report.Results[0].Reason)
+	})
+}
+
+func TestATryEndsBeforeTheTimeoutSoThatALostPacketIsSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // its clock runs only while nothing else does
+		var tries atomic.Int32
+		pod := check.Pod{Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			if tries.Add(1) == 1 {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return connected()
+		}}
+		report := pod.Run(t.Context(), verify.Task{Timeout: "1m", Checks: []verify.Check{to("a", "a:1")}})
+		assert.Equal(t, verify.Passed, report.Results[0].Outcome)
+		assert.Equal(t, 2, report.Results[0].Tries)
+	})
+}
+
+func TestAnInterruptedRunEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	pod := check.Pod{Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		cancel()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}
+	report := pod.Run(ctx, verify.Task{Timeout: "1h", Checks: []verify.Check{to("a", "a:1")}})
+	assert.Equal(t, verify.Failed, report.Results[0].Outcome)
+}
+
+func TestAKindThatTheWorkerDoesNotKnowFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // its clock runs only while nothing else does
+		report := check.Pod{}.Run(t.Context(), verify.Task{Timeout: "100ms", Checks: []verify.Check{{Name: "a"}}})
+		assert.Equal(t, verify.ReasonError, report.Results[0].Reason)
+	})
+}
+
+func TestATimeoutThatCannotBeReadIsNotEndless(t *testing.T) {
+	pod := check.Pod{Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		if _, ok := ctx.Deadline(); !ok {
+			return nil, errors.New("no deadline")
+		}
+		return connected()
+	}}
+	for _, timeout := range []string{"", "soon", "-1s"} {
+		report := pod.Run(t.Context(), verify.Task{Timeout: timeout, Checks: []verify.Check{to("a", "a:1")}})
+		assert.Equal(t, verify.Passed, report.Results[0].Outcome)
+	}
+}

@@ -1,0 +1,34 @@
+package check
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// maxAddresses is how many addresses of one Service, or DNS servers, a check asks at most.
+const maxAddresses = 32
+
+// service connects to each ClusterIP of a Service, and to the endpoints of it that the controller has chosen on other Nodes. The controller may
+// know fewer of them than the check wants; a Service with a single endpoint must not keep the Node of that endpoint closed.
+func (r *run) service(ctx context.Context, length time.Duration, service *verify.Service) error {
+	target := r.task.Services[service.Target()]
+	var addresses []string
+	for _, ip := range clusterIPs(target) {
+		addresses = append(addresses, net.JoinHostPort(ip, strconv.Itoa(service.Port)))
+	}
+	addresses = append(addresses, target.Endpoints[:min(len(target.Endpoints), service.Endpoints)]...)
+	if len(addresses) == 0 {
+		return failf(verify.ReasonNoService, "Service %s does not exist, or has neither a ClusterIP nor an endpoint to ask", service.Name)
+	}
+	return r.first(ctx, length, addresses[:min(len(addresses), maxAddresses)], "addresses", r.pod.tcp)
+}
+
+// clusterIPs are those of a Service; a headless one has none.
+func clusterIPs(target verify.Target) []string {
+	return slices.DeleteFunc(slices.Clone(target.ClusterIPs), func(ip string) bool { return net.ParseIP(ip) == nil })
+}

@@ -1,0 +1,324 @@
+package classify
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"nodekeep.dev/nodekeep/record"
+)
+
+// Bounds of what a policy may ask for. They keep an evaluation below a millisecond.
+const (
+	MaxRules      = 200
+	MaxConditions = 100 // of one rule, those in any included
+	maxDepth      = 4   // of any
+)
+
+// compiled is a rule that was checked.
+type compiled struct {
+	name   string
+	when   condition
+	keys   []string // sorted
+	set    map[string]template
+	absent map[string]bool // those of keys that are removed
+	// sources are the labels that the keys follow; nil but in the rule of [Rules.Copying].
+	sources map[string]string
+	hold    time.Duration
+	force   bool // its value replaces an operator's
+	audit   bool
+	// inventory says that it looks at an inventory, or selects on a label of a rule that does.
+	inventory bool
+}
+
+// condition is a Condition that was checked; nil parts are not asked for.
+type condition struct {
+	labels      labels.Requirements
+	names       []string
+	nameRegex   *regexp.Regexp
+	capacity    []quantified
+	allocatable []quantified
+	arch, os    string
+	runtime     string
+	kernel      *versioned
+	kubelet     *versioned
+	providerID  string
+	devices     *DeviceCondition
+	inventory   []attributed
+	any         []condition
+}
+
+// Compile checks rules. The errors name every mistake.
+func Compile(rules []Rule, path *field.Path) (Rules, field.ErrorList) {
+	compiled := Rules{uses: uses{capacity: map[string]bool{}, allocatable: map[string]bool{}}}
+	var errs field.ErrorList
+	if len(rules) > MaxRules {
+		return Rules{}, field.ErrorList{field.TooMany(path, len(rules), MaxRules)}
+	}
+	names, later := sets.New[string](), map[string]int{} // the last rule that sets a key
+	for i, rule := range rules {
+		for key := range rule.Set {
+			later[key] = i
+		}
+		for _, key := range rule.EnsureAbsent {
+			later[key] = i
+		}
+	}
+	for i, rule := range rules {
+		at := path.Index(i)
+		switch {
+		case rule.Name == "":
+			errs = append(errs, field.Required(at.Child("name"), "the annotation, Events and explain name the rule"))
+		case rule.Name == CopyRule:
+			errs = append(errs, field.Forbidden(at.Child("name"), "labels.migrations use this name"))
+		case names.Has(rule.Name):
+			errs = append(errs, field.Duplicate(at.Child("name"), rule.Name))
+		default:
+			for _, wrong := range validation.IsDNS1123Label(rule.Name) {
+				errs = append(errs, field.Invalid(at.Child("name"), rule.Name, wrong))
+			}
+		}
+		names.Insert(rule.Name)
+		c := compiler{later: later, rule: i, uses: &compiled.uses}
+		one := c.compile(rule, at)
+		errs = append(errs, c.errs...)
+		compiled.all = append(compiled.all, one)
+	}
+	compiled.markInventory()
+	if len(errs) > 0 {
+		return Rules{}, errs
+	}
+	return compiled, nil
+}
+
+// compiler checks one rule.
+type compiler struct {
+	errs       field.ErrorList
+	later      map[string]int
+	rule       int
+	conditions int
+	groups     []string // of the rule's nameRegex
+	uses       *uses    // of all rules
+	plugins    bool     // the rule is about what a device plugin or driver reports
+	inventory  bool     // the rule looks at an inventory
+}
+
+func (c *compiler) invalid(at *field.Path, value any, err error) {
+	c.errs = append(c.errs, field.Invalid(at, value, err.Error()))
+}
+
+func oneOf[T ~string](c *compiler, at *field.Path, value T, allowed ...T) {
+	if value != "" && !slices.Contains(allowed, value) {
+		c.errs = append(c.errs, field.NotSupported(at, value, allowed))
+	}
+}
+
+func (c *compiler) compile(rule Rule, at *field.Path) compiled {
+	one := compiled{
+		name: rule.Name, keys: slices.Sorted(maps.Keys(rule.Set)), set: map[string]template{}, hold: c.hold(rule.Hold, at.Child("hold")),
+		force: rule.Precedence == RuleWins, audit: rule.Mode == Audit,
+	}
+	one.when = c.condition(rule.When, at.Child("when"), 0)
+	if one.when.nameRegex != nil {
+		c.groups = one.when.nameRegex.SubexpNames()[1:]
+	}
+	oneOf(c, at.Child("precedence"), rule.Precedence, OperatorWins, RuleWins)
+	oneOf(c, at.Child("mode"), rule.Mode, Enforce, Audit)
+	oneOf(c, at.Child("trust"), rule.Trust, TrustKubelet)
+	if len(rule.Set)+len(rule.EnsureAbsent) == 0 {
+		c.errs = append(c.errs, field.Required(at.Child("set"), "a rule sets at least one label, or removes one: ensureAbsent"))
+	}
+	if len(rule.Set) == 0 && rule.Precedence != "" {
+		c.errs = append(c.errs, field.Forbidden(at.Child("precedence"), "it is about labels in set: ensureAbsent removes what operators set, too"))
+	}
+	for _, key := range one.keys {
+		in := at.Child("set").Key(key)
+		for _, wrong := range validation.IsQualifiedName(key) {
+			c.errs = append(c.errs, field.Invalid(in, key, wrong))
+		}
+		value, err := parseTemplate(rule.Set[key], c.groups)
+		if err != nil {
+			c.invalid(in, rule.Set[key], err)
+			continue
+		}
+		if literal, ok := value.literal(); ok {
+			for _, wrong := range validation.IsValidLabelValue(literal) {
+				c.errs = append(c.errs, field.Invalid(in, literal, wrong))
+			}
+		}
+		one.set[key] = value
+		value.note(c.uses)
+		c.inventory = c.inventory || value.inventory()
+	}
+	one.absent = c.absent(rule, at.Child("ensureAbsent"))
+	one.keys = slices.Sorted(slices.Values(slices.Concat(one.keys, slices.Collect(maps.Keys(one.absent)))))
+	one.inventory = c.inventory
+	if c.plugins {
+		one.hold = max(one.hold, PluginGrace)
+	}
+	return one
+}
+
+// absent are the labels and taints that a rule removes.
+func (c *compiler) absent(rule Rule, path *field.Path) map[string]bool {
+	absent := map[string]bool{}
+	for i, key := range rule.EnsureAbsent {
+		at := path.Index(i)
+		name, effect, taint := strings.Cut(key, ":")
+		for _, wrong := range validation.IsQualifiedName(name) {
+			c.errs = append(c.errs, field.Invalid(at, key, "must be a label, or a taint as KEY:EFFECT, without a value and without patterns: "+wrong))
+		}
+		if taint && !record.ValidEffect(corev1.TaintEffect(effect)) {
+			c.errs = append(c.errs, field.Invalid(at, key, "must end in one of :NoSchedule, :PreferNoSchedule, :NoExecute, or be a label"))
+		}
+		if _, set := rule.Set[key]; set || absent[key] {
+			c.errs = append(c.errs, field.Duplicate(at, key))
+			continue
+		}
+		absent[key] = true
+	}
+	return absent
+}
+
+// hold reads a duration; without one it is 0.
+func (c *compiler) hold(text string, at *field.Path) time.Duration {
+	if text == "" {
+		return 0
+	}
+	hold, err := time.ParseDuration(text)
+	if err != nil || hold < 0 {
+		c.invalid(at, text, errors.New("must be a duration in h, m and s, such as 15m"))
+	}
+	return hold
+}
+
+func (c *compiler) condition(of Condition, at *field.Path, depth int) condition {
+	var compiled condition
+	if c.conditions++; c.conditions > MaxConditions || depth > maxDepth {
+		c.errs = append(c.errs, field.Forbidden(at, fmt.Sprintf("a rule has at most %d conditions, %d deep", MaxConditions, maxDepth)))
+		return compiled
+	}
+	compiled.labels = c.selector(of.Labels, at.Child("labels"))
+	for i, name := range of.Names {
+		if name == "" {
+			c.errs = append(c.errs, field.Required(at.Child("names").Index(i), "must be a name or a pattern for names"))
+		}
+	}
+	compiled.names = of.Names
+	if of.NameRegex != "" {
+		compiled.nameRegex = c.nameRegex(of.NameRegex, at.Child("nameRegex"))
+		if depth > 0 && compiled.nameRegex != nil && compiled.nameRegex.NumSubexp() > 0 {
+			c.errs = append(c.errs, field.Forbidden(at.Child("nameRegex"), "only the nameRegex of the rule itself may have groups"))
+		}
+	}
+	compiled.capacity = c.quantities(of.Capacity, at.Child("capacity"), c.uses.capacity)
+	compiled.allocatable = c.quantities(of.Allocatable, at.Child("allocatable"), c.uses.allocatable)
+	node := at.Child("node")
+	compiled.arch, compiled.os, compiled.runtime, compiled.providerID = of.Node.Arch, of.Node.OS, of.Node.Runtime, of.ProviderID
+	compiled.kernel, compiled.kubelet = c.versioned(of.Node.Kernel, node.Child("kernel")), c.versioned(of.Node.Kubelet, node.Child("kubelet"))
+	c.uses.system = c.uses.system || of.Node != (NodeCondition{}) || of.ProviderID != ""
+	if of.Devices != nil {
+		c.plugins = true
+		c.uses.devices.add(of.Devices.Driver, of.Devices.Attribute)
+		compiled.devices = c.devices(*of.Devices, at.Child("devices"))
+	}
+	compiled.inventory = c.attributes(of.Inventory, at.Child("inventory"))
+	for i, alternative := range of.Any {
+		compiled.any = append(compiled.any, c.condition(alternative, at.Child("any").Index(i), depth+1))
+	}
+	return compiled
+}
+
+// selector allows keys that no rule sets, or that only earlier rules set: so there are no cycles.
+func (c *compiler) selector(text string, at *field.Path) labels.Requirements {
+	selector, err := labels.Parse(text)
+	if err != nil {
+		c.invalid(at, text, err)
+		return nil
+	}
+	requirements, _ := selector.Requirements()
+	for _, requirement := range requirements {
+		if last, set := c.later[requirement.Key()]; set && last >= c.rule {
+			c.errs = append(c.errs, field.Forbidden(at, fmt.Sprintf("%s is set by this rule or a later one: a rule selects on labels of earlier rules only", requirement.Key())))
+		}
+	}
+	return requirements
+}
+
+func (c *compiler) nameRegex(text string, at *field.Path) *regexp.Regexp {
+	if !strings.HasPrefix(text, "^") {
+		c.invalid(at, text, fmt.Errorf("must begin with ^: a name that contains the pattern somewhere is rarely meant"))
+		return nil
+	}
+	compiled, err := regexp.Compile(text)
+	if err != nil {
+		c.invalid(at, text, err)
+		return nil
+	}
+	return compiled
+}
+
+func (c *compiler) quantities(of map[string]string, at *field.Path, uses map[string]bool) (compiled []quantified) {
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		uses[name] = true
+		c.plugins = c.plugins || isExtended(name)
+		compared, err := parseQuantity(of[name])
+		if err != nil {
+			c.invalid(at.Key(name), of[name], err)
+			continue
+		}
+		compiled = append(compiled, quantified{corev1.ResourceName(name), compared})
+	}
+	return compiled
+}
+
+func (c *compiler) versioned(text string, at *field.Path) *versioned {
+	if text == "" {
+		return nil
+	}
+	compiled, err := parseVersioned(text)
+	if err != nil {
+		c.invalid(at, text, err)
+		return nil
+	}
+	return &compiled
+}
+
+func (c *compiler) devices(of DeviceCondition, at *field.Path) *DeviceCondition {
+	if of.Driver == "" {
+		c.errs = append(c.errs, field.Required(at.Child("driver"), "as in the ResourceSlices: kubectl get resourceslices"))
+	}
+	if (of.Attribute == "") != (of.Glob == "") {
+		c.errs = append(c.errs, field.Required(at, "attribute and glob belong together"))
+	}
+	if of.Min < 0 {
+		c.errs = append(c.errs, field.Invalid(at.Child("min"), of.Min, "must be at least 1"))
+	}
+	of.Min = max(1, of.Min)
+	return &of
+}
+
+func (c *compiler) attributes(of map[string]string, at *field.Path) (compiled []attributed) {
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		c.inventory, c.uses.inventory = true, true
+		source, attribute, _ := strings.Cut(name, ".")
+		if source == "" || attribute == "" {
+			c.errs = append(c.errs, field.Invalid(at, name, "must be SOURCE.ATTRIBUTE, such as cmdb.rack"))
+		}
+		if of[name] == "" {
+			c.errs = append(c.errs, field.Required(at.Key(name), "must be a pattern; * is any value, but not that there is none"))
+		}
+		compiled = append(compiled, attributed{name: name, source: source, attribute: attribute, pattern: of[name]})
+	}
+	return compiled
+}

@@ -1,0 +1,267 @@
+package classify
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"nodekeep.dev/nodekeep/record"
+)
+
+// Result is what rules say of one Node.
+type Result struct {
+	// Labels are those that rules set, by key; and labels and taints that they remove, see [record.Derived].
+	Labels map[string]record.Derived
+	// Taken are keys that a rule would set and that the Node has already, from an operator or the kubelet. They stay.
+	Taken map[string]record.Derived
+	// Audited is what rules of mode audit would set.
+	Audited map[string]record.Derived
+	// Blocked are keys for which a fact is not known, by rule. Those that have a value from before are in Labels, too; such a one that was absent
+	// before is not restored, and not removed either.
+	Blocked map[string]string
+	// Problems are labels that could not be set.
+	Problems []Problem
+}
+
+// Problem is a value that no label can have.
+type Problem struct {
+	Key, Rule, Value, Why string
+}
+
+// Evaluate is one pass over the rules. before is what rules said of the same machine last; where a fact is not known, and while a rule holds
+// its labels, a value stays as it was.
+func (r Rules) Evaluate(facts Facts, before map[string]record.Derived, now time.Time) Result {
+	return r.evaluate(facts, before, now, nil)
+}
+
+func (r Rules) evaluate(facts Facts, before map[string]record.Derived, now time.Time, trace *trace) Result {
+	e := evaluation{rules: r, facts: facts, before: before, now: now, trace: trace}
+	for i := range r.all {
+		e.apply(i)
+	}
+	return e.result
+}
+
+// Without are the labels of a Node but for those that rules have set and nobody has changed since.
+func Without(labels map[string]string, derived map[string]record.Derived) map[string]string {
+	others := make(map[string]string, len(labels))
+	for key, value := range labels {
+		if own, is := derived[key]; !is || own.Absent || own.Value != value {
+			others[key] = value
+		}
+	}
+	return others
+}
+
+// evaluation is one pass.
+type evaluation struct {
+	rules   Rules
+	facts   Facts
+	before  map[string]record.Derived
+	now     time.Time
+	invalid map[string]bool // keys that a rule has decided, to a value that no label can have
+	result  Result
+	trace   *trace // nil: nobody asks why
+}
+
+var _ labels.Labels = (*evaluation)(nil)
+
+// Lookup is the value of a label: that of the rules so far, else that of operators and kubelets.
+func (e *evaluation) Lookup(key string) (value string, is bool) {
+	derived, decided := e.result.Labels[key]
+	if _, blocked := e.result.Blocked[key]; !decided || derived.Absent && blocked {
+		value, is = e.facts.Labels[key]
+		return value, is
+	}
+	return derived.Value, !derived.Absent
+}
+
+// Get and Has complete [labels.Labels].
+func (e *evaluation) Get(key string) string {
+	value, _ := e.Lookup(key)
+	return value
+}
+
+// Has reports whether the Node has a label.
+func (e *evaluation) Has(key string) bool {
+	_, is := e.Lookup(key)
+	return is
+}
+
+func (e *evaluation) apply(at int) {
+	rule := &e.rules.all[at]
+	if e.trace != nil {
+		e.trace.tests = nil
+	} else if !slices.ContainsFunc(rule.keys, func(key string) bool { return !e.decided(key) }) {
+		return // earlier rules have decided all of its keys
+	}
+	holds := e.holds(&rule.when)
+	for _, key := range rule.keys {
+		outcome := False
+		switch {
+		case e.decided(key):
+			outcome = Later
+		case rule.sources != nil:
+			outcome = e.copy(at, key)
+		case holds == yes:
+			outcome = e.set(at, key)
+		case holds == unknown:
+			outcome = e.block(at, key)
+		case rule.hold > 0 && !rule.audit:
+			outcome = e.held(rule, key)
+		}
+		if e.trace != nil {
+			e.trace.step(e, rule, key, outcome)
+		}
+	}
+}
+
+// set decides a key by a rule that is true.
+func (e *evaluation) set(at int, key string) Outcome {
+	rule := &e.rules.all[at]
+	if rule.absent[key] {
+		return e.give(rule, key, record.Derived{Rule: rule.name, Absent: true})
+	}
+	value, literal := rule.set[key].literal()
+	if !literal { // a literal was validated when the rules were compiled
+		var err error
+		switch value, err = rule.set[key].render(&e.facts, rule.when.nameRegex); {
+		case errors.Is(err, errUnknown):
+			return e.block(at, key)
+		case errors.Is(err, errAbsent) && rule.hold > 0 && !rule.audit:
+			return e.held(rule, key)
+		case errors.Is(err, errAbsent):
+			return False
+		}
+		if wrong := validation.IsValidLabelValue(value); len(wrong) > 0 {
+			if rule.set[key].inventory() { // an error of the inventory removes no label
+				e.block(at, key)
+			} else if !rule.audit {
+				put(&e.invalid, key, true)
+			}
+			e.result.Problems = append(e.result.Problems, Problem{Key: key, Rule: rule.name, Value: value, Why: strings.Join(wrong, "; ")})
+			return Invalid
+		}
+	}
+	return e.give(rule, key, derivedBy(rule, value))
+}
+
+// block keeps later rules from the key. The value from before stays, unless it is of an earlier rule, which is false, or of none that sets
+// the key still.
+func (e *evaluation) block(at int, key string) Outcome {
+	rule := &e.rules.all[at]
+	if !rule.audit {
+		put(&e.result.Blocked, key, rule.name)
+	}
+	was, ours := e.before[key]
+	of, decides := e.rules.find(was, key)
+	if !ours || !decides || of < at {
+		return Unknown
+	}
+	if !was.Absent {
+		if literal, ok := e.rules.all[of].set[key].literal(); ok {
+			was.Value = literal // the rule may have changed since
+		}
+	}
+	if !rule.audit {
+		rule = &e.rules.all[of] // what it may replace of operators' it still may: nothing is known that changes that
+	}
+	e.give(rule, key, record.Derived{Value: was.Value, Rule: was.Rule, Absent: was.Absent})
+	return Unknown
+}
+
+// held keeps the value of a rule that became false, for as long as the rule says, or until an operator sets the label: then nothing is left to
+// hold, and later rules are asked.
+func (e *evaluation) held(rule *compiled, key string) Outcome {
+	was, ours := e.before[key]
+	if !ours || was.Rule != rule.name || was.Absent != rule.absent[key] || e.Has(key) && !rule.force {
+		return False
+	}
+	if was.Until.IsZero() || was.Until.After(e.now.Add(rule.hold)) {
+		was.Until = e.now.Add(rule.hold).UTC().Truncate(time.Second)
+	}
+	if !e.now.Before(was.Until) {
+		return False
+	}
+	if outcome := e.give(rule, key, was); outcome != Sets && outcome != Removes {
+		return outcome
+	}
+	return Held
+}
+
+func (e *evaluation) give(rule *compiled, key string, derived record.Derived) Outcome {
+	if rule.audit {
+		if _, earlier := e.result.Audited[key]; !earlier {
+			put(&e.result.Audited, key, derived)
+		}
+		return Audited
+	}
+	if derived.Absent { // whoever has set it: that is what the rule says
+		put(&e.result.Labels, key, derived)
+		return Removes
+	}
+	if e.Has(key) && !rule.force {
+		put(&e.result.Taken, key, derived)
+		return Taken
+	}
+	put(&e.result.Labels, key, derived)
+	return Sets
+}
+
+func derivedBy(rule *compiled, value string) record.Derived {
+	return record.Derived{Value: value, Rule: rule.name}
+}
+
+// decided reports whether a rule has decided a key. Rules of mode audit decide none.
+func (e *evaluation) decided(key string) bool {
+	_, set := e.result.Labels[key]
+	_, taken := e.result.Taken[key]
+	_, blocked := e.result.Blocked[key]
+	return set || taken || blocked || e.invalid[key]
+}
+
+func put[V any](into *map[string]V, key string, value V) {
+	if *into == nil {
+		*into = map[string]V{}
+	}
+	(*into)[key] = value
+}
+
+// holds is whether a condition is true of the Node.
+func (e *evaluation) holds(c *condition) truth {
+	holds := e.facts.satisfy(c, e.trace)
+	if holds == no && e.trace == nil { // the rest changes nothing
+		return no
+	}
+	for i := range c.labels {
+		requirement := &c.labels[i]
+		one := truthOf(requirement.Matches(e))
+		if _, blocked := e.result.Blocked[requirement.Key()]; blocked {
+			one = unknown
+		}
+		if e.trace != nil {
+			e.trace.label(e, requirement, one)
+		}
+		holds = holds.and(one)
+	}
+	if len(c.any) > 0 {
+		from := e.trace.mark()
+		either := no
+		for i := range c.any {
+			if either == yes && e.trace == nil {
+				break
+			}
+			begin := e.trace.mark()
+			one := e.holds(&c.any[i])
+			e.trace.alternative(begin, i, one)
+			either = either.or(one)
+		}
+		e.trace.either(from, either)
+		holds = holds.and(either)
+	}
+	return holds
+}

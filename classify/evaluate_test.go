@@ -1,0 +1,339 @@
+package classify_test
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/record"
+)
+
+var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+const gpu = "nvidia.com/gpu"
+
+// rules are those of a small mixed cluster: GPU Nodes, named high-performance Nodes, and a default.
+func rules() []classify.Rule {
+	return []classify.Rule{
+		{
+			Name: "gpu", When: classify.Condition{Capacity: map[string]string{gpu: ">=1"}}, Hold: "15m",
+			Set: map[string]string{"accelerator": "nvidia-gpu", "gpu.count": "{capacity.nvidia.com/gpu}"},
+		},
+		{
+			Name: "dual-gpu", When: classify.Condition{Capacity: map[string]string{gpu: ">=2"}, Labels: "accelerator=nvidia-gpu"},
+			Set: map[string]string{"tier": "dual-gpu"},
+		},
+		{
+			Name: "high", When: classify.Condition{Any: []classify.Condition{{Names: []string{"pgbee", "pgmac*"}}, {Capacity: map[string]string{"cpu": ">=16", "memory": ">=64Gi"}}}},
+			Set: map[string]string{"tier": "high-performance", "voice": "enabled"},
+		},
+		{Name: "rest", Set: map[string]string{"tier": "standard"}},
+	}
+}
+
+func compiled(t testing.TB, specs ...classify.Rule) classify.Rules {
+	t.Helper()
+	compiled, errs := classify.Compile(specs, field.NewPath("labels", "rules"))
+	require.Empty(t, errs)
+	return compiled
+}
+
+func room(pairs ...string) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		list[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return list
+}
+
+func values(labels map[string]record.Derived) map[string]string {
+	all := map[string]string{}
+	for key, derived := range labels {
+		all[key] = derived.Value
+	}
+	return all
+}
+
+// with is labels and others over them.
+func with(labels, over map[string]string) map[string]string {
+	all := maps.Clone(labels)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, over)
+	return all
+}
+
+func TestEvaluate(t *testing.T) {
+	type labels = map[string]string
+	gpuBefore := map[string]record.Derived{"accelerator": {Value: "nvidia-gpu", Rule: "gpu"}, "gpu.count": {Value: "2", Rule: "gpu"}, "tier": {Value: "dual-gpu", Rule: "dual-gpu"}}
+	one := func(when classify.Condition) []classify.Rule {
+		return []classify.Rule{{Name: "one", When: when, Set: map[string]string{"hit": "true"}}, {Name: "default", Set: map[string]string{"hit": "false"}}}
+	}
+	tests := map[string]struct {
+		rules    []classify.Rule
+		facts    classify.Facts
+		before   map[string]record.Derived
+		want     labels
+		taken    labels
+		blocked  map[string]string
+		problems int
+	}{
+		"a Node with two GPUs has the tier of its GPUs and their count": {
+			rules: rules(), facts: classify.Facts{Capacity: room("cpu", "8", "memory", "32Gi", gpu, "2"), PluginsRegistered: true},
+			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2", "tier": "dual-gpu"},
+		},
+		"a Node that has no GPU for five minutes after it became Ready gets the default": {
+			rules: rules(), facts: classify.Facts{Capacity: room("cpu", "8", "memory", "32Gi"), PluginsRegistered: true},
+			want: labels{"tier": "standard"},
+		},
+		"a fresh Node whose device plugin may still register gets no tier": {
+			rules: rules(), facts: classify.Facts{Capacity: room("cpu", "8", "memory", "32Gi")},
+			want: labels{}, blocked: map[string]string{"accelerator": "gpu", "gpu.count": "gpu", "tier": "dual-gpu"},
+		},
+		"a returning GPU Node keeps what the rules derived before its device plugin registers again": {
+			rules: rules(), facts: classify.Facts{Capacity: room("cpu", "8", "memory", "32Gi", gpu, "0")}, before: gpuBefore,
+			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2", "tier": "dual-gpu"}, blocked: map[string]string{"accelerator": "gpu", "gpu.count": "gpu", "tier": "dual-gpu"},
+		},
+		"a kept value follows a changed literal of its rule": {
+			rules: []classify.Rule{{Name: "gpu", When: classify.Condition{Capacity: map[string]string{gpu: ">=1"}}, Set: map[string]string{"accelerator": "nvidia"}}},
+			facts: classify.Facts{}, before: gpuBefore, want: labels{"accelerator": "nvidia"}, blocked: map[string]string{"accelerator": "gpu"},
+		},
+		"a GPU that is gone for good is held for as long as the rule says": {
+			rules: rules()[:1], facts: classify.Facts{PluginsRegistered: true}, before: gpuBefore,
+			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2"},
+		},
+		"a hold ends": {
+			rules: rules()[:1], facts: classify.Facts{PluginsRegistered: true}, before: map[string]record.Derived{"accelerator": {Value: "nvidia-gpu", Rule: "gpu", Until: now}},
+			want: labels{},
+		},
+		"a label that an operator sets ends a hold": {
+			rules: rules()[:1], facts: classify.Facts{PluginsRegistered: true, Labels: labels{"accelerator": "special"}}, before: gpuBefore,
+			want: labels{"gpu.count": "2"}, taken: labels{},
+		},
+		"a label that an operator sets ends a hold, and a later rule that wins replaces it": {
+			rules:  []classify.Rule{rules()[0], {Name: "none", Set: labels{"accelerator": "none"}, Precedence: classify.RuleWins}},
+			facts:  classify.Facts{PluginsRegistered: true, Labels: labels{"accelerator": "special"}},
+			before: gpuBefore, want: labels{"accelerator": "none", "gpu.count": "2"},
+		},
+		"a rule that wins holds its label over an operator's": {
+			rules:  []classify.Rule{{Name: "gpu", When: rules()[0].When, Set: labels{"accelerator": "nvidia-gpu"}, Precedence: classify.RuleWins}},
+			facts:  classify.Facts{PluginsRegistered: true, Labels: labels{"accelerator": "special"}},
+			before: gpuBefore, want: labels{"accelerator": "nvidia-gpu"},
+		},
+		"a name decides where the machine is small": {
+			rules: rules(), facts: classify.Facts{Name: "pgmac-3", Capacity: room("cpu", "4", "memory", "16Gi"), PluginsRegistered: true},
+			want: labels{"tier": "high-performance", "voice": "enabled"},
+		},
+		"memory that the kubelet could not read makes the rule unknown, not false": {
+			rules: rules()[2:], facts: classify.Facts{Capacity: room("cpu", "32", "memory", "0"), PluginsRegistered: true},
+			want: labels{}, blocked: map[string]string{"tier": "high", "voice": "high"},
+		},
+		"unknown and false is false": {
+			rules: rules()[2:], facts: classify.Facts{Capacity: room("cpu", "8", "memory", "0"), PluginsRegistered: true},
+			want: labels{"tier": "standard"},
+		},
+		"a label that an operator set stays": {
+			rules: rules(), facts: classify.Facts{Labels: labels{"tier": "special"}, PluginsRegistered: true, Capacity: room("cpu", "8", "memory", "32Gi")},
+			want: labels{}, taken: labels{"tier": "standard"},
+		},
+		"a rule with precedence replaces it": {
+			rules: []classify.Rule{{Name: "rest", Set: labels{"tier": "standard"}, Precedence: classify.RuleWins}}, facts: classify.Facts{Labels: labels{"tier": "special"}},
+			want: labels{"tier": "standard"},
+		},
+		"a value of a rule that is no more does not stay": {
+			rules: rules()[:1:1], facts: classify.Facts{}, before: map[string]record.Derived{"accelerator": {Value: "none", Rule: "no-gpu"}},
+			want: labels{}, blocked: map[string]string{"accelerator": "gpu", "gpu.count": "gpu"},
+		},
+		"a returning Node without GPUs has its default although the rule about GPUs is not known yet": {
+			rules: rules(), facts: classify.Facts{Capacity: room("cpu", "8", "memory", "32Gi")}, before: map[string]record.Derived{"tier": {Value: "standard", Rule: "rest"}},
+			want: labels{"tier": "standard"}, blocked: map[string]string{"accelerator": "gpu", "gpu.count": "gpu", "tier": "dual-gpu"},
+		},
+		"a value of an earlier rule that is false now does not stay": {
+			rules:  []classify.Rule{{Name: "named", When: classify.Condition{Names: []string{"other"}}, Set: labels{"tier": "a"}}, {Name: "cpu", When: classify.Condition{Capacity: labels{"cpu": ">1"}}, Set: labels{"tier": "b"}}},
+			before: map[string]record.Derived{"tier": {Value: "a", Rule: "named"}}, want: labels{}, blocked: map[string]string{"tier": "cpu"},
+		},
+		"a rule sees the labels of earlier rules": {
+			rules: []classify.Rule{{Name: "first", Set: labels{"a": "1"}}, {Name: "second", When: classify.Condition{Labels: "a=1,!b"}, Set: labels{"c": "2"}}},
+			want:  labels{"a": "1", "c": "2"},
+		},
+		"a group of the name becomes a value": {
+			rules: []classify.Rule{{Name: "rack", When: classify.Condition{NameRegex: `^[a-z]+-r(?P<rack>[0-9]{2})-`}, Set: labels{"example.com/rack": "r{name.rack}"}}},
+			facts: classify.Facts{Name: "worker-r07-3"}, want: labels{"example.com/rack": "r07"},
+		},
+		"a value that no label can have is a problem, and no later rule takes its place": {
+			rules: []classify.Rule{{Name: "os", Set: labels{"kernel": "{node.kernel}"}}, {Name: "default", Set: labels{"kernel": "none"}}},
+			facts: classify.Facts{System: classify.System{Kernel: "6.1 evil/../"}}, want: labels{}, problems: 1,
+		},
+		"a kubelet older than asked for does not match": {
+			rules: one(classify.Condition{Node: classify.NodeCondition{Kubelet: ">=1.35", Arch: "amd64"}}),
+			facts: classify.Facts{System: classify.System{Kubelet: "v1.34.9+k3s1", Arch: "amd64"}}, want: labels{"hit": "false"},
+		},
+		"a kubelet as new as asked for matches": {
+			rules: one(classify.Condition{Node: classify.NodeCondition{Kubelet: ">=1.35", Arch: "a*64"}}),
+			facts: classify.Facts{System: classify.System{Kubelet: "v1.36.3", Arch: "amd64"}}, want: labels{"hit": "true"},
+		},
+		"a provider ID that a cloud controller has yet to set is not known": {
+			rules: one(classify.Condition{ProviderID: "aws://*"}), facts: classify.Facts{Uninitialized: true}, want: labels{}, blocked: map[string]string{"hit": "one"},
+		},
+		"a machine without a provider ID is of no provider": {
+			rules: one(classify.Condition{ProviderID: "aws://*"}), want: labels{"hit": "false"},
+		},
+		"devices of ResourceSlices are counted": {
+			rules: one(classify.Condition{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com", Attribute: "productName", Glob: "*RTX 5070*", Min: 2}}),
+			facts: classify.Facts{PluginsRegistered: true, DevicesKnown: true, Devices: []classify.Device{
+				{Driver: "gpu.nvidia.com", Attributes: labels{"productName": "NVIDIA GeForce RTX 5070 Ti"}}, {Driver: "gpu.nvidia.com", Attributes: labels{"productName": "GeForce RTX 5070"}},
+				{Driver: "other", Attributes: labels{"productName": "RTX 5070"}},
+			}}, want: labels{"hit": "true"},
+		},
+		"slices that were not read are not known": {
+			rules: one(classify.Condition{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}), facts: classify.Facts{PluginsRegistered: true},
+			want: labels{}, blocked: map[string]string{"hit": "one"},
+		},
+		"too few devices are not known before drivers had time to register": {
+			rules: one(classify.Condition{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}), facts: classify.Facts{DevicesKnown: true},
+			want: labels{}, blocked: map[string]string{"hit": "one"},
+		},
+		"devices of a driver that has not published all of them are not known": {
+			rules: one(classify.Condition{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com", Min: 2}}),
+			facts: classify.Facts{PluginsRegistered: true, DevicesKnown: true, Incomplete: []string{"gpu.nvidia.com"}, Devices: []classify.Device{{Driver: "gpu.nvidia.com"}}},
+			want:  labels{}, blocked: map[string]string{"hit": "one"},
+		},
+		"enough devices are enough, though the driver has not published all of them": {
+			rules: one(classify.Condition{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}),
+			facts: classify.Facts{PluginsRegistered: true, DevicesKnown: true, Incomplete: []string{"gpu.nvidia.com"}, Devices: []classify.Device{{Driver: "gpu.nvidia.com"}}},
+			want:  labels{"hit": "true"},
+		},
+		"what another driver has not published does not matter": {
+			rules: one(classify.Condition{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}),
+			facts: classify.Facts{PluginsRegistered: true, DevicesKnown: true, Incomplete: []string{"nic.example.com"}}, want: labels{"hit": "false"},
+		},
+		"a rule in audit sets nothing and blocks nothing": {
+			rules: []classify.Rule{{Name: "audited", Set: labels{"tier": "gold"}, Mode: classify.Audit}, {Name: "rest", Set: labels{"tier": "standard"}}}, want: labels{"tier": "standard"},
+		},
+		"a rule that selects on a blocked key is unknown": {
+			rules: []classify.Rule{
+				{Name: "a", When: classify.Condition{Capacity: map[string]string{gpu: ">=1"}}, Set: labels{"a": "1"}},
+				{Name: "b", When: classify.Condition{Labels: "!a"}, Set: labels{"b": "1"}},
+			},
+			want: labels{}, blocked: map[string]string{"a": "a", "b": "b"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			rules := compiled(t, test.rules...)
+			got := rules.Evaluate(test.facts, test.before, now)
+			assert.Equal(t, test.want, values(got.Labels))
+			assert.Equal(t, test.blocked, got.Blocked)
+			assert.Len(t, got.Problems, test.problems)
+			if test.taken != nil {
+				assert.Equal(t, test.taken, values(got.Taken))
+			}
+
+			again := test.facts
+			again.Labels = classify.Without(with(test.facts.Labels, values(got.Labels)), got.Labels)
+			second := rules.Evaluate(again, got.Labels, now)
+			assert.Equal(t, got.Labels, second.Labels, "a second pass changes nothing")
+		})
+	}
+}
+
+func TestCompileNamesEveryMistake(t *testing.T) {
+	_, errs := classify.Compile([]classify.Rule{
+		{Name: "Bad Name", When: classify.Condition{Labels: "a in", NameRegex: "x(", Capacity: map[string]string{"cpu": "many"}}, Set: map[string]string{"k": "{capacity.cpu"}},
+		{Name: "twice", When: classify.Condition{Labels: "later=1,own=1"}, Set: map[string]string{"own": "1"}, Precedence: "me"},
+		{Name: "twice", When: classify.Condition{NameRegex: "^(", Node: classify.NodeCondition{Kubelet: ">=new"}}, Set: map[string]string{"later": "{name.rack}", "a b": "c d"}},
+		{Name: "empty"},
+		{Name: "devices", When: classify.Condition{Devices: &classify.DeviceCondition{Attribute: "x", Min: -1}}, Set: map[string]string{"d": "{node.model}{x.y}"}},
+	}, field.NewPath("labels", "rules"))
+	for _, want := range []string{
+		`labels.rules[0].name`, `labels.rules[0].when.labels`, `labels.rules[0].when.nameRegex`, `labels.rules[0].when.capacity[cpu]`, `labels.rules[0].set[k]`,
+		`labels.rules[1].when.labels: Forbidden: later is set by this rule or a later one`, `labels.rules[1].when.labels: Forbidden: own is set`, `labels.rules[1].precedence`,
+		`labels.rules[2].name: Duplicate`, `labels.rules[2].when.nameRegex`, `labels.rules[2].when.node.kubelet`, `labels.rules[2].set[later]`, `labels.rules[2].set[a b]`,
+		`labels.rules[3].set: Required`, `labels.rules[4].when.devices.driver: Required`, `labels.rules[4].when.devices.min`, `labels.rules[4].set[d]`,
+	} {
+		assert.ErrorContains(t, errs.ToAggregate(), want)
+	}
+}
+
+func FuzzEvaluate(f *testing.F) {
+	f.Add("pgbee", "6.1.0", "amd64", "2", "8", "{capacity.nvidia.com/gpu}", "a=1", "special")
+	f.Add("worker-r07-1", "5", "", "0", "0", "r{name.rack}", "!tier", "")
+	f.Add("\xff", "v1.36.3-eks", "x", "1e9", "1m", "{{}", "a in (b,c)", "\x00")
+	f.Fuzz(func(t *testing.T, name, kernel, arch, gpus, cpu, template, selector, label string) {
+		facts := classify.Facts{Name: name, System: classify.System{Kernel: kernel, Kubelet: kernel, Arch: arch, Runtime: name}, Labels: map[string]string{"tier": label, "a": label}, Capacity: corev1.ResourceList{}}
+		for resourceName, text := range map[corev1.ResourceName]string{gpu: gpus, "cpu": cpu} {
+			if amount, err := resource.ParseQuantity(text); err == nil {
+				facts.Capacity[resourceName] = amount
+			}
+		}
+		specs := append(rules(), classify.Rule{
+			Name: "fuzzed", When: classify.Condition{Labels: selector, NameRegex: "^" + name + "(?P<rack>.*)", Node: classify.NodeCondition{Kernel: kernel, Arch: arch}}, Set: map[string]string{"fuzzed": template},
+		})
+		compiled, errs := classify.Compile(specs, nil)
+		if len(errs) > 0 {
+			return
+		}
+		first := compiled.Evaluate(facts, nil, now)
+		explained, _ := compiled.Explain(facts, nil, now)
+		assert.Equal(t, explained, first, "what nobody asks about is not evaluated, and changes nothing")
+		for key, derived := range first.Labels {
+			if wrong := validation.IsValidLabelValue(derived.Value); len(wrong) > 0 {
+				t.Errorf("%s=%q is no label: %v", key, derived.Value, wrong)
+			}
+		}
+		facts.Labels = classify.Without(with(facts.Labels, values(first.Labels)), first.Labels)
+		if second := compiled.Evaluate(facts, first.Labels, now); !assert.ObjectsAreEqual(first.Labels, second.Labels) {
+			t.Errorf("a second pass makes %v of %v", second.Labels, first.Labels)
+		}
+	})
+}
+
+func BenchmarkEvaluateFiftyRules(b *testing.B) {
+	var specs []classify.Rule
+	for i := range 50 {
+		rule := rules()[i%4]
+		rule.Name += string(rune('a'+i%26)) + string(rune('a'+i/26))
+		rule.When.Labels = ""
+		specs = append(specs, rule)
+	}
+	compiled := compiled(b, specs...)
+	facts := classify.Facts{Name: "worker-1", Capacity: room("cpu", "8", "memory", "32Gi", gpu, "2"), PluginsRegistered: true, Labels: map[string]string{"a": "b"}}
+	b.ReportAllocs()
+	for b.Loop() {
+		compiled.Evaluate(facts, nil, now)
+	}
+}
+
+func TestWhileAnEarlierRuleIsNotKnownAWinningRuleStillWins(t *testing.T) {
+	rules := compiled(t,
+		classify.Rule{Name: "gpu", When: classify.Condition{Capacity: map[string]string{gpu: ">=1"}}, Set: map[string]string{"tier": "gpu"}},
+		classify.Rule{Name: "high", Set: map[string]string{"tier": "high"}, Precedence: classify.RuleWins})
+	before := map[string]record.Derived{"tier": {Value: "high", Rule: "high"}}
+	got := rules.Evaluate(classify.Facts{Labels: map[string]string{"tier": "by-hand"}}, before, now)
+	assert.Equal(t, before, got.Labels, "a kubelet that restarts changes nothing")
+}
+
+func TestAHoldIsNeverLongerThanItsRuleSaysNow(t *testing.T) {
+	before := map[string]record.Derived{"accelerator": {Value: "nvidia-gpu", Rule: "gpu", Until: now.Add(10 * time.Hour)}}
+	got := compiled(t, rules()[0]).Evaluate(classify.Facts{PluginsRegistered: true}, before, now)
+	assert.Equal(t, now.Add(15*time.Minute), got.Labels["accelerator"].Until, "the policy was changed meanwhile")
+}
+
+func TestWhichRulesSetALabel(t *testing.T) {
+	rules, errs := classify.Compile([]classify.Rule{
+		{Name: "a", Set: map[string]string{"tier": "x"}}, {Name: "b", Set: map[string]string{"rack": "x"}},
+		{Name: "c", Set: map[string]string{"tier": "y"}, Mode: classify.Audit}, {Name: "d", Set: map[string]string{"tier": "z"}},
+	}, field.NewPath("rules"))
+	require.Empty(t, errs)
+	assert.Equal(t, []string{"a", "d"}, rules.SetBy("tier"), "in their order; a rule in audit sets nothing")
+	assert.Empty(t, rules.SetBy("other"))
+}

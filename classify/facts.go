@@ -1,0 +1,205 @@
+package classify
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Facts is what is known of a Node.
+type Facts struct {
+	Name       string
+	ProviderID string
+	// Uninitialized says that a cloud controller has yet to set the provider ID.
+	Uninitialized bool
+
+	Labels      map[string]string // but for those that rules have set
+	Capacity    corev1.ResourceList
+	Allocatable corev1.ResourceList
+	System      System
+
+	// PluginsRegistered says that device plugins had time to register: the Node was Ready for [PluginGrace]. Before, an extended resource
+	// that is absent or 0 is not known.
+	PluginsRegistered bool
+	// Devices are those of the Node's ResourceSlices. DevicesKnown says that the slices were read. Incomplete are drivers that have not
+	// published all of their devices.
+	Devices      []Device
+	DevicesKnown bool
+	Incomplete   []string
+
+	// Inventory is what the sources of the policy's inventory say of the Node, by source and attribute; a value is empty where the Node does not
+	// have the attribute. A source or attribute that is missing here is not known.
+	Inventory map[string]map[string]string
+
+	kernel, kubelet parsedVersion // of System, read at the first look in a pass
+}
+
+// System is what the kubelet reports of the machine's software. An empty field is not known.
+type System struct {
+	Arch    string
+	OS      string
+	Kernel  string
+	Runtime string // containerd://2.1.4
+	Kubelet string
+}
+
+// uninitializedTaint is the taint of a Node that its cloud controller has not initialized yet (k8s.io/cloud-provider/api).
+const uninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized"
+
+// PluginGrace is for how long a Node must be Ready before an extended resource that it does not have counts as absent: as long as the
+// kubelet's device manager waits for a plugin that was there before.
+const PluginGrace = 5 * time.Minute
+
+// Device is a device of a ResourceSlice (Dynamic Resource Allocation).
+type Device struct {
+	Driver     string
+	Attributes map[string]string // versions and numbers as text
+}
+
+// Uninitialized reports whether a Node waits for its cloud controller.
+func Uninitialized(taints []corev1.Taint) bool {
+	return slices.ContainsFunc(taints, func(taint corev1.Taint) bool { return taint.Key == uninitializedTaint })
+}
+
+// Same reports whether two states of a Node are equal in all that the rules look at, labels and devices aside.
+func (r Rules) Same(a, b Facts) bool {
+	if r.Empty() {
+		return true
+	}
+	equal := func(a, b corev1.ResourceList, used map[string]bool) bool {
+		for name := range used {
+			amount, other := a[corev1.ResourceName(name)], b[corev1.ResourceName(name)]
+			if amount.Cmp(other) != 0 {
+				return false
+			}
+		}
+		return true
+	}
+	return equal(a.Capacity, b.Capacity, r.uses.capacity) && equal(a.Allocatable, b.Allocatable, r.uses.allocatable) &&
+		(!r.uses.system || a.System == b.System && a.ProviderID == b.ProviderID) && a.PluginsRegistered == b.PluginsRegistered
+}
+
+// satisfy is whether the facts satisfy a condition, its labels and alternatives aside. trace, if there is one, notes each fact.
+func (f *Facts) satisfy(c *condition, trace *trace) truth {
+	holds := yes
+	if len(c.names) > 0 {
+		holds = truthOf(slices.ContainsFunc(c.names, func(name string) bool { return Match(name, f.Name) }))
+		if trace != nil {
+			trace.test("name", strings.Join(c.names, ", "), f.Name, holds)
+		}
+	}
+	if c.nameRegex != nil {
+		one := truthOf(c.nameRegex.MatchString(f.Name))
+		if trace != nil {
+			trace.test("name", c.nameRegex.String(), f.Name, one)
+		}
+		holds = holds.and(one)
+	}
+	for _, of := range c.capacity {
+		one := f.compare(f.Capacity, of.name, of.comparison)
+		if trace != nil {
+			trace.quantity("capacity.", of.name, f.Capacity, of.comparison, one)
+		}
+		holds = holds.and(one)
+	}
+	for _, of := range c.allocatable {
+		one := f.compare(f.Allocatable, of.name, of.comparison)
+		if trace != nil {
+			trace.quantity("allocatable.", of.name, f.Allocatable, of.comparison, one)
+		}
+		holds = holds.and(one)
+	}
+	holds = holds.and(matches(trace, "node.arch", c.arch, f.System.Arch)).and(matches(trace, "node.os", c.os, f.System.OS)).
+		and(matches(trace, "node.runtime", c.runtime, f.System.Runtime))
+	if holds == no && trace == nil { // the rest changes nothing, and versions take long to read
+		return no
+	}
+	if c.kernel != nil {
+		holds = holds.and(c.kernel.satisfied(trace, "node.kernel", f.kernel.of(f.System.Kernel)))
+	}
+	if c.kubelet != nil {
+		holds = holds.and(c.kubelet.satisfied(trace, "node.kubelet", f.kubelet.of(f.System.Kubelet)))
+	}
+	if c.providerID != "" && f.ProviderID == "" && !f.Uninitialized { // no cloud controller is going to set it
+		holds = no
+		if trace != nil {
+			trace.test("providerID", c.providerID, "", no)
+		}
+	} else {
+		holds = holds.and(matches(trace, "providerID", c.providerID, f.ProviderID))
+	}
+	for _, of := range c.inventory {
+		holds = holds.and(f.lists(of, trace))
+	}
+	return holds.and(f.has(c, trace))
+}
+
+// quantity is how much of a resource a list has, and whether that is known. A kubelet whose cAdvisor fails reports 0 CPU and memory
+// (kubelet, setters.go). An extended resource is absent from the CREATE, and 0 after a restart of the kubelet until its plugin has
+// registered again (kubelet, devicemanager).
+func (f *Facts) quantity(list corev1.ResourceList, name corev1.ResourceName) (amount resource.Quantity, known bool) {
+	amount = list[name]
+	if !amount.IsZero() {
+		return amount, true
+	}
+	switch {
+	case name == corev1.ResourceCPU, name == corev1.ResourceMemory, name == corev1.ResourceEphemeralStorage:
+		return amount, false
+	case isExtended(string(name)):
+		return amount, f.PluginsRegistered
+	default: // huge pages
+		return amount, true
+	}
+}
+
+// isExtended reports whether a device plugin reports a resource.
+func isExtended(name string) bool { return strings.Contains(name, "/") }
+
+func (f *Facts) compare(list corev1.ResourceList, name corev1.ResourceName, with comparison[resource.Quantity]) truth {
+	amount, known := f.quantity(list, name)
+	if !known {
+		return unknown
+	}
+	return truthOf(ordered(with.operator, amount.Cmp(with.with)))
+}
+
+// matches compares what a Node reports with a pattern, if there is one. Nothing reported is not known.
+func matches(trace *trace, fact, pattern, reported string) (holds truth) {
+	switch {
+	case pattern == "":
+		return yes
+	case reported == "":
+		holds = unknown
+	default:
+		holds = truthOf(Match(pattern, reported))
+	}
+	if trace != nil {
+		trace.test(fact, pattern, reported, holds)
+	}
+	return holds
+}
+
+// has counts devices.
+func (f *Facts) has(c *condition, trace *trace) truth {
+	if c.devices == nil {
+		return yes
+	}
+	found := 0
+	for _, device := range f.Devices {
+		if device.Driver == c.devices.Driver && (c.devices.Glob == "" || Match(c.devices.Glob, device.Attributes[c.devices.Attribute])) {
+			found++
+		}
+	}
+	known := f.DevicesKnown && f.PluginsRegistered && !slices.Contains(f.Incomplete, c.devices.Driver)
+	holds := truthOf(found >= c.devices.Min)
+	if found < c.devices.Min && !known {
+		holds = unknown
+	}
+	if trace != nil {
+		trace.devices(f, c.devices, found, holds)
+	}
+	return holds
+}

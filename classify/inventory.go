@@ -1,0 +1,74 @@
+package classify
+
+import "slices"
+
+// inventoryGroup begins the facts of inventories.
+const inventoryGroup = "inventory"
+
+// InventoryFactPrefix begins [Test.Fact] of a fact from an inventory; source and attribute follow.
+const InventoryFactPrefix = inventoryGroup + "."
+
+// attributed compares an attribute of an inventory with a pattern.
+type attributed struct {
+	name, source, attribute, pattern string
+}
+
+// LooksAtInventory reports whether a rule looks at an inventory.
+func (r Rules) LooksAtInventory() bool { return r.uses.inventory }
+
+// FromInventory are the labels that need what an inventory says: other facts alone do not decide them.
+func (r Rules) FromInventory(result Result) (keys []string) {
+	for key, label := range result.Labels {
+		if at, decides := r.find(label, key); decides && r.all[at].inventory && !label.Absent {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// markInventory marks rules that select on labels which need what an inventory says.
+func (r Rules) markInventory() {
+	keys := map[string]bool{}
+	for i := range r.all {
+		r.all[i].inventory = r.all[i].inventory || r.all[i].when.selectsOn(keys)
+		if r.all[i].inventory {
+			for _, key := range r.all[i].keys {
+				keys[key] = true
+			}
+		}
+	}
+}
+
+func (c *condition) selectsOn(keys map[string]bool) bool {
+	for i := range c.labels {
+		if keys[c.labels[i].Key()] {
+			return true
+		}
+	}
+	return slices.ContainsFunc(c.any, func(alternative condition) bool { return alternative.selectsOn(keys) })
+}
+
+// attribute is what an inventory says. known is false where the inventory is not known, or does not have the attribute of this Node: no label can
+// be made of that.
+func (f *Facts) attribute(source, attribute string) (value string, known bool) {
+	value, known = f.Inventory[source][attribute]
+	return value, known
+}
+
+// lists is whether an inventory lists the Node with such a value.
+func (f *Facts) lists(of attributed, trace *trace) truth {
+	value, known := f.attribute(of.source, of.attribute)
+	holds := unknown
+	if known {
+		holds = truthOf(value != "" && Match(of.pattern, value))
+	}
+	if trace != nil {
+		trace.test(InventoryFactPrefix+of.name, of.pattern, value, holds)
+	}
+	return holds
+}
+
+func (t template) inventory() bool {
+	return slices.ContainsFunc(t.facts, func(fact factName) bool { return fact.group == inventoryGroup })
+}

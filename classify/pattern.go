@@ -1,0 +1,154 @@
+package classify
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// Match reports whether the whole of a text matches a pattern, in which * stands for any run of characters, in time linear in both for
+// each *.
+func Match(pattern, text string) bool {
+	part, rest, wild := strings.Cut(pattern, "*")
+	if !wild {
+		return pattern == text
+	}
+	text, begins := strings.CutPrefix(text, part)
+	if !begins {
+		return false
+	}
+	for {
+		if part, rest, wild = strings.Cut(rest, "*"); !wild {
+			return strings.HasSuffix(text, part)
+		}
+		_, after, found := strings.Cut(text, part)
+		if !found {
+			return false
+		}
+		text = after
+	}
+}
+
+// comparison is an operator and what it compares with.
+type comparison[T any] struct {
+	operator string
+	with     T
+}
+
+// operators, the longer ones first.
+func operators() []string { return []string{">=", "<=", "!=", ">", "<", "="} }
+
+// split takes the operator off a comparison; without one it is "=".
+func split(text string) (operator, rest string, given bool) {
+	for _, operator := range operators() {
+		if rest, found := strings.CutPrefix(text, operator); found {
+			return operator, strings.TrimSpace(rest), true
+		}
+	}
+	return "=", text, false
+}
+
+func parseQuantity(text string) (comparison[resource.Quantity], error) {
+	operator, rest, _ := split(text)
+	quantity, err := resource.ParseQuantity(rest)
+	if err != nil {
+		return comparison[resource.Quantity]{}, fmt.Errorf("must be a quantity, with >=, <=, >, <, = or != before it (%q, %q): %w", ">=1", "<64Gi", err)
+	}
+	return comparison[resource.Quantity]{operator, quantity}, nil
+}
+
+// quantified compares what a Node has of a resource.
+type quantified struct {
+	name corev1.ResourceName
+	comparison[resource.Quantity]
+}
+
+// versioned is a pattern, or a comparison of versions.
+type versioned struct {
+	pattern string
+	comparison[*version.Version]
+}
+
+func parseVersioned(text string) (versioned, error) {
+	operator, rest, compares := split(text)
+	if !compares {
+		return versioned{pattern: text}, nil
+	}
+	v, err := version.ParseGeneric(rest)
+	if err != nil {
+		return versioned{}, fmt.Errorf("must be a pattern, or a version with >=, <=, >, <, = or != before it (%q): %w", ">=1.35", err)
+	}
+	return versioned{comparison: comparison[*version.Version]{operator, v}}, nil
+}
+
+// parsedVersion is what a kubelet reports as a version.
+type parsedVersion struct {
+	read bool
+	text string
+	is   *version.Version // nil: it is none
+}
+
+// of reads the text, unless that was done before.
+func (p *parsedVersion) of(text string) *parsedVersion {
+	if !p.read {
+		p.read, p.text = true, text
+		p.is, _ = version.ParseGeneric(text) // nil with an error
+	}
+	return p
+}
+
+// satisfied is holds, noted.
+func (v *versioned) satisfied(trace *trace, fact string, reported *parsedVersion) truth {
+	holds := v.holds(reported)
+	if trace != nil {
+		trace.test(fact, v.text(), reported.text, holds)
+	}
+	return holds
+}
+
+// text is as the policy says it.
+func (v *versioned) text() string {
+	if v.pattern != "" {
+		return v.pattern
+	}
+	return v.operator + v.with.String()
+}
+
+// holds reports whether a reported version is as wanted. One that is empty or no version is not known.
+func (v *versioned) holds(reported *parsedVersion) truth {
+	switch {
+	case reported.text == "":
+		return unknown
+	case v.pattern != "":
+		return truthOf(Match(v.pattern, reported.text))
+	case reported.is == nil:
+		return unknown
+	case reported.is.LessThan(v.with):
+		return truthOf(ordered(v.operator, -1))
+	case v.with.LessThan(reported.is):
+		return truthOf(ordered(v.operator, 1))
+	default:
+		return truthOf(ordered(v.operator, 0))
+	}
+}
+
+// ordered reports whether the order of two values (-1, 0, 1) is what an operator asks for.
+func ordered(operator string, order int) bool {
+	switch operator {
+	case ">=":
+		return order >= 0
+	case "<=":
+		return order <= 0
+	case ">":
+		return order > 0
+	case "<":
+		return order < 0
+	case "!=":
+		return order != 0
+	default:
+		return order == 0
+	}
+}

@@ -1,0 +1,126 @@
+package classify
+
+import (
+	"maps"
+	"slices"
+
+	"nodekeep.dev/nodekeep/record"
+)
+
+// Rules are checked rules in their order. They are immutable and safe for concurrent use; the zero value sets nothing.
+type Rules struct {
+	all  []compiled
+	uses uses
+}
+
+// uses is what rules look at.
+type uses struct {
+	capacity, allocatable map[string]bool
+	system                bool
+	devices               Drivers
+	inventory             bool
+}
+
+// Empty reports whether there is no rule.
+func (r Rules) Empty() bool { return len(r.all) == 0 }
+
+// Drivers is what rules look at of devices: names of attributes, by driver.
+type Drivers map[string][]string
+
+// Same reports whether rules look at the same.
+func (d Drivers) Same(other Drivers) bool { return maps.EqualFunc(d, other, slices.Equal) }
+
+// add notes an attribute; empty: only how many devices there are.
+func (d *Drivers) add(driver, attribute string) {
+	attributes := (*d)[driver]
+	if at, known := slices.BinarySearch(attributes, attribute); attribute != "" && !known {
+		attributes = slices.Insert(attributes, at, attribute)
+	}
+	if *d == nil {
+		*d = Drivers{}
+	}
+	(*d)[driver] = attributes
+}
+
+// Drivers are those whose devices rules look at; none: rules look at no ResourceSlices.
+func (r Rules) Drivers() Drivers { return r.uses.devices }
+
+// Resources are those of which rules look at how much a Node has. The maps are not to be changed.
+func (r Rules) Resources() (capacity, allocatable map[string]bool) {
+	return r.uses.capacity, r.uses.allocatable
+}
+
+// Sets reports whether a rule sets a label or removes a label or taint, be it only to audit it.
+func (r Rules) Sets(key string) bool {
+	return slices.ContainsFunc(r.all, func(rule compiled) bool { return slices.Contains(rule.keys, key) })
+}
+
+// Removes reports whether a rule removes what others may have set.
+func (r Rules) Removes() bool {
+	return slices.ContainsFunc(r.all, func(rule compiled) bool { return len(rule.absent) > 0 && !rule.audit })
+}
+
+// Keys are all that rules set or remove, sorted, audited ones included.
+func (r Rules) Keys() (keys []string) {
+	for _, rule := range r.all {
+		keys = append(keys, rule.keys...)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// SetBy names the rules that set a label, in their order. Rules of mode audit set none.
+func (r Rules) SetBy(key string) (names []string) {
+	for _, rule := range r.all {
+		if !rule.audit && slices.Contains(rule.keys, key) {
+			names = append(names, rule.name)
+		}
+	}
+	return names
+}
+
+// find is the rule that has decided a key, if it decides it the same way still.
+func (r Rules) find(was record.Derived, key string) (at int, decides bool) {
+	at = slices.IndexFunc(r.all, func(rule compiled) bool { return rule.name == was.Rule })
+	return at, at >= 0 && !r.all[at].audit && slices.Contains(r.all[at].keys, key) && r.all[at].absent[key] == was.Absent
+}
+
+// RuleKeys are the labels that a rule names.
+type RuleKeys struct {
+	Rule                   string
+	Selects, Sets, Removes []string // each sorted
+}
+
+// Keyed are the labels that each rule names, in the order of the rules. Those of mode audit are among them.
+func (r Rules) Keyed() (all []RuleKeys) {
+	for _, rule := range r.all {
+		if rule.sources != nil { // no rule of the policy
+			continue
+		}
+		of := RuleKeys{Rule: rule.name, Selects: rule.when.selects(nil)}
+		slices.Sort(of.Selects)
+		of.Selects = slices.Compact(of.Selects)
+		for _, key := range rule.keys {
+			switch {
+			case !record.IsLabel(key): // a taint
+			case rule.absent[key]:
+				of.Removes = append(of.Removes, key)
+			default:
+				of.Sets = append(of.Sets, key)
+			}
+		}
+		all = append(all, of)
+	}
+	return all
+}
+
+// selects adds the labels that the condition looks at.
+func (c condition) selects(keys []string) []string {
+	for _, requirement := range c.labels {
+		keys = append(keys, requirement.Key())
+	}
+	for _, alternative := range c.any {
+		keys = alternative.selects(keys)
+	}
+	return keys
+}

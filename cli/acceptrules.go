@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+)
+
+func newPolicyAcceptCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := newOptions(streams)
+	dryRun := false
+	o.rights = func(c *cluster, _ []string) []access {
+		if dryRun {
+			return c.toRules("get")
+		}
+		return c.toRules("get", "patch", "create")
+	}
+	command := o.command(&cobra.Command{
+		Use:   "accept HASH [flags]",
+		Short: "Let new rules or an inventory remove and change labels on many Nodes",
+		Long: `Accept releases rules for labels that are held. New rules that would remove or change labels on more than one Node in
+ten only add labels until an operator accepts them. The Event RulesHeld and "nodekeep doctor" show the HASH of these
+rules.
+
+HASH must name the rules of the policy in the cluster. So nobody accepts rules that have changed since they were
+looked at. The command shows on how many Nodes labels would be removed or changed, and asks first. It writes key
+` + capture.RulesAccepted + ` of ConfigMap ` + capture.RulesName + `; capture follows within seconds.
+
+HASH can also name a snapshot of an inventory that is held. The Event InventoryHeld and ConfigMap nodekeep-inventory
+show it. The command writes key SOURCE.accepted of ConfigMap ` + capture.InventoryName + `.`,
+		Example: `
+			# On how many Nodes labels would be removed or changed
+			nodekeep policy accept none --dry-run
+
+			# Accept without a question
+			nodekeep policy accept none --yes`,
+		Args: func(command *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("%s takes the hash of the rules, and was given %d arguments", command.CommandPath(), len(args))
+			}
+			return nil
+		},
+	}, asks, func(ctx context.Context, c *cluster, args []string) error {
+		return o.change(ctx, c, func(ctx context.Context) (*plan, error) { return c.acceptRules(ctx, args[0], dryRun, false) })
+	})
+	command.Flags().BoolVar(&dryRun, "dry-run", false, "only show on how many Nodes labels would be removed or changed")
+	return command
+}
+
+// acceptRules plans to accept the rules of the cluster's policy, if hash names them. migrates says that nothing selects on a label that migrations would
+// remove, or that the operator takes that upon them.
+func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates bool) (*plan, error) {
+	p, err := (&policySource{}).read(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if accepted, named, err := c.acceptInventory(ctx, p, hash, dryRun); named || err != nil {
+		return accepted, err
+	}
+	state, err := c.rulesState(ctx)
+	if err != nil {
+		return nil, err
+	}
+	inForce, rules := inForce(state), p.RulesHash()
+	switch {
+	case hash != rules && rules == inForce:
+		return nil, fmt.Errorf("nothing was changed: %q does not name the rules of the policy in the cluster. These are %s, which are in force; nothing is held", hash, rules)
+	case hash != rules:
+		return nil, fmt.Errorf("nothing was changed: %q does not name the rules of the policy in the cluster. These are %s", hash, rules)
+	case rules == inForce:
+		return nil, c.done("rules %s: in force, nothing is held", rules)
+	case state != nil && state.Data[capture.RulesAccepted] == rules:
+		return nil, c.done("rules %s: accepted before; capture has still to carry it out", rules)
+	}
+	c.in = c.under(ctx, p)
+	changed, renamed, of, err := c.alteredByRules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if m, finishing := finishes(p, renamed); finishing && !migrates && !dryRun {
+		return nil, fmt.Errorf("nothing was changed: these rules remove label %s from Nodes, and workloads may select on it. nodekeep migrate new %s=%s checks that and accepts them", m.From, m.From, m.To)
+	}
+	what := fmt.Sprintf("Rules %s remove or change labels on %d of %s.", rules, changed, view.Counted(of, "Node"))
+	if dryRun {
+		return nil, c.done("%s Nothing was changed (dry run).", what)
+	}
+	return &plan{question: what + "\nAccept them?", same: changed, do: func(ctx context.Context) error {
+		if err := c.writeAccepted(ctx, state, rules); err != nil {
+			return err
+		}
+		return c.done("rules %s: accepted; labels are removed or changed on %d of %s", rules, changed, view.Counted(of, "Node"))
+	}}, nil
+}
+
+// toRules are the rights to look at what the rules of the cluster's policy change, and to accept them.
+func (c *cluster) toRules(verbs ...string) []access {
+	needed := append(c.toEvery("list"), c.toConfigMap("get", policyConfigMap))
+	for _, verb := range verbs {
+		needed = append(needed, c.toConfigMap(verb, capture.RulesName))
+	}
+	return needed
+}
+
+// rulesState tells which rules are in force and which were accepted; nil: nothing was written yet.
+func (c *cluster) rulesState(ctx context.Context) (*corev1.ConfigMap, error) {
+	state, err := c.client.CoreV1().ConfigMaps(c.namespace).Get(ctx, capture.RulesName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return state, c.failed(c.toRecords("get"), err)
+}
+
+// inForce are the rules that may remove and change labels.
+func inForce(state *corev1.ConfigMap) string {
+	if state == nil {
+		return policy.NoRules
+	}
+	return state.Data[capture.RulesInForce]
+}
+
+// writeAccepted notes on exactly the state that was read that rules are accepted.
+func (c *cluster) writeAccepted(ctx context.Context, state *corev1.ConfigMap, rules string) error {
+	configMaps, verb := c.client.CoreV1().ConfigMaps(c.namespace), "patch"
+	var err error
+	if state != nil {
+		_, err = configMaps.Patch(ctx, capture.RulesName, types.MergePatchType, capture.RulesPatch(state, capture.RulesAccepted, rules), metav1.PatchOptions{})
+	} else {
+		verb = "create"
+		data := map[string]string{capture.RulesInForce: policy.NoRules, capture.RulesAccepted: rules}
+		_, err = configMaps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: capture.RulesName, Namespace: c.namespace}, Data: data}, metav1.CreateOptions{})
+	}
+	if apierrors.IsAlreadyExists(err) {
+		return store.ErrConflict // capture was faster: the plan is made again
+	}
+	return c.failedWrite(c.toRecords(verb), "ConfigMap "+capture.RulesName, err)
+}
+
+// alteredByRules counts the Nodes, those on which the rules remove or change labels, and those from which migrations remove the old key.
+func (c *cluster) alteredByRules(ctx context.Context) (changed, renamed, of int, err error) {
+	for state, err := range c.allStates(ctx) {
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		if state.Node == nil {
+			continue
+		}
+		var r record.Record
+		if state.Record != nil {
+			r = *state.Record
+		}
+		node := observe.Of(state.Node)
+		if node.Fault != nil {
+			continue
+		}
+		of++
+		if capture.RulesAlter(r, node, c.in) {
+			changed++
+		}
+		if capture.MigrationsRemove(r, node, c.in) {
+			renamed++
+		}
+	}
+	return changed, renamed, of, nil
+}

@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+)
+
+// adoptManager owns the annotation that hands labels over.
+const adoptManager = "nodekeep-adopt"
+
+// adoptedAtOnce is how many Nodes are changed at the same time.
+const adoptedAtOnce = 16
+
+func newRulesCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	return newGroupCommand(&cobra.Command{
+		Use:     "rules",
+		Short:   "Hand labels that operators set over to rules",
+		GroupID: groupAct,
+	}, newRulesAdoptCommand(streams))
+}
+
+func newRulesAdoptCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := newOptions(streams)
+	var rule string
+	dryRun := false
+	o.rights = func(c *cluster, _ []string) []access {
+		needed := c.toRules("get")
+		if !dryRun {
+			needed = slices.Concat(needed, c.toEvery("get"), c.toEvery("patch"), []access{c.toRecords("create")})
+		}
+		return needed
+	}
+	command := o.command(&cobra.Command{
+		Use:   "adopt KEY [flags]",
+		Short: "Hand a label that operators set over to the rule that sets the same",
+		Long: `Adopt hands the label KEY over to the rules of the policy, on all Nodes where an operator or a job has set exactly the
+value that a rule derives. From then on the label is the rule's: it changes with the rule, and is removed with it. A
+label with another value is listed and left alone, and the exit code is 1 then.
+
+It shows what it would do and asks first. No label changes. On each Node it writes the annotation ` + policy.LabelsAnnotation + `,
+with your rights, and then the record, as capture would. If it is interrupted, capture completes the Nodes whose
+annotation is written; run it again for the others. The rules must be in force.`,
+		Example: `
+			# What would be handed over
+			nodekeep rules adopt hardware.tier --dry-run
+
+			# Hand it over without a question
+			nodekeep rules adopt hardware.tier --yes`,
+		Args: func(command *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("%s takes the key of one label, and was given %d arguments", command.CommandPath(), len(args))
+			}
+			if wrong := validation.IsQualifiedName(args[0]); len(wrong) > 0 {
+				return fmt.Errorf("%q cannot be the key of a label: %s", args[0], wrong[0])
+			}
+			return nil
+		},
+	}, prints|asks, func(ctx context.Context, c *cluster, args []string) error {
+		if err := c.followRules(ctx, args[0], rule); err != nil {
+			return err
+		}
+		plan := view.Adoption{Key: args[0]}
+		for state, err := range c.allStates(ctx) {
+			if err != nil {
+				return err
+			}
+			plan.See(state, rule, c.in)
+		}
+		if err := o.write(c, "RulesAdoption", plan); err != nil {
+			return err
+		}
+		switch {
+		case len(plan.Adopt) == 0:
+			c.say("No label is to be handed over.")
+		case dryRun:
+			c.say("Label %s would be handed over on %s; nothing was changed (dry run).", plan.Key, view.Counted(len(plan.Adopt), "Node"))
+		default:
+			if err := o.ask(ctx, c, fmt.Sprintf("Hand label %s over on %s?", plan.Key, view.Counted(len(plan.Adopt), "Node"))); err != nil {
+				return err
+			}
+			if err := c.adopt(ctx, plan); err != nil {
+				return err
+			}
+		}
+		if len(plan.Left) > 0 {
+			return findings(fmt.Errorf("label %s is left alone on %s", plan.Key, view.Counted(len(plan.Left), "Node")))
+		}
+		return nil
+	})
+	command.Flags().StringVar(&rule, "rule", "", "hand over only what this rule derives")
+	command.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be handed over")
+	return command
+}
+
+// followRules takes the rules of the cluster's policy, which must be in force and set the label. capture with other rules would remove what is
+// handed over.
+func (c *cluster) followRules(ctx context.Context, key, rule string) error {
+	p, err := (&policySource{}).read(ctx, c)
+	if err != nil {
+		return err
+	}
+	rules := p.LabelRules().SetBy(key)
+	switch {
+	case len(rules) == 0:
+		return fmt.Errorf("no rule of the policy in the cluster sets label %s", key)
+	case rule != "" && !slices.Contains(rules, rule):
+		return fmt.Errorf("rule %q of the policy in the cluster does not set label %s; these do: %s", rule, key, strings.Join(rules, ", "))
+	}
+	state, err := c.rulesState(ctx)
+	switch {
+	case err != nil:
+		return err
+	case state == nil || state.Data[capture.RulesInForce] != p.RulesHash():
+		return fmt.Errorf("nothing was changed: the rules of the policy in the cluster (%s) are not in force. capture puts them in force within a minute; if it holds them: nodekeep policy accept %s", p.RulesHash(), p.RulesHash())
+	}
+	c.in = c.under(ctx, p)
+	return nil
+}
+
+// adopt hands labels over, on a few Nodes at a time. After an error or Ctrl-C it starts no more, and finishes those that it has started.
+func (c *cluster) adopt(ctx context.Context, plan view.Adoption) error {
+	var mu sync.Mutex
+	adopted, changed := 0, 0
+	group, working := errgroup.WithContext(ctx)
+	group.SetLimit(adoptedAtOnce)
+	for _, label := range plan.Adopt {
+		group.Go(func() error {
+			if working.Err() != nil {
+				return nil
+			}
+			done, err := c.adoptOne(ctx, plan.Key, label)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				return fmt.Errorf("node %s: %w", label.Node, err)
+			case done:
+				adopted++
+			default:
+				changed++
+			}
+			return nil
+		})
+	}
+	err := group.Wait()
+	all := len(plan.Adopt)
+	switch {
+	case err != nil && adopted == 0:
+		return err
+	case err != nil:
+		return findings(fmt.Errorf("label %s was handed over on %d of %d Nodes, then: %w\n  run it again for the others", plan.Key, adopted, all, err))
+	case adopted+changed < all:
+		return exitError{exitInterrupted, fmt.Errorf("interrupted: label %s was handed over on %d of %d Nodes; run it again for the others", plan.Key, adopted, all)}
+	}
+	c.say("Label %s: handed over on %s.", plan.Key, view.Counted(adopted, "Node"))
+	if changed > 0 {
+		return findings(fmt.Errorf("%s changed since the plan was made and were left alone; run it again to see how", view.Counted(changed, "Node")))
+	}
+	return nil
+}
+
+// adoptOne writes the annotation and then the record. Between the two nothing is lost: the annotation tells every process that the record is to
+// forget who set the label. done is false where the Node is no longer as planned.
+func (c *cluster) adoptOne(ctx context.Context, key string, label view.AdoptedLabel) (done bool, err error) {
+	err = change(ctx, func(ctx context.Context) (*plan, error) {
+		state, err := c.look(ctx, label.Node)
+		if err != nil {
+			return nil, err
+		}
+		now, already := state.Adopts(key, label.Rule, c.in)
+		if done = done || already; now == nil || *now != label {
+			return nil, nil
+		}
+		return &plan{do: func(ctx context.Context) error {
+			node := observe.OfKeeping(state.Node, c.in.Policy.Annotations())
+			err := c.patchNode(ctx, node, view.AdoptingChange(node, label, key), c.in.Policy.Gate(), metav1.PatchOptions{FieldManager: adoptManager})
+			done = done || err == nil
+			return err
+		}}, nil
+	}, nil)
+	if err != nil || !done {
+		return done, err
+	}
+	return true, change(ctx, func(ctx context.Context) (*plan, error) {
+		state, err := c.look(ctx, label.Node)
+		if err != nil || state.Node == nil || state.Unreadable != nil {
+			return nil, err // the last state of the Node says it, too
+		}
+		next := state.Written(c.in)
+		if next == nil {
+			return nil, nil // capture was faster
+		}
+		return &plan{do: func(ctx context.Context) error { return c.put(ctx, *next, state.Entry.Version) }}, nil
+	}, nil)
+}

@@ -1,0 +1,59 @@
+package doctor
+
+// Checks that compare objects with the shipped ones.
+const (
+	checkRestore   = "restore-webhook"
+	checkDeletion  = "deletion-webhook"
+	checkEndpoints = "webhook-endpoints"
+	checkGate      = "gate-policy"
+	checkGuards    = "guard-policies"
+	checkWebhook   = "webhook-deployment"
+	checkCapture   = "capture-deployment"
+	checkRights    = "account-rights"
+	checkPolicy    = "policy"
+	checkClaims    = "claimed-keys"
+	checkNotKept   = "not-kept"
+
+	checkVerification = "verification"
+	checkGovernance   = "governance"
+)
+
+// check is a question, and how what was read answers it.
+type check struct {
+	name  string
+	judge func(Seen) answer
+}
+
+func checks() []check {
+	return []check{
+		{"api-server", judgeAPIServer},
+		{"clock", judgeClock},
+		{"namespace", judgeNamespace},
+		{checkRestore, judgeRestoreWebhook},
+		{checkDeletion, asShipped(checkDeletion, "called at the DELETE of Nodes, fails open")},
+		{"certificate", judgeCertificate},
+		{"ca-bundle", judgeCABundle},
+		{checkEndpoints, judgeEndpoints},
+		{"webhook-answers", judgeAnswers},
+		{checkGate, judgeGatePolicy},
+		{"gate-in-force", judgeGateInForce},
+		{checkGuards, judgeGuardPolicies},
+		{"admission-rules", judgeAdmissionRules},
+		{checkWebhook, func(s Seen) answer { return judgeDeployment(s, checkWebhook, s.webhook(), "webhook", unserved) }},
+		{checkCapture, func(s Seen) answer { return judgeDeployment(s, checkCapture, s.capture(), "capture", unrecorded) }},
+		{"versions", judgeVersions},
+		{"leader", judgeLeader},
+		{checkPolicy, judgePolicy},
+		{"label-rules", judgeLabelRules},
+		{"your-rights", judgeYourRights},
+		{checkRights, asShipped(checkRights, "the two processes have the rights that they need")},
+		{"records", judgeRecords},
+		{"record-labels", judgeRecordLabels},
+		{"quarantine", judgeQuarantine},
+		{"gated-nodes", judgeGatedNodes},
+		{checkClaims, judgeClaims},
+		{checkNotKept, judgeNotKept},
+		{checkVerification, judgeVerification},
+		{checkGovernance, judgeGovernance},
+	}
+}

@@ -1,0 +1,75 @@
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"nodekeep.dev/nodekeep/policy"
+)
+
+// Claimed is what an annotation of Nodes says that another component sets, and that nodekeep restores all the same.
+type Claimed struct {
+	Owner, Annotation string
+	Items             map[string]bool
+	Nodes             Few[string] // names
+}
+
+// SeeClaims takes note of the items that a Node shows, that its annotations claim, and that the policy restores.
+func (n *Nodes) SeeClaims(name string, claims []policy.Claim, items map[string]string, p policy.Policy) {
+	named := map[int]bool{}
+	for _, claim := range claims {
+		for item := range items {
+			if !claim.Covers(item) || !p.Restores(item) {
+				continue
+			}
+			at := slices.IndexFunc(n.Claimed, func(by Claimed) bool { return by.Annotation == claim.Annotation })
+			if at < 0 {
+				at = len(n.Claimed)
+				n.Claimed = append(n.Claimed, Claimed{Owner: claim.Owner, Annotation: claim.Annotation, Items: map[string]bool{}})
+			}
+			by := &n.Claimed[at]
+			by.Items[item] = true
+			if !named[at] {
+				named[at] = true
+				by.Nodes.Add(name)
+			}
+		}
+	}
+}
+
+// judgeClaims says which labels and taints both nodekeep and another component set.
+func judgeClaims(seen Seen) answer {
+	a := answer{ok: "no component says that it sets what nodekeep restores"}
+	lacks(&a, "", seen.Nodes)
+	claimed := slices.SortedFunc(slices.Values(seen.Nodes.Value.Claimed), func(x, y Claimed) int { return strings.Compare(x.Annotation, y.Annotation) })
+	for _, by := range claimed {
+		var items Few[string]
+		for _, item := range slices.Sorted(maps.Keys(by.Items)) {
+			items.Add(item)
+		}
+		a.add(Finding{
+			Severity: Note, // a kubelet can write the annotation: nothing follows from it
+			What: fmt.Sprintf("%s says in %s of %s that it sets %s; nodekeep restores that all the same",
+				by.Owner, by.Annotation, listing(by.Nodes, "Nodes"), listing(items, "items")),
+			Remedy: Remedy{
+				Text:     "Declare each in one place. To leave it to the component, list it in labels.ignore or taints.ignore of the policy.",
+				Commands: []string{"nodekeep explain " + by.Nodes.First[0]},
+			},
+		})
+	}
+	if len(claimed) > 0 {
+		a.ok = "see the notes below"
+	}
+	return a
+}
+
+// listing names the first of many and says how many more there are.
+func listing(few Few[string], what string) string {
+	names := strings.Join(few.First, ", ")
+	if left := few.All - len(few.First); left > 0 {
+		return fmt.Sprintf("%s and %d more %s", names, left, what)
+	}
+	return names
+}

@@ -1,0 +1,51 @@
+package doctor
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/policy"
+)
+
+func TestFindingsOfRulesForLabels(t *testing.T) {
+	requireFindings(t, map[string]breakage{
+		"rules are neither in force nor accepted": {
+			func(s *Seen) {
+				s.setPolicy(onePolicy)
+				s.LabelRules = Found(&corev1.ConfigMap{Data: map[string]string{capture.RulesInForce: "before", capture.RulesAccepted: "other"}})
+			},
+			[]string{"label-rules: warning: configmap/nodekeep-rules: rules " + rulesOfOnePolicy(t) + " of the policy only add labels: ..."},
+		},
+		"rules were removed from the policy and still count": {
+			func(s *Seen) {
+				s.LabelRules = Found(&corev1.ConfigMap{Data: map[string]string{capture.RulesInForce: "before"}})
+			},
+			[]string{"label-rules: warning: configmap/nodekeep-rules: rules none of the policy only add labels: ..."},
+		},
+		"rules are accepted": {
+			func(s *Seen) {
+				s.setPolicy(onePolicy)
+				s.LabelRules = Found(&corev1.ConfigMap{Data: map[string]string{capture.RulesInForce: "before", capture.RulesAccepted: rulesOfOnePolicy(t)}})
+			}, nil,
+		},
+		"rules are in force": {
+			func(s *Seen) {
+				s.setPolicy(onePolicy)
+				s.LabelRules = Found(&corev1.ConfigMap{Data: map[string]string{capture.RulesInForce: rulesOfOnePolicy(t)}})
+			}, nil,
+		},
+	})
+}
+
+// onePolicy is a policy with a rule for labels.
+const onePolicy = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {rules: [{name: all, set: {tier: one}}]}\n"
+
+func rulesOfOnePolicy(t *testing.T) string {
+	t.Helper()
+	loaded, err := policy.Load([]byte(onePolicy), policy.DefaultGate)
+	require.NoError(t, err)
+	return loaded.RulesHash()
+}

@@ -1,0 +1,210 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// judgeAdmissionRules finds the rules of others that may judge Nodes when they register. It reads what they match, not what they decide.
+func judgeAdmissionRules(seen Seen) answer {
+	var a answer
+	lacks(&a, "", seen.Policies)
+	lacks(&a, "", seen.Bindings)
+	lacks(&a, "", seen.AllValidating)
+	lacks(&a, "", seen.AllMutating)
+	lacks(&a, "", seen.Kyverno)
+	lacks(&a, "", seen.Gatekeeper)
+	for _, object := range slices.Concat(seen.policiesOnNodes(), seen.webhooksOnNodes(), seen.enginesOnNodes()) {
+		a.add(Finding{
+			Severity: Warning, Object: object,
+			What: "it may judge the CREATE of Nodes. A label that the webhook restores counts as set by the kubelet: if this rule denies the label, the Node cannot register",
+			Remedy: Remedy{
+				Text:     "See what it denies. Name restored labels that it denies in labels.defer of the policy file, and exempt restored taints that it denies in the rule. If it denies neither, --skip admission-rules.",
+				Commands: []string{"kubectl get " + object + " -o yaml"},
+			},
+		})
+	}
+	a.ok = "no rule of others judges the CREATE of Nodes"
+	var mutating []string
+	for _, configuration := range seen.AllMutating.Value {
+		if configuration.Name != Configuration && slices.ContainsFunc(configuration.Webhooks, func(webhook admissionregistrationv1.MutatingWebhook) bool {
+			return slices.ContainsFunc(webhook.Rules, matchesNodes)
+		}) {
+			mutating = append(mutating, "mutatingwebhookconfiguration/"+configuration.Name)
+		}
+	}
+	if len(mutating) > 0 {
+		a.ok += "; others change it too: " + strings.Join(mutating, ", ")
+	}
+	return a
+}
+
+// policiesOnNodes are the ValidatingAdmissionPolicies of others that a binding lets deny a Node.
+func (s Seen) policiesOnNodes() (objects []string) {
+	for _, policy := range s.Policies.Value {
+		constraints := policy.Spec.MatchConstraints
+		if strings.HasPrefix(policy.Name, Configuration+"-") || constraints == nil || len(constraints.ResourceRules) == 0 || !selectsNodes(constraints) {
+			continue
+		}
+		if slices.ContainsFunc(s.Bindings.Value, func(binding admissionregistrationv1.ValidatingAdmissionPolicyBinding) bool {
+			return binding.Spec.PolicyName == policy.Name && slices.Contains(binding.Spec.ValidationActions, admissionregistrationv1.Deny) &&
+				(binding.Spec.MatchResources == nil || selectsNodes(binding.Spec.MatchResources))
+		}) {
+			objects = append(objects, "validatingadmissionpolicy/"+policy.Name)
+		}
+	}
+	return objects
+}
+
+// webhooksOnNodes are the configurations of others with a webhook that the API server calls. What Kyverno's and Gatekeeper's deny is
+// said by their own rules, where these are known.
+func (s Seen) webhooksOnNodes() (objects []string) {
+	for _, configuration := range s.AllValidating.Value {
+		labels := configuration.Labels
+		kyverno := labels["webhook.kyverno.io/managed-by"] != "" || labels["app.kubernetes.io/part-of"] == "kyverno"
+		if configuration.Name == Configuration || kyverno && s.Kyverno.asked() || labels["gatekeeper.sh/system"] != "" && s.Gatekeeper.asked() {
+			continue
+		}
+		if slices.ContainsFunc(configuration.Webhooks, func(webhook admissionregistrationv1.ValidatingWebhook) bool {
+			return slices.ContainsFunc(webhook.Rules, matchesNodes)
+		}) {
+			objects = append(objects, "validatingwebhookconfiguration/"+configuration.Name)
+		}
+	}
+	return objects
+}
+
+// enginesOnNodes are the rules of Kyverno and Gatekeeper that may deny a Node. Kyverno's policies in a namespace act on nothing outside of it.
+func (s Seen) enginesOnNodes() (objects []string) {
+	for i, object := range slices.Concat(s.Kyverno.Value, s.Gatekeeper.Value) {
+		selects := constraintSelectsNodes // of any kind
+		switch {
+		case i >= len(s.Kyverno.Value):
+		case object.GetKind() == "ValidatingPolicy":
+			selects = validatingPolicySelectsNodes
+		default:
+			selects = clusterPolicySelectsNodes
+		}
+		if selects(object.Object) {
+			objects = append(objects, fmt.Sprintf("%s.%s/%s", strings.ToLower(object.GetKind()), object.GroupVersionKind().Group, object.GetName()))
+		}
+	}
+	return objects
+}
+
+// selectsNodes reports whether constraints select the CREATE of Nodes; without rules they select everything that they do not exclude. A
+// namespaceSelector leaves out no object that has no namespace.
+func selectsNodes(constraints *admissionregistrationv1.MatchResources) bool {
+	matches := func(rule admissionregistrationv1.NamedRuleWithOperations) bool {
+		return matchesNodes(rule.RuleWithOperations)
+	}
+	return (len(constraints.ResourceRules) == 0 || slices.ContainsFunc(constraints.ResourceRules, matches)) &&
+		!slices.ContainsFunc(constraints.ExcludeResourceRules, func(rule admissionregistrationv1.NamedRuleWithOperations) bool {
+			return matches(rule) && len(rule.ResourceNames) == 0
+		})
+}
+
+// matchesNodes reports whether a rule matches the CREATE of Nodes: resources "nodes", "*", "nodes/*" and "*/*" stand for Nodes themselves,
+// "nodes/status" and "*/scale" do not (rules.Matcher in apiserver/pkg/admission/plugin/webhook/predicates of k8s.io/kubernetes).
+func matchesNodes(rule admissionregistrationv1.RuleWithOperations) bool {
+	return (slices.Contains(rule.Operations, admissionregistrationv1.Create) || slices.Contains(rule.Operations, admissionregistrationv1.OperationAll)) &&
+		hasOrAll(rule.APIGroups, "") && hasOrAll(rule.APIVersions, "v1") &&
+		slices.ContainsFunc(rule.Resources, func(resource string) bool {
+			name, part, _ := strings.Cut(resource, "/")
+			return (name == "nodes" || name == "*") && (part == "" || part == "*")
+		}) && (rule.Scope == nil || *rule.Scope != admissionregistrationv1.NamespacedScope)
+}
+
+// hasOrAll reports whether a list has the value or stands for all.
+func hasOrAll(list []string, value string) bool {
+	return slices.Contains(list, value) || slices.Contains(list, "*")
+}
+
+// clusterPolicySelectsNodes reports whether a rule of a Kyverno ClusterPolicy that is enforced selects Nodes.
+func clusterPolicySelectsNodes(policy map[string]any) bool {
+	if admission, found, _ := unstructured.NestedBool(policy, "spec", "admission"); found && !admission {
+		return false
+	}
+	overridden := len(mapsIn(policy, "spec", "validationFailureActionOverrides")) > 0
+	return slices.ContainsFunc(mapsIn(policy, "spec", "rules"), func(rule map[string]any) bool {
+		action := text(rule, "validate", "failureAction")
+		if action == "" {
+			action = text(policy, "spec", "validationFailureAction")
+		}
+		if _, validates := rule["validate"]; !validates || !strings.EqualFold(action, "enforce") && !overridden {
+			return false
+		}
+		match, _, _ := unstructured.NestedMap(rule, "match")
+		return slices.ContainsFunc(append(slices.Concat(mapsIn(match, "any"), mapsIn(match, "all")), match), filterSelectsNodes)
+	})
+}
+
+// filterSelectsNodes reports whether a filter selects the CREATE of Nodes: kinds are "Node", "v1/Node", "core/v1/Node" or have
+// wildcards for these parts, and no operations stand for all.
+func filterSelectsNodes(filter map[string]any) bool {
+	if _, found, err := unstructured.NestedMap(filter, "resources"); !found || err != nil {
+		return false
+	}
+	operations, kinds := texts(filter, "resources", "operations"), texts(filter, "resources", "kinds")
+	return (len(operations) == 0 || hasOrAll(operations, "CREATE")) && (len(kinds) == 0 || slices.ContainsFunc(kinds, func(kind string) bool {
+		last := kind[strings.LastIndex(kind, "/")+1:]
+		return last == "Node" || strings.Contains(last, "*")
+	}))
+}
+
+// validatingPolicySelectsNodes reports whether a Kyverno ValidatingPolicy, whose constraints are those of Kubernetes, may deny a Node.
+func validatingPolicySelectsNodes(policy map[string]any) bool {
+	if enabled, found, _ := unstructured.NestedBool(policy, "spec", "evaluation", "admission", "enabled"); found && !enabled {
+		return false
+	}
+	if actions := texts(policy, "spec", "validationActions"); len(actions) > 0 && !slices.Contains(actions, string(admissionregistrationv1.Deny)) {
+		return false
+	}
+	raw, _, _ := unstructured.NestedMap(policy, "spec", "matchConstraints")
+	var constraints admissionregistrationv1.MatchResources
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &constraints) != nil {
+		return true // it says something that is not known here
+	}
+	return len(constraints.ResourceRules) > 0 && selectsNodes(&constraints)
+}
+
+// constraintSelectsNodes reports whether a Gatekeeper constraint may deny a Node. A list that is left out stands for all.
+func constraintSelectsNodes(constraint map[string]any) bool {
+	action, kinds := text(constraint, "spec", "enforcementAction"), mapsIn(constraint, "spec", "match", "kinds")
+	if action == "dryrun" || action == "warn" || text(constraint, "spec", "match", "scope") == "Namespaced" {
+		return false
+	}
+	return len(kinds) == 0 || slices.ContainsFunc(kinds, func(entry map[string]any) bool {
+		groups, kinds := texts(entry, "apiGroups"), texts(entry, "kinds")
+		return (len(groups) == 0 || hasOrAll(groups, "")) && (len(kinds) == 0 || hasOrAll(kinds, "Node"))
+	})
+}
+
+// text is a text somewhere in an object; empty where there is none.
+func text(object map[string]any, path ...string) string {
+	value, _, _ := unstructured.NestedString(object, path...)
+	return value
+}
+
+// texts are a list of texts; nil where there is none.
+func texts(object map[string]any, path ...string) []string {
+	values, _, _ := unstructured.NestedStringSlice(object, path...)
+	return values
+}
+
+// mapsIn are a list of maps; what is none is left out.
+func mapsIn(object map[string]any, path ...string) (found []map[string]any) {
+	values, _, _ := unstructured.NestedFieldNoCopy(object, path...)
+	list, _ := values.([]any)
+	for _, value := range list {
+		if one, is := value.(map[string]any); is {
+			found = append(found, one)
+		}
+	}
+	return found
+}

@@ -1,0 +1,193 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// podSecurity is the label by which a namespace enforces a profile of Pod Security.
+const (
+	podSecurity = "pod-security.kubernetes.io/enforce"
+	restricted  = "restricted"
+)
+
+// unverified is what follows where verification does not work.
+const unverified = "Nodes with a verification taint keep it and take no workloads"
+
+func (s Seen) verify() Read[*appsv1.Deployment] { return typed[appsv1.Deployment](s, verifyObject) }
+
+// Profiles are those of the policy in force; none where it is not known.
+func (s Seen) Profiles() verify.Profiles {
+	inForce, err := s.InForce()
+	if err != nil {
+		return verify.Profiles{}
+	}
+	return inForce.Verify()
+}
+
+// ChecksNamespace is the namespace of the Pods that check Nodes.
+func (s Seen) ChecksNamespace() string {
+	if name, given := flagOf(s.verify(), "checks-namespace"); given && name != "" {
+		return name
+	}
+	return verify.Namespace
+}
+
+// VerificationKeys are the keys of verification taints, in order: those of the profiles, and the default one, which may be left from a profile
+// that the policy has no longer.
+func (s Seen) VerificationKeys() []string {
+	keys := []string{verify.Taint}
+	for _, taint := range s.Profiles().Taints() {
+		keys = append(keys, taint.Key)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// verifiedLabel is the label of a verified Node.
+func (s Seen) verifiedLabel() string {
+	if label := s.Profiles().Label; label != "" {
+		return label
+	}
+	return verify.Label
+}
+
+// judgeVerification says whether Nodes are verified, and can be. Where verification is off, no Node may wait for it.
+func judgeVerification(seen Seen) answer {
+	var a answer
+	lacks(&a, verifyObject, seen.verify())
+	switch profiles := seen.Profiles().All(); {
+	case seen.verify().Absent && len(profiles) > 0:
+		a.add(Finding{
+			Severity: Error, Object: verifyObject, What: "it does not exist: " + unverified,
+			Remedy: Remedy{
+				Text:     "The policy has profiles, so set verify.enabled=true (helm upgrade). Or remove the profiles from the policy, and their taints from the Nodes:",
+				Commands: seen.untaint(),
+			},
+		})
+		return a
+	case seen.verify().Absent:
+		a.ok = "off"
+		a.add(seen.leftTainted()...)
+		return a
+	case !seen.verify().Found:
+		return a
+	}
+	a = judgeDeployment(seen, checkVerification, seen.verify(), "verify", unverified)
+	a.ok = fmt.Sprintf("profiles: %d; %s; %s", len(seen.Profiles().All()), a.ok, seen.judgeVerifyLeader(&a))
+	seen.judgeChecksNamespace(&a)
+	seen.judgeLookups(&a)
+	seen.judgeWorkerImage(&a)
+	lacks(&a, "", seen.Nodes)
+	overdue := seen.Nodes.Value.Overdue
+	for _, node := range overdue.First {
+		a.add(Finding{
+			Severity: Warning, Object: "node/" + node.Name,
+			What:   fmt.Sprintf("it has not been verified for %s, longer than the deadline of its profile, and takes no workloads", duration.HumanDuration(seen.Now.Sub(node.Since))),
+			Remedy: Remedy{Text: "See what its checks report:", Commands: []string{"nodekeep verify show " + node.Name}},
+		})
+	}
+	a.add(more(overdue, Warning, "Nodes are not verified by their deadline", "nodekeep verify list")...)
+	return a
+}
+
+// untaint removes the verification taints of all Nodes.
+func (s Seen) untaint() (commands []string) {
+	for _, key := range s.VerificationKeys() {
+		commands = append(commands, fmt.Sprintf("kubectl taint nodes --all %s-", key))
+	}
+	return commands
+}
+
+// leftTainted finds Nodes that wait for a controller that does not exist.
+func (s Seen) leftTainted() (found []Finding) {
+	var unknown answer
+	lacks(&unknown, "", s.Nodes)
+	tainted := s.Nodes.Value.Unverified
+	for _, name := range tainted.First {
+		found = append(found, Finding{
+			Severity: Error, Object: "node/" + name, What: "it has a verification taint, and verification is off: it takes no workloads, and nothing removes the taint",
+			Remedy: Remedy{Text: "Remove the taint; from all Nodes, that is:", Commands: s.untaint()},
+		})
+	}
+	return slices.Concat(unknown.findings, found, more(tainted, Error, "Nodes have a verification taint that nothing removes", strings.Join(s.untaint(), "\n")))
+}
+
+// judgeVerifyLeader says who leads, or adds that nobody does.
+func (s Seen) judgeVerifyLeader(a *answer) string {
+	object := "lease/" + VerifyDeployment
+	lacks(a, object, s.VerifyLeader)
+	leader := s.VerifyLeader.Value
+	if s.VerifyLeader.Found && (leader.Renewed || !leader.Doubtful()) {
+		return leader.holder() + " leads"
+	}
+	if s.VerifyLeader.asked() {
+		a.add(Finding{
+			Severity: Error, Object: object, What: "no replica of nodekeep-verify leads: " + unverified,
+			Remedy: Remedy{Text: "See why none does:", Commands: []string{pods(s.Namespace, "verify"), logs(s.Namespace, VerifyDeployment)}},
+		})
+	}
+	return "nobody leads"
+}
+
+// judgeChecksNamespace says whether Pods that check Nodes can be made, and no others that could do harm.
+func (s Seen) judgeChecksNamespace(a *answer) {
+	name := s.ChecksNamespace()
+	object, namespace := "namespace/"+name, s.ChecksIn
+	lacks(a, object, namespace)
+	switch {
+	case namespace.Absent:
+		a.add(Finding{Severity: Error, Object: object, What: "it does not exist, so no Pod that checks a Node starts: " + unverified, Remedy: expectation{check: checkVerification}.remedy(reinstall())})
+	case !namespace.Found:
+	case namespace.Value.DeletionTimestamp != nil:
+		a.add(Finding{
+			Severity: Error, Object: object, What: "it is being deleted, so no Pod that checks a Node starts: " + unverified,
+			Remedy: Remedy{Text: "Wait until it is deleted, then apply again what nodekeep was installed from (or run helm upgrade)."},
+		})
+	case namespace.Value.Labels[podSecurity] != restricted:
+		a.add(Finding{
+			Severity: Warning, Object: object,
+			What:   fmt.Sprintf("its label %s is %q, not %q: who may make Pods in it can make privileged ones on any Node", podSecurity, namespace.Value.Labels[podSecurity], restricted),
+			Remedy: Remedy{Text: "Set the shipped value:", Commands: []string{fmt.Sprintf("kubectl label namespace %s --overwrite %s=%s", name, podSecurity, restricted)}},
+		})
+	}
+}
+
+// judgeWorkerImage compares the image of the controller with that of the Pods that it makes.
+func (s Seen) judgeWorkerImage(a *answer) {
+	image, given := flagOf(s.verify(), "image")
+	for _, container := range s.verify().Value.Spec.Template.Spec.Containers {
+		if container.Name == "verify" && given && container.Image != image {
+			a.add(Finding{
+				Severity: Note, Object: verifyObject,
+				What: fmt.Sprintf("Nodes are checked by image %s, and the controller is %s: they must be of one version", image, container.Image),
+			})
+		}
+	}
+}
+
+// SeeVerification takes note of a Node that waits to be verified.
+func (n *Nodes) SeeVerification(node *corev1.Node, keys []string, profiles verify.Profiles, now time.Time) {
+	if !slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return slices.Contains(keys, taint.Key) }) {
+		return
+	}
+	n.Unverified.Add(node.Name)
+	since := node.CreationTimestamp.Time
+	if profile, ok := profiles.For(node.Labels); ok && now.Sub(since) > profile.Deadline {
+		n.Overdue.Add(WaitingNode{Name: node.Name, Since: since})
+	}
+}
+
+// WaitingNode is a Node that should have been verified by now.
+type WaitingNode struct {
+	Name  string
+	Since time.Time
+}

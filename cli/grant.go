@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// mostGranted is how many rights outside the shipped roles are granted one by one. More are an administrator's.
+const mostGranted = 3
+
+// grantTo is how an administrator gives rights to a user: by the ClusterRoles that nodekeep ships, as far as these have them.
+func grantTo(user, release string, missing ...access) doctor.Remedy {
+	var bindings, single []string
+	more, operator := 0, slices.ContainsFunc(missing, func(a access) bool { return strings.HasPrefix(a.role(release), doctor.Operator) })
+	for _, a := range missing {
+		role := a.role(release)
+		if role == "" {
+			more++
+			single = append(single, a.grant(user)...)
+			continue
+		}
+		if operator {
+			role = strings.Replace(role, doctor.Viewer, doctor.Operator, 1)
+		}
+		kind, in := "clusterrolebinding", ""
+		if a.namespace != "" && strings.HasSuffix(role, doctor.Namespaced) {
+			kind, in = "rolebinding", " -n "+a.namespace
+		}
+		binding := fmt.Sprintf("kubectl create %s %s --clusterrole=%s --user=%s%s", kind, nameFor(strings.TrimSuffix(role, doctor.Namespaced), user), role, quoted(user), in)
+		if !slices.Contains(bindings, binding) {
+			bindings = append(bindings, binding)
+		}
+	}
+	if more > mostGranted {
+		return doctor.Remedy{Text: "This takes more than the ClusterRole " + doctor.Operator + ": it is for an administrator of the cluster."}
+	}
+	return doctor.Remedy{Text: "An administrator can grant it:", Commands: append(bindings, single...)}
+}
+
+// role is the shipped ClusterRole that has the right; empty where none has, or where it would grant too much.
+func (a access) role(release string) string {
+	role := doctor.RoleFor(doctor.Right{Verb: a.verb, Group: a.group, Resource: a.resource, Name: a.name, Namespace: a.namespace})
+	if strings.HasSuffix(role, doctor.Namespaced) && !slices.Contains([]string{release, eventsOfNodes, verify.Namespace}, a.namespace) {
+		return ""
+	}
+	return role
+}
+
+// grant are the commands that give this right alone to a user.
+func (a access) grant(user string) []string {
+	kind, in, of := "clusterrole", "", ""
+	if a.namespace != "" {
+		kind, in = "role", " -n "+a.namespace
+	}
+	if a.name != "" {
+		of = " --resource-name=" + a.name
+	}
+	name := fmt.Sprintf("nodekeep-%s-%s", a.verb, a.resource)
+	return []string{
+		fmt.Sprintf("kubectl create %s %s --verb=%s --resource=%s%s%s", kind, name, a.verb, a.fullResource(), of, in),
+		fmt.Sprintf("kubectl create %sbinding %s --%s=%s --user=%s%s", kind, nameFor(name, user), kind, name, quoted(user), in),
+	}
+}
+
+// nameFor is the name of a binding of a role to a user, who may have characters in his name that no object may have.
+func nameFor(role, user string) string {
+	return role + "-" + strings.Trim(regexp.MustCompile(`[^a-zA-Z0-9.-]+`).ReplaceAllString(user, "-"), "-.")
+}
+
+// quoted is a word for a shell.
+func quoted(word string) string {
+	if regexp.MustCompile(`^[\w@:.,/-]+$`).MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

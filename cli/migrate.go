@@ -1,0 +1,223 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/selection"
+)
+
+func newMigrateCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	return newGroupCommand(&cobra.Command{
+		Use:     "migrate",
+		Short:   "Rename a label key without a scheduling gap",
+		GroupID: groupAct,
+	}, newMigratePlanCommand(streams), newMigrateStatusCommand(streams), newMigrateFinishCommand(streams))
+}
+
+func newMigratePlanCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := newOptions(streams)
+	o.rights = ofEvery
+	return o.command(&cobra.Command{
+		Use:   "plan OLD=NEW [flags]",
+		Short: "What renaming a label key is about: Nodes, records, conflicts, and what selects on it",
+		Long: `Plan looks at every Node, every record, the policy, and every object that selects Nodes: Pods, workloads,
+PersistentVolumes, StorageClasses and RuntimeClasses. It says how many Nodes have the key OLD, where OLD and NEW have
+different values, where another component sets OLD again, what selects on OLD, and whether the policy can have this
+migration. Nothing is changed.
+
+An object that selects on OLD and is none of these kinds is not seen: a custom resource, or a program that reads Nodes.`,
+		Example: `
+			nodekeep migrate plan gpu=example.com/gpu`,
+		Args: oneRenaming,
+	}, prints|decides, func(ctx context.Context, c *cluster, args []string) error {
+		renaming := renamingOf(args[0])
+		m := view.NewMigration(renaming, c.in.Policy)
+		if m.Phase == "" {
+			for _, err := range c.in.Policy.CheckMigration(renaming) {
+				m.Problems = append(m.Problems, err.Field+": "+err.ErrorBody())
+			}
+		}
+		if err := c.lookAtMigrations(ctx, m); err != nil {
+			return err
+		}
+		if err := o.write(c, "Migration", m); err != nil {
+			return err
+		}
+		if len(m.Problems) > 0 {
+			return findings(fmt.Errorf("the policy cannot have a migration of %s to %s", m.From, m.To))
+		}
+		return nil
+	})
+}
+
+func newMigrateStatusCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := newOptions(streams)
+	o.rights = ofEvery
+	return o.command(&cobra.Command{
+		Use:   "status [flags]",
+		Short: "How far the migrations of the policy are, and what is to be done next",
+		Long: `Status says of each migration in the policy how many Nodes have the old key, both or the new key, and what selects on
+the old one still. The exit code is 1 while a Node or a record has the old key, or something selects on it.`,
+		Example: `
+			nodekeep migrate status
+
+			# For scripts
+			nodekeep migrate status -o jsonpath='{.migrations[*].selecting}'`,
+		Args: cobra.NoArgs,
+	}, prints|decides, func(ctx context.Context, c *cluster, _ []string) error {
+		all := view.Migrations{Migrations: []*view.Migration{}}
+		for _, m := range c.in.Policy.Migrations() {
+			all.Migrations = append(all.Migrations, view.NewMigration(m, c.in.Policy))
+		}
+		if err := c.lookAtMigrations(ctx, all.Migrations...); err != nil {
+			return err
+		}
+		if err := o.write(c, "Migrations", all); err != nil {
+			return err
+		}
+		for _, m := range all.Migrations {
+			if !strings.HasPrefix(m.Next(), "remove the entry") {
+				return findings(fmt.Errorf("the migration of %s to %s is open", m.From, m.To))
+			}
+		}
+		return nil
+	})
+}
+
+func newMigrateFinishCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := newOptions(streams)
+	o.rights = func(c *cluster, _ []string) []access { return c.toRules("get", "patch", "create") }
+	force := false
+	command := o.command(&cobra.Command{
+		Use:   "new OLD=NEW [flags]",
+		Short: "Remove the old key of a migration, once nothing selects on it",
+		Long: `New checks that nothing selects on the key OLD. It refuses while a workload, a volume or a rule of the policy does, or
+while you may not list one of these kinds. --force goes on all the same: the DaemonSet controller then deletes Pods
+whose Nodes lose the label.
+
+While the policy says phase: both, New prints the edit that is to be made where you keep the policy. Once the policy
+says phase: new, capture holds the migration, and New releases it, as "nodekeep policy accept" does. capture then
+writes NEW into each record before it removes OLD from the Node, and only from Nodes that have both.`,
+		Example: `
+			nodekeep migrate new gpu=example.com/gpu`,
+		Args: oneRenaming,
+	}, asks, func(ctx context.Context, c *cluster, args []string) error {
+		renaming := renamingOf(args[0])
+		p, err := (&policySource{}).read(ctx, c)
+		if err != nil {
+			return err
+		}
+		known, is := p.MigrationOf(renaming.From)
+		if !is || known.To != renaming.To {
+			return fmt.Errorf("the policy in the cluster has no migration of %s to %s; begin with: nodekeep migrate plan %s", renaming.From, renaming.To, args[0])
+		}
+		c.in = c.under(ctx, p)
+		if err := c.mayFinish(ctx, force, known); err != nil {
+			return err
+		}
+		if known.Phase == policy.MigrateBoth {
+			return c.done("Change the policy where you keep it (values of the chart, or %s of ConfigMap %s), then run this command again:\n  labels.migrations: {from: %s, to: %s, phase: both} becomes {from: %s, to: %s, phase: new}",
+				policyKey, policyConfigMap, known.From, known.To, known.From, known.To)
+		}
+		return o.change(ctx, c, func(ctx context.Context) (*plan, error) { return c.acceptRules(ctx, p.RulesHash(), false, true) })
+	})
+	command.Flags().BoolVar(&force, "force", false, "go on although something selects on the old key")
+	return command
+}
+
+// mayFinish refuses while something selects on the old key of a migration, of all that the policy would finish at once.
+func (c *cluster) mayFinish(ctx context.Context, force bool, of policy.Migration) error {
+	looked := []*view.Migration{view.NewMigration(of, c.in.Policy)}
+	for _, m := range c.in.Policy.Migrations() {
+		if m != of && of.Phase == policy.MigrateNew && m.Phase == policy.MigrateNew { // one release is for all rules of the policy
+			looked = append(looked, view.NewMigration(m, c.in.Policy))
+		}
+	}
+	if err := c.lookAtMigrations(ctx, looked...); err != nil {
+		return err
+	}
+	var blocks []string
+	for _, m := range looked {
+		blocks = append(blocks, m.Blocks()...)
+	}
+	if len(blocks) == 0 {
+		return nil
+	}
+	listed := "  " + strings.Join(blocks, "\n  ")
+	if !force {
+		return findings(fmt.Errorf("nothing was changed: the old key is in use\n%s\nChange these first, or say --force", listed))
+	}
+	c.say("The old key is in use:\n%s", listed)
+	return nil
+}
+
+// lookAtMigrations counts Nodes and records, and finds what selects on the old keys.
+func (c *cluster) lookAtMigrations(ctx context.Context, all ...*view.Migration) error {
+	if len(all) == 0 {
+		return nil
+	}
+	for state, err := range c.allStates(ctx) {
+		if err != nil {
+			return err
+		}
+		for _, m := range all {
+			m.See(state, c.in)
+		}
+	}
+	missing, err := c.allUses(ctx, func(uses []selection.Use) {
+		for _, m := range all {
+			m.Selects(uses)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	var unread []string
+	for _, one := range missing {
+		unread = append(unread, one.Kind)
+	}
+	for _, m := range all {
+		m.Done(unread)
+	}
+	return nil
+}
+
+func oneRenaming(command *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%s takes one OLD=NEW, and was given %d arguments", command.CommandPath(), len(args))
+	}
+	from, to, both := strings.Cut(args[0], "=")
+	if !both {
+		return fmt.Errorf("%q must be OLD=NEW, such as gpu=example.com/gpu", args[0])
+	}
+	for _, key := range []string{from, to} {
+		if wrong := validation.IsQualifiedName(key); len(wrong) > 0 {
+			return fmt.Errorf("%q cannot be the key of a label: %s", key, wrong[0])
+		}
+	}
+	return nil
+}
+
+// renamingOf is the migration that an argument names; oneRenaming has checked it.
+func renamingOf(argument string) policy.Migration {
+	from, to, _ := strings.Cut(argument, "=")
+	return policy.Migration{From: from, To: to, Phase: policy.MigrateBoth}
+}
+
+// finishes names a migration whose release would remove a label from Nodes; ok is false where none would.
+func finishes(p policy.Policy, renamed int) (m policy.Migration, ok bool) {
+	for _, m := range p.Migrations() {
+		if m.Phase == policy.MigrateNew && renamed > 0 {
+			return m, true
+		}
+	}
+	return policy.Migration{}, false
+}

@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/report"
+	"nodekeep.dev/nodekeep/selection"
+)
+
+// reportKind is the kind of what report prints for programs.
+const reportKind = "Report"
+
+// rowsShown is how many rows of a table people read, unless they ask for more.
+const rowsShown = 20
+
+func newReportCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := newOptions(streams)
+	o.pages = true
+	var want reported
+	command := o.command(&cobra.Command{
+		Use:   "report [summary|compliance|drift|usage|cost] [flags]",
+		Short: "Labels of all Nodes: counts, violations, drift, use, node-hours",
+		Long: `Report adds up what the Nodes, the records and the workloads of the cluster show about labels. Without a section it
+has all of them.
+
+summary     Nodes by label and value, capacity by tier, the number of values of each label, changes of the last 30 days
+compliance  which Nodes break which rule of governance
+drift       labels of Nodes that differ from the record, or from what rules derive
+usage       which labels Pods, workloads, volumes, classes and the policy select on. A label that nothing selects on
+            was not seen in use; that does not say that it is unused: custom resources and programs select, too
+cost        node-hours and core-hours by the value of a label: Nodes that exist now, since their creation. No prices
+
+-o html is one page with charts for a browser, without anything from elsewhere; -o csv is for spreadsheets. Tables
+show the first rows; -o json and -o csv have all. Nothing is changed.`,
+		Example: `
+			# Everything, as a page for a browser
+			nodekeep report -o html > report.html
+
+			# Capacity by a label of your own
+			nodekeep report summary --tier hardware.tier
+
+			# Which labels does something select on?
+			nodekeep report usage
+
+			# Nodes that break a rule, for a program
+			nodekeep report compliance -o jsonpath='{range .compliance.violations[*]}{.node}{"\t"}{.key}{"\n"}{end}'
+
+			# Node-hours of the last 30 days
+			nodekeep report cost --tier team --last 720h`,
+		GroupID: groupSee,
+		Args: func(command *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 1 && !slices.Contains(report.Sections(), args[0]) {
+				return fmt.Errorf("%s takes one section at most, of %s, and was given %q", command.CommandPath(), strings.Join(report.Sections(), ", "), args)
+			}
+			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return report.Sections(), cobra.ShellCompDirectiveNoFileComp
+		},
+	}, prints|decides, func(ctx context.Context, c *cluster, args []string) error {
+		want.sections = args
+		if len(args) == 0 {
+			want.sections = report.Sections()
+		}
+		found, err := c.addUp(ctx, want)
+		if err != nil {
+			return err
+		}
+		if err := o.writeReport(c, found, want.rows); err != nil {
+			return err
+		}
+		if found.Usage != nil && len(found.Usage.NotRead) > 0 {
+			return findings(errors.New("not everything that selects Nodes could be read: " + notReadKinds(found.Usage.NotRead)))
+		}
+		return nil
+	})
+	o.rights = func(c *cluster, args []string) []access {
+		if len(args) > 0 && args[0] != report.SummarySection && args[0] != report.DriftSection {
+			return []access{c.toNodes("list")}
+		}
+		return c.toEvery("list")
+	}
+	flags := command.Flags()
+	flags.StringVar(&want.tier, "tier", corev1.LabelInstanceTypeStable, "label by whose value capacity and cost are added up")
+	flags.DurationVar(&want.last, "last", 0, "of cost, count at most so long of each Node; 0: since it was created")
+	flags.IntVar(&want.rows, "rows", rowsShown, "show at most so many rows of a table")
+	o.validate = func() error {
+		if wrong := validation.IsQualifiedName(want.tier); len(wrong) > 0 {
+			return fmt.Errorf("--tier %q cannot be the key of a label: %s", want.tier, wrong[0])
+		}
+		if want.last < 0 {
+			return fmt.Errorf("--last %s: must not be negative", want.last)
+		}
+		if want.rows < 1 {
+			return fmt.Errorf("--rows %d: must be 1 or more", want.rows)
+		}
+		return nil
+	}
+	return command
+}
+
+// reported is what is asked for.
+type reported struct {
+	sections []string
+	tier     string
+	last     time.Duration
+	rows     int
+}
+
+func (r reported) has(sections ...string) bool {
+	return slices.ContainsFunc(sections, func(section string) bool { return slices.Contains(r.sections, section) })
+}
+
+// addUp reads the cluster once, page by page, and counts for all sections.
+func (c *cluster) addUp(ctx context.Context, want reported) (report.Report, error) {
+	now := c.now().UTC()
+	rules := c.in.Policy.Governance()
+	nodes, histories, ages := report.NewNodes(want.tier), report.NewHistories(now), report.NewAges(want.tier, want.last, now)
+	judged, drifted := report.NewJudged(!rules.Empty()), report.NewDrifted()
+	see := func(state view.NodeState) {
+		if state.Record != nil {
+			histories.See(*state.Record)
+		}
+		if state.Node == nil {
+			return
+		}
+		nodes.See(state.Node.Labels, state.Node.Status.Capacity)
+		ages.See(state.Node.Labels, state.Node.Status.Capacity, state.Node.CreationTimestamp.Time)
+		if want.has(report.ComplianceSection) {
+			judged.See(state.Name, violations(rules.Violations(state.Node.Labels)))
+		}
+		if !want.has(report.DriftSection) {
+			return
+		}
+		if labels, compared := state.Drift(c.in); compared {
+			drifted.See(state.Name, labels)
+		} else {
+			drifted.NotCompared()
+		}
+	}
+	states := mapped(c.allNodes(ctx), func(node *corev1.Node) view.NodeState { return view.NodeState{Name: node.Name, Node: node} })
+	if want.has(report.SummarySection, report.DriftSection) { // else no right to read records is needed
+		states = c.allStates(ctx)
+	}
+	for state, err := range states {
+		if err != nil {
+			return report.Report{}, err
+		}
+		see(state)
+	}
+	found := report.Report{GeneratedAt: now.Truncate(time.Second), Cluster: c.config.Host, Nodes: nodes.Count()}
+	if want.has(report.SummarySection) {
+		found.Summary = nodes.Summary(histories.Changes())
+	}
+	if want.has(report.ComplianceSection) {
+		found.Compliance = judged.Compliance()
+	}
+	if want.has(report.DriftSection) {
+		found.Drift = drifted.Drift()
+	}
+	if want.has(report.CostSection) {
+		found.Cost = ages.Cost()
+	}
+	if want.has(report.UsageSection) {
+		usage, err := c.usage(ctx, nodes.Keys())
+		if err != nil {
+			return report.Report{}, err
+		}
+		found.Usage = usage
+	}
+	return found, nil
+}
+
+// usage is what selects on labels, these labels of Nodes included that nothing selects on.
+func (c *cluster) usage(ctx context.Context, onNodes map[string]int) (*report.Usage, error) {
+	uses := report.NewUses()
+	for _, reference := range c.in.Policy.References() {
+		uses.SeePolicy(reference.Key, reference.Field, reference.Selects)
+	}
+	missing, err := c.allUses(ctx, func(of []selection.Use) { uses.See(of) })
+	if err != nil {
+		return nil, err
+	}
+	for _, kind := range missing {
+		uses.NotRead(kind.Kind, kind.Err.Error())
+	}
+	return uses.Usage(onNodes), nil
+}
+
+func notReadKinds(of []report.NotRead) string {
+	var kinds []string
+	for _, kind := range of {
+		kinds = append(kinds, kind.Kind)
+	}
+	return strings.Join(kinds, ", ")
+}
+
+// writeReport writes a report in whichever format was asked for.
+func (o *options) writeReport(c *cluster, found report.Report, rows int) error {
+	var text string
+	var err error
+	switch o.format {
+	case formatCSV:
+		text, err = report.CSV(found.Tables())
+	case formatHTML:
+		text, err = report.HTML(found, rows)
+	default:
+		return o.write(c, reportKind, reportAnswer{found, rows})
+	}
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(forPrograms(c.Out), text)
+	return err
+}
+
+// reportAnswer is a report of which people read so many rows of each table.
+type reportAnswer struct {
+	report.Report
+	rows int
+}
+
+// Document is for people.
+func (r reportAnswer) Document(time.Time) view.Document {
+	d := view.Document{Facts: []view.Fact{{Name: "Nodes", Value: fmt.Sprint(r.Nodes)}}}
+	for _, table := range r.Tables() {
+		if table.Note != "" {
+			d.Facts = append(d.Facts, view.Fact{Name: table.Title, Value: table.Note})
+		}
+		if table.DataOnly {
+			continue
+		}
+		shown, more := table.First(r.rows)
+		if more > 0 {
+			d.Facts = append(d.Facts, view.Fact{Name: table.Title, Value: fmt.Sprintf("the first %d of %d rows (--rows)", r.rows, len(table.Rows))})
+		}
+		d.Tables = append(d.Tables, printedTable(shown))
+	}
+	return d
+}
+
+// printedTable is a table for a terminal. The first column is named after the table, since tables follow each other.
+func printedTable(table report.Table) *metav1.Table {
+	printed := &metav1.Table{}
+	for _, column := range table.Columns {
+		printed.ColumnDefinitions = append(printed.ColumnDefinitions, metav1.TableColumnDefinition{Name: printable(column.Name, ""), Type: "string"})
+	}
+	for _, row := range table.Rows {
+		cells := make([]any, len(row))
+		for i, cell := range row {
+			if cells[i] = printable(report.Text(cell), ""); cells[i] == "" {
+				cells[i] = `""`
+			}
+		}
+		printed.Rows = append(printed.Rows, metav1.TableRow{Cells: cells})
+	}
+	return printed
+}

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/governance"
+	"nodekeep.dev/nodekeep/guard"
+)
+
+// deletion is an object to delete.
+type deletion struct {
+	kind, name string
+	to         access
+	delete     func(context.Context, string, metav1.DeleteOptions) error
+	exists     func(context.Context) error
+}
+
+// deletable is a typed client of one resource.
+type deletable[T any] interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
+}
+
+// deletionOf is that of one object; to has its group and namespace.
+func deletionOf[T any](to access, kind, name string, client deletable[T]) deletion {
+	resource, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
+	to.verb, to.resource, to.name = "delete", resource.Resource, name
+	return deletion{kind: kind, name: name, to: to, delete: client.Delete, exists: func(ctx context.Context) error {
+		_, err := client.Get(ctx, name, metav1.GetOptions{})
+		return err
+	}}
+}
+
+// gating are the objects that add the gate to new Nodes.
+func (u *uninstalling) gating() []deletion {
+	admission := u.client.AdmissionregistrationV1()
+	return []deletion{
+		deletionOf(access{group: groupAdmission}, "MutatingAdmissionPolicyBinding", gateName, admission.MutatingAdmissionPolicyBindings()),
+		deletionOf(access{group: rbacv1.GroupName, namespace: u.namespace}, "RoleBinding", gateName, u.client.RbacV1().RoleBindings(u.namespace)),
+		deletionOf(access{group: groupAdmission}, "MutatingWebhookConfiguration", webhookName, admission.MutatingWebhookConfigurations()),
+	}
+}
+
+// guarding are the objects that capture needs until no Node is behind the gate, and the ConfigMaps that no manifest has.
+func (u *uninstalling) guarding() []deletion {
+	admission := u.client.AdmissionregistrationV1()
+	var objects []deletion
+	for _, name := range governance.PolicyNames() { // without nodekeep nobody follows the section of the policy that they are made of
+		objects = append(objects,
+			deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicyBinding", name, admission.ValidatingAdmissionPolicyBindings()),
+			deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicy", name, admission.ValidatingAdmissionPolicies()))
+	}
+	return append(objects,
+		deletionOf(access{group: groupAdmission}, "MutatingAdmissionPolicyBinding", guard.StripName, admission.MutatingAdmissionPolicyBindings()),
+		deletionOf(access{group: groupAdmission}, "MutatingAdmissionPolicy", guard.StripName, admission.MutatingAdmissionPolicies()),
+		deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicyBinding", guard.GuardName, admission.ValidatingAdmissionPolicyBindings()),
+		deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicy", guard.GuardName, admission.ValidatingAdmissionPolicies()),
+		deletionOf(access{namespace: u.namespace}, "ConfigMap", capture.RulesName, u.client.CoreV1().ConfigMaps(u.namespace)),
+		deletionOf(access{namespace: u.namespace}, "ConfigMap", capture.InventoryName, u.client.CoreV1().ConfigMaps(u.namespace)),
+	)
+}
+
+// plan shows what a run would delete and change now. An object that the caller may not read is listed too.
+func (u *uninstalling) plan(ctx context.Context) (plan view.Uninstall, err error) {
+	keys, err := u.verificationKeys(ctx)
+	if err != nil {
+		return plan, err
+	}
+	plan.Cluster, plan.Namespace = u.config.Host, u.namespace
+	for node, err := range u.allNodes(ctx) {
+		if err != nil {
+			return plan, fmt.Errorf("list nodes: %w", err)
+		}
+		if u.gate.On(node.Spec.Taints) {
+			plan.Gated = append(plan.Gated, node.Name)
+		}
+		if len(without(node.Spec.Taints, keys)) != len(node.Spec.Taints) {
+			plan.Unverified = append(plan.Unverified, node.Name)
+		}
+	}
+	for _, object := range append(u.gating(), u.guarding()...) {
+		state := "to be deleted"
+		switch err := object.exists(ctx); {
+		case apierrors.IsNotFound(err):
+			state = "not there"
+		case apierrors.IsForbidden(err):
+			state = "to be deleted, if it is there: you may not read it"
+		case err != nil:
+			return plan, fmt.Errorf("get %s %q: %w", object.kind, object.name, u.failed(access{verb: "get"}, err))
+		}
+		plan.Objects = append(plan.Objects, view.PlannedDeletion{Kind: object.kind, Name: object.name, State: state})
+	}
+	return plan, nil
+}

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+
+	"nodekeep.dev/nodekeep/selection"
+)
+
+func inCluster(objects ...runtime.Object) (*cluster, *fake.Clientset) {
+	client := fake.NewClientset(objects...)
+	return &cluster{IOStreams: genericiooptions.NewTestIOStreamsDiscard(), config: &rest.Config{Host: "fake"}, client: client, namespace: DefaultNamespace}, client
+}
+
+func TestAllUsesReadsEveryKindThatPackageSelectionKnows(t *testing.T) {
+	c, _ := inCluster()
+	var kinds []string
+	for _, of := range c.selectingKinds() {
+		kinds = append(kinds, of.kind)
+	}
+	assert.ElementsMatch(t, selection.Kinds(), kinds)
+}
+
+func TestAllUsesNamesTheKindsThatMayNotBeRead(t *testing.T) {
+	spec := corev1.PodSpec{NodeSelector: map[string]string{"k": "x"}}
+	c, client := inCluster(
+		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "ds"}, Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: spec}}},
+		&nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "rc"}, Scheduling: &nodev1.Scheduling{NodeSelector: map[string]string{"k": "x"}}},
+		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "sc"}},
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "pod"}, Spec: spec})
+	client.PrependReactor("list", "daemonsets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "daemonsets"}, "",
+			assert.AnError)
+	})
+	seen := func() (names []string, missing []unread, err error) {
+		missing, err = c.allUses(context.Background(), func(uses []selection.Use) { names = append(names, uses[0].String()) })
+		return names, missing, err
+	}
+	_, _, err := seen()
+	require.Error(t, err, "what no authorizer says is no missing right")
+
+	client.PrependReactor("list", "daemonsets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "daemonsets"}, "",
+			errorText(`User "u" cannot list resource "daemonsets" in API group "apps" at the cluster scope`))
+	})
+	names, missing, err := seen()
+	require.NoError(t, err)
+	assert.Equal(t, []string{"RuntimeClass/rc", "Pod/b/pod"}, names)
+	require.Len(t, missing, 1)
+	assert.Equal(t, "DaemonSet", missing[0].Kind)
+	assert.ErrorContains(t, missing[0].Err, "kubectl create clusterrole")
+}
+
+type errorText string
+
+func (e errorText) Error() string { return string(e) }

@@ -1,0 +1,259 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// Field managers of the commands.
+const (
+	runManager     = "nodekeep-verify-run"
+	releaseManager = "nodekeep-verify-release"
+)
+
+// verifyName is the name of the controller's command, too.
+const verifyName = "verify"
+
+// addVerify adds the commands about verification below the controller's command, or below one of their own in a program without it.
+func addVerify(root *cobra.Command, streams genericiooptions.IOStreams) {
+	below := []*cobra.Command{newVerifyListCommand(streams), newVerifyShowCommand(streams), newVerifyRunCommand(streams), newVerifyReleaseCommand(streams)}
+	for _, command := range root.Commands() {
+		if command.Name() == verifyName {
+			command.AddCommand(below...)
+			command.Args = func(command *cobra.Command, args []string) error {
+				if len(args) > 0 {
+					return usage(fmt.Errorf("unknown command %q for %q; --help lists what there is", args[0], command.CommandPath()))
+				}
+				return nil
+			}
+			writeExamples(root.DisplayName(), command)
+			return
+		}
+	}
+	command := newGroupCommand(&cobra.Command{Use: verifyName + " COMMAND", Short: "Nodes that wait until they are checked: see, check again, release", GroupID: groupAct}, below...)
+	root.AddCommand(command)
+	writeExamples(root.DisplayName(), command)
+}
+
+// checksNamespace is where worker Pods run and reports are kept.
+type checksNamespace string
+
+func (n *checksNamespace) addTo(command *cobra.Command) {
+	command.Flags().StringVar((*string)(n), "checks-namespace", verify.Namespace, "the namespace of worker Pods and reports")
+}
+
+func (n *checksNamespace) validate() error {
+	if wrong := validation.IsDNS1123Label(string(*n)); len(wrong) > 0 {
+		return fmt.Errorf("--checks-namespace %q: %s", string(*n), wrong[0])
+	}
+	return nil
+}
+
+func newVerifyListCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := newOptions(streams)
+	o.names = true
+	o.rights = func(c *cluster, _ []string) []access { return []access{c.toNodes("list")} }
+	var (
+		namespace checksNamespace
+		selects   string
+		selector  labels.Selector
+		everyNode bool
+	)
+	command := o.command(&cobra.Command{
+		Use:     "list [flags]",
+		Aliases: []string{"ls"},
+		Short:   "Which Nodes wait until they are checked, and for what",
+		Long: `List shows the Nodes that have a taint of verification; with --all also those that a profile selects and that are open.
+
+STATE is waiting (not tried yet), checking (a worker Pod exists), retrying (an attempt did not pass), stuck (all
+attempts of the profile did not pass; it is tried on), verified (open, the checks passed) or open (nobody has checked
+it). WHY says what comes next. ATTEMPTS counts those that did not pass. The wide format has the last result and the
+taint. The Pods of DaemonSets that a profile waits for are looked at by show only.`,
+		Example: `
+			# Who waits, and for what
+			nodekeep verify list
+
+			# With the last results
+			nodekeep verify list -o wide
+
+			# How many there are
+			nodekeep verify list --no-headers | wc -l`,
+		Args: none,
+	}, prints|decides, func(ctx context.Context, c *cluster, _ []string) error {
+		workers, err := c.workers(ctx, string(namespace))
+		if err != nil {
+			c.say("Which worker Pods exist is not known: %v", err)
+		}
+		list := view.VerificationList{Items: []view.Verification{}}
+		for node, err := range c.allNodes(ctx) {
+			if err != nil {
+				return err
+			}
+			v := view.VerificationOf(node, workers[node.Name], nil, c.in.Policy, c.now())
+			if selector.Matches(labels.Set(node.Labels)) && (v.Closed() || everyNode && v.Profile != "") {
+				list.Items = append(list.Items, v)
+			}
+		}
+		if o.table() && len(list.Items) == 0 {
+			c.say("No Node waits for verification.")
+			return nil
+		}
+		return o.write(c, "NodeVerificationList", list)
+	})
+	flags := command.Flags()
+	flags.BoolVarP(&everyNode, "all", "a", false, "also Nodes that are open")
+	flags.StringVarP(&selects, "selector", "l", "", "label selector")
+	namespace.addTo(command)
+	o.validate = func() (err error) {
+		if selector, err = labels.Parse(selects); err != nil {
+			return fmt.Errorf("--selector: %w", err)
+		}
+		return namespace.validate()
+	}
+	return command
+}
+
+func newVerifyShowCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := newOptions(streams)
+	o.rights = func(c *cluster, args []string) []access { return []access{c.toNode("get", args[0])} }
+	var namespace checksNamespace
+	command := o.command(&cobra.Command{
+		Use:   "show NODE [flags]",
+		Short: "Why a Node is not verified yet, and the last report of its checks that did not pass",
+		Long: `Show says where the verification of a Node stands, what it waits for, and what came of the last attempt. The report of
+the last attempt that did not pass is shown also after the Node is open, or deleted, until its retention is over. A
+worker runs on the Node that it checks, so its report is the Node's own word.`,
+		Example: `
+			# Why a Node takes no workloads
+			nodekeep verify show worker-1
+
+			# Whether it is verified, for scripts
+			nodekeep verify show worker-1 -o jsonpath='{.verification.state}{"\n"}'`,
+	}, aboutNode|prints|decides, func(ctx context.Context, c *cluster, args []string) error {
+		shown, err := c.verified(ctx, string(namespace), args[0])
+		if err != nil {
+			return err
+		}
+		return o.write(c, "NodeVerification", shown)
+	})
+	namespace.addTo(command)
+	o.validate = namespace.validate
+	return command
+}
+
+// verified reads all that is known about the verification of a Node.
+func (c *cluster) verified(ctx context.Context, namespace, name string) (view.VerifiedNode, error) {
+	shown := view.VerifiedNode{Node: name}
+	node, err := c.node(ctx, name)
+	if err != nil {
+		return shown, err
+	}
+	report, reportErr := c.lastReport(ctx, namespace, name)
+	shown.Report = report
+	switch {
+	case node == nil && reportErr != nil:
+		return shown, reportErr
+	case node == nil && report == nil:
+		return shown, fmt.Errorf("there is no Node %q, and no report about one in namespace %s", name, namespace)
+	case node == nil:
+		return shown, nil
+	case reportErr != nil:
+		c.say("What the last report said is not known: %v", reportErr)
+	}
+	workers, err := c.workers(ctx, namespace)
+	if err != nil {
+		c.say("Whether a worker Pod exists is not known: %v", err)
+	}
+	ready, err := c.readyDaemonSets(ctx, node)
+	if err != nil {
+		c.say("Whether the DaemonSets of the profile are ready is not known: %v", err)
+	}
+	v := view.VerificationOf(node, workers[name], ready, c.in.Policy, c.now())
+	shown.UID, shown.Verification = string(node.UID), &v
+	return shown, nil
+}
+
+// lastReport is the last attempt that did not pass; nil where none is kept.
+func (c *cluster) lastReport(ctx context.Context, namespace, node string) (*verify.SavedReport, error) {
+	name := verify.ReportName(node)
+	kept, err := c.client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, c.failed(access{verb: "get", resource: "configmaps", namespace: namespace}, err)
+	}
+	report, err := verify.ParseSavedReport(kept.Data[verify.ReportKey])
+	if err == nil && report.Node != node {
+		err = fmt.Errorf("it is about node %q", report.Node)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ConfigMap %s in namespace %s: %w", name, namespace, err)
+	}
+	return &report, nil
+}
+
+// workers are the worker Pods by the name of their Node.
+func (c *cluster) workers(ctx context.Context, namespace string) (map[string]*corev1.Pod, error) {
+	workers := map[string]*corev1.Pod{}
+	for pod, err := range all[*corev1.Pod](ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		list, err := c.client.CoreV1().Pods(namespace).List(ctx, options)
+		return list, c.failed(access{verb: "list", resource: "pods", namespace: namespace}, err)
+	}) {
+		if err != nil {
+			return nil, err
+		}
+		_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+		if !mirror && pod.Spec.ServiceAccountName == verify.Account && strings.HasPrefix(pod.Name, verify.PodPrefix) {
+			workers[pod.Spec.NodeName] = pod
+		}
+	}
+	return workers, nil
+}
+
+// readyDaemonSets are the DaemonSets that the profile of a Node waits for, and whether their Pod on the Node is Ready.
+func (c *cluster) readyDaemonSets(ctx context.Context, node *corev1.Node) (map[string]bool, error) {
+	profile, _ := c.in.Policy.Verify().For(node.Labels)
+	ready := map[string]bool{}
+	for _, name := range profile.Wait.DaemonSets {
+		namespace, daemonSet, _ := strings.Cut(name, "/")
+		options := metav1.ListOptions{FieldSelector: fields.Set{"spec.nodeName": node.Name}.String()}
+		pods, err := c.client.CoreV1().Pods(namespace).List(ctx, options)
+		if err != nil {
+			return nil, c.failed(access{verb: "list", resource: "pods", namespace: namespace}, err)
+		}
+		for _, pod := range pods.Items {
+			owner := metav1.GetControllerOf(&pod)
+			if owner != nil && owner.Kind == "DaemonSet" && owner.Name == daemonSet && slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
+				return condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
+			}) {
+				ready[name] = true
+			}
+		}
+	}
+	return ready, nil
+}
+
+// liveNode is a Node that must be there.
+func (c *cluster) liveNode(ctx context.Context, name string) (*corev1.Node, error) {
+	node, err := c.node(ctx, name)
+	if err == nil && node == nil {
+		err = fmt.Errorf("there is no Node %q", name)
+	}
+	return node, err
+}

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// toVerified are the rights to read a Node and to change its taints.
+func toVerified(c *cluster, args []string) []access {
+	return []access{c.toNode("get", args[0]), c.toNode("patch", args[0])}
+}
+
+func newVerifyRunCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := newOptions(streams)
+	o.rights = toVerified
+	return o.command(&cobra.Command{
+		Use:   "run NODE [flags]",
+		Short: "Check a Node again",
+		Long: `Run adds the taint of the Node's profile, and removes the label that says the Node is verified, in one change of
+exactly the state that was read. The controller then checks the Node as it checks a new one. Where the taint's effect
+is NoSchedule, Pods on the Node go on to run. With NoExecute they are evicted.`,
+		Example: `
+			# After a repair
+			nodekeep verify run worker-1`,
+	}, aboutNode|decides|asks, func(ctx context.Context, c *cluster, args []string) error {
+		return o.change(ctx, c, func(ctx context.Context) (*plan, error) {
+			node, err := c.liveNode(ctx, args[0])
+			if err != nil {
+				return nil, err
+			}
+			taint, err := view.TaintToRun(node, c.in.Policy)
+			if err != nil {
+				return nil, err
+			}
+			profiles := c.in.Policy.Verify()
+			if len(profiles.HeldBy(node.Spec.Taints)) > 0 {
+				return nil, c.done("node/%s is being verified already; nodekeep verify show %s says how far it is", args[0], args[0])
+			}
+			change := capture.Change{AddTaints: []corev1.Taint{taint}, ByClient: true}
+			if _, labelled := node.Labels[profiles.Label]; labelled {
+				change.Remove = []string{profiles.Label}
+			}
+			return &plan{question: view.RunQuestion(node, taint), same: [2]string{string(node.UID), taint.ToString()}, do: func(ctx context.Context) error {
+				if err := c.patchNode(ctx, observe.Of(node), change, c.in.Policy.Gate(), metav1.PatchOptions{FieldManager: runManager}); err != nil {
+					return err
+				}
+				return c.done("node/%s: taint %s added; the controller verifies the Node", args[0], taint.ToString())
+			}}, nil
+		})
+	})
+}
+
+func newVerifyReleaseCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := newOptions(streams)
+	o.rights = toVerified
+	return o.command(&cobra.Command{
+		Use:   "release NODE [flags]",
+		Short: "Let a Node take workloads although it is not verified",
+		Long: `Release removes the taint of verification, from exactly the object and the state that were read, and says so in the
+annotation ` + verify.Annotation + ` and in the Event ` + verify.EventReleased + `. The Node does not get the label of a
+verified Node. It is not checked again before it registers again, or before nodekeep verify run.`,
+		Example: `
+			# A Node that is needed now, whatever its checks say
+			nodekeep verify release worker-1 --yes`,
+	}, aboutNode|decides|asks, func(ctx context.Context, c *cluster, args []string) error {
+		return o.change(ctx, c, func(ctx context.Context) (*plan, error) {
+			node, err := c.liveNode(ctx, args[0])
+			if err != nil {
+				return nil, err
+			}
+			held := c.in.Policy.Verify().HeldBy(node.Spec.Taints)
+			if len(held) == 0 {
+				return nil, c.done("node/%s has no taint of verification", args[0])
+			}
+			v := view.VerificationOf(node, nil, nil, c.in.Policy, c.now())
+			return &plan{question: view.ReleaseQuestion(v), same: [2]string{string(node.UID), strings.Join(v.Taints, ",")}, do: func(ctx context.Context) error {
+				if err := c.patchNode(ctx, observe.Of(node), released(node, held, c.now()), c.in.Policy.Gate(), metav1.PatchOptions{FieldManager: releaseManager}); err != nil {
+					return err
+				}
+				c.report(ctx, node, corev1.EventTypeWarning, verify.EventReleased, releasedByOperator)
+				return c.done("node/%s: released without verification", args[0])
+			}}, nil
+		})
+	})
+}
+
+// releasedByOperator is what the Node and the Event say.
+const releasedByOperator = "an operator released the Node: nodekeep verify release"
+
+// released is the change that lets a Node take workloads, and says that an operator did.
+func released(node *corev1.Node, held []corev1.Taint, now time.Time) capture.Change {
+	change := capture.Change{ByClient: true}
+	for _, taint := range held {
+		taint.TimeAdded = nil
+		change.RemoveTaints = append(change.RemoveTaints, taint)
+	}
+	progress := verify.ParseProgress(node.Annotations[verify.Annotation]).ReleasedBy(releasedByOperator, now.UTC())
+	change.Add = map[string]string{record.AnnotationKey(verify.Annotation): progress.String()}
+	return change
+}

@@ -1,0 +1,185 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+)
+
+// Adoption is which labels of operators are handed over to the rules that derive the same value.
+type Adoption struct {
+	Key     string         `json:"key"`
+	Adopt   []AdoptedLabel `json:"adopt"`
+	Already int            `json:"already"` // Nodes on which the label is a rule's
+	Left    []AdoptedLabel `json:"leftAlone"`
+}
+
+// AdoptedLabel is a label on a Node that is handed over, or why it is not.
+type AdoptedLabel struct {
+	Node  string `json:"node"`
+	Value string `json:"value"`
+	Rule  string `json:"rule,omitempty"`
+	Why   string `json:"why,omitempty"` // it is left alone
+}
+
+// See adds a Node.
+func (a *Adoption) See(s NodeState, rule string, in capture.Circumstances) {
+	label, already := s.Adopts(a.Key, rule, in)
+	switch {
+	case already:
+		a.Already++
+	case label == nil:
+	case label.Why != "":
+		a.Left = append(a.Left, *label)
+	default:
+		a.Adopt = append(a.Adopt, *label)
+	}
+}
+
+// Adopts says what becomes of a label of a Node: it is handed over to its rule, or left alone; nil: nobody but a rule has set it. With a rule, only
+// what this rule derives is handed over.
+func (s NodeState) Adopts(key, rule string, in capture.Circumstances) (label *AdoptedLabel, already bool) {
+	recorded, remembered := itemsOf(s.Record)[key]
+	left := func(value, rule, why string) (*AdoptedLabel, bool) {
+		return &AdoptedLabel{Node: s.Name, Value: value, Rule: rule, Why: why}, false
+	}
+	if s.Node == nil {
+		if !remembered {
+			return nil, false
+		}
+		return left(recorded, "", "the Node is deleted; run this again when it has registered")
+	}
+	value, shown := s.metadata(in).Items[key]
+	switch {
+	case !shown && !remembered:
+		return nil, false
+	case s.Unreadable != nil:
+		return left(value, "", "the record cannot be read")
+	case s.Record != nil && s.Record.Quarantined != nil:
+		return left(value, "", "nobody has decided yet between the two machines of this name")
+	case !shown:
+		return left(recorded, "", "the Node does not show it")
+	}
+	_, r, last := s.settled(in)
+	recorded, remembered = itemsOf(r)[key]
+	derived, by := last.Rules.Labels[key], last.Rules.Blocked[key]
+	taken := cmp.Or(derived, last.Rules.Taken[key])
+	switch verdict := in.Policy.Judge(s.metadata(in), key); {
+	case taken.Rule == "" && by != "":
+		return left(value, by, "a fact that the rule asks for is not known")
+	case taken.Rule == "":
+		return left(value, "", "no rule sets it on this Node")
+	case rule != "" && taken.Rule != rule:
+		return left(value, taken.Rule, "another rule decides")
+	case value != taken.Value:
+		return left(value, taken.Rule, fmt.Sprintf("the rule derives %q", taken.Value))
+	case remembered && recorded != taken.Value:
+		return left(recorded, taken.Rule, fmt.Sprintf("the record has another value, which the rule's value %q hides", taken.Value))
+	case derived.Rule != "" && !remembered:
+		return nil, true
+	case !verdict.Keeps && !remembered:
+		return left(value, taken.Rule, verdict.Why())
+	}
+	if wrong := s.notAdopted(key, taken, in); wrong != "" {
+		return left(value, taken.Rule, wrong)
+	}
+	return &AdoptedLabel{Node: s.Name, Value: value, Rule: taken.Rule}, false
+}
+
+// notAdopted is why the record would not forget who set the label; empty: it would.
+func (s NodeState) notAdopted(key string, label record.Derived, in capture.Circumstances) string {
+	node := observe.OfKeeping(s.Node, in.Policy.Annotations())
+	change := AdoptingChange(node, AdoptedLabel{Value: label.Value, Rule: label.Rule}, key)
+	if !policy.RoomFor(change.Labels, node.AnnotationBytes) {
+		return "the annotations of the Node have no room for the list of labels that rules set"
+	}
+	after := s.Node.DeepCopy()
+	after.ResourceVersion = (node.Version + 1).String()
+	if after.Annotations == nil {
+		after.Annotations = map[string]string{}
+	}
+	after.Annotations[policy.LabelsAnnotation] = policy.Own{Labels: change.Labels}.Annotations(0)[policy.LabelsAnnotation]
+	var r record.Record
+	if s.Record != nil {
+		r = *s.Record
+	}
+	r, _ = r.Rebase(in.Cluster, node.Version)
+	adopted := observe.OfKeeping(after, in.Policy.Annotations())
+	e, known := record.Merge(r, adopted.Observation(r, in.Policy, in.Guarded)).Entry(key)
+	switch {
+	case !known || e.Removed:
+		return ""
+	case !in.Guarded && !policy.AllowedForKubelet(key):
+		return "the guard policies are not in force, so a kubelet could hand over a label that it may not set"
+	default:
+		return "the record does not show yet who set it on this Node object; run this again"
+	}
+}
+
+// AdoptingChange is the change of a Node that hands a label over. It only writes the annotation that capture writes, too.
+func AdoptingChange(node *observe.Node, label AdoptedLabel, key string) capture.Change {
+	listed := maps.Clone(node.ListedLabels())
+	if listed == nil {
+		listed = map[string]record.Derived{}
+	}
+	listed[key] = record.Derived{Value: label.Value, Rule: label.Rule, Adopted: true}
+	return capture.Change{RuleChange: capture.RuleChange{Labels: listed, WriteLabelList: true}}
+}
+
+// Document is the plan.
+func (a Adoption) Document(time.Time) Document {
+	var d Document
+	d.with("Label", a.Key)
+	d.with("Handed over", "on "+Counted(len(a.Adopt), "Node"))
+	d.with("Rule's already", "on "+Counted(a.Already, "Node"))
+	d.with("Left alone", "on "+Counted(len(a.Left), "Node"))
+	adopt, left := tableOf("Handed over", "Rule", "Nodes", "Such as"), tableOf("Left alone", "Rule", "Why", "Nodes", "Such as")
+	for _, group := range grouped(a.Adopt) {
+		add(adopt, shown(&group.Value), group.Rule, group.nodes, strings.Join(group.first, ","))
+	}
+	for _, group := range grouped(a.Left) {
+		add(left, shown(&group.Value), orNone(group.Rule), group.Why, group.nodes, strings.Join(group.first, ","))
+	}
+	d.Tables = append(d.Tables, adopt, left)
+	return d
+}
+
+// adoptedLabels are labels that differ in nothing but their Node.
+type adoptedLabels struct {
+	AdoptedLabel
+	nodes int
+	first []string
+}
+
+// grouped are labels with the number of their Nodes and the first of these, the most first.
+func grouped(labels []AdoptedLabel) (groups []adoptedLabels) {
+	all := map[AdoptedLabel]*adoptedLabels{}
+	for _, label := range labels {
+		node := label.Node
+		label.Node = ""
+		group, known := all[label]
+		if !known {
+			group = &adoptedLabels{AdoptedLabel: label}
+			all[label] = group
+		}
+		group.nodes++
+		if len(group.first) < firstNodes {
+			group.first = append(group.first, node)
+		}
+	}
+	for _, group := range all {
+		groups = append(groups, *group)
+	}
+	slices.SortFunc(groups, func(x, y adoptedLabels) int {
+		return cmp.Or(cmp.Compare(y.nodes, x.nodes), cmp.Compare(x.Value, y.Value), cmp.Compare(x.Rule, y.Rule), cmp.Compare(x.Why, y.Why))
+	})
+	return groups
+}

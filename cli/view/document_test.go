@@ -1,0 +1,106 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/record/history"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// text has a line for each fact, each table's header and each row.
+func text(d Document) string {
+	var lines []string
+	for _, fact := range d.Facts {
+		lines = append(lines, fact.Name+": "+fact.Value)
+	}
+	for _, table := range d.Tables {
+		if len(table.Rows) == 0 {
+			continue
+		}
+		var names []string
+		for _, column := range table.ColumnDefinitions {
+			names = append(names, column.Name)
+		}
+		lines = append(lines, strings.Join(names, "|"))
+		for _, row := range table.Rows {
+			lines = append(lines, strings.TrimSuffix(strings.Join(strings.Fields(fmt.Sprintln(row.Cells...)), "|"), "\n"))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestAPlanShowsAllThatItIsAbout(t *testing.T) {
+	in := under(policy.Default())
+	two := recorded(set{"a": "2", "t:NoSchedule": "x"}, goneSince(time.Hour), quarantining(set{"a": "1", "b": ""}))
+	two.Machine, two.Quarantined.Machine = record.Machine{SystemUUID: "new"}, record.Machine{ProviderID: "old", MachineID: "m"}
+	sides := SidesOf(store.Entry{Record: *two})
+	shown, err := RecordOf(state(nil, two), "ns", policy.DefaultGate)
+	require.NoError(t, err)
+	gated, _ := GatedOf(state(live(nil, gatedFor(time.Hour)), recorded(set{"a": "1"}, ofAnother)), in, Captures{})
+	for name, c := range map[string]struct {
+		of   Answer
+		want []string
+	}{
+		"to forget a whole record, the side that is set aside included": {ForgettingOf(state(nil, two), nil), []string{
+			"Gone: for 60m", "To be forgotten|Key|Value|State\nlabel|a|2|remembered\ntaint|t:NoSchedule|x|remembered",
+			"Of the machine before|Key|Value|State\nlabel|a|1|remembered\nlabel|b|\"\"|remembered",
+		}},
+		"to forget an item and no other": {ForgettingOf(state(live(nil), recorded(set{"a": "1", "b": "2"}, notShown("b"))), []string{"b"}), []string{
+			"Node: n1\nTo be forgotten|Key|Value|State\nlabel|b|2|remembered,|not|shown|on|the|Node",
+		}},
+		"to decide between two machines": {sides, []string{
+			"Old machine: providerID old, machineID m", "New machine: systemUUID new",
+			"Remembered|Key|Old|New\nlabel|a|1|2\nlabel|b|\"\"|-\ntaint|t:NoSchedule|-|x",
+		}},
+		"to lift a gate": {gated, []string{"Gated: for 60m", "Why: 1 item missing", "Missing|Key|Value\nlabel|a|1"}},
+		"a record with two sides": {shown, []string{
+			"Status: Gone, for 60m", "Record: ConfigMap node.n1 in namespace ns", "Remembered|Key|Value|State\nlabel|a|2|remembered",
+			"Remembered before|Key|Value|State\nlabel|a|1|remembered",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := text(c.of.Document(now))
+			for _, part := range c.want {
+				assert.Contains(t, got, part)
+			}
+		})
+	}
+	assert.Contains(t, sides.Question(store.OldMachine), "Give the machine")
+	assert.Contains(t, sides.Question(store.NewMachine), "Forget the record of the old machine")
+}
+
+func TestRememberedSaysWhatBecameNewChangedAndRemoved(t *testing.T) {
+	before := recorded(set{"a": "1", "b": "1", "c": "1"})
+	for want, next := range map[string]*record.Record{
+		"node/n1 unchanged: 3 labels, 0 taints":                                                                                nil,
+		"node/n1 remembered: 2 labels, 1 taint (new: t:NoSchedule; changed: b; removed: c)":                                    recorded(set{"a": "1", "b": "2", "t:NoSchedule": ""}),
+		"node/n1 remembered: 1 label, 0 taints; another machine has taken the name, and what was recorded before is set aside": recorded(set{"a": "1"}, quarantining(set{"b": ""})),
+	} {
+		assert.Contains(t, Remembered(state(nil, before), next), want)
+	}
+}
+
+func TestARollbackSetsChangesAndRemovesAndLeavesAloneWhatIsOfOthers(t *testing.T) {
+	before := *recorded(set{"set": "1", "change": "1"})
+	after := *recorded(set{"change": "2", "remove": "1", "ignored": "1"})
+	r := history.Following(before, after, func(string, history.Values) history.Cause {
+		return history.Cause{Actor: "alice", Time: metav1.NewTime(now)}
+	})
+	in := under(load(t, "labels: {ignore: [ignored]}"))
+	plan, err := RollbackTo(state(live(after.Items()), &r), 0, in)
+	require.NoError(t, err)
+	assert.Equal(t, "Action|Item|Key|From|To|Why\nchange|label|change|2|1|-\nleft|alone|label|ignored|1|-|labels.ignore|has|ignored\nremove|label|remove|1|-|-\nset|label|set|-|1|-", text(plan.Document(now)))
+	changed, leftAlone := plan.Changes()
+	assert.Equal(t, []int{3, 1}, []int{changed, leftAlone})
+	change := plan.Change()
+	assert.Equal(t, []any{set{"set": "1"}, set{"change": "1"}, []string{"remove"}, true}, []any{change.Add, change.Correct, change.Remove, change.ByClient})
+}

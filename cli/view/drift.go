@@ -1,0 +1,80 @@
+package view
+
+import (
+	"maps"
+	"slices"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/report"
+)
+
+// Drift is in which labels a Node that is there differs from its record, or from what rules derive. compared is false where the record cannot be
+// used.
+func (s NodeState) Drift(in capture.Circumstances) (labels []report.DriftedLabel, compared bool) {
+	if s.Unreadable != nil || s.Record != nil && s.Record.Isolated() {
+		return nil, false
+	}
+	node := observe.OfKeeping(s.Node, in.Policy.Annotations())
+	_, settled, next := s.settled(in)
+	before, after := itemsOf(s.Record), itemsOf(settled)
+	found := map[string]report.DriftedLabel{}
+	differs := func(key string, kind report.DriftKind, from string, want *string) {
+		if _, first := found[key]; !first && record.IsLabel(key) {
+			found[key] = report.DriftedLabel{Key: key, Kind: kind, From: from, On: valueIn(node.Items, key), Want: want}
+		}
+	}
+	for key, label := range next.Labels { // what rules derive
+		if on := valueIn(node.Items, key); !label.ShownBy(node.Items, key) {
+			kind, want := report.Differs, &label.Value
+			if label.Absent {
+				kind, want = report.Stale, nil
+			} else if on == nil {
+				kind = report.NotRestored
+			}
+			differs(key, kind, "rule:"+label.Rule, want)
+		}
+	}
+	for key, label := range next.Rules.Taken {
+		if value, is := node.Items[key]; is && value != label.Value {
+			differs(key, report.Overridden, "rule:"+label.Rule, &label.Value)
+		}
+	}
+	for _, key := range next.RuleRemoves {
+		differs(key, report.Stale, "rule:"+next.Listed[key].Rule, nil)
+	}
+	for key, value := range next.RuleSets {
+		differs(key, report.Differs, "record", &value)
+	}
+	for key, value := range next.Add {
+		differs(key, report.NotRestored, "record", &value)
+	}
+	for key, value := range next.Correct {
+		differs(key, report.Differs, "record", &value)
+	}
+	for _, key := range next.Remove {
+		differs(key, report.Stale, "record", nil)
+	}
+	for key, value := range after {
+		if !same(valueIn(before, key), &value) && same(valueIn(node.Items, key), &value) {
+			differs(key, report.NotRecorded, "record", valueIn(before, key))
+		}
+	}
+	if settled != nil {
+		for key := range in.Policy.Restorable(node.Kept(), policy.Kept{Items: after, Machine: settled.Machine}, policy.Live).Withheld {
+			value := after[key]
+			switch on := valueIn(node.Items, key); {
+			case on == nil:
+				differs(key, report.Withheld, "record", &value)
+			case *on != value && next.Labels[key].Rule == "": // else the rule's value hides the recorded one
+				differs(key, report.Differs, "record", &value)
+			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		labels = append(labels, found[key])
+	}
+	return labels, true
+}

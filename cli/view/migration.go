@@ -1,0 +1,314 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/selection"
+)
+
+// Migrations is how far the migrations of labels are.
+type Migrations struct {
+	Migrations []*Migration `json:"migrations"`
+}
+
+// Migration is how far the renaming of one label is, and what stands in its way.
+type Migration struct {
+	From  string                `json:"from"`
+	To    string                `json:"to"`
+	Phase policy.MigrationPhase `json:"phase,omitempty"` // empty: the policy has no such migration
+	// Problems are why the policy cannot have the migration.
+	Problems []string         `json:"problems,omitempty"`
+	Groups   []MigrationGroup `json:"nodes"`
+	// Selecting is what selects on the old key, and Named where the policy names it.
+	Selecting []MigrationUse     `json:"selecting"`
+	Named     []policy.Reference `json:"namedByPolicy"`
+	// Unread are the kinds that could not be listed: nothing is known of what they select on.
+	Unread []string `json:"unread,omitempty"`
+	Notes  []string `json:"notes,omitempty"`
+
+	of     policy.Migration
+	groups map[MigrationGroup]*MigrationGroup
+	uses   map[MigrationUse]*MigrationUse
+}
+
+// MigrationGroup counts Nodes, or records of Nodes that do not exist, of which the same is true.
+type MigrationGroup struct {
+	State policy.MigrationState `json:"state"`
+	Old   string                `json:"old"` // the values; "-" is none
+	New   string                `json:"new"`
+	Nodes int                   `json:"count"`
+	First string                `json:"first"` // the first of these Nodes
+}
+
+// MigrationUse counts objects of one kind that select on the old key.
+type MigrationUse struct {
+	Kind  string        `json:"kind"`
+	How   selection.How `json:"how"`
+	Count int           `json:"count"`
+	First string        `json:"first"` // the first of these objects
+}
+
+// NewMigration is a migration of which nothing is counted yet.
+func NewMigration(of policy.Migration, p policy.Policy) *Migration {
+	m := &Migration{
+		From: of.From, To: of.To, Groups: []MigrationGroup{}, Selecting: []MigrationUse{}, Named: []policy.Reference{}, of: of,
+		groups: map[MigrationGroup]*MigrationGroup{}, uses: map[MigrationUse]*MigrationUse{},
+	}
+	if known, is := p.MigrationOf(of.From); is && known.To == of.To {
+		m.of, m.Phase = known, known.Phase
+	}
+	for _, reference := range p.References() {
+		if reference.Key == of.From {
+			m.Named = append(m.Named, reference)
+		}
+	}
+	m.Notes = notesOn(of)
+	return m
+}
+
+// notesOn are what changes with the key, whatever Nodes show.
+func notesOn(of policy.Migration) (notes []string) {
+	from, to := policy.AllowedForKubelet(of.From), policy.AllowedForKubelet(of.To)
+	switch {
+	case from && !to:
+		notes = append(notes, fmt.Sprintf("%s is protected: kubelets may not set it. capture adds it behind the gate when a Node registers, and kubelets that set %s by --node-labels can no longer do so under the new key.", of.To, of.From))
+	case !from && to:
+		notes = append(notes, fmt.Sprintf("%s is an ordinary key: a kubelet can change it on its own Node, which it cannot with %s.", of.To, of.From))
+	}
+	return notes
+}
+
+// See counts a Node or a record.
+func (m *Migration) See(s NodeState, in capture.Circumstances) {
+	metadata := s.metadata(in)
+	state, old, is := policy.MigrationNone, none, none
+	if s.Node != nil {
+		state = m.of.StateOn(in.Policy, metadata)
+		old, is = shown(valueIn(metadata.Items, m.From)), shown(valueIn(metadata.Items, m.To))
+	} else if s.Record != nil {
+		state = m.of.StateAway(*s.Record)
+		old, is = recordedIn(*s.Record, m.From), recordedIn(*s.Record, m.To)
+	}
+	if state == policy.MigrationNone {
+		return
+	}
+	key := MigrationGroup{State: state, Old: old, New: is}
+	if state == policy.MigrationDone || state == policy.MigrationCopied {
+		key.Old, key.New = "", "" // whatever the value is
+	}
+	group, known := m.groups[key]
+	if !known {
+		group = &MigrationGroup{State: state, Old: key.Old, New: key.New}
+		if len(m.groups) == mostChanges {
+			return
+		}
+		m.groups[key] = group
+	}
+	group.Nodes++
+	if named := strings.Count(group.First, ",") + 1; group.First == "" || named < firstNodes {
+		group.First = joinedBy(group.First, s.Name)
+	}
+}
+
+func recordedIn(r record.Record, key string) string {
+	e, known := r.Entry(key)
+	if !known || e.Removed {
+		return none
+	}
+	return shown(&e.Value)
+}
+
+func joinedBy(list, name string) string {
+	if list == "" {
+		return name
+	}
+	return list + "," + name
+}
+
+// Selects counts an object that selects on labels.
+func (m *Migration) Selects(uses []selection.Use) {
+	for _, use := range uses {
+		if use.Key != m.From {
+			continue
+		}
+		key := MigrationUse{Kind: use.Kind, How: use.How}
+		counted, known := m.uses[key]
+		if !known {
+			counted = &MigrationUse{Kind: use.Kind, How: use.How}
+			m.uses[key] = counted
+		}
+		counted.Count++
+		if counted.Count <= firstNodes {
+			name := use.Name
+			if use.Namespace != "" {
+				name = use.Namespace + "/" + use.Name
+			}
+			counted.First = joinedBy(counted.First, name)
+		}
+	}
+}
+
+// Done completes the migration once all was counted.
+func (m *Migration) Done(unread []string) {
+	order := func(s policy.MigrationState) int { return slices.Index(policy.MigrationStates(), s) }
+	for _, group := range m.groups {
+		m.Groups = append(m.Groups, *group)
+	}
+	slices.SortFunc(m.Groups, func(a, b MigrationGroup) int {
+		return cmp.Or(cmp.Compare(order(a.State), order(b.State)), cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Old, b.Old), cmp.Compare(a.New, b.New))
+	})
+	kinds := slices.SortedFunc(maps.Values(m.uses), func(a, b *MigrationUse) int {
+		return cmp.Or(cmp.Compare(rankOf(a.Kind), rankOf(b.Kind)), cmp.Compare(a.How, b.How))
+	})
+	for _, use := range kinds {
+		m.Selecting = append(m.Selecting, *use)
+	}
+	m.Unread = unread
+}
+
+// rankOf puts DaemonSets first: the removal of a label deletes their Pods.
+func rankOf(kind string) int {
+	if kind == "DaemonSet" {
+		return -1
+	}
+	return slices.Index(selection.Kinds(), kind)
+}
+
+// In is how many Nodes, or records of Nodes that do not exist, are in a state.
+func (m *Migration) In(state policy.MigrationState) (count int) {
+	for _, group := range m.Groups {
+		if group.State == state {
+			count += group.Nodes
+		}
+	}
+	return count
+}
+
+// Blocks are why the old key must not be removed yet.
+func (m *Migration) Blocks() (blocks []string) {
+	for _, use := range m.Selecting {
+		block := fmt.Sprintf("%s on %s by %s: %s", selectOn(use), m.From, use.How, use.First)
+		if use.Kind == "DaemonSet" {
+			block += " (removing the label deletes their Pods)"
+		}
+		blocks = append(blocks, block)
+	}
+	for _, reference := range m.Named {
+		if reference.Selects {
+			blocks = append(blocks, fmt.Sprintf("%s of the policy selects on %s", reference.Field, m.From))
+		}
+	}
+	for _, kind := range m.Unread {
+		blocks = append(blocks, fmt.Sprintf("you may not list every %s, so nobody knows whether one selects on %s", kind, m.From))
+	}
+	return blocks
+}
+
+func selectOn(use MigrationUse) string {
+	if use.Count == 1 {
+		return "1 " + use.Kind + " selects"
+	}
+	return fmt.Sprintf("%d %ss select", use.Count, use.Kind)
+}
+
+// Next is what an operator does next.
+func (m *Migration) Next() string {
+	left := m.In(policy.MigrationWaits) + m.In(policy.MigrationCopied) + m.In(policy.MigrationAway)
+	switch {
+	case len(m.Problems) > 0:
+		return "choose other keys, or change the policy: it cannot have this migration"
+	case m.Phase == "":
+		return "add {from: " + m.From + ", to: " + m.To + ", phase: both} to labels.migrations"
+	case left+m.In(policy.MigrationConflict)+m.In(policy.MigrationForeign) == 0 && len(m.Blocks()) == 0:
+		return "remove the entry from labels.migrations: nothing is left to do"
+	case m.In(policy.MigrationWaits) > 0 && m.Phase == policy.MigrateBoth:
+		return "wait until every Node has the new key; if one stays without, its Event LabelRefused says why"
+	case len(m.Blocks()) > 0 && m.Phase == policy.MigrateBoth:
+		return "change what selects on " + m.From + " to " + m.To
+	case m.Phase == policy.MigrateBoth && left > 0:
+		return "nodekeep migrate new " + m.From + "=" + m.To
+	case m.In(policy.MigrationConflict) > 0:
+		return "remove or change one of the two labels where they differ"
+	case m.In(policy.MigrationForeign) > 0 && left == 0:
+		return "stop what sets " + m.From + " on the Nodes listed as foreign, such as --node-labels of their kubelets"
+	default:
+		return "wait until capture has renamed the label; if it holds that: nodekeep migrate new " + m.From + "=" + m.To
+	}
+}
+
+// Document is what people read.
+func (m Migrations) Document(now time.Time) Document {
+	var d Document
+	if len(m.Migrations) == 0 {
+		d.with("Migrations", "none in the policy")
+	}
+	for _, one := range m.Migrations {
+		each := one.Document(now)
+		d.Facts, d.Tables = append(d.Facts, each.Facts...), append(d.Tables, each.Tables...)
+	}
+	return d
+}
+
+// Document is what people read of one.
+func (m *Migration) Document(time.Time) Document {
+	var d Document
+	d.with("Migration", m.From+" to "+m.To)
+	d.with("Phase", cmp.Or(string(m.Phase), "not in the policy"))
+	for _, problem := range m.Problems {
+		d.with("Problem", problem)
+	}
+	for _, note := range m.Notes {
+		d.with("Note", note)
+	}
+	if m.In(policy.MigrationForeign) > 0 {
+		d.with("Note", "another component sets "+m.From+" on some Nodes again when they register, such as the kubelet with --node-labels. It stays there.")
+	}
+	for _, reference := range m.Named {
+		if !reference.Selects {
+			d.with("Named by policy", reference.Field)
+		}
+	}
+	d.with("Next", m.Next())
+	nodes, uses := tableOf("State", "Old", "New", "Nodes", "Such as"), tableOf("Selects on "+m.From, "By", "Objects", "Such as")
+	for _, group := range m.Groups {
+		add(nodes, meaning(group.State), cmp.Or(group.Old, "any"), cmp.Or(group.New, "any"), group.Nodes, group.First)
+	}
+	for _, use := range m.Selecting {
+		add(uses, use.Kind, string(use.How), use.Count, use.First)
+	}
+	for _, reference := range m.Named {
+		if reference.Selects {
+			add(uses, "policy", reference.Field, 1, "")
+		}
+	}
+	for _, kind := range m.Unread {
+		add(uses, kind, "not known: you may not list it", none, "")
+	}
+	d.Tables = append(d.Tables, nodes, uses)
+	return d
+}
+
+func meaning(state policy.MigrationState) string {
+	switch state {
+	case policy.MigrationWaits:
+		return "old key only"
+	case policy.MigrationCopied:
+		return "both keys"
+	case policy.MigrationConflict:
+		return "conflict: two values"
+	case policy.MigrationForeign:
+		return "foreign: another component sets the old key"
+	case policy.MigrationAway:
+		return "away: the record has the old key"
+	default:
+		return "new key only"
+	}
+}

@@ -1,0 +1,131 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+)
+
+// ExplainedRule is what one rule says of one label, and why.
+type ExplainedRule struct {
+	classify.Step
+	Why string `json:"why"`
+}
+
+// explainRules adds what is known only beside the rules: the room for annotations, and since when the Node is ready.
+func (s NodeState) explainRules(steps []classify.Step, next capture.Action) (explained []ExplainedRule) {
+	plugins := fmt.Sprintf("until the Node was Ready for %s", classify.PluginGrace)
+	if ready := observe.Of(s.Node).Reported.Ready; ready != 0 {
+		plugins = "until " + time.Unix(ready, 0).Add(classify.PluginGrace).UTC().Format(time.RFC3339)
+	}
+	decided := map[string]string{}
+	for _, step := range steps {
+		var why string
+		facts := factsText(step.Tests, plugins)
+		switch step.Outcome {
+		case classify.Sets:
+			if why = "true: " + orAlways(facts); noRoom(step, next) {
+				why = "not set: the annotations of the Node leave no room to list labels of rules"
+			}
+		case classify.Removes:
+			why = "true: " + orAlways(facts)
+		case classify.False:
+			why = "false: " + facts
+		case classify.Unknown:
+			why = "not known: " + facts + "; later rules wait"
+			if step.Value != nil {
+				why += ", and the label stays"
+			}
+			if step.From != "" {
+				why += " as rule " + step.From + " has set it"
+			}
+		case classify.Held:
+			why = fmt.Sprintf("false: %s; the label is held until %s", facts, step.Until.UTC().Format(time.RFC3339))
+		case classify.Taken:
+			why = "the Node has the label from an operator or its kubelet, which stays; the rule is true: " + orAlways(facts)
+		case classify.Audited:
+			why = "mode audit, nothing is set; the rule is true: " + orAlways(facts)
+		case classify.Invalid:
+			why = "its value can be no label: " + orAlways(facts)
+		case classify.Later:
+			why = "rule " + decided[step.Key] + " decides the label before"
+		}
+		if step.Outcome != classify.False && step.Outcome != classify.Later && step.Outcome != classify.Audited {
+			decided[step.Key] = step.Rule
+		}
+		explained = append(explained, ExplainedRule{Step: step, Why: why})
+	}
+	return explained
+}
+
+// noRoom reports whether a label that a rule sets is not set, because the annotations are full.
+func noRoom(step classify.Step, next capture.Action) bool {
+	_, wanted := next.Rules.Labels[step.Key]
+	_, listed := next.Labels[step.Key]
+	return wanted && !listed
+}
+
+func orAlways(facts string) string {
+	if facts == "" {
+		return "it is for every Node"
+	}
+	return facts
+}
+
+// factsText lists facts with their values on the Node. plugins says until when a device plugin may still register.
+func factsText(tests []classify.Test, plugins string) string {
+	texts := make([]string, len(tests))
+	for i, test := range tests {
+		value := test.Value
+		switch {
+		case !test.Known && test.Plugin:
+			value = "not known " + plugins
+		case !test.Known && strings.HasPrefix(test.Fact, classify.DevicesFact):
+			value = "not known: the ResourceSlices cannot be read, or lack some of a pool"
+		case !test.Known && strings.HasPrefix(test.Fact, classify.InventoryFactPrefix):
+			value = "not known here: only capture reads inventories, and the label stays as capture has set it"
+		case !test.Known:
+			value = "not known"
+		case value == "":
+			value = none
+		}
+		texts[i] = test.Fact + " is " + value
+		if test.Want != "" {
+			texts[i] += " (wanted: " + test.Want + ")"
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+func rulesTable(rules []ExplainedRule) *metav1.Table {
+	table := tableOf("Label of rules", "Rule", "Outcome", "Value", "Why")
+	for _, rule := range rules {
+		add(table, rule.Key, rule.Rule, string(rule.Outcome), shown(rule.Value), rule.Why)
+	}
+	return table
+}
+
+// claims are what annotations of the Node say that other components set.
+func (s NodeState) claims() []policy.Claim {
+	if s.Node == nil {
+		return nil
+	}
+	return policy.Claims(s.Node.Annotations)
+}
+
+// claimsOf names the components that claim an item.
+func claimsOf(claims []policy.Claim, item string) (by []string) {
+	for _, claim := range claims {
+		if claim.Covers(item) {
+			by = append(by, fmt.Sprintf("%s claims it (annotation %s)", claim.Owner, claim.Annotation))
+		}
+	}
+	return by
+}

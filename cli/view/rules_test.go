@@ -1,0 +1,102 @@
+package view
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+)
+
+const tiers = `labels: {rules: [
+  {name: gpu, when: {capacity: {x.com/gpu: ">=1"}}, set: {gpu: "yes"}},
+  {name: big, when: {capacity: {cpu: ">=16"}}, set: {tier: big}},
+  {name: rest, set: {tier: standard}},
+  {name: taken, set: {mine: rule}}]}`
+
+func small(n *corev1.Node) {
+	n.Status.Capacity = corev1.ResourceList{"cpu": resource.MustParse("8")}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))}}
+}
+
+func TestAnExplanationSaysWhyEachRuleSetsALabelOrNot(t *testing.T) {
+	in := under(load(t, tiers))
+	in.Guarded = true
+	s := state(live(set{"mine": "1"}, small), recorded(set{"mine": "1"}))
+	review, err := Registration(s, in)
+	require.NoError(t, err)
+	got := map[string]string{}
+	e := Explain(s, review, in)
+	for _, rule := range e.Rules {
+		got[rule.Rule+" "+rule.Key] = rule.Why
+	}
+	assert.Equal(t, map[string]string{
+		"gpu gpu":    "not known: capacity.x.com/gpu is not known until 2026-05-04T03:06:01Z (wanted: >=1); later rules wait",
+		"big tier":   "false: capacity.cpu is 8 (wanted: >=16)",
+		"rest tier":  "true: it is for every Node",
+		"taken mine": "the Node has the label from an operator or its kubelet, which stays; the rule is true: it is for every Node",
+	}, got)
+	assert.Len(t, e.Document(now).Tables, 2, "people see the rules, too")
+}
+
+func TestAnExplanationSaysThatAnnotationsLeaveNoRoom(t *testing.T) {
+	in := under(load(t, "labels: {rules: [{name: rest, set: {tier: standard}}]}"))
+	full := func(n *corev1.Node) { n.Annotations = map[string]string{"big": string(make([]byte, 256<<10))} }
+	s := state(live(nil, full), recorded(nil))
+	review, err := Registration(s, in)
+	require.NoError(t, err)
+	assert.Equal(t, "not set: the annotations of the Node leave no room to list labels of rules", Explain(s, review, in).Rules[0].Why)
+}
+
+func TestDiffNamesTheRuleOfALabel(t *testing.T) {
+	in := under(load(t, tiers))
+	in.Guarded = true
+	listed := func(n *corev1.Node) {
+		n.Annotations = map[string]string{policy.LabelsAnnotation: `{"old":{"value":"1","rule":"former"}}`}
+	}
+	got := map[string]string{}
+	for _, item := range Diff(state(live(set{"old": "1"}, small, listed), recorded(nil)), in).Items {
+		got[item.Item] = item.Why
+	}
+	assert.Equal(t, `rule rest is to set it to "standard"`, got["tier"])
+	assert.Equal(t, "rule former has set it, and no rule sets it now: to be removed", got["old"])
+}
+
+func TestARecordShowsLabelsOfRules(t *testing.T) {
+	r := recorded(nil, func(r *record.Record) {
+		r.Derived = map[string]record.Derived{"tier": {Value: "big", Rule: "high", Until: now}}
+	})
+	shown, err := RecordOf(state(nil, r), "ns", load(t, "").Gate())
+	require.NoError(t, err)
+	tables := shown.Document(now).Tables
+	assert.Equal(t, []any{"tier", "big", "high", "2026-05-04T03:02:01Z"}, tables[len(tables)-1].Rows[0].Cells)
+	assert.Contains(t, string(shown.Record), `"rule": "high"`, "programs see it, too")
+}
+
+func TestAnExplanationNamesTheComponentThatClaimsAnItem(t *testing.T) {
+	claimed := func(n *corev1.Node) {
+		n.Annotations = map[string]string{"cluster.x-k8s.io/taints-from-machine": "a:NoSchedule", "talos.dev/owned-labels": `["role"]`}
+	}
+	in := under(load(t, ""))
+	s := state(live(set{"a:NoSchedule": "1", "role": "db", "free": "1"}, claimed), nil)
+	review, err := Registration(s, in)
+	require.NoError(t, err)
+	got := map[string][]string{}
+	for _, item := range Explain(s, review, in).Items {
+		if item.OnNode == nil { // what only a registration has
+			continue
+		}
+		got[item.Item] = item.Claims
+		assert.True(t, item.Kept, "a claim is not obeyed: %s", item.Item)
+	}
+	assert.Equal(t, map[string][]string{
+		"a:NoSchedule": {"Cluster API claims it (annotation cluster.x-k8s.io/taints-from-machine)"},
+		"role":         {"Talos claims it (annotation talos.dev/owned-labels)"}, "free": nil,
+	}, got)
+}

@@ -1,0 +1,177 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+)
+
+// RulesImpact is what labels.rules of a policy change on the Nodes as they are now.
+type RulesImpact struct {
+	Rules string `json:"rules"` // their hash
+	// Altered is on how many Nodes they remove or change labels that rules have set.
+	Altered int `json:"altered"`
+	// Held says that these rules would only add labels until an operator accepts them.
+	Held bool `json:"held"`
+	// Renamed is from how many Nodes migrations remove the old key.
+	Renamed int          `json:"renamed,omitempty"`
+	Labels  []RuleChange `json:"labels"`
+	// More counts what is left out because so many changes are listed already.
+	More int `json:"more,omitempty"`
+
+	rules bool // there are rules, or labels of rules
+}
+
+// RuleChange is what rules do about a label, on all Nodes of which the same is true.
+type RuleChange struct {
+	Kind  RuleChangeKind `json:"change"`
+	Key   string         `json:"key"`
+	Now   *string        `json:"now,omitempty"`  // the value that the Nodes have
+	Then  *string        `json:"then,omitempty"` // the value that the rule derives, or that an operator set before
+	Rule  string         `json:"rule,omitempty"`
+	Nodes int            `json:"nodes"`
+	First []string       `json:"first"` // the first of these Nodes
+}
+
+// RuleChangeKind says what rules do about a label.
+type RuleChangeKind string
+
+// The kinds, in the order in which they are shown.
+const (
+	RuleAdds    RuleChangeKind = "added"
+	RuleChanges RuleChangeKind = "changed"
+	RuleRemoves RuleChangeKind = "removed"
+	RuleLeaves  RuleChangeKind = "kept"    // an operator or the kubelet has set it
+	RuleBlocked RuleChangeKind = "blocked" // a fact is not known, so it stays as it is
+)
+
+func ruleKinds() []RuleChangeKind {
+	return []RuleChangeKind{RuleAdds, RuleChanges, RuleRemoves, RuleLeaves, RuleBlocked}
+}
+
+// ruleComparison counts what rules change. Its size is bounded.
+type ruleComparison struct {
+	of, altered, renamed, listed, more int
+	changes                            map[ruleChangeKey]*RuleChange
+}
+
+type ruleChangeKey struct {
+	kind                 RuleChangeKind
+	key, now, then, rule string
+}
+
+// see counts one Node, by the decisions of capture.
+func (c *ruleComparison) see(s NodeState, then capture.Circumstances) {
+	node := observe.OfKeeping(s.Node, then.Policy.Annotations())
+	if node.Fault != nil {
+		return
+	}
+	var r record.Record
+	if s.Record != nil {
+		r = *s.Record
+	}
+	c.of++
+	if len(node.ListedLabels()) > 0 {
+		c.listed++
+	}
+	if capture.RulesAlter(r, node, then) {
+		c.altered++
+	}
+	if capture.MigrationsRemove(r, node, then) {
+		c.renamed++
+	}
+	if s.Unreadable != nil { // capture leaves the Node alone
+		return
+	}
+	_, _, next := s.settled(then)
+	for key, value := range next.RuleSets {
+		kind := RuleAdds
+		if _, is := node.Items[key]; is {
+			kind = RuleChanges
+		}
+		c.count(kind, key, valueIn(node.Items, key), &value, next.Labels[key].Rule, s.Name)
+	}
+	for _, key := range next.RuleRemoves {
+		c.count(RuleRemoves, key, valueIn(node.Items, key), nil, next.Listed[key].Rule, s.Name)
+	}
+	for key, label := range next.Rules.Taken {
+		c.count(RuleLeaves, key, valueIn(node.Items, key), &label.Value, label.Rule, s.Name)
+	}
+	for key, rule := range next.Rules.Blocked {
+		c.count(RuleBlocked, key, valueIn(node.Items, key), nil, rule, s.Name)
+	}
+}
+
+func (c *ruleComparison) count(kind RuleChangeKind, key string, now, then *string, rule, node string) {
+	at := ruleChangeKey{kind, key, shown(now), shown(then), rule}
+	change, known := c.changes[at]
+	if !known {
+		if len(c.changes) == mostChanges {
+			c.more++
+			return
+		}
+		change = &RuleChange{Kind: kind, Key: key, Now: now, Then: then, Rule: rule}
+		put(&c.changes, at, change)
+	}
+	change.Nodes++
+	if len(change.First) < firstNodes {
+		change.First = append(change.First, node)
+	}
+}
+
+func put[K comparable, V any](into *map[K]V, key K, value V) {
+	if *into == nil {
+		*into = map[K]V{}
+	}
+	(*into)[key] = value
+}
+
+// impact is what was counted.
+func (c *ruleComparison) impact(p policy.Policy, inForce string) RulesImpact {
+	impact := RulesImpact{
+		rules: !p.LabelRules().Empty() || c.listed > 0,
+
+		Rules: p.RulesHash(), Altered: c.altered, Held: p.RulesHash() != inForce && capture.RulesNeedAcceptance(c.altered, c.renamed, c.of), Renamed: c.renamed,
+		Labels: []RuleChange{}, More: c.more,
+	}
+	for _, change := range c.changes {
+		impact.Labels = append(impact.Labels, *change)
+	}
+	order := func(r RuleChange) int { return slices.Index(ruleKinds(), r.Kind) }
+	slices.SortFunc(impact.Labels, func(a, b RuleChange) int {
+		return cmp.Or(strings.Compare(a.Key, b.Key), cmp.Compare(order(a), order(b)), cmp.Compare(b.Nodes, a.Nodes),
+			strings.Compare(shown(a.Now), shown(b.Now)), strings.Compare(shown(a.Then), shown(b.Then)), strings.Compare(a.Rule, b.Rule))
+	})
+	return impact
+}
+
+// changed reports whether rules change a label.
+func (i RulesImpact) changed() bool {
+	return slices.ContainsFunc(i.Labels, func(c RuleChange) bool { return c.Kind != RuleLeaves && c.Kind != RuleBlocked })
+}
+
+func (i RulesImpact) document(d *Document) {
+	if !i.rules {
+		return
+	}
+	alter := fmt.Sprintf("%s, which remove or change labels of rules on %s", i.Rules, Counted(i.Altered, "Node"))
+	if i.Held {
+		alter += fmt.Sprintf("; they only add labels until an operator accepts them: nodekeep policy accept %s", i.Rules)
+	}
+	d.with("Label rules", alter)
+	if i.More > 0 {
+		d.with("Not listed", fmt.Sprintf("%d more changes of labels by rules", i.More))
+	}
+	table := tableOf("By rules", "Key", "Now", "Then", "Rule", "Nodes", "+Such as")
+	for _, c := range i.Labels {
+		text := map[RuleChangeKind]string{RuleLeaves: "kept: set by an operator or the kubelet", RuleBlocked: "blocked: a fact is not known"}[c.Kind]
+		add(table, cmp.Or(text, string(c.Kind)), c.Key, shown(c.Now), shown(c.Then), orNone(c.Rule), c.Nodes, strings.Join(c.First, ","))
+	}
+	d.Tables = append(d.Tables, table)
+}

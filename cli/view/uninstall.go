@@ -1,0 +1,49 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Uninstall is what `nodekeep uninstall` would delete and change now.
+type Uninstall struct {
+	Cluster, Namespace string
+	Gated, Unverified  []string // names of Nodes
+	Objects            []PlannedDeletion
+}
+
+// PlannedDeletion is an object to delete.
+type PlannedDeletion struct{ Kind, Name, State string }
+
+// Document is for people.
+func (u Uninstall) Document(time.Time) Document {
+	var d Document
+	d.with("Cluster", u.Cluster)
+	d.with("Nodes behind the gate", firstOf(u.Gated, ": capture completes those that it can, then the gate is lifted"))
+	d.with("Unverified Nodes", firstOf(u.Unverified, ": the verification taint is removed"))
+	d.with("Stays", "the records and the processes in namespace "+u.Namespace)
+	table := tableOf("Kind", "Name", "Step")
+	for _, object := range u.Objects {
+		add(table, object.Kind, object.Name, object.State)
+	}
+	d.Tables = []*metav1.Table{table}
+	return d
+}
+
+// namedNodes is how many Nodes a plan names.
+const namedNodes = 5
+
+// firstOf counts Nodes, names the first, and says what is done about them.
+func firstOf(nodes []string, done string) string {
+	if len(nodes) == 0 {
+		return "none"
+	}
+	names := strings.Join(nodes[:min(len(nodes), namedNodes)], ", ")
+	if len(nodes) > namedNodes {
+		names += ", ..."
+	}
+	return fmt.Sprintf("%d (%s)%s", len(nodes), names, done)
+}

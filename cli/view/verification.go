@@ -1,0 +1,250 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// Verification is where a Node stands: whether it takes workloads, and if not, what it waits for.
+type Verification struct {
+	Name    string       `json:"name"`
+	State   verify.State `json:"state"`
+	Profile string       `json:"profile,omitempty"` // the first that selects it
+	Taints  []string     `json:"taints,omitempty"`  // of verification, that the Node has
+	Since   time.Time    `json:"since,omitzero"`    // when the Node was created
+	// Attempts are those of this round that did not pass, of MaxAttempts until it counts as stuck.
+	Attempts    int          `json:"attempts"`
+	MaxAttempts int          `json:"maxAttempts,omitempty"`
+	Why         string       `json:"why,omitempty"` // of a Node with the taint: what comes next
+	Due         time.Time    `json:"due,omitzero"`  // the deadline, of a Node with the taint
+	OnTimeout   string       `json:"onTimeout,omitempty"`
+	Worker      string       `json:"worker,omitempty"` // the worker Pod that runs
+	Last        *verify.Last `json:"last,omitempty"`   // how the last attempt, or the last round, ended
+}
+
+// StateVerified is an open Node that has passed its checks; [verify.StateOpen] is one that nobody has verified.
+const StateVerified verify.State = "verified"
+
+// VerificationOf says where a Node stands, as far as the Node and its worker Pod show. worker is that Pod; nil where there is none. ready are the
+// DaemonSets that have a Pod which is Ready on the Node; nil: they are not known, and are taken to be ready.
+func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool, p policy.Policy, now time.Time) Verification {
+	profiles := p.Verify()
+	v := Verification{Name: node.Name, Since: node.CreationTimestamp.UTC()}
+	of := verify.NodeOf(node)
+	seen := verify.Observed{Node: &of, DaemonSets: ready}
+	if profile, ok := profiles.For(node.Labels); ok {
+		v.Profile, v.MaxAttempts, v.OnTimeout = profile.Name, profile.Attempts.Max, string(profile.OnTimeout)
+		if ready == nil {
+			seen.DaemonSets = map[string]bool{}
+			for _, name := range profile.Wait.DaemonSets {
+				seen.DaemonSets[name] = true
+			}
+		}
+	}
+	next := verify.Plan(seen, profiles, verify.Cluster{Gate: string(p.Gate())}, now)
+	v.State, v.Attempts, v.Last, v.Due = next.State, next.Progress.Attempts, next.Progress.Last, next.Due.UTC()
+	if next.Due.IsZero() {
+		v.Due = time.Time{}
+	}
+	for _, taint := range profiles.HeldBy(node.Spec.Taints) {
+		v.Taints = append(v.Taints, taint.ToString())
+	}
+	switch {
+	case len(v.Taints) == 0:
+		v.State, v.MaxAttempts, v.OnTimeout = verify.StateOpen, 0, ""
+		if v.Last = verify.ParseProgress(seen.Node.Annotation).Last; v.Last != nil && v.Last.Result == verify.VerdictPassed {
+			v.State = StateVerified
+		}
+		return v
+	case worker != nil:
+		v.State, v.Worker, v.Why = verify.StateChecking, worker.Name, "the worker Pod runs"
+		if phase := worker.Status.Phase; phase != corev1.PodRunning && phase != "" {
+			v.Why = "the worker Pod is " + strings.ToLower(string(phase))
+		}
+	case next.Do == verify.DoStart:
+		v.Why = next.Reason + " is due: the controller starts a worker Pod"
+	default:
+		v.Why = next.Reason
+	}
+	return v
+}
+
+// Closed reports whether the Node waits for verification.
+func (v Verification) Closed() bool { return len(v.Taints) > 0 }
+
+// lastText is how the last attempt ended, in a few words.
+func lastText(last *verify.Last, now time.Time) string {
+	if last == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s %s ago", last.Result, ago(last.Time, now))
+	if last.Check != "" {
+		text += ": check " + last.Check
+	}
+	if last.Reason != "" {
+		text += " (" + last.Reason + ")"
+	}
+	if last.Message != "" {
+		text += ": " + last.Message
+	}
+	if len(last.Skipped) > 0 {
+		text += "; left out at a cold start: " + strings.Join(last.Skipped, ", ")
+	}
+	return text
+}
+
+// attempts is "2 of 5"; nothing for an open Node.
+func (v Verification) attempts() string {
+	if !v.Closed() || v.MaxAttempts == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d", v.Attempts, v.MaxAttempts)
+}
+
+// deadline says when the deadline is and what happens then.
+func (v Verification) deadline(now time.Time) string {
+	if v.Due.IsZero() {
+		return ""
+	}
+	then := "the taint stays, and attempts go on"
+	if v.OnTimeout == string(verify.Release) {
+		then = "the taint is removed although the Node is not verified"
+	}
+	if v.Due.Before(now) {
+		return "passed " + ago(v.Due, now) + " ago; " + then
+	}
+	return "in " + ago(now, v.Due) + "; " + then
+}
+
+// VerificationList is where Nodes stand.
+type VerificationList struct {
+	Items []Verification `json:"items"`
+}
+
+// Names are those of the Nodes.
+func (l VerificationList) Names() (names []string) {
+	for _, v := range l.Items {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
+// Document is for people.
+func (l VerificationList) Document(now time.Time) Document {
+	table := tableOf("Name", "State", "Profile", "Age", "Attempts", "Why", "+Last", "+Taint")
+	for _, v := range l.Items {
+		add(table, v.Name, string(v.State), orNone(v.Profile), ago(v.Since, now), orNone(v.attempts()), orNone(v.Why), orNone(lastText(v.Last, now)), orNone(strings.Join(v.Taints, ",")))
+	}
+	return Document{Tables: []*metav1.Table{table}}
+}
+
+// VerifiedNode is all that is known about the verification of one Node, which may be deleted.
+type VerifiedNode struct {
+	Node         string        `json:"node"`
+	UID          string        `json:"uid,omitempty"`          // of the Node; empty: there is none
+	Verification *Verification `json:"verification,omitempty"` // nil: there is no such Node
+	// Report is the last attempt that did not pass. It may be of an earlier Node of that name.
+	Report *verify.SavedReport `json:"report,omitempty"`
+}
+
+// Document is for people.
+func (v VerifiedNode) Document(now time.Time) Document {
+	var d Document
+	d.with("Node", v.Node)
+	if one := v.Verification; one != nil {
+		d.with("State", string(one.State))
+		d.with("Why", one.Why)
+		d.with("Profile", one.Profile)
+		d.with("Taint", strings.Join(one.Taints, ", "))
+		d.with("Age", ago(one.Since, now))
+		d.with("Attempts", one.attempts())
+		d.with("Deadline", one.deadline(now))
+		d.with("Worker Pod", one.Worker)
+		d.with("Last", lastText(one.Last, now))
+	} else {
+		d.with("State", "the Node is deleted")
+	}
+	if v.Report == nil {
+		return d
+	}
+	d.with("Last report", v.reported(now))
+	table := tableOf("Check", "Outcome", "Required", "Reason", "Message", "Took", "+Tries")
+	for _, result := range v.Report.Results {
+		took := (time.Duration(result.Millis) * time.Millisecond).String()
+		add(table, result.Check, string(result.Outcome), yesNo(result.Required), orNone(string(result.Reason)), orNone(result.Message), took, result.Tries)
+	}
+	d.Tables = append(d.Tables, table)
+	return d
+}
+
+// reported says of which attempt the report is.
+func (v VerifiedNode) reported(now time.Time) string {
+	r := v.Report
+	text := fmt.Sprintf("%s %s ago, attempt %d, profile %s", r.Result, ago(r.Time, now), r.Attempt, r.Profile)
+	if v.UID != "" && r.UID != v.UID {
+		text += ", of an earlier Node of this name"
+	}
+	if r.Check != "" {
+		text += ": check " + r.Check
+	}
+	if r.Message != "" {
+		text += ": " + r.Message
+	}
+	return text
+}
+
+// TaintToRun is the taint that makes a Node be verified again. It is an error where no profile selects the Node.
+func TaintToRun(node *corev1.Node, p policy.Policy) (corev1.Taint, error) {
+	profile, ok := p.Verify().For(node.Labels)
+	if !ok {
+		if p.Verify().Empty() {
+			return corev1.Taint{}, fmt.Errorf("nothing was changed: the policy has no profiles in its section verify")
+		}
+		return corev1.Taint{}, fmt.Errorf("nothing was changed: no profile of the policy selects node %q by its labels", node.Name)
+	}
+	return profile.Taint, nil
+}
+
+// RunQuestion says what another verification means.
+func RunQuestion(node *corev1.Node, taint corev1.Taint) string {
+	means := "Pods that run on it stay; no others are scheduled onto it until it has passed."
+	if taint.Effect == corev1.TaintEffectNoExecute {
+		means = "The effect NoExecute evicts the Pods that run on it, but for those that tolerate the taint."
+	}
+	return fmt.Sprintf("Taint %s is added to node %q. %s\nVerify it again?", taint.ToString(), node.Name, means)
+}
+
+// ReleaseQuestion says what it means to release a Node.
+func ReleaseQuestion(v Verification) string {
+	why := "It has not been checked yet."
+	if v.Last != nil && v.Attempts > 0 {
+		why = fmt.Sprintf("%s did not pass.", Counted(v.Attempts, "attempt"))
+	}
+	return fmt.Sprintf("%s Workloads may then be scheduled onto it although it is not verified. Release node %q?", why, v.Name)
+}
+
+// NotVerified is how a Node that waits for verification is marked where other things are shown; empty: it does not wait.
+func NotVerified(node *corev1.Node, p policy.Policy) string {
+	if node == nil {
+		return ""
+	}
+	held := p.Verify().HeldBy(node.Spec.Taints)
+	if len(held) == 0 {
+		return ""
+	}
+	items := make([]string, len(held))
+	for i, taint := range held {
+		items[i] = record.TaintKey(taint)
+	}
+	slices.Sort(items)
+	return fmt.Sprintf("it is not verified yet (%s): nodekeep verify show %s", strings.Join(items, ", "), node.Name)
+}

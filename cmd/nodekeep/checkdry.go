@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	worker "nodekeep.dev/nodekeep/check"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// runDryCheck asks the checks of a profile on this machine.
+func runDryCheck(ctx context.Context, o *checkOptions, out io.Writer) error {
+	profile, err := profileOf(o)
+	if err != nil {
+		return usageError{[]error{err}}
+	}
+	pod := worker.ThisPod(os.Getenv)
+	task, skipped := dryTask(profile, pod)
+	report := pod.Run(ctx, task)
+	report.Results = append(report.Results, skipped...)
+	return reported(ctx, report, profile.Checks, o.report, out)
+}
+
+// profileOf is the profile that the flags name.
+func profileOf(o *checkOptions) (verify.CompiledProfile, error) {
+	if o.policyFile == "" {
+		return verify.CompiledProfile{}, errors.New("--profile needs --policy, the file that has the profile")
+	}
+	file, err := readPolicy(o.policyFile, policy.DefaultGate)
+	if err != nil {
+		return verify.CompiledProfile{}, err
+	}
+	var names []string
+	for _, profile := range file.Policy().Verify().All() {
+		if profile.Name == o.profile {
+			return profile, nil
+		}
+		names = append(names, profile.Name)
+	}
+	switch {
+	case len(names) == 0:
+		return verify.CompiledProfile{}, fmt.Errorf("--policy %s: it has no profiles in section verify", o.policyFile)
+	case o.profile == "" && len(names) == 1:
+		return file.Policy().Verify().All()[0], nil
+	case o.profile == "":
+		return verify.CompiledProfile{}, fmt.Errorf("--profile is needed: the policy has the profiles %s", strings.Join(names, ", "))
+	}
+	return verify.CompiledProfile{}, fmt.Errorf("--profile %q: the policy has the profiles %s", o.profile, strings.Join(names, ", "))
+}
+
+// dryTask is what of a profile can be asked without a controller, and what came of all others: they are skipped.
+func dryTask(profile verify.CompiledProfile, pod worker.Pod) (verify.Task, []verify.Result) {
+	task := verify.Task{Timeout: profile.Timeout.String()}
+	var skipped []verify.Result
+	for _, one := range profile.Checks {
+		reason, message := dryReason(one, pod)
+		if reason == "" {
+			if one.DNS != nil {
+				one.DNS = &verify.DNS{Names: one.DNS.Names} // the controller looks up the other servers
+			}
+			task.Checks = append(task.Checks, one)
+			continue
+		}
+		skipped = append(skipped, verify.Result{Check: one.Name, Outcome: verify.Skipped, Required: one.IsRequired(), Reason: reason, Message: message})
+	}
+	return task, skipped
+}
+
+// dryReason is why a dry run skips a check; empty for one that it asks.
+func dryReason(one verify.Check, pod worker.Pod) (reason verify.Reason, message string) {
+	switch {
+	case one.Container != nil:
+		return verify.ReasonContainer, "a container of the worker Pod: run the image " + one.Container.Image + " yourself"
+	case one.Kubelet != nil:
+		return verify.ReasonNotInPod, "only the controller asks the kubelet"
+	case one.Service != nil:
+		return verify.ReasonNotInPod, "only the controller looks up where Service " + one.Service.Name + " is"
+	case one.API != nil && pod.APIServer == "":
+		return verify.ReasonNotInPod, "KUBERNETES_SERVICE_HOST is not set: this is no Pod"
+	}
+	return "", ""
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+
+	"nodekeep.dev/nodekeep/leader"
+	"nodekeep.dev/nodekeep/verify"
+	"nodekeep.dev/nodekeep/verify/controller"
+)
+
+// verifyOptions are the flags of nodekeep verify.
+type verifyOptions struct {
+	commonOptions
+	leaderElect     bool
+	workers         int
+	image           string
+	pull            string
+	checksNamespace string
+	dnsService      string
+	sweepEvery      time.Duration
+}
+
+func (o *verifyOptions) addTo(flags *pflag.FlagSet) {
+	o.commonOptions.addTo(flags)
+	flags.Lookup("namespace").Usage = "namespace of the Lease"
+	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only while leading; needed with more than one replica")
+	flags.IntVar(&o.workers, "workers", 16, "Nodes worked on at once")
+	flags.StringVar(&o.image, "image", "", "image of worker Pods: the one that this process runs")
+	flags.StringVar(&o.pull, "image-pull-policy", string(corev1.PullIfNotPresent), "when kubelets pull that image: Always, IfNotPresent or Never")
+	flags.StringVar(&o.checksNamespace, "checks-namespace", verify.Namespace, "namespace of worker Pods and of the reports of attempts that did not pass")
+	flags.StringVar(&o.dnsService, "dns-service", "kube-system/kube-dns", "NAMESPACE/NAME of the cluster's DNS Service")
+	flags.DurationVar(&o.sweepEvery, "retention-sweep", 10*time.Minute, "how often reports are removed that the policy's retention keeps no longer; 0 for never")
+}
+
+func (o *verifyOptions) mistakes() []error {
+	found := o.commonOptions.mistakes()
+	if o.workers < 1 {
+		found = append(found, fmt.Errorf("--workers %d: must be at least 1", o.workers))
+	}
+	if o.image == "" {
+		found = append(found, errors.New("--image is needed: the image of worker Pods, which is nodekeep's own"))
+	}
+	if !slices.Contains([]corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}, corev1.PullPolicy(o.pull)) {
+		found = append(found, fmt.Errorf("--image-pull-policy %q: must be Always, IfNotPresent or Never", o.pull))
+	}
+	for _, problem := range validation.IsDNS1123Label(o.checksNamespace) {
+		found = append(found, fmt.Errorf("--checks-namespace %q: %s", o.checksNamespace, problem))
+	}
+	namespace, name, _ := strings.Cut(o.dnsService, "/")
+	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1035Label(name)) > 0 {
+		found = append(found, fmt.Errorf("--dns-service %q: must be NAMESPACE/NAME of a Service", o.dnsService))
+	}
+	if o.sweepEvery != 0 && o.sweepEvery < shortestInterval {
+		found = append(found, fmt.Errorf("--retention-sweep %s: must be at least %s, or 0 for never", o.sweepEvery, shortestInterval))
+	}
+	return found
+}
+
+func runVerify(ctx context.Context, o *verifyOptions, p *process) error {
+	broadcaster := record.NewBroadcaster()
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: p.client.CoreV1().Events("")})
+	defer func() {
+		time.Sleep(lastEvents)
+		broadcaster.Shutdown()
+	}()
+	c, err := controller.New(controller.Options{
+		Client:    p.client,
+		Profiles:  func() verify.Profiles { return p.policy.Policy().Verify() },
+		Retention: func() time.Duration { return p.policy.Policy().Retention() },
+		Cluster:   verify.Cluster{Gate: o.gateKey, DNS: o.dnsService},
+		Namespace: o.checksNamespace,
+		Image:     o.image,
+		Pull:      corev1.PullPolicy(o.pull),
+		Events:    broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "nodekeep-verify"}),
+		Metrics:   controller.NewMetrics(p.registry),
+		Logger:    p.logger,
+		Workers:   o.workers,
+		Sweep:     o.sweepEvery,
+	})
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.Run(ctx) })
+	group.Go(func() error {
+		p.policy.follow(ctx, o.policyPoll, p.logger, c.EnqueueAll, func(error) {}) // capture reports a bad policy by an Event
+		return nil
+	})
+	group.Go(func() error { return serveMetrics(ctx, &o.commonOptions, p) })
+	group.Go(func() error { return serveProfiles(ctx, o.pprofAddr) })
+	group.Go(func() error {
+		return serveHTTP(ctx, o.probeAddr, probes([]check{synced("nodes", c.NodesSynced), synced("pods", c.PodsSynced)}))
+	})
+	group.Go(func() error {
+		if !o.leaderElect {
+			c.Lead()
+			return nil
+		}
+		return leader.Elect(ctx, p.client, o.namespace, controller.LeaseName, func() {
+			p.logger.Info("leading")
+			c.Lead()
+		})
+	})
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,280 @@
+package governance
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Bounds of the section governance. An API server reads expressions of up to 100,000 characters; a table of all values is one.
+const (
+	MaxKeys       = 100
+	MaxReserved   = 20
+	MaxValues     = 250   // of a key
+	MaxTable      = 80000 // characters of the values of all keys of a mode
+	maxOwners     = 20
+	maxRequires   = 20
+	maxPattern    = 256
+	maxOwner      = 253
+	maxDescribing = 500
+	maxAfter      = 7 * 24 * time.Hour
+)
+
+// Rules is the section governance once it was checked. The zero value governs nothing. It is not to be changed, and safe for concurrent use.
+type Rules struct {
+	keys     []compiledKey
+	at       map[string]int // of keys
+	reserved []string
+	taint    corev1.Taint // no key: none
+	after    time.Duration
+	settings Settings // with defaults
+}
+
+type compiledKey struct {
+	Key
+	values  sets.Set[string] // nil: any
+	pattern *regexp.Regexp   // nil: any
+}
+
+// Empty reports whether no label is governed.
+func (r Rules) Empty() bool { return len(r.keys)+len(r.reserved) == 0 }
+
+// Settings are the checked settings, with defaults. They are not to be changed.
+func (r Rules) Settings() Settings { return r.settings }
+
+// Noncompliant is the taint of Nodes that break a rule, and for how long they do before they get it; ok is false where there is none.
+func (r Rules) Noncompliant() (taint corev1.Taint, after time.Duration, ok bool) {
+	return r.taint, r.after, r.taint.Key != ""
+}
+
+// Compile checks the section governance. The errors name every mistake; with an error the Rules are the zero value. Which keys belong to
+// other components is checked by package policy.
+func Compile(settings Settings, path *field.Path) (Rules, field.ErrorList) {
+	if len(settings.Keys) > MaxKeys {
+		return Rules{}, field.ErrorList{field.TooMany(path.Child("keys"), len(settings.Keys), MaxKeys)}
+	}
+	var c compiler
+	rules := Rules{at: map[string]int{}, reserved: settings.Reserved, settings: settings}
+	rules.settings.Keys = slices.Clone(settings.Keys)
+	table := map[Mode]int{}
+	for i := range rules.settings.Keys {
+		at := path.Child("keys").Index(i)
+		key := &rules.settings.Keys[i]
+		if key.Mode == "" {
+			key.Mode = Audit
+		}
+		if _, twice := rules.at[key.Key]; twice {
+			c.errs = append(c.errs, field.Duplicate(at.Child("key"), key.Key))
+		}
+		rules.at[key.Key] = i
+		rules.keys = append(rules.keys, c.key(*key, at))
+		for _, value := range key.Values {
+			table[key.Mode] += len(value) + len(`"",`)
+		}
+	}
+	for _, mode := range []Mode{Audit, Warn, Deny} {
+		if table[mode] > MaxTable {
+			c.invalid(path.Child("keys"), fmt.Sprintf("%d characters", table[mode]), fmt.Sprintf("the values of all keys of mode %s must not have more than %d characters: an API server reads no longer expression", mode, MaxTable))
+		}
+	}
+	c.reserved(settings.Reserved, path.Child("reserved"))
+	rules.taint, rules.after = c.noncompliant(settings.Noncompliant, path.Child("noncompliant"))
+	if len(c.errs) > 0 {
+		return Rules{}, c.errs
+	}
+	return rules, nil
+}
+
+// compiler collects what is wrong.
+type compiler struct{ errs field.ErrorList }
+
+func (c *compiler) invalid(at *field.Path, value any, detail string) {
+	c.errs = append(c.errs, field.Invalid(at, value, detail))
+}
+
+func (c *compiler) tooMany(length, most int, at *field.Path) {
+	if length > most {
+		c.errs = append(c.errs, field.TooMany(at, length, most))
+	}
+}
+
+// name checks the key of a label.
+func (c *compiler) name(key string, at *field.Path) {
+	if key == "" {
+		c.errs = append(c.errs, field.Required(at, "must be the key of a label"))
+		return
+	}
+	for _, wrong := range validation.IsQualifiedName(key) {
+		c.invalid(at, key, wrong)
+	}
+}
+
+func (c *compiler) key(key Key, at *field.Path) compiledKey {
+	one := compiledKey{Key: key}
+	c.name(key.Key, at.Child("key"))
+	if !slices.Contains([]Mode{Audit, Warn, Deny}, key.Mode) {
+		c.errs = append(c.errs, field.NotSupported(at.Child("mode"), key.Mode, []Mode{Audit, Warn, Deny}))
+	}
+	if len(key.Description) > maxDescribing || !utf8.ValidString(key.Description) {
+		c.errs = append(c.errs, field.TooLong(at.Child("description"), key.Description, maxDescribing))
+	}
+	if len(key.Values) > 0 && key.Pattern != "" {
+		c.errs = append(c.errs, field.Forbidden(at.Child("pattern"), "values say already which values the label may have"))
+	}
+	one.values = c.values(key.Values, at.Child("values"))
+	one.pattern = c.pattern(key.Pattern, at.Child("pattern"))
+	c.tooMany(len(key.Requires), maxRequires, at.Child("requires"))
+	for i, other := range key.Requires {
+		c.name(other, at.Child("requires").Index(i))
+		if other == key.Key && other != "" {
+			c.invalid(at.Child("requires").Index(i), other, "the label cannot require itself")
+		}
+	}
+	c.tooMany(len(key.Owners), maxOwners, at.Child("owners"))
+	for i, owner := range key.Owners {
+		c.owner(owner, at.Child("owners").Index(i))
+	}
+	return one
+}
+
+func (c *compiler) values(values []string, at *field.Path) sets.Set[string] {
+	if len(values) == 0 {
+		return nil
+	}
+	c.tooMany(len(values), MaxValues, at)
+	allowed := sets.New[string]()
+	for i, value := range values {
+		if allowed.Has(value) {
+			c.errs = append(c.errs, field.Duplicate(at.Index(i), value))
+		}
+		for _, wrong := range validation.IsValidLabelValue(value) {
+			c.invalid(at.Index(i), value, wrong)
+		}
+		allowed.Insert(value)
+	}
+	return allowed
+}
+
+// pattern reads a pattern that the whole value must match.
+func (c *compiler) pattern(text string, at *field.Path) *regexp.Regexp {
+	if text == "" {
+		return nil
+	}
+	if len(text) > maxPattern {
+		c.errs = append(c.errs, field.TooLong(at, text, maxPattern))
+		return nil
+	}
+	if !printable(text) {
+		c.invalid(at, text, "must hold printable ASCII characters only; a label value has no others")
+		return nil
+	}
+	if _, err := regexp.Compile(text); err != nil {
+		c.invalid(at, text, err.Error())
+		return nil
+	}
+	compiled, err := regexp.Compile(wholly(text))
+	if err != nil {
+		c.invalid(at, text, err.Error())
+		return nil
+	}
+	return compiled
+}
+
+// wholly is a pattern that matches where the given one matches a whole value. The template of the chart writes the same.
+func wholly(pattern string) string { return "^(?:" + pattern + ")$" }
+
+// printable reports whether a text has printable ASCII characters only.
+func printable(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+// Prefixes of owners.
+const (
+	userPrefix           = "user:"
+	groupPrefix          = "group:"
+	serviceAccountPrefix = "serviceaccount:"
+)
+
+// owner checks an owner. The API server knows users by any text, so an owner may be one in any script.
+func (c *compiler) owner(owner string, at *field.Path) {
+	kind, name, _ := strings.Cut(owner, ":")
+	namespace, account, both := strings.Cut(name, "/")
+	switch {
+	case len(owner) > maxOwner:
+		c.errs = append(c.errs, field.TooLong(at, owner, maxOwner))
+	case !utf8.ValidString(owner) || strings.ContainsFunc(owner, func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError }):
+		c.invalid(at, owner, "must be text without control characters")
+	case kind+":" != userPrefix && kind+":" != groupPrefix && kind+":" != serviceAccountPrefix || name == "":
+		c.invalid(at, owner, "must be user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME")
+	case kind+":" == serviceAccountPrefix && (!both || len(validation.IsDNS1123Label(namespace))+len(validation.IsDNS1123Subdomain(account)) > 0):
+		c.invalid(at, owner, "must be serviceaccount:NAMESPACE/NAME")
+	}
+}
+
+// globCharacters are what the key of a label may hold, and the wildcard.
+var globCharacters = regexp.MustCompile(`^[A-Za-z0-9._/*-]+$`)
+
+func (c *compiler) reserved(globs []string, at *field.Path) {
+	c.tooMany(len(globs), MaxReserved, at)
+	before := sets.New[string]()
+	for i, glob := range globs {
+		switch {
+		case glob == "":
+			c.errs = append(c.errs, field.Required(at.Index(i), "must be a key or a pattern for keys"))
+		case len(glob) > maxPattern:
+			c.errs = append(c.errs, field.TooLong(at.Index(i), glob, maxPattern))
+		case !globCharacters.MatchString(glob):
+			c.invalid(at.Index(i), glob, "may hold only letters, digits, '.', '_', '-', '/' and the wildcard '*'")
+		case strings.Count(glob, "/") > 1:
+			c.invalid(at.Index(i), glob, "has more than one '/': no key can match it")
+		case before.Has(glob):
+			c.errs = append(c.errs, field.Duplicate(at.Index(i), glob))
+		}
+		before.Insert(glob)
+	}
+}
+
+func (c *compiler) noncompliant(settings Noncompliant, at *field.Path) (taint corev1.Taint, after time.Duration) {
+	if settings.After != "" {
+		var err error
+		if after, err = time.ParseDuration(settings.After); err != nil || after < 0 || after > maxAfter {
+			c.invalid(at.Child("after"), settings.After, "must be a duration in h, m and s, such as 10m, up to 168h")
+		}
+	}
+	if settings.Taint == "" {
+		if settings.After != "" {
+			c.errs = append(c.errs, field.Required(at.Child("taint"), "after says when Nodes get it"))
+		}
+		return corev1.Taint{}, 0
+	}
+	name, effect, _ := cutLast(settings.Taint, ":")
+	key, value, _ := strings.Cut(name, "=")
+	taint = corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)}
+	for _, wrong := range validation.IsQualifiedName(key) {
+		c.invalid(at.Child("taint"), settings.Taint, "key "+wrong)
+	}
+	for _, wrong := range validation.IsValidLabelValue(value) {
+		c.invalid(at.Child("taint"), settings.Taint, "value "+wrong)
+	}
+	switch taint.Effect {
+	case corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
+	default:
+		c.invalid(at.Child("taint"), settings.Taint, "must end in :NoSchedule, :PreferNoSchedule or :NoExecute")
+	}
+	return taint, after
+}
+
+func cutLast(text, mark string) (before, after string, found bool) {
+	if i := strings.LastIndex(text, mark); i >= 0 {
+		return text[:i], text[i+len(mark):], true
+	}
+	return text, "", false
+}

@@ -1,0 +1,162 @@
+package governance
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"nodekeep.dev/nodekeep/classify"
+)
+
+// Violations is what is wrong with the labels of a Node: first the listed keys in their order, then reserved keys, sorted.
+func (r Rules) Violations(labels map[string]string) (all []Violation) {
+	for i := range r.keys {
+		key := &r.keys[i]
+		value, has := labels[key.Key.Key]
+		if !has {
+			if key.Required {
+				all = append(all, key.violation(Required, ""))
+			}
+			continue
+		}
+		if kind, wrong := key.wrong(value); wrong {
+			all = append(all, key.violation(kind, value))
+		}
+		for _, other := range key.Requires {
+			if _, has := labels[other]; !has {
+				all = append(all, key.violation(Requires, other))
+			}
+		}
+	}
+	if len(r.reserved) == 0 {
+		return all
+	}
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if glob, reserved := r.reservedBy(key); reserved {
+			all = append(all, Violation{Rule: glob, Kind: Reserved, Mode: Deny, Key: key, Value: labels[key]})
+		}
+	}
+	return all
+}
+
+// ViolationsOf is what a change of labels from old to labels adds to what was wrong before. It does not count labels that are required: a
+// request cannot be denied for what a Node lacks already.
+func (r Rules) ViolationsOf(old, labels map[string]string, by Requester) (all []Violation) {
+	for i := range r.keys {
+		key := &r.keys[i]
+		was, had := old[key.Key.Key]
+		value, has := labels[key.Key.Key]
+		changed := had != has || was != value
+		if kind, wrong := key.wrong(value); has && changed && wrong {
+			all = append(all, key.violation(kind, value))
+		}
+		for _, other := range key.Requires {
+			_, hasOther := labels[other]
+			_, hadOther := old[other]
+			if has && !hasOther && (!had || hadOther) {
+				all = append(all, key.violation(Requires, other))
+			}
+		}
+		if key.Immutable && had && changed {
+			all = append(all, key.violation(Immutable, value))
+		}
+		if changed && !key.ownedBy(by) {
+			all = append(all, key.violation(Owners, value))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if _, had := old[key]; had {
+			continue
+		}
+		if glob, reserved := r.reservedBy(key); reserved {
+			all = append(all, Violation{Rule: glob, Kind: Reserved, Mode: Deny, Key: key, Value: labels[key]})
+		}
+	}
+	return all
+}
+
+func (k *compiledKey) violation(kind Kind, value string) Violation {
+	return Violation{Rule: k.Key.Key, Kind: kind, Mode: k.Mode, Key: k.Key.Key, Value: value}
+}
+
+// wrong reports whether the label may not have a value, and why.
+func (k *compiledKey) wrong(value string) (kind Kind, wrong bool) {
+	switch {
+	case k.values != nil && !k.values.Has(value):
+		return Value, true
+	case k.pattern != nil && !k.pattern.MatchString(value):
+		return Pattern, true
+	}
+	return "", false
+}
+
+// ownedBy reports whether a requester may change the label.
+func (k *compiledKey) ownedBy(by Requester) bool {
+	return len(k.Owners) == 0 || slices.ContainsFunc(k.Owners, func(owner string) bool {
+		if group, is := strings.CutPrefix(owner, groupPrefix); is {
+			return slices.Contains(by.Groups, group)
+		}
+		if account, is := strings.CutPrefix(owner, serviceAccountPrefix); is {
+			return by.User == "system:serviceaccount:"+strings.Replace(account, "/", ":", 1)
+		}
+		return by.User == strings.TrimPrefix(owner, userPrefix)
+	})
+}
+
+// reservedBy is the first glob that reserves a key which is not listed.
+func (r Rules) reservedBy(key string) (glob string, reserved bool) {
+	if _, listed := r.at[key]; listed {
+		return "", false
+	}
+	for _, glob := range r.reserved {
+		if classify.Match(glob, key) {
+			return glob, true
+		}
+	}
+	return "", false
+}
+
+// String says what is wrong, for people.
+func (v Violation) String() string {
+	switch v.Kind {
+	case Required:
+		return fmt.Sprintf("label %s is required and missing", v.Key)
+	case Value:
+		return fmt.Sprintf("label %s has the value %q, which is not one of its values", v.Key, v.Value)
+	case Pattern:
+		return fmt.Sprintf("label %s has the value %q, which does not match its pattern", v.Key, v.Value)
+	case Requires:
+		return fmt.Sprintf("label %s requires label %s, which is missing", v.Key, v.Value)
+	case Reserved:
+		return fmt.Sprintf("label %s is reserved by %s, and is not listed", v.Key, v.Rule)
+	case Immutable:
+		return fmt.Sprintf("label %s cannot be changed or removed once it is set", v.Key)
+	default:
+		return fmt.Sprintf("label %s can be changed by its owners only", v.Key)
+	}
+}
+
+// Breaks reports whether labels break a rule of mode warn or deny; one of mode audit is reported only.
+func Breaks(violations []Violation) bool {
+	return slices.ContainsFunc(violations, func(v Violation) bool { return v.Mode != Audit })
+}
+
+// Countable is every rule that labels alone can break, without the labels: what a metric counts.
+func (r Rules) Countable() (all []Violation) {
+	for i := range r.keys {
+		key := &r.keys[i]
+		for _, one := range []struct {
+			kind Kind
+			has  bool
+		}{{Required, key.Required}, {Value, key.values != nil}, {Pattern, key.pattern != nil}, {Requires, len(key.Requires) > 0}} {
+			if one.has {
+				all = append(all, Violation{Rule: key.Key.Key, Kind: one.kind, Mode: key.Mode})
+			}
+		}
+	}
+	for _, glob := range r.reserved {
+		all = append(all, Violation{Rule: glob, Kind: Reserved, Mode: Deny})
+	}
+	return all
+}

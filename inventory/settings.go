@@ -1,0 +1,197 @@
+package inventory
+
+import (
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Bounds of the section inventory.
+const (
+	MaxSources    = 8
+	MaxAttributes = 32 // of a Node, and of a source
+	MaxText       = 63 // bytes of a name or value of an attribute
+
+	shortestInterval  = time.Second
+	defaultInterval   = 5 * time.Minute
+	defaultStaleAfter = 24 * time.Hour
+)
+
+// Entry is an entry of the section inventory, as the policy file has it.
+type Entry struct {
+	Name       string   `json:"name"`
+	URL        string   `json:"url"`       // https://...
+	File       string   `json:"file"`      // or a file of capture's container
+	ConfigMap  string   `json:"configMap"` // or a ConfigMap in nodekeep's namespace, key inventory.json
+	Interval   string   `json:"interval"`
+	Auth       Auth     `json:"auth"`
+	CA         string   `json:"ca"` // a PEM file; without one, the authorities of the system count
+	Attributes []string `json:"attributes"`
+	StaleAfter string   `json:"staleAfter"`
+	Preload    bool     `json:"preload"`
+}
+
+// Auth is how capture proves who it is.
+type Auth struct {
+	TokenFile string `json:"tokenFile"`
+}
+
+// Source is an entry that was checked.
+type Source struct {
+	Name                 string
+	URL, File, ConfigMap string // one of them
+	TokenFile, CA        string
+	Interval, StaleAfter time.Duration
+	Attributes           []string // sorted
+	Preload              bool
+}
+
+// Same reports whether two sources are equal.
+func (s Source) Same(other Source) bool {
+	return slices.Equal(s.Attributes, other.Attributes) && s.withoutAttributes() == other.withoutAttributes()
+}
+
+// settings is a source less what cannot be compared.
+type settings struct {
+	name, url, file, configMap, token, ca string
+	interval, stale                       time.Duration
+	preload                               bool
+}
+
+func (s Source) withoutAttributes() settings {
+	return settings{s.Name, s.URL, s.File, s.ConfigMap, s.TokenFile, s.CA, s.Interval, s.StaleAfter, s.Preload}
+}
+
+var attributeName = regexp.MustCompile(`^[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?$`)
+
+// Compile checks the section. The errors name every mistake.
+func Compile(entries []Entry, path *field.Path) (sources []Source, errs field.ErrorList) {
+	if len(entries) > MaxSources {
+		return nil, field.ErrorList{field.TooMany(path, len(entries), MaxSources)}
+	}
+	names := map[string]bool{}
+	for i, entry := range entries {
+		at := path.Index(i)
+		c := compiler{path: at}
+		sources = append(sources, c.source(entry))
+		if names[entry.Name] && entry.Name != "" {
+			c.errs = append(c.errs, field.Duplicate(at.Child("name"), entry.Name))
+		}
+		names[entry.Name] = true
+		errs = append(errs, c.errs...)
+	}
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	return sources, nil
+}
+
+// compiler checks one entry.
+type compiler struct {
+	path *field.Path
+	errs field.ErrorList
+}
+
+func (c *compiler) invalid(name, value, why string) {
+	c.errs = append(c.errs, field.Invalid(c.path.Child(name), value, why))
+}
+
+func (c *compiler) source(of Entry) Source {
+	s := Source{
+		Name: of.Name, URL: of.URL, File: of.File, ConfigMap: of.ConfigMap, TokenFile: of.Auth.TokenFile, CA: of.CA, Preload: of.Preload,
+		Interval: c.duration("interval", of.Interval, defaultInterval), StaleAfter: c.duration("staleAfter", of.StaleAfter, defaultStaleAfter),
+		Attributes: slices.Sorted(slices.Values(of.Attributes)),
+	}
+	switch of.Name {
+	case "":
+		c.errs = append(c.errs, field.Required(c.path.Child("name"), "rules, metrics and Events name the source"))
+	default:
+		for _, wrong := range validation.IsDNS1123Label(of.Name) {
+			c.invalid("name", of.Name, wrong)
+		}
+	}
+	given := 0
+	for _, from := range []string{of.URL, of.File, of.ConfigMap} {
+		if from != "" {
+			given++
+		}
+	}
+	if given != 1 {
+		c.errs = append(c.errs, field.Required(c.path, "must have exactly one of url, file and configMap"))
+	}
+	c.url(of.URL)
+	for name, file := range map[string]string{"file": of.File, "ca": of.CA, "auth.tokenFile": of.Auth.TokenFile} {
+		if file != "" && !filepath.IsAbs(file) {
+			c.invalid(name, file, "must be an absolute path in capture's container")
+		}
+		if file != "" && name != "file" && of.URL == "" {
+			c.errs = append(c.errs, field.Forbidden(c.path.Child(name), "only a source with a url has it"))
+		}
+	}
+	if of.ConfigMap != "" {
+		for _, wrong := range validation.IsDNS1123Subdomain(of.ConfigMap) {
+			c.invalid("configMap", of.ConfigMap, wrong)
+		}
+	}
+	c.attributes(of.Attributes)
+	if s.StaleAfter < s.Interval {
+		c.invalid("staleAfter", of.StaleAfter, "must not be shorter than interval")
+	}
+	slices.SortFunc(c.errs, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
+	return s
+}
+
+func (c *compiler) url(text string) {
+	if text == "" {
+		return
+	}
+	of, err := url.Parse(text)
+	switch {
+	case err != nil: // its text has the whole URL
+		c.invalid("url", text, "must be a URL that begins with https://")
+	case of.Scheme != "https" || of.Host == "" || of.Hostname() == "":
+		c.invalid("url", text, "must begin with https:// and name a host: without TLS, anybody on the way could change labels")
+	case of.User != nil:
+		c.errs = append(c.errs, field.Forbidden(c.path.Child("url"), "must hold no password: use auth.tokenFile"))
+	case of.Fragment != "":
+		c.invalid("url", text, "must have no fragment")
+	}
+}
+
+func (c *compiler) attributes(names []string) {
+	at := c.path.Child("attributes")
+	if len(names) == 0 {
+		c.errs = append(c.errs, field.Required(at, "must name the attributes that rules look at; the others are not kept"))
+	}
+	if len(names) > MaxAttributes {
+		c.errs = append(c.errs, field.TooMany(at, len(names), MaxAttributes))
+	}
+	seen := map[string]bool{}
+	for i, name := range names {
+		if !attributeName.MatchString(name) {
+			c.errs = append(c.errs, field.Invalid(at.Index(i), name, "must be 1 to 63 letters, digits, '-', '_' or '.', and begin and end with a letter or digit"))
+		}
+		if seen[name] {
+			c.errs = append(c.errs, field.Duplicate(at.Index(i), name))
+		}
+		seen[name] = true
+	}
+}
+
+func (c *compiler) duration(name, text string, otherwise time.Duration) time.Duration {
+	if text == "" {
+		return otherwise
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < shortestInterval {
+		c.invalid(name, text, "must be a duration in h, m and s of at least 1s, such as 5m")
+		return otherwise
+	}
+	return d
+}

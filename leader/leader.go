@@ -1,0 +1,58 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// Times of the election: a leader that dies is replaced leaseDuration after its last renewal was seen, when a standby
+// next looks (some 20 s at most), one that stops politely when a standby next looks.
+const (
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+	retryPeriod   = 2 * time.Second
+)
+
+// errLeadershipLost ends the process: another one leads now, and this one starts again as a standby.
+var errLeadershipLost = errors.New("lost leadership")
+
+// Elect waits to be leader by the Lease of this namespace and name, calls lead once, and holds on until ctx is done.
+func Elect(ctx context.Context, client kubernetes.Interface, namespace, lease string, lead func()) error {
+	hostname, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("name this process for the election: %w", err)
+	}
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Name: lease,
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: lease},
+			Client:     client.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: hostname + "_" + string(uuid.NewUUID())},
+		},
+		LeaseDuration:   leaseDuration,
+		RenewDeadline:   renewDeadline,
+		RetryPeriod:     retryPeriod,
+		ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(context.Context) { lead() },
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("set up the election: %w", err)
+	}
+	elector.Run(ctx)
+	if ctx.Err() == nil {
+		return errLeadershipLost
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package observe
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/record/history"
+)
+
+// Renamed is the record once migrations of phase new have renamed what this Node shows under both keys. changed reports whether any did. r
+// must hold the observation of this Node as its newest.
+func (n *Node) Renamed(r record.Record, p policy.Policy, guarded bool, now time.Time) (renamed record.Record, changed bool) {
+	return renamedBy(r, p, now, true, func(r record.Record, m policy.Migration) bool { return m.Renames(p, n.Metadata(r, p, guarded)) })
+}
+
+// RenamedAway is [Node.Renamed] for the record of a Node that does not exist: all that it remembers is renamed.
+func RenamedAway(r record.Record, p policy.Policy, now time.Time) (renamed record.Record, changed bool) {
+	return renamedBy(r, p, now, false, func(_ record.Record, m policy.Migration) bool { return m.Phase == policy.MigrateNew })
+}
+
+func renamedBy(r record.Record, p policy.Policy, now time.Time, shown bool, renames func(record.Record, policy.Migration) bool) (record.Record, bool) {
+	changed := false
+	for _, m := range p.Migrations() {
+		if !renames(r, m) {
+			continue
+		}
+		next, renamed := record.Rename(r, m.From, m.To, shown)
+		if !renamed {
+			continue
+		}
+		cause := history.Cause{Actor: history.RuleActor(classify.CopyRule), Time: metav1.NewTime(now.UTC().Truncate(time.Second))}
+		r, changed = history.Following(r, next, func(string, history.Values) history.Cause { return cause }), true
+	}
+	return r, changed
+}

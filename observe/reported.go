@@ -1,0 +1,124 @@
+package observe
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record/packing"
+)
+
+// Reported is what the kubelet of a Node reports, as far as rules can look at it. Equal values are equal by ==.
+type Reported struct {
+	shape   unique.Handle[string] // packed: the software, and the names of resources; many Nodes have the same
+	amounts string                // packed: how much there is of each
+	// Ready is since when the Node is ready, in seconds since 1970; 0: it is not.
+	Ready int64
+}
+
+// mostResources is how many resources are known of a Node. A kubelet can report as many as an object has room for.
+const mostResources = 64
+
+func reportedBy(node *corev1.Node) (r Reported) {
+	var shape, amounts packing.Writer
+	system := policy.SystemOf(node.Status.NodeInfo)
+	shape.Texts([]string{system.Arch, system.OS, system.Kernel, system.Runtime, system.Kubelet})
+	for _, list := range []corev1.ResourceList{node.Status.Capacity, node.Status.Allocatable} {
+		names := resourcesOf(list)
+		shape.Texts(names)
+		for _, name := range names {
+			amount := list[corev1.ResourceName(name)]
+			amounts.Text(amount.String())
+		}
+	}
+	r.shape, r.amounts = unique.Make(string(shape)), string(amounts)
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue && hasTime(condition.LastTransitionTime) {
+			r.Ready = condition.LastTransitionTime.Unix()
+		}
+	}
+	return r
+}
+
+// resourcesOf are the names that are known of a list, those without a slash first.
+func resourcesOf(list corev1.ResourceList) []string {
+	names := make([]string, 0, len(list))
+	for name := range list {
+		if text := string(name); policy.Text(text) == text {
+			names = append(names, text)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(strings.Count(a, "/"), strings.Count(b, "/")), cmp.Compare(a, b))
+	})
+	return names[:min(len(names), mostResources)]
+}
+
+// facts are what rules look at, the Node itself aside.
+func (r Reported) facts(rules classify.Rules, now time.Time) classify.Facts {
+	if r.shape == (unique.Handle[string]{}) {
+		return classify.Facts{}
+	}
+	shape, amounts := packing.Reader(r.shape.Value()), packing.Reader(r.amounts)
+	system := shape.Texts()
+	capacity, allocatable := rules.Resources()
+	read := func(used map[string]bool) corev1.ResourceList {
+		list := corev1.ResourceList{}
+		for _, name := range shape.Texts() {
+			text := amounts.Text()
+			if !used[name] {
+				continue
+			}
+			if amount, err := resource.ParseQuantity(text); err == nil {
+				list[corev1.ResourceName(name)] = amount
+			}
+		}
+		return list
+	}
+	return classify.Facts{
+		System:   classify.System{Arch: system[0], OS: system[1], Kernel: system[2], Runtime: system[3], Kubelet: system[4]},
+		Capacity: read(capacity), Allocatable: read(allocatable),
+		PluginsRegistered: r.Ready != 0 && !now.Before(time.Unix(r.Ready, 0).Add(classify.PluginGrace)),
+	}
+}
+
+// Cores is the CPU of the machine; 0: it is not known.
+func (r Reported) Cores() float64 {
+	if r.shape == (unique.Handle[string]{}) {
+		return 0
+	}
+	shape, amounts := packing.Reader(r.shape.Value()), packing.Reader(r.amounts)
+	shape.Texts() // the software
+	for _, name := range shape.Texts() {
+		text := amounts.Text()
+		if name != string(corev1.ResourceCPU) {
+			continue
+		}
+		amount, err := resource.ParseQuantity(text)
+		if err != nil {
+			return 0
+		}
+		return max(0, amount.AsApproximateFloat64())
+	}
+	return 0
+}
+
+// Facts are what rules look at in the Node while it has these labels, at a moment.
+func (n *Node) Facts(labels map[string]string, rules classify.Rules, now time.Time) classify.Facts {
+	facts := n.Reported.facts(rules, now)
+	facts.Name, facts.ProviderID, facts.Uninitialized, facts.Labels = n.Name, n.Machine.ProviderID, classify.Uninitialized(n.Taints), labels
+	return facts
+}
+
+// SameFacts reports whether two states of a Node are equal in what the rules look at. Since when it is ready is part of that: a kubelet that
+// has started again may report as little as before, and then it is not known.
+func (r Reported) SameFacts(other Reported, rules classify.Rules) bool {
+	return r == other || rules.Empty() || r.Ready == other.Ready && rules.Same(r.facts(rules, time.Time{}), other.facts(rules, time.Time{}))
+}

@@ -1,0 +1,114 @@
+package policy
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"nodekeep.dev/nodekeep/record"
+)
+
+// Annotations says which annotations of a Node are remembered: what annotations.keep selects, less what [annotationOwner] refuses. The zero
+// value keeps none. Equal ones are equal by ==.
+type Annotations struct {
+	patterns string // of annotations.keep, separated by commas
+}
+
+// AnnotationsOf are those that [Annotations.String] wrote.
+func AnnotationsOf(text string) Annotations { return Annotations{patterns: text} }
+
+// String names the patterns.
+func (a Annotations) String() string { return a.patterns }
+
+// Any reports whether any annotation is kept.
+func (a Annotations) Any() bool { return a.patterns != "" }
+
+// Keeps reports whether an annotation is remembered, and why, as [Policy.Keeps] does.
+func (a Annotations) Keeps(annotation string) (keeps bool, why string) {
+	pattern, kept := a.keep().match(annotation)
+	if !kept {
+		return false, "annotations.keep does not select it"
+	}
+	if owner, owned := annotationOwner(annotation); owned {
+		return false, "it belongs to " + owner
+	}
+	return true, "annotations.keep has " + pattern
+}
+
+func (a Annotations) keep() patterns {
+	if !a.Any() {
+		return nil
+	}
+	return strings.Split(a.patterns, ",")
+}
+
+// Of selects from the annotations of a Node those that are remembered. tooLarge are the keys of those that would be, were there room for
+// their values: a kubelet can write any annotation on its own Node. Both are as readers of JSON see them.
+func (a Annotations) Of(all map[string]string) (kept map[string]string, tooLarge []string) {
+	if !a.Any() {
+		return nil, nil
+	}
+	kept = map[string]string{}
+	room := record.MaxAnnotationsBytes
+	all = TextMap(all)
+	for _, annotation := range slices.Sorted(maps.Keys(all)) {
+		if keeps, _ := a.Keeps(annotation); !keeps {
+			continue
+		}
+		value := all[annotation]
+		size := record.AnnotationSize(annotation, value)
+		if len(value) > record.MaxAnnotationBytes || size > room {
+			tooLarge = append(tooLarge, annotation)
+			continue
+		}
+		kept[annotation], room = value, room-size
+	}
+	return kept, tooLarge
+}
+
+// Annotations are those that the policy keeps.
+func (p Policy) Annotations() Annotations { return p.annotations }
+
+// literalDomain is a glob whose part before the slash ends in a domain of two names or more: "example.com/*", "*.example.com/rack-*".
+var literalDomain = regexp.MustCompile(`^(?:[^/]*\.)?[A-Za-z0-9-]+\.[A-Za-z0-9-]+/`)
+
+// readAnnotations checks annotations.keep. Unlike labels, annotations hold the state of many components, so nothing is kept by a wildcard that
+// does not name whose they are.
+func readAnnotations(keep patterns, path *field.Path) (Annotations, field.ErrorList) {
+	errs := keep.validate(path)
+	for i, pattern := range keep {
+		owner, owned := annotationOwner(pattern)
+		switch {
+		case owned:
+			errs = append(errs, field.Forbidden(path.Index(i), pattern+" belongs to "+owner+": it is a command, or the state of one machine, and is never restored"))
+		case strings.Contains(pattern, "*") && !literalDomain.MatchString(pattern):
+			errs = append(errs, field.Invalid(path.Index(i), pattern, "is too wide: a pattern with '*' must name a domain before the '/', such as example.com/*"))
+		}
+	}
+	return Annotations{patterns: strings.Join(keep, ",")}, errs
+}
+
+// annotationsFit drops from what a Node would be given the annotations that it has no room for. The smaller keys come first, so that it
+// is the same ones each time.
+func (r *Restore) annotationsFit(have Kept) {
+	total := totalAnnotationsLimit - ownReserve - have.AnnotationBytes
+	room := record.MaxAnnotationsBytes
+	for key, value := range have.Items {
+		if annotation, ok := record.Annotation(key); ok {
+			room -= record.AnnotationSize(annotation, value)
+		}
+	}
+	for _, annotation := range slices.Sorted(maps.Keys(record.SplitAnnotations(r.Add))) {
+		key := record.AnnotationKey(annotation)
+		size, bytes := record.AnnotationSize(annotation, r.Add[key]), len(annotation)+len(r.Add[key])
+		if size > room || bytes > total {
+			delete(r.Add, key)
+			r.Withheld[key] = NoRoom
+			continue
+		}
+		room, total = room-size, total-bytes
+	}
+}

@@ -1,0 +1,106 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/governance"
+	"nodekeep.dev/nodekeep/record"
+)
+
+// Governance is the section governance: which labels may have which values, and who may set them. Without the section it governs nothing.
+func (p Policy) Governance() governance.Rules { return p.governance }
+
+// readGovernance checks the section governance: what [governance.Compile] checks, and that its keys and its taint are not another's.
+func (p Policy) readGovernance(settings governance.Settings, path *field.Path) (governance.Rules, field.ErrorList) {
+	compiled, errs := governance.Compile(settings, path)
+	for i, key := range settings.Keys {
+		if isOrUnder(domainOf(key.Key), "nodekeep.dev") {
+			errs = append(errs, field.Forbidden(path.Child("keys").Index(i).Child("key"), "it belongs to nodekeep itself"))
+		}
+	}
+	for i, glob := range settings.Reserved {
+		for _, key := range systemLabels() {
+			if classify.Match(glob, key) {
+				errs = append(errs, field.Forbidden(path.Child("reserved").Index(i), fmt.Sprintf("it matches %s, which Kubernetes or nodekeep sets", key)))
+				break
+			}
+		}
+	}
+	if problem := p.forbidsNoncompliantTaint(parseTaint(settings.Noncompliant.Taint)); problem != "" {
+		errs = append(errs, field.Forbidden(path.Child("noncompliant", "taint"), problem))
+	}
+	if len(errs) > 0 {
+		return governance.Rules{}, errs
+	}
+	return compiled, nil
+}
+
+// systemLabels are labels that components of Kubernetes and nodekeep add to Nodes. A reserved key that matches them would stop these components.
+func systemLabels() []string {
+	return []string{
+		corev1.LabelHostname, corev1.LabelOSStable, corev1.LabelArchStable, "beta.kubernetes.io/os", corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone,
+		corev1.LabelInstanceTypeStable, "node-role.kubernetes.io/control-plane", corev1.LabelNodeExcludeBalancers, "nodekeep.dev/verified",
+	}
+}
+
+// forbidsNoncompliantTaint is why a taint must not be that of Nodes which break a rule; empty: it may.
+func (p Policy) forbidsNoncompliantTaint(taint corev1.Taint) (problem string) {
+	if taint.Key == "" {
+		return ""
+	}
+	item := record.TaintKey(taint)
+	owner, owned := taintOwners().of(taint.Key)
+	switch {
+	case p.gate.Is(taint):
+		return "it is the gate, which nodekeep adds and removes by itself"
+	case owned:
+		return "it belongs to " + owner
+	case p.verifies(item):
+		return "verification adds and removes it"
+	case p.Registers(item):
+		return "taints.register adds it"
+	case slices.ContainsFunc(p.rules, func(rule taintRule) bool { return record.TaintKey(rule.taint) == item }):
+		return "taints.rules add a taint of this key and effect"
+	case p.labelRules.Sets(item):
+		return "labels.rules remove it"
+	}
+	return ""
+}
+
+// noncompliantRule is the taint of Nodes that break a rule of governance, as a taint rule; none: there is no such taint.
+func (p Policy) noncompliantRule() []taintRule {
+	taint, _, ok := p.governance.Noncompliant()
+	if !ok {
+		return nil
+	}
+	return []taintRule{{selector: labels.Everything(), taint: taint}}
+}
+
+// TaintsWith are [Policy.TaintsFor], and the taint of Nodes that break a rule of governance.
+func (p Policy) TaintsWith(noncompliant bool, labels map[string]string) []corev1.Taint {
+	taints := p.TaintsFor(labels)
+	if noncompliant {
+		taints = append(taints, taintsFor(p.noncompliantRule(), labels)...)
+		record.SortTaints(taints)
+	}
+	return taints
+}
+
+// writtenGovernance says how much is governed, for people who compare two policies.
+func (p Policy) writtenGovernance() string {
+	if p.governance.Empty() {
+		return "none"
+	}
+	modes := map[governance.Mode]int{}
+	for _, key := range p.governance.Settings().Keys {
+		modes[key.Mode]++
+	}
+	return fmt.Sprintf("%d denied, %d warned about, %d audited; %d reserved patterns",
+		modes[governance.Deny], modes[governance.Warn], modes[governance.Audit], len(p.governance.Settings().Reserved))
+}

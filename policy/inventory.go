@@ -1,0 +1,31 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/inventory"
+)
+
+// Inventory is the section inventory: sources of facts from outside. The slice is not to be changed.
+func (p Policy) Inventory() []inventory.Source { return p.inventory }
+
+// missingFacts are facts that rules look at and that no source has.
+func missingFacts(sources []inventory.Entry, rules []classify.Rule, path *field.Path) (errs field.ErrorList) {
+	for i, rule := range rules {
+		for _, fact := range rule.InventoryFacts(path.Index(i)) {
+			at := slices.IndexFunc(sources, func(source inventory.Entry) bool { return source.Name == fact.Source })
+			switch {
+			case fact.Source == "" || fact.Attribute == "": // reported elsewhere
+			case at < 0:
+				errs = append(errs, field.Invalid(fact.At, fact.Source, "is no source: the section inventory has none of this name"))
+			case !slices.Contains(sources[at].Attributes, fact.Attribute):
+				errs = append(errs, field.Invalid(fact.At, fact.Attribute, fmt.Sprintf("is not kept: add it to attributes of source %s in the section inventory", fact.Source)))
+			}
+		}
+	}
+	return errs
+}

@@ -1,0 +1,166 @@
+package policy
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/record"
+)
+
+// maxFormerLabels bounds how many keys are known that rules set which are not in force any more.
+const maxFormerLabels = 1000
+
+// LabelRules are labels.rules.
+func (p Policy) LabelRules() classify.Rules { return p.labelRules }
+
+// NoRules is the [Policy.RulesHash] of a policy without rules for labels.
+const NoRules = "none"
+
+// RulesHash names the rules for labels and the migrations: equal ones have equal hashes.
+func (p Policy) RulesHash() string { return cmp.Or(p.rulesHash, NoRules) }
+
+func hashOf(rules []classify.Rule, migrations []Migration) string {
+	if len(rules)+len(migrations) == 0 {
+		return NoRules
+	}
+	var all any = rules
+	if len(migrations) > 0 {
+		all = []any{rules, migrations}
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		panic("marshal rules: " + err.Error()) // cannot happen: texts and numbers
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:6])
+}
+
+// RulesSet reports whether a rule sets the label, or removes the label or taint, or did before; see [Policy.After].
+func (p Policy) RulesSet(key string) bool { return p.formerLabels[key] || p.labelRules.Sets(key) }
+
+// setLabels are all keys that rules set, and those that they did before while there is room.
+func (p Policy) setLabels() map[string]bool {
+	keys := map[string]bool{}
+	for _, key := range p.labelRules.Keys() {
+		keys[key] = true
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.formerLabels)) {
+		if len(keys) < maxFormerLabels {
+			keys[key] = true
+		}
+	}
+	return keys
+}
+
+// Classify is what the rules say of a Node of which these facts are known, labels that rules have set aside. remembered are those that
+// they set last, on this machine.
+func (p Policy) Classify(facts classify.Facts, remembered map[string]record.Derived, now time.Time) classify.Result {
+	if p.labelRules.Empty() {
+		return classify.Result{}
+	}
+	return p.labelRules.Evaluate(facts, remembered, now)
+}
+
+// readLabelRules checks labels.rules: what [classify.Compile] checks, and that no rule sets what is another's.
+func (p Policy) readLabelRules(rules []classify.Rule, path *field.Path) (classify.Rules, field.ErrorList) {
+	compiled, errs := classify.Compile(rules, path)
+	reported := map[string]bool{} // keys of earlier rules, and whether they follow from what a kubelet reports
+	listed := map[string]bool{}   // and whether they follow from what an inventory lists
+	for i, rule := range rules {
+		kubelet := rule.Reported() || slices.ContainsFunc(selectedKeys(rule.When), func(key string) bool {
+			claimed, derived := reported[key]
+			return claimed || !derived && AllowedForKubelet(key)
+		})
+		from := origin{kubelet: kubelet, trust: rule.Trust, inventory: len(rule.InventoryFacts(nil)) > 0 ||
+			slices.ContainsFunc(selectedKeys(rule.When), func(key string) bool { return listed[key] })}
+		for _, key := range slices.Sorted(maps.Keys(rule.Set)) {
+			reported[key], listed[key] = reported[key] || kubelet, listed[key] || from.inventory
+			if problem := p.forbids(key, from); problem != "" {
+				errs = append(errs, field.Forbidden(path.Index(i).Child("set").Key(key), problem))
+			}
+		}
+		for at, key := range rule.EnsureAbsent {
+			reported[key], listed[key] = reported[key] || kubelet, listed[key] || from.inventory
+			if problem := p.forbidsRemoval(key, from); problem != "" {
+				errs = append(errs, field.Forbidden(path.Index(i).Child("ensureAbsent").Index(at), problem))
+			}
+		}
+	}
+	if len(errs) > 0 {
+		return classify.Rules{}, errs
+	}
+	return compiled, nil
+}
+
+// origin says who reports what a rule looks at.
+type origin struct {
+	kubelet   bool // a kubelet
+	inventory bool // an inventory
+	trust     classify.Trust
+}
+
+// fromInventory is why a rule that looks at an inventory must not change a label that isolates workloads.
+const fromInventory = "it is an isolation boundary, and who can change the inventory could move Nodes across it"
+
+// forbids is why a rule must not set a label; empty: it may.
+func (p Policy) forbids(key string, from origin) (problem string) {
+	owner, owned, _ := p.labels.catalogue.of(key)
+	switch {
+	case isOrUnder(domainOf(key), "nodekeep.dev"):
+		return "it belongs to nodekeep itself"
+	case owned && !IsNodeRestriction(key) && !slices.Contains(p.labels.keep, key):
+		return fmt.Sprintf("it belongs to %s; a rule sets it only if labels.keep names it", owner)
+	case from.inventory && IsNodeRestriction(key):
+		return fromInventory
+	case from.kubelet && IsNodeRestriction(key):
+		return "it is an isolation boundary, and a kubelet could move its Node there: it reports what the rule looks at"
+	case from.kubelet && isProtected(key) && from.trust != classify.TrustKubelet:
+		return "a kubelet may not set this label, and it reports what the rule looks at: say trust: kubelet if its word is enough"
+	}
+	return ""
+}
+
+// forbidsRemoval is why a rule must not remove a label or taint; empty: it may.
+func (p Policy) forbidsRemoval(item string, from origin) (problem string) {
+	taint := record.Taint(item, "")
+	owner, owned, _ := p.labels.catalogue.of(item)
+	if record.IsTaint(item) {
+		owner, owned, _ = p.taints.catalogue.of(taint.Key)
+	}
+	switch {
+	case record.IsTaint(item) && p.gate.Is(taint):
+		return "it is the gate, which nodekeep adds and removes by itself"
+	case owned:
+		return fmt.Sprintf("it belongs to %s, which would add it again", owner)
+	case p.Registers(item):
+		return "taints.register adds it"
+	case slices.ContainsFunc(p.rules, func(rule taintRule) bool { return record.TaintKey(rule.taint) == item }):
+		return "taints.rules add a taint of this key and effect"
+	case from.inventory && (IsNodeRestriction(item) || record.IsTaint(item) && IsNodeRestriction(taint.Key)):
+		return fromInventory
+	case from.kubelet && (record.IsTaint(item) || isProtected(item)) && from.trust != classify.TrustKubelet:
+		return "a kubelet may not remove it, and it reports what the rule looks at: say trust: kubelet if its word is enough"
+	}
+	return ""
+}
+
+// selectedKeys are the labels that a condition selects on. A selector that cannot be read is reported elsewhere.
+func selectedKeys(of classify.Condition) (keys []string) {
+	if selector, err := labels.Parse(of.Labels); err == nil {
+		keys, _ = keysOf(selector)
+	}
+	for _, alternative := range of.Any {
+		keys = append(keys, selectedKeys(alternative)...)
+	}
+	return keys
+}

@@ -1,0 +1,96 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/classify"
+)
+
+func loadRules(rules string, more string) (Policy, error) {
+	return Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels:\n"+more+"  rules:\n"+rules), DefaultGate)
+}
+
+func TestAPolicyWithEveryKindOfRuleLoads(t *testing.T) {
+	p, err := loadRules(`  - name: gpu
+    when: {capacity: {nvidia.com/gpu: ">=1"}}
+    set: {accelerator: nvidia-gpu, gpu.count: "{capacity.nvidia.com/gpu}", node-role.kubernetes.io/gpu-worker: ""}
+    trust: kubelet
+    hold: 15m
+  - name: rtx5070
+    when: {devices: {driver: gpu.nvidia.com, attribute: productName, glob: "*RTX 5070*", min: 1}}
+    set: {gpu.rtx5070: "true"}
+  - name: high
+    when: {any: [{names: [pgbee, "pgmac*"]}, {capacity: {cpu: ">=16", memory: ">=64Gi"}}]}
+    set: {hardware.tier: high-performance, voice-pipeline: enabled}
+  - name: rest
+    set: {hardware.tier: standard}
+  - name: rack
+    when: {nameRegex: '^[a-z]+-r(?P<rack>[0-9]{2})-', node: {arch: amd64, kubelet: ">=1.35"}}
+    set: {example.com/rack: "r{name.rack}"}
+    precedence: rule
+    mode: enforce
+`, "")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"accelerator", "example.com/rack", "gpu.count", "gpu.rtx5070", "hardware.tier", "node-role.kubernetes.io/gpu-worker", "voice-pipeline"}, p.LabelRules().Keys())
+	assert.Equal(t, classify.Drivers{"gpu.nvidia.com": {"productName"}}, p.LabelRules().Drivers())
+}
+
+func TestARuleThatCannotBeIsNamedWithItsLine(t *testing.T) {
+	for name, c := range map[string]struct {
+		rule, more string
+		want       string
+	}{
+		"a fact that does not exist":                          {"  - {name: a, when: {gpu: 1}, set: {k: v}}\n", "", `line 5: unknown field "labels.rules[0].when.gpu"`},
+		"a number where a comparison is meant":                {"  - {name: a, when: {capacity: {cpu: 8}}, set: {k: v}}\n", "", `line 5: labels.rules[0].when.capacity[cpu]: Invalid value: "8": must be a string; put it in quotes`},
+		"a list where a map is meant":                         {"  - {name: a, when: {capacity: [cpu]}, set: {k: v}}\n", "", `labels.rules[0].when.capacity: Invalid value: "[\"cpu\"]": must be a map`},
+		"a text where a number is meant":                      {"  - {name: a, when: {devices: {driver: d, min: one}}, set: {k: v}}\n", "", `labels.rules[0].when.devices.min: Invalid value: "one": must be a whole number`},
+		"a part of a number":                                  {"  - {name: a, when: {devices: {driver: d, min: 1.5}}, set: {k: v}}\n", "", `must be a whole number`},
+		"a duration without a unit":                           {"  - {name: a, hold: \"15\", set: {k: v}}\n", "", `labels.rules[0].hold: Invalid value: "15": must be a duration`},
+		"a key of another component":                          {"  - {name: a, set: {topology.kubernetes.io/zone: z}}\n", "", `labels.rules[0].set[topology.kubernetes.io/zone]: Forbidden: it belongs to the cloud controller manager; a rule sets it only if labels.keep names it`},
+		"a key of nodekeep's":                                 {"  - {name: a, set: {nodekeep.dev/x: z}}\n", "  keep: [nodekeep.dev/x]\n", `it belongs to nodekeep itself`},
+		"a protected label by a kubelet's word":               {"  - {name: a, when: {capacity: {cpu: \">1\"}}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `say trust: kubelet`},
+		"a protected label by a label of the kubelet":         {"  - {name: a, when: {labels: tier=gold}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `say trust: kubelet`},
+		"the same by way of an earlier rule":                  {"  - {name: a, when: {node: {arch: amd64}}, set: {tier: gold}}\n  - {name: b, when: {labels: tier=gold}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `line 6: labels.rules[1].set[node-role.kubernetes.io/x]: Forbidden`},
+		"a value that a kubelet fills in":                     {"  - {name: a, set: {node-role.kubernetes.io/x: \"{node.arch}\"}}\n", "", `say trust: kubelet`},
+		"a label of another component, to be absent":          {"  - {name: a, ensureAbsent: [topology.kubernetes.io/zone]}\n", "  keep: [topology.kubernetes.io/zone]\n", `line 6: labels.rules[0].ensureAbsent[0]: Forbidden: it belongs to the cloud controller manager, which would add it again`},
+		"a label of nodekeep's, to be absent":                 {"  - {name: a, ensureAbsent: [nodekeep.dev/x]}\n", "", `it belongs to nodekeep itself`},
+		"an isolation label, to be absent":                    {"  - {name: a, ensureAbsent: [a.node-restriction.kubernetes.io/x]}\n", "", `it belongs to Kubernetes`},
+		"a taint of another component, to be absent":          {"  - {name: a, ensureAbsent: [\"node.kubernetes.io/not-ready:NoSchedule\"]}\n", "", `labels.rules[0].ensureAbsent[0]: Forbidden: it belongs to the node lifecycle controller`},
+		"a cordon, to be absent":                              {"  - {name: a, ensureAbsent: [\"node.kubernetes.io/unschedulable:NoSchedule\"]}\n", "", `it belongs to the node lifecycle controller`},
+		"the gate, to be absent":                              {"  - {name: a, ensureAbsent: [\"nodekeep.dev/restoring:PreferNoSchedule\"]}\n", "", `it is the gate`},
+		"a registration taint, to be absent":                  {"  - {name: a, ensureAbsent: [\"verify:NoSchedule\"]}\ntaints: {register: [{taint: \"verify=x:NoSchedule\"}]}\n", "", `line 5: labels.rules[0].ensureAbsent[0]: Forbidden: taints.register adds it`},
+		"a taint of a taint rule, to be absent":               {"  - {name: a, ensureAbsent: [\"t:NoSchedule\"]}\ntaints: {rules: [{selector: k, taint: \"t={value}:NoSchedule\"}]}\n", "", `taints.rules add a taint of this key and effect`},
+		"a taint, to be absent by a kubelet's word":           {"  - {name: a, when: {capacity: {cpu: \">1\"}}, ensureAbsent: [\"t:NoSchedule\"]}\n", "", `say trust: kubelet`},
+		"a protected label, to be absent by a kubelet's word": {"  - {name: a, when: {labels: tier=gold}, ensureAbsent: [node-role.kubernetes.io/x]}\n", "", `say trust: kubelet`},
+		"a protected label by an absent one of the kubelet":   {"  - {name: a, when: {node: {arch: amd64}}, ensureAbsent: [tier]}\n  - {name: b, when: {labels: \"!tier\"}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `line 6: labels.rules[1].set[node-role.kubernetes.io/x]: Forbidden`},
+		"a pattern of what is to be absent":                   {"  - {name: a, ensureAbsent: [\"example.com/*\"]}\n", "", `line 5: labels.rules[0].ensureAbsent[0]: Invalid value: "example.com/*": must be a label, or a taint as KEY:EFFECT, without a value and without patterns`},
+		"an isolation label by a kubelet's word":              {"  - {name: a, trust: kubelet, when: {node: {arch: amd64}}, set: {node-restriction.kubernetes.io/x: \"\"}}\n", "", `it is an isolation boundary`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := loadRules(c.rule, c.more)
+			assert.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+func TestRulesMaySetWhatTheirFactsProve(t *testing.T) {
+	for name, rule := range map[string]string{
+		"a protected label by the name":               "  - {name: a, when: {names: [\"db-*\"]}, set: {node-role.kubernetes.io/db: \"\"}}\n",
+		"a protected label by a protected label":      "  - {name: a, when: {labels: node-role.kubernetes.io/db}, set: {node-role.kubernetes.io/storage: \"\"}}\n",
+		"a protected label by a rule about the name":  "  - {name: a, when: {names: [\"db-*\"]}, set: {tier: db}}\n  - {name: b, when: {labels: tier=db}, set: {node-role.kubernetes.io/db: \"\"}}\n",
+		"an isolation label by the name":              "  - {name: a, when: {names: [\"db-*\"]}, set: {node-restriction.kubernetes.io/db: \"\"}}\n",
+		"a protected label by the word of a kubelet":  "  - {name: a, trust: kubelet, when: {capacity: {cpu: \">1\"}}, set: {node-role.kubernetes.io/x: \"\"}}\n",
+		"what kubeadm adds at each join is absent":    "  - {name: a, ensureAbsent: [\"node-role.kubernetes.io/control-plane:NoSchedule\", node.kubernetes.io/exclude-from-external-load-balancers]}\n",
+		"a taint is absent by the word of a kubelet":  "  - {name: a, trust: kubelet, when: {capacity: {cpu: \">1\"}}, ensureAbsent: [\"t:NoSchedule\"]}\n",
+		"another effect than a registration taint's":  "  - {name: a, ensureAbsent: [\"verify:NoExecute\"]}\ntaints: {register: [{taint: \"verify=x:NoSchedule\"}]}\n",
+		"a label of another component, named in keep": "  - {name: a, set: {topology.kubernetes.io/rack: r1}}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := loadRules(rule, "  keep: [\"*\", topology.kubernetes.io/rack]\n")
+			assert.NoError(t, err)
+		})
+	}
+}

@@ -1,0 +1,227 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/record"
+)
+
+// maxMigrations bounds labels.migrations: each is looked at for every Node.
+const maxMigrations = 20
+
+// Migration is an entry of labels.migrations: it renames a label key.
+type Migration struct {
+	From  string         `json:"from"`
+	To    string         `json:"to"`
+	Phase MigrationPhase `json:"phase"`
+	// Trust allows a protected key to follow one that a kubelet may set.
+	Trust classify.Trust `json:"trust,omitempty"`
+}
+
+// MigrationPhase says how far a migration goes.
+type MigrationPhase string
+
+// The values of phase.
+const (
+	MigrateBoth MigrationPhase = "both" // the new key follows the old one
+	MigrateNew  MigrationPhase = "new"  // the new key takes the old one's place, on each Node that shows both, and in each record
+)
+
+// Migrations are labels.migrations.
+func (p Policy) Migrations() []Migration { return p.migrations }
+
+// MigrationOf is the migration that renames a key.
+func (p Policy) MigrationOf(from string) (m Migration, ok bool) {
+	at := slices.IndexFunc(p.migrations, func(m Migration) bool { return m.From == from })
+	if at < 0 {
+		return Migration{}, false
+	}
+	return p.migrations[at], true
+}
+
+// renamedTo is the key that has taken the place of an item on a Node: the record has its value under that key, and not under the old one.
+func (p Policy) renamedTo(node Metadata, item string) (to string, ok bool) {
+	m, migrates := p.MigrationOf(item)
+	if !migrates || m.Phase != MigrateNew {
+		return "", false
+	}
+	old, known := node.Record.Entry(item)
+	e, recorded := node.Record.Entry(m.To)
+	value, shown := node.Items[item]
+	return m.To, shown && recorded && !e.Removed && e.Value == value && (!known || old.Removed)
+}
+
+// copies are the labels that follow others, by key.
+func copies(migrations []Migration) map[string]string {
+	sources := make(map[string]string, len(migrations))
+	for _, m := range migrations {
+		sources[m.To] = m.From
+	}
+	return sources
+}
+
+// writtenMigrations are the migrations as users compare them.
+func (p Policy) writtenMigrations() string {
+	if len(p.migrations) == 0 {
+		return "none"
+	}
+	var written []string
+	for _, m := range p.migrations {
+		written = append(written, fmt.Sprintf("%s=%s (%s)", m.From, m.To, m.Phase))
+	}
+	return strings.Join(written, ", ")
+}
+
+// CheckMigration says why the policy could not have one more migration.
+func (p Policy) CheckMigration(m Migration) field.ErrorList {
+	all := append(slices.Clone(p.migrations), m)
+	at := field.NewPath("labels", "migrations")
+	prefix := at.Index(len(all) - 1).String()
+	return slices.DeleteFunc(p.readMigrations(all, at), func(err *field.Error) bool { return !strings.HasPrefix(err.Field, prefix) })
+}
+
+// readMigrations checks labels.migrations. The rest of the policy must have been read.
+func (p Policy) readMigrations(migrations []Migration, path *field.Path) (errs field.ErrorList) {
+	if len(migrations) > maxMigrations {
+		return field.ErrorList{field.TooMany(path, len(migrations), maxMigrations)}
+	}
+	names := func(key string, of func(Migration) string) int {
+		return slices.IndexFunc(migrations, func(m Migration) bool { return of(m) == key })
+	}
+	from, to := func(m Migration) string { return m.From }, func(m Migration) string { return m.To }
+	for i, m := range migrations {
+		at := path.Index(i)
+		errs = append(errs, oneOf(at.Child("phase"), m.Phase, MigrateBoth, MigrateNew)...)
+		if m.Trust != "" {
+			errs = append(errs, oneOf(at.Child("trust"), m.Trust, classify.TrustKubelet)...)
+		}
+		for _, one := range []struct {
+			name, key string
+			of, other func(Migration) string
+		}{{"from", m.From, from, to}, {"to", m.To, to, from}} {
+			in := at.Child(one.name)
+			wrong := validation.IsQualifiedName(one.key)
+			for _, problem := range wrong {
+				errs = append(errs, field.Invalid(in, one.key, problem))
+			}
+			if len(wrong) > 0 {
+				continue
+			}
+			if names(one.key, one.of) < i {
+				errs = append(errs, field.Duplicate(in, one.key))
+			}
+			if other := names(one.key, one.other); other >= 0 {
+				errs = append(errs, field.Forbidden(in, fmt.Sprintf("labels.migrations[%d] has this key as its other side: finish one migration, remove its entry, then start the next", other)))
+			}
+			if rules := slices.DeleteFunc(p.labelRules.SetBy(one.key), func(rule string) bool { return rule == classify.CopyRule }); len(rules) > 0 {
+				errs = append(errs, field.Forbidden(in, fmt.Sprintf("rule %s decides this label: let the rules set both keys, and later only the new one", strings.Join(rules, ", "))))
+			}
+			if keeps, why := p.Keeps(one.key); !keeps {
+				errs = append(errs, field.Forbidden(in, "nodekeep does not record this label: "+why))
+			}
+		}
+		if len(validation.IsQualifiedName(m.From)) > 0 {
+			continue
+		}
+		if problem := p.forbids(m.To, origin{kubelet: AllowedForKubelet(m.From), trust: m.Trust}); problem != "" {
+			errs = append(errs, field.Forbidden(at.Child("to"), problem))
+		}
+	}
+	return errs
+}
+
+// MigrationState is how far a migration is on one Node, or in the record of one that does not exist.
+type MigrationState string
+
+// The states.
+const (
+	// MigrationNone: neither key is there.
+	MigrationNone MigrationState = "none"
+	// MigrationWaits: the Node has the old key only. capture sets the new one within seconds, unless the API server refuses it.
+	MigrationWaits MigrationState = "waits"
+	// MigrationCopied: the new key follows the old one.
+	MigrationCopied MigrationState = "both"
+	// MigrationConflict: both keys have a value of their own. They are left alone.
+	MigrationConflict MigrationState = "conflict"
+	// MigrationForeign: another component, such as the kubelet, sets the old key again by itself.
+	MigrationForeign MigrationState = "foreign"
+	// MigrationAway: there is no such Node, and its record has the old key.
+	MigrationAway MigrationState = "away"
+	// MigrationDone: only the new key is left.
+	MigrationDone MigrationState = "new"
+)
+
+// MigrationStates are all states but [MigrationNone].
+func MigrationStates() []MigrationState {
+	return []MigrationState{MigrationWaits, MigrationCopied, MigrationConflict, MigrationForeign, MigrationAway, MigrationDone}
+}
+
+// StateOn is how far the migration is on a Node that exists.
+func (m Migration) StateOn(p Policy, node Metadata) MigrationState {
+	was, old := node.Items[m.From]
+	is, renamed := node.Items[m.To]
+	recorded, known := node.Record.Entry(m.From)
+	switch {
+	case !old && known && !recorded.Removed: // it waits to be restored
+		return MigrationWaits
+	case !old && renamed:
+		return MigrationDone
+	case !old:
+		return MigrationNone
+	case renamed && was != is:
+		return MigrationConflict
+	case p.setByOthers(node, m.From):
+		return MigrationForeign
+	case renamed:
+		return MigrationCopied
+	default:
+		return MigrationWaits
+	}
+}
+
+// StateAway is how far the migration is in the record of a Node that does not exist.
+func (m Migration) StateAway(r record.Record) MigrationState {
+	old, hasOld := r.Entry(m.From)
+	is, hasNew := r.Entry(m.To)
+	hasOld, hasNew = hasOld && !old.Removed, hasNew && !is.Removed
+	switch {
+	case hasOld && hasNew && old.Value != is.Value:
+		return MigrationConflict
+	case hasOld:
+		return MigrationAway
+	case hasNew:
+		return MigrationDone
+	default:
+		return MigrationNone
+	}
+}
+
+// Renames reports whether a Node shows all that is needed for the new key to take the old one's place in its record: both keys, with the
+// value that the record has for the old one, which no other component sets again.
+func (m Migration) Renames(p Policy, node Metadata) bool {
+	old, known := node.Record.Entry(m.From)
+	e, recorded := node.Record.Entry(m.To)
+	value, shown := node.Items[m.To]
+	was, stays := node.Items[m.From]
+	return m.Phase == MigrateNew && known && !old.Removed && shown && value == old.Value &&
+		(!recorded || e.Removed || e.Value == old.Value) && (!stays || was == old.Value && !p.setByOthers(node, m.From))
+}
+
+// Removes reports whether the old key can be removed from a Node: it shows both keys with one value, and the record has that value under the
+// new key only.
+func (m Migration) Removes(p Policy, node Metadata) bool {
+	to, renamed := p.renamedTo(node, m.From)
+	value, shown := node.Items[to]
+	return renamed && shown && value == node.Items[m.From] && !p.setByOthers(node, m.From)
+}
+
+// setByOthers reports whether the Node shows that another component sets a label again by itself.
+func (p Policy) setByOthers(node Metadata, key string) bool {
+	return p.ownedByOthers(node.Owners[key]) || slices.Contains(node.Claimed, key)
+}

@@ -1,0 +1,179 @@
+package policy
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+func loadPolicy(t *testing.T, sections string) Policy {
+	t.Helper()
+	p, err := Load([]byte(head+sections), DefaultGate)
+	require.NoError(t, err)
+	return p
+}
+
+const gpuProfile = `verify:
+  profiles:
+  - name: gpu
+    nodeSelector: gpu=yes
+    wait: {allocatable: {nvidia.com/gpu: 1}}
+    checks: [{name: api, api: {}}]
+  - name: rest
+    nodeSelector: "!control"
+    taint: example.com/new=yes:NoExecute
+    checks: [{name: api, api: {}}]
+`
+
+func TestAProfilesTaintIsARegistrationTaint(t *testing.T) {
+	p := loadPolicy(t, gpuProfile+"taints: {register: [{taint: 'warming:NoSchedule'}]}\n")
+	unverified := corev1.Taint{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}
+	other := corev1.Taint{Key: "example.com/new", Value: "yes", Effect: corev1.TaintEffectNoExecute}
+	warming := corev1.Taint{Key: "warming", Effect: corev1.TaintEffectNoSchedule}
+	assert.Equal(t, []corev1.Taint{unverified, warming}, p.RegistrationTaints(map[string]string{"gpu": "yes"}), "that of the first profile only")
+	assert.Equal(t, []corev1.Taint{other, warming}, p.RegistrationTaints(nil))
+	assert.Equal(t, []corev1.Taint{warming}, p.RegistrationTaints(map[string]string{"control": ""}))
+	assert.ElementsMatch(t, []corev1.Taint{warming, unverified, other}, p.AllRegistrationTaints())
+	for _, item := range []string{"nodekeep.dev/unverified:NoSchedule", "example.com/new:NoExecute", "example.com/new:NoSchedule", "warming:NoSchedule"} {
+		assert.True(t, p.Registers(item), item)
+	}
+	assert.False(t, p.Registers("nodekeep.dev/unverified"), "a label of that name")
+}
+
+func TestTheLabelAndTaintOfVerificationAreNeverRemembered(t *testing.T) {
+	custom := loadPolicy(t, strings.Replace(gpuProfile, "verify:\n", "verify:\n  label: example.com/ok\n", 1)+
+		"labels: {keep: ['*', example.com/ok, nodekeep.dev/verified]}\ntaints: {keep: ['*', example.com/new, nodekeep.dev/unverified]}\n")
+	former := loadPolicy(t, "").After(loadPolicy(t, "").After(custom))
+	own := []string{"nodekeep.dev/verified", "nodekeep.dev/unverified:NoSchedule", "nodekeep.dev/unverified:NoExecute"}
+	customs := []string{"example.com/ok", "example.com/new:NoExecute", "example.com/new:NoSchedule"}
+	for name, one := range map[string]struct {
+		policy Policy
+		items  []string
+	}{
+		"by default":                             {Default(), own},
+		"with keys of one's own, kept by name":   {custom, append(customs, own...)},
+		"after the policy went back to defaults": {former, append(customs, own...)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, item := range one.items {
+				keeps, why := one.policy.Keeps(item)
+				assert.False(t, keeps, item)
+				assert.Equal(t, "verification sets and removes it", why, item)
+				assert.False(t, one.policy.Restores(item), item)
+				assert.Equal(t, record.Other, one.policy.Judge(Metadata{Items: map[string]string{item: ""}}, item).Owner, item)
+			}
+		})
+	}
+	for _, item := range customs {
+		keeps, _ := Default().Keeps(item)
+		assert.True(t, keeps, "%s is an ordinary key where verification never used it", item)
+	}
+}
+
+// A process that was restarted does not know the policy before.
+func TestALabelThatOnlyVerificationHasSetIsNotRemembered(t *testing.T) {
+	node := Metadata{Items: map[string]string{"example.com/ok": "true"}, Owners: map[string][]string{"example.com/ok": {verify.Manager}}}
+	verdict := Default().Judge(node, "example.com/ok")
+	assert.False(t, verdict.Keeps)
+	assert.Equal(t, "verification has set it", verdict.Why())
+	node.Owners["example.com/ok"] = []string{"kubectl", verify.Manager}
+	assert.True(t, Default().Judge(node, "example.com/ok").Keeps, "an operator has set it, too")
+}
+
+func TestVerificationTakesNobodyElsesKeys(t *testing.T) {
+	profile := func(taint string) string {
+		return "verify: {profiles: [{name: a, taint: '" + taint + "', checks: [{name: a, api: {}}]}]}\n"
+	}
+	for name, one := range map[string]struct{ sections, field, says string }{
+		"a label of nodekeep's":              {"verify: {label: nodekeep.dev/ok}", "verify.label", "belongs to nodekeep itself"},
+		"a label of a component":             {"verify: {label: nvidia.com/gpu.present}", "verify.label", "belongs to the NVIDIA GPU operator"},
+		"a label that a rule sets":           {"labels: {rules: [{name: a, set: {ok: 'true'}}]}\nverify: {label: ok}", "verify.label", "labels.rules set or remove it"},
+		"a taint of nodekeep's":              {profile("nodekeep.dev/new:NoSchedule"), "verify.profiles[0].taint", "belongs to nodekeep itself"},
+		"the gate":                           {profile("nodekeep.dev/restoring:NoSchedule"), "verify.profiles[0].taint", "it is the gate"},
+		"a taint of a component":             {profile("node.cilium.io/agent-not-ready:NoSchedule"), "verify.profiles[0].taint", "belongs to the agent that is not ready"},
+		"a taint that is registered already": {profile("new:NoSchedule") + "taints: {register: [{taint: 'new:NoExecute'}]}", "verify.profiles[0].taint", "taints.register adds"},
+		"a taint that a rule makes":          {profile("new:NoSchedule") + "taints: {rules: [{selector: a, taint: 'new=x:NoExecute'}]}", "verify.profiles[0].taint", "taints.rules add"},
+		"a taint that a rule removes":        {profile("new:NoSchedule") + "labels: {rules: [{name: a, ensureAbsent: ['new:NoSchedule']}]}", "verify.profiles[0].taint", "labels.rules remove it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Load([]byte(head+one.sections), DefaultGate)
+			var errs FileErrors
+			require.ErrorAs(t, err, &errs)
+			require.Len(t, errs, 1, "%v", errs)
+			assert.Equal(t, one.field, errs[0].Field)
+			assert.Contains(t, errs[0].What, one.says)
+		})
+	}
+	for name, sections := range map[string]string{
+		"a label that no kubelet may set":         "verify: {label: node-restriction.kubernetes.io/verified}",
+		"a taint that the cluster autoscaler has": profile("startup-taint.cluster-autoscaler.kubernetes.io/nodekeep:NoSchedule"),
+	} {
+		_, err := Load([]byte(head+sections), DefaultGate)
+		assert.NoError(t, err, name)
+	}
+}
+
+func TestErrorsOfTheSectionVerifyHaveTheirLines(t *testing.T) {
+	_, err := Load([]byte(head+`verify:
+  limits: {stopAbove: [20%], cooldown: soon}
+  profiles:
+  - name: gpu
+    onFailure: reboot
+    reverify: [onReboot]
+    wait:
+      allocatable: {cpu: [1]}
+      conditions: [{type: A, status: False}]
+    checks:
+    - name: a
+      windows: {}
+    - {name: b, api: {}, required: "no"}
+    - {name: c, service: {name: a/b, port: "53"}}
+    timeout: 30
+`), DefaultGate)
+	var errs FileErrors
+	require.ErrorAs(t, err, &errs)
+	lines := map[string]int{}
+	for _, one := range errs {
+		lines[one.Field] = one.Line
+	}
+	assert.Equal(t, map[string]int{
+		"verify.limits.stopAbove": 4, "verify.limits.cooldown": 4, "verify.profiles[0].onFailure": 7, "verify.profiles[0].reverify": 8,
+		"verify.profiles[0].wait.allocatable[cpu]": 10, "verify.profiles[0].wait.conditions[0].status": 11,
+		"verify.profiles[0].checks[0].windows": 14, "verify.profiles[0].checks[0]": 13, "verify.profiles[0].checks[1].required": 15,
+		"verify.profiles[0].checks[2].service.port": 16, "verify.profiles[0].timeout": 17,
+	}, lines)
+	require.ErrorContains(t, err, "must be a quantity, such as 1 or 64Gi")
+	require.ErrorContains(t, err, "must be a number of Nodes, or a percentage such as 20%")
+}
+
+func TestAProfileThatAKubeletCanChooseIsAWarning(t *testing.T) {
+	p := loadPolicy(t, `verify:
+  profiles:
+  - {name: gpu, nodeSelector: "node-role.kubernetes.io/gpu,gpu=yes,!kubernetes.io/hostname", checks: [{name: a, api: {}}]}
+  - {name: safe, nodeSelector: "node-role.kubernetes.io/a,node-restriction.kubernetes.io/b=c", checks: [{name: a, api: {}}]}
+  - {name: rest, checks: [{name: a, api: {}}]}
+`)
+	assert.Equal(t, []string{"verify.profiles: gpu selects by gpu, kubernetes.io/hostname, which a kubelet may set on its own Node: it can choose another profile, or none"}, p.Warnings())
+	assert.Empty(t, Default().Warnings())
+}
+
+func TestAPolicyThatKeepsNothingIsValidAndHasAWarning(t *testing.T) {
+	for section, want := range map[string][]string{
+		`labels: {keep: []}`:       {"labels.keep is empty: no label is kept or restored. To keep all, leave the field out"},
+		`labels: {ignore: ["*"]}`:  {"labels.ignore has *: no label is kept or restored"},
+		`taints: {keep: []}`:       {"taints.keep is empty: no taint is kept or restored. To keep all, leave the field out"},
+		`labels: {ignore: ["a*"]}`: nil,
+	} {
+		t.Run(section, func(t *testing.T) {
+			p, err := Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+section+"\n"), DefaultGate)
+			require.NoError(t, err)
+			assert.Equal(t, want, p.Warnings())
+		})
+	}
+}

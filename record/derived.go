@@ -1,0 +1,37 @@
+package record
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Derived is what a rule of the policy has made of a label of a Node: a value or, of a label or a taint, that it is absent. It is no entry of the record: nobody decided it for this Node, and the rule
+// decides it anew. The record keeps it for the time in which the facts of a returning Node are not known yet.
+type Derived struct {
+	Value string `json:"value"`
+	Rule  string `json:"rule"`
+	// Absent says that the rule removes the label or taint. Then there is no value.
+	Absent bool `json:"absent,omitempty"`
+	// Until is when the label is removed: the rule has become false and holds it until then. Zero while the rule is true.
+	Until time.Time `json:"until,omitzero"`
+	// Adopted says in the annotation that an operator has handed the label over to the rule (nodekeep rules adopt): the record is to forget that an
+	// operator set it. capture removes this mark once the record has forgotten.
+	Adopted bool `json:"adopted,omitempty"`
+	// Brought says in the annotation that the Node had in its CREATE what the rule removes, and that admission removed it there. Only an Event
+	// is made of it.
+	Brought bool `json:"brought,omitempty"`
+}
+
+// ShownBy reports whether items of a Node are as the rule has left them.
+func (d Derived) ShownBy(items map[string]string, key string) bool {
+	value, shown := items[key]
+	return shown != d.Absent && value == d.Value
+}
+
+// ValidFor reports whether a rule can have set the label, or removed the label or taint.
+func (d Derived) ValidFor(key string) bool {
+	year := d.Until.UTC().Year()
+	kind := IsLabel(key) || d.Absent && IsTaint(key) && d.Value == ""
+	return kind && Valid(key, d.Value) && (!d.Absent || d.Value == "") && len(validation.IsDNS1123Label(d.Rule)) == 0 && year >= 1 && year <= 9999
+}

@@ -1,0 +1,121 @@
+package record
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// placeholders are identifiers that vendors and images ship on many machines, in lower case.
+func placeholders() []string {
+	return []string{
+		"03000200-0400-0500-0006-000700080009", "00020003-0004-0005-0006-000700080009",
+		"12345678-1234-5678-90ab-cddeefaabbcc", "not settable", "not specified", "default string", "to be filled by o.e.m.", "uninitialized", "none", "unknown",
+	}
+}
+
+// identifies reports whether an identifier can be that of one machine. One of fewer than four different characters, such as
+// all zeros, cannot.
+func identifies(id string) bool {
+	different := map[rune]bool{}
+	for _, char := range id {
+		if char != '-' {
+			different[char] = true
+		}
+	}
+	return len(different) > 3 && !slices.Contains(placeholders(), strings.ToLower(strings.TrimSpace(id)))
+}
+
+// Identifiers are those that can be of one machine only, each with a mark of its kind.
+func (m Machine) Identifiers() (ids []string) {
+	for _, id := range [][2]string{{"providerID ", m.ProviderID}, {"systemUUID ", m.SystemUUID}, {"machineID ", m.MachineID}} {
+		if identifies(id[1]) {
+			ids = append(ids, id[0]+id[1])
+		}
+	}
+	return ids
+}
+
+// Agrees reports whether two Nodes of different names are on one machine: they have an identifier in common, and none that both know differs.
+func (m Machine) Agrees(other Machine) bool {
+	common := false
+	for _, id := range [][2]string{{m.ProviderID, other.ProviderID}, {m.SystemUUID, other.SystemUUID}, {m.MachineID, other.MachineID}} {
+		if !identifies(id[0]) || !identifies(id[1]) {
+			continue
+		}
+		if id[0] != id[1] {
+			return false
+		}
+		common = true
+	}
+	return common
+}
+
+// Predecessor finds the record that a Node without a record follows: the only one of its machine, of a Node that is deleted. several
+// names the Nodes whose records are of this machine where nothing can be followed, because they are more than one, or one that is
+// not deleted, or waits for an operator itself. A record that another one has followed since is not among them; versions of two clusters
+// do not say when, so that one counts as followed.
+func Predecessor(node string, machine Machine, records []Record) (old Record, found bool, several []string) {
+	var same []Record
+	for _, r := range records {
+		followed := slices.ContainsFunc(records, func(later Record) bool {
+			return later.Followed == r.Node && (later.Cluster != r.Cluster || later.Newest().Version > r.Newest().Version)
+		})
+		if r.Preloaded() {
+			continue // nobody has observed that its machine had the name
+		}
+		if r.Node != node && machine.Agrees(r.Machine) && (!followed || r.DeletedAt.IsZero()) {
+			same = append(same, r)
+		}
+	}
+	if len(same) == 1 && !same[0].DeletedAt.IsZero() && !same[0].Isolated() {
+		return same[0], true, nil
+	}
+	for _, r := range same {
+		several = append(several, r.Node)
+	}
+	slices.Sort(several)
+	return Record{}, false, several
+}
+
+// Follow is the first record of a Node whose machine had another name before: all that the old record remembers, as lost with an older
+// object, of whatever cluster. What waits says of a key goes to Quarantined, until an operator accepts it.
+func Follow(old Record, node string, machine Machine, waits func(key string) bool) Record {
+	if old.Quarantined != nil {
+		old = AcceptOld(old, Object{})
+	}
+	r := Record{Node: node, Machine: machine, Followed: old.Node}
+	held := Record{Node: node, Machine: old.Machine}
+	for _, e := range old.Entries {
+		into := &r
+		switch {
+		case e.Removed:
+			continue
+		case waits(e.Key):
+			into = &held
+		}
+		into.Entries = append(into.Entries, Entry{Key: e.Key, Value: e.Value, NotShown: true})
+	}
+	if len(held.Entries) > 0 {
+		r.Quarantined = &held
+	}
+	return r
+}
+
+// Isolated reports whether nothing may be restored, because another machine has the name. A record that followed another one may have
+// something quarantined too: only that waits then.
+func (r Record) Isolated() bool { return r.Quarantined != nil && r.Followed == "" }
+
+// withHeld is a record that followed another one, once an operator accepts what waits. What is known of a key since comes first.
+func (r Record) withHeld() Record {
+	held := r.Quarantined.Entries
+	r.Quarantined, r.Entries = nil, slices.Clone(r.Entries)
+	for _, e := range held {
+		if _, known := r.Entry(e.Key); !known {
+			e.Version, e.NotShown = 0, true
+			r.Entries = append(r.Entries, e)
+			slices.SortFunc(r.Entries, func(a, b Entry) int { return cmp.Compare(a.Key, b.Key) })
+		}
+	}
+	return r
+}

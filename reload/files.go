@@ -1,0 +1,95 @@
+// Package reload keeps what was read from files current while a process runs: mounted ConfigMaps and Secrets change without a restart.
+package reload
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"nodekeep.dev/nodekeep/contain"
+)
+
+// Files are files that belong together and what was made of them. While one is missing or bad, the last good value stays. Files are polled,
+// since not every volume has notifications. Read and Run must not be called at the same time; Value and Err may always be called.
+type Files[T any] struct {
+	paths   []string
+	parse   func(contents [][]byte) (T, error)
+	changed func(T)     // called after each good change
+	failed  func(error) // called for each new problem, and not again while it lasts
+
+	value   atomic.Pointer[T]
+	trouble atomic.Pointer[error]
+	good    [][]byte // what value was made of
+}
+
+// New returns Files that have not been read. What changed or failed is reported by Read and Run.
+func New[T any](parse func(contents [][]byte) (T, error), changed func(T), failed func(error), paths ...string) *Files[T] {
+	return &Files[T]{paths: paths, parse: parse, changed: changed, failed: failed}
+}
+
+// Value is what was made of the last good files; ok is false before there were any.
+func (f *Files[T]) Value() (value T, ok bool) {
+	if last := f.value.Load(); last != nil {
+		return *last, true
+	}
+	return value, false
+}
+
+// Err is why the files could not be used when they were read last.
+func (f *Files[T]) Err() error {
+	if trouble := f.trouble.Load(); trouble != nil {
+		return *trouble
+	}
+	return nil
+}
+
+// Run reads the files until ctx is done.
+func (f *Files[T]) Run(ctx context.Context, every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			f.Read()
+		}
+	}
+}
+
+// Read reads the files once.
+func (f *Files[T]) Read() {
+	err := contain.Call(f.read)
+	if err == nil {
+		f.trouble.Store(nil)
+		return
+	}
+	if before := f.trouble.Swap(&err); before == nil || (*before).Error() != err.Error() {
+		f.failed(err)
+	}
+}
+
+func (f *Files[T]) read() error {
+	var contents [][]byte
+	for _, path := range f.paths {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		contents = append(contents, content)
+	}
+	if f.good != nil && slices.EqualFunc(contents, f.good, bytes.Equal) {
+		return nil
+	}
+	value, err := f.parse(contents)
+	if err != nil {
+		return err
+	}
+	f.good = contents
+	f.value.Store(&value)
+	f.changed(value)
+	return nil
+}

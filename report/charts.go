@@ -1,0 +1,114 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func (s Summary) charts() []chart {
+	of := func(title string, text func(float64) string, value func(Tier) float64) chart {
+		c := chart{title: title}
+		for _, tier := range s.Tiers {
+			c.bars = append(c.bars, bar{name: tier.Value, value: value(tier), shown: text(value(tier))})
+		}
+		slices.SortStableFunc(c.bars, func(a, b bar) int { return cmp.Compare(b.value, a.value) })
+		c.bars = firstBars(c.bars, text)
+		return c
+	}
+	charts := []chart{of("Nodes by "+s.TierKey, plainNumber, func(t Tier) float64 { return float64(t.Nodes) })}
+	for _, name := range s.Resources {
+		text := plainNumber
+		if isBytes(name) {
+			text = bytesNumber
+		}
+		if len(charts) < 6 && name != string(corev1.ResourceEphemeralStorage) && !isHugePages(name) {
+			charts = append(charts, of(capacityTitle(name)+" by "+s.TierKey, text, func(t Tier) float64 { return amountOf(t.Capacity, name) }))
+		}
+	}
+	cardinality := chart{title: "Different values of a label"}
+	for _, label := range s.Labels {
+		cardinality.bars = append(cardinality.bars, bar{name: label.Key, value: float64(label.Values), shown: plainNumber(float64(label.Values))})
+	}
+	slices.SortStableFunc(cardinality.bars, func(a, b bar) int { return cmp.Compare(b.value, a.value) })
+	cardinality.bars = cardinality.bars[:min(len(cardinality.bars), mostBars)]
+	days := chart{title: "Recorded changes by day", columns: true}
+	for _, day := range s.Changes.Days {
+		days.bars = append(days.bars, bar{name: day.Day, value: float64(day.Changes), shown: itoa(day.Changes)})
+	}
+	return append(charts, cardinality, days)
+}
+
+func isHugePages(name string) bool {
+	return len(name) > len(corev1.ResourceHugePagesPrefix) && name[:len(corev1.ResourceHugePagesPrefix)] == corev1.ResourceHugePagesPrefix
+}
+
+func capacityTitle(name string) string {
+	switch name {
+	case string(corev1.ResourceCPU):
+		return "CPU cores"
+	case string(corev1.ResourceMemory):
+		return "Memory"
+	case string(corev1.ResourcePods):
+		return "Pods at most"
+	default:
+		return name
+	}
+}
+
+func (c Compliance) charts() []chart {
+	if !c.Governed {
+		return nil
+	}
+	nodes := chart{title: "Nodes", bars: []bar{
+		{name: "compliant", value: float64(c.Compliant), shown: itoa(c.Compliant), class: "good"},
+		{name: "with violations", value: float64(c.Violating), shown: itoa(c.Violating), class: "bad"},
+	}}
+	rules := chart{title: "Nodes that break a rule"}
+	for _, rule := range c.Rules[:min(len(c.Rules), mostBars)] {
+		rules.bars = append(rules.bars, bar{name: rule.Rule + ": " + rule.Kind, value: float64(rule.Nodes), shown: itoa(rule.Nodes), class: "bad"})
+	}
+	return []chart{nodes, rules}
+}
+
+func (d Drift) charts() []chart {
+	nodes := chart{title: "Nodes", bars: []bar{
+		{name: "no difference", value: float64(d.Compared - d.Nodes), shown: itoa(d.Compared - d.Nodes), class: "good"},
+		{name: "with differences", value: float64(d.Nodes), shown: itoa(d.Nodes), class: "bad"},
+	}}
+	keys := chart{title: "Nodes on which a label differs"}
+	for _, group := range d.Groups[:min(len(d.Groups), mostBars)] {
+		keys.bars = append(keys.bars, bar{name: group.Key, value: float64(group.Nodes), shown: itoa(group.Nodes), class: "bad"})
+	}
+	return []chart{nodes, keys}
+}
+
+func (u Usage) charts() []chart {
+	pods := chart{title: "Pods that select on a label"}
+	for _, key := range u.Keys[:min(len(u.Keys), mostBars)] {
+		if n := key.Objects["Pod"]; n > 0 {
+			pods.bars = append(pods.bars, bar{name: key.Key, value: float64(n), shown: plainNumber(float64(n))})
+		}
+	}
+	others := chart{title: "Other objects that select on a label"}
+	for _, key := range u.Keys {
+		if n := key.workloads(); n > 0 {
+			others.bars = append(others.bars, bar{name: key.Key, value: float64(n), shown: itoa(n)})
+		}
+	}
+	slices.SortStableFunc(others.bars, func(a, b bar) int { return cmp.Compare(b.value, a.value) })
+	others.bars = others.bars[:min(len(others.bars), mostBars)]
+	return []chart{pods, others}
+}
+
+func (c Cost) charts() []chart {
+	nodes, cores := chart{title: "Node-hours by " + c.Key}, chart{title: "Core-hours by " + c.Key}
+	for _, row := range c.Rows {
+		nodes.bars = append(nodes.bars, bar{name: row.Value, value: row.NodeHours, shown: plainNumber(row.NodeHours)})
+		cores.bars = append(cores.bars, bar{name: row.Value, value: row.CoreHours, shown: plainNumber(row.CoreHours)})
+	}
+	slices.SortStableFunc(cores.bars, func(a, b bar) int { return cmp.Compare(b.value, a.value) })
+	nodes.bars, cores.bars = firstBars(nodes.bars, plainNumber), firstBars(cores.bars, plainNumber)
+	return []chart{nodes, cores}
+}

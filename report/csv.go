@@ -1,0 +1,90 @@
+package report
+
+import (
+	"encoding/csv"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// CSV is all tables as one: the columns of all, and a first and second one that name the section and the table. Cells that a table does
+// not have are empty.
+func CSV(tables []Table) (string, error) {
+	columns := []string{"section", "table"}
+	for _, table := range tables {
+		for _, column := range table.Columns {
+			if !slices.Contains(columns, column.Name) {
+				columns = append(columns, column.Name)
+			}
+		}
+	}
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	header := slices.Clone(columns)
+	for i := range header {
+		header[i] = harmless(header[i]) // resources are named by kubelets
+	}
+	if err := w.Write(header); err != nil {
+		return "", fmt.Errorf("write CSV: %w", err)
+	}
+	for _, table := range tables {
+		at := make([]int, len(table.Columns))
+		for i, column := range table.Columns {
+			at[i] = slices.Index(columns, column.Name)
+		}
+		line := make([]string, len(columns))
+		for _, row := range table.Rows {
+			clear(line)
+			line[0], line[1] = table.Section, table.Name
+			for i, cell := range row {
+				line[at[i]] = csvCell(cell)
+			}
+			if err := w.Write(line); err != nil {
+				return "", fmt.Errorf("write CSV: %w", err)
+			}
+		}
+	}
+	w.Flush()
+	return b.String(), w.Error()
+}
+
+func csvCell(cell any) string {
+	if text, is := cell.(string); is {
+		if text == nothing {
+			return ""
+		}
+		return harmless(text)
+	}
+	return Text(cell)
+}
+
+// harmless is a text that no spreadsheet takes for a formula: a quote comes before what begins like one (OWASP, CSV injection). Control
+// characters become spaces, so that a cell is one line.
+func harmless(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\ufffd"))
+	if trimmed := strings.TrimSpace(text); trimmed != "" && strings.ContainsRune("=+-@|%\uff1d\uff0b\uff0d\uff20", []rune(trimmed)[0]) {
+		return "'" + text
+	}
+	return text
+}
+
+// Text is a cell as text.
+func Text(cell any) string {
+	switch c := cell.(type) {
+	case string:
+		return c
+	case int:
+		return strconv.Itoa(c)
+	case float64:
+		return strconv.FormatFloat(c, 'f', -1, 64)
+	default:
+		return fmt.Sprint(c)
+	}
+}

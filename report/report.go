@@ -1,0 +1,103 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// The sections of a report.
+const (
+	SummarySection    = "summary"
+	ComplianceSection = "compliance"
+	DriftSection      = "drift"
+	UsageSection      = "usage"
+	CostSection       = "cost"
+)
+
+// Sections are all sections, in the order in which they are shown.
+func Sections() []string {
+	return []string{SummarySection, ComplianceSection, DriftSection, UsageSection, CostSection}
+}
+
+// What a report holds at most. What is left out is counted.
+const (
+	maxPairs     = 300_000 // of a key and a value, of all labels together
+	maxResources = 64      // names of resources
+	maxDetails   = 10_000  // violations, and drifted labels, each with its Node
+	maxGroups    = 2_000   // of equal violations, of equal drift, of changed keys
+	maxFirst     = 5       // names that stand for many
+	maxLatest    = 50      // changes
+	maxText      = 80      // characters of a value; no label has a longer one
+	daysOfChange = 30
+)
+
+// Report is what was found. A section that was not asked for is nil.
+type Report struct {
+	GeneratedAt time.Time   `json:"generatedAt"`
+	Cluster     string      `json:"cluster,omitempty"` // as the kubeconfig names it
+	Nodes       int         `json:"nodes"`             // that exist
+	Summary     *Summary    `json:"summary,omitempty"`
+	Compliance  *Compliance `json:"compliance,omitempty"`
+	Drift       *Drift      `json:"drift,omitempty"`
+	Usage       *Usage      `json:"usage,omitempty"`
+	Cost        *Cost       `json:"cost,omitempty"`
+}
+
+// Tables are those of all sections, in their order.
+func (r Report) Tables() (tables []Table) {
+	of := func(section string, more []Table) {
+		for _, table := range more {
+			table.Section = section
+			tables = append(tables, table)
+		}
+	}
+	if r.Summary != nil {
+		of(SummarySection, r.Summary.tables())
+	}
+	if r.Compliance != nil {
+		of(ComplianceSection, r.Compliance.tables())
+	}
+	if r.Drift != nil {
+		of(DriftSection, r.Drift.tables())
+	}
+	if r.Usage != nil {
+		of(UsageSection, r.Usage.tables())
+	}
+	if r.Cost != nil {
+		of(CostSection, r.Cost.tables())
+	}
+	return tables
+}
+
+// Count is a number of Nodes with a value of a label.
+type Count struct {
+	Value string `json:"value"`
+	Nodes int    `json:"nodes"`
+}
+
+// NoLabel stands for the value where a Node does not have the label. No label can have this value.
+const NoLabel = "(no label)"
+
+// addFirst adds a name to those that stand for many.
+func addFirst(first *[]string, name string) {
+	if len(*first) < maxFirst && !slices.Contains(*first, name) {
+		*first = append(*first, name)
+	}
+}
+
+func byNodes(a, b Count) int {
+	return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Value, b.Value))
+}
+
+// shortened is a text of at most maxText characters.
+func shortened(text string) string {
+	at := 0
+	for i := range text {
+		if at == maxText {
+			return text[:i] + "..."
+		}
+		at++
+	}
+	return text
+}

@@ -1,0 +1,143 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+
+	"nodekeep.dev/nodekeep/record"
+)
+
+// maxOfOneIdentifier is how many records with one identifier are looked at: enough to see that it identifies no machine.
+const maxOfOneIdentifier = 16
+
+var errNoIndex = errors.New("records are not indexed by machine")
+
+// machines is an index of records by the identifiers of their machines, and by the Node that they followed. A look at it takes the same time
+// however many records share an identifier.
+type machines struct {
+	making sync.Mutex
+
+	mu sync.RWMutex
+	by map[string][]string // the ConfigMaps under each value; nil: there is no index
+}
+
+// replaced is called for every record that came, changed or went; nil is no record.
+func (m *machines) replaced(before, after any) {
+	old, oldName := indexedAs(before)
+	now, name := indexedAs(after)
+	if slices.Equal(old, now) {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, value := range old {
+		names := m.by[value]
+		if at := slices.Index(names, oldName); at >= 0 {
+			names = slices.Delete(names, at, at+1)
+		}
+		if m.by[value] = names; len(names) == 0 {
+			delete(m.by, value)
+		}
+	}
+	for _, value := range now {
+		m.by[value] = append(m.by[value], name)
+	}
+}
+
+// of names the ConfigMaps under a value, some of them where they are more than are looked at.
+func (m *machines) of(value string) []string {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	names := m.by[value]
+	return slices.Clone(names[:min(len(names), maxOfOneIdentifier)])
+}
+
+// indexedAs is what a record is found under.
+func indexedAs(object any) (values []string, name string) {
+	entry, ok := entryOf(object)
+	if readable := ok && entry.unreadable() == nil; !readable {
+		return nil, ""
+	}
+	values = entry.record.machine().Identifiers()
+	if rest := entry.record.rest; rest != nil && rest.Followed != "" {
+		values = append(values, followedBy(rest.Followed))
+	}
+	return values, entry.name
+}
+
+func followedBy(node string) string { return "followed " + node }
+
+// IndexMachines makes the index that [ConfigMaps.OfMachine] needs, unless it is there. Where the records are in memory already, it returns once
+// all are in the index, some tenths of a second for 100,000: no request should call it.
+func (c *ConfigMaps) IndexMachines() error {
+	m := &c.cache.machines
+	m.making.Lock()
+	defer m.making.Unlock()
+	if m.by != nil {
+		return nil
+	}
+	m.mu.Lock()
+	m.by = map[string][]string{}
+	m.mu.Unlock()
+	running := c.Synced()
+	registration, err := c.cache.handle(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(first any) { m.replaced(nil, first) },
+		UpdateFunc: m.replaced,
+		DeleteFunc: func(last any) { m.replaced(last, nil) },
+	})
+	if err != nil {
+		m.mu.Lock()
+		m.by = nil
+		m.mu.Unlock()
+		return fmt.Errorf("index records by machine: %w", err)
+	}
+	for running && !registration.HasSynced() && !c.cache.informer.IsStopped() {
+		time.Sleep(time.Millisecond)
+	}
+	return nil
+}
+
+// OfMachine is the records that have an identifier of a machine in common with it, and those that have followed one of these, from memory.
+// An error means that nothing can be said: there is no index, see [ConfigMaps.IndexMachines].
+func (c *ConfigMaps) OfMachine(m record.Machine) ([]record.Record, error) {
+	c.cache.machines.mu.RLock()
+	indexed := c.cache.machines.by != nil
+	c.cache.machines.mu.RUnlock()
+	if !indexed {
+		return nil, errNoIndex
+	}
+	var records []record.Record
+	known := map[string]bool{}
+	values := m.Identifiers()
+	for i := 0; i < len(values) && i < maxOfOneIdentifier; i++ {
+		names := append(c.cache.machines.of(values[i]), c.cache.writtenAs(values[i])...)
+		for _, name := range names[:min(len(names), 2*maxOfOneIdentifier)] {
+			entry, found := c.cache.get(name)
+			if !found || known[name] || entry.unreadable() != nil {
+				continue
+			}
+			known[name] = true
+			r := entry.record.record()
+			records = append(records, r)
+			values = append(values, followedBy(r.Node))
+		}
+	}
+	return records, nil
+}
+
+// writtenAs names our own writes that the index would have under a value, and that the watch has not brought yet.
+func (c *recordCache) writtenAs(value string) (names []string) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for name, own := range c.own {
+		if values, _ := indexedAs(own); slices.Contains(values, value) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

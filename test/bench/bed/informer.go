@@ -1,0 +1,52 @@
+package bed
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+// InformerCommand is the argument with which this program is started again as an informer of Nodes that does nothing: what a watch costs in any
+// program that uses client-go.
+const InformerCommand = "informer"
+
+// StartInformer starts the informer that does nothing.
+func (b *Bed) StartInformer() (*harness.Process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	return b.cluster.Go(InformerCommand, self, []string{InformerCommand, b.nodekeep.AdminKubeconfig()})
+}
+
+// WatchNodes watches all Nodes, keeps their names only, and does nothing, until the process is told to end.
+func WatchNodes(kubeconfig string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return fmt.Errorf("read kubeconfig: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(protobuf(config))
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	informer := informers.NewSharedInformerFactory(client, 0).Core().V1().Nodes().Informer()
+	err = informer.SetTransform(func(object any) (any, error) {
+		if node, ok := object.(*corev1.Node); ok {
+			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion}}, nil
+		}
+		return object, nil
+	})
+	if err != nil {
+		return fmt.Errorf("watch nodes: %w", err)
+	}
+	informer.RunWithContext(context.Background())
+	return nil
+}

@@ -1,0 +1,55 @@
+package measure
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Variant is one of several things that are compared.
+type Variant struct {
+	Name string // without spaces
+	Do   func()
+}
+
+// InTurn compares variants with the first of them: b.N rounds, each of so many calls of each variant, and each begins with another one. It counts
+// CPU time of the process, the garbage collector's included, so that other programs on the machine count little. Of each variant it reports the least CPU time of a
+// call in a round (µs), its ratio to that of the first one, the median of the rounds' ratios, and allocations.
+func InTurn(b *testing.B, calls int, variants ...Variant) {
+	b.Helper()
+	times, ratios := make([]Times, len(variants)), make([][]float64, len(variants))
+	for round := 0; b.Loop(); round++ {
+		for i := range variants {
+			at := (round + i) % len(variants)
+			start := cpuTime(b)
+			for range calls {
+				variants[at].Do()
+			}
+			times[at] = append(times[at], cpuTime(b)-start)
+		}
+		for at := range variants {
+			ratios[at] = append(ratios[at], float64(times[at][round])/float64(times[0][round]))
+		}
+	}
+	first := times[0].Quantile(0)
+	for at, variant := range variants {
+		least := times[at].Quantile(0)
+		b.ReportMetric(float64(least)/float64(time.Microsecond)/float64(calls), "µs-CPU/"+variant.Name)
+		b.ReportMetric(testing.AllocsPerRun(calls, variant.Do), "allocs/"+variant.Name)
+		if at > 0 {
+			b.ReportMetric(float64(least)/float64(first), fmt.Sprintf("%s/%s", variant.Name, variants[0].Name))
+			b.ReportMetric(Median(ratios[at]), fmt.Sprintf("median-%s/%s", variant.Name, variants[0].Name))
+		}
+	}
+}
+
+// cpuTime is what this process has used so far, user and system.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}

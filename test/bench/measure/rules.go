@@ -1,0 +1,21 @@
+package measure
+
+import "fmt"
+
+// PolicyOfRules is a policy file with so many rules for labels as a large cluster might have: they look at facts of every kind, and a few labels
+// each come of several rules. One rule in five is true of Nodes of so many cores. 50 rules set 3 labels on such a Node, example.com/size-0 to 2.
+func PolicyOfRules(count, cores int) string {
+	text := "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels:\n  rules:\n"
+	for i := range count {
+		key := fmt.Sprintf("example.com/size-%d", i/20)
+		if i%5 == 0 { // at CREATE, whether there is a GPU is not known yet, which blocks the key
+			key = fmt.Sprintf("example.com/gpu-%d", i/5)
+		}
+		when := []string{
+			`{capacity: {nvidia.com/gpu: ">=1", cpu: ">=64"}}`, `{names: ["gpu-*", "db-*"]}`, `{nameRegex: "^rack-(?P<rack>[0-9]+)-"}`,
+			`{node: {arch: arm64, kubelet: ">=1.30"}}`, fmt.Sprintf(`{any: [{capacity: {cpu: ">=%d"}}, {names: ["big-*"]}]}`, cores),
+		}[i%5]
+		text += fmt.Sprintf("  - {name: rule-%d, when: %s, set: {%s: %s}}\n", i, when, key, []string{"a", "b", "c", "d", "large"}[i%5])
+	}
+	return text
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+// tierPolicy has a rule that sets label tier on every Node.
+func tierPolicy(value string) string {
+	return "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels:\n  rules:\n  - {name: all, set: {tier: " + value + "}}\n"
+}
+
+// rollOut gives the processes and the cluster's ConfigMap a policy, and returns the hash of its rules.
+func rollOut(t *testing.T, content string) (rules string) {
+	t.Helper()
+	loaded, err := policy.Load([]byte(content), policy.DefaultGate)
+	require.NoError(t, err)
+	setPolicyMap(t, content)
+	require.NoError(t, nodekeep.WritePolicy(content))
+	return loaded.RulesHash()
+}
+
+func setPolicyMap(t *testing.T, content string) (before string) {
+	t.Helper()
+	configMaps := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
+	shipped, err := configMaps.Get(t.Context(), "nodekeep-policy", metav1.GetOptions{})
+	require.NoError(t, err)
+	before, shipped.Data["policy.yaml"] = shipped.Data["policy.yaml"], content
+	_, err = configMaps.Update(t.Context(), shipped, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	return before
+}
+
+func rulesState(t *testing.T) map[string]string {
+	t.Helper()
+	found, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), capture.RulesName, metav1.GetOptions{})
+	if err != nil {
+		found = &corev1.ConfigMap{}
+	}
+	return found.Data
+}
+
+func TestRulesThatAreHeldChangeLabelsOnceAnOperatorAcceptsThem(t *testing.T) {
+	loseEverything(t)
+	shipped := setPolicyMap(t, tierPolicy("one"))
+	restore := nodekeep.UsePolicy(t, tierPolicy("one"))
+	defer func() { // the shipped policy has no rules: without Nodes it is not held
+		setPolicyMap(t, shipped)
+		loseEverything(t)
+		restore()
+	}()
+	first := rollOut(t, tierPolicy("one"))
+	require.Eventually(t, func() bool { return rulesState(t)[capture.RulesInForce] == first }, settles, 100*time.Millisecond)
+	tiers := func(value string) func() bool {
+		return func() bool {
+			return nodekeep.MustKubectl(t, "get", "nodes", "-o", "jsonpath={.items[*].metadata.labels.tier}") == value+" "+value+" "+value
+		}
+	}
+	for _, name := range []string{"accept-rules-1", "accept-rules-2", "accept-rules-3"} {
+		register(t, name)
+	}
+	require.Eventually(t, tiers("one"), settles, 100*time.Millisecond)
+
+	second := rollOut(t, tierPolicy("two"))
+	require.Eventually(t, func() bool {
+		out := nodekeep.MustKubectl(t, "-n", harness.Namespace, "get", "events", "--field-selector", "reason="+capture.RulesHeld, "-o", "jsonpath={.items[*].message}")
+		return strings.Contains(out, second)
+	}, settles, 100*time.Millisecond)
+	a := run(t, "doctor")
+	assert.Contains(t, a.Out, "nodekeep policy accept "+second, "doctor names what is held")
+
+	a = run(t, "policy", "accept", first, "--yes")
+	assert.Equal(t, 3, a.Code, "rules that are not those of the policy are refused")
+	assert.Contains(t, a.ErrOut, second)
+	a = run(t, "policy", "accept", second, "--dry-run").RequireDone(t)
+	assert.Equal(t, "Rules "+second+" remove or change labels on 3 of 3 Nodes. Nothing was changed (dry run).\n", a.Out)
+	a = run(t, "policy", "accept", second)
+	assert.NotEqual(t, 0, a.Code, "nobody has answered the question")
+	assert.Empty(t, rulesState(t)[capture.RulesAccepted])
+	assert.True(t, tiers("one")(), "nothing has changed yet")
+
+	a = run(t, "policy", "accept", second, "--yes").RequireDone(t)
+	assert.Equal(t, "rules "+second+": accepted; labels are removed or changed on 3 of 3 Nodes\n", a.Out)
+	require.Eventually(t, tiers("two"), settles, 100*time.Millisecond)
+	assert.Equal(t, second, rulesState(t)[capture.RulesInForce], "capture has the right to write it")
+	a = run(t, "policy", "accept", second).RequireDone(t)
+	assert.Equal(t, "rules "+second+": in force, nothing is held\n", a.Out)
+}

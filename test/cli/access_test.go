@@ -1,0 +1,265 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// Who needs what, by command. TestEveryCommandHasItsRights holds these to the list of commands.
+const (
+	forViewers   = "nodekeep-viewer"
+	forOperators = "nodekeep-operator"
+	forAdmins    = "" // no shipped role
+	noRights     = "-"
+)
+
+// permitted is a command line, and what it takes.
+type permitted struct {
+	line string
+	role string
+	code int // where it ends so although all rights are there
+}
+
+// permittedCommands are command lines for the Nodes that arrangeAccess makes.
+func permittedCommands(policy string) map[string][]permitted {
+	return map[string][]permitted{
+		"list":              {{"list", forViewers, 0}},
+		"show":              {{"show access-live", forViewers, 0}},
+		"history":           {{"history access-live", forViewers, 0}},
+		"diff":              {{"diff access-live", forViewers, 0}},
+		"explain":           {{"explain access-live", forViewers, 0}},
+		"report":            {{"report summary", forViewers, 0}, {"report drift", forViewers, 0}, {"report compliance", forViewers, 0}, {"report cost", forViewers, 0}},
+		"policy check":      {{"policy check " + policy + " --against-cluster", forViewers, 0}},
+		"policy accept":     {{"policy accept none --dry-run", forViewers, 0}, {"policy accept none", forOperators, 0}},
+		"rules adopt":       {{"rules adopt tier --dry-run", forViewers, 3}, {"rules adopt tier --yes", forOperators, 3}}, // the shipped policy has no rules
+		"migrate status":    {{"migrate status", forViewers, 0}},
+		"migrate plan":      {{"migrate plan dedicated=example.com/dedicated", forViewers, 0}},
+		"migrate new":       {{"migrate new dedicated=example.com/dedicated", forOperators, 3}}, // nor migrations
+		"governance render": {{"governance render", forViewers, 1}},
+		"gate list":         {{"gate list", forViewers, 0}},
+		"gate lift":         {{"gate lift access-live --yes", forOperators, 0}},
+		"verify list":       {{"verify list", forViewers, 0}},
+		"verify show":       {{"verify show access-live", forViewers, 0}},
+		"verify run":        {{"verify run access-live --yes", forOperators, 3}}, // nor profiles
+		"verify release":    {{"verify release access-live --yes", forOperators, 0}},
+		"rollback":          {{"rollback access-live --to 0 --dry-run", forViewers, 0}, {"rollback access-live --to 0 --yes", forOperators, 0}},
+		"remember":          {{"remember access-live", forOperators, 0}},
+		"accept":            {{"accept access-undecided --machine old --yes", forOperators, 0}},
+		"forget":            {{"forget access-gone dedicated --yes", forOperators, 0}, {"forget access-gone --yes", forOperators, 0}},
+		"prune":             {{"prune --older-than 720h --dry-run", forViewers, 0}, {"prune --older-than 720h --at-most 1 --yes", forOperators, 0}},
+		"uninstall":         {{"uninstall --yes", forAdmins, 0}},
+		"doctor":            {{"doctor", forOperators, 1}}, // no kubelet runs here, and so no replica is available
+		"options":           {{"options", noRights, 0}},
+		"version":           {{"version", noRights, 0}},
+	}
+}
+
+// arrangeAccess makes what the command lines speak of, for each of them anew.
+func arrangeAccess(t *testing.T) {
+	t.Helper()
+	if !nodeExists(t, "access-live") {
+		register(t, "access-live")
+	}
+	if labelsOf(t, "access-live")["dedicated"] != "batch" { // each edit is a change of its history, which has room for few
+		edit(t, "access-live", map[string]string{"dedicated": "ci"})
+		edit(t, "access-live", map[string]string{"dedicated": "batch"})
+	}
+	nodekeep.MustKubectl(t, "-n", harness.Namespace, "delete", "configmap", "--ignore-not-found", "node.access-gone", "node.access-undecided")
+	goneFor(t, "access-gone", 10*year)
+	quarantined(t, "access-undecided")
+}
+
+func nodeExists(t *testing.T, name string) bool {
+	t.Helper()
+	return nodekeep.MustKubectl(t, "get", "node", name, "--ignore-not-found", "-o", "name") != ""
+}
+
+// bindRole binds a shipped role to a user as docs/operating.md says.
+func bindRole(t *testing.T, role, user string) {
+	t.Helper()
+	do := func(args ...string) {
+		nodekeep.MustKubectl(t, append(args, "--user="+user)...)
+		undo(t, args...)
+	}
+	do("create", "clusterrolebinding", role+"-"+user, "--clusterrole="+role)
+	_, _ = nodekeep.Kubectl(t.Context(), "create", "namespace", verify.Namespace) // another test may have made it
+	for _, namespace := range []string{harness.Namespace, verify.Namespace, "default"} {
+		do("create", "rolebinding", role+"-"+user, "--clusterrole="+role+"-namespaced", "-n", namespace)
+	}
+}
+
+// undo deletes at the end what kubectl has made by these arguments.
+func undo(t *testing.T, made ...string) {
+	t.Helper()
+	args := append([]string{"delete"}, made[1:3]...)
+	if at := slices.Index(made, "-n"); at > 0 {
+		args = append(args, made[at:at+2]...)
+	}
+	t.Cleanup(func() { _, _ = nodekeep.Kubectl(context.WithoutCancel(t.Context()), args...) })
+}
+
+// untilAllowed runs a command until the API server follows what was granted.
+func untilAllowed(t *testing.T, user, line string) (a answer) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		a = run(t, append(strings.Fields(line), "--as="+user)...)
+		return !strings.Contains(a.ErrOut, "you may not") && (line != "doctor" || !strings.Contains(a.Out, "you may not"))
+	}, settles, 200*time.Millisecond, "%s: %s", line, &a)
+	return a
+}
+
+func TestEveryCommandHasItsRights(t *testing.T) {
+	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "cli.md"))
+	require.NoError(t, err)
+	var all []string
+	for _, found := range regexp.MustCompile(`(?m)^## nodekeep (.*)$`).FindAllStringSubmatch(string(docs), -1) {
+		switch found[1] {
+		case "capture", "webhook", "verify", "check", "completion": // the processes, and what asks no cluster
+		case "gate", "governance", "migrate", "policy", "rules": // hold other commands
+		default:
+			all = append(all, found[1])
+		}
+	}
+	var known []string
+	for command := range permittedCommands("policy.yaml") {
+		known = append(known, command)
+	}
+	assert.ElementsMatch(t, all, known)
+}
+
+func TestTheShippedRolesAreEnoughForTheirCommands(t *testing.T) {
+	bindRole(t, forViewers, "vera")
+	bindRole(t, forOperators, "otto")
+	users := map[string]string{forViewers: "vera", forOperators: "otto"}
+	for command, lines := range permittedCommands(nodekeep.PolicyFile) {
+		t.Run(command, func(t *testing.T) {
+			for _, c := range lines {
+				if c.role == forAdmins || c.role == noRights {
+					continue
+				}
+				arrangeAccess(t)
+				a := untilAllowed(t, users[c.role], c.line)
+				assert.Equal(t, c.code, a.Code, "%s\n%s%s", c.line, a.Out, a.ErrOut)
+				assert.NotContains(t, a.ErrOut, "not known", c.line)
+				assert.NotContains(t, a.Out, "get secrets", c.line)
+			}
+		})
+	}
+}
+
+// A list that is watched takes one more right.
+func TestAViewerMayWatchTheList(t *testing.T) {
+	bindRole(t, forViewers, "wanda")
+	untilAllowed(t, "wanda", "list")
+	command := exec.Command(nodekeep.Binary(), "list", "--watch", "--as=wanda")
+	command.Env = nodekeep.Environment("")
+	a := interrupted(t, command, func(out string) bool { return strings.Contains(out, "NAME") })
+	assert.Equal(t, 130, a.Code, a.ErrOut)
+}
+
+// Workloads of all namespaces are for those whom the cluster lets see them: view is enough.
+func TestAViewerIsToldWhatSelectsNodesAsFarAsHeMaySeeIt(t *testing.T) {
+	bindRole(t, forViewers, "uwe")
+	untilAllowed(t, "uwe", "list")
+	a := run(t, "report", "usage", "--as=uwe")
+	assert.Equal(t, 1, a.Code)
+	assert.Contains(t, a.ErrOut, "not everything that selects Nodes could be read: Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job, CronJob, Pod")
+	nodekeep.MustKubectl(t, "create", "clusterrolebinding", "uwe-views", "--clusterrole=system:aggregate-to-view", "--user=uwe") // no controller-manager makes view of it here
+	undo(t, "create", "clusterrolebinding", "uwe-views")
+	require.Eventually(t, func() bool {
+		a = run(t, "report", "usage", "--as=uwe")
+		return a.Code == 0
+	}, settles, 200*time.Millisecond, &a)
+}
+
+// A user without rights is told once what a command takes: whoever follows that has all.
+func TestWhatACommandTakesIsToldAtOnce(t *testing.T) {
+	arrangeAccess(t)
+	for command, lines := range permittedCommands(nodekeep.PolicyFile) {
+		if command == "doctor" { // it shows what may be read, and what may not
+			continue
+		}
+		t.Run(command, func(t *testing.T) {
+			for i, c := range lines {
+				user := "nobody-" + strings.ReplaceAll(command, " ", "-") + strings.Repeat("x", i)
+				if c.role == noRights {
+					run(t, strings.Fields(c.line)...).RequireDone(t)
+					continue
+				}
+				before := nodekeep.MustKubectl(t, "get", "node", "access-live", "-o", "jsonpath={.metadata.labels}{.spec.taints}")
+				a := run(t, append(strings.Fields(c.line), "--as="+user)...)
+				assert.Equal(t, 3, a.Code, "%s\n%s", c.line, a.ErrOut)
+				assert.Empty(t, a.Out, c.line)
+				assert.Contains(t, a.ErrOut, "you may not ", c.line)
+				assert.NotContains(t, a.ErrOut, "the API server says", "%s: nothing was tried", c.line)
+				assert.Equal(t, before, nodekeep.MustKubectl(t, "get", "node", "access-live", "-o", "jsonpath={.metadata.labels}{.spec.taints}"))
+				if c.role == forAdmins {
+					assert.Contains(t, a.ErrOut, "it is for an administrator of the cluster")
+					continue
+				}
+				for _, line := range strings.Split(a.ErrOut, "\n") {
+					if grant := strings.TrimSpace(line); strings.HasPrefix(grant, "kubectl create ") {
+						assert.Contains(t, grant, "--clusterrole="+c.role, c.line)
+						shell(t, "", grant).RequireDone(t)
+						undo(t, strings.Fields(grant)[1:]...)
+					}
+				}
+				if c.role == forViewers { // what changes something runs in TestTheShippedRolesAreEnoughForTheirCommands
+					require.Eventually(t, func() bool {
+						return run(t, append(strings.Fields(c.line), "--as="+user)...).Code == c.code
+					}, settles, 200*time.Millisecond, c.line)
+				}
+			}
+		})
+	}
+}
+
+// What view and admin gain by the roles that are aggregated to them.
+func TestAggregationGivesViewAndAdminNothingButLeases(t *testing.T) {
+	rules := func(role string) []rbacv1.PolicyRule {
+		found, err := nodekeep.Admin.RbacV1().ClusterRoles().Get(t.Context(), role, metav1.GetOptions{})
+		require.NoError(t, err)
+		return found.Rules
+	}
+	view := rules("system:aggregate-to-view")
+	admin := slices.Concat(view, rules("system:aggregate-to-edit"), rules("system:aggregate-to-admin"))
+	for role, of := range map[string][]rbacv1.PolicyRule{forViewers + "-namespaced": view, forOperators + "-namespaced": admin} {
+		var gained []string
+		for _, rule := range rules(role) {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					if !slices.ContainsFunc(of, func(has rbacv1.PolicyRule) bool {
+						return len(has.ResourceNames) == 0 && slices.Contains(has.APIGroups, rule.APIGroups[0]) && slices.Contains(has.Resources, resource) && slices.Contains(has.Verbs, verb)
+					}) {
+						gained = append(gained, fmt.Sprint(verb, " ", resource, rule.ResourceNames))
+					}
+				}
+			}
+		}
+		want := map[bool][]string{true: {"get leases[nodekeep-capture nodekeep-verify]"}}[role == forViewers+"-namespaced"]
+		assert.Equal(t, want, gained, role)
+	}
+	for _, role := range []string{forViewers, forOperators} {
+		found, err := nodekeep.Admin.RbacV1().ClusterRoles().Get(t.Context(), role, metav1.GetOptions{})
+		require.NoError(t, err)
+		for label := range found.Labels {
+			assert.NotContains(t, label, "aggregate", "%s has Nodes", role)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package doctor
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+// From switching verification on to switching it off while a Node waits. No controller runs, so its Lease is written by the test.
+func TestVerificationThatCannotWorkIsFoundAndNodesThatItLeavesTaintedAre(t *testing.T) {
+	rollAll(t)
+	file := filepath.Join(harness.Manifests(), "nodekeep-verify.yaml")
+	do(t, "kubectl apply --server-side --force-conflicts -f "+file)
+	rollAll(t) // its webhook and capture tolerate another taint
+	finds(t, "verification-starts")
+	roll(t, "nodekeep-verify", 2, "nodekeep:v0.1.0-dev")
+	lead(t, "nodekeep-verify")
+	assert.Contains(t, isHealthy(t), "profiles: 1; 2 of 2 available; verifier leads")
+
+	do(t, "kubectl label namespace nodekeep-checks pod-security.kubernetes.io/enforce=privileged --overwrite")
+	do(t, `kubectl patch validatingadmissionpolicybinding nodekeep-verify --type=json -p '[{"op":"replace","path":"/spec/validationActions","value":["Warn"]}]'`)
+	putBack := removed(t, "-n nodekeep-checks rolebinding nodekeep-verify-checks")
+	remedies := finds(t, "verification-broken")
+	runs(t, remedies, "kubectl label namespace")
+	runs(t, remedies, "kubectl patch ")
+	putBack()
+	isHealthy(t)
+
+	register(t, "doctor-unverified")
+	do(t, "kubectl taint node doctor-unverified --overwrite nodekeep.dev/unverified:NoSchedule")
+	do(t, "kubectl "+ns+" delete deployment nodekeep-verify")
+	finds(t, "verification-gone")
+	do(t, "kubectl apply --server-side --force-conflicts -f "+filepath.Join(harness.Manifests(), "nodekeep.yaml")+" -l app.kubernetes.io/component=policy")
+	remedies = finds(t, "verification-left")
+	runs(t, remedies, "kubectl taint nodes --all nodekeep.dev/unverified-")
+	isHealthy(t)
+
+	do(t, "kubectl "+ns+" delete lease nodekeep-verify")
+	do(t, "kubectl delete node doctor-unverified")
+	do(t, "kubectl delete --wait=false --ignore-not-found -f "+file+" -l 'app.kubernetes.io/component in (verify, checks)'")
+	do(t, "kubectl delete --ignore-not-found validatingadmissionpolicy,validatingadmissionpolicybinding nodekeep-verify")
+	finalized := filepath.Join(t.TempDir(), "namespace.json") // no controller does that here
+	require.NoError(t, os.WriteFile(finalized, []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"nodekeep-checks"},"spec":{}}`), 0o600))
+	do(t, "kubectl replace --raw /api/v1/namespaces/nodekeep-checks/finalize -f "+finalized)
+	isHealthy(t)
+}
+
+// lead writes the Lease of a process for an hour.
+func lead(t *testing.T, name string) {
+	t.Helper()
+	holder, seconds, now := "verifier", int32(3600), metav1.NewMicroTime(time.Now())
+	_, err := nodekeep.Admin.CoordinationV1().Leases(harness.Namespace).Create(t.Context(), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &now},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+}

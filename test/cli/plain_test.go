@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestAListOfNothingSaysWhetherAllIsWell(t *testing.T) {
+	loseEverything(t)
+	assert.Equal(t, "Nothing to show: no such Node and no such record in namespace nodekeep-system.\n", run(t, "list", "--stale").ErrOut)
+	register(t, "well-1")
+	edit(t, "well-1", map[string]string{"dedicated": "ci"})
+	assert.Equal(t, "Nothing to do: the only Node is recorded and restored.\n", run(t, "list", "--stale").ErrOut)
+	register(t, "well-2")
+	edit(t, "well-2", map[string]string{"dedicated": "ci"})
+	remove(t, "well-2")
+	assert.Equal(t, "Nothing to do: all 2 Nodes are recorded and restored.\n", run(t, "list", "--stale").ErrOut)
+	assert.Equal(t, "node/well-1\n", run(t, "list", "--live", "-o", "name").RequireDone(t).Out)
+	assert.Equal(t, "node/well-2\n", run(t, "list", "--gone", "-o", "name").RequireDone(t).Out)
+	for _, path := range []string{"{.nothing}", "{.changes[*].nothing}"} { // as kubectl does
+		assert.Empty(t, run(t, "history", "well-1", "-o", "jsonpath="+path).RequireDone(t).ErrOut, path)
+	}
+	a := run(t, "list", "--live", "--gone")
+	assert.Equal(t, 2, a.Code)
+	assert.Equal(t, "--gone and --live exclude each other\n", a.ErrOut)
+	loseEverything(t)
+}
+
+func TestAChangeThatIsNoNumberIsNamedInPlainWords(t *testing.T) {
+	for _, wrong := range []string{"abc", "-1", "1.5"} {
+		a := run(t, "rollback", "any", "--to="+wrong)
+		assert.Equal(t, 2, a.Code)
+		assert.Equal(t, `invalid argument "`+wrong+`" for "--to" flag: must be a number that nodekeep history shows, or 0 for the state before the first change`+"\n", a.ErrOut)
+	}
+}

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+// elsewhere are blocks that other tests run, by their first command.
+var elsewhere = map[string]string{
+	"kubectl apply --server-side -f manifests/namespace.yaml": "TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse",
+	"nodekeep uninstall": "TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse",
+	"kubectl -n nodekeep-system get configmaps -l nodekeep.dev/record=true": "TestTheNodesOfALostClusterGetTheirLabelsBackInANewOneFromRecordsThatKubectlSavedAndApplied",
+	"sed -E":               "TestTheNodesOfALostClusterGetTheirLabelsBackInANewOneFromRecordsThatKubectlSavedAndApplied",
+	"export CGO_ENABLED=0": "",
+}
+
+// ownTests are pages whose blocks have tests that also compare what they print.
+var ownTests = map[string]string{
+	"docs/classification.md": "TestTheClassificationOfTheDocsRunsAsItIsWritten",
+	"docs/walkthrough.md":    "TestTheWalkthroughRunsAsItIsWritten",
+	"docs/cli.md":            "TestTheExamplesOfTheHelpDoWhatTheySay",
+}
+
+// snippet is a shell block of a page.
+type snippet struct{ page, commands string }
+
+func snippets(t *testing.T) (all []snippet) {
+	t.Helper()
+	pages, err := filepath.Glob(filepath.Join(harness.Root(), "docs", "*.md"))
+	require.NoError(t, err)
+	for _, path := range append(pages, filepath.Join(harness.Root(), "README.md")) {
+		content, err := os.ReadFile(path)
+		require.NoError(t, err)
+		page, err := filepath.Rel(harness.Root(), path)
+		require.NoError(t, err)
+		for _, block := range regexp.MustCompile("(?ms)^ *```(?:sh|console|bash|shell)\n(.*?)^ *```").FindAllStringSubmatch(string(content), -1) {
+			commands := regexp.MustCompile(`(?m)^ *\$ `).ReplaceAllString(block[1], "")
+			all = append(all, snippet{page, commands})
+		}
+	}
+	require.Greater(t, len(all), 20)
+	return all
+}
+
+// runElsewhere names the test that runs a block; ok is false where none does.
+func (s snippet) runElsewhere() (test string, ok bool) {
+	if test, ok = ownTests[s.page]; ok {
+		return test, true
+	}
+	for begin, test := range elsewhere {
+		if strings.HasPrefix(strings.TrimSpace(s.commands), begin) {
+			return test, true
+		}
+	}
+	return "", false
+}
+
+// snippetCodes are those with which a block ends, where that is not 0.
+var snippetCodes = map[string]int{
+	"nodekeep migrate new": 3, // the shipped policy has no migrations
+	"nodekeep accept":      3, // one of two
+	"nodekeep rules adopt": 3, // nor rules
+	"kubectl -n nodekeep-system delete rolebinding nodekeep-gate": 1, // kubectl says so of each Node that has no gate
+	"kubectl taint nodes --all nodekeep.dev/unverified-":          1,
+}
+
+// otherTools are commands that no test of this package has: those of the chart have tests of their own, and the others are for
+// developers.
+var otherTools = regexp.MustCompile(`(?m)^ *(go|helm|make) ([^\n]*\\\n)*[^\n]*\n`)
+
+func TestTheShellSnippetsOfTheDocsRun(t *testing.T) {
+	whole := t
+	values := strings.NewReplacer("NODE", "worker-1", "FILE", "policy.yaml", "HASH", "none", "new.yaml", "policy.yaml",
+		"accept worker-1", "accept worker-3", "nodekeep doctor\n", "nodekeep doctor || true\n") // no kubelet runs here, which doctor finds
+	for _, s := range snippets(t) {
+		commands := otherTools.ReplaceAllString(s.commands, "")
+		if _, ok := s.runElsewhere(); ok || strings.TrimSpace(commands) == "" {
+			continue
+		}
+		t.Run(s.page+" "+strings.TrimSpace(strings.SplitN(commands, "\n", 2)[0]), func(t *testing.T) {
+			dir := t.TempDir()
+			arrangeExamples(whole, dir)
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "ca.crt"), []byte("PEM"), 0o600))
+			want := 0
+			for begin, code := range snippetCodes {
+				if strings.HasPrefix(strings.TrimSpace(commands), begin) {
+					want = code
+				}
+			}
+			gate, err := nodekeep.Admin.RbacV1().RoleBindings(harness.Namespace).Get(t.Context(), "nodekeep-gate", metav1.GetOptions{})
+			require.NoError(t, err)
+			t.Cleanup(func() { // the block may have switched it off, or granted something
+				ctx := context.WithoutCancel(t.Context())
+				gate.UID, gate.ResourceVersion = "", ""
+				_, _ = nodekeep.Admin.RbacV1().RoleBindings(harness.Namespace).Create(ctx, gate, metav1.CreateOptions{})
+				_, _ = nodekeep.Kubectl(ctx, "delete", "clusterrolebinding,rolebinding", "nodekeep-viewer-jane", "--ignore-not-found", "-n", harness.Namespace)
+				_, _ = nodekeep.Kubectl(ctx, "delete", "rolebinding", "nodekeep-viewer-jane", "--ignore-not-found", "-n", "default")
+			})
+			a := shell(t, dir, "set -e; yes | {\n"+values.Replace(commands)+"\n}")
+			assert.Equal(t, want, a.Code, "%s\n%s%s", commands, a.Out, a.ErrOut)
+		})
+	}
+}
+
+func TestEveryTestThatRunsSnippetsExists(t *testing.T) {
+	for _, tests := range []map[string]string{elsewhere, ownTests} {
+		for of, test := range tests {
+			if test != "" {
+				require.NoError(t, exec.Command("grep", "-rq", "--include=*_test.go", "^func "+test+"(", filepath.Join(harness.Root(), "test")).Run(), "%s: %s", of, test)
+			}
+		}
+	}
+	used := map[string]bool{}
+	for _, s := range snippets(t) {
+		for begin := range elsewhere {
+			used[begin] = used[begin] || strings.HasPrefix(strings.TrimSpace(s.commands), begin)
+		}
+	}
+	for begin := range elsewhere {
+		assert.True(t, used[begin], "no page has %q", begin)
+	}
+}
+
+func TestTheWalkthroughRunsAsItIsWritten(t *testing.T) {
+	loseEverything(t)
+	content, err := os.ReadFile(filepath.Join(harness.Root(), "test", "demo", "policy.yaml"))
+	require.NoError(t, err)
+	restore := nodekeep.UsePolicy(t, string(content))
+	defer func() {
+		loseEverything(t)
+		restore()
+	}()
+	page, err := os.ReadFile(filepath.Join(harness.Root(), "docs", "walkthrough.md"))
+	require.NoError(t, err)
+	for _, s := range stepsOf(string(page)) {
+		if s.prints == "" { // the page leaves out what it prints
+			shell(t, harness.Root(), s.command).RequireDone(t)
+			continue
+		}
+		s.requirePrints(t, harness.Root())
+		if strings.HasPrefix(s.command, "kubectl taint ") { // a user types more slowly than capture records
+			eventually(t, "worker-2", func(r record.Record) bool { return r.Items()["tenant:NoSchedule"] != "" })
+		}
+	}
+}

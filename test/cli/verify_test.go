@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+const profiles = `apiVersion: nodekeep.dev/v1alpha1
+kind: Policy
+verify:
+  profiles:
+  - name: gpu
+    nodeSelector: gpu=yes
+    taint: example.com/new:NoExecute
+    checks: [{name: dns, dns: {names: [kubernetes.default.svc]}}]
+    onTimeout: release
+  - name: rest
+    nodeSelector: verified=yes
+    checks: [{name: api, api: {}}]
+`
+
+// underProfiles installs a policy with profiles; no controller runs.
+func underProfiles(t *testing.T) {
+	t.Helper()
+	content, err := os.ReadFile(nodekeep.PolicyFile)
+	require.NoError(t, err)
+	nodekeep.UsePolicy(t, profiles)
+	setPolicyMap(t, profiles)
+	t.Cleanup(func() {
+		shipped, err := json.Marshal(map[string]any{"data": map[string]string{"policy.yaml": string(content)}})
+		require.NoError(t, err)
+		_, err = nodekeep.Kubectl(context.WithoutCancel(t.Context()), "-n", "nodekeep-system", "patch", "configmap", "nodekeep-policy", "--type=merge", "-p", string(shipped))
+		require.NoError(t, err)
+	})
+}
+
+func taintsOf(t *testing.T, name string) (taints []string) {
+	t.Helper()
+	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+	require.NoError(t, err)
+	for _, taint := range node.Spec.Taints {
+		if taint.Key != corev1.TaintNodeNotReady && !policy.DefaultGate.Is(taint) {
+			taints = append(taints, taint.ToString())
+		}
+	}
+	return taints
+}
+
+// becomesReady does what a kubelet does once its CNI runs, and waits until the gate is lifted.
+func becomesReady(t *testing.T, name string) {
+	t.Helper()
+	nodekeep.MustKubectl(t, "patch", "node", name, "--subresource=status", "--type=strategic", "-p", `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
+	require.Eventually(t, func() bool { return !gateOn(t, name) }, settles, 50*time.Millisecond)
+	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+	require.NoError(t, err)
+	for _, taint := range node.Spec.Taints { // the node lifecycle controller does not run here
+		if taint.Key == corev1.TaintNodeNotReady {
+			nodekeep.MustKubectl(t, "taint", "node", name, taint.Key+":"+string(taint.Effect)+"-")
+		}
+	}
+}
+
+// reported keeps a report about a Node, as the controller does.
+func reported(t *testing.T, report verify.SavedReport) {
+	t.Helper()
+	namespaces := nodekeep.Admin.CoreV1().Namespaces()
+	if _, err := namespaces.Get(t.Context(), verify.Namespace, metav1.GetOptions{}); err != nil {
+		_, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: verify.Namespace}}, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	kept := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: verify.ReportName(report.Node)}, Data: map[string]string{verify.ReportKey: report.String()}}
+	_, err := nodekeep.Admin.CoreV1().ConfigMaps(verify.Namespace).Create(t.Context(), kept, metav1.CreateOptions{})
+	require.NoError(t, err)
+}
+
+func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
+	loseEverything(t)
+	underProfiles(t)
+	registerWith(t, "verify-gpu", map[string]string{"gpu": "yes"})
+	registerWith(t, "verify-new", map[string]string{"verified": "yes"})
+	registerWith(t, "verify-tried", map[string]string{"verified": "yes"})
+	registerWith(t, "verify-not", nil)
+	assert.Equal(t, []string{"example.com/new:NoExecute"}, taintsOf(t, "verify-gpu"))
+	assert.Equal(t, []string{"nodekeep.dev/unverified:NoSchedule"}, taintsOf(t, "verify-new"))
+	assert.Empty(t, taintsOf(t, "verify-not"))
+	for _, name := range []string{"verify-new", "verify-tried", "verify-not"} {
+		becomesReady(t, name)
+	}
+	require.Eventually(t, func() bool { return !gateOn(t, "verify-gpu") }, settles, 50*time.Millisecond)
+
+	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), "verify-tried", metav1.GetOptions{})
+	require.NoError(t, err)
+	loaded, err := policy.Load([]byte(profiles), policy.DefaultGate)
+	require.NoError(t, err)
+	tried := time.Now().Add(-2 * time.Second).UTC().Truncate(time.Second)
+	progress := verify.Progress{
+		Attempts: 5, Profile: "rest", Hash: loaded.Verify().All()[1].Hash, BootID: node.Status.NodeInfo.BootID,
+		Last: &verify.Last{Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Message: "no answer in time", Time: tried},
+	}
+	nodekeep.MustKubectl(t, "annotate", "node", "verify-tried", verify.Annotation+"="+progress.String())
+	reported(t, verify.SavedReport{
+		Node: "verify-tried", UID: string(node.UID), Profile: "rest", Attempt: 5, Time: tried, Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Message: "no answer in time",
+		Results: []verify.Result{
+			{Check: "api", Outcome: verify.Failed, Required: true, Reason: "Timeout", Message: "no answer in time\x1b[2J\u202e", Millis: 29500, Tries: 17},
+			{Check: "internet", Outcome: verify.Passed, Millis: 12, Tries: 1},
+		},
+	})
+
+	requireGolden(t, "verify-list", run(t, "verify", "list").RequireDone(t).Out)
+	requireGolden(t, "verify-list-wide", run(t, "verify", "list", "--all", "-o", "wide", "-l", "verified").RequireDone(t).Out)
+	requireGolden(t, "verify-show", run(t, "verify", "show", "verify-tried").RequireDone(t).Out)
+	requireGolden(t, "verify-show-new", run(t, "verify", "show", "verify-gpu").RequireDone(t).Out)
+	assert.Equal(t, "node/verify-gpu\nnode/verify-new\nnode/verify-tried\n", run(t, "verify", "list", "-o", "name").RequireDone(t).Out)
+	var shown struct {
+		Kind         string
+		Verification struct{ State, Why string }
+		Report       verify.SavedReport
+	}
+	require.NoError(t, json.Unmarshal([]byte(run(t, "verify", "show", "verify-tried", "-o", "json").RequireDone(t).Out), &shown))
+	assert.Equal(t, "NodeVerification", shown.Kind)
+	assert.Equal(t, "stuck", shown.Verification.State)
+	assert.Len(t, shown.Report.Results, 2)
+
+	assert.Contains(t, run(t, "explain", "verify-new").RequireDone(t).Out, "it is not verified yet (nodekeep.dev/unverified:NoSchedule): nodekeep verify show verify-new")
+	assert.Regexp(t, `verify-new +\S+ +\S+ +0 +0 +unverified`, run(t, "list").RequireDone(t).Out)
+	assert.Regexp(t, `verify-not +\S+ +\S+ +0 +0 +no`, run(t, "list").RequireDone(t).Out)
+
+	remove(t, "verify-tried")
+	requireGolden(t, "verify-show-deleted", run(t, "verify", "show", "verify-tried").RequireDone(t).Out)
+	for want, args := range map[string][]string{
+		`there is no Node "verify-none", and no report about one in namespace nodekeep-checks`: {"verify", "show", "verify-none"},
+		`--checks-namespace "A"`:     {"verify", "list", "--checks-namespace", "A"},
+		"takes the name of one Node": {"verify", "release"},
+	} {
+		a := run(t, args...)
+		assert.NotZero(t, a.Code)
+		assert.Contains(t, a.ErrOut, want)
+	}
+}
+
+func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
+	underProfiles(t)
+	registerWith(t, "verify-again", map[string]string{"verified": "yes"})
+	becomesReady(t, "verify-again")
+
+	a := answering(t, "\n", "verify", "release", "verify-again")
+	assert.Equal(t, 3, a.Code)
+	requireGolden(t, "verify-release", a.ErrOut)
+	assert.Equal(t, []string{"nodekeep.dev/unverified:NoSchedule"}, taintsOf(t, "verify-again"))
+	bindRole(t, forOperators, "rita")
+	untilAllowed(t, "rita", "verify show verify-again")
+	a = run(t, "verify", "release", "verify-again", "--yes", "--as=rita").RequireDone(t)
+	assert.Equal(t, "node/verify-again: released without verification\n", a.Out)
+	assert.Empty(t, a.ErrOut, "an operator may write the Event")
+	assert.Contains(t, nodekeep.MustKubectl(t, "describe", "node", "verify-again"), "an operator released the Node: nodekeep verify release")
+	assert.Empty(t, taintsOf(t, "verify-again"))
+	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), "verify-again", metav1.GetOptions{})
+	require.NoError(t, err)
+	progress := verify.ParseProgress(node.Annotations[verify.Annotation])
+	require.NotNil(t, progress.Last)
+	assert.Equal(t, 1, progress.Round)
+	assert.Equal(t, verify.VerdictReleased, progress.Last.Result)
+	assert.NotContains(t, node.Labels, verify.Label)
+	assert.Equal(t, "node/verify-again has no taint of verification\n", run(t, "verify", "release", "verify-again", "--yes").RequireDone(t).Out)
+
+	nodekeep.MustKubectl(t, "label", "node", "verify-again", verify.Label+"=true")
+	a = answering(t, "\n", "verify", "run", "verify-again")
+	assert.Equal(t, 3, a.Code)
+	requireGolden(t, "verify-run", a.ErrOut)
+	assert.Equal(t, "node/verify-again: taint nodekeep.dev/unverified:NoSchedule added; the controller verifies the Node\n", run(t, "verify", "run", "verify-again", "--yes").RequireDone(t).Out)
+	assert.Equal(t, []string{"nodekeep.dev/unverified:NoSchedule"}, taintsOf(t, "verify-again"))
+	assert.NotContains(t, labelsOf(t, "verify-again"), verify.Label)
+	assert.Contains(t, run(t, "verify", "run", "verify-again", "--yes").RequireDone(t).Out, "is being verified already")
+
+	registerWith(t, "verify-unselected", nil)
+	a = run(t, "verify", "run", "verify-unselected", "--yes")
+	assert.Equal(t, 3, a.Code)
+	assert.Contains(t, a.ErrOut, `no profile of the policy selects node "verify-unselected" by its labels`)
+}

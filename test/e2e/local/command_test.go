@@ -1,0 +1,21 @@
+package local
+
+import (
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// nodekeep runs a command of an operator beside the cluster and returns what it prints.
+func (c *Cluster) nodekeep(t *testing.T, args ...string) string {
+	t.Helper()
+	built, err := isolated()
+	require.NoError(t, err)
+	command := exec.CommandContext(t.Context(), filepath.Join(built, binariesFolder, runtime.GOOS, runtime.GOARCH, "nodekeep"), append(args, "--kubeconfig", c.Kubeconfig)...)
+	out, err := command.CombinedOutput()
+	require.NoError(t, err, "nodekeep %v: %s", args, out)
+	return string(out)
+}

@@ -1,0 +1,185 @@
+package local
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"nodekeep.dev/nodekeep/test/bench/measure"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// registrationsVariable is how many registrations are measured; few where it is not set.
+const registrationsVariable = "NODEKEEP_E2E_REGISTRATIONS"
+
+// openingPolicy is policy.verify of the measurement: what docs/verification.md begins with, at the default pace.
+const openingPolicy = `{"profiles": [{"name": "all", "checks": [
+	{"name": "dns", "dns": {"names": ["kubernetes.default.svc"], "servers": "each"}},
+	{"name": "api", "api": {}},
+	{"name": "service", "service": {"name": "kube-system/kube-dns", "port": 53}}]}]}`
+
+// How long a Node takes from Ready to open, beside what a plain pod takes on the same kubelet: the worker is a pod, too. Nothing is asserted but that
+// every Node opens; docs/benchmarks.md has figures of a hundred registrations.
+func TestHowLongANodeTakesToOpen(t *testing.T) {
+	count := 3
+	if text := os.Getenv(registrationsVariable); text != "" {
+		var err error
+		count, err = strconv.Atoi(text)
+		require.NoError(t, err, registrationsVariable)
+	}
+	c := ForTest(t)
+	c.startDNS(t, 2, nil)
+	c.verifying(t, openingPolicy)
+	k := c.AddForTest(t, "node-2")
+	c.opens(t, k.Name)
+	seen := c.observes(t)
+
+	var whole, until, worker, after, running, plain measure.Times
+	for range count {
+		require.NoError(t, k.Stop())
+		require.NoError(t, c.Admin.CoreV1().Nodes().Delete(t.Context(), k.Name, metav1.DeleteOptions{}))
+		require.NoError(t, k.Start())
+		node := c.opens(t, k.Name)
+		isReady, opened := seen.when(t, node.UID, "ready"), seen.when(t, node.UID, "open")
+		check := seen.workerOf(t, node.UID)
+		created, ended := seen.when(t, check, "created"), seen.when(t, check, "ended")
+		whole = append(whole, opened.Sub(isReady))
+		until, worker, after = append(until, created.Sub(isReady)), append(worker, ended.Sub(created)), append(after, opened.Sub(ended))
+
+		pod := c.plainPod(t, k.Name)
+		created = seen.when(t, pod.UID, "created")
+		running = append(running, seen.when(t, pod.UID, "started").Sub(created))
+		plain = append(plain, seen.when(t, pod.UID, "ended").Sub(created))
+		require.NoError(t, c.Admin.CoreV1().Pods(pod.Namespace).Delete(t.Context(), pod.Name, *metav1.NewDeleteOptions(0)))
+	}
+	var out strings.Builder
+	table := measure.NewTable(&out, strconv.Itoa(count)+" registrations of one kubelet", "from", "to", "p50", "p90", "p99", "longest")
+	for _, row := range []struct {
+		from, to string
+		times    measure.Times
+	}{
+		{"Node Ready", "taint removed", whole},
+		{"Node Ready", "worker Pod created", until},
+		{"worker Pod created", "its end reported", worker},
+		{"its end reported", "taint removed", after},
+		{"plain Pod created", "reported to run", running},
+		{"plain Pod created", "its end reported", plain},
+	} {
+		q := func(q float64) string { return measure.Milliseconds(row.times.Quantile(q)) }
+		table.Row(row.from, row.to, q(0.5), q(0.9), q(0.99), q(1))
+	}
+	for _, row := range []struct {
+		to    string
+		times measure.Times
+	}{{"/ plain Pod to run", running}, {"/ plain Pod to its end", plain}} {
+		ratio := func(q float64) string {
+			return measure.Ratio(whole.Quantile(q).Seconds(), row.times.Quantile(q).Seconds())
+		}
+		table.Row("Ready to taint removed", row.to, ratio(0.5), ratio(0.9), ratio(0.99), ratio(1))
+	}
+	table.Flush()
+	t.Log(out.String())
+}
+
+// plainPod runs a pod that ends by itself and returns when it has ended.
+func (c *Cluster) plainPod(t *testing.T, node string) *corev1.Pod {
+	t.Helper()
+	pods := c.Admin.CoreV1().Pods(metav1.NamespaceDefault)
+	pod, err := pods.Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "plain-"},
+		Spec: corev1.PodSpec{
+			NodeName: node, RestartPolicy: corev1.RestartPolicyNever,
+			Containers: []corev1.Container{{Name: "plain", Image: Image, ImagePullPolicy: corev1.PullNever, Args: []string{"version"}}},
+		},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		pod, err = pods.Get(t.Context(), pod.Name, metav1.GetOptions{})
+		require.NoError(t, err)
+		return pod.Status.Phase == corev1.PodSucceeded
+	}, settles, 20*time.Millisecond, "the pod must end")
+	return pod
+}
+
+// moments are when clients could first see something of Nodes and Pods.
+type moments struct {
+	mu      sync.Mutex
+	times   map[types.UID]map[string]time.Time
+	workers map[types.UID]types.UID // the last worker Pod by the Node's uid
+}
+
+// observes notes from now on when Nodes become ready and open, and when Pods are created, run and end.
+func (c *Cluster) observes(t *testing.T) *moments {
+	t.Helper()
+	m := &moments{times: map[types.UID]map[string]time.Time{}, workers: map[types.UID]types.UID{}}
+	factory := informers.NewSharedInformerFactory(c.Admin, 0)
+	follow := cache.ResourceEventHandlerFuncs{AddFunc: m.see, UpdateFunc: func(_, object any) { m.see(object) }}
+	for _, informer := range []cache.SharedIndexInformer{factory.Core().V1().Nodes().Informer(), factory.Core().V1().Pods().Informer()} {
+		_, err := informer.AddEventHandler(follow)
+		require.NoError(t, err)
+	}
+	factory.Start(t.Context().Done())
+	factory.WaitForCacheSync(t.Context().Done())
+	return m
+}
+
+func (m *moments) see(object any) {
+	now := time.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch object := object.(type) {
+	case *corev1.Node:
+		m.note(object.UID, "ready", now, ready(object))
+		m.note(object.UID, "open", now, ready(object) && !unverified(object) && object.Labels[verify.Label] == "true")
+	case *corev1.Pod:
+		m.note(object.UID, "created", now, true)
+		if len(object.OwnerReferences) == 1 && object.Namespace == verify.Namespace {
+			m.workers[object.OwnerReferences[0].UID] = object.UID
+		}
+		for _, status := range object.Status.ContainerStatuses {
+			m.note(object.UID, "started", now, status.State.Running != nil || status.State.Terminated != nil)
+			m.note(object.UID, "ended", now, status.State.Terminated != nil)
+		}
+	}
+}
+
+// note notes what is so for the first time.
+func (m *moments) note(of types.UID, what string, now time.Time, is bool) {
+	if m.times[of] == nil {
+		m.times[of] = map[string]time.Time{}
+	}
+	if _, known := m.times[of][what]; is && !known {
+		m.times[of][what] = now
+	}
+}
+
+// when waits until something was seen.
+func (m *moments) when(t *testing.T, of types.UID, what string) (at time.Time) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		at = m.times[of][what]
+		return !at.IsZero()
+	}, settles, 10*time.Millisecond, "%s of %s must be seen", what, of)
+	return at
+}
+
+// workerOf is the worker Pod that opened a Node.
+func (m *moments) workerOf(t *testing.T, node types.UID) types.UID {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	require.NotEmpty(t, m.workers[node], "a worker Pod must have opened the Node")
+	return m.workers[node]
+}

@@ -1,0 +1,64 @@
+package faults
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+// renaming is a policy that renames a label key which only this test uses.
+const renaming = `apiVersion: nodekeep.dev/v1alpha1
+kind: Policy
+labels:
+  migrations: [{from: renamed.old, to: example.com/renamed.new, phase: new}]
+`
+
+func TestCaptureKilledAtAnyWriteOfAMigrationEndsAsIfItHadNotBeenKilled(t *testing.T) {
+	const oldKey, newKey = "renamed.old", "example.com/renamed.new"
+	before, err := os.ReadFile(nodekeep.PolicyFile)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, nodekeep.WritePolicy(string(before))) })
+	p := captureProxy(t)
+	require.NoError(t, nodekeep.WritePolicy(renaming))
+	rules, err := policy.Load([]byte(renaming), policy.DefaultGate)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { // no Node has the key yet, so no operator has to accept it
+		state, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(context.WithoutCancel(t.Context()), capture.RulesName, metav1.GetOptions{})
+		return err == nil && state.Data[capture.RulesInForce] == rules.RulesHash()
+	}, harness.Settles, 20*time.Millisecond)
+
+	watched := nodekeep.WatchNodes(t)
+	killedAtEveryWrite(t, p, "renamed", func(name string) {
+		nodekeep.Register(t, name)
+		nodekeep.WaitRestored(t, name, nil)
+	}, func(name string) { // capture copies the label, renames it in the record, and removes the old key
+		nodekeep.Label(t, name, map[string]string{oldKey: "a"})
+	}, func(name string) bool {
+		node := nodekeep.Node(t, name)
+		record, ok := nodekeep.Record(t, name)
+		_, old := node.Labels[oldKey]
+		_, remembered := record.Items()[oldKey]
+		return ok && !old && node.Labels[newKey] == "a" && !remembered && record.Items()[newKey] == "a"
+	})
+	had, states := map[string]bool{}, 0
+	for _, state := range watched.Stop() {
+		_, old := state.Labels[oldKey]
+		_, renamed := state.Labels[newKey]
+		uid := string(state.UID)
+		had[uid] = had[uid] || old
+		if had[uid] {
+			states++
+			assert.True(t, old || renamed, "Node %s lacks both keys at resourceVersion %s", state.Name, state.ResourceVersion)
+		}
+	}
+	t.Logf("none of %d states of %d Nodes lacked both keys", states, len(had))
+}

@@ -1,0 +1,84 @@
+package governance
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"nodekeep.dev/nodekeep/governance"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+// nodekeep is the installation that all tests of this package share, with the policy of docs/governance.md.
+var nodekeep *harness.Installation
+
+func TestMain(m *testing.M) {
+	os.Exit(harness.RunTests(m, harness.Options{}, func(i *harness.Installation) {
+		i.TimeoutSeconds = harness.Patient
+		i.PolicyPoll = 100 * time.Millisecond
+		nodekeep = i
+	}))
+}
+
+// page is docs/governance.md.
+func page(t *testing.T) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(harness.Root(), "docs", "governance.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// marked is the part of a page after a comment, up to an empty line that follows a line of it.
+func marked(t *testing.T, page, comment string) string {
+	t.Helper()
+	_, after, found := strings.Cut(page, "<!-- "+comment+" -->\n")
+	if !found {
+		t.Fatalf("docs/governance.md has no comment %q", comment)
+	}
+	part, _, _ := strings.Cut(strings.TrimLeft(after, "\n"), "\n\n")
+	return part
+}
+
+// documented is the policy of the page.
+func documented(t *testing.T) string {
+	t.Helper()
+	text := strings.TrimSuffix(strings.TrimPrefix(marked(t, page(t), "the policy of the table"), "```yaml\n"), "\n```")
+	return "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n" + text + "\n"
+}
+
+// rendered are the admission policies of a policy file.
+func rendered(t *testing.T, content string) string {
+	t.Helper()
+	p, err := policy.Load([]byte(content), policy.DefaultGate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := governance.Render(p.Governance(), harness.Namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// applied writes admission policies into the cluster, and removes all of governance when the test ends.
+func applied(t *testing.T, text string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "policies.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nodekeep.MustKubectl(t, "apply", "--server-side", "-f", file)
+	t.Cleanup(func() {
+		_, err := nodekeep.Kubectl(context.Background(), "delete", "validatingadmissionpolicies,validatingadmissionpolicybindings", "-l", "app.kubernetes.io/component=governance")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	})
+}

@@ -1,0 +1,244 @@
+package inventory
+
+import (
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+// inventoryServer is an HTTPS server whose answer the test chooses. It counts requests and notes who sends them.
+type inventoryServer struct {
+	*httptest.Server
+	mu       sync.Mutex
+	answer   http.HandlerFunc
+	requests int
+	agents   map[string]int
+	ca       string
+}
+
+func serveInventory(t *testing.T) *inventoryServer {
+	s := &inventoryServer{agents: map[string]int{}}
+	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.requests++
+		s.agents[r.UserAgent()]++
+		answer := s.answer
+		s.mu.Unlock()
+		answer(w, r)
+	}))
+	t.Cleanup(s.Close)
+	s.ca = filepath.Join(t.TempDir(), "ca.crt")
+	require.NoError(t, os.WriteFile(s.ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600))
+	return s
+}
+
+func (s *inventoryServer) say(answer http.HandlerFunc) (before int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = answer
+	return s.requests
+}
+
+// asked waits until the server has answered two more requests: the first one was made and dealt with.
+func (s *inventoryServer) asked(t *testing.T, since int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.requests >= since+2
+	}, harness.Settles, 20*time.Millisecond)
+}
+
+func listing(nodes ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"Inventory","nodes":[`+strings.Join(nodes, ",")+`]}`)
+	}
+}
+
+func listed(name, uuid, rack string) string {
+	return fmt.Sprintf(`{"name":%q,"systemUUID":%q,"attributes":{"rack":%q}}`, name, uuid, rack)
+}
+
+func code(status int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "/elsewhere")
+		w.WriteHeader(status)
+	}
+}
+
+const rackLabel = "example.com/rack"
+
+func rackIs(t *testing.T, name, want string) {
+	t.Helper()
+	var got string
+	require.Eventually(t, func() bool {
+		got = nodekeep.Node(t, name).Labels[rackLabel]
+		return got == want
+	}, harness.Settles, 20*time.Millisecond, "rack of %s must become %q, is %q", name, want, &got)
+}
+
+// createAs has a kubelet register a Node of a machine.
+func createAs(t *testing.T, name, uuid string) *corev1.Node {
+	t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	node.Status.NodeInfo.SystemUUID = uuid
+	created, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+	require.NoError(t, err)
+	return created
+}
+
+func TestAnInventoryMakesLabelsAndNoFailureOfItChangesAny(t *testing.T) {
+	s := serveInventory(t)
+	const count = 10
+	var names, nodes []string
+	for i := range count {
+		names = append(names, fmt.Sprintf("inventory-%d", i))
+		nodes = append(nodes, listed(names[i], fmt.Sprintf("uuid-%d", i), "r7"))
+	}
+	ahead := []string{listed("inventory-ahead", "uuid-ahead", "r9"), listed("inventory-other", "uuid-listed", "r9")}
+	all := append(append([]string{}, nodes...), ahead...)
+	s.say(listing(all...))
+	policy := fmt.Sprintf(`apiVersion: nodekeep.dev/v1alpha1
+kind: Policy
+labels:
+  rules:
+  - {name: rack, set: {example.com/rack: "{inventory.cmdb.rack}"}}
+inventory:
+- {name: cmdb, url: %q, ca: %q, interval: 1s, attributes: [rack], preload: true}
+`, s.URL+"/nodes", s.ca)
+	require.NoError(t, nodekeep.WritePolicy(policy))
+	for i, name := range names {
+		createAs(t, name, fmt.Sprintf("uuid-%d", i))
+	}
+	for _, name := range names {
+		rackIs(t, name, "r7")
+	}
+	unchanged := func(t *testing.T) {
+		t.Helper()
+		for _, name := range names {
+			assert.Equal(t, "r7", nodekeep.Node(t, name).Labels[rackLabel], name)
+		}
+	}
+	for name, answer := range map[string]http.HandlerFunc{
+		"redirects":         code(http.StatusFound),
+		"401":               code(http.StatusUnauthorized),
+		"403":               code(http.StatusForbidden),
+		"429":               code(http.StatusTooManyRequests),
+		"500":               code(http.StatusInternalServerError),
+		"an empty body":     func(http.ResponseWriter, *http.Request) {},
+		"no Nodes":          listing(),
+		"half of the Nodes": listing(all[:count/2]...),
+		"other racks": func(w http.ResponseWriter, r *http.Request) {
+			listing(strings.ReplaceAll(strings.Join(all, ","), "r7", "r8"))(w, r)
+		},
+		"values of no label": func(w http.ResponseWriter, r *http.Request) {
+			listing(strings.ReplaceAll(strings.Join(all, ","), "r7", "r 7!"))(w, r)
+		},
+		"other machines": func(w http.ResponseWriter, r *http.Request) {
+			listing(strings.ReplaceAll(strings.Join(all, ","), "uuid-", "other-"))(w, r)
+		},
+		"a Node twice": listing(append(append([]string{}, all...), all[0])...),
+		"numbers": func(w http.ResponseWriter, r *http.Request) {
+			listing(strings.ReplaceAll(strings.Join(all, ","), `"r7"`, "1e9"))(w, r)
+		},
+		"deep nesting": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("[", 1<<20)) },
+		"half of the document": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"Inventory","nodes":[`+all[0])
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.asked(t, s.say(answer))
+			unchanged(t)
+		})
+	}
+	s.asked(t, s.say(listing(all...)))
+	unchanged(t)
+
+	t.Run("another client spoils or deletes what capture notes of the source", func(t *testing.T) {
+		notes := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
+		for _, spoilt := range []string{"{", "null", `{"held":7}`, strings.Repeat("[", 1<<18)} {
+			body := harness.MustJSON(t, map[string]any{"data": map[string]string{"cmdb": spoilt, capture.AcceptedKey("cmdb"): spoilt}})
+			_, err := notes.Patch(t.Context(), capture.InventoryName, types.MergePatchType, body, metav1.PatchOptions{})
+			require.NoError(t, err)
+			s.asked(t, s.say(listing(all[0])))
+			unchanged(t)
+		}
+		require.NoError(t, notes.Delete(t.Context(), capture.InventoryName, metav1.DeleteOptions{}))
+		s.asked(t, s.say(listing(all[0])))
+		unchanged(t)
+		s.asked(t, s.say(listing(all...)))
+		unchanged(t)
+	})
+	t.Run("one Node in ten may change without an operator", func(t *testing.T) {
+		s.say(listing(append([]string{listed(names[0], "uuid-0", "r1")}, all[1:]...)...))
+		rackIs(t, names[0], "r1")
+		s.say(listing(all...))
+		rackIs(t, names[0], "r7")
+	})
+	t.Run("more wait until an operator accepts them", func(t *testing.T) {
+		s.say(listing(ahead...))
+		note := capture.InventoryNote{}
+		require.Eventually(t, func() bool {
+			state, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), capture.InventoryName, metav1.GetOptions{})
+			require.NoError(t, err)
+			note, _ = capture.InventoryNoteOf(state, "cmdb")
+			return note.Held != ""
+		}, harness.Settles, 20*time.Millisecond)
+		unchanged(t)
+		assert.Equal(t, count, note.Change.Lost)
+		accept := harness.MustJSON(t, map[string]any{"data": map[string]string{capture.AcceptedKey("cmdb"): note.Held}})
+		_, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Patch(t.Context(), capture.InventoryName, types.MergePatchType, accept, metav1.PatchOptions{})
+		require.NoError(t, err)
+		for _, name := range names {
+			rackIs(t, name, "")
+		}
+	})
+	s.say(listing(all...))
+	for _, name := range names {
+		rackIs(t, name, "r7")
+	}
+	t.Run("a Node that never registered gets its label in the CREATE, without a request", func(t *testing.T) {
+		require.Eventually(t, func() bool {
+			_, ok := nodekeep.Record(t, "inventory-ahead")
+			return ok
+		}, harness.Settles, 20*time.Millisecond)
+		assert.True(t, nodekeep.MustRecord(t, "inventory-ahead").Preloaded())
+		s.say(code(http.StatusInternalServerError))
+		assert.Equal(t, "r9", createAs(t, "inventory-ahead", "uuid-ahead").Labels[rackLabel])
+		assert.NotContains(t, createAs(t, "inventory-other", "uuid-of-another").Labels, rackLabel, "it is another machine")
+	})
+	t.Run("a restart without the inventory changes nothing", func(t *testing.T) {
+		require.NoError(t, nodekeep.StopCapture())
+		require.NoError(t, nodekeep.StartCapture(t.Context()))
+		s.asked(t, s.say(code(http.StatusInternalServerError)))
+		unchanged(t)
+		rackIs(t, "inventory-ahead", "r9")
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	assert.Equal(t, []string{"nodekeep-capture"}, keysOf(s.agents), "the webhook never calls it")
+}
+
+func keysOf(m map[string]int) (keys []string) {
+	for key := range m {
+		keys = append(keys, key)
+	}
+	return keys
+}

@@ -1,0 +1,211 @@
+package migration
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+const (
+	oldKey = "gpu.model" // a dotted key
+	newKey = "example.com/gpu.model"
+
+	allNodes       = 500
+	awayNodes      = 50
+	daemonValue    = "rtx" // one Node in five
+	deploymentPods = 5
+
+	// settles is how long anything may take by itself in this test on a busy machine.
+	settles = 4 * time.Minute
+)
+
+func migrating(phase string) string {
+	return fmt.Sprintf("labels: {migrations: [{from: %s, to: %s, phase: %s}]}\n", oldKey, newKey, phase)
+}
+
+func valueOf(number int) string {
+	if number%5 == 0 {
+		return daemonValue
+	}
+	return "a100"
+}
+
+// killing kills capture again and again at random moments, until stop is called, and counts.
+func killing(t *testing.T) (stop func() int) {
+	t.Helper()
+	var kills atomic.Int64
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		for ctx.Err() == nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(500*time.Millisecond + rand.N(1500*time.Millisecond)):
+				if err := nodekeep.Cluster.Process("nodekeep-capture").Kill(); err != nil {
+					ended <- err
+					return
+				}
+				kills.Add(1)
+				if err := nodekeep.StartCapture(context.WithoutCancel(ctx)); err != nil {
+					ended <- err
+					return
+				}
+			}
+		}
+		ended <- nil
+	}()
+	return func() int {
+		cancel()
+		require.NoError(t, <-ended)
+		return int(kills.Load())
+	}
+}
+
+// eventuallyKilled waits until all is so while capture is killed at random moments; for its last part capture is left alone.
+func eventuallyKilled(t *testing.T, atLeast int, is func() bool, message string) {
+	t.Helper()
+	stop := killing(t)
+	time.Sleep(time.Duration(atLeast) * 2 * time.Second)
+	kills := stop()
+	require.Positive(t, kills)
+	require.Eventually(t, is, settles, 200*time.Millisecond, message)
+	t.Logf("capture was killed %d times: %s", kills, message)
+}
+
+func nodes(t *testing.T) []corev1.Node {
+	t.Helper()
+	list, err := nodekeep.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: "test=migration"})
+	require.NoError(t, err)
+	return list.Items
+}
+
+// recorded is what the records of all Nodes have of a key, by Node.
+func recorded(t *testing.T, key string) map[string]string {
+	t.Helper()
+	list, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: store.RecordLabel})
+	require.NoError(t, err)
+	found := map[string]string{}
+	for _, cm := range list.Items {
+		r, err := record.Decode([]byte(cm.Data[store.DataKey]))
+		if value, is := r.Items()[key]; err == nil && is {
+			found[r.Node] = value
+		}
+	}
+	return found
+}
+
+func TestAKeyIsRenamedOn500NodesWhileWorkloadsSelectOnIt(t *testing.T) {
+	names := harness.Names("migrated", allNodes)
+	away, here := names[:awayNodes], names[awayNodes:]
+	want := map[string]string{}
+	for n, name := range names {
+		want[name] = valueOf(n)
+	}
+	started := time.Now()
+	at := func(what string) { t.Logf("%s after %s", what, time.Since(started).Round(time.Second)) }
+	harness.Each(names, 8, func(name string) {
+		nodekeep.Register(t, name)
+		nodekeep.Label(t, name, map[string]string{oldKey: want[name], "test": "migration"})
+	})
+	require.Eventually(t, func() bool { return maps.Equal(recorded(t, oldKey), want) }, settles, time.Second, "every record has the label")
+	harness.Each(away, 8, func(name string) { nodekeep.DeleteNode(t, name) })
+	at("all Nodes are recorded")
+
+	watched := nodekeep.WatchNodes(t)
+	deleted := playKubelets(t)
+	startWorkloads(t, oldKey)
+	agents := 0
+	for _, name := range here {
+		if want[name] == daemonValue {
+			agents++
+		}
+	}
+	require.Eventually(t, func() bool { return len(podsOf(t)) == agents+deploymentPods }, settles, time.Second, "all Pods are bound")
+	before := podsOf(t)
+	at("all Pods are bound")
+
+	answer := nodekeep.Command(t, "", "", "migrate", "plan", oldKey+"="+newKey)
+	assert.Zero(t, answer.Code, answer.ErrOut)
+	for _, says := range []string{"DaemonSet", "default/agent", "Deployment", "default/training", " 360 ", " 90 ", " 40 ", " 10 "} { // of both values, here and away
+		assert.Contains(t, answer.Out, says)
+	}
+
+	usePolicy(t, migrating("both"))
+	eventuallyKilled(t, 6, func() bool {
+		return !slices.ContainsFunc(nodes(t), func(n corev1.Node) bool { return n.Labels[newKey] != want[n.Name] || n.Labels[oldKey] != want[n.Name] })
+	}, "every Node has both keys")
+	assert.Empty(t, deleted.of(), "no Pod was deleted")
+	assert.Equal(t, slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(podsOf(t))))
+	at("every Node has both keys")
+
+	usePolicy(t, migrating("new"))
+	answer = nodekeep.Command(t, "", "", "migrate", "new", oldKey+"="+newKey, "--yes")
+	assert.Equal(t, 1, answer.Code, "a DaemonSet selects on the old key")
+	assert.Contains(t, answer.ErrOut, "default/agent")
+	assert.False(t, slices.ContainsFunc(nodes(t), func(n corev1.Node) bool { _, is := n.Labels[oldKey]; return !is }), "the policy alone removes nothing")
+
+	moveWorkloads(t, newKey)
+	require.Eventually(t, func() bool {
+		pods := podsOf(t)
+		return len(pods) == agents+deploymentPods && !slices.ContainsFunc(slices.Collect(maps.Values(pods)), func(pod corev1.Pod) bool {
+			return strings.Contains(pod.Spec.String(), oldKey) && !strings.Contains(pod.Spec.String(), newKey)
+		})
+	}, settles, time.Second, "the controllers have replaced all Pods")
+	before, replaced := podsOf(t), len(deleted.of())
+	at("the operator has moved the workloads")
+
+	require.Eventually(t, func() bool {
+		answer = nodekeep.Command(t, "", "", "migrate", "new", oldKey+"="+newKey, "--yes")
+		return answer.Code == 0
+	}, settles, time.Second, "nothing selects on the old key any more")
+	eventuallyKilled(t, 6, func() bool {
+		return !slices.ContainsFunc(nodes(t), func(n corev1.Node) bool {
+			_, old := n.Labels[oldKey]
+			return old || n.Labels[newKey] != want[n.Name]
+		})
+	}, "every Node has the new key only")
+	require.Eventually(t, func() bool { return len(recorded(t, oldKey)) == 0 && maps.Equal(recorded(t, newKey), want) }, settles, time.Second,
+		"every record has the new key, those of Nodes that are away, too")
+	at("the migration is over")
+	answer = nodekeep.Command(t, "", "", "migrate", "status")
+	assert.Zero(t, answer.Code, answer.Out+answer.ErrOut)
+	usePolicy(t, "")
+
+	harness.Each(away, 4, func(name string) {
+		created := nodekeep.Register(t, name)
+		assert.Equal(t, want[name], created.Labels[newKey], "in the CREATE")
+		assert.NotContains(t, created.Labels, oldKey)
+	})
+	at("all Nodes are back")
+
+	for uid, node := range deleted.of() {
+		if _, ours := before[uid]; ours {
+			assert.Contains(t, away, node, "Pod %s was deleted while the key was renamed", uid)
+		}
+	}
+	assert.Len(t, deleted.of(), replaced, "nobody deleted a Pod but the rollout")
+	for _, state := range watched.Stop() {
+		_, is := want[state.Name]
+		_, old := state.Labels[oldKey]
+		_, renamed := state.Labels[newKey]
+		if is && !old && !renamed {
+			t.Errorf("Node %s lacks both keys at resourceVersion %s", state.Name, state.ResourceVersion)
+		}
+	}
+	at("all is checked")
+}

@@ -1,0 +1,54 @@
+package verification
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+func TestAFaultThatVerifiedNodesShareCountsNoAttemptAndTheNodesOpenWhenItEnds(t *testing.T) {
+	warm(t)
+	labels := map[string]string{selected: "shared"}
+	verified := registerWith(t, "shared-verified", labels, honest)
+	waitOpen(t, "shared-verified", 1)
+	verified.will(failing) // DNS is down for all
+	kubelets := map[string]*kubelet{}
+	for i := range 3 {
+		name := fmt.Sprint("shared-", i)
+		kubelets[name] = registerWith(t, name, labels, failing)
+	}
+	for name := range kubelets {
+		node := waitFor(t, name, "tried twice", func(node *corev1.Node) bool { return progress(node).Shared >= 2 })
+		assert.True(t, held(node))
+		assert.Zero(t, progress(node).Attempts)
+		assert.Equal(t, verify.ReasonShared, progress(node).Last.Reason)
+		assert.Contains(t, progress(node).Last.Message, "verified Node shared-verified fails it, too")
+	}
+	nodekeep.WaitEvent(t, "shared-verified", "SharedFailure")
+	assert.InDelta(t, 1, harness.Series(t, nodekeep.MetricsURL("verify"), `nodekeep_verify_shared_failure{profile="shared"}`), 0)
+	pods, err := nodekeep.Admin.CoreV1().Pods(verify.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=shared-verified"})
+	require.NoError(t, err)
+	controls := 0
+	for _, pod := range pods.Items {
+		if strings.HasPrefix(pod.Name, verify.ControlPrefix) {
+			controls++
+		}
+	}
+	assert.Positive(t, controls)
+
+	verified.will(honest)
+	for _, k := range kubelets {
+		k.will(honest)
+	}
+	for name := range kubelets {
+		waitOpen(t, name, 1)
+	}
+}

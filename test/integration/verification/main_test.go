@@ -1,0 +1,70 @@
+package verification
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+// nodekeep is the installation that all tests of this package share. Each test uses Node names of its own.
+var nodekeep *harness.Installation
+
+// selected is the label of Nodes that the profile selects.
+const selected = "pool"
+
+const verifying = `apiVersion: nodekeep.dev/v1alpha1
+kind: Policy
+verify:
+  start: {perSecond: 50}
+  profiles:
+  - name: pool
+    nodeSelector: pool=checked
+    checks:
+    - {name: dns, dns: {names: [kubernetes.default.svc]}}
+    - {name: api, api: {}}
+    attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
+  - name: reboots
+    nodeSelector: pool=reboots
+    checks:
+    - {name: api, api: {}}
+    attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
+    reverify: onReboot
+  - name: shared
+    nodeSelector: pool=shared
+    checks:
+    - {name: dns, dns: {names: [kubernetes.default.svc]}}
+    attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
+  - name: kubelets
+    nodeSelector: pool=kubelets
+    checks:
+    - {name: api, api: {}}
+    - {name: kubelet, kubelet: {}}
+    timeout: 2s
+    attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
+`
+
+func TestMain(m *testing.M) {
+	options := harness.Options{Scheduler: true, ControllerManager: true}
+	os.Exit(harness.RunTestsOn(m, options, func(ctx context.Context, control *harness.Cluster) error {
+		installation, err := harness.Install(ctx, control)
+		if err != nil {
+			return fmt.Errorf("install nodekeep: %w", err)
+		}
+		nodekeep = installation
+		nodekeep.TimeoutSeconds, nodekeep.PolicyPoll = harness.Patient, 200*time.Millisecond
+		if err := nodekeep.ReapplyVerify(ctx); err != nil {
+			return err
+		}
+		if err := nodekeep.WritePolicy(verifying); err != nil {
+			return err
+		}
+		if err := nodekeep.Start(ctx); err != nil {
+			return fmt.Errorf("start nodekeep: %w", err)
+		}
+		return nodekeep.StartVerify(ctx)
+	}))
+}

@@ -1,0 +1,272 @@
+package verification
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// workload is a Pod that only the Nodes of the profile can take.
+func workload(name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+		Spec:       corev1.PodSpec{NodeSelector: map[string]string{selected: "checked"}, Containers: []corev1.Container{{Name: "c", Image: "none"}}},
+	}
+}
+
+func TestNoWorkloadIsBoundBeforeTheNodeWasVerifiedAndDaemonSetsRun(t *testing.T) {
+	warm(t)
+	labels := map[string]string{"app": "agent"}
+	agent := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "agent", Namespace: "default"}, Spec: appsv1.DaemonSetSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, NodeSelector: map[string]string{selected: "checked"},
+			Containers: []corev1.Container{{Name: "c", Image: "none"}},
+		}},
+	}}
+	_, err := nodekeep.Admin.AppsV1().DaemonSets("default").Create(t.Context(), agent, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { nodekeepKubectl("delete", "daemonset", "agent", "--ignore-not-found") })
+	pods := nodekeep.Admin.CoreV1().Pods("default")
+	_, err = pods.Create(t.Context(), workload("early"), metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { nodekeepKubectl("delete", "pod", "early", "--grace-period=0", "--force", "--ignore-not-found") })
+
+	k := register(t, "bound", nil)
+	require.True(t, held(nodekeep.Node(t, "bound")), "the taint is there from the CREATE")
+	require.Eventually(t, func() bool { // the agent is bound, the worker Pod waits for its kubelet
+		agents, err := pods.List(t.Context(), metav1.ListOptions{LabelSelector: "app=agent"})
+		workers, werr := nodekeep.Admin.CoreV1().Pods(verify.Namespace).List(t.Context(), metav1.ListOptions{})
+		return err == nil && werr == nil && len(agents.Items) == 1 && agents.Items[0].Spec.NodeName == "bound" && len(workers.Items) == 1
+	}, settles, 50*time.Millisecond)
+	early, err := pods.Get(t.Context(), "early", metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Empty(t, early.Spec.NodeName, "a workload was bound to a Node that was not verified")
+
+	k.will(honest)
+	node := waitOpen(t, "bound", 1)
+	assert.Empty(t, progress(node).Last.Skipped)
+	require.Eventually(t, func() bool {
+		early, err := pods.Get(t.Context(), "early", metav1.GetOptions{})
+		return err == nil && early.Spec.NodeName == "bound"
+	}, settles, 50*time.Millisecond, "then the workload is bound")
+	waitFor(t, "bound", "shown as verified", func(node *corev1.Node) bool {
+		for _, condition := range node.Status.Conditions {
+			if condition.Type == verify.Condition {
+				return condition.Status == corev1.ConditionTrue
+			}
+		}
+		return false
+	})
+	nodekeep.WaitEvent(t, "bound", "Verified")
+}
+
+func nodekeepKubectl(args ...string) { _, _ = nodekeep.Kubectl(background(), args...) }
+
+func TestHostileReportsKeepTheirNodeTaintedUntilItsKubeletIsHonest(t *testing.T) {
+	warm(t)
+	exit := func(code int32, message func([]verify.Check) string) func([]verify.Check) (string, int32) {
+		return func(asked []verify.Check) (string, int32) { return message(asked), code }
+	}
+	always := func(message string) func([]verify.Check) string {
+		return func([]verify.Check) string { return message }
+	}
+	passed := func(asked []verify.Check) string { return reporting(asked, verify.Passed, "") }
+	hostile := map[string]func([]verify.Check) (string, int32){
+		"garbage":  exit(0, always("garbage")),
+		"empty":    exit(0, always("")),
+		"large":    exit(0, always(strings.Repeat(`{"results":[`, 100_000))),
+		"nothing":  exit(0, always(`{"results":[]}`)),
+		"skipped":  exit(0, func(asked []verify.Check) string { return reporting(asked, verify.Skipped, verify.ReasonColdStart) }),
+		"others":   exit(0, func(asked []verify.Check) string { return strings.ReplaceAll(passed(asked), `"dns"`, `"sns"`) }),
+		"half":     exit(0, func(asked []verify.Check) string { return passed(asked[:1]) }),
+		"exitcode": exit(2, passed),
+		"optional": exit(0, func(asked []verify.Check) string {
+			return strings.ReplaceAll(passed(asked), `"required":true`, `"required":false`)
+		}),
+		"escapes": exit(1, always("\x1b[31m{\"results\":[{\"check\":\"dns\",\"outcome\":\"failed\"}]}")),
+	}
+	kubelets := map[string]*kubelet{}
+	for name, report := range hostile {
+		kubelets[name] = register(t, "hostile-"+name, report)
+	}
+	for name := range hostile {
+		node := waitFor(t, "hostile-"+name, "tried twice", func(node *corev1.Node) bool { return progress(node).Attempts >= 2 })
+		assert.True(t, held(node), name)
+		assert.Equal(t, verify.VerdictInconclusive, progress(node).Last.Result, name)
+		assert.NotContains(t, node.Annotations[verify.Annotation], "\x1b")
+		kubelets[name].will(honest)
+	}
+	for name := range hostile {
+		waitOpen(t, "hostile-"+name, 1)
+	}
+	assert.Zero(t, harness.Series(t, nodekeep.MetricsURL("verify"), "nodekeep_verify_panics_total"))
+}
+
+func TestAFailedCheckIsReportedAlsoAfterTheNodeIsDeletedAndTheNodeIsVerifiedWhenItRegistersAgain(t *testing.T) {
+	warm(t)
+	register(t, "broken", failing)
+	node := waitFor(t, "broken", "stuck", func(node *corev1.Node) bool { return progress(node).Attempts >= 2 })
+	assert.True(t, held(node))
+	assert.Equal(t, "Timeout", progress(node).Last.Reason)
+	nodekeep.WaitEvent(t, "broken", "VerificationStuck")
+	nodekeep.DeleteNode(t, "broken")
+	kept, err := nodekeep.Admin.CoreV1().ConfigMaps(verify.Namespace).Get(t.Context(), verify.ReportName("broken"), metav1.GetOptions{})
+	require.NoError(t, err)
+	report, err := verify.ParseSavedReport(kept.Data[verify.ReportKey])
+	require.NoError(t, err)
+	assert.Equal(t, string(node.UID), report.UID)
+	assert.Equal(t, verify.VerdictFailed, report.Result)
+	require.Eventually(t, func() bool {
+		pods, err := nodekeep.Admin.CoreV1().Pods(verify.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=broken"})
+		return err == nil && len(pods.Items) == 0
+	}, settles, 50*time.Millisecond, "its worker Pods go with it")
+
+	again := register(t, "broken", honest)
+	assert.True(t, held(nodekeep.Node(t, again.name)))
+	waitOpen(t, "broken", 1)
+}
+
+func TestTheTaintAddedAgainMeansVerifiedAgain(t *testing.T) {
+	warm(t)
+	k := register(t, "again", honest)
+	waitOpen(t, "again", 1)
+	k.will(nil)
+	nodekeep.MustKubectl(t, "taint", "node", "again", verify.Taint+"=by-hand:NoSchedule")
+	waitFor(t, "again", "checked anew", func(node *corev1.Node) bool {
+		pods, err := nodekeep.Admin.CoreV1().Pods(verify.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=again"})
+		return err == nil && len(pods.Items) == 1 && held(node)
+	})
+	k.will(honest)
+	waitOpen(t, "again", 2)
+}
+
+// putBack has the API server put the taint back on a Node in each write that would remove it, as a mutating admission policy of somebody else may.
+func putBack(t *testing.T, name string) (end func()) {
+	t.Helper()
+	admission, ctx := nodekeep.Admin.AdmissionregistrationV1(), background()
+	nodes := admissionregistrationv1.RuleWithOperations{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
+		Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes"}},
+	}
+	_, err := admission.MutatingAdmissionPolicies().Create(ctx, &admissionregistrationv1.MutatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "put-back"},
+		Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
+			FailurePolicy: new(admissionregistrationv1.Fail), ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
+			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: nodes}}},
+			MatchConditions:  []admissionregistrationv1.MatchCondition{{Name: "node", Expression: fmt.Sprintf("object.metadata.name == %q && has(oldObject.spec.taints)", name)}},
+			Mutations: []admissionregistrationv1.Mutation{{PatchType: admissionregistrationv1.PatchTypeJSONPatch, JSONPatch: &admissionregistrationv1.JSONPatch{
+				// In two steps: the API server (1.36) panics where the value is a list of typed objects.
+				Expression: fmt.Sprintf(`[JSONPatch{op: "add", path: "/spec/taints", value: []}, JSONPatch{op: "add", path: "/spec/taints/-", value: Object.spec.taints{key: %q, effect: "NoSchedule"}}]`, verify.Taint),
+			}}},
+		},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = admission.MutatingAdmissionPolicyBindings().Create(ctx, &admissionregistrationv1.MutatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "put-back"}, Spec: admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: "put-back"},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	end = sync.OnceFunc(func() {
+		require.NoError(t, admission.MutatingAdmissionPolicyBindings().Delete(ctx, "put-back", metav1.DeleteOptions{}))
+		require.NoError(t, admission.MutatingAdmissionPolicies().Delete(ctx, "put-back", metav1.DeleteOptions{}))
+	})
+	t.Cleanup(end)
+	return end
+}
+
+func TestATaintThatAnAdmissionPolicyPutsBackInTheVeryPatchIsRemovedAfterGrowingPauses(t *testing.T) {
+	warm(t)
+	k := register(t, "undone", nil)
+	end := putBack(t, "undone")
+	var dry *corev1.Node
+	var err error
+	require.Eventually(t, func() bool { // the policy is in force
+		dry, err = nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), "undone", types.MergePatchType, []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil && held(dry)
+	}, settles, 50*time.Millisecond, "%v, %v", &err, &dry)
+	k.will(honest)
+	node := waitFor(t, "undone", "put back more often than is free", func(node *corev1.Node) bool { return progress(node).Returns > verify.FreeReturns })
+	assert.True(t, held(node))
+	assert.NotEqual(t, verify.VerdictFailed, progress(node).Last.Result)
+	nodekeep.WaitEvent(t, "undone", "VerificationUndone")
+	profiles, err := policy.Load([]byte(verifying), policy.DefaultGate)
+	require.NoError(t, err)
+	seen := verify.NodeOf(node)
+	paused := verify.Plan(verify.Observed{Node: &seen}, profiles.Verify(), verify.Cluster{}, progress(node).Last.Time.Add(time.Second))
+	assert.Contains(t, paused.Reason, "another client put the taint back", "what verify list says")
+	end()
+	waitFor(t, "undone", "open by itself once the policy is gone", func(node *corev1.Node) bool { return !held(node) })
+}
+
+func TestAKubeletCannotOpenItsNodeOrKeepAnotherOneFromBeingVerified(t *testing.T) {
+	warm(t)
+	k := register(t, "forger", nil)
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:"true"}}}`, verify.Label)
+	_, err := k.client.CoreV1().Nodes().Patch(t.Context(), "forger", "application/merge-patch+json", []byte(patch), metav1.PatchOptions{})
+	require.NoError(t, err, "a kubelet may set this label on its own Node")
+	waitFor(t, "forger", "checked", func(*corev1.Node) bool {
+		pods, err := nodekeep.Admin.CoreV1().Pods(verify.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=forger"})
+		return err == nil && len(pods.Items) == 1
+	})
+	assert.True(t, held(nodekeep.Node(t, "forger")))
+
+	// The name of a worker Pod can be computed, so a hostile kubelet can take it with a mirror Pod, before the Node is Ready.
+	victim := nodekeep.RegisterNode(t, harness.RegistrationWith("victim", map[string]string{selected: "checked"}))
+	t.Cleanup(func() { nodekeepKubectl("delete", "node", "victim", "--ignore-not-found") })
+	forger := nodekeep.Node(t, "forger")
+	name := verify.PodName(string(victim.UID), verify.Progress{Hash: progressHash(t), BootID: victim.Status.NodeInfo.BootID})
+	yes, no, user := true, false, int64(65532)
+	mirror := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: verify.Namespace, Annotations: map[string]string{corev1.MirrorPodAnnotationKey: "x", "kubernetes.io/config.source": "file"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "forger", UID: forger.UID, Controller: &yes}}},
+		Spec: corev1.PodSpec{NodeName: "forger", SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &user, SeccompProfile: &corev1.SeccompProfile{Type: "RuntimeDefault"}},
+			Containers: []corev1.Container{{Name: "c", Image: "i", SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}}}},
+	}
+	_, err = k.client.CoreV1().Pods(verify.Namespace).Create(t.Context(), mirror, metav1.CreateOptions{})
+	require.NoError(t, err, "a kubelet may create mirror Pods")
+	registered := play(t, "victim", honest)
+	waitOpen(t, registered.name, 1)
+}
+
+func TestTwoLeadersAtOnceAndProcessesThatAreKilledDecideEveryNode(t *testing.T) {
+	warm(t)
+	second := nodekeep.StartReplica(t, "verify", "--image", "nodekeep:test", "--leader-elect=false").UntilReady(t)
+	var names []string
+	for i := range 12 {
+		names = append(names, fmt.Sprintf("many-%d", i))
+		report := honest
+		if i%4 == 3 {
+			report = failing
+		}
+		register(t, names[i], report)
+	}
+	for range 3 { // while they are being verified
+		require.NoError(t, nodekeep.KillVerify())
+		require.NoError(t, nodekeep.StartVerify(background(), "--leader-elect=false"))
+	}
+	for i, name := range names {
+		if i%4 == 3 {
+			node := waitFor(t, name, "tried", func(node *corev1.Node) bool { return progress(node).Attempts >= 2 })
+			assert.True(t, held(node))
+			continue
+		}
+		waitOpen(t, name, 1)
+	}
+	require.NoError(t, second.Process.Stop())
+	require.NoError(t, nodekeep.StopVerify())
+	require.NoError(t, nodekeep.StartVerify(background()))
+}

@@ -1,0 +1,122 @@
+package release
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+const image = "registry.example.com/nodekeep"
+
+// built is the folder of a release, which no other build shares but for Go's cache.
+func built(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	args := []string{
+		"-C", harness.Root(), "release", "IMAGE=" + image, "RELEASE_DIR=" + filepath.Join(dir, "release"), "IMAGE_DIR=" + filepath.Join(dir, "image"),
+		"COMMIT=0123456789abcdef0123456789abcdef01234567", "SOURCE_DATE_EPOCH=1700000000",
+	}
+	if platforms := os.Getenv("NODEKEEP_RELEASE_PLATFORMS"); platforms != "" {
+		args = append(args, "CLI="+platforms)
+	}
+	run(t, "", "make", args...)
+	return filepath.Join(dir, "release")
+}
+
+func run(t *testing.T, dir, program string, args ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), program, args...)
+	command.Dir = dir
+	out, err := command.CombinedOutput()
+	require.NoError(t, err, "%s %s\n%s", program, strings.Join(args, " "), out)
+	return string(out)
+}
+
+// TestARelease builds once for all that looks at it, and a second time to compare.
+func TestARelease(t *testing.T) {
+	release := built(t)
+	cli := filepath.Join(t.TempDir(), "nodekeep")
+	run(t, filepath.Dir(cli), "tar", "-xzf", filepath.Join(release, "nodekeep-"+runtime.GOOS+"-"+runtime.GOARCH+".tar.gz"))
+	charts, err := filepath.Glob(filepath.Join(release, "nodekeep-*.tgz"))
+	require.NoError(t, err)
+	require.Len(t, charts, 1)
+
+	t.Run("is the same when it is built again", func(t *testing.T) {
+		run(t, "", "diff", "-r", release, built(t))
+	})
+	t.Run("has a checksum of each file", func(t *testing.T) {
+		files, err := os.ReadDir(release)
+		require.NoError(t, err)
+		checked := run(t, release, "sha256sum", "--strict", "--check", "SHA256SUMS")
+		assert.Equal(t, len(files)-1, strings.Count(checked, ": OK\n"))
+	})
+	t.Run("has a krew manifest with the archives and their checksums", func(t *testing.T) {
+		krew, err := os.ReadFile(filepath.Join(release, "nodekeep.krew.yaml"))
+		require.NoError(t, err)
+		archives, err := filepath.Glob(filepath.Join(release, "*.tar.gz"))
+		require.NoError(t, err)
+		for _, archive := range archives {
+			sum, _, _ := strings.Cut(run(t, "", "sha256sum", archive), " ")
+			assert.Contains(t, string(krew), "/"+filepath.Base(archive)+"\n    sha256: "+sum+"\n")
+		}
+	})
+	t.Run("installs with kubectl, is checked and uninstalled", func(t *testing.T) {
+		own, err := harness.InstallProduct(t.Context(), harness.ForTest(t, harness.Options{}), harness.Product{Binary: cli, Manifests: release})
+		require.NoError(t, err)
+		hasTheImage(t, own)
+		// The processes run outside the cluster: doctor would call Deployments without Pods an error.
+		own.MustKubectl(t, "-n", harness.Namespace, "delete", "deployment", "--all")
+		require.NoError(t, own.Start(t.Context()))
+		own.RegisterRecorded(t, "worker-1", map[string]string{"dedicated": "ci"})
+		run(t, release, cli, "doctor", "--kubeconfig", own.AdminKubeconfig())
+		run(t, release, cli, "uninstall", "--yes", "--kubeconfig", own.AdminKubeconfig())
+		require.NoError(t, own.StopCapture())
+		require.NoError(t, own.StopWebhook())
+		own.MustKubectl(t, "delete", "--ignore-not-found", "-f", filepath.Join(release, "nodekeep.yaml"))
+		own.WaitGating(t, false)
+	})
+	t.Run("installs with helm, is checked and uninstalled", func(t *testing.T) {
+		own, err := harness.InstallProduct(t.Context(), harness.ForTest(t, harness.Options{}), harness.Product{Binary: cli, Manifests: release})
+		require.NoError(t, err)
+		own.MustKubectl(t, "delete", "-f", filepath.Join(release, "nodekeep.yaml"))
+		helm := func(args ...string) {
+			_, err := harness.RunHelm(t.Context(), append(args, "--namespace", harness.Namespace, "--kubeconfig", own.AdminKubeconfig())...)
+			require.NoError(t, err)
+		}
+		helm("install", "nodekeep", charts[0])
+		hasTheImage(t, own)
+		own.WaitGating(t, true)
+		own.MustKubectl(t, "-n", harness.Namespace, "delete", "deployment", "--all")
+		require.NoError(t, own.Start(t.Context()))
+		own.RegisterRecorded(t, "worker-1", map[string]string{"dedicated": "ci"})
+		run(t, release, cli, "doctor", "--kubeconfig", own.AdminKubeconfig())
+		job := make(chan error)
+		go func() {
+			_, err := harness.RunUninstallJob(t.Context(), own.Cluster, cli, harness.Namespace)
+			job <- err
+		}()
+		helm("uninstall", "nodekeep")
+		require.NoError(t, <-job)
+		own.WaitGating(t, false)
+	})
+}
+
+// hasTheImage looks at what the Deployments run.
+func hasTheImage(t *testing.T, own *harness.Installation) {
+	t.Helper()
+	deployments, err := own.Admin.AppsV1().Deployments(harness.Namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Len(t, deployments.Items, 2)
+	for _, deployment := range deployments.Items {
+		assert.Regexp(t, "^"+image+":v", deployment.Spec.Template.Spec.Containers[0].Image, deployment.Name)
+	}
+}

@@ -1,0 +1,305 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// answer is what is known of a condition.
+type answer int
+
+const (
+	no answer = iota
+	maybe
+	yes
+)
+
+func answerOf(is bool) answer {
+	if is {
+		return yes
+	}
+	return no
+}
+
+// machine is a Node as the model has it: what is true of it, what operators said last, and what the rules last set.
+type machine struct {
+	name      string
+	exists    bool
+	cpu, gib  int
+	gpus      int  // that its kubelet reports
+	had       bool // time for device plugins to register
+	left      bool // it shows the label that its installer adds at each registration
+	operators map[string]string
+	ruled     map[string]setting
+}
+
+// setting is a label that a rule set.
+type setting struct {
+	value, rule string
+	until       time.Time // when it ends, though its rule is false; zero: while the rule is true
+	absent      bool      // the rule keeps the label off the Node
+}
+
+// question is a condition, and how the policy file writes it.
+type question struct {
+	text string
+	ask  func(m *machine, see view) answer
+}
+
+// view is what a rule sees of labels: a value, and whether it is known.
+type view func(key string) (value string, there, known bool)
+
+func gpusAtLeast(count int) question {
+	return question{fmt.Sprintf(`capacity: {nvidia.com/gpu: ">=%d"}`, count), func(m *machine, _ view) answer {
+		if m.gpus == 0 && !m.had {
+			return maybe
+		}
+		return answerOf(m.gpus >= count)
+	}}
+}
+
+func sizeAtLeast(cpu, gib int) question {
+	return question{fmt.Sprintf(`capacity: {cpu: ">=%d", memory: ">=%dGi"}`, cpu, gib), func(m *machine, _ view) answer {
+		answers := []answer{answerOf(m.cpu >= cpu), answerOf(m.gib >= gib)}
+		if m.cpu == 0 {
+			answers[0] = maybe
+		}
+		if m.gib == 0 {
+			answers[1] = maybe
+		}
+		return slices.Min(answers)
+	}}
+}
+
+func named(prefix string) question {
+	return question{fmt.Sprintf(`names: ["%s*"]`, prefix), func(m *machine, _ view) answer { return answerOf(strings.HasPrefix(m.name, prefix)) }}
+}
+
+func labelled(key, value string) question {
+	return question{fmt.Sprintf("labels: %s=%s", key, value), func(_ *machine, see view) answer {
+		has, there, known := see(key)
+		if !known {
+			return maybe
+		}
+		return answerOf(there && has == value)
+	}}
+}
+
+func anyOf(questions ...question) question {
+	texts := make([]string, len(questions))
+	for n, q := range questions {
+		texts[n] = "{" + q.text + "}"
+	}
+	return question{"any: [" + strings.Join(texts, ", ") + "]", func(m *machine, see view) answer {
+		best := no
+		for _, q := range questions {
+			best = max(best, q.ask(m, see))
+		}
+		return best
+	}}
+}
+
+func always() question { return question{"", func(*machine, view) answer { return yes }} }
+
+// filled is a value that is not the same on every Node.
+type filled struct {
+	text string
+	of   func(m *machine) (value string, known bool)
+}
+
+func gpuCount(before string) filled {
+	return filled{before + "{capacity.nvidia.com/gpu}", func(m *machine) (string, bool) { return fmt.Sprint(before, m.gpus), m.gpus > 0 || m.had }}
+}
+
+// rack is of a Node whose name is KIND-rNN-NUMBER.
+func rack() filled {
+	return filled{"r{name.rack}", func(m *machine) (string, bool) { return strings.Split(m.name, "-")[1], true }}
+}
+
+func racked() question {
+	return question{`nameRegex: "^[a-z0-9]+-r(?P<rack>[0-9]{2})-"`, func(m *machine, _ view) answer { return answerOf(m.name != witness) }}
+}
+
+// rule is an entry of labels.rules.
+type rule struct {
+	name   string
+	when   question
+	set    map[string]string
+	fill   map[string]filled
+	absent []string
+	wins   bool // over operators
+	trusts bool // the kubelet
+	holds  time.Duration
+}
+
+func (s setting) String() string {
+	if s.absent {
+		return "absent by " + s.rule
+	}
+	if s.until.IsZero() {
+		return s.value + " by " + s.rule
+	}
+	return fmt.Sprintf("%s by %s until %s", s.value, s.rule, s.until.Format(time.TimeOnly))
+}
+
+// rules are those of a policy.
+type rules []rule
+
+// yaml is the policy file.
+func (all rules) yaml() string {
+	var text strings.Builder
+	text.WriteString("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ntaints:\n  rules:\n")
+	text.WriteString("  - {selector: accelerator=nvidia-gpu, taint: \"accelerator=nvidia-gpu:NoSchedule\"}\n  - {selector: pool, taint: \"pool={value}:NoSchedule\"}\nlabels:\n  rules:\n")
+	for _, r := range all {
+		fmt.Fprintf(&text, "  - name: %s\n    when: {%s}\n", r.name, r.when.text)
+		if len(r.absent) > 0 {
+			fmt.Fprintf(&text, "    ensureAbsent: [%s]\n", strings.Join(r.absent, ", "))
+			continue
+		}
+		text.WriteString("    set:\n")
+		for _, key := range slices.Sorted(maps.Keys(r.set)) {
+			fmt.Fprintf(&text, "      %s: %q\n", key, r.set[key])
+		}
+		for _, key := range slices.Sorted(maps.Keys(r.fill)) {
+			fmt.Fprintf(&text, "      %s: %q\n", key, r.fill[key].text)
+		}
+		if r.wins {
+			text.WriteString("    precedence: rule\n")
+		}
+		if r.trusts {
+			text.WriteString("    trust: kubelet\n")
+		}
+	}
+	return text.String()
+}
+
+func (r rule) keys() []string {
+	return slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Keys(r.set)), slices.Collect(maps.Keys(r.fill)), r.absent)))
+}
+
+func (r rule) value(key string, m *machine) (value string, known bool) {
+	if fill, is := r.fill[key]; is {
+		return fill.of(m)
+	}
+	return r.set[key], true
+}
+
+// outcome is what rules make of a Node: what they set, and what they cannot decide.
+type outcome struct {
+	set  map[string]setting
+	open map[string]bool
+}
+
+// apply is one pass over the rules. Of what they set before, only what is open, and what is held, counts.
+func (all rules) apply(m *machine, now time.Time) outcome {
+	o, decided := outcome{map[string]setting{}, map[string]bool{}}, map[string]bool{}
+	see := func(key string) (string, bool, bool) {
+		if set, is := o.set[key]; is {
+			return set.value, true, !o.open[key]
+		}
+		value, there := m.operators[key]
+		return value, there, !o.open[key]
+	}
+	for n, r := range all {
+		holds := r.when.ask(m, see)
+		for _, key := range r.keys() {
+			if decided[key] {
+				continue
+			}
+			_, taken := m.operators[key]
+			was, had := m.ruled[key]
+			value, known := r.value(key, m)
+			var give setting
+			wins := r.wins
+			switch {
+			case holds == yes && known:
+				give = setting{value: value, rule: r.name, absent: slices.Contains(r.absent, key)}
+			case holds != no:
+				o.open[key], decided[key] = true, true
+				by := slices.IndexFunc(all, func(other rule) bool { return other.name == was.rule })
+				if !had || by < n || !slices.Contains(all[by].keys(), key) {
+					continue
+				}
+				give, wins = setting{value: was.value, rule: was.rule}, all[by].wins
+				if literal, is := all[by].set[key]; is {
+					give.value = literal
+				}
+			case taken && !r.wins: // what an operator has set since is not held
+				continue
+			case had && was.rule == r.name && r.holds > 0 && (was.until.IsZero() || now.Before(was.until)):
+				give = was
+				if give.until.IsZero() {
+					give.until = now.Add(r.holds)
+				}
+			default:
+				continue
+			}
+			decided[key] = true
+			if !taken || wins {
+				o.set[key] = give
+			}
+		}
+	}
+	return o
+}
+
+// alters reports whether new rules take a label away or change it that old ones had set, at once or after its hold, or one of the installer.
+func (m *machine) alters(after map[string]setting) bool {
+	if m.left && after[leftOver].absent {
+		return true
+	}
+	for key, was := range m.ruled {
+		is, there := after[key]
+		if was.absent {
+			continue // nothing comes back
+		}
+		if !there || is.value != was.value || was.until.IsZero() && !is.until.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// added is what the Node carries while new rules are held: what it had, and what they add.
+func (m *machine) added(after map[string]setting) map[string]setting {
+	all := maps.Clone(after)
+	maps.Copy(all, m.ruled)
+	if m.left {
+		delete(all, leftOver)
+	}
+	return all
+}
+
+// labels are those that the Node must show, of keys that rules may set.
+func (m *machine) labels(set map[string]setting) map[string]string {
+	shown := map[string]string{}
+	if m.left {
+		shown[leftOver] = "1"
+	}
+	for _, key := range allKeys() {
+		if value, is := m.operators[key]; is {
+			shown[key] = value
+		}
+		if by, is := set[key]; is && by.absent {
+			delete(shown, key)
+		} else if is {
+			shown[key] = by.value
+		}
+	}
+	return shown
+}
+
+// taints are those that the labels ask for.
+func taints(labels map[string]string) []string {
+	wanted := []string{}
+	if labels["accelerator"] == "nvidia-gpu" {
+		wanted = append(wanted, "accelerator=nvidia-gpu:NoSchedule")
+	}
+	if pool, is := labels["pool"]; is {
+		wanted = append(wanted, "pool="+pool+":NoSchedule")
+	}
+	return wanted
+}

@@ -1,0 +1,93 @@
+package rules
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// gpuWorker is a label that no kubelet may set.
+const gpuWorker = "node-role.kubernetes.io/gpu-worker"
+
+// leftOver is a label that the kubelets of all Nodes bring at each registration.
+const leftOver = "example.com/left-over"
+
+// witness is a Node that each watcher of the harness makes. Rules set labels on it like on any other.
+const witness = "watch-witness"
+
+// grace is for how long a rule about extended resources holds its labels at least.
+const grace = 5 * time.Minute
+
+// allKeys are the labels that rules set, or select on.
+func allKeys() []string {
+	return []string{"accelerator", leftOver, "example.com/rack", "gpu.count", gpuWorker, "hardware.tier", "pool", "size", "team", "team.class", "voice-pipeline"}
+}
+
+// operatorKeys are those that operators set.
+func operatorKeys() []string {
+	return []string{"example.com/rack", "hardware.tier", "size", "team", "voice-pipeline"}
+}
+
+// kinds are the six kinds of Nodes: cores, memory, and GPUs.
+func kinds() map[string][3]int {
+	return map[string][3]int{"gpua": {8, 32, 1}, "gpub": {16, 64, 2}, "gpud": {32, 256, 4}, "big": {32, 128, 0}, "small": {2, 4, 0}, "pgmac": {8, 16, 0}}
+}
+
+// machines are so many, of all kinds in turn.
+func machines(count int) (all []*machine) {
+	names := []string{"gpua", "gpub", "gpud", "big", "small", "pgmac"}
+	for n := range count {
+		kind := names[n%len(names)]
+		of := kinds()[kind]
+		all = append(all, &machine{
+			name: fmt.Sprintf("%s-r%02d-%03d", kind, n%7, n), cpu: of[0], gib: of[1],
+			operators: map[string]string{}, ruled: map[string]setting{},
+		})
+	}
+	return all
+}
+
+// writer makes policies.
+type writer struct{ *rand.Rand }
+
+func (w writer) chance(of float64) bool { return w.Float64() < of }
+
+func pick[T any](w writer, from ...T) T { return from[w.IntN(len(from))] }
+
+// policy makes rules: some of the usual ones, some of them changed, in another order.
+func (w writer) policy() rules {
+	gpu := rule{
+		name: pick(w, "gpu", "gpu", "accelerated"), when: gpusAtLeast(pick(w, 1, 1, 1, 2)), set: map[string]string{"accelerator": "nvidia-gpu", gpuWorker: ""},
+		fill: map[string]filled{"gpu.count": gpuCount(pick(w, "", "", "n"))}, trusts: true, holds: grace,
+	}
+	tiers := []rule{
+		{name: "quad", when: gpusAtLeast(4), set: map[string]string{"hardware.tier": "quad-gpu"}, holds: grace},
+		{name: "dual", when: gpusAtLeast(2), set: map[string]string{"hardware.tier": pick(w, "dual-gpu", "dual-gpu", "multi-gpu")}, holds: grace},
+		{name: "high", when: anyOf(named("pgmac"), sizeAtLeast(16, 64)), set: map[string]string{"hardware.tier": "high", "voice-pipeline": pick(w, "enabled", "enabled", "on")}, wins: w.chance(0.3)},
+		{name: "rest", when: always(), set: map[string]string{"hardware.tier": "standard"}, wins: w.chance(0.2)},
+	}
+	if w.chance(0.2) {
+		tiers[1], tiers[2] = tiers[2], tiers[1]
+	}
+	others := []rule{
+		{name: "racks", when: racked(), fill: map[string]filled{"example.com/rack": rack()}, wins: w.chance(0.5)},
+		{name: "large", when: sizeAtLeast(pick(w, 16, 16, 8), 8), set: map[string]string{"size": "large"}},
+		{name: "little", when: always(), set: map[string]string{"size": pick(w, "little", "little", "other")}},
+	}
+	w.Shuffle(2, func(a, b int) { others[a], others[b] = others[b], others[a] })
+	all := slices.Concat([]rule{gpu}, tiers, others, []rule{
+		{name: "pools", when: labelled("hardware.tier", pick(w, "dual-gpu", "standard", "high")), set: map[string]string{"pool": pick(w, "one", "one", "two")}},
+		{name: "classes", when: labelled("team", "gold"), set: map[string]string{"team.class": "premium"}},
+		{name: "clean", when: pick(w, always(), named("gpu"), named("none")), absent: []string{leftOver}},
+	})
+	return slices.DeleteFunc(all, func(rule) bool { return w.chance(0.08) })
+}
+
+// value is what an operator writes.
+func (w writer) value(key string) string {
+	if key == "team" {
+		return pick(w, "gold", "iron")
+	}
+	return fmt.Sprintf("by-hand-%d", w.IntN(1000))
+}

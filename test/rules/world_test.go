@@ -1,0 +1,385 @@
+package rules
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+const (
+	parallel = 16
+	quiet    = 250 * time.Millisecond
+	settles  = harness.Settles
+	gpuName  = "nvidia.com/gpu"
+)
+
+// world is the Nodes, what the policy is, and what anybody could see.
+type world struct {
+	t        *testing.T
+	writer   writer
+	machines []*machine
+	clients  map[string]*kubernetes.Clientset
+	watcher  *harness.Watcher
+	rules    rules
+	figures  map[string]int
+
+	mu      sync.Mutex
+	written map[string]bool   // resourceVersions that the script wrote
+	ended   map[string]bool   // Nodes on which the time of a held label ended in this step
+	seen    map[string]int    // how many states of a Node were looked at
+	at      map[string]string // the version of the last one
+	last    map[string]map[string]string
+}
+
+func newWorld(t *testing.T, seed uint64, count int) *world {
+	w := &world{
+		t: t, writer: writer{rand.New(rand.NewPCG(seed, 0))}, machines: machines(count), clients: map[string]*kubernetes.Clientset{}, figures: map[string]int{},
+		written: map[string]bool{}, ended: map[string]bool{}, seen: map[string]int{}, at: map[string]string{}, last: map[string]map[string]string{},
+	}
+	for _, m := range w.machines {
+		w.clients[m.name] = nodekeep.Kubelet(t, m.name)
+	}
+	w.watcher = nodekeep.WatchNodes(t)
+	w.at[witness] = nodekeep.Node(t, witness).ResourceVersion
+	w.machines = append(w.machines, &machine{name: witness, exists: true, cpu: 8, gib: 32, operators: map[string]string{}, ruled: map[string]setting{}})
+	return w
+}
+
+// each does something to some of the Nodes, many at once. The witness is left alone.
+func (w *world) each(of []*machine, do func(m *machine) error) {
+	w.t.Helper()
+	names, byName, failed := []string{}, map[string]*machine{}, make(chan error, len(of))
+	for _, m := range of {
+		if m.name != witness {
+			names, byName[m.name] = append(names, m.name), m
+		}
+	}
+	harness.Each(names, parallel, func(name string) {
+		if err := do(byName[name]); err != nil {
+			failed <- fmt.Errorf("node %s: %w", name, err)
+		}
+	})
+	close(failed)
+	for err := range failed {
+		require.NoError(w.t, err)
+	}
+}
+
+// some are a part of the Nodes.
+func (w *world) some(part float64) (some []*machine) {
+	for _, m := range w.machines {
+		if w.writer.chance(part) && m.name != witness {
+			some = append(some, m)
+		}
+	}
+	return some
+}
+
+func (m *machine) room() corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU: *resource.NewQuantity(int64(m.cpu), resource.DecimalSI), corev1.ResourceMemory: resource.MustParse(fmt.Sprintf("%dGi", m.gib)), corev1.ResourcePods: resource.MustParse("110"),
+	}
+}
+
+// register sends the CREATE of a kubelet, which knows of no extended resource, and looks at the answer.
+func (w *world) register(m *machine) error {
+	node := harness.Registration(m.name)
+	node.Status.Capacity, node.Status.Allocatable = m.room(), m.room()
+	node.Labels[leftOver] = "1"
+	stored, err := w.clients[m.name].CoreV1().Nodes().Create(w.t.Context(), node, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("a kubelet was refused: %w", err)
+	}
+	m.exists, m.gpus, m.had, m.left = true, 0, false, true
+	want := m.labels(w.rules.apply(m, time.Now()).set)
+	_, late := want[gpuWorker]
+	delete(want, gpuWorker)
+	if got := shown(stored); !maps.Equal(got, want) {
+		return fmt.Errorf("the CREATE has %v, and not %v", got, want)
+	}
+	if late && !harness.Gated(stored) {
+		return fmt.Errorf("it still lacks %s, and is not gated", gpuWorker)
+	}
+	return w.visible(stored)
+}
+
+// restart deletes a Node, and its kubelet registers it again.
+func (w *world) restart(m *machine) error {
+	if err := nodekeep.Admin.CoreV1().Nodes().Delete(w.t.Context(), m.name, metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	return w.register(m)
+}
+
+// report has the kubelet say how many GPUs there are, and whether device plugins had time to register. It leaves extended resources out,
+// or says 0, as kubelets do.
+//
+// The time since which a Node is ready is moved by way of not being ready, as on any Node.
+func (w *world) report(m *machine, gpus int, had, says bool) error {
+	if had && !m.had {
+		unready := map[string]any{"status": map[string]any{"conditions": []map[string]any{{"type": "Ready", "status": "False", "reason": "KubeletNotReady"}}}}
+		if err := w.patch(m, "status", unready); err != nil {
+			return err
+		}
+	}
+	m.gpus, m.had = gpus, had
+	ready := time.Now()
+	if had {
+		ready = ready.Add(-time.Hour)
+	}
+	resources := map[string]any{gpuName: nil}
+	if gpus > 0 || says {
+		resources[gpuName] = fmt.Sprint(gpus)
+	}
+	return w.patch(m, "status", map[string]any{"status": map[string]any{
+		"capacity": resources, "allocatable": resources,
+		"conditions": []map[string]any{{"type": "Ready", "status": "True", "reason": "KubeletReady", "lastTransitionTime": ready.UTC().Format(time.RFC3339)}},
+	}})
+}
+
+func (w *world) patch(m *machine, subresource string, change map[string]any) error {
+	body, err := json.Marshal(change)
+	if err != nil {
+		return err
+	}
+	_, err = w.clients[m.name].CoreV1().Nodes().Patch(w.t.Context(), m.name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, subresource)
+	return err
+}
+
+// relabel does what an operator does; nil removes a label.
+func (w *world) relabel(m *machine, key string, value any) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{key: value}}})
+	if err != nil {
+		return err
+	}
+	node, err := nodekeep.Admin.CoreV1().Nodes().Patch(w.t.Context(), m.name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "kubectl-label"})
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.written[node.ResourceVersion] = true
+	return nil
+}
+
+// shown are the labels of a Node that the model is about.
+func shown(node *corev1.Node) map[string]string {
+	labels := map[string]string{}
+	for _, key := range allKeys() {
+		if value, is := node.Labels[key]; is {
+			labels[key] = value
+		}
+	}
+	return labels
+}
+
+// visible says what is wrong with a state that anybody could see: without the gate it needs these taints, and those of its labels.
+func (w *world) visible(node *corev1.Node, needs ...string) error {
+	if harness.Gated(node) {
+		return nil
+	}
+	for _, taint := range slices.Concat(needs, taints(shown(node))) {
+		if !harness.Carries(node, taint) {
+			return fmt.Errorf("version %s is without the gate, and without taint %s", node.ResourceVersion, taint)
+		}
+	}
+	return nil
+}
+
+// listed is what the annotation lists of a Node.
+func listed(node *corev1.Node) (all map[string]struct {
+	Value, Rule string
+	Until       time.Time
+	Absent      bool
+}) {
+	_ = json.Unmarshal([]byte(node.Annotations["nodekeep.dev/labels"]), &all)
+	return all
+}
+
+// complaint says what of a Node is not as the model has it.
+func complaint(m *machine, node *corev1.Node, want map[string]setting) string {
+	labels := m.labels(want)
+	switch {
+	case node == nil:
+		return "there is no such Node"
+	case harness.Gated(node):
+		return "the gate is on"
+	case !maps.Equal(shown(node), labels):
+		return fmt.Sprintf("it has %v, and not %v", shown(node), labels)
+	case !slices.Equal(harness.TaintsOf(node), taints(labels)):
+		return fmt.Sprintf("its taints are %v, and not %v", harness.TaintsOf(node), taints(labels))
+	}
+	got := listed(node)
+	for key, set := range want {
+		if got[key].Value != set.value || got[key].Rule != set.rule || got[key].Until.IsZero() != set.until.IsZero() || got[key].Absent != set.absent {
+			return fmt.Sprintf("the annotation says of %s %+v, and not %+v", key, got[key], set)
+		}
+	}
+	if len(got) != len(want) {
+		return fmt.Sprintf("the annotation lists %v, and not %v", got, want)
+	}
+	return ""
+}
+
+// settle waits until all is at rest and every Node as the model says. then is what that is of one Node.
+func (w *world) settle(title string, began time.Time, then func(m *machine, now time.Time) map[string]setting) {
+	w.t.Helper()
+	var before map[string]string
+	for deadline := time.Now().Add(settles + time.Duration(len(w.machines))*200*time.Millisecond); ; time.Sleep(quiet) {
+		list, err := nodekeep.Admin.CoreV1().Nodes().List(w.t.Context(), metav1.ListOptions{})
+		require.NoError(w.t, err)
+		nodes, versions, now := map[string]*corev1.Node{}, map[string]string{}, time.Now()
+		for n := range list.Items {
+			nodes[list.Items[n].Name], versions[list.Items[n].Name] = &list.Items[n], list.Items[n].ResourceVersion
+		}
+		wrong := []string{}
+		for _, m := range w.machines {
+			if !m.exists {
+				continue
+			}
+			if is := complaint(m, nodes[m.name], then(m, now)); is != "" {
+				wrong = append(wrong, fmt.Sprintf("%s: %s; operators: %v, rules set before: %v", m.name, is, m.operators, m.ruled))
+			}
+		}
+		if len(wrong) == 0 && maps.Equal(before, versions) {
+			w.accept(nodes, began, now, then)
+			w.looks(title, nodes)
+			return
+		}
+		if now.After(deadline) {
+			require.Empty(w.t, wrong[:min(5, len(wrong))], "%s: %d Nodes are not as the model says", title, len(wrong))
+			require.Equal(w.t, before, versions, "%s: Nodes are written that are as the model says", title)
+		}
+		before = versions
+	}
+}
+
+// accept takes over what is there, and looks at until when labels are held.
+func (w *world) accept(nodes map[string]*corev1.Node, began, now time.Time, then func(m *machine, now time.Time) map[string]setting) {
+	w.t.Helper()
+	for _, m := range w.machines {
+		if !m.exists {
+			continue
+		}
+		want, got := then(m, now), listed(nodes[m.name])
+		for key, was := range m.ruled {
+			if !was.until.IsZero() && now.After(was.until) && want[key] != was {
+				w.ended[m.name] = true
+				w.figures["holds that ended"]++
+			}
+		}
+		for key, set := range want {
+			if set.until.IsZero() {
+				continue
+			}
+			if m.ruled[key].until.IsZero() {
+				w.figures["labels held"]++
+				until := got[key].Until
+				require.False(w.t, until.Before(began.Add(grace-time.Second)) || until.After(now.Add(grace)), "node %s: %s is held until %s, from %s on", m.name, key, until, began)
+			}
+			set.until = got[key].Until
+			want[key] = set
+		}
+		m.ruled, m.left = want, m.left && !want[leftOver].absent
+	}
+}
+
+// looks goes through every state from the last step to these Nodes: a label of a rule changes once for each cause, and a taint that a
+// Node has before and after the step is there all the time in which the gate is not.
+func (w *world) looks(title string, nodes map[string]*corev1.Node) {
+	w.t.Helper()
+	for _, m := range w.machines {
+		if !m.exists {
+			continue
+		}
+		most, changes, stay := 1, map[string][]string{}, taints(w.last[m.name])
+		if w.ended[m.name] {
+			most, stay = 2, nil
+		}
+		stay = slices.DeleteFunc(stay, func(taint string) bool { return !slices.Contains(taints(shown(nodes[m.name])), taint) })
+		for _, state := range w.statesUntil(nodes[m.name]) {
+			require.NoError(w.t, w.visible(state.Node, stay...), "%s: node %s", title, m.name)
+			w.figures["states looked at"]++
+			now, was := shown(state.Node), w.last[m.name]
+			for _, key := range allKeys() {
+				value, is := now[key]
+				before, had := was[key]
+				switch {
+				case value == before && is == had, w.written[state.ResourceVersion]:
+				case key == gpuWorker && harness.Gated(state.Node): // it is not in the CREATE, and comes before the gate goes
+					if is {
+						w.figures["labels that waited for capture"]++
+					} else {
+						now[key] = before // as if it had stayed
+					}
+				default:
+					changes[key] = append(changes[key], fmt.Sprintf("%s: %q, then %q", state.ResourceVersion, before, value))
+					w.figures["labels changed"]++
+				}
+			}
+			w.last[m.name] = now
+		}
+		for key, of := range changes {
+			require.LessOrEqual(w.t, len(of), most, "%s: node %s: label %s flaps: %v", title, m.name, key, of)
+		}
+	}
+	clear(w.ended)
+}
+
+// statesUntil are the states of a Node that were not looked at yet, up to this one. What comes after it is of the next step.
+func (w *world) statesUntil(node *corev1.Node) (states []harness.State) {
+	w.t.Helper()
+	at := -1
+	require.Eventually(w.t, func() bool {
+		states = w.watcher.Of(node.Name)[w.seen[node.Name]:]
+		at = slices.IndexFunc(states, func(state harness.State) bool { return state.ResourceVersion == node.ResourceVersion })
+		return at >= 0 || node.ResourceVersion == w.at[node.Name]
+	}, harness.Settles, 5*time.Millisecond, "the watch must arrive at version %s of node %s", node.ResourceVersion, node.Name)
+	w.at[node.Name] = node.ResourceVersion
+	w.seen[node.Name] += at + 1
+	return states[:at+1]
+}
+
+// follow is what the rules of now say.
+func (w *world) follow(m *machine, now time.Time) map[string]setting {
+	return w.rules.apply(m, now).set
+}
+
+// change writes another policy. Where it alters labels of rules on more than one Node in ten, capture holds it until it is accepted.
+func (w *world) change(title string, to rules) {
+	w.t.Helper()
+	altered, began := 0, time.Now()
+	for _, m := range w.machines {
+		if m.alters(to.apply(m, began).set) {
+			altered++
+		}
+	}
+	w.rules = to
+	require.NoError(w.t, nodekeep.WritePolicy(to.yaml()))
+	if altered > max(1, len(w.machines)/10) {
+		w.figures["policies held"]++
+		held := map[string]map[string]setting{}
+		for _, m := range w.machines {
+			held[m.name] = m.added(to.apply(m, began).set)
+		}
+		w.settle(title+", held", began, func(m *machine, _ time.Time) map[string]setting { return held[m.name] })
+		nodekeep.AcceptRules(w.t)
+		began = time.Now()
+		require.NoError(w.t, nodekeep.WritePolicy(to.yaml()+"# accepted\n")) // so that capture looks at once
+	}
+	w.settle(title, began, w.follow)
+}

@@ -1,0 +1,122 @@
+package renames
+
+import (
+	"fmt"
+	"maps"
+
+	"nodekeep.dev/nodekeep/test/simulation/oracle"
+)
+
+// step is one thing that happens.
+type step struct {
+	text   string
+	worked bool // by a capture, which always goes on
+	do     func(*world) bool
+}
+
+// steps are all that can happen next.
+func (m *model) steps(w *world) (all []step) {
+	add := func(worked bool, do func(*world) bool, format string, args ...any) {
+		all = append(all, step{fmt.Sprintf(format, args...), worked, do})
+	}
+	for i := range m.Captures {
+		c := w.captures[i]
+		if c.taken > 0 {
+			add(true, func(w *world) bool { return m.works(w, i) }, "capture %d works", i+1)
+		}
+		if c.taken < len(w.log) {
+			add(true, func(w *world) bool { w.captures[i].taken++; w.captures[i].blind = false; return true }, "capture %d takes the next state from its queue", i+1)
+		}
+		if w.left.Faults > 0 && len(w.log) > 0 && c.taken < len(w.log) {
+			add(false, func(w *world) bool {
+				w.left.Faults--
+				w.captures[i].taken, w.captures[i].blind = len(w.log), !w.live()
+				return true
+			}, "capture %d restarts", i+1)
+		}
+		if !c.ended && len(w.log) > 0 {
+			add(false, func(w *world) bool { m.ends(w, i); return true }, "capture %d follows phase new", i+1)
+		}
+	}
+	if w.live() {
+		m.edits(w, add)
+	} else if w.left.Objects > 0 {
+		add(false, func(w *world) bool { return m.registers(w, w.newest(), true) }, "the Node registers")
+		if w.left.Faults > 0 && len(w.records) > 1 {
+			add(false, func(w *world) bool { w.left.Faults--; return m.registers(w, nil, false) }, "the Node registers while the webhook is down")
+			for at := 1; at < len(w.records)-1; at++ {
+				add(false, func(w *world) bool { w.left.Faults--; return m.registers(w, w.records[at], false) }, "the Node registers, and the webhook has record %d", at)
+			}
+		}
+	}
+	return all
+}
+
+func (m *model) ends(w *world, i int) {
+	first := true
+	for _, c := range w.captures {
+		first = first && !c.ended
+	}
+	if first {
+		w.before = w.seen
+	}
+	w.captures[i].ended = true
+}
+
+// edits are what people do.
+func (m *model) edits(w *world, add func(bool, func(*world) bool, string, ...any)) {
+	now := w.tip()
+	add(false, func(w *world) bool {
+		s := *w.tip()
+		s.deleted, s.Edited = true, oracle.NoKey
+		w.push(s)
+		return true
+	}, "a person deletes the Node")
+	if w.left.Edits == 0 {
+		return
+	}
+	for _, key := range []oracle.Key{oracle.OldKey, oracle.NewKey} {
+		name, is := oldKey, now.Old
+		if key == oracle.NewKey {
+			name, is = newKey, now.New
+		}
+		for _, value := range []string{"", "one", "two"} {
+			if value == is || value == "two" && !w.used() {
+				continue
+			}
+			edit := func(w *world) bool {
+				w.left.Edits--
+				s := *w.tip()
+				s.owned, s.Edited = maps.Clone(s.owned), key
+				if s.owned == nil {
+					s.owned = map[string]string{}
+				}
+				if s.owned[name] = "client"; value == "" {
+					delete(s.owned, name)
+				}
+				if key == oracle.OldKey {
+					s.Old = value
+				} else {
+					s.New = value
+				}
+				w.push(s)
+				return true
+			}
+			if value == "" {
+				add(false, edit, "a person removes %s", name)
+			} else {
+				add(false, edit, "a person sets %s to %s", name, value)
+			}
+		}
+	}
+}
+
+// used reports whether a person has set a value. A scenario with the values exchanged is the same scenario.
+func (w *world) used() bool {
+	for _, s := range w.log {
+		if s.Old != "" || s.New != "" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,291 @@
+package verify
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Bounds of the section verify.
+const (
+	MaxProfiles   = 50
+	MaxChecks     = 20
+	MaxContainers = 3        // container checks of a profile: each is a container of the worker Pod
+	MaxTask       = 64 << 10 // bytes of the checks of a profile as JSON: they go into an environment variable
+	maxList       = 20       // entries of a list in a profile
+	maxPerSecond  = 100
+	maxInFlight   = 2000
+	maxAttempts   = 100
+	maxEndpoints  = 10
+)
+
+// CompiledProfile is a profile that was checked. Its fields stand before those of the embedded Profile, which has the defaults filled in.
+type CompiledProfile struct {
+	Profile
+	Taint        corev1.Taint
+	Selector     labels.Selector
+	Timeout      time.Duration
+	StartTimeout time.Duration
+	Backoff      time.Duration
+	MaxBackoff   time.Duration
+	Deadline     time.Duration
+	Allocatable  corev1.ResourceList
+	// Hash names what is asked: the checks and their timeout. A change of the pace is no change of it.
+	Hash string
+}
+
+// Profiles is the section verify once it was checked. The zero value selects no Node. It is not to be changed.
+type Profiles struct {
+	Label  string
+	Start  Start
+	Limits CompiledLimits
+	all    []CompiledProfile
+}
+
+// All are the profiles in their order.
+func (p Profiles) All() []CompiledProfile { return slices.Clone(p.all) }
+
+// Empty reports whether no Node is verified.
+func (p Profiles) Empty() bool { return len(p.all) == 0 }
+
+// For is the first profile that selects a Node with these labels; ok is false where none does.
+func (p Profiles) For(nodeLabels map[string]string) (profile CompiledProfile, ok bool) {
+	for i := range p.all {
+		if p.all[i].Selector.Matches(labels.Set(nodeLabels)) {
+			return p.all[i], true
+		}
+	}
+	return CompiledProfile{}, false
+}
+
+// Taints are those of all profiles, each key, value and effect once.
+func (p Profiles) Taints() (taints []corev1.Taint) {
+	for _, profile := range p.all {
+		if !slices.Contains(taints, profile.Taint) {
+			taints = append(taints, profile.Taint)
+		}
+	}
+	return taints
+}
+
+// IsTaint reports whether a taint is that of a profile. The key alone decides: whatever the value and effect, the Node is to be verified.
+func (p Profiles) IsTaint(taint corev1.Taint) bool {
+	for i := range p.all { // a profile is large, and this is asked of every taint of every Node
+		if p.all[i].Taint.Key == taint.Key {
+			return true
+		}
+	}
+	return false
+}
+
+// Compile checks the section verify. The errors name every mistake; with an error the Profiles are the zero value. Which keys belong to other
+// components is checked by package policy.
+func Compile(settings Settings, path *field.Path) (Profiles, field.ErrorList) {
+	if len(settings.Profiles) > MaxProfiles {
+		return Profiles{}, field.ErrorList{field.TooMany(path.Child("profiles"), len(settings.Profiles), MaxProfiles)}
+	}
+	var c compiler
+	compiled := Profiles{Label: orElse(settings.Label, Label), Start: c.start(settings.Start, path.Child("start")), Limits: c.allLimits(settings.Limits, path.Child("limits"))}
+	for _, wrong := range validation.IsQualifiedName(compiled.Label) {
+		c.invalid(path.Child("label"), compiled.Label, wrong)
+	}
+	names := sets.New[string]()
+	all := "" // the profile that selects every Node
+	for i, profile := range settings.Profiles {
+		at := path.Child("profiles").Index(i)
+		c.name(profile.Name, names, at.Child("name"))
+		if all != "" {
+			c.invalid(at, profile.Name, "can never select a Node: profile "+all+" before it selects every Node")
+		}
+		one := c.profile(profile, at)
+		if one.Selector.Empty() && !c.wrongSelector && all == "" {
+			all = profile.Name
+		}
+		if keys, _ := one.Selector.Requirements(); slices.ContainsFunc(keys, func(r labels.Requirement) bool { return r.Key() == compiled.Label }) {
+			c.invalid(at.Child("nodeSelector"), profile.NodeSelector, "selects by "+compiled.Label+", which verification itself sets")
+		}
+		compiled.all = append(compiled.all, one)
+	}
+	if len(c.errs) > 0 {
+		return Profiles{}, c.errs
+	}
+	return compiled, nil
+}
+
+// compiler collects what is wrong.
+type compiler struct {
+	errs          field.ErrorList
+	wrongSelector bool // of the profile at hand
+}
+
+func (c *compiler) invalid(at *field.Path, value any, detail string) {
+	c.errs = append(c.errs, field.Invalid(at, value, detail))
+}
+
+func (c *compiler) required(at *field.Path, detail string) {
+	c.errs = append(c.errs, field.Required(at, detail))
+}
+
+// name checks a name of a profile or check.
+func (c *compiler) name(name string, before sets.Set[string], at *field.Path) {
+	switch {
+	case name == "":
+		c.required(at, "Events, metrics and nodekeep verify show it")
+	case before.Has(name):
+		c.errs = append(c.errs, field.Duplicate(at, name))
+	default:
+		for _, wrong := range validation.IsDNS1123Label(name) {
+			c.invalid(at, name, wrong)
+		}
+	}
+	before.Insert(name)
+}
+
+// number checks a number that has a default: 0 stands for it.
+func (c *compiler) number(value, otherwise, most int, at *field.Path) int {
+	if value < 0 || value > most {
+		c.invalid(at, value, fmt.Sprintf("must be from 1 to %d", most))
+	}
+	return orElse(value, otherwise)
+}
+
+// tooMany checks the length of a list.
+func (c *compiler) tooMany(length int, at *field.Path) bool {
+	if length > maxList {
+		c.errs = append(c.errs, field.TooMany(at, length, maxList))
+	}
+	return length > maxList
+}
+
+func oneOf[T ~string](c *compiler, at *field.Path, value T, allowed ...T) {
+	if !slices.Contains(allowed, value) {
+		c.errs = append(c.errs, field.NotSupported(at, value, allowed))
+	}
+}
+
+// duration reads a duration and writes its default into the text.
+func (c *compiler) duration(text *string, otherwise string, least, most time.Duration, at *field.Path) time.Duration {
+	*text = orElse(*text, otherwise)
+	duration, err := time.ParseDuration(*text)
+	switch {
+	case err != nil:
+		c.invalid(at, *text, "must be a duration in h, m and s, such as "+otherwise)
+	case duration < least || duration > most:
+		c.invalid(at, *text, fmt.Sprintf("must be from %s to %s", written(least), written(most)))
+	}
+	return duration
+}
+
+// written is a duration without the units that are 0 at its end.
+func written(duration time.Duration) string {
+	text := duration.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+func (c *compiler) start(start Start, at *field.Path) Start {
+	return Start{
+		PerSecond: c.number(start.PerSecond, 10, maxPerSecond, at.Child("perSecond")),
+		InFlight:  c.number(start.InFlight, 200, maxInFlight, at.Child("inFlight")),
+	}
+}
+
+func (c *compiler) profile(profile Profile, at *field.Path) CompiledProfile {
+	one := CompiledProfile{Profile: profile}
+	selector, err := labels.Parse(profile.NodeSelector)
+	if c.wrongSelector = err != nil; err != nil {
+		c.invalid(at.Child("nodeSelector"), profile.NodeSelector, err.Error())
+		selector = labels.Nothing()
+	}
+	one.Selector = selector
+	one.Profile.Taint = orElse(profile.Taint, Taint+":"+string(corev1.TaintEffectNoSchedule))
+	one.Taint = c.taint(one.Profile.Taint, at.Child("taint"))
+	one.Wait, one.Allocatable = c.wait(profile.Wait, at.Child("wait"))
+	one.Timeout = c.duration(&one.Profile.Timeout, "30s", time.Second, 10*time.Minute, at.Child("timeout"))
+	one.StartTimeout = c.duration(&one.Profile.StartTimeout, "2m", 10*time.Second, time.Hour, at.Child("startTimeout"))
+	attempts := at.Child("attempts")
+	one.Attempts.Max = c.number(profile.Attempts.Max, 5, maxAttempts, attempts.Child("max"))
+	one.Backoff = c.duration(&one.Attempts.Backoff, "10s", time.Second, time.Hour, attempts.Child("backoff"))
+	one.MaxBackoff = c.duration(&one.Attempts.MaxBackoff, orLonger("5m", one.Backoff), time.Second, 24*time.Hour, attempts.Child("maxBackoff"))
+	if one.MaxBackoff < one.Backoff {
+		c.invalid(attempts.Child("maxBackoff"), one.Attempts.MaxBackoff, "must not be shorter than backoff, "+one.Attempts.Backoff)
+	}
+	one.Deadline = c.duration(&one.Profile.Deadline, "14m", time.Minute, 7*24*time.Hour, at.Child("deadline"))
+	one.OnTimeout = orElse(profile.OnTimeout, Keep)
+	oneOf(c, at.Child("onTimeout"), one.OnTimeout, Keep, Release)
+	one.Reverify = orElse(profile.Reverify, Never)
+	oneOf(c, at.Child("reverify"), one.Reverify, Never, OnReboot)
+	if one.Reverify == OnReboot && one.Taint.Effect == corev1.TaintEffectNoExecute {
+		c.errs = append(c.errs, field.Forbidden(at.Child("reverify"), "onReboot needs a taint with the effect NoSchedule: the taint is added whenever a Node is not Ready, and NoExecute would evict its Pods"))
+	}
+	one.OnFailure = c.onFailure(profile.OnFailure, at.Child("onFailure"))
+	one.Checks = c.checks(profile.Checks, at.Child("checks"))
+	one.Hash = hashOf(one.Profile)
+	return one
+}
+
+// orLonger is a default that is never shorter than another duration.
+func orLonger(text string, other time.Duration) string {
+	if duration, err := time.ParseDuration(text); err == nil && duration < other {
+		return written(other)
+	}
+	return text
+}
+
+// hashOf names what is asked.
+func hashOf(profile Profile) string {
+	text, err := json.Marshal(Task{Timeout: profile.Timeout, Checks: profile.Checks})
+	if err != nil {
+		panic("marshal checks: " + err.Error()) // cannot happen: texts and numbers
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:6])
+}
+
+// taint reads KEY:EFFECT or KEY=VALUE:EFFECT.
+func (c *compiler) taint(text string, at *field.Path) corev1.Taint {
+	name, effect, _ := cutLast(text, ":")
+	key, value, _ := strings.Cut(name, "=")
+	taint := corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)}
+	for _, wrong := range validation.IsQualifiedName(key) {
+		c.invalid(at, text, "key "+wrong)
+	}
+	for _, wrong := range validation.IsValidLabelValue(value) {
+		c.invalid(at, text, "value "+wrong)
+	}
+	if taint.Effect != corev1.TaintEffectNoSchedule && taint.Effect != corev1.TaintEffectNoExecute {
+		c.invalid(at, text, "must end in :NoSchedule or :NoExecute, or it would not keep workloads away")
+	}
+	return taint
+}
+
+func cutLast(text, mark string) (before, after string, found bool) {
+	if i := strings.LastIndex(text, mark); i >= 0 {
+		return text[:i], text[i+len(mark):], true
+	}
+	return text, "", false
+}
+
+// orElse is a value, or its default where it is not given.
+func orElse[T comparable](value, otherwise T) T {
+	var none T
+	if value == none {
+		return otherwise
+	}
+	return value
+}

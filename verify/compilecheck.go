@@ -1,0 +1,299 @@
+package verify
+
+import (
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Kinds are the kinds of checks, as the fields of a check are named.
+func Kinds() []string {
+	return []string{"dns", "api", "service", "tcp", "http", "container", "kubelet"}
+}
+
+// Kind is what kind of check it is; empty where none is given.
+func (c Check) Kind() string {
+	if kinds := c.kinds(); len(kinds) > 0 {
+		return kinds[0]
+	}
+	return ""
+}
+
+// IsRequired reports whether the verdict depends on the check.
+func (c Check) IsRequired() bool { return c.Required == nil || *c.Required }
+
+func (c Check) kinds() (given []string) {
+	for i, is := range []bool{c.DNS != nil, c.API != nil, c.Service != nil, c.TCP != nil, c.HTTP != nil, c.Container != nil, c.Kubelet != nil} {
+		if is {
+			given = append(given, Kinds()[i])
+		}
+	}
+	return given
+}
+
+// checks checks the checks of a profile, and returns them with their defaults.
+func (c *compiler) checks(of []Check, at *field.Path) []Check {
+	if len(of) == 0 {
+		c.required(at, "a profile asks at least one check")
+	}
+	if len(of) > MaxChecks {
+		c.errs = append(c.errs, field.TooMany(at, len(of), MaxChecks))
+		return nil
+	}
+	names, containers, requires := sets.New[string](), 0, false
+	checks := make([]Check, 0, len(of))
+	for i, check := range of {
+		in := at.Index(i)
+		c.name(check.Name, names, in.Child("name"))
+		if check.Name == Worker {
+			c.invalid(in.Child("name"), check.Name, "is the name of the worker's own container")
+		}
+		switch kinds := check.kinds(); {
+		case len(kinds) == 0:
+			c.required(in, "says what to check with one of "+strings.Join(Kinds(), ", "))
+		case len(kinds) > 1:
+			c.errs = append(c.errs, field.Forbidden(in, "one check is of one kind, not of several: "+strings.Join(kinds, ", ")))
+		}
+		if check.Container != nil {
+			containers++
+		}
+		requires = requires || check.IsRequired()
+		checks = append(checks, c.check(check, in))
+	}
+	if len(of) > 0 && !requires {
+		c.invalid(at, "required: false", "at least one check must be required: without one, every Node would pass")
+	}
+	if containers > MaxContainers {
+		c.errs = append(c.errs, field.Forbidden(at, fmt.Sprintf("has %d container checks; a profile has %d at most", containers, MaxContainers)))
+	}
+	if text, err := json.Marshal(checks); err != nil || len(text) > MaxTask {
+		c.errs = append(c.errs, field.TooLong(at, "", MaxTask))
+	}
+	return checks
+}
+
+// check checks one check, and returns it with its defaults.
+func (c *compiler) check(check Check, at *field.Path) Check {
+	if check.Required == nil {
+		check.Required = new(bool)
+		*check.Required = true
+	}
+	if check.DNS != nil {
+		check.DNS = c.dns(*check.DNS, at.Child("dns"))
+	}
+	if check.Service != nil {
+		c.service(*check.Service, at.Child("service"))
+	}
+	if check.TCP != nil {
+		c.address(check.TCP.Address, at.Child("tcp", "address"))
+	}
+	if check.HTTP != nil {
+		check.HTTP = c.http(*check.HTTP, at.Child("http"))
+	}
+	if check.Container != nil {
+		c.container(*check.Container, at.Child("container"))
+	}
+	return check
+}
+
+func (c *compiler) dns(dns DNS, at *field.Path) *DNS {
+	if len(dns.Names) == 0 {
+		c.required(at.Child("names"), "at least one name to resolve, such as kubernetes.default.svc")
+	}
+	if !c.tooMany(len(dns.Names), at.Child("names")) {
+		for i, name := range dns.Names {
+			for _, wrong := range validation.IsDNS1123Subdomain(strings.TrimSuffix(name, ".")) {
+				c.invalid(at.Child("names").Index(i), name, wrong)
+			}
+		}
+	}
+	dns.Servers = orElse(dns.Servers, AnyServer)
+	oneOf(c, at.Child("servers"), dns.Servers, AnyServer, EachServer)
+	return &dns
+}
+
+func (c *compiler) service(service Service, at *field.Path) {
+	c.namespaced(service.Name, validation.IsDNS1123Label, at.Child("name"))
+	for _, wrong := range validation.IsValidPortNum(service.Port) {
+		c.invalid(at.Child("port"), service.Port, wrong)
+	}
+	if service.Endpoints < 0 || service.Endpoints > maxEndpoints {
+		c.invalid(at.Child("endpoints"), service.Endpoints, fmt.Sprintf("must be from 0, the Service alone, to %d", maxEndpoints))
+	}
+}
+
+// address checks HOST:PORT; an IPv6 address is in brackets.
+func (c *compiler) address(text string, at *field.Path) {
+	host, port, found := cutLast(text, ":")
+	bare, opened := strings.CutPrefix(host, "[")
+	bare, closed := strings.CutSuffix(bare, "]")
+	if !found || opened != closed || !opened && strings.Contains(host, ":") {
+		c.invalid(at, text, "must be HOST:PORT; an IPv6 address is in brackets")
+		return
+	}
+	switch {
+	case opened:
+		for _, wrong := range validation.IsValidIP(at, bare) {
+			c.invalid(at, text, "host "+wrong.Detail)
+		}
+	default:
+		c.host(host, text, at)
+	}
+	c.port(port, text, at)
+}
+
+// host checks a name or an IPv4 address: an address is a valid name, too.
+func (c *compiler) host(host, text string, at *field.Path) {
+	for _, wrong := range validation.IsDNS1123Subdomain(strings.ToLower(strings.TrimSuffix(host, "."))) {
+		c.invalid(at, text, "host "+wrong)
+	}
+}
+
+func (c *compiler) port(port, text string, at *field.Path) {
+	number, err := strconv.Atoi(port)
+	if err != nil || len(validation.IsValidPortNum(number)) > 0 {
+		c.invalid(at, text, "port must be a number from 1 to 65535")
+	}
+}
+
+func (c *compiler) http(http HTTP, at *field.Path) *HTTP {
+	c.url(http.URL, at.Child("url"))
+	http.Status = orElse(http.Status, 200)
+	if http.Status < 100 || http.Status > 599 {
+		c.invalid(at.Child("status"), http.Status, "must be an HTTP status, from 100 to 599")
+	}
+	if http.CA != "" {
+		if !strings.HasPrefix(http.URL, "https:") {
+			c.errs = append(c.errs, field.Forbidden(at.Child("ca"), "only an https URL has a certificate to verify"))
+		}
+		if problem := certificates(http.CA); problem != "" {
+			c.invalid(at.Child("ca"), shortened(http.CA), problem)
+		}
+	}
+	return &http
+}
+
+func (c *compiler) url(text string, at *field.Path) {
+	if text == "" {
+		c.required(at, "as https://HOST/PATH or http://HOST/PATH")
+		return
+	}
+	parsed, err := url.Parse(text)
+	if err != nil {
+		c.invalid(at, withoutUser(text), "must be a URL, https://HOST/PATH or http://HOST/PATH")
+		return
+	}
+	shown := withoutUser(text)
+	if parsed.Scheme != "http" && parsed.Scheme != "https" {
+		c.invalid(at, shown, "must begin with https:// or http://")
+		return
+	}
+	if parsed.User != nil {
+		c.invalid(at, shown, "must have no user or password: the policy is no place for secrets")
+	}
+	if parsed.Fragment != "" {
+		c.invalid(at, shown, "must have no fragment: it is not sent")
+	}
+	switch host := parsed.Hostname(); {
+	case host == "":
+		c.invalid(at, shown, "must name a host")
+	case strings.Contains(host, ":"):
+		for _, wrong := range validation.IsValidIP(at, host) {
+			c.invalid(at, shown, "host "+wrong.Detail)
+		}
+	default:
+		c.host(host, shown, at)
+	}
+	if port := parsed.Port(); port != "" {
+		c.port(port, shown, at)
+	}
+}
+
+// withoutUser is a URL for error messages: a password must not get into logs.
+func withoutUser(text string) string {
+	authority, rest := text, ""
+	scheme, after, found := strings.Cut(text, "://")
+	if found {
+		authority = after
+	}
+	if i := strings.IndexAny(authority, "/?#"); i >= 0 {
+		authority, rest = authority[:i], authority[i:]
+	}
+	if _, host, user := cutLast(authority, "@"); user {
+		authority = "...@" + host
+	}
+	if found {
+		authority = scheme + "://" + authority
+	}
+	return shortened(authority + rest)
+}
+
+// shortened is the start of a text that may be long.
+func shortened(text string) string {
+	const most = 80
+	if len(text) <= most {
+		return text
+	}
+	cut := most
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + "..."
+}
+
+// certificates says what is wrong with a bundle of certificates; empty: nothing.
+func certificates(bundle string) (problem string) {
+	rest, count := []byte(bundle), 0
+	for {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			return "has a PEM block that is no CERTIFICATE: " + block.Type
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return "has a certificate that cannot be read: " + err.Error()
+		}
+		count++
+	}
+	if count == 0 {
+		return "must be certificates in PEM"
+	}
+	if strings.TrimSpace(string(rest)) != "" {
+		return "has something behind the last certificate that is no PEM"
+	}
+	return ""
+}
+
+func (c *compiler) container(container Container, at *field.Path) {
+	switch image := container.Image; {
+	case image == "":
+		c.required(at.Child("image"), "the image to run on the Node")
+	case strings.ContainsFunc(image, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r > unicode.MaxASCII }) || strings.Contains(image, "://"):
+		c.invalid(at.Child("image"), image, "must be an image, such as registry.example.com/tests/smi:1.2")
+	}
+	for _, list := range []struct {
+		name  string
+		words []string
+	}{{"command", container.Command}, {"args", container.Args}} {
+		if i := slices.IndexFunc(list.words, func(word string) bool { return strings.ContainsRune(word, 0) }); i >= 0 {
+			c.invalid(at.Child(list.name).Index(i), list.words[i], "must not hold the character NUL")
+		}
+	}
+	c.resources(container.Limits, at.Child("limits"))
+	if _, pods := container.Limits["pods"]; pods {
+		c.invalid(at.Child("limits").Key("pods"), "pods", "is no resource of a container")
+	}
+}

@@ -1,0 +1,116 @@
+package verify
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func (c *compiler) wait(wait Wait, at *field.Path) (Wait, corev1.ResourceList) {
+	wait.Conditions = slices.Clone(wait.Conditions)
+	if !c.tooMany(len(wait.Conditions), at.Child("conditions")) {
+		types := sets.New[string]()
+		for i := range wait.Conditions {
+			c.condition(&wait.Conditions[i], types, at.Child("conditions").Index(i))
+		}
+	}
+	if !c.tooMany(len(wait.DaemonSets), at.Child("daemonSets")) {
+		for i, name := range wait.DaemonSets {
+			c.namespaced(name, validation.IsDNS1123Subdomain, at.Child("daemonSets").Index(i))
+		}
+	}
+	return wait, c.resources(wait.Allocatable, at.Child("allocatable"))
+}
+
+func (c *compiler) condition(condition *WaitCondition, before sets.Set[string], at *field.Path) {
+	switch name := condition.Type; {
+	case name == "":
+		c.required(at.Child("type"), "as in the status of the Node: kubectl describe node")
+	case name == Condition:
+		c.invalid(at.Child("type"), name, "is what verification itself sets: the Node would wait for ever")
+	case before.Has(name):
+		c.errs = append(c.errs, field.Duplicate(at.Child("type"), name))
+	default:
+		for _, wrong := range validation.IsQualifiedName(name) {
+			c.invalid(at.Child("type"), name, wrong)
+		}
+	}
+	before.Insert(condition.Type)
+	oneOf(c, at.Child("status"), condition.Status, string(corev1.ConditionTrue), string(corev1.ConditionFalse), string(corev1.ConditionUnknown))
+	condition.IfMissing = orElse(condition.IfMissing, WaitIfMissing)
+	oneOf(c, at.Child("ifMissing"), condition.IfMissing, WaitIfMissing, PassIfMissing)
+}
+
+// namespaced checks NAMESPACE/NAME.
+func (c *compiler) namespaced(text string, valid func(string) []string, at *field.Path) {
+	namespace, name, ok := strings.Cut(text, "/")
+	if !ok {
+		c.invalid(at, text, "must be NAMESPACE/NAME")
+		return
+	}
+	for _, wrong := range validation.IsDNS1123Label(namespace) {
+		c.invalid(at, text, "namespace "+wrong)
+	}
+	for _, wrong := range valid(name) {
+		c.invalid(at, text, "name "+wrong)
+	}
+}
+
+// resources reads quantities of resources.
+func (c *compiler) resources(of map[string]Quantity, at *field.Path) corev1.ResourceList {
+	if c.tooMany(len(of), at) {
+		return nil
+	}
+	list := corev1.ResourceList{}
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		for _, wrong := range validation.IsQualifiedName(name) {
+			c.invalid(at.Key(name), name, wrong)
+		}
+		if !strings.Contains(name, "/") && !isStandard(name) {
+			c.invalid(at.Key(name), name, "is no resource that Kubernetes knows: cpu, memory, ephemeral-storage, hugepages-SIZE, pods, or a name with a domain such as nvidia.com/gpu")
+		}
+		quantity, err := parseQuantity(string(of[name]))
+		switch {
+		case err != nil:
+			c.invalid(at.Key(name), string(of[name]), `must be a quantity, such as 1, 500m or 64Gi`)
+		case quantity.Sign() <= 0:
+			c.invalid(at.Key(name), string(of[name]), "must be more than 0")
+		case strings.Contains(name, "/") && !whole(quantity):
+			c.invalid(at.Key(name), string(of[name]), "must be a whole number: the resource is not one that Kubernetes divides")
+		default:
+			list[corev1.ResourceName(name)] = quantity
+		}
+	}
+	return list
+}
+
+// amount is how a quantity looks. The parser of Kubernetes takes seconds for a number such as 1e-9999999.
+var amount = regexp.MustCompile(`^[+-]?[0-9.]{1,40}([eE][+-]?[0-9]{1,2}|[a-zA-Z]{0,2})$`)
+
+func parseQuantity(text string) (resource.Quantity, error) {
+	if !amount.MatchString(text) {
+		return resource.Quantity{}, resource.ErrFormatWrong
+	}
+	return resource.ParseQuantity(text)
+}
+
+func isStandard(name string) bool {
+	switch corev1.ResourceName(name) {
+	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods:
+		return true
+	}
+	return strings.HasPrefix(name, corev1.ResourceHugePagesPrefix)
+}
+
+func whole(quantity resource.Quantity) bool {
+	rounded := quantity.DeepCopy()
+	rounded.RoundUp(0)
+	return rounded.Cmp(quantity) == 0
+}

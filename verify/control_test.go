@@ -1,0 +1,184 @@
+package verify_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// withTwo has the profile ask a network check and one of the machine.
+func withTwo(profile *verify.Profile) {
+	profile.Checks = append(profile.Checks, verify.Check{Name: "smi", Container: &verify.Container{Image: "x"}})
+}
+
+func TestAFailureIsSharedWhereAVerifiedNodeFailsTheSameCheck(t *testing.T) {
+	now := born.Add(20 * time.Second)
+	control := func(change func(*verify.Pod)) *verify.Pod {
+		pod := &verify.Pod{Name: "control-1", UID: "c1", Created: now.Add(-5 * time.Second), Phase: corev1.PodPending}
+		change(pod)
+		return pod
+	}
+	endedAt := func(at time.Time, code int, message string) func(*verify.Pod) {
+		return func(pod *verify.Pod) {
+			ended(corev1.PodFailed, code, message)(pod)
+			pod.Containers[0].Finished = at
+		}
+	}
+	for name, test := range map[string]struct {
+		profile func(*verify.Profile)
+		pod     func(*verify.Pod) // nil: its check failed
+		node    func(*verify.Node)
+		control verify.Control
+		want    verify.Do
+		verdict verify.Verdict
+		again   time.Time
+	}{
+		"no verified Node": {want: verify.DoRecord, verdict: verify.VerdictFailed},
+		"no control yet":   {control: verify.Control{Possible: true}, want: verify.DoControl, again: now.Add(time.Second)},
+		"control runs":     {control: verify.Control{Possible: true, Pod: control(func(*verify.Pod) {})}, want: verify.DoWait, again: now.Add(-5*time.Second + 2*time.Minute)},
+		"control runs, and its Node is verified no more": {control: verify.Control{Pod: control(func(*verify.Pod) {})}, want: verify.DoWait, again: now.Add(-5*time.Second + 2*time.Minute)},
+		"control fails": {control: verify.Control{Possible: true, Pod: control(endedAt(now, 1, refuses))}, want: verify.DoRecord, verdict: verify.VerdictShared},
+		"control fails, and its Node is verified no more": {control: verify.Control{Pod: control(endedAt(now, 1, refuses))}, want: verify.DoRecord, verdict: verify.VerdictShared},
+		"control passes":     {control: verify.Control{Possible: true, Pod: control(endedAt(now, 0, passes))}, want: verify.DoRecord, verdict: verify.VerdictFailed},
+		"control is cut off": {control: verify.Control{Possible: true, Pod: control(endedAt(now, 137, ""))}, want: verify.DoRecord, verdict: verify.VerdictFailed},
+		"control is garbage": {control: verify.Control{Possible: true, Pod: control(endedAt(now, 0, "x"))}, want: verify.DoRecord, verdict: verify.VerdictFailed},
+		"a result of before": {control: verify.Control{Possible: true, Pod: control(func(pod *verify.Pod) {
+			pod.Created = now.Add(-2 * time.Minute)
+			endedAt(now.Add(-time.Minute), 1, refuses)(pod)
+		})}, want: verify.DoControl, again: now.Add(time.Second)},
+		"a result of the last minute": {control: verify.Control{Possible: true, Pod: control(func(pod *verify.Pod) {
+			pod.Created = now.Add(-2 * time.Minute)
+			endedAt(now.Add(-59*time.Second), 1, refuses)(pod)
+		})}, want: verify.DoRecord, verdict: verify.VerdictShared},
+		"a result of a time to come": {control: verify.Control{Possible: true, Pod: control(func(pod *verify.Pod) { pod.Created = now.Add(-time.Hour); endedAt(now.Add(time.Hour), 1, refuses)(pod) })}, want: verify.DoControl, again: now.Add(time.Second)},
+		"a check of the machine fails, too": {
+			profile: withTwo, control: verify.Control{Possible: true}, want: verify.DoRecord, verdict: verify.VerdictFailed,
+			pod: func(pod *verify.Pod) {
+				ended(corev1.PodFailed, 1, refuses)(pod)
+				pod.Containers = append(pod.Containers, verify.ContainerState{Name: "smi", Ended: true, ExitCode: 1})
+			},
+		},
+		"a check of the machine passes": {
+			profile: withTwo, control: verify.Control{Possible: true, Pod: control(endedAt(now, 1, refuses))}, want: verify.DoRecord, verdict: verify.VerdictShared,
+			pod: func(pod *verify.Pod) {
+				ended(corev1.PodFailed, 1, refuses)(pod)
+				pod.Containers = append(pod.Containers, verify.ContainerState{Name: "smi", Ended: true})
+			},
+		},
+		"another check fails on the verified Node": {
+			profile: func(profile *verify.Profile) {
+				profile.Checks = append(profile.Checks, verify.Check{Name: "api", API: &verify.API{}})
+			},
+			pod:     ended(corev1.PodFailed, 1, `{"results":[{"check":"dns","outcome":"passed","required":true,"millis":1},{"check":"api","outcome":"failed","required":true,"reason":"Timeout","millis":1}]}`),
+			control: verify.Control{Possible: true, Pod: control(endedAt(now, 1, `{"results":[{"check":"dns","outcome":"failed","required":true,"reason":"Timeout","millis":1},{"check":"api","outcome":"passed","required":true,"millis":1}]}`))},
+			want:    verify.DoRecord, verdict: verify.VerdictFailed,
+		},
+		"inconclusive":  {pod: ended(corev1.PodFailed, 137, ""), control: verify.Control{Possible: true}, want: verify.DoRecord, verdict: verify.VerdictInconclusive},
+		"not Ready now": {node: func(node *verify.Node) { node.Ready = false }, control: verify.Control{Possible: true}, want: verify.DoDelete},
+		"control never comes": {
+			pod: func(pod *verify.Pod) {
+				ended(corev1.PodFailed, 1, refuses)(pod)
+				pod.Created = now.Add(-2 * 160 * time.Second)
+			},
+			control: verify.Control{Possible: true}, want: verify.DoRecord, verdict: verify.VerdictFailed,
+		},
+		"control that never ends, of a Pod that waited long": {
+			pod: func(pod *verify.Pod) {
+				ended(corev1.PodFailed, 1, refuses)(pod)
+				pod.Created = now.Add(-2 * 160 * time.Second)
+			},
+			control: verify.Control{Possible: true, Pod: control(func(*verify.Pod) {})}, want: verify.DoRecord, verdict: verify.VerdictFailed,
+		},
+		"released while it waits": {
+			profile: func(profile *verify.Profile) { profile.OnTimeout, profile.Deadline = verify.Release, "1m" },
+			node:    func(node *verify.Node) { node.Created = born.Add(-time.Hour) }, control: verify.Control{Possible: true}, want: verify.DoFree,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			profiles, node := planProfile(t, test.profile), readyNode()
+			if test.node != nil {
+				test.node(node)
+			}
+			if test.pod == nil {
+				test.pod = ended(corev1.PodFailed, 1, refuses)
+			}
+			test.control.On = "verified-1"
+			pod := workerPod(node, profiles, test.pod)
+			action := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Control: test.control}, profiles, verify.Cluster{}, now)
+			require.Equal(t, test.want, action.Do, action.Reason)
+			if !test.again.IsZero() {
+				assert.Equal(t, test.again, action.Again)
+				assert.Equal(t, verify.StateChecking, action.State)
+			}
+			if test.want != verify.DoRecord {
+				return
+			}
+			assert.Equal(t, test.verdict, action.Progress.Last.Result)
+			report := action.Report(node)
+			if test.verdict != verify.VerdictShared {
+				assert.Equal(t, 1, action.Progress.Attempts)
+				assert.Zero(t, action.Progress.Shared)
+				return
+			}
+			assert.Zero(t, action.Progress.Attempts)
+			assert.Equal(t, 1, action.Progress.Shared)
+			assert.Equal(t, verify.ReasonShared, report.Reason)
+			assert.Equal(t, "dns", report.Check)
+			assert.Contains(t, report.Message, "verified Node verified-1 fails it, too")
+			assert.NotEqual(t, pod.Name, verify.PodName(node.UID, action.Progress), "the next attempt is another one")
+		})
+	}
+}
+
+func TestASharedFailureIsTriedAgainAfterAMinuteAndShown(t *testing.T) {
+	for maxBackoff, want := range map[string]time.Duration{"5m": time.Minute, "30s": 30 * time.Second} {
+		profiles, node := planProfile(t, func(profile *verify.Profile) { profile.Attempts.MaxBackoff = maxBackoff }), readyNode()
+		node.Annotation = verify.Progress{
+			Attempts: 1, Shared: 7, BootID: "b1", Hash: profiles.All()[0].Hash, Last: &verify.Last{Result: verify.VerdictShared, Reason: verify.ReasonShared, Check: "dns", Message: "no answer", Time: born},
+		}.String()
+		action := verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, born)
+		assert.Equal(t, verify.DoShow, action.Do)
+		assert.Equal(t, verify.Projection{Status: corev1.ConditionFalse, Reason: verify.ReasonShared, Message: "check dns: no answer"}, action.Show)
+		assert.Equal(t, verify.StateRetrying, action.State)
+		assert.Equal(t, want, action.Again.Sub(born))
+		assert.Equal(t, verify.DoStart, verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, born.Add(want)).Do)
+	}
+}
+
+func TestTheControlOfAProfileAsksItsNetworkChecksAndHasANameOfItsOwn(t *testing.T) {
+	profile := planProfile(t, func(profile *verify.Profile) {
+		withTwo(profile)
+		profile.Checks = append(profile.Checks, verify.Check{Name: "kubelet", Kubelet: &verify.Kubelet{}})
+	}).All()[0]
+	network := profile.Network()
+	require.Len(t, network.Checks, 1)
+	assert.Equal(t, "dns", network.Checks[0].Name)
+	assert.Len(t, profile.Checks, 3)
+	assert.Equal(t, profile.ControlKey(), network.ControlKey())
+	first := verify.ControlName(profile.ControlKey(), "")
+	assert.False(t, strings.HasPrefix(first, verify.PodPrefix))
+	assert.NotEqual(t, first, verify.ControlName(profile.ControlKey(), "c1"))
+	assert.NotEqual(t, first, verify.ControlName("other/"+profile.Hash, ""))
+}
+
+func TestAControlPodTakesATurnFromWorkerPodsAndNeverWaits(t *testing.T) {
+	starts := verify.NewStarts(verify.Start{PerSecond: 1, InFlight: 1})
+	starts.Exists("p1")
+	starts.Control("control-1", born)
+	assert.Equal(t, 2, starts.InFlight())
+	starts.Created("control-1", "c1", born)
+	starts.Gone("p1")
+	starts.Want("n1", true)
+	node, _ := starts.Next(born)
+	assert.Empty(t, node, "the control Pod is in flight")
+	starts.Gone("c1")
+	node, again := starts.Next(born)
+	assert.Empty(t, node, "the control Pod has used the second")
+	assert.Positive(t, again)
+}

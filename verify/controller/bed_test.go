@@ -1,0 +1,278 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
+	eventrecord "k8s.io/client-go/tools/record"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+const (
+	namespace = "checks"
+	passes    = `{"results":[{"check":"dns","outcome":"passed","required":true,"millis":1}]}`
+	nothing   = `{"results":[]}`
+	refuses   = `{"results":[{"check":"dns","outcome":"failed","required":true,"reason":"Timeout","message":"no answer","millis":1}]}`
+)
+
+// bed is an API server in memory that keeps the preconditions of writes, and kubelets.
+type bed struct {
+	t      *testing.T
+	client *fake.Clientset
+	events *eventrecord.FakeRecorder
+
+	mu       sync.Mutex
+	serial   int
+	writes   []string // that were accepted
+	pods     []string // that were created
+	killAt   int      // the write after which the process is killed; 0: never
+	dead     bool     // the process that was killed can write no more
+	kill     func()
+	profiles verify.Profiles
+	report   map[string]string // by Node: what its workers report; "" leaves Pods pending
+	fault    string            // what the workers of all Nodes report; "": each what is said of its Node
+}
+
+func newBed(t *testing.T) *bed {
+	t.Helper()
+	// NewClientset keeps field managers, which nothing here reads, and takes ten times as long for each write
+	b := &bed{t: t, client: fake.NewSimpleClientset(), events: eventrecord.NewFakeRecorder(1000), report: map[string]string{}, serial: 100, kill: func() {}}
+	b.use(nil)
+	b.register("old", "")
+	b.change("old", func(node *corev1.Node) { node.Spec.Taints = nil }) // the cluster is not cold
+	b.client.PrependReactor("*", "*", b.react)
+	return b
+}
+
+// use changes the policy.
+func (b *bed) use(change func(*verify.Profile)) {
+	b.t.Helper()
+	profile := verify.Profile{
+		Name: "all", NodeSelector: "pool!=none", Checks: []verify.Check{{Name: "dns", DNS: &verify.DNS{Names: []string{"kubernetes.default.svc"}}}},
+		Attempts: verify.Attempts{Max: 2, Backoff: "1s", MaxBackoff: "1s"},
+	}
+	if change != nil {
+		change(&profile)
+	}
+	profiles, errs := verify.Compile(verify.Settings{Profiles: []verify.Profile{profile}, Start: verify.Start{PerSecond: 100}}, nil)
+	require.Empty(b.t, errs)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.profiles = profiles
+}
+
+var errDead = errors.New("the process is dead")
+
+// react does what the fake clientset leaves out: versions, uids, preconditions.
+func (b *bed) react(action k8stesting.Action) (handled bool, result runtime.Object, err error) {
+	verb, resource := action.GetVerb(), action.GetResource().Resource
+	if verb != "create" && verb != "patch" && verb != "delete" && verb != "update" {
+		return false, nil, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.dead {
+		return true, nil, errDead
+	}
+	b.serial++
+	switch {
+	case verb == "patch" && resource == "nodes":
+		result, err = b.patchNode(action.(k8stesting.PatchAction))
+		handled = true
+	case verb == "create" && resource == "pods":
+		pod := action.(k8stesting.CreateAction).GetObject().(*corev1.Pod)
+		pod.UID, pod.ResourceVersion, pod.CreationTimestamp = types.UID(fmt.Sprint("pod-", b.serial)), strconv.Itoa(b.serial), metav1.Now()
+		err = b.client.Tracker().Create(action.GetResource(), pod, namespace)
+		handled, result = true, pod
+		if err == nil {
+			b.pods = append(b.pods, pod.Name)
+		}
+	case verb == "delete" && resource == "pods":
+		deletion := action.(k8stesting.DeleteActionImpl)
+		object, missing := b.client.Tracker().Get(action.GetResource(), namespace, deletion.Name)
+		if missing == nil && object.(*corev1.Pod).UID != *deletion.DeleteOptions.Preconditions.UID {
+			return true, nil, apierrors.NewConflict(action.GetResource().GroupResource(), deletion.Name, errors.New("another uid"))
+		}
+	}
+	if err != nil {
+		return true, nil, err
+	}
+	name := verb + " " + resource
+	if sub := action.GetSubresource(); sub != "" {
+		name += "/" + sub
+	}
+	if resource != "leases" && resource != "events" {
+		b.writes = append(b.writes, name)
+		if len(b.writes) == b.killAt {
+			b.dead = true
+			b.kill()
+		}
+	}
+	return handled, result, nil
+}
+
+func (b *bed) patchNode(patch k8stesting.PatchAction) (runtime.Object, error) {
+	object, err := b.client.Tracker().Get(patch.GetResource(), "", patch.GetName())
+	if err != nil {
+		return nil, err
+	}
+	before := object.(*corev1.Node)
+	var asked struct {
+		Metadata struct{ UID, ResourceVersion string }
+	}
+	if err := json.Unmarshal(patch.GetPatch(), &asked); err != nil {
+		return nil, err
+	}
+	if asked.Metadata.UID != string(before.UID) || asked.Metadata.ResourceVersion != before.ResourceVersion {
+		return nil, apierrors.NewConflict(patch.GetResource().GroupResource(), patch.GetName(), errors.New("older"))
+	}
+	old, err := json.Marshal(before)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := jsonpatch.MergePatch(old, patch.GetPatch())
+	if patch.GetPatchType() == types.StrategicMergePatchType {
+		changed, err = strategicpatch.StrategicMergePatch(old, patch.GetPatch(), corev1.Node{})
+	}
+	if err != nil {
+		return nil, err
+	}
+	after := &corev1.Node{}
+	if err := json.Unmarshal(changed, after); err != nil {
+		return nil, err
+	}
+	after.ResourceVersion = strconv.Itoa(b.serial)
+	return after, b.client.Tracker().Update(patch.GetResource(), after, "")
+}
+
+// change changes a Node as another client does.
+func (b *bed) change(name string, change func(*corev1.Node)) {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	nodes := corev1.SchemeGroupVersion.WithResource("nodes")
+	object, err := b.client.Tracker().Get(nodes, "", name)
+	require.NoError(b.t, err)
+	node := object.(*corev1.Node).DeepCopy()
+	change(node)
+	b.serial++
+	node.ResourceVersion = strconv.Itoa(b.serial)
+	require.NoError(b.t, b.client.Tracker().Update(nodes, node, ""))
+}
+
+// register creates a Ready Node with the taint.
+func (b *bed) register(name, report string) {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.serial++
+	b.report[name] = report
+	require.NoError(b.t, b.client.Tracker().Add(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprint("node-", b.serial)), ResourceVersion: strconv.Itoa(b.serial), CreationTimestamp: metav1.Now()},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}, {Key: "other", Effect: corev1.TaintEffectNoSchedule}}},
+		Status: corev1.NodeStatus{
+			NodeInfo:   corev1.NodeSystemInfo{BootID: "b1"},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}},
+		},
+	}))
+}
+
+func (b *bed) node(name string) *corev1.Node {
+	b.t.Helper()
+	object, err := b.client.Tracker().Get(corev1.SchemeGroupVersion.WithResource("nodes"), "", name)
+	require.NoError(b.t, err)
+	return object.(*corev1.Node)
+}
+
+func (b *bed) podList() []corev1.Pod {
+	b.t.Helper()
+	list, err := b.client.CoreV1().Pods(namespace).List(context.Background(), metav1.ListOptions{})
+	require.NoError(b.t, err)
+	return list.Items
+}
+
+// kubelets let each worker Pod end with what its Node's workers report.
+func (b *bed) kubelets(ctx context.Context) {
+	pods := corev1.SchemeGroupVersion.WithResource("pods")
+	for ctx.Err() == nil {
+		for _, pod := range b.podList() {
+			b.mu.Lock()
+			if report := cmp.Or(b.fault, b.report[pod.Spec.NodeName]); pod.Status.Phase == "" && report != "" {
+				if task, err := verify.ParseTask(pod.Spec.Containers[0].Env[0].Value); err == nil && len(task.Checks) == 0 {
+					report = nothing
+				}
+				ended := &corev1.ContainerStateTerminated{Message: report, StartedAt: metav1.Now(), Reason: "Completed"}
+				pod.Status.Phase = corev1.PodSucceeded
+				if report != passes && report != nothing {
+					pod.Status.Phase, ended.ExitCode, ended.Reason = corev1.PodFailed, 1, "Error"
+				}
+				pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: verify.Worker, State: corev1.ContainerState{Terminated: ended}}}
+				b.serial++
+				pod.ResourceVersion = strconv.Itoa(b.serial)
+				_ = b.client.Tracker().Update(pods, &pod, namespace) // it may have been deleted meanwhile
+			}
+			b.mu.Unlock()
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// process runs a controller that leads, until stop is called or the bed kills it.
+func (b *bed) process() (c *Controller, stop func()) {
+	b.t.Helper()
+	c, err := New(Options{
+		Client: b.client, Retention: func() time.Duration { return time.Hour }, Namespace: namespace, Image: "nodekeep:test",
+		Profiles: func() verify.Profiles {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.profiles
+		},
+		Cluster: verify.Cluster{Gate: "nodekeep.dev/restoring", DNS: "kube-system/kube-dns"},
+		Events:  b.events, Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Workers: 4,
+	})
+	require.NoError(b.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	b.mu.Lock()
+	b.kill = cancel
+	b.mu.Unlock()
+	var done sync.WaitGroup
+	done.Go(func() { _ = c.Run(ctx) })
+	done.Go(func() { b.kubelets(ctx) })
+	c.Lead()
+	return c, func() { cancel(); done.Wait() }
+}
+
+// isOpen reports whether a Node lost the taint of verification, and nothing else, and says so.
+func isOpen(node *corev1.Node) bool {
+	return len(node.Spec.Taints) == 1 && node.Spec.Taints[0].Key == "other" && node.Labels[verify.Label] == "true"
+}
+
+func conditionOf(node *corev1.Node) corev1.NodeCondition {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == verify.Condition {
+			return condition
+		}
+	}
+	return corev1.NodeCondition{}
+}

@@ -1,0 +1,214 @@
+package controller
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// verified has the Node old count as verified; its workers report this.
+func (b *bed) verified(report string) {
+	b.t.Helper()
+	b.change("old", func(node *corev1.Node) {
+		node.Labels = map[string]string{verify.Label: "true"}
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	})
+	b.say("old", report)
+}
+
+// say changes what the workers of a Node report.
+func (b *bed) say(name, report string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.report[name] = report
+}
+
+// breaks gives the workers of all Nodes the same report; "" ends that.
+func (b *bed) breaks(report string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fault = report
+}
+
+func (b *bed) progress(name string) verify.Progress {
+	return verify.ParseProgress(b.node(name).Annotations[verify.Annotation])
+}
+
+func (b *bed) drainEvents() (events []string) {
+	for {
+		select {
+		case event := <-b.events.Events:
+			events = append(events, event)
+		default:
+			return events
+		}
+	}
+}
+
+func count(events []string, reason string) (found int) {
+	for _, event := range events {
+		if strings.Contains(event, " "+reason+" ") {
+			found++
+		}
+	}
+	return found
+}
+
+func TestAFaultThatAllNodesShareCountsNoAttemptAndAllOpenWhenItEnds(t *testing.T) {
+	const nodes = 200
+	b := newBed(t)
+	b.verified(passes)
+	b.breaks(refuses)
+	met := map[string]bool{}
+	each := func(step string, holds func(name string) bool) func() bool { // a Node that has met it is not asked again: that costs time
+		return func() bool {
+			for i := range nodes {
+				name := fmt.Sprint("n", i)
+				if met[step+name] = met[step+name] || holds(name); !met[step+name] {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	for i := range nodes {
+		b.register(fmt.Sprint("n", i), passes)
+	}
+	c, stop := b.process()
+	defer stop()
+	b.waitFor("each Node must have failed twice as others do", each("shared", func(name string) bool { return b.progress(name).Shared >= 2 }))
+	assert.True(t, each("closed", func(name string) bool { return b.progress(name).Attempts == 0 && !isOpen(b.node(name)) })())
+	b.waitFor("the condition must say so", func() bool { return conditionOf(b.node("n0")).Reason == verify.ReasonShared })
+	assert.Contains(t, conditionOf(b.node("n0")).Message, "verified Node old fails it, too: no answer")
+	assert.InDelta(t, 1, sharedFailure(t, c), 0)
+	kept, err := b.client.CoreV1().ConfigMaps(namespace).Get(t.Context(), verify.ReportName("n0"), metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Contains(t, kept.Data[verify.ReportKey], verify.ReasonShared)
+
+	b.breaks("")
+	b.waitFor("all must open when the fault ends", each("open", func(name string) bool { return isOpen(b.node(name)) }))
+	events := b.drainEvents()
+	assert.Equal(t, 1, count(events, SharedFailure), "one Event, not one of each Node")
+	assert.Zero(t, count(events, VerificationFailed))
+	assert.Equal(t, 1, b.controlPods(), "its result counts for a minute")
+	b.waitFor("the series must say that it is over", func() bool { return sharedFailure(t, c) == 0 })
+}
+
+func TestAFaultOfOneNodeCountsAttemptsThoughVerifiedNodesPass(t *testing.T) {
+	for name, old := range map[string]string{"control passes": passes, "control says nothing": "garbage"} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			b.verified(old)
+			b.register("n1", refuses)
+			_, stop := b.process()
+			defer stop()
+			b.waitFor("the Node must be stuck", func() bool { return b.progress("n1").Attempts >= 2 })
+			assert.Zero(t, b.progress("n1").Shared)
+			assert.Equal(t, verify.VerdictFailed, b.progress("n1").Last.Result)
+			assert.Equal(t, 1, b.controlPods())
+			assert.Zero(t, count(b.drainEvents(), SharedFailure))
+		})
+	}
+}
+
+func TestWithoutAVerifiedNodeThereIsNoControl(t *testing.T) {
+	for name, change := range map[string]func(*corev1.Node){
+		"not verified":  func(node *corev1.Node) { node.Labels = nil },
+		"not Ready":     func(node *corev1.Node) { node.Status.Conditions = nil },
+		"cordoned":      func(node *corev1.Node) { node.Spec.Unschedulable = true },
+		"of no profile": func(node *corev1.Node) { node.Labels["pool"] = "none" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			b.verified(refuses)
+			b.change("old", change)
+			b.register("other", passes) // ordinary Pods can run on it, so the cluster is not cold
+			b.change("other", func(node *corev1.Node) { node.Spec.Taints = nil })
+			b.register("n1", refuses)
+			_, stop := b.process()
+			defer stop()
+			b.waitFor("the Node must be stuck", func() bool { return b.progress("n1").Attempts >= 2 })
+			assert.Zero(t, b.controlPods())
+		})
+	}
+}
+
+func TestTwoControllersStartOneControlPod(t *testing.T) {
+	b := newBed(t)
+	b.verified(passes)
+	b.breaks(refuses)
+	b.register("n1", passes)
+	b.register("n2", passes)
+	_, stopOne := b.process()
+	_, stopTwo := b.process()
+	defer func() { stopOne(); stopTwo() }()
+	b.waitFor("the failure must be found to be shared", func() bool { return b.progress("n1").Shared >= 2 && b.progress("n2").Shared >= 2 })
+	assert.Equal(t, 1, b.controlPods())
+	assert.Zero(t, b.progress("n1").Attempts)
+}
+
+func TestAMirrorPodUnderTheNameOfAControlPodIsDeleted(t *testing.T) {
+	b := newBed(t)
+	b.verified(passes)
+	b.breaks(refuses)
+	b.register("n1", passes)
+	require.NoError(t, b.client.Tracker().Add(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: verify.ControlName(b.profiles.All()[0].ControlKey(), ""), UID: "mirror", Annotations: map[string]string{corev1.MirrorPodAnnotationKey: "x"},
+		},
+		Spec:   corev1.PodSpec{NodeName: "hostile"},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}))
+	_, stop := b.process()
+	defer stop()
+	b.waitFor("the failure must be found to be shared", func() bool { return b.progress("n1").Shared >= 1 })
+}
+
+func TestAControlPodIsDeletedWhenItsResultCountsNoMore(t *testing.T) {
+	b := newBed(t)
+	b.verified(passes)
+	b.breaks(refuses)
+	b.register("n1", passes)
+	c, stop := b.process()
+	defer stop()
+	b.waitFor("the failure must be found to be shared", func() bool { return b.progress("n1").Shared >= 1 })
+	b.use(func(profile *verify.Profile) { profile.Timeout = "31s" })
+	b.breaks("")
+	c.EnqueueAll()
+	b.waitFor("the control Pod of the old checks must go", func() bool { return len(b.podList()) == 0 && isOpen(b.node("n1")) })
+}
+
+// controlPods is how many control Pods were created.
+func (b *bed) controlPods() (created int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, name := range b.pods {
+		if strings.HasPrefix(name, verify.ControlPrefix) {
+			created++
+		}
+	}
+	return created
+}
+
+func sharedFailure(t *testing.T, c *Controller) float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(&standingCollector{c})
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		if family.GetName() == "nodekeep_verify_shared_failure" {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatal("there is no such series")
+	return 0
+}

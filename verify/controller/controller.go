@@ -1,0 +1,344 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	eventrecord "k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+
+	"nodekeep.dev/nodekeep/contain"
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// LeaseName is the Lease that says which verification controller leads, in the release namespace.
+const LeaseName = "nodekeep-verify"
+
+// Options are what a Controller works with. All fields are required but Now.
+type Options struct {
+	Client    kubernetes.Interface
+	Profiles  func() verify.Profiles // asked at each decision
+	Retention func() time.Duration   // how long reports are kept
+	Cluster   verify.Cluster
+	Namespace string // of worker Pods and reports
+	Image     string // of the worker: nodekeep's own
+	Pull      corev1.PullPolicy
+	Events    eventrecord.EventRecorder
+	Metrics   *Metrics
+	Logger    *slog.Logger
+	Workers   int           // how many Nodes are worked on at once
+	Sweep     time.Duration // how often old reports are removed; 0: never
+	Now       func() time.Time
+}
+
+// Controller works on each Node that must be verified: see reconcile.
+type Controller struct {
+	Options
+
+	nodes, pods cache.SharedIndexInformer
+	synced      []cache.InformerSynced
+	lookups     *lookups
+	queue       workqueue.TypedRateLimitingInterface[string]
+	leading     atomic.Bool
+	takers      atomic.Int64 // Nodes on which ordinary Pods can run
+	memory      memory
+	standing    standing
+	outage      outage
+	controls    controls
+
+	mu     sync.Mutex // guards starts
+	starts *verify.Starts
+	wake   chan struct{} // holds one value when starts may grant another turn
+}
+
+// How long a Node that could not be worked on waits before the next try.
+const (
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 30 * time.Second
+)
+
+// reconcileTimeout bounds the work on one Node: a call that is never answered must not keep a worker for ever.
+const reconcileTimeout = 30 * time.Second
+
+// byNode is the index of worker Pods by the Node that they run on, byControl that of control Pods by what they are for.
+const (
+	byNode    = "node"
+	byControl = "control"
+)
+
+// New makes a controller; it does nothing until [Controller.Run].
+func New(options Options) (*Controller, error) {
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	c := &Controller{
+		Options: options, wake: make(chan struct{}, 1), starts: verify.NewStarts(options.Profiles().Start),
+		lookups: &lookups{client: options.Client, now: options.Now, services: map[string]*lookup{}},
+		queue:   workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
+	}
+	c.memory.nodes, c.standing.held, c.standing.open = map[string]remembered{}, map[string]stands{}, map[string]int{}
+	c.standing.controls, c.controls.wanted, c.controls.shared = map[string]int{}, map[string]bool{}, map[string]time.Time{}
+	nodes := store.ListWatch(options.Client, options.Client.CoreV1().Nodes(), "", nil)
+	c.nodes = cache.NewSharedIndexInformer(nodes, &corev1.Node{}, 0, cache.Indexers{})
+	pods := store.ListWatch(options.Client, options.Client.CoreV1().Pods(options.Namespace), "", nil)
+	c.pods = cache.NewSharedIndexInformer(pods, &corev1.Pod{}, 0, cache.Indexers{byNode: func(object any) ([]string, error) {
+		if p, ok := object.(*pod); ok && p.node != "" {
+			return []string{p.node}, nil
+		}
+		return nil, nil
+	}, byControl: func(object any) ([]string, error) {
+		if p, ok := object.(*pod); ok && p.control != "" {
+			return []string{p.control}, nil
+		}
+		return nil, nil
+	}})
+	for _, watched := range []struct {
+		informer cache.SharedIndexInformer
+		keep     cache.TransformFunc
+		handlers cache.ResourceEventHandlerFuncs
+	}{
+		{c.nodes, func(object any) (any, error) {
+			if n, ok := object.(*corev1.Node); ok {
+				return nodeOf(n, c.Profiles(), c.Now()), nil
+			}
+			return object, nil
+		}, handlers(c.nodeChanged)},
+		{c.pods, func(object any) (any, error) {
+			if p, ok := object.(*corev1.Pod); ok {
+				return podOf(p), nil
+			}
+			return object, nil
+		}, handlers(c.podChanged)},
+	} {
+		if err := watched.informer.SetTransform(watched.keep); err != nil {
+			return nil, fmt.Errorf("watch: %w", err)
+		}
+		registration, err := watched.informer.AddEventHandler(contain.Handlers(watched.handlers, func(object any, err error) {
+			key, _ := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
+			c.reportPanic("receive event", key, err)
+		}))
+		if err != nil {
+			return nil, fmt.Errorf("watch: %w", err)
+		}
+		c.synced = append(c.synced, registration.HasSynced)
+	}
+	options.Metrics.watch(c)
+	options.Metrics.profiles(options.Profiles())
+	return c, nil
+}
+
+// handlers call changed with the object before and after each event; nil: there was none, or is none.
+func handlers[T any](changed func(before, after *T)) cache.ResourceEventHandlerFuncs {
+	of := func(object any) *T {
+		if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+			object = tombstone.Obj
+		}
+		typed, _ := object.(*T)
+		return typed
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { changed(nil, of(object)) },
+		UpdateFunc: func(before, after any) { changed(of(before), of(after)) },
+		DeleteFunc: func(object any) { changed(of(object), nil) },
+	}
+}
+
+// nodeChanged notes what the process must remember of each event, since the queue holds names and no events.
+func (c *Controller) nodeChanged(before, after *node) {
+	wasHeld, isHeld := before != nil && before.held, after != nil && after.held
+	same := before != nil && after != nil && before.uid == after.uid
+	if before != nil {
+		if before.takes {
+			c.takers.Add(-1)
+		}
+		if !same {
+			c.memory.forget(before.uid)
+		}
+	}
+	if after != nil && after.takes {
+		c.takers.Add(1)
+	}
+	if c.outage.changed(before, after, c.Now()) {
+		c.Logger.Warn("many nodes are not ready at once: no node is verified again because of a reboot until they are back")
+		for _, object := range c.nodes.GetStore().List() {
+			if n, ok := object.(*node); ok && n.away {
+				c.queue.Add(n.name)
+			}
+		}
+	}
+	if same && wasHeld != isHeld {
+		c.memory.interrupt(after.uid)
+	}
+	if isHeld {
+		c.memory.hold(after.uid, c.Now())
+	}
+	c.standing.changed(before, after)
+	switch {
+	case after == nil:
+		c.queue.Add(before.name)
+	case isHeld, wasHeld, after.full != nil, before != nil && !same:
+		c.queue.Add(after.name)
+	}
+}
+
+func (c *Controller) podChanged(before, after *pod) {
+	if before != nil && before.on != "" || after != nil && after.on != "" {
+		c.controlChanged(before, after)
+		return
+	}
+	if before != nil && before.node != "" && (after == nil || after.UID != before.UID) {
+		c.starting(func(starts *verify.Starts) { starts.Gone(before.UID) })
+		c.queue.Add(before.node)
+	}
+	if after != nil && after.node != "" {
+		c.starting(func(starts *verify.Starts) { starts.Exists(after.UID) })
+		c.queue.Add(after.node)
+	}
+}
+
+// starting changes who may start a worker Pod.
+func (c *Controller) starting(change func(*verify.Starts)) {
+	c.mu.Lock()
+	change(c.starts)
+	c.mu.Unlock()
+	select {
+	case c.wake <- struct{}{}:
+	default: // it is about to be read
+	}
+}
+
+// EnqueueAll has every Node looked at: after a change of the policy, and when the process begins to lead.
+func (c *Controller) EnqueueAll() {
+	profiles := c.Profiles()
+	c.Metrics.profiles(profiles)
+	c.starting(func(starts *verify.Starts) { starts.Limit(profiles.Start, c.Now()) })
+	for _, name := range c.nodes.GetStore().ListKeys() {
+		c.queue.Add(name)
+	}
+	c.enqueueWorkers()
+	c.queue.Add(controlWork)
+}
+
+// enqueueWorkers has every Node looked at that has a worker Pod.
+func (c *Controller) enqueueWorkers() {
+	for _, object := range c.pods.GetStore().List() {
+		if p, ok := object.(*pod); ok && p.node != "" {
+			c.queue.Add(p.node)
+		}
+	}
+}
+
+// NodesSynced and PodsSynced report whether what existed at the start has been observed.
+func (c *Controller) NodesSynced() bool { return c.synced[0]() }
+
+// PodsSynced is as NodesSynced.
+func (c *Controller) PodsSynced() bool { return c.synced[1]() }
+
+// Leading reports whether the controller leads.
+func (c *Controller) Leading() bool { return c.leading.Load() }
+
+// Lead lets the controller act, from now on until the process ends.
+func (c *Controller) Lead() {
+	c.leading.Store(true)
+	c.EnqueueAll()
+}
+
+// Run watches and works until ctx is done.
+func (c *Controller) Run(ctx context.Context) error {
+	var done sync.WaitGroup
+	defer done.Wait()
+	defer c.queue.ShutDown()
+	done.Go(func() { c.nodes.RunWithContext(ctx) })
+	done.Go(func() { c.pods.RunWithContext(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {
+		return nil // told to stop before the start was over
+	}
+	done.Go(func() { c.grantTurns(ctx) })
+	if c.Sweep > 0 {
+		done.Go(func() { wait.JitterUntilWithContext(ctx, c.sweepReports, c.Sweep, 0.1, false) })
+	}
+	for range c.Workers {
+		done.Go(func() { c.work(ctx) })
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// grantTurns has Nodes reconciled when it is their turn to start a worker Pod.
+func (c *Controller) grantTurns(ctx context.Context) {
+	for {
+		c.mu.Lock()
+		node, again := c.starts.Next(c.Now())
+		c.mu.Unlock()
+		if node != "" {
+			c.queue.Add(node)
+			continue
+		}
+		if again == 0 {
+			again = time.Minute // nothing waits, or no Pod may be added
+		}
+		timer := time.NewTimer(again)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-c.wake:
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+func (c *Controller) work(ctx context.Context) {
+	for {
+		name, shutdown := c.queue.Get()
+		if shutdown {
+			return
+		}
+		err := c.contained("reconcile node", name, func() error {
+			ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
+			defer cancel()
+			if name == controlWork {
+				return c.workControls(ctx)
+			}
+			return c.reconcile(ctx, name)
+		})
+		switch {
+		case err == nil || ctx.Err() != nil:
+			c.queue.Forget(name)
+		case errors.Is(err, errChanged):
+			c.Metrics.conflicts.Inc()
+			c.queue.AddRateLimited(name) // the watch is about to bring the newer state
+		default:
+			c.Logger.Warn("node is tried again", "node", name, "error", err, "try", c.queue.NumRequeues(name)+1)
+			c.Metrics.failures.Inc()
+			c.queue.AddRateLimited(name)
+		}
+		c.queue.Done(name)
+	}
+}
+
+// contained does the work on one object; a panic in it is logged and counted, and is an error like any other.
+func (c *Controller) contained(work, node string, do func() error) error {
+	err := contain.Call(do)
+	c.reportPanic(work, node, err)
+	return err
+}
+
+func (c *Controller) reportPanic(work, node string, err error) {
+	if panicked, ok := contain.IsPanic(err); ok {
+		c.Logger.Error("work on one object panicked; please report this with the stack", "work", work, "node", node, "error", panicked)
+		c.Metrics.panics.Inc()
+	}
+}

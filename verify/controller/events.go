@@ -1,0 +1,141 @@
+package controller
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// Reasons of the Events on Nodes. That of SharedFailure is on the verified Node which fails, too.
+const (
+	Verified             = "Verified"           // the checks passed, the taint was removed
+	VerificationFailed   = "VerificationFailed" // an attempt did not pass
+	VerificationStuck    = "VerificationStuck"  // attempts.max attempts did not pass; it is tried on
+	VerificationReleased = verify.EventReleased // the deadline passed, the taint was removed without a passed check
+	VerificationUndone   = "VerificationUndone" // another client puts the taint back each time that it is removed; nodekeep pauses
+	SharedFailure        = "SharedFailure"      // Nodes of a profile fail a check that a verified Node fails, too; once while it lasts
+	VerificationEnded    = "VerificationEnded"  // no profile selects the Node any more, or another client removed the taint
+)
+
+func (c *Controller) event(n *node, kind, reason, format string, values ...any) {
+	c.Events.Eventf(&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: n.name, UID: types.UID(n.uid)}, kind, reason, format, values...)
+}
+
+// reportReturns shows, once, that the taint keeps coming back; from then on the Events of each round are left out. It reports whether it does.
+func (c *Controller) reportReturns(n *node, action verify.Action) bool {
+	returns := action.Progress.Returns
+	if returns == verify.FreeReturns+1 {
+		c.event(n, corev1.EventTypeWarning, VerificationUndone,
+			"Another client, often a mutating admission policy or webhook, put the taint back, %d times in a row soon after it was removed. nodekeep goes on after pauses that grow to 5 minutes", returns)
+	}
+	return returns > verify.FreeReturns
+}
+
+// reportVerified shows a Node that was opened.
+func (c *Controller) reportVerified(n *node, action verify.Action) {
+	c.count(action)
+	took := c.Now().Sub(later(n.full.ReadySince, n.full.Created)) // a kubelet writes when it became Ready
+	if took >= 0 {
+		c.Metrics.verified.WithLabelValues(action.Profile.Name).Observe(took.Seconds())
+	}
+	skipped := ""
+	if names := action.Progress.Last.Skipped; len(names) > 0 {
+		skipped = "; skipped, since the cluster cannot answer them yet: " + strings.Join(names, ", ")
+	}
+	c.Logger.Info("node verified", "node", n.name, "profile", action.Profile.Name, "seconds", took.Round(time.Millisecond).Seconds(), "skipped", action.Progress.Last.Skipped)
+	if c.reportReturns(n, action) {
+		return
+	}
+	c.event(n, corev1.EventTypeNormal, Verified, "The checks of profile %s passed: the taint was removed%s", action.Profile.Name, skipped)
+}
+
+// reportAttempt shows an attempt that did not pass.
+func (c *Controller) reportAttempt(n *node, action verify.Action) {
+	c.count(action)
+	progress := action.Progress
+	what := fmt.Sprintf("attempt %d of profile %s was %s: %s", progress.Attempts, action.Profile.Name, progress.Last.Result, orCheck(progress.Last))
+	c.Logger.Info("attempt did not pass", "node", n.name, "profile", action.Profile.Name, "attempt", progress.Attempts,
+		"verdict", progress.Last.Result, "check", progress.Last.Check, "reason", progress.Last.Reason)
+	if action.Judged.Garbage != nil {
+		c.Metrics.garbage.Inc()
+		if first := !c.memory.of(n.uid).garbage; first {
+			c.memory.change(n.uid, func(one *remembered) { one.garbage = true })
+			c.Logger.Warn("a worker's report cannot be used; this is logged once for each Node", "node", n.name, "pod", action.Pod.Name, "error", action.Judged.Garbage)
+		}
+	}
+	if progress.Last.Result == verify.VerdictShared {
+		c.reportShared(action)
+		return
+	}
+	next := progress.Pause(action.Profile)
+	if progress.Attempts == action.Profile.Attempts.Max {
+		c.event(n, corev1.EventTypeWarning, VerificationStuck, "The Node stays tainted: %s. It is tried on, every %s. ConfigMap %s has the report", what, next, verify.ReportName(n.name))
+		return
+	}
+	c.event(n, corev1.EventTypeWarning, VerificationFailed, "The Node stays tainted: %s. The next attempt comes in %s. ConfigMap %s has the report", what, next, verify.ReportName(n.name))
+}
+
+// reportShared shows, once while it lasts and not for each Node, that the Nodes of a profile fail a check as verified Nodes do.
+func (c *Controller) reportShared(action verify.Action) {
+	if !c.noteShared(action.Profile, action.Progress) {
+		return
+	}
+	last := action.Progress.Last
+	c.Logger.Warn("nodes fail a check that verified nodes fail, too; no attempts are counted", "profile", action.Profile.Name, "check", last.Check, "message", last.Message)
+	on, _, err := c.nodes.GetStore().GetByKey(action.ControlOn)
+	if n, ok := on.(*node); ok && err == nil {
+		c.event(n, corev1.EventTypeWarning, SharedFailure, "Check %s of profile %s fails on new Nodes and on this verified Node: %s. What it asks is broken, not the new Nodes: their attempts are not counted, "+
+			"and they are tried again each minute", last.Check, action.Profile.Name, last.Message)
+	}
+}
+
+// reportEnded shows a Node whose verification ended without a passed attempt.
+func (c *Controller) reportEnded(n *node, action verify.Action) {
+	how := action.Progress.Last.Result
+	c.Metrics.ended.WithLabelValues(action.Profile.Name, string(how)).Inc()
+	c.Logger.Info("verification ended", "node", n.name, "profile", action.Profile.Name, "how", how)
+	if c.reportReturns(n, action) {
+		return
+	}
+	if how == verify.VerdictReleased {
+		c.event(n, corev1.EventTypeWarning, VerificationReleased, "The taint was removed although the checks did not pass: %s", action.Reason)
+		return
+	}
+	c.event(n, corev1.EventTypeNormal, VerificationEnded, "The Node is not verified any more: %s", action.Reason)
+}
+
+// count counts what came of an attempt.
+func (c *Controller) count(action verify.Action) {
+	profile := action.Profile.Name
+	c.Metrics.attempts.WithLabelValues(profile, string(action.Judged.Verdict)).Inc()
+	for _, result := range action.Judged.Results {
+		c.Metrics.results.WithLabelValues(profile, result.Check, string(result.Outcome)).Inc()
+	}
+	for _, name := range action.Pod.Skipped {
+		c.Metrics.results.WithLabelValues(profile, name, string(verify.Skipped)).Inc()
+	}
+	for _, container := range action.Pod.Containers {
+		if took := container.Started.Sub(action.Pod.Created); container.Name == verify.Worker && !container.Started.IsZero() && took >= 0 {
+			c.Metrics.podStart.WithLabelValues(profile).Observe(took.Seconds())
+		}
+	}
+}
+
+func orCheck(last *verify.Last) string {
+	if last.Check == "" {
+		return last.Message
+	}
+	return "check " + last.Check + ": " + last.Message
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}

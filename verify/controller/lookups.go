@@ -1,0 +1,222 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// Bounds of what is looked up about a Service.
+const (
+	lookupLasts  = 2 * time.Second // worker Pods that start within it share one lookup
+	maxEndpoints = 20              // that a worker is told of
+)
+
+// fromCache has the API server answer from its watch cache, at no cost to etcd.
+const fromCache = "0"
+
+// lookups are what is read live: Services, their endpoints, and Pods of DaemonSets.
+type lookups struct {
+	client kubernetes.Interface
+	now    func() time.Time
+
+	mu       sync.Mutex
+	services map[string]*lookup // by NAMESPACE/NAME
+}
+
+// lookup is what was found some moments ago.
+type lookup struct {
+	mu sync.Mutex // held while it is looked up, so that a burst looks up once
+	at time.Time
+	found
+}
+
+// found is a Service and its ready endpoints.
+type found struct {
+	service   *corev1.Service // nil: there is none
+	endpoints []endpoint
+}
+
+type endpoint struct {
+	address, node string
+	ports         map[string]int // by name
+}
+
+// service looks a Service up. One that does not exist has no addresses, which is no error.
+func (l *lookups) service(ctx context.Context, name string) (found, error) {
+	l.mu.Lock()
+	entry, ok := l.services[name]
+	if !ok {
+		entry = &lookup{}
+		l.services[name] = entry
+	}
+	l.mu.Unlock()
+	entry.mu.Lock()
+	defer entry.mu.Unlock()
+	if l.now().Sub(entry.at) < lookupLasts {
+		return entry.found, nil
+	}
+	namespace, service, _ := strings.Cut(name, "/")
+	object, missing := l.client.CoreV1().Services(namespace).Get(ctx, service, metav1.GetOptions{ResourceVersion: fromCache})
+	if missing != nil && !apierrors.IsNotFound(missing) {
+		return found{}, fmt.Errorf("look up Service %s: %w", name, missing)
+	}
+	options := metav1.ListOptions{ResourceVersion: fromCache}
+	options.LabelSelector = discoveryv1.LabelServiceName + "=" + service
+	list, err := l.client.DiscoveryV1().EndpointSlices(namespace).List(ctx, options)
+	if err != nil {
+		return found{}, fmt.Errorf("look up endpoints of Service %s: %w", name, err)
+	}
+	entry.at, entry.found = l.now(), found{service: object, endpoints: readyEndpoints(list.Items)}
+	if apierrors.IsNotFound(missing) {
+		entry.service = nil
+	}
+	return entry.found, nil
+}
+
+func readyEndpoints(list []discoveryv1.EndpointSlice) (ready []endpoint) {
+	for _, slice := range list {
+		ports := map[string]int{}
+		for _, port := range slice.Ports {
+			ports[ptr.Deref(port.Name, "")] = int(ptr.Deref(port.Port, 0))
+		}
+		for _, one := range slice.Endpoints {
+			if ptr.Deref(one.Conditions.Ready, true) && len(one.Addresses) > 0 {
+				ready = append(ready, endpoint{address: one.Addresses[0], node: ptr.Deref(one.NodeName, ""), ports: ports})
+			}
+		}
+	}
+	return ready
+}
+
+// portName is the name of a port of the Service.
+func (f found) portName(port int) (name string, ok bool) {
+	for _, one := range f.service.Spec.Ports {
+		if int(one.Port) == port {
+			return one.Name, true
+		}
+	}
+	return "", false
+}
+
+// target is where a Service is: its addresses, and ready endpoints behind one of its ports, in random order, but for those on one Node.
+func (f found) target(port int, except string) (target verify.Target) {
+	if f.service == nil {
+		return target
+	}
+	for _, ip := range f.service.Spec.ClusterIPs {
+		if ip != corev1.ClusterIPNone {
+			target.ClusterIPs = append(target.ClusterIPs, ip)
+		}
+	}
+	name, ok := f.portName(port)
+	if !ok {
+		return target
+	}
+	for _, i := range rand.Perm(len(f.endpoints)) {
+		one := f.endpoints[i]
+		number := one.ports[name]
+		if number == 0 || one.node == except && except != "" || len(target.Endpoints) == maxEndpoints {
+			continue
+		}
+		target.Endpoints = append(target.Endpoints, net.JoinHostPort(one.address, strconv.Itoa(number)))
+	}
+	return target
+}
+
+// task is what the worker of an attempt is to do.
+func (l *lookups) task(ctx context.Context, n verify.Node, action verify.Action, dns string) (verify.Task, error) {
+	task := verify.Task{Timeout: action.Profile.Profile.Timeout, Services: map[string]verify.Target{}}
+	asksDNS := false
+	for _, check := range action.Profile.Checks {
+		if slices.Contains(action.Skip, check.Name) || check.Kubelet != nil {
+			continue
+		}
+		task.Checks = append(task.Checks, check)
+		asksDNS = asksDNS || check.DNS != nil
+		if check.Service == nil {
+			continue
+		}
+		service, err := l.service(ctx, check.Service.Name)
+		if err != nil {
+			return verify.Task{}, err
+		}
+		task.Services[check.Service.Target()] = service.target(check.Service.Port, n.Name)
+	}
+	for _, name := range action.Profile.Services(dns) {
+		service, err := l.service(ctx, name)
+		if err != nil {
+			return verify.Task{}, err
+		}
+		if name == dns && asksDNS {
+			task.DNS = service.target(dnsPort, "")
+		}
+		task.Services[name] = service.target(0, n.Name)
+	}
+	return task, nil
+}
+
+const dnsPort = 53
+
+// readyCounts are how many ready endpoints the Services have that a profile depends on.
+func (l *lookups) readyCounts(ctx context.Context, profile verify.CompiledProfile, dns string) (map[string]int, error) {
+	counts := map[string]int{}
+	for _, name := range profile.Services(dns) {
+		service, err := l.service(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		counts[name] = len(service.endpoints)
+	}
+	return counts, nil
+}
+
+// daemonSets says of each DaemonSet, named NAMESPACE/NAME, whether its Pod on a Node is Ready.
+func (l *lookups) daemonSets(ctx context.Context, names []string, on string) (map[string]bool, error) {
+	ready := map[string]bool{}
+	pods := map[string]*corev1.PodList{} // by namespace
+	for _, full := range names {
+		namespace, name, _ := strings.Cut(full, "/")
+		if _, ok := pods[namespace]; !ok {
+			options := metav1.ListOptions{ResourceVersion: fromCache}
+			options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", on).String()
+			list, err := l.client.CoreV1().Pods(namespace).List(ctx, options)
+			if err != nil {
+				return nil, fmt.Errorf("look up Pods of DaemonSet %s: %w", full, err)
+			}
+			pods[namespace] = list
+		}
+		for _, pod := range pods[namespace].Items {
+			owner := metav1.GetControllerOf(&pod)
+			if pod.Spec.NodeName == on && owner != nil && owner.Kind == "DaemonSet" && owner.Name == name && isReady(&pod) {
+				ready[full] = true
+			}
+		}
+	}
+	return ready, nil
+}
+
+func isReady(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue && pod.DeletionTimestamp == nil
+		}
+	}
+	return false
+}

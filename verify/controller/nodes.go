@@ -1,0 +1,48 @@
+package controller
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/contain"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// node is what memory holds of a Node. Of the many that have nothing to do with verification at the moment, that is little.
+type node struct {
+	name, uid, version string
+	profile            string // that selects the Node
+	taints             []corev1.Taint
+	held               bool         // it has a taint of verification, by the policy when the watch brought it
+	takes              bool         // ordinary Pods can run on it
+	controls           bool         // a control Pod can run on it: it is verified, and Ready
+	counts, away       bool         // see [verify.Profiles.Away]
+	full               *verify.Node // nil: the plan has nothing to do
+}
+
+// GetObjectMeta is for the informer.
+func (n *node) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Name: n.name, UID: types.UID(n.uid), ResourceVersion: n.version}
+}
+
+// nodeOf is a Node as memory holds it. It never panics: a panic in an informer would end the process.
+func nodeOf(object *corev1.Node, profiles verify.Profiles, now time.Time) (slim *node) {
+	slim = &node{name: strings.Clone(object.Name), uid: strings.Clone(string(object.UID)), version: strings.Clone(object.ResourceVersion), taints: object.Spec.Taints}
+	_ = contain.Call(func() error { // what panics here panics again when the Node is read live, and is reported there
+		full := verify.NodeOf(object)
+		slim.takes = verify.TakesWorkloads(full.Ready, object.Spec.Unschedulable, object.Spec.Taints)
+		slim.controls = profiles.Controls(&full) && !object.Spec.Unschedulable
+		slim.counts, slim.away = profiles.Away(&full)
+		profile, _ := profiles.For(object.Labels)
+		slim.profile = profile.Name
+		if slim.held = len(profiles.HeldBy(slim.taints)) > 0; slim.held || verify.Plan(verify.Observed{Node: &full}, profiles, verify.Cluster{}, now).Do != verify.DoNothing {
+			slim.full = &full
+		}
+		return nil
+	})
+	return slim
+}

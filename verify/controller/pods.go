@@ -1,0 +1,84 @@
+package controller
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// pod is what memory holds of a Pod in the namespace of worker Pods.
+type pod struct {
+	verify.Pod
+	namespace string
+	node      string // of a worker Pod; empty: it is none
+	control   string // of a control Pod: what it is for ([verify.CompiledProfile.ControlKey]); empty: it is none
+	on        string // of a control Pod: its Node
+}
+
+// GetObjectMeta is for the informer.
+func (p *pod) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Namespace: p.namespace, Name: p.Name, UID: types.UID(p.UID), ResourceVersion: p.ResourceVersion}
+}
+
+// podOf is a Pod as memory holds it. Whether it is a worker Pod is read from what no kubelet can write: a kubelet can create mirror Pods, which
+// have no ServiceAccount, and can change annotations and the status of the Pods on its Node.
+func podOf(object *corev1.Pod) *pod {
+	p := &pod{namespace: object.Namespace, Pod: verify.Pod{Name: object.Name, UID: string(object.UID), ResourceVersion: object.ResourceVersion}}
+	owner := slices.IndexFunc(object.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.Kind == "Node" && owner.APIVersion == "v1" })
+	_, mirror := object.Annotations[corev1.MirrorPodAnnotationKey]
+	if owner < 0 || mirror || object.Spec.ServiceAccountName != verify.Account {
+		return p
+	}
+	switch {
+	case strings.HasPrefix(object.Name, verify.PodPrefix):
+		p.node = object.Spec.NodeName
+	case strings.HasPrefix(object.Name, verify.ControlPrefix):
+		p.on = object.Spec.NodeName
+	default:
+		return p
+	}
+	p.NodeUID = string(object.OwnerReferences[owner].UID)
+	p.Created, p.Phase, p.Reason = object.CreationTimestamp.Time, object.Status.Phase, object.Status.Reason
+	if object.DeletionTimestamp != nil {
+		p.Deleted = object.DeletionTimestamp.Time
+	}
+	for _, container := range object.Spec.Containers {
+		for _, variable := range container.Env {
+			if container.Name == verify.Worker && variable.Name == skippedVariable && variable.Value != "" {
+				p.Skipped = strings.Split(variable.Value, ",")
+			}
+			if container.Name == verify.Worker && variable.Name == controlVariable && p.on != "" {
+				p.control = variable.Value
+			}
+		}
+		for _, status := range object.Status.ContainerStatuses {
+			if status.Name == container.Name && len(p.Containers) < len(object.Spec.Containers) {
+				p.Containers = append(p.Containers, stateOf(status))
+			}
+		}
+	}
+	return p
+}
+
+func stateOf(status corev1.ContainerStatus) verify.ContainerState {
+	state := verify.ContainerState{Name: status.Name}
+	switch {
+	case status.State.Terminated != nil:
+		ended := status.State.Terminated
+		state.Started, state.Ended, state.ExitCode, state.Reason = ended.StartedAt.Time, true, int(ended.ExitCode), ended.Reason
+		state.Finished = ended.FinishedAt.Time
+		if status.Name == verify.Worker {
+			state.Message = ended.Message[:min(len(ended.Message), verify.MaxReport+1)] // one byte more shows that it is too long
+		}
+	case status.State.Running != nil:
+		state.Started = status.State.Running.StartedAt.Time
+	case status.State.Waiting != nil:
+		state.Reason = status.State.Waiting.Reason
+	}
+	return state
+}

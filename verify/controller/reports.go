@@ -1,0 +1,60 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// keepReport writes the ConfigMap of a report, over the one of an earlier attempt.
+func (c *Controller) keepReport(ctx context.Context, report verify.SavedReport) error {
+	wanted, maps := reportMap(c.Namespace, report), c.Client.CoreV1().ConfigMaps(c.Namespace)
+	_, err := maps.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: verify.Manager})
+	if apierrors.IsNotFound(err) {
+		_, err = maps.Create(ctx, wanted, metav1.CreateOptions{FieldManager: verify.Manager})
+	}
+	if err != nil {
+		return fmt.Errorf("keep report of node %q: %w", report.Node, err)
+	}
+	return nil
+}
+
+// sweepReports removes reports that are older than the retention, unless their Node still waits to be verified.
+func (c *Controller) sweepReports(ctx context.Context) {
+	if !c.Leading() {
+		return
+	}
+	maps := c.Client.CoreV1().ConfigMaps(c.Namespace)
+	list, err := maps.List(ctx, metav1.ListOptions{LabelSelector: verify.ReportLabel + "=true", ResourceVersion: fromCache})
+	if err != nil {
+		c.Logger.Warn("reports cannot be listed; old ones are removed later", "error", err)
+		return
+	}
+	for _, object := range list.Items {
+		if err := c.sweepReport(ctx, &object); err != nil {
+			c.Logger.Warn("old report cannot be removed; it is tried again later", "configMap", object.Name, "error", err)
+			return
+		}
+	}
+}
+
+func (c *Controller) sweepReport(ctx context.Context, object *corev1.ConfigMap) error {
+	report, _ := verify.ParseSavedReport(object.Data[verify.ReportKey]) // one that cannot be read is as old as its ConfigMap
+	at := object.CreationTimestamp.Time
+	if report.Time.After(at) {
+		at = report.Time
+	}
+	if c.Now().Sub(at) < c.Retention() || c.standing.isHeld(report.Node) {
+		return nil
+	}
+	err := c.Client.CoreV1().ConfigMaps(c.Namespace).Delete(ctx, object.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,131 @@
+package controller
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// Names and values of worker Pods.
+const (
+	priorityClass   = "nodekeep-check"
+	skippedVariable = "NODEKEEP_SKIPPED" // checks that the attempt leaves out; read by the controller alone
+	controlVariable = "NODEKEEP_CONTROL" // of a control Pod: what it is for; read by the controller alone
+	safeToEvict     = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	profileLabel    = "nodekeep.dev/profile"
+	unprivileged    = 65532
+	tokenSeconds    = 600
+	credentials     = "/var/run/secrets/kubernetes.io/serviceaccount"
+)
+
+// image is what the worker's container runs.
+type image struct {
+	Name string
+	Pull corev1.PullPolicy
+}
+
+// workerPod is the Pod that carries out a task on a Node. It goes past the scheduler, and is small, unprivileged and without rights.
+func workerPod(namespace string, image image, node verify.Node, action verify.Action, task verify.Task) (*corev1.Pod, error) {
+	text, err := json.Marshal(task)
+	if err != nil {
+		return nil, fmt.Errorf("encode task of node %q: %w", node.Name, err)
+	}
+	profile := action.Profile
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: action.PodName,
+			Labels: map[string]string{
+				"app.kubernetes.io/name": "nodekeep", "app.kubernetes.io/component": "check", "app.kubernetes.io/managed-by": "nodekeep", profileLabel: profile.Name,
+			},
+			Annotations:     map[string]string{safeToEvict: "true"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: types.UID(node.UID)}},
+		},
+		Spec: corev1.PodSpec{
+			NodeName:                      node.Name,
+			Tolerations:                   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			PriorityClassName:             priorityClass,
+			RestartPolicy:                 corev1.RestartPolicyNever,
+			ActiveDeadlineSeconds:         ptr.To(int64(math.Ceil((profile.StartTimeout + profile.Timeout + time.Minute).Seconds()))),
+			TerminationGracePeriodSeconds: ptr.To(int64(1)),
+			ServiceAccountName:            verify.Account,
+			AutomountServiceAccountToken:  ptr.To(false),
+			EnableServiceLinks:            ptr.To(false),
+			SecurityContext: &corev1.PodSecurityContext{
+				RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To(int64(unprivileged)), RunAsGroup: ptr.To(int64(unprivileged)),
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			},
+			Containers: []corev1.Container{{
+				Name: verify.Worker, Image: image.Name, ImagePullPolicy: image.Pull, Args: []string{"check"},
+				Env: []corev1.EnvVar{{Name: verify.TaskVariable, Value: string(text)}, {Name: skippedVariable, Value: strings.Join(action.Skip, ",")}},
+				Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi")},
+					Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")},
+				},
+				SecurityContext: restricted(true),
+			}},
+		},
+	}
+	if action.Do == verify.DoControl {
+		pod.Spec.Containers[0].Env = append(pod.Spec.Containers[0].Env, corev1.EnvVar{Name: controlVariable, Value: profile.ControlKey()})
+	}
+	for _, check := range task.Checks {
+		if check.Container == nil {
+			continue
+		}
+		container, err := containerCheck(check)
+		if err != nil {
+			return nil, err
+		}
+		pod.Spec.Containers = append(pod.Spec.Containers, container)
+	}
+	if slices.ContainsFunc(task.Checks, func(check verify.Check) bool { return check.API != nil }) {
+		addToken(&pod.Spec)
+	}
+	return pod, nil
+}
+
+// restricted is what Pod Security restricted asks of a container.
+func restricted(readOnly bool) *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: &readOnly, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+}
+
+func containerCheck(check verify.Check) (corev1.Container, error) {
+	container := corev1.Container{
+		Name: check.Name, Image: check.Container.Image, Command: check.Container.Command, Args: check.Container.Args, SecurityContext: restricted(false),
+	}
+	for name, limit := range check.Container.Limits {
+		quantity, err := resource.ParseQuantity(string(limit))
+		if err != nil { // the policy was checked
+			return corev1.Container{}, fmt.Errorf("limit %s of check %q: %w", name, check.Name, err)
+		}
+		if container.Resources.Limits == nil {
+			container.Resources.Limits = corev1.ResourceList{}
+		}
+		container.Resources.Limits[corev1.ResourceName(name)] = quantity
+	}
+	return container, nil
+}
+
+// addToken gives the worker a token that lives for ten minutes, of an account without rights.
+func addToken(spec *corev1.PodSpec) {
+	spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "token", MountPath: credentials, ReadOnly: true}}
+	spec.Volumes = []corev1.Volume{{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: ptr.To(int64(tokenSeconds))}},
+		{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}, Items: []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}}}},
+		{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}}}}},
+	}}}}}
+	spec.SecurityContext.FSGroup = ptr.To(int64(unprivileged))
+}

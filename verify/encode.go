@@ -1,0 +1,95 @@
+package verify
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// messageLengths are the limits, in bytes, to which messages are cut, one after the other, until a report fits.
+func messageLengths() []int { return []int{1024, 512, 256, 128, 64} }
+
+// Encode is the report as JSON of at most limit bytes ([ReportLimit]). Required failures come first, then other failures, skipped and passed
+// results. Where there is no room, messages are cut; then results that are no failures are omitted from the end, and counted; then no result
+// keeps its message and as many results stay as have room. A limit below 32 bytes has no room for an empty report.
+func (r Report) Encode(limit int) string {
+	ordered := slices.Clone(r.Results)
+	slices.SortStableFunc(ordered, func(a, b Result) int { return a.rank() - b.rank() })
+	for i := range ordered {
+		ordered[i].Message = Clean(ordered[i].Message)
+	}
+	shortest := 0
+	for _, shortest = range messageLengths() {
+		if text, ok := (Report{withMessages(ordered, shortest, shortest), r.Omitted}).within(limit); ok {
+			return text
+		}
+	}
+	failures := 0
+	for failures < len(ordered) && ordered[failures].Outcome == Failed {
+		failures++
+	}
+	if text, ok := longestWithin(limit, withMessages(ordered, shortest, 0), failures, r.Omitted); ok {
+		return text
+	}
+	text, _ := longestWithin(limit, withMessages(ordered, 0, 0), 0, r.Omitted)
+	return text
+}
+
+// withMessages are the results with the messages of failures and of all others cut to these lengths in bytes.
+func withMessages(results []Result, ofFailures, ofOthers int) []Result {
+	results = slices.Clone(results)
+	for i := range results {
+		length := ofOthers
+		if results[i].Outcome == Failed {
+			length = ofFailures
+		}
+		results[i].Message = cut(results[i].Message, length)
+	}
+	return results
+}
+
+// longestWithin omits results from the end until the report fits; at least the first ones stay.
+func longestWithin(limit int, results []Result, least, omitted int) (text string, ok bool) {
+	for end := len(results); end >= least && !ok; end-- {
+		text, ok = Report{results[:end], omitted + len(results) - end}.within(limit)
+	}
+	return text, ok
+}
+
+func (r Report) within(limit int) (string, bool) {
+	if r.Results == nil {
+		r.Results = []Result{}
+	}
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false) // would take six bytes for each <, > and &
+	err := encoder.Encode(r)
+	encoded := strings.TrimSuffix(text.String(), "\n")
+	return encoded, err == nil && len(encoded) <= limit
+}
+
+// Clean is a text on one line, as people may read it: each run of white space and each control, format (bidirectional ones too) or broken
+// character becomes one space.
+func Clean(text string) string {
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
+		return r == utf8.RuneError || unicode.IsSpace(r) || !unicode.IsPrint(r)
+	}), " ")
+}
+
+// cut shortens a text to a length in bytes and never within a character.
+func cut(text string, length int) string {
+	const mark = "..."
+	if len(text) <= length {
+		return text
+	}
+	if length < len(mark) {
+		return ""
+	}
+	end := length - len(mark)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + mark
+}

@@ -1,0 +1,167 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// grace is what a kubelet may take, beyond the timeout of the checks, to report that a container has ended.
+const grace = 10 * time.Second
+
+// Judged is what came of a worker Pod so far.
+type Judged struct {
+	Verdict Verdict
+	Results []Result  // of all checks that are known, failures first
+	Garbage error     // why the worker's report is of no use, where that decided
+	Again   time.Time // of a Pod that is not done: when it will have taken too long
+	// NeedsLog is true of a Pod that is not done, but for its log, which is to be read.
+	NeedsLog bool
+	Check    string // the check that decided; empty where none did
+	Reason   string // a word for machines
+	Message  string
+}
+
+// Judge says what came of a worker Pod of this profile. Everything in the Pod's status is untrusted: it can make this Node pass or fail, nothing
+// else. Containers that other webhooks add to the Pod do not matter.
+func Judge(pod Pod, profile CompiledProfile, now time.Time) Judged {
+	containers := map[string]ContainerState{}
+	for _, container := range pod.Containers {
+		containers[container.Name] = container
+	}
+	expected := slices.DeleteFunc(slices.Clone(profile.Checks), func(check Check) bool { return slices.Contains(pod.Skipped, check.Name) })
+	if until, late := running(pod, containers, containerNames(expected), profile, now); late != nil {
+		return *late
+	} else if !until.IsZero() {
+		return Judged{Again: until}
+	}
+	judged := judgeEnded(pod, containers, expected)
+	if judged.Verdict == VerdictInconclusive || !slices.ContainsFunc(expected, func(check Check) bool { return check.Kubelet != nil }) {
+		return judged
+	}
+	if !pod.Log.Asked {
+		return Judged{Again: now, NeedsLog: true}
+	}
+	if until := askUntil(pod, containers[Worker], profile, now); pod.Log.Reason != "" && now.Before(until) {
+		return Judged{Again: earliest(now.Add(askEvery), until), NeedsLog: true}
+	}
+	return judged
+}
+
+// askEvery is the pause between two tries to read the log: serving certificates are approved moments after a Node is Ready.
+const askEvery = time.Second
+
+// askUntil is when the kubelet must have answered: the timeout counts from the start of the worker, which its kubelet reports.
+func askUntil(pod Pod, worker ContainerState, profile CompiledProfile, now time.Time) time.Time {
+	started := latest(pod.Created, worker.Started)
+	if started.After(now) {
+		started = pod.Created
+	}
+	return started.Add(profile.Timeout)
+}
+
+// judgeKubelet is the result of a kubelet check.
+func judgeKubelet(check Check, log Log) Result {
+	result := Result{Check: check.Name, Required: check.IsRequired(), Outcome: Passed}
+	if log.Reason != "" {
+		result.Outcome, result.Reason, result.Message = Failed, log.Reason, Clean(log.Message)
+	}
+	return result
+}
+
+// running says until when a Pod may still go on; zero: it has ended, or its time is over. late is the verdict about one that did not start in time.
+func running(pod Pod, containers map[string]ContainerState, names []string, profile CompiledProfile, now time.Time) (until time.Time, late *Judged) {
+	ended := !slices.ContainsFunc(names, func(name string) bool { return !containers[name].Ended })
+	if ended || pod.Phase == corev1.PodSucceeded || pod.Phase == corev1.PodFailed {
+		return time.Time{}, nil
+	}
+	latest := pod.Created
+	for _, name := range names {
+		container := containers[name]
+		if container.Started.IsZero() && !container.Ended {
+			if until := pod.Created.Add(profile.StartTimeout); now.Before(until) {
+				return until, nil
+			}
+			reason := orElse(container.Reason, "NotStarted")
+			judged := inconclusive(reason, fmt.Sprintf("container %s did not start within %s: %s", name, profile.StartTimeout, reason))
+			return time.Time{}, &judged
+		}
+		if container.Started.After(latest) && !container.Started.After(now) {
+			latest = container.Started
+		}
+	}
+	if until := latest.Add(profile.Timeout + grace); now.Before(until) {
+		return until, nil
+	}
+	return time.Time{}, nil
+}
+
+// containerNames are the containers of a worker Pod.
+func containerNames(checks []Check) []string {
+	names := []string{Worker}
+	for _, check := range checks {
+		if check.Container != nil {
+			names = append(names, check.Name)
+		}
+	}
+	return names
+}
+
+// judgeEnded judges a Pod that will report no more.
+func judgeEnded(pod Pod, containers map[string]ContainerState, expected []Check) Judged {
+	worker := containers[Worker]
+	if !worker.Ended || worker.Message == "" { // evicted, out of memory, its kubelet shut down
+		reason := orElse(pod.Reason, orElse(worker.Reason, "NoReport"))
+		return inconclusive(reason, "the worker ended without a report: "+reason)
+	}
+	report, err := ParseReport(worker.Message, expected)
+	if err != nil {
+		judged := inconclusive("BadReport", err.Error())
+		judged.Garbage = err
+		return judged
+	}
+	results := report.Results
+	for _, check := range expected {
+		if check.Kubelet != nil {
+			results = append(results, judgeKubelet(check, pod.Log))
+		}
+		if check.Container != nil {
+			results = append(results, judgeContainer(check, containers[check.Name], pod))
+		}
+	}
+	slices.SortStableFunc(results, func(a, b Result) int { return a.rank() - b.rank() })
+	required := slices.DeleteFunc(slices.Clone(results), func(result Result) bool { return !result.Required || result.Outcome == Passed })
+	judged := Judged{Results: results, Verdict: VerdictPassed}
+	switch {
+	case len(required) == 0 && worker.ExitCode == 0:
+	case len(required) == 0, worker.ExitCode != 0 && worker.ExitCode != 1: // 1 is a required check that failed
+		judged.Verdict, judged.Reason = VerdictInconclusive, "ExitCode"
+		judged.Message = fmt.Sprintf("the worker could not finish: it ended with exit code %d", worker.ExitCode)
+	case required[0].Outcome == Failed:
+		judged.Verdict, judged.Check, judged.Reason, judged.Message = VerdictFailed, required[0].Check, string(required[0].Reason), required[0].Message
+	default: // the worker skips nothing that it is asked, and a container that was cut off says nothing about the Node
+		judged.Verdict, judged.Check, judged.Reason, judged.Message = VerdictInconclusive, required[0].Check, string(required[0].Reason), required[0].Message
+	}
+	return judged
+}
+
+// judgeContainer is the result of a container check.
+func judgeContainer(check Check, container ContainerState, pod Pod) Result {
+	result := Result{Check: check.Name, Required: check.IsRequired(), Outcome: Passed}
+	switch over := pod.Phase == corev1.PodSucceeded || pod.Phase == corev1.PodFailed; {
+	case container.Ended && container.ExitCode == 0:
+	case pod.Reason != "", over && !container.Ended: // evicted, or the Node shut down
+		result.Outcome, result.Reason, result.Message = Skipped, "CutOff", "the container did not run to its end"
+	case !container.Ended:
+		result.Outcome, result.Reason, result.Message = Failed, ReasonTimeout, "the container did not end in time"
+	default:
+		result.Outcome, result.Reason, result.Message = Failed, "ExitCode", fmt.Sprintf("the container ended with exit code %d", container.ExitCode)
+	}
+	return result
+}
+
+func inconclusive(reason, message string) Judged {
+	return Judged{Verdict: VerdictInconclusive, Reason: cutShort(Clean(reason)), Message: cutShort(Clean(message))}
+}

@@ -1,0 +1,193 @@
+package verify
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	kjson "sigs.k8s.io/json"
+)
+
+// Names of the ConfigMap, in the namespace of worker Pods, that has the state of the brakes.
+const (
+	LedgerMap = "nodekeep-verify"
+	LedgerKey = "removals.json" // of the data: the [Ledger]
+	BrakesKey = "brakes.json"   // of the data: open brakes, for people
+)
+
+// Bounds of a ledger.
+const (
+	ledgerKeeps   = 24 * time.Hour // how long a removal is kept, and its Node's name is not removed again
+	budgetWindow  = time.Hour
+	maxRemovals   = 24*maxDeletions + maxDeletions
+	maxLedger     = 900 << 10 // bytes of the text: a ConfigMap has 1 MiB
+	maxUIDLength  = 128
+	maxNodeLength = validation.DNS1123SubdomainMaxLength
+)
+
+// Removal is a decision to remove a Node. It is written before the removal is carried out, and marked as done after it.
+type Removal struct {
+	Node    string      `json:"node"`
+	UID     string      `json:"uid"`
+	Kind    RemovalKind `json:"kind"`
+	Profile string      `json:"profile"`
+	Time    time.Time   `json:"time"`
+	Done    bool        `json:"done,omitempty"`
+}
+
+// Ledger are the removals of the last 24 hours. It is not to be changed: methods return another one.
+type Ledger struct {
+	Removals []Removal `json:"removals"`
+}
+
+// ParseLedger reads a ledger strictly. With an error, nothing may be removed: what was removed before is not known. An empty text is an empty ledger.
+func ParseLedger(text string) (Ledger, error) {
+	var ledger Ledger
+	switch {
+	case text == "":
+		return Ledger{}, nil
+	case len(text) > maxLedger:
+		return Ledger{}, fmt.Errorf("read removals: %d bytes, more than %d", len(text), maxLedger)
+	case !utf8.ValidString(text):
+		return Ledger{}, errors.New("read removals: not UTF-8")
+	}
+	strict, err := kjson.UnmarshalStrict([]byte(text), &ledger)
+	switch {
+	case err != nil:
+		return Ledger{}, errors.New("read removals: not a list of removals in JSON")
+	case len(strict) > 0:
+		return Ledger{}, errors.New("read removals: unknown or repeated fields")
+	case len(ledger.Removals) > maxRemovals:
+		return Ledger{}, fmt.Errorf("read removals: %d entries, more than %d", len(ledger.Removals), maxRemovals)
+	}
+	uids := map[string]bool{}
+	for i, one := range ledger.Removals {
+		if wrong := one.wrong(); wrong != "" {
+			return Ledger{}, fmt.Errorf("read removals: entry %d: %s", i+1, wrong)
+		}
+		if uids[one.UID] {
+			return Ledger{}, fmt.Errorf("read removals: entry %d: its uid is there twice", i+1)
+		}
+		uids[one.UID] = true
+	}
+	return ledger, nil
+}
+
+func (r Removal) wrong() string {
+	switch {
+	case len(r.Node) > maxNodeLength || len(validation.IsDNS1123Subdomain(r.Node)) > 0:
+		return "node is not the name of a Node"
+	case r.UID == "" || len(r.UID) > maxUIDLength:
+		return "uid is empty or too long"
+	case !slices.Contains(RemovalKinds(), r.Kind):
+		return "kind is unknown"
+	case len(validation.IsDNS1123Label(r.Profile)) > 0:
+		return "profile is not the name of a profile"
+	case r.Time.IsZero():
+		return "time is missing"
+	}
+	return ""
+}
+
+// String is the ledger as JSON.
+func (l Ledger) String() string {
+	if l.Removals == nil {
+		l.Removals = []Removal{}
+	}
+	text, err := json.Marshal(l)
+	if err != nil {
+		panic("marshal removals: " + err.Error()) // cannot happen: times of our own and texts
+	}
+	return string(text)
+}
+
+// Of is the removal of a Node object.
+func (l Ledger) Of(uid string) (removal Removal, ok bool) {
+	i := slices.IndexFunc(l.Removals, func(one Removal) bool { return one.UID == uid })
+	if i < 0 {
+		return Removal{}, false
+	}
+	return l.Removals[i], true
+}
+
+// Fits says whether a removal may be made now, in a cluster with so many Nodes that profiles select; brake is why not. One that is in the ledger and not
+// done may be completed: it was counted when it was written.
+func (l Ledger) Fits(removal Removal, limits CompiledLimits, nodes int, now time.Time) (brake Brake, ok bool) {
+	if before, known := l.Of(removal.UID); known && !before.Done {
+		return Brake{}, true
+	}
+	var sameName, newest time.Time
+	var inHour []time.Time
+	for _, one := range l.Removals {
+		if one.Node == removal.Node || one.UID == removal.UID {
+			sameName = latest(sameName, one.Time.Add(ledgerKeeps))
+		}
+		newest = latest(newest, one.Time)
+		if one.Time.Add(budgetWindow).After(now) {
+			inHour = append(inHour, one.Time)
+		}
+	}
+	slices.SortFunc(inHour, time.Time.Compare)
+	budget := limits.budget(nodes)
+	switch {
+	case sameName.After(now):
+		return Brake{BrakeSameNode, sameName}, false
+	case budget < 1: // limits that were never compiled allow nothing
+		return Brake{BrakeBudget, now.Add(budgetWindow)}, false
+	case len(inHour) >= budget:
+		return Brake{BrakeBudget, inHour[len(inHour)-budget].Add(budgetWindow)}, false
+	case newest.Add(limits.Cooldown).After(now) && !newest.IsZero():
+		return Brake{BrakeCooldown, newest.Add(limits.Cooldown)}, false
+	case len(l.kept(now)) >= maxRemovals:
+		return Brake{BrakeLedger, now.Add(budgetWindow)}, false
+	}
+	return Brake{}, true
+}
+
+// TooMany reports whether more Nodes of a profile fail, or were removed within 24 hours, than StopAbove lets. existing are the uids of all Nodes that the
+// profile selects; true: the Node fails.
+func (l Ledger) TooMany(profile string, existing map[string]bool, limits CompiledLimits, now time.Time) bool {
+	nodes, failing := len(existing), 0
+	for _, fails := range existing {
+		if fails {
+			failing++
+		}
+	}
+	for _, one := range l.kept(now) {
+		fails, exists := existing[one.UID]
+		if one.Profile != profile || fails {
+			continue
+		}
+		if failing++; !exists {
+			nodes++
+		}
+	}
+	return failing > limits.allows(nodes)
+}
+
+// With is the ledger with one more removal, and without those that are older than 24 hours. An entry of the same uid stays as it is.
+func (l Ledger) With(removal Removal, now time.Time) Ledger {
+	kept := l.kept(now)
+	if _, known := (Ledger{kept}).Of(removal.UID); !known {
+		kept = append(kept, removal)
+	}
+	return Ledger{kept}
+}
+
+// Finished is the ledger with the removal of a Node object marked as done.
+func (l Ledger) Finished(uid string) Ledger {
+	removals := slices.Clone(l.Removals)
+	for i := range removals {
+		removals[i].Done = removals[i].Done || removals[i].UID == uid
+	}
+	return Ledger{removals}
+}
+
+// kept are the removals that still count.
+func (l Ledger) kept(now time.Time) []Removal {
+	return slices.DeleteFunc(slices.Clone(l.Removals), func(one Removal) bool { return !one.Time.Add(ledgerKeeps).After(now) })
+}

@@ -1,0 +1,167 @@
+package verify_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+var ledgerStart = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+
+func removal(name string, at time.Duration) verify.Removal {
+	return verify.Removal{Node: name, UID: "uid-" + name, Kind: verify.RemoveNode, Profile: "gpu", Time: ledgerStart.Add(at)}
+}
+
+func done(one verify.Removal) verify.Removal {
+	one.Done = true
+	return one
+}
+
+func limitsOf(t *testing.T, text string) verify.CompiledLimits {
+	t.Helper()
+	limits, errs := verify.CompileLimits(read(t, "limits: "+text).Limits, nil)
+	require.Empty(t, errs)
+	return limits
+}
+
+func TestARemovalFitsOrABrakeSaysUntilWhen(t *testing.T) {
+	hour := limitsOf(t, "{deletionsPerHour: 3, orPercent: 10, cooldown: 1m}")
+	three := []verify.Removal{done(removal("a", 0)), done(removal("b", 10*time.Minute)), done(removal("c", 20*time.Minute))}
+	for name, one := range map[string]struct {
+		ledger []verify.Removal
+		next   verify.Removal
+		limits verify.CompiledLimits
+		nodes  int
+		brake  verify.Brake
+	}{
+		"the first one":                   {next: removal("a", 0), limits: hour, nodes: 1},
+		"the fourth one of an hour":       {ledger: three, next: removal("d", 30*time.Minute), limits: hour, nodes: 100, brake: verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
+		"the fourth one after an hour":    {ledger: three, next: removal("d", time.Hour), limits: hour, nodes: 100},
+		"the third one of 20 Nodes":       {ledger: three[:2], next: removal("d", 30*time.Minute), limits: hour, nodes: 20, brake: verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
+		"the second one of 20 Nodes":      {ledger: three[:1], next: removal("d", 30*time.Minute), limits: hour, nodes: 20},
+		"the second one of 3 Nodes":       {ledger: three[:1], next: removal("d", 30*time.Minute), limits: hour, nodes: 3, brake: verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
+		"too soon after another":          {ledger: three[:1], next: removal("d", 14*time.Minute), limits: limitsOf(t, "{}"), nodes: 100, brake: verify.Brake{Reason: verify.BrakeCooldown, Until: ledgerStart.Add(15 * time.Minute)}},
+		"after the cooldown":              {ledger: three[:1], next: removal("d", 15*time.Minute), limits: limitsOf(t, "{}"), nodes: 100},
+		"the same name within 24 h":       {ledger: three[:1], next: verify.Removal{Node: "a", UID: "other", Time: ledgerStart.Add(23 * time.Hour)}, limits: hour, nodes: 100, brake: verify.Brake{Reason: verify.BrakeSameNode, Until: ledgerStart.Add(24 * time.Hour)}},
+		"the same name after 24 h":        {ledger: three[:1], next: verify.Removal{Node: "a", UID: "other", Time: ledgerStart.Add(24 * time.Hour)}, limits: hour, nodes: 100},
+		"the same object once it is done": {ledger: three[:1], next: removal("a", time.Hour), limits: hour, nodes: 100, brake: verify.Brake{Reason: verify.BrakeSameNode, Until: ledgerStart.Add(24 * time.Hour)}},
+		"one that was not finished":       {ledger: []verify.Removal{removal("a", 0), removal("b", 0), removal("c", 0)}, next: removal("a", time.Minute), limits: hour, nodes: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			brake, ok := verify.Ledger{Removals: one.ledger}.Fits(one.next, one.limits, one.nodes, one.next.Time)
+			assert.Equal(t, one.brake, brake)
+			assert.Equal(t, one.brake == verify.Brake{}, ok)
+		})
+	}
+}
+
+func TestRemovedNodesCountAsFailing(t *testing.T) {
+	nodes := func(count, failing int) map[string]bool {
+		all := map[string]bool{}
+		for i := range count {
+			all[fmt.Sprintf("uid-%d", i)] = i < failing
+		}
+		return all
+	}
+	of := func(name, profile string) verify.Removal {
+		return verify.Removal{Node: name, UID: "uid-" + name, Kind: verify.RemoveNode, Profile: profile, Time: ledgerStart}
+	}
+	for name, one := range map[string]struct {
+		ledger   []verify.Removal
+		existing map[string]bool
+		limits   string
+		after    time.Duration
+		tooMany  bool
+	}{
+		"one of five":                          {existing: nodes(5, 1), limits: "{}"},
+		"two of nine":                          {existing: nodes(9, 2), limits: "{}", tooMany: true},
+		"one of four":                          {existing: nodes(4, 1), limits: "{}", tooMany: true},
+		"a number of Nodes":                    {existing: nodes(4, 2), limits: "{stopAbove: 2}"},
+		"more than a number of Nodes":          {existing: nodes(40, 3), limits: "{stopAbove: 2}", tooMany: true},
+		"none may fail":                        {existing: nodes(40, 1), limits: "{stopAbove: 0}", tooMany: true},
+		"one failing, one removed, of nine":    {ledger: []verify.Removal{of("gone", "gpu")}, existing: nodes(8, 1), limits: "{}", tooMany: true},
+		"one failing, one removed, of ten":     {ledger: []verify.Removal{of("gone", "gpu")}, existing: nodes(9, 1), limits: "{}"},
+		"removed from another profile":         {ledger: []verify.Removal{of("gone", "other")}, existing: nodes(8, 1), limits: "{}"},
+		"removed more than a day ago":          {ledger: []verify.Removal{of("gone", "gpu")}, existing: nodes(8, 1), limits: "{}", after: 24 * time.Hour},
+		"being removed, and failing":           {ledger: []verify.Removal{of("0", "gpu")}, existing: nodes(5, 1), limits: "{}"},
+		"being removed, and no longer failing": {ledger: []verify.Removal{of("4", "gpu")}, existing: nodes(5, 1), limits: "{}", tooMany: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ledger := verify.Ledger{Removals: one.ledger}
+			assert.Equal(t, one.tooMany, ledger.TooMany("gpu", one.existing, limitsOf(t, one.limits), ledgerStart.Add(one.after)))
+		})
+	}
+}
+
+func TestALedgerKeepsTheRemovalsOfADay(t *testing.T) {
+	ledger := verify.Ledger{}.With(removal("a", 0), ledgerStart).With(removal("b", time.Hour), ledgerStart.Add(time.Hour))
+	again := removal("a", 2*time.Hour)
+	ledger = ledger.With(again, again.Time).Finished("uid-b")
+	assert.Equal(t, []verify.Removal{removal("a", 0), done(removal("b", time.Hour))}, ledger.Removals, "the first time counts")
+	read, err := verify.ParseLedger(ledger.String())
+	require.NoError(t, err)
+	assert.Equal(t, ledger, read)
+	ledger = ledger.With(removal("c", 24*time.Hour), ledgerStart.Add(24*time.Hour))
+	assert.Equal(t, []verify.Removal{done(removal("b", time.Hour)), removal("c", 24*time.Hour)}, ledger.Removals)
+}
+
+func TestALedgerThatIsNoneIsRefused(t *testing.T) {
+	whole := `{"node":"a","uid":"u","kind":"node","profile":"gpu","time":"2026-11-24T12:00:00Z"}`
+	list := func(entries ...string) string { return `{"removals":[` + strings.Join(entries, ",") + `]}` }
+	_, err := verify.ParseLedger(list(whole))
+	require.NoError(t, err)
+	_, err = verify.ParseLedger("")
+	require.NoError(t, err)
+	var many []string
+	for i := range 1300 {
+		many = append(many, strings.Replace(whole, `"u"`, fmt.Sprintf(`"u%d"`, i), 1))
+	}
+	for says, text := range map[string]string{
+		"not a list of removals": "{",
+		"unknown or repeated":    list(strings.Replace(whole, "{", `{"more":1,`, 1)),
+		"node is not the name":   list(strings.Replace(whole, `"a"`, `"A b"`, 1)),
+		"uid is empty":           list(strings.Replace(whole, `"u"`, `""`, 1)),
+		"kind is unknown":        list(strings.Replace(whole, `"node","profile"`, `"keep","profile"`, 1)),
+		"profile is not":         list(strings.Replace(whole, `"gpu"`, `""`, 1)),
+		"time is missing":        list(strings.Replace(whole, `,"time":"2026-11-24T12:00:00Z"`, "", 1)),
+		"there twice":            list(whole, whole),
+		"bytes, more than":       strings.Repeat(" ", 1<<20),
+		"entries, more than":     list(many...),
+		"not UTF-8":              "\xff",
+	} {
+		_, err := verify.ParseLedger(text)
+		assert.ErrorContains(t, err, says)
+	}
+}
+
+func TestLimitsThatWereNeverCompiledAllowNoRemoval(t *testing.T) {
+	for says, ledger := range map[string]verify.Ledger{
+		"an empty ledger":         {},
+		"a ledger with a removal": {Removals: []verify.Removal{done(removal("b", 0))}},
+	} {
+		brake, ok := ledger.Fits(removal("a", 0), verify.CompiledLimits{}, 100, ledgerStart.Add(30*time.Minute))
+		assert.False(t, ok, says)
+		assert.Equal(t, verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(90 * time.Minute)}, brake, says)
+	}
+}
+
+func FuzzParseLedger(f *testing.F) {
+	f.Add(verify.Ledger{Removals: []verify.Removal{removal("a", 0)}}.String())
+	f.Fuzz(func(t *testing.T, text string) {
+		ledger, err := verify.ParseLedger(text)
+		if err != nil {
+			require.Empty(t, ledger.Removals)
+			return
+		}
+		again, err := verify.ParseLedger(ledger.String())
+		require.NoError(t, err)
+		require.Equal(t, ledger.String(), again.String())
+		ledger.Fits(removal("a", 0), verify.CompiledLimits{}, 0, ledgerStart)
+	})
+}

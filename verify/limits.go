@@ -1,0 +1,119 @@
+package verify
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Limits are the brakes of removals, of all profiles together but for StopAbove.
+type Limits struct {
+	// StopAbove holds removals while more Nodes of the profile than this fail or were removed within 24 hours: a percentage, or a number. 20% by default.
+	StopAbove *intstr.IntOrString `json:"stopAbove"`
+	// At most this many removals an hour, and at most that percentage of all Nodes that profiles select, but at least one; 3 and 10 by default.
+	DeletionsPerHour int `json:"deletionsPerHour"`
+	OrPercent        int `json:"orPercent"`
+	// Cooldown is the pause after each removal; 15m by default.
+	Cooldown string `json:"cooldown"`
+}
+
+// CompiledLimits are limits that were checked.
+type CompiledLimits struct {
+	StopAbove        intstr.IntOrString
+	DeletionsPerHour int
+	OrPercent        int
+	Cooldown         time.Duration
+}
+
+// RemovalKind says what is removed when a Node fails for good.
+type RemovalKind string
+
+// The values of onFailure.
+const (
+	KeepNode        RemovalKind = "keep"      // nothing; attempts go on (default)
+	RemoveNodeClaim RemovalKind = "nodeClaim" // Karpenter's NodeClaim is deleted
+	RemoveMachine   RemovalKind = "machine"   // Cluster API's Machine is marked for remediation
+	RemoveNode      RemovalKind = "node"      // the Node object is deleted; its machine stays
+)
+
+// RemovalKinds are the kinds that remove something.
+func RemovalKinds() []RemovalKind {
+	return []RemovalKind{RemoveNodeClaim, RemoveMachine, RemoveNode}
+}
+
+// maxDeletions bounds the ledger: the removals of 24 hours fit into one ConfigMap.
+const maxDeletions = 50
+
+// CompileLimits checks limits; those that are not given are the defaults.
+func CompileLimits(limits Limits, path *field.Path) (CompiledLimits, field.ErrorList) {
+	var c compiler
+	compiled := c.limits(limits, path)
+	return compiled, c.errs
+}
+
+// allLimits are the limits of a policy. Until removals are carried out, a policy must not promise limits of them.
+func (c *compiler) allLimits(limits Limits, at *field.Path) CompiledLimits {
+	compiled, errs := CompileLimits(limits, at)
+	if len(errs) == 0 && limits != (Limits{}) {
+		errs = field.ErrorList{field.Forbidden(at, "nodekeep does not remove Nodes yet, so there is nothing to limit")}
+	}
+	c.errs = append(c.errs, errs...)
+	return compiled
+}
+
+func (c *compiler) limits(limits Limits, at *field.Path) CompiledLimits {
+	return CompiledLimits{
+		StopAbove:        c.share(limits.StopAbove, at.Child("stopAbove")),
+		DeletionsPerHour: c.number(limits.DeletionsPerHour, 3, maxDeletions, at.Child("deletionsPerHour")),
+		OrPercent:        c.number(limits.OrPercent, 10, 100, at.Child("orPercent")),
+		Cooldown:         c.duration(&limits.Cooldown, "15m", time.Minute, 24*time.Hour, at.Child("cooldown")),
+	}
+}
+
+// share reads a number of Nodes or a percentage; 0 and 0% stop every removal.
+func (c *compiler) share(share *intstr.IntOrString, at *field.Path) intstr.IntOrString {
+	if share == nil {
+		return intstr.FromString("20%")
+	}
+	if share.Type == intstr.Int {
+		if share.IntVal < 0 {
+			c.invalid(at, share.IntVal, "must not be negative")
+		}
+		return *share
+	}
+	digits, isPercent := strings.CutSuffix(share.StrVal, "%")
+	percent, err := strconv.Atoi(digits)
+	if !isPercent || err != nil || percent < 0 || percent > 100 || strconv.Itoa(percent) != digits {
+		c.invalid(at, share.StrVal, "must be a number of Nodes, or a percentage from 0% to 100%")
+		return intstr.FromInt32(0)
+	}
+	return *share
+}
+
+func (c *compiler) onFailure(kind RemovalKind, at *field.Path) RemovalKind {
+	kind = orElse(kind, KeepNode)
+	if slices.Contains(RemovalKinds(), kind) { // until removals are carried out, a policy must not promise them
+		c.errs = append(c.errs, field.Forbidden(at, "nodekeep does not remove Nodes yet; only keep is supported"))
+		return KeepNode
+	}
+	oneOf(c, at, kind, slices.Concat([]RemovalKind{KeepNode}, RemovalKinds())...)
+	return kind
+}
+
+// allows is how many of so many Nodes StopAbove lets fail, rounded down.
+func (l CompiledLimits) allows(nodes int) int {
+	count, err := intstr.GetScaledValueFromIntOrPercent(&l.StopAbove, nodes, false)
+	if err != nil { // it was checked
+		return 0
+	}
+	return count
+}
+
+// budget is how many removals fit into an hour in a cluster with so many Nodes that profiles select.
+func (l CompiledLimits) budget(nodes int) int {
+	return min(l.DeletionsPerHour, max(1, nodes*l.OrPercent/100))
+}

@@ -1,0 +1,57 @@
+package verify
+
+import (
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// needs are the Services, as NAMESPACE/NAME, without which a check cannot pass whatever the Node is like. dns is the DNS Service of the cluster.
+func (c Check) needs(dns string) (services []string) {
+	switch {
+	case c.DNS != nil:
+		return []string{dns}
+	case c.Service != nil:
+		return []string{c.Service.Name}
+	case c.TCP != nil:
+		return hostNeeds(c.TCP.Address, dns)
+	case c.HTTP != nil:
+		if target, err := url.Parse(c.HTTP.URL); err == nil {
+			return hostNeeds(target.Host, dns)
+		}
+	}
+	return nil
+}
+
+// hostNeeds are the Services that HOST or HOST:PORT needs: the DNS Service for a name, and the Service that the name means.
+func hostNeeds(host, dns string) []string {
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return nil
+	}
+	if _, err := netip.ParseAddrPort(host); err == nil {
+		return nil
+	}
+	name, _, _ := strings.Cut(host, ":")
+	if service, ok := ServiceOfName(name); ok {
+		return []string{dns, service}
+	}
+	return []string{dns}
+}
+
+// Services are all Services, as NAMESPACE/NAME, that the checks of a profile ask or compare with, sorted.
+func (p CompiledProfile) Services(dns string) (services []string) {
+	for _, check := range p.Checks {
+		services = append(services, check.needs(dns)...)
+		if check.DNS == nil {
+			continue
+		}
+		for _, name := range check.DNS.Names {
+			if service, ok := ServiceOfName(name); ok {
+				services = append(services, service)
+			}
+		}
+	}
+	slices.Sort(services)
+	return slices.Compact(services)
+}

@@ -1,0 +1,196 @@
+package verify
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Node is what the plan reads of a Node.
+type Node struct {
+	Name, UID   string
+	Created     time.Time
+	Deleting    bool
+	Labels      map[string]string
+	Taints      []corev1.Taint
+	Ready       bool
+	ReadySince  time.Time // as its kubelet says; for metrics
+	BootID      string
+	Conditions  map[string]corev1.ConditionStatus // by type
+	Allocatable corev1.ResourceList
+	Annotation  string     // [Annotation]; untrusted
+	Verified    Projection // the condition [Condition]; zero where the Node has none
+}
+
+// NodeOf is what the plan reads of a Node.
+func NodeOf(object *corev1.Node) Node {
+	n := Node{
+		Name: object.Name, UID: string(object.UID), Created: object.CreationTimestamp.Time, Deleting: object.DeletionTimestamp != nil,
+		Labels: object.Labels, Taints: object.Spec.Taints, BootID: object.Status.NodeInfo.BootID, Allocatable: object.Status.Allocatable,
+		Annotation: object.Annotations[Annotation], Conditions: map[string]corev1.ConditionStatus{},
+	}
+	for _, condition := range object.Status.Conditions {
+		n.Conditions[string(condition.Type)] = condition.Status
+		switch condition.Type {
+		case corev1.NodeReady:
+			n.Ready, n.ReadySince = condition.Status == corev1.ConditionTrue, condition.LastTransitionTime.Time
+		case Condition:
+			n.Verified = Projection{Status: condition.Status, Reason: condition.Reason, Message: condition.Message}
+		}
+	}
+	return n
+}
+
+// Projection is what the condition [Condition] says.
+type Projection struct {
+	Status          corev1.ConditionStatus
+	Reason, Message string
+}
+
+// Pod is what the plan reads of a worker Pod. The plan trusts the fields of the first group: the controller wrote them, and no kubelet can
+// change them.
+type Pod struct {
+	Name, UID, ResourceVersion string
+	NodeUID                    string // of the Node in the ownerReferences
+	Created, Deleted           time.Time
+	Skipped                    []string // checks that were left out at a cold start
+
+	Log        Log // what came of reading the worker's log, for checks of kind kubelet
+	Phase      corev1.PodPhase
+	Reason     string // of the status, such as Evicted
+	Containers []ContainerState
+}
+
+// Log is what came of reading the log of a worker Pod through the API server.
+type Log struct {
+	Asked   bool
+	Reason  Reason // empty: it was read
+	Message string
+}
+
+// ContainerState is the state of a container of a worker Pod: [Worker], or the name of a container check.
+type ContainerState struct {
+	Name     string
+	Started  time.Time // zero: not yet
+	Ended    bool
+	Finished time.Time // zero: not yet, or not told
+	ExitCode int
+	Reason   string // why it waits or ended
+	Message  string // the termination message
+}
+
+// Observed is all that the plan reads about one Node.
+type Observed struct {
+	Node *Node // nil: there is none of that name
+	Pods []Pod // worker Pods on the Node of that name
+	// DaemonSets are those that the profile waits for, by NAMESPACE/NAME, and whether their Pod on the Node is Ready.
+	DaemonSets map[string]bool
+	// Services are how many ready endpoints a Service has, by NAMESPACE/NAME. A Service that is missing here counts as ready.
+	Services map[string]int
+	// Cold is true while no Node of the cluster can run ordinary Pods; see [TakesWorkloads].
+	Cold bool
+	// Control is that of the profile.
+	Control Control
+	// Interrupted is true after this process observed the Node without the taint: Pods that exist since before do not count.
+	Interrupted bool
+	// Held is when this process first observed the taint on this Node object without a break, and Started when it last started a worker Pod
+	// for it. Both are this process's own memory, so no kubelet can change them; zero after a restart.
+	Held, Started time.Time
+}
+
+// Cluster is what the plan has to know of the cluster.
+type Cluster struct {
+	Gate string // key of the gate's taint
+	DNS  string // NAMESPACE/NAME of the DNS Service
+	// OutageUntil is until when no Node is checked again because it has rebooted; see [Outage].
+	OutageUntil time.Time
+}
+
+// Taints by which other components say that a Node is not yet complete.
+const (
+	taintUnregistered  = "karpenter.sh/unregistered"
+	taintUninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
+	taintNotReady      = "node.kubernetes.io/not-ready"
+	taintUnreachable   = "node.kubernetes.io/unreachable"
+	agentNotReady      = "/agent-not-ready" // of CNI plugins and CSI drivers, below a prefix of their own
+)
+
+// HeldBy are the taints on a Node that say that it must be verified: that of a profile, whichever it is, or [Taint]. The key alone decides.
+func (p Profiles) HeldBy(taints []corev1.Taint) (held []corev1.Taint) {
+	for _, taint := range taints {
+		if taint.Key == Taint || p.IsTaint(taint) {
+			held = append(held, taint)
+		}
+	}
+	return held
+}
+
+// Opened are the taints of a Node once verification has removed its own.
+func (p Profiles) Opened(taints []corev1.Taint) []corev1.Taint {
+	return slices.DeleteFunc(slices.Clone(taints), func(taint corev1.Taint) bool { return taint.Key == Taint || p.IsTaint(taint) })
+}
+
+// TakesWorkloads reports whether ordinary Pods can run on a Node. While there is no such Node, the cluster's own DNS may have no place to run.
+func TakesWorkloads(ready, unschedulable bool, taints []corev1.Taint) bool {
+	return ready && !unschedulable && !slices.ContainsFunc(taints, func(taint corev1.Taint) bool { return taint.Effect != corev1.TaintEffectPreferNoSchedule })
+}
+
+// incomplete says by which taint another component still completes the Node's labels; until then, the profile is not known.
+func (n *Node) incomplete(gate string) (reason string) {
+	for _, taint := range n.Taints {
+		if key := taint.Key; key == gate || key == taintUnregistered || key == taintUninitialized {
+			return "the taint " + key + " is still on the Node"
+		}
+	}
+	return ""
+}
+
+// NeedsLookups reports whether the plan would look at DaemonSets and Services: no other component still works on the Node.
+func (n *Node) NeedsLookups(gate string) bool { return n.incomplete(gate) == "" && n.notReady() == "" }
+
+// notReady says why no Pod of the cluster network can be expected to run on the Node yet.
+func (n *Node) notReady() (reason string) {
+	if !n.Ready {
+		return "the Node is not Ready"
+	}
+	for _, taint := range n.Taints {
+		if key := taint.Key; key == taintNotReady || key == taintUnreachable || strings.HasSuffix(key, agentNotReady) {
+			return "the taint " + key + " is still on the Node"
+		}
+	}
+	return ""
+}
+
+// waits says what the section wait of a profile still waits for.
+func (o Observed) waits(profile CompiledProfile) (reason string) {
+	for _, wanted := range profile.Wait.Conditions {
+		status, ok := o.Node.Conditions[wanted.Type]
+		if !ok && wanted.IfMissing != PassIfMissing {
+			return "the Node has no condition " + wanted.Type
+		}
+		if ok && string(status) != wanted.Status {
+			return fmt.Sprintf("condition %s must be %s", wanted.Type, wanted.Status)
+		}
+	}
+	for _, name := range profile.Wait.DaemonSets {
+		if !o.DaemonSets[name] {
+			return "the Pod of DaemonSet " + name + " is not Ready on the Node"
+		}
+	}
+	resources := make([]corev1.ResourceName, 0, len(profile.Allocatable))
+	for resource := range profile.Allocatable {
+		resources = append(resources, resource)
+	}
+	slices.SortFunc(resources, cmp.Compare[corev1.ResourceName])
+	for _, resource := range resources {
+		least := profile.Allocatable[resource]
+		if has, ok := o.Node.Allocatable[resource]; !ok || has.Cmp(least) < 0 {
+			return fmt.Sprintf("the Node must have at least %s of %s allocatable", least.String(), resource)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,320 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Do is what is to be done next about a Node.
+type Do string
+
+// What can be done.
+const (
+	DoNothing Do = "nothing" // until something is observed
+	DoWait    Do = "wait"    // until something is observed, or until [Action.Again]
+	DoStart   Do = "start"   // create the worker Pod [Action.PodName]
+	DoDelete  Do = "delete"  // delete [Action.Pod]
+	DoOpen    Do = "open"    // one PATCH: remove the taints, add the label, write the annotation
+	DoControl Do = "control" // start the control Pod of the profile, and wait for it
+	DoRecord  Do = "record"  // keep the report of an attempt that did not pass, write the annotation
+	DoFree    Do = "free"    // one PATCH: remove the taints, write the annotation; the Node is not verified
+	DoClose   Do = "close"   // write the annotation: another client removed the taint
+	DoHold    Do = "hold"    // one PATCH: add the taint [Action.Hold], since the Node may be rebooting
+	DoUnhold  Do = "unhold"  // one PATCH: remove what DoHold added, write the annotation; nothing else changes
+	DoShow    Do = "show"    // write the condition
+)
+
+// State is where a Node stands, for metrics and for people.
+type State string
+
+// The states.
+const (
+	StateOpen     State = "open"     // no taint of verification
+	StateWaiting  State = "waiting"  // not tried yet
+	StateChecking State = "checking" // a worker Pod exists
+	StateRetrying State = "retrying" // an attempt did not pass
+	StateStuck    State = "stuck"    // attempts.max attempts did not pass; it is tried on
+)
+
+// States are all states.
+func States() []State {
+	return []State{StateOpen, StateWaiting, StateChecking, StateRetrying, StateStuck}
+}
+
+// Action is the next thing to do about a Node.
+type Action struct {
+	Do     Do
+	Reason string // for people
+	State  State
+	Again  time.Time // when to look again though nothing was observed; zero: not
+	Due    time.Time // when the deadline of the profile is; zero for a Node without the taint
+	// Profile is what selects the Node; its zero value where none does.
+	Profile CompiledProfile
+
+	PodName string   // DoStart
+	First   bool     // DoStart: no attempt of the round was made before; it goes before retries
+	Skip    []string // DoStart: checks that are left out at a cold start
+	Pod     Pod      // DoDelete, DoOpen, DoRecord
+	Force   bool     // DoDelete: without waiting for the kubelet
+	// ControlOn is the Node that fails the same check; DoRecord of a failure that is shared.
+	ControlOn string
+	Judged    Judged       // DoOpen, DoRecord
+	Progress  Progress     // the annotation to write; what is known, where none is written
+	Show      Projection   // DoShow
+	Hold      corev1.Taint // DoHold
+}
+
+// forceAfter is how long after its grace period a worker Pod that is being deleted may stay: then its kubelet does not answer.
+const forceAfter = 10 * time.Second
+
+// daemonSetInterval is how often the Pods of DaemonSets on a Node that waits for them are looked up.
+const daemonSetInterval = 3 * time.Second
+
+// Plan says what is to be done next about one Node. It depends on nothing but its arguments. The taint alone decides whether a Node must be
+// checked, and only a worker Pod that passed, of this Node object, this round and these checks, opens it.
+func Plan(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Action {
+	action := next(seen, profiles, cluster, now)
+	if action.Do == DoNothing || action.Do == DoWait {
+		if show, ok := projection(seen.Node, action); ok { // it never delays anything else
+			action.Do, action.Show = DoShow, show
+		}
+	}
+	return action
+}
+
+func next(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Action {
+	node := seen.Node
+	if node == nil || node.Deleting {
+		return deleteAll(seen.Pods, "the Node is deleted", Action{Do: DoNothing, Reason: "the Node is deleted"}, now)
+	}
+	profile, selected := profiles.For(node.Labels)
+	progress := ParseProgress(node.Annotation)
+	held := profiles.HeldBy(node.Taints)
+	if len(held) == 0 {
+		action := opened(profile, progress, now)
+		if action.Do == DoNothing {
+			action = watchReboot(node, profile, progress, cluster, action, now)
+		}
+		return deleteAll(seen.Pods, "the Node has no taint of verification", action, now)
+	}
+
+	// The taint is there. Labels decide about the profile, so others complete them first.
+	action := Action{Do: DoWait, State: StateWaiting, Profile: profile, Progress: progress}
+	if reason := node.incomplete(cluster.Gate); reason != "" {
+		action.Reason = reason
+		return action
+	}
+	if at := progress.resumes(now); at.After(now) && len(seen.Pods) == 0 {
+		action.Reason = fmt.Sprintf("another client put the taint back, %d times in a row soon after it was removed; nodekeep pauses", progress.Returns)
+		action.Again = at
+		return action
+	}
+	if !selected {
+		action.Do, action.Reason = DoFree, "no profile selects the Node"
+		action.Progress = progress.closed(Last{Result: VerdictNotSelected, Message: action.Reason, Time: now})
+		return deleteAll(seen.Pods, action.Reason, action, now)
+	}
+	if after, ok := afterHold(node, held, profile, progress, cluster, action, now); ok {
+		return after
+	}
+	progress = progress.of(profile, node.BootID)
+	action.Progress, action.Due = progress, deadlineOf(seen, profile)
+	switch {
+	case progress.Stuck(profile):
+		action.State = StateStuck
+	case progress.tried() > 0:
+		action.State = StateRetrying
+	}
+
+	// A worker Pod of this attempt, or of another one.
+	if seen.Interrupted && len(seen.Pods) > 0 {
+		return deleteAll(seen.Pods, "the taint was added again", action, now)
+	}
+	action.PodName = PodName(node.UID, progress)
+	for _, pod := range seen.Pods {
+		if pod.Name != action.PodName || pod.NodeUID != node.UID || !pod.Deleted.IsZero() {
+			return deletePod(pod, "the worker Pod is not of this attempt", action, now)
+		}
+	}
+	if len(seen.Pods) > 0 {
+		pod := seen.Pods[0]
+		judged := Judge(pod, profile, now)
+		action.Pod, action.Judged, action.Again = pod, judged, judged.Again
+		notReady := node.notReady()
+		controlled := false
+		if judged.Verdict == VerdictFailed && notReady == "" {
+			action, controlled = seen.Control.about(action, now)
+			judged = action.Judged
+		}
+		last := Last{Result: judged.Verdict, Check: judged.Check, Reason: judged.Reason, Message: judged.Message, Time: now, Skipped: pod.Skipped}
+		switch {
+		case judged.Verdict == VerdictPassed:
+			action.Do, action.Reason, action.Progress = DoOpen, "all required checks passed", progress.closed(last)
+			return action
+		case controlled && action.Do != DoRecord:
+			action.State = StateChecking
+		case controlled:
+			action.Reason, action.Progress = judged.Message, progress.sharing(last)
+			return action
+		case judged.Verdict != VerdictRunning && notReady != "":
+			return deletePod(pod, notReady+"; this attempt does not count", action, now)
+		case judged.Verdict != VerdictRunning:
+			action.Do, action.Reason, action.Progress = DoRecord, judged.Message, progress.after(last)
+			return action
+		default:
+			action.State, action.Reason = StateChecking, "the worker Pod runs"
+		}
+	}
+
+	// The deadline counts whether or not a worker Pod runs.
+	if profile.OnTimeout == Release {
+		if !action.Due.After(now) {
+			action.Do, action.Reason = DoFree, fmt.Sprintf("the Node was not verified within %s, and onTimeout is release", profile.Deadline)
+			action.Progress = progress.closed(Last{Result: VerdictReleased, Reason: "Deadline", Message: action.Reason, Time: now})
+			return action
+		}
+		action.Again = earliest(action.Again, action.Due)
+	}
+	if len(seen.Pods) > 0 {
+		return action
+	}
+
+	// Another attempt, when the Node is ready for it.
+	if reason := node.notReady(); reason != "" {
+		action.Reason = reason
+		return action
+	}
+	if reason := seen.waits(profile); reason != "" {
+		action.Reason = reason
+		if len(profile.Wait.DaemonSets) > 0 { // nothing watches their Pods: there may be a million in the cluster
+			action.Again = earliest(action.Again, now.Add(daemonSetInterval))
+		}
+		return action
+	}
+	if at := latest(progress.next(profile, now), seen.Started.Add(profile.Backoff)); at.After(now) {
+		action.Reason, action.Again = "the next attempt comes later", earliest(action.Again, at)
+		if progress.tried() > 0 && progress.Last != nil && progress.Last.Result == VerdictShared {
+			action.Reason = "verified Nodes fail the same check; the next attempt comes later"
+		} else if progress.Attempts > 0 && progress.Last != nil {
+			action.Reason = fmt.Sprintf("attempt %d was %s; the next one comes later", progress.Attempts, progress.Last.Result)
+		}
+		return action
+	}
+	action.Do, action.Reason = DoStart, fmt.Sprintf("attempt %d", progress.Attempts+1)
+	action.First = progress.tried() == 0 && seen.Started.IsZero()
+	action.Skip = skipped(seen, profile, cluster)
+	return action
+}
+
+// opened is what is left to do about a Node without the taint.
+func opened(profile CompiledProfile, progress Progress, now time.Time) Action {
+	action := Action{Do: DoNothing, State: StateOpen, Profile: profile, Progress: progress, Reason: "the Node has no taint of verification"}
+	if progress.tried() > 0 {
+		action.Do, action.Reason = DoClose, "another client removed the taint"
+		action.Progress = progress.closed(Last{Result: VerdictRemoved, Message: action.Reason, Time: now})
+	}
+	return action
+}
+
+// deleteAll deletes worker Pods one after another, then goes on with the action.
+func deleteAll(pods []Pod, reason string, then Action, now time.Time) Action {
+	for _, pod := range pods {
+		if action := deletePod(pod, reason, then, now); action.Do == DoDelete {
+			return action
+		}
+	}
+	if len(pods) > 0 {
+		return deletePod(pods[0], reason, then, now)
+	}
+	return then
+}
+
+// deletePod deletes a worker Pod, waits until it is gone, and does not wait for a kubelet that does not answer.
+func deletePod(pod Pod, reason string, action Action, now time.Time) Action {
+	action.Pod, action.Reason, action.Do, action.Again = pod, reason, DoDelete, time.Time{}
+	if until := pod.Deleted.Add(forceAfter); !pod.Deleted.IsZero() && now.Before(until) {
+		action.Do, action.Again = DoWait, until
+	} else if !pod.Deleted.IsZero() {
+		action.Force = true
+	}
+	return action
+}
+
+// deadlineOf is when a Node is released. It counts from the creation of the Node, which no kubelet can choose; where that is longer ago when this
+// process first observes the taint, from then: the taint was added again, or the process was down.
+func deadlineOf(seen Observed, profile CompiledProfile) time.Time {
+	deadline := seen.Node.Created.Add(profile.Deadline)
+	if seen.Held.After(deadline) {
+		return seen.Held.Add(profile.Deadline)
+	}
+	return deadline
+}
+
+// skipped are the checks that are left out at a cold start: what they ask has no ready endpoint, and none can come before a Node is open.
+func skipped(seen Observed, profile CompiledProfile, cluster Cluster) (names []string) {
+	if !seen.Cold {
+		return nil
+	}
+	for _, check := range profile.Checks {
+		if slices.ContainsFunc(check.needs(cluster.DNS), func(service string) bool {
+			ready, ok := seen.Services[service]
+			return ok && ready == 0
+		}) {
+			names = append(names, check.Name)
+		}
+	}
+	return names
+}
+
+// projection is what the condition is to say, and whether it says something else now.
+func projection(node *Node, action Action) (show Projection, differs bool) {
+	if node == nil || node.Deleting {
+		return Projection{}, false
+	}
+	last := action.Progress.Last
+	switch held := action.State != StateOpen; {
+	case held && last != nil && action.Progress.tried() > 0:
+		show = Projection{Status: corev1.ConditionFalse, Reason: "ChecksFailed", Message: last.Message}
+		switch last.Result {
+		case VerdictFailed:
+		case VerdictShared:
+			show.Reason = ReasonShared
+		default:
+			show.Reason = "Inconclusive"
+		}
+		if last.Check != "" {
+			show.Message = "check " + last.Check + ": " + last.Message
+		}
+	case held:
+		show = Projection{Status: corev1.ConditionUnknown, Reason: "Pending", Message: "The checks did not run yet."}
+	case last != nil && last.Result == VerdictPassed:
+		show = Projection{Status: corev1.ConditionTrue, Reason: "ChecksPassed"}
+	case last != nil && last.Result == VerdictRebooted:
+		show = Projection{Status: corev1.ConditionUnknown, Reason: "Rebooted", Message: last.Message}
+	case last != nil && last.Result == VerdictReleased:
+		show = Projection{Status: corev1.ConditionFalse, Reason: "Released", Message: last.Message}
+	default:
+		show = Projection{Status: corev1.ConditionUnknown, Reason: "NotVerified", Message: "The Node has no taint of verification."}
+	}
+	if node.Verified.Status == "" && show.Status == corev1.ConditionUnknown {
+		return Projection{}, false // no condition says the same, without a write
+	}
+	return show, show != node.Verified
+}
+
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,217 @@
+package verify
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Progress is the annotation [Annotation]: what was tried on a Node. A kubelet may write it, so it only paces its Node, and is shown to people.
+type Progress struct {
+	Round    int    `json:"round"`             // how often this Node object was opened before
+	Attempts int    `json:"attempts"`          // attempts of this round that did not pass
+	Shared   int    `json:"shared,omitempty"`  // attempts of this round that failed as a verified Node does; they are no attempts of this Node
+	Returns  int    `json:"returns,omitempty"` // how often in a row the taint came back soon after it was removed
+	BootID   string `json:"bootID,omitempty"`
+	Profile  string `json:"profile,omitempty"`
+	Hash     string `json:"hash,omitempty"`     // of the profile's checks
+	OnReboot bool   `json:"onReboot,omitempty"` // the profile checks the Node again after a reboot; of Nodes from before, the boot is not known
+	Last     *Last  `json:"last,omitempty"`
+}
+
+// Last is how the last attempt or the round ended.
+type Last struct {
+	Result  Verdict   `json:"result"`
+	Check   string    `json:"check,omitempty"`  // the check that failed
+	Reason  string    `json:"reason,omitempty"` // a word for machines
+	Message string    `json:"message,omitempty"`
+	Time    time.Time `json:"time"`
+	Skipped []string  `json:"skipped,omitempty"` // checks that were left out at a cold start
+}
+
+// Verdict is what came of an attempt, or of a round that ended otherwise.
+type Verdict string
+
+// The verdicts.
+const (
+	VerdictRunning      Verdict = ""             // the worker is not done
+	VerdictPassed       Verdict = "passed"       // every required check passed
+	VerdictFailed       Verdict = "failed"       // a required check said no
+	VerdictInconclusive Verdict = "inconclusive" // the checks could not be run, or nothing usable was reported
+	VerdictShared       Verdict = "shared"       // failed, and a verified Node fails the same check
+	VerdictReleased     Verdict = "released"     // the deadline passed and the profile says release
+	VerdictNotSelected  Verdict = "notSelected"  // no profile selects the Node any more
+	VerdictRemoved      Verdict = "removed"      // another client removed the taint
+	VerdictRebooted     Verdict = "rebooted"     // too many Nodes were not Ready at once: it was not checked again after a reboot
+)
+
+// Limits of what is read from the annotation and written to it.
+const (
+	maxAnnotation = 4 << 10   // bytes
+	maxCount      = 1_000_000 // rounds and attempts
+	maxMessage    = 300       // bytes of a message in the annotation; the report has all of it
+)
+
+// ParseProgress reads the annotation. What cannot be read counts as no annotation: then the Node is tried as if it were new.
+func ParseProgress(annotation string) Progress {
+	var p Progress
+	if len(annotation) > maxAnnotation || json.Unmarshal([]byte(annotation), &p) != nil {
+		return Progress{}
+	}
+	if p.Round < 0 || p.Round > maxCount || p.Attempts < 0 || p.Attempts > maxCount || p.Returns < 0 || p.Returns > maxCount || p.Shared < 0 || p.Shared > maxCount {
+		return Progress{}
+	}
+	if p.Last != nil {
+		p.Last.Message, p.Last.Check, p.Last.Reason = cutShort(Clean(p.Last.Message)), cutShort(Clean(p.Last.Check)), cutShort(Clean(p.Last.Reason))
+	}
+	return p
+}
+
+// String is the annotation.
+func (p Progress) String() string {
+	text, err := json.Marshal(p)
+	if err != nil {
+		panic("marshal progress: " + err.Error()) // cannot happen: a time of our own, texts and numbers
+	}
+	return string(text)
+}
+
+// of is the progress with the checks of a profile. Other checks and another boot begin the attempts anew.
+func (p Progress) of(profile CompiledProfile, bootID string) Progress {
+	if p.Hash != profile.Hash || p.BootID != bootID {
+		p.Attempts, p.Shared, p.Last = 0, 0, nil
+	}
+	p.Profile, p.Hash, p.BootID, p.OnReboot = profile.Name, profile.Hash, bootID, profile.Reverify == OnReboot
+	return p
+}
+
+// after is the progress once an attempt did not pass.
+func (p Progress) after(last Last) Progress {
+	last.Message = cutShort(last.Message)
+	p.Attempts, p.Last = p.Attempts+1, &last
+	return p
+}
+
+// sharing is the progress once an attempt failed as a verified Node does.
+func (p Progress) sharing(last Last) Progress {
+	last.Message = cutShort(last.Message)
+	p.Shared, p.Last = p.Shared+1, &last
+	return p
+}
+
+// tried is how many attempts of this round are over.
+func (p Progress) tried() int { return p.Attempts + p.Shared }
+
+// closed is the progress once a round has ended: worker Pods of that round no longer count.
+func (p Progress) closed(last Last) Progress {
+	last.Message = cutShort(last.Message)
+	switch removed, at := p.removed(); {
+	case !removed: // attempts that did not pass, or another client, came between
+	case last.Time.Sub(at) < soon+p.pause():
+		p.Returns++
+	default:
+		p.Returns = 0
+	}
+	p.Round, p.Attempts, p.Shared, p.Last = p.Round+1, 0, 0, &last
+	return p
+}
+
+// Stuck reports whether the Node has had all its attempts; it is tried on, once in maxBackoff.
+func (p Progress) Stuck(profile CompiledProfile) bool { return p.Attempts >= profile.Attempts.Max }
+
+// FreeReturns is how often in a row the taint may come back soon after it was removed until there is a pause: an operator has a Node checked
+// again a few times after a repair. A mutating admission policy of somebody else puts the taint back in the very PATCH that removes it, without end.
+const FreeReturns = 3
+
+// soon is how long after the end of a round the next one ends, if the taint came back at once: the time of a check, and some more.
+const soon = 5 * time.Minute
+
+// The first pause before nodekeep removes a taint again that keeps coming back, and the longest: each is twice as long as the one before.
+const (
+	firstPause   = 10 * time.Second
+	longestPause = 5 * time.Minute
+)
+
+// pause is how long to wait before the next step about a taint that keeps coming back.
+func (p Progress) pause() time.Duration {
+	if p.Returns <= FreeReturns {
+		return 0
+	}
+	const doublings = 20 // more than the longest pause needs, and no overflow
+	return min(firstPause<<min(p.Returns-FreeReturns-1, doublings), longestPause)
+}
+
+// removed reports whether the last thing that was done was to remove the taint, and when.
+func (p Progress) removed() (yes bool, at time.Time) {
+	if p.tried() > 0 || p.Last == nil {
+		return false, time.Time{}
+	}
+	how := p.Last.Result
+	return how == VerdictPassed || how == VerdictReleased || how == VerdictNotSelected || how == VerdictRebooted, p.Last.Time
+}
+
+// resumes is when nodekeep goes on with a Node whose taint keeps coming back; a time that is past: now. A time in the future, which only a kubelet
+// writes, does not count.
+func (p Progress) resumes(now time.Time) time.Time {
+	if removed, at := p.removed(); removed && !at.After(now) {
+		return at.Add(p.pause())
+	}
+	return time.Time{}
+}
+
+// next is when the next attempt may start. A time in the future, which only a kubelet writes, counts as now.
+func (p Progress) next(profile CompiledProfile, now time.Time) time.Time {
+	if p.tried() == 0 || p.Last == nil {
+		return now
+	}
+	last := p.Last.Time
+	if last.After(now) {
+		last = now
+	}
+	return last.Add(p.Pause(profile))
+}
+
+// Pause is how long to wait after the last attempt. A failure that is shared has a pause of its own, which does not grow.
+func (p Progress) Pause(profile CompiledProfile) time.Duration {
+	if p.Last != nil && p.Last.Result == VerdictShared {
+		return min(max(controlLasts, profile.Backoff), profile.MaxBackoff)
+	}
+	return Backoff(profile, p.Attempts)
+}
+
+// Backoff is how long to wait after an attempt that did not pass: backoff after the first one, twice as long after each further one, up to maxBackoff, and
+// maxBackoff for a Node that is stuck.
+func Backoff(profile CompiledProfile, attempts int) time.Duration {
+	wait := profile.Backoff
+	for i := 1; i < attempts && wait < profile.MaxBackoff; i++ {
+		wait *= 2
+	}
+	if attempts >= profile.Attempts.Max {
+		return profile.MaxBackoff
+	}
+	return min(wait, profile.MaxBackoff)
+}
+
+// PodPrefix is how the names of worker Pods begin.
+const PodPrefix = "check-"
+
+// PodName is the name of the worker Pod of an attempt. It names all that the attempt is about, and cannot be changed: two controllers that
+// start the same attempt collide, and a Pod of an older round, other checks or another Node has another name.
+func PodName(nodeUID string, p Progress) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %d %q %q", nodeUID, p.Round, p.tried()+1, p.Hash, p.BootID))
+	return PodPrefix + hex.EncodeToString(sum[:16])
+}
+
+// cutShort cuts a text to maxMessage bytes, at the start of a character.
+func cutShort(text string) string {
+	if len(text) <= maxMessage {
+		return text
+	}
+	cut := maxMessage - len("...")
+	for cut > 0 && text[cut]&0xC0 == 0x80 {
+		cut--
+	}
+	return text[:cut] + "..."
+}

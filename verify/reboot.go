@@ -1,0 +1,127 @@
+package verify
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// outageLasts is how long after an outage Nodes that reboot are not checked again: after a power cut they come back within minutes of each other.
+const outageLasts = 10 * time.Minute
+
+// Outage says whether more Nodes are away at once than single reboots explain. Then no Node is checked again because of a reboot: thousands of Nodes that
+// come back after a power cut take workloads at once.
+type Outage struct {
+	counted, away int
+	until         time.Time
+}
+
+// Change adds to the Nodes that count, and to those of them that are away; see [Profiles.Away]. began is true when an outage begins with it.
+func (o *Outage) Change(counted, away int, now time.Time) (began bool) {
+	before := now.Before(o.until)
+	o.counted, o.away = o.counted+counted, o.away+away
+	return now.Before(o.Until(now)) && !before
+}
+
+// Until is when the outage ends, if no more Nodes are away by then; a time that is not in the future: there is none. One Node may always be away, and
+// one of ten.
+func (o *Outage) Until(now time.Time) time.Time {
+	if o.away > max(1, o.counted/10) {
+		o.until = now.Add(outageLasts)
+	}
+	return o.until
+}
+
+// Away says whether a Node counts for [Outage], and whether it is away: not Ready, or not yet checked again after it was. A new Node that waits to be
+// verified does not count.
+func (p Profiles) Away(node *Node) (counts, away bool) {
+	held := p.HeldBy(node.Taints)
+	if node.Deleting || len(held) > 0 && !node.rebootMarks(held) {
+		return false, false
+	}
+	profile, _ := p.For(node.Labels)
+	return true, !node.Ready || len(held) > 0 || node.rebooted(profile, ParseProgress(node.Annotation))
+}
+
+// rebootOwner is how the value of a taint begins that was added because this Node was not Ready. A kubelet that registers its Node with a taint cannot
+// know the uid, so it cannot write this value, and no kubelet can change a taint.
+func (n *Node) rebootOwner() string { return "reboot-" + shortHash(n.UID) + "-" }
+
+// rebootMark is the whole value: it also names the boot that was checked.
+func (n *Node) rebootMark(bootID string) string { return n.rebootOwner() + shortHash(n.UID, bootID) }
+
+func shortHash(parts ...string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", parts))
+	return hex.EncodeToString(sum[:8])
+}
+
+// rebootMarks reports whether a Node has the taints of verification for no other reason than that it was not Ready. Then it was open before.
+func (n *Node) rebootMarks(held []corev1.Taint) bool {
+	return len(held) > 0 && !slices.ContainsFunc(held, func(taint corev1.Taint) bool { return !strings.HasPrefix(taint.Value, n.rebootOwner()) })
+}
+
+// rebooted reports whether an open Node is known to run another boot than the one that was checked.
+func (n *Node) rebooted(profile CompiledProfile, progress Progress) bool {
+	return profile.Reverify == OnReboot && progress.OnReboot && progress.BootID != "" && n.BootID != "" && progress.BootID != n.BootID
+}
+
+// watchReboot is what is next about an open Node: one that may be rebooting gets the taint while it is not Ready, so that no Pod can be bound to it between
+// the reboot and the checks.
+func watchReboot(node *Node, profile CompiledProfile, progress Progress, cluster Cluster, action Action, now time.Time) Action {
+	rebooted := node.rebooted(profile, progress)
+	if profile.Reverify != OnReboot || node.BootID == "" || node.incomplete(cluster.Gate) != "" || node.Ready && !rebooted {
+		return action
+	}
+	if outage := cluster.OutageUntil.After(now); outage && rebooted {
+		return unhold(node, profile, progress, rebooted, action, now)
+	} else if outage {
+		action.Do, action.Again = DoWait, cluster.OutageUntil
+		return action
+	}
+	bootID := node.BootID
+	action.Do, action.Reason = DoHold, "the Node is not Ready: if it reboots, it is checked again"
+	if rebooted {
+		bootID, action.Reason = progress.BootID, "the Node has rebooted"
+	}
+	action.Hold = corev1.Taint{Key: profile.Taint.Key, Value: node.rebootMark(bootID), Effect: profile.Taint.Effect}
+	return action
+}
+
+// afterHold is what is next about a Node whose taint was added by [DoHold]; ok is false where it must be checked like any other.
+func afterHold(node *Node, held []corev1.Taint, profile CompiledProfile, progress Progress, cluster Cluster, action Action, now time.Time) (next Action, ok bool) {
+	if !node.rebootMarks(held) {
+		return action, false
+	}
+	same := !slices.ContainsFunc(held, func(taint corev1.Taint) bool { return taint.Value != node.rebootMark(node.BootID) })
+	switch {
+	case profile.Reverify != OnReboot, cluster.OutageUntil.After(now):
+		return unhold(node, profile, progress, !same, action, now), true
+	case same && node.Ready:
+		action = unhold(node, profile, progress, false, action, now)
+		action.Reason = "the Node is Ready again, and did not reboot"
+		return action, true
+	case same:
+		action.Reason = "the Node is not Ready; it is checked again if it reboots"
+		return action, true
+	}
+	return action, false
+}
+
+// unhold lets a Node be open as it was before.
+func unhold(node *Node, profile CompiledProfile, progress Progress, rebooted bool, action Action, now time.Time) Action {
+	action.Do, action.Reason = DoUnhold, "too many Nodes are not Ready at once: none is checked again because of it"
+	if profile.Reverify != OnReboot {
+		action.Reason = "the profile does not check Nodes again after a reboot"
+	}
+	if rebooted {
+		progress = progress.closed(Last{Result: VerdictRebooted, Message: action.Reason, Time: now})
+	}
+	progress.BootID, progress.OnReboot = node.BootID, profile.Reverify == OnReboot
+	action.Progress = progress
+	return action
+}

@@ -1,0 +1,106 @@
+package verify_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+func onReboot(profile *verify.Profile) { profile.Reverify = verify.OnReboot }
+
+// heldForReboot is an open Node that became not Ready and got the taint because of it.
+func heldForReboot(t *testing.T, profiles verify.Profiles) *verify.Node {
+	t.Helper()
+	node := readyNode()
+	node.Taints, node.Ready = nil, false
+	action := verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, born)
+	require.Equal(t, verify.DoHold, action.Do)
+	require.Empty(t, validation.IsValidLabelValue(action.Hold.Value), "the value of a taint")
+	node.Taints = []corev1.Taint{action.Hold}
+	return node
+}
+
+func TestANodeThatIsNotReadyIsCheckedAgainOnlyIfItReboots(t *testing.T) {
+	profiles := planProfile(t, onReboot)
+	for name, test := range map[string]struct {
+		change func(*verify.Node)
+		outage bool
+		want   verify.Do
+	}{
+		"it is still not Ready":                     {change: func(*verify.Node) {}, want: verify.DoWait},
+		"its kubelet was restarted":                 {change: func(node *verify.Node) { node.Ready = true }, want: verify.DoUnhold},
+		"it rebooted":                               {change: func(node *verify.Node) { node.Ready, node.BootID = true, "b2" }, want: verify.DoStart},
+		"it rebooted and is not Ready yet":          {change: func(node *verify.Node) { node.BootID = "b2" }, want: verify.DoWait},
+		"many are away":                             {change: func(*verify.Node) {}, outage: true, want: verify.DoUnhold},
+		"many are away, and it rebooted":            {change: func(node *verify.Node) { node.Ready, node.BootID = true, "b2" }, outage: true, want: verify.DoUnhold},
+		"an operator adds a taint of the same key":  {change: func(node *verify.Node) { node.Ready = true; node.Taints = append(node.Taints, readyNode().Taints...) }, want: verify.DoStart},
+		"the taint is of another Node of this name": {change: func(node *verify.Node) { node.Ready, node.UID = true, "u2" }, want: verify.DoStart},
+		"another Node object, while many are away":  {change: func(node *verify.Node) { node.Ready, node.UID = true, "u2" }, outage: true, want: verify.DoStart},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := heldForReboot(t, profiles)
+			test.change(node)
+			var cluster verify.Cluster
+			if test.outage {
+				cluster.OutageUntil = born.Add(time.Hour)
+			}
+			action := verify.Plan(verify.Observed{Node: node}, profiles, cluster, born.Add(time.Minute))
+			assert.Equal(t, test.want, action.Do, action.Reason)
+		})
+	}
+}
+
+func TestARebootThatIsOverAtOnceIsSeenByTheBootThatWasChecked(t *testing.T) {
+	profiles := planProfile(t, onReboot)
+	node := readyNode()
+	node.Taints = nil
+	node.Annotation = verify.Progress{Round: 1, BootID: "b0", OnReboot: true}.String()
+	action := verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, born)
+	require.Equal(t, verify.DoHold, action.Do)
+	node.Taints = []corev1.Taint{action.Hold}
+	assert.Equal(t, verify.DoStart, verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, born).Do, "the mark is of the boot before")
+
+	node.Taints, node.Annotation = nil, verify.Progress{Round: 1, BootID: "b0"}.String()
+	assert.Equal(t, verify.DoNothing, verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, born).Do, "verified before the profile asked for it: nothing is known of reboots")
+}
+
+func TestWhoIsNotWatchedForReboots(t *testing.T) {
+	profiles := planProfile(t, onReboot)
+	for name, change := range map[string]func(*verify.Node){
+		"a Node that no profile selects":        func(node *verify.Node) { node.Labels = nil },
+		"a Node whose bootID is not known":      func(node *verify.Node) { node.BootID = "" },
+		"a Node that is Ready":                  func(node *verify.Node) { node.Ready = true },
+		"a Node that other components complete": func(node *verify.Node) { node.Taints = []corev1.Taint{{Key: gate}} },
+	} {
+		node := readyNode()
+		node.Taints, node.Ready = nil, false
+		change(node)
+		assert.Equal(t, verify.DoNothing, verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, born).Do, name)
+	}
+	node := readyNode()
+	node.Taints, node.Ready = nil, false
+	assert.Equal(t, verify.DoNothing, verify.Plan(verify.Observed{Node: node}, planProfile(t, nil), modelCluster, born).Do, "a profile without reverify")
+}
+
+func TestAnOutageIsMoreThanATenthOfTheNodesAndLastsBeyondIt(t *testing.T) {
+	var o verify.Outage
+	assert.False(t, o.Change(50, 5, born))
+	assert.False(t, o.Until(born).After(born), "five of 50")
+	assert.True(t, o.Change(0, 1, born), "six of 50")
+	assert.False(t, o.Change(0, 9, born), "it began before")
+	o.Change(0, -15, born)
+	assert.True(t, o.Until(born.Add(time.Minute)).After(born.Add(time.Minute)), "those that come back later are of the same outage")
+	assert.False(t, o.Until(born.Add(time.Hour)).After(born.Add(time.Hour)))
+
+	var small verify.Outage
+	small.Change(3, 1, born)
+	assert.False(t, small.Until(born).After(born), "one Node of three may reboot")
+	small.Change(0, 1, born)
+	assert.True(t, small.Until(born).After(born), "two of three are an outage")
+}

@@ -1,0 +1,75 @@
+package verify
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Names of the ConfigMaps, in the namespace of worker Pods, that keep the last failed report of each Node.
+const (
+	ReportLabel  = "nodekeep.dev/check-report" // its value is "true"
+	ReportKey    = "report.json"               // of the data
+	reportPrefix = "check."
+	reportHash   = 8 // bytes
+)
+
+// SavedReport is the last attempt that did not pass, of a Node that may be deleted by now. What the worker said in it is untrusted.
+type SavedReport struct {
+	Node    string    `json:"node"`
+	UID     string    `json:"uid"`
+	Profile string    `json:"profile"`
+	Round   int       `json:"round"`
+	Attempt int       `json:"attempt"` // 1 is the first one of the round
+	Time    time.Time `json:"time"`
+	Result  Verdict   `json:"result"`
+	Check   string    `json:"check,omitempty"`
+	Reason  string    `json:"reason,omitempty"`
+	Message string    `json:"message,omitempty"`
+	Skipped []string  `json:"skipped,omitempty"` // checks that were left out at a cold start
+	Results []Result  `json:"results,omitempty"` // failures first
+}
+
+// Report is what is kept of an attempt that did not pass.
+func (a Action) Report(node *Node) SavedReport {
+	last := a.Progress.Last
+	return SavedReport{
+		Node: node.Name, UID: node.UID, Profile: a.Profile.Name, Round: a.Progress.Round, Attempt: a.Progress.Attempts, Time: last.Time,
+		Result: last.Result, Check: last.Check, Reason: last.Reason, Message: a.Judged.Message, Skipped: last.Skipped, Results: a.Judged.Results,
+	}
+}
+
+// String is the report as JSON.
+func (r SavedReport) String() string {
+	text, err := json.Marshal(r)
+	if err != nil {
+		panic("marshal report: " + err.Error()) // cannot happen: a time of our own, texts and numbers
+	}
+	return string(text)
+}
+
+// ParseSavedReport reads a report that was kept. The caller compares its Node with the one that it asked for.
+func ParseSavedReport(text string) (SavedReport, error) {
+	var report SavedReport
+	if err := json.Unmarshal([]byte(text), &report); err != nil {
+		return SavedReport{}, fmt.Errorf("read kept report: %w", err)
+	}
+	return report, nil
+}
+
+// ReportName is the name of the ConfigMap that keeps the report of a Node: "check." and the Node's name. Where that would be too long, the end gives way to
+// a hash of the whole name; the report inside names its Node.
+func ReportName(node string) string {
+	name := reportPrefix + node
+	if len(name) <= validation.DNS1123SubdomainMaxLength {
+		return name
+	}
+	sum := sha256.Sum256([]byte(node))
+	suffix := "." + hex.EncodeToString(sum[:reportHash])
+	return strings.TrimRight(name[:validation.DNS1123SubdomainMaxLength-len(suffix)], ".-") + suffix
+}

@@ -1,0 +1,946 @@
+package verify_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// How much TestSimulationOfThePlan does, from the environment.
+const (
+	scenariosVariable = "NODEKEEP_SIMULATION_SCENARIOS" // how many
+	firstVariable     = "NODEKEEP_SIMULATION_FIRST"     // the seed of the first one
+	usualScenarios    = 2000
+)
+
+func setting(variable string, usual uint64) uint64 {
+	if value, err := strconv.ParseUint(os.Getenv(variable), 10, 64); err == nil {
+		return value
+	}
+	return usual
+}
+
+// Two controllers with stale views crash between any two writes; kubelets are slow, fail, and fake; Nodes are deleted, register again, reboot, and get the
+// taint again. The model checks each write as it is made, and at the end that every Node is decided. The long form:
+//
+//	NODEKEEP_SIMULATION_SCENARIOS=100000 go test -count=1 -timeout 0 -v -run TestSimulationOfThePlan ./verify
+func TestSimulationOfThePlan(t *testing.T) {
+	first, scenarios := setting(firstVariable, 0), setting(scenariosVariable, usualScenarios)
+	var totals modelTotals
+	for seed := first; seed < first+scenarios; seed++ {
+		m := newModel(seed)
+		m.run()
+		if len(m.wrong) > 0 {
+			t.Fatalf("seed %d: %v\n%s=%d %s=1 repeats it", seed, m.wrong[0], firstVariable, seed, scenariosVariable)
+		}
+		totals.add(m)
+	}
+	t.Logf("%d scenarios: %+v", scenarios, totals)
+	if scenarios < usualScenarios {
+		return
+	}
+	assert.Positive(t, min(totals.Holds, totals.Unholds, totals.Outages, totals.Opened, totals.Freed, totals.Conflicts, totals.Crashes, totals.Recorded, totals.Fakes, totals.Retaints, totals.Collisions, totals.Shared, totals.Controls), "the scenarios must reach everything")
+}
+
+type modelTotals struct{ Holds, Unholds, Outages, Opened, Freed, Recorded, Conflicts, Crashes, Fakes, Retaints, Collisions, Shared, Controls, MostPods int }
+
+func (t *modelTotals) add(m *model) {
+	t.Holds += m.totals.Holds
+	t.Unholds += m.totals.Unholds
+	t.Outages += m.totals.Outages
+	t.Opened += m.totals.Opened
+	t.Freed += m.totals.Freed
+	t.Recorded += m.totals.Recorded
+	t.Conflicts += m.totals.Conflicts
+	t.Crashes += m.totals.Crashes
+	t.Fakes += m.totals.Fakes
+	t.Retaints += m.totals.Retaints
+	t.Collisions += m.totals.Collisions
+	t.Shared += m.totals.Shared
+	t.Controls += m.totals.Controls
+	t.MostPods = max(t.MostPods, m.totals.MostPods)
+}
+
+// modelNode is a Node as the API server has it, and what is true of it.
+type modelNode struct {
+	verify.Node
+	version int
+	epoch   int  // how often the taint was added
+	faked   bool // its kubelet wrote the annotation, or another client removed the taint: rounds are not known then
+	broken  bool // checks fail on it
+	hostile bool
+	wasOpen bool   // this object had no taint of verification before
+	checked string // the boot that was checked, when the taint was added because the Node was not Ready
+}
+
+type modelPod struct {
+	verify.Pod
+	node    string
+	control string // what a control Pod is for; empty: a worker Pod
+	epoch   int    // of the Node when it was created
+	age     int    // what its kubelet has done for it
+}
+
+// model is a cluster: what the API server has, and the log of it that the controllers watch.
+type model struct {
+	rng         *rand.Rand
+	now         time.Time
+	profiles    [2]verify.Profiles // of the policy before and after a change
+	nodes       map[string]*modelNode
+	pods        map[string]*modelPod
+	log         []logged
+	serial      int
+	inFlight    int
+	hosts       map[string]string // of every Pod that ever was
+	controllers []*modelController
+	leaders     int // how many act at once
+	lags        bool
+	crashes     bool
+	evicts      bool
+	fault       bool // the checks fail on every Node
+	wrong       []error
+	totals      modelTotals
+}
+
+// logged is an object after a change; both are nil after a deletion.
+type logged struct {
+	name string
+	on   string // the Node of a Pod
+	node *modelNode
+	pod  *modelPod
+	pods bool
+}
+
+// modelController is one process: what it has observed, and its memory.
+type modelController struct {
+	*model
+	policy      int
+	read        int // entries of the log
+	nodes       map[string]modelNode
+	pods        map[string]modelPod
+	held        map[string]time.Time // by uid
+	started     map[string]time.Time
+	interrupted map[string]bool
+	starts      *verify.Starts
+	outage      verify.Outage
+}
+
+func modelProfiles(rng *rand.Rand, timeout string) verify.Profiles {
+	onTimeout := verify.Keep
+	if rng.IntN(3) == 0 {
+		onTimeout = verify.Release
+	}
+	reverify := verify.Never
+	if rng.IntN(2) == 0 {
+		reverify = verify.OnReboot
+	}
+	profiles, errs := verify.Compile(verify.Settings{
+		Start: verify.Start{PerSecond: 1 + rng.IntN(5), InFlight: 1 + rng.IntN(4)},
+		Profiles: []verify.Profile{{
+			Name: "all", NodeSelector: "pool!=none", Checks: []verify.Check{{Name: "dns", DNS: &verify.DNS{Names: []string{"kubernetes.default.svc"}}}},
+			Timeout: timeout, StartTimeout: "20s", Attempts: verify.Attempts{Max: 1 + rng.IntN(3), Backoff: "5s", MaxBackoff: "20s"}, Deadline: "2m", OnTimeout: onTimeout, Reverify: reverify,
+		}},
+	}, field.NewPath("verify"))
+	if len(errs) > 0 {
+		panic(errs.ToAggregate())
+	}
+	return profiles
+}
+
+func newModel(seed uint64) *model {
+	rng := rand.New(rand.NewPCG(seed, 17))
+	m := &model{rng: rng, now: time.Unix(1_700_000_000, 0), nodes: map[string]*modelNode{}, pods: map[string]*modelPod{}, hosts: map[string]string{}}
+	profiles := modelProfiles(rng, "10s")
+	m.profiles = [2]verify.Profiles{profiles, profiles}
+	if rng.IntN(3) == 0 {
+		m.profiles[1] = modelProfiles(rng, "11s")
+		m.profiles[1].Start = profiles.Start
+	}
+	m.inFlight = profiles.Start.InFlight
+	m.evicts, m.leaders, m.lags, m.crashes = true, 1+rng.IntN(2), rng.IntN(3) > 0, rng.IntN(2) == 0
+	for range 2 {
+		c := &modelController{model: m}
+		c.restart()
+		m.controllers = append(m.controllers, c)
+	}
+	for i := range 1 + rng.IntN(6) {
+		m.register(fmt.Sprint("n", i))
+	}
+	return m
+}
+
+// register creates a Node of this name in place of the one that is there.
+func (m *model) register(name string) {
+	m.serial++
+	node := &modelNode{version: m.serial, epoch: 1, broken: m.rng.IntN(3) == 0, hostile: m.rng.IntN(4) == 0}
+	node.Node = verify.Node{
+		Name: name, UID: fmt.Sprint("uid-", m.serial), Created: m.now, Ready: m.rng.IntN(2) == 0, BootID: "b1", Labels: map[string]string{},
+		Taints: []corev1.Taint{{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}},
+	}
+	if node.hostile && m.rng.IntN(2) == 0 { // a kubelet may register its Node with taints
+		node.Taints[0].Value = "reboot-0123456789abcdef-0123456789abcdef"
+	}
+	if m.rng.IntN(3) == 0 {
+		node.Taints = append(node.Taints, corev1.Taint{Key: gate, Effect: corev1.TaintEffectNoSchedule})
+	}
+	m.nodes[name] = node
+	m.wrote(name)
+}
+
+const gate = "nodekeep.dev/restoring"
+
+var modelCluster = verify.Cluster{Gate: gate, DNS: "kube-system/kube-dns"}
+
+// wrote logs a Node as it is now.
+func (m *model) wrote(name string) {
+	node, ok := m.nodes[name]
+	if !ok {
+		m.log = append(m.log, logged{name: name, on: name})
+		return
+	}
+	m.serial++
+	node.version = m.serial
+	node.wasOpen = node.wasOpen || !slices.ContainsFunc(node.Taints, func(taint corev1.Taint) bool { return taint.Key == verify.Taint })
+	observed := *node
+	observed.Taints = slices.Clone(node.Taints)
+	m.log = append(m.log, logged{name: name, on: name, node: &observed})
+}
+
+func (m *model) wrotePod(name string) {
+	if pod, ok := m.pods[name]; ok {
+		observed := *pod
+		observed.Containers = slices.Clone(pod.Containers)
+		m.log = append(m.log, logged{name: name, on: pod.node, pod: &observed, pods: true})
+	} else {
+		m.log = append(m.log, logged{name: name, on: m.hosts[name], pods: true})
+	}
+	m.totals.MostPods = max(m.totals.MostPods, len(m.pods))
+	// Each process that leads keeps the limit by itself. Of two at once, which the Lease allows for a moment only, each may not see the other's.
+	workers, controls := m.count()
+	if most := m.inFlight * m.leaders; workers > most {
+		m.fail("%d worker Pods, more than %d", workers, most)
+	}
+	if most := 2 * m.leaders; controls > most && !m.lags { // a profile of each policy
+		m.fail("%d control Pods run, more than %d", controls, most)
+	}
+}
+
+// count counts worker Pods, and control Pods that run.
+func (m *model) count() (workers, controls int) {
+	for _, pod := range m.pods {
+		switch {
+		case pod.control == "":
+			workers++
+		case !pod.over():
+			controls++
+		}
+	}
+	return workers, controls
+}
+
+func (p *modelPod) over() bool {
+	return p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed
+}
+
+func (m *model) fail(format string, values ...any) {
+	m.wrong = append(m.wrong, fmt.Errorf(format, values...))
+}
+
+// chance is true in one of so many cases.
+func (m *model) chance(of int) bool { return m.rng.IntN(of) == 0 }
+
+func (m *model) any() string {
+	names := make([]string, 0, len(m.nodes))
+	for name := range m.nodes {
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return names[m.rng.IntN(len(names))]
+}
+
+func (m *model) podNames() []string {
+	names := make([]string, 0, len(m.pods))
+	for name := range m.pods {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (m *model) run() {
+	for range 60 + m.rng.IntN(200) {
+		switch m.rng.IntN(12) {
+		case 0, 1:
+			m.now = m.now.Add(time.Duration(m.rng.IntN(6000)) * time.Millisecond)
+		case 2:
+			m.disturb()
+		case 3, 4, 5:
+			m.kubelets()
+		default:
+			c := m.controllers[m.rng.IntN(m.leaders)]
+			c.observe(!m.lags)
+			if name := m.any(); name != "" {
+				c.work(name)
+			}
+			c.grant()
+		}
+		if len(m.wrong) > 0 {
+			return
+		}
+	}
+	m.settle()
+}
+
+// disturb lets something happen to a Node that nodekeep does not do.
+func (m *model) disturb() {
+	name := m.any()
+	if name == "" {
+		m.register("n0")
+		return
+	}
+	node := m.nodes[name]
+	held := slices.ContainsFunc(node.Taints, func(taint corev1.Taint) bool { return taint.Key == verify.Taint })
+	switch m.rng.IntN(18) {
+	case 16, 17: // DNS goes down for all, or comes back
+		m.fault = !m.fault
+		return
+	case 0: // deleted; it may register again
+		delete(m.nodes, name)
+		m.wrote(name)
+		if m.chance(2) {
+			m.register(name)
+		}
+		return
+	case 1, 2:
+		node.Ready = !node.Ready
+	case 3:
+		node.broken = !node.broken
+		return
+	case 4:
+		node.BootID += "+"
+	case 5, 6: // an operator adds the taint
+		if !held {
+			node.Taints = append(node.Taints, corev1.Taint{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule})
+			node.epoch++
+			m.totals.Retaints++
+		}
+	case 7: // another client removes it
+		if held {
+			node.Taints = slices.DeleteFunc(node.Taints, func(taint corev1.Taint) bool { return taint.Key == verify.Taint })
+			node.faked = true
+		}
+	case 8:
+		if node.hostile {
+			node.faked = true
+			m.totals.Fakes++
+			node.Annotation = []string{
+				"", "{", `{"round":0,"attempts":0}`, `{"round":1000000,"attempts":1000000,"last":{"time":"2999-01-01T00:00:00Z"}}`, `{"round":-5}`,
+				verify.Progress{Round: m.rng.IntN(3), Attempts: m.rng.IntN(4), Hash: m.profiles[0].All()[0].Hash, BootID: node.BootID,
+					Last: &verify.Last{Result: verify.VerdictPassed, Time: m.now}}.String(),
+			}[m.rng.IntN(6)]
+		}
+	case 9:
+		node.Taints = slices.DeleteFunc(node.Taints, func(taint corev1.Taint) bool { return taint.Key == gate })
+	case 10: // the policy changes; the processes read it at different times
+		m.controllers[m.rng.IntN(2)].policy = m.rng.IntN(2)
+		return
+	case 11:
+		if node.Labels["pool"] == "" && m.chance(3) {
+			node.Labels = map[string]string{"pool": "none"}
+		} else {
+			node.Labels = map[string]string{}
+		}
+	case 12: // a process is killed
+		m.totals.Crashes++
+		m.controllers[m.rng.IntN(2)].restart()
+		return
+	case 13: // power is cut, and comes back
+		if m.chance(8) {
+			for _, name := range m.nodesByName() {
+				if one := m.nodes[name]; one.Ready {
+					one.Ready = false
+					one.BootID += "!"
+				} else {
+					one.Ready = true
+				}
+				m.wrote(name)
+			}
+		}
+		return
+	case 14: // a reboot that is over before anybody has observed that the Node was not Ready
+		node.BootID, node.Ready = node.BootID+"+", true
+	default: // a heartbeat
+	}
+	m.wrote(name)
+}
+
+const (
+	passes  = `{"results":[{"check":"dns","outcome":"passed","required":true,"millis":1}]}`
+	refuses = `{"results":[{"check":"dns","outcome":"failed","required":true,"reason":"Timeout","millis":1}]}`
+)
+
+// kubelets let one worker Pod go on.
+func (m *model) kubelets() {
+	names := m.podNames()
+	if len(names) == 0 {
+		return
+	}
+	name := names[m.rng.IntN(len(names))]
+	m.goOn(name)
+}
+
+func (m *model) goOn(name string) {
+	pod := m.pods[name]
+	node, ok := m.nodes[pod.node]
+	if !ok || node.UID != pod.NodeUID { // the garbage collector
+		delete(m.pods, name)
+		m.wrotePod(name)
+		return
+	}
+	if !node.Ready {
+		return
+	}
+	if !pod.Deleted.IsZero() {
+		if !node.hostile || m.chance(3) {
+			delete(m.pods, name)
+			m.wrotePod(name)
+		}
+		return
+	}
+	end := func(phase corev1.PodPhase, code int, message string) {
+		pod.Phase = phase
+		pod.Containers = []verify.ContainerState{{Name: verify.Worker, Started: m.now, Ended: true, Finished: m.now, ExitCode: code, Reason: "Completed", Message: message}}
+	}
+	pod.age++
+	switch {
+	case pod.Phase == corev1.PodSucceeded || pod.Phase == corev1.PodFailed:
+		return
+	case node.hostile && m.chance(2):
+		switch m.rng.IntN(4) {
+		case 0:
+			end(corev1.PodSucceeded, 0, passes)
+		case 1:
+			end(corev1.PodSucceeded, 0, "garbage")
+		case 2:
+			end(corev1.PodFailed, 1, `{"results":[]}`)
+		case 3:
+			pod.Containers = []verify.ContainerState{{Name: verify.Worker, Started: m.now.Add(time.Hour)}}
+		}
+	case pod.age == 1:
+		pod.Phase = corev1.PodRunning
+		pod.Containers = []verify.ContainerState{{Name: verify.Worker, Started: m.now}}
+	case node.broken, m.fault:
+		end(corev1.PodFailed, 1, refuses)
+	case m.evicts && m.chance(8):
+		pod.Reason = "Evicted"
+		end(corev1.PodFailed, 137, "")
+	default:
+		end(corev1.PodSucceeded, 0, passes)
+	}
+	m.wrotePod(name)
+}
+
+// restart is a process that was killed and starts again: it knows what the API server has, and nothing else.
+func (c *modelController) restart() {
+	c.nodes, c.pods, c.held, c.started, c.interrupted = map[string]modelNode{}, map[string]modelPod{}, map[string]time.Time{}, map[string]time.Time{}, map[string]bool{}
+	c.starts = verify.NewStarts(c.profiles[0].Start)
+	c.outage = verify.Outage{}
+	c.read = len(c.log)
+	for name := range c.model.nodes {
+		c.take(logged{name: name, node: c.model.nodes[name]})
+	}
+	for name := range c.model.pods {
+		c.take(logged{name: name, pod: c.model.pods[name], pods: true})
+	}
+}
+
+// observe reads on in the log: all of it, or some.
+func (c *modelController) observe(all bool) {
+	upTo := len(c.log)
+	if !all {
+		upTo = c.read + c.rng.IntN(upTo-c.read+1)
+	}
+	for ; c.read < upTo; c.read++ {
+		c.take(c.log[c.read])
+	}
+}
+
+func (c *modelController) take(event logged) {
+	switch {
+	case event.pod != nil:
+		c.pods[event.name] = *event.pod
+		if event.pod.control != "" && event.pod.over() {
+			c.starts.Gone(event.pod.UID)
+		} else {
+			c.starts.Exists(event.pod.UID)
+		}
+	case event.pods:
+		c.starts.Gone(c.pods[event.name].UID)
+		delete(c.pods, event.name)
+	case event.node == nil:
+		c.count(event.name, nil)
+		delete(c.nodes, event.name)
+		c.starts.Leave(event.name)
+	default:
+		node := *event.node
+		node.Taints = slices.Clone(node.Taints)
+		c.count(event.name, &node.Node)
+		c.nodes[event.name] = node
+		if len(c.profiles[c.policy].HeldBy(node.Taints)) == 0 {
+			delete(c.held, node.UID)
+			c.interrupted[node.UID] = true
+		} else if c.held[node.UID].IsZero() {
+			c.held[node.UID] = c.now
+		}
+	}
+}
+
+// count counts who is away, as verify/controller does.
+func (c *modelController) count(name string, after *verify.Node) {
+	counted, away := 0, 0
+	of := func(node *verify.Node, by int) {
+		if counts, isAway := c.profiles[0].Away(node); counts {
+			counted += by
+			if isAway {
+				away += by
+			}
+		}
+	}
+	if before, ok := c.nodes[name]; ok {
+		of(&before.Node, -1)
+	}
+	if after != nil {
+		of(after, 1)
+	}
+	if c.outage.Change(counted, away, c.now) {
+		c.totals.Outages++
+	}
+}
+
+func (c *modelController) grant() {
+	c.sweep()
+	for {
+		node, _ := c.starts.Next(c.now)
+		if node == "" {
+			return
+		}
+		c.work(node)
+	}
+}
+
+// work plans for one Node and does what the plan says, as verify/controller does. A process may be killed before each write.
+func (c *modelController) work(name string) (action verify.Action) {
+	observed := verify.Observed{Services: map[string]int{}}
+	node, ok := c.nodes[name]
+	if ok {
+		observed.Node = &node.Node
+		observed.Held, observed.Started, observed.Interrupted = c.held[node.UID], c.started[node.UID], c.interrupted[node.UID]
+	}
+	for _, pod := range c.pods {
+		if pod.node == name && pod.control == "" {
+			observed.Pods = append(observed.Pods, pod.Pod)
+		}
+	}
+	slices.SortFunc(observed.Pods, func(a, b verify.Pod) int { return a.Created.Compare(b.Created) })
+	if len(observed.Pods) == 0 && ok {
+		delete(c.interrupted, node.UID)
+	}
+	profiles := c.profiles[c.policy]
+	if ok {
+		if profile, selected := profiles.For(node.Labels); selected {
+			observed.Control = c.control(profile)
+		}
+	}
+	cluster := modelCluster
+	cluster.OutageUntil = c.outage.Until(c.now)
+	action = verify.Plan(observed, profiles, cluster, c.now)
+	if action.Do != verify.DoStart {
+		c.starts.Leave(name)
+	}
+	if action.Do != verify.DoNothing && action.Do != verify.DoWait && c.crashes && c.chance(40) {
+		c.totals.Crashes++
+		c.restart()
+		return action
+	}
+	switch action.Do {
+	case verify.DoStart:
+		if !c.starts.Take(name, action.PodName) {
+			c.starts.Want(name, action.First)
+			return action
+		}
+		if _, exists := c.model.pods[action.PodName]; exists {
+			c.totals.Collisions++
+			c.starts.Created(action.PodName, "", c.now)
+			return action
+		}
+		c.started[node.UID] = c.now
+		c.serial++
+		epoch := 0
+		if live, ok := c.model.nodes[name]; ok {
+			epoch = live.epoch
+		}
+		uid := fmt.Sprint("pod-", c.serial)
+		c.starts.Created(action.PodName, uid, c.now)
+		c.model.pods[action.PodName] = &modelPod{node: name, epoch: epoch, Pod: verify.Pod{
+			Name: action.PodName, UID: uid, NodeUID: node.UID, Created: c.now, Phase: corev1.PodPending,
+		}}
+		c.hosts[action.PodName] = name
+		c.wrotePod(action.PodName)
+	case verify.DoControl:
+		c.startControl(action.Profile)
+	case verify.DoDelete:
+		pod, ok := c.model.pods[action.Pod.Name]
+		switch {
+		case !ok || pod.UID != action.Pod.UID:
+			return action
+		case action.Force || pod.Phase == corev1.PodSucceeded || pod.Phase == corev1.PodFailed:
+			delete(c.model.pods, action.Pod.Name)
+		case pod.Deleted.IsZero():
+			pod.Deleted = c.now.Add(time.Second)
+		}
+		c.wrotePod(action.Pod.Name)
+	case verify.DoOpen, verify.DoFree, verify.DoRecord, verify.DoClose, verify.DoShow, verify.DoHold, verify.DoUnhold:
+		live, ok := c.model.nodes[name]
+		if !ok || live.UID != node.UID || live.version != node.version {
+			c.totals.Conflicts++
+			return action
+		}
+		if action.Do == verify.DoRecord {
+			c.checkCounted(action, observed.Control)
+		}
+		c.change(live, action, profiles)
+	}
+	return action
+}
+
+// control is what the process knows of the control of a profile.
+func (c *modelController) control(profile verify.CompiledProfile) verify.Control {
+	control := verify.Control{Possible: len(c.able(profile)) > 0}
+	for _, pod := range c.pods {
+		if pod.control == profile.ControlKey() && pod.Deleted.IsZero() && (control.Pod == nil || control.Pod.Created.Before(pod.Created)) {
+			control.Pod, control.On = &pod.Pod, pod.node
+		}
+	}
+	return control
+}
+
+// able are the Nodes on which a control Pod of a profile can run.
+func (c *modelController) able(profile verify.CompiledProfile) (names []string) {
+	for name, node := range c.nodes {
+		if of, ok := c.profiles[c.policy].For(node.Labels); ok && of.Name == profile.Name && c.profiles[c.policy].Controls(&node.Node) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (c *modelController) startControl(profile verify.CompiledProfile) {
+	before, able := "", c.able(profile)
+	if newest := c.control(profile).Pod; newest != nil {
+		before = newest.UID
+	}
+	if len(able) == 0 {
+		return
+	}
+	name := verify.ControlName(profile.ControlKey(), before)
+	if _, exists := c.model.pods[name]; exists {
+		return
+	}
+	c.starts.Control(name, c.now)
+	c.totals.Controls++
+	c.serial++
+	on := able[c.rng.IntN(len(able))]
+	uid := fmt.Sprint("pod-", c.serial)
+	c.starts.Created(name, uid, c.now)
+	c.model.pods[name] = &modelPod{node: on, control: profile.ControlKey(), Pod: verify.Pod{Name: name, UID: uid, NodeUID: c.nodes[on].UID, Created: c.now, Phase: corev1.PodPending}}
+	c.hosts[name] = on
+	c.wrotePod(name)
+}
+
+// sweep deletes control Pods whose time is over.
+func (c *modelController) sweep() {
+	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
+		pod, known := c.pods[name], map[string]verify.CompiledProfile{}
+		for _, profile := range c.profiles[c.policy].All() {
+			known[profile.ControlKey()] = profile
+		}
+		profile, ok := known[pod.control]
+		if pod.control == "" || ok && verify.ControlEnds(pod.Pod, profile, c.now).After(c.now) {
+			continue
+		}
+		if live, ok := c.model.pods[name]; ok && live.UID == pod.UID {
+			delete(c.model.pods, name)
+			c.wrotePod(name)
+		}
+	}
+}
+
+// checkCounted: an attempt that failed counts unless a verified Node was asked the same within a minute, and failed, too.
+func (c *modelController) checkCounted(action verify.Action, control verify.Control) {
+	before, after := c.pods[action.Pod.Name], action.Progress
+	knows := control.Pod != nil && control.Pod.Phase == corev1.PodFailed && control.Pod.Containers[0].Message == refuses
+	switch {
+	case len(before.Containers) == 0 || before.Containers[0].Message != refuses:
+	case after.Last.Result == verify.VerdictShared && !knows:
+		c.fail("pod %s: the failure is taken for shared, and no control Pod failed", action.Pod.Name)
+	case after.Last.Result == verify.VerdictShared && verify.PodName(before.NodeUID, after) == before.Name:
+		c.fail("pod %s: it would be judged for ever", action.Pod.Name)
+	case after.Last.Result != verify.VerdictShared && knows && c.now.Sub(control.Pod.Containers[0].Finished) < time.Minute:
+		c.fail("pod %s: an attempt was counted although a verified Node fails, too", action.Pod.Name)
+	}
+	if after.Last.Result == verify.VerdictShared {
+		c.totals.Shared++
+	}
+}
+
+// change is a PATCH of a Node that its uid and resourceVersion allow.
+func (c *modelController) change(live *modelNode, action verify.Action, profiles verify.Profiles) {
+	if action.Do == verify.DoShow {
+		live.Verified = action.Show
+		c.wrote(live.Name)
+		return
+	}
+	if action.Do == verify.DoHold {
+		c.checkHeld(live, profiles)
+		live.Taints = append(slices.Clone(live.Taints), action.Hold)
+		live.epoch++
+		c.totals.Holds++
+		c.wrote(live.Name)
+		return
+	}
+	live.Annotation = action.Progress.String()
+	live.Labels = maps.Clone(live.Labels)
+	if action.Do == verify.DoOpen {
+		live.Labels[verify.Label] = "true"
+	} else if action.Do != verify.DoUnhold {
+		delete(live.Labels, verify.Label)
+	}
+	switch action.Do {
+	case verify.DoUnhold:
+		c.totals.Unholds++
+		c.checkUnheld(live, profiles)
+		live.Taints = profiles.Opened(live.Taints)
+	case verify.DoRecord:
+		c.totals.Recorded++
+	case verify.DoOpen:
+		c.totals.Opened++
+		live.Taints = profiles.Opened(live.Taints)
+		c.checkOpened(live, action.Pod)
+	case verify.DoFree:
+		c.totals.Freed++
+		_, selected := profiles.For(live.Labels)
+		if age := c.now.Sub(live.Created); selected && (action.Profile.OnTimeout != verify.Release || age < action.Profile.Deadline) {
+			c.fail("node %s was released %s after its creation", live.Name, age)
+		}
+		live.Taints = profiles.Opened(live.Taints)
+	}
+	c.wrote(live.Name)
+}
+
+// checkHeld: the taint is added to a Node that may be rebooting, and not to many at once.
+func (c *modelController) checkHeld(live *modelNode, profiles verify.Profiles) {
+	profile, selected := profiles.For(live.Labels)
+	progress := verify.ParseProgress(live.Annotation)
+	live.checked = live.BootID
+	rebooted := progress.OnReboot && progress.BootID != live.BootID
+	if rebooted {
+		live.checked = progress.BootID
+	}
+	others := 0
+	for _, node := range c.model.nodes {
+		if node != live && slices.ContainsFunc(node.Taints, func(taint corev1.Taint) bool { return taint.Key == verify.Taint && node.wasOpen && taint.Value != "" }) {
+			others++
+		}
+	}
+	switch {
+	case !selected || profile.Reverify != verify.OnReboot:
+		c.fail("node %s was held against the profile", live.Name)
+	case live.Ready && !rebooted:
+		c.fail("node %s was held while it was Ready on the boot that was checked", live.Name)
+	// After a change of the policy the count of Nodes that are away is right only once the watch has brought each of them again.
+	case others > 0 && !c.lags && c.leaders == 1 && c.policy == 0:
+		c.fail("node %s was held beside %d others of %d", live.Name, others, len(c.model.nodes))
+	}
+}
+
+// checkUnheld: only a Node that was open, and does not run another boot, or is one of many, becomes open again without a check.
+func (c *modelController) checkUnheld(live *modelNode, profiles verify.Profiles) {
+	profile, _ := profiles.For(live.Labels)
+	held := profiles.HeldBy(live.Taints)
+	switch outage := c.outage.Until(c.now).After(c.now); {
+	case len(held) > 0 && !live.wasOpen:
+		c.fail("node %s was never verified, and was opened: taint %v", live.Name, held)
+	case len(held) > 0 && slices.ContainsFunc(held, func(taint corev1.Taint) bool { return taint.Value == "" }):
+		c.fail("node %s was opened although an operator had added the taint", live.Name)
+	case live.checked != live.BootID && len(held) > 0 && !outage && profile.Reverify == verify.OnReboot:
+		c.fail("node %s was opened on boot %q after a check of boot %q", live.Name, live.BootID, live.checked)
+	}
+}
+
+// checkOpened is the promise: a Node is opened only after a worker Pod passed that ran on this Node object, since the taint was last added.
+func (c *modelController) checkOpened(live *modelNode, by verify.Pod) {
+	report := by.Containers[0].Message
+	switch {
+	case by.NodeUID != live.UID:
+		c.fail("node %s was opened by a Pod of another Node object", live.Name)
+	case by.Phase != corev1.PodSucceeded || report != passes:
+		c.fail("node %s was opened by a Pod that did not pass: %s %s", live.Name, by.Phase, report)
+	case slices.ContainsFunc(live.Taints, func(taint corev1.Taint) bool { return taint.Key == gate }):
+		c.fail("node %s was opened behind the gate", live.Name)
+	}
+	for _, event := range c.log {
+		if event.pod != nil && event.pod.UID == by.UID {
+			if event.pod.epoch != live.epoch && !live.faked {
+				c.fail("node %s was opened in round %d by a Pod of round %d", live.Name, live.epoch, event.pod.epoch)
+			}
+			return
+		}
+	}
+	c.fail("node %s was opened by a Pod that never existed", live.Name)
+}
+
+// settle ends what disturbs, and lets time pass until every Node is decided. A Node that stays broken must stay tainted, and show why.
+func (m *model) settle() {
+	m.leaders, m.fault = max(m.leaders, 1), false
+	for _, name := range m.nodesByName() {
+		node := m.nodes[name]
+		node.hostile, node.Ready = false, true
+		node.Taints = slices.DeleteFunc(node.Taints, func(taint corev1.Taint) bool { return taint.Key == gate })
+		if node.broken = m.chance(4); node.broken && len(m.profiles[0].HeldBy(node.Taints)) > 0 {
+			node.faked = true
+		}
+		m.wrote(name)
+	}
+	for _, c := range m.controllers {
+		c.policy = 0
+	}
+	for range 400 {
+		done := true
+		for _, c := range m.controllers[:m.leaders] {
+			c.observe(true)
+			for _, name := range m.nodesByName() {
+				for range 4 {
+					action := c.work(name)
+					c.observe(true)
+					if action.Do == verify.DoNothing || action.Do == verify.DoWait || action.Do == verify.DoStart {
+						break
+					}
+				}
+				done = done && m.decided(m.nodes[name])
+			}
+			c.grant()
+			c.observe(true)
+		}
+		for _, pod := range m.podNames() {
+			if _, ok := m.pods[pod]; ok {
+				m.goOn(pod)
+			}
+		}
+		if workers, _ := m.count(); done && len(m.wrong) == 0 && workers == 0 {
+			return
+		}
+		if len(m.wrong) > 0 {
+			return
+		}
+		m.now = m.now.Add(2 * time.Second)
+	}
+	for _, name := range m.nodesByName() {
+		if node := m.nodes[name]; !m.decided(node) {
+			m.fail("node %s is not decided: taints %v, annotation %s, pods %v", name, node.Taints, node.Annotation, m.podNames())
+			return
+		}
+	}
+}
+
+func (m *model) nodesByName() []string {
+	names := make([]string, 0, len(m.nodes))
+	for name := range m.nodes {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// decided reports whether a Node is open, or tainted with a failed check that is shown.
+func (m *model) decided(node *modelNode) bool {
+	progress := verify.ParseProgress(node.Annotation)
+	profile, selected := m.profiles[0].For(node.Labels)
+	if len(m.profiles[0].HeldBy(node.Taints)) == 0 {
+		return node.faked || !selected || profile.Reverify != verify.OnReboot || !progress.OnReboot || progress.BootID == node.BootID
+	}
+	return node.broken && progress.Attempts+progress.Shared > 0 && node.Verified.Status == corev1.ConditionFalse
+}
+
+func TestAThousandNodesAtOnceTakeLittleMoreThanTheirPacedMinimum(t *testing.T) {
+	profiles, errs := verify.Compile(verify.Settings{Profiles: []verify.Profile{{
+		Name: "all", Checks: []verify.Check{{Name: "dns", DNS: &verify.DNS{Names: []string{"kubernetes.default.svc"}}}},
+	}}}, nil)
+	require.Empty(t, errs)
+	m := &model{rng: rand.New(rand.NewPCG(1, 1)), now: time.Unix(1_700_000_000, 0), nodes: map[string]*modelNode{}, pods: map[string]*modelPod{}, hosts: map[string]string{}, leaders: 1}
+	m.profiles, m.inFlight = [2]verify.Profiles{profiles, profiles}, profiles.Start.InFlight
+	c := &modelController{model: m}
+	m.controllers = []*modelController{c}
+	for i := range 1000 {
+		m.register(fmt.Sprint("n", i))
+		node := m.nodes[fmt.Sprint("n", i)]
+		node.Taints, node.Ready, node.hostile = node.Taints[:1], true, false
+		node.broken = i%10 == 0 // these fail, and their retries must not keep the others waiting
+	}
+	c.restart()
+	began := m.now
+	open := func() (opened int) {
+		for _, node := range m.nodes {
+			if len(node.Taints) == 0 {
+				opened++
+			}
+		}
+		return opened
+	}
+	const step, runs = 100 * time.Millisecond, 4 * time.Second
+	due := map[string]time.Time{}
+	for _, name := range m.nodesByName() {
+		due[name] = m.now
+	}
+	for open() < 900 {
+		require.Less(t, m.now.Sub(began), 10*time.Minute)
+		for read := c.read; read < len(m.log); read++ {
+			due[m.log[read].on] = m.now
+		}
+		c.observe(true)
+		for _, name := range slices.Sorted(maps.Keys(due)) {
+			if due[name].After(m.now) {
+				continue
+			}
+			if due[name] = c.work(name).Again; due[name].IsZero() {
+				delete(due, name)
+			}
+		}
+		c.grant()
+		for _, name := range m.podNames() {
+			if pod := m.pods[name]; m.now.Sub(pod.Created) >= runs*time.Duration(pod.age+1)/2 {
+				m.goOn(name)
+			}
+		}
+		m.now = m.now.Add(step)
+	}
+	require.Empty(t, m.wrong)
+	minimum := time.Duration(1000/profiles.Start.PerSecond) * time.Second
+	t.Logf("opened 900 of 1,000 Nodes in %s; the pace allows %s for 1,000 first attempts", m.now.Sub(began), minimum)
+	assert.LessOrEqual(t, m.now.Sub(began), minimum*13/10)
+}

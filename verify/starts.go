@@ -1,0 +1,122 @@
+package verify
+
+import (
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Starts decides which Node gets its worker Pod next: so many a second, and so many Pods at once. First attempts go before retries, so that Nodes which keep
+// failing do not keep new ones waiting. It is not safe for concurrent use.
+type Starts struct {
+	limit    *rate.Limiter
+	inFlight int
+
+	first, retries []string             // names of Nodes, the oldest first
+	waiting        map[string]bool      // those in first and retries; true: in first
+	granted        map[string]struct{}  // Nodes that may start a Pod now
+	creating       map[string]struct{}  // names of worker Pods that are being created
+	pods           map[string]time.Time // worker Pods that exist, by uid: when they were created here; zero: the watch has brought them
+}
+
+// unseen is how long a created Pod may be missing from the watch until it no longer counts.
+const unseen = 2 * time.Minute
+
+// NewStarts is a Starts in which nothing waits and no Pod exists.
+func NewStarts(start Start) *Starts {
+	s := &Starts{limit: rate.NewLimiter(0, 1), waiting: map[string]bool{}, granted: map[string]struct{}{}, creating: map[string]struct{}{}, pods: map[string]time.Time{}}
+	s.Limit(start, time.Time{})
+	return s
+}
+
+// Limit changes the bounds.
+func (s *Starts) Limit(start Start, now time.Time) {
+	s.inFlight = start.InFlight
+	if limit := rate.Limit(start.PerSecond); limit != s.limit.Limit() {
+		s.limit.SetLimitAt(now, limit)
+		s.limit.SetBurstAt(now, max(1, start.PerSecond))
+	}
+}
+
+// Want has a Node wait for its turn, unless it waits already or has it.
+func (s *Starts) Want(node string, first bool) {
+	if _, ok := s.granted[node]; ok {
+		return
+	}
+	before, ok := s.waiting[node]
+	if ok && before == first {
+		return
+	}
+	s.waiting[node] = first
+	if first {
+		s.first = append(s.first, node)
+	} else {
+		s.retries = append(s.retries, node)
+	}
+}
+
+// Next grants the next Node its turn. Without one, again says when to ask once more; zero: after Want or Gone.
+func (s *Starts) Next(now time.Time) (node string, again time.Duration) {
+	for uid, created := range s.pods {
+		if !created.IsZero() && now.Sub(created) > unseen {
+			delete(s.pods, uid)
+		}
+	}
+	if len(s.waiting) == 0 || s.InFlight()+len(s.granted) >= s.inFlight {
+		return "", 0
+	}
+	turn := s.limit.ReserveN(now, 1)
+	if delay := turn.DelayFrom(now); delay > 0 {
+		turn.CancelAt(now)
+		return "", delay
+	}
+	for _, queue := range []*[]string{&s.first, &s.retries} {
+		for len(*queue) > 0 {
+			node, *queue = (*queue)[0], (*queue)[1:]
+			if first, ok := s.waiting[node]; ok && first == (queue == &s.first) { // else it changed queues, or waits no more
+				delete(s.waiting, node)
+				s.granted[node] = struct{}{}
+				return node, 0
+			}
+		}
+	}
+	return "", 0
+}
+
+// Take uses the turn of a Node for a Pod of this name; ok is false where the Node has none. The Pod counts from now on.
+func (s *Starts) Take(node, pod string) (ok bool) {
+	if _, ok = s.granted[node]; ok {
+		delete(s.granted, node)
+		s.creating[pod] = struct{}{}
+	}
+	return ok
+}
+
+// Control counts a control Pod that is created now. It never waits: Nodes that fill inFlight may wait for it. Worker Pods start later instead.
+func (s *Starts) Control(pod string, now time.Time) {
+	s.limit.ReserveN(now, 1)
+	s.creating[pod] = struct{}{}
+}
+
+// Created is called with what came of a Take or of Control: the uid of the Pod, or none if it could not be created.
+func (s *Starts) Created(pod, uid string, now time.Time) {
+	delete(s.creating, pod)
+	if _, known := s.pods[uid]; uid != "" && !known {
+		s.pods[uid] = now
+	}
+}
+
+// Leave is called when a Node is not to be started any more.
+func (s *Starts) Leave(node string) {
+	delete(s.waiting, node)
+	delete(s.granted, node)
+}
+
+// Exists counts a Pod that was observed.
+func (s *Starts) Exists(uid string) { s.pods[uid] = time.Time{} }
+
+// Gone no longer counts a Pod that was observed to be deleted. Names do not matter here: a Pod that was created again has the name of the one before.
+func (s *Starts) Gone(uid string) { delete(s.pods, uid) }
+
+// InFlight is how many Pods exist or are being created.
+func (s *Starts) InFlight() int { return len(s.pods) + len(s.creating) }
