@@ -105,7 +105,9 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in C
 	}
 	change, rules, taken := changeOf(prev, next, node, o, in)
 	if event == Present && !next.Ahead(o) && !next.Isolated() {
-		next.Derived = change.Labels
+		if len(change.NoRoom) == 0 { // else they are still wanted
+			next.Derived = change.Labels
+		}
 		if found {
 			next = history.FollowingRules(prev, next, change.itemsOn(node), in.Now)
 		}
@@ -191,8 +193,8 @@ func changeOf(prev, r record.Record, node *observe.Node, o record.Observation, i
 	change.Derived = derivedAfter(derived, change.AddTaints, change.RemoveTaints)
 	change.WriteTaintList = node.ListsTaintsThatAreGone()
 
-	// What the Node still lacks is in this same change. What was refused, or waits, keeps the gate on.
-	change.LiftGate = p.Gate().On(node.Taints) && !refused && !rulesRefused && r.Quarantined == nil
+	// What the Node still lacks is in this same change. What was refused, has no room, or waits, keeps the gate on.
+	change.LiftGate = p.Gate().On(node.Taints) && !refused && !rulesRefused && len(change.NoRoom) == 0 && r.Quarantined == nil
 	if p.Gate().On(node.Taints) && !node.Registered(in.Guarded) && (len(change.Add) > 0 || change.LiftGate) { // what is removed while the Node waits is not fought over
 		taints, _ = change.taintsOn(node, p.Gate())
 		change.RegisterTaints = policy.FreeOf(p.RegistrationTaints(final), taints)

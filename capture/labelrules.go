@@ -18,6 +18,7 @@ type RuleChange struct {
 	Listed         map[string]record.Derived // what the annotation lists before the change
 	Labels         map[string]record.Derived // and after it
 	WriteLabelList bool                      // the annotation has to be written
+	NoRoom         []string                  // labels that rules want and the annotation has no room to list: they wait, and with them the gate
 }
 
 // followLabelRules completes a change by the labels that rules set on a Node which has all that the change gives. prev is the record as it was
@@ -61,7 +62,8 @@ func (c *Change) followLabelRules(prev, r record.Record, node *observe.Node, in 
 	result.Labels = heldBack(result.Labels, own, node.Items, func(key string) bool { return in.Refused[key] })
 	c.Listed, c.Labels = own, result.Labels
 	if !policy.RoomFor(c.Labels, node.AnnotationBytes) { // what is not listed would count as an operator's
-		c.Labels = nil
+		c.NoRoom = notOn(c.Labels, node.Items)
+		c.Labels = heldBack(nil, own, node.Items, func(string) bool { return true }) // a kubelet that fills the annotations removes nothing
 	}
 	for key, label := range c.Labels {
 		delete(c.Add, key) // the rule's value comes first; the record keeps the other
@@ -133,6 +135,16 @@ func heldBack(want, own map[string]record.Derived, items map[string]string, hold
 		want[key] = label
 	}
 	return want
+}
+
+// notOn are the labels that the Node lacks or has with other values.
+func notOn(labels map[string]record.Derived, items map[string]string) (keys []string) {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if label := labels[key]; !label.Absent && !label.ShownBy(items, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // clientsValue is the value that a client gave a label, if the policy restores it now that no rule sets the label any more.

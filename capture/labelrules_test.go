@@ -69,6 +69,7 @@ func TestWhatRulesChangeOnANode(t *testing.T) {
 		relist  bool
 		waits   time.Duration // until the rules are asked again
 		denied  bool          // a label of them was refused
+		noRoom  []string
 	}{
 		"a label that is missing is set and listed": {
 			policy: tierRule, node: node("a", "10", nil),
@@ -126,8 +127,16 @@ func TestWhatRulesChangeOnANode(t *testing.T) {
 			node: node("a", "10", labels{"tier": "gold"}, listing(ruledBy("tier", labels{"tier": "gold"}))), refused: "tier",
 			lists: ruledBy("tier", labels{"tier": "gold"}),
 		},
-		"no room to list a label: it is not set": {
-			policy: tierRule, node: node("a", "10", nil, withoutRoom),
+		"no room to list a label: it is not set, and the gate waits for it": {
+			policy: tierRule, node: node("a", "10", nil, withoutRoom), noRoom: []string{"tier"},
+		},
+		"no room any more: a label that a rule has set stays": {
+			policy: tierRule, node: node("a", "10", labels{"tier": "gold"}, withoutRoom, listing(ruledBy("tier", labels{"tier": "gold"}))),
+			lists: ruledBy("tier", labels{"tier": "gold"}),
+		},
+		"no room any more: another value waits, and the label stays as it is": {
+			policy: tierRule, node: node("a", "10", labels{"tier": "iron"}, withoutRoom, listing(ruledBy("tier", labels{"tier": "iron"}))),
+			lists: ruledBy("tier", labels{"tier": "iron"}), noRoom: []string{"tier"},
 		},
 		"whether there is a GPU is not known yet: the default does not come first, and the rules are asked again": {
 			policy: gpuRule, node: node("a", "10", nil, gpus("0", time.Minute)),
@@ -188,9 +197,25 @@ func TestWhatRulesChangeOnANode(t *testing.T) {
 			}
 			assert.Equal(t, c.relist, got.WriteLabelList, "listed anew")
 			assert.Equal(t, c.denied, denied)
+			assert.Equal(t, c.noRoom, got.NoRoom)
 			assert.Equal(t, c.waits, settlesIn(result, n, now))
 		})
 	}
+}
+
+func TestTheGateStaysWhileLabelsOfRulesHaveNoRoom(t *testing.T) {
+	p := loadPolicy(t, tierRule)
+	gated := func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{p.Gate().Taint()} }
+	in := Circumstances{Policy: p, Guarded: true, Now: now}
+	entry := store.Entry{Record: *remembered("a", 10, nil, withDerived(ruledBy("tier", labels{"tier": "gold"})))}
+
+	action := Decide(entry, true, observe.Of(node("a", "10", nil, gated, withoutRoom)), Present, in)
+	assert.False(t, action.LiftGate)
+	assert.Equal(t, []string{"tier"}, action.NoRoom)
+
+	action = Decide(entry, true, observe.Of(node("a", "10", nil, gated)), Present, in)
+	assert.True(t, action.LiftGate)
+	assert.Empty(t, action.NoRoom)
 }
 
 func TestWhichChangesOfRulesTheBrakeAsksAbout(t *testing.T) {

@@ -171,6 +171,18 @@ func (c *Controller) reportRefused(node *observe.Node, key string, refusal error
 		key, c.Policy().Gate(), refusal)
 }
 
+// reportNoRoom reports once which labels of rules wait because the annotations of the Node are full.
+func (c *Controller) reportNoRoom(node *observe.Node, keys []string) {
+	if len(keys) == 0 || !c.notesOf(node.UID).report("no room") {
+		return
+	}
+	c.Metrics.refused.Add(float64(len(keys)))
+	c.Logger.Warn("annotations are full; labels of rules are not set", "node", node.Name, "keys", len(keys))
+	c.Events.Eventf(reference(node), corev1.EventTypeWarning, LabelRefused,
+		"The annotations of this Node have no room to list %d labels that rules set (%s first). They are not set, and a gate stays. Remove large annotations from the Node.",
+		len(keys), keys[0])
+}
+
 // reportForeign tells once of taints that rules want and somebody else has taken.
 func (c *Controller) reportForeign(node *observe.Node, foreign []corev1.Taint) {
 	for _, taint := range foreign {

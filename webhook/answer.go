@@ -29,7 +29,7 @@ type answer struct {
 // answerTo decides on a request that was decoded.
 func answerTo(in incoming, k known, p policy.Policy, decide decider) answer {
 	if k.follow != nil {
-		k.record = k.follow(in.node, in.machine)
+		k.record, k.undecided = k.follow(in.node, in.machine)
 	}
 	d := decide(in, k, p)
 	if in.size+d.bytes() > maxObjectBytes {

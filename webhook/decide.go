@@ -18,7 +18,13 @@ type known struct {
 	current    bool          // the store is up to date, as far as it can tell
 	now        time.Time
 	// follow is the record of a machine that had another name before; nil where the Node has a record, or the policy follows none.
-	follow func(node string, machine record.Machine) record.Record
+	follow    func(node string, machine record.Machine) (r record.Record, undecided bool)
+	undecided bool // there may be a record to follow; capture decides it, and the gate stays until then
+}
+
+// otherMachine reports whether the record is another machine's, so that nothing may be restored from it.
+func (k known) otherMachine(in incoming, p policy.Policy) bool {
+	return k.record.Isolated() || p.Quarantines(in.machine, k.record.Machine)
 }
 
 // decision is what to do with a registering Node.
@@ -50,7 +56,7 @@ func decide(in incoming, k known, p policy.Policy) decision {
 	switch {
 	case k.unreadable:
 		return decision{outcome: unreadableRecord, gate: p.Gate()}.withLabels(in, k, p).withTaints(in, k, p)
-	case k.record.Isolated() || p.Quarantines(in.machine, k.record.Machine):
+	case k.otherMachine(in, p):
 		return decision{outcome: otherMachine, gate: p.Gate()}.withLabels(in, k, p).withTaints(in, k, p)
 	}
 	d := decision{restore: restorable(in, k, p), gate: p.Gate(), dropped: k.record.Dropped}.withLabels(in, k, p)
@@ -58,7 +64,7 @@ func decide(in incoming, k known, p policy.Policy) decision {
 	if k.record.Quarantined != nil { // what was followed and no kubelet may set waits for an operator
 		d.outcome = deferredSome
 	}
-	if k.current {
+	if k.current && !k.undecided {
 		d.move = liftGate
 	}
 	if len(d.restore.Protected)+len(d.later) > 0 || k.record.Quarantined != nil {
@@ -93,8 +99,10 @@ func (d decision) withLabels(in incoming, k known, p policy.Policy) decision {
 		}
 		(*into)[key] = derived
 	}
-	if !policy.RoomFor(d.labels, d.otherAnnotations(in)) {
-		d.labels = nil // no room to list them, and what is not listed would count as an operator's
+	if !policy.RoomFor(d.labels, d.otherAnnotations(in)) { // what is not listed would count as an operator's, so it waits for capture
+		waiting := maps.Clone(d.labels)
+		maps.DeleteFunc(waiting, func(_ string, derived record.Derived) bool { return derived.Absent })
+		d.labels, d.later = nil, merged(d.later, waiting)
 	}
 	return d
 }

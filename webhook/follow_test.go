@@ -23,6 +23,14 @@ const (
 	ciRole     = "node-role.kubernetes.io/ci"
 )
 
+// load is a policy, without its head.
+func load(t *testing.T, text string) policy.Policy {
+	t.Helper()
+	p, err := policy.Load([]byte(followHead+text), policy.DefaultGate)
+	require.NoError(t, err)
+	return p
+}
+
 // gone is the record of a Node on machine A that is deleted.
 func gone(node string, items map[string]string, modify ...func(*record.Record)) record.Record {
 	r := record.New(node, record.Object{UID: "old", Version: 10}, items)
@@ -94,16 +102,16 @@ func TestARegistrationFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testi
 			policy: followHead + "machine: {onMismatch: quarantine}\n", records: []record.Record{gone("old", fast)}, outcome: "nothing_missing",
 		},
 		"but none of two, as of cloned images": {
-			records: []record.Record{gone("old", fast), gone("older", fast)}, outcome: "nothing_missing",
+			records: []record.Record{gone("old", fast), gone("older", fast)}, gated: true, outcome: "nothing_missing",
 		},
 		"but none of one that is deleted and one that lives": {
-			records: []record.Record{gone("old", fast), gone("live", fast, lives)}, outcome: "nothing_missing",
+			records: []record.Record{gone("old", fast), gone("live", fast, lives)}, gated: true, outcome: "nothing_missing",
 		},
 		"but none of a Node that lives, whose identity a kubelet claims": {
-			records: []record.Record{gone("live", fast, lives)}, outcome: "nothing_missing",
+			records: []record.Record{gone("live", fast, lives)}, gated: true, outcome: "nothing_missing",
 		},
 		"but none that waits for an operator to decide between two machines": {
-			records: []record.Record{gone("old", fast, func(r *record.Record) { before := gone("old", fast); r.Quarantined = &before })}, outcome: "nothing_missing",
+			records: []record.Record{gone("old", fast, func(r *record.Record) { before := gone("old", fast); r.Quarantined = &before })}, gated: true, outcome: "nothing_missing",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,6 +163,7 @@ func TestARegistrationFollowsNothingWhereTheRecordsOfAMachineCannotBeFound(t *te
 	request := creation(byKubelet(), registration(machineA, map[string]string{"own": "x"}))
 	after := typed(t, requireSafe(t, request, newHook(unindexed{&records{}}, p).review(t, bodyOf(t, request))))
 	assert.Equal(t, map[string]string{"own": "x"}, after.Labels)
+	assert.True(t, policy.DefaultGate.On(after.Spec.Taints), "capture decides whether there is one to follow")
 
 	known := &records{}
 	_, err = known.Put(t.Context(), gone("old", map[string]string{"disk": "fast"}), "")

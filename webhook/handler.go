@@ -113,18 +113,19 @@ func (h *Handler) known(node string, p policy.Policy) known {
 	return k
 }
 
-// follow is the record of a Node without one; the zero Record where its machine follows none.
-func (h *Handler) follow(node string, machine record.Machine) record.Record {
+// follow is the record of a Node without one; the zero Record where its machine follows none. undecided says that the machine may yet follow one:
+// a record of it is there, and capture finds out whether its Node is deleted.
+func (h *Handler) follow(node string, machine record.Machine) (r record.Record, undecided bool) {
 	records, err := h.records.OfMachine(machine)
 	if err != nil {
 		h.warnings.Do(func() { h.logger.Error("records of a machine cannot be found; nothing is followed", "error", err) })
-		return record.Record{}
+		return record.Record{}, true
 	}
-	old, found, _ := record.Predecessor(node, machine, records)
+	old, found, several := record.Predecessor(node, machine, records)
 	if !found {
-		return record.Record{}
+		return record.Record{}, len(several) > 0
 	}
-	return observe.Follow(old, node, machine, h.now())
+	return observe.Follow(old, node, machine, h.now()), false
 }
 
 func (h *Handler) passOver(request admission.Request, err error) admission.Response {

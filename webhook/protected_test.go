@@ -42,7 +42,14 @@ func TestTheSecondPassActsOnlyOnWhatTheFirstPassLeft(t *testing.T) {
 		"nothing is missing any more": {change: func(_ *incoming, k *known, _ *policy.Policy) {
 			k.record = record.New("n1", record.Object{}, map[string]string{"dedicated": "ci"})
 		}},
-		"another machine has the name": {change: func(_ *incoming, k *known, _ *policy.Policy) { k.record.Quarantined = &record.Record{} }},
+		"another machine registers under the name, and the policy isolates it": {change: func(in *incoming, k *known, p *policy.Policy) {
+			var err error
+			*p, err = policy.Load([]byte("{apiVersion: nodekeep.dev/v1alpha1, kind: Policy, labels: {protected: inline}, machine: {onMismatch: quarantine}}"), policy.DefaultGate)
+			require.NoError(t, err)
+			in.machine, k.record.Machine = record.Machine{SystemUUID: "here"}, record.Machine{SystemUUID: "there"}
+		}},
+		"which record the machine follows is not decided yet": {change: func(_ *incoming, k *known, _ *policy.Policy) { k.undecided = true }},
+		"another machine has the name":                        {change: func(_ *incoming, k *known, _ *policy.Policy) { k.record.Quarantined = &record.Record{} }},
 		"there is no room for the stamp": {change: func(in *incoming, _ *known, _ *policy.Policy) {
 			in.annotations["example.com/full"] = strings.Repeat("x", 262_100)
 		}},

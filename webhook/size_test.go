@@ -132,3 +132,29 @@ func TestNodeTooLargeGetsNoLabelsButTheGate(t *testing.T) {
 		})
 	}
 }
+
+// Labels of rules count as an operator's where the annotation does not list them. So without room for the list they wait, and the gate with them:
+// a kubelet that fills its annotations gets no Node without the taints that follow those labels.
+func TestANodeWithoutRoomForTheListOfRuledLabelsWaitsForThemBehindTheGate(t *testing.T) {
+	p := load(t, "labels: {rules: [{name: tier, set: {tier: gold}}]}\ntaints: {rules: [{selector: tier=gold, taint: \"tier=gold:NoSchedule\"}]}\n")
+	full := policy.AnnotationBytes(map[string]string{"big": ""}) + 100
+	for name, c := range map[string]struct {
+		annotations map[string]string
+		labels      map[string]string
+		gated       bool
+	}{
+		"with room":    {labels: map[string]string{"tier": "gold"}},
+		"without room": {annotations: map[string]string{"big": strings.Repeat("x", apivalidation.TotalAnnotationSizeLimitB-full)}, gated: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHook((&records{}).remember(t, nil), p)
+			node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: worker, Annotations: c.annotations}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{policy.DefaultGate.Taint()}}}
+			request := creation(byKubelet(), marshal(t, node))
+
+			after := typed(t, requireSafe(t, request, h.review(t, bodyOf(t, request))))
+
+			assert.Equal(t, c.labels, after.Labels)
+			assert.Equal(t, c.gated, policy.DefaultGate.On(after.Spec.Taints))
+		})
+	}
+}

@@ -91,7 +91,10 @@ func (s NodeState) whyGated(in capture.Circumstances, c Captures, g Gated) (why,
 		return "it is being deleted", "nothing: what holds it is its finalizers " + strings.Join(s.Node.Finalizers, ", ")
 	}
 	why = s.left(in)
-	switch first, _, _ := s.settled(in); {
+	switch first, _, last := s.settled(in); {
+	case len(last.NoRoom) > 0:
+		return fmt.Sprintf("its annotations have no room to list %s of rules", Counted(len(last.NoRoom), "label")),
+			"remove large annotations from the Node, or nodekeep gate lift " + s.Name
 	case first.Step == capture.Complete && len(g.Missing) > 0:
 		why = Counted(len(g.Missing), "item") + " missing"
 	case why == "":
