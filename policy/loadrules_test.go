@@ -22,7 +22,7 @@ const (
 	everyNode    = "must select by a label; without one, the rule would taint every Node"
 	oneLabel     = "{value} needs a selector by exactly one label, which every Node that it selects has"
 	anyValue     = `would not be valid for every value that label a can have (up to 63 characters, or none): let {value} be the whole value, or select by named values: "a in (a, b)"`
-	theGate      = "is the gate, which nodekeep puts on and takes off by itself"
+	theGate      = "is the gate, which nodekeep adds and removes by itself"
 )
 
 // The example of the documentation, with all that the taints section can say.
@@ -315,7 +315,7 @@ func TestLoadRefusesTaintsThatCannotBeHad(t *testing.T) {
 		return "taints.rules[" + i + `].taint: Invalid value: "` + taint + `": an earlier entry with an equal selector says ` + said + "; a Node can have one taint of a key and effect"
 	}
 	const (
-		apart = `taints.register: Invalid value: "x:NoSchedule": taints.rules make a taint of this key and effect too: it could not be taken off for good`
+		apart = `taints.register: Invalid value: "x:NoSchedule": taints.rules make a taint of this key and effect too: it could not be removed for good`
 		owned = `: a rule cannot make it: it belongs to `
 	)
 	tests := map[string]struct {
