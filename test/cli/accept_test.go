@@ -59,7 +59,7 @@ func TestAcceptSaysWhatIsWrongWithTheCall(t *testing.T) {
 	}
 	a := run(t, "accept", "accept-nobody", "--machine", "old")
 	assert.Equal(t, 3, a.Code)
-	assert.Contains(t, a.ErrOut, "nothing is remembered")
+	assert.Contains(t, a.ErrOut, "there is no record of Node")
 	quarantined(t, "accept-spoiled")
 	spoil(t, "accept-spoiled")
 	defer run(t, "forget", "accept-spoiled", "--yes")

@@ -34,7 +34,7 @@ func TestForgetRemovesTheRecordOfANodeThatIsGoneOnceSomebodySaysYes(t *testing.T
 
 	a = run(t, "forget", "forget-gone", "--yes")
 	assert.Equal(t, 3, a.Code)
-	assert.Contains(t, a.ErrOut, "nothing is remembered")
+	assert.Contains(t, a.ErrOut, "there is no record")
 	forgotten(t, "forget-gone", "dedicated")
 	register(t, "forget-gone")
 	assert.NotContains(t, labelsOf(t, "forget-gone"), "dedicated", "it is forgotten")
