@@ -53,7 +53,7 @@ type Record struct {
 	History json.RawMessage
 	// HistoryOmitted says that the record has a history which was not read with it. Such a record cannot be stored.
 	HistoryOmitted bool
-	// Dropped is what was stored beside the entries and no Node can have: a client edited the record. It is lost with the next write.
+	// Dropped is what was stored in addition to the entries and no Node can have: a client edited the record. It is lost with the next write.
 	Dropped Dropped
 	// Quarantined is the record of the machine that had the name before, see [Isolate], or what waits of a record
 	// that was followed; nil if nothing is quarantined.
