@@ -10,7 +10,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// quarantined puts a record of a Node that is gone, whose name two machines have had.
+// quarantined writes a record of a deleted Node, whose name two machines have had.
 func quarantined(t *testing.T, node string) {
 	t.Helper()
 	old := record.New(node, record.Object{UID: "old", Version: 1}, map[string]string{"rack": "r1", "dedicated": "ci", "tenant:NoSchedule": "blue"})
