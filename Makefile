@@ -173,7 +173,7 @@ model: ## every interleaving of clients, webhook and captures up to a bound, aga
 	go run ./test/simulation $(MODEL)
 
 .PHONY: skipped
-skipped: ## why tests may skip; go test tells that with -v only
+skipped: ## why tests may skip; go test shows that with -v only
 	@grep -rnoE --include='*.go' 't\.Skipf?\(.*' . | sed -E 's,^\./(.*):[0-9]+:t\.Skipf?\((.*)\)$$,may skip: \1: \2,'
 
 .PHONY: unit
@@ -212,7 +212,7 @@ soak: controlplane ## random faults for SOAK (30m), checked after each round aga
 	NODEKEEP_SOAK=$(SOAK) CGO_ENABLED=0 go test -count=1 -v -timeout 0 -run '^TestALongTimeOfRandomFaults$$' ./test/differential
 
 .PHONY: bench
-bench: controlplane ## the handler, then CREATEs on a real API server, each beside one that does nothing (some minutes)
+bench: controlplane ## the handler, then CREATEs on a real API server, each compared with one that does nothing (some minutes)
 	go test -run '^$$' -bench . -benchmem ./webhook ./policy
 	go run ./test/bench create
 	go run ./test/bench growth -nodes 10000
@@ -239,7 +239,7 @@ manifests-check: $(HELM) ## whether they are what the chart renders
 uninstall: build ## take nodekeep off the cluster that kubectl points at, gates first; the records stay
 	$(BIN)/nodekeep uninstall
 	kubectl delete --ignore-not-found -f $(MANIFEST)
-	@echo "what is remembered is still there; to forget it: kubectl delete namespace nodekeep-system"
+	@echo "the records stay; to delete them: kubectl delete namespace nodekeep-system"
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## style, and the arrows of the design

@@ -60,7 +60,7 @@ func TestWhatRulesRemoveFromANode(t *testing.T) {
 			policy: absentRule, node: node("a", "10", labels{controlPlane: ""}, listing(both)),
 			unlabel: []string{controlPlane}, lists: both, drifted: []string{controlPlane},
 		},
-		"without its rule, what an operator set comes back": {
+		"without its rule, what an operator set is restored": {
 			node:   node("a", "10", nil, listing(both)),
 			record: remembered("a", 9, labels{"joined": "yes", controlPlane: "x"}),
 			label:  labels{"joined": "yes", controlPlane: "x"}, relist: true,
@@ -182,7 +182,7 @@ func TestWhatAnInstallerPutsBackIsRemovedAndTheRecordKeepsWhatAnOperatorSet(t *t
 		assert.Equal(t, labels{"rack": "r1"}, w.shows())
 		assert.Contains(t, w.record().Items(), "joined")
 	})
-	t.Run("the rule goes, and the record's values come back once", func(t *testing.T) {
+	t.Run("the rule goes, and the record's values are restored once", func(t *testing.T) {
 		r.wrote()
 		w.policy = loadPolicy(t, "")
 		r.rollout.release(w.policy.RulesHash())
@@ -212,7 +212,7 @@ func TestRulesThatRemoveFromManyNodesAreHeld(t *testing.T) {
 	assert.Empty(t, w.shows())
 }
 
-func TestARuleInAuditTellsOnceWhatItWouldRemove(t *testing.T) {
+func TestARuleInAuditReportsOnceWhatItWouldRemove(t *testing.T) {
 	w := newCluster(t, "labels:\n  rules:\n  - {name: audited, ensureAbsent: [joined, left], mode: audit}\n")
 	w.register(node("a", "10", labels{"joined": "yes"}))
 	r := w.leader()

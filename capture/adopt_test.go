@@ -86,7 +86,7 @@ func TestALabelThatAnOperatorHandsOverIsForgottenAndThenListedWithoutTheMark(t *
 }
 
 // Processes observe the states of a Node late, twice and in any order.
-func TestALabelThatWasHandedOverDoesNotComeBackFromALateObservation(t *testing.T) {
+func TestALateObservationDoesNotRestoreALabelThatWasHandedOver(t *testing.T) {
 	tier := labels{"tier": "gold"}
 	in := Circumstances{Policy: loadPolicy(t, tierRule), Guarded: true, Now: now}
 	states := []*observe.Node{

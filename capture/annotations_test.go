@@ -16,7 +16,7 @@ import (
 
 const keepsAnnotations = `annotations: {keep: ["a.io/*"]}`
 
-func TestThePatchWritesAnnotationsBesideTheStamp(t *testing.T) {
+func TestThePatchWritesAnnotationsAndTheStamp(t *testing.T) {
 	p := loadPolicy(t, keepsAnnotations)
 	n := node("a", "10", labels{}, annotated("a.io/stale", "old"), annotated("a.io/gone", "x"))
 	change := Change{Add: labels{"@a.io/x": "1", "label": "1"}, Correct: labels{"@a.io/stale": "new"}, Remove: []string{"@a.io/gone"}}

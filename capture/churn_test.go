@@ -19,8 +19,8 @@ func TestAFlapIsAChangeThatUndoesTheOneBeforeItWithinAMinute(t *testing.T) {
 	}
 	for name, changes := range map[string][]change{
 		"back and forth":               {{0, "1", a, b, false}, {time.Second, "1", b, a, true}, {time.Second, "1", a, b, true}},
-		"taken off and put on again":   {{0, "1", a, none, false}, {time.Second, "1", none, a, true}},
-		"put on and taken off again":   {{0, "1", none, a, false}, {time.Second, "1", a, none, true}},
+		"removed and added again":      {{0, "1", a, none, false}, {time.Second, "1", none, a, true}},
+		"added and removed again":      {{0, "1", none, a, false}, {time.Second, "1", a, none, true}},
 		"an empty value is not no one": {{0, "1", map[string]string{"k": ""}, a, false}, {time.Second, "1", a, none, false}},
 		"on and on":                    {{0, "1", none, a, false}, {time.Second, "1", a, b, false}, {time.Second, "1", b, map[string]string{"k": "c"}, false}},
 		"a minute later":               {{0, "1", a, b, false}, {time.Minute, "1", b, a, false}},

@@ -130,7 +130,7 @@ func (a *attempt) govern() (violations []governance.Violation, overdue bool) {
 // maxShownViolations bounds the message of an Event.
 const maxShownViolations = 10
 
-// reportViolations tells of what is wrong with the labels of a Node, once until it changes.
+// reportViolations reports wrong labels of a Node, once until they change.
 func (c *Controller) reportViolations(node *observe.Node, violations []governance.Violation) {
 	if len(violations) == 0 || !c.leading.Load() {
 		return

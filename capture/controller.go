@@ -73,13 +73,13 @@ type Controller struct {
 	compliance   *compliance
 	newPolicy    chan struct{} // holds one value after a change of the policy
 	queue        workqueue.TypedRateLimitingInterface[string]
-	nodes        keymutex.KeyMutex // one at a time works on a Node; the queue sees to that among workers, a sweep comes beside it
+	nodes        keymutex.KeyMutex // one at a time works on a Node; the queue ensures that among workers, but not against a sweep
 	following    sync.Mutex        // held by the worker that writes the first record of a Node which follows another one
 	migrations   migrations
 	leading      atomic.Bool
 }
 
-// How long a Node that could not be dealt with waits before the next try.
+// How long a Node that could not be reconciled waits before the next try.
 const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 30 * time.Second
@@ -192,7 +192,7 @@ func (c *Controller) Lead() {
 	c.enqueueAll()
 }
 
-// Run watches Nodes and works until ctx is done. recordsSynced tells when the records are in memory: before that, nothing
+// Run watches Nodes and works until ctx is done. recordsSynced reports whether the records are in memory: before that, nothing
 // is decided.
 func (c *Controller) Run(ctx context.Context, recordsSynced func() bool) error {
 	var done sync.WaitGroup

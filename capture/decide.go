@@ -22,7 +22,7 @@ type Event int
 // The events.
 const (
 	Present Event = iota // the Node exists, in this state
-	Deleted              // the Node object is gone, and this was its last state
+	Deleted              // the Node object is deleted, and this was its last state
 	Absent               // there is no such Node, as far as the watch has told
 )
 
@@ -49,10 +49,10 @@ const (
 
 	Create   Step = "create"    // the first record of a Node
 	Follow   Step = "follow"    // the first record of a Node whose machine had another name before
-	Update   Step = "update"    // what is remembered of the Node changed
+	Update   Step = "update"    // the record of the Node changed
 	Adopt    Step = "adopt"     // a new Node object has all that the record says
-	MarkGone Step = "mark_gone" // the Node object is gone
-	Isolate  Step = "isolate"   // another machine has the name: what was remembered is set aside
+	MarkGone Step = "mark_gone" // the Node object is deleted
+	Isolate  Step = "isolate"   // another machine has the name: the record of the old one is set aside
 	Rename   Step = "rename"    // a migration has renamed a label of the record
 	Accept   Step = "accept"    // an operator has decided between two machines
 	Reset    Step = "reset"     // the record is not of this cluster: its values stay, its versions go
@@ -62,7 +62,7 @@ const (
 	Lift        Step = "lift_gate"
 )
 
-// Circumstances are what an action depends on beside the record and the Node.
+// Circumstances are what an action depends on in addition to the record and the Node.
 type Circumstances struct {
 	Policy  policy.Policy
 	Guarded bool   // the guard policies are in force
@@ -249,7 +249,7 @@ func derivedAfter(derived, added, removed []corev1.Taint) []corev1.Taint {
 	return left
 }
 
-// undated is a taint without the moment at which it was put on, which identifies nothing.
+// undated is a taint without the time at which it was added, which identifies nothing.
 func undated(taint corev1.Taint) corev1.Taint {
 	taint.TimeAdded = nil
 	return taint

@@ -324,15 +324,15 @@ func TestThePolicyFiltersAndForgetsNothing(t *testing.T) {
 			record: remembered("a", 10, labels{"k": "v"}, later("b", 20), notShown("k")), node: node("b", "21", nil),
 			want: outcome{step: Complete, give: labels{"k": "v"}},
 		},
-		"a label that it did not keep was removed: it does not come back": {
+		"a label that it did not keep was removed: it is not restored": {
 			policy: "labels: {ignore: [k]}", record: remembered("a", 10, labels{"k": "v", "other": "1"}), node: node("a", "11", labels{"other": "1"}),
 			want: outcome{step: Update, remembers: labels{"other": "1"}, object: "a"},
 		},
-		"a restored label that it did not keep was removed: it does not come back": {
+		"a restored label that it did not keep was removed: it is not restored": {
 			policy: "labels: {ignore: [k]}", record: remembered("a", 10, labels{"k": "v", "other": "1"}), node: node("b", "21", labels{"other": "1"}, given(labels{"k": "v", "other": "1"})),
 			want: outcome{step: Adopt, remembers: labels{"other": "1"}, object: "b"},
 		},
-		"a label was removed while an ownership annotation claimed it: it does not come back": {
+		"a label was removed while an ownership annotation claimed it: it is not restored": {
 			record: remembered("a", 10, labels{"k": "v", "other": "1"}), node: node("a", "11", labels{"other": "1"}, annotated("cluster.x-k8s.io/labels-from-machine", "k")),
 			want: outcome{step: Update, remembers: labels{"other": "1"}, object: "a"},
 		},

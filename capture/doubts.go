@@ -15,7 +15,7 @@ import (
 // retained reports whether a record is there only until its retention is over.
 func retained(r record.Record) bool { return !r.DeletedAt.IsZero() && !r.Empty() }
 
-// forgotten reports whether there was a record after an object had gone that was removed since, at the end of its retention
+// forgotten reports whether there was a record after an object was deleted that was removed since, at the end of its retention
 // or by an operator. A replica that did not act may have observed ends that the one which did only knew from a list; it must not bring the record
 // back later.
 func (c *Controller) forgotten(ctx context.Context, last *observe.Node) (bool, error) {
@@ -41,7 +41,7 @@ func (c *Controller) forgotten(ctx context.Context, last *observe.Node) (bool, e
 const aheadFor = 2 * time.Second
 
 // resetRecord drops the versions of a record that can never have been right. Where the API server has answered with a state of the Node
-// after the record was read, and the record holds a later one, that record is from another cluster or from a backup, or somebody wrote
+// after the record was read, and the record holds a later one, that record is from another cluster or from a backup, or a client wrote
 // it: the lives of objects do not overlap, and each change gives a Node a greater resourceVersion. Such a record would hide
 // what the Node shows for ever. The work is finished where the record may be right.
 func (a *attempt) resetRecord(ctx context.Context) (result, error) {

@@ -99,7 +99,7 @@ func quarantined(records []record.Record, node string) bool {
 	return false
 }
 
-// reportAmbiguous tells once why a machine does not get what it had under another name.
+// reportAmbiguous reports once why a machine does not get what it had under another name.
 func (a *attempt) reportAmbiguous(several []string) {
 	shown := several[:min(len(several), maxShownNodes)]
 	names := policy.Shortened(strings.Join(shown, ", "), maxShown)
@@ -112,12 +112,12 @@ func (a *attempt) reportAmbiguous(several []string) {
 		len(several), names)
 }
 
-// reportFollowed tells what a Node gets from the record of another name, and what waits.
+// reportFollowed reports what a Node gets from the record of another name, and what waits.
 func (a *attempt) reportFollowed(after record.Record) {
 	waits := "nothing"
 	if after.Quarantined != nil {
 		waits = keyList(after.Quarantined.Items()) + "; to decide: nodekeep accept " + after.Node + " --machine old (they belong to this machine) or new (they do not)"
 	}
 	a.Events.Eventf(reference(a.node), corev1.EventTypeNormal, MachineFollowed,
-		"This machine was Node %s before, and gets what is remembered of it. Waits for an operator: %s", after.Followed, waits)
+		"This machine was Node %s before, and gets its record. Waits for an operator: %s", after.Followed, waits)
 }

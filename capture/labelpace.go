@@ -44,7 +44,7 @@ func (p *labelPace) wait(node string, now time.Time) time.Duration {
 	return 0
 }
 
-// forget is called when a Node is gone.
+// forget is called when a Node is deleted.
 func (p *labelPace) forget(node string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -79,13 +79,13 @@ func (c *Change) followLabelRules(prev, r record.Record, node *observe.Node, in 
 	}
 	for _, key := range slices.Sorted(maps.Keys(own)) {
 		if !own[key].ShownBy(node.Items, key) {
-			continue // somebody has changed it, and nobody else's label is removed
+			continue // a client has changed it, and no other client's label is removed
 		}
 		if _, wanted := c.Labels[key]; wanted {
 			continue
 		}
 		if value, is := clientsValue(r, node, key, in.Policy); is && !in.Refused[key] {
-			c.label(key, value) // not given: the stamp would tell that the client had removed it
+			c.label(key, value) // not given: the stamp would show that the client had removed it
 		} else if !own[key].Absent {
 			c.RuleRemoves = append(c.RuleRemoves, key)
 		}

@@ -154,7 +154,7 @@ func TestWhatRulesChangeOnANode(t *testing.T) {
 			record: remembered("a", 9, nil, withDerived(ruledBy("gpu", labels{"gpu": "2"})), func(r *record.Record) { r.Machine.SystemUUID = "m" }),
 			label:  labels{"gpu": "2"}, lists: ruledBy("gpu", labels{"gpu": "2"}), relist: true,
 		},
-		"the GPUs are gone: the label is held for five minutes": {
+		"the GPUs are missing: the label is held for five minutes": {
 			policy: gpuRule, node: node("a", "10", labels{"gpu": "2"}, gpus("0", time.Hour), listing(ruledBy("gpu", labels{"gpu": "2"}))),
 			lists: derivedLabels{"gpu": {Value: "2", Rule: "gpu", Until: now.Add(5 * time.Minute).Truncate(time.Second)}}, relist: true,
 			waits: 5*time.Minute - 6,
@@ -228,8 +228,8 @@ func TestWhichChangesOfRulesTheBrakeAsksAbout(t *testing.T) {
 		"a label that is added":   {ruled: RuleChange{RuleSets: labels{"rack": "r1"}, Listed: listed}},
 		"a label that is removed": {ruled: RuleChange{RuleRemoves: []string{"tier"}, Listed: listed}, alters: true},
 		"another value":           {ruled: RuleChange{RuleSets: labels{"tier": "iron"}, Listed: listed}, alters: true},
-		"the same value again: somebody else had changed it": {ruled: RuleChange{RuleSets: labels{"tier": "gold"}, Listed: listed}, drifts: []string{"tier"}},
-		"back to what an operator gave it":                   {ruled: RuleChange{RuleSets: labels{"tier": "iron"}, Listed: listed}, alters: true},
+		"the same value again: another client had changed it": {ruled: RuleChange{RuleSets: labels{"tier": "gold"}, Listed: listed}, drifts: []string{"tier"}},
+		"back to what an operator gave it":                    {ruled: RuleChange{RuleSets: labels{"tier": "iron"}, Listed: listed}, alters: true},
 		"a label that is held for a while from now on": {
 			ruled:  RuleChange{Labels: derivedLabels{"tier": {Value: "gold", Rule: "r", Until: now}}, Listed: listed, WriteLabelList: true},
 			alters: true,
@@ -310,7 +310,7 @@ func TestATurnComesToEachNodeAtThePaceAndOnce(t *testing.T) {
 	assert.Zero(t, pace.wait("c", now.Add(time.Second)), "the turn has come")
 	assert.Equal(t, 500*time.Millisecond, pace.wait("c", now.Add(time.Second)), "and is used up")
 	pace.forget("d")
-	assert.NotContains(t, pace.turns, "d", "a Node that is gone leaves nothing behind")
+	assert.NotContains(t, pace.turns, "d", "a deleted Node leaves nothing behind")
 	assert.Equal(t, DefaultLabelPatches, newLabelPace(0).limit.Burst())
 }
 
@@ -330,7 +330,7 @@ func TestRulesAreHeldUntilTheyAreReleased(t *testing.T) {
 	assert.True(t, r.holds("old"), "what was in force before is held like any other")
 }
 
-func TestAValueThatARuleGivesBackToAnOperatorIsRememberedAsBefore(t *testing.T) {
+func TestAValueThatARuleReturnsToAnOperatorIsRecordedAsBefore(t *testing.T) {
 	entry := store.Entry{Record: *remembered("a", 9, labels{"tier": "iron"}, withDerived(ruledBy("tier", labels{"tier": "gold"})))}
 	for n, object := range []*corev1.Node{
 		node("a", "10", labels{"tier": "gold"}, listing(ruledBy("tier", labels{"tier": "gold"}))), node("a", "11", labels{"tier": "iron"}),

@@ -37,7 +37,7 @@ type nodeStates struct {
 
 	recorded   bool // there was a record when it was last looked at, and no sweep may remove it before its Node goes
 	unreadable bool // it could not be read since a worker took the name up
-	// retained are those that had gone before, when that was a record which only the end of its retention removes, or a person.
+	// retained are the Nodes deleted before, if they had a record that only an operator or the end of its retention removes.
 	retained map[types.UID]bool
 
 	ahead *aheadSince // nil: its record was not ahead of it when it was last looked at
@@ -50,10 +50,10 @@ type aheadSince struct {
 }
 
 // pending is since when there has been something to do for a name. A record is current, for the metrics, where its Node has nothing
-// pending: everything that was heard of the Node is in the record, as the policy wants it, and nothing of the record is left to be given.
+// pending: all that was received of the Node is in the record, as the policy wants it, and the record is fully restored.
 type pending struct {
-	heard  time.Time // the first change that no worker has taken up; zero: none
-	taken  time.Time // the first change that a worker has taken up and not dealt with; zero: none
+	heard  time.Time // the first change that no worker has started on; zero: none
+	taken  time.Time // the first change that a worker has started on and not finished; zero: none
 	stored bool      // a record was written since then
 }
 
@@ -135,7 +135,7 @@ func (s *observations) went(node *observe.Slim) {
 	}
 }
 
-// isAhead notes that a record, of the version given, tells of a later state of its Node than the watch has brought. It reports how long
+// isAhead notes that a record, of the version given, holds a later state of its Node than the watch has brought. It reports how long
 // is left until that has been so for a time; with another version, all of it.
 func (s *observations) isAhead(name, record string) (left time.Duration) {
 	left = aheadFor
@@ -162,7 +162,7 @@ func (s *observations) look(name string) (gone []*observe.Node, live *observe.No
 	return gone, live
 }
 
-// settled forgets the last state of an object that went: it has been dealt with.
+// settled forgets the last state of a deleted object: it is reconciled.
 func (s *observations) settled(name string, uid types.UID) {
 	s.with(name, func(of *nodeStates) {
 		if i := slices.IndexFunc(of.gone, func(last *observe.Slim) bool { return last.UID() == uid }); i >= 0 {
@@ -175,7 +175,7 @@ func (s *observations) settled(name string, uid types.UID) {
 	})
 }
 
-// hasRecord notes that there is a record of a Node, and whether it is kept for as long as the Node is remembered.
+// hasRecord notes that there is a record of a Node, and whether it is kept for as long as the retention lasts.
 func (s *observations) hasRecord(name string, retained bool) {
 	s.with(name, func(of *nodeStates) {
 		of.recorded, of.retained = !retained, nil
@@ -188,7 +188,7 @@ func (s *observations) hasRecord(name string, retained bool) {
 	})
 }
 
-// wasRetained reports whether there was such a record after an object had gone.
+// wasRetained reports whether there was such a record after an object was deleted.
 func (s *observations) wasRetained(name string, uid types.UID) (was bool) {
 	s.with(name, func(of *nodeStates) { was = of.retained[uid] })
 	return was
@@ -205,7 +205,7 @@ func (s *observations) cannotRead(name string) {
 	s.with(name, func(of *nodeStates) { of.unreadable = true })
 }
 
-// start notes that a worker begins with all that was heard of a name. It must come before the worker looks.
+// start notes that a worker begins with all that was received of a name. It must come before the worker looks.
 func (s *observations) start(name string) {
 	s.with(name, func(of *nodeStates) {
 		of.unreadable = false
@@ -215,12 +215,12 @@ func (s *observations) start(name string) {
 		}
 		if p.taken.IsZero() || p.stored {
 			p.taken, p.stored = p.heard, false
-		} // else it waits no longer than what is taken up
+		} // else it waits no longer than the started change
 		p.heard = time.Time{}
 	})
 }
 
-// stored notes that a record was written. The first time since a worker took the name up, it tells how long that took from
+// stored notes that a record was written. The first time since a worker started on the name, it returns how long that took from
 // the first change on.
 func (s *observations) stored(name string) (lag time.Duration, first bool) {
 	s.with(name, func(*nodeStates) {
@@ -260,7 +260,7 @@ func (s *observations) names() []string {
 	return slices.Collect(maps.Keys(s.byName))
 }
 
-// creationsTell is the age from which on the creation time of a Node, in whole seconds and by another clock, tells better
+// creationsTell is the age from which on the creation time of a Node, in whole seconds and by another clock, shows better
 // since when it has been gated than the moment at which it was first seen.
 const creationsTell = 5 * time.Second
 

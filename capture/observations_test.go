@@ -24,5 +24,5 @@ func TestThatARecordVanishedIsSaidOnceAndOnlyOfANodeThatLivesAndHadOne(t *testin
 	s.went(observe.SlimOf(&observe.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "1"}}))
 	s.settled("n", "1")
 	s.lives(observe.SlimOf(&observe.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "2"}}))
-	assert.False(t, s.lostRecord("n"), "the Node went, and its record may have gone since")
+	assert.False(t, s.lostRecord("n"), "the Node was deleted, and its record may be deleted since")
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// maxRemembered bounds how much is remembered of each window, this one and the one before: beyond it, the oldest is forgotten earlier.
+// maxRemembered bounds how much is held of each window, this one and the one before: beyond it, the oldest is forgotten earlier.
 // Full windows of changes take 12 MB each, and go with the first change after the next.
 const maxRemembered = 100_000
 
@@ -29,7 +29,7 @@ func newRecent[V any](window time.Duration) *recent[V] {
 
 func (r *recent[V]) hash(key any) uint64 { return maphash.Comparable(r.seed, key) }
 
-// get is the zero value where nothing is remembered.
+// get is the zero value where nothing is held.
 func (r *recent[V]) get(key any, now time.Time) V {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// reconcile works on one name: the objects that are gone, oldest first, then the one that lives or, where none does, its absence. done is
+// reconcile works on one name: the objects that are deleted, oldest first, then the one that lives or, where none does, its absence. done is
 // false where something is left to do: by another replica, or after a wait.
 func (c *Controller) reconcile(ctx context.Context, name string) (done bool, err error) {
 	gone, live := c.observations.look(name)
@@ -363,7 +363,7 @@ func (a *attempt) readNode(ctx context.Context) (result, error) {
 		return finished, err
 	}
 	a.node = node
-	a.live = false // whoever changed the Node may have written the record before
+	a.live = false // the client that changed the Node may have written the record before
 	return again, node.Fault
 }
 

@@ -66,7 +66,7 @@ func TestWhatIsWrittenForANode(t *testing.T) {
 			policy: followDedicated, record: remembered("a", 10, labels{"dedicated": "ci"}), node: node("a", "11", nil, derived("dedicated=ci:NoSchedule")), writes: []string{"put n1", "patch n1"}, events: []string{TaintsFollowed},
 			object: "a",
 		},
-		"with a list of derived taints that are gone": {
+		"with a list of derived taints that were removed": {
 			policy: followDedicated, record: remembered("a", 11, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}, annotated(policy.TaintsAnnotation, "dedicated=ci:NoSchedule")), writes: []string{"patch n1"},
 			remembers: labels{"k": "v"}, object: "a", shows: labels{"k": "v"},
 		},

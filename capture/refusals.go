@@ -10,7 +10,7 @@ import (
 // roundsBeforeKeyByKey is how often a give-back is refused as a whole before each of its labels is tried alone.
 const roundsBeforeKeyByKey = 3
 
-// notes is what is remembered of a Node object, so that the API server is not asked and Events are not sent for ever. It is in
+// notes is what this process knows of a Node object, so that the API server is not asked and Events are not sent for ever. It is in
 // memory only, and of those objects only of which there is something to note: after a restart or with a new policy all begins anew. Only
 // one at a time works on a Node, and so on its notes.
 type notes struct {
@@ -45,7 +45,7 @@ func (n *notes) report(what string) (news bool) {
 	return news
 }
 
-// refused deals with a PATCH that the API server has refused. A wrong uid is refused too: then another object has the
+// refused handles a PATCH that the API server has refused. A wrong uid is refused too: then another object has the
 // name. Otherwise the same PATCH is tried a few rounds more, and then key by key, to find out which items are refused.
 func (a *attempt) refused(ctx context.Context, change Change, refusal error) (result, error) {
 	if result, err := a.readNode(ctx); err != nil || result != again {

@@ -20,7 +20,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// Reasons of the Events that capture puts on Nodes.
+// Reasons of the Events that capture creates for Nodes.
 const (
 	LabelsRestored  = "LabelsRestored"  // labels were restored: by admission in the CREATE of this Node object, or by capture later
 	LabelsCorrected = "LabelsCorrected" // labels that came from a stale record were corrected
@@ -33,9 +33,9 @@ const (
 	MachineFollowed  = "MachineFollowed"  // the machine had another name before, whose record is followed
 	MachineAmbiguous = "MachineAmbiguous" // the machine may have had several names, so nothing is followed
 
-	TaintsFollowed   = "TaintsFollowed"   // taints were put on or taken off because the labels or the rules changed
+	TaintsFollowed   = "TaintsFollowed"   // taints were added or removed because the labels or the rules changed
 	TaintsRegistered = "TaintsRegistered" // a new Node got what the policy says at registration
-	RuleTaintTaken   = "RuleTaintTaken"   // somebody else's taint has the key and effect that a rule wants
+	RuleTaintTaken   = "RuleTaintTaken"   // another client's taint has the key and effect that a rule wants
 	ItemPaused       = "ItemPaused"       // another client undoes a label or taint that nodekeep sets, so nodekeep waits before it sets it again
 
 	LabelsFollowed    = "LabelsFollowed"    // rules set or removed labels
@@ -67,14 +67,14 @@ func (c *Controller) reportUnreadable(node *observe.Node, version string, err er
 		c.Policy().Gate(), store.Name(node.Name), c.Namespace, node.Name, err)
 }
 
-// reportVanished tells that somebody took a record away; nodekeep itself removes none of a Node that lives. What the
+// reportVanished reports that a client removed a record; nodekeep itself removes none of a Node that lives. What the
 // Node does not show is lost.
 func (c *Controller) reportVanished(node *observe.Node) {
 	c.Metrics.vanished.Inc()
-	c.Logger.Error("record of a live node is gone, or has lost the label by which it is found; it is written anew from what the node shows", "node", node.Name)
+	c.Logger.Error("record of a live node was deleted, or has lost the label by which it is found; it is written anew from what the node shows", "node", node.Name)
 }
 
-// reportWrite tells of a record that was written.
+// reportWrite reports a record that was written.
 func (c *Controller) reportWrite(step Step, before, after record.Record, node *observe.Node) {
 	c.Metrics.steps.WithLabelValues(string(step)).Inc()
 	if lag, first := c.observations.stored(after.Node); first {
@@ -103,7 +103,7 @@ func (c *Controller) reportWrite(step Step, before, after record.Record, node *o
 	}
 }
 
-// reportKeptOff tells what a Node had in its CREATE and admission removed there, because rules keep it off.
+// reportKeptOff reports what a Node had in its CREATE and admission removed there, because rules keep it off.
 func (c *Controller) reportKeptOff(r record.Record, node *observe.Node) {
 	listed := node.DerivedLabels(r, c.Policy(), c.Guard.InForce())
 	var removed []string
@@ -117,7 +117,7 @@ func (c *Controller) reportKeptOff(r record.Record, node *observe.Node) {
 	}
 }
 
-// reportRestored tells what admission restored on a Node object: what was given in its CREATE, and not by a PATCH since.
+// reportRestored reports what admission restored on a Node object: what was given in its CREATE, and not by a PATCH since.
 func (c *Controller) reportRestored(before record.Record, node *observe.Node) {
 	stamp, _ := node.Stamp(c.Guard.InForce())
 	var restored []string
@@ -167,7 +167,7 @@ func (c *Controller) reportRefused(node *observe.Node, key string, refusal error
 	c.Metrics.refused.Inc()
 	c.Logger.Error("label refused; it stays remembered and the gate stays on", "node", node.Name, "key", key, "error", refusal)
 	c.Events.Eventf(reference(node), corev1.EventTypeWarning, LabelRefused,
-		"Label %s is remembered but refused, and the taint %s stays until it is taken off by hand or the policy ignores the label. (%v)",
+		"Label %s is recorded but refused, and the taint %s stays until an operator removes it or the policy ignores the label. (%v)",
 		key, c.Policy().Gate(), refusal)
 }
 
@@ -183,20 +183,20 @@ func (c *Controller) reportNoRoom(node *observe.Node, keys []string) {
 		len(keys), keys[0])
 }
 
-// reportForeign tells once of taints that rules want and somebody else has taken.
+// reportForeign reports once the taints that rules want and another client has set.
 func (c *Controller) reportForeign(node *observe.Node, foreign []corev1.Taint) {
 	for _, taint := range foreign {
 		if !c.notesOf(node.UID).report(taint.ToString()) {
 			continue
 		}
-		c.Logger.Warn("taint of a rule is not added: somebody else's taint has its key and effect", "node", node.Name, "taint", taint.ToString())
+		c.Logger.Warn("taint of a rule is not added: another client's taint has its key and effect", "node", node.Name, "taint", taint.ToString())
 		c.Events.Eventf(reference(node), corev1.EventTypeWarning, RuleTaintTaken,
-			"A rule of the policy wants the taint %s, but one with this key and effect is there that nodekeep did not put on. It is left alone, now and when the label goes; take it off to let the rule have its way.",
+			"A rule of the policy wants the taint %s, but the Node has one with this key and effect that nodekeep did not add. nodekeep leaves it alone, also after the label is removed. To let the rule decide, remove the taint.",
 			taint.ToString())
 	}
 }
 
-// reportPaused tells of the first pause of a fight over an item.
+// reportPaused reports the first pause of a fight over an item.
 func (a *attempt) reportPaused(set setting) {
 	others := rivals(a.node, set)
 	a.Logger.Warn("another client undoes what nodekeep sets; nodekeep waits longer each time before it sets it again",
@@ -227,7 +227,7 @@ func rivals(node *observe.Node, set setting) []string {
 	return []string{last.Manager}
 }
 
-// reportConflict tells once that both keys of a migration have a value of their own.
+// reportConflict reports once that both keys of a migration have a value of their own.
 func (c *Controller) reportConflict(node *observe.Node, key, old, is string) {
 	from := ""
 	for _, m := range c.Policy().Migrations() {
@@ -247,7 +247,7 @@ func shows(node *observe.Node, key string) bool {
 	return shown
 }
 
-// reportRules tells once what the rules for labels could not do on a Node, and what they would do.
+// reportRules reports once what the rules for labels could not do on a Node, and what they would do.
 func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 	for _, key := range slices.Sorted(maps.Keys(rules.Taken)) {
 		label, is := rules.Taken[key], node.Items[key]
@@ -289,7 +289,7 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 // maxShownValue is how many bytes are shown of a value that no label can have.
 const maxShownValue = 100
 
-// reportHeld tells that new rules may only add labels.
+// reportHeld reports that new rules may only add labels.
 func (c *Controller) reportHeld(p policy.Policy, changed, renamed, of int) {
 	rules := p.RulesHash()
 	c.Logger.Warn("new rules would remove or change labels on many nodes; until they are accepted, they only add labels", "rules", rules, "nodes", changed, "of", of)
@@ -308,7 +308,7 @@ func (c *Controller) reportHeld(p policy.Policy, changed, renamed, of int) {
 	}
 }
 
-// reportDevices tells once why rules about devices decide nothing.
+// reportDevices reports once why rules about devices decide nothing.
 func (c *Controller) reportDevices(err error) {
 	log, event := c.devices.news(err.Error(), c.leading.Load())
 	if log {
@@ -321,7 +321,7 @@ func (c *Controller) reportDevices(err error) {
 	}
 }
 
-// reportUnreadInventory tells once why a source cannot be read.
+// reportUnreadInventory reports once why a source cannot be read.
 func (c *Controller) reportUnreadInventory(ctx context.Context, state *inventoryState, err error) {
 	reason := fetch.ReasonOf(err)
 	if !c.inventories.failed(state, reason) {
@@ -339,7 +339,7 @@ func (c *Controller) reportUnreadInventory(ctx context.Context, state *inventory
 // maxShownError is how many bytes are shown of why a source cannot be read.
 const maxShownError = 300
 
-// reportHeldInventory tells that a snapshot waits for an operator.
+// reportHeldInventory reports that a snapshot waits for an operator.
 func (c *Controller) reportHeldInventory(source, hash string, change inventory.Change) {
 	c.Logger.Warn("inventory would change many nodes; until it is accepted, what it said before stays in force", "inventory", source, "hash", hash,
 		"lost", change.Lost, "listed", change.Listed, "altered", change.Altered, "nodes", change.Nodes)
@@ -348,7 +348,7 @@ func (c *Controller) reportHeldInventory(source, hash string, change inventory.C
 		source, change.Lost, change.Listed, change.Altered, change.Nodes, hash)
 }
 
-// ReportPolicy tells people that the policy file cannot be used.
+// ReportPolicy reports that the policy file cannot be used.
 func (c *Controller) ReportPolicy(err error) {
 	if !c.leading.Load() {
 		return // the leader says it

@@ -16,7 +16,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
-// RulesName is the ConfigMap that tells which rules for labels are in force, so that a restart is not taken for a new policy.
+// RulesName is the ConfigMap that shows which rules for labels are in force, so that a restart is not taken for a new policy.
 const RulesName = "nodekeep-rules"
 
 // Keys of that ConfigMap. Each value is a [policy.Policy.RulesHash].
@@ -198,7 +198,7 @@ func (c *Controller) alteredNodes(in Circumstances) (changed, renamed, of int) {
 			continue
 		}
 		of++
-		entry, _ := c.Records.Get(name) // without one, the Node alone tells
+		entry, _ := c.Records.Get(name) // without one, only the Node shows it
 		if RulesAlter(entry.Record, node, in) {
 			changed++
 		}

@@ -245,7 +245,7 @@ func (w *cluster) stateOf(pending pendingState) *node {
 	return w.byVersion[version]
 }
 
-// note tells the oracle what a reconcile has observed. One that knew an older record and had nothing to write comes again when it receives
+// note gives the oracle what a reconcile has observed. One that knew an older record and had nothing to write comes again when it receives
 // the newer one, if the process lives that long, and observes what the Node is then.
 func (c *process) note(done bool) {
 	done = done && (c.wroteRecord || c.readRecord || c.inMemory(c.name) == len(c.history[c.name]))

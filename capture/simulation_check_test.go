@@ -39,13 +39,13 @@ func (w *cluster) check() {
 	}
 }
 
-// checkKey checks what is remembered of a key, and that the Node shows it.
+// checkKey checks the recorded state of a key, and that the Node shows it.
 func (w *cluster) checkKey(name string, k int, r recorded, n *node) {
 	log := w.logs[name]
 	got := valueOf(remembered(r)[keys[k]])
 	why, wrong := log.judge(k, got, w.scenario.guards)
 	if wrong != "" {
-		w.fail("%s %s of %s is remembered as %d; a client wanted %d", wrong, keys[k], name, got, log.question(k).Last())
+		w.fail("%s %s of %s is recorded as %d; a client wanted %d", wrong, keys[k], name, got, log.question(k).Last())
 	}
 	w.excused(name, why)
 	selects := w.policies[len(w.policies)-1].selects[k]
@@ -71,7 +71,7 @@ func (w *cluster) checkKey(name string, k int, r recorded, n *node) {
 		w.shows[oracle.Unguarded]++
 		return
 	default:
-		w.fail("Node %s shows %s as %d; %d is remembered", name, keys[k], shown.Value, got)
+		w.fail("Node %s shows %s as %d; %d is recorded", name, keys[k], shown.Value, got)
 	}
 	if selects && shown.Owner != oracle.Kubelet && !shown.Claimed {
 		log.settle(k, got)
@@ -90,7 +90,7 @@ func (log *nodeLog) question(k int) oracle.Question {
 	return q
 }
 
-// judge says which limit excuses what is remembered, or how it is wrong.
+// judge says which limit excuses the recorded state, or how it is wrong.
 func (log *nodeLog) judge(k int, got oracle.Value, guards bool) (why oracle.Excuse, wrong string) {
 	q := log.question(k)
 	q.Careful = !guards && (isTaintKey(k) || isProtected(k))
@@ -177,7 +177,7 @@ func subsets(groups [][]int) func(yield func(map[int]bool) bool) {
 	}
 }
 
-// settle closes what was decided so far: from now on, only what happens next may change what is remembered.
+// settle closes what was decided so far: from now on, only what happens next may change the record.
 func (log *nodeLog) settle(k int, value oracle.Value) {
 	log.settledAt[k], log.settled[k] = len(log.states), value
 }

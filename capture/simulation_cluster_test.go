@@ -51,7 +51,7 @@ type cluster struct {
 	captures  []*process
 	steps     []step
 
-	why, shows [oracle.Excuses]int // how often each excuse was needed: for what is remembered, and for what a Node shows
+	why, shows [oracle.Excuses]int // how often each excuse was needed: for the record, and for what a Node shows
 
 	telling bool
 	told    []string

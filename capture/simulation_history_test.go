@@ -15,7 +15,7 @@ import (
 // unset is the value of a key that is not there. No label can have it.
 const unset = "(unset)"
 
-// simEdit is a change of an item of a Node that somebody made.
+// simEdit is a change of an item of a Node that a client made.
 type simEdit struct {
 	object  types.UID
 	version int
@@ -25,7 +25,7 @@ type simEdit struct {
 }
 
 // noteWriters notes who wrote a new state of a Node, as managedFields do: a manager is named by what it sets, not by what it
-// takes off.
+// removes.
 func (w *cluster) noteWriters(before, n *node, version int) {
 	if before == nil {
 		before = &node{}
@@ -58,8 +58,8 @@ func (w *cluster) noteWriters(before, n *node, version int) {
 	}
 }
 
-// checkHistory checks what a write adds to the history of a record: all that it changes of what is remembered, once, and nothing else.
-// From there the history leads back to what was remembered before the write, and before the oldest entry.
+// checkHistory checks what a write adds to the history of a record: all that it changes, once, and nothing else.
+// From there the history leads back to the record before the write, and before the oldest entry.
 func (w *cluster) checkHistory(before recorded, found bool, next recorded) {
 	log, told := w.logs[next.Node], history.Of(next)
 	if found {

@@ -331,7 +331,7 @@ func (w *cluster) checkTaints(before, after *node) {
 	}
 }
 
-// checkLift checks that a Node that loses the gate shows all that was remembered already when this reconcile began, and the taints that
+// checkLift checks that a Node that loses the gate shows all that was recorded already when this reconcile began, and the taints that
 // follow from its labels.
 func (c *process) checkLift(before, after *node) {
 	if !gate.On(before.taints) || gate.On(after.taints) {

@@ -32,7 +32,7 @@ import (
 	"nodekeep.dev/nodekeep/webhook"
 )
 
-// renaming is a random life of machines that change their names, beside a model of what each name must remember. Kubelets claim
+// renaming is a random life of machines that change their names, next to a model of what each name must keep. Kubelets claim
 // any machine's identity, so that several Nodes have one; the webhook is down or knows old records.
 type renaming struct {
 	*cluster

@@ -162,7 +162,7 @@ func (w *cluster) forgeReviews() {
 				continue
 			}
 			if w.reviewDeletion(n); !maps.Equal(before, w.rememberedOf(name)) {
-				w.fail("forged review changed what is remembered of %s: %v, %v", name, before, w.rememberedOf(name))
+				w.fail("forged review changed the record of %s: %v, %v", name, before, w.rememberedOf(name))
 			}
 		}
 		reviewed := w.writes

@@ -152,7 +152,7 @@ func TestAStandbyTakesOverFromALeaderThatStopsAndStopsWhenAnotherOneStarts(t *te
 	assert.Len(t, w.Nodes(), nodes, "and when that one stops, too, the rest is done")
 }
 
-// A label that flaps, or a Node that comes and goes, must not keep a standby waiting for a leader that is gone.
+// A label that flaps, or a Node that comes and goes, must not keep a standby waiting for a leader that has ended.
 func TestAClientThatUndoesItsOwnEditIsNoProgressOfALeader(t *testing.T) {
 	w := newCluster(t, "")
 	w.register(numbered(7))

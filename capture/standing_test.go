@@ -12,7 +12,7 @@ import (
 	"nodekeep.dev/nodekeep/observe"
 )
 
-// watched is a sight of Nodes by a clock that the test turns.
+// watched observes Nodes by a clock that the test turns.
 type watched struct {
 	*observations
 	clock  time.Time
@@ -48,7 +48,7 @@ func sight(name string, uid types.UID, labels map[string]string, taints ...corev
 	return observe.SlimOf(&observe.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}, Items: labels, Taints: taints})
 }
 
-func TestANodeIsCurrentFromTheMomentThatItsLastSightIsDealtWith(t *testing.T) {
+func TestANodeIsCurrentOnceItsLastObservationIsReconciled(t *testing.T) {
 	w := watch()
 	w.lives(sight("n", "1", nil))
 	w.lives(sight("other", "2", nil))
@@ -115,7 +115,7 @@ func TestLagIsMeasuredOnceFromTheFirstChangeThatWaitsToTheFirstRecordThatIsStore
 	w.finish("n", false) // what came after the write failed
 	w.start("n")
 	_, again := w.stored("n")
-	assert.False(t, again, "nothing was heard since")
+	assert.False(t, again, "nothing was received since")
 	w.finish("n", true)
 	w.start("n")
 	_, idle := w.stored("n")
@@ -127,7 +127,7 @@ func TestLagIsMeasuredOnceFromTheFirstChangeThatWaitsToTheFirstRecordThatIsStore
 	measures(time.Second)
 }
 
-func TestTheGateIsTimedFromTheFirstSightOfItUntilItIsSeenToBeGone(t *testing.T) {
+func TestTheGateIsTimedFromItsFirstObservationUntilItsRemoval(t *testing.T) {
 	w := watch()
 	behind := gate.Taint()
 	w.lives(sight("n", "1", nil, behind))
@@ -141,7 +141,7 @@ func TestTheGateIsTimedFromTheFirstSightOfItUntilItIsSeenToBeGone(t *testing.T) 
 	w.standsAs(t, 1, 0, 0)
 	assert.Zero(t, w.longestGated())
 
-	w.lives(sight("n", "1", nil, behind)) // put on again, by hand
+	w.lives(sight("n", "1", nil, behind)) // added again by an operator
 	w.passes(time.Second)
 	w.lives(sight("n", "2", nil, behind)) // deleted and created again while the watch was down
 	assert.Zero(t, w.longestGated())

@@ -46,7 +46,7 @@ func TestTheLastGoodFileOfAuthoritiesCounts(t *testing.T) {
 		}
 		require.NoError(t, os.Remove(path))
 		polled()
-		assert.Same(t, good, a.Pool(), "the file is gone")
+		assert.Same(t, good, a.Pool(), "the file is missing")
 		require.NoError(t, a.Loaded())
 
 		ctx, stop := context.WithCancel(t.Context())

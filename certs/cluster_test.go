@@ -151,7 +151,7 @@ func (c *cluster) next(a clienttesting.Action, name, seen string) (string, error
 	return strconv.Itoa(c.last), nil
 }
 
-// add puts an object there as someone else would, or replaces it.
+// add puts an object there as another client would, or replaces it.
 func (c *cluster) add(o runtime.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,7 +188,7 @@ func (c *cluster) state() state {
 	return st
 }
 
-// setData replaces the data of the Secret as a person would.
+// setData replaces the data of the Secret as an operator would.
 func (c *cluster) setData(data map[string][]byte) {
 	s := c.secret()
 	s.Data = data

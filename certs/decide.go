@@ -72,7 +72,7 @@ func replaceNow(ready bool, reasons []string) decision {
 	return decision{issueAll, reasons}
 }
 
-// published says that s.published can be counted from. A time to come was set by a clock ahead of ours, or by hand: it is set again.
+// published says that s.published can be counted from. A time in the future comes from a clock ahead of ours or from a client: it is set again.
 func published(s state, now time.Time) bool {
 	return !s.published.IsZero() && !s.published.After(now)
 }

@@ -5,7 +5,7 @@
 //     the webhook configurations in step with them. Every replica runs it; there is no leader.
 //
 // The Secret of SelfSigned holds ca.crt (the bundle: the CA first, then whatever else is still trusted), ca.key, tls.crt, tls.key,
-// and while a CA is being replaced next-ca.crt, next-ca.key and next-ca.published. Emptying the Secret is how a person asks for
+// and while a CA is being replaced next-ca.crt, next-ca.key and next-ca.published. To ask for
 // a new CA at once.
 //
 // Invariants:

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// newAuthority makes a self-signed CA that is good for life from now on. Its name holds the time, so that people can tell two CAs
+// newAuthority makes a self-signed CA that is good for life from now on. Its name holds the time, so that operators can distinguish two CAs
 // of one bundle apart.
 func newAuthority(life time.Duration, now time.Time) (pair, error) {
 	template := &x509.Certificate{
@@ -31,7 +31,7 @@ func newAuthority(life time.Duration, now time.Time) (pair, error) {
 }
 
 // newLeaf makes a serving certificate for names (DNS names and IP addresses), signed by ca. It is good for life from now on, but no
-// longer than ca: a verifier would refuse it past that anyway, and its expiry should tell the truth.
+// longer than ca: a verifier would refuse it past that anyway, and its expiry should be the real one.
 func newLeaf(ca pair, names []string, life time.Duration, now time.Time) (pair, error) {
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "nodekeep-webhook"},

@@ -8,7 +8,7 @@ import (
 )
 
 // servingNames lists the DNS names and IP addresses that a serving certificate must cover: every way to write the Service that an
-// API server or a person may use, and the extra ones. IP addresses and case are in one canonical form, no name occurs twice.
+// API server or an operator may use, and the extra ones. IP addresses and case are in one canonical form, no name occurs twice.
 func servingNames(service, namespace string, extra []string) []string {
 	base := service + "." + namespace
 	all := []string{base + ".svc", base + ".svc.cluster.local", base}

@@ -15,7 +15,7 @@ type Options struct {
 	Secret         string // default "nodekeep-webhook-tls"; it must exist and may be empty
 	Configurations string // name of the Mutating- and the ValidatingWebhookConfiguration; default "nodekeep"
 
-	// ExtraNames are DNS names and IP addresses that the certificate covers beside those of the Service. They should be the same
+	// ExtraNames are DNS names and IP addresses that the certificate covers in addition to those of the Service. They should be the same
 	// in all replicas: two that want different names would take turns issuing.
 	ExtraNames []string
 

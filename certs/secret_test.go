@@ -65,7 +65,7 @@ func TestDecodeTakesTheGoodAndNamesTheBad(t *testing.T) {
 		"a key on another curve": {
 			change: map[string][]byte{"tls.key": foreign}, lost: func(s *state) { s.leaf.key = nil }, want: "parse tls.key: not an ECDSA P-256 private key",
 		},
-		"a missing key is no mistake, only missing": {
+		"a missing key is no error, only missing": {
 			change: map[string][]byte{"ca.key": nil}, lost: func(s *state) { s.ca.key = nil },
 		},
 		"empty values are as good as missing": {
@@ -149,7 +149,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func TestAnyDamageSettles(t *testing.T) {
+func TestAnyDamageIsRepaired(t *testing.T) {
 	for _, data := range damaged(t) {
 		s, _ := decode(data)
 		requireSettles(t, s, birth)

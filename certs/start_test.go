@@ -98,7 +98,7 @@ func TestConfigurationsThatAreAbsentAreSkipped(t *testing.T) {
 	}
 }
 
-func TestAConfigurationThatAppearsOrLosesItsBundleIsPutRight(t *testing.T) {
+func TestAConfigurationThatAppearsOrLosesItsBundleIsCorrected(t *testing.T) {
 	c := newCluster(t, emptySecret())
 	s := c.replica(testingclock.NewFakeClock(birth), nil)
 	require.NoError(t, s.sync(t.Context()))

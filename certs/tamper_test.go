@@ -34,7 +34,7 @@ func TestATamperedSecretIsMended(t *testing.T) {
 		"the CA is a serving one's":     {tamper: func(d map[string][]byte) { d["ca.crt"], d["ca.key"] = d["tls.crt"], d["tls.key"] }, gap: true},
 		"a successor that is garbage":   {tamper: func(d map[string][]byte) { d["next-ca.crt"], d["next-ca.key"] = garbage, garbage }, sameCA: true},
 		"comments around the bundle":    {tamper: func(d map[string][]byte) { d["ca.crt"] = append([]byte("# mine\n"), d["ca.crt"]...) }, sameCA: true},
-		"a key that is someone else's":  {tamper: func(d map[string][]byte) { d["theirs"] = garbage }, sameCA: true},
+		"a key of another owner":        {tamper: func(d map[string][]byte) { d["theirs"] = garbage }, sameCA: true},
 		"a bundle with a stray leaf":    {tamper: func(d map[string][]byte) { d["ca.crt"] = append(d["ca.crt"], d["tls.crt"]...) }, sameCA: true},
 		"a serving certificate swapped": {tamper: func(d map[string][]byte) { d["tls.crt"] = d["ca.crt"] }, sameCA: true},
 	}

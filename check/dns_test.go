@@ -16,7 +16,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-func TestDNSAnswersAreToldApart(t *testing.T) {
+func TestDNSAnswersAreDistinguished(t *testing.T) {
 	services := map[string]verify.Target{
 		"default/kubernetes": {ClusterIPs: []string{"10.96.0.1", "fd00::1"}},
 		"default/headless":   {ClusterIPs: []string{"None"}},
@@ -33,7 +33,7 @@ func TestDNSAnswersAreToldApart(t *testing.T) {
 		"a Service's ClusterIP passes":                     {withAddresses(map[string][]string{"kubernetes.": {"10.96.0.1"}}), "kubernetes.default.svc.cluster.local.", "", ""},
 		"both ClusterIPs pass":                             {withAddresses(map[string][]string{"kubernetes.": {"fd00::1", "10.96.0.1"}}), "kubernetes.default.svc.", "", ""},
 		"another address of a Service is wrong":            {withAddresses(map[string][]string{"kubernetes.": {"192.0.2.66"}}), "kubernetes.default.svc.", verify.ReasonWrongAnswer, "answered 192.0.2.66, must be 10.96.0.1 or fd00::1"},
-		"another address beside the ClusterIP is wrong":    {withAddresses(map[string][]string{"kubernetes.": {"10.96.0.1", "192.0.2.66"}}), "kubernetes.default.svc.", verify.ReasonWrongAnswer, "answered 192.0.2.66"},
+		"another address next to the ClusterIP is wrong":   {withAddresses(map[string][]string{"kubernetes.": {"10.96.0.1", "192.0.2.66"}}), "kubernetes.default.svc.", verify.ReasonWrongAnswer, "answered 192.0.2.66"},
 		"a Service that is not known is not compared":      {withAddresses(map[string][]string{"other.": {"192.0.2.66"}}), "other.default.svc.", "", ""},
 		"a headless Service is not compared":               {withAddresses(map[string][]string{"headless.": {"192.0.2.66"}}), "headless.default.svc.", "", ""},
 		"a name without an address does not exist":         {withAddresses(map[string][]string{"example.com.": nil}), "example.com.", verify.ReasonNoSuchName, "example.com. has no address"},

@@ -22,7 +22,7 @@ const (
 // dnsHeader is how many bytes of a DNS message have its identifier, its flags and its response code.
 const dnsHeader = 4
 
-// exchanges are what the resolver asked DNS servers while it resolved a name. Its own error does not tell enough: after SERVFAIL it goes on with
+// exchanges are what the resolver asked DNS servers while it resolved a name. Its own error does not say enough: after SERVFAIL it goes on with
 // the next search domain, and says at the end that there is no such name.
 type exchanges struct {
 	mutex sync.Mutex
@@ -33,7 +33,7 @@ type exchanges struct {
 type exchange struct {
 	server string
 	reason verify.Reason // of what went wrong; empty for an answer that the resolver may use
-	text   string        // the same for people
+	text   string        // the same in words
 	open   bool          // nothing came of it so far
 	close  func() error
 }
@@ -134,7 +134,7 @@ type watched struct {
 	answered []byte
 }
 
-// watch follows an exchange. The resolver tells by the type of a connection whether it carries packets.
+// watch follows an exchange. The resolver concludes from the type of a connection whether it carries packets.
 func (e *exchanges) watch(connection *bounded, server string) net.Conn {
 	w := &watched{bounded: connection, seen: e, one: e.begin(server, connection.Close)}
 	if packets, ok := connection.Conn.(net.PacketConn); ok {

@@ -28,7 +28,7 @@ func TestEvaluateWhatRulesRemove(t *testing.T) {
 		taken   derived
 		audited derived
 	}{
-		"a label and a taint, whoever has set them": {
+		"a label and a taint, whatever their owner": {
 			rules: []classify.Rule{{Name: "one", EnsureAbsent: []string{"joined", taint}}}, facts: classify.Facts{Labels: labels{"joined": "yes"}},
 			want: derived{"joined": absent("one"), taint: absent("one")},
 		},
@@ -57,7 +57,7 @@ func TestEvaluateWhatRulesRemove(t *testing.T) {
 		"a fact that is not known removes nothing, and keeps later rules from the label": {
 			rules: []classify.Rule{{Name: "gpu", When: gpus, EnsureAbsent: []string{"k"}}, {Name: "sets", Set: labels{"k": "v"}}}, blocked: map[string]string{"k": "gpu"},
 		},
-		"what was absent before a fact was not known stays so, and who asks is told": {
+		"what was absent before a fact was not known stays so, and the answer says so": {
 			rules: []classify.Rule{{Name: "gpu", When: gpus, EnsureAbsent: []string{"k"}}}, before: derived{"k": absent("gpu")},
 			want: derived{"k": absent("gpu")}, blocked: map[string]string{"k": "gpu"},
 		},
@@ -80,7 +80,7 @@ func TestEvaluateWhatRulesRemove(t *testing.T) {
 		"a fact that is known removes it": {
 			rules: []classify.Rule{{Name: "gpu", When: gpus, EnsureAbsent: []string{"k"}}}, facts: hasGPU, want: derived{"k": absent("gpu")},
 		},
-		"a rule in audit only tells": {
+		"a rule in audit only reports": {
 			rules: []classify.Rule{{Name: "audited", EnsureAbsent: []string{"k"}, Mode: classify.Audit}}, facts: classify.Facts{Labels: labels{"k": "v"}}, audited: derived{"k": absent("audited")},
 		},
 	} {
@@ -99,7 +99,7 @@ func TestEvaluateWhatRulesRemove(t *testing.T) {
 	}
 }
 
-func TestCompileNamesEveryMistakeInWhatARuleRemoves(t *testing.T) {
+func TestCompileNamesEveryErrorInWhatARuleRemoves(t *testing.T) {
 	_, errs := classify.Compile([]classify.Rule{
 		{Name: "a", EnsureAbsent: []string{"k", "k", "example.com/*", "t:NoSchedul", "t=v:NoSchedule", "", "own", "own:NoExecute"}, Set: map[string]string{"own": "1"}},
 		{Name: "b", When: classify.Condition{Labels: "later"}, EnsureAbsent: []string{"x"}, Precedence: classify.RuleWins},

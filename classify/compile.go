@@ -58,7 +58,7 @@ type condition struct {
 	any         []condition
 }
 
-// Compile checks rules. The errors name every mistake.
+// Compile checks rules. It returns all errors at once.
 func Compile(rules []Rule, path *field.Path) (Rules, field.ErrorList) {
 	compiled := Rules{uses: uses{capacity: map[string]bool{}, allocatable: map[string]bool{}}}
 	var errs field.ErrorList

@@ -200,7 +200,7 @@ func (e *evaluation) give(rule *compiled, key string, derived record.Derived) Ou
 		}
 		return Audited
 	}
-	if derived.Absent { // whoever has set it: that is what the rule says
+	if derived.Absent { // its owner does not matter: the rule demands this
 		put(&e.result.Labels, key, derived)
 		return Removes
 	}

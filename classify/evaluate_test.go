@@ -107,7 +107,7 @@ func TestEvaluate(t *testing.T) {
 			rules: []classify.Rule{{Name: "gpu", When: classify.Condition{Capacity: map[string]string{gpu: ">=1"}}, Set: map[string]string{"accelerator": "nvidia"}}},
 			facts: classify.Facts{}, before: gpuBefore, want: labels{"accelerator": "nvidia"}, blocked: map[string]string{"accelerator": "gpu"},
 		},
-		"a GPU that is gone for good is held for as long as the rule says": {
+		"a GPU that is missing for good is held for as long as the rule says": {
 			rules: rules()[:1], facts: classify.Facts{PluginsRegistered: true}, before: gpuBefore,
 			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2"},
 		},
@@ -246,7 +246,7 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
-func TestCompileNamesEveryMistake(t *testing.T) {
+func TestCompileNamesEveryError(t *testing.T) {
 	_, errs := classify.Compile([]classify.Rule{
 		{Name: "Bad Name", When: classify.Condition{Labels: "a in", NameRegex: "x(", Capacity: map[string]string{"cpu": "many"}}, Set: map[string]string{"k": "{capacity.cpu"}},
 		{Name: "twice", When: classify.Condition{Labels: "later=1,own=1"}, Set: map[string]string{"own": "1"}, Precedence: "me"},

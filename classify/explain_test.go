@@ -50,7 +50,7 @@ func TestExplainSaysWhichFactsDecided(t *testing.T) {
 			rules: []Rule{{Name: "one", When: Condition{Any: []Condition{{Names: []string{"x"}}, {Node: NodeCondition{Arch: "amd64"}}}}, Set: to("1")}},
 			want:  []string{"one sets any[1] node.arch=amd64"},
 		},
-		"a false alternative beside a true one does not decide": {
+		"a false alternative next to a true one does not decide": {
 			rules: []Rule{{Name: "one", When: Condition{
 				Capacity: map[string]string{"cpu": ">=16"}, Any: []Condition{{Names: []string{"x"}}, {Node: NodeCondition{Arch: "amd64"}}},
 			}, Set: to("1")}},

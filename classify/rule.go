@@ -15,7 +15,7 @@ type Rule struct {
 	// Set has the labels. Values may contain {name.GROUP}, {capacity.RESOURCE}, {allocatable.RESOURCE}, {node.FIELD} and
 	// {inventory.SOURCE.ATTRIBUTE}.
 	Set map[string]string `json:"set"`
-	// EnsureAbsent are labels, and taints as KEY:EFFECT, that are removed from the Node whoever has set them, and not restored.
+	// EnsureAbsent are labels, and taints as KEY:EFFECT, that are removed from the Node, by any client set, and not restored.
 	EnsureAbsent []string `json:"ensureAbsent,omitempty"`
 	// Hold is for how long a label stays after the rule became false, as "15m". A rule about extended resources or devices holds its labels for
 	// [PluginGrace] at least.

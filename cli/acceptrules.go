@@ -114,7 +114,7 @@ func (c *cluster) toRules(verbs ...string) []access {
 	return needed
 }
 
-// rulesState tells which rules are in force and which were accepted; nil: nothing was written yet.
+// rulesState is which rules are in force and which were accepted; nil: nothing was written yet.
 func (c *cluster) rulesState(ctx context.Context) (*corev1.ConfigMap, error) {
 	state, err := c.client.CoreV1().ConfigMaps(c.namespace).Get(ctx, capture.RulesName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

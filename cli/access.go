@@ -135,7 +135,7 @@ func (e unreachableError) Error() string {
 	return fmt.Sprintf("the API server at %s cannot be reached: %s\n  is it the right one? --kubeconfig, --context and --server say which is meant", e.config.Host, e.cause)
 }
 
-// denied says that somebody lacks the right.
+// denied says that the caller lacks the right.
 func (a access) denied() string {
 	return fmt.Sprintf("you may not %s %s %s", a.verb, a.fullResource(), a.where())
 }

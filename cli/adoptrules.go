@@ -173,7 +173,7 @@ func (c *cluster) adopt(ctx context.Context, plan view.Adoption) error {
 	return nil
 }
 
-// adoptOne writes the annotation and then the record. Between the two nothing is lost: the annotation tells every process that the record is to
+// adoptOne writes the annotation and then the record. Between the two nothing is lost: the annotation shows every process that the record is to
 // forget who set the label. done is false where the Node is no longer as planned.
 func (c *cluster) adoptOne(ctx context.Context, key string, label view.AdoptedLabel) (done bool, err error) {
 	err = change(ctx, func(ctx context.Context) (*plan, error) {

@@ -24,7 +24,7 @@ func TestAChangeThatIsOvertakenIsTriedAgainAsLongAsThePlanStaysTheSame(t *testin
 	a, b := 1, 2
 	for name, c := range map[string]struct {
 		reads []*int  // the last one repeats
-		does  []error // likewise
+		does  []error // the same
 		want  error
 		done  int // attempts
 	}{

@@ -28,7 +28,7 @@ import (
 )
 
 // DefaultNamespace is where nodekeep is taken to be installed. It is not the namespace of the kubeconfig's context: that one
-// says where somebody works, and records live in none of these.
+// says where an operator works, and records live in none of these.
 const DefaultNamespace = "nodekeep-system"
 
 // commonFlag is the annotation of flags that all commands have in common.

@@ -9,7 +9,7 @@
 //   - Every call is made with the caller's own rights. A command asks for all that it needs before it begins, and names all that are missing and
 //     how to get them. What it can do without is asked for by the call itself.
 //   - stdout carries what was asked for and nothing else; whatever else is to be said goes to stderr.
-//   - The exit code tells what happened, see [ExitCode]; whatever ends otherwise than asked for has a message on stderr.
+//   - The exit code shows what happened, see [ExitCode]; every end other than the one asked for has a message on stderr.
 //   - Nothing is half done without saying so: an error after the first write names what was done and what was not.
 //   - A command that changes something reads, plans, shows the plan, asks, and does it on exactly the state that was read, see [change].
 //     No answer means no; --yes answers beforehand. remember, which capture does by itself anyway, does not ask.

@@ -41,7 +41,7 @@ Nodes behind the gate.
 
 STATUS is ok, or the worst of what a check has found: error (labels or taints are not restored, or Nodes do not get
 ready), warning (it works, and will not under the next fault, or for long) or unknown (you may not read it, or there
-was no answer in time). Below, each finding is told with its object and its remedy. The exit code is 1 if anything was
+was no answer in time). Below, each finding is shown with its object and its remedy. The exit code is 1 if anything was
 found or is unknown.
 
 Nothing is changed. The ClusterRoles nodekeep-operator and nodekeep-operator-namespaced are enough: the dry runs take
@@ -123,7 +123,7 @@ func (o *doctorOptions) report(c *cluster, report doctor.Report) error {
 	return o.tell(c.Out, report)
 }
 
-// tell writes each finding with its remedy, the worst first; what several checks or findings share is told once.
+// tell writes each finding with its remedy, the worst first; a text that several checks or findings share is written once.
 func (o *doctorOptions) tell(w io.Writer, report doctor.Report) error {
 	var text strings.Builder
 	all := report.Distinct()

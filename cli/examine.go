@@ -109,7 +109,7 @@ func reading[T any](e *examination, into *doctor.Read[T], a access, call func(co
 	}
 }
 
-// told is the error as people are told it, which some looks see to themselves.
+// told is the error as doctor shows it; some looks have their own text.
 func (e *examination) told(a access, err error) error {
 	var refused refusedError
 	var denied deniedError
@@ -142,7 +142,7 @@ func (e *examination) unknown(err error) doctor.Unknown {
 	}
 }
 
-// lacking says that somebody lacks a right, and how he gets it.
+// lacking says that the caller lacks a right, and how to get it.
 func lacking(a access, user, release string) doctor.Unknown {
 	return doctor.Unknown{Why: a.denied(), Remedy: grantTo(user, release, a)}
 }

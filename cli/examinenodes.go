@@ -28,7 +28,7 @@ import (
 // dryRuns is how many Nodes with a name are tried: there are several replicas.
 const dryRuns = 3
 
-// named tries how the creation of a Node with a name comes back: the webhook stamps it.
+// named creates a Node with a name as a dry run: the webhook stamps it.
 func (e *examination) named(ctx context.Context) (nodes []corev1.Node, err error) {
 	for range dryRuns {
 		node, err := e.dryRun(ctx, metav1.ObjectMeta{Name: webhook.ProbeNode + rand.String(8)})
@@ -81,7 +81,7 @@ func (s *servedCertificates) first() []*x509.Certificate {
 	return slices.MinFunc(s.chains, func(a, b []*x509.Certificate) int { return a[0].NotAfter.Compare(b[0].NotAfter) })
 }
 
-// refusedError is an answer to somebody who may ask: another admission rule will not have a Node that says so little.
+// refusedError is an answer to a caller who may ask: another admission rule will not have a Node that says so little.
 type refusedError struct {
 	rule  string // as kubectl takes it; empty where the API server names none
 	cause error

@@ -95,7 +95,7 @@ func (e *examination) gateServed(ctx context.Context) (bool, error) {
 	return slices.ContainsFunc(list.APIResources, func(resource metav1.APIResource) bool { return resource.Name == "mutatingadmissionpolicies" }), nil
 }
 
-// How a Lease is watched of which it is not clear that somebody holds it. A leader renews it every two seconds.
+// How a Lease is watched of which it is not clear that a replica holds it. A leader renews it every two seconds.
 const (
 	leaseLook   = 500 * time.Millisecond
 	leaseLooked = 6 * time.Second

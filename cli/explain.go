@@ -46,7 +46,7 @@ one unless --policy names a file.
 
 It decides nothing by itself: these are the functions by which webhook and capture decide.`,
 		Example: `
-			# Why is a label kept or not, and what would come back
+			# Why is a label kept or not, and what would be restored
 			nodekeep explain worker-1
 
 			# The same under another policy

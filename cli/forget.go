@@ -31,7 +31,7 @@ that removes it from the Node: nodekeep forgets it with that. Recorded values th
 forgotten while the Node lives. A record that cannot be read is removed as a whole, and written anew by capture if the
 Node is live.`,
 		Example: `
-			# All that is remembered of a Node that is deleted
+			# The whole record of a Node that is deleted
 			nodekeep forget worker-2 --yes
 
 			# A label and a taint of it

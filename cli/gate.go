@@ -37,7 +37,7 @@ func newGateListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Short:   "Which Nodes wait behind the gate, since when, why, and what to do about it",
 		Long: `List shows the Nodes that wait behind the gate. GATED is how old the Node is: the gate is added when a Node is
 created. WHY is what capture would say: it is working on the Node, it cannot read the record, it waits for a decision
-between two machines, the API server refuses a label (as far as an Event tells), or no capture runs at all. The wide
+between two machines, the API server refuses a label (as far as an Event shows it), or no capture runs at all. The wide
 format lists what each Node lacks.`,
 		Example: `
 			# Who waits for what
@@ -105,7 +105,7 @@ restore it where it can.`,
 // eventsOfNodes is the namespace of Events of objects that have none.
 const eventsOfNodes = metav1.NamespaceDefault
 
-// captures is what the Lease and Events show of captures. What the caller may not read is taken to be well, and the caller is told.
+// captures is what the Lease and Events show of captures. What the caller may not read is taken to be well, with a message for the caller.
 func (c *cluster) captures(ctx context.Context) view.Captures {
 	known := view.Captures{Refused: map[types.UID]string{}}
 	leader, err := c.leadership(ctx, capture.LeaseName, c.now)

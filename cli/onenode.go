@@ -103,7 +103,7 @@ func (c *cluster) readable(state view.NodeState) error {
 	case state.Unreadable != nil:
 		return fmt.Errorf("%w\n  kubectl -n %s get configmap %s -o yaml shows it: correct it, or nodekeep forget %s deletes it", state.Unreadable, c.namespace, store.Name(state.Name), state.Name)
 	case state.Record == nil:
-		return fmt.Errorf("nothing is remembered of Node %q: there is no record in namespace %s", state.Name, c.namespace)
+		return fmt.Errorf("there is no record of Node %q in namespace %s", state.Name, c.namespace)
 	}
 	return nil
 }

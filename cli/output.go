@@ -61,7 +61,7 @@ func (o *output) check() error {
 	return err
 }
 
-// table reports whether people are to read the answer.
+// table reports whether the answer is text.
 func (o *output) table() bool { return o.format == formatTable || o.format == formatWide }
 
 // printer is for answers that programs read. There is no go-template: the linker leaves out what is not called, and cannot
@@ -104,7 +104,7 @@ func (o *output) write(c *cluster, kind string, answer view.Answer) error {
 	}
 }
 
-// document writes what people read: facts, then tables.
+// document writes an answer as text: facts, then tables.
 func (o *output) document(w io.Writer, document view.Document) error {
 	tabs := printers.GetNewTabWriter(w)
 	for _, fact := range document.Facts {

@@ -43,7 +43,7 @@ are counted; the first of the Nodes are named with -o wide. Nothing is changed.
 
 A key that a policy no longer keeps stays remembered and is not restored. What is collected is forgotten.`,
 		Example: `
-			# Mistakes in a file
+			# Errors in a file
 			nodekeep policy check policy.yaml
 
 			# What it would change in this cluster
@@ -112,7 +112,7 @@ func (o *options) wrong(check view.PolicyCheck) error {
 	} else if err := o.object(o.Out, "PolicyCheck", check); err != nil {
 		return err
 	}
-	return usage(fmt.Errorf("%s cannot be used as a policy: %s", check.File, view.Counted(len(check.Mistakes), "mistake")))
+	return usage(fmt.Errorf("%s cannot be used as a policy: %s", check.File, view.Counted(len(check.Mistakes), "error")))
 }
 
 // compare goes through every Node and every record.

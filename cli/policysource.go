@@ -57,7 +57,7 @@ func (s *policySource) gateIn(data map[string]string) policy.Gate {
 	return policy.Gate(cmp.Or(s.key, data[gateKey], string(policy.DefaultGate)))
 }
 
-// read is the policy of the file, or that of the cluster; without either, the default, and the person is told. With c nil no cluster
+// read is the policy of the file, or that of the cluster; without either, the default, with a message. With c nil no cluster
 // is asked.
 func (s *policySource) read(ctx context.Context, c *cluster) (p policy.Policy, err error) {
 	var data map[string]string

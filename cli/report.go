@@ -23,7 +23,7 @@ import (
 // reportKind is the kind of what report prints for programs.
 const reportKind = "Report"
 
-// rowsShown is how many rows of a table people read, unless they ask for more.
+// rowsShown is how many rows of a table are shown by default.
 const rowsShown = 20
 
 func newReportCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -230,13 +230,13 @@ func (o *options) writeReport(c *cluster, found report.Report, rows int) error {
 	return err
 }
 
-// reportAnswer is a report of which people read so many rows of each table.
+// reportAnswer is a report with the number of rows that the text shows of each table.
 type reportAnswer struct {
 	report.Report
 	rows int
 }
 
-// Document is for people.
+// Document is the answer as text.
 func (r reportAnswer) Document(time.Time) view.Document {
 	d := view.Document{Facts: []view.Fact{{Name: "Nodes", Value: fmt.Sprint(r.Nodes)}}}
 	for _, table := range r.Tables() {

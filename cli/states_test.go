@@ -85,7 +85,7 @@ func TestEveryNodeAndEveryRecordIsJoinedWhateverTheirNames(t *testing.T) {
 	}
 }
 
-func TestAConfigMapThatSomebodyHasNamedIsShownApart(t *testing.T) {
+func TestAConfigMapUnderAClientsNameIsShownApart(t *testing.T) {
 	nodes, records := listed([]string{"worker-1"}, []string{"worker-1"})
 	stray := store.Listed{ConfigMap: "copy-of-worker-1", Node: "copy-of-worker-1", Err: store.ErrUnreadable}
 	var names []string

@@ -33,7 +33,7 @@ const maxPasses = 10
 type uninstalling struct {
 	*cluster
 	kubelet kubernetes.Interface // of the self-test's Node, for dry runs only
-	// settle is for how long no dry run must have been gated until every API server is taken to have noticed.
+	// settle is for how long no dry run must have been gated until every API server is assumed to have noticed.
 	settle time.Duration
 	// patience is how long capture is given to complete Nodes before their gates are lifted.
 	patience time.Duration

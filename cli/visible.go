@@ -9,7 +9,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-// Visible are streams for people: what is no printable text arrives as \x1b or \u202e. Machine IDs, messages of admission policies and
+// Visible are streams for a terminal: what is no printable text arrives as \x1b or \u202e. Machine IDs, messages of admission policies and
 // records are what a kubelet or a client says; they must not move the cursor of an operator's terminal or hide what stands there. What
 // programs read (-o json and the like) is written as it is.
 func Visible(streams genericiooptions.IOStreams) genericiooptions.IOStreams {
@@ -17,7 +17,7 @@ func Visible(streams genericiooptions.IOStreams) genericiooptions.IOStreams {
 	return streams
 }
 
-// visible is a writer of text for people. One Write must not end within a character.
+// visible is a writer of text for a terminal. One Write must not end within a character.
 type visible struct{ exactly io.Writer }
 
 func (v visible) Write(text []byte) (int, error) {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-func TestWhatIsPrintedForPeopleIsPrintable(t *testing.T) {
+func TestTextForATerminalIsPrintable(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\tb\n":            "a\tb\n",
 		"\x1b[2J\r\x07":     `\x1b[2J\x0d\x07`,

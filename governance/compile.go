@@ -55,7 +55,7 @@ func (r Rules) Noncompliant() (taint corev1.Taint, after time.Duration, ok bool)
 	return r.taint, r.after, r.taint.Key != ""
 }
 
-// Compile checks the section governance. The errors name every mistake; with an error the Rules are the zero value. Which keys belong to
+// Compile checks the section governance. It returns all errors at once; with an error the Rules are the zero value. Which keys belong to
 // other components is checked by package policy.
 func Compile(settings Settings, path *field.Path) (Rules, field.ErrorList) {
 	if len(settings.Keys) > MaxKeys {

@@ -97,7 +97,7 @@ func TestAChangeIsJudgedByWhatItAdds(t *testing.T) {
 	}
 }
 
-func TestEveryMistakeOfTheSectionIsNamed(t *testing.T) {
+func TestEveryErrorOfTheSectionIsNamed(t *testing.T) {
 	long := strings.Repeat("v", 64)
 	_, errs := Compile(Settings{
 		Keys: []Key{

@@ -11,7 +11,7 @@ type Settings struct {
 // Key says what holds of one label.
 type Key struct {
 	Key         string   `json:"key"`
-	Description string   `json:"description"` // for people; reports show it
+	Description string   `json:"description"` // a sentence for readers; reports show it
 	Values      []string `json:"values"`      // the label has one of them; empty: any
 	Pattern     string   `json:"pattern"`     // RE2; the whole value must match
 	Required    bool     `json:"required"`    // every Node has the label

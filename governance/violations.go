@@ -117,7 +117,7 @@ func (r Rules) reservedBy(key string) (glob string, reserved bool) {
 	return "", false
 }
 
-// String says what is wrong, for people.
+// String is the violation as a sentence.
 func (v Violation) String() string {
 	switch v.Kind {
 	case Required:

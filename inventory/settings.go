@@ -70,7 +70,7 @@ func (s Source) withoutAttributes() settings {
 
 var attributeName = regexp.MustCompile(`^[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?$`)
 
-// Compile checks the section. The errors name every mistake.
+// Compile checks the section. It returns all errors at once.
 func Compile(entries []Entry, path *field.Path) (sources []Source, errs field.ErrorList) {
 	if len(entries) > MaxSources {
 		return nil, field.ErrorList{field.TooMany(path, len(entries), MaxSources)}

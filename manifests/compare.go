@@ -13,7 +13,7 @@ import (
 
 // Difference is a field that the cluster has otherwise than nodekeep ships it; nil: not set.
 type Difference struct {
-	Path           string // as people write it
+	Path           string // as manifests have it
 	Pointer        string // as a JSON patch has it
 	Shipped, Found any
 }

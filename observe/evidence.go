@@ -34,7 +34,7 @@ func (n *Node) Stamp(guarded bool) (stamp record.Stamp, ok bool) {
 	return n.annotations.stamp, true
 }
 
-// Registered reports whether registration taints were added to this object: whoever writes the first stamp adds them in the same request.
+// Registered reports whether registration taints were added to this object: the client of the first stamp adds them in the same request.
 func (n *Node) Registered(guarded bool) bool {
 	return n.annotations.stamped && (guarded || n.annotations.by == byWebhook)
 }

@@ -131,7 +131,7 @@ func TestAKubeletCannotHideAProtectedLabelFromBeingRecorded(t *testing.T) {
 	both := Of(object("a", 7, labels{worker: "new"}, wrote("kubelet", 1, worker), wrote("kubectl-label", 1, worker)))
 	assert.Equal(t, record.Client, both.Observation(r, p, true).Items[worker].Owner)
 	ignored := loaded(t, "labels: {ignore: ['"+worker+"']}")
-	assert.Equal(t, record.Other, both.Observation(r, ignored, true).Items[worker].Owner, "what the policy does not keep stays as it was remembered")
+	assert.Equal(t, record.Other, both.Observation(r, ignored, true).Items[worker].Owner, "what the policy does not keep stays as it was recorded")
 }
 
 func TestWhoDecidesAnItem(t *testing.T) {

@@ -45,7 +45,7 @@ func withHistory(r record.Record, number int) record.Record {
 	return r
 }
 
-func TestAHistoryTellsWhoChangedWhatAsFarAsTheNodeTells(t *testing.T) {
+func TestAHistoryShowsWhoChangedWhatAsFarAsTheNodeDoes(t *testing.T) {
 	const anHourAgo = `1: 1h0m0s ago "ansible" {"k":{"from":"u","to":"v"}}`
 	for name, c := range map[string]struct {
 		policy string
@@ -125,12 +125,12 @@ func TestAHistoryTellsWhoChangedWhatAsFarAsTheNodeTells(t *testing.T) {
 			node:   stamped(object("b", 9, labels{"k": "v"}), given(labels{"k": "v"})),
 			want:   []string{anHourAgo},
 		},
-		"the policy no longer keeps a label: it is remembered still": {
+		"the policy no longer keeps a label: the record still has it": {
 			policy: `labels: {keep: [other]}`,
 			before: remembering("a", 5, labels{"k": "v", "other": "x"}),
 			node:   object("a", 6, labels{"k": "w", "other": "x"}, wrote("kubectl-label", 3, "k", "other")),
 		},
-		"capture had set a label: a change of it is told as nodekeep's": {
+		"capture had set a label: a change of it counts as nodekeep's": {
 			before: remembering("a", 5, labels{"k": "v"}),
 			node:   object("a", 6, labels{"k": "w"}, wrote(FieldManager, 1, "k")),
 			want:   []string{`1: 1m0s ago "nodekeep" {"k":{"from":"v","to":"w"}}`},
@@ -140,7 +140,7 @@ func TestAHistoryTellsWhoChangedWhatAsFarAsTheNodeTells(t *testing.T) {
 			node:   stamped(object("a", 9, labels{"k": "v"}, wrote(FieldManager, 1, "k")), record.Stamp{}.With(labels{"k": "v"}, 8)),
 			want:   []string{`1: 0s ago "" {"k":{"from":"v"}}`},
 		},
-		"a taint is put on: by who wrote the list last": {
+		"a taint is added: by the last writer of the list": {
 			before: remembering("a", 5, labels{"k": "v"}),
 			node:   object("a", 6, labels{"k": "v", "maintenance:NoExecute": "disk"}, wrote("kubectl-taint", 4, "taints")),
 			want:   []string{`1: 4m0s ago "kubectl-taint" [{"key":"maintenance","effect":"NoExecute","to":"disk"}]`},
@@ -165,7 +165,7 @@ func TestAHistoryTellsWhoChangedWhatAsFarAsTheNodeTells(t *testing.T) {
 			node:   object("a", 6, labels{"x:NoSchedule": ""}, wrote(FieldManager, 1, "taints")),
 			want:   []string{`1: 0s ago "" [{"key":"x","effect":"NoSchedule","to":""}]`},
 		},
-		"a taint that a client had removed is put on again as nodekeep had set it": {
+		"a taint that a client had removed is added again as nodekeep had set it": {
 			before: record.Forget(remembering("a", 5, labels{"x:NoSchedule": "1"}), []string{"x:NoSchedule"}),
 			node:   stamped(object("a", 6, labels{"x:NoSchedule": "1"}, wrote("kubectl-taint", 1, "taints")), given(labels{"x:NoSchedule": "1"})),
 			want:   []string{`1: 1m0s ago "kubectl-taint" [{"key":"x","effect":"NoSchedule","to":"1"}]`},
@@ -180,7 +180,7 @@ func TestAHistoryTellsWhoChangedWhatAsFarAsTheNodeTells(t *testing.T) {
 			for how, n := range inMemory(c.node) {
 				next := merged(t, c.before, n, loaded(t, c.policy))
 				assert.Equal(t, append([]string{}, c.want...), told(history.Of(next)), how)
-				assert.Equal(t, history.Of(next), history.Of(merged(t, next, n, loaded(t, c.policy))), "%s: observed twice, it is told once", how)
+				assert.Equal(t, history.Of(next), history.Of(merged(t, next, n, loaded(t, c.policy))), "%s: observed twice, it has one entry", how)
 			}
 		})
 	}

@@ -24,7 +24,7 @@ func TestARecordIsOfTheMachineThatTheNewestObjectShows(t *testing.T) {
 	assert.Equal(t, record.Machine{SystemUUID: "m1"}, r.Machine)
 
 	again := merged(t, r, Of(object("b", 9, labels{"k": "v"})), p)
-	assert.Equal(t, "m1", again.Machine.SystemUUID, "an object that shows no machine tells nothing")
+	assert.Equal(t, "m1", again.Machine.SystemUUID, "an object that shows no machine proves nothing")
 	again = merged(t, again, Of(ofMachine(object("b", 10, labels{"k": "v"}), "m2")), p)
 	assert.Equal(t, record.Machine{SystemUUID: "m2"}, again.Machine)
 	late := merged(t, again, Of(ofMachine(object("a", 6, labels{"k": "v"}), "m1")), p)

@@ -27,7 +27,7 @@ type Node struct {
 	TooLarge []string
 	// Owners holds the managers of each label and kept annotation by metadata.managedFields, nodekeep left out. One without an entry has none.
 	Owners map[string][]string
-	// Writers is what managedFields tell besides: when, and who wrote the taints. Only the history is made from it.
+	// Writers is what managedFields show in addition: when, and who wrote the taints. Only the history is made from it.
 	Writers []Writer
 	// Claimed lists the labels that annotations claim for other components.
 	Claimed []string

@@ -45,7 +45,7 @@ func (n *Node) Observation(r record.Record, p policy.Policy, guarded bool) recor
 }
 
 // limitAnnotations says of annotations what the values on the Node do not: of those that were not read nothing is known, so they stay as
-// they are in the record, and what has no room in the record beside all that it remembers is too large.
+// they are in the record, and an item is too large if the record has no room for it.
 func (n *Node) limitAnnotations(r record.Record, o record.Observation, p policy.Policy) {
 	room := record.MaxAnnotationsBytes
 	for _, e := range r.Entries {
@@ -104,7 +104,7 @@ func (n *Node) ownerOf(key string, r record.Record, metadata policy.Metadata, p 
 }
 
 // Merge is the record after the observation o of this Node: what [record.Merge] makes of it, the machine, and the history of what it
-// changed; a first record has none. isolated is true where another machine has the name now and the policy quarantines what is remembered; see
+// changed; a first record has none. isolated is true where another machine has the name now and the policy quarantines the record; see
 // [record.Isolate].
 func (n *Node) Merge(r record.Record, o record.Observation, p policy.Policy, now time.Time) (next record.Record, isolated bool) {
 	r.Node = n.Name

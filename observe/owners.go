@@ -30,7 +30,7 @@ type ownedFields struct {
 // be among them.
 const ancientChanges = "ancient-changes"
 
-// owners is what managedFields tell of a Node.
+// owners is what managedFields show of a Node.
 type owners struct {
 	writers []Writer
 	stamp   stampWriter
@@ -60,7 +60,7 @@ const (
 const maxManager = 128
 
 // ownedFieldsOf reads managedFields. Conditions and resources are named in them too, by texts that a kubelet chooses: names that
-// are no UTF-8, or equal once they are made UTF-8, must not hide what the entry says of labels. An entry that cannot be read owns nothing, so what it owned counts as a person's:
+// are no UTF-8, or equal once they are made UTF-8, must not hide what the entry says of labels. An entry that cannot be read owns nothing, so its items count as an operator's:
 // rather remembered than lost.
 func ownedFieldsOf(entries []metav1.ManagedFieldsEntry, keep policy.Annotations) (found owners) {
 	anyNames := json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
@@ -99,7 +99,7 @@ func ownedFieldsOf(entries []metav1.ManagedFieldsEntry, keep policy.Annotations)
 	return found
 }
 
-// ownersOf are the managers of each label and annotation, sorted, but for nodekeep: what we gave back is nobody's until somebody changes it,
+// ownersOf are the managers of each label and annotation, sorted, but for nodekeep: a restored item is nobody's until a client changes it,
 // just as what admission restored.
 func ownersOf(writers []Writer) map[string][]string {
 	var managers map[string][]string

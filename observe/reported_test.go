@@ -28,7 +28,7 @@ func reporting(ready time.Duration, resources map[string]string) *corev1.Node {
 	}}
 }
 
-// FuzzReported makes statuses of bytes as the API server's protobuf does: what a kubelet reports comes back from memory, within bounds.
+// FuzzReported makes statuses of bytes as the API server's protobuf does: what a kubelet reports is read from memory, within bounds.
 func FuzzReported(f *testing.F) {
 	for _, node := range append(hostileNodes(), reporting(time.Hour, map[string]string{"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "2"}), crowded(), misnamed()) {
 		data, err := node.Status.Marshal()
@@ -151,7 +151,7 @@ func TestWhichReportsAreNews(t *testing.T) {
 		"ready since another moment: it may be about to report less": {reporting(time.Minute, map[string]string{"cpu": "8", "nvidia.com/gpu": "2"}), false},
 		"less of a resource that no rule looks at":                   {reporting(time.Hour, map[string]string{"cpu": "4", "nvidia.com/gpu": "2"}), true},
 		"less of a resource that a rule looks at":                    {reporting(time.Hour, map[string]string{"cpu": "8", "nvidia.com/gpu": "1"}), false},
-		"the resource is gone that a rule looks at":                  {reporting(time.Hour, map[string]string{"cpu": "8"}), false},
+		"the resource is missing that a rule looks at":               {reporting(time.Hour, map[string]string{"cpu": "8"}), false},
 		"not ready": {&corev1.Node{Status: corev1.NodeStatus{Capacity: reporting(0, map[string]string{"nvidia.com/gpu": "2"}).Status.Capacity}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

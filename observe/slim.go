@@ -247,7 +247,7 @@ func (s *Slim) SameFacts(other *Slim, rules classify.Rules) bool {
 // SameReport reports whether the kubelet reports the same of the machine. A heartbeat does.
 func (s *Slim) SameReport(other *Slim) bool { return s.facts == other.facts }
 
-// Differs reports whether anything that a decision looks at is different, the facts for rules aside. A heartbeat differs in nothing, and when somebody last
+// Differs reports whether anything that a decision looks at is different, the facts for rules aside. A heartbeat differs in nothing, and when a client last
 // changed something is no difference of its own.
 func (s *Slim) Differs(other *Slim) bool {
 	if was, is := s.fault(), other.fault(); was != nil && is != nil { // their stacks differ each time

@@ -11,7 +11,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// Annotations says which annotations of a Node are remembered: what annotations.keep selects, less what [annotationOwner] refuses. The zero
+// Annotations selects the annotations of a Node that are recorded: those of annotations.keep, except those that [annotationOwner] refuses. The zero
 // value keeps none. Equal ones are equal by ==.
 type Annotations struct {
 	patterns string // of annotations.keep, separated by commas
@@ -26,7 +26,7 @@ func (a Annotations) String() string { return a.patterns }
 // Any reports whether any annotation is kept.
 func (a Annotations) Any() bool { return a.patterns != "" }
 
-// Keeps reports whether an annotation is remembered, and why, as [Policy.Keeps] does.
+// Keeps reports whether an annotation is recorded, and why, as [Policy.Keeps] does.
 func (a Annotations) Keeps(annotation string) (keeps bool, why string) {
 	pattern, kept := a.keep().match(annotation)
 	if !kept {
@@ -45,7 +45,7 @@ func (a Annotations) keep() patterns {
 	return strings.Split(a.patterns, ",")
 }
 
-// Of selects from the annotations of a Node those that are remembered. tooLarge are the keys of those that would be, were there room for
+// Of selects from the annotations of a Node those that are recorded. tooLarge are the keys of those that would be, were there room for
 // their values: a kubelet can write any annotation on its own Node. Both are as readers of JSON see them.
 func (a Annotations) Of(all map[string]string) (kept map[string]string, tooLarge []string) {
 	if !a.Any() {

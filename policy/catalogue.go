@@ -36,7 +36,7 @@ type entry struct {
 }
 
 // newCatalogue is a catalogue of three parts, in this order. operators are keys that operators set, though patterns of owners match them. states own keys that
-// say what one machine is, or what it has passed: such a key is left out whoever has set it, as the next machine would inherit it. owners own keys
+// say what one machine is, or what it has passed: such a key is left out whatever its owner, as the next machine would inherit it. owners own keys
 // that operators set too, in some clusters; the managedFields of a Node say who did.
 func newCatalogue(operators patterns, states, owners owners) catalogue {
 	var all []entry
@@ -211,7 +211,7 @@ func taintOwners() owners {
 		{"Cluster API", patterns{"node.cluster.x-k8s.io/*"}},
 		{"Karpenter", patterns{"karpenter.sh/*", "*.karpenter.sh/*"}},
 		{"the cluster autoscaler", patterns{"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler"}},
-		{"whoever starts the Node up", patterns{"startup-taint.cluster-autoscaler.kubernetes.io/*", "ignore-taint.cluster-autoscaler.kubernetes.io/*"}},
+		{"the component that starts the Node up", patterns{"startup-taint.cluster-autoscaler.kubernetes.io/*", "ignore-taint.cluster-autoscaler.kubernetes.io/*"}},
 		{"the agent that is not ready", patterns{"*/agent-not-ready"}},
 		{"Cilium", patterns{"node.cilium.io/*"}},
 		{"the node readiness controller", patterns{"readiness.k8s.io/*"}},

@@ -23,7 +23,7 @@ func TestTheCatalogueLeavesOutWhatOthersOwn(t *testing.T) {
 			"topology.ebs.csi.aws.com/zone", "topology.cinder.csi.openstack.org/zone", "topology.gke.io/zone",
 			"topology.csi.vmware.com/k8s-zone", "topology.hostpath.csi/node",
 		},
-		"the role that nobody sets by hand":                     {"kubernetes.io/role"},
+		"the role that no operator sets":                        {"kubernetes.io/role"},
 		"what keeps a node out of disruptions":                  {"node.kubernetes.io/exclude-disruption"},
 		"isolation labels, while the policy does not name them": {"node-restriction.kubernetes.io/tier", "team.node-restriction.kubernetes.io/tier"},
 		"Cluster API":              {"node.cluster.x-k8s.io/pool"},
@@ -70,13 +70,13 @@ func TestTheCatalogueLeavesOutWhatOthersOwn(t *testing.T) {
 
 func TestTheCatalogueLeavesPeoplesLabelsAlone(t *testing.T) {
 	rows := map[string][]string{
-		"roles, which people set more often than any other key": {"node-role.kubernetes.io/worker", "node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/anything"},
-		"what kubeadm sets once and never again":                {"node.kubernetes.io/exclude-from-external-load-balancers"},
-		"what the NVIDIA GPU operator reads":                    {"nvidia.com/mig.config", "nvidia.com/gpu.workload.config", "nvidia.com/gpu.deploy.operands", "nvidia.com/device-plugin.config"},
-		"names that look like a vendor's":                       {"nvidia.com/gpu", "gpu.count", "amd.com/gpu", "accelerator", "hardware.tier", "node-type", "nvidia.com/gpu-driver-upgrade.skip", "topograph.run/x", "k8saas.nvidia.com/ManagedByNVSentinel", "cordon-by", "mykubevirt.io/x"},
-		"names of their own":                                    {"dedicated", "team.owner", "disktype", "example.com/rack", "topology.example.com/rack", "node-role.example.com/worker"},
-		"domains that merely look like one of the catalogue":    {"mykarpenter.sh/x", "karpenter.sh.example.com/x", "xk8s.io/x", "notkubernetes.io/x", "x-k8s.io/y", "kubernetes.io.example.com/x"},
-		"names that merely look like one of the catalogue":      {"agentpool2", "example.com/agentpool", "kubernetes.io", "hostname"},
+		"roles, which operators set more often than any other key": {"node-role.kubernetes.io/worker", "node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/anything"},
+		"what kubeadm sets once and never again":                   {"node.kubernetes.io/exclude-from-external-load-balancers"},
+		"what the NVIDIA GPU operator reads":                       {"nvidia.com/mig.config", "nvidia.com/gpu.workload.config", "nvidia.com/gpu.deploy.operands", "nvidia.com/device-plugin.config"},
+		"names that look like a vendor's":                          {"nvidia.com/gpu", "gpu.count", "amd.com/gpu", "accelerator", "hardware.tier", "node-type", "nvidia.com/gpu-driver-upgrade.skip", "topograph.run/x", "k8saas.nvidia.com/ManagedByNVSentinel", "cordon-by", "mykubevirt.io/x"},
+		"names of their own":                                       {"dedicated", "team.owner", "disktype", "example.com/rack", "topology.example.com/rack", "node-role.example.com/worker"},
+		"domains that merely look like one of the catalogue":       {"mykarpenter.sh/x", "karpenter.sh.example.com/x", "xk8s.io/x", "notkubernetes.io/x", "x-k8s.io/y", "kubernetes.io.example.com/x"},
+		"names that merely look like one of the catalogue":         {"agentpool2", "example.com/agentpool", "kubernetes.io", "hostname"},
 	}
 	for name, keys := range rows {
 		t.Run(name, func(t *testing.T) {
@@ -88,11 +88,11 @@ func TestTheCatalogueLeavesPeoplesLabelsAlone(t *testing.T) {
 	}
 }
 
-// Row by row the taints that others put on and take off by themselves, by default and with a policy that asks for everything.
+// Row by row the taints that others add and remove by themselves, by default and with a policy that asks for everything.
 func TestTheCatalogueLeavesOutTaintsOfOthers(t *testing.T) {
 	rows := map[string][]string{
-		"nodekeep itself": {"nodekeep.dev/x", "sub.nodekeep.dev/x"},
-		"what the node lifecycle controller puts on": {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "node.kubernetes.io/disk-pressure", "node.kubernetes.io/memory-pressure", "node.kubernetes.io/pid-pressure", "node.kubernetes.io/network-unavailable"},
+		"nodekeep itself":                            {"nodekeep.dev/x", "sub.nodekeep.dev/x"},
+		"what the node lifecycle controller adds":    {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "node.kubernetes.io/disk-pressure", "node.kubernetes.io/memory-pressure", "node.kubernetes.io/pid-pressure", "node.kubernetes.io/network-unavailable"},
 		"what a repair tool puts there":              {"node.kubernetes.io/out-of-service"},
 		"the kubelet and the cloud controller":       {"node.cloudprovider.kubernetes.io/uninitialized", "node.cloudprovider.kubernetes.io/shutdown"},
 		"Cluster API":                                {"node.cluster.x-k8s.io/uninitialized", "node.cluster.x-k8s.io/outdated-revision"},
@@ -145,7 +145,7 @@ func TestTheCatalogueLeavesPeoplesTaintsAlone(t *testing.T) {
 					assert.True(t, keeps, "%s is left out because %s", key, why)
 				}
 				_, err := Load([]byte(head+`taints: {rules: [{selector: a, taint: "`+key+`:NoSchedule"}]}`), DefaultGate)
-				assert.NoError(t, err, "a rule may make what people make")
+				assert.NoError(t, err, "a rule may make what operators make")
 			}
 		})
 	}

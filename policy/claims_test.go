@@ -19,7 +19,7 @@ func TestClaimed(t *testing.T) {
 		"annotations of others":                  {annotations{"example.com/feature-labels": "dedicated"}, nil},
 		"empty lists":                            {annotations{nfd: "", capi: " , "}, nil},
 		"a feature without a prefix":             {annotations{nfd: "cpu-cpuid.AVX"}, []string{"feature.node.kubernetes.io/cpu-cpuid.AVX"}},
-		"a feature of somebody's own domain":     {annotations{nfd: "example.com/rack"}, []string{"example.com/rack"}},
+		"a feature of a user's own domain":       {annotations{nfd: "example.com/rack"}, []string{"example.com/rack"}},
 		"several features, with spaces":          {annotations{nfd: "a, example.com/b ,,c"}, []string{"feature.node.kubernetes.io/a", "example.com/b", "feature.node.kubernetes.io/c"}},
 		"a label of the Machine needs no prefix": {annotations{capi: "dedicated,node-role.kubernetes.io/worker"}, []string{"dedicated", "node-role.kubernetes.io/worker"}},
 		"both":                                   {annotations{capi: "dedicated", nfd: "example.com/b"}, []string{"example.com/b", "dedicated"}},

@@ -12,7 +12,7 @@ import (
 // field: so the field is what is recorded and restored.
 const Cordon = corev1.TaintNodeUnschedulable + ":" + string(corev1.TaintEffectNoSchedule)
 
-// OnCordon says whether a cordon is remembered.
+// OnCordon says whether a cordon is recorded.
 type OnCordon string
 
 // The values of cordon.

@@ -1,6 +1,6 @@
-// Package policy decides what nodekeep remembers of a Node and what it gives back.
+// Package policy decides what nodekeep records of a Node and what it restores.
 //
-// Webhook and capture take every decision with the functions of this package, so they cannot disagree. What is remembered of
+// Webhook and capture take every decision with the functions of this package, so they cannot disagree. What is recorded of
 // a Node are items: labels, each under its key, taints, each under its key and effect, and the annotations
 // that the policy names.
 //

@@ -92,7 +92,7 @@ func (p Policy) TaintsWith(noncompliant bool, labels map[string]string) []corev1
 	return taints
 }
 
-// writtenGovernance says how much is governed, for people who compare two policies.
+// writtenGovernance counts what is governed, for operators who compare two policies.
 func (p Policy) writtenGovernance() string {
 	if p.governance.Empty() {
 		return "none"

@@ -9,7 +9,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// Verdict says of one item of a Node whether it is remembered, and why.
+// Verdict says whether an item of a Node is recorded, and why.
 type Verdict struct {
 	Keeps bool
 	// Owner is whose decision the item is.
@@ -31,7 +31,7 @@ func (v Verdict) Why() string {
 	return v.why.String()
 }
 
-// Judge says of one item of a Node whether it is remembered: the policy keeps it, no rule has put it on, and no other
+// Judge says whether an item of a Node is recorded: the policy keeps it, no rule has set it, and no other
 // component sets it again by itself, by live evidence. There is no such evidence for taints: an annotation or a managedFields
 // entry that seems to name one is made up, maybe by the kubelet.
 func (p Policy) Judge(node Metadata, item string) Verdict {

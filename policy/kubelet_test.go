@@ -34,7 +34,7 @@ func TestAllowedForKubelet(t *testing.T) {
 		"another key of kubernetes.io":                     {"kubernetes.io/role", false},
 		"another key of a subdomain":                       {"app.kubernetes.io/name", false},
 		"a kubelet's key with another ending":              {"kubernetes.io/hostname2", false},
-		"another key beside the zone":                      {"topology.kubernetes.io/rack", false},
+		"another key next to the zone":                     {"topology.kubernetes.io/rack", false},
 		"a key of k8s.io":                                  {"k8s.io/anything", false},
 		"a key of a subdomain of k8s.io":                   {"kops.k8s.io/instancegroup", false},
 		"a subdomain that only looks like node.kubernetes": {"mynode.kubernetes.io/x", false},

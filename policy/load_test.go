@@ -35,29 +35,29 @@ func TestLoad(t *testing.T) {
 		file string
 		want func(p *Policy) // what differs from the default
 	}{
-		"a file that says nothing":              {head, func(*Policy) {}},
-		"an empty labels section":               {head + "labels: {}\n", func(*Policy) {}},
-		"a labels section without anything":     {head + "labels:\n", func(*Policy) {}},
-		"fields without anything":               {head + "labels: {keep: , ignore: null, defer: ~, ignoreManagers: ~, onConflict: , protected: }\n", func(*Policy) {}},
-		"JSON is YAML":                          {`{"apiVersion": "nodekeep.dev/v1alpha1", "kind": "Policy", "labels": {"protected": "never"}}`, func(p *Policy) { p.protected = Never }},
-		"a file between document marks":         {"# ours\n---\n" + head + "...\n# the end\n---\n", func(*Policy) {}},
-		"a directive before the document":       {"%YAML 1.1\n---\n" + head, func(*Policy) {}},
-		"line ends of Windows":                  {"---\r\n" + strings.ReplaceAll(head, "\n", "\r\n"), func(*Policy) {}},
-		"the stored value wins":                 {head + "labels: {onConflict: restoreStored}", func(p *Policy) { p.onConflict = RestoreStored }},
-		"protected labels are never given back": {head + "labels: {protected: never}", func(p *Policy) { p.protected = Never }},
-		"other managers":                        {head + "labels: {ignoreManagers: [robot]}", func(p *Policy) { p.ignoreManagers = []string{"robot"} }},
-		"no managers":                           {head + "labels: {ignoreManagers: []}", func(p *Policy) { p.ignoreManagers = []string{} }},
-		"more keys are ignored":                 {head + "labels: {ignore: [a, b/*]}", func(p *Policy) { p.labels.ignore = []string{"a", "b/*"} }},
-		"keys are deferred":                     {head + "labels: {defer: [a, b/*]}", func(p *Policy) { p.deferred = []string{"a", "b/*"} }},
-		"fewer keys are kept":                   {head + "labels: {keep: [a, b/*]}", func(p *Policy) { p.labels.keep = []string{"a", "b/*"} }},
-		"retention without anything":            {head + "retention:\n", func(*Policy) {}},
-		"a shorter retention":                   {head + "retention: 1h30m", func(p *Policy) { p.retention = 90 * time.Minute }},
-		"the shortest retention":                {head + "retention: 10m", func(p *Policy) { p.retention = 10 * time.Minute }},
-		"a longer retention, quoted":            {head + "retention: '8760h'", func(p *Policy) { p.retention = 8760 * time.Hour }},
-		"records are kept for ever":             {head + "retention: 0", func(p *Policy) { p.retention = 0 }},
-		"for ever, as a text":                   {head + "retention: '0'", func(p *Policy) { p.retention = 0 }},
-		"for ever, with a unit":                 {head + "retention: 0s", func(p *Policy) { p.retention = 0 }},
-		"nothing is kept":                       {head + "labels: {keep: []}", func(p *Policy) { p.labels.keep = []string{} }},
+		"a file that says nothing":            {head, func(*Policy) {}},
+		"an empty labels section":             {head + "labels: {}\n", func(*Policy) {}},
+		"a labels section without anything":   {head + "labels:\n", func(*Policy) {}},
+		"fields without anything":             {head + "labels: {keep: , ignore: null, defer: ~, ignoreManagers: ~, onConflict: , protected: }\n", func(*Policy) {}},
+		"JSON is YAML":                        {`{"apiVersion": "nodekeep.dev/v1alpha1", "kind": "Policy", "labels": {"protected": "never"}}`, func(p *Policy) { p.protected = Never }},
+		"a file between document marks":       {"# ours\n---\n" + head + "...\n# the end\n---\n", func(*Policy) {}},
+		"a directive before the document":     {"%YAML 1.1\n---\n" + head, func(*Policy) {}},
+		"line ends of Windows":                {"---\r\n" + strings.ReplaceAll(head, "\n", "\r\n"), func(*Policy) {}},
+		"the stored value wins":               {head + "labels: {onConflict: restoreStored}", func(p *Policy) { p.onConflict = RestoreStored }},
+		"protected labels are never restored": {head + "labels: {protected: never}", func(p *Policy) { p.protected = Never }},
+		"other managers":                      {head + "labels: {ignoreManagers: [robot]}", func(p *Policy) { p.ignoreManagers = []string{"robot"} }},
+		"no managers":                         {head + "labels: {ignoreManagers: []}", func(p *Policy) { p.ignoreManagers = []string{} }},
+		"more keys are ignored":               {head + "labels: {ignore: [a, b/*]}", func(p *Policy) { p.labels.ignore = []string{"a", "b/*"} }},
+		"keys are deferred":                   {head + "labels: {defer: [a, b/*]}", func(p *Policy) { p.deferred = []string{"a", "b/*"} }},
+		"fewer keys are kept":                 {head + "labels: {keep: [a, b/*]}", func(p *Policy) { p.labels.keep = []string{"a", "b/*"} }},
+		"retention without anything":          {head + "retention:\n", func(*Policy) {}},
+		"a shorter retention":                 {head + "retention: 1h30m", func(p *Policy) { p.retention = 90 * time.Minute }},
+		"the shortest retention":              {head + "retention: 10m", func(p *Policy) { p.retention = 10 * time.Minute }},
+		"a longer retention, quoted":          {head + "retention: '8760h'", func(p *Policy) { p.retention = 8760 * time.Hour }},
+		"records are kept for ever":           {head + "retention: 0", func(p *Policy) { p.retention = 0 }},
+		"for ever, as a text":                 {head + "retention: '0'", func(p *Policy) { p.retention = 0 }},
+		"for ever, with a unit":               {head + "retention: 0s", func(p *Policy) { p.retention = 0 }},
+		"nothing is kept":                     {head + "labels: {keep: []}", func(p *Policy) { p.labels.keep = []string{} }},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-func TestLoadNamesEveryMistakeAtOnce(t *testing.T) {
+func TestLoadNamesEveryErrorAtOnce(t *testing.T) {
 	tests := map[string]struct {
 		file string
 		want []string // the lines of the message
@@ -95,7 +95,7 @@ func TestLoadNamesEveryMistakeAtOnce(t *testing.T) {
 			`unknown field "Labels"`,
 			`unknown field "labels.Keep"`,
 		}},
-		"a repeated field hides no other mistake": {head + "labels:\n  keep: [a]\n  keep: [b]\n  foo: 1\n  protected: x\n", []string{
+		"a repeated field hides no other error": {head + "labels:\n  keep: [a]\n  keep: [b]\n  foo: 1\n  protected: x\n", []string{
 			`key "keep" already set in map`,
 			`unknown field "labels.foo"`,
 			`labels.protected: Unsupported value: "x": supported values: "deferred", "inline", "never"`,
@@ -106,7 +106,7 @@ func TestLoadNamesEveryMistakeAtOnce(t *testing.T) {
 		"a second document on the line of its mark": {head + "--- {kind: Policy}\n", []string{
 			"has more than one YAML document; remove all but one",
 		}},
-		"every kind of mistake in one file": {
+		"every kind of error in one file": {
 			"apiVersion: 1\nkind: [Policy]\nextra: 1\nlabels:\n  keep: ['', a b, a/b/c, 3, null, [x], 'größe']\n  ignore: x\n  defer: ['', a b, 3]\n  ignoreManagers: [1, '']\n  onConflict: keepnode\n  protected: {deferred: true}\n  more: 1\n",
 			[]string{
 				`apiVersion: Invalid value: "1": must be a string; put it in quotes`,
@@ -141,7 +141,7 @@ func TestLoadNamesEveryMistakeAtOnce(t *testing.T) {
 		"a retention beyond all time":       {head + "retention: 9999999h\n", []string{`retention: Invalid value: "9999999h": ` + noDuration}},
 		"a retention that is negative":      {head + "retention: -1h\n", []string{`retention: Invalid value: "-1h": must not be negative; 0 keeps records for ever`}},
 		"a retention that forgets restarts": {head + "retention: 9m59s\n", []string{`retention: Invalid value: "9m59s": must not be shorter than 10m, or Nodes that only restart would be forgotten; 0 keeps records for ever`}},
-		"a retention among other mistakes": {head + "retention: 1s\nlabels: {protected: x}\n", []string{
+		"a retention among other errors": {head + "retention: 1s\nlabels: {protected: x}\n", []string{
 			`retention: Invalid value: "1s": must not be shorter than 10m, or Nodes that only restart would be forgotten; 0 keeps records for ever`,
 			`labels.protected: Unsupported value: "x": supported values: "deferred", "inline", "never"`,
 		}},
@@ -193,7 +193,7 @@ func TestErrorsNameTheirLines(t *testing.T) {
 			file: "kind: Policy\n",
 			want: []string{`p.yaml: apiVersion: Unsupported value: "": supported values: "nodekeep.dev/v1alpha1"`},
 		},
-		"a field that is repeated, beside another mistake": {
+		"a field that is repeated, next to another error": {
 			file: head + "retention: 1h\nretention: 5m\n",
 			want: []string{`p.yaml:4: key "retention" already set in map`, `p.yaml:4: retention: Invalid value: "5m": `},
 		},
@@ -318,7 +318,7 @@ func makesGoodTaints(t *testing.T, p Policy) {
 		made, once := p.TaintsFor(labels), p.RegistrationTaints(labels)
 		canBePutOn(t, made)
 		canBePutOn(t, once)
-		assert.Equal(t, made, FreeOf(made, once), "what is put on once is made by no rule")
+		assert.Equal(t, made, FreeOf(made, once), "a registration taint is made by no rule")
 		for _, taint := range made {
 			assert.True(t, p.RulesMake(taint), "%v", taint)
 			assert.False(t, p.Gate().Is(taint))

@@ -50,7 +50,7 @@ func (r *ruleReader) of(f fileTaints, path *field.Path) (register, rules []taint
 	for _, registered := range register {
 		item := record.TaintKey(registered.taint)
 		if slices.ContainsFunc(rules, func(rule taintRule) bool { return record.TaintKey(rule.taint) == item }) {
-			r.invalid(path.Child("register"), item, "taints.rules make a taint of this key and effect too: it could not be taken off for good")
+			r.invalid(path.Child("register"), item, "taints.rules make a taint of this key and effect too: it could not be removed for good")
 		}
 	}
 	return register, rules
@@ -98,7 +98,7 @@ func (r *ruleReader) add(rules []taintRule, text string, selector labels.Selecto
 	rule := taintRule{selector: selector, taint: parseTaint(text)}
 	problems := rule.problems()
 	if r.gate.Is(rule.taint) {
-		problems = append(problems, "is the gate, which nodekeep puts on and takes off by itself")
+		problems = append(problems, "is the gate, which nodekeep adds and removes by itself")
 	}
 	for _, problem := range problems {
 		r.invalid(path, text, problem)

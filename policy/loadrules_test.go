@@ -22,7 +22,7 @@ const (
 	everyNode    = "must select by a label; without one, the rule would taint every Node"
 	oneLabel     = "{value} needs a selector by exactly one label, which every Node that it selects has"
 	anyValue     = `would not be valid for every value that label a can have (up to 63 characters, or none): let {value} be the whole value, or select by named values: "a in (a, b)"`
-	theGate      = "is the gate, which nodekeep puts on and takes off by itself"
+	theGate      = "is the gate, which nodekeep adds and removes by itself"
 )
 
 // The example of the documentation, with all that the taints section can say.
@@ -48,8 +48,8 @@ taints:
     taint: dedicated={value}:NoSchedule
 machine:
   onMismatch: restore         # same name, other machine (the first of providerID, systemUUID, machineID known on both sides decides): restore, or
-                              # quarantine: old side kept under quarantined.json, nothing restored, gate stays until a person accepts a side, Event
-retention: 720h               # how long the record of a Node that is gone is kept; 0 = for ever
+                              # quarantine: old side kept under quarantined.json, nothing restored, gate stays until an operator accepts a side, Event
+retention: 720h               # how long the record of a deleted Node is kept; 0 = for ever
 `
 
 func TestTheDocumentedTaintsAreAPolicy(t *testing.T) {
@@ -58,7 +58,7 @@ func TestTheDocumentedTaintsAreAPolicy(t *testing.T) {
 	without := p
 	without.register, without.rules = nil, nil
 	without.labels.ignore, without.taints.ignore, without.deferred = nil, nil, nil // they are empty lists
-	assert.Equal(t, Default(), without, "but for the taints that are put on, the example says what holds anyway")
+	assert.Equal(t, Default(), without, "but for the registration taints, the example says what holds anyway")
 	assert.Equal(t, "node-ready/unverified=true:NoSchedule", Shown(p.RegistrationTaints(nil)))
 	assert.Equal(t, "dedicated=ci:NoSchedule", Shown(p.TaintsFor(map[string]string{"dedicated": "ci"})))
 	assert.Equal(t, "dedicated=db:NoSchedule", Shown(p.TaintsFor(map[string]string{"dedicated": "db"})))
@@ -152,7 +152,7 @@ func TestParseTaint(t *testing.T) {
 	}
 }
 
-func TestLoadNamesEveryMistakeInTaints(t *testing.T) {
+func TestLoadNamesEveryErrorInTaints(t *testing.T) {
 	const first = "taints.register[0].taint: "
 	invalid := func(text, detail string) string { return `Invalid value: "` + text + `": ` + detail }
 	tests := map[string]struct {
@@ -225,7 +225,7 @@ func TestLoadNamesEveryMistakeInTaints(t *testing.T) {
 	mistakesAre(t, DefaultGate, tests)
 }
 
-func TestLoadNamesEveryMistakeInSelectors(t *testing.T) {
+func TestLoadNamesEveryErrorInSelectors(t *testing.T) {
 	const at, rule = "taints.register[0].nodeSelector: ", "taints.rules[0].taint: "
 	register := func(selector string) string {
 		return `{register: [{taint: "x:NoSchedule", nodeSelector: ` + selector + `}]}`
@@ -290,7 +290,7 @@ func TestLoadNamesEveryMistakeInSelectors(t *testing.T) {
 			rule + invalid("x=y{value}z:NoSchedule", "for a="+strings.Repeat("b", 63)+` its value would be "y`+strings.Repeat("b", 63)+`z": must be no more than 63 bytes`),
 			rule + invalid("x=y{value}z:NoSchedule", "for a="+strings.Repeat("d", 62)+` its value would be "y`+strings.Repeat("d", 62)+`z": must be no more than 63 bytes`),
 		}},
-		"every kind of mistake in one section": {
+		"every kind of error in one section": {
 			`{keep: [a b], ignore: x, register: [{taint: a, nodeSelector: 5, x: 1}], rules: [{taint: "x={value}:Now"}, {selector: "a=!", taint: 7}], more: 1}`,
 			[]string{
 				`unknown field "taints.more"`,
@@ -315,7 +315,7 @@ func TestLoadRefusesTaintsThatCannotBeHad(t *testing.T) {
 		return "taints.rules[" + i + `].taint: Invalid value: "` + taint + `": an earlier entry with an equal selector says ` + said + "; a Node can have one taint of a key and effect"
 	}
 	const (
-		apart = `taints.register: Invalid value: "x:NoSchedule": taints.rules make a taint of this key and effect too: it could not be taken off for good`
+		apart = `taints.register: Invalid value: "x:NoSchedule": taints.rules make a taint of this key and effect too: it could not be removed for good`
 		owned = `: a rule cannot make it: it belongs to `
 	)
 	tests := map[string]struct {
@@ -351,7 +351,7 @@ func TestLoadRefusesTaintsThatCannotBeHad(t *testing.T) {
 		"a rule that makes what Kubernetes makes":  {`{rules: [{selector: a, taint: "node.kubernetes.io/unreachable:NoExecute"}]}`, []string{`taints.rules[0].taint: Invalid value: "node.kubernetes.io/unreachable:NoExecute"` + owned + "the node lifecycle controller"}},
 		"also where keep names it":                 {`{keep: [karpenter.sh/x], rules: [{selector: a, taint: "karpenter.sh/x:NoExecute"}]}`, []string{`taints.rules[0].taint: Invalid value: "karpenter.sh/x:NoExecute"` + owned + "Karpenter"}},
 		"an owned taint that is wrong in addition": {`{rules: [{selector: a, taint: "karpenter.sh/x:Now"}]}`, []string{`taints.rules[0].taint: Invalid value: "karpenter.sh/x:Now"` + owned + "Karpenter", `taints.rules[0].taint: Invalid value: "karpenter.sh/x:Now": ` + effectRule}},
-		"put on once and made by a rule":           {`{register: [{taint: "x=1:NoSchedule"}], rules: [{selector: a, taint: "x=1:NoSchedule"}]}`, []string{apart}},
+		"added once and made by a rule":            {`{register: [{taint: "x=1:NoSchedule"}], rules: [{selector: a, taint: "x=1:NoSchedule"}]}`, []string{apart}},
 		"with different values and selectors too":  {`{register: [{taint: "x=1:NoSchedule", nodeSelector: b}], rules: [{selector: a, taint: "x={value}:NoSchedule"}]}`, []string{apart}},
 	}
 	mistakesAre(t, DefaultGate, tests)
@@ -383,8 +383,8 @@ func TestLoadAcceptsTaintsThatMerelyLookAlike(t *testing.T) {
 		"one key and effect, two selectors":               `{rules: [{selector: a=b, taint: "x=1:NoSchedule"}, {selector: a, taint: "x=2:NoSchedule"}]}`,
 		"one key and effect, equal selectors and values":  `{rules: [{selector: a=b, taint: "x=1:NoSchedule"}, {selector: a in (b), taint: "x=1:NoSchedule"}]}`,
 		"an equal selector with the terms of another one": `{rules: [{selector: "a,b", taint: "x=1:NoSchedule"}, {selector: "a,c", taint: "x=2:NoSchedule"}]}`,
-		"put on once and made by a rule, in two effects":  `{register: [{taint: "x=1:NoSchedule"}], rules: [{selector: a, taint: "x=1:NoExecute"}]}`,
-		"put on once though it belongs to others":         `{register: [{taint: "readiness.k8s.io/network:NoSchedule"}]}`,
+		"added once and made by a rule, in two effects":   `{register: [{taint: "x=1:NoSchedule"}], rules: [{selector: a, taint: "x=1:NoExecute"}]}`,
+		"added once though it belongs to others":          `{register: [{taint: "readiness.k8s.io/network:NoSchedule"}]}`,
 		"a part of a value among named ones":              `{rules: [{selector: "a in (b, c)", taint: "x=y-{value}-{value}:NoSchedule"}]}`,
 		"a part of a value among matchLabels":             `{rules: [{selector: {matchLabels: {a: b}}, taint: "x=y-{value}:NoSchedule"}]}`,
 		"a whole value of a label with two terms":         `{rules: [{selector: "a,a!=b", taint: "x={value}:NoSchedule"}]}`,

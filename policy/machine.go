@@ -29,10 +29,10 @@ type OnMismatch string
 // The values of machine.onMismatch.
 const (
 	RestoreAnyway OnMismatch = "restore"    // the name is what counts (default)
-	Quarantine    OnMismatch = "quarantine" // nothing is restored until a person has decided
+	Quarantine    OnMismatch = "quarantine" // nothing is restored until an operator has decided
 )
 
-// Quarantines reports whether a Node of which `seen` is known must not get what is remembered of `remembered`.
+// Quarantines reports whether the machine `seen` must not get the record of the machine `remembered`.
 func (p Policy) Quarantines(seen, remembered record.Machine) bool {
 	return p.onMismatch == Quarantine && seen.Compare(remembered) == record.OtherMachine
 }

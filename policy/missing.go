@@ -2,7 +2,7 @@ package policy
 
 import "nodekeep.dev/nodekeep/record"
 
-// Occasion is when something is given back: it decides who is held responsible for the labels.
+// Occasion is when items are restored: it decides who is held responsible for the labels.
 type Occasion int
 
 // The occasions.
@@ -28,14 +28,14 @@ const (
 	NoRoom        Reason = "no room for it among the annotations of the Node"
 )
 
-// Restore is what a Node lacks of what is remembered, split by what can be done about it now.
+// Restore is what a Node lacks of its record, split by what can be done about it now.
 type Restore struct {
-	Add       map[string]string // to be put on the Node now
+	Add       map[string]string // to be set on the Node now
 	Protected map[string]string // waits for capture, see [Policy.Defers]
 	Withheld  map[string]Reason // recorded and not restored now
 }
 
-// Restorable is what the policy of today restores of what is remembered: what a Node that has `have` should get of what is remembered, on this occasion.
+// Restorable is what a Node that has `have` should get of its record by today's policy, on this occasion.
 // Everything in Add and Protected is valid, and only labels are deferred: the API server looks at a kubelet's taints on
 // UPDATE only.
 func (p Policy) Restorable(have, remembered Kept, occasion Occasion) Restore {

@@ -23,7 +23,7 @@ func TestMissing(t *testing.T) {
 		want             Restore // nil maps stand for empty ones
 	}{
 		"a Node that lacks nothing":                {`{}`, values{"a": "1"}, values{"a": "1"}, CreateByKubelet, Restore{}},
-		"nothing is remembered":                    {`{}`, values{"a": "1"}, nil, CreateByKubelet, Restore{}},
+		"no record":                                {`{}`, values{"a": "1"}, nil, CreateByKubelet, Restore{}},
 		"a label that the Node lacks":              {`{}`, nil, values{"a": "1"}, CreateByKubelet, Restore{Add: values{"a": "1"}}},
 		"a label without a value":                  {`{}`, nil, values{"a": ""}, CreateByOther, Restore{Add: values{"a": ""}}},
 		"an empty value on the Node is a value":    {`{}`, values{"a": ""}, values{"a": "1"}, CreateByOther, Restore{Withheld: reasons{"a": Conflict}}},
@@ -91,7 +91,7 @@ func TestLabelsThatThePolicyDefersNeverGoInline(t *testing.T) {
 	}
 }
 
-// Whatever is on the Node and in the record, valid or not: what is handed out can be put on the Node.
+// Whatever is on the Node and in the record, valid or not: what is handed out can be set on the Node.
 func TestMissingKeepsItsPromises(t *testing.T) {
 	random, seed := seeded(t)
 	pick := func(from ...string) string { return from[random.IntN(len(from))] }

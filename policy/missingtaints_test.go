@@ -44,8 +44,8 @@ func TestMissingTaints(t *testing.T) {
 		"it needs no proof of the machine":             {"labels: {keep: [node-restriction.kubernetes.io/*]}", nil, values{isolated + ":NoSchedule": "gold", isolated: "gold"}, Live, Restore{Add: values{isolated + ":NoSchedule": "gold"}, Withheld: reasons{isolated: NotProved}}},
 		"a taint that is no longer kept":               {"taints: {ignore: [a]}", nil, values{"a:NoSchedule": "1"}, Live, Restore{Withheld: reasons{"a:NoSchedule": NotKept}}},
 		"a taint that others own by now":               {"", nil, values{"karpenter.sh/x:NoSchedule": "1"}, CreateByKubelet, Restore{Withheld: reasons{"karpenter.sh/x:NoSchedule": NotKept}}},
-		"a taint that is put on once by now":           {`taints: {register: [{taint: "a=1:NoSchedule"}]}`, nil, values{"a:NoSchedule": "1", "a:NoExecute": "1"}, CreateByKubelet, Restore{Add: values{"a:NoExecute": "1"}, Withheld: reasons{"a:NoSchedule": NotKept}}},
-		"the gate that somebody wrote into a record":   {"", nil, values{"nodekeep.dev/restoring:NoSchedule": ""}, CreateByKubelet, Restore{Withheld: reasons{"nodekeep.dev/restoring:NoSchedule": NotKept}}},
+		"a taint that is added once by now":            {`taints: {register: [{taint: "a=1:NoSchedule"}]}`, nil, values{"a:NoSchedule": "1", "a:NoExecute": "1"}, CreateByKubelet, Restore{Add: values{"a:NoExecute": "1"}, Withheld: reasons{"a:NoSchedule": NotKept}}},
+		"the gate that a client wrote into a record":   {"", nil, values{"nodekeep.dev/restoring:NoSchedule": ""}, CreateByKubelet, Restore{Withheld: reasons{"nodekeep.dev/restoring:NoSchedule": NotKept}}},
 		"a taint that a rule would make by now":        {`taints: {rules: [{selector: a, taint: "a={value}:NoSchedule"}]}`, nil, values{"a:NoSchedule": "1"}, Live, Restore{Add: values{"a:NoSchedule": "1"}}},
 		"not kept comes before the conflict":           {"taints: {ignore: [a]}", values{"a:NoSchedule": "2"}, values{"a:NoSchedule": "1"}, Live, Restore{Withheld: reasons{"a:NoSchedule": NotKept}}},
 		"values, keys and effects that are none": {

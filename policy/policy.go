@@ -14,7 +14,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// Policy says what is remembered of a Node and how it is given back. The zero value keeps nothing; start from
+// Policy says what is recorded of a Node and how it is restored. The zero value keeps nothing; start from
 // [Default] or [Load]. A Policy is immutable and safe for concurrent use.
 type Policy struct {
 	labels         section
@@ -95,7 +95,7 @@ type Metadata struct {
 	RuleTaints []corev1.Taint
 	// RuleLabels are the labels that our rules have set, and what they have removed; one that is otherwise now is a client's.
 	RuleLabels map[string]record.Derived
-	// Record is what is remembered of the Node so far.
+	// Record is the record of the Node so far.
 	Record  record.Record
 	Machine record.Machine
 }
@@ -130,7 +130,7 @@ type because [3]string
 
 func (b because) String() string { return b[0] + b[1] + b[2] }
 
-// rule decides on a key, and why. A key that keep names in full is kept whoever owns it.
+// rule decides on a key, and why. A key that keep names in full is kept whatever its owner.
 func (s section) rule(key string) (ruling ruling, why because) {
 	if pattern, ignored := s.ignore.match(key); ignored {
 		return leftOut, because{s.name, ".ignore has ", pattern}

@@ -56,7 +56,7 @@ func TestTaintsFor(t *testing.T) {
 			made := policyOf(t, `{rules: `+tt.rules+`}`).TaintsFor(tt.labels)
 			assert.Equal(t, tt.want, Shown(made))
 			once := policyOf(t, `{register: `+strings.ReplaceAll(tt.rules, "selector:", "nodeSelector:")+`}`)
-			assert.Equal(t, made, once.RegistrationTaints(tt.labels), "what is put on once is made by the same rules")
+			assert.Equal(t, made, once.RegistrationTaints(tt.labels), "registration taints are made by the same rules")
 			assert.Empty(t, once.TaintsFor(tt.labels))
 		})
 	}
@@ -107,7 +107,7 @@ func TestRulesMake(t *testing.T) {
 			assert.Equal(t, tt.want, policyOf(t, `{rules: `+tt.rules+`}`).RulesMake(parseTaint(tt.taint)))
 		})
 	}
-	assert.False(t, policyOf(t, `{register: [{taint: "x:NoSchedule"}]}`).RulesMake(parseTaint("x:NoSchedule")), "what is put on once is made by no rule")
+	assert.False(t, policyOf(t, `{register: [{taint: "x:NoSchedule"}]}`).RulesMake(parseTaint("x:NoSchedule")), "registration taints are made by no rule")
 }
 
 func TestAPolicyThatTakesAnothersPlaceStillKnowsItsRules(t *testing.T) {
@@ -210,7 +210,7 @@ func TestCanonical(t *testing.T) {
 		"another value":                     {"a=b", "a=c", false},
 		"another key":                       {"a=b", "c=b", false},
 		"one value more":                    {"a in (b)", "a in (b,c)", false},
-		"no value beside another":           {"a in (b)", "a in (b,)", false},
+		"no value next to another":          {"a in (b)", "a in (b,)", false},
 		"one term more":                     {"a,b", "a", false},
 		"a list and terms for its values":   {"a in (b,c)", "a=b,a=c", false},
 		"values that swap their keys":       {"a=b,c=d", "a=d,c=b", false},
@@ -247,7 +247,7 @@ func FuzzCanonical(f *testing.F) {
 	})
 }
 
-// Whatever the rules and the labels, valid or not: the taints are what trying the rules one by one finds, and can be put on.
+// Whatever the rules and the labels, valid or not: the taints are what trying the rules one by one finds, and can be set.
 func TestRulesAgreeWithTryingThemOneByOne(t *testing.T) {
 	random, seed := seeded(t)
 	loaded, made := 0, 0
@@ -304,7 +304,7 @@ func canBePutOn(t *testing.T, taints []corev1.Taint) {
 	}
 }
 
-// naiveRule is a rule as a person would apply it, term by term.
+// naiveRule is a rule as a reader would apply it, term by term.
 type naiveRule struct {
 	terms []naiveTerm
 	taint corev1.Taint

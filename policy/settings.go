@@ -12,7 +12,7 @@ type Setting struct {
 	Value string
 }
 
-// Settings are those of the policy, always the same ones in the same order, for people who compare two policies. What its
+// Settings are those of the policy, always the same ones in the same order, for operators who compare two policies. What its
 // patterns and rules come to shows on Nodes only.
 func (p Policy) Settings() []Setting {
 	return []Setting{
@@ -37,7 +37,7 @@ func (p Policy) Settings() []Setting {
 	}
 }
 
-// written is a retention as people write it.
+// written is a retention as a policy file has it.
 func written(retention time.Duration) string {
 	if retention == 0 {
 		return "0 (for ever)"

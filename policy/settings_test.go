@@ -62,7 +62,7 @@ func TestEverySingleValueOfTheFileIsASetting(t *testing.T) {
 	assert.ElementsMatch(t, append(single, "verify.profiles", "governance.keys", "labels.migrations"), settings) // lists, but one line of each says what changed
 }
 
-func TestRetentionIsWrittenAsPeopleWriteIt(t *testing.T) {
+func TestRetentionIsWrittenAsInAPolicyFile(t *testing.T) {
 	for want, retention := range map[string]time.Duration{
 		"720h": 720 * time.Hour, "10m": 10 * time.Minute, "1h30m": 90 * time.Minute, "1h0m30s": time.Hour + 30*time.Second, "20h": 20 * time.Hour, "0 (for ever)": 0,
 	} {

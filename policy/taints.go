@@ -12,7 +12,7 @@ import (
 // maxFormerRules bounds how many rules are known that are not in force any more.
 const maxFormerRules = 1000
 
-// Registers reports whether an item is a taint that the policy puts on at registration, on whichever Nodes.
+// Registers reports whether an item is a taint that the policy adds at registration, to any Node.
 func (p Policy) Registers(item string) bool {
 	return p.verifiesBy(item) || slices.ContainsFunc(p.register, func(r taintRule) bool { return record.TaintKey(r.taint) == item })
 }
@@ -27,7 +27,7 @@ func (p Policy) RegistrationTaints(labels map[string]string) []corev1.Taint {
 	return taints
 }
 
-// AllRegistrationTaints are those that the policy puts on at registration, on whichever Nodes.
+// AllRegistrationTaints are those that the policy adds at registration, to any Node.
 func (p Policy) AllRegistrationTaints() []corev1.Taint {
 	var all []corev1.Taint
 	for _, rule := range p.register {

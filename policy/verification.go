@@ -123,7 +123,7 @@ func (p Policy) forbidsVerificationTaint(taint corev1.Taint) (problem string) {
 	return ""
 }
 
-// writtenProfiles are the profiles in their order, and what each of them asks, for people who compare two policies.
+// writtenProfiles are the profiles in their order, and what each of them asks, for operators who compare two policies.
 func (p Policy) writtenProfiles() string {
 	var profiles []string
 	for _, profile := range p.verify.All() {

@@ -64,7 +64,7 @@ type notShown struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// Encode is the record as it is stored: indented JSON in a stable order. What is quarantined is stored beside it.
+// Encode is the record as it is stored: indented JSON in a stable order. A quarantined record is stored next to it.
 func Encode(r Record) ([]byte, error) {
 	if r.HistoryOmitted {
 		return nil, fmt.Errorf("encode record of node %q: its history was not read with it and would be lost; read the record live", r.Node)

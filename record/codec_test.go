@@ -178,7 +178,7 @@ func TestDecodeDropsSingleEntriesThatNodekeepCannotHaveWritten(t *testing.T) {
 	}
 	r, err := record.Decode([]byte(head + `"labels": {"": "a", "a": "two words", "ok": "1"}, "taints": [{"key": "a", "effect": "Never"}], "notShown": {"labels": {"b": "?"}, "taints": [null, {"key": "c d", "effect": "NoExecute"}]}}`))
 	require.NoError(t, err)
-	assert.Equal(t, record.Dropped{Labels: 3, Taints: 3}, r.Dropped, "operators are told that somebody wrote a record by hand")
+	assert.Equal(t, record.Dropped{Labels: 3, Taints: 3}, r.Dropped, "operators see that a client edited a record")
 	many, err := record.Decode([]byte(`{"version": 1, "uid": "U1", "nodeResourceVersion": "90", "former": [` + objects(20) + `]}`))
 	require.NoError(t, err)
 	assert.Len(t, many.Seen, record.MaxObjects, "more objects than a record knows")

@@ -13,7 +13,7 @@
 //   - The result of merging a set of observations depends neither on their order nor on how often each is merged. So a slow
 //     process, a process that restarts, and two processes at once do no harm. [Merge] lists the three exceptions.
 //   - Merge never changes its arguments, and a Record may be shared: all slices and maps in it are read only.
-//   - A value that nodekeep itself set on a Node is no decision of a client. The [Stamp] on the Node tells them apart.
+//   - A value that nodekeep itself set on a Node is no decision of a client. The [Stamp] on the Node distinguishes them.
 //   - The policy does not erase: a key that it no longer selects keeps its entry. An entry ends by a client's removal, by a component that takes the label
 //     over, by an annotation that is too large to keep, or by an operator's command.
 //   - A record that [Decode] accepts cannot make Merge, [Missing], [Stale] or [Write] panic, whatever bytes it came from, and

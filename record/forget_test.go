@@ -30,7 +30,7 @@ func TestARecordOfNoObjectForgetsWithoutATrace(t *testing.T) {
 
 func TestEmpty(t *testing.T) {
 	tests := map[string]struct {
-		fields string // of the record beside its version and Node
+		fields string // of the record in addition to its version and Node
 		want   bool
 	}{
 		"nothing":                          {``, true},

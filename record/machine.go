@@ -19,7 +19,7 @@ const (
 	OtherMachine
 )
 
-// Compare tells whether two machines are one. The first of providerID, systemUUID and machineID that is known on both sides
+// Compare reports whether two machines are one. The first of providerID, systemUUID and machineID that is known on both sides
 // decides, so that cloned images (same machineID) and reinstalled systems (other machineID) raise no false alarm.
 func (m Machine) Compare(other Machine) Identity {
 	for _, id := range [][2]string{{m.ProviderID, other.ProviderID}, {m.SystemUUID, other.SystemUUID}, {m.MachineID, other.MachineID}} {

@@ -34,7 +34,7 @@ type Owner int
 
 // The owners.
 const (
-	// Nobody: no field manager or only nodekeep owns the label or annotation, or it is a taint, whose owner nobody can tell. Unless the stamp
+	// Nobody: no field manager or only nodekeep owns the label or annotation, or it is a taint, whose owner nobody can know. Unless the stamp
 	// says that nodekeep set this value, a client or another admission policy did.
 	Nobody Owner = iota
 	// Client: a client owns the label or annotation.
@@ -71,7 +71,7 @@ func (o Observation) listed(key string) (listed Given, ok bool) {
 	return listed, ok
 }
 
-// untouched reports whether an item is as nodekeep set it. Of a taint nobody can tell who set it, so one that the Node brought
+// untouched reports whether an item is as nodekeep set it. Nothing shows who set a taint, so one that the Node brought
 // itself and that has the same value still is no decision of a client either.
 func (o Observation) untouched(key string) bool {
 	item, present := o.Items[key]

@@ -1,6 +1,6 @@
 package record
 
-// Isolate is the record of a machine that registered under the name of another one. The record of the other machine is kept beside
+// Isolate is the record of a machine that registered under the name of another one. The record of the other machine is kept next to
 // it, and nothing is restored until an operator accepts a side. Observations that are older than o still count for the
 // other machine.
 func Isolate(r Record, o Observation, machine Machine) Record {

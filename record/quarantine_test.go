@@ -32,7 +32,7 @@ func TestQuarantine(t *testing.T) {
 
 	accepted := record.AcceptNew(after)
 	assert.Nil(t, accepted.Quarantined)
-	assert.Equal(t, map[string]string{taint: "b"}, record.Merge(accepted, late).Items(), "what the machine before showed does not come back")
+	assert.Equal(t, map[string]string{taint: "b"}, record.Merge(accepted, late).Items(), "what the machine before showed is not restored")
 
 	after = record.Merge(after, shows("U2", 10, taint, "b", "new", "x"))
 	accepted = record.AcceptOld(after, record.Object{})

@@ -32,7 +32,7 @@ func ParseVersion(text string) (Version, error) {
 // String is the resourceVersion as Kubernetes writes it.
 func (v Version) String() string { return strconv.FormatUint(uint64(v), 10) }
 
-// Record is what is remembered of the Nodes of one name. The zero value remembers nothing.
+// Record is what nodekeep knows of the Nodes of one name. The zero value is empty.
 type Record struct {
 	Node    string
 	Cluster string // UID of the namespace kube-system; versions of one cluster mean nothing in another
@@ -53,7 +53,7 @@ type Record struct {
 	History json.RawMessage
 	// HistoryOmitted says that the record has a history which was not read with it. Such a record cannot be stored.
 	HistoryOmitted bool
-	// Dropped is what was stored beside the entries and no Node can have: somebody wrote it by hand. It is lost with the next write.
+	// Dropped is what was stored in addition to the entries and no Node can have: a client edited the record. It is lost with the next write.
 	Dropped Dropped
 	// Quarantined is the record of the machine that had the name before, see [Isolate], or what waits of a record
 	// that was followed; nil if nothing is quarantined.
@@ -69,7 +69,7 @@ func (r Record) Omitted() bool {
 	return r.HistoryOmitted || r.Quarantined != nil && r.Quarantined.HistoryOmitted
 }
 
-// Entry is what is remembered of one key.
+// Entry is the recorded state of one key.
 type Entry struct {
 	Key     string
 	Value   string // empty if Removed

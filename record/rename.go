@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Rename is the record once what a client decided of the key from counts for the key to, and nothing is remembered of from. shown says that
+// Rename is the record once what a client decided of the key from counts for the key to, and the record has nothing of from. shown says that
 // the newest object shows the value under both keys, or under to alone: then it counts as decided there. Else it stays with the object on
 // which it was decided, so that what was lost with that one is restored still.
 //

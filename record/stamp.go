@@ -5,7 +5,7 @@ import (
 	"maps"
 )
 
-// Stamp is what the annotation on a Node object says of this object. It tells what nodekeep set from what a client set, and a
+// Stamp is what the annotation on a Node object says of this object. It distinguishes what nodekeep set from what a client set, and a
 // label that a client removed from one that was lost with the object before.
 type Stamp struct {
 	// Given is what nodekeep set, and nobody has to have changed since.

@@ -53,7 +53,7 @@ func changes(before, after Record, o Observation) bool {
 	return false
 }
 
-// Missing is what the Node lacks of what is remembered. The policy decides which of it is restored.
+// Missing is what the Node lacks of its record. The policy decides which of it is restored.
 func Missing(r Record, o Observation) (missing map[string]string) {
 	for _, e := range r.Entries {
 		_, present := o.Items[e.Key]

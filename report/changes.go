@@ -66,7 +66,7 @@ func (h *Histories) since() time.Time {
 func (h *Histories) See(r record.Record) {
 	for _, change := range history.Of(r) {
 		at := change.Time.UTC()
-		if at.Before(h.since()) || at.After(h.now.Add(24*time.Hour)) { // a record that somebody wrote can name any time
+		if at.Before(h.since()) || at.After(h.now.Add(24*time.Hour)) { // a record that a client edited can name any time
 			continue
 		}
 		if change.Omitted > 0 {

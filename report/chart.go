@@ -105,7 +105,7 @@ func (p page) columns(c chart) *html.Node {
 	return svg
 }
 
-// ending is the end of a name, which tells keys of one domain apart, if the name is longer.
+// ending is the end of a name, which distinguishes keys of one domain, if the name is longer.
 func ending(name string, most int) string {
 	runes := []rune(visible(name))
 	if len(runes) <= most {
@@ -114,7 +114,7 @@ func ending(name string, most int) string {
 	return "…" + string(runes[len(runes)-most+1:])
 }
 
-// visible is a text without control and format characters: these could reverse what stands beside it.
+// visible is a text without control and format characters: these could reverse the text next to it.
 func visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) {

@@ -1,6 +1,6 @@
 package report
 
-// Table is numbers for people and for spreadsheets.
+// Table is numbers for a page and for spreadsheets.
 type Table struct {
 	Section string
 	Name    string // for CSV

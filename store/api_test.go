@@ -29,7 +29,7 @@ type api struct {
 	last    int // resourceVersion
 	removed map[string]string
 	watches []*apiWatch
-	expired bool // the next watch is told that its resourceVersion is too old
+	expired bool // the next watch receives that its resourceVersion is too old
 
 	late sync.RWMutex // held while watches are late
 }
@@ -98,7 +98,7 @@ func (a *api) Patch(gvr schema.GroupVersionResource, object runtime.Object, ns s
 	return a.Update(gvr, object, ns)
 }
 
-// Delete numbers the removal, as etcd does, and refuses that of another version than the stored one where it is told to.
+// Delete numbers the removal, as etcd does, and refuses that of another version than the stored one where the caller asks for it.
 func (a *api) Delete(gvr schema.GroupVersionResource, ns, name string, options ...metav1.DeleteOptions) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

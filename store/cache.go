@@ -92,7 +92,7 @@ func (c *recordCache) seen(object any) (entry *cached, ok bool) {
 	return entry, true
 }
 
-// forget is called for every record that went. Of one whose end the watch has missed a list shows that it is gone; a
+// forget is called for every record that was deleted. If the watch missed the deletion, the next list shows it; a
 // removal of our own need not be remembered any longer then.
 func (c *recordCache) forget(last any) {
 	entry, ok := c.seen(last)
@@ -126,7 +126,7 @@ func (c *ConfigMaps) OnChange(changed func(node string)) error {
 	_, err := c.cache.handle(cache.ResourceEventHandlerFuncs{
 		AddFunc: notify,
 		UpdateFunc: func(before, current any) {
-			// What took the place of a readable record may not tell whose it was; a hashed name does not either.
+			// The content that replaced a readable record may not name its Node; a hashed name does not either.
 			if was, ok := entryOf(before); ok {
 				if is, ok := entryOf(current); ok && was.node() != is.node() {
 					changed(was.node())

@@ -46,7 +46,7 @@ func TestAnOlderEventDoesNotTakeItsOwnWriteBack(t *testing.T) {
 
 func TestAnAnswerThatIsLateIsNoNews(t *testing.T) {
 	c := newCluster(t)
-	// The answer to the create is still on its way when somebody else has changed the record and the watch has said so.
+	// The answer to the create is still on its way when another client has changed the record and the watch has said so.
 	c.client.PrependReactor("create", "configmaps", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		handled, answer, err := clienttesting.ObjectReaction(c.api)(action)
 		c.Tamper("worker-1", []byte(`{"version": 1, "node": "worker-1", "labels": {"dedicated": "theirs"}}`))
@@ -70,7 +70,7 @@ func TestAnAnswerThatComesAfterTheRemovalOfTheRecordIsNoNews(t *testing.T) {
 	c.staysGone()
 }
 
-func TestANewerWriteOfSomebodyElseWinsOverItsOwn(t *testing.T) {
+func TestANewerWriteOfAnotherClientWinsOverItsOwn(t *testing.T) {
 	c := newCluster(t)
 	release := c.api.holdWatches(t)
 	c.put("worker-1", "ci", "")
@@ -91,7 +91,7 @@ func TestARemovalWinsOverItsOwnWrite(t *testing.T) {
 	c.answers("worker-1", store.ErrNotFound)
 }
 
-func TestAReadFromTheAPIServerForgetsAWriteThatIsGone(t *testing.T) {
+func TestAReadFromTheAPIServerForgetsAWriteOfADeletedRecord(t *testing.T) {
 	c := newCluster(t)
 	c.api.holdWatches(t)
 	c.put("worker-1", "ci", "")
@@ -130,12 +130,12 @@ func TestItsOwnRemovalIsSeenWhileTheWatchIsLate(t *testing.T) {
 	c.staysGone()
 	_, err = c.GetLive(t.Context(), "worker-1")
 	require.ErrorIs(t, err, store.ErrNotFound)
-	c.staysGone() // that it is gone is no news either
+	c.staysGone() // its deletion is no news either
 	release()
 	c.staysGone() // the watch brings "gpu" first
 }
 
-func TestARecordThatSomebodyElseMakesAgainWinsOverItsOwnRemoval(t *testing.T) {
+func TestARecordThatAnotherClientMakesAgainWinsOverItsOwnRemoval(t *testing.T) {
 	c := newCluster(t)
 	entry := c.put("worker-1", "ci", "")
 	release := c.api.holdWatches(t)
@@ -166,7 +166,7 @@ func TestARemovalWhoseEventIsMissedIsForgottenWithTheNextList(t *testing.T) {
 	require.NoError(t, c.Delete(t.Context(), "worker-1", entry.Version))
 	c.staysGone()
 	c.api.breakWatches()
-	require.Eventually(t, func() bool { return len(c.Nodes()) == 0 }, patience, time.Millisecond, "the list has shown that it is gone")
+	require.Eventually(t, func() bool { return len(c.Nodes()) == 0 }, patience, time.Millisecond, "the list has shown that it is deleted")
 	c.staysGone()
 	c.Tamper("worker-1", []byte(`{"version": 1, "node": "worker-1", "labels": {"dedicated": "theirs"}}`))
 	c.shows("worker-1", "theirs")

@@ -47,7 +47,7 @@ func (c *cluster) put(node, value, version string) store.Entry {
 	return entry
 }
 
-// edit changes a ConfigMap as a person would.
+// edit changes a ConfigMap as an operator would.
 func (c *cluster) edit(node string, change func(cm *corev1.ConfigMap)) {
 	c.t.Helper()
 	cm := c.api.configMap(c.t, namespace, store.Name(node))

@@ -68,7 +68,7 @@ func TestWhatKeepsAClusterFromBeingKnownIsLoggedWhenItChanges(t *testing.T) {
 		var log bytes.Buffer
 		ctx, cancel := context.WithTimeout(t.Context(), 22*time.Second)
 		defer cancel()
-		store.NewCluster(client, slog.New(slog.NewTextHandler(&log, nil))).Run(ctx) // returns when it is told to
+		store.NewCluster(client, slog.New(slog.NewTextHandler(&log, nil))).Run(ctx) // returns when the test asks for it
 		assert.Equal(t, 5, strings.Count(log.String(), "\n"))
 	})
 }

@@ -19,13 +19,13 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// The errors that a caller may tell apart with [errors.Is].
+// The errors that a caller may distinguish with [errors.Is].
 var (
 	// ErrNotFound says that there is no record of the Node.
 	ErrNotFound = errors.New("no record")
 	// ErrUnreadable says that there is one, but nothing may be taken from it, and it must not be overwritten.
 	ErrUnreadable = errors.New("unreadable record")
-	// ErrConflict says that somebody else wrote, created or removed the record since it was read: read it live and decide again.
+	// ErrConflict says that another client wrote, created or removed the record since it was read: read it live and decide again.
 	ErrConflict = errors.New("record changed meanwhile")
 )
 
@@ -98,7 +98,7 @@ func (c *ConfigMaps) GetLive(ctx context.Context, node string) (Entry, error) {
 }
 
 // Put writes a record over the one with the version that was read, or creates it where version is empty. [ErrConflict]
-// means that somebody was faster: read it live and decide again. Only our own data key and labels are written. A record
+// means that another client was faster: read it live and decide again. Only our own data key and labels are written. A record
 // that was read without its history is refused.
 func (c *ConfigMaps) Put(ctx context.Context, r record.Record, version string) (Entry, error) {
 	written, err := encode(r)
@@ -114,7 +114,7 @@ func (c *ConfigMaps) Put(ctx context.Context, r record.Record, version string) (
 }
 
 // Delete removes the record of a Node if it is of the version that was read, and nothing else under its name. [ErrConflict]
-// means that somebody has written, replaced or removed it since. Whatever the error, what is read live counts: an answer can
+// means that another client has written, replaced or removed it since. Whatever the error, what is read live counts: an answer can
 // get lost.
 func (c *ConfigMaps) Delete(ctx context.Context, node, version string) error {
 	if version == "" { // without one, the API server would remove whatever is there
@@ -143,7 +143,7 @@ func (c *ConfigMaps) Accept(ctx context.Context, node string, side Side, version
 	return nil
 }
 
-// failed says what could not be done; with [ErrConflict] where somebody else was faster.
+// failed says what could not be done; with [ErrConflict] where another client was faster.
 func failed(what, node string, err error, faster bool) error {
 	if faster || apierrors.IsConflict(err) {
 		err = fmt.Errorf("%w: %w", ErrConflict, err)

@@ -32,12 +32,12 @@ func TestAConfigMapIsAsTheDesignSays(t *testing.T) {
 	assert.Equal(t, map[string]string{"record.json": "{\n  \"version\": 1,\n  \"node\": \"worker-1\",\n  \"labels\": {\n    \"dedicated\": \"ci\"\n  }\n}"}, cm.Data)
 }
 
-func TestPutLeavesAloneWhatIsBesideTheRecord(t *testing.T) {
+func TestPutLeavesAloneWhatIsNextToTheRecord(t *testing.T) {
 	c := newCluster(t)
 	entry := c.put("worker-1", "ci", "")
 	c.edit("worker-1", func(cm *corev1.ConfigMap) {
 		cm.Labels["team"], cm.Annotations = "ops", map[string]string{"note": "mine"}
-		cm.Labels["app.kubernetes.io/managed-by"] = "somebody"
+		cm.Labels["app.kubernetes.io/managed-by"] = "client"
 		cm.Data["theirs.json"], cm.BinaryData = "{}", map[string][]byte{"more": {1}}
 	})
 	_, err := c.Put(t.Context(), entry.Record, entry.Version)

@@ -2,10 +2,10 @@
 //
 // Invariants:
 //   - A ConfigMap is used only if it holds a record of the very Node that was asked for. Anything else is
-//     [ErrUnreadable]: it is left as it is for a person to look at, and never overwritten.
-//   - Every write carries the version that was read (optimistic lock); whoever lost gets [ErrConflict] and reads again.
-//   - A record is removed only as it was read; one that cannot be read only where a person wants that.
-//   - A write touches only our own data key and labels; what people or later versions put beside them stays.
+//     [ErrUnreadable]: it is left as it is for an operator to look at, and never overwritten.
+//   - Every write carries the version that was read (optimistic lock); the writer that lost gets [ErrConflict] and reads again.
+//   - A record is removed only as it was read; an unreadable record only on an operator's request.
+//   - A write touches only our own data key and labels; what operators or later versions add stays.
 //     Fields of a record that this version does not know survive a rewrite.
 //   - Memory does not hold the history of a record, and a record that was read without it cannot be written. A history gives
 //     way before a record becomes too large.

@@ -15,11 +15,11 @@ import (
 // What a record's ConfigMap looks like.
 const (
 	DataKey        = "record.json"
-	QuarantinedKey = "quarantined.json"    // what was remembered before another machine took the name
+	QuarantinedKey = "quarantined.json"    // the record from before another machine took the name
 	RecordLabel    = "nodekeep.dev/record" // "true"; what our informer selects on
 	managedByLabel = "app.kubernetes.io/managed-by"
 	managedBy      = "nodekeep"
-	// AcceptAnnotation is where a person says which side of a quarantined record is right: "old" or "new".
+	// In AcceptAnnotation an operator names which side of a quarantined record is right: "old" or "new".
 	AcceptAnnotation = "nodekeep.dev/accept"
 )
 
@@ -28,7 +28,7 @@ type Side string
 
 // The sides.
 const (
-	OldMachine Side = "old" // what was remembered before
+	OldMachine Side = "old" // the record from before
 	NewMachine Side = "new" // the machine that has the name now
 )
 
@@ -60,7 +60,7 @@ func encode(r record.Record) (document, error) {
 	return written, nil
 }
 
-// decode reads a record and what is quarantined beside it; if either cannot be read, nothing may be taken from it.
+// decode reads a record and the quarantined record next to it; if either cannot be read, nothing may be taken from it.
 func (d document) decode() (record.Record, error) {
 	r, err := record.Decode([]byte(d.record))
 	if err != nil || d.quarantined == "" {

@@ -39,7 +39,7 @@ type Resource[List runtime.Object] interface {
 // ListWatch is how every informer of nodekeep lists and watches: its watches always resume from a recent version, and one
 // that stalls, which gives no error, is replaced after 70 seconds. A watch that first streams all objects takes as long as
 // they take to arrive. A watch that resumes asks an API server that refuses connections again every second; client-go by itself comes
-// to wait for up to a minute, in which others write what we then do not know. The link is told what arrives; nil is allowed.
+// to wait for up to a minute, in which others write what we then do not know. The link receives what arrives; nil is allowed.
 func ListWatch[List runtime.Object](client any, of Resource[List], labelSelector string, link *Link) cache.ListerWatcher {
 	if link == nil {
 		link = &Link{}
@@ -66,7 +66,7 @@ func ListWatch[List runtime.Object](client any, of Resource[List], labelSelector
 	}, client)
 }
 
-// Link is what an informer hears of the API server. The zero value has heard nothing.
+// Link is an informer's last contact with the API server. The zero value had none.
 type Link struct {
 	last atomic.Int64 // when the list or the watch last brought something, in nanoseconds
 	open atomic.Pointer[liveWatch]
@@ -84,7 +84,7 @@ func (l *Link) Progress() time.Time {
 
 func (l *Link) received() { l.last.Store(time.Now().UnixNano()) }
 
-// lost is told of each watch that ends; the next one may be open already.
+// lost is called for each watch that ends; the next one may be open already.
 func (l *Link) lost(w *liveWatch) { l.open.CompareAndSwap(w, nil) }
 
 // liveWatch passes the events of a watch on, and ends when none has arrived for watchSilence.

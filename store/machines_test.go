@@ -91,7 +91,7 @@ func TestTheRecordsOfAMachineAreFoundAsSoonAsTheyAreWritten(t *testing.T) {
 	assert.Len(t, records, 2, "a second Node that says it is this machine must not follow the same record")
 }
 
-// BenchmarkOfMachine is a look for the records of a machine among 100,000, beside reading one by its name. No machine has a record; one
+// BenchmarkOfMachine is a look for the records of a machine among 100,000, compared with reading one by its name. No machine has a record; one
 // has; all share an identifier, as where an image was cloned.
 func BenchmarkOfMachine(b *testing.B) {
 	const many = 100_000

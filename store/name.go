@@ -16,7 +16,7 @@ const (
 // Name is the name of the ConfigMap that holds the record of a Node: "node." and the Node's name. Where that would be
 // longer than a name may be (253 characters), the end gives way to a hash of the whole name. A Node's name is a
 // DNS-1123 subdomain, and so is the result. Two names can share a ConfigMap only if their hashes collide or if
-// somebody chose a Node name that spells another's hash; the record inside names its Node, so even then it is refused.
+// a client chose a Node name that spells another's hash; the record inside names its Node, so even then it is refused.
 func Name(node string) string {
 	name := namePrefix + node
 	if len(name) <= validation.DNS1123SubdomainMaxLength {

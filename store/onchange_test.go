@@ -78,7 +78,7 @@ func (n *nodes) add(name string) {
 	n.names = append(n.names, name)
 }
 
-// awaits waits until the names are exactly these, each as often as it is listed, and starts over. Beside them may stand
+// awaits waits until the names are exactly these, each as often as it is listed, and starts over. Among them may be
 // the hashed ends of ConfigMap names: where a record does not tell whose it is, there is no better name.
 func (n *nodes) awaits(t *testing.T, want ...string) {
 	t.Helper()

@@ -53,7 +53,7 @@ func TestPackedRecordsLoseNothingButTheirHistory(t *testing.T) {
 		"of the greatest version": func(r *record.Record) {
 			r.Seen, r.Floor = []record.Object{{UID: "u", Version: math.MaxUint64}}, math.MaxUint64-1
 		},
-		"of a Node that is gone":         func(r *record.Record) { r.DeletedAt = time.Date(2026, 5, 1, 12, 0, 0, 500, time.UTC) },
+		"of a deleted Node":              func(r *record.Record) { r.DeletedAt = time.Date(2026, 5, 1, 12, 0, 0, 500, time.UTC) },
 		"of a Node gone before 1970":     func(r *record.Record) { r.DeletedAt = time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC) },
 		"of a Node gone very late":       func(r *record.Record) { r.DeletedAt = time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC) },
 		"quarantined":                    func(r *record.Record) { old := full; r.Quarantined = &old },
@@ -107,7 +107,7 @@ func requirePacks(t *testing.T, r record.Record) {
 	}
 }
 
-// Any record that clients, kubelets and processes can bring about, and any part of it that somebody can have written.
+// Any record that clients, kubelets and processes can bring about, and any part of it that a client can have written.
 func TestRandomRecordsPack(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

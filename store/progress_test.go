@@ -29,7 +29,7 @@ func TestProgressMovesWithWhatTheWatchBrings(t *testing.T) {
 			assert.WithinRange(t, before, start, time.Now())
 			release := c.api.holdWatches(t)
 			happen(c)
-			assert.Never(t, func() bool { return c.Progress() != before }, 50*time.Millisecond, time.Millisecond, "nobody has heard of it yet")
+			assert.Never(t, func() bool { return c.Progress() != before }, 50*time.Millisecond, time.Millisecond, "nobody has received it yet")
 			release()
 			assert.Eventually(t, func() bool { return c.Progress().After(before) }, patience, time.Millisecond)
 		})
@@ -44,7 +44,7 @@ func TestAWatchThatIsAcceptedIsNoProgressAndABookmarkOnItIs(t *testing.T) {
 	})
 	c.api.endWatches()
 	require.Eventually(t, c.api.watched, patience, time.Millisecond)
-	// The client may not have heard yet that its watch is open: until then there is no progress at all.
+	// The client may not know yet that its watch is open: until then there is no progress at all.
 	require.Eventually(t, func() bool { return c.Progress().Equal(before) }, patience, time.Millisecond, "it may bring nothing, for ever")
 	c.api.bookmark()
 	assert.Eventually(t, func() bool { return c.Progress().After(before) }, patience, time.Millisecond)

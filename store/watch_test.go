@@ -20,7 +20,7 @@ type apiWatch struct {
 	left atomic.Int64 // how many events still reach the watcher
 }
 
-// Watch brings what the selector selects; an object that is selected no more is gone to the watcher.
+// Watch brings what the selector selects; an object that is no longer selected is deleted for the watcher.
 func (a *api) Watch(gvr schema.GroupVersionResource, ns string, options ...metav1.ListOptions) (watch.Interface, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -110,7 +110,7 @@ func (a *api) breakWatches() {
 	a.endWatches()
 }
 
-// bookmark tells every watcher that nothing has happened.
+// bookmark shows every watcher that nothing has happened.
 func (a *api) bookmark() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

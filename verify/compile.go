@@ -88,7 +88,7 @@ func (p Profiles) IsTaint(taint corev1.Taint) bool {
 	return false
 }
 
-// Compile checks the section verify. The errors name every mistake; with an error the Profiles are the zero value. Which keys belong to other
+// Compile checks the section verify. It returns all errors at once; with an error the Profiles are the zero value. Which keys belong to other
 // components is checked by package policy.
 func Compile(settings Settings, path *field.Path) (Profiles, field.ErrorList) {
 	if len(settings.Profiles) > MaxProfiles {

@@ -185,7 +185,7 @@ func TestWhatIsWrongIsNamedByItsField(t *testing.T) {
 		containers = append(containers, fmt.Sprintf("{name: c%d, container: {image: a}}", i))
 	}
 	for name, one := range map[string]struct {
-		profile string // what stands in the only profile beside its name and a check
+		profile string // what stands in the only profile in addition to its name and a check
 		check   string // the check, instead of the usual one
 		section string // what stands in the section instead of a profile
 		field   string

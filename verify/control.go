@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ControlPrefix is how the names of control Pods begin. Such a Pod asks the network checks of a profile on a verified Node, to tell a fault of one Node from
+// ControlPrefix is how the names of control Pods begin. Such a Pod asks the network checks of a profile on a verified Node, to distinguish a fault of one Node from
 // a fault that all Nodes share.
 const ControlPrefix = "control-"
 

@@ -2,7 +2,7 @@
 // done next. docs/design.md has the design.
 //
 // [Compile] checks the section. [Check] is one question that a worker Pod on the Node asks; package check asks it. [Report] is what the worker
-// tells. [Plan] says what is to be done next about one Node, [Judge] what came of a worker Pod, [Starts] which Node gets its worker Pod next. The
+// reports. [Plan] says what is to be done next about one Node, [Judge] what came of a worker Pod, [Starts] which Node gets its worker Pod next. The
 // package is pure: values in, values out; verify/controller acts.
 //
 // Invariants:

@@ -70,7 +70,7 @@ func (r Report) within(limit int) (string, bool) {
 	return encoded, err == nil && len(encoded) <= limit
 }
 
-// Clean is a text on one line, as people may read it: each run of white space and each control, format (bidirectional ones too) or broken
+// Clean is a text on one line, as it may be shown: each run of white space and each control, format (bidirectional ones too) or broken
 // character becomes one space.
 func Clean(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {

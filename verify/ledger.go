@@ -16,7 +16,7 @@ import (
 const (
 	LedgerMap = "nodekeep-verify"
 	LedgerKey = "removals.json" // of the data: the [Ledger]
-	BrakesKey = "brakes.json"   // of the data: open brakes, for people
+	BrakesKey = "brakes.json"   // of the data: open brakes, for readers
 )
 
 // Bounds of a ledger.

@@ -27,7 +27,7 @@ const (
 	DoShow    Do = "show"    // write the condition
 )
 
-// State is where a Node stands, for metrics and for people.
+// State is where a Node stands, for metrics and for display.
 type State string
 
 // The states.
@@ -47,7 +47,7 @@ func States() []State {
 // Action is the next thing to do about a Node.
 type Action struct {
 	Do     Do
-	Reason string // for people
+	Reason string // for display
 	State  State
 	Again  time.Time // when to look again though nothing was observed; zero: not
 	Due    time.Time // when the deadline of the profile is; zero for a Node without the taint
@@ -232,7 +232,7 @@ func deleteAll(pods []Pod, reason string, then Action, now time.Time) Action {
 	return then
 }
 
-// deletePod deletes a worker Pod, waits until it is gone, and does not wait for a kubelet that does not answer.
+// deletePod deletes a worker Pod, waits until it is deleted, and does not wait for a kubelet that does not answer.
 func deletePod(pod Pod, reason string, action Action, now time.Time) Action {
 	action.Pod, action.Reason, action.Do, action.Again = pod, reason, DoDelete, time.Time{}
 	if until := pod.Deleted.Add(forceAfter); !pod.Deleted.IsZero() && now.Before(until) {

@@ -229,7 +229,7 @@ func TestAnAnnotationOfAKubeletOnlyPacesItsNode(t *testing.T) {
 	}
 }
 
-func TestAnAnnotationThatIsTakenBackDoesNotLetANodeStartAtOnceAgain(t *testing.T) {
+func TestAnAnnotationThatIsRemovedDoesNotLetANodeStartAtOnceAgain(t *testing.T) {
 	profiles, started := planProfile(t, nil), born.Add(time.Minute)
 	action := verify.Plan(verify.Observed{Node: readyNode(), Started: started}, profiles, modelCluster, started.Add(time.Second))
 	assert.Equal(t, verify.DoWait, action.Do)

@@ -167,7 +167,7 @@ type HTTP struct {
 	CA     string `json:"ca,omitempty"`     // PEM
 }
 
-// Container runs an image of the user's in the worker Pod, beside the worker. It passes with exit code 0.
+// Container runs an image of the user's in the worker Pod, next to the worker. It passes with exit code 0.
 type Container struct {
 	Image   string              `json:"image"`
 	Command []string            `json:"command,omitempty"`

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Progress is the annotation [Annotation]: what was tried on a Node. A kubelet may write it, so it only paces its Node, and is shown to people.
+// Progress is the annotation [Annotation]: what was tried on a Node. A kubelet may write it, so it only paces its Node, and is shown to operators.
 type Progress struct {
 	Round    int    `json:"round"`             // how often this Node object was opened before
 	Attempts int    `json:"attempts"`          // attempts of this round that did not pass
 	Shared   int    `json:"shared,omitempty"`  // attempts of this round that failed as a verified Node does; they are no attempts of this Node
-	Returns  int    `json:"returns,omitempty"` // how often in a row the taint came back soon after it was removed
+	Returns  int    `json:"returns,omitempty"` // how often in a row the taint returned soon after it was removed
 	BootID   string `json:"bootID,omitempty"`
 	Profile  string `json:"profile,omitempty"`
 	Hash     string `json:"hash,omitempty"`     // of the profile's checks
@@ -121,20 +121,20 @@ func (p Progress) closed(last Last) Progress {
 // Stuck reports whether the Node has had all its attempts; it is tried on, once in maxBackoff.
 func (p Progress) Stuck(profile CompiledProfile) bool { return p.Attempts >= profile.Attempts.Max }
 
-// FreeReturns is how often in a row the taint may come back soon after it was removed until there is a pause: an operator has a Node checked
-// again a few times after a repair. A mutating admission policy of somebody else puts the taint back in the very PATCH that removes it, without end.
+// FreeReturns is how often in a row the taint may return soon after it was removed until there is a pause: an operator has a Node checked
+// again a few times after a repair. Another mutating admission policy can put the taint back in the very PATCH that removes it, without end.
 const FreeReturns = 3
 
-// soon is how long after the end of a round the next one ends, if the taint came back at once: the time of a check, and some more.
+// soon is how long after the end of a round the next one ends, if the taint returned at once: the time of a check, and some more.
 const soon = 5 * time.Minute
 
-// The first pause before nodekeep removes a taint again that keeps coming back, and the longest: each is twice as long as the one before.
+// The first pause before nodekeep removes a taint again that keeps returning, and the longest: each is twice as long as the one before.
 const (
 	firstPause   = 10 * time.Second
 	longestPause = 5 * time.Minute
 )
 
-// pause is how long to wait before the next step about a taint that keeps coming back.
+// pause is how long to wait before the next step about a taint that keeps returning.
 func (p Progress) pause() time.Duration {
 	if p.Returns <= FreeReturns {
 		return 0
@@ -152,7 +152,7 @@ func (p Progress) removed() (yes bool, at time.Time) {
 	return how == VerdictPassed || how == VerdictReleased || how == VerdictNotSelected || how == VerdictRebooted, p.Last.Time
 }
 
-// resumes is when nodekeep goes on with a Node whose taint keeps coming back; a time that is past: now. A time in the future, which only a kubelet
+// resumes is when nodekeep goes on with a Node whose taint keeps returning; a time that is past: now. A time in the future, which only a kubelet
 // writes, does not count.
 func (p Progress) resumes(now time.Time) time.Time {
 	if removed, at := p.removed(); removed && !at.After(now) {

@@ -11,11 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// outageLasts is how long after an outage Nodes that reboot are not checked again: after a power cut they come back within minutes of each other.
+// outageLasts is how long after an outage Nodes that reboot are not checked again: after a power cut they return within minutes of each other.
 const outageLasts = 10 * time.Minute
 
 // Outage says whether more Nodes are away at once than single reboots explain. Then no Node is checked again because of a reboot: thousands of Nodes that
-// come back after a power cut take workloads at once.
+// return after a power cut take workloads at once.
 type Outage struct {
 	counted, away int
 	until         time.Time

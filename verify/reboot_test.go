@@ -95,7 +95,7 @@ func TestAnOutageIsMoreThanATenthOfTheNodesAndLastsBeyondIt(t *testing.T) {
 	assert.True(t, o.Change(0, 1, born), "six of 50")
 	assert.False(t, o.Change(0, 9, born), "it began before")
 	o.Change(0, -15, born)
-	assert.True(t, o.Until(born.Add(time.Minute)).After(born.Add(time.Minute)), "those that come back later are of the same outage")
+	assert.True(t, o.Until(born.Add(time.Minute)).After(born.Add(time.Minute)), "those that return later are of the same outage")
 	assert.False(t, o.Until(born.Add(time.Hour)).After(born.Add(time.Hour)))
 
 	var small verify.Outage

@@ -43,7 +43,7 @@ type Result struct {
 	Outcome  Outcome `json:"outcome"`
 	Required bool    `json:"required"`
 	Reason   Reason  `json:"reason,omitempty"`  // of a check that failed or was skipped
-	Message  string  `json:"message,omitempty"` // for people: one line, without control characters
+	Message  string  `json:"message,omitempty"` // for display: one line, without control characters
 	Millis   int     `json:"millis"`            // milliseconds from the first try to the end of the last one
 	Tries    int     `json:"tries,omitempty"`
 }

@@ -167,14 +167,14 @@ func TestWhatIsNotExactlyAReportIsAnError(t *testing.T) {
 	}
 }
 
-func TestPeopleSeeNoBidirectionalText(t *testing.T) {
+func TestReportsShowNoBidirectionalText(t *testing.T) {
 	checks := []verify.Check{tcpCheck("a", true)}
 	parsed, err := verify.ParseReport(`{"results":[{"check":"a","outcome":"failed","required":true,"reason":"Error","message":"a\u202eb\u2066c\u2028d\u200be\ufefff","millis":1}]}`, checks)
 	require.NoError(t, err)
 	assert.Equal(t, "a b c d e f", parsed.Results[0].Message)
 }
 
-// FuzzParseReport holds for any message: an error, or a report about exactly the expected checks that people may read.
+// FuzzParseReport holds for any message: an error, or a report about exactly the expected checks that a terminal may show.
 func FuzzParseReport(f *testing.F) {
 	checks := []verify.Check{tcpCheck("a", true), tcpCheck("b", false), containerCheck("smi")}
 	for _, seed := range []string{

@@ -316,7 +316,7 @@ func (m *model) disturb() {
 	node := m.nodes[name]
 	held := slices.ContainsFunc(node.Taints, func(taint corev1.Taint) bool { return taint.Key == verify.Taint })
 	switch m.rng.IntN(18) {
-	case 16, 17: // DNS goes down for all, or comes back
+	case 16, 17: // DNS goes down for all, or returns
 		m.fault = !m.fault
 		return
 	case 0: // deleted; it may register again
@@ -369,7 +369,7 @@ func (m *model) disturb() {
 		m.totals.Crashes++
 		m.controllers[m.rng.IntN(2)].restart()
 		return
-	case 13: // power is cut, and comes back
+	case 13: // power is cut, and returns
 		if m.chance(8) {
 			for _, name := range m.nodesByName() {
 				if one := m.nodes[name]; one.Ready {
@@ -775,7 +775,7 @@ func (c *modelController) checkHeld(live *modelNode, profiles verify.Profiles) {
 		c.fail("node %s was held while it was Ready on the boot that was checked", live.Name)
 	// After a change of the policy the count of Nodes that are away is right only once the watch has brought each of them again.
 	case others > 0 && !c.lags && c.leaders == 1 && c.policy == 0:
-		c.fail("node %s was held beside %d others of %d", live.Name, others, len(c.model.nodes))
+		c.fail("node %s was held together with %d others of %d", live.Name, others, len(c.model.nodes))
 	}
 }
 

@@ -38,20 +38,20 @@ func answerTo(in incoming, k known, p policy.Policy, decide decider) answer {
 	return answer{incoming: in, decision: d, operations: patch(in, d)}
 }
 
-// Explanation is what the webhook makes of a request, for tools that tell people.
+// Explanation is what the webhook makes of a request, for the operator's commands.
 type Explanation struct {
 	Node    string
 	Kubelet bool   // it counts as the Node's own kubelet's
 	Outcome string // as in nodekeep_webhook_reviews_total
 
 	Brought  map[string]string         // items that the object comes with
-	Restored map[string]string         // items that are put on in the CREATE
-	Inline   map[string]string         // labels that are put on in the CREATE by the second pass, where the self-test proves that it works
+	Restored map[string]string         // items that are set in the CREATE
+	Inline   map[string]string         // labels that are set in the CREATE by the second pass, where the self-test proves that it works
 	Deferred map[string]string         // labels that wait for capture, behind the gate; where Inline has them, should the proof fail
 	Withheld map[string]policy.Reason  // items that are recorded and not restored now
 	Rules    map[string]record.Derived // labels that rules set in the CREATE, and items that they remove
 	Later    map[string]record.Derived // labels that rules set and that wait for capture, behind the gate
-	Taints   []corev1.Taint            // put on besides, by rules and as registration taints
+	Taints   []corev1.Taint            // set in addition, by rules and as registration taints
 	GateOn   bool                      // once the webhook has answered; with what is inline, after the second pass
 
 	Patch []jsonpatchv2.Operation // of the first pass
@@ -69,7 +69,7 @@ func NodeOf(request *admissionv1.AdmissionRequest) string {
 	return in.node
 }
 
-// MachineOf is the machine that a request tells of; the zero Machine where the policy does not look at it.
+// MachineOf is the machine of the Node in a request; the zero Machine where the policy does not look at it.
 func MachineOf(request *admissionv1.AdmissionRequest, p policy.Policy) record.Machine {
 	in, err := decode(request, p)
 	if err != nil {

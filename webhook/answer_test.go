@@ -17,7 +17,7 @@ import (
 	"nodekeep.dev/nodekeep/webhook"
 )
 
-// What is explained to people is what the API server is answered.
+// The explanation is what the API server is answered.
 func TestAnExplanationIsTheAnswerThatTheAPIServerGets(t *testing.T) {
 	cases, err := os.ReadDir(goldenDir)
 	require.NoError(t, err)

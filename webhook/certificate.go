@@ -21,7 +21,7 @@ const (
 )
 
 // ShowsCertificate shows doctor which certificate the webhook serves, in a warning of the answer to its dry runs. So doctor needs no right to read the
-// Secret, which has the private key. A certificate is no secret: whoever connects is sent it.
+// Secret, which has the private key. A certificate is no secret: every client that connects receives it.
 func ShowsCertificate(handler admission.Handler, serving func(*tls.ClientHelloInfo) (*tls.Certificate, error)) admission.Handler {
 	return admission.HandlerFunc(func(ctx context.Context, request admission.Request) admission.Response {
 		response := handler.Handle(ctx, request)

@@ -9,7 +9,7 @@ import (
 // maxConnections bounds what connections take of memory, about 60 KiB each. An API server keeps 25 idle ones.
 const maxConnections = 512
 
-// connections keep no more than a number of connections open. Beyond it one of the address with the most of them is closed,
+// connections limits how many connections are open. Beyond it one of the address with the most of them is closed,
 // so that a caller who opens many closes his own.
 type connections struct {
 	net.Listener

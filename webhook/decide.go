@@ -15,7 +15,7 @@ import (
 type known struct {
 	record     record.Record // the zero Record where there is none
 	unreadable bool          // there is one, but nothing may be taken from it
-	current    bool          // the store is up to date, as far as it can tell
+	current    bool          // the store is up to date, as far as it knows
 	now        time.Time
 	// follow is the record of a machine that had another name before; nil where the Node has a record, or the policy follows none.
 	follow    func(node string, machine record.Machine) (r record.Record, undecided bool)
@@ -32,7 +32,7 @@ type decision struct {
 	restore policy.Restore
 	labels  map[string]record.Derived // what rules set now, and what they remove
 	later   map[string]record.Derived // what rules set and a kubelet must not carry: it waits for capture
-	taints  []corev1.Taint            // beside the restored ones: what rules want, and what a new Node gets once
+	taints  []corev1.Taint            // in addition to the restored ones: what rules want, and what a new Node gets once
 	gate    policy.Gate
 	move    gateMove
 	own     map[string]string // nodekeep's annotations; the object must carry no other of them
@@ -50,7 +50,7 @@ const (
 
 // decide says what a registering Node gets. Nothing is restored from a record that cannot be read or that is another
 // machine's, and a gate that is on the Node then stays on. A store that may have fallen behind restores what it knows but
-// does not lift the gate, which would claim that nothing else is missing. It stamps: else nobody could put right later what
+// does not lift the gate, which would claim that nothing else is missing. It stamps: else nobody could correct later what
 // it restored from a record that was stale.
 func decide(in incoming, k known, p policy.Policy) decision {
 	switch {
@@ -128,7 +128,7 @@ func (d decision) labelsAfter(in incoming) map[string]string {
 	return after
 }
 
-// restorable is what the registering Node lacks of what is remembered.
+// restorable is what the registering Node lacks of its record.
 func restorable(in incoming, k known, p policy.Policy) policy.Restore {
 	return p.Restorable(
 		policy.Kept{Items: in.items(p), Machine: in.machine, AnnotationBytes: policy.AnnotationBytes(in.annotations)},
@@ -195,7 +195,7 @@ func (d decision) withoutItems() decision {
 	return small
 }
 
-// brought are the recorded keys that the Node has in its CREATE and keeps, with its own values: whichever of them is gone later was
+// brought are the recorded keys that the Node has in its CREATE and keeps, with its own values: each of them that is missing later was
 // removed from this very object.
 func brought(in incoming, r record.Record, d decision, p policy.Policy) map[string]string {
 	var own map[string]string

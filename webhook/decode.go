@@ -201,7 +201,7 @@ func decodePart(decoder *jsontext.Decoder, size int, into any) error {
 // unmarshal reads JSON as the API server sends it: names match by case.
 func unmarshal(data []byte, into any) error { return json.Unmarshal(data, into, asSent()) }
 
-// occasionOf tells whether NodeRestriction will judge the request as a kubelet's. Either sign is enough: to defer a label
+// occasionOf reports whether NodeRestriction will judge the request as a kubelet's. Either sign is enough: to defer a label
 // without need costs a moment, to put one in without leave costs the registration.
 func occasionOf(user authenticationv1.UserInfo) policy.Occasion {
 	if slices.Contains(user.Groups, kubeletGroup) || strings.HasPrefix(user.Username, kubeletUserPrefix) {

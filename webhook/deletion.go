@@ -229,7 +229,7 @@ func (d *Deletions) record(ctx context.Context, hint hint) (deletionOutcome, err
 			if err != nil {
 				return deletionFailed, err
 			}
-			if again != nil { // where it is gone by now, the state that was read is the last one that is known
+			if again != nil { // where the Node is deleted by now, the state that was read is the last one that is known
 				node = again
 				before, _ = entry.Record.Rebase(d.Cluster(), node.Version)
 			}

@@ -250,7 +250,7 @@ func TestAnEditJustBeforeADeletionIsRecordedWithItsHistory(t *testing.T) {
 	for _, want := range []deletionOutcome{deletionRecorded, deletionUnchanged} {
 		assert.Equal(t, want, review(t, d, node))
 		changes := history.Of(records.live(t))
-		require.Len(t, changes, 2, "no entry is lost, and none is told twice")
+		require.Len(t, changes, 2, "no entry is lost, and none is there twice")
 		assert.Equal(t, "ansible", changes[0].Actor)
 		assert.Equal(t, "kubectl-label", changes[1].Actor)
 		assert.Equal(t, at.UTC(), changes[1].Time.UTC())
@@ -480,7 +480,7 @@ func (r *hungRecords) Put(ctx context.Context, _ record.Record, _ string) (store
 	return store.Entry{}, ctx.Err()
 }
 
-// contended records are written by somebody else before each write.
+// contended records are written by another client before each write.
 type contended struct{ storetest.Memory }
 
 func (r *contended) Put(ctx context.Context, _ record.Record, _ string) (store.Entry, error) {

@@ -177,7 +177,7 @@ func (d *dice) spec() any {
 	return spec
 }
 
-// taints are a list as somebody may have written it: every other one that is not wild is such as the API server takes.
+// taints are a list as a client may have written it: every other one that is not wild is such as the API server takes.
 func (d *dice) taints() any {
 	valid, taken, taints := !d.wild && d.in(2), map[string]bool{}, []any{}
 	for range d.throw(6) {

@@ -33,7 +33,7 @@ import (
 const manyRecords = 100_000
 
 // What a registration costs, from the AdmissionReview's bytes to the answer's: a Node of some 20 KiB with 50 images, 10
-// remembered labels, two of them protected, and 100,000 records. Beside it, the same with fewer records.
+// remembered labels, two of them protected, and 100,000 records. To compare, the same with fewer records.
 func BenchmarkHandle(b *testing.B) {
 	for _, count := range []int{1_000, 10_000, manyRecords} {
 		b.Run(fmt.Sprintf("records=%d", count), func(b *testing.B) {
@@ -106,7 +106,7 @@ func BenchmarkFindUIDAndName(b *testing.B) {
 }
 
 // The usual way: controller-runtime decodes the whole Node, a Defaulter changes it, and the whole of it is encoded and
-// compared again. What the Defaulter does costs nothing beside that.
+// compared again. What the Defaulter does costs nothing compared with that.
 func BenchmarkUsualWay(b *testing.B) {
 	known := manyKnown(1_000)
 	usual := admission.WithDefaulter[*corev1.Node](clientgoscheme.Scheme, defaulter(func(_ context.Context, node *corev1.Node) error {

@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// Records is where the handler reads what is remembered; Get must answer from memory.
+// Records is where the handler reads records; Get must answer from memory.
 type Records interface {
 	Get(node string) (store.Entry, error)
 	// OfMachine is the records that [record.Predecessor] chooses from; it must answer from memory, too.

@@ -23,7 +23,7 @@ import (
 	"nodekeep.dev/nodekeep/webhook"
 )
 
-// records are what is remembered; raw bytes go in with Tamper. They were heard of that long ago: the zero value is current.
+// records are the records in memory; raw bytes go in with Tamper. They were received that long ago: the zero value is current.
 type records struct {
 	storetest.Memory
 	age time.Duration

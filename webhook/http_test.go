@@ -90,14 +90,14 @@ func TestReviewIsSentBackWhileRecordsAreBeingRead(t *testing.T) {
 	assert.Equal(t, 1, h.count(t, reviewsTotal, "not_ready"))
 }
 
-// The pause leaves the API server's ten tries time for another replica to answer; a caller that is gone needs none.
+// The pause leaves the API server's ten tries time for another replica to answer; a caller that has hung up needs none.
 func TestPauseBeforeAReviewIsSentBack(t *testing.T) {
 	for name, test := range map[string]struct {
 		gone  bool
 		pause time.Duration
 	}{
-		"the caller waits":   {false, 50 * time.Millisecond},
-		"the caller is gone": {true, 0},
+		"the caller waits":       {false, 50 * time.Millisecond},
+		"the caller has hung up": {true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestCallerThatDoesNotWaitForTheAnswer(t *testing.T) {
 	assert.Equal(t, map[string]int{"nothing_missing": 1}, h.outcomes(t), "and no panic")
 }
 
-// hungUp is a caller that is gone when the answer comes.
+// hungUp is a caller that has hung up before the answer comes.
 type hungUp struct{ http.ResponseWriter }
 
 func (hungUp) Write([]byte) (int, error) { return 0, net.ErrClosed }

@@ -17,7 +17,7 @@ const (
 	usualBudget      = 24 << 20
 	largeBudget      = 24 << 20
 	shareOfBudget    = 3
-	// reviewOverhead is what a review costs beside its body: buffers of its connection, its goroutine, its answer.
+	// reviewOverhead is what a review costs in addition to its body: buffers of its connection, its goroutine, its answer.
 	reviewOverhead = 16 << 10
 )
 
@@ -29,7 +29,7 @@ const mostTurns = 4
 // Bytes: a review counts from before its body is read until it is answered; one that does not fit is not read at all.
 //
 // Turns: decoding multiplies bytes, some of them by more than ten, and takes all CPU it gets. So only a few usual reviews of an address,
-// on half of the CPUs, and beside them one large review of all addresses are decoded at one time. The others wait; usual reviews of
+// on half of the CPUs, and next to them one large review of all addresses are decoded at one time. The others wait; usual reviews of
 // other addresses do not wait for them.
 type Limits struct {
 	oneLarge *semaphore.Weighted

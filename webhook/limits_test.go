@@ -96,9 +96,9 @@ func TestOneAddressIsDecodedOnAFewTurnsAndOthersDoNotWaitForIt(t *testing.T) {
 		require.NoError(t, large.begin(t.Context()), "large reviews have a turn of their own, for every address")
 		large.end()
 		assert.False(t, waits("10.0.0.2:1000", usualLength))
-		assert.False(t, waits("10.0.0.3:1000", 6<<20), "which was given back before the review was answered")
+		assert.False(t, waits("10.0.0.3:1000", 6<<20), "which was released before the review was answered")
 		assert.True(t, waits("10.0.0.4:1000", 6<<20), "one large review at a time")
-		assert.False(t, waits("10.0.0.4:1000", usualLength), "which gives its turn back when it waited in vain")
+		assert.False(t, waits("10.0.0.4:1000", usualLength), "which releases its turn when it times out")
 	})
 }
 

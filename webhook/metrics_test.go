@@ -19,9 +19,9 @@ func TestReviewsAreCountedByOutcome(t *testing.T) {
 		change  func(*admissionv1.AdmissionRequest)
 		outcome string
 	}{
-		"labels come back":                    {records: remembering(map[string]string{"dedicated": "ci"}), object: bare, outcome: "restored"},
+		"labels are restored":                 {records: remembering(map[string]string{"dedicated": "ci"}), object: bare, outcome: "restored"},
 		"a protected label waits":             {records: remembering(map[string]string{"dedicated": "ci", "node-role.kubernetes.io/ci": ""}), object: bare, outcome: "deferred"},
-		"nothing is remembered":               {records: nothing, object: bare, outcome: "nothing_missing"},
+		"no record":                           {records: nothing, object: bare, outcome: "nothing_missing"},
 		"the Node has all":                    {records: remembering(map[string]string{"dedicated": "ci"}), object: `{"metadata":{"name":"worker-1","labels":{"dedicated":"ci"}}}`, outcome: "nothing_missing"},
 		"the record cannot be read":           {records: garbage, object: bare, outcome: "unreadable_record"},
 		"the object cannot be read":           {records: nothing, object: `{"metadata":{"name":7}}`, outcome: "malformed_node"},

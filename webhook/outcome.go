@@ -7,7 +7,7 @@ const (
 	restoredAll      outcome = "restored"          // labels were put in, nothing is left to do
 	deferredSome     outcome = "deferred"          // protected labels are left to capture, the gate is on
 	restoredInline   outcome = "restored_inline"   // protected labels were put in, in the second pass
-	nothingMissing   outcome = "nothing_missing"   // the Node has all that is remembered of it
+	nothingMissing   outcome = "nothing_missing"   // the Node has all of its record
 	unreadableRecord outcome = "unreadable_record" // nothing restored: the record cannot be read
 	otherMachine     outcome = "other_machine"     // nothing restored: another machine has the name
 	notOurs          outcome = "not_ours"          // not the creation of a named Node

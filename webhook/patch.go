@@ -58,7 +58,7 @@ func encode(operations []jsonpatch.Operation) ([]byte, error) {
 	return json.Marshal(written, json.Deterministic(true))
 }
 
-// annotationOperations write the restored annotations and our own, and take off what the object came with of ours: a kubelet can write
+// annotationOperations write the restored annotations and our own, and remove our annotations that the object came with: a kubelet can write
 // annotations.
 func annotationOperations(in incoming, d decision) []jsonpatch.Operation {
 	add := record.SplitAnnotations(d.restore.Add)

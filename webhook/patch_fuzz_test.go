@@ -25,7 +25,7 @@ func FuzzPatch(f *testing.F) {
 		{"\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03\x03", "<&>\xff\u2028"},
 		{"\x04\x03\x02\x01\x04\x03\x02\x01\x04\x03\x02\x01\x04\x03\x02\x01\x04\x03\x02\x01\x04\x03\x02\x01", "{"},
 		{"\x03\x04\x00\x01\x02\x03\x04\x05\x06\x07\x03\x02\x00\x01\x03\x04\x03\x07\x00\x01\x02\x03\x04\x05\x06\x07\x01\x04\x00\x01\x02\x03\x04\x05", "v"},
-		{"nodekeep keeps labels and taints of Nodes that come back", strings.Repeat("n", 64)},
+		{"nodekeep keeps labels and taints of Nodes that register again", strings.Repeat("n", 64)},
 		{"the quick brown fox jumps over the lazy dog, 0123456789", `{"version":1,"node":"worker-1","labels":{"dedicated":"ci"}}`},
 		{"labels:5 dedicated team node-role.kubernetes.io/worker", "worker-1"},
 		{"~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~", "~0"},
@@ -40,10 +40,10 @@ func FuzzPatch(f *testing.F) {
 	})
 }
 
-// The fuzzer starts from few seeds and runs short. These throws are many, and each sight comes often.
+// The fuzzer starts from few seeds and runs short. These throws are many, and each outcome comes often.
 func TestAnswersHoldForManyNodes(t *testing.T) {
 	t.Parallel()
-	const enough, most = 700, 20 * 700 // Nodes; more than enough only while a sight was not seen often
+	const enough, most = 700, 20 * 700 // Nodes; more than enough only while an outcome was not seen often
 	seed := rand.Uint64()              // one that failed is run again by writing it in here
 	texts := []string{"", "ci", "bad key!", "a~b/c", "<&>\xff\u2028", "{", strings.Repeat("n", 64), "\x00"}
 	seen, policies := map[string]int{}, drawPolicies(t, seed)
@@ -66,7 +66,7 @@ func TestAnswersHoldForManyNodes(t *testing.T) {
 	require.Empty(t, rare(seen), "hardly ever seen; seed %d, seen %v", seed, seen)
 }
 
-// rare names a sight that was not seen often enough to show anything, if there is one.
+// rare names an outcome that was not seen often enough to show anything, if there is one.
 func rare(seen map[string]int) string {
 	for _, sight := range []string{
 		"valid", "invalid", "gated", "given", "replaced", "brought", "by rule", "by rule behind the gate", "unstamped",

@@ -11,7 +11,7 @@ const longestPatience = 30 * time.Second
 
 // Patience gives the context of each request to next the time for which the API server says it waits: the query's `timeout`,
 // which it sends with every review (k8s.io/client-go/rest, Request.Timeout; about a webhook's timeoutSeconds). What is
-// no such time is no deadline, and no caller is waited for longer than an API server can be told to wait.
+// no such time is no deadline, and no caller is waited for longer than an API server can be configured to wait.
 func Patience(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if waits, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && waits > 0 {

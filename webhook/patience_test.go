@@ -18,18 +18,18 @@ func TestARequestLastsAsLongAsTheAPIServerSaysThatItWaits(t *testing.T) {
 		url  string
 		want time.Duration
 	}{
-		"what is shipped":       {"/deletion?timeout=1s", time.Second},
-		"less than a second":    {"/deletion?timeout=999.5ms", 999500 * time.Microsecond},
-		"beside something else": {"/deletion?trace=1&timeout=30s", 30 * time.Second},
-		"longer than it can":    {"/deletion?timeout=1h", 30 * time.Second},
-		"nothing is said":       {"/deletion", none},
-		"nothing at all":        {"/deletion?timeout=", none},
-		"no time":               {"/deletion?timeout=soon", none},
-		"zero":                  {"/deletion?timeout=0s", none},
-		"less than nothing":     {"/deletion?timeout=-1s", none},
-		"a number":              {"/deletion?timeout=1", none},
-		"more than there is":    {"/deletion?timeout=9999999999999s", none},
-		"a query that is none":  {"/deletion?timeout=%zz", none},
+		"what is shipped":        {"/deletion?timeout=1s", time.Second},
+		"less than a second":     {"/deletion?timeout=999.5ms", 999500 * time.Microsecond},
+		"next to something else": {"/deletion?trace=1&timeout=30s", 30 * time.Second},
+		"longer than it can":     {"/deletion?timeout=1h", 30 * time.Second},
+		"nothing is said":        {"/deletion", none},
+		"nothing at all":         {"/deletion?timeout=", none},
+		"no time":                {"/deletion?timeout=soon", none},
+		"zero":                   {"/deletion?timeout=0s", none},
+		"less than nothing":      {"/deletion?timeout=-1s", none},
+		"a number":               {"/deletion?timeout=1", none},
+		"more than there is":     {"/deletion?timeout=9999999999999s", none},
+		"a query that is none":   {"/deletion?timeout=%zz", none},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -91,7 +91,7 @@ func TestTheSecondPassLeavesLabelsThatThePolicyDefersBehindTheGate(t *testing.T)
 		outcome    outcome
 		stamp      string
 	}{
-		"beside a protected label": {
+		"next to a protected label": {
 			map[string]string{"dedicated": "ci", role: ""}, map[string]string{role: ""}, restoredInline,
 			`{"given":{"` + role + `":{"value":""}}}`,
 		},

@@ -17,7 +17,7 @@ import (
 	"nodekeep.dev/nodekeep/webhook"
 )
 
-// running is a server that serves until it is told to stop.
+// running is a server that serves until it is stopped.
 type running struct {
 	*webhook.Server
 	roots  *x509.CertPool

@@ -24,7 +24,7 @@ import (
 )
 
 // requireSafe holds an answer to what the package promises, whatever the object was: the API server takes it, it changes
-// nothing that is not ours, and it adds no mistake to the object. It returns the object as it will be stored.
+// nothing that is not ours, and it adds no error to the object. It returns the object as it will be stored.
 func requireSafe(t testing.TB, request *admissionv1.AdmissionRequest, response *admissionv1.AdmissionResponse) (after []byte) {
 	t.Helper()
 	require.True(t, response.Allowed)
@@ -39,13 +39,13 @@ func requireSafe(t testing.TB, request *admissionv1.AdmissionRequest, response *
 	absent := policy.DerivedLabels(result.Annotations[policy.LabelsAnnotation])
 	maps.DeleteFunc(absent, func(_ string, label record.Derived) bool { return !label.Absent })
 	requireTaintsStay(t, request.Object.Raw, after, absent)
-	require.False(t, before.Spec.Unschedulable && !result.Spec.Unschedulable, "a cordon was taken off")
+	require.False(t, before.Spec.Unschedulable && !result.Spec.Unschedulable, "a cordon was removed")
 	for key, value := range before.Labels {
 		if absent[key].Absent {
 			require.NotContains(t, result.Labels, key)
 			continue
 		}
-		require.Contains(t, result.Labels, key, "a label was taken off")
+		require.Contains(t, result.Labels, key, "a label was removed")
 		if result.Labels[key] != value {
 			require.True(t, record.Valid(key, result.Labels[key]))
 		}
@@ -155,7 +155,7 @@ func requireTaintsStay(t testing.TB, before, after []byte, absent map[string]rec
 	removed := func(taint map[string]any) bool { return absent[fmt.Sprint(taint["key"], ":", taint["effect"])].Absent }
 	require.False(t, slices.ContainsFunc(stored, removed))
 	brought = slices.DeleteFunc(brought, removed)
-	require.GreaterOrEqual(t, len(stored), len(brought), "a taint was taken off")
+	require.GreaterOrEqual(t, len(stored), len(brought), "a taint was removed")
 	taken := map[[2]any]bool{}
 	for i, taint := range brought {
 		if taint == nil {
@@ -164,7 +164,7 @@ func requireTaintsStay(t testing.TB, before, after []byte, absent map[string]rec
 		}
 		value, replaced := stored[i]["value"]
 		if was, is := taint["value"]; is != replaced || was != value {
-			require.Contains(t, stored[i], "value", "a value was taken off")
+			require.Contains(t, stored[i], "value", "a value was removed")
 			require.True(t, record.Valid(fmt.Sprint(taint["key"], ":", taint["effect"]), fmt.Sprint(value)))
 		}
 		require.Equal(t, without(taint, "value"), without(stored[i], "value"))
@@ -221,7 +221,7 @@ func requireNoNewMistakes(t testing.TB, before, after *corev1.Node) {
 	}
 }
 
-// mistakes are what the API server's validation would find in the parts that we touch (ValidateNode of k8s.io/kubernetes).
+// mistakes are the errors that the API server's validation would find in the parts that we touch (ValidateNode of k8s.io/kubernetes).
 func mistakes(node *corev1.Node) []string {
 	errs := metavalidation.ValidateLabels(node.Labels, field.NewPath("labels"))
 	errs = append(errs, apivalidation.ValidateAnnotations(node.Annotations, field.NewPath("annotations"))...)
@@ -264,7 +264,7 @@ func requireKubeletMay(t testing.TB, before, after map[string]string) {
 }
 
 // requireSettled says that the object as it will be stored, sent again, is left as it is. Only of taints the second answer
-// may tell another story, for now the object brings them itself; that one then stays.
+// may differ, for now the object brings them itself; that one then stays.
 func requireSettled(t testing.TB, h *hook, request *admissionv1.AdmissionRequest, after []byte) {
 	t.Helper()
 	again := *request

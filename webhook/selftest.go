@@ -22,7 +22,7 @@ func selfTest(gate policy.Gate) (known, policy.Policy) {
 	return known{record: remembered, current: true}, policy.Default().WithProtected(policy.Inline).WithGate(gate)
 }
 
-// passed reports whether the API server stored both labels and the gate is gone.
+// passed reports whether the API server stored both labels and removed the gate.
 func passed(node *corev1.Node, gate policy.Gate) bool {
 	_, ordinary := node.Labels[selfTestOrdinary]
 	_, protected := node.Labels[selfTestProtected]

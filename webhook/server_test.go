@@ -41,7 +41,7 @@ func TestServerAnswersWhatIsInFlightWhenToldToStop(t *testing.T) {
 			s.awaitNoListener(t)
 			select {
 			case err := <-s.served:
-				t.Fatalf("the server is gone with a request in flight: %v", err)
+				t.Fatalf("the server stopped with a request in flight: %v", err)
 			case a := <-answered:
 				t.Fatalf("answered before it was done: %+v", a)
 			default:

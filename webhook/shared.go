@@ -25,7 +25,7 @@ type sharedWork[T any] struct {
 	err    error
 }
 
-// do works, or waits for the result of somebody else's work on the name, while ctx lasts. Work that had begun before this call
+// do works, or waits for the result of another caller's work on the name, while ctx lasts. Work that had begun before this call
 // came does not count: what it has read may have changed since. Work that has begun is not broken off when its caller goes.
 func (s *shared[T]) do(ctx context.Context, name string, work func() (T, error)) (T, error) {
 	s.mu.Lock()

@@ -1,4 +1,4 @@
-// Package gc removes the records of Nodes that are gone once the policy keeps them no longer.
+// Package gc removes the records of deleted Nodes after the policy's retention.
 //
 // Invariants:
 //   - A record is removed only as it was read, when its Node has been gone for longer than the policy keeps records, or left

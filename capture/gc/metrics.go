@@ -9,7 +9,7 @@ type Outcome string
 const (
 	Collected Outcome = "collected" // removed
 	Rehearsed Outcome = "dry_run"   // would have been removed
-	Kept      Outcome = "kept"      // seen live, it is not due: the Node lives, or somebody has changed or removed the record
+	Kept      Outcome = "kept"      // seen live, it is not due: the Node lives, or another client has changed or removed the record
 	PutBack   Outcome = "put_back"  // removed, and put back because the Node registered in that very moment, or may have
 	Failed    Outcome = "failed"    // the API server did not answer as it should; the sweep has ended
 )

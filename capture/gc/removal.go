@@ -21,7 +21,7 @@ type LiveRecords interface {
 	Delete(ctx context.Context, node, version string) error
 }
 
-// Remover removes records of Nodes that are gone.
+// Remover removes records of deleted Nodes.
 type Remover struct {
 	Records LiveRecords
 	Client  kubernetes.Interface
@@ -51,7 +51,7 @@ func (r Remover) Collect(ctx context.Context, node string, due func(record.Recor
 }
 
 // Once begun, a removal is not broken off, also in a process that was told to stop: what was asked of the API server may have
-// been done whether or not anybody hears of it.
+// been done even if no Event arrives.
 const (
 	removalTakes = 10 * time.Second // at most
 	secondLook   = 10 * time.Second // at most, at what has happened meanwhile
@@ -80,7 +80,7 @@ func (r Remover) Remove(ctx context.Context, entry store.Entry) (Outcome, error)
 	switch _, err := r.Records.Put(looking, entry.Record, ""); {
 	case err == nil:
 		return PutBack, errors.Join(failure, unknown)
-	case errors.Is(err, store.ErrConflict): // it was not removed, or somebody has recorded that Node
+	case errors.Is(err, store.ErrConflict): // it was not removed, or another process has recorded that Node
 		return Kept, errors.Join(failure, unknown)
 	default:
 		return Failed, errors.Join(failure, unknown, fmt.Errorf("put back what was removed a moment too late: %w", err))

@@ -10,7 +10,7 @@ import (
 
 // emptyRetention is how long the record of a deleted Node stays although it holds nothing. Until then a replica of the webhook may
 // restore from an older state of the record, and a capture may be about to record an older observation. The record names its object and
-// version, which tells these from newer ones. It is longer than the 110 s after which a webhook knows that its watch is stalled.
+// version, which distinguishes these from newer ones. It is longer than the 110 s after which a webhook knows that its watch is stalled.
 const emptyRetention = 2 * time.Minute
 
 // Due reports whether a record may be collected if its Node does not exist: the Node was deleted longer ago than records are kept (0: they
@@ -22,7 +22,7 @@ const emptyRetention = 2 * time.Minute
 // A record that is quarantined waits for an operator's decision, however long. It holds what two machines had, and without it nobody
 // would know that there is something to decide.
 //
-// A record without deletedAt is never due, also where it holds nothing. While its Node lives, it tells a label that
+// A record without deletedAt is never due, also where it holds nothing. While its Node lives, it distinguishes a label that
 // a client removed from one that was lost, should an older observation come late or a registration use an older record.
 // There are at most as many of these as Nodes.
 func Due(r record.Record, retention time.Duration, now time.Time) bool {

@@ -48,7 +48,7 @@ type Nodes interface {
 	Contained(work, node string, do func() error) error
 }
 
-// Sweeper collects the records of Nodes that are gone once the policy keeps them no longer.
+// Sweeper collects the records of deleted Nodes after the policy's retention.
 type Sweeper struct{ Options }
 
 // New makes a sweeper; it does nothing until [Sweeper.Run].
@@ -109,11 +109,11 @@ func (s *Sweeper) Sweep(ctx context.Context, pace func(context.Context) error) {
 // findings are the records that a sweep begins with.
 type findings struct {
 	all  int // records, readable or not
-	gone int // those of Nodes that are gone
+	gone int // those of deleted Nodes
 	due  []candidate
 }
 
-// find looks through the records in memory. One that makes this panic is not due, and stops no other. A Node that the watch knows, or knew and nobody has dealt with its end, is not gone.
+// find looks through the records in memory. One that makes this panic is not due, and stops no other. A Node does not count as deleted while the watch knows it, or while its deletion is not yet reconciled.
 func (s *Sweeper) find() (found findings) {
 	retention, now := s.Policy().Retention(), s.Now()
 	for _, node := range s.Records.Nodes() {
@@ -161,7 +161,7 @@ func (s *Sweeper) reportSwept(record candidate, outcome Outcome) {
 	}
 }
 
-// reportSweep tells what a sweep came to, in one line.
+// reportSweep logs the result of a sweep, in one line.
 func (s *Sweeper) reportSweep(found findings, outcomes map[Outcome]int, failure error) {
 	counts := []any{
 		"records", found.all, "gone", found.gone, "due", len(found.due), "removed", outcomes[Collected], "wouldBeRemoved", outcomes[Rehearsed],

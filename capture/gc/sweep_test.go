@@ -355,7 +355,7 @@ func TestARecordThatPanicsDoesNotEndTheSweepOfTheOthers(t *testing.T) {
 	assert.Equal(t, 2, s.panics)
 }
 
-func TestASweepThatIsToldToStopReportsWhatItDid(t *testing.T) {
+func TestASweepThatIsStoppedReportsWhatItDid(t *testing.T) {
 	for name, c := range map[string]struct {
 		arrange func(s *sweeping, stop func())
 		want    map[Outcome]int

@@ -110,7 +110,7 @@ func dueBefore(leaf *x509.Certificate) time.Duration {
 	return min(leaf.NotAfter.Sub(leaf.NotBefore)/4, 30*24*time.Hour)
 }
 
-// judgeCABundle says whether the API server would believe what the webhook serves from. That it has expired is told elsewhere.
+// judgeCABundle says whether the API server would believe what the webhook serves from. Another check reports that it has expired.
 func judgeCABundle(seen Seen) answer {
 	a := answer{ok: "vouches for the certificate"}
 	lacks(&a, mutatingObject, seen.object(mutatingObject).Found)
@@ -245,10 +245,10 @@ func (s Seen) injection(h hook) Remedy {
 	}
 	switch {
 	case s.certManager() != "":
-		remedy.Text = "cert-manager's CA injector puts it there: see why it does not. By hand:"
+		remedy.Text = "cert-manager's CA injector puts it there: see why it does not. Manually:"
 		remedy.Commands = append([]string{"kubectl -n cert-manager logs deployment/cert-manager-cainjector --tail=50"}, remedy.Commands...)
 	case s.selfSigned():
-		remedy.Text = "The webhook puts it there within a minute, while it runs and may. By hand:"
+		remedy.Text = "The webhook puts it there within a minute, while it runs and may. Manually:"
 	}
 	return remedy
 }

@@ -71,12 +71,12 @@ func judgeNamespace(seen Seen) answer {
 	switch {
 	case seen.InCluster.Absent:
 		a.add(Finding{
-			Severity: Error, Object: "namespace/" + seen.Namespace, What: "it does not exist: nothing is remembered there",
+			Severity: Error, Object: "namespace/" + seen.Namespace, What: "it does not exist: it has no records",
 			Remedy: Remedy{Text: "Is nodekeep installed in another namespace? --namespace says which:", Commands: []string{"kubectl get namespaces -l " + PodSelector}},
 		})
 	case seen.InCluster.Found && seen.InCluster.Value.DeletionTimestamp != nil:
 		a.add(Finding{
-			Severity: Error, Object: "namespace/" + seen.Namespace, What: "it is being deleted, and with it everything that is remembered",
+			Severity: Error, Object: "namespace/" + seen.Namespace, What: "it is being deleted, and with it all records",
 			Remedy: Remedy{Text: "What is lost cannot be stopped any more. What live Nodes show is recorded again once nodekeep is installed again."},
 		})
 	}

@@ -37,9 +37,9 @@ func TestFindingsOfClocksNamespaceAndLeader(t *testing.T) {
 			},
 			[]string{"clock: warning: lease/nodekeep-capture: the clock of the leader, worker-1_a, is 2m behind the API server's: it writes down when Nodes went, by which records are collected"},
 		},
-		"the leader was not heard of for longer than it may be": {
+		"the leader has not renewed the Lease for too long": {
 			func(s *Seen) { s.Leader.Value = lease("worker-1_a", now.Add(-3*time.Minute)) },
-			[]string{"leader: error: lease/nodekeep-capture: nobody leads: worker-1_a was last heard of 3m ago" + unled},
+			[]string{"leader: error: lease/nodekeep-capture: nobody leads: worker-1_a renewed the Lease last 3m ago" + unled},
 		},
 		"the leader's Lease is of a time to come, and it is not renewed": {
 			func(s *Seen) { s.Leader.Value = lease("worker-1_a", now.Add(3*time.Minute)) },
@@ -67,11 +67,11 @@ func TestFindingsOfClocksNamespaceAndLeader(t *testing.T) {
 		},
 		"the namespace is not there": {
 			func(s *Seen) { s.InCluster = Absent[*corev1.Namespace]() },
-			[]string{"namespace: error: namespace/nodekeep-system: it does not exist: nothing is remembered there"},
+			[]string{"namespace: error: namespace/nodekeep-system: it does not exist: it has no records"},
 		},
 		"the namespace is about to go": {
 			func(s *Seen) { s.InCluster.Value.DeletionTimestamp = &metav1.Time{Time: now} },
-			[]string{"namespace: error: namespace/nodekeep-system: it is being deleted, and with it everything that is remembered"},
+			[]string{"namespace: error: namespace/nodekeep-system: it is being deleted, and with it all records"},
 		},
 	})
 }
@@ -84,11 +84,11 @@ func TestALeaseIsDoubtfulUntilItIsSeenToBeRenewed(t *testing.T) {
 	assert.True(t, lease("", now).Doubtful())
 }
 
-func TestALaterLookShowsWhetherSomebodyRenewsTheLease(t *testing.T) {
+func TestALaterLookShowsWhetherAReplicaRenewsTheLease(t *testing.T) {
 	first, later := lease("a", now.Add(-time.Hour)), now.Add(2*time.Second)
 	assert.False(t, first.Again(first.Lease, later).Renewed)
 	assert.True(t, first.Again(lease("a", later).Lease, later).Renewed)
 	assert.True(t, first.Again(lease("b", later).Lease, later).Renewed)
-	assert.False(t, first.Again(lease("", later).Lease, later).Renewed, "whoever leaves renews it once more")
+	assert.False(t, first.Again(lease("", later).Lease, later).Renewed, "a replica that leaves renews it once more")
 	assert.Equal(t, later, first.Again(first.Lease, later).At)
 }

@@ -39,7 +39,7 @@ func (s Seen) differences(object Object) []manifests.Difference {
 	return c.Differences(object.Shipped.Object, object.Found.Value.Object)
 }
 
-// mostPatched is how long a value may be in a command that people read before they run it.
+// mostPatched is how long a value may be in a command that operators read before they run it.
 const mostPatched = 100
 
 // remedy changes the one field, where that is a short command; pods are changed where they were installed from.

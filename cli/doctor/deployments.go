@@ -66,7 +66,7 @@ func intolerant(seen Seen, deployment *appsv1.Deployment, object string) []Findi
 	}
 	return []Finding{{
 		Severity: Error, Object: object,
-		What:   "its pods do not tolerate " + strings.Join(refused, ", ") + ": a cluster whose Nodes are all new does not come back by itself",
+		What:   "its pods do not tolerate " + strings.Join(refused, ", ") + ": a cluster whose Nodes are all new does not recover by itself",
 		Remedy: Remedy{Text: "Add it to the tolerations of its pods, in what nodekeep was installed from."},
 	}}
 }

@@ -72,7 +72,7 @@ func TestFindingsOfDeploymentsVersionsAndPolicy(t *testing.T) {
 			func(s *Seen) {
 				edit(s, captureObject, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Tolerations = nil })
 			},
-			[]string{capture + "its pods do not tolerate nodekeep.dev/restoring:NoSchedule, nodekeep.dev/unverified:NoSchedule: a cluster whose Nodes are all new does not come back by itself"},
+			[]string{capture + "its pods do not tolerate nodekeep.dev/restoring:NoSchedule, nodekeep.dev/unverified:NoSchedule: a cluster whose Nodes are all new does not recover by itself"},
 		},
 		"its pods do not tolerate what new Nodes get once": {
 			func(s *Seen) {
@@ -83,7 +83,7 @@ func TestFindingsOfDeploymentsVersionsAndPolicy(t *testing.T) {
 					})
 				}
 			},
-			[]string{capture + "its pods do not tolerate a.example.com/b:NoExecute: a cluster whose Nodes are all new does not come back by itself"},
+			[]string{capture + "its pods do not tolerate a.example.com/b:NoExecute: a cluster whose Nodes are all new does not recover by itself"},
 		},
 		"pods run different images": {
 			func(s *Seen) {

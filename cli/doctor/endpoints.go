@@ -56,7 +56,7 @@ func isReady(endpoint discoveryv1.Endpoint) bool {
 	return endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready
 }
 
-// judgeAnswers says whether the whole way from the API server to the webhook and back works: a dry-run creation comes back
+// judgeAnswers says whether the whole way from the API server to the webhook and back works: a dry-run creation returns
 // with the webhook's stamp.
 func judgeAnswers(seen Seen) answer {
 	var a answer
@@ -77,12 +77,12 @@ func judgeAnswers(seen Seen) answer {
 	switch {
 	case stamped == 0:
 		a.add(Finding{
-			Severity: Error, What: "a dry-run creation of a Node does not come back with the webhook's stamp: the API server does not call it, or in vain. Nodes wait behind the gate until capture has completed them",
+			Severity: Error, What: "a dry-run creation of a Node returns without the webhook's stamp: the API server does not call it, or the call fails. Nodes wait behind the gate until capture has completed them",
 			Remedy: Remedy{Text: "What else is found here may say why. If nothing is, the API server's own log does, and the webhook's:", Commands: []string{logs(seen.Namespace, WebhookDeployment)}},
 		})
 	case stamped < all:
 		a.add(Finding{
-			Severity: Error, What: fmt.Sprintf("only %d of %d dry-run creations of a Node came back with the webhook's stamp: some replica is called in vain", stamped, all),
+			Severity: Error, What: fmt.Sprintf("only %d of %d dry-run creations of a Node returned with the webhook's stamp: calls of some replica fail", stamped, all),
 			Remedy: Remedy{Text: "See which one is not well:", Commands: []string{pods(seen.Namespace, "webhook")}},
 		})
 	case gated > 0:
@@ -103,11 +103,11 @@ func judgeGateInForce(seen Seen) answer {
 	if lacks(&a, "", seen.Unnamed); !seen.Unnamed.Found {
 		return a
 	}
-	a.ok = "a dry-run creation of a Node comes back behind it"
+	a.ok = "a dry-run creation of a Node returns behind it"
 	if !seen.Gate().Holds(seen.Unnamed.Value.Spec.Taints) {
 		a.add(Finding{
 			Severity: Error, Object: gatePolicyObject,
-			What:   "a dry-run creation of a Node comes back without the gate, " + string(seen.Gate()) + ": " + ungated,
+			What:   "a dry-run creation of a Node returns without the gate, " + string(seen.Gate()) + ": " + ungated,
 			Remedy: Remedy{Text: "What else is found of the gate may say why; a new policy takes some seconds to be followed. The API server says what is wrong with it:", Commands: []string{"kubectl get " + gatePolicyObject + " -o yaml"}},
 		})
 	}

@@ -1,6 +1,6 @@
 package doctor
 
-// judgeGatePolicy says whether the API server is told to put new Nodes behind the gate.
+// judgeGatePolicy says whether the API server is configured to put new Nodes behind the gate.
 func judgeGatePolicy(seen Seen) answer {
 	a := answer{ok: string(seen.Gate())}
 	lacks(&a, "", seen.GateServed)

@@ -133,7 +133,7 @@ func TestEachThingThatWasNotReadIsNotKnownByAtLeastOneCheckAndWrongByNone(t *tes
 	}
 }
 
-func TestAFindingThatSeveralChecksShareIsToldOnceTheWorstFirst(t *testing.T) {
+func TestAFindingThatSeveralChecksShareIsShownOnceTheWorstFirst(t *testing.T) {
 	denied := Finding{Severity: Lacking, Object: "secret/a", What: "you may not get secrets"}
 	elsewhere := denied
 	elsewhere.Object = "secret/b"

@@ -20,7 +20,7 @@ func (l Leadership) holder() string {
 	return *l.Lease.Spec.HolderIdentity
 }
 
-// lasts is how long a leader that is not heard of any more counts as one.
+// lasts is how long a leader counts as one after its last renewal.
 func (l Leadership) lasts() time.Duration {
 	if l.Lease.Spec.LeaseDurationSeconds == nil {
 		return 0
@@ -28,7 +28,7 @@ func (l Leadership) lasts() time.Duration {
 	return time.Duration(*l.Lease.Spec.LeaseDurationSeconds) * time.Second
 }
 
-// Doubtful reports whether the Lease alone does not show that somebody leads: it has to be seen how it is renewed.
+// Doubtful reports whether the Lease alone does not show that a replica leads: only a renewal shows it.
 func (l Leadership) Doubtful() bool {
 	if l.holder() == "nobody" || l.Lease.Spec.RenewTime == nil {
 		return true
@@ -81,7 +81,7 @@ func judgeLeader(seen Seen) answer {
 	case leader.Lease.Spec.RenewTime.After(leader.At):
 		find(fmt.Sprintf("nobody leads: %s, whose clock was ahead, does not renew it", leader.holder()))
 	default:
-		find(fmt.Sprintf("nobody leads: %s was last heard of %s ago", leader.holder(), duration.HumanDuration(leader.At.Sub(leader.Lease.Spec.RenewTime.Time))))
+		find(fmt.Sprintf("nobody leads: %s renewed the Lease last %s ago", leader.holder(), duration.HumanDuration(leader.At.Sub(leader.Lease.Spec.RenewTime.Time))))
 	}
 	return a
 }

@@ -46,7 +46,7 @@ func waitsFor(pod corev1.Pod) string {
 	return ""
 }
 
-// isOurs tells the containers of the processes from what others put into their pods.
+// isOurs distinguishes the containers of the processes from those that others put into their pods.
 func isOurs(container string) bool {
 	return slices.Contains([]string{"webhook", "capture", "verify"}, container)
 }

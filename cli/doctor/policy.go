@@ -12,7 +12,7 @@ import (
 // errNoPolicy says that the policy in force is not known.
 var errNoPolicy = errors.New("the policy is not known")
 
-// InForce is the policy that both processes follow, as far as the cluster tells: that of the ConfigMap, or the default where
+// InForce is the policy that both processes follow, as far as the cluster shows it: that of the ConfigMap, or the default where
 // there is none.
 func (s Seen) InForce() (policy.Policy, error) {
 	switch found := s.policy(); {

@@ -16,7 +16,7 @@ import (
 type Records struct {
 	All        int
 	Unreadable Few[UnreadableRecord]
-	Waiting    Few[string] // Nodes whose records wait for a person to say whose they are
+	Waiting    Few[string] // Nodes whose records wait for an operator to say whose they are
 }
 
 // UnreadableRecord is one from which nothing may be taken.
@@ -70,15 +70,15 @@ func judgeRecordLabels(seen Seen) answer {
 	return a
 }
 
-// judgeQuarantine says whether records wait for a person.
+// judgeQuarantine says whether records wait for an operator.
 func judgeQuarantine(seen Seen) answer {
 	a := answer{ok: "nothing waits for a decision"}
 	lacks(&a, "", seen.Records)
 	for _, node := range seen.Records.Value.Waiting.First {
 		a.add(Finding{
 			Severity: Warning, Object: "configmap/" + store.Name(node),
-			What: "another machine has taken the name " + node + ": nothing is given back to it before somebody says whose it is",
-			Remedy: Remedy{Text: "What was remembered belongs to the machine that has the name now (old), or is to be forgotten (new):", Commands: []string{
+			What: "another machine has taken the name " + node + ": nothing is restored on it before an operator says whose it is",
+			Remedy: Remedy{Text: "The record belongs to the machine that has the name now (old), or is to be forgotten (new):", Commands: []string{
 				"nodekeep accept " + node + " --machine old", "nodekeep accept " + node + " --machine new",
 			}},
 		})
@@ -108,7 +108,7 @@ type GatedNode struct {
 	Why   string // what is left to do about it; empty where that is not known
 }
 
-// See looks at one of them, and reports whether it is one that is named. The gate is put on at the CREATE and never later, so a
+// See looks at one of them, and reports whether it is one that is named. The gate is added at the CREATE and never later, so a
 // Node has it for as long as it has been there.
 func (g *Nodes) See(node *corev1.Node, gate policy.Gate, now time.Time) (named bool) {
 	g.All++
@@ -143,7 +143,7 @@ func judgeGatedNodes(seen Seen) answer {
 	return a
 }
 
-// more says how many there are beside those that are named.
+// more says how many there are in addition to those that are named.
 func more[T any](few Few[T], severity Severity, what, command string) []Finding {
 	left := few.All - len(few.First)
 	if left == 0 {

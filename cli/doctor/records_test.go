@@ -42,7 +42,7 @@ func TestFindingsOfRecordsAndNodes(t *testing.T) {
 				s.Records.Value.See(store.Listed{Node: "worker-2", Entry: store.Entry{Record: record.Record{Quarantined: &record.Record{}}, Accepted: store.OldMachine}})
 				s.Records.Value.See(store.Listed{Node: "worker-3"})
 			},
-			[]string{"quarantine: warning: configmap/node.worker-1: another machine has taken the name worker-1: nothing is given back to it before somebody says whose it is"},
+			[]string{"quarantine: warning: configmap/node.worker-1: another machine has taken the name worker-1: nothing is restored on it before an operator says whose it is"},
 		},
 		"a record has lost its label": {
 			func(s *Seen) { s.Strays.Value.Add("node.worker-1") },

@@ -28,4 +28,4 @@ func pods(namespace, component string) string {
 }
 
 // first is for what cannot be told before something else is right.
-func first(check string) Remedy { return Remedy{Text: "Put right first what " + check + " has found."} }
+func first(check string) Remedy { return Remedy{Text: "Correct first what " + check + " has found."} }

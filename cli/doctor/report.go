@@ -15,7 +15,7 @@ const (
 	Error   Severity = "error"   // labels or taints are not restored, or Nodes do not get ready
 	Warning Severity = "warning" // it works, and will not under the next fault, or for long
 	Lacking Severity = "unknown" // it could not be found out
-	Note    Severity = "note"    // nothing is wrong, and somebody may want to know
+	Note    Severity = "note"    // nothing is wrong, and an operator may want to know
 )
 
 // Finding is something that is not as it should be, or that could not be found out.
@@ -26,7 +26,7 @@ type Finding struct {
 	Remedy
 }
 
-// Remedy is how something is put right.
+// Remedy is how to correct a finding.
 type Remedy struct {
 	Text     string   `json:"remedy,omitempty"`
 	Commands []string `json:"commands,omitempty"` // to be run as they are
@@ -138,7 +138,7 @@ type Told struct {
 	Checks []string
 }
 
-// Sentence is the finding in one line. What keeps somebody from knowing is the same for all objects that it keeps from him.
+// Sentence is the finding in one line. A missing right is the same for all objects that it hides.
 func (f Finding) Sentence() string {
 	if f.Object == "" || f.Severity == Lacking {
 		return f.What

@@ -19,7 +19,7 @@ type Right struct {
 	Namespace             string // empty: the resource has none
 }
 
-// HeldRight is a right that somebody needs, and whether he has it.
+// HeldRight is a right that the caller needs, and whether he has it.
 type HeldRight struct {
 	Right
 	For  string // what needs it

@@ -91,7 +91,7 @@ func TestAWebhookThatIsCalledForTheCreateOfNodesIsNamed(t *testing.T) {
 		without       bool // the engines' own rules could not be read
 		want          string
 	}{
-		"somebody's":                           {configuration: `{webhooks: [{name: a.example.com, rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [pods]}]}, {name: b.example.com, ` + all + `}]}`, want: judges},
+		"another client's":                     {configuration: `{webhooks: [{name: a.example.com, rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [pods]}]}, {name: b.example.com, ` + all + `}]}`, want: judges},
 		"one with conditions":                  {configuration: `{webhooks: [{name: b.example.com, matchConditions: [{name: some, expression: "true"}], objectSelector: {matchLabels: {a: b}}, ` + all + `}]}`, want: judges},
 		"one for pods":                         {configuration: `{webhooks: [{name: a.example.com, rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [pods]}]}]}`},
 		"Gatekeeper's, whose rules are known":  {configuration: `{metadata: {labels: {gatekeeper.sh/system: "yes"}}, webhooks: [{name: validation.gatekeeper.sh, ` + all + `}]}`},

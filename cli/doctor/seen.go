@@ -28,7 +28,7 @@ type Seen struct {
 	Pods        Read[[]corev1.Pod]                // of both processes
 	GateServed  Read[bool]                        // the API server has MutatingAdmissionPolicies
 
-	// Named are Nodes as dry-run creations came back, one after the other. Unnamed is one without a name, which the webhook
+	// Named are Nodes as dry-run creations returned them, one after the other. Unnamed is one without a name, which the webhook
 	// lets pass as it is, and the gate policy does not.
 	Named   Read[[]corev1.Node]
 	Unnamed Read[*corev1.Node]
@@ -67,7 +67,7 @@ type APIServer struct {
 type Leadership struct {
 	Lease *coordinationv1.Lease
 	At    time.Time // when it was read, by the API server's clock
-	// Renewed says that it was renewed while it was looked at: somebody leads, whatever the clocks say.
+	// Renewed says that it was renewed while it was watched: a replica leads, whatever the clocks say.
 	Renewed bool
 }
 

@@ -39,7 +39,7 @@ const (
 
 // Consequences of objects that do not do their work.
 const (
-	unrestored = "no label comes back in the CREATE of a Node; Nodes wait behind the gate until capture has completed them"
+	unrestored = "no label is restored in the CREATE of a Node; Nodes wait behind the gate until capture has completed them"
 	unseen     = "an edit is lost if its Node is deleted before capture has observed it"
 	uncalled   = "the API server calls no webhook, and Nodes wait behind the gate until capture has completed them"
 	unserved   = "Nodes wait behind the gate until capture has completed them"

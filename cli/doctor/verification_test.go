@@ -100,7 +100,7 @@ func TestFindingsOfVerification(t *testing.T) {
 					d.Spec.Template.Spec.Tolerations = kept
 				})
 			},
-			[]string{check + "error: deployment/nodekeep-verify: its pods do not tolerate nodekeep.dev/unverified:NoSchedule: a cluster whose Nodes are all new does not come back by itself"},
+			[]string{check + "error: deployment/nodekeep-verify: its pods do not tolerate nodekeep.dev/unverified:NoSchedule: a cluster whose Nodes are all new does not recover by itself"},
 		},
 		"nobody has ever led": {
 			func(s *Seen) { s.VerifyLeader = Absent[Leadership]() },

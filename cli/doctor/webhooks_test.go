@@ -192,21 +192,21 @@ func TestFindingsOfEndpointsAndDryRuns(t *testing.T) {
 				s.Endpoints = Found[[]discoveryv1.EndpointSlice](nil)
 			}, nil,
 		},
-		"no dry run comes back with the stamp": {
+		"no dry run returns with the stamp": {
 			func(s *Seen) { s.Named.Value = []corev1.Node{{}, {}, {}} },
-			[]string{"webhook-answers: error: : a dry-run creation of a Node does not come back with the webhook's stamp..."},
+			[]string{"webhook-answers: error: : a dry-run creation of a Node returns without the webhook's stamp..."},
 		},
-		"one dry run in three comes back without the stamp": {
+		"one dry run in three returns without the stamp": {
 			func(s *Seen) { s.Named.Value[1] = corev1.Node{} },
-			[]string{"webhook-answers: error: : only 2 of 3 dry-run creations of a Node came back with the webhook's stamp: some replica is called in vain"},
+			[]string{"webhook-answers: error: : only 2 of 3 dry-run creations of a Node returned with the webhook's stamp: calls of some replica fail"},
 		},
 		"the webhook leaves the gate on": {
 			func(s *Seen) { s.Named.Value[1].Spec.Taints = []corev1.Taint{policy.DefaultGate.Taint()} },
 			[]string{"webhook-answers: warning: : the webhook leaves the gate on a Node that lacks nothing (1 of 3): it hears nothing of the records, or has another --gate-key"},
 		},
-		"the gate is not put on": {
+		"the gate is not added": {
 			func(s *Seen) { s.Unnamed.Value.Spec.Taints[0].Effect = corev1.TaintEffectPreferNoSchedule },
-			[]string{"gate-in-force: error: mutatingadmissionpolicy/nodekeep-gate: a dry-run creation of a Node comes back without the gate, nodekeep.dev/restoring..."},
+			[]string{"gate-in-force: error: mutatingadmissionpolicy/nodekeep-gate: a dry-run creation of a Node returns without the gate, nodekeep.dev/restoring..."},
 		},
 	})
 }

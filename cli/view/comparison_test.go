@@ -46,11 +46,11 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 			now: "labels: {ignore: ['example.com/*']}", states: []NodeState{worker},
 			want: []string{"kept example.com/a (labels.keep has *) 1 [worker-1]"}, waiting: Count{1, 1},
 		},
-		"a key that is ignored, of a Node that is gone": {
+		"a key that is ignored, of a deleted Node": {
 			then: "labels: {ignore: [dedicated]}", states: []NodeState{gone},
 			want: []string{"notGiven dedicated (labels.ignore has dedicated) 1 [worker-2]"}, waiting: Count{1, 1},
 		},
-		"a key that was ignored, of a Node that is gone": {
+		"a key that was ignored, of a deleted Node": {
 			now: "labels: {ignore: [dedicated]}", states: []NodeState{gone},
 			want: []string{"restored dedicated (labels.keep has *) 1 [worker-2]"}, waiting: Count{1, 1},
 		},
@@ -84,11 +84,11 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 			then: "taints: {keep: [maintenance]}", states: []NodeState{worker},
 			want: []string{"dropped tenant:NoSchedule (taints.keep does not select it) 1 [worker-1]"}, waiting: Count{1, 1},
 		},
-		"a rule that taints a Node, and whose taint on another one is somebody else's": {
+		"a rule that taints a Node, and whose taint on another one has another owner": {
 			then: rule, states: []NodeState{worker, foreign},
 			want: []string{"putOn dedicated=ci:NoSchedule () 1 [worker-1]", "blocked dedicated=ci:NoSchedule () 1 [worker-4]"}, waiting: Count{1, 1},
 		},
-		"a rule that taints at the registration of a Node that is gone": {
+		"a rule that taints at the registration of a deleted Node": {
 			then: rule, states: []NodeState{gone},
 			want: []string{"registered dedicated=ci:NoSchedule () 1 [worker-2]"}, waiting: Count{1, 1},
 		},
@@ -96,7 +96,7 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 			now: rule, states: []NodeState{ruled, gone},
 			want: []string{"takenOff dedicated=ci:NoSchedule () 1 [worker-3]", "notAnyMore dedicated=ci:NoSchedule () 1 [worker-2]"}, waiting: Count{1, 1},
 		},
-		"a rule that goes, after which what it put on is nobody's to keep": {now: rule, then: rule, states: []NodeState{ruled}},
+		"a rule that goes, after which nobody keeps the taint that it set": {now: rule, then: rule, states: []NodeState{ruled}},
 		"a taint that new Nodes get once": {
 			then: "taints: {register: [{taint: 'example.com/unverified:NoSchedule', nodeSelector: dedicated}]}", states: []NodeState{worker, gone, byKubelet},
 			want: []string{"registered example.com/unverified:NoSchedule () 2 [worker-1 worker-2]"}, waiting: Count{2, 2},
@@ -109,7 +109,7 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 			then: "retention: 2h", states: []NodeState{gone, held, worker}, waiting: Count{3, 3}, due: Count{0, 1},
 			settings: []SettingChange{{"retention", "720h", "2h"}},
 		},
-		"what is not restored on another machine until a person decides": {
+		"what is not restored on another machine until an operator decides": {
 			then: "labels: {ignore: ['example.com/*']}", states: []NodeState{held}, waiting: Count{1, 1},
 		},
 		"a record that cannot be read": {
@@ -205,7 +205,7 @@ func present(name string, labels map[string]string, taints ...corev1.Taint) Node
 	return s
 }
 
-// past is the record of a Node that is gone.
+// past is the record of a deleted Node.
 func past(name string, since time.Duration, items map[string]string) NodeState {
 	s := NodeState{Name: name, Record: recorded(items, goneSince(since))}
 	s.Record.Node = name

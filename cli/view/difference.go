@@ -16,7 +16,7 @@ import (
 type Difference struct {
 	Node  string          `json:"node"`
 	Items []DifferentItem `json:"items"` // that capture has still to record, or to restore
-	// NotShown is remembered and not on the Node for a reason; no difference to be mended.
+	// NotShown is recorded and not on the Node for a reason; no difference to be corrected.
 	NotShown []DifferentItem `json:"notShown"`
 }
 
@@ -100,7 +100,7 @@ func notRecorded(before, after *string) string {
 	}
 }
 
-// Document is for people.
+// Document is the answer as text.
 func (d Difference) Document(time.Time) Document {
 	table := func(title string, items []DifferentItem) *metav1.Table {
 		t := tableOf(title, "Key", "Record", "Node", "Why")

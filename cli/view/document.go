@@ -16,12 +16,12 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// Answer is what a command answers: for programs the value itself, by its JSON tags, and for people a document.
+// Answer is what a command answers: for programs the value itself, by its JSON tags, and for readers a document.
 type Answer interface {
 	Document(now time.Time) Document
 }
 
-// Document is what people read.
+// Document is an answer as text.
 type Document struct {
 	Facts  []Fact
 	Tables []*metav1.Table // those without rows are left out
@@ -143,7 +143,7 @@ func kindOf(item string) string {
 	}
 }
 
-// listOf writes keys for people.
+// listOf writes keys as text.
 func listOf[V any](items map[string]V) string {
 	return strings.Join(sortedItems(items), ", ")
 }

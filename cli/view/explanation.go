@@ -123,7 +123,7 @@ func (s NodeState) problem(in capture.Circumstances) string {
 	case s.Record != nil && s.Record.Isolated():
 		return "another machine has taken the name; nothing is restored before an operator accepts a side"
 	case s.Node != nil && s.Record != nil && in.Policy.Quarantines(s.machine(), s.Record.Machine):
-		return "the Node is on another machine than the one that is remembered"
+		return "the Node is on another machine than the recorded one"
 	}
 	return ""
 }

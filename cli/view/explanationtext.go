@@ -11,7 +11,7 @@ import (
 	"nodekeep.dev/nodekeep/capture"
 )
 
-// Document is for people.
+// Document is the answer as text.
 func (e Explanation) Document(time.Time) Document {
 	var d Document
 	d.with("Node", e.Node)

@@ -13,7 +13,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-func TestWhatANodeWithoutARecordFollowsIsTold(t *testing.T) {
+func TestANodeWithoutARecordShowsWhatItFollows(t *testing.T) {
 	p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nmachine: {follow: true}\n"), policy.DefaultGate)
 	require.NoError(t, err)
 	in := capture.Circumstances{Policy: p, Now: time.Unix(1, 0)}

@@ -39,7 +39,7 @@ func ForgettingOf(s NodeState, items []string) Forgetting {
 		f.Whole = true
 		return f
 	case s.Record == nil:
-		f.why = "nothing is remembered"
+		f.why = "there is no record"
 		return f
 	}
 	f.record = *s.Record
@@ -55,7 +55,7 @@ func ForgettingOf(s NodeState, items []string) Forgetting {
 		return f
 	}
 	if s.Record.Quarantined != nil {
-		f.why = "another machine has taken the name, and nobody has decided yet to whom belongs what is remembered: nodekeep accept " + s.Name + " --machine old|new"
+		f.why = "another machine has taken the name, and no operator has decided yet which machine owns the record: nodekeep accept " + s.Name + " --machine old|new"
 		return f
 	}
 	items = slices.Clone(items)
@@ -86,11 +86,11 @@ func (s NodeState) shows(item string) bool {
 	return is
 }
 
-// whyNotRemembered tells where an item that is not remembered may be.
+// whyNotRemembered says where an item that is not recorded may be.
 func (s NodeState) whyNotRemembered(item string) string {
 	for other := range s.Record.Items() {
 		if key, _, is := strings.Cut(other, ":"); is && key == item {
-			return "no label of that key is remembered; the taint is called " + other
+			return "no label of that key is recorded; the taint is called " + other
 		}
 	}
 	if s.shows(item) {
@@ -125,7 +125,7 @@ func (f Forgetting) Err() error {
 }
 
 // Record is the record that is left; not for a whole one. What capture restores in this very moment it removes again: the
-// stamp tells it from a client's.
+// stamp distinguishes it from a client's.
 func (f Forgetting) Record(r record.Record, now time.Time) record.Record {
 	cause := history.Cause{Actor: "nodekeep-forget", Time: metav1.NewTime(now)}
 	return history.Following(r, record.Forget(r, f.Items), func(string, history.Values) history.Cause { return cause })

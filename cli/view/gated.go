@@ -43,7 +43,7 @@ type Gated struct {
 	Since   metav1.Time       `json:"since"` // the gate is added when a Node is created
 	Why     string            `json:"why"`
 	Next    string            `json:"next"`              // what is to be done
-	Missing map[string]string `json:"missing,omitempty"` // what it lacks of what is remembered, as far as that is known
+	Missing map[string]string `json:"missing,omitempty"` // what it lacks of its record, as far as that is known
 }
 
 // expectedTime is how long capture may take before something is wrong.
@@ -119,7 +119,7 @@ func (l GatedList) Names() (names []string) {
 	return names
 }
 
-// Document is for people.
+// Document is the answer as text.
 func (l GatedList) Document(now time.Time) Document {
 	table := tableOf("Name", "Gated", "Why", "Next step", "+Missing")
 	for _, g := range l.Items {

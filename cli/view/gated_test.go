@@ -39,8 +39,8 @@ func TestWhyANodeWaits(t *testing.T) {
 		missing  set
 	}{
 		"the record cannot be read":              {NodeState{Name: "n1", Node: live(nil, old), Unreadable: errors.New("?")}, Captures{}, "its record cannot be read", "nodekeep forget n1", nil},
-		"somebody has to decide":                 {state(live(nil, old), recorded(nil, quarantining(set{"a": "1"}))), Captures{}, "another machine has its name", "nodekeep accept n1", set{"a": "1"}},
-		"somebody has decided a moment ago":      {accepted, Captures{}, "quarantined", "nothing: capture works on it", set{"a": "1"}},
+		"an operator has to decide":              {state(live(nil, old), recorded(nil, quarantining(set{"a": "1"}))), Captures{}, "another machine has its name", "nodekeep accept n1", set{"a": "1"}},
+		"an operator has decided a moment ago":   {accepted, Captures{}, "quarantined", "nothing: capture works on it", set{"a": "1"}},
 		"nobody leads":                           {state(live(nil, old), recorded(set{"a": "1"}, ofAnother)), Captures{Silent: time.Hour}, "no capture has led for 60m", "nodekeep doctor", set{"a": "1"}},
 		"nobody has ever led":                    {state(live(nil, old), nil), Captures{Never: true}, "no capture has ever led", "nodekeep gate lift n1", nil},
 		"the API server refuses a label":         {state(live(nil, old), recorded(set{"a": "1"}, ofAnother)), refused, "1 item missing, and the API server refuses: Label a is refused", "nodekeep gate lift n1", set{"a": "1"}},
@@ -67,5 +67,5 @@ func TestWhyANodeWaits(t *testing.T) {
 	_, is := GatedOf(state(live(nil), nil), under(policy.Default()), Captures{})
 	assert.False(t, is, "a Node without the gate")
 	_, is = GatedOf(state(nil, recorded(nil)), under(policy.Default()), Captures{})
-	assert.False(t, is, "a Node that is gone")
+	assert.False(t, is, "a deleted Node")
 }

@@ -14,7 +14,7 @@ import (
 	"nodekeep.dev/nodekeep/record/history"
 )
 
-// History is who changed what of what is remembered of a Node, oldest first.
+// History are the changes of a Node's record and who made them, oldest first.
 type History struct {
 	Node    string           `json:"node"`
 	Changes []history.Change `json:"changes"`
@@ -29,7 +29,7 @@ func HistoryOf(r record.Record) History {
 	return h
 }
 
-// Document is for people.
+// Document is the answer as text.
 func (h History) Document(now time.Time) Document {
 	table := tableOf("Number", "Time", "By", "Item", "Key", "From", "To", "+Ago")
 	for _, change := range h.Changes {
@@ -133,7 +133,7 @@ func (r Rollback) Changes() (changed, leftAlone int) {
 	return changed, leftAlone
 }
 
-// Document is for people.
+// Document is the answer as text.
 func (r Rollback) Document(time.Time) Document {
 	table := tableOf("Action", "Item", "Key", "From", "To", "Why")
 	for _, step := range r.Steps {

@@ -21,7 +21,7 @@ type PolicyCheck struct {
 	Impact       *Impact `json:"impact,omitempty"`
 }
 
-// Document is for people; mistakes are not part of it.
+// Document is the answer as text, without the errors.
 func (c PolicyCheck) Document(time.Time) Document {
 	var d Document
 	d.with("Policy", c.File+" is valid")
@@ -35,10 +35,10 @@ func (c PolicyCheck) Document(time.Time) Document {
 	return d
 }
 
-// Impact is what a policy would change for the Nodes of a cluster, beside the policy that is in force.
+// Impact is what a policy would change for the Nodes of a cluster, compared with the policy that is in force.
 type Impact struct {
 	Nodes    int             `json:"nodes"`    // that are there
-	Gone     int             `json:"gone"`     // records of Nodes that are gone
+	Gone     int             `json:"gone"`     // records of deleted Nodes
 	Settings []SettingChange `json:"settings"` // that differ
 	Changes  []Change        `json:"changes"`
 	// NotKept is what Nodes show and this policy does not keep, whether the policy in force keeps it or not.
@@ -49,7 +49,7 @@ type Impact struct {
 	LabelRules RulesImpact `json:"labelRules"`
 	// More counts what is left out because so many changes are listed already, each Node by itself.
 	More int `json:"more,omitempty"`
-	// Waiting counts the Nodes whose next registration would leave them behind the gate, until capture is done or a person decides.
+	// Waiting counts the Nodes whose next registration would leave them behind the gate, until capture is done or an operator decides.
 	Waiting Count `json:"waiting"`
 	// Due counts the records that sweeps collect.
 	Due Count `json:"due"`
@@ -122,14 +122,14 @@ func kinds() []struct {
 	}
 }
 
-// document adds what people read of it.
+// document adds its text.
 func (i Impact) document(d *Document) {
-	d.with("Nodes", fmt.Sprintf("%d, and %s of Nodes that are gone", i.Nodes, Counted(i.Gone, "record")))
+	d.with("Nodes", fmt.Sprintf("%d, and %s of deleted Nodes", i.Nodes, Counted(i.Gone, "record")))
 	if i.Unreadable > 0 {
 		d.with("Left out", fmt.Sprintf("%d records that cannot be read", i.Unreadable))
 	}
 	d.with("Behind the gate", fmt.Sprintf("after their next registration, %s", i.Waiting.text("Nodes")))
-	collected := i.Due.text("records of Nodes that are gone")
+	collected := i.Due.text("records of deleted Nodes")
 	if i.Due.Then > 0 {
 		collected += fmt.Sprintf("; by the next sweep %d, where --retention-fraction is %g", i.SweepsAtMost, gc.DefaultSweepFraction)
 	}

@@ -244,7 +244,7 @@ func (m *Migration) Next() string {
 	}
 }
 
-// Document is what people read.
+// Document is the answer as text.
 func (m Migrations) Document(now time.Time) Document {
 	var d Document
 	if len(m.Migrations) == 0 {
@@ -257,7 +257,7 @@ func (m Migrations) Document(now time.Time) Document {
 	return d
 }
 
-// Document is what people read of one.
+// Document is one of them as text.
 func (m *Migration) Document(time.Time) Document {
 	var d Document
 	d.with("Migration", m.From+" to "+m.To)

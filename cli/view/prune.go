@@ -13,19 +13,19 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// Pruning is which records are kept no longer.
+// Pruning is which records are no longer kept.
 type Pruning struct {
 	Retention time.Duration
 	Now       time.Time
 
 	All       int // records
-	Gone      int // those of Nodes that are gone
-	Undecided int // those of them that wait for a person's decision
+	Gone      int // those of deleted Nodes
+	Undecided int // those of them that wait for an operator's decision
 	Ahead     int // those of them whose Nodes went in the future
 	Due       []DueRecord
 }
 
-// DueRecord is a record that is kept no longer.
+// DueRecord is a record that is no longer kept.
 type DueRecord struct {
 	Node           string
 	Gone           time.Time // since when its Node is
@@ -50,7 +50,7 @@ func (p *Pruning) Add(r record.Record) {
 	}
 }
 
-// IsDue reports whether a record is kept no longer, by the same decision as capture's.
+// IsDue reports whether a record is no longer kept, by the same decision as capture's.
 func (p *Pruning) IsDue(r record.Record) bool { return gc.Due(r, p.Retention, p.Now) }
 
 // Oldest puts those first whose Nodes went first, and leaves out what is beyond a number (0: nothing).
@@ -61,14 +61,14 @@ func (p *Pruning) Oldest(most int) {
 	}
 }
 
-// Summary tells what there is, in a sentence.
+// Summary is the result in a sentence.
 func (p *Pruning) Summary() string {
-	parts := []string{fmt.Sprintf("%s, %d of Nodes that are gone, %d to be removed", Counted(p.All, "record"), p.Gone, len(p.Due))}
+	parts := []string{fmt.Sprintf("%s, %d of deleted Nodes, %d to be removed", Counted(p.All, "record"), p.Gone, len(p.Due))}
 	if p.Undecided > 0 {
-		parts = append(parts, fmt.Sprintf("%d stay until somebody decides between two machines (nodekeep accept)", p.Undecided))
+		parts = append(parts, fmt.Sprintf("%d stay until an operator decides between two machines (nodekeep accept)", p.Undecided))
 	}
 	if p.Ahead > 0 {
-		parts = append(parts, fmt.Sprintf("%d stay although their Nodes are gone since a moment that is still to come: the clock here is slow, or another was fast", p.Ahead))
+		parts = append(parts, fmt.Sprintf("%d stay although their Nodes were deleted at a time in the future: the clock here is slow, or another was fast", p.Ahead))
 	}
 	return strings.Join(parts, "; ")
 }

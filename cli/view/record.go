@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// Record is a record as a person reads it; for programs it holds the record as it is stored.
+// Record is a record as text; for programs it holds the record as it is stored.
 type Record struct {
 	Node        string          `json:"node"`
 	Status      Presence        `json:"status"`
@@ -41,7 +41,7 @@ func RecordOf(s NodeState, namespace string, gate policy.Gate) (r Record, err er
 	return r, err
 }
 
-// Document is for people.
+// Document is the answer as text.
 func (r Record) Document(now time.Time) Document {
 	var d Document
 	d.with("Node", r.Node)
@@ -119,11 +119,11 @@ func machineText(m record.Machine) string {
 type Sides struct {
 	Node     string
 	Old, New Side
-	Accepted store.Side // that somebody has accepted already; empty while nobody has
+	Accepted store.Side // that an operator has accepted already; empty while nobody has
 	Gone     time.Time
 }
 
-// Side is a machine and what is remembered of it.
+// Side is a machine and its record.
 type Side struct {
 	Machine record.Machine
 	Items   map[string]string
@@ -138,7 +138,7 @@ func SidesOf(entry store.Entry) Sides {
 	}
 }
 
-// Document puts the two beside each other.
+// Document puts the two next to each other.
 func (s Sides) Document(now time.Time) Document {
 	var d Document
 	d.with("Node", s.Node)
@@ -154,7 +154,7 @@ func (s Sides) Document(now time.Time) Document {
 // Question says what accepting a side means.
 func (s Sides) Question(side store.Side) string {
 	if side == store.OldMachine {
-		return fmt.Sprintf("Give the machine that has the name %q now what is remembered of the old one?", s.Node)
+		return fmt.Sprintf("Give the machine that has the name %q now the record of the old one?", s.Node)
 	}
 	return fmt.Sprintf("Forget the record of the old machine of the name %q?", s.Node)
 }

@@ -19,8 +19,8 @@ import (
 func kubelets() []string { return []string{"kubelet", "k3s", "kubelite"} }
 
 // Registration is the review that the API server would send if the Node's kubelet registered it now: on the same machine,
-// with the labels that it has set on the Node of today, and behind the gate, which nothing takes off before the webhook
-// has answered. Of a Node that is gone nothing but its name is known.
+// with the labels that it has set on the Node of today, and behind the gate, which nothing removes before the webhook
+// has answered. Only the name of a deleted Node is known.
 func Registration(s NodeState, in capture.Circumstances) (*admissionv1.AdmissionRequest, error) {
 	node := corev1.Node{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},

@@ -19,7 +19,7 @@ type ExplainedRule struct {
 	Why string `json:"why"`
 }
 
-// explainRules adds what is known only beside the rules: the room for annotations, and since when the Node is ready.
+// explainRules adds what the rules do not know: the room for annotations, and since when the Node is ready.
 func (s NodeState) explainRules(steps []classify.Step, next capture.Action) (explained []ExplainedRule) {
 	plugins := fmt.Sprintf("until the Node was Ready for %s", classify.PluginGrace)
 	if ready := observe.Of(s.Node).Reported.Ready; ready != 0 {

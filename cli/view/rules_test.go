@@ -42,7 +42,7 @@ func TestAnExplanationSaysWhyEachRuleSetsALabelOrNot(t *testing.T) {
 		"rest tier":  "true: it is for every Node",
 		"taken mine": "the Node has the label from an operator or its kubelet, which stays; the rule is true: it is for every Node",
 	}, got)
-	assert.Len(t, e.Document(now).Tables, 2, "people see the rules, too")
+	assert.Len(t, e.Document(now).Tables, 2, "the text shows the rules, too")
 }
 
 func TestAnExplanationSaysThatAnnotationsLeaveNoRoom(t *testing.T) {

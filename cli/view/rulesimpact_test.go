@@ -34,17 +34,17 @@ func TestWhatTheRulesOfAPolicyWouldChangeOnTheNodes(t *testing.T) {
 		changed   bool
 		none      bool
 	}{
-		"no rules, and no labels of them":            {states: []NodeState{without, operators}, none: true},
-		"a label that is missing":                    {then: gold, states: []NodeState{without}, want: []string{"added tier - gold all 1 [a]"}, changed: true},
-		"a label that is right":                      {then: gold, states: []NodeState{same}},
-		"a label that an operator set":               {then: gold, states: []NodeState{operators}, want: []string{"kept tier mine gold all 1 [b]"}},
-		"a label of the rule":                        {now: gold, then: gold, states: []NodeState{iron, same}, want: []string{"changed tier iron gold all 1 [c]"}, altered: 1, changed: true},
-		"on more than one Node in ten":               {then: gold, states: []NodeState{iron, iron, iron}, want: []string{"changed tier iron gold all 3 [c c c]"}, altered: 3, held: true, changed: true},
-		"rules that are in force are not held":       {then: gold, inForce: load(t, gold).RulesHash(), states: []NodeState{iron, iron}, want: []string{"changed tier iron gold all 2 [c c]"}, altered: 2, changed: true},
-		"the rules go":                               {now: gold, inForce: "x", states: []NodeState{same, iron}, want: []string{"removed tier gold - all 1 [d]", "removed tier iron - all 1 [c]"}, altered: 2, held: true, changed: true},
-		"the rules go, and an operator's comes back": {now: gold, states: []NodeState{restores}, want: []string{"changed tier gold mine  1 [e]"}, altered: 1, changed: true},
-		"a fact is not known":                        {then: cpu, states: []NodeState{without, operators}, want: []string{"blocked tier - - big 1 [a]", "blocked tier mine - big 1 [b]"}},
-		"devices that were not read":                 {then: "labels: {rules: [{name: gpu, when: {devices: {driver: gpu.example.com}}, set: {tier: gpu}}]}", states: []NodeState{without}, want: []string{"blocked tier - - gpu 1 [a]"}},
+		"no rules, and no labels of them":                   {states: []NodeState{without, operators}, none: true},
+		"a label that is missing":                           {then: gold, states: []NodeState{without}, want: []string{"added tier - gold all 1 [a]"}, changed: true},
+		"a label that is right":                             {then: gold, states: []NodeState{same}},
+		"a label that an operator set":                      {then: gold, states: []NodeState{operators}, want: []string{"kept tier mine gold all 1 [b]"}},
+		"a label of the rule":                               {now: gold, then: gold, states: []NodeState{iron, same}, want: []string{"changed tier iron gold all 1 [c]"}, altered: 1, changed: true},
+		"on more than one Node in ten":                      {then: gold, states: []NodeState{iron, iron, iron}, want: []string{"changed tier iron gold all 3 [c c c]"}, altered: 3, held: true, changed: true},
+		"rules that are in force are not held":              {then: gold, inForce: load(t, gold).RulesHash(), states: []NodeState{iron, iron}, want: []string{"changed tier iron gold all 2 [c c]"}, altered: 2, changed: true},
+		"the rules go":                                      {now: gold, inForce: "x", states: []NodeState{same, iron}, want: []string{"removed tier gold - all 1 [d]", "removed tier iron - all 1 [c]"}, altered: 2, held: true, changed: true},
+		"the rules go, and an operator's value is restored": {now: gold, states: []NodeState{restores}, want: []string{"changed tier gold mine  1 [e]"}, altered: 1, changed: true},
+		"a fact is not known":                               {then: cpu, states: []NodeState{without, operators}, want: []string{"blocked tier - - big 1 [a]", "blocked tier mine - big 1 [b]"}},
+		"devices that were not read":                        {then: "labels: {rules: [{name: gpu, when: {devices: {driver: gpu.example.com}}, set: {tier: gpu}}]}", states: []NodeState{without}, want: []string{"blocked tier - - gpu 1 [a]"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := under(load(t, c.now))
@@ -60,7 +60,7 @@ func TestWhatTheRulesOfAPolicyWouldChangeOnTheNodes(t *testing.T) {
 			}
 			impact := comparison.Impact()
 			if c.none {
-				assert.False(t, impact.LabelRules.rules, "people read nothing of rules")
+				assert.False(t, impact.LabelRules.rules, "the text shows nothing of rules")
 				assert.Empty(t, impact.LabelRules.Labels)
 				return
 			}

@@ -26,7 +26,7 @@ type NodeState struct {
 // maxWrites bounds the writes of the record that come before the change of a Node: one resets it, one accepts a side, one merges.
 const maxWrites = 5
 
-// settled is what capture does about a Node that is there: its next action, the record once capture has written it (nil: there is
+// settled is what capture does with a Node that is there: its next action, the record once capture has written it (nil: there is
 // none), and what it changes on the Node after that.
 func (s NodeState) settled(in capture.Circumstances) (first capture.Action, r *record.Record, last capture.Action) {
 	node, entry, found := observe.OfKeeping(s.Node, in.Policy.Annotations()), store.Entry{Accepted: s.Entry.Accepted}, s.Record != nil

@@ -19,7 +19,7 @@ type Presence string
 const (
 	Present    Presence = "Present"    // a Node, and a record of it
 	Unrecorded Presence = "Unrecorded" // a Node without a record
-	Gone       Presence = "Gone"       // a record of a Node that is gone
+	Gone       Presence = "Gone"       // a record of a deleted Node
 	Unreadable Presence = "Unreadable" // a record from which nothing may be taken
 	Forgotten  Presence = "Forgotten"  // neither any more
 )
@@ -28,9 +28,9 @@ const (
 type Summary struct {
 	Name   string    `json:"name"`
 	Status Presence  `json:"status"`
-	Since  time.Time `json:"since,omitzero"` // of a Node, when it was made; of one that is gone, since when
+	Since  time.Time `json:"since,omitzero"` // of a Node, its creation; of a deleted one, its deletion
 	UID    types.UID `json:"uid,omitempty"`
-	Labels int       `json:"labels"` // that are remembered
+	Labels int       `json:"labels"` // that are recorded
 	Taints int       `json:"taints"`
 	// Annotations are counted only where the policy keeps any.
 	Annotations int    `json:"annotations,omitempty"`
@@ -39,7 +39,7 @@ type Summary struct {
 	Why         string `json:"why,omitempty"`
 	Gated       bool   `json:"gated"`
 	Unverified  bool   `json:"unverified,omitempty"` // it has a taint of verification
-	// LastChange is when something of what is remembered changed last, as far as is known, and by whom.
+	// LastChange is when the record changed last, as far as is known, and by whom.
 	LastChange time.Time `json:"lastChange,omitzero"`
 	ChangedBy  string    `json:"changedBy,omitempty"`
 }
@@ -153,7 +153,7 @@ func (l SummaryList) Names() (names []string) {
 	return names
 }
 
-// Document is for people.
+// Document is the answer as text.
 func (l SummaryList) Document(now time.Time) Document {
 	return Document{Tables: []*metav1.Table{l.Table(now)}}
 }

@@ -12,7 +12,7 @@ import (
 	"nodekeep.dev/nodekeep/record/history"
 )
 
-func TestASummaryCountsWhatIsRememberedAndSaysWhoChangedItLast(t *testing.T) {
+func TestASummaryCountsTheItemsAndSaysWhoChangedThemLast(t *testing.T) {
 	before := *recorded(set{"a": "1", "b": "2", "t:NoSchedule": ""}, notShown("b"))
 	r := history.Following(before, record.Forget(before, []string{"a"}), func(string, history.Values) history.Cause {
 		return history.Cause{Actor: "alice", Time: metav1.NewTime(now.Add(-time.Minute))}
@@ -31,7 +31,7 @@ func TestWhatIsLeftToDoAboutANode(t *testing.T) {
 		want  string
 	}{
 		"nothing":                           {state(live(both), recorded(both)), ""},
-		"nothing of one that is gone":       {state(nil, recorded(both, goneSince(time.Hour))), ""},
+		"nothing of a deleted one":          {state(nil, recorded(both, goneSince(time.Hour))), ""},
 		"nobody has seen it go":             {state(nil, recorded(both)), "not marked as deleted"},
 		"no record":                         {state(live(both), nil), "not recorded yet"},
 		"nothing to be remembered":          {state(live(nil), nil), ""},

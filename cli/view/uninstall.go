@@ -18,7 +18,7 @@ type Uninstall struct {
 // PlannedDeletion is an object to delete.
 type PlannedDeletion struct{ Kind, Name, State string }
 
-// Document is for people.
+// Document is the answer as text.
 func (u Uninstall) Document(time.Time) Document {
 	var d Document
 	d.with("Cluster", u.Cluster)

@@ -138,7 +138,7 @@ func (l VerificationList) Names() (names []string) {
 	return names
 }
 
-// Document is for people.
+// Document is the answer as text.
 func (l VerificationList) Document(now time.Time) Document {
 	table := tableOf("Name", "State", "Profile", "Age", "Attempts", "Why", "+Last", "+Taint")
 	for _, v := range l.Items {
@@ -156,7 +156,7 @@ type VerifiedNode struct {
 	Report *verify.SavedReport `json:"report,omitempty"`
 }
 
-// Document is for people.
+// Document is the answer as text.
 func (v VerifiedNode) Document(now time.Time) Document {
 	var d Document
 	d.with("Node", v.Node)

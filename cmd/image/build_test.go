@@ -108,7 +108,7 @@ func TestErrorsAreNamed(t *testing.T) {
 		want string
 	}{
 		"no folders":           {nil, "needs -binaries, -out and -platforms"},
-		"an argument too many": {append(folders, "push"), "no arguments beside flags"},
+		"an argument too many": {append(folders, "push"), "no arguments but flags"},
 		"no binary":            {folders, "read the binary for linux/amd64"},
 		"no platform":          {append(folders, "-platforms", "a/b/c/d"), `read platform "a/b/c/d"`},
 		"a bad name":           {append(folders, "-repository", "No Name"), "name the image"},

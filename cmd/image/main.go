@@ -53,7 +53,7 @@ func run(args []string, out io.Writer) error {
 	}
 	o.platforms = strings.Fields(*platforms)
 	if o.binaries == "" || o.out == "" || len(o.platforms) == 0 || flags.NArg() > 0 {
-		return errors.New("needs -binaries, -out and -platforms, and takes no arguments beside flags")
+		return errors.New("needs -binaries, -out and -platforms, and takes no arguments but flags")
 	}
 	return o.build(out)
 }

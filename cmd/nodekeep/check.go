@@ -73,17 +73,17 @@ func runWorker(ctx context.Context, o *checkOptions, log io.Writer) error {
 	task, err := verify.ParseTask(os.Getenv(verify.TaskVariable))
 	if err != nil {
 		err = fmt.Errorf("%s: %w", verify.TaskVariable, err)
-		return errors.Join(err, writeReport(file, verify.Clean(err.Error()))) // for people: it is no report
+		return errors.Join(err, writeReport(file, verify.Clean(err.Error()))) // for readers: it is no report
 	}
 	return reported(ctx, worker.Run(ctx, task), task.Checks, file, log)
 }
 
-// reported hands over what came of the checks: to the file, if there is one, and as a table to people.
+// reported hands over what came of the checks: to the file, if there is one, and as a table.
 func reported(ctx context.Context, report verify.Report, checks []verify.Check, file string, out io.Writer) error {
 	text, interrupted := report.Encode(verify.ReportLimit(checks)), error(nil)
 	if ctx.Err() != nil {
 		interrupted = errors.New("the checks were interrupted: nothing was decided")
-		text = interrupted.Error() // for people: it is no report
+		text = interrupted.Error() // for readers: it is no report
 	}
 	if file != "" {
 		if err := writeReport(file, text); err != nil {

@@ -10,7 +10,7 @@ import (
 // The groups of commands that are none of the operator's.
 const (
 	processes    = "processes"    // what runs in the cluster
-	installation = "installation" // what is told of it, and how it goes
+	installation = "installation" // its help, and its action
 )
 
 // newCommand is everything that the program can do, under the name that it is called by.

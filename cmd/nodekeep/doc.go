@@ -5,6 +5,6 @@
 // package only wires: it reads flags and the policy file, makes the parts and runs them.
 //
 // Invariants:
-//   - Every mistake in the flags and in the policy file is named before anything starts, with exit code 2.
+//   - Every error in the flags and in the policy file is named before anything starts, with exit code 2.
 //   - Told to stop, a process first stops being ready, then finishes what it has accepted.
 package main

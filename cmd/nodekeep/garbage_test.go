@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheWebhookHoldsGarbageDownUnlessSomebodyHasSetGOGC(t *testing.T) {
+func TestTheWebhookHoldsGarbageDownUnlessGOGCIsSet(t *testing.T) {
 	usual := debug.SetGCPercent(100)
 	t.Cleanup(func() { debug.SetGCPercent(usual) })
 	t.Setenv("GOGC", "100")

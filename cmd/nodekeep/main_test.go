@@ -56,7 +56,7 @@ users: [{name: u, user: {}}]
 current-context: c
 `
 
-func TestEveryMistakeIsNamedAtOnceAndNothingStarts(t *testing.T) {
+func TestEveryErrorIsNamedAtOnceAndNothingStarts(t *testing.T) {
 	goodConfig := write(t, "kubeconfig", kubeconfig)
 	badPolicy := write(t, "policy.yaml", "apiVersion: nodekeep.dev/v1\nkind: Policy\nlabels: {keep: ['a b'], protected: sometimes, what: 1}\n")
 	for name, c := range map[string]struct {
@@ -81,7 +81,7 @@ func TestEveryMistakeIsNamedAtOnceAndNothingStarts(t *testing.T) {
 		},
 		"unknown flags, values of the wrong type and a wrong value": {
 			args: []string{"capture", "--kubeconfig", "/does/not/exist", "--policy", badPolicy, "--wrong", "--workers", "many", "--another=1", "--kube-api-qps=x", "--log-level", "loud"},
-			want: []string{"7 mistake(s)", "--wrong", "--workers", "--another", "--kube-api-qps", "--log-level", "--kubeconfig", "labels.protected"},
+			want: []string{"7 error(s)", "--wrong", "--workers", "--another", "--kube-api-qps", "--log-level", "--kubeconfig", "labels.protected"},
 		},
 		"a flag without its value": {
 			args: []string{"capture", "--kubeconfig", goodConfig, "--nope", "--workers"},
@@ -117,7 +117,7 @@ func TestEveryMistakeIsNamedAtOnceAndNothingStarts(t *testing.T) {
 	}
 }
 
-func TestHelpAndVersionAreNoMistakes(t *testing.T) {
+func TestHelpAndVersionAreNoErrors(t *testing.T) {
 	for _, args := range [][]string{{"--help"}, {"capture", "--help"}, {"webhook", "--help"}, {"--version"}, {}} {
 		code, stdout, _ := nodekeep(t, args...)
 		assert.Equal(t, 0, code, args)

@@ -145,7 +145,7 @@ func (o *captureOptions) addTo(flags *pflag.FlagSet) {
 	flags.IntVar(&o.workers, "workers", 64, "Nodes worked on at once")
 	flags.IntVar(&o.patches, "label-patches-per-second", capture.DefaultLabelPatches, "Nodes changed a second at most for labels that rules set, and for nothing else")
 	flags.DurationVar(&o.resync, "resync", 5*time.Minute, "how often every Node is looked at again, as a safety net; 0 for never")
-	flags.DurationVar(&o.sweepEvery, "retention-sweep", 10*time.Minute, "how often records are collected that the policy's retention keeps no longer; 0 for never")
+	flags.DurationVar(&o.sweepEvery, "retention-sweep", 10*time.Minute, "how often to collect records that the policy's retention no longer keeps; 0 for never")
 	flags.Float64Var(&o.sweepFraction, "retention-fraction", gc.DefaultSweepFraction, "how many records one sweep may collect at most, as a fraction of all there are; one is always allowed")
 	flags.BoolVar(&o.sweepDryRun, "retention-dry-run", false, "log and count what sweeps would collect, and collect nothing")
 }

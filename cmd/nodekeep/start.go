@@ -35,7 +35,7 @@ type files struct {
 	config *rest.Config
 }
 
-// readFiles reads the files that the flags name and adds what is wrong with them to the mistakes.
+// readFiles reads the files that the flags name and adds what is wrong with them to the errors.
 func readFiles(o *commonOptions, mistakes []error) (files, []error) {
 	file, err := readPolicy(o.policyFile, policy.Gate(o.gateKey))
 	if err != nil {

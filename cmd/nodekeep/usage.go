@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// usageError holds every mistake that kept a process from starting.
+// usageError holds every error that kept a process from starting.
 type usageError struct{ mistakes []error }
 
 func (e usageError) Error() string {
-	lines := []string{fmt.Sprintf("nodekeep cannot start; %d mistake(s):", len(e.mistakes))}
+	lines := []string{fmt.Sprintf("nodekeep cannot start; %d error(s):", len(e.mistakes))}
 	for _, mistake := range e.mistakes {
 		lines = append(lines, "  "+strings.ReplaceAll(mistake.Error(), "\n", "\n    "))
 	}
@@ -41,7 +41,7 @@ func noArguments(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// everyFlagError goes on parsing where the flag library stops at the first mistake, so that all are named at once, those in
+// everyFlagError goes on parsing where the flag library stops at the first error, so that all are named at once, those in
 // values and files included.
 func everyFlagError(o *commonOptions, mistakesInValues func() []error) func(*cobra.Command, error) error {
 	return func(command *cobra.Command, first error) error {
@@ -64,7 +64,7 @@ func everyFlagError(o *commonOptions, mistakesInValues func() []error) func(*cob
 	}
 }
 
-// alreadyIn tells mistakes in the value of a flag that could not be parsed in the first place.
+// alreadyIn finds errors in the value of a flag that could not be parsed in the first place.
 func alreadyIn(found []error) func(error) bool {
 	return func(mistake error) bool {
 		return slices.ContainsFunc(found, func(err error) bool {

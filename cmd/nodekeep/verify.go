@@ -42,7 +42,7 @@ func (o *verifyOptions) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.pull, "image-pull-policy", string(corev1.PullIfNotPresent), "when kubelets pull that image: Always, IfNotPresent or Never")
 	flags.StringVar(&o.checksNamespace, "checks-namespace", verify.Namespace, "namespace of worker Pods and of the reports of attempts that did not pass")
 	flags.StringVar(&o.dnsService, "dns-service", "kube-system/kube-dns", "NAMESPACE/NAME of the cluster's DNS Service")
-	flags.DurationVar(&o.sweepEvery, "retention-sweep", 10*time.Minute, "how often reports are removed that the policy's retention keeps no longer; 0 for never")
+	flags.DurationVar(&o.sweepEvery, "retention-sweep", 10*time.Minute, "how often to remove reports that the policy's retention no longer keeps; 0 for never")
 }
 
 func (o *verifyOptions) mistakes() []error {

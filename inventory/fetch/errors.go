@@ -54,7 +54,7 @@ func ReasonOf(err error) Reason {
 	return reasonOfConnection(err)
 }
 
-// reasonOfConnection tells apart how a request fails.
+// reasonOfConnection classifies how a request fails.
 func reasonOfConnection(err error) Reason {
 	var slow net.Error
 	var unproved *tls.CertificateVerificationError

@@ -29,17 +29,17 @@ const ruleActor = "rule:"
 // RuleActor is the actor of what a rule did.
 func RuleActor(rule string) string { return ruleActor + rule }
 
-// Change is an entry of a record's history: what changed of what is remembered of a Node by one write of the record, and
+// Change is an entry of a record's history: what one write of the record changed of a Node's items, and
 // is known to be of one hand.
 type Change struct {
 	// Number is 1 for the first change of a record and grows by one with each. That of an entry which was dropped is
-	// not given again. What a rule changed on the Node has none: it is not what is remembered, so nothing can be rolled back to it.
+	// not given again. What a rule changed on the Node has none: it is not in the record, so nothing can be rolled back to it.
 	Number int
-	// Time is when the change was made, in whole seconds, as the API server tells it. Where it does not, it is when the
+	// Time is when the change was made, in whole seconds, as the API server shows it. Where it does not, it is when the
 	// change was seen.
 	Time metav1.Time
 	// Actor is the manager that made the change by metadata.managedFields: a name that its client chose. "nodekeep" is
-	// nodekeep itself. Empty where nobody knows, as of a label that was taken off.
+	// nodekeep itself. Empty where nobody knows, as of a label that was removed.
 	Actor string
 	// Items are the labels, taints and annotations that changed, named like those of a record.
 	Items map[string]Values
@@ -56,7 +56,7 @@ type Cause struct {
 	Time  metav1.Time
 }
 
-// Of is what changed of what is remembered of a Node, oldest first: the newest changes, a bounded number. Nothing is decided by it.
+// Of are the changes of a record, oldest first: the newest changes, a bounded number. Nothing is decided by it.
 func Of(r record.Record) []Change { return historyOf(r.History) }
 
 func withHistory(r record.Record, history []Change) record.Record {
@@ -71,7 +71,7 @@ func withHistory(r record.Record, history []Change) record.Record {
 	return r
 }
 
-// Following is the record with the history of the one that it replaces and, at its end, what is remembered differently.
+// Following is the record with the history of the one that it replaces and, at its end, the differences of the two.
 // Changes of one cause are one entry; of several, the one that came first in time is the first.
 func Following(prev, r record.Record, cause func(item string, values Values) Cause) record.Record {
 	r.History, r.HistoryOmitted = prev.History, prev.HistoryOmitted
@@ -147,7 +147,7 @@ func valueOf(derived record.Derived, is bool) *string {
 	return &derived.Value
 }
 
-// differences are the items in which two records differ. What no Node can have shown, because somebody wrote it into the
+// differences are the items in which two records differ. What no Node can have shown, because a client wrote it into the
 // record, counts as not there. Nearly always two records differ in nothing, and to validate an item takes long.
 func differences(before, after record.Record) map[string]Values {
 	different := map[string]Values{}
@@ -219,7 +219,7 @@ func (r *room) takes(change Change) bool {
 	return r.entries >= 0 && r.bytes >= 0
 }
 
-// byRule reports whether a rule changed the Node: what is remembered is as before.
+// byRule reports whether a rule changed the Node: the record is as before.
 func (c Change) byRule() bool { return c.Number == 0 }
 
 // ofClients are the entries of a history that can be rolled back to.

@@ -85,7 +85,7 @@ func TestFollowing(t *testing.T) {
 			holding(items{"a:NoExecute": "1", "b:NoExecute": "1"}), holding(items{"a:NoExecute": "2", "b:NoExecute": "1"}), by("x", 0),
 			[]string{`1 2026-05-01T12:00:00Z "x" [a:NoExecute: "1" -> "2"] 0`},
 		},
-		"a label is not shown from now on: it is remembered still": {
+		"a label is not shown from now on: the record still has it": {
 			holding(items{"a": "1"}), record.Record{Node: "n1", Entries: []record.Entry{{Key: "a", Value: "1", Version: 3, NotShown: true}}}, by("x", 0), []string{},
 		},
 		"a client removed a label": {holding(items{"a": "1"}), removed("a"), by("x", 0), []string{`1 2026-05-01T12:00:00Z "x" [a: "1" -> none] 0`}},
@@ -169,7 +169,7 @@ func TestAHistoryIsBoundedInItsSizeToo(t *testing.T) {
 	assert.Len(t, history.Of(r), 2)
 
 	huge := history.Following(r, holding(many(500, "a")), by("x", 10))
-	assert.Equal(t, []string{`11 2026-05-01T12:10:00Z "x" [] 500`}, changesOf(huge), "that so many changed is told")
+	assert.Equal(t, []string{`11 2026-05-01T12:10:00Z "x" [] 500`}, changesOf(huge), "the entry shows that so many changed")
 	next := history.Following(huge, holding(many(500, "a")), by("x", 11))
 	assert.Equal(t, changesOf(huge), changesOf(next))
 	_, err := history.RollBack(next, 10)
@@ -232,7 +232,7 @@ func TestRollBackSaysHowFarItGoes(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestAHistoryThatSomebodyTamperedWithHarmsNothing(t *testing.T) {
+func TestAHistoryThatAClientTamperedWithHarmsNothing(t *testing.T) {
 	const good = `{"number": 3, "time": "2026-05-01T12:00:00Z", "actor": "x", "labels": {"a": {"to": "1"}}}`
 	const kept = `3 2026-05-01T12:00:00Z "x" [a: none -> "1"] 0`
 	for name, written := range map[string]string{
@@ -260,7 +260,7 @@ func TestAHistoryThatSomebodyTamperedWithHarmsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := record.Decode([]byte(`{"version": 1, "node": "n1", "labels": {"a": "1"}, "history": ` + written + `}`))
-			require.NoError(t, err, "what is remembered counts all the same")
+			require.NoError(t, err, "the record counts all the same")
 			assert.Equal(t, map[string]string{"a": "1"}, r.Items())
 			want := []string{}
 			if strings.Contains(written, good) {
@@ -297,7 +297,7 @@ func TestAHistoryIsShortenedFromItsOldestEntryOn(t *testing.T) {
 	for ok := true; ok; r, ok = history.Shortened(r) {
 		lengths = append(lengths, len(history.Of(r)))
 		if len(lengths) == 4 {
-			assert.Equal(t, []string{`3 2026-05-01T12:02:00Z "actor-3" [] 1`}, changesOf(r), "that there was a change is told as long as possible")
+			assert.Equal(t, []string{`3 2026-05-01T12:02:00Z "actor-3" [] 1`}, changesOf(r), "the history shows that there was a change as long as possible")
 		}
 	}
 	assert.Equal(t, []int{3, 2, 1, 1, 0}, lengths)
@@ -331,7 +331,7 @@ func TestFollowingRules(t *testing.T) {
 		"another rule sets it to another value":   {derivedBy("gpu", items{"a": "1"}), derivedBy("tier", items{"a": "2"}), items{"a": "2"}, []string{`0 2026-05-01T12:00:00Z "rule:tier" [a: "1" -> "2"] 0`}},
 		"another rule sets it to the same":        {derivedBy("gpu", items{"a": "1"}), derivedBy("tier", items{"a": "1"}), items{"a": "1"}, []string{}},
 		"a rule removes its label":                {derivedBy("gpu", items{"a": "1"}), nil, nil, []string{`0 2026-05-01T12:00:00Z "rule:gpu" [a: "1" -> none] 0`}},
-		"what a client had set comes back":        {derivedBy("gpu", items{"a": "1"}), nil, items{"a": "mine"}, []string{`0 2026-05-01T12:00:00Z "rule:gpu" [a: "1" -> "mine"] 0`}},
+		"what a client had set is restored":       {derivedBy("gpu", items{"a": "1"}), nil, items{"a": "mine"}, []string{`0 2026-05-01T12:00:00Z "rule:gpu" [a: "1" -> "mine"] 0`}},
 		"a rule holds its label":                  {derivedBy("gpu", items{"a": "1"}), held, items{"a": "1"}, []string{}},
 		"a rule keeps an item away that was none": {nil, derivedBy("gpu", nil, "b:NoSchedule"), nil, []string{}},
 		"a rule no longer keeps an item away":     {derivedBy("gpu", nil, "b:NoSchedule"), nil, items{"b:NoSchedule": ""}, []string{`0 2026-05-01T12:00:00Z "rule:gpu" [b:NoSchedule: none -> ""] 0`}},

@@ -82,7 +82,7 @@ func (c *Change) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// historyOf reads a history. Whoever may write ConfigMaps may have written it, and nothing is restored from it, so entries that
+// historyOf reads a history. Any client that may write ConfigMaps may have written it, and nothing is restored from it, so entries that
 // nodekeep cannot have written are left out and never make a record unreadable.
 func historyOf(raw json.RawMessage) []Change {
 	var entries []json.RawMessage

@@ -40,7 +40,7 @@ func (c cell) and(other cell) cell {
 // each is the CPU time of one CREATE.
 func (c cell) each() time.Duration { return c.cpu / time.Duration(max(1, len(c.Times))) }
 
-// timed runs a load and takes the CPU time that somebody has used meanwhile.
+// timed runs a load and takes the CPU time that a process has used meanwhile.
 func timed(cpu func() (time.Duration, error), run func() (measure.Load, error)) (round cell, err error) {
 	before, err := cpu()
 	if err != nil {

@@ -27,7 +27,7 @@ func (b *bench) compareFailover(ctx context.Context, sides []*side) error {
 	ways := []struct {
 		name   string
 		signal syscall.Signal
-	}{{"is killed", syscall.SIGKILL}, {"is told to stop", syscall.SIGTERM}}
+	}{{"is killed", syscall.SIGKILL}, {"is stopped", syscall.SIGTERM}}
 	found := map[string]*takenOver{}
 	if err := inTurns(sides, 0, func(s *side) error { return s.up(ctx) }); err != nil {
 		return err

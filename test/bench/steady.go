@@ -35,7 +35,7 @@ func (b *bench) steady(ctx context.Context, pair both, nodes []string) error {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		// Where capture is behind, a record tells of the last change of its Node and with it of those before.
+		// Where capture is behind, a record shows the last change of its Node and with it of those before.
 		for ; number >= 0 && changes[number].stored.IsZero(); number -= len(nodes) {
 			changes[number].stored = now
 			if missing--; missing == 0 {

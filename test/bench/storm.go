@@ -17,7 +17,7 @@ import (
 // atOnceInStorm is how many kubelets register at once: enough to keep the API server busy all the time.
 const atOnceInStorm = 64
 
-// stormOf deletes Nodes and has them register again as fast as the API server takes them. Every one must come back with all
+// stormOf deletes Nodes and has them register again as fast as the API server takes them. Every one must register with all
 // that it had and without the gate, and every record must follow.
 func (b *bench) stormOf(ctx context.Context, pair both, nodes []string) error {
 	nodes = nodes[:b.storm]
@@ -83,7 +83,7 @@ func (b *bench) comeBack(ctx context.Context, nodes []string) (measure.Load, map
 		return nil
 	})
 	if err == nil && len(missed) > 0 {
-		err = fmt.Errorf("%d of %d Nodes came back without something, the first: %w", len(missed), len(nodes), missed[0])
+		err = fmt.Errorf("%d of %d Nodes registered without something, the first: %w", len(missed), len(nodes), missed[0])
 	}
 	return load, uids, err
 }

@@ -10,7 +10,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// quarantined puts a record of a Node that is gone, whose name two machines have had.
+// quarantined writes a record of a deleted Node, whose name two machines have had.
 func quarantined(t *testing.T, node string) {
 	t.Helper()
 	old := record.New(node, record.Object{UID: "old", Version: 1}, map[string]string{"rack": "r1", "dedicated": "ci", "tenant:NoSchedule": "blue"})
@@ -59,7 +59,7 @@ func TestAcceptSaysWhatIsWrongWithTheCall(t *testing.T) {
 	}
 	a := run(t, "accept", "accept-nobody", "--machine", "old")
 	assert.Equal(t, 3, a.Code)
-	assert.Contains(t, a.ErrOut, "nothing is remembered")
+	assert.Contains(t, a.ErrOut, "there is no record of Node")
 	quarantined(t, "accept-spoiled")
 	spoil(t, "accept-spoiled")
 	defer run(t, "forget", "accept-spoiled", "--yes")

@@ -174,7 +174,7 @@ func TestAViewerMayWatchTheList(t *testing.T) {
 }
 
 // Workloads of all namespaces are for those whom the cluster lets see them: view is enough.
-func TestAViewerIsToldWhatSelectsNodesAsFarAsHeMaySeeIt(t *testing.T) {
+func TestAViewerSeesWhatSelectsNodesAsFarAsHeMay(t *testing.T) {
 	bindRole(t, forViewers, "uwe")
 	untilAllowed(t, "uwe", "list")
 	a := run(t, "report", "usage", "--as=uwe")
@@ -188,8 +188,8 @@ func TestAViewerIsToldWhatSelectsNodesAsFarAsHeMaySeeIt(t *testing.T) {
 	}, settles, 200*time.Millisecond, &a)
 }
 
-// A user without rights is told once what a command takes: whoever follows that has all.
-func TestWhatACommandTakesIsToldAtOnce(t *testing.T) {
+// A user without rights sees once what a command takes, in full.
+func TestTheRightsThatACommandTakesAreNamedAtOnce(t *testing.T) {
 	arrangeAccess(t)
 	for command, lines := range permittedCommands(nodekeep.PolicyFile) {
 		if command == "doctor" { // it shows what may be read, and what may not

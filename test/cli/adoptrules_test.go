@@ -54,7 +54,7 @@ func TestLabelsOfAnOlderJobAreHandedOverToARuleAndFollowIt(t *testing.T) {
 		require.Eventually(t, func() bool { return rulesState(t)[capture.RulesInForce] == rules }, settles, 50*time.Millisecond)
 	}
 	inForce(rollOut(t, tierPolicy("one")))
-	// Nodes that come back show nodekeep, and no client, as the one who set the label.
+	// Nodes that register again show nodekeep, and no client, as the one who set the label.
 	remove(t, jobs[3])
 	register(t, jobs[3])
 	eventually(t, jobs[3], func(r record.Record) bool { return r.DeletedAt.IsZero() && r.Items()["tier"] == "one" })
@@ -118,5 +118,5 @@ func TestLabelsOfAnOlderJobAreHandedOverToARuleAndFollowIt(t *testing.T) {
 	}, settles, 100*time.Millisecond, "labels go with their rule, and the one that was left alone stays")
 	remove(t, jobs[1])
 	register(t, jobs[1])
-	assert.NotContains(t, labelsOf(t, jobs[1]), "tier", "it does not come back as an operator's")
+	assert.NotContains(t, labelsOf(t, jobs[1]), "tier", "it is not restored as an operator's")
 }

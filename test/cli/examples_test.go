@@ -49,7 +49,7 @@ func TestTheExamplesOfTheHelpDoWhatTheySay(t *testing.T) {
 	}
 }
 
-// arrangeExamples makes what the examples speak of: the Node worker-1, the record of worker-2, which is gone, and files in a folder.
+// arrangeExamples makes what the examples speak of: the Node worker-1, the record of worker-2, which is deleted, and files in a folder.
 func arrangeExamples(t *testing.T, dir string) {
 	t.Helper()
 	if _, err := nodekeep.Kubectl(t.Context(), "get", "node", "worker-1"); err != nil {

@@ -65,7 +65,7 @@ func TestWhatExplainForetellsIsWhatARegistrationGets(t *testing.T) {
 		if time.Since(began) < time.Second {
 			break
 		}
-		t.Log("the registration took so long that it may have gone on without the webhook: once more")
+		t.Log("the registration took so long that it may have continued without the webhook: once more")
 		eventuallyHas(t, name, "node-role.kubernetes.io/worker")
 	}
 

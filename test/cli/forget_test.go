@@ -13,7 +13,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-func TestForgetRemovesTheRecordOfANodeThatIsGoneOnceSomebodySaysYes(t *testing.T) {
+func TestForgetRemovesTheRecordOfADeletedNodeOnceTheUserSaysYes(t *testing.T) {
 	register(t, "forget-gone")
 	edit(t, "forget-gone", map[string]string{"dedicated": "ci"}, "tenant=blue:NoSchedule")
 	remove(t, "forget-gone")
@@ -34,14 +34,14 @@ func TestForgetRemovesTheRecordOfANodeThatIsGoneOnceSomebodySaysYes(t *testing.T
 
 	a = run(t, "forget", "forget-gone", "--yes")
 	assert.Equal(t, 3, a.Code)
-	assert.Contains(t, a.ErrOut, "nothing is remembered")
+	assert.Contains(t, a.ErrOut, "there is no record")
 	forgotten(t, "forget-gone", "dedicated")
 	register(t, "forget-gone")
 	assert.NotContains(t, labelsOf(t, "forget-gone"), "dedicated", "it is forgotten")
 }
 
-// forgotten waits until the webhook has heard that a label is forgotten: a registration comes back with its stamp and without the
-// label. What it restores before that from a record that is gone would be recorded anew.
+// forgotten waits until the webhook knows that a label is forgotten: a registration returns with its stamp and without the
+// label. What it restores before that from a deleted record would be recorded anew.
 func forgotten(t *testing.T, name, key string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -55,7 +55,7 @@ func forgotten(t *testing.T, name, key string) {
 	}, settles, 50*time.Millisecond)
 }
 
-func TestForgetRemovesSingleKeysOfANodeThatIsGone(t *testing.T) {
+func TestForgetRemovesSingleKeysOfADeletedNode(t *testing.T) {
 	register(t, "forget-keys")
 	edit(t, "forget-keys", map[string]string{"dedicated": "ci", "rack": "r1"}, "tenant=blue:NoSchedule")
 	remove(t, "forget-keys")
@@ -63,13 +63,13 @@ func TestForgetRemovesSingleKeysOfANodeThatIsGone(t *testing.T) {
 	a := run(t, "forget", "forget-keys", "tenant", "nobody", "dedicated", "--yes")
 	assert.Equal(t, 3, a.Code)
 	requireGolden(t, "forget-unknown", a.ErrOut)
-	assert.Len(t, recordOf(t, "forget-keys").Items(), 3, "all mistakes at once, and nothing is done")
+	assert.Len(t, recordOf(t, "forget-keys").Items(), 3, "all errors at once, and nothing is done")
 
 	assert.Equal(t, "node/forget-keys: dedicated, tenant:NoSchedule forgotten\n",
 		run(t, "forget", "node/forget-keys", "tenant:NoSchedule", "dedicated", "--yes").RequireDone(t).Out)
 	assert.Equal(t, map[string]string{"rack": "r1"}, recordOf(t, "forget-keys").Items())
 	register(t, "forget-keys")
-	require.Eventually(t, func() bool { // the webhook hears of it a moment later, and capture puts right what it restored till then
+	require.Eventually(t, func() bool { // the webhook receives it a moment later, and capture corrects what it restored till then
 		have := labelsOf(t, "forget-keys")
 		_, is := have["dedicated"]
 		return !is && have["rack"] == "r1"

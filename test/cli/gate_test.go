@@ -26,7 +26,7 @@ func gatedNode(t *testing.T, name string) {
 	require.True(t, gateOn(t, name))
 }
 
-// heard waits until the webhook has heard that a record cannot be read: a registration keeps the gate then.
+// heard waits until the webhook knows that a record cannot be read: a registration keeps the gate then.
 func heard(t *testing.T, name string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -79,7 +79,7 @@ func TestGateListSaysWhyNodesWaitAndWhatToDo(t *testing.T) {
 		assert.False(t, gateOn(t, "gate-protected"))
 	})
 	require.Eventually(t, func() bool { _, has := labelsOf(t, "gate-protected")[worker]; return has }, settles, 50*time.Millisecond,
-		"capture goes on to give back what is missing")
+		"capture goes on to restore what is missing")
 
 	for _, name := range []string{"gate-spoiled", "gate-undecided"} {
 		run(t, "gate", "lift", name, "--yes").RequireDone(t)

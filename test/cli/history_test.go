@@ -12,7 +12,7 @@ import (
 	"nodekeep.dev/nodekeep/record/history"
 )
 
-// changed edits a Node by kubectl in somebody's name and waits for that change in its history.
+// changed edits a Node by kubectl in a user's name and waits for that change in its history.
 func changed(t *testing.T, name string, number int, args ...string) {
 	t.Helper()
 	nodekeep.MustKubectl(t, args...)
@@ -21,7 +21,7 @@ func changed(t *testing.T, name string, number int, args ...string) {
 	})
 }
 
-// withHistory makes a Node with four changes. Of the last nobody knows who made it: a label was taken off.
+// withHistory makes a Node with four changes. Of the last nobody knows who made it: a label was removed.
 func withHistory(t *testing.T, name string) {
 	t.Helper()
 	register(t, name)
@@ -32,7 +32,7 @@ func withHistory(t *testing.T, name string) {
 	changed(t, name, 4, "label", "node", name, "team-", "--field-manager=dave")
 }
 
-// labelsOf are the labels of a Node that people have set, and its taints that are not the cluster's.
+// labelsOf are the labels of a Node that operators have set, and its taints that are not the cluster's.
 func labelsOf(t *testing.T, name string) map[string]string {
 	t.Helper()
 	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
@@ -51,7 +51,7 @@ func labelsOf(t *testing.T, name string) map[string]string {
 	return items
 }
 
-func TestHistoryTellsWhoChangedWhatAndRollbackUndoesIt(t *testing.T) {
+func TestHistoryShowsWhoChangedWhatAndRollbackUndoesIt(t *testing.T) {
 	const name = "history-1"
 	withHistory(t, name)
 	requireGolden(t, "history", run(t, "history", name).RequireDone(t).Out)
@@ -121,5 +121,5 @@ func TestRollbackSaysWhatItCannotDo(t *testing.T) {
 	a := run(t, "rollback", "history-3", "--to", "1", "--yes")
 	assert.Equal(t, 3, a.Code)
 	assert.Contains(t, a.ErrOut, `no Node "history-3" any more`)
-	assert.Contains(t, run(t, "history", "history-3").RequireDone(t).Out, "alice", "the history of a Node that is gone can still be read")
+	assert.Contains(t, run(t, "history", "history-3").RequireDone(t).Out, "alice", "the history of a deleted Node can still be read")
 }

@@ -40,7 +40,7 @@ func registerNode(t *testing.T, node *corev1.Node) {
 	})
 }
 
-// edit labels and taints a Node ("" for none) and waits until that is remembered.
+// edit labels and taints a Node ("" for none) and waits until that is recorded.
 func edit(t *testing.T, name string, labels map[string]string, taints ...string) {
 	t.Helper()
 	args := []string{"label", "node", name, "--overwrite"}
@@ -55,7 +55,7 @@ func edit(t *testing.T, name string, labels map[string]string, taints ...string)
 	eventually(t, name, func(r record.Record) bool { return harness.HasAll(r.Items(), labels) && current(t, r) })
 }
 
-// remove deletes a Node and waits until that is remembered.
+// remove deletes a Node and waits until that is recorded.
 func remove(t *testing.T, name string) {
 	t.Helper()
 	nodekeep.MustKubectl(t, "delete", "node", name)

@@ -36,7 +36,7 @@ func TestKubectlFindsThePluginAndItsHelpSpeaksOfIt(t *testing.T) {
 	assert.Contains(t, help, `Use "kubectl nodekeep options"`)
 }
 
-func TestMakePluginPutsTheLinksBesideTheBinary(t *testing.T) {
+func TestMakePluginPutsTheLinksNextToTheBinary(t *testing.T) {
 	command := exec.CommandContext(t.Context(), "make", "-n", "--warn-undefined-variables", "plugin")
 	command.Dir = filepath.Join("..", "..")
 	out, err := command.CombinedOutput()

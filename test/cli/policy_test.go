@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wrongPolicy has a mistake in each of five lines.
+// wrongPolicy has an error in each of five lines.
 const wrongPolicy = `apiVersion: nodekeep.dev/v1alpha1
 kind: Policy
 labels:
@@ -23,12 +23,12 @@ retention: 30d
 retenton: 720h
 `
 
-func TestPolicyCheckNamesEveryMistakeWithItsLineAndNeedsNoCluster(t *testing.T) {
+func TestPolicyCheckNamesEveryErrorWithItsLineAndNeedsNoCluster(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte(wrongPolicy), 0o600))
 	a := shell(t, dir, "KUBECONFIG=/nowhere nodekeep policy check policy.yaml")
 	assert.Equal(t, 2, a.Code)
-	requireGolden(t, "policy-mistakes", a.Out+a.ErrOut)
+	requireGolden(t, "policy-errors", a.Out+a.ErrOut)
 	a = shell(t, dir, "KUBECONFIG=/nowhere nodekeep policy check - <policy.yaml")
 	assert.Equal(t, 2, a.Code)
 	assert.Contains(t, a.Out, "stdin:")

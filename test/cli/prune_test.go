@@ -37,7 +37,7 @@ func TestPruneRemovesRecordsOfNodesThatHaveBeenGoneForLongAndNoOthers(t *testing
 	goneFor(t, "prune-older", 4*year)
 	goneFor(t, "prune-recent", 2*year)
 	goneFor(t, "prune-undecided", 4*year, func(r *record.Record) { old := *r; r.Quarantined = &old })
-	register(t, "prune-live") // capture is down in a moment, and the record says that it is gone
+	register(t, "prune-live") // capture is down in a moment, and the record says that it is deleted
 	edit(t, "prune-live", map[string]string{"dedicated": "ci"})
 	nodekeep.WithoutCapture(t, func() {
 		changeRecord(t, "prune-live", func(r *record.Record) { r.DeletedAt = time.Now().UTC().Add(-4 * year) })
@@ -46,7 +46,7 @@ func TestPruneRemovesRecordsOfNodesThatHaveBeenGoneForLongAndNoOthers(t *testing
 		a := run(t, "prune", than, "--dry-run")
 		require.Equal(t, 0, a.Code, a.ErrOut)
 		requireGolden(t, "prune-dry-run", a.Out)
-		assert.Contains(t, a.ErrOut, "3 to be removed; 1 stay until somebody decides")
+		assert.Contains(t, a.ErrOut, "3 to be removed; 1 stay until an operator decides")
 		require.NotNil(t, recordOf(t, "prune-older"))
 
 		a = answering(t, "", "prune", than)

@@ -18,7 +18,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
 
-func TestWhoLacksARightIsToldWhichAndHowToGetIt(t *testing.T) {
+func TestAUserWhoLacksARightSeesWhichAndHowToGetIt(t *testing.T) {
 	const jane = "jane"
 	register(t, "denied-1")
 	edit(t, "denied-1", map[string]string{"a": "1"})

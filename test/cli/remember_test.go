@@ -39,7 +39,7 @@ func TestRememberLosesNothingThatANewObjectOfTheNameLacks(t *testing.T) {
 	require.Eventually(t, func() bool { _, has := labelsOf(t, "remember-again")[worker]; return has }, settles, settles/1000)
 }
 
-func TestRememberWritesNothingOverWhatCannotBeReadAndKnowsNoNodeThatIsGone(t *testing.T) {
+func TestRememberWritesNothingOverWhatCannotBeReadAndKnowsNoDeletedNode(t *testing.T) {
 	register(t, "remember-spoiled")
 	edit(t, "remember-spoiled", map[string]string{"dedicated": "ci"})
 	spoil(t, "remember-spoiled")

@@ -12,7 +12,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// reader is the kubeconfig of somebody who may read Nodes, records and the policy, and change nothing.
+// reader is the kubeconfig of a user who may read Nodes, records and the policy, and change nothing.
 func reader(t *testing.T) (kubeconfig string) {
 	t.Helper()
 	for _, args := range [][]string{
@@ -34,7 +34,7 @@ func reader(t *testing.T) (kubeconfig string) {
 	return kubeconfig
 }
 
-func TestWhoMayOnlyReadIsToldWhichRightIsMissingAndChangesNothing(t *testing.T) {
+func TestAUserWhoMayOnlyReadSeesWhichRightIsMissingAndChangesNothing(t *testing.T) {
 	loseEverything(t)
 	as := reader(t)
 	goneFor(t, "rights-gone", 10*year)

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestShowPrintsTheRecordAsPeopleReadIt(t *testing.T) {
+func TestShowPrintsTheRecordAsText(t *testing.T) {
 	register(t, "show-1")
 	edit(t, "show-1", map[string]string{"dedicated": "ci", "node-role.kubernetes.io/worker": ""}, "tenant=blue:NoSchedule")
 

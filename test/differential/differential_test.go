@@ -45,7 +45,7 @@ func TestRandomNodesEndAsTheOperatorLastWantedThem(t *testing.T) {
 	w.logFigures(t, all, time.Since(started))
 }
 
-// registerRest has every Node that is gone register in the last round.
+// registerRest has every deleted Node register in the last round.
 func (w *world) registerRest(last part) {
 	for n, s := range w.subjects {
 		if !s.wanted.exists {

@@ -1,6 +1,6 @@
 // Package differential compares nodekeep on a real control plane with a model of what the operator last wanted. A seeded
 // script labels, deletes and registers many Nodes while webhook and capture come and go; after every round, with
-// everything up and at rest, each Node, or the record of a Node that is gone, must be what the model says.
+// everything up and at rest, each Node, or the record of a deleted Node, must be what the model says.
 //
 //	NODEKEEP_SEED            replays a script; without it each run makes another one, and prints its seed
 //	NODEKEEP_NODES           how many Nodes take part (100)
@@ -18,5 +18,5 @@
 //     the label and the moment that it is about, and each use of one is counted and reported. What is there afterwards
 //     is the only answer again.
 //   - An edit is what changes the Node. Removing a label that is not there, or setting the value that is there already, is
-//     none: the API server tells nobody of it.
+//     none: the API server does not show it.
 package differential

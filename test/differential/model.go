@@ -20,7 +20,7 @@ const (
 	// had recorded the deletion. Edits of that object which no record showed before may be lost.
 	unwatchedDeletion limit = "edit lost with its Node, webhook and capture down"
 	// unprovenRemoval: a label was removed from an object of which there was no record yet, and no stamp proves that it
-	// was there. The object looks as if it had come without the label, so what it should have come with may be given back.
+	// was there. The object looks as if it had come without the label, so what it should have come with may be restored.
 	unprovenRemoval limit = "removal from an object that was not adopted and proves nothing"
 )
 
@@ -77,7 +77,7 @@ func (w *wanted) recorded(record map[string]string) {
 	}
 }
 
-// deleted: the Node object is gone. The result is what its edits fall back to if they are lost.
+// deleted: the Node object is deleted. The result is what its edits fall back to if they are lost.
 func (w *wanted) deleted() (fallBack map[string][]answer) {
 	w.exists = false
 	fallBack = map[string][]answer{}
@@ -93,7 +93,7 @@ func (w *wanted) deleted() (fallBack map[string][]answer) {
 func (w *wanted) mayBeLost(fallBack map[string][]answer) {
 	for key, answers := range fallBack {
 		l := w.labels[key]
-		if !w.exists || !l.edited || slices.Contains(l.limits, unprovenRemoval) { // an unproven removal gives back whatever was right before
+		if !w.exists || !l.edited || slices.Contains(l.limits, unprovenRemoval) { // an unproven removal restores the value that was right before
 			l.widen(answers, unwatchedDeletion)
 		}
 		l.before = union(l.before, answers)
@@ -115,7 +115,7 @@ func (w *wanted) settled(actual map[string]string) (open, used []limit) {
 	return open, used
 }
 
-// wrong tells the labels that are not as they should be, with what would be right.
+// wrong are the labels that are not as they should be, with what would be right.
 func (w *wanted) wrong(actual map[string]string) map[string][]answer {
 	wrong := map[string][]answer{}
 	for key, l := range w.labels {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each row tells what happens to the label a of a Node that registered while a=old was wanted.
+// Each row is what happens to the label a of a Node that registered while a=old was wanted.
 func TestTheModel(t *testing.T) {
 	lost := func(w *wanted) { w.mayBeLost(w.deleted()) }
 	set := func(value answer) func(*wanted) { return func(w *wanted) { w.edited("a", value, true) } }
@@ -100,7 +100,7 @@ func TestASeedIsAScript(t *testing.T) {
 	}
 }
 
-// A model that shares code with what it checks would share its mistakes.
+// A model that shares code with what it checks would share its errors.
 func TestTheModelKnowsNothingOfTheProduct(t *testing.T) {
 	files, err := os.ReadDir(".")
 	require.NoError(t, err)

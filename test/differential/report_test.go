@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// How much a failure prints; the file with the stories has everything.
+// How much a failure prints; the file with the events has everything.
 const (
 	maxStories  = 3
 	maxLogLines = 30
 )
 
-// report fails the test with the story of every Node that is not as it should be.
+// report fails the test with the events of every Node that is not as it should be.
 func (w *world) report(t *testing.T, wrong map[*subject]string, last picture) {
 	t.Helper()
 	names := map[string]*subject{}
@@ -33,11 +33,11 @@ func (w *world) report(t *testing.T, wrong map[*subject]string, last picture) {
 			t.Error(text)
 		}
 	}
-	file := filepath.Join(w.nodekeep.Cluster.Dir(), "stories.txt")
+	file := filepath.Join(w.nodekeep.Cluster.Dir(), "events.txt")
 	if err := os.WriteFile(file, []byte(all.String()), 0o600); err != nil {
 		t.Error(err)
 	}
-	t.Errorf("%d Nodes are not as the operator wanted them; all their stories are in %s", len(wrong), file)
+	t.Errorf("%d Nodes are not as the operator wanted them; all their events are in %s", len(wrong), file)
 }
 
 func (s *subject) tellAll(complaint string, last picture) string {

@@ -110,7 +110,7 @@ func (w *writer) part() part {
 	return p
 }
 
-// captureIsSlow has Nodes go while only capture watches, and it stands still, and come back to a webhook that knows nothing
+// captureIsSlow has Nodes go while only capture watches, and it stands still, and register at a webhook that knows nothing
 // of that yet.
 func captureIsSlow(first, second *part) {
 	first.webhook, second.webhook = false, true
@@ -155,7 +155,7 @@ func (w *writer) edit(node *imagined) operation {
 	return op
 }
 
-// value is mostly one that was never there before, so that what comes back tells where it comes from.
+// value is mostly one that was never there before, so that a restored value shows where it comes from.
 func (w *writer) value() answer {
 	switch {
 	case w.chance(0.1):

@@ -49,7 +49,7 @@ func take(ctx context.Context, admin kubernetes.Interface) (picture, error) {
 	return p, nil
 }
 
-// versions tells whether anything was written in between.
+// versions shows whether anything was written in between.
 func (p picture) versions() map[string]string {
 	all := map[string]string{}
 	for name, node := range p.nodes {
@@ -61,7 +61,7 @@ func (p picture) versions() map[string]string {
 	return all
 }
 
-// shown is what is there of a Node: its labels, or what is remembered of it while it is gone.
+// shown is what is there of a Node: its labels, or its record while it is deleted.
 func (p picture) shown(name string) map[string]string {
 	if node, exists := p.nodes[name]; exists {
 		return ours(node)
@@ -85,7 +85,7 @@ func (s *subject) complaint(p picture) string {
 	case exists && !maps.Equal(r.remembers(), ours(node)):
 		return fmt.Sprintf("the record has %v, the Node %v", r.remembers(), ours(node))
 	case !exists && r.version != "" && r.DeletedAt == nil:
-		return "the record does not say that the Node is gone"
+		return "the record does not say that the Node is deleted"
 	}
 	if wrong := s.wanted.wrong(p.shown(s.name)); len(wrong) > 0 {
 		return fmt.Sprintf("got %v, but right is %q", p.shown(s.name), wrong)
@@ -144,7 +144,7 @@ func (w *world) settle(ctx context.Context) (wrong map[*subject]string, last pic
 	return nil, last, nil
 }
 
-// landmark is a Node beside the script. What capture records of it comes behind everything that happened before: once its
+// landmark is a Node outside the script. What capture records of it comes behind everything that happened before: once its
 // record is current, capture's watch has brought it all.
 type landmark struct {
 	subject

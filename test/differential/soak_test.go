@@ -31,7 +31,7 @@ const (
 
 // The same as the differential test for as long as is asked for, with more going wrong: capture's connections are cut, some
 // of its writes are refused or hang, and between rounds the API server is restarted. Memory and goroutines of both
-// processes are told at the start and at the end.
+// processes are printed at the start and at the end.
 func TestALongTimeOfRandomFaults(t *testing.T) {
 	duration, err := time.ParseDuration(os.Getenv(soakVariable))
 	if err != nil {

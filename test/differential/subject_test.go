@@ -44,7 +44,7 @@ func (s *subject) tell(format string, args ...any) {
 	s.story = append(s.story, fmt.Sprintf(format, args...))
 }
 
-// do carries out one operation and tells the model.
+// do carries out one operation and informs the model.
 func (s *subject) do(ctx context.Context, op operation) error {
 	if err := s.resolve(ctx); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (s *subject) delete(ctx context.Context) error {
 	return nil
 }
 
-// pend notes a deletion that capture has yet to record, beside earlier ones of that Node.
+// pend notes a deletion that capture has yet to record, in addition to earlier ones of that Node.
 func (s *subject) pend(stops int, fallBack map[string][]answer) {
 	if s.pending == nil {
 		s.pending = &pendingDeletion{stops: stops, fallBack: map[string][]answer{}, expected: map[string]answer{}}
@@ -159,7 +159,7 @@ func (s *subject) look(ctx context.Context) (*corev1.Node, record, error) {
 	return node, seen, nil
 }
 
-// maxTries bounds the tries of an edit on a Node that somebody else keeps changing.
+// maxTries bounds the tries of an edit on a Node that another client keeps changing.
 const maxTries = 100
 
 // edit does what `kubectl label` does, on exactly the state that was read, so that the model knows what changed.
@@ -184,7 +184,7 @@ func (s *subject) edit(ctx context.Context, op operation) error {
 	return fmt.Errorf("label node %q: it changed %d times in between", s.name, maxTries)
 }
 
-// edited tells the model what an edit changed.
+// edited gives the model the change of an edit.
 func (s *subject) edited(edits map[string]answer, node *corev1.Node, seen record) {
 	for key, value := range edits {
 		if in(node.Labels, key) == value {

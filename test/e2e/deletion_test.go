@@ -23,7 +23,7 @@ func remembersTheLastMoment(t *testing.T) {
 			remove(t, k.name)
 			w.expect(k.name, last)
 			heard(t, k, last)
-			require.Empty(t, last.lacks(k.register(t)), "round %d: what was put on in the moment of the deletion", round)
+			require.Empty(t, last.lacks(k.register(t)), "round %d: a label set at the moment of the deletion", round)
 			w.expect(k.name, must{})
 		}
 	}
@@ -33,9 +33,9 @@ func remembersTheLastMoment(t *testing.T) {
 	w.sawNothingBare(t)
 }
 
-// heard waits until a registration, which is rehearsed, brings all of that. The replica of the webhook that sees a registration may
+// heard waits until a dry-run registration brings all of that. The replica of the webhook that sees a registration may
 // be another one than that which saw the deletion a few milliseconds earlier and wrote the record; a kubelet leaves it the time to
-// hear of it, as none registers so soon.
+// receive it, as none registers so soon.
 func heard(t *testing.T, k *kubelet, want must) {
 	t.Helper()
 	eventually(t, func() error {
@@ -47,5 +47,5 @@ func heard(t *testing.T, k *kubelet, want must) {
 			return errors.New("not yet " + lacking)
 		}
 		return nil
-	}, "what was put on in the moment of the deletion must be known when node %s registers", k.name)
+	}, "a label set at the moment of the deletion must be known when node %s registers", k.name)
 }

@@ -2,8 +2,8 @@
 // would, breaks things, upgrades, uninstalls, and cleans up after itself, also after a failure or Ctrl-C. `make e2e` runs it on a
 // cluster of yours, `make kind` on one that it makes, `make e2e-local` on one with a real kubelet that needs nothing but root and Linux.
 //
-// It has the build tag e2e, because it is for a cluster that somebody gives it. The tests in the folder above are the product's own,
-// on a control plane that they start; that is why this is a package beside them.
+// It has the build tag e2e, because it is for a cluster of the caller. The tests in the folder above are the product's own,
+// on a control plane that they start; that is why this is a package of its own.
 //
 // Settings, all of them environment variables:
 //
@@ -19,6 +19,6 @@
 //   - Nodes that are not its own are never labelled, tainted, deleted or registered by it. nodekeep does with them what nodekeep does: it
 //     remembers them, and while it is installed those that register pass the gate.
 //   - Its Nodes have no room for pods, so nobody's workload is ever bound to one. They report to be ready, as long as they live, so
-//     that no cloud controller takes them for machines that are gone.
+//     that no cloud controller takes them for deleted machines.
 //   - All that it makes carries its mark, and goes: Nodes, the release, the namespace with the records in it.
 package e2e

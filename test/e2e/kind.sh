@@ -15,7 +15,7 @@ if ! docker info >/dev/null 2>&1; then
 	exit 1
 fi
 if "$kind" get clusters 2>/dev/null | grep -qx "$cluster"; then
-	echo "kind: there is a cluster $cluster already, which may be somebody's: $kind delete cluster --name $cluster removes it" >&2
+	echo "kind: there is a cluster $cluster already, which may be in use: $kind delete cluster --name $cluster removes it" >&2
 	exit 1
 fi
 

@@ -69,7 +69,7 @@ func onSignal(tidy func()) (release func()) {
 	}
 }
 
-// prepare removes what it is told to replace and what an earlier run has left, and refuses where something else is.
+// prepare removes what it is asked to replace and what an earlier run has left, and refuses where something else is.
 func (c *cluster) prepare(ctx context.Context) error {
 	if c.replace != "" {
 		where, what, ok := strings.Cut(c.replace, "/")
@@ -96,7 +96,7 @@ func (c *cluster) prepare(ctx context.Context) error {
 	return c.mayRun(ctx)
 }
 
-// leftovers says whether the namespace of an earlier run is there. One without the mark is somebody else's.
+// leftovers says whether the namespace of an earlier run is there. One without the mark has another owner.
 func (c *cluster) leftovers(ctx context.Context) (bool, error) {
 	found, err := c.admin.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -161,7 +161,7 @@ func (c *cluster) tidyNamespace(ctx context.Context) error {
 		return apierrors.IsNotFound(err), nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait until namespace %s is gone: %w", namespace, err)
+		return fmt.Errorf("wait until namespace %s is deleted: %w", namespace, err)
 	}
 	return nil
 }

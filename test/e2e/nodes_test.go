@@ -85,7 +85,7 @@ func remove(t testing.TB, name string) {
 	require.NoError(t, on.admin.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{}))
 }
 
-// read is a Node as it is now. One that somebody else has deleted is an error that says so.
+// read is a Node as it is now. One that another client has deleted is an error that says so.
 func read(t testing.TB, name string) (*corev1.Node, error) {
 	node, err := on.admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -128,7 +128,7 @@ func remembered(t testing.TB, node *corev1.Node, want must) {
 	}, "the record of node %s must come to hold what the Node carries", node.Name)
 }
 
-// plainRecord is what people see of a record with kubectl.
+// plainRecord is what operators see of a record with kubectl.
 type plainRecord struct {
 	UID       string            `json:"uid"`
 	Labels    map[string]string `json:"labels"`

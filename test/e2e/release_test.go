@@ -34,7 +34,7 @@ const (
 	captureName = "nodekeep-capture"
 )
 
-// baseValues are the chart's values that the tests go by. What they put on Nodes selects the suite's Nodes only.
+// baseValues are the chart's values that the tests go by. What they add selects the suite's Nodes only.
 func (c *cluster) baseValues() map[string]any {
 	image := map[string]any{"pullPolicy": c.pullPolicy}
 	if c.image != "" {
@@ -180,7 +180,7 @@ func (c *cluster) called(ctx context.Context) error {
 		case err != nil:
 			good, last = 0, err
 		case node.Annotations[policy.StampAnnotation] == "":
-			good, last = 0, errors.New("a dry-run CREATE came back without the webhook's stamp")
+			good, last = 0, errors.New("a dry-run CREATE returned without the webhook's stamp")
 		default:
 			good++
 		}

@@ -14,7 +14,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// ordinary is what people put on Nodes and kubelets may set too.
+// ordinary is what operators set on Nodes and kubelets may set too.
 func ordinary() must {
 	return must{
 		labels: map[string]string{domain + "tier": "gold", domain + "rack": "r7"},
@@ -33,7 +33,7 @@ func putOn(t testing.TB, node string, what must) {
 	taint(t, node, false, what.taints...)
 }
 
-// known registers a Node, puts something on it and waits until that is remembered.
+// known registers a Node, puts something on it and waits until that is recorded.
 func known(t testing.TB, name string, what must) (*kubelet, *corev1.Node) {
 	t.Helper()
 	k := newKubelet(t, name)
@@ -77,7 +77,7 @@ func restoresInTheCreate(t *testing.T) {
 		require.True(t, ok)
 		require.Subset(t, slices.Collect(maps.Keys(stamp.Given)), []string{domain + "tier", domain + "rack"})
 	}
-	// What a person takes off a living Node stays off.
+	// What an operator removes from a living Node stays removed.
 	left := ordinary()
 	delete(left.labels, domain+"rack")
 	w.expect(k.name, left)
@@ -88,7 +88,7 @@ func restoresInTheCreate(t *testing.T) {
 			err = errStillThere
 		}
 		return err
-	}, "a label that somebody takes off must leave the record")
+	}, "a label that a client removes must leave the record")
 	remove(t, k.name)
 	require.NotContains(t, k.register(t).Labels, domain+"rack")
 	whole(t, k.name, left)

@@ -43,7 +43,7 @@ func leavesNoNodeGated(t *testing.T) {
 	for _, node := range nodes.Items {
 		assert.False(t, policy.DefaultGate.On(node.Spec.Taints), "node %s is behind the gate", node.Name)
 	}
-	assert.Equal(t, records, ownRecords(t), "what is remembered stays")
+	assert.Equal(t, records, ownRecords(t), "the records stay")
 	left, err := on.nodekeeps(t.Context())
 	require.NoError(t, err)
 	assert.Empty(t, left)

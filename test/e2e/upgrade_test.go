@@ -31,7 +31,7 @@ func ownRecords(t *testing.T) map[string]string {
 	return records
 }
 
-// bundles are the authorities that the API server is told to trust, of every webhook of nodekeep.
+// bundles are the authorities that the API server is configured to trust, of every webhook of nodekeep.
 func bundles(ctx context.Context) (found []string, err error) {
 	mutating, err := on.admin.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, "nodekeep", metav1.GetOptions{})
 	if err != nil {
@@ -50,7 +50,7 @@ func bundles(ctx context.Context) (found []string, err error) {
 	return found, nil
 }
 
-// watchBundles looks at the authorities whenever the mutating webhook configuration changes. lost ends that, and tells of each time a webhook had none.
+// watchBundles looks at the authorities whenever the mutating webhook configuration changes. lost ends that, and returns each time a webhook had none.
 func watchBundles(t *testing.T) (lost func() []string) {
 	t.Helper()
 	watcher, err := on.admin.AdmissionregistrationV1().MutatingWebhookConfigurations().Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=nodekeep"})

@@ -182,7 +182,7 @@ func TestNoKubeletCanChangeNodekeepsAnnotationsOnItsNode(t *testing.T) {
 	}
 	for who, config := range map[string]*rest.Config{
 		"a kubelet's name without its group": claiming("system:node:" + name),
-		"the group without a kubelet's name": claiming("somebody", "system:nodes"),
+		"the group without a kubelet's name": claiming("client", "system:nodes"),
 	} {
 		client := as(t, config, asJSON).CoreV1().Nodes()
 		ways[who] = func() error {
@@ -272,17 +272,17 @@ func TestAKubeletsCreateIsStrippedOfNodekeepsAnnotations(t *testing.T) {
 				do   func(t *testing.T, name string) error
 				left map[string]string // of other annotations
 			}{
-				"JSON":                           {"strip-1", create(asJSON, forgery), nil},
-				"protobuf":                       {"strip-2", create(asProtobuf, forgery), nil},
-				"beside others":                  {"strip-3", create(asJSON, with(map[string]string{"example.com/a": "1", "b~0.c": "2"})), nil},
-				"beside others that are allowed": {"strip-4", create(asJSON, with(map[string]string{"example.com/a": "1"})), map[string]string{"example.com/a": "1"}},
-				"one of them":                    {"strip-5", create(asJSON, map[string]string{policy.TaintsAnnotation: "x"}), nil},
-				"another one only":               {"strip-6", create(asJSON, map[string]string{ownPrefix + "x": "x"}), nil},
-				"a value that is no UTF-8":       {"strip-7", create(asProtobuf, map[string]string{policy.StampAnnotation: "{\xff}"}), nil},
-				"nothing to strip":               {"strip-8", create(asJSON, map[string]string{"example.com/a": "1"}), map[string]string{"example.com/a": "1"}},
-				"no annotations":                 {"strip-9", create(asJSON, nil), nil},
-				"an empty map of annotations":    {"strip-10", create(asProtobuf, map[string]string{}), nil},
-				"behind 2,000 others":            {"strip-11", create(asJSON, flood), nil},
+				"JSON":                            {"strip-1", create(asJSON, forgery), nil},
+				"protobuf":                        {"strip-2", create(asProtobuf, forgery), nil},
+				"next to others":                  {"strip-3", create(asJSON, with(map[string]string{"example.com/a": "1", "b~0.c": "2"})), nil},
+				"next to others that are allowed": {"strip-4", create(asJSON, with(map[string]string{"example.com/a": "1"})), map[string]string{"example.com/a": "1"}},
+				"one of them":                     {"strip-5", create(asJSON, map[string]string{policy.TaintsAnnotation: "x"}), nil},
+				"another one only":                {"strip-6", create(asJSON, map[string]string{ownPrefix + "x": "x"}), nil},
+				"a value that is no UTF-8":        {"strip-7", create(asProtobuf, map[string]string{policy.StampAnnotation: "{\xff}"}), nil},
+				"nothing to strip":                {"strip-8", create(asJSON, map[string]string{"example.com/a": "1"}), map[string]string{"example.com/a": "1"}},
+				"no annotations":                  {"strip-9", create(asJSON, nil), nil},
+				"an empty map of annotations":     {"strip-10", create(asProtobuf, map[string]string{}), nil},
+				"behind 2,000 others":             {"strip-11", create(asJSON, flood), nil},
 				"server-side apply": {"strip-12", func(t *testing.T, name string) error {
 					_, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.ApplyPatchType, applied(t, name, forgery), metav1.PatchOptions{FieldManager: "nodekeep"})
 					return err
@@ -296,7 +296,7 @@ func TestAKubeletsCreateIsStrippedOfNodekeepsAnnotations(t *testing.T) {
 			} {
 				t.Run(what, func(t *testing.T) {
 					err := way.do(t, way.name)
-					if what == "beside others" {
+					if what == "next to others" {
 						require.True(t, apierrors.IsInvalid(err), "'~' is no part of a key: %v", err)
 						return
 					}
@@ -314,7 +314,7 @@ func TestAKubeletsCreateIsStrippedOfNodekeepsAnnotations(t *testing.T) {
 				node.Name, node.GenerateName, node.Annotations = "", "strip-generated-", forgery
 				_, err := nodekeep.Kubelet(t, "strip-generated").CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 				require.True(t, apierrors.IsForbidden(err), "a kubelet creates its own Node only: %v", err)
-				made, err := as(t, claiming("system:node:somebody"), asJSON).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+				made, err := as(t, claiming("system:node:other"), asJSON).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 				require.NoError(t, err)
 				assert.Empty(t, ownAnnotations(made))
 			})
@@ -450,7 +450,7 @@ func TestALabelThatAnotherAdmissionPolicySetsAtTheCreationStaysAndTheRecordFollo
 	nodekeep.DeleteNode(t, name)
 }
 
-// Such a policy takes the evidence away. Labels may come back once that a client removed, but nothing is fought over.
+// Such a policy takes the evidence away. Labels may be restored once that a client removed, but nothing is fought over.
 func TestAnAdmissionPolicyThatRemovesTheAnnotationsOfNodekeepIsNotFought(t *testing.T) {
 	const name = "otherpolicy-strip"
 	want := map[string]string{"dedicated": "ci", worker: ""}

@@ -97,7 +97,7 @@ func TestWithAClientAuthorityOnlyTheAPIServerIsAnsweredAndABadFileLeavesTheLastG
 func TestSecureMetricsAreServedToThoseWhoMayGetThemOnly(t *testing.T) {
 	plain := nodekeep.StartReplica(t, "capture", "--metrics-secure").UntilReady(t).Metrics
 	url := strings.Replace(plain, "http://", "https://", 1)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // as Prometheus is told to
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // as Prometheus is configured to
 	status := func(url, token string) (int, string) {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		require.NoError(t, err)

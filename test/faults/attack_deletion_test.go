@@ -45,7 +45,7 @@ func forge(t testing.TB, client *http.Client, nodes ...*corev1.Node) {
 	}
 }
 
-// recordMaps are the names of all ConfigMaps beside the records.
+// recordMaps are the names of all ConfigMaps other than the records.
 func recordMaps(t testing.TB) (names []string) {
 	t.Helper()
 	all, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).List(t.Context(), metav1.ListOptions{})
@@ -94,7 +94,7 @@ func TestForgedReviewsOfADeletionChangeNoRecordAndNoRegistration(t *testing.T) {
 				change(forged)
 				forge(t, client, forged, forged)
 				if !lives {
-					assert.Equal(t, version, nodekeep.RecordMap(t, name).ResourceVersion, "nothing is written for a Node that is gone")
+					assert.Equal(t, version, nodekeep.RecordMap(t, name).ResourceVersion, "nothing is written for a deleted Node")
 				}
 				after := nodekeep.MustRecord(t, name)
 				assert.Equal(t, before.Items(), after.Items())

@@ -129,7 +129,7 @@ func TestARecordThatCanNeverBeRightBlocksNoNode(t *testing.T) {
 	}
 }
 
-// The Node was there before somebody restored the backup: no registration leads to a look at it.
+// The Node was there before an operator restored the backup: no registration leads to a look at it.
 func TestARecordThatIsAheadOfALivingNodeIsReset(t *testing.T) {
 	for name, version := range map[string]int{"backup-lives": impossible, "backup-lives-just": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -278,7 +278,7 @@ func TestARecordSpoiledUnderItsNodeIsLeftAsItIsAndCostsNothingOnceItIsMended(t *
 			assert.NotContains(t, back.Labels, "dedicated", "nothing is restored from it")
 			time.Sleep(300 * time.Millisecond)
 			assert.True(t, harness.Gated(nodekeep.Node(t, c.node)), "no workload comes onto the Node")
-			assert.Equal(t, spoiled, stored(t, c.node), "it is left for a person to look at")
+			assert.Equal(t, spoiled, stored(t, c.node), "it is left for an operator to look at")
 
 			started := time.Now()
 			overwrite(t, c.node, good)

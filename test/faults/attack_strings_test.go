@@ -106,7 +106,7 @@ func bytesAttacks() map[string]bytesAttack {
 	}
 }
 
-// What an admin set stands in the record of each attacked Node, and comes back after its deletion. All other Nodes and the
+// What an admin set stands in the record of each attacked Node, and is restored after its deletion. All other Nodes and the
 // process itself notice nothing.
 // The guard policies, which would deny some of these bytes, are not there.
 func TestNoBytesThatAKubeletSendsStopCaptureOrChangeItsProtectedLabels(t *testing.T) {

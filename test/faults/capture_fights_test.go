@@ -73,7 +73,7 @@ func TestCaptureAddsARulesTaintAtOnceThatAnOperatorRemovesTwice(t *testing.T) {
 		carries(t, name, "lane=ci:NoSchedule")
 		t.Logf("added again after %s", time.Since(removed).Round(time.Millisecond))
 	}
-	nodekeep.Label(t, name, map[string]any{"lane": nil}) // and back: the operator's mind changes, not somebody else's
+	nodekeep.Label(t, name, map[string]any{"lane": nil}) // and back: the operator's mind changes, not another client's
 	require.Eventually(t, func() bool { return len(harness.TaintsOf(nodekeep.Node(t, name))) == 0 }, harness.Settles, 10*time.Millisecond)
 	nodekeep.Label(t, name, map[string]string{"lane": "ci"})
 	carries(t, name, "lane=ci:NoSchedule")

@@ -201,7 +201,7 @@ func TestAWarmStandbyTakesOverFromALeaderThatLeavesAndFromOneThatDies(t *testing
 		nodekeep.DeleteNode(t, name)
 		watcher := nodekeep.WatchNodes(t)
 		node := nodekeep.Register(t, name)
-		assert.Equal(t, "ci", node.Labels["dedicated"], "the webhook restores what it may, whoever leads")
+		assert.Equal(t, "ci", node.Labels["dedicated"], "the webhook restores what it may, whichever replica leads")
 		assert.True(t, harness.Gated(node), "what it may not waits behind the gate")
 		nodekeep.Label(t, name, map[string]string{"edit": edit})
 		want := map[string]string{"dedicated": "ci", worker: "", "edit": edit}
@@ -232,7 +232,7 @@ func TestAWarmStandbyTakesOverFromALeaderThatLeavesAndFromOneThatDies(t *testing
 	nodekeep.DeleteNode(t, name)
 }
 
-// The times in a Lease are another machine's. Whoever waits counts from when it saw the Lease change, by its own clock.
+// The times in a Lease are another machine's. A replica that waits counts from when it saw the Lease change, by its own clock.
 func TestALeaseOfAHolderWhoseClockIsAnHourOffIsTakenOverLikeAnyOther(t *testing.T) {
 	takesMinutes(t)
 	captureWith(t, nodekeep.Route) // with a Lease

@@ -31,9 +31,9 @@ type person struct {
 	dice    *rand.Rand
 
 	labels      map[string]string
-	maintenance string // value of a taint of the person's own; empty: none
+	maintenance string // value of a taint of the operator's own; empty: none
 	did         map[string]int
-	flips       bool // the label of the rule comes back with values that it had; otherwise each value is a new one
+	flips       bool // the label of the rule is set again with values that it had; otherwise each value is a new one
 	serial      int
 
 	serving *sync.RWMutex // held while the API server stops: it then reviews deletions that the webhook can no longer look at
@@ -132,7 +132,7 @@ func (p *person) comesBack() {
 			return
 		}
 	}
-	p.t.Errorf("node %s must come back with %v and maintenance=%q, but is %v %v", p.node, p.labels, p.maintenance, labelsOfPeople(last), harness.TaintsOf(last))
+	p.t.Errorf("node %s must register with %v and maintenance=%q, but is %v %v", p.node, p.labels, p.maintenance, labelsOfPeople(last), harness.TaintsOf(last))
 }
 
 func (p *person) hasMaintenance(node *corev1.Node) bool {
@@ -193,7 +193,7 @@ func (p *person) taints(effect string) []string {
 	return taints
 }
 
-// isRight reports whether the Node and its record are as the person wants them.
+// isRight reports whether the Node and its record are as the operator wants them.
 func (p *person) isRight(effect string) (right bool, is string) {
 	node, err := p.admin.CoreV1().Nodes().Get(p.t.Context(), p.node, metav1.GetOptions{})
 	if err != nil {
@@ -225,7 +225,7 @@ func newPeople(t testing.TB, prefix string, count int) people {
 	t.Logf("seed %d", seed)
 	var each sync.WaitGroup
 	var serving sync.RWMutex
-	for n, name := range names(fmt.Sprintf("%s-%x", prefix, seed>>48), count) { // what is remembered of an earlier run is not theirs
+	for n, name := range names(fmt.Sprintf("%s-%x", prefix, seed>>48), count) { // what is recorded of an earlier run is not theirs
 		each.Go(func() {
 			all[n] = newPerson(t, name, seed+uint64(n))
 			all[n].serving = &serving
@@ -303,9 +303,9 @@ func (all people) forget(t testing.TB) {
 // Both act at once all the time, which with the election they do for a moment at most.
 func TestTwoCapturesThatBothBelieveToLeadLoseNothing(t *testing.T) { twoCaptures(t, false) }
 
-// The one capture may strike a taint out of the record by a sight without the label while the other puts the same taint on
+// The one capture may strike a taint out of the record by an observation without the label while the other adds the same taint
 // anew: which of them came first is for the record to say.
-func TestTwoCapturesUnderALabelThatGoesAndComesBackKeepItsTaintTheirOwn(t *testing.T) {
+func TestTwoCapturesUnderALabelThatIsRemovedAndSetAgainKeepItsTaintTheirOwn(t *testing.T) {
 	twoCaptures(t, true)
 }
 

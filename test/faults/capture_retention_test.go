@@ -89,7 +89,7 @@ func TestASweepUnderAnAPIServerThatErrsCollectsNothingAndGoesOnAfterwards(t *tes
 // Capture hears nothing of a Node that is back. That it is in no cache proves nothing.
 func TestTheRecordOfANodeThatCaptureDoesNotKnowToLiveIsNotCollected(t *testing.T) {
 	want := map[string]string{"dedicated": "ci", worker: ""}
-	const name, witnessed = "swept-unheard", "swept-unheard-gone"
+	const name, witnessed = "swept-unseen", "swept-unseen-gone"
 	p := sweeping(t)
 	nodekeep.RegisterRecorded(t, name, want)
 	nodekeep.RegisterRecorded(t, witnessed, want)

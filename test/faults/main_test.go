@@ -91,7 +91,7 @@ const (
 // alone has capture act at once: a killed leader's Lease would have to run out first.
 const alone = "--leader-elect=false"
 
-// rules is the policy of the tests: the shipped one, and everything that can be put on a Node, for labels that only tests of it use.
+// rules is the policy of the tests: the shipped one, and everything that can be set on a Node, for labels that only tests of it use.
 const rules = `apiVersion: nodekeep.dev/v1alpha1
 kind: Policy
 taints:

@@ -154,7 +154,7 @@ func (r returning) comeBack(t testing.TB) measured {
 // attempts is how often something is tried that a machine which stands still for a moment can spoil.
 const attempts = 5
 
-// areRestored has the Nodes come back and asserts that each was complete in the CREATE itself. A round in which the API server
+// areRestored has the Nodes register again and asserts that each was complete in the CREATE itself. A round in which the API server
 // may have given up on a call is repeated; what is missing in an answer that came in time is not forgiven.
 func (r returning) areRestored(t testing.TB) {
 	t.Helper()

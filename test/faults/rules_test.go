@@ -218,7 +218,7 @@ func TestCaptureThatIsKilledBetweenTheRecordAndThePatchSetsTheLabelsOfRulesAtIts
 		for key, times := range changesOf(watcher.Of(name)) {
 			assert.Equal(t, 1, times, key)
 		}
-		assert.Empty(t, nodekeep.MustRecord(t, name).Items(), "none of them is remembered as somebody's decision")
+		assert.Empty(t, nodekeep.MustRecord(t, name).Items(), "none of them is recorded as a client's decision")
 	}
 }
 

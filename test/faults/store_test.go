@@ -91,7 +91,7 @@ func TestRecordWritesThatAreNeverAnsweredDoNotStopCapture(t *testing.T) {
 	}
 }
 
-// The quota is a real one; what it counts is written by hand, since no controller manager runs here.
+// The quota is a real one; what it counts is written by the test, since no controller manager runs here.
 func TestAQuotaThatIsUsedUpDelaysFirstRecordsAndNothingElse(t *testing.T) {
 	const known, fresh = "quota-known", "quota-fresh"
 	nodekeep.RegisterRecorded(t, known, map[string]string{"a": "1", worker: ""})
@@ -138,9 +138,9 @@ func TestAQuotaThatIsUsedUpDelaysFirstRecordsAndNothingElse(t *testing.T) {
 	nodekeep.DeleteNode(t, fresh)
 }
 
-// On a control plane of its own, with the controllers that empty a namespace. What was remembered of Nodes that are gone is
+// On a control plane of its own, with the controllers that empty a namespace. The records of deleted Nodes are
 // lost with it; that is what deleting the namespace means.
-func TestTheNamespaceOfTheRecordsIsDeletedByMistakeAndInstalledAgain(t *testing.T) {
+func TestTheNamespaceOfTheRecordsIsDeletedByAccidentAndInstalledAgain(t *testing.T) {
 	control := harness.ForTest(t, harness.Options{ControllerManager: true})
 	own, err := nodekeep.InstallOn(t.Context(), control)
 	require.NoError(t, err)
@@ -160,12 +160,12 @@ func TestTheNamespaceOfTheRecordsIsDeletedByMistakeAndInstalledAgain(t *testing.
 	}, 2*harness.Settles, 50*time.Millisecond, "the namespace must go")
 	t.Logf("the namespace was gone after %s", time.Since(started).Round(time.Millisecond))
 
-	// The processes run on here, as they would not in a cluster, whose Pods are gone too. Capture may hear of the last records
-	// only when the namespace is gone.
+	// The processes run on here, as they would not in a cluster, whose Pods are deleted too. Capture may receive the last records
+	// only when the namespace is deleted.
 	said := func() (log string, times int) {
 		content, err := os.ReadFile(nodekeep.Cluster.LogPath(captureProcess))
 		require.NoError(t, err)
-		return string(content), strings.Count(string(content), "record of a live node is gone")
+		return string(content), strings.Count(string(content), "record of a live node was deleted")
 	}
 	counted := func(metric string) float64 { return captureSeries(t, metric) }
 	const vanished, failures = "nodekeep_capture_records_vanished_total", "nodekeep_capture_failures_total"
@@ -194,7 +194,7 @@ func TestTheNamespaceOfTheRecordsIsDeletedByMistakeAndInstalledAgain(t *testing.
 	claimLater(t, bare.Name, true)
 	nodekeep.Label(t, names[0], map[string]string{"edited": "meanwhile"})
 
-	// Apply leaves clientConfig.url, which only tests have, beside the Service that the manifest names.
+	// Apply leaves clientConfig.url, which only tests have, in addition to the Service that the manifest names.
 	out, err := nodekeep.Kubectl(t.Context(), "delete", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "nodekeep")
 	require.NoError(t, err, out)
 	nodekeep, err = nodekeep.InstallOn(t.Context(), control)
@@ -216,10 +216,10 @@ func TestTheNamespaceOfTheRecordsIsDeletedByMistakeAndInstalledAgain(t *testing.
 	nodekeep.WaitRestored(t, names[1], want)
 }
 
-// Somebody gives a Node more labels than a record has room for. Its record stays as it is until the Node's labels fit again; other
+// A client gives a Node more labels than a record has room for. Its record stays as it is until the Node's labels fit again; other
 // Nodes are not concerned.
 func TestANodeWithMoreLabelsThanARecordHoldsKeepsItsRecordAndStopsNobody(t *testing.T) {
-	const huge, other = "too-many-labels", "beside-too-many-labels"
+	const huge, other = "too-many-labels", "next-to-too-many-labels"
 	node := nodekeep.RegisterRecorded(t, huge, map[string]string{"lane": "before"})
 	said := logged(t, nodekeep.Cluster.LogPath(captureProcess))
 	failures := captureSeries(t, "nodekeep_capture_failures_total")
@@ -239,7 +239,7 @@ func TestANodeWithMoreLabelsThanARecordHoldsKeepsItsRecordAndStopsNobody(t *test
 	assert.Contains(t, said(), huge)
 	assert.Equal(t, map[string]string{"lane": "before"}, nodekeep.MustRecord(t, huge).Items())
 
-	nodekeep.RegisterRecorded(t, other, map[string]string{"lane": "beside"})
+	nodekeep.RegisterRecorded(t, other, map[string]string{"lane": "next"})
 
 	none["lane"] = "after"
 	patch(none)

@@ -289,7 +289,7 @@ func TestAWebhookWhoseRecordsStallRestoresWhatItKnowsStampsItAndLeavesTheGate(t 
 	assert.False(t, harness.Gated(nodekeep.Register(t, name)), "it cannot know yet that it is behind: this is the window")
 	assert.Eventually(t, func() bool {
 		return harness.HasAll(labelsOfPeople(nodekeep.Node(t, name)), now) && len(labelsOfPeople(nodekeep.Node(t, name))) == len(now)
-	}, harness.Settles, 5*time.Millisecond, "capture puts right what was stale")
+	}, harness.Settles, 5*time.Millisecond, "capture corrects what was stale")
 	window := time.Since(early)
 	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), now)
 	nodekeep.DeleteNode(t, name)
@@ -306,7 +306,7 @@ func TestAWebhookWhoseRecordsStallRestoresWhatItKnowsStampsItAndLeavesTheGate(t 
 		assert.Equal(t, []string{"changed", "kept", "removed"}, slices.Sorted(maps.Keys(stamp.Given)))
 	})
 	started = time.Now()
-	assert.Equal(t, now, labelsOfPeople(nodekeep.WaitRestored(t, name, now)), "capture puts right what was stale")
+	assert.Equal(t, now, labelsOfPeople(nodekeep.WaitRestored(t, name, now)), "capture corrects what was stale")
 	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), now)
 	right := time.Since(started)
 
@@ -315,7 +315,7 @@ func TestAWebhookWhoseRecordsStallRestoresWhatItKnowsStampsItAndLeavesTheGate(t 
 	started = time.Now()
 	require.Eventually(t, lifts, harness.Settles, 20*time.Millisecond)
 	t.Logf("while the webhook did not know yet that it was behind, a Node showed what was stale for %s", window.Round(time.Millisecond))
-	t.Logf("no longer sure %s after the watch had stalled; a stale Node put right %s after capture could; sure again %s after the stall",
+	t.Logf("no longer sure %s after the watch had stalled; a stale Node corrected %s after capture could; sure again %s after the stall",
 		noticed.Round(time.Second), right.Round(time.Millisecond), time.Since(started).Round(time.Millisecond))
 	nodekeep.DeleteNode(t, name)
 }

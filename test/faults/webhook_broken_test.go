@@ -137,7 +137,7 @@ type fake struct {
 	reached atomic.Int64
 }
 
-// startFake serves with a handler or, where there is none, deals with bare connections.
+// startFake serves with a handler or, where there is none, handles bare connections.
 func startFake(t testing.TB, certificate *tls.Certificate, connection func(net.Conn), handler http.HandlerFunc) *fake {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -302,7 +302,7 @@ func TestAWebhookThatHangsOrAnswersGarbageDelaysARegistrationByItsTimeoutAtMostA
 	assert.Less(t, slices.Max(healed), harness.Settles)
 }
 
-func TestAWebhookThatIsGoneDelaysNoRegistrationAndCaptureCompletesTheNode(t *testing.T) {
+func TestAMissingWebhookDelaysNoRegistrationAndCaptureCompletesTheNode(t *testing.T) {
 	nodes := recordedNodes(t, "refused", 3, protected)
 	require.NoError(t, nodekeep.StopWebhook())
 	m := nodes.comeBack(t)

@@ -168,7 +168,7 @@ func TestAWrongCABundleStopsNoRegistrationAndStaysUntilItIsMendedWhereCertificat
 }
 
 // The webhook looks once a minute.
-func TestAWrongCABundleIsPutRightByTheWebhookItselfWhereItManagesItsCertificates(t *testing.T) {
+func TestTheWebhookItselfCorrectsAWrongCABundleWhereItManagesItsCertificates(t *testing.T) {
 	t.Parallel()
 	nodes := recordedNodes(t, "healed", 3, protected)
 	right, deletion := clientConfigs(t)

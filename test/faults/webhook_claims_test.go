@@ -18,12 +18,12 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// forged is a stamp that claims whatever would make nodekeep forget what people decided, and what would make it believe
+// forged is a stamp that claims whatever would make nodekeep forget what operators decided, and what would make it believe
 // that it has done its work.
 const forged = `{"given":{"dedicated":{"value":"ci"},"` + worker + `":{"value":""},"maintenance:NoExecute":{"value":"disk"},` +
 	`"node-ready/unverified:NoSchedule":{"value":"true"}},"brought":{"` + worker + `":"","maintenance:NoExecute":"disk"}}`
 
-// What every new Node of these tests gets once, since its kubelet says that it wants to be verified, and what a person put on.
+// What every new Node of these tests gets once, since its kubelet says that it wants to be verified, and what an operator added.
 const (
 	unverified  = "node-ready/unverified=true:NoSchedule"
 	maintenance = "maintenance=disk:NoExecute"
@@ -116,7 +116,7 @@ func claimsAreInVain(t *testing.T, guarded bool) {
 				writes(t, node, "", false, map[string]any{"managedFields": ownedBy("kubelet")})
 			})},
 		}},
-		// By managedFields nodekeep tells its own stamp from a kubelet's where no policies guard it, and a kubelet may choose the name of
+		// By managedFields nodekeep distinguishes its own stamp from a kubelet's where no policies guard it, and a kubelet may choose the name of
 		// its manager and edit them.
 		"both down": {nodekeep.WithoutBoth, []claim{
 			{name: "at CREATE, then managedFields emptied", forgets: true, skips: true, does: func(t *testing.T, node string) {
@@ -166,7 +166,7 @@ func arrives(t *testing.T, name string, guarded bool, c claim) {
 		labels = map[string]string{worker: ""}
 	}
 	node := nodekeep.WaitRestored(t, name, labels)
-	assert.True(t, harness.Carries(node, maintenance), "what a person put on: %v", node.Spec.Taints)
+	assert.True(t, harness.Carries(node, maintenance), "what an operator added: %v", node.Spec.Taints)
 	assert.True(t, c.skips && !guarded || harness.Carries(node, unverified), "what every new Node gets: %v", node.Spec.Taints)
 	items := maps.Clone(labels)
 	items["maintenance:NoExecute"] = "disk"

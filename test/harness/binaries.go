@@ -19,7 +19,7 @@ const (
 // assetsVariable names the folder to take the programs from instead of building them, as in controller-runtime's envtest.
 const assetsVariable = "KUBEBUILDER_ASSETS"
 
-// moduleLine is how this module's go.mod is told from others on the way up.
+// moduleLine is how this module's go.mod is distinguished from others on the way up.
 const moduleLine = "module nodekeep.dev/nodekeep\n"
 
 // Binary is the path of a program of the control plane: etcd, kube-apiserver, kube-scheduler, kube-controller-manager or

@@ -17,7 +17,7 @@ type Cluster struct {
 	ca       *Authority
 	detach   bool
 	attached bool
-	// temporary folders go with the cluster, unless somebody wants to look into them.
+	// temporary folders go with the cluster, unless a caller wants to look into them.
 	temporary bool
 
 	etcdURL string // empty where another process started it
@@ -36,7 +36,7 @@ func StartCluster(ctx context.Context, options Options) (*Cluster, error) {
 	}
 	c, err := startOnFreePorts(ctx, options)
 	if errors.Is(err, errPortTaken) {
-		// Somebody took the port between our look and the listen of the program.
+		// Another program took the port between our look and the listen of the program.
 		c, err = startOnFreePorts(ctx, options)
 	}
 	return c, err

@@ -93,7 +93,7 @@ func TestCluster(t *testing.T) {
 		assert.Equal(t, "system:node:n1", whoAmI(t, config))
 	})
 
-	t.Run("the API server comes back on the same address with the same data", func(t *testing.T) {
+	t.Run("the API server returns on the same address with the same data", func(t *testing.T) {
 		url, pid := c.URL(), c.Process("kube-apiserver").Pid()
 		watch, err := admin.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{})
 		require.NoError(t, err)
@@ -138,14 +138,14 @@ func TestStopLeavesNothingBehind(t *testing.T) {
 	skipWithoutControlPlane(t)
 	c, err := harness.StartCluster(t.Context(), harness.Options{})
 	require.NoError(t, err)
-	beside, err := c.Go("beside", "sleep", []string{"600"})
+	sleeper, err := c.Go("sleeper", "sleep", []string{"600"})
 	require.NoError(t, err)
-	_, err = c.Go("beside", "sleep", []string{"600"})
+	_, err = c.Go("sleeper", "sleep", []string{"600"})
 	require.ErrorContains(t, err, "a process of that name is running")
 	watch, err := client(t, c.Admin()).CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	defer watch.Stop()
-	pids := []int{c.Process("etcd").Pid(), c.Process("kube-apiserver").Pid(), beside.Pid()}
+	pids := []int{c.Process("etcd").Pid(), c.Process("kube-apiserver").Pid(), sleeper.Pid()}
 	for _, pid := range pids {
 		require.True(t, alive(t, pid))
 	}

@@ -31,13 +31,13 @@ func TestDetachedClusterIsAttachedToAndStopped(t *testing.T) {
 	_, err = client(t, attached.Admin()).CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	assert.Equal(t, "system:node:n1", whoAmI(t, attached.Kubelet("n1")))
-	beside, err := attached.Go("beside", "sleep", []string{"600"})
+	sleeper, err := attached.Go("sleeper", "sleep", []string{"600"})
 	require.NoError(t, err)
-	pids = append(pids, beside.Pid())
+	pids = append(pids, sleeper.Pid())
 
 	require.NoError(t, harness.StopDetached(dir))
 	for _, pid := range pids {
-		// Whoever started it may still have to take note of its end.
+		// The program that started it may still have to take note of its end.
 		assert.Eventually(t, func() bool { return !alive(t, pid) }, harness.Settles, 10*time.Millisecond)
 	}
 	assert.FileExists(t, c.LogPath("kube-apiserver"))

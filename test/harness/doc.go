@@ -1,7 +1,7 @@
 // Package harness is what tests and the demo run nodekeep on: a real control plane on loopback (etcd, kube-apiserver with the Node
 // authorizer, RBAC and NodeRestriction on, and, when asked for, kube-scheduler and kube-controller-manager), nodekeep installed on it
 // (the very file that users apply, both processes as programs of their own), the Nodes that kubelets send, and Helm. Package
-// [nodekeep.dev/nodekeep/test/harness/proxy] stands between a process and the API server and breaks what it is told to.
+// [nodekeep.dev/nodekeep/test/harness/proxy] stands between a process and the API server and breaks what the test asks for.
 //
 // Invariants:
 //   - Only loopback addresses are listened on, each on a port that was free a moment before. A port lost in between costs one more

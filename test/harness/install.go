@@ -251,7 +251,7 @@ func (i *Installation) stop(name string) error {
 func (i *Installation) Use(binary string) { i.binary = binary }
 
 // Build builds nodekeep as it is shipped: static and stripped. Linked dynamically, it would carry the names of all symbols, and
-// take more memory than what people run.
+// take more memory than the released ones.
 func Build(ctx context.Context, binary string) error {
 	build := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", binary, "./cmd/nodekeep")
 	build.Dir, build.Env = Root(), append(os.Environ(), "CGO_ENABLED=0")

@@ -46,7 +46,7 @@ func TestClusterGoesWithItsOwner(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if end.signal == syscall.SIGKILL && runtime.GOOS != "linux" {
-				t.Skip("only Linux tells the children")
+				t.Skip("only Linux shows the children")
 			}
 			tmp := t.TempDir()
 			owner := exec.Command(os.Args[0], "-test.run=^TestOwner$", "-test.v", "-test.timeout=2m")
@@ -82,7 +82,7 @@ func TestClusterGoesWithItsOwner(t *testing.T) {
 	}
 }
 
-// occupied is a port that somebody listens on until the test ends.
+// occupied is a port that a program listens on until the test ends.
 func occupied(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// ports are those that the programs are told to listen on.
+// ports are those that the programs listen on.
 type ports struct {
 	etcd, apiServer string
 }

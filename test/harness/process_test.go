@@ -20,7 +20,7 @@ func TestProcess(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "hello, world\noops\n", string(log))
 	})
-	t.Run("tells how it ended", func(t *testing.T) {
+	t.Run("shows how it ended", func(t *testing.T) {
 		p := shell(t, "exit 3")
 		var exit *exec.ExitError
 		require.ErrorAs(t, p.Wait(), &exit)

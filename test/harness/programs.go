@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Go starts a program beside the control plane. Stop ends it before the API server. Its output goes to the file
+// Go starts a program next to the control plane. Stop ends it before the API server. Its output goes to the file
 // LogPath(name); env is added to the environment of this process. The name, without spaces, is that of no other
 // running process of the cluster: an ended one may be started again.
 func (c *Cluster) Go(name, path string, args []string, env ...string) (*Process, error) {

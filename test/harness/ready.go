@@ -25,12 +25,12 @@ var errPortTaken = errors.New("port is taken")
 // probe says whether something is ready: nil means yes.
 type probe func(ctx context.Context) error
 
-// await asks until all probes are content. It gives up at once when the process ends, and tells how.
+// await asks until all probes are content. It gives up at once when the process ends, and returns how.
 func await(ctx context.Context, p *Process, probes ...probe) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	go func() {
-		// Whoever has the port of an ended program may keep a probe waiting.
+		// Another program on the port of an ended one may keep a probe waiting.
 		select {
 		case <-p.Exited():
 			cancel()

@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/test/bench/measure"
 )
 
-// Replica is one more process of nodekeep beside the installed ones, with the identity of its kind.
+// Replica is one more process of nodekeep next to the installed ones, with the identity of its kind.
 type Replica struct {
 	Process *Process
 	Address string // for webhook calls

@@ -22,7 +22,7 @@ func attributes(detach bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// startTime tells one process from a later one with the same id: the boot, and the clock ticks from there to the start.
+// startTime distinguishes one process from a later one with the same id: the boot, and the clock ticks from there to the start.
 // A zombie has ended; it only waits for a parent that may never look, so it counts as gone.
 func startTime(pid int) (string, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -24,7 +24,7 @@ func attributes(detach bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
-// startTime tells one process from a later one with the same id.
+// startTime distinguishes one process from a later one with the same id.
 func startTime(pid int) (string, error) {
 	out, err := exec.Command("ps", "-o", "state=,lstart=", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {

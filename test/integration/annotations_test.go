@@ -102,7 +102,7 @@ func TestAnnotationsThatThePolicyNamesOutliveTheirNode(t *testing.T) {
 			nodekeep.DeleteNode(t, name)
 			assert.Len(t, annotationsOf(nodekeep.Register(t, name).Annotations), 9)
 		})
-		t.Run("capture gives back what the webhook could not", func(t *testing.T) {
+		t.Run("capture restores what the webhook could not", func(t *testing.T) {
 			const name = "annotated-4"
 			nodekeep.Register(t, name)
 			annotate(t, name, map[string]any{host: "metal3/host-7"})

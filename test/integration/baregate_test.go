@@ -10,7 +10,7 @@ import (
 )
 
 // Without this admission plugin a Node is created without any taint. The API server (1.36) panics where a JSON patch has a list of typed objects.
-func TestTheGateIsPutOnANodeThatIsCreatedWithoutAnyTaint(t *testing.T) {
+func TestTheGateIsAddedToANodeThatIsCreatedWithoutAnyTaint(t *testing.T) {
 	control, err := harness.StartCluster(t.Context(), harness.Options{APIServerArgs: []string{"--disable-admission-plugins=TaintNodesByCondition"}})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, control.Stop()) })

@@ -53,7 +53,7 @@ func setAs(t *testing.T, client *kubernetes.Clientset, name, manager string, lab
 	require.NoError(t, err)
 }
 
-func TestWhatOnlyOperatorsSetIsRememberedThoughTheCatalogueNamesIt(t *testing.T) {
+func TestWhatOnlyOperatorsSetIsRecordedThoughTheCatalogueNamesIt(t *testing.T) {
 	const name = "evidence-1"
 	nodekeep.Register(t, name)
 	all := map[string]string{zone: "row-1", part: "edge", pool: "metal", cpus: "own"}
@@ -78,7 +78,7 @@ func TestWhatOnlyOperatorsSetIsRememberedThoughTheCatalogueNamesIt(t *testing.T)
 	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{part: "core", pool: "metal", cpus: "own"})
 }
 
-func TestWhatAComponentSetsOrTakesOverIsNotRememberedAndDoesNotComeBack(t *testing.T) {
+func TestWhatAComponentSetsOrTakesOverIsNotRecordedAndNotRestored(t *testing.T) {
 	const name = "evidence-2"
 	nodekeep.Register(t, name)
 	setAs(t, nodekeep.Admin, name, "my-cloud-controller-manager", map[string]any{zone: "cloud-a"})
@@ -128,7 +128,7 @@ func TestAKubeletThatCallsItselfKubectlMakesOnlyItsOwnLabelsLast(t *testing.T) {
 	nodekeep.WaitRestored(t, name, map[string]string{part: "edge"})
 }
 
-func TestACordonIsRememberedOnlyIfThePolicySaysSo(t *testing.T) {
+func TestACordonIsRecordedOnlyIfThePolicySaysSo(t *testing.T) {
 	const name, head = "cordon-1", "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"
 	nodekeep.Register(t, name)
 	nodekeep.Label(t, name, map[string]any{"rack": "r1"})

@@ -138,7 +138,7 @@ func TestRulesAboutDevicesFollowTheResourceSlicesOfANode(t *testing.T) {
 		publishes(t, "devices-1-a", 2, 1, "GeForce RTX 5070 Ti") // the same again
 		staysAs(t, nodekeep.Node(t, name), 2*resync)
 
-		// Another model comes. Of two slices, only the first is there: whether the RTX 5070 is gone is not known.
+		// Another model comes. Of two slices, only the first is there: whether the RTX 5070 is still there is not known.
 		publishes(t, "devices-1-a", 3, 2, "H100 PCIe")
 		both := labels{"gpu.model": "h100", "gpu.rtx5070": "true", "devices-test": "true"}
 		staysAs(t, hasOfDevices(t, name, both, false), 2*resync)

@@ -58,7 +58,7 @@ func TestALabelRemovedFromALiveNodeStaysRemoved(t *testing.T) {
 	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"keep": "1"})
 	nodekeep.DeleteNode(t, name)
 	nodekeep.Register(t, name)
-	require.Eventually(t, func() bool { // in the CREATE, unless the webhook has not heard of the record's last state yet
+	require.Eventually(t, func() bool { // in the CREATE, unless the webhook has not received the record's last state yet
 		labels := nodekeep.Node(t, name).Labels
 		_, there := labels["drop"]
 		return labels["keep"] == "1" && !there
@@ -75,7 +75,7 @@ func TestALabelRemovedAfterARestoreWhileCaptureWasDownStaysRemoved(t *testing.T)
 		nodekeep.Label(t, name, map[string]any{"drop": nil})
 	})
 	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"keep": "1"})
-	assert.NotContains(t, nodekeep.Node(t, name).Labels, "drop", "not given back")
+	assert.NotContains(t, nodekeep.Node(t, name).Labels, "drop", "not restored")
 }
 
 func TestALabelChangedAfterARestoreWhileCaptureWasDownKeepsItsNewValue(t *testing.T) {
@@ -174,7 +174,7 @@ func TestANodeDeletedWhileCaptureWasDownIsMarkedGoneAndLosesNothing(t *testing.T
 	assert.Equal(t, map[string]string{"dedicated": "ci"}, record.Items())
 }
 
-// The PATCH is made by hand with capture's own identity, as if capture had died right behind it.
+// The PATCH is made by the test with capture's own identity, as if capture had died right behind it.
 func TestACrashAfterThePatchAndBeforeTheRecordIsMadeGood(t *testing.T) {
 	for name, c := range map[string]struct {
 		afterwards map[string]any

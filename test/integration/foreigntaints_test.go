@@ -73,7 +73,7 @@ func aTaintOfSomebodyElseIsLeftAlone(t *testing.T) {
 	})
 	untouched(resync + 200*time.Millisecond)
 
-	each(func(name string) { // once it is gone, the rule has its way
+	each(func(name string) { // once it is removed, the rule has its way
 		nodekeep.Label(t, name, map[string]any{"dedicated": "ci"})
 		remembered(name, "dedicated")
 		nodekeep.Untaint(t, name, theirs[name])
@@ -149,7 +149,7 @@ func liesOfKubeletsAreInVain(t *testing.T) {
 	time.Sleep(twoResyncs)
 	for _, l := range liars {
 		assert.Equal(t, []string{"dedicated=ci:NoSchedule", "example.com/known=1:NoSchedule", admins}, harness.TaintsOf(nodekeep.Node(t, l.name)), l.name)
-		if l.adopted { // the rule's taint, which the kubelet took off the list, is left alone like a client's
+		if l.adopted { // the rule's taint, which the kubelet dropped from the list, is left alone like a client's
 			reported := eventsOf(t, "default", l.name, "RuleTaintTaken")
 			nodekeep.Label(t, l.name, map[string]any{"dedicated": "gpu"})
 			require.Eventually(t, func() bool { return eventsOf(t, "default", l.name, "RuleTaintTaken") > reported }, settles, 20*time.Millisecond, l.name)

@@ -34,7 +34,7 @@ func TestWithTheWebhookDownEveryNodeIsGatedUntilCaptureHasCompletedIt(t *testing
 			assert.Equal(t, 1, countGates(nodekeep.Register(t, name)), "%s joined, but gated", name)
 		})
 		fresh := nodekeep.Register(t, "gated-fresh")
-		assert.Equal(t, 1, countGates(fresh), "also one that nothing is remembered of")
+		assert.Equal(t, 1, countGates(fresh), "also one without a record")
 		for _, name := range names {
 			nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, name, want), want)
 		}
@@ -118,7 +118,7 @@ func TestANodeCannotTakeItsOwnGateOff(t *testing.T) {
 	nodekeep.WaitRestored(t, name, nil)
 }
 
-// A cluster in which every Node has gone comes back by itself only if our own pods may run on gated Nodes.
+// A cluster in which every Node was deleted recovers by itself only if our own pods may run on gated Nodes.
 func TestOurOwnPodsTolerateTheGate(t *testing.T) {
 	for _, name := range []string{"nodekeep-webhook", "nodekeep-capture"} {
 		deployment, err := nodekeep.Admin.AppsV1().Deployments(harness.Namespace).Get(t.Context(), name, metav1.GetOptions{})

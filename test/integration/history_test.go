@@ -49,11 +49,11 @@ func wroteAt(t *testing.T, node, manager string) metav1.Time {
 	return metav1.Time{}
 }
 
-func TestTheHistoryTellsWhoChangedWhatAndWhen(t *testing.T) {
+func TestTheHistoryShowsWhoChangedWhatAndWhen(t *testing.T) {
 	const name = "history-1"
 	node := nodekeep.Register(t, name)
 	nodekeep.MustKubectl(t, "label", "node", name, "dedicated=ci", "--field-manager=alice")
-	assert.Empty(t, history.Of(nodekeep.WaitRecorded(t, node, map[string]string{"dedicated": "ci"})), "the first record tells of no change")
+	assert.Empty(t, history.Of(nodekeep.WaitRecorded(t, node, map[string]string{"dedicated": "ci"})), "the first record has no change")
 
 	steps := []struct {
 		what    string
@@ -70,10 +70,10 @@ func TestTheHistoryTellsWhoChangedWhatAndWhen(t *testing.T) {
 		{"a label is applied", func() {
 			apply(t, name, "gitops", map[string]string{"team": "x"})
 		}, "gitops", `{"actor": "gitops", "labels": {"team": {"to": "x"}}}`},
-		{"a taint is put on", func() {
+		{"a taint is added", func() {
 			nodekeep.MustKubectl(t, "taint", "node", name, "maintenance=disk:NoSchedule", "other=1:NoExecute", "--field-manager=carol")
 		}, "carol", `{"actor": "carol", "taints": [{"key": "maintenance", "effect": "NoSchedule", "to": "disk"}, {"key": "other", "effect": "NoExecute", "to": "1"}]}`},
-		{"a label is taken off, of which nothing is left in managedFields", func() {
+		{"a label is removed, of which nothing is left in managedFields", func() {
 			nodekeep.MustKubectl(t, "label", "node", name, "example.com/rack-", "--field-manager=alice")
 		}, "", `{"labels": {"example.com/rack": {"from": "r7"}}}`},
 		{"a label is not applied any more", func() {
@@ -112,7 +112,7 @@ func TestTheHistoryTellsWhoChangedWhatAndWhen(t *testing.T) {
 	}, settles, 20*time.Millisecond)
 	again, _ := nodekeep.Record(t, name)
 	assert.NotEqual(t, before, nodekeep.RecordMap(t, name).ResourceVersion)
-	assert.Equal(t, history.Of(first), history.Of(again), "a Node that comes back as it was has not changed")
+	assert.Equal(t, history.Of(first), history.Of(again), "a Node that registers as it was has not changed")
 
 	for to, want := range map[int]string{
 		0: `{"dedicated": "ci", "example.com/rack": null, "` + worker + `": null, "team": null, "maintenance:NoSchedule": null, "other:NoExecute": null}`,
@@ -141,7 +141,7 @@ func TestTheHistoryIsBoundedAndHeartbeatsAddNothing(t *testing.T) {
 	for n := range changes {
 		nodekeep.Label(t, name, map[string]any{"dedicated": fmt.Sprint("v", n+1)})
 		tells(t, name, n+1)
-		if n == changes/2 { // whoever leads next goes on where this one ended
+		if n == changes/2 { // the next leader goes on where this one ended
 			nodekeep.WithoutCapture(t, func() {})
 		}
 	}

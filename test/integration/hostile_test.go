@@ -55,7 +55,7 @@ func TestNoRecordKeepsANodeOut(t *testing.T) {
 			record:   `{"version": 2, "node": "%s", "labels": {"k": "v"}, "new": {"field": 1}}`,
 			restored: map[string]string{"k": "v"},
 		},
-		"with invalid keys and values beside good ones": {
+		"with invalid keys and values next to good ones": {
 			record: `{"version": 1, "node": "%s", "labels": {"good": "v", "bad key": "v", "a/b/c": "v", "t~x": "v", "/": "", "": "",
 				"bad": "not a value!", "long": "` + strings.Repeat("x", 64) + `"}}`,
 			restored: map[string]string{"good": "v"},
@@ -97,7 +97,7 @@ func TestNoShapeOfNodeIsKeptOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		node   string
 		make   func(node *corev1.Node)
-		taints map[string]string // of its own, which are remembered too
+		taints map[string]string // of its own, which are recorded too
 	}{
 		"without labels":      {node: "shape-1", make: func(node *corev1.Node) { node.Labels = nil }},
 		"without annotations": {node: "shape-2", make: func(node *corev1.Node) { node.Annotations = nil }},
@@ -148,7 +148,7 @@ func TestAnUnreadableRecordKeepsTheGateUntilItIsMended(t *testing.T) {
 	assert.True(t, policy.DefaultGate.Holds(nodekeep.Node(t, name).Spec.Taints))
 
 	cm := nodekeep.RecordMap(t, name)
-	assert.Equal(t, "}garbage{", cm.Data[store.DataKey], "left as it is for a person to look at")
+	assert.Equal(t, "}garbage{", cm.Data[store.DataKey], "left as it is for an operator to look at")
 	require.NoError(t, nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Delete(t.Context(), store.Name(name), metav1.DeleteOptions{}))
 	nodekeep.WaitRestored(t, name, nil)
 }

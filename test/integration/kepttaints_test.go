@@ -39,7 +39,7 @@ func TestTaintsOfEveryEffectAreInTheVeryObjectThatTheKubeletsCreateReturns(t *te
 	want := map[string]string{"maintenance:NoExecute": "disk", "maintenance:NoSchedule": "disk", "example.com/soft:PreferNoSchedule": "", "dedicated:NoSchedule": "ci"}
 	nodekeep.WaitRecorded(t, first, want)
 	assert.NotContains(t, nodekeep.RecordMap(t, name).Data["record.json"], "timeAdded")
-	for range 2 { // what was restored is remembered like what an admin put on
+	for range 2 { // a restored taint is recorded like one that an admin added
 		nodekeep.DeleteNode(t, name)
 		back := nodekeep.Register(t, name)
 		for _, text := range texts {
@@ -103,7 +103,7 @@ func TestNeitherACordonNorATaintThatAnotherComponentOwnsIsRestored(t *testing.T)
 	nodekeep.WaitRecorded(t, back, map[string]string{"mine:NoSchedule": "1"})
 }
 
-func TestATaintTakenOffStaysOffAfterReRegistration(t *testing.T) {
+func TestARemovedTaintStaysRemovedAfterReRegistration(t *testing.T) {
 	const name = "kept-off-1"
 	node := nodekeep.Register(t, name)
 	nodekeep.Taint(t, name, "a=1:NoSchedule", "b=1:NoExecute", "c=1:NoSchedule")

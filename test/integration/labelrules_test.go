@@ -156,7 +156,7 @@ func TestRulesSetLabelsAtRegistrationAndFollowWhatTheKubeletReports(t *testing.T
 		})
 	})
 	for _, name := range []string{"pgmac-1", "rules-gpu-1", "rules-operator-1"} {
-		assert.NotEmpty(t, ruled(nodekeep.Node(t, name)), "rules that are gone from the policy would remove labels on too many Nodes: they are held")
+		assert.NotEmpty(t, ruled(nodekeep.Node(t, name)), "rules that were removed from the policy would remove labels on too many Nodes: they are held")
 	}
 	acceptRules(t, policy.NoRules)
 	for _, name := range []string{"pgmac-1", "rules-gpu-1", "rules-operator-1"} {

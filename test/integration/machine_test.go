@@ -94,7 +94,7 @@ func TestAnIsolationLabelGoesOnlyToTheMachineThatHadIt(t *testing.T) {
 	})
 }
 
-// The PATCH is made by hand with capture's own identity, as if capture had died right behind it.
+// The PATCH is made by the test with capture's own identity, as if capture had died right behind it.
 func TestAProtectedLabelRemovedAfterACrashStaysRemovedWhileTheGuardPoliciesAreInForce(t *testing.T) {
 	const name = "crashed-3"
 	nodekeep.RegisterRecorded(t, name, map[string]string{"keep": "1", worker: ""})

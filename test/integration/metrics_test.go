@@ -83,7 +83,7 @@ func TestMetricsTellOfEditsFlapsGiveBacksAndTimes(t *testing.T) {
 	assert.Positive(t, slept.rose(t))
 	t.Logf("the Node was seen behind the gate for %.3f s", slept.rose(t))
 	current.comesTo(t, 1)
-	flaps.comesTo(t, 1) // what is given back is no flap
+	flaps.comesTo(t, 1) // a restored item is no flap
 	nodekeep.DeleteNode(t, name)
 	nodes.comesTo(t, 0)
 	current.comesTo(t, 0)

@@ -27,7 +27,7 @@ func TestALabelThatOnlyTheKubeletSetsIsNotRemembered(t *testing.T) {
 	assert.NotContains(t, back, "example.com/pool", "a label that its owner has dropped must not rise again")
 }
 
-func TestALabelOfTheKubeletThatAPersonChangedIsRemembered(t *testing.T) {
+func TestALabelOfTheKubeletThatAnOperatorChangedIsRecorded(t *testing.T) {
 	const name = "owned-2"
 	createAsKubelet(t, name, map[string]string{"example.com/pool": "a"})
 	nodekeep.Label(t, name, map[string]any{"example.com/pool": "b"})
@@ -42,5 +42,5 @@ func TestALabelOfTheKubeletThatAPersonChangedIsRemembered(t *testing.T) {
 	}, settles, 20*time.Millisecond, "and the operator's value stays remembered")
 
 	nodekeep.DeleteNode(t, name)
-	assert.Equal(t, "b", createAsKubelet(t, name, nil)["example.com/pool"], "the kubelet dropped it: the person's value comes back")
+	assert.Equal(t, "b", createAsKubelet(t, name, nil)["example.com/pool"], "the kubelet dropped it: the operator's value is restored")
 }

@@ -19,7 +19,7 @@ import (
 // eachNode calls do for every name, some at a time.
 func eachNode(names []string, do func(name string)) { harness.Each(names, 16, do) }
 
-func TestTwoHundredNodesDeletedAndRegisteredInParallelComeBackComplete(t *testing.T) {
+func TestTwoHundredNodesDeletedAndRegisteredInParallelAreComplete(t *testing.T) {
 	const count = 200
 	names := make([]string, count)
 	want := map[string]map[string]string{}
@@ -51,7 +51,7 @@ func TestTwoHundredNodesDeletedAndRegisteredInParallelComeBackComplete(t *testin
 		nodekeep.WaitRestored(t, name, want[name])
 		back++
 	}
-	t.Logf("%d of %d Nodes came back complete, %s after the first deletion", back, count, time.Since(started).Round(time.Millisecond))
+	t.Logf("%d of %d Nodes registered complete, %s after the first deletion", back, count, time.Since(started).Round(time.Millisecond))
 	for _, node := range watched.Stop() {
 		labels, ours := want[node.Name]
 		if !ours {

@@ -40,7 +40,7 @@ func TestALabelThatTheAPIServerRefusesStaysRememberedAndTheGateStays(t *testing.
 	nodekeep.WaitEvent(t, name, "LabelRefused")
 	node := nodekeep.Node(t, name)
 	assert.Contains(t, node.Labels, worker, "the other labels were given")
-	assert.True(t, policy.DefaultGate.Holds(node.Spec.Taints), "the gate stays until a person decides")
+	assert.True(t, policy.DefaultGate.Holds(node.Spec.Taints), "the gate stays until an operator decides")
 
 	lift()
 	nodekeep.WithoutCapture(t, func() {}) // a new capture asks again

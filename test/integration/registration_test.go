@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// What the policy of these tests puts on once: the first on Nodes with the label verify, the second on Nodes with roleGPU.
+// The taints that the policy of these tests adds once: the first on Nodes with the label verify, the second on Nodes with roleGPU.
 const (
 	unverified = "node-ready/unverified=true:NoSchedule"
 	gpuNotYet  = "node-ready/gpu:NoExecute"
@@ -72,7 +72,7 @@ func withTheWebhookDownCaptureRegistersBeforeTheGateGoes(t *testing.T) {
 	for n := range count {
 		name := fmt.Sprintf("registered-down-%02d", n)
 		names, wanted[name] = append(names, name), []string{unverified}
-		if n%2 == 0 { // that the second is to be put on is known from the record only
+		if n%2 == 0 { // that the second is to be added is known from the record only
 			known, wanted[name] = append(known, name), []string{gpuNotYet, unverified}
 		}
 	}
@@ -109,13 +109,13 @@ func withTheWebhookDownCaptureRegistersBeforeTheGateGoes(t *testing.T) {
 			now := has(state.Node)
 			_, stamped := state.Annotations[policy.StampAnnotation]
 			assert.True(t, now || policy.DefaultGate.Holds(state.Spec.Taints), "%s was seen without the gate and without %v", name, wanted[name])
-			assert.Equal(t, stamped, now, "%s: stamped and put on in one PATCH", name)
+			assert.Equal(t, stamped, now, "%s: stamped and added in one PATCH", name)
 			if now && !before {
 				on++
 			}
 			before = now
 		}
-		assert.Equal(t, 1, on, "%s: put on once", name)
+		assert.Equal(t, 1, on, "%s: added once", name)
 	}
 	off := map[string]*corev1.Node{}
 	for _, name := range names {
@@ -144,7 +144,7 @@ func registrationSelectsByTheLabelsThatTheNodeWillHave(t *testing.T) {
 	}
 	nodekeep.WaitRecorded(t, node, map[string]string{roleGPU: ""})
 
-	// It may be taken off at once, also behind the gate.
+	// It may be removed at once, also behind the gate.
 	nodekeep.WithoutCapture(t, func() {
 		nodekeep.DeleteNode(t, name)
 		require.True(t, harness.Carries(nodekeep.Register(t, name), gpuNotYet))

@@ -18,7 +18,7 @@ func aRulesTaintComesBackAndResyncsWriteNothing(t *testing.T) {
 	started := time.Now()
 	nodekeep.Untaint(t, name, "dedicated=ci:NoSchedule")
 	comesToCarry(t, name, "admins=1:NoExecute", "dedicated=ci:NoSchedule")
-	t.Logf("taken off by hand, it was back after %s", time.Since(started).Round(time.Millisecond))
+	t.Logf("removed by an operator, it was back after %s", time.Since(started).Round(time.Millisecond))
 
 	nodes, records := nodeVersions(t), recordVersions(t)
 	changed := time.Now()

@@ -33,7 +33,7 @@ func sweeping(t *testing.T, args []string, do func()) {
 	do()
 }
 
-// goneNode registers, labels and deletes a Node, and waits until its record says that it is gone.
+// goneNode registers, labels and deletes a Node, and waits until its record says that it is deleted.
 func goneNode(t *testing.T, name string, labels map[string]string) {
 	t.Helper()
 	nodekeep.RegisterRecorded(t, name, labels)
@@ -90,7 +90,7 @@ func TestRecordsAreCollectedOnceTheirNodesHaveBeenGoneForTheRetention(t *testing
 	}
 	sweeping(t, []string{"--retention-fraction=1"}, func() {
 		nodekeep.WaitNoRecord(t, "retained-gone")
-		nodekeep.AgeRecord(t, "retained-live", month) // somebody writes so, and the Node lives
+		nodekeep.AgeRecord(t, "retained-live", month) // a client writes so, and the Node lives
 		severalSweeps(t)
 		for _, name := range []string{"retained-younger", "retained-ahead", "retained-back", "retained-live"} {
 			recordHolds(t, name, want)
@@ -99,7 +99,7 @@ func TestRecordsAreCollectedOnceTheirNodesHaveBeenGoneForTheRetention(t *testing
 		nodekeep.DeleteNode(t, "retained-nothing")
 		nodekeep.WaitDeletionRecorded(t, "retained-nothing")
 		severalSweeps(t)
-		assert.NotNil(t, nodekeep.RecordMap(t, "retained-nothing"), "not everybody may have heard")
+		assert.NotNil(t, nodekeep.RecordMap(t, "retained-nothing"), "a process may not know it yet")
 		nodekeep.AgeRecord(t, "retained-nothing", 3*time.Minute)
 		nodekeep.WaitNoRecord(t, "retained-nothing")
 
@@ -168,7 +168,7 @@ func TestASweepCollectsNoMoreThanItsFractionOfAllRecords(t *testing.T) {
 }
 
 func TestADryRunCollectsNothing(t *testing.T) {
-	const name = "retained-rehearsed"
+	const name = "retained-dry-run"
 	goneNode(t, name, map[string]string{"dedicated": "ci"})
 	nodekeep.AgeRecord(t, name, month)
 	sweeping(t, []string{"--retention-fraction=1", "--retention-dry-run"}, func() {

@@ -48,16 +48,16 @@ func TestTaintsByRulesAndAtRegistration(t *testing.T) {
 		{"taints follow the labels of one hundred Nodes", taintsFollowTheLabelsOfOneHundredNodes},
 		{"rules make taints of every effect and show them", rulesMakeTaintsOfEveryEffectAndShowThem},
 		{"no watcher sees a known Node without its taints", noWatcherSeesAKnownNodeWithoutItsTaints},
-		{"a taint of somebody else is left alone", aTaintOfSomebodyElseIsLeftAlone},
+		{"a taint of another client is left alone", aTaintOfSomebodyElseIsLeftAlone},
 		{"what happened while capture was down is made good", whatHappenedWhileCaptureWasDownIsMadeGood},
 		{"capture killed at any moment converges after its start", captureKilledAtAnyMomentConvergesAfterItsStart},
-		{"a registration taint is there from the first state and put on once", aRegistrationTaintIsThereFromTheFirstStateAndPutOnOnce},
+		{"a registration taint is there from the first state and added once", aRegistrationTaintIsThereFromTheFirstStateAndPutOnOnce},
 		{"with the webhook down capture puts registration taints on before the gate goes", withTheWebhookDownCaptureRegistersBeforeTheGateGoes},
 		{"registration selects by the labels that the Node will have", registrationSelectsByTheLabelsThatTheNodeWillHave},
 		{"a Node that was there before gets no registration taint", aNodeThatWasThereBeforeGetsNoRegistrationTaint},
 		{"no lie of a kubelet changes a taint without the guard policies", noLieOfAKubeletChangesATaint},
 		{"eight writers and a rule lose nothing", eightWritersAndARuleLoseNothing},
-		{"a rule's taint taken off by hand comes back and resyncs write nothing", aRulesTaintComesBackAndResyncsWriteNothing},
+		{"a rule's taint removed by an operator returns and resyncs write nothing", aRulesTaintComesBackAndResyncsWriteNothing},
 		{"a bad policy leaves the last good one in force", aBadPolicyLeavesTheLastGoodOneInForce},
 		{"a rule that is removed takes its own taints with it", aRuleThatIsRemovedTakesItsOwnTaintsWithIt},
 	} {
@@ -100,7 +100,7 @@ func taintsFollowTheLabelsOfOneHundredNodes(t *testing.T) {
 	}
 }
 
-// percentiles writes durations for people.
+// percentiles writes durations as text.
 func percentiles(took []time.Duration) string {
 	slices.Sort(took)
 	at := func(percent int) time.Duration { return took[(len(took)-1)*percent/100].Round(100 * time.Microsecond) }

@@ -20,7 +20,7 @@ func policyOf(taints string) string {
 	return "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ntaints:\n" + taints
 }
 
-// comesToCarry waits until a Node has exactly these taints, less what Kubernetes puts on by itself.
+// comesToCarry waits until a Node has exactly these taints, less what Kubernetes adds by itself.
 func comesToCarry(t testing.TB, name string, texts ...string) *corev1.Node {
 	t.Helper()
 	slices.Sort(texts)

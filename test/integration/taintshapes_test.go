@@ -77,8 +77,8 @@ func (r taintedRegistration) record() string {
 	return string(data)
 }
 
-// wanted are the taints that the Node must have in the end: its own before what is remembered, that before what the rules
-// want, and all of it before what is put on at registration.
+// wanted are the taints that the Node must have in the end: its own before the recorded ones, these before what the rules
+// want, and all of it before what is added at registration.
 func (r taintedRegistration) wanted() map[string]string {
 	want := customTaints(r.node)
 	add := func(key, value, effect string) {
@@ -121,7 +121,7 @@ func (r taintedRegistration) wanted() map[string]string {
 	return want
 }
 
-// customTaints are the taints of a Node by key and effect, less the gate and what Kubernetes puts on by itself.
+// customTaints are the taints of a Node by key and effect, less the gate and what Kubernetes adds by itself.
 func customTaints(node *corev1.Node) map[string]string {
 	taints := map[string]string{}
 	for _, taint := range node.Spec.Taints {

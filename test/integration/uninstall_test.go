@@ -134,7 +134,7 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 	require.NoError(t, err)
 	assert.Empty(t, left)
 	_, err = client.ConfigMaps(harness.Namespace).Get(t.Context(), "node.left-1", metav1.GetOptions{})
-	assert.NoError(t, err, "records stay until a person deletes them")
+	assert.NoError(t, err, "records stay until an operator deletes them")
 }
 
 // capture completes a Node before it frees it, so it is given the time to do so.

@@ -141,7 +141,7 @@ func eightWritersAndARuleLoseNothing(t *testing.T) {
 		between, rule := differences(t, seen.Of(name))
 		states, byRule = states+between, byRule+rule
 	}
-	t.Logf("%d writers put on %d and took off %d taints with %d conflicts, while a label was flipped %d times and its taint changed %d times; capture met %.0f conflicts and put a Node off %.0f times; %d states were looked at",
+	t.Logf("%d writers added %d and removed %d taints with %d conflicts, while a label was flipped %d times and its taint changed %d times; capture met %.0f conflicts and put a Node off %.0f times; %d states were looked at",
 		writersAll, puts, takes, conflicts, flips, byRule,
 		metric(t, "capture", "nodekeep_capture_conflicts_total")-recordConflicts, metric(t, "capture", "nodekeep_capture_failures_total")-failures, states)
 	assert.Positive(t, byRule)
@@ -168,7 +168,7 @@ func differences(t *testing.T, states []harness.State) (count, byRule int) {
 					changed = append(changed, item)
 				}
 			}
-			assert.Len(t, changed, 1, "%s, version %s: a write undid somebody else's", state.Name, state.ResourceVersion)
+			assert.Len(t, changed, 1, "%s, version %s: a write undid another client's", state.Name, state.ResourceVersion)
 			if changed[0] == "dedicated:NoSchedule" {
 				byRule++
 			}

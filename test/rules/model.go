@@ -254,7 +254,7 @@ func (m *machine) alters(after map[string]setting) bool {
 	for key, was := range m.ruled {
 		is, there := after[key]
 		if was.absent {
-			continue // nothing comes back
+			continue // nothing is restored
 		}
 		if !there || is.value != was.value || was.until.IsZero() && !is.until.IsZero() {
 			return true

@@ -85,7 +85,7 @@ func (m *model) checkSide(w *world, s side, k int, count *[oracle.Excuses]int64)
 	}
 	free := shown.Owner == oracle.Kubelet || shown.Derived() || k == 0 && w.ignores || m.Taints[k] && shown.Brought != none && shown.Value == shown.Brought
 	if shown.Value != got && !free {
-		return fmt.Sprintf("the Node shows %s as %q, and %q is remembered", m.names[k], values[shown.Value], values[got])
+		return fmt.Sprintf("the Node shows %s as %q, and %q is recorded", m.names[k], values[shown.Value], values[got])
 	}
 	return ""
 }

@@ -142,7 +142,7 @@ func (o *orders) sets(h history, set int) string {
 	return b.String() + "\n"
 }
 
-// successors are the states that can come next, whoever makes them. nodekeep may restore or correct to any value: some record, maybe an
+// successors are the states that can come next, from any process. nodekeep may restore or correct to any value: some record, maybe an
 // old one, had it.
 func (o *orders) successors(log []*state) (next []state) {
 	if len(log) == 0 || log[len(log)-1].deleted {

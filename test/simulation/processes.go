@@ -26,7 +26,7 @@ func (m *model) write(w *world, r record.Record) {
 	w.recordsHash = w.recordsHash.add(s.hash)
 }
 
-// decodeBoth reads a record as the store does: what is quarantined is stored beside it.
+// decodeBoth reads a record as the store does: a quarantined record is stored next to it.
 func decodeBoth(data []byte, r record.Record) (record.Record, error) {
 	back, err := record.Decode(data)
 	back.Quarantined = r.Quarantined

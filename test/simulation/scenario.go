@@ -10,7 +10,7 @@ import (
 	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
-// A scenario is text: one step a line, as [model.text] has it. Lines that begin with # are for people: what the step did.
+// A scenario is text: one step a line, as [model.text] has it. Lines that begin with # are comments: what the step did.
 
 // scenario is steps as text, with what each did.
 func (m *model) scenario(steps []step) string {

@@ -6,7 +6,7 @@ import (
 	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
-// step is one thing that happens: what a person reads, and what it does. It reports whether anything changed.
+// step is one thing that happens: its text, and what it does. It reports whether anything changed.
 type step struct {
 	kind kind
 	a, b int8

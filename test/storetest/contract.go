@@ -32,7 +32,7 @@ func Contract(t *testing.T, newStore func(t *testing.T) Store) {
 		"who read an older version changes nothing":                  refusesStale,
 		"who thinks that there is no record changes nothing":         refusesSecondCreate,
 		"who read a record that was removed makes none":              refusesRemoved,
-		"a removed record is gone":                                   forgets,
+		"a removed record is no longer there":                        forgets,
 		"a record can be made again":                                 createsAgain,
 		"who read the record before the one made again is too late":  refusesFormerLife,
 		"a record that is too large is refused":                      refusesLarge,

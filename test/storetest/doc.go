@@ -4,7 +4,7 @@
 // real API server.
 //
 // Invariants:
-//   - Reads from memory may lag behind what somebody else did, so those are waited for; what a store wrote itself it
+//   - Reads from memory may lag behind what another client did, so those are waited for; what a store wrote itself it
 //     must see at once, and a write must never win over a newer one.
 //   - Each test keeps to a Node name of its own and cleans up, so the contract can run in a namespace that is in use.
 package storetest

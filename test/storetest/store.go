@@ -14,10 +14,10 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// patience is how long a read from memory may take to show what somebody else did.
+// patience is how long a read from memory may take to show what another client did.
 const patience = time.Minute
 
-// Store is what the contract is about, and two hooks to play somebody else who has access to the records.
+// Store is what the contract is about, and two hooks to play another client that has access to the records.
 type Store interface {
 	Get(node string) (store.Entry, error)
 	GetLive(ctx context.Context, node string) (store.Entry, error)
@@ -36,7 +36,7 @@ type subject struct {
 	node string
 }
 
-// record is a record of the Node with one label that tells records apart.
+// record is a record of the Node with one label that distinguishes records.
 func (s subject) record(value string) record.Record { return s.recordOf("dedicated", value) }
 
 // recordOf is a record of the Node with these pairs of a key and a value.
@@ -57,7 +57,7 @@ func (s subject) put(r record.Record, version string) store.Entry {
 	return entry
 }
 
-// conflicts asserts that a write is refused because somebody else was faster.
+// conflicts asserts that a write is refused because another client was faster.
 func (s subject) conflicts(r record.Record, version string) {
 	s.t.Helper()
 	entry, err := s.Put(s.t.Context(), r, version)
@@ -65,7 +65,7 @@ func (s subject) conflicts(r record.Record, version string) {
 	assert.Zero(s.t, entry)
 }
 
-// remains asserts that a removal is refused because somebody else was faster.
+// remains asserts that a removal is refused because another client was faster.
 func (s subject) remains(version string) {
 	s.t.Helper()
 	require.ErrorIs(s.t, s.Delete(s.t.Context(), s.node, version), store.ErrConflict)

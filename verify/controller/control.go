@@ -20,7 +20,7 @@ import (
 // controlWork is the key in the queue of the work on control Pods. No Node can have this name.
 const controlWork = "/control"
 
-// controls is what this process itself knows of control: it is lost with the process, and nothing depends on it but how often something is told.
+// controls is what this process itself knows of control: it is lost with the process, and nothing depends on it but how often something is reported.
 type controls struct {
 	mu     sync.Mutex
 	wanted map[string]bool      // profiles whose control Pod is to be started

@@ -212,7 +212,7 @@ func TestTheMemoryOfANodeEndsWhenItIsOpenedOrDeleted(t *testing.T) {
 	c, stop := b.process()
 	defer stop()
 	b.waitFor("the Node must be opened", func() bool { return isOpen(b.node("n1")) && len(b.podList()) == 0 })
-	b.waitFor("nothing is remembered of it", func() bool {
+	b.waitFor("nothing is left of it in memory", func() bool {
 		c.memory.mu.Lock()
 		defer c.memory.mu.Unlock()
 		return len(c.memory.nodes) == 0

@@ -7,10 +7,10 @@
 //
 // Invariants:
 //   - Every write of a Node is optimistic: it carries the uid and the resourceVersion that the plan was made for.
-//   - Only the leader writes. What it starts is bounded by the worker Pods that exist in the API, whoever made them.
+//   - Only the leader writes. What it starts is bounded by the worker Pods that exist in the API, whatever their creator.
 //   - The state is in the API: taint, Pods, annotation. A process that is killed between any two writes loses nothing that another one needs.
 //   - The result of a control Pod is the Pod itself, which is kept for two minutes; what this process remembers of control paces nothing but its Event.
 //   - Pods that kubelets can create (mirror Pods) never count as worker Pods.
-//   - Nothing is written beside Nodes, worker Pods, Events and the ConfigMaps of reports.
+//   - Nothing is written but Nodes, worker Pods, Events and the ConfigMaps of reports.
 //   - No single object stops the process: a panic in the work on one is logged and counted, and the Node is tried again.
 package controller

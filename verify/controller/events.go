@@ -26,7 +26,7 @@ func (c *Controller) event(n *node, kind, reason, format string, values ...any) 
 	c.Events.Eventf(&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: n.name, UID: types.UID(n.uid)}, kind, reason, format, values...)
 }
 
-// reportReturns shows, once, that the taint keeps coming back; from then on the Events of each round are left out. It reports whether it does.
+// reportReturns shows, once, that the taint keeps returning; from then on the Events of each round are left out. It reports whether it does.
 func (c *Controller) reportReturns(n *node, action verify.Action) bool {
 	returns := action.Progress.Returns
 	if returns == verify.FreeReturns+1 {

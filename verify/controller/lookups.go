@@ -25,7 +25,7 @@ import (
 // Bounds of what is looked up about a Service.
 const (
 	lookupLasts  = 2 * time.Second // worker Pods that start within it share one lookup
-	maxEndpoints = 20              // that a worker is told of
+	maxEndpoints = 20              // that a worker receives
 )
 
 // fromCache has the API server answer from its watch cache, at no cost to etcd.

@@ -52,7 +52,7 @@ func (m *memory) interrupt(uid string) {
 // forget is called when the Node object is deleted.
 func (m *memory) forget(uid string) { m.change(uid, func(one *remembered) { *one = remembered{} }) }
 
-// settled is called with a Node without worker Pods: none from before an interruption can count any more.
+// settled gets a Node without worker Pods: none from before an interruption can count any more.
 func (m *memory) settled(uid string, held bool) {
 	m.change(uid, func(one *remembered) {
 		if one.interrupted = false; !held {

@@ -18,7 +18,7 @@ import (
 // errChanged is the error of a write that was planned for an older state.
 var errChanged = errors.New("the object has changed")
 
-// reconcile works on one Node: what was observed, what is next, and one write. What the write changes comes back by the watch, and with it the next turn.
+// reconcile works on one Node: what was observed, what is next, and one write. What the write changes arrives by the watch, and with it the next turn.
 func (c *Controller) reconcile(ctx context.Context, name string) error {
 	profiles := c.Profiles()
 	n, seen, err := c.observe(ctx, name, profiles)
@@ -134,7 +134,7 @@ func (n *node) planned() *verify.Node {
 	return &verify.Node{Name: n.name, UID: n.uid, Taints: n.taints}
 }
 
-// readNode reads a Node live; nil: it is gone, or another object, and the watch will say so.
+// readNode reads a Node live; nil: it is deleted, or another object, and the watch will say so.
 func (c *Controller) readNode(ctx context.Context, slim *node) (*node, error) {
 	object, err := c.Client.CoreV1().Nodes().Get(ctx, slim.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && string(object.UID) != slim.uid {

@@ -49,7 +49,7 @@ type Target struct {
 	resource     schema.GroupVersionResource
 }
 
-// String names the object, for people.
+// String names the object in messages.
 func (t Target) String() string {
 	switch {
 	case t.Namespace != "":
@@ -62,7 +62,7 @@ func (t Target) String() string {
 // RefusedError says that no object was confirmed to stand for a Node. Another try gives the same until the Node or the object changes.
 type RefusedError struct {
 	Node string
-	Why  string // for people: what is wrong, and what to do
+	Why  string // for readers: what is wrong, and what to do
 }
 
 // Error has the Node and the reason.

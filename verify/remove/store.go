@@ -27,7 +27,7 @@ func NewStore(client kubernetes.Interface, namespace string) *Store {
 // Stored is the ledger as it was read.
 type Stored struct {
 	Ledger verify.Ledger
-	Brakes string // [verify.BrakesKey]; shown to people, decides nothing
+	Brakes string // [verify.BrakesKey]; shown to operators, decides nothing
 
 	object *corev1.ConfigMap // nil: there is none
 }

@@ -176,7 +176,7 @@ topologySpreadConstraints:
 {{- $keys = concat $keys (include "nodekeep.verifyTaints" .root | fromJsonArray) }}
 {{- end }}
 {{- range uniq $keys }}
-- {key: {{ . | quote }}, operator: Exists} # put on every new Node by the policy
+- {key: {{ . | quote }}, operator: Exists} # the policy adds it to every new Node
 {{- end }}
 {{- with .values.tolerations }}
 {{ toYaml . }}

@@ -121,7 +121,7 @@ func (b *Bed) connect(ctx context.Context) (err error) {
 	return nil
 }
 
-// clear takes the shipped webhook configurations and the gate away, which the benchmarks put on by themselves.
+// clear takes the shipped webhook configurations and the gate away, which the benchmarks add by themselves.
 func (b *Bed) clear(ctx context.Context) error {
 	client := b.Admin.AdmissionregistrationV1()
 	if err := client.MutatingWebhookConfigurations().Delete(ctx, "nodekeep", metav1.DeleteOptions{}); err != nil {
@@ -149,7 +149,7 @@ func (b *Bed) kubeconfig(process string) string {
 	return filepath.Join(b.cluster.Dir(), process+".kubeconfig")
 }
 
-// ControlPlane names the processes that are measured beside ours, for their memory.
+// ControlPlane names the processes that are measured together with ours, for their memory.
 func (b *Bed) ControlPlane() []*harness.Process {
 	return []*harness.Process{b.cluster.Process("etcd"), b.cluster.Process("kube-apiserver")}
 }

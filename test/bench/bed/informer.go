@@ -27,7 +27,7 @@ func (b *Bed) StartInformer() (*harness.Process, error) {
 	return b.cluster.Go(InformerCommand, self, []string{InformerCommand, b.nodekeep.AdminKubeconfig()})
 }
 
-// WatchNodes watches all Nodes, keeps their names only, and does nothing, until the process is told to end.
+// WatchNodes watches all Nodes, keeps their names only, and does nothing, until the process is stopped.
 func WatchNodes(kubeconfig string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

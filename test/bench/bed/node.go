@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Kept are the ten labels that people gave to each Node; a kubelet may set them too, so all of them go into the CREATE.
+// Kept are the ten labels that operators gave to each Node; a kubelet may set them too, so all of them go into the CREATE.
 func Kept() map[string]string {
 	kept := map[string]string{}
 	for n := range 10 {

@@ -27,7 +27,7 @@ func (b *Bed) Register(ctx context.Context, name string) (*corev1.Node, error) {
 	return node, nil
 }
 
-// AddNodes makes Nodes that people have given their labels.
+// AddNodes makes Nodes with the labels of operators.
 func (b *Bed) AddNodes(ctx context.Context, names []string) (measure.Load, error) {
 	return measure.Run(ctx, names, loaders, func(ctx context.Context, name string) error {
 		node := b.Registration(name)
@@ -48,7 +48,7 @@ func (b *Bed) DeleteNodes(ctx context.Context, names []string) (measure.Load, er
 	})
 }
 
-// Label gives a Node a label as a person does.
+// Label sets a label on a Node as an operator does.
 func (b *Bed) Label(ctx context.Context, node, key, value string) error {
 	return b.SetLabels(ctx, node, map[string]*string{key: &value})
 }

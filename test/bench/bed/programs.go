@@ -37,7 +37,7 @@ type Program struct {
 	probes  string // addresses
 	metrics string
 	pprof   string
-	env     []string // beside what this program has
+	env     []string // in addition to what this program has
 	reviews string   // webhook only
 }
 
@@ -69,7 +69,7 @@ func (b *Bed) StartWebhookIn(ctx context.Context, namespace string) (*Program, e
 		"--kubeconfig", kubeconfig, "--namespace", namespace)
 }
 
-// StartCapture starts a capture and waits until it is ready: leading, or as a standby. The suffix tells several of them apart.
+// StartCapture starts a capture and waits until it is ready: leading, or as a standby. The suffix distinguishes them.
 func (b *Bed) StartCapture(ctx context.Context, suffix string, args ...string) (*Program, error) {
 	free, err := harness.FreeAddresses(3)
 	if err != nil {
@@ -126,7 +126,7 @@ func (p *Program) start(ctx context.Context, name string, args ...string) (err e
 	return nil
 }
 
-// Heap is what the process needs of its heap: the bytes that are left after a garbage collection, which it is told to make.
+// Heap is what the process needs of its heap: the bytes that are left after a garbage collection, which this call starts.
 func (p *Program) Heap(ctx context.Context) (int64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.pprof+"/debug/pprof/heap?gc=1", nil)
 	if err != nil {

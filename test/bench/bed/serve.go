@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// countPath is where the server tells how many reviews it has answered.
+// countPath is where the server shows how many reviews it has answered.
 const countPath = "/count"
 
 // ServeReference serves the reference webhooks: the least that a webhook in Go with the usual types can do, which is to decode

@@ -15,7 +15,7 @@ const deletions Answerer = "/deletion"
 // settles bounds the wait until the API server goes by a change of its configuration.
 const settles = time.Minute
 
-// Use has the API server deal with CREATEs as a variant says, and returns when it does. DELETEs are seen by nobody.
+// Use has the API server answer CREATEs as a variant says, and returns when it does. DELETEs are seen by nobody.
 func (b *Bed) Use(ctx context.Context, v Variant) error {
 	if err := b.dropHooks(ctx); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (b *Bed) setGuards(ctx context.Context, on bool) error {
 	return b.nodekeep.GuardsOff(ctx)
 }
 
-// settle waits until a kubelet's dry-run CREATE is dealt with as the variant says.
+// settle waits until a kubelet's dry-run CREATE is answered as the variant says.
 func (b *Bed) settle(ctx context.Context, v Variant) error {
 	v.Recorded = false // there is no record of the probe
 	var last error

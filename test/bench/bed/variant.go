@@ -20,7 +20,7 @@ const (
 	Nodekeep Answerer = "/restore" // nodekeep's webhook
 )
 
-// Variant is how a CREATE is dealt with.
+// Variant is how a CREATE is answered.
 type Variant struct {
 	Name     string
 	Answerer Answerer
@@ -31,7 +31,7 @@ type Variant struct {
 	At *Program
 }
 
-// markAnnotation is what the reference webhooks put on a Node, about as long as nodekeep's stamp.
+// markAnnotation is what the reference webhooks set on a Node, about as long as nodekeep's stamp.
 const markAnnotation = "bench.example.com/mark"
 
 // Check says what a Node lacks or has too much after its CREATE under the variant.
@@ -53,7 +53,7 @@ func (v Variant) Check(node *corev1.Node) error {
 	return nil
 }
 
-// mark tells by a Node who has answered, where that can be seen.
+// mark shows by a Node who has answered, where that can be seen.
 func mark(node *corev1.Node) Answerer {
 	if _, found := node.Annotations[policy.StampAnnotation]; found {
 		return Nodekeep

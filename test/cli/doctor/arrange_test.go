@@ -63,7 +63,7 @@ func rollAll(t *testing.T) {
 	roll(t, "nodekeep-capture", 2, "nodekeep:v0.1.0-dev")
 }
 
-// removed deletes an object, named as kubectl does, and gives back what puts it there again.
+// removed deletes an object, named as kubectl does, and returns a function that creates it again.
 func removed(t *testing.T, object string) (putBack func()) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "removed.json")
@@ -87,7 +87,7 @@ func register(t *testing.T, name string) {
 	require.NoError(t, err)
 }
 
-// heard waits until the webhook has heard that a record cannot be read: a registration comes back with its stamp, and with the gate.
+// heard waits until the webhook knows that a record cannot be read: a registration returns with its stamp, and with the gate.
 func heard(t *testing.T, name string) {
 	t.Helper()
 	require.Eventually(t, func() bool {

@@ -45,7 +45,7 @@ func TestAHealthyInstallationHasNoFindings(t *testing.T) {
 	assert.Empty(t, do(t, "kubectl get nodes -o name"), "the dry runs have stored nothing")
 }
 
-func TestAWebhookConfigurationThatIsGoneIsFound(t *testing.T) {
+func TestAMissingWebhookConfigurationIsFound(t *testing.T) {
 	rollAll(t)
 	putBack := removed(t, "mutatingwebhookconfiguration nodekeep")
 	putDeletionsBack := removed(t, "validatingwebhookconfiguration nodekeep")
@@ -119,7 +119,7 @@ func TestAServiceWithNobodyBehindItIsFound(t *testing.T) {
 	isHealthy(t)
 }
 
-func TestAGatePolicyThatIsGoneOrSwitchedOffIsFound(t *testing.T) {
+func TestAGatePolicyThatIsMissingOrSwitchedOffIsFound(t *testing.T) {
 	rollAll(t)
 	putBack := removed(t, "mutatingadmissionpolicy nodekeep-gate")
 	finds(t, "gate-policy-gone")
@@ -136,7 +136,7 @@ func TestAGatePolicyThatIsGoneOrSwitchedOffIsFound(t *testing.T) {
 	isHealthy(t)
 }
 
-func TestGuardPoliciesThatAreGoneOrDoNothingAreFound(t *testing.T) {
+func TestGuardPoliciesThatAreMissingOrDoNothingAreFound(t *testing.T) {
 	rollAll(t)
 	putBack := removed(t, "validatingadmissionpolicybinding nodekeep-guard")
 	finds(t, "guard-binding-gone")
@@ -210,7 +210,7 @@ func TestDeploymentsThatAreNotAvailableAndPodsOfDifferentImagesAreFound(t *testi
 	isHealthy(t)
 }
 
-func TestWhoMayReadNothingIsToldWhichRightsAreMissingAndHowToGetThem(t *testing.T) {
+func TestAUserWithoutRightsSeesWhichRightsAreMissingAndHowToGetThem(t *testing.T) {
 	rollAll(t)
 	grants := finds(t, "no-rights", "--as jane")
 	for _, grant := range grants {

@@ -66,7 +66,7 @@ func isHealthy(t *testing.T, flags ...string) (out string) {
 	return a.Out
 }
 
-// eventually is like that of testify, whose first look comes late; who waits in vain says what he has seen.
+// eventually is like that of testify, whose first look comes late; on a timeout it says what it has seen.
 func eventually(t *testing.T, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(settles); !is() && time.Now().Before(end); {

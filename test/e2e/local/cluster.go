@@ -17,7 +17,7 @@ const Image = "nodekeep:test"
 
 // Cluster is a control plane and the kubelets that were added to it.
 type Cluster struct {
-	// Control is the control plane. Kubelets and runtimes run beside it, so its logs are theirs too.
+	// Control is the control plane. Kubelets and runtimes run next to it, so its logs are theirs too.
 	Control *harness.Cluster
 	// Admin is a client that may do anything.
 	Admin *kubernetes.Clientset
@@ -28,7 +28,7 @@ type Cluster struct {
 	kubelets int
 }
 
-// Start starts a control plane without kubelets; the API server gets further arguments. It is for a process that RunTests has put on a
+// Start starts a control plane without kubelets; the API server gets further arguments. It is for a process that RunTests has started on a
 // machine of its own, and one Cluster at a time.
 func Start(ctx context.Context, apiServerArgs ...string) (*Cluster, error) {
 	built, err := isolated()

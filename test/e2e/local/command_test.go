@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nodekeep runs a command of an operator beside the cluster and returns what it prints.
+// nodekeep runs a command of an operator outside the cluster and returns what it prints.
 func (c *Cluster) nodekeep(t *testing.T, args ...string) string {
 	t.Helper()
 	built, err := isolated()

@@ -107,10 +107,10 @@ func TestAGPUNodeKeepsItsLabelsWhileItsDevicePluginIsAway(t *testing.T) {
 		max(0, restarted.Sub(readyFrom(restartedNode))).Round(time.Second), restartedNode.Annotations[policy.LabelsAnnotation])
 
 	if os.Getenv("NODEKEEP_LONG_FAULTS") == "" {
-		t.Log("not shown, since it takes ten minutes: the labels of a plugin that never comes back are removed; NODEKEEP_LONG_FAULTS=1")
+		t.Log("not shown, since it takes ten minutes: the labels of a plugin that never returns are removed; NODEKEEP_LONG_FAULTS=1")
 		return
 	}
-	// The Node registers again, and the plugin never comes back: GPUs are unknown for five minutes, then the labels are held for five.
+	// The Node registers again, and the plugin never returns: GPUs are unknown for five minutes, then the labels are held for five.
 	require.NoError(t, k.Stop())
 	require.NoError(t, c.Admin.CoreV1().Nodes().Delete(t.Context(), gpuNode, metav1.DeleteOptions{}))
 	k.registersAgain(t, log)

@@ -46,7 +46,7 @@ type DNS struct {
 }
 
 // StartDNS starts replicas of a DNS server that knows the Services of the cluster, with Service kube-system/kube-dns before them, and waits until
-// that answers. further are names beside those of Services, with a dot at the end, and their addresses.
+// that answers. further are names in addition to those of Services, with a dot at the end, and their addresses.
 func (c *Cluster) StartDNS(ctx context.Context, replicas int, further map[string][]string) (*DNS, error) {
 	built, err := isolated()
 	if err != nil {
@@ -162,7 +162,7 @@ func replaceFile(path string, content []byte) error {
 	return os.Rename(path+".new", path)
 }
 
-// publishDNS makes Service kube-dns. Its endpoints are processes beside the control plane, and so nobody but us can publish them.
+// publishDNS makes Service kube-dns. Its endpoints are processes outside the cluster, and so nobody but us can publish them.
 func (c *Cluster) publishDNS(ctx context.Context, replicas int) error {
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "kube-dns", Labels: map[string]string{"k8s-app": "kube-dns"}},

@@ -31,7 +31,7 @@ const goodbye = 60 * time.Second
 
 // RunTests runs the tests of a package on a machine of its own, of which nothing is left afterwards, however it ends. Where that
 // cannot be had, it runs them here, and ForTest skips. further are test packages with build tag e2e that are compiled for it; Compiled
-// tells where they are. The result is the exit code.
+// shows where they are. The result is the exit code.
 func RunTests(m *testing.M, further ...string) (code int) {
 	flag.Parse()
 	if os.Getenv(isolatedVariable) != "" || os.Getenv(askedVariable) == "" || testing.Short() || unavailable() != "" {

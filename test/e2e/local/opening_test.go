@@ -28,7 +28,7 @@ const openingPolicy = `{"profiles": [{"name": "all", "checks": [
 	{"name": "api", "api": {}},
 	{"name": "service", "service": {"name": "kube-system/kube-dns", "port": 53}}]}]}`
 
-// How long a Node takes from Ready to open, beside what a plain pod takes on the same kubelet: the worker is a pod, too. Nothing is asserted but that
+// How long a Node takes from Ready to open, compared with what a plain pod takes on the same kubelet: the worker is a pod, too. Nothing is asserted but that
 // every Node opens; docs/benchmarks.md has figures of a hundred registrations.
 func TestHowLongANodeTakesToOpen(t *testing.T) {
 	count := 3

@@ -35,14 +35,14 @@ func (c *Cluster) installed(t *testing.T, args ...string) {
 	require.NoError(t, err)
 }
 
-// What people put on the Node: labels that its kubelet may set, one that it may not, and a taint.
+// What operators set on the Node: labels that its kubelet may set, one that it may not, and a taint.
 var (
 	ordinary  = map[string]string{"tier": "gold", "example.com/rack": "r7"}
 	protected = map[string]string{"node-role.kubernetes.io/storage": ""}
 	disk      = corev1.Taint{Key: "maintenance", Value: "disk", Effect: corev1.TaintEffectPreferNoSchedule}
 )
 
-// Real kubelets, whose Nodes are deleted and which are started again: one beside the node that nodekeep runs on, then that very node.
+// Real kubelets, whose Nodes are deleted and which are started again: one next to the node that nodekeep runs on, then that very node.
 func TestARealKubeletGetsBackWhatItsNodeHad(t *testing.T) {
 	log, args := auditing(t)
 	c := ForTest(t, args...)
@@ -62,11 +62,11 @@ func TestARealKubeletGetsBackWhatItsNodeHad(t *testing.T) {
 	require.NoError(t, k.Stop())
 	require.NoError(t, c.Admin.CoreV1().Nodes().Delete(t.Context(), k.Name, metav1.DeleteOptions{}))
 	c.decorate(t, only.Name)
-	t.Run("comes back as the only node of its cluster", func(t *testing.T) { comesBackByItself(t, c, only, log) })
-	t.Run("comes back so with all pods gone", func(t *testing.T) { comesBackByItselfWithoutItsPods(t, c, only, log) })
+	t.Run("registers as the only node of its cluster", func(t *testing.T) { comesBackByItself(t, c, only, log) })
+	t.Run("registers so with all pods deleted", func(t *testing.T) { comesBackByItselfWithoutItsPods(t, c, only, log) })
 }
 
-// decorate puts labels and a taint on a Node as people do, and waits until its record holds them.
+// decorate puts labels and a taint on a Node as operators do, and waits until its record holds them.
 func (c *Cluster) decorate(t *testing.T, name string) {
 	t.Helper()
 	labels := map[string]string{}
@@ -89,7 +89,7 @@ func (c *Cluster) decorate(t *testing.T, name string) {
 		items := found.Items()
 		assert.NotContains(t, items, "example.com/own", "the kubelet sets its --node-labels by itself")
 		return found.Newest().UID == node.UID && items["tier"] == "gold" && items[record.TaintKey(disk)] != ""
-	}, settles, 50*time.Millisecond, "the record of %s must come to hold what was put on", name)
+	}, settles, 50*time.Millisecond, "the record of %s must come to hold what was added", name)
 }
 
 // sendsWhatIsKnown holds the kubelet to what nodekeep relies on.
@@ -119,7 +119,7 @@ func sendsWhatIsKnown(t *testing.T, r registration) {
 	assert.Equal(t, map[string]bool{"kubelet": true}, managers)
 }
 
-// staysAwayUntilItIsStarted: a running kubelet does not notice that its Node is gone.
+// staysAwayUntilItIsStarted: a running kubelet does not notice that its Node is deleted.
 func staysAwayUntilItIsStarted(t *testing.T, c *Cluster, k *Kubelet, log auditLog) {
 	registered := len(log.of(t, k.Name))
 	require.NoError(t, c.Admin.CoreV1().Nodes().Delete(t.Context(), k.Name, metav1.DeleteOptions{}))
@@ -151,7 +151,7 @@ func (c *Cluster) comesBack(t *testing.T, name string) *corev1.Node {
 		}
 		last = fmt.Sprintf("labels %v, taints %v", node.Labels, node.Spec.Taints)
 		return harness.HasAll(node.Labels, ordinary) && harness.HasAll(node.Labels, protected) && harness.Carries(node, disk.ToString()) && !policy.DefaultGate.On(node.Spec.Taints) && ready(node)
-	}, settles, 20*time.Millisecond, "node %s must come back whole; last seen: %s", name, &last)
+	}, settles, 20*time.Millisecond, "node %s must register fully restored; last seen: %s", name, &last)
 	return node
 }
 
@@ -207,7 +207,7 @@ func changesNothingByARestart(t *testing.T, c *Cluster, k *Kubelet, log auditLog
 	assert.False(t, <-gated, "it is never gated, nor without its labels")
 }
 
-// mayPutTheGateOnByItself: the gate policy must not put a second one beside it.
+// mayPutTheGateOnByItself: the gate policy must not put a second one.
 func mayPutTheGateOnByItself(t *testing.T, c *Cluster, k *Kubelet, log auditLog) {
 	require.NoError(t, k.Stop())
 	require.NoError(t, c.Admin.CoreV1().Nodes().Delete(t.Context(), k.Name, metav1.DeleteOptions{}))

@@ -28,7 +28,7 @@ import (
 // Addresses of the machine. Each of a range is one, because the ranges are on its loopback device.
 const (
 	serviceRange = "10.96.0.0/16"
-	controlRange = "10.245.0.0/24" // programs beside the control plane
+	controlRange = "10.245.0.0/24" // programs next to the control plane
 	apiEndpoint  = "10.245.0.1"    // the endpoint of Service kubernetes
 	apiPort      = 6443
 )
@@ -239,7 +239,7 @@ func (s *services) close() error {
 	return err
 }
 
-// serves says whether somebody answers there.
+// serves says whether a server answers there.
 func (s *services) serves(at frontend) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reportFile is the open file on which a container's first process tells why it cannot become the program. It closes by itself when it
+// reportFile is the open file on which a container's first process reports why it cannot become the program. It closes by itself when it
 // does.
 const reportFile = 3
 

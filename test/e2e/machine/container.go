@@ -220,7 +220,7 @@ func (r *containerRuntime) ListContainers(_ context.Context, request *cri.ListCo
 	return response, nil
 }
 
-// ContainerStatus tells the state of a container.
+// ContainerStatus returns the state of a container.
 func (r *containerRuntime) ContainerStatus(_ context.Context, request *cri.ContainerStatusRequest) (*cri.ContainerStatusResponse, error) {
 	c, err := r.container(request.GetContainerId())
 	if err != nil {

@@ -26,7 +26,7 @@ type devices struct {
 	list []*plugin.Device
 }
 
-// serveDevices registers devices with the kubelet of this machine and serves them until it is told to stop.
+// serveDevices registers devices with the kubelet of this machine and serves them until it is stopped.
 func serveDevices(args []string) error {
 	flags := flag.NewFlagSet(devicesName, flag.ExitOnError)
 	resource := flags.String("resource", "", "the name of the resource, example.com/gpu for example")
@@ -76,7 +76,7 @@ func serveDevices(args []string) error {
 	}
 }
 
-// register tells the kubelet of a device plugin. The kubelet then calls it.
+// register registers a device plugin with the kubelet. The kubelet then calls it.
 func register(ctx context.Context, endpoint, resource string) error {
 	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
 	defer cancel()

@@ -28,7 +28,7 @@ type zone struct {
 	Fault string `json:"fault,omitempty"`
 }
 
-// serveDNS answers questions over UDP and TCP until it is told to stop.
+// serveDNS answers questions over UDP and TCP until it is stopped.
 func serveDNS(args []string) error {
 	flags := flag.NewFlagSet(dnsName, flag.ExitOnError)
 	listen := flags.String("listen", "", "the address and port to listen on")

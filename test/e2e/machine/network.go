@@ -44,7 +44,7 @@ type network struct {
 
 	mu    sync.Mutex
 	taken map[netip.Addr]bool
-	last  netip.Addr // so that an address is not given again soon: somebody may still call the pod that had it
+	last  netip.Addr // so that an address is not given again soon: a client may still call the pod that had it
 }
 
 // newNetwork makes the bridge with the machine's address.

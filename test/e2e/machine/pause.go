@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pause holds the namespaces of a pod until it is told to stop.
+// pause holds the namespaces of a pod until it is stopped.
 func pause(args []string) error {
 	if err := unix.Sethostname([]byte(args[0])); err != nil {
 		return fmt.Errorf("set host name of pod: %w", err)

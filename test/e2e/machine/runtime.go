@@ -36,7 +36,7 @@ type containerRuntime struct {
 	containers map[string]*container
 }
 
-// serveRuntime serves the CRI until it is told to stop, and then ends all containers.
+// serveRuntime serves the CRI until it is stopped, and then ends all containers.
 func serveRuntime(args []string) error {
 	flags := flag.NewFlagSet(runtimeName, flag.ExitOnError)
 	socket := flags.String("socket", "", "the socket to serve on")
@@ -85,7 +85,7 @@ func serveRuntime(args []string) error {
 	return nil
 }
 
-// logged tells of calls that change something, and of calls that fail.
+// logged logs calls that change something, and calls that fail.
 func logged(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	begun := time.Now()
 	response, err := handle(ctx, request)
@@ -113,12 +113,12 @@ func (r *containerRuntime) stopAll() {
 	}
 }
 
-// Version tells which version of the CRI this is.
+// Version returns which version of the CRI this is.
 func (r *containerRuntime) Version(context.Context, *cri.VersionRequest) (*cri.VersionResponse, error) {
 	return &cri.VersionResponse{Version: "0.1.0", RuntimeName: "nodekeep-test-machine", RuntimeVersion: "0.1.0", RuntimeApiVersion: "v1"}, nil
 }
 
-// Status tells that all is well: the network is there before the first call can come.
+// Status reports that all is well: the network is there before the first call can come.
 func (r *containerRuntime) Status(context.Context, *cri.StatusRequest) (*cri.StatusResponse, error) {
 	return &cri.StatusResponse{
 		Status: &cri.RuntimeStatus{Conditions: []*cri.RuntimeCondition{
@@ -130,7 +130,7 @@ func (r *containerRuntime) Status(context.Context, *cri.StatusRequest) (*cri.Sta
 	}, nil
 }
 
-// RuntimeConfig tells which cgroup driver is used: none, but the kubelet wants an answer.
+// RuntimeConfig returns which cgroup driver is used: none, but the kubelet wants an answer.
 func (r *containerRuntime) RuntimeConfig(context.Context, *cri.RuntimeConfigRequest) (*cri.RuntimeConfigResponse, error) {
 	return &cri.RuntimeConfigResponse{Linux: &cri.LinuxRuntimeConfiguration{CgroupDriver: cri.CgroupDriver_CGROUPFS}}, nil
 }
@@ -182,7 +182,7 @@ func (r *containerRuntime) containersOf(sandbox string) []*container {
 	return list
 }
 
-// notFound is the error by which kubelets know that something is gone.
+// notFound is the error by which kubelets know that something does not exist.
 func notFound(kind, id string) error {
 	return status.Errorf(codes.NotFound, "there is no %s %s", kind, id)
 }

@@ -150,7 +150,7 @@ func (r *containerRuntime) RemovePodSandbox(ctx context.Context, request *cri.Re
 	return &cri.RemovePodSandboxResponse{}, nil
 }
 
-// PodSandboxStatus tells the state and address of a pod.
+// PodSandboxStatus returns the state and address of a pod.
 func (r *containerRuntime) PodSandboxStatus(_ context.Context, request *cri.PodSandboxStatusRequest) (*cri.PodSandboxStatusResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

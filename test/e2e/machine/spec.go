@@ -23,7 +23,7 @@ type spec struct {
 	UID    int
 	GID    int
 	Groups []int
-	// Capabilities without CAP_; those that are not named are gone for good.
+	// Capabilities without CAP_; those that are not named are dropped for good.
 	Capabilities []string
 	NoNewPrivs   bool
 	ReadOnlyRoot bool

@@ -1,4 +1,4 @@
-// Package proxy stands between one of nodekeep's processes and the API server, for tests, and misbehaves as it is told: it
+// Package proxy stands between one of nodekeep's processes and the API server, for tests, and misbehaves as the test asks: it
 // answers errors, hangs, cuts answers short, holds a request until a test lets it go.
 //
 // Invariants:

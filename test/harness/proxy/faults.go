@@ -96,7 +96,7 @@ const (
 )
 
 // Hold stops the one request that counts, the number'th of those that match (from 1), at a moment, and calls reached. It
-// stays there until its caller is gone.
+// stays there until its caller has hung up.
 func Hold(match Match, number int64, moment Moment, reached func(r *http.Request)) Fault {
 	var count atomic.Int64
 	var once sync.Once

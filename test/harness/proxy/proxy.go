@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Fault deals with a request in the API server's place; it may hand it on to the API server, as often as it likes.
+// Fault answers a request in the API server's place; it may hand it on to the API server, as often as it likes.
 type Fault func(w http.ResponseWriter, r *http.Request, apiServer http.Handler)
 
 // Proxy forwards requests to the API server.
@@ -44,7 +44,7 @@ func Start(upstream *rest.Config) (*Proxy, error) {
 	p := &Proxy{}
 	p.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if fault := p.fault.Load(); fault != nil {
-			body, _ := io.ReadAll(r.Body) // only then the server notices that a caller has gone
+			body, _ := io.ReadAll(r.Body) // only then the server notices that a caller has hung up
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			(*fault)(w, r, forward)
 			return
@@ -64,7 +64,7 @@ func (p *Proxy) Through(config *rest.Config) *rest.Config {
 	return through
 }
 
-// Break has every request dealt with by the fault, from now on; nil mends the proxy.
+// Break has every request answered by the fault, from now on; nil mends the proxy.
 func (p *Proxy) Break(fault Fault) {
 	if fault == nil {
 		p.fault.Store(nil)

@@ -42,7 +42,7 @@ func TestTheAPIServerTakesAllThatIsRendered(t *testing.T) {
 }
 
 // Or the test above would show nothing.
-func TestADryRunFindsMistakes(t *testing.T) {
+func TestADryRunFindsErrors(t *testing.T) {
 	require.NoError(t, makeNamespace(t.Context(), namespace, nil))
 	dry := newDryRun(t)
 	r := render(t, set("certificates.mode=certManager")...)

@@ -55,7 +55,7 @@ func installCertManagerKinds(ctx context.Context) error {
 const kubeletLag = 3 * time.Second
 
 // With cert-manager's own controllers and CA injector: the certificate is issued, the API server told to trust it, and certificate and CA
-// renewed under load. The webhook runs with the arguments and the rights of the chart; only its address is another, for lack of a pod
+// renewed under load. The webhook runs with the arguments and the rights of the chart; only its address is another, because there is no pod
 // network.
 func TestCertManagerIssuesAndRenewsWithoutAFailedCall(t *testing.T) {
 	r := byCertManager{release: release{namespace: "by-cert-manager", serverSide: "true"}, mount: t.TempDir(), held: new(atomic.Bool)}

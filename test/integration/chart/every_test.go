@@ -160,7 +160,7 @@ func noRightIsAWildcard(t *testing.T, r rendered) {
 }
 
 // theProgramTakesItsFlagsAndItsPolicy starts nodekeep with the arguments of each pod, but for a kubeconfig that is not there: it names
-// every mistake at once, and this must be the only one.
+// every error at once, and this must be the only one.
 func theProgramTakesItsFlagsAndItsPolicy(t *testing.T, r rendered) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "policy.yaml")
@@ -179,7 +179,7 @@ func theProgramTakesItsFlagsAndItsPolicy(t *testing.T, r rendered) {
 		var exit *exec.ExitError
 		require.ErrorAs(t, err, &exit, "%s", name)
 		assert.Equal(t, 2, exit.ExitCode(), "%s", out)
-		want := "nodekeep cannot start; 1 mistake(s):\n  --kubeconfig"
+		want := "nodekeep cannot start; 1 error(s):\n  --kubeconfig"
 		if args[0] == "uninstall" { // an operator's command, which has kubectl's connection flags
 			want = "read kubeconfig: stat /does/not/exist"
 		}

@@ -18,7 +18,7 @@ import (
 // settles bounds every wait for something that must happen.
 const settles = harness.Settles
 
-// What all tests of this package share. The releases of one test are gone when the next one begins.
+// What all tests of this package share. The releases of one test are removed when the next one begins.
 var (
 	control    *harness.Cluster
 	admin      *kubernetes.Clientset

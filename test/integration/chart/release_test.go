@@ -34,7 +34,7 @@ func TestAReleaseFromItsInstallToItsUninstall(t *testing.T) {
 			r.isTheOnlyOne(t)
 			r.uninstall(t)
 			_, err = admin.CoreV1().ConfigMaps(r.namespace).Get(t.Context(), "node.worker-1", metav1.GetOptions{})
-			require.NoError(t, err, "records stay until a person deletes them")
+			require.NoError(t, err, "records stay until an operator deletes them")
 
 			// Nothing that the first release left makes the second one fail, and its gate works.
 			r.helm(t, "install", "nodekeep", harness.Chart(), "--server-side="+serverSide)
@@ -72,7 +72,7 @@ func (r release) untilGating(t *testing.T) {
 	}, settles, 100*time.Millisecond)
 }
 
-// isFreedInAnEmergency types what Helm has told the person who installed the release, and gates again by an upgrade.
+// isFreedInAnEmergency types what Helm has printed at the installation, and gates again by an upgrade.
 func (r release) isFreedInAnEmergency(t *testing.T, notes string) {
 	t.Helper()
 	nodes := admin.CoreV1().Nodes()
@@ -187,7 +187,7 @@ func (r release) losesNothingByUpgrades(t *testing.T, before alive) {
 	// To cert-manager, whose injector finds its annotation; until it acts, the API server trusts what it did.
 	r.upgrade(t, set("certificates.mode=certManager")...)
 	now := r.look(t)
-	assert.Empty(t, now.secret, "the Secret of the other way is gone")
+	assert.Empty(t, now.secret, "the Secret of the other way is deleted")
 	assert.Equal(t, before.mutating, now.mutating)
 	assert.Equal(t, before.validating, now.validating)
 	assert.Equal(t, before.record, now.record)
@@ -201,7 +201,7 @@ func (r release) losesNothingByUpgrades(t *testing.T, before alive) {
 	r.upgrade(t, append(set("certificates.mode=certManager"), set("log.level=warn")...)...)
 	assert.Equal(t, injected, r.look(t).mutating, "what the injector has put in stays")
 
-	// To a certificate of somebody's own, whose CA the values hold.
+	// To a certificate of the user's own, whose CA the values hold.
 	pem, _, err := certutil.GenerateSelfSignedCertKey("ours", nil, nil)
 	require.NoError(t, err)
 	ours := set("certificates.mode=secret", "certificates.secret.name=ours", "certificates.secret.caBundle="+string(pem))

@@ -24,7 +24,7 @@ func TestDriftOfTheStaticFilesIsFound(t *testing.T) {
 		"nothing changed":            {nil, false},
 		"a value changed":            {map[string]string{"chart/values.yaml": "\nlog: {level: debug, format: text}\n"}, true},
 		"a template was added":       {map[string]string{"chart/templates/more.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: more}}\n"}, true},
-		"a file was edited by hand":  {map[string]string{"nodekeep.yaml": "# a comment\n"}, true},
+		"a file was edited manually": {map[string]string{"nodekeep.yaml": "# a comment\n"}, true},
 		"the namespace was edited":   {map[string]string{"namespace.yaml": "# a comment\n"}, true},
 		"doctor's file was edited":   {map[string]string{"complete.yaml": "# a comment\n"}, true},
 		"the other file was as well": {map[string]string{"nodekeep-cert-manager.yaml": "# a comment\n"}, true},

@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// variant is some values and what must come of them, beside what must come of all.
+// variant is some values and what must come of them, in addition to what must come of all.
 type variant struct {
 	args []string
 	want func(t *testing.T, r rendered)
@@ -30,7 +30,7 @@ func set(values ...string) (args []string) {
 	return args
 }
 
-// variants are those that people will use, and those that reach every branch of the templates.
+// variants are those that operators will use, and those that reach every branch of the templates.
 func variants(t *testing.T) map[string]variant {
 	t.Helper()
 	pem, _, err := certutil.GenerateSelfSignedCertKey("ours", nil, nil)
@@ -274,7 +274,7 @@ func gated(r rendered) bool {
 	return r.has("MutatingAdmissionPolicy", "nodekeep-gate") && r.has("MutatingAdmissionPolicyBinding", "nodekeep-gate") && r.has("RoleBinding", "nodekeep-gate") && r.has("Role", "nodekeep-gate")
 }
 
-// users are whom the rules let somebody impersonate.
+// users are whom the rules let a process impersonate.
 func users(rules []rbacv1.PolicyRule) (names []string) {
 	for _, rule := range rules {
 		for _, verb := range rule.Verbs {
@@ -318,7 +318,7 @@ func mountsCertificate(t *testing.T, r rendered, secret string) {
 	}
 	for _, rule := range slices.Concat(get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-webhook").Rules, get[rbacv1.Role](t, r, "Role", "nodekeep-webhook").Rules) {
 		for _, configurations := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "*"} {
-			assert.NotContains(t, rule.Resources, configurations, "caBundle is somebody else's, and the right to change webhooks is as good as cluster-admin")
+			assert.NotContains(t, rule.Resources, configurations, "caBundle has another owner, and the right to change webhooks is as good as cluster-admin")
 		}
 	}
 }

@@ -23,7 +23,7 @@ import (
 // settles bounds every wait.
 const settles = harness.Settles
 
-// runsContained shows the program at work in the image: it says its version, and both processes serve a Node that comes back.
+// runsContained shows the program at work in the image: it says its version, and both processes serve a Node that registers again.
 func runsContained(t *testing.T, image, user string) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to mount the image read-only and become its user")

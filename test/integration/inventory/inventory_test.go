@@ -56,7 +56,7 @@ func (s *inventoryServer) say(answer http.HandlerFunc) (before int) {
 	return s.requests
 }
 
-// asked waits until the server has answered two more requests: the first one was made and dealt with.
+// asked waits until the server has answered two more requests: the first one was made and answered.
 func (s *inventoryServer) asked(t *testing.T, since int) {
 	t.Helper()
 	require.Eventually(t, func() bool {

@@ -92,7 +92,7 @@ func podsOf(t *testing.T) map[string]corev1.Pod {
 	return found
 }
 
-// deletions are the Pods that somebody deleted, as a kubelet learns of it.
+// deletions are the Pods that a client deleted, as a kubelet learns of it.
 type deletions struct {
 	mu      sync.Mutex
 	deleted map[string]string // Node, by UID

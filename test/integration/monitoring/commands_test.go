@@ -20,7 +20,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// remedies tries what the alerts tell people to type: with the webhook and capture down, when it matters.
+// remedies tries the commands of the alerts: with the webhook and capture down, when it matters.
 func remedies(t *testing.T, nodekeep *harness.Installation) {
 	nodes := nodekeep.Admin.CoreV1().Nodes()
 	require.NoError(t, nodekeep.StopCapture())
@@ -89,7 +89,7 @@ func gated(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == string(policy.DefaultGate) })
 }
 
-// filled puts in what people fill in.
+// filled puts in what an operator fills in.
 func filled() *strings.Replacer {
 	return strings.NewReplacer("{{ $labels.namespace }}", harness.Namespace, "<namespace of nodekeep>", harness.Namespace, "<name>", "gated-1", `'{"data":null}'`, `{"data":null}`)
 }

@@ -1,7 +1,7 @@
-// Package monitoring tests what people watch nodekeep by: the alerts and the dashboard of manifests/chart/monitoring, as they are
+// Package monitoring tests what operators watch nodekeep by: the alerts and the dashboard of manifests/chart/monitoring, as they are
 // shipped.
 //
-//   - promtool checks the alerts and runs their unit tests, alerts_test.yaml; every alert has a story in which it fires, and one
+//   - promtool checks the alerts and runs their unit tests, alerts_test.yaml; every alert has a scenario in which it fires, and one
 //     with its series in it in which it does not.
 //   - Every expression, of panels too, is taken apart by Prometheus' own parser (module test/programs/promql), and every series, every label and
 //     every value of a label that it names must be served by a process that runs: by webhook or capture, or, for the few series

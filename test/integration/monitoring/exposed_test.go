@@ -17,7 +17,7 @@ import (
 // exposed are series that were scraped: their labels, by name.
 type exposed map[string][]map[string]string
 
-// targetLabels are what Prometheus adds to what it scrapes, here by the chart's PodMonitor; cluster is there where people add it.
+// targetLabels are what Prometheus adds to what it scrapes, here by the chart's PodMonitor; cluster is there where operators add it.
 var targetLabels = []string{"cluster", "namespace", "pod", "instance"}
 
 // foreign are series that no process of nodekeep serves, and that are looked for at kube-apiserver.

@@ -32,7 +32,7 @@ func promtool(t *testing.T, args ...string) (output string, err error) {
 	return string(out), err
 }
 
-// named is what an expression names, as module test/programs/promql tells it.
+// named is what an expression names, as module test/programs/promql shows it.
 type named struct {
 	Error     string     `json:"error"`
 	Selectors []selector `json:"selectors"`
@@ -63,7 +63,7 @@ func parsed(t *testing.T, promql ...string) (answers []named) {
 // literal is a regular expression that only lists values, which then can be looked at one by one.
 var literal = regexp.MustCompile(`^[\w|-]+$`)
 
-// wants are the values that a matcher asks for: each must exist, or a misspelt one would go unnoticed beside the others.
+// wants are the values that a matcher asks for: each must exist, or a misspelt one would go unnoticed among the others.
 func (m matcher) wants() []*regexp.Regexp {
 	switch {
 	case m.Operator == "=":

@@ -42,8 +42,8 @@ func TestPromtoolSeesAnAlertThatDoesNotFire(t *testing.T) {
 	assert.Contains(t, out, "NodekeepCaptureQueueLong")
 }
 
-// story is one test of the file.
-type story struct {
+// scenario is one test of the file.
+type scenario struct {
 	Name        string `json:"name"`
 	InputSeries []struct {
 		Series string `json:"series"`
@@ -60,7 +60,7 @@ func TestEveryAlertHasAStoryInWhichItFiresAndOneWithItsSeriesInWhichItDoesNot(t 
 	content, err := os.ReadFile(unitTests)
 	require.NoError(t, err)
 	var file struct {
-		Tests []story `json:"tests"`
+		Tests []scenario `json:"tests"`
 	}
 	require.NoError(t, yaml.Unmarshal(content, &file))
 	metrics := map[string][]string{}
@@ -89,13 +89,13 @@ func TestEveryAlertHasAStoryInWhichItFiresAndOneWithItsSeriesInWhichItDoesNot(t 
 		}
 	}
 	for _, a := range alerts(t).alerts() {
-		assert.True(t, fires[a.Alert], "no story in which %s fires", a.Alert)
-		assert.True(t, silent[a.Alert], "no story with the series of %s in which it does not fire", a.Alert)
+		assert.True(t, fires[a.Alert], "no scenario in which %s fires", a.Alert)
+		assert.True(t, silent[a.Alert], "no scenario with the series of %s in which it does not fire", a.Alert)
 	}
 }
 
-// input are the names of the series of a story.
-func (s story) input(t *testing.T) (names []string) {
+// input are the names of the series of a scenario.
+func (s scenario) input(t *testing.T) (names []string) {
 	t.Helper()
 	var all []string
 	for _, series := range s.InputSeries {

@@ -78,7 +78,7 @@ func TestOnARealControlPlane(t *testing.T) {
 		}
 	})
 
-	t.Run("what alerts tell people to type", func(t *testing.T) { remedies(t, nodekeep) })
+	t.Run("the commands of the alerts", func(t *testing.T) { remedies(t, nodekeep) })
 }
 
 // complains shows that the look at what is served would find what it is there to find.
@@ -142,7 +142,7 @@ func verifies(t *testing.T, nodekeep *harness.Installation) {
 	}, harness.Settles, 50*time.Millisecond)
 }
 
-// failOpen makes the API server call both webhooks in vain: it has no series for that before.
+// failOpen makes calls of the API server to both webhooks fail: it has no series for that before.
 func failOpen(t *testing.T, nodekeep *harness.Installation) {
 	t.Helper()
 	require.NoError(t, nodekeep.StopWebhook())

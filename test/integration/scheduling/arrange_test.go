@@ -12,7 +12,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// policyWith is the policy of these tests: a rule makes a taint of a label, and protected labels come back as it says.
+// policyWith is the policy of these tests: a rule makes a taint of a label, and protected labels are restored as it says.
 func policyWith(protected string) string {
 	return fmt.Sprintf(`apiVersion: nodekeep.dev/v1alpha1
 kind: Policy

@@ -18,10 +18,10 @@ import (
 // uninitialized is on a Node of a cloud until the cloud controller has looked at it.
 const uninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
 
-// Every Node has gone, and with them everything that ran, nodekeep included. The first Node that registers is gated, not
+// Every Node is deleted, and with them everything that ran, nodekeep included. The first Node that registers is gated, not
 // ready and uninitialized. capture's pod, as shipped, must be bound to it all the same, or nobody would ever lift the gate
 // for a cloud controller that does not tolerate it.
-func TestAnEmptyClusterComesBackByItself(t *testing.T) {
+func TestAnEmptyClusterRecoversByItself(t *testing.T) {
 	const name = "first"
 	t.Cleanup(func() { deleteNodes(t, []string{name}) })
 	nodekeep.RegisterRecorded(t, name, map[string]string{worker: ""})
@@ -63,7 +63,7 @@ func TestAnEmptyClusterComesBackByItself(t *testing.T) {
 	t.Logf("the cloud controller's pod was bound %s after capture was started", time.Since(started).Round(10*time.Millisecond))
 	node := nodekeep.Node(t, name)
 	assert.Contains(t, node.Labels, worker)
-	assert.True(t, tainted(node, uninitialized), "that one is the cloud controller's to take off")
+	assert.True(t, tainted(node, uninitialized), "that one is the cloud controller's to remove")
 }
 
 func tainted(node *corev1.Node, key string) bool {

@@ -20,7 +20,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// What every Node here carries, beside the taint that the rule makes of its first label.
+// What every Node here carries, in addition to the taint that the rule makes of its first label.
 const (
 	dedicated = "dedicated" // ci; a kubelet could bring it itself
 	worker    = harness.Worker
@@ -30,7 +30,7 @@ const (
 // settles is how long anything may take by itself in a test on a busy machine.
 const settles = harness.Settles
 
-// carried is what an admin puts on every Node and nodekeep must bring back.
+// carried is what an admin adds to every Node and nodekeep must bring back.
 func carried() (labels map[string]string, taints []corev1.Taint) {
 	return map[string]string{dedicated: "ci", worker: ""}, []corev1.Taint{{Key: tenant, Value: "a", Effect: corev1.TaintEffectNoSchedule}}
 }
@@ -84,7 +84,7 @@ func remembered(t *testing.T, names []string) bool {
 // patch adds labels to a Node, if any, and replaces its taints, as an admin.
 func patch(t *testing.T, name string, labels map[string]string, taints []corev1.Taint) {
 	t.Helper()
-	added := map[string]string{} // a nil map would be null, and take off all there are
+	added := map[string]string{} // a nil map would be null, and remove all there are
 	maps.Copy(added, labels)
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": added}, "spec": map[string]any{"taints": taints}})
 	require.NoError(t, err)

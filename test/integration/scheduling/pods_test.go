@@ -97,7 +97,7 @@ func keepComing(t *testing.T, pods corev1client.PodInterface, most int) (stop fu
 	return func() { cancel(); groups.Wait() }
 }
 
-// groupLabel tells the pods of keepComing from others.
+// groupLabel distinguishes the pods of keepComing from others.
 const groupLabel = "group"
 
 // verdict is why the scheduler left a pod unbound when it last tried; empty when it has not, or has bound the pod.

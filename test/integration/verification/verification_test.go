@@ -155,7 +155,7 @@ func TestTheTaintAddedAgainMeansVerifiedAgain(t *testing.T) {
 	waitOpen(t, "again", 2)
 }
 
-// putBack has the API server put the taint back on a Node in each write that would remove it, as a mutating admission policy of somebody else may.
+// putBack has the API server put the taint back on a Node in each write that would remove it, as a mutating admission policy of another component may.
 func putBack(t *testing.T, name string) (end func()) {
 	t.Helper()
 	admission, ctx := nodekeep.Admin.AdmissionregistrationV1(), background()
@@ -209,7 +209,7 @@ func TestATaintThatAnAdmissionPolicyPutsBackInTheVeryPatchIsRemovedAfterGrowingP
 	paused := verify.Plan(verify.Observed{Node: &seen}, profiles.Verify(), verify.Cluster{}, progress(node).Last.Time.Add(time.Second))
 	assert.Contains(t, paused.Reason, "another client put the taint back", "what verify list says")
 	end()
-	waitFor(t, "undone", "open by itself once the policy is gone", func(node *corev1.Node) bool { return !held(node) })
+	waitFor(t, "undone", "open by itself once the policy is deleted", func(node *corev1.Node) bool { return !held(node) })
 }
 
 func TestAKubeletCannotOpenItsNodeOrKeepAnotherOneFromBeingVerified(t *testing.T) {

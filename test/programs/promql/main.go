@@ -1,4 +1,4 @@
-// Command promql tells what PromQL expressions name: it reads a JSON array of expressions and writes one answer for each, in the
+// Command promql prints what PromQL expressions name: it reads a JSON array of expressions and writes one answer for each, in the
 // same order. Prometheus' own parser does the work; this program stands in a module of its own, so that nothing of Prometheus enters the
 // product's go.mod. promtool is built from the same module.
 package main

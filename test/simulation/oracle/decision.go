@@ -105,7 +105,7 @@ func (d decided) restored() (values []Value) {
 	return values
 }
 
-// ambiguous reports whether something hides from whoever observes the decision only after a newer state that it is still in force.
+// ambiguous reports whether something hides from a process that observes the decision only after a newer state that it is still in force.
 func (d decided) ambiguous(listed Value) (yes bool, value Value, why Excuse) {
 	made := d.Log[d.at]
 	for j := d.at + 1; j < d.end; j++ {
@@ -191,7 +191,7 @@ func (d decided) corrected() bool {
 	return slices.ContainsFunc(d.Log[d.at+1:d.end], func(s State) bool { return !s.ListedAs(d.Log[d.at].Item) })
 }
 
-// proved reports whether what was observed tells a removal from a key that the object never had.
+// proved reports whether what was observed distinguishes a removal from a key that the object never had.
 func (d decided) proved() (yes bool, unless Excuse) {
 	unless = UntracedRemoval
 	made := d.Log[d.at]

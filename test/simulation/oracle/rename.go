@@ -6,7 +6,7 @@ import "fmt"
 type Renaming struct {
 	Object   int
 	Old, New string // the value under each key; empty: the Node lacks it
-	Edited   Key    // the key that a person set or removed by this change
+	Edited   Key    // the key that an operator set or removed by this change
 	Seen     bool   // capture has worked on this state, or on a later one of this object
 	Before   bool   // and that was before any capture followed phase new
 }
@@ -28,7 +28,7 @@ func (r Renaming) edit() string {
 	return r.New
 }
 
-// last is the last edit by a person; touched says that one was about the new key.
+// last is the last edit by an operator; touched says that one was about the new key.
 func last(log []Renaming) (at int, touched bool) {
 	at = -1
 	for i, s := range log {
@@ -48,7 +48,7 @@ func Gap(log []Renaming) string {
 		return ""
 	}
 	if at, _ := last(log); at >= 0 && log[at].edit() == "" {
-		return "" // a person removed the label
+		return "" // an operator removed the label
 	}
 	return "capture wrote a state that lacks both keys"
 }
@@ -86,16 +86,16 @@ func Renamed(log []Renaming, ended bool) (wrong string, known bool) {
 	case !edit.Seen:
 		return "", false
 	case edit.Edited == NewKey && value != "":
-		return must(node.New == value, "a person set the new key last, to "+value), true
+		return must(node.New == value, "an operator set the new key last, to "+value), true
 	case edit.Edited == NewKey:
 		return must(ended || node.Old == node.New, "the new key must follow the old one again"), true
 	case value == "":
-		return must(ended || touched || node.Old == "" && node.New == "", "a person removed the old key last"), true
+		return must(ended || touched || node.Old == "" && node.New == "", "an operator removed the old key last"), true
 	case !touched && !ended:
 		return must(node.Old == value && node.New == value, "both keys must have "+value), true
 	case !touched && edit.Before:
 		return must(node.Old == "" && node.New == value, "only the new key must be left, with "+value), true
 	default: // a conflict stays as it is
-		return must(node.Old == value || node.New == value, "a person set the old key last, to "+value), true
+		return must(node.Old == value || node.New == value, "an operator set the old key last, to "+value), true
 	}
 }

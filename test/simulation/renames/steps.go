@@ -63,7 +63,7 @@ func (m *model) ends(w *world, i int) {
 	w.captures[i].ended = true
 }
 
-// edits are what people do.
+// edits are what operators do.
 func (m *model) edits(w *world, add func(bool, func(*world) bool, string, ...any)) {
 	now := w.tip()
 	add(false, func(w *world) bool {
@@ -71,7 +71,7 @@ func (m *model) edits(w *world, add func(bool, func(*world) bool, string, ...any
 		s.deleted, s.Edited = true, oracle.NoKey
 		w.push(s)
 		return true
-	}, "a person deletes the Node")
+	}, "an operator deletes the Node")
 	if w.left.Edits == 0 {
 		return
 	}
@@ -103,15 +103,15 @@ func (m *model) edits(w *world, add func(bool, func(*world) bool, string, ...any
 				return true
 			}
 			if value == "" {
-				add(false, edit, "a person removes %s", name)
+				add(false, edit, "an operator removes %s", name)
 			} else {
-				add(false, edit, "a person sets %s to %s", name, value)
+				add(false, edit, "an operator sets %s to %s", name, value)
 			}
 		}
 	}
 }
 
-// used reports whether a person has set a value. A scenario with the values exchanged is the same scenario.
+// used reports whether an operator has set a value. A scenario with the values exchanged is the same scenario.
 func (w *world) used() bool {
 	for _, s := range w.log {
 		if s.Old != "" || s.New != "" {

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestNodekeep is one story, since there is one cluster: from nothing through an installation, an upgrade, an uninstall and a second
+// TestNodekeep is one scenario, since there is one cluster: from nothing through an installation, an upgrade, an uninstall and a second
 // installation. -run TestNodekeep/NAME runs the installation and that part.
 func TestNodekeep(t *testing.T) {
 	before := beforeInstall(t)
@@ -23,7 +23,7 @@ func TestNodekeep(t *testing.T) {
 	t.Run("gives protected labels back behind the gate", givesProtectedLabelsBack)
 	t.Run("keeps Nodes gated while the webhook is down, and completes them", keepsNodesGated)
 	t.Run("puts taints on by rules and at registration", putsTaintsOn)
-	t.Run("remembers a label put on in the moment of the deletion", remembersTheLastMoment)
+	t.Run("records a label set at the moment of the deletion", remembersTheLastMoment)
 	t.Run("misses no registration while the webhook restarts", missesNothingWhileTheWebhookRestarts)
 	t.Run("runs without restarts and refusals", runsWithoutRestarts)
 	t.Run("keeps records and certificates over an upgrade", keepsRecordsOverAnUpgrade)
