@@ -34,8 +34,9 @@ type inventoryState struct {
 	differs   int // Nodes whose machine is another one than the snapshot lists
 
 	version  string         // of the last snapshot that could be read, for the next request
-	noted    *InventoryNote // the last that was written; nil: it is not known
-	reported string         // the hash of the held snapshot that an Event was about
+	noted    *InventoryNote // the last that was read or written; nil: it is not known
+	notedAt  time.Time
+	reported string // the hash of the held snapshot that an Event was about
 }
 
 func newInventories() *inventories {

@@ -22,14 +22,19 @@ const InventoryName = "nodekeep-inventory"
 // AcceptedKey is the key of that ConfigMap by which an operator accepts a held snapshot of a source: nodekeep policy accept HASH.
 func AcceptedKey(source string) string { return source + ".accepted" }
 
-// InventoryNote is what capture shows of a source. It is written only when it changes, so it has no age.
+// noteInterval is how often capture compares the note of a source with what it knows, if neither has changed as far as it knows. It bounds how much
+// older the facts look in the note than they are.
+const noteInterval = time.Minute
+
+// InventoryNote is what capture shows of a source. It is written when it changes. While the source answers, it is written once in a minute at most.
 type InventoryNote struct {
-	InForce string           `json:"inForce,omitempty"` // hash of the snapshot
-	Since   time.Time        `json:"since,omitzero"`    // when it came into force
-	Nodes   int              `json:"nodes"`             // that it lists
-	Held    string           `json:"held,omitempty"`    // hash of the snapshot that waits for an operator
-	Change  inventory.Change `json:"change,omitzero"`   // that the held snapshot would make
-	Failure string           `json:"failure,omitempty"` // why the source cannot be read now
+	InForce   string           `json:"inForce,omitempty"`  // hash of the snapshot
+	Since     time.Time        `json:"since,omitzero"`     // when it came into force
+	Confirmed time.Time        `json:"confirmed,omitzero"` // when the source last said what is in force: the age of its facts
+	Nodes     int              `json:"nodes"`              // that it lists
+	Held      string           `json:"held,omitempty"`     // hash of the snapshot that waits for an operator
+	Change    inventory.Change `json:"change,omitzero"`    // that the held snapshot would make
+	Failure   string           `json:"failure,omitempty"`  // why the source cannot be read now
 
 	accepted string // hash of the snapshot that an operator has accepted
 }
@@ -63,32 +68,35 @@ func (c *Controller) notedInventory(ctx context.Context, source string) (note In
 	return note, true, nil
 }
 
-// noteInventory shows what is in force of a source, what is held, and why it cannot be read, if that has changed. Without a hash, what is in
-// force stays.
-func (c *Controller) noteInventory(ctx context.Context, state *inventoryState, inForce string, nodes int) error {
+// noteInventory shows what is in force of a source, since when the source says so, what is held, and why it cannot be read. next is a snapshot that
+// comes into force, or that the source has confirmed; nil: what is in force stays.
+func (c *Controller) noteInventory(ctx context.Context, state *inventoryState, next *inventory.Snapshot) error {
+	now := stored(c.Now())
 	c.inventories.mu.Lock()
-	note := InventoryNote{Change: state.change, Failure: string(state.failure)}
-	if state.held != nil && inForce == "" {
-		note.Held = state.held.Hash()
+	note := InventoryNote{Failure: string(state.failure), Confirmed: stored(state.confirmed)}
+	switch {
+	case next != nil:
+		note.InForce, note.Nodes, note.Confirmed = next.Hash(), next.Len(), stored(state.answered)
+	case state.read:
+		note.InForce, note.Nodes = state.inForce.Hash(), state.inForce.Len()
 	}
-	if inForce != "" {
-		note.Change = inventory.Change{}
+	if next == nil && state.held != nil {
+		note.Held, note.Change = state.held.Hash(), state.change
 	}
-	last := state.noted
+	last, at := state.noted, state.notedAt
 	c.inventories.mu.Unlock()
-	if last != nil && last.Held == note.Held && last.Failure == note.Failure && last.Change == note.Change && (inForce == "" || inForce == last.InForce && nodes == last.Nodes) {
+	if last != nil && now.Sub(at) < noteInterval && note.says(*last) {
 		return nil
 	}
 	before, exists, err := c.notedInventory(ctx, state.source.Name)
 	if err != nil {
 		return err
 	}
-	note.InForce, note.Since, note.Nodes = before.InForce, before.Since, before.Nodes
-	if inForce != "" && inForce != before.InForce {
-		note.InForce, note.Since = inForce, stored(c.Now())
+	if note.InForce == "" { // what a process before this one has read
+		note.InForce, note.Nodes, note.Confirmed = before.InForce, before.Nodes, before.Confirmed
 	}
-	if inForce != "" {
-		note.Nodes = nodes
+	if note.Since = before.Since; note.InForce != before.InForce {
+		note.Since = now
 	}
 	same := before
 	if same.accepted = ""; same != note {
@@ -97,9 +105,15 @@ func (c *Controller) noteInventory(ctx context.Context, state *inventoryState, i
 		}
 	}
 	c.inventories.mu.Lock()
-	state.noted = &note
+	state.noted, state.notedAt = &note, now
 	c.inventories.mu.Unlock()
 	return nil
+}
+
+// says reports whether a note says the same as the last one, but for times. A note without a snapshot says nothing about what is in force.
+func (n InventoryNote) says(last InventoryNote) bool {
+	inForce := n.InForce == "" || n.InForce == last.InForce && n.Nodes == last.Nodes
+	return inForce && n.Held == last.Held && n.Change == last.Change && n.Failure == last.Failure
 }
 
 // writeInventoryNote writes a note. What was accepted counts once.

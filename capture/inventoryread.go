@@ -152,7 +152,7 @@ func (c *Controller) settleInventory(ctx context.Context, state *inventoryState,
 		c.inventories.confirm(state)
 		c.compareMachines(state)
 		signal(c.inventories.preload)
-		return c.noteInventory(ctx, state, inForce.Hash(), inForce.Len())
+		return c.noteInventory(ctx, state, &inForce)
 	}
 	change, err := c.changeBy(ctx, state, inForce, *next)
 	if err != nil {
@@ -160,9 +160,9 @@ func (c *Controller) settleInventory(ctx context.Context, state *inventoryState,
 	}
 	if change != nil {
 		c.holdInventory(state, *next, *change)
-		return c.noteInventory(ctx, state, "", 0)
+		return c.noteInventory(ctx, state, nil)
 	}
-	if err := c.noteInventory(ctx, state, next.Hash(), next.Len()); err != nil {
+	if err := c.noteInventory(ctx, state, next); err != nil {
 		return err
 	}
 	c.inventories.put(state, *next)

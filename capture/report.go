@@ -321,17 +321,15 @@ func (c *Controller) reportDevices(err error) {
 	}
 }
 
-// reportUnreadInventory reports once why a source cannot be read.
+// reportUnreadInventory reports why a source cannot be read, once until the reason changes.
 func (c *Controller) reportUnreadInventory(ctx context.Context, state *inventoryState, err error) {
-	reason := fetch.ReasonOf(err)
-	if !c.inventories.failed(state, reason) {
-		return
+	if reason := fetch.ReasonOf(err); c.inventories.failed(state, reason) {
+		text := policy.Shortened(policy.Text(err.Error()), maxShownError)
+		c.Logger.Warn("inventory cannot be read; what it said last stays in force", "inventory", state.source.Name, "reason", reason, "error", text)
+		c.Events.Eventf(c.policyMap(), corev1.EventTypeWarning, InventoryUnread,
+			"Inventory %s cannot be read (%s). What it said last stays in force until it is stale; then labels stay as they are. (%s)", state.source.Name, reason, text)
 	}
-	text := policy.Shortened(policy.Text(err.Error()), maxShownError)
-	c.Logger.Warn("inventory cannot be read; what it said last stays in force", "inventory", state.source.Name, "reason", reason, "error", text)
-	c.Events.Eventf(c.policyMap(), corev1.EventTypeWarning, InventoryUnread,
-		"Inventory %s cannot be read (%s). What it said last stays in force until it is stale; then labels stay as they are. (%s)", state.source.Name, reason, text)
-	if err := c.noteInventory(ctx, state, "", 0); err != nil && ctx.Err() == nil {
+	if err := c.noteInventory(ctx, state, nil); err != nil && ctx.Err() == nil {
 		c.Logger.Warn("state of an inventory cannot be written", "inventory", state.source.Name, "error", err)
 	}
 }

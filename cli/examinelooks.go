@@ -47,7 +47,10 @@ func (e *examination) firstLooks() []look {
 		{read: reading(e, &seen.Leader, e.toLease(capture.LeaseName), e.leaderOf(capture.LeaseName))},
 		{read: reading(e, &seen.LabelRules, e.to("get", "", "configmaps"), func(ctx context.Context) (*corev1.ConfigMap, error) {
 			return e.client.CoreV1().ConfigMaps(e.namespace).Get(ctx, capture.RulesName, metav1.GetOptions{})
-		}), checks: []string{"label-rules"}},
+		}), checks: []string{"label-rules", "migrations"}},
+		{read: reading(e, &seen.Inventory, e.to("get", "", "configmaps"), func(ctx context.Context) (*corev1.ConfigMap, error) {
+			return e.client.CoreV1().ConfigMaps(e.namespace).Get(ctx, capture.InventoryName, metav1.GetOptions{})
+		}), checks: []string{"inventory"}},
 		{read: e.lookAtYourRights, checks: []string{"your-rights"}},
 	}
 	for i := range seen.Objects {
@@ -101,6 +104,7 @@ func (e *examination) laterLooks() []look {
 		{read: reading(e, &seen.Unnamed, e.toNodes("create"), e.unnamed), checks: []string{"gate-in-force"}},
 		{read: reading(e, &seen.Records, e.toRecords("list"), e.lookAtRecords), checks: []string{"records", "quarantine"}},
 		{read: reading(e, &seen.Strays, e.toRecords("list"), e.strays), checks: []string{"record-labels"}},
+		{read: reading(e, &seen.Migrations, e.toNodes("list"), e.migrations), checks: []string{"migrations"}},
 		{read: reading(e, &seen.Nodes, e.toNodes("list"), e.lookAtNodes), checks: []string{"gated-nodes", "claimed-keys", "not-kept", "verification"}},
 	}...)
 }

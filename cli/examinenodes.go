@@ -183,6 +183,19 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 	return nodes, nil
 }
 
+// migrations are those of the policy. What they are about is only looked at if there are any.
+func (e *examination) migrations(ctx context.Context) (all []*view.Migration, err error) {
+	inForce, err := e.seen.InForce()
+	if err != nil || len(inForce.Migrations()) == 0 {
+		return nil, nil // that the policy is not known is a finding of its own
+	}
+	in, _ := e.circumstancesSeen(ctx)
+	for _, m := range inForce.Migrations() {
+		all = append(all, view.NewMigration(m, inForce))
+	}
+	return all, e.lookAtMigrations(ctx, in, all...)
+}
+
 // circumstancesSeen is what decisions depend on; it is not known where the policy is not.
 func (e *examination) circumstancesSeen(ctx context.Context) (in capture.Circumstances, known bool) {
 	inForce, err := e.seen.InForce()

@@ -37,6 +37,8 @@ labels that it has set itself: brought (the Node comes with it), restored in the
 second pass), deferred (restored by capture, behind the gate), not restored (remembered, and why not), added once or
 by a rule. "Capture now" is what capture would do about the live Node.
 
+If rules look at an inventory, a table shows the age of its facts: how long ago each source last said what is in force.
+
 Where the policy has machine.follow: true and there is no record, Follows names the record that the Node begins with,
 or says why there is none.
 
@@ -79,7 +81,11 @@ It decides nothing by itself: these are the functions by which webhook and captu
 		if err != nil {
 			return err
 		}
-		return o.write(c, "NodeExplanation", view.Explain(c.following(ctx, state, request), request, c.in))
+		explanation := view.Explain(c.following(ctx, state, request), request, c.in)
+		if explanation.Inventories, err = c.explainedInventories(ctx); err != nil {
+			return err
+		}
+		return o.write(c, "NodeExplanation", explanation)
 	})
 	flags := command.Flags()
 	flags.StringVar(&o.review, "review", "", "AdmissionReview to explain, JSON or YAML; - for stdin")
@@ -104,6 +110,18 @@ It decides nothing by itself: these are the functions by which webhook and captu
 		return nil
 	}
 	return command
+}
+
+// explainedInventories are the sources that rules look at, by what capture notes of them.
+func (c *cluster) explainedInventories(ctx context.Context) ([]view.ExplainedInventory, error) {
+	if !c.in.Policy.LabelRules().LooksAtInventory() {
+		return nil, nil
+	}
+	notes, err := c.inventoryState(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return view.InventoriesOf(notes, c.in.Policy, c.in.Now), nil
 }
 
 func (o *explainOptions) explainReview(ctx context.Context, c *cluster) error {

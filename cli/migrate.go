@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/selection"
@@ -45,7 +46,7 @@ An object that selects on OLD and is none of these kinds is not seen: a custom r
 				m.Problems = append(m.Problems, err.Field+": "+err.ErrorBody())
 			}
 		}
-		if err := c.lookAtMigrations(ctx, m); err != nil {
+		if err := c.lookAtMigrations(ctx, c.in, m); err != nil {
 			return err
 		}
 		if err := o.write(c, "Migration", m); err != nil {
@@ -77,7 +78,7 @@ the old one still. The exit code is 1 while a Node or a record has the old key, 
 		for _, m := range c.in.Policy.Migrations() {
 			all.Migrations = append(all.Migrations, view.NewMigration(m, c.in.Policy))
 		}
-		if err := c.lookAtMigrations(ctx, all.Migrations...); err != nil {
+		if err := c.lookAtMigrations(ctx, c.in, all.Migrations...); err != nil {
 			return err
 		}
 		if err := o.write(c, "Migrations", all); err != nil {
@@ -141,7 +142,7 @@ func (c *cluster) mayFinish(ctx context.Context, force bool, of policy.Migration
 			looked = append(looked, view.NewMigration(m, c.in.Policy))
 		}
 	}
-	if err := c.lookAtMigrations(ctx, looked...); err != nil {
+	if err := c.lookAtMigrations(ctx, c.in, looked...); err != nil {
 		return err
 	}
 	var blocks []string
@@ -160,7 +161,7 @@ func (c *cluster) mayFinish(ctx context.Context, force bool, of policy.Migration
 }
 
 // lookAtMigrations counts Nodes and records, and finds what selects on the old keys.
-func (c *cluster) lookAtMigrations(ctx context.Context, all ...*view.Migration) error {
+func (c *cluster) lookAtMigrations(ctx context.Context, in capture.Circumstances, all ...*view.Migration) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -169,7 +170,7 @@ func (c *cluster) lookAtMigrations(ctx context.Context, all ...*view.Migration) 
 			return err
 		}
 		for _, m := range all {
-			m.See(state, c.in)
+			m.See(state, in)
 		}
 	}
 	missing, err := c.allUses(ctx, func(uses []selection.Use) {

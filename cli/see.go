@@ -8,6 +8,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/policy"
 )
 
 func newShowCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -17,7 +18,8 @@ func newShowCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "show NODE [flags]",
 		Short: "The record of a Node",
 		Long: `Show prints the record of a Node, also of a Node that is deleted: the recorded labels and taints, and which of them the
-Node does not show (explain says why).`,
+Node does not show (explain says why). "Governance" lists the rules of governance that the labels of the Node break. If
+the policy cannot be read, the record is shown without them.`,
 		Example: `
 			# The record of a Node
 			nodekeep show worker-1
@@ -30,7 +32,12 @@ Node does not show (explain says why).`,
 		if err != nil {
 			return err
 		}
-		shown, err := view.RecordOf(state, c.namespace, c.gate)
+		p, err := o.policy.read(ctx, c)
+		if err != nil { // the record is there all the same
+			p = policy.Default().WithGate(c.gate)
+			c.say("Whether the labels of the Node break rules of governance is not known: %v", err)
+		}
+		shown, err := view.RecordOf(state, c.namespace, p)
 		if err != nil {
 			return err
 		}

@@ -25,6 +25,15 @@ const (
 // MaxNodes bounds how many Nodes a snapshot may list.
 const MaxNodes = 200_000
 
+// MaxKept bounds how many bytes of memory a snapshot takes. capture may hold three of a source: that in force, one that is held, and one that it reads.
+const MaxKept = 48 << 20
+
+// nodeCost is what an entry takes in memory beyond its texts: its part of the map, and what the allocator rounds up.
+const nodeCost = 128
+
+// ErrKeepsTooMuch says that the attributes that the source keeps would take more than [MaxKept].
+var ErrKeepsTooMuch = fmt.Errorf("what is kept of it takes more than %d MiB: list fewer attributes or Nodes", MaxKept>>20)
+
 // maxUUID is how many bytes a systemUUID may have. Real ones have 36.
 const maxUUID = 128
 
@@ -129,6 +138,7 @@ type decoder struct {
 	from *json.Decoder
 	of   Source
 	next Snapshot
+	kept int // bytes
 }
 
 func (d *decoder) document() error {
@@ -264,6 +274,9 @@ func (d *decoder) node() error {
 	}
 	var packed packing.Writer
 	packed.Texts(kept)
+	if d.kept += nodeCost + len(name) + len(uuid) + len(packed); d.kept > MaxKept {
+		return ErrKeepsTooMuch
+	}
 	d.next.nodes[strings.Clone(name)] = node{uuid: strings.ToLower(uuid), values: string(packed)}
 	return nil
 }

@@ -45,6 +45,8 @@ func checks() []check {
 		{"leader", judgeLeader},
 		{checkPolicy, judgePolicy},
 		{"label-rules", judgeLabelRules},
+		{"inventory", judgeInventory},
+		{"migrations", judgeMigrations},
 		{"your-rights", judgeYourRights},
 		{checkRights, asShipped(checkRights, "the two processes have the rights that they need")},
 		{"records", judgeRecords},

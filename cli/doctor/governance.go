@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
@@ -19,15 +18,12 @@ func judgeGovernance(seen Seen) answer {
 	a := answer{ok: "the admission policies are those of the section governance"}
 	lacks(&a, "validatingadmissionpolicies", seen.Policies)
 	lacks(&a, "validatingadmissionpolicybindings", seen.Bindings)
-	inForce, err := seen.InForce()
-	switch {
-	case !seen.Policies.asked() || !seen.Bindings.asked():
+	if !seen.Policies.asked() || !seen.Bindings.asked() {
 		return a
-	case errors.Is(err, errNoPolicy):
-		a.add(Finding{Severity: Lacking, Object: policyObject, What: "the section governance is not known, since the policy cannot be read; see " + checkPolicy})
+	}
+	inForce, ok := seen.judgedBy(&a, policyObject)
+	if !ok {
 		return a
-	case err != nil:
-		return answer{ok: "the section governance of the last good policy counts; see " + checkPolicy}
 	}
 	wanted, err := governance.Objects(inForce.Governance(), seen.Namespace)
 	if err != nil {

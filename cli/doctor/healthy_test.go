@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 )
 
@@ -74,6 +75,8 @@ func healthy(t *testing.T) Seen {
 	seen.Gatekeeper = Found([]unstructured.Unstructured{})
 	seen.Nodes = Found(Nodes{All: 100, Gated: 2, After: 5 * time.Minute})
 	seen.LabelRules = Absent[*corev1.ConfigMap]()
+	seen.Inventory = Absent[*corev1.ConfigMap]()
+	seen.Migrations = Found([]*view.Migration(nil))
 	seen.Yours = Found(held(YourRights(namespace)))
 	return seen
 }

@@ -42,40 +42,82 @@ func judgePolicy(seen Seen) answer {
 	return a
 }
 
+// judgedBy is the policy in force, for a check of what it says of an object. Where the policy is not known, or is not that of the cluster, the answer
+// says so, and ok is false.
+func (s Seen) judgedBy(a *answer, object string) (p policy.Policy, ok bool) {
+	p, err := s.InForce()
+	switch {
+	case errors.Is(err, errNoPolicy):
+		a.add(Finding{Severity: Lacking, Object: object, What: "what the policy says of it is not known, since the policy cannot be read", Remedy: first(checkPolicy)})
+	case err != nil:
+		a.ok = "the last good policy counts; see " + checkPolicy
+	}
+	return p, err == nil
+}
+
 // judgeLabelRules says whether the rules for labels may remove and change labels.
 func judgeLabelRules(seen Seen) answer {
 	var a answer
 	object := "configmap/" + capture.RulesName
-	lacks(&a, object, seen.LabelRules)
-	inForce, err := seen.InForce()
-	switch {
-	case !seen.LabelRules.asked():
+	if lacks(&a, object, seen.LabelRules); !seen.LabelRules.asked() {
 		return a
-	case errors.Is(err, errNoPolicy):
-		a.add(Finding{Severity: Lacking, Object: object, What: "the rules of the policy are not known, since the policy cannot be read; see " + checkPolicy})
+	}
+	inForce, ok := seen.judgedBy(&a, object)
+	if !ok {
 		return a
-	case err != nil:
-		return answer{ok: "the rules of the last good policy count; see " + checkPolicy}
 	}
-	rules, known, accepted := inForce.RulesHash(), policy.NoRules, ""
-	if state := seen.LabelRules.Value; seen.LabelRules.Found {
-		known, accepted = state.Data[capture.RulesInForce], state.Data[capture.RulesAccepted]
-	}
-	switch rules {
-	case known:
-		if a.ok = "rules " + rules + " are in force"; rules == policy.NoRules {
-			a.ok = "the policy has none"
-		}
-	case accepted:
-		a.ok = "rules " + rules + " are accepted; capture follows within seconds"
-	default:
+	switch rules, state := inForce.RulesHash(), seen.rulesState(inForce); {
+	case state == rulesHeld:
 		a.add(Finding{
 			Severity: Warning, Object: object,
-			What: "rules " + rules + " of the policy only add labels: they would remove or change labels on many Nodes, or capture has not looked at them yet",
-			Remedy: Remedy{Text: "See on how many Nodes; then accept them, or take the change of the policy back:", Commands: []string{
-				"nodekeep policy accept " + rules + " --dry-run", "nodekeep policy accept " + rules,
-			}},
+			What:   "rules " + rules + " of the policy only add labels: they would remove or change labels on many Nodes, or capture has not looked at them yet",
+			Remedy: acceptRules(inForce),
 		})
+	case state == rulesAccepted:
+		a.ok = "rules " + rules + " are accepted; capture follows within seconds"
+	case rules == policy.NoRules:
+		a.ok = "the policy has none"
+	default:
+		a.ok = "rules " + rules + " are in force"
 	}
 	return a
+}
+
+// acceptRules is how rules are accepted. Those that finish a migration are accepted by the command that looks at what selects on the old key.
+func acceptRules(p policy.Policy) Remedy {
+	remedy := Remedy{
+		Text:     "See on how many Nodes; then accept them, or take the change of the policy back:",
+		Commands: []string{"nodekeep policy accept " + p.RulesHash() + " --dry-run", "nodekeep policy accept " + p.RulesHash()},
+	}
+	for _, m := range p.Migrations() {
+		if m.Phase == policy.MigrateNew {
+			remedy.Commands[1] = finishMigration(m.From, m.To)
+			break
+		}
+	}
+	return remedy
+}
+
+// rulesState says whether the rules of the policy may remove and change labels.
+type rulesState int
+
+const (
+	rulesInForce rulesState = iota
+	rulesAccepted
+	rulesHeld
+)
+
+func (s Seen) rulesState(p policy.Policy) rulesState {
+	inForce, accepted := policy.NoRules, ""
+	if s.LabelRules.Found {
+		inForce, accepted = s.LabelRules.Value.Data[capture.RulesInForce], s.LabelRules.Value.Data[capture.RulesAccepted]
+	}
+	switch p.RulesHash() {
+	case inForce:
+		return rulesInForce
+	case accepted:
+		return rulesAccepted
+	default:
+		return rulesHeld
+	}
 }

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"nodekeep.dev/nodekeep/cli/view"
 )
 
 // Seen is what was read of an installation.
@@ -50,6 +52,8 @@ type Seen struct {
 	Nodes   Read[Nodes]
 
 	LabelRules Read[*corev1.ConfigMap] // which rules for labels are in force
+	Inventory  Read[*corev1.ConfigMap] // what capture notes of the sources of the inventory
+	Migrations Read[[]*view.Migration] // of the policy in force, counted
 
 	VerifyLeader Read[Leadership]        // of the replicas that verify Nodes
 	ChecksIn     Read[*corev1.Namespace] // the namespace of the Pods that check Nodes

@@ -32,6 +32,8 @@ type Explanation struct {
 	RulesHeld string `json:"rulesHeld,omitempty"`
 	// Rules is what each rule for labels says of each of its keys, of a Node that is there.
 	Rules []ExplainedRule `json:"rules,omitempty"`
+	// Inventories are the sources that rules look at.
+	Inventories []ExplainedInventory `json:"inventories,omitempty"`
 }
 
 // ExplainedReview is what becomes of the CREATE of the Node.
@@ -98,11 +100,7 @@ func explain(s NodeState, request *admissionv1.AdmissionRequest, in capture.Circ
 			e.Registration.Outcome = "not_ours"
 		}
 	}
-	if s.Node != nil {
-		for _, violation := range in.Policy.Governance().Violations(s.Node.Labels) {
-			e.Violations = append(e.Violations, violation.String()+" ("+string(violation.Mode)+")")
-		}
-	}
+	e.Violations = s.violations(in.Policy)
 	if s.Node != nil && s.Unreadable == nil { // capture leaves a record alone that it cannot read
 		e.Capture, e.Rules = s.explainCapture(in)
 		if in.RulesHeld {
@@ -111,6 +109,17 @@ func explain(s NodeState, request *admissionv1.AdmissionRequest, in capture.Circ
 	}
 	e.Items = s.explainItems(answer, in)
 	return e, answer
+}
+
+// violations are the rules of governance that the labels of a Node which is there break.
+func (s NodeState) violations(p policy.Policy) (all []string) {
+	if s.Node == nil {
+		return nil
+	}
+	for _, violation := range p.Governance().Violations(s.Node.Labels) {
+		all = append(all, violation.String()+" ("+string(violation.Mode)+")")
+	}
+	return all
 }
 
 // problem says why nothing may be taken from the record.

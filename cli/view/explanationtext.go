@@ -12,7 +12,7 @@ import (
 )
 
 // Document is the answer as text.
-func (e Explanation) Document(time.Time) Document {
+func (e Explanation) Document(now time.Time) Document {
 	var d Document
 	d.with("Node", e.Node)
 	d.with("Status", string(e.Status))
@@ -34,6 +34,9 @@ func (e Explanation) Document(time.Time) Document {
 	d.Tables = []*metav1.Table{table}
 	if len(e.Rules) > 0 {
 		d.Tables = append(d.Tables, rulesTable(e.Rules))
+	}
+	if len(e.Inventories) > 0 {
+		d.Tables = append(d.Tables, inventoryTable(e.Inventories, now))
 	}
 	return d
 }

@@ -192,24 +192,45 @@ func (m *Migration) In(state policy.MigrationState) (count int) {
 	return count
 }
 
+// Counts says how many Nodes and records there are of each state.
+func (m *Migration) Counts() string {
+	var counts []string
+	for _, state := range policy.MigrationStates() {
+		if count := m.In(state); count > 0 {
+			name, _, _ := strings.Cut(meaning(state), ":")
+			counts = append(counts, fmt.Sprintf("%s %d", name, count))
+		}
+	}
+	if len(counts) == 0 {
+		return "no Node or record has one of the keys"
+	}
+	return strings.Join(counts, ", ")
+}
+
 // Blocks are why the old key must not be removed yet.
-func (m *Migration) Blocks() (blocks []string) {
+func (m *Migration) Blocks() []string {
+	blocks := m.Uses()
+	for _, kind := range m.Unread {
+		blocks = append(blocks, fmt.Sprintf("you may not list every %s, so nobody knows whether one selects on %s", kind, m.From))
+	}
+	return blocks
+}
+
+// Uses are what selects on the old key.
+func (m *Migration) Uses() (uses []string) {
 	for _, use := range m.Selecting {
 		block := fmt.Sprintf("%s on %s by %s: %s", selectOn(use), m.From, use.How, use.First)
 		if use.Kind == "DaemonSet" {
 			block += " (removing the label deletes their Pods)"
 		}
-		blocks = append(blocks, block)
+		uses = append(uses, block)
 	}
 	for _, reference := range m.Named {
 		if reference.Selects {
-			blocks = append(blocks, fmt.Sprintf("%s of the policy selects on %s", reference.Field, m.From))
+			uses = append(uses, fmt.Sprintf("%s of the policy selects on %s", reference.Field, m.From))
 		}
 	}
-	for _, kind := range m.Unread {
-		blocks = append(blocks, fmt.Sprintf("you may not list every %s, so nobody knows whether one selects on %s", kind, m.From))
-	}
-	return blocks
+	return uses
 }
 
 func selectOn(use MigrationUse) string {

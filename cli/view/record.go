@@ -23,17 +23,18 @@ type Record struct {
 	Namespace   string          `json:"namespace"`
 	Record      json.RawMessage `json:"record"`
 	Quarantined json.RawMessage `json:"quarantined,omitempty"` // of the machine that had the name before
+	Violations  []string        `json:"violations,omitempty"`  // rules of governance that the labels of a Node which is there break
 
 	of    record.Record
 	since time.Time
 	gated bool
 }
 
-// RecordOf is the record that was read; there must be one.
-func RecordOf(s NodeState, namespace string, gate policy.Gate) (r Record, err error) {
+// RecordOf is the record that was read; there must be one. Of the policy only the gate and the section governance count.
+func RecordOf(s NodeState, namespace string, p policy.Policy) (r Record, err error) {
 	r = Record{Node: s.Name, Status: s.presence(), ConfigMap: store.Name(s.Name), Namespace: namespace, of: *s.Record, since: s.Record.DeletedAt}
 	if s.Node != nil {
-		r.since, r.gated = s.Node.CreationTimestamp.Time, gate.On(s.Node.Spec.Taints)
+		r.since, r.gated, r.Violations = s.Node.CreationTimestamp.Time, p.Gate().On(s.Node.Spec.Taints), s.violations(p)
 	}
 	if r.Record, err = record.Encode(r.of); err == nil && r.of.Quarantined != nil {
 		r.Quarantined, err = record.Encode(*r.of.Quarantined)
@@ -49,6 +50,7 @@ func (r Record) Document(now time.Time) Document {
 	if r.gated {
 		d.with("Gate", "on: something is still to be restored")
 	}
+	d.with("Governance", strings.Join(r.Violations, "; "))
 	d.with("Record", "ConfigMap "+r.ConfigMap+" in namespace "+r.Namespace)
 	d.with("Of object", string(r.of.Newest().UID))
 	d.with("Of machine", machineText(r.of.Machine))

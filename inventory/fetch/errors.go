@@ -21,7 +21,7 @@ const (
 	Status      Reason = "status"       // it answered with another status than 200
 	NotModified Reason = "not_modified" // it answered 304, and was not asked for that
 	Encoding    Reason = "encoding"     // it compressed its answer
-	TooLarge    Reason = "too_large"    // it has more than 64 MiB
+	TooLarge    Reason = "too_large"    // it has more than 64 MiB, or too much of it would be kept
 	Truncated   Reason = "truncated"    // it ended before all of it was there
 	Invalid     Reason = "invalid"      // it is no inventory
 	Unreadable  Reason = "unreadable"   // the file or ConfigMap cannot be read

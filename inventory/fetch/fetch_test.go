@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -114,6 +115,37 @@ func numbered(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// longNamed lists Nodes of names as long as a name can be, until the client has enough of it.
+func longNamed(w http.ResponseWriter, r *http.Request) {
+	long := strings.Repeat("n", 240)
+	listing(w, r, math.MaxInt, math.MaxInt, func(i int) string { return fmt.Sprintf(`{"name":"%s-%012d","systemUUID":"%0128d"}`, long, i, i) })
+}
+
+// listing lists that many Nodes, or fewer: until the client has enough of it, or the document has that many bytes.
+func listing(w http.ResponseWriter, r *http.Request, nodes, size int, node func(i int) string) {
+	begin, end, _ := strings.Cut(with("|"), "|")
+	_, _ = io.WriteString(w, begin)
+	size -= len(begin) + len(end)
+	var chunk strings.Builder
+	for i := 0; i < nodes && r.Context().Err() == nil; i++ {
+		next := node(i)
+		if i > 0 {
+			next = "," + next
+		}
+		if size -= len(next); size < 0 {
+			break
+		}
+		chunk.WriteString(next)
+		if chunk.Len() > 64<<10 {
+			if _, err := io.WriteString(w, chunk.String()); err != nil {
+				return
+			}
+			chunk.Reset()
+		}
+	}
+	_, _ = io.WriteString(w, chunk.String()+end)
+}
+
 // zipped answers with a body in gzip, again and again: gzip reads such a row as one text.
 func zipped(body []byte, times int) http.HandlerFunc {
 	var packed bytes.Buffer
@@ -128,8 +160,9 @@ func zipped(body []byte, times int) http.HandlerFunc {
 	}
 }
 
-// mostMemory is how much the heap may grow at most while an answer is read, garbage included: the largest snapshot lists 200,000 Nodes.
-const mostMemory = 400 << 20
+// mostMemory is how much the heap may grow at most while an answer is read, garbage included: with the usual GOGC that is twice what is kept of it,
+// and some room, since the test's server runs in this process too.
+const mostMemory = 2*inventory.MaxKept + 48<<20
 
 // grown runs do, and returns by how much the memory grew that was in use at any time.
 func grown(do func()) uint64 {
@@ -191,6 +224,7 @@ func TestAHostileServerGivesAnErrorWithAReasonAndTakesLittleMemory(t *testing.T)
 		"nests without end":                     {endless(strings.TrimSuffix(with(""), "]}"), "[[[["), Invalid},
 		"nests objects without end":             {endless("", `{"nodes":`), Invalid},
 		"never ends, with Nodes":                {numbered, Invalid},
+		"never ends, with Nodes of long names":  {longNamed, TooLarge},
 		"never ends, with one Node":             {endless(strings.TrimSuffix(with(""), "]}"), `{"name":"a"},`), Invalid},
 		"never ends, with attributes":           {endless(strings.TrimSuffix(with(`{"name":"a","attributes":{`), "]}"), `"rack":"a",`), Invalid},
 		"sends more after the inventory":        {text(good + "{}"), Invalid},
@@ -236,6 +270,57 @@ func TestAHostileServerGivesAnErrorWithAReasonAndTakesLittleMemory(t *testing.T)
 			assert.Equal(t, c.want, ReasonOf(err), err.Error())
 			assert.Equal(t, Result{}, result)
 			assert.Less(t, len(err.Error()), 400)
+		})
+	}
+}
+
+// The largest documents that are allowed: as many Nodes as are allowed, and as many bytes with as many attributes.
+func TestTheLargestAnswersTakeNoMoreMemoryThanTheBounds(t *testing.T) {
+	var names []string
+	for i := range inventory.MaxAttributes {
+		names = append(names, fmt.Sprintf("%02d%s", i, strings.Repeat("a", inventory.MaxText-2)))
+	}
+	for name, c := range map[string]struct {
+		attributes []string
+		nodes      int
+		answer     http.HandlerFunc
+	}{
+		"200,000 Nodes": {[]string{"rack"}, inventory.MaxNodes, func(w http.ResponseWriter, r *http.Request) {
+			listing(w, r, inventory.MaxNodes, MaxBytes, func(i int) string {
+				return fmt.Sprintf(`{"name":"worker-%06d","systemUUID":"%036x","attributes":{"rack":"r%06d"}}`, i, i, i)
+			})
+		}},
+		"64 MiB": {names, 10_000, func(w http.ResponseWriter, r *http.Request) {
+			listing(w, r, math.MaxInt, MaxBytes, func(i int) string {
+				var attributes []string
+				for _, name := range names {
+					attributes = append(attributes, fmt.Sprintf("%q:\"%063d\"", name, i))
+				}
+				return fmt.Sprintf(`{"name":"worker-%06d","systemUUID":"%036x","attributes":{%s}}`, i, i, strings.Join(attributes, ","))
+			})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, c.answer)
+			source := s.source()
+			source.Attributes = c.attributes
+			f := New(source, nil)
+			f.timeout = time.Hour // how busy the machine is decides nothing here
+			var result Result
+			var err error
+			runtime.GC()
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			most := grown(func() { result, err = f.Get(t.Context(), "") })
+			require.NoError(t, err)
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			kept := after.HeapAlloc - min(after.HeapAlloc, before.HeapAlloc)
+			assert.GreaterOrEqual(t, result.Snapshot.Len(), c.nodes)
+			assert.LessOrEqual(t, kept, uint64(inventory.MaxKept), "what is kept")
+			assert.LessOrEqual(t, most, uint64(mostMemory), "at any time")
+			t.Logf("%d Nodes: %d MiB kept, %d MiB at most", result.Snapshot.Len(), kept>>20, most>>20)
+			runtime.KeepAlive(result)
 		})
 	}
 }

@@ -58,7 +58,7 @@ func read(from io.Reader, of inventory.Source) (inventory.Snapshot, error) {
 	switch {
 	case b.err != nil:
 		return inventory.Snapshot{}, b.err
-	case errors.Is(err, errTooLarge):
+	case errors.Is(err, errTooLarge), errors.Is(err, inventory.ErrKeepsTooMuch):
 		return inventory.Snapshot{}, failed(TooLarge, err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return inventory.Snapshot{}, failed(Invalid, errors.New("it ends too early"))

@@ -1,0 +1,169 @@
+package capture
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"nodekeep.dev/nodekeep/inventory/fetch"
+)
+
+const racksOfAMap = `labels: {rules: [{name: rack, set: {example.com/rack: "{inventory.cmdb.rack}"}}]}
+inventory: [{name: cmdb, configMap: racks, attributes: [rack]}]
+`
+
+// mapReader is a replica that reads an inventory from a ConfigMap.
+type mapReader struct {
+	*replica
+	state   *inventoryState
+	fetcher *fetch.Fetcher
+}
+
+func (w *cluster) readsAMap() *mapReader {
+	r := w.leader()
+	source := w.policy.Inventory()[0]
+	return &mapReader{replica: r, state: r.inventories.state(source), fetcher: fetch.New(source, r.inventoryMap)}
+}
+
+// says has the ConfigMap list these Nodes; none: it does not exist.
+func (m *mapReader) says(nodes ...string) {
+	m.cluster.t.Helper()
+	maps, ctx := m.Client.CoreV1().ConfigMaps(m.Namespace), m.cluster.t.Context()
+	if err := maps.Delete(ctx, "racks", metav1.DeleteOptions{}); len(nodes) == 0 {
+		require.NoError(m.cluster.t, err)
+		return
+	}
+	var entries []string
+	for _, name := range nodes {
+		entries = append(entries, fmt.Sprintf(`{"name":%q,"attributes":{"rack":"r7"}}`, name))
+	}
+	document := `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"Inventory","nodes":[` + strings.Join(entries, ",") + `]}`
+	_, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "racks"}, Data: map[string]string{fetch.Key: document}}, metav1.CreateOptions{})
+	require.NoError(m.cluster.t, err)
+}
+
+func (m *mapReader) reads() { _ = m.readInventory(m.cluster.t.Context(), m.state, m.fetcher) }
+
+func (m *mapReader) note() InventoryNote {
+	m.cluster.t.Helper()
+	from, err := m.Client.CoreV1().ConfigMaps(m.Namespace).Get(m.cluster.t.Context(), InventoryName, metav1.GetOptions{})
+	require.NoError(m.cluster.t, err)
+	note, ok := InventoryNoteOf(from, "cmdb")
+	require.True(m.cluster.t, ok)
+	return note
+}
+
+// noteWrites are the writes of the ConfigMap of notes.
+func (m *mapReader) noteWrites() (count int) {
+	for _, action := range m.Client.(*fake.Clientset).Actions() {
+		named, is := action.(interface{ GetName() string })
+		if action.GetVerb() == "create" && action.GetResource().Resource == "configmaps" || is && action.GetVerb() == "patch" && named.GetName() == InventoryName {
+			count++
+		}
+	}
+	return count
+}
+
+func TestANoteHasTheAgeOfTheFactsAndIsWrittenOnceAMinuteAtMost(t *testing.T) {
+	w := newCluster(t, racksOfAMap)
+	m := w.readsAMap()
+	m.says("n1")
+	m.reads()
+	first := m.note()
+	assert.Equal(t, stored(now), first.Confirmed)
+	assert.Equal(t, stored(now), first.Since)
+	assert.Equal(t, 1, first.Nodes)
+
+	writes := m.noteWrites()
+	for range 59 {
+		w.passes(time.Second)
+		m.reads()
+	}
+	assert.Equal(t, writes, m.noteWrites())
+	assert.Equal(t, stored(now), m.note().Confirmed)
+	w.passes(time.Second)
+	m.reads()
+	assert.Equal(t, stored(now.Add(time.Minute)), m.note().Confirmed)
+	assert.Equal(t, first.Since, m.note().Since)
+
+	w.passes(30 * time.Second)
+	m.reads()
+	m.says()
+	w.passes(time.Second)
+	m.reads()
+	failed := m.note()
+	assert.Equal(t, string(fetch.Unreadable), failed.Failure)
+	assert.Equal(t, stored(now.Add(90*time.Second)), failed.Confirmed, "when it last answered, to the second")
+	assert.Equal(t, first.InForce, failed.InForce)
+	w.passes(time.Hour)
+	m.reads()
+	assert.Equal(t, failed, m.note(), "a source that fails does not confirm anything")
+}
+
+func TestANoteThatAnotherClientHasSpoiltIsWrittenAnewThoughTheSourceFails(t *testing.T) {
+	w := newCluster(t, racksOfAMap)
+	m := w.readsAMap()
+	m.says("n1")
+	m.reads()
+	m.says()
+	m.reads()
+	want := m.note()
+	maps := m.Client.CoreV1().ConfigMaps(m.Namespace)
+	from, err := maps.Get(t.Context(), InventoryName, metav1.GetOptions{})
+	require.NoError(t, err)
+	from.Data["cmdb"] = "{"
+	_, err = maps.Update(t.Context(), from, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	w.passes(noteInterval)
+	m.reads()
+	got := m.note()
+	assert.Equal(t, stored(now.Add(noteInterval)), got.Since, "since when is lost")
+	got.Since = want.Since
+	assert.Equal(t, want, got)
+
+	require.NoError(t, maps.Delete(t.Context(), InventoryName, metav1.DeleteOptions{}))
+	w.passes(noteInterval)
+	m.reads()
+	assert.Equal(t, want.InForce, m.note().InForce)
+}
+
+func TestAProcessThatCannotReadTheSourceKeepsTheAgeThatTheOneBeforeNoted(t *testing.T) {
+	w := newCluster(t, racksOfAMap)
+	before := w.readsAMap()
+	before.says("n1")
+	before.reads()
+	want := before.note()
+	after := w.readsAMap()
+	after.Client = before.Client
+	after.says()
+	w.passes(time.Hour)
+	after.reads()
+	want.Failure = string(fetch.Unreadable)
+	assert.Equal(t, want, after.note())
+}
+
+func TestTheFactsAgeWhileASnapshotIsHeld(t *testing.T) {
+	w := newCluster(t, racksOfAMap)
+	m := w.readsAMap()
+	m.says("n1", "n2", "n3")
+	m.reads()
+	m.says("n1")
+	w.passes(2 * noteInterval)
+	m.reads()
+	note := m.note()
+	assert.NotEmpty(t, note.Held)
+	assert.Equal(t, 2, note.Change.Lost)
+	assert.Equal(t, stored(now), note.Confirmed, "the source no longer says what is in force")
+	m.says("n1", "n2", "n3")
+	w.passes(time.Second)
+	m.reads()
+	assert.Empty(t, m.note().Held)
+	assert.Equal(t, stored(now.Add(2*noteInterval+time.Second)), m.note().Confirmed)
+}

@@ -1,0 +1,71 @@
+package doctor
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/inventory"
+)
+
+// judgeInventory says of each source of the inventory whether rules know its facts, by what capture notes of it.
+func judgeInventory(seen Seen) answer {
+	a := answer{ok: "the policy has none"}
+	object := "configmap/" + capture.InventoryName
+	if lacks(&a, object, seen.Inventory); !seen.Inventory.asked() {
+		return a
+	}
+	inForce, ok := seen.judgedBy(&a, object)
+	if !ok || len(inForce.Inventory()) == 0 {
+		return a
+	}
+	a.ok = fmt.Sprintf("capture reads all sources (%d)", len(inForce.Inventory()))
+	for _, source := range inForce.Inventory() {
+		for _, finding := range seen.findingsOf(source, seen.Inventory.Value) {
+			finding.Object = object
+			a.add(finding)
+		}
+	}
+	return a
+}
+
+// findingsOf is what is wrong with one source.
+func (s Seen) findingsOf(source inventory.Source, notes *corev1.ConfigMap) (findings []Finding) {
+	find := func(remedy Remedy, format string, args ...any) {
+		findings = append(findings, Finding{Severity: Warning, What: "inventory " + source.Name + ": " + fmt.Sprintf(format, args...), Remedy: remedy})
+	}
+	log := Remedy{Text: "The log of capture has the error:", Commands: []string{logs(s.Namespace, CaptureDeployment)}}
+	note, readable := capture.InventoryNoteOf(notes, source.Name)
+	if !readable {
+		if notes == nil || notes.Data[source.Name] == "" {
+			find(log, "capture has not read it yet: rules do not know its facts")
+		} else {
+			find(Remedy{
+				Text:     "capture writes the note anew at its next read, a minute later at most. If this does not help, see which client writes it:",
+				Commands: []string{fmt.Sprintf("kubectl -n %s get configmap %s -o yaml --show-managed-fields", s.Namespace, capture.InventoryName)},
+			}, "what capture notes of it cannot be read, so its state is not known")
+		}
+		return findings
+	}
+	age := s.Now.Sub(note.Confirmed)
+	if note.Failure != "" {
+		find(log, "it cannot be read (%s); what it said last stays in force until it is stale", note.Failure)
+	}
+	switch {
+	case note.Confirmed.IsZero():
+		find(log, "nothing of it is in force: rules do not know its facts")
+	case age > source.StaleAfter:
+		find(log, "it last said %s ago what is in force, which is longer than staleAfter (%s): rules do not know its facts, and their labels stay as they are",
+			duration.HumanDuration(age), duration.HumanDuration(source.StaleAfter))
+	}
+	if note.Held != "" && !note.Accepted() {
+		find(Remedy{
+			Text:     "Correct the inventory, or accept the snapshot:",
+			Commands: []string{"nodekeep policy accept " + note.Held + " --dry-run", "nodekeep policy accept " + note.Held},
+		}, "snapshot %s is held: it no longer lists %d of %d Nodes, and would remove or change labels on %d of %d Nodes that live. What it said before stays in force",
+			note.Held, note.Change.Lost, note.Change.Listed, note.Change.Altered, note.Change.Nodes)
+	}
+	return findings
+}

@@ -1,0 +1,85 @@
+package doctor
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/inventory"
+)
+
+const sourced = `apiVersion: nodekeep.dev/v1alpha1
+kind: Policy
+inventory: [{name: cmdb, url: "https://inventory.internal/v1", attributes: [rack], staleAfter: 24h}]
+`
+
+// noted has capture note this of the source.
+func noted(t *testing.T, seen *Seen, note capture.InventoryNote, accepted string) {
+	t.Helper()
+	text, err := json.Marshal(note)
+	require.NoError(t, err)
+	seen.setPolicy(sourced)
+	seen.Inventory = Found(&corev1.ConfigMap{Data: map[string]string{"cmdb": string(text), capture.AcceptedKey("cmdb"): accepted}})
+}
+
+func TestFindingsOfInventories(t *testing.T) {
+	const of = "inventory: warning: configmap/nodekeep-inventory: inventory cmdb: "
+	fresh := capture.InventoryNote{InForce: "aaaa", Since: now.Add(-time.Hour), Confirmed: now.Add(-5 * time.Minute), Nodes: 10}
+	with := func(change func(*capture.InventoryNote)) capture.InventoryNote {
+		note := fresh
+		change(&note)
+		return note
+	}
+	held := with(func(n *capture.InventoryNote) {
+		n.Held, n.Change = "bbbb", inventory.Change{Lost: 5, Listed: 10, Altered: 4, Nodes: 12}
+	})
+	requireFindings(t, map[string]breakage{
+		"it was read": {func(s *Seen) { noted(t, s, fresh, "") }, nil},
+		"capture has not read it yet": {
+			func(s *Seen) { s.setPolicy(sourced) },
+			[]string{of + "capture has not read it yet: rules do not know its facts"},
+		},
+		"its note is spoilt": {
+			func(s *Seen) {
+				s.setPolicy(sourced)
+				s.Inventory = Found(&corev1.ConfigMap{Data: map[string]string{"cmdb": "{"}})
+			},
+			[]string{of + "what capture notes of it cannot be read, so its state is not known"},
+		},
+		"it fails": {
+			func(s *Seen) { noted(t, s, with(func(n *capture.InventoryNote) { n.Failure = "timeout" }), "") },
+			[]string{of + "it cannot be read (timeout); what it said last stays in force until it is stale"},
+		},
+		"it fails, and is stale": {
+			func(s *Seen) {
+				noted(t, s, with(func(n *capture.InventoryNote) { n.Failure, n.Confirmed = "connect", now.Add(-30*time.Hour) }), "")
+			},
+			[]string{
+				of + "it cannot be read (connect); what it said last stays in force until it is stale",
+				of + "it last said 30h ago what is in force, which is longer than staleAfter (24h): rules do not know its facts, and their labels stay as they are",
+			},
+		},
+		"it was never in force": {
+			func(s *Seen) { noted(t, s, capture.InventoryNote{Failure: "status"}, "") },
+			[]string{
+				of + "it cannot be read (status); what it said last stays in force until it is stale",
+				of + "nothing of it is in force: rules do not know its facts",
+			},
+		},
+		"a snapshot is held": {
+			func(s *Seen) { noted(t, s, held, "aaaa") },
+			[]string{of + "snapshot bbbb is held: it no longer lists 5 of 10 Nodes, and would remove or change labels on 4 of 12 Nodes that live. What it said before stays in force"},
+		},
+		"the held snapshot is accepted": {func(s *Seen) { noted(t, s, held, "bbbb") }, nil},
+		"the policy no longer has the source": {
+			func(s *Seen) {
+				noted(t, s, held, "")
+				s.setPolicy("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n")
+			}, nil,
+		},
+	})
+}

@@ -1,0 +1,65 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+
+	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/policy"
+)
+
+// judgeMigrations says of each migration in the policy what is left to do, and what stands in its way.
+func judgeMigrations(seen Seen) answer {
+	a := answer{ok: "the policy has none"}
+	if lacks(&a, policyObject, seen.Migrations); !seen.Migrations.asked() {
+		return a
+	}
+	inForce, ok := seen.judgedBy(&a, policyObject)
+	if !ok || len(seen.Migrations.Value) == 0 {
+		return a
+	}
+	a.ok = fmt.Sprintf("open: %d; see below", len(seen.Migrations.Value))
+	for _, m := range seen.Migrations.Value {
+		a.add(migrationFindings(m, seen.LabelRules.asked() && seen.rulesState(inForce) == rulesHeld)...)
+	}
+	return a
+}
+
+// migrationFindings are those of one migration. held says that capture does not remove old keys before an operator has released it.
+func migrationFindings(m *view.Migration, held bool) (findings []Finding) {
+	find := func(severity Severity, remedy Remedy, format string, args ...any) {
+		what := fmt.Sprintf("the migration of %s to %s ", m.From, m.To) + fmt.Sprintf(format, args...)
+		findings = append(findings, Finding{Severity: severity, Object: policyObject, What: what, Remedy: remedy})
+	}
+	status := func(text string) Remedy { return Remedy{Text: text, Commands: []string{"nodekeep migrate status"}} }
+	change := Remedy{Text: "Change these to " + m.To + ":", Commands: []string{"nodekeep migrate status"}}
+	finishing := m.Phase == policy.MigrateNew
+	switch uses := m.Uses(); {
+	case finishing && held && len(uses) > 0:
+		change.Commands = append(change.Commands, finishMigration(m.From, m.To))
+		find(Warning, change, "is held, and blocked: %s", firstOf(uses))
+	case finishing && held:
+		find(Warning, Remedy{Text: "Let capture remove the old key:", Commands: []string{finishMigration(m.From, m.To)}}, "is held: capture does not remove %s before an operator releases it", m.From)
+	case finishing && len(uses) > 0:
+		find(Warning, change, "removes %s from Nodes while it is in use: %s", m.From, firstOf(uses))
+	}
+	if conflicts := m.In(policy.MigrationConflict); conflicts > 0 {
+		find(Warning, status("Remove or change one of the two labels where they differ:"), "leaves %d Nodes or records alone: both keys have a value of their own there", conflicts)
+	}
+	if len(m.Unread) > 0 {
+		find(Lacking, status("Ask somebody who may list them in all namespaces:"), "may be blocked: you may not list every %s", strings.Join(m.Unread, ", "))
+	}
+	find(Note, status("Next: "+m.Next()+"."), "is open, in phase %s: %s", m.Phase, m.Counts())
+	return findings
+}
+
+// firstOf names the first of many.
+func firstOf(all []string) string {
+	if len(all) == 1 {
+		return all[0]
+	}
+	return fmt.Sprintf("%s; and %d more", all[0], len(all)-1)
+}
+
+// finishMigration is the command by which capture removes the old key of a migration.
+func finishMigration(from, to string) string { return "nodekeep migrate new " + from + "=" + to }

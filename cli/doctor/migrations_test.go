@@ -1,0 +1,112 @@
+package doctor
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/selection"
+)
+
+func migrating(phase string) string {
+	return "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {migrations: [{from: gpu, to: example.com/gpu, phase: " + phase + "}]}\n"
+}
+
+// migrates puts a policy with a migration into the cluster, that is released or held, with Nodes of these labels.
+func migrates(t *testing.T, seen *Seen, phase string, released bool, nodes []map[string]string, uses ...selection.Use) {
+	t.Helper()
+	seen.setPolicy(migrating(phase))
+	p, err := seen.InForce()
+	require.NoError(t, err)
+	if released {
+		seen.LabelRules = Found(&corev1.ConfigMap{Data: map[string]string{capture.RulesInForce: p.RulesHash()}})
+	}
+	m := view.NewMigration(p.Migrations()[0], p)
+	for _, labels := range nodes {
+		m.See(view.NodeState{Name: "n", Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: labels}}}, capture.Circumstances{Policy: p, Now: seen.Now})
+	}
+	m.Selects(uses)
+	m.Done(nil)
+	seen.Migrations = Found([]*view.Migration{m})
+}
+
+func TestFindingsOfMigrations(t *testing.T) {
+	const of = "configmap/nodekeep-policy: the migration of gpu to example.com/gpu "
+	both := []map[string]string{{"gpu": "a", "example.com/gpu": "a"}, {"gpu": "a"}}
+	conflict := append(slices.Clone(both), map[string]string{"gpu": "a", "example.com/gpu": "b"})
+	done := []map[string]string{{"example.com/gpu": "a"}}
+	selects := func(kind, name string) selection.Use {
+		return selection.Use{Object: selection.Object{Kind: kind, Namespace: "apps", Name: name}, How: selection.NodeSelector, Key: "gpu"}
+	}
+	daemonSet := selects("DaemonSet", "driver")
+	const inUse = "1 DaemonSet selects on gpu by nodeSelector: apps/driver (removing the label deletes their Pods)"
+	const heldRules = "label-rules: warning: configmap/nodekeep-rules: rules ..."
+	requireFindings(t, map[string]breakage{
+		"it is open": {
+			func(s *Seen) { migrates(t, s, "both", true, both, daemonSet) },
+			[]string{"migrations: note: " + of + "is open, in phase both: old key only 1, both keys 1"},
+		},
+		"two values": {
+			func(s *Seen) { migrates(t, s, "both", true, conflict) },
+			[]string{
+				"migrations: warning: " + of + "leaves 1 Nodes or records alone: both keys have a value of their own there",
+				"migrations: note: " + of + "is open, in phase both: old key only 1, both keys 1, conflict 1",
+			},
+		},
+		"it is held": {
+			func(s *Seen) { migrates(t, s, "new", false, both) },
+			[]string{
+				heldRules,
+				"migrations: warning: " + of + "is held: capture does not remove gpu before an operator releases it",
+				"migrations: note: " + of + "is open, ...",
+			},
+		},
+		"it is held and blocked": {
+			func(s *Seen) { migrates(t, s, "new", false, both, daemonSet, selects("Pod", "p")) },
+			[]string{
+				heldRules,
+				"migrations: warning: " + of + "is held, and blocked: " + inUse + "; and 1 more",
+				"migrations: note: " + of + "is open, ...",
+			},
+		},
+		"it is released although it is blocked": {
+			func(s *Seen) { migrates(t, s, "new", true, both, daemonSet) },
+			[]string{
+				"migrations: warning: " + of + "removes gpu from Nodes while it is in use: " + inUse,
+				"migrations: note: " + of + "is open, ...",
+			},
+		},
+		"it is done": {
+			func(s *Seen) { migrates(t, s, "new", true, done) },
+			[]string{"migrations: note: " + of + "is open, in phase new: new key only 1"},
+		},
+		"some kinds may not be listed": {
+			func(s *Seen) {
+				migrates(t, s, "both", true, both)
+				s.Migrations.Value[0].Unread = []string{"Pod", "Job"}
+			},
+			[]string{
+				"migrations: unknown: " + of + "may be blocked: you may not list every Pod, Job",
+				"migrations: note: " + of + "is open, ...",
+			},
+		},
+	})
+}
+
+func TestHeldRulesThatFinishAMigrationAreAcceptedByTheCommandThatLooksAtSelectors(t *testing.T) {
+	seen := healthy(t)
+	migrates(t, &seen, "new", false, nil)
+	result := resultOf(t, Judge(seen, nil), "label-rules")
+	require.Len(t, result.Findings, 1)
+	p, err := seen.InForce()
+	require.NoError(t, err)
+	assert.Equal(t, policy.MigrateNew, p.Migrations()[0].Phase)
+	assert.Equal(t, []string{"nodekeep policy accept " + p.RulesHash() + " --dry-run", "nodekeep migrate new gpu=example.com/gpu"}, result.Findings[0].Commands)
+}

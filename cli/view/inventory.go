@@ -1,0 +1,59 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/policy"
+)
+
+// ExplainedInventory is what capture notes of a source that rules can look at. What the source says of a Node only capture knows.
+type ExplainedInventory struct {
+	Source string `json:"source"`
+	capture.InventoryNote
+	Stale bool `json:"stale,omitempty"` // rules do not know its facts
+}
+
+// InventoriesOf are the sources of a policy if its rules look at any, by what capture notes of them; nil: it has noted nothing yet.
+func InventoriesOf(notes *corev1.ConfigMap, p policy.Policy, now time.Time) (all []ExplainedInventory) {
+	if !p.LabelRules().LooksAtInventory() {
+		return nil
+	}
+	for _, source := range p.Inventory() {
+		note, _ := capture.InventoryNoteOf(notes, source.Name)
+		all = append(all, ExplainedInventory{Source: source.Name, InventoryNote: note, Stale: now.Sub(note.Confirmed) > source.StaleAfter})
+	}
+	return all
+}
+
+// state says in a few words whether rules know the facts, and why not.
+func (i ExplainedInventory) state() string {
+	var parts []string
+	switch {
+	case i.Confirmed.IsZero():
+		parts = append(parts, "not read yet: rules do not know its facts")
+	case i.Stale:
+		parts = append(parts, "stale: rules do not know its facts, and labels stay")
+	}
+	if i.Failure != "" {
+		parts = append(parts, "cannot be read ("+i.Failure+")")
+	}
+	if i.Held != "" {
+		parts = append(parts, fmt.Sprintf("snapshot %s is held until nodekeep policy accept", i.Held))
+	}
+	return orNone(strings.Join(parts, "; "))
+}
+
+// inventoryTable has the age of the facts: since when a source last said what is in force.
+func inventoryTable(all []ExplainedInventory, now time.Time) *metav1.Table {
+	table := tableOf("Inventory", "Age of facts", "In force", "Since", "Nodes", "State")
+	for _, one := range all {
+		add(table, one.Source, ago(one.Confirmed, now), orNone(one.InForce), ago(one.Since, now), one.Nodes, one.state())
+	}
+	return table
+}

@@ -1,0 +1,57 @@
+package view
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/capture"
+)
+
+func TestAnExplanationShowsTheAgeOfFactsOfInventories(t *testing.T) {
+	p := load(t, `labels: {rules: [{name: rack, set: {example.com/rack: "{inventory.cmdb.rack}"}}]}
+inventory:
+- {name: cmdb, file: /a, attributes: [rack]}
+- {name: late, file: /b, attributes: [rack], staleAfter: 1h}
+- {name: never, file: /c, attributes: [rack]}
+`)
+	notes := &corev1.ConfigMap{Data: map[string]string{}}
+	for source, note := range map[string]capture.InventoryNote{
+		"cmdb": {InForce: "aa", Since: now.Add(-72 * time.Hour), Confirmed: now.Add(-5 * time.Minute), Nodes: 10, Held: "bb"},
+		"late": {InForce: "cc", Since: now.Add(-72 * time.Hour), Confirmed: now.Add(-2 * time.Hour), Nodes: 3, Failure: "timeout"},
+	} {
+		content, err := json.Marshal(note)
+		require.NoError(t, err)
+		notes.Data[source] = string(content)
+	}
+	e := Explanation{Inventories: InventoriesOf(notes, p, now)}
+	assert.Contains(t, text(e.Document(now)), `Inventory|Age of facts|In force|Since|Nodes|State
+cmdb|5m|aa|3d|10|snapshot|bb|is|held|until|nodekeep|policy|accept
+late|120m|cc|3d|3|stale:|rules|do|not|know|its|facts,|and|labels|stay;|cannot|be|read|(timeout)
+never|-|-|-|0|not|read|yet:|rules|do|not|know|its|facts`)
+	content, err := json.Marshal(e)
+	require.NoError(t, err)
+	assert.Contains(t, string(content), `"source":"late","inForce":"cc"`, "programs see it, too")
+	assert.Empty(t, InventoriesOf(notes, load(t, "inventory: [{name: cmdb, file: /a, attributes: [rack]}]"), now), "no rule looks at it")
+}
+
+func TestARecordAndAnExplanationShowTheRulesOfGovernanceThatTheNodeBreaks(t *testing.T) {
+	p := load(t, "governance: {keys: [{key: tier, values: [gold], mode: deny}, {key: site, required: true}]}")
+	want := []string{`label tier has the value "iron", which is not one of its values (deny)`, "label site is required and missing (audit)"}
+	s := state(live(set{"tier": "iron"}), recorded(set{"tier": "gold"}))
+	r, err := RecordOf(s, "ns", p)
+	require.NoError(t, err)
+	assert.Equal(t, want, r.Violations)
+	assert.Contains(t, text(r.Document(now)), "Governance: "+want[0]+"; "+want[1])
+	review, err := Registration(s, under(p))
+	require.NoError(t, err)
+	assert.Equal(t, want, Explain(s, review, under(p)).Violations)
+
+	deleted, err := RecordOf(state(nil, recorded(set{"tier": "iron"}, goneSince(time.Hour))), "ns", p)
+	require.NoError(t, err)
+	assert.Empty(t, deleted.Violations, "a Node that is deleted breaks no rule")
+}

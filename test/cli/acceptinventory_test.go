@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/inventory/fetch"
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+// racksPolicy has an inventory in a ConfigMap, and a rule that makes a label of it.
+const racksPolicy = `apiVersion: nodekeep.dev/v1alpha1
+kind: Policy
+labels:
+  rules:
+  - {name: rack, set: {example.com/rack: "{inventory.racks.rack}"}}
+inventory:
+- {name: racks, configMap: racks, interval: 1s, attributes: [rack]}
+`
+
+// listRacks has the inventory say that these Nodes are in a rack.
+func listRacks(t *testing.T, rack string, nodes ...string) {
+	t.Helper()
+	var entries []string
+	for _, name := range nodes {
+		entries = append(entries, fmt.Sprintf(`{"name":%q,"attributes":{"rack":%q}}`, name, rack))
+	}
+	document := `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"Inventory","nodes":[` + strings.Join(entries, ",") + `]}`
+	configMaps := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
+	wanted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "racks"}, Data: map[string]string{fetch.Key: document}}
+	if _, err := configMaps.Update(t.Context(), wanted, metav1.UpdateOptions{}); err != nil {
+		_, err = configMaps.Create(t.Context(), wanted, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+}
+
+// racksNote is what capture notes of the inventory.
+func racksNote(t *testing.T) (note capture.InventoryNote) {
+	t.Helper()
+	found, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), capture.InventoryName, metav1.GetOptions{})
+	if err == nil {
+		note, _ = capture.InventoryNoteOf(found, "racks")
+	}
+	return note
+}
+
+func TestAHeldSnapshotOfAnInventoryChangesLabelsOnceAnOperatorAcceptsIt(t *testing.T) {
+	loseEverything(t)
+	names := []string{"accept-inventory-1", "accept-inventory-2", "accept-inventory-3"}
+	listRacks(t, "r7", names...)
+	shipped := setPolicyMap(t, racksPolicy)
+	restore := nodekeep.UsePolicy(t, racksPolicy)
+	defer func() {
+		setPolicyMap(t, shipped)
+		loseEverything(t)
+		restore()
+	}()
+	racks := func(value string) func() bool {
+		return func() bool {
+			return nodekeep.MustKubectl(t, "get", "nodes", "-o", `jsonpath={.items[*].metadata.labels.example\.com/rack}`) == value+" "+value+" "+value
+		}
+	}
+	for _, name := range names {
+		register(t, name)
+	}
+	require.Eventually(t, racks("r7"), settles, 100*time.Millisecond)
+	first := racksNote(t)
+	assert.NotEmpty(t, first.InForce, "capture has the right to read the ConfigMap and to write the note")
+	requireGolden(t, "explain-inventory", strings.ReplaceAll(run(t, "explain", names[0]).RequireDone(t).Out, first.InForce, "<hash here>"))
+
+	listRacks(t, "r8", names...)
+	require.Eventually(t, func() bool { return racksNote(t).Held != "" }, settles, 100*time.Millisecond)
+	held := racksNote(t).Held
+	a := run(t, "doctor")
+	assert.Contains(t, a.Out, "inventory racks: snapshot "+held+" is held: it no longer lists 0 of 3 Nodes, and would remove or change labels on 3 of 3 Nodes that live")
+	assert.Contains(t, a.Out, "nodekeep policy accept "+held+"\n", "doctor names the command")
+	assert.Contains(t, run(t, "explain", names[0]).RequireDone(t).Out, "snapshot "+held+" is held until nodekeep policy accept")
+
+	a = run(t, "policy", "accept", first.InForce, "--yes")
+	assert.Equal(t, 3, a.Code, "a snapshot that is not held is refused: %s", a.Out)
+	a = run(t, "policy", "accept", held, "--dry-run").RequireDone(t)
+	requireGolden(t, "accept-inventory-dry-run", a.Out)
+	a = run(t, "policy", "accept", held)
+	assert.NotEqual(t, 0, a.Code, "nobody has answered the question")
+	assert.Equal(t, held, racksNote(t).Held)
+	assert.True(t, racks("r7")(), "nothing has changed yet")
+
+	a = run(t, "policy", "accept", held, "--yes").RequireDone(t)
+	assert.Equal(t, "inventory racks: snapshot "+held+" accepted; capture follows within seconds\n", a.Out)
+	require.Eventually(t, racks("r8"), settles, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return racksNote(t).InForce == held && racksNote(t).Held == "" }, settles, 100*time.Millisecond)
+	assert.NotContains(t, run(t, "doctor").Out, "is held")
+	a = run(t, "policy", "accept", held, "--yes")
+	assert.Equal(t, 3, a.Code, "what was accepted counts once: %s", a.Out)
+}

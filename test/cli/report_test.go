@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// governedSections have a rule of each kind that labels alone can break.
+const governedSections = `governance:
+  keys:
+  - {key: tier, values: [gold, silver], required: true, mode: deny}
+  - {key: rack, pattern: 'r[0-9]+', mode: warn}
+  reserved: ["*.example.com/*"]
+`
+
+// selectsOn makes a DaemonSet whose Pods run on Nodes with a label.
+func selectsOn(t *testing.T, name, key string) {
+	t.Helper()
+	labels := map[string]string{"app": name}
+	pods := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+		NodeSelector: map[string]string{key: "a"}, Containers: []corev1.Container{{Name: "a", Image: "a"}},
+	}}
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: pods}}
+	sets := nodekeep.Admin.AppsV1().DaemonSets("default")
+	_, err := sets.Create(t.Context(), set, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_, _ = nodekeep.Kubectl(context.WithoutCancel(t.Context()), "-n", "default", "delete", "daemonset", name, "--ignore-not-found")
+	})
+}
+
+var days = regexp.MustCompile(`\b\d{4}-\d{2}-\d{2}\b`)
+
+func TestTheReportShowsEachSectionAsTablesAndForASpreadsheet(t *testing.T) {
+	loseEverything(t)
+	for name, labels := range map[string]map[string]string{
+		"report-1": {"tier": "gold", "rack": "r1"}, "report-2": {"tier": "iron", "rack": "x1"}, "report-3": {"b.example.com/x": "1"},
+	} {
+		register(t, name)
+		edit(t, name, labels)
+	}
+	changed(t, "report-1", 1, "label", "node", "report-1", "rack=r2", "--overwrite", "--field-manager=alice")
+	selectsOn(t, "report-agent", "rack")
+	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(2 * time.Second))) // all Nodes are older than the second that cost counts of each
+	file := policyFile(t, governedSections)
+	for _, section := range []string{"summary", "compliance", "drift", "usage", "cost"} {
+		args := []string{"report", section, "--policy", file, "--tier", "tier", "--last", "1s"}
+		shown := run(t, args...).RequireDone(t)
+		requireGolden(t, "report-"+section, days.ReplaceAllString(alike(shown.Out), "<day>     "))
+		sheet := run(t, append(args, "-o", "csv")...).RequireDone(t)
+		requireGolden(t, "report-"+section+"-csv", days.ReplaceAllString(alike(sheet.Out), "<day>"))
+	}
+}
+
+func TestMigratePlanAndStatusShowWhatIsLeftAndNewRefusesWhileAnObjectSelectsOnTheOldKey(t *testing.T) {
+	loseEverything(t)
+	for name, labels := range map[string]map[string]string{
+		"migrate-1": {"gpu": "a"}, "migrate-2": {"gpu": "a", "example.com/gpu": "a"}, "migrate-3": {"gpu": "a", "example.com/gpu": "b"}, "migrate-4": {"gpu": "a"},
+	} {
+		register(t, name)
+		edit(t, name, labels)
+	}
+	remove(t, "migrate-4")
+	selectsOn(t, "migrate-agent", "gpu")
+	requireGolden(t, "migrate-plan", run(t, "migrate", "plan", "gpu=example.com/gpu").RequireDone(t).Out)
+	refused := run(t, "migrate", "plan", "gpu=node-restriction.kubernetes.io/gpu")
+	assert.Equal(t, 1, refused.Code)
+	requireGolden(t, "migrate-plan-refused", refused.Out)
+	requireGolden(t, "migrate-status-none", run(t, "migrate", "status").RequireDone(t).Out)
+
+	// The processes go by their own policy file, so nothing is renamed here; test/integration/migration does that.
+	const both = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {migrations: [{from: gpu, to: example.com/gpu, phase: both}]}\n"
+	shipped := setPolicyMap(t, both)
+	defer func() { setPolicyMap(t, shipped) }()
+	status := run(t, "migrate", "status")
+	assert.Equal(t, 1, status.Code)
+	requireGolden(t, "migrate-status", status.Out)
+	refused = run(t, "migrate", "new", "gpu=example.com/gpu", "--yes")
+	assert.Equal(t, 1, refused.Code)
+	requireGolden(t, "migrate-new-refused", refused.ErrOut)
+	findings := run(t, "doctor").Out
+	assert.Contains(t, findings, "the migration of gpu to example.com/gpu is open, in phase both: old key only 1, both keys 1, conflict 1, away 1")
+	assert.Contains(t, findings, "leaves 1 Nodes or records alone: both keys have a value of their own there")
+
+	setPolicyMap(t, strings.Replace(both, "both", "new", 1))
+	findings = run(t, "doctor").Out
+	assert.Contains(t, findings, "the migration of gpu to example.com/gpu is held, and blocked: 1 DaemonSet selects on gpu by nodeSelector: default/migrate-agent")
+	assert.Contains(t, findings, "nodekeep migrate new gpu=example.com/gpu\n")
+
+	nodekeep.MustKubectl(t, "-n", "default", "delete", "daemonset", "migrate-agent")
+	setPolicyMap(t, both)
+	requireGolden(t, "migrate-new-both", run(t, "migrate", "new", "gpu=example.com/gpu", "--yes").RequireDone(t).Out)
+}
+
+func TestGovernanceRenderPrintsTheAdmissionPolicies(t *testing.T) {
+	requireGolden(t, "governance-render", run(t, "governance", "render", "--policy", policyFile(t, governedSections)).RequireDone(t).Out)
+	none := run(t, "governance", "render", "--policy", policyFile(t, ""))
+	assert.Equal(t, 1, none.Code)
+	assert.Empty(t, none.Out)
+}
+
+func TestShowNamesTheRulesOfGovernanceThatANodeBreaks(t *testing.T) {
+	register(t, "show-governed")
+	edit(t, "show-governed", map[string]string{"tier": "iron"})
+	shipped := setPolicyMap(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+governedSections)
+	defer func() { setPolicyMap(t, shipped) }()
+	requireGolden(t, "show-governed", run(t, "show", "show-governed").RequireDone(t).Out)
+	setPolicyMap(t, "wrong: policy\n")
+	a := run(t, "show", "show-governed")
+	assert.Equal(t, 0, a.Code)
+	assert.Contains(t, a.ErrOut, "is not known: the cluster's policy")
+	assert.Contains(t, a.Out, "tier", "the record is shown all the same")
+}
