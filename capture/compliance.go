@@ -121,7 +121,7 @@ func (a *attempt) govern() (violations []governance.Violation, overdue bool) {
 		return violations, false
 	}
 	if wait := since.Add(after).Sub(a.Now()); wait > 0 {
-		a.queue.AddAfter(a.node.Name, wait)
+		a.later(a.node.Name, wait)
 		return violations, false
 	}
 	return violations, true

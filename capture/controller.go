@@ -209,7 +209,8 @@ func (c *Controller) Run(ctx context.Context, recordsSynced func() bool) error {
 	done.Go(func() { c.followInventories(ctx) })
 	done.Go(func() { c.Guard.Run(ctx) })
 	if c.Resync > 0 { // a safety net: where nothing differs, nothing is written
-		done.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { c.enqueueAll() }, c.Resync) })
+		round := uint32(0)
+		done.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { c.resync(round); round++ }, c.Resync) })
 	}
 	done.Go(func() { wait.UntilWithContext(ctx, c.takeOver, standbyInterval) })
 	for range c.Workers {
@@ -242,12 +243,14 @@ func (c *Controller) inTurn(ctx context.Context, name string) error {
 	defer cancel()
 	defer c.Exclusive(name)()
 	c.observations.start(name)
+	var by inputs
 	done := false
 	err := c.Contained("reconcile node", name, func() (err error) {
+		by = c.inputsOf(name) // before the work: what changes meanwhile counts as changed
 		done, err = c.reconcile(ctx, name)
 		return err
 	})
-	c.observations.finish(name, done)
+	c.observations.finish(name, done, by)
 	return err
 }
 

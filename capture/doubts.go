@@ -49,7 +49,7 @@ func (a *attempt) resetRecord(ctx context.Context) (result, error) {
 		return finished, nil
 	}
 	if left := a.observations.isAhead(a.node.Name, a.entry.Version); left > 0 {
-		a.queue.AddAfter(a.node.Name, left)
+		a.later(a.node.Name, left)
 		return finished, nil
 	}
 	if !a.mayAct(Action{Step: Reset}) {
@@ -65,6 +65,6 @@ func (a *attempt) resetRecord(ctx context.Context) (result, error) {
 	if rebased, foreign := a.entry.Record.Rebase(a.Cluster(), node.Version); foreign {
 		return a.put(ctx, Action{Step: Reset, Write: &rebased})
 	}
-	a.queue.AddAfter(a.node.Name, a.observations.isAhead(a.node.Name, "")) // the watch is late; a heartbeat alone would not lead here again
+	a.later(a.node.Name, a.observations.isAhead(a.node.Name, "")) // the watch is late; a heartbeat alone would not lead here again
 	return finished, nil
 }

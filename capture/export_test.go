@@ -95,6 +95,22 @@ func (p *Process) Reconcile(ctx context.Context, name string) (done bool) {
 	return acts && !p.queue.waits
 }
 
+// WronglySkipped says what is to be done for a Node that a resync would not queue; empty if there is no such thing.
+func (p *Process) WronglySkipped(name string) Step {
+	_, live := p.observations.look(name)
+	if live == nil || !p.observations.settledBy(name, p.inputsOf(name)) {
+		return ""
+	}
+	a := &attempt{Controller: p.Controller, node: live, event: Present}
+	if err := a.read(p.Records.Get(name)); err != nil {
+		panic(err)
+	}
+	if next := a.decide(); !a.nothing(next) {
+		return next.Step
+	}
+	return ""
+}
+
 // WrongCounts says how the metrics differ from a walk over the Nodes; empty if they do not.
 func (p *Process) WrongCounts() string {
 	var live, current, gated int

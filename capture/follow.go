@@ -84,7 +84,7 @@ func (a *attempt) mayFollow(ctx context.Context, old string) (result, error) {
 		return again, err
 	}
 	if lost || live.Version != known.Version {
-		a.queue.AddAfter(a.node.Name, followRetry)
+		a.later(a.node.Name, followRetry)
 		return postponed, nil
 	}
 	return finished, nil

@@ -8,6 +8,7 @@ import (
 	"nodekeep.dev/nodekeep/inventory/fetch"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record/packing"
 )
 
 // inventories is what the sources of the policy's inventory say. Only the leader reads them: for another replica nothing is known, so it keeps the
@@ -76,6 +77,23 @@ func (i *inventories) under(p policy.Policy, now time.Time, instead map[string]i
 	return func(node *observe.Node) map[string]map[string]string {
 		return i.of(p, node.Name, node.Machine.SystemUUID, now, instead)
 	}
+}
+
+// inForce names all that decides which facts Nodes have: the snapshots in force that are not stale; empty if rules look at none.
+func (i *inventories) inForce(p policy.Policy, now time.Time) string {
+	if !p.LabelRules().LooksAtInventory() {
+		return ""
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var all packing.Writer
+	for _, source := range p.Inventory() {
+		if state := i.sources[source.Name]; state != nil && !state.stale(now) {
+			all.Text(source.Name)
+			all.Text(state.inForce.Hash())
+		}
+	}
+	return string(all)
 }
 
 // known reports whether each source of a policy was read; it is if rules look at none.

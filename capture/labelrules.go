@@ -178,7 +178,7 @@ func settlesIn(result classify.Result, node *observe.Node, now time.Time) (in ti
 			sooner(label.Until)
 		}
 	}
-	if len(result.Blocked) > 0 && node.Reported.Ready != 0 {
+	if result.Unknown && node.Reported.Ready != 0 {
 		sooner(time.Unix(node.Reported.Ready, 0).Add(classify.PluginGrace))
 	}
 	return in

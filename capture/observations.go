@@ -41,6 +41,9 @@ type nodeStates struct {
 	retained map[types.UID]bool
 
 	ahead *aheadSince // nil: its record was not ahead of it when it was last looked at
+
+	unsettled bool   // since a worker took the name up, it read the record or the Node live, or something is due at a later moment
+	settled   inputs // by which there was nothing to do for live, now and later; zero: there was
 }
 
 // aheadSince is since when a state of a record has been ahead of the Node.
@@ -208,7 +211,7 @@ func (s *observations) cannotRead(name string) {
 // start notes that a worker begins with all that was received of a name. It must come before the worker looks.
 func (s *observations) start(name string) {
 	s.with(name, func(of *nodeStates) {
-		of.unreadable = false
+		of.unreadable, of.unsettled = false, false
 		p := s.pending[name]
 		if p == nil {
 			return
@@ -232,10 +235,36 @@ func (s *observations) stored(name string) (lag time.Duration, first bool) {
 	return lag, first
 }
 
-// finish notes that a worker is through with a name, and whether something is left to do.
-func (s *observations) finish(name string, dealt bool) {
+// unsettle notes that a worker decides by more than its inputs.
+func (s *observations) unsettle(name string) {
+	s.with(name, func(of *nodeStates) { of.unsettled = true })
+}
+
+// annotationBytes is the size of the annotations of a Node that lives.
+func (s *observations) annotationBytes(name string) (bytes int) {
+	s.with(name, func(of *nodeStates) {
+		if of.live != nil {
+			bytes = of.live.AnnotationBytes()
+		}
+	})
+	return bytes
+}
+
+// settledBy reports whether nothing is to be done for a Node that lives, as it was found by these inputs.
+func (s *observations) settledBy(name string, by inputs) (settled bool) {
+	s.with(name, func(of *nodeStates) {
+		settled = of.live != nil && len(of.gone) == 0 && s.pending[name] == nil && by != (inputs{}) && of.settled == by
+	})
+	return settled
+}
+
+// finish notes that a worker is through with a name, by which inputs, and whether something is left to do.
+func (s *observations) finish(name string, dealt bool, by inputs) {
 	s.with(name, func(of *nodeStates) {
 		dealt = dealt && !of.unreadable
+		if of.settled = by; !dealt || of.unsettled {
+			of.settled = inputs{}
+		}
 		switch p := s.pending[name]; {
 		case !dealt && p == nil:
 			s.pending[name] = &pending{taken: s.now()}

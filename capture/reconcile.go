@@ -115,7 +115,7 @@ func (a *attempt) step(ctx context.Context) (result, error) {
 	}
 	if a.coalesces(next) {
 		if wait := a.coalescer.wait(a.node.Name, a.Now()); wait > 0 {
-			a.queue.AddAfter(a.node.Name, wait)
+			a.later(a.node.Name, wait)
 			return postponed, nil
 		}
 	}
@@ -124,7 +124,7 @@ func (a *attempt) step(ctx context.Context) (result, error) {
 	}
 	if !a.turn && next.needsTurn() {
 		if wait := a.labelPace.wait(a.node.Name, a.Now()); wait > 0 {
-			a.queue.AddAfter(a.node.Name, wait)
+			a.later(a.node.Name, wait)
 			return postponed, nil
 		}
 		a.turn = true // the live read before the PATCH comes round to here again
@@ -154,6 +154,7 @@ func (a *attempt) read(entry store.Entry, err error) error {
 
 func (a *attempt) readLive(ctx context.Context) (result, error) {
 	a.live = true
+	a.observations.unsettle(a.node.Name)
 	return again, a.read(a.Records.GetLive(ctx, a.node.Name))
 }
 
@@ -170,7 +171,7 @@ func (a *attempt) decide() Action {
 	if a.event == Present && !a.found && p.Follows() && !a.node.Deleting() {
 		entry, found := a.followed()
 		if found == lateRecord {
-			a.queue.AddAfter(a.node.Name, followRetry)
+			a.later(a.node.Name, followRetry)
 			return Action{Step: Nothing}
 		}
 		a.entry, ambiguous = entry, found == severalRecords
@@ -189,7 +190,7 @@ func (a *attempt) decide() Action {
 		}
 	}
 	if next.Again > 0 {
-		a.queue.AddAfter(a.node.Name, next.Again)
+		a.later(a.node.Name, next.Again)
 	}
 	return next
 }
@@ -245,7 +246,7 @@ func (a *attempt) withoutPaused(next Action) Action {
 		}
 		if wait > 0 {
 			paused[set] = true
-			a.queue.AddAfter(a.node.Name, wait)
+			a.later(a.node.Name, wait)
 		}
 	}
 	next.Change, _ = next.without(func(set setting) bool { return paused[set] }, gate)
@@ -281,7 +282,7 @@ func (a *attempt) act(ctx context.Context, next Action) (result, error) {
 		}
 		if node != nil { // the watch is late; if the Node is deleted before the next list, it never brings this object
 			a.standby.forget(a.node.Name)
-			a.queue.AddAfter(a.node.Name, aheadFor)
+			a.later(a.node.Name, aheadFor)
 			return postponed, nil
 		}
 	}
@@ -369,6 +370,7 @@ func (a *attempt) readNode(ctx context.Context) (result, error) {
 
 // getNode is the Node of that name as it is now; nil where there is none.
 func (c *Controller) getNode(ctx context.Context, name string) (*observe.Node, error) {
+	c.observations.unsettle(name)
 	node, err := c.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):

@@ -20,16 +20,18 @@ import (
 	"nodekeep.dev/nodekeep/test/bench/measure"
 )
 
-// BenchmarkResync is what capture's leader does with a Node that is as it should be, once in a resync: all from its place in the queue to the end
-// of its turn. Without rules for labels, and with 50, of which ten are true of the Node and set 3 labels.
+// BenchmarkResync is one resync of capture's leader, of 1,000 Nodes that are as they should be: with all that it reconciles of them. Without rules for
+// labels, and with 50, of which ten are true of the Node and set 3 labels. "all-decided" reconciles every Node, as after a change of the policy.
 func BenchmarkResync(b *testing.B) {
-	measure.InTurn(b, 1000,
-		measure.Variant{Name: "without-rules", Do: resyncOf(b, measure.PolicyOfRules(0, 16), 0)},
-		measure.Variant{Name: "50-rules", Do: resyncOf(b, measure.PolicyOfRules(50, 16), 3)})
+	with, without := measure.PolicyOfRules(50, 16), measure.PolicyOfRules(0, 16)
+	measure.InTurn(b, decisionsAnew,
+		measure.Variant{Name: "without-rules", Do: resyncOf(b, without, 0, (*Controller).resync)},
+		measure.Variant{Name: "50-rules", Do: resyncOf(b, with, 3, (*Controller).resync)},
+		measure.Variant{Name: "50-rules-all-decided", Do: resyncOf(b, with, 3, func(c *Controller, _ uint32) { c.enqueueAll() })})
 }
 
-// resyncOf works on the next one of 1,000 Nodes at each call. Rules set so many labels on each.
-func resyncOf(b *testing.B, text string, set int) func() {
+// resyncOf queues and works on 1,000 Nodes at each call. Rules set so many labels on each.
+func resyncOf(b *testing.B, text string, set int, resync func(c *Controller, round uint32)) func() {
 	b.Helper()
 	const nodes = 1000
 	c := newCluster(b, "")
@@ -60,16 +62,24 @@ func resyncOf(b *testing.B, text string, set int) func() {
 		r.observations.lives(observe.SlimOf(observe.Of(settled)))
 	}
 	r.leading.Store(true)
-	next := 0
-	return func() {
-		r.queue.Add(fmt.Sprintf("worker-%d", next%nodes))
-		next++
-		name, _ := r.queue.Get()
-		if err := r.inTurn(b.Context(), name); err != nil || len(client.Actions()) > 0 || r.queue.Len() > 0 {
-			b.Fatal(name, "is not as it should be:", err, client.Actions())
+	r.rollout.release(c.policy.RulesHash())
+	round := uint32(0)
+	work := func() {
+		for r.queue.Len() > 0 {
+			name, _ := r.queue.Get()
+			if err := r.inTurn(b.Context(), name); err != nil || len(client.Actions()) > 0 {
+				b.Fatal(name, "is not as it should be:", err, client.Actions())
+			}
+			r.queue.Forget(name)
+			r.queue.Done(name)
 		}
-		r.queue.Forget(name)
-		r.queue.Done(name)
+	}
+	r.enqueueAll()
+	work()
+	return func() {
+		resync(r, round)
+		round++
+		work()
 	}
 }
 

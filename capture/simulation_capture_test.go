@@ -219,6 +219,7 @@ func (c *process) work() bool {
 	if len(names) == 0 || c.busy || c.dead {
 		return false
 	}
+	c.checkResync()
 	c.name = names[c.rng.IntN(len(names))]
 	c.say("capture: %d reconciles %s, leading: %t", c.id, c.name, c.Leads())
 	c.alone(func() {
@@ -234,6 +235,18 @@ func (c *process) work() bool {
 		done = c.Reconcile(context.Background(), c.name)
 	})
 	return true
+}
+
+// checkResync checks that a resync would leave out no Node that is not in the queue and for which there is something to do.
+func (c *process) checkResync() {
+	for _, name := range c.scenario.names {
+		if slices.Contains(c.Due(), name) {
+			continue
+		}
+		if step := c.WronglySkipped(name); step != "" {
+			c.fail("resync of process %d would skip %s, for which there is something to do: %s", c.id, name, step)
+		}
+	}
 }
 
 // stateOf is the state that a process holds. What it knows of a deletion that only a list showed is an older state.

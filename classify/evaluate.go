@@ -23,6 +23,8 @@ type Result struct {
 	// Blocked are keys for which a fact is not known, by rule. Those that have a value from before are in Labels, too; such a one that was absent
 	// before is not restored, and not removed either.
 	Blocked map[string]string
+	// Unknown says that a fact is not known, be it of a rule of mode audit.
+	Unknown bool
 	// Problems are labels that could not be set.
 	Problems []Problem
 }
@@ -154,6 +156,7 @@ func (e *evaluation) set(at int, key string) Outcome {
 // the key still.
 func (e *evaluation) block(at int, key string) Outcome {
 	rule := &e.rules.all[at]
+	e.result.Unknown = true
 	if !rule.audit {
 		put(&e.result.Blocked, key, rule.name)
 	}

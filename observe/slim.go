@@ -239,6 +239,9 @@ func (s *Slim) Taints() []corev1.Taint { return s.taints }
 // Created is when the object was created, by the API server's clock; zero where that is not known.
 func (s *Slim) Created() metav1.Time { return s.created }
 
+// AnnotationBytes is the size of the annotations that are not nodekeep's.
+func (s *Slim) AnnotationBytes() int { return s.annotationBytes }
+
 // SameFacts reports whether two states of a Node are equal in what the rules look at.
 func (s *Slim) SameFacts(other *Slim, rules classify.Rules) bool {
 	return s.facts.SameFacts(other.facts, rules)

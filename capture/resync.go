@@ -1,0 +1,91 @@
+package capture
+
+import (
+	"hash/fnv"
+	"time"
+	"unique"
+
+	"nodekeep.dev/nodekeep/contain"
+	"nodekeep.dev/nodekeep/observe"
+)
+
+// A resync repairs what no event has brought. It reconciles the Nodes whose inputs are others than when there was last nothing to do, and no more: with
+// 100,000 Nodes, all decisions together take seconds. What this file might not know of, every decisionsAnew-th resync repairs.
+
+// decisionsAnew is in how many resyncs each Node is reconciled once whatever its inputs are; at the default interval, that takes an hour.
+const decisionsAnew = 12
+
+// inputs are what a reconcile decides by that can change without an event which leads to the Node, or with one that can be missed. While they stay the
+// same, a Node that had nothing to do has nothing to do. [observations] keep them, and drop them where something is left to do.
+//
+// All that a reconcile looks at is either here, or leads to the Node by itself:
+//
+//   - the Node: a state that differs is pending ([observations.lives]). A state that does not is a heartbeat, of which only the size of the
+//     annotations decides anything.
+//   - the policy, and what the API server refused (notes): [Controller.EnqueueAll]
+//   - that this process leads: [Controller.Lead]
+//   - time: a Node for which something is due at a moment is queued for it, and is not settled until then ([Controller.later])
+//   - what the API server has: a Node for which it or its record was read live is not settled, since memory may be behind
+//   - records of other Nodes, by which a Node without a record may follow its machine: such a Node is never settled
+//   - the brake, the coalescer, the pace and standby: they only put off what is to be done
+type inputs struct {
+	record      string // version of the ConfigMap; empty: there is no record
+	devices     observe.Devices
+	annotations int // bytes, of other clients
+	shared      unique.Handle[sharedInputs]
+}
+
+// sharedInputs are equal for all Nodes.
+type sharedInputs struct {
+	guarded   bool   // the guard policies are in force
+	cluster   string // its UID
+	held      bool   // rules must only add labels
+	inventory string // which snapshots are in force and not stale
+}
+
+// inputsOf are those of a Node now; the zero value if it must be reconciled in any case.
+func (c *Controller) inputsOf(name string) inputs {
+	p := c.Policy()
+	entry, _ := c.Records.Get(name) // of an unreadable record, the version says that it has changed
+	if entry.Version == "" && p.Follows() {
+		return inputs{}
+	}
+	return inputs{
+		record: entry.Version, devices: c.devices.of(name, p.LabelRules().Drivers()), annotations: c.observations.annotationBytes(name),
+		shared: unique.Make(sharedInputs{
+			guarded: c.Guard.InForce(), cluster: c.Cluster(), held: c.rollout.holds(p.RulesHash()), inventory: c.inventories.inForce(p, c.Now()),
+		}),
+	}
+}
+
+// resync queues the Nodes that may have something to do. round is how many resyncs there were before.
+func (c *Controller) resync(round uint32) {
+	for _, name := range c.observations.names() {
+		settled := false
+		_ = contain.Call(func() error { // who works on the Node reports what panics
+			settled = !turnToDecide(name, round) && c.observations.settledBy(name, c.inputsOf(name))
+			return nil
+		})
+		if !settled {
+			c.queue.Add(name)
+		}
+	}
+	for _, name := range c.Records.Nodes() {
+		if !c.observations.knows(name) {
+			c.queue.Add(name)
+		}
+	}
+}
+
+// turnToDecide spreads the Nodes evenly over the rounds.
+func turnToDecide(name string, round uint32) bool {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(name)) // never fails
+	return (hash.Sum32()+round)%decisionsAnew == 0
+}
+
+// later has a Node reconciled again after a time. Until then, each resync queues it, too.
+func (c *Controller) later(name string, wait time.Duration) {
+	c.observations.unsettle(name)
+	c.queue.AddAfter(name, wait)
+}
