@@ -34,7 +34,7 @@ every label, by metadata.managedFields).
 
 REGISTRATION says what becomes of it if the Node's kubelet registered the Node now, on the same machine and with the
 labels that it has set itself: brought (the Node comes with it), restored in the CREATE, inline (in the CREATE, by the
-second pass), deferred (restored by capture, behind the gate), not restored (remembered, and why not), added once or
+second pass), deferred (restored by capture, behind the gate), not restored (recorded, and why not), added once or
 by a rule. "Capture now" is what capture would do about the live Node.
 
 If rules look at an inventory, a table shows the age of its facts: how long ago each source last said what is in force.

@@ -99,7 +99,7 @@ func newRememberCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Short: "Record now what a Node shows",
 		Long: `Remember writes what a live Node shows into its record, at once and without capture: before the Node is deleted while
 capture is down, say. It records what capture would: what the Node shows counts, what was removed from this Node
-object is forgotten, and what a new object lacks stays remembered. The Node itself is not changed; what it lacks,
+object is forgotten, and what a new object lacks stays recorded. The Node itself is not changed; what it lacks,
 capture restores.
 
 It does not ask: capture does the same by itself, sooner or later.`,

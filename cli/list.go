@@ -37,7 +37,7 @@ to do about the Node, which usually takes it moments.`,
 			# Everything
 			nodekeep list
 
-			# Nodes that are deleted and still remembered
+			# Nodes that are deleted and still have a record
 			nodekeep list --gone
 
 			# Nodes that exist

@@ -41,7 +41,7 @@ each label and taint of the Nodes that the policy does not keep, by the reason, 
 the key. This works before nodekeep is installed, too. It does not read devices: for it, they are not known. Changes
 are counted; the first of the Nodes are named with -o wide. Nothing is changed.
 
-A key that a policy no longer keeps stays remembered and is not restored. What is collected is forgotten.`,
+A key that a policy no longer keeps stays in the record and is not restored. What is collected is forgotten.`,
 		Example: `
 			# Errors in a file
 			nodekeep policy check policy.yaml

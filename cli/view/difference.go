@@ -109,5 +109,5 @@ func (d Difference) Document(time.Time) Document {
 		}
 		return t
 	}
-	return Document{Tables: []*metav1.Table{table("Different", d.Items), table("Remembered, not shown", d.NotShown)}}
+	return Document{Tables: []*metav1.Table{table("Different", d.Items), table("Recorded, not shown", d.NotShown)}}
 }

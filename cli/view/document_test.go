@@ -51,20 +51,20 @@ func TestAPlanShowsAllThatItIsAbout(t *testing.T) {
 		want []string
 	}{
 		"to forget a whole record, the side that is set aside included": {ForgettingOf(state(nil, two), nil), []string{
-			"Gone: for 60m", "To be forgotten|Key|Value|State\nlabel|a|2|remembered\ntaint|t:NoSchedule|x|remembered",
-			"Of the machine before|Key|Value|State\nlabel|a|1|remembered\nlabel|b|\"\"|remembered",
+			"Gone: for 60m", "To be forgotten|Key|Value|State\nlabel|a|2|recorded\ntaint|t:NoSchedule|x|recorded",
+			"Of the machine before|Key|Value|State\nlabel|a|1|recorded\nlabel|b|\"\"|recorded",
 		}},
 		"to forget an item and no other": {ForgettingOf(state(live(nil), recorded(set{"a": "1", "b": "2"}, notShown("b"))), []string{"b"}), []string{
-			"Node: n1\nTo be forgotten|Key|Value|State\nlabel|b|2|remembered,|not|shown|on|the|Node",
+			"Node: n1\nTo be forgotten|Key|Value|State\nlabel|b|2|recorded,|not|shown|on|the|Node",
 		}},
 		"to decide between two machines": {sides, []string{
 			"Old machine: providerID old, machineID m", "New machine: systemUUID new",
-			"Remembered|Key|Old|New\nlabel|a|1|2\nlabel|b|\"\"|-\ntaint|t:NoSchedule|-|x",
+			"Recorded|Key|Old|New\nlabel|a|1|2\nlabel|b|\"\"|-\ntaint|t:NoSchedule|-|x",
 		}},
 		"to lift a gate": {gated, []string{"Gated: for 60m", "Why: 1 item missing", "Missing|Key|Value\nlabel|a|1"}},
 		"a record with two sides": {shown, []string{
-			"Status: Gone, for 60m", "Record: ConfigMap node.n1 in namespace ns", "Remembered|Key|Value|State\nlabel|a|2|remembered",
-			"Remembered before|Key|Value|State\nlabel|a|1|remembered",
+			"Status: Gone, for 60m", "Record: ConfigMap node.n1 in namespace ns", "Recorded|Key|Value|State\nlabel|a|2|recorded",
+			"Recorded before|Key|Value|State\nlabel|a|1|recorded",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -63,7 +63,7 @@ func ForgettingOf(s NodeState, items []string) Forgetting {
 	for _, item := range slices.Compact(items) {
 		switch e, known := s.Record.Entry(item); {
 		case !known || e.Removed:
-			f.refused = append(f.refused, "  "+item+": "+s.whyNotRemembered(item))
+			f.refused = append(f.refused, "  "+item+": "+s.whyNotRecorded(item))
 		case s.shows(item) && !e.NotShown:
 			f.refused, f.shown = append(f.refused, "  "+item+": the Node shows it, and capture would record it again at once"), append(f.shown, item)
 		default:
@@ -86,17 +86,17 @@ func (s NodeState) shows(item string) bool {
 	return is
 }
 
-// whyNotRemembered says where an item that is not recorded may be.
-func (s NodeState) whyNotRemembered(item string) string {
+// whyNotRecorded says where an item that is not recorded may be.
+func (s NodeState) whyNotRecorded(item string) string {
 	for other := range s.Record.Items() {
 		if key, _, is := strings.Cut(other, ":"); is && key == item {
 			return "no label of that key is recorded; the taint is called " + other
 		}
 	}
 	if s.shows(item) {
-		return "it is not remembered; it is only on the Node"
+		return "it is not recorded; it is only on the Node"
 	}
-	return "it is not remembered"
+	return "it is not recorded"
 }
 
 // Err is why nothing can be forgotten; nil where something can be, and all that is wished.

@@ -34,10 +34,10 @@ func TestForgettingOf(t *testing.T) {
 		"what it does not show":                {state(live(set{"a": "2"}), recorded(both)), []string{"t:NoSchedule"}, false, []string{"t:NoSchedule"}, ""},
 		"all, of which it shows nothing":       {state(live(nil), recorded(set{"a": "1", "t:NoSchedule": "x", "w": "1"}, notShown("w"))), nil, false, []string{"a", "w", "t:NoSchedule"}, ""},
 		"what it shows with another value":     {state(live(set{"w": "2"}), recorded(set{"w": "1"}, notShown("w"))), []string{"w"}, false, []string{"w"}, ""},
-		"what a client has removed":            {state(nil, recorded(both, func(r *record.Record) { *r = record.Forget(*r, []string{"a"}) })), []string{"a"}, false, nil, "it is not remembered"},
+		"what a client has removed":            {state(nil, recorded(both, func(r *record.Record) { *r = record.Forget(*r, []string{"a"}) })), []string{"a"}, false, nil, "it is not recorded"},
 		"a taint by the key of a label":        {state(nil, recorded(both)), []string{"t"}, false, nil, "the taint is called t:NoSchedule"},
 		"what is only on the Node":             {state(live(set{"b": ""}), recorded(both)), []string{"b"}, false, nil, "it is only on the Node"},
-		"several errors at once":               {state(nil, recorded(both)), []string{"x", "y"}, false, nil, "x: it is not remembered\n  y: it is not remembered"},
+		"several errors at once":               {state(nil, recorded(both)), []string{"x", "y"}, false, nil, "x: it is not recorded\n  y: it is not recorded"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

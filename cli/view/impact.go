@@ -91,7 +91,7 @@ const (
 	Restored   ChangeKind = "restored"   // at the next registration, in the CREATE itself
 	Deferred   ChangeKind = "deferred"   // at the next registration, behind the gate
 	Inlined    ChangeKind = "inlined"    // at the next registration, in the CREATE itself where that is proved to work
-	NotGiven   ChangeKind = "notGiven"   // remembered, and not restored at the next registration
+	NotGiven   ChangeKind = "notGiven"   // recorded, and not restored at the next registration
 	PutOn      ChangeKind = "putOn"      // a rule's taint, on the Node that is there
 	TakenOff   ChangeKind = "takenOff"   // a rule's taint, from the Node that is there
 	Blocked    ChangeKind = "blocked"    // a rule's taint that cannot be added: the Node has one of another client
@@ -113,7 +113,7 @@ func kinds() []struct {
 		{Restored, "restored in the CREATE"},
 		{Deferred, "restored behind the gate"},
 		{Inlined, "restored in the CREATE where proved"},
-		{NotGiven, "remembered, not restored"},
+		{NotGiven, "recorded, not restored"},
 		{PutOn, "added by a rule"},
 		{TakenOff, "removed"},
 		{Blocked, "wanted by a rule, but another client has set it"},

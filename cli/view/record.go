@@ -54,7 +54,7 @@ func (r Record) Document(now time.Time) Document {
 	d.with("Record", "ConfigMap "+r.ConfigMap+" in namespace "+r.Namespace)
 	d.with("Of object", string(r.of.Newest().UID))
 	d.with("Of machine", machineText(r.of.Machine))
-	d.Tables = append(d.Tables, recordTable("Remembered", r.of))
+	d.Tables = append(d.Tables, recordTable("Recorded", r.of))
 	if len(r.of.Derived) > 0 {
 		d.Tables = append(d.Tables, derivedTable(r.of.Derived))
 	}
@@ -67,7 +67,7 @@ func (r Record) Document(now time.Time) Document {
 	} else if old != nil {
 		d.with("Quarantined", "another machine has taken the name; what was recorded before waits until an operator accepts a side")
 		d.with("Of machine before", machineText(old.Machine))
-		d.Tables = append(d.Tables, recordTable("Remembered before", *old))
+		d.Tables = append(d.Tables, recordTable("Recorded before", *old))
 	}
 	return d
 }
@@ -79,9 +79,9 @@ func recordTable(title string, r record.Record, only ...string) *metav1.Table {
 		if len(only) > 0 && !slices.Contains(only, e.Key) {
 			continue
 		}
-		values[e.Key], states[e.Key] = e.Value, "remembered"
+		values[e.Key], states[e.Key] = e.Value, "recorded"
 		if e.NotShown {
-			states[e.Key] = "remembered, not shown on the Node"
+			states[e.Key] = "recorded, not shown on the Node"
 		}
 	}
 	return itemsTable(title, []string{"Value", "State"}, values, states)
@@ -149,7 +149,7 @@ func (s Sides) Document(now time.Time) Document {
 	}
 	d.with("Old machine", orNone(machineText(s.Old.Machine)))
 	d.with("New machine", orNone(machineText(s.New.Machine)))
-	d.Tables = append(d.Tables, itemsTable("Remembered", []string{"Old", "New"}, s.Old.Items, s.New.Items))
+	d.Tables = append(d.Tables, itemsTable("Recorded", []string{"Old", "New"}, s.Old.Items, s.New.Items))
 	return d
 }
 

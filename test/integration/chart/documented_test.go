@@ -28,7 +28,7 @@ func documented(t *testing.T, file, heading string) (blocks []string) {
 	level, _, _ := strings.Cut(heading, " ")
 	section = regexp.MustCompile(`\n#{2,`+fmt.Sprint(len(level))+`} `).Split(section, 2)[0]
 	for _, block := range regexp.MustCompile("(?s)```console\n(.*?)```").FindAllStringSubmatch(section, -1) {
-		blocks = append(blocks, regexp.MustCompile(`(?m)^\$ `).ReplaceAllString(block[1], ""))
+		blocks = append(blocks, regexp.MustCompile(`(?m)^ *\$ `).ReplaceAllString(block[1], ""))
 	}
 	require.NotEmpty(t, blocks)
 	return blocks
