@@ -68,7 +68,7 @@ func TestALabelThatAnOperatorHandsOverIsForgottenAndThenListedWithoutTheMark(t *
 			require.NoError(t, err)
 			assert.NotContains(t, string(body), "adopted")
 			assert.Contains(t, string(body), policy.LabelsAnnotation)
-			relisted := node("a", "12", n.Items, listing(next.Labels))
+			relisted := node("a", "12", n.Items, annotated(policy.LabelsAnnotation, policy.Own{Labels: next.listedOn(n)}.Annotations(0)[policy.LabelsAnnotation]))
 			if stamp, ok := n.Stamp(true); ok {
 				stamped(stamp)(relisted)
 			}

@@ -268,7 +268,7 @@ func (c Change) annotationsPatch(node *observe.Node) map[string]*string {
 		return annotations
 	}
 	after := c.Stamp.With(c.Add, node.Version).With(c.Correct, node.Version).Without(c.Remove)
-	own := policy.Own{Stamp: after, Taints: c.Derived, Labels: c.Labels}.Annotations(others)
+	own := policy.Own{Stamp: after, Taints: c.Derived, Labels: c.listedOn(node)}.Annotations(others)
 	for _, one := range []struct {
 		key    string
 		writes bool

@@ -92,8 +92,28 @@ func (c *Change) followLabelRules(prev, r record.Record, node *observe.Node, in 
 	}
 	c.RuleRemoves = append(c.RuleRemoves, renamedOn(node, r, in)...)
 	slices.Sort(c.RuleRemoves)
-	c.WriteLabelList = !record.SameDerived(c.Labels, node.ListedLabels())
+	c.WriteLabelList = !record.SameDerived(c.Labels, node.ListedLabels()) || slices.ContainsFunc(slices.Collect(maps.Keys(c.Labels)), c.sets)
 	return result, refused
+}
+
+// sets reports whether the change makes a label or taint as a rule wants it.
+func (r RuleChange) sets(key string) bool {
+	_, set := r.RuleSets[key]
+	return set || slices.Contains(r.RuleRemoves, key)
+}
+
+// listedOn are the labels of rules as the annotation lists them once the change is made: with since when each is as its rule wants it.
+func (r RuleChange) listedOn(node *observe.Node) map[string]record.Derived {
+	before, after := node.ListedLabels(), maps.Clone(r.Labels)
+	for key, label := range after {
+		was, listed := before[key]
+		label.Since = node.Version
+		if listed && !r.sets(key) && was.Value == label.Value && was.Absent == label.Absent && was.Adopted == label.Adopted {
+			label.Since = was.Since
+		}
+		after[key] = label
+	}
+	return after
 }
 
 func (in Circumstances) devicesOf(node string) observe.Devices {
@@ -103,12 +123,12 @@ func (in Circumstances) devicesOf(node string) observe.Devices {
 	return in.Devices(node)
 }
 
-// withoutMarks are labels without the marks that an operator has handed them over, or that the Node brought them. A change that lists them is made once the record has forgotten who
-// set them before, and then removes the mark.
+// withoutMarks are labels as records have them: without the marks that an operator has handed them over, or that the Node brought them, and
+// without since when they are there. A change that lists them is made once the record has forgotten who set them before, and then removes the mark.
 func withoutMarks(labels map[string]record.Derived) map[string]record.Derived {
 	labels = maps.Clone(labels)
 	for key, label := range labels {
-		label.Adopted, label.Brought = false, false
+		label.Adopted, label.Brought, label.Since = false, false, 0
 		labels[key] = label
 	}
 	return labels

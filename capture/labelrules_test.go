@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -28,9 +29,16 @@ func ruledBy(rule string, labels labels) derivedLabels {
 	return derived
 }
 
-// listing is the annotation that lists labels of rules.
+// listing is the annotation that lists labels of rules, as they were left by a PATCH of the state before.
 func listing(derived derivedLabels) func(*corev1.Node) {
-	return annotated(policy.LabelsAnnotation, policy.Own{Labels: derived}.Annotations(0)[policy.LabelsAnnotation])
+	return func(n *corev1.Node) {
+		since, listed := observe.Of(n).Version-1, maps.Clone(derived)
+		for key, label := range listed {
+			label.Since = since
+			listed[key] = label
+		}
+		annotated(policy.LabelsAnnotation, policy.Own{Labels: listed}.Annotations(0)[policy.LabelsAnnotation])(n)
+	}
 }
 
 // gpus has the kubelet report so many, of a Node that has been ready for so long; 0: it is not ready.

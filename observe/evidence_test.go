@@ -113,6 +113,35 @@ func TestAForgedStampRemovesNothingThatAKubeletMayNotSet(t *testing.T) {
 	}
 }
 
+// A kubelet could claim that a rule had set a label before its client set it: then the value of the rule would be the client's.
+func TestSinceWhenRulesHaveLeftItemsIsBelievedWhereNoKubeletGainsByForgingIt(t *testing.T) {
+	p := loaded(t, `labels: {rules: [{name: r, set: {tier: gold, `+worker+`: ""}}, {name: a, ensureAbsent: [joined, "old:NoSchedule"]}]}`)
+	listed := map[string]record.Derived{
+		"tier": {Value: "gold", Rule: "r", Since: 3}, worker: {Rule: "r"}, "joined": {Rule: "a", Absent: true, Since: 4}, "old:NoSchedule": {Rule: "a", Absent: true},
+	}
+	r := remembering("a", 5, labels{worker: "mine", "old:NoSchedule": "mine", "tier": "iron"})
+	r.Derived = listed
+	of := object("a", 7, labels{"tier": "gold", worker: ""}, wrote("kubectl-label", 1, "tier"))
+	of.Annotations[policy.LabelsAnnotation] = policy.Own{Labels: listed}.Annotations(0)[policy.LabelsAnnotation]
+	for how, n := range inMemory(of) {
+		o := n.Observation(r, p, true)
+		assert.Equal(t, map[string]record.Version{"tier": 3, worker: 0, "joined": 4, "old:NoSchedule": 0}, o.RuleSince, how)
+		assert.Equal(t, labels{"tier": "gold", worker: ""}, record.Merge(r, o).Items(), "%s: clients set them back", how)
+
+		o = n.Observation(r, p, false)
+		assert.Equal(t, map[string]record.Version{"tier": 3, "joined": 4}, o.RuleSince, how)
+		assert.Equal(t, labels{"tier": "gold", worker: "mine", "old:NoSchedule": "mine"}, record.Merge(r, o).Items(), "%s: without guard policies, what no kubelet may set stays", how)
+	}
+
+	of.ManagedFields = []metav1.ManagedFieldsEntry{wrote("kubelet", 1, "tier")}
+	assert.NotContains(t, Of(of).Observation(r, p, true).RuleSince, "tier", "the kubelet sets it, too")
+
+	adopted := listed["tier"]
+	adopted.Adopted = true
+	of.Annotations[policy.LabelsAnnotation] = policy.Own{Labels: map[string]record.Derived{"tier": adopted}}.Annotations(0)[policy.LabelsAnnotation]
+	assert.Empty(t, Of(of).Observation(r, p, true).RuleSince, "an operator has handed it over")
+}
+
 func TestAKubeletCannotHideAProtectedLabelFromBeingRecorded(t *testing.T) {
 	p := policy.Default()
 	r := remembering("a", 5, labels{worker: "old", "k": "old"})

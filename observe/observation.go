@@ -36,6 +36,7 @@ func (n *Node) Observation(r record.Record, p policy.Policy, guarded bool) recor
 			o.Items[key] = record.Item{Owner: record.Absent}
 		}
 	}
+	o.RuleSince = n.ruleSince(r, metadata, p, guarded)
 	o.Stamp, _ = n.Stamp(guarded)
 	n.limitAnnotations(r, o, p)
 	if !guarded {
@@ -101,6 +102,27 @@ func (n *Node) ownerOf(key string, r record.Record, metadata policy.Metadata, p 
 		return record.Client, false
 	}
 	return record.Nobody, false
+}
+
+// ruleSince are the keys that rules have left as they want them; see [record.Observation]. Without the guard policies the kubelet may have
+// written since when that is. It could change a label that it may set itself anyway.
+func (n *Node) ruleSince(r record.Record, metadata policy.Metadata, p policy.Policy, guarded bool) map[string]record.Version {
+	var since map[string]record.Version
+	listed := metadata.RuleLabels
+	metadata.RuleLabels = nil
+	for key, label := range listed {
+		if label.Adopted || !guarded && !(record.IsLabel(key) && policy.AllowedForKubelet(key)) {
+			continue
+		}
+		if owner, taken := n.ownerOf(key, r, metadata, p); taken || owner == record.Other {
+			continue
+		}
+		if since == nil {
+			since = make(map[string]record.Version, len(listed))
+		}
+		since[key] = label.Since
+	}
+	return since
 }
 
 // Merge is the record after the observation o of this Node: what [record.Merge] makes of it, the machine, and the history of what it

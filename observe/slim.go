@@ -114,6 +114,9 @@ func (a annotations) pack(shape, text *packing.Writer, items map[string]string) 
 		shape.Flag(label.Absent)
 		shape.Flag(label.Adopted)
 		shape.Flag(label.Brought)
+		if shape.Flag(label.Since != 0); label.Since != 0 {
+			text.Number(uint64(label.Since))
+		}
 		if shape.Flag(!label.Until.IsZero()); !label.Until.IsZero() {
 			text.Text(label.Until.UTC().Format(time.RFC3339))
 		}
@@ -155,6 +158,9 @@ func unpackAnnotations(shape, text *packing.Reader, items map[string]string) (a 
 		a.labels = make(map[string]record.Derived, len(keys))
 		for _, key := range keys {
 			label := record.Derived{Value: value(key), Rule: shape.Text(), Absent: shape.Flag(), Adopted: shape.Flag(), Brought: shape.Flag()}
+			if shape.Flag() {
+				label.Since = record.Version(text.Number())
+			}
 			if shape.Flag() {
 				label.Until, _ = time.Parse(time.RFC3339, text.Text()) // as it was written
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -66,6 +67,7 @@ func TestASlimNodeIsTheNodeItWasMadeOf(t *testing.T) {
 		"with what rules set and removed": func(n *corev1.Node) {
 			n.Annotations[policy.LabelsAnnotation] = policy.Own{Labels: map[string]record.Derived{
 				"joined": {Rule: "r", Absent: true}, "a:NoSchedule": {Rule: "r", Absent: true}, "example.com/label-1": {Value: n.Labels["example.com/label-1"], Rule: "r"},
+				"since": {Value: "v", Rule: "r", Since: 1 << 60, Until: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)},
 			}}.Annotations(0)[policy.LabelsAnnotation]
 		},
 		"with a stamp of others": func(n *corev1.Node) { n.Annotations[policy.StampAnnotation] = "no JSON" },

@@ -63,7 +63,7 @@ func (o Own) Annotations(others int) map[string]string {
 
 // RoomFor reports whether an object with so many bytes of other annotations has room for the list of labels, by a high estimate.
 func RoomFor(labels map[string]record.Derived, others int) bool {
-	const names = 80 // of JSON, in addition to a key, a value and a rule
+	const names = 110 // of JSON, and since when, in addition to a key, a value and a rule
 	others += len(LabelsAnnotation)
 	for key, label := range labels {
 		others += names + len(key) + len(label.Value) + len(label.Rule)

@@ -18,6 +18,9 @@ type Derived struct {
 	// Adopted says in the annotation that an operator has handed the label over to the rule (nodekeep rules adopt): the record is to forget that an
 	// operator set it. capture removes this mark once the record has forgotten.
 	Adopted bool `json:"adopted,omitempty"`
+	// Since is in the annotation the resourceVersion that nodekeep made the PATCH on by which the label or taint became as the rule wants it, or
+	// the rule's; 0 in the CREATE. What a client changed after it and set back is the client's.
+	Since Version `json:"since,omitempty,string"`
 	// Brought says in the annotation that the Node had in its CREATE what the rule removes, and that admission removed it there. Only an Event
 	// is made of it.
 	Brought bool `json:"brought,omitempty"`

@@ -52,13 +52,20 @@ func Merge(r Record, o Observation) Record {
 // decide is the entry of a key after an observation that is newer than the entry. here says that the entry was decided on this
 // very object; late, that a newer state of this object was merged before and left the entry as it is. The numbers are those of the table in docs/design.md.
 func decide(o Observation, e Entry, known, here, late bool) Entry {
-	if owner := o.Items[e.Key].Owner; owner == Other || owner == Absent {
+	set := func(value string, version Version) Entry { return Entry{Key: e.Key, Value: value, Version: version} }
+	removed := func(version Version) Entry { return Entry{Key: e.Key, Removed: true, Version: version} }
+
+	since, ruled := o.byRule(e.Key)
+	switch item := o.Items[e.Key]; {
+	case item.Owner == Other && ruled && here && since < e.Version: // a client changed it after the rule had set it, and set it back
+		return set(item.Value, o.Version)
+	case item.Owner == Absent && ruled && here && since < e.Version: // a client added it after the rule had removed it, and removed it
+		return removed(o.Version)
+	case item.Owner == Other || item.Owner == Absent:
 		return e
-	}
-	if o.Items[e.Key].Owner == TooLarge {
-		if known && !e.Removed {
-			e = Entry{Key: e.Key, Removed: true, Version: o.Version}
-		}
+	case item.Owner == TooLarge && known && !e.Removed:
+		return removed(o.Version)
+	case item.Owner == TooLarge:
 		return e
 	}
 	value, shown := o.shows(e.Key)
@@ -67,9 +74,6 @@ func decide(o Observation, e Entry, known, here, late bool) Entry {
 	remembered := known && !e.Removed
 	same := shown && o.untouched(e.Key)
 	taint := IsTaint(e.Key)
-
-	set := func(value string, version Version) Entry { return Entry{Key: e.Key, Value: value, Version: version} }
-	removed := func(version Version) Entry { return Entry{Key: e.Key, Removed: true, Version: version} }
 
 	switch {
 	case shown && !same && !late: // 1: a client set it
@@ -82,7 +86,7 @@ func decide(o Observation, e Entry, known, here, late bool) Entry {
 		return set(value, o.Version)
 	case shown && !same: // 5: a newer state of this object lacks it
 		return removed(o.Version)
-	case !shown && proved: // 6: the object had it, and a client removed it
+	case !shown && (proved || ruled && remembered): // 6: the object had it, and a client removed it
 		return removed(o.Version)
 	case same && !proved && !late && (!known || here || remembered && value == e.Value): // 7: the kubelet may claim a client's value for nodekeep
 		return set(value, o.Version)

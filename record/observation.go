@@ -18,6 +18,10 @@ type Observation struct {
 	// Items is every label and taint on the Node, and each annotation that the policy keeps, but those that nodekeep never handles, by key.
 	Items map[string]Item
 	Stamp Stamp
+	// RuleSince are the keys that rules have left as they want them, by what the Node lists: a value that they set, or an item that they
+	// removed. Each has the version that nodekeep made this PATCH on; 0: it was done in the CREATE. A key is left out where the kubelet may
+	// have written the list, or another component sets the item.
+	RuleSince map[string]Version
 	// Unproved are the keys whose stamp the kubelet may have written, while the guard policies are not in force: protected labels, taints,
 	// and what the record does not know.
 	Unproved map[string]bool
@@ -39,8 +43,8 @@ const (
 	Nobody Owner = iota
 	// Client: a client owns the label or annotation.
 	Client
-	// Other: another component, such as the kubelet, sets it again by itself, or the policy does not select it. That it is on the
-	// Node counts; its value does not.
+	// Other: another component, such as the kubelet, sets it again by itself, or a rule has set it, or the policy does not select it. That it
+	// is on the Node counts; its value does not.
 	Other
 	// Rule: a taint that nodekeep derives from labels, or a label that an operator has handed over to a rule. It is never remembered, and where it
 	// is, no client's is.
@@ -69,6 +73,12 @@ func (o Observation) listed(key string) (listed Given, ok bool) {
 	}
 	listed.Value, ok = o.Stamp.Brought[key]
 	return listed, ok
+}
+
+// byRule is since when a key is as rules want it, unless a client has changed it after that.
+func (o Observation) byRule(key string) (since Version, ok bool) {
+	since, ok = o.RuleSince[key]
+	return since, ok && since < o.Version
 }
 
 // untouched reports whether an item is as nodekeep set it. Nothing shows who set a taint, so one that the Node brought

@@ -35,7 +35,7 @@ func SameDerived(before, after map[string]Derived) bool {
 }
 
 // changes reports whether two records differ in more than how new their observations are: in a value, or in the object on which one
-// was decided, or in that a taint was changed after nodekeep had set it. Without the last, nobody would know a taint
+// was decided, or in that a taint, or what a rule had left, was changed after nodekeep had set it. Without the last, nobody would know an item
 // that was set back to the same value for the client's.
 func changes(before, after Record, o Observation) bool {
 	if len(before.Entries) != len(after.Entries) {
@@ -47,6 +47,9 @@ func changes(before, after Record, o Observation) bool {
 			return true
 		}
 		if given, listed := o.listed(e.Key); listed && IsTaint(e.Key) && was.Version <= given.Since && given.Since < e.Version {
+			return true
+		}
+		if since, ruled := o.byRule(e.Key); ruled && was.Version <= since && since < e.Version {
 			return true
 		}
 	}

@@ -15,7 +15,7 @@ import (
 func ruledBy(rule string, labels set) func(*corev1.Node) {
 	derived := map[string]record.Derived{}
 	for key, value := range labels {
-		derived[key] = record.Derived{Value: value, Rule: rule}
+		derived[key] = record.Derived{Value: value, Rule: rule, Since: 8}
 	}
 	return func(n *corev1.Node) { n.Annotations = policy.Own{Labels: derived}.Annotations(0) }
 }

@@ -16,7 +16,7 @@
 // Separately, every history of one key up to a length is taken, every subset of its states, and every order in which these can be
 // observed, each as often as one likes (orders.go). All must lead to the same.
 //
-// Package renames is the part about migrations.
+// Package labels is the part about migrations and rules for labels.
 //
 // A counterexample is shrunk and printed as text, one step a line. It can be replayed:
 //

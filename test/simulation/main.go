@@ -66,7 +66,7 @@ func run(args []string, out io.Writer) (ok bool, err error) {
 	}
 	if ok {
 		var more, checked int64
-		if ok, more, checked, err = s.renaming(only, out); err != nil {
+		if ok, more, checked, err = s.labels(only, out); err != nil {
 			return false, err
 		}
 		states, checks = states+more, checks+checked
@@ -168,7 +168,7 @@ func (s settings) replayFile(out io.Writer) (ok bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("read scenario: %w", err)
 	}
-	if ok, found, err := replayRenaming(string(data), out); found {
+	if ok, found, err := replayLabels(string(data), out); found {
 		return ok, err
 	}
 	var b bounds

@@ -9,6 +9,8 @@ type Renaming struct {
 	Edited   Key    // the key that an operator set or removed by this change
 	Seen     bool   // capture has worked on this state, or on a later one of this object
 	Before   bool   // and that was before any capture followed phase new
+	Exactly  bool   // capture has worked on this very state
+	Listed   bool   // the annotation lists the new key as one that nodekeep has set, or removed
 }
 
 // Key is one of the two keys of a migration.

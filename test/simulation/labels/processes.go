@@ -1,4 +1,4 @@
-package renames
+package labels
 
 import (
 	"context"
@@ -33,7 +33,7 @@ var now = time.Unix(1, 0)
 // model is what all worlds of an exploration share.
 type model struct {
 	Bounds
-	phases  [2]policy.Policy
+	phases  [2]policy.Policy // the one that captures follow first, and the next one
 	metrics *webhook.Metrics
 	created map[sum]*corev1.Node // what the webhook makes of a Node, by record
 }
@@ -41,14 +41,33 @@ type model struct {
 func newModel(b Bounds) (*model, error) {
 	m := &model{Bounds: b, metrics: webhook.NewMetrics(prometheus.NewRegistry()), created: map[sum]*corev1.Node{}}
 	m.Captures = min(max(m.Captures, 1), maxCaptures)
-	for i, phase := range []policy.MigrationPhase{policy.MigrateBoth, policy.MigrateNew} {
-		p, err := policy.Load(fmt.Appendf(nil, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {migrations: [{from: %s, to: %s, phase: %s}]}\n", oldKey, newKey, phase), policy.DefaultGate)
+	for i, sections := range b.policies() {
+		p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+sections), policy.DefaultGate)
 		if err != nil {
 			return nil, err
 		}
 		m.phases[i] = p
 	}
 	return m, nil
+}
+
+// policies are the policy that captures follow first, and the next one.
+func (b Bounds) policies() [2]string {
+	rule := func(does string) [2]string {
+		return [2]string{fmt.Sprintf("labels: {rules: [{name: r, %s}]}\n", does), ""}
+	}
+	switch b.Rule {
+	case oracle.OperatorWins:
+		return rule(fmt.Sprintf("set: {%s: %s}", newKey, oracle.ByRule))
+	case oracle.RuleWins:
+		return rule(fmt.Sprintf("set: {%s: %s}, precedence: rule", newKey, oracle.ByRule))
+	case oracle.KeptOff:
+		return rule(fmt.Sprintf("ensureAbsent: [%s]", newKey))
+	}
+	migration := func(phase policy.MigrationPhase) string {
+		return fmt.Sprintf("labels: {migrations: [{from: %s, to: %s, phase: %s}]}\n", oldKey, newKey, phase)
+	}
+	return [2]string{migration(policy.MigrateBoth), migration(policy.MigrateNew)}
 }
 
 // observe is what capture reads of a state.
@@ -155,13 +174,15 @@ func (m *model) patch(w *world, node *observe.Node, change capture.Change, p pol
 		}
 	}
 	w.push(s)
-	w.wrong = oracle.Gap(w.history())
+	if m.Rule == "" {
+		w.wrong = oracle.Gap(w.history())
+	}
 }
 
 // registers is a CREATE, with what the webhook restores from a record; nil: the webhook is down.
 func (m *model) registers(w *world, from *stored, fresh bool) bool {
 	ended, same := m.ended(w)
-	checked := fresh && ended && same && m.idle(w)
+	checked := m.Rule == "" && fresh && ended && same && m.idle(w)
 	s := state{Renaming: oracle.Renaming{Object: m.Objects - w.left.Objects + 1}}
 	w.left.Objects--
 	if from != nil {

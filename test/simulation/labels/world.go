@@ -1,11 +1,14 @@
-package renames
+package labels
 
 import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
@@ -17,7 +20,11 @@ const (
 )
 
 // Bounds say what may happen in a scenario, and how often.
-type Bounds struct{ Objects, Captures, Edits, Faults int }
+type Bounds struct {
+	Objects, Captures, Edits, Faults int
+	// Rule is what a rule for newKey does; empty: there is none, and a migration renames oldKey to newKey.
+	Rule oracle.Rule `json:",omitempty"`
+}
 
 // state is one state of a Node object. Its version is its index in the log and one.
 type state struct {
@@ -46,7 +53,7 @@ type world struct {
 	records  []*stored // all that were written; the first is none
 	captures [maxCaptures]process
 	seen     uint64 // the states that a capture has worked on
-	before   uint64 // and those of them before any followed phase new
+	before   uint64 // and those of them before any followed the next policy
 	left     Bounds
 	wrong    string
 	logSum   sum
@@ -67,6 +74,7 @@ func (w *world) newest() *stored { return w.records[len(w.records)-1] }
 
 func (w *world) push(s state) {
 	s.node = nil
+	s.Listed = strings.Contains(s.annotations[policy.LabelsAnnotation], strconv.Quote(newKey))
 	s.sum = sumOf("%d %q %q %d %t %v %v", s.Object, s.Old, s.New, s.Edited, s.deleted, s.annotations, s.owned)
 	w.log = append(slices.Clip(w.log), &s)
 	w.logSum = sumOf("%x%x", w.logSum, s.sum)
@@ -92,6 +100,7 @@ func (w *world) history() []oracle.Renaming {
 	all := make([]oracle.Renaming, len(w.log))
 	for at, s := range w.log {
 		all[at] = s.Renaming
+		all[at].Exactly = w.seen>>at&1 == 1
 		for later := at; later < len(w.log) && w.log[later].Object == s.Object; later++ {
 			all[at].Seen = all[at].Seen || w.seen>>later&1 == 1
 			all[at].Before = all[at].Before || w.before>>later&1 == 1
@@ -100,7 +109,7 @@ func (w *world) history() []oracle.Renaming {
 	return all
 }
 
-// ended is the phase that all captures follow; same is false where they do not follow the same one.
+// ended reports whether all captures follow the next policy; same is false where they do not follow the same one.
 func (m *model) ended(w *world) (ended, same bool) {
 	ended = w.captures[0].ended
 	for _, c := range w.captures[:m.Captures] {

@@ -1,4 +1,4 @@
-package renames
+package labels
 
 import (
 	"bufio"
@@ -94,6 +94,9 @@ func (m *model) judge(w *world) (wrong string, known bool) {
 	ended, same := m.ended(w)
 	if !same || !w.live() {
 		return "", true
+	}
+	if m.Rule != "" {
+		return oracle.Ruled(w.history(), m.Rule, ended)
 	}
 	return oracle.Renamed(w.history(), ended)
 }

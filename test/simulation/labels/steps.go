@@ -1,4 +1,4 @@
-package renames
+package labels
 
 import (
 	"fmt"
@@ -35,7 +35,7 @@ func (m *model) steps(w *world) (all []step) {
 			}, "capture %d restarts", i+1)
 		}
 		if !c.ended && len(w.log) > 0 {
-			add(false, func(w *world) bool { m.ends(w, i); return true }, "capture %d follows phase new", i+1)
+			add(false, func(w *world) bool { m.ends(w, i); return true }, "capture %d follows %s", i+1, m.next())
 		}
 	}
 	if w.live() {
@@ -50,6 +50,14 @@ func (m *model) steps(w *world) (all []step) {
 		}
 	}
 	return all
+}
+
+// next names the policy that captures follow next.
+func (m *model) next() string {
+	if m.Rule == "" {
+		return "phase new"
+	}
+	return "the policy without the rule"
 }
 
 func (m *model) ends(w *world, i int) {
@@ -76,12 +84,15 @@ func (m *model) edits(w *world, add func(bool, func(*world) bool, string, ...any
 		return
 	}
 	for _, key := range []oracle.Key{oracle.OldKey, oracle.NewKey} {
+		if m.Rule != "" && key == oracle.OldKey {
+			continue
+		}
 		name, is := oldKey, now.Old
 		if key == oracle.NewKey {
 			name, is = newKey, now.New
 		}
 		for _, value := range []string{"", "one", "two"} {
-			if value == is || value == "two" && !w.used() {
+			if value == is || value == "two" && m.Rule == "" && !w.used() {
 				continue
 			}
 			edit := func(w *world) bool {

@@ -1,0 +1,98 @@
+package oracle
+
+import "fmt"
+
+// Rule is what a rule does about a label. Of a [Renaming], only the new key is about it.
+type Rule string
+
+// The rules.
+const (
+	OperatorWins Rule = "operator" // it sets [ByRule] where no person has set another value
+	RuleWins     Rule = "rule"     // it sets [ByRule] whatever a person has set
+	KeptOff      Rule = "absent"   // it removes the label
+)
+
+// ByRule is the value that a rule sets.
+const ByRule = "one"
+
+// left is what the rule leaves where no person has decided anything.
+func (r Rule) left() string {
+	if r == KeptOff {
+		return ""
+	}
+	return ByRule
+}
+
+// shown is what a Node shows while the rule is in force, if a person decided on a value last.
+func (r Rule) shown(value string) string {
+	if r == OperatorWins && value != "" {
+		return value
+	}
+	return r.left()
+}
+
+// Ruled says what is wrong with a Node when captures, which all follow the same policy, have nothing to do. withdrawn says that this policy no
+// longer has the rule. known is false where nobody can know of the last edit.
+func Ruled(log []Renaming, rule Rule, withdrawn bool) (wrong string, known bool) {
+	node := log[len(log)-1]
+	must := func(value, why string) string {
+		if node.New == value {
+			return ""
+		}
+		return fmt.Sprintf("the Node has %q and must have %q: %s", node.New, value, why)
+	}
+	at, _ := last(log)
+	switch {
+	case at < 0 && withdrawn:
+		return must("", "nobody set it"), true
+	case at < 0:
+		return must(rule.left(), "the rule says so, and nobody set it"), true
+	}
+	edit := log[at]
+	switch {
+	case !edit.Seen, edit.New == "" && !traced(log, at, rule):
+		return "", false
+	case !withdrawn:
+		return must(rule.shown(edit.New), fmt.Sprintf("the rule says so, and a person decided on %q last", edit.New)), true
+	case !told(log, at, rule):
+		return "", false
+	default:
+		return must(edit.New, "a person decided so last"), true
+	}
+}
+
+// traced reports whether anything tells that a key which a person removed had been there: the annotation lists that the rule had set it, or
+// capture has worked on a state of that object that shows a person's value.
+func traced(log []Renaming, at int, rule Rule) bool {
+	edit := log[at]
+	if edit.Listed {
+		return true
+	}
+	for before := at - 1; before >= 0 && log[before].Object == edit.Object; before-- {
+		was := log[before]
+		if was.Exactly && was.New != "" && !(was.Listed && was.New == rule.left()) {
+			return true
+		}
+	}
+	return false
+}
+
+// told reports whether anything tells the last edit from what nodekeep did itself. A label that a person set back to what the rule had left
+// looks as if nobody had touched it. It was touched if capture has worked on a state in which it was otherwise, after nodekeep changed it
+// last.
+func told(log []Renaming, at int, rule Rule) bool {
+	edit := log[at]
+	if !edit.Listed || edit.New != rule.left() {
+		return true
+	}
+	for before := at - 1; before >= 0 && log[before].Object == edit.Object && log[before].Listed; before-- {
+		was := log[before]
+		if was.New == rule.left() {
+			return false
+		}
+		if was.Exactly && was.New != "" {
+			return true
+		}
+	}
+	return false
+}
