@@ -6,6 +6,8 @@ import "time"
 type Brake struct {
 	Reason BrakeReason `json:"reason"`
 	Until  time.Time   `json:"until,omitzero"` // zero: until something is observed
+	// Message is for people: the Pod, the object or the error that holds the removal; empty where the reason says it all.
+	Message string `json:"message,omitempty"`
 }
 
 // BrakeReason says which brake is open.
@@ -20,10 +22,14 @@ const (
 	BrakeCooldown      BrakeReason = "Cooldown"      // the pause after the last removal
 	BrakeSameNode      BrakeReason = "SameNode"      // a Node of this name was removed within 24 hours
 	BrakePods          BrakeReason = "Pods"          // Pods run on the Node that are not of a DaemonSet
+	BrakeRefused       BrakeReason = "Refused"       // no object was confirmed to stand for the Node
 	BrakeLedger        BrakeReason = "Ledger"        // the removals of before cannot be read, or have no more room
+	BrakeAPIError      BrakeReason = "APIError"      // the API server does not answer, or does not allow what is needed
 )
 
 // BrakeReasons are all reasons.
 func BrakeReasons() []BrakeReason {
-	return []BrakeReason{BrakeSharedFailure, BrakeNoControl, BrakeTooMany, BrakeBudget, BrakeCooldown, BrakeSameNode, BrakePods, BrakeLedger}
+	return []BrakeReason{
+		BrakeSharedFailure, BrakeNoControl, BrakeTooMany, BrakeBudget, BrakeCooldown, BrakeSameNode, BrakePods, BrakeRefused, BrakeLedger, BrakeAPIError,
+	}
 }

@@ -135,15 +135,15 @@ func (l Ledger) Fits(removal Removal, limits CompiledLimits, nodes int, now time
 	budget := limits.budget(nodes)
 	switch {
 	case sameName.After(now):
-		return Brake{BrakeSameNode, sameName}, false
+		return Brake{Reason: BrakeSameNode, Until: sameName}, false
 	case budget < 1: // limits that were never compiled allow nothing
-		return Brake{BrakeBudget, now.Add(budgetWindow)}, false
+		return Brake{Reason: BrakeBudget, Until: now.Add(budgetWindow)}, false
 	case len(inHour) >= budget:
-		return Brake{BrakeBudget, inHour[len(inHour)-budget].Add(budgetWindow)}, false
+		return Brake{Reason: BrakeBudget, Until: inHour[len(inHour)-budget].Add(budgetWindow)}, false
 	case newest.Add(limits.Cooldown).After(now) && !newest.IsZero():
-		return Brake{BrakeCooldown, newest.Add(limits.Cooldown)}, false
+		return Brake{Reason: BrakeCooldown, Until: newest.Add(limits.Cooldown)}, false
 	case len(l.kept(now)) >= maxRemovals:
-		return Brake{BrakeLedger, now.Add(budgetWindow)}, false
+		return Brake{Reason: BrakeLedger, Until: now.Add(budgetWindow)}, false
 	}
 	return Brake{}, true
 }

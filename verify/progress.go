@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -19,6 +20,10 @@ type Progress struct {
 	Hash     string `json:"hash,omitempty"`     // of the profile's checks
 	OnReboot bool   `json:"onReboot,omitempty"` // the profile checks the Node again after a reboot; of Nodes from before, the boot is not known
 	Last     *Last  `json:"last,omitempty"`
+	// Removing is what nodekeep has removed to have this Node removed: its NodeClaim, its Machine. The Node goes with it.
+	Removing RemovalKind `json:"removing,omitempty"`
+	// RemovalHeld is the brake that held the removal of this Node after the last attempt; nil: none did.
+	RemovalHeld *Brake `json:"removalHeld,omitempty"`
 }
 
 // Last is how the last attempt or the round ended.
@@ -66,6 +71,15 @@ func ParseProgress(annotation string) Progress {
 	if p.Last != nil {
 		p.Last.Message, p.Last.Check, p.Last.Reason = cutShort(Clean(p.Last.Message)), cutShort(Clean(p.Last.Check)), cutShort(Clean(p.Last.Reason))
 	}
+	if p.RemovalHeld != nil {
+		p.RemovalHeld.Message = cutShort(Clean(p.RemovalHeld.Message))
+		if !slices.Contains(BrakeReasons(), p.RemovalHeld.Reason) {
+			p.RemovalHeld = nil
+		}
+	}
+	if !slices.Contains(RemovalKinds(), p.Removing) {
+		p.Removing = ""
+	}
 	return p
 }
 
@@ -81,7 +95,7 @@ func (p Progress) String() string {
 // of is the progress with the checks of a profile. Other checks and another boot begin the attempts anew.
 func (p Progress) of(profile CompiledProfile, bootID string) Progress {
 	if p.Hash != profile.Hash || p.BootID != bootID {
-		p.Attempts, p.Shared, p.Last = 0, 0, nil
+		p.Attempts, p.Shared, p.Last, p.RemovalHeld = 0, 0, nil, nil
 	}
 	p.Profile, p.Hash, p.BootID, p.OnReboot = profile.Name, profile.Hash, bootID, profile.Reverify == OnReboot
 	return p
@@ -90,7 +104,7 @@ func (p Progress) of(profile CompiledProfile, bootID string) Progress {
 // after is the progress once an attempt did not pass.
 func (p Progress) after(last Last) Progress {
 	last.Message = cutShort(last.Message)
-	p.Attempts, p.Last = p.Attempts+1, &last
+	p.Attempts, p.Last, p.RemovalHeld = p.Attempts+1, &last, nil
 	return p
 }
 
@@ -114,7 +128,7 @@ func (p Progress) closed(last Last) Progress {
 	default:
 		p.Returns = 0
 	}
-	p.Round, p.Attempts, p.Shared, p.Last = p.Round+1, 0, 0, &last
+	p.Round, p.Attempts, p.Shared, p.Last, p.RemovalHeld = p.Round+1, 0, 0, &last, nil
 	return p
 }
 
