@@ -1,11 +1,17 @@
 package verify
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"time"
+)
 
 // Brake is why no Node is removed at the moment. It holds removals only, never checks, and closes by itself.
 type Brake struct {
 	Reason BrakeReason `json:"reason"`
 	Until  time.Time   `json:"until,omitzero"` // zero: until something is observed
+	// Message is for people: the Pod, the object or the error that holds the removal; empty where the reason says it all.
+	Message string `json:"message,omitempty"`
 }
 
 // BrakeReason says which brake is open.
@@ -20,10 +26,53 @@ const (
 	BrakeCooldown      BrakeReason = "Cooldown"      // the pause after the last removal
 	BrakeSameNode      BrakeReason = "SameNode"      // a Node of this name was removed within 24 hours
 	BrakePods          BrakeReason = "Pods"          // Pods run on the Node that are not of a DaemonSet
+	BrakeRefused       BrakeReason = "Refused"       // no object was confirmed to stand for the Node
 	BrakeLedger        BrakeReason = "Ledger"        // the removals of before cannot be read, or have no more room
+	BrakeAPIError      BrakeReason = "APIError"      // the API server does not answer, or does not allow what is needed
 )
 
 // BrakeReasons are all reasons.
 func BrakeReasons() []BrakeReason {
-	return []BrakeReason{BrakeSharedFailure, BrakeNoControl, BrakeTooMany, BrakeBudget, BrakeCooldown, BrakeSameNode, BrakePods, BrakeLedger}
+	return []BrakeReason{
+		BrakeSharedFailure, BrakeNoControl, BrakeTooMany, BrakeBudget, BrakeCooldown, BrakeSameNode, BrakePods, BrakeRefused, BrakeLedger, BrakeAPIError,
+	}
+}
+
+// Shared reports whether a brake concerns many Nodes at once: one Event tells of it.
+func (r BrakeReason) Shared() bool {
+	return !slices.Contains([]BrakeReason{BrakeSameNode, BrakePods, BrakeRefused}, r)
+}
+
+// Kept reports whether the ledger keeps when a brake was seen. Others are read off the removals, or concern one Node.
+func (r BrakeReason) Kept() bool { return r == BrakeSharedFailure || r == BrakeTooMany }
+
+// BrakeOf is a brake with an error for its message.
+func BrakeOf(reason BrakeReason, err error) Brake {
+	return Brake{Reason: reason, Message: Shorten(err.Error())}
+}
+
+// Shorten makes a text fit for the annotation: without control characters, and not too long.
+func Shorten(text string) string { return cutShort(Clean(text)) }
+
+// String says in a sentence why a Node is not removed.
+func (b Brake) String() string {
+	why := map[BrakeReason]string{
+		BrakeSharedFailure: "verified Nodes fail the same check",
+		BrakeNoControl:     "that verified Nodes pass the same check is not known",
+		BrakeTooMany:       "more Nodes of the profile fail, or were removed within 24 hours, than verify.limits.stopAbove lets",
+		BrakeBudget:        "the removals of this hour are used up (verify.limits.deletionsPerHour and orPercent)",
+		BrakeCooldown:      "another Node was removed shortly before (verify.limits.cooldown)",
+		BrakeSameNode:      "a Node of this name was removed within 24 hours",
+		BrakePods:          "a Pod runs on it that is not of a DaemonSet",
+		BrakeRefused:       "no object was confirmed to stand for it",
+		BrakeLedger:        "which Nodes were removed before cannot be read or written",
+		BrakeAPIError:      "the API server did not answer, or did not allow it",
+	}[b.Reason]
+	if b.Message != "" {
+		why += ": " + b.Message
+	}
+	if !b.Until.IsZero() {
+		why += fmt.Sprintf(", until %s", b.Until.UTC().Format(time.RFC3339))
+	}
+	return why
 }

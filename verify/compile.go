@@ -95,7 +95,7 @@ func Compile(settings Settings, path *field.Path) (Profiles, field.ErrorList) {
 		return Profiles{}, field.ErrorList{field.TooMany(path.Child("profiles"), len(settings.Profiles), MaxProfiles)}
 	}
 	var c compiler
-	compiled := Profiles{Label: orElse(settings.Label, Label), Start: c.start(settings.Start, path.Child("start")), Limits: c.allLimits(settings.Limits, path.Child("limits"))}
+	compiled := Profiles{Label: orElse(settings.Label, Label), Start: c.start(settings.Start, path.Child("start")), Limits: c.limits(settings.Limits, path.Child("limits"))}
 	for _, wrong := range validation.IsQualifiedName(compiled.Label) {
 		c.invalid(path.Child("label"), compiled.Label, wrong)
 	}

@@ -27,6 +27,8 @@ type Control struct {
 	Possible bool   // there is a verified Node of the profile
 	Pod      *Pod   // the newest control Pod of these checks that is not being deleted; nil: there is none
 	On       string // the Node of that Pod
+	// Passed is when a verified Node of the profile last passed the checks that it has now.
+	Passed time.Time
 }
 
 // Network is the profile with the checks that another Node can answer as well. A container asks about the machine, and kubelet about the kubelet.

@@ -16,14 +16,15 @@ import (
 const (
 	LedgerMap = "nodekeep-verify"
 	LedgerKey = "removals.json" // of the data: the [Ledger]
-	BrakesKey = "brakes.json"   // of the data: open brakes, for readers
 )
 
 // Bounds of a ledger.
 const (
 	ledgerKeeps   = 24 * time.Hour // how long a removal is kept, and its Node's name is not removed again
 	budgetWindow  = time.Hour
+	brakeLasts    = 2 * time.Minute // how long a brake counts as open that was seen to be
 	maxRemovals   = 24*maxDeletions + maxDeletions
+	maxBrakes     = 10 * MaxProfiles
 	maxLedger     = 900 << 10 // bytes of the text: a ConfigMap has 1 MiB
 	maxUIDLength  = 128
 	maxNodeLength = validation.DNS1123SubdomainMaxLength
@@ -39,9 +40,17 @@ type Removal struct {
 	Done    bool        `json:"done,omitempty"`
 }
 
-// Ledger are the removals of the last 24 hours. It is not to be changed: methods return another one.
+// SeenBrake is when a brake of a profile was last seen to be open that nothing else in the API server tells.
+type SeenBrake struct {
+	Profile string      `json:"profile"`
+	Reason  BrakeReason `json:"reason"` // SharedFailure or TooMany
+	Seen    time.Time   `json:"seen"`
+}
+
+// Ledger are the removals and the brakes of the last 24 hours. It is not to be changed: methods return another one.
 type Ledger struct {
-	Removals []Removal `json:"removals"`
+	Removals []Removal   `json:"removals"`
+	Brakes   []SeenBrake `json:"brakes,omitempty"`
 }
 
 // ParseLedger reads a ledger strictly. With an error, nothing may be removed: what was removed before is not known. An empty text is an empty ledger.
@@ -63,6 +72,14 @@ func ParseLedger(text string) (Ledger, error) {
 		return Ledger{}, errors.New("read removals: unknown or repeated fields")
 	case len(ledger.Removals) > maxRemovals:
 		return Ledger{}, fmt.Errorf("read removals: %d entries, more than %d", len(ledger.Removals), maxRemovals)
+	}
+	if len(ledger.Brakes) > maxBrakes {
+		return Ledger{}, fmt.Errorf("read removals: %d brakes, more than %d", len(ledger.Brakes), maxBrakes)
+	}
+	for i, one := range ledger.Brakes {
+		if len(validation.IsDNS1123Label(one.Profile)) > 0 || !one.Reason.Kept() || one.Seen.IsZero() {
+			return Ledger{}, fmt.Errorf("read removals: brake %d is none", i+1)
+		}
 	}
 	uids := map[string]bool{}
 	for i, one := range ledger.Removals {
@@ -115,14 +132,14 @@ func (l Ledger) Of(uid string) (removal Removal, ok bool) {
 }
 
 // Fits says whether a removal may be made now, in a cluster with so many Nodes that profiles select; brake is why not. One that is in the ledger and not
-// done may be completed: it was counted when it was written.
+// done may be completed if it fits as if it were new: removals that could not be made for hours are not made all at once.
 func (l Ledger) Fits(removal Removal, limits CompiledLimits, nodes int, now time.Time) (brake Brake, ok bool) {
-	if before, known := l.Of(removal.UID); known && !before.Done {
-		return Brake{}, true
-	}
 	var sameName, newest time.Time
 	var inHour []time.Time
 	for _, one := range l.Removals {
+		if one.UID == removal.UID && !one.Done {
+			continue
+		}
 		if one.Node == removal.Node || one.UID == removal.UID {
 			sameName = latest(sameName, one.Time.Add(ledgerKeeps))
 		}
@@ -135,15 +152,15 @@ func (l Ledger) Fits(removal Removal, limits CompiledLimits, nodes int, now time
 	budget := limits.budget(nodes)
 	switch {
 	case sameName.After(now):
-		return Brake{BrakeSameNode, sameName}, false
+		return Brake{Reason: BrakeSameNode, Until: sameName}, false
 	case budget < 1: // limits that were never compiled allow nothing
-		return Brake{BrakeBudget, now.Add(budgetWindow)}, false
+		return Brake{Reason: BrakeBudget, Until: now.Add(budgetWindow)}, false
 	case len(inHour) >= budget:
-		return Brake{BrakeBudget, inHour[len(inHour)-budget].Add(budgetWindow)}, false
+		return Brake{Reason: BrakeBudget, Until: inHour[len(inHour)-budget].Add(budgetWindow)}, false
 	case newest.Add(limits.Cooldown).After(now) && !newest.IsZero():
-		return Brake{BrakeCooldown, newest.Add(limits.Cooldown)}, false
+		return Brake{Reason: BrakeCooldown, Until: newest.Add(limits.Cooldown)}, false
 	case len(l.kept(now)) >= maxRemovals:
-		return Brake{BrakeLedger, now.Add(budgetWindow)}, false
+		return Brake{Reason: BrakeLedger, Until: now.Add(budgetWindow)}, false
 	}
 	return Brake{}, true
 }
@@ -169,13 +186,46 @@ func (l Ledger) TooMany(profile string, existing map[string]bool, limits Compile
 	return failing > limits.allows(nodes)
 }
 
-// With is the ledger with one more removal, and without those that are older than 24 hours. An entry of the same uid stays as it is.
+// With is the ledger with one more removal, and without what is older than 24 hours. An entry of the same uid that is not done counts from now on; one that
+// is done stays as it is.
 func (l Ledger) With(removal Removal, now time.Time) Ledger {
 	kept := l.kept(now)
-	if _, known := (Ledger{kept}).Of(removal.UID); !known {
+	if i := slices.IndexFunc(kept, func(one Removal) bool { return one.UID == removal.UID }); i < 0 {
 		kept = append(kept, removal)
+	} else if !kept[i].Done {
+		kept[i] = removal
 	}
-	return Ledger{kept}
+	return Ledger{Removals: kept, Brakes: l.keptBrakes(now)}
+}
+
+// Seeing is the ledger with a brake that is open now. news is false where the ledger says so already.
+func (l Ledger) Seeing(profile string, reason BrakeReason, now time.Time) (seeing Ledger, news bool) {
+	one := SeenBrake{Profile: profile, Reason: reason, Seen: now}
+	brakes := l.keptBrakes(now)
+	i := slices.IndexFunc(brakes, func(other SeenBrake) bool { return other.Profile == profile && other.Reason == reason })
+	switch {
+	case !reason.Kept() || i >= 0 && brakes[i].Seen.Add(brakeLasts/2).After(now):
+		return l, false
+	case i >= 0:
+		brakes[i] = one
+	default:
+		brakes = append(brakes, one)
+	}
+	return Ledger{Removals: l.kept(now), Brakes: brakes}, true
+}
+
+// openAt is a brake of a profile that was open at some time.
+func (l Ledger) openAt(profile string, at time.Time) (brake Brake, open bool) {
+	for _, one := range l.Brakes {
+		if until := one.Seen.Add(brakeLasts); one.Profile == profile && until.After(at) && until.After(brake.Until) {
+			brake, open = Brake{Reason: one.Reason, Until: until}, true
+		}
+	}
+	return brake, open
+}
+
+func (l Ledger) keptBrakes(now time.Time) []SeenBrake {
+	return slices.DeleteFunc(slices.Clone(l.Brakes), func(one SeenBrake) bool { return !one.Seen.Add(ledgerKeeps).After(now) })
 }
 
 // Finished is the ledger with the removal of a Node object marked as done.
@@ -184,7 +234,7 @@ func (l Ledger) Finished(uid string) Ledger {
 	for i := range removals {
 		removals[i].Done = removals[i].Done || removals[i].UID == uid
 	}
-	return Ledger{removals}
+	return Ledger{Removals: removals, Brakes: l.Brakes}
 }
 
 // kept are the removals that still count.

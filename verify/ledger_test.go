@@ -40,18 +40,19 @@ func TestARemovalFitsOrABrakeSaysUntilWhen(t *testing.T) {
 		nodes  int
 		brake  verify.Brake
 	}{
-		"the first one":                   {next: removal("a", 0), limits: hour, nodes: 1},
-		"the fourth one of an hour":       {ledger: three, next: removal("d", 30*time.Minute), limits: hour, nodes: 100, brake: verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
-		"the fourth one after an hour":    {ledger: three, next: removal("d", time.Hour), limits: hour, nodes: 100},
-		"the third one of 20 Nodes":       {ledger: three[:2], next: removal("d", 30*time.Minute), limits: hour, nodes: 20, brake: verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
-		"the second one of 20 Nodes":      {ledger: three[:1], next: removal("d", 30*time.Minute), limits: hour, nodes: 20},
-		"the second one of 3 Nodes":       {ledger: three[:1], next: removal("d", 30*time.Minute), limits: hour, nodes: 3, brake: verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
-		"too soon after another":          {ledger: three[:1], next: removal("d", 14*time.Minute), limits: limitsOf(t, "{}"), nodes: 100, brake: verify.Brake{Reason: verify.BrakeCooldown, Until: ledgerStart.Add(15 * time.Minute)}},
-		"after the cooldown":              {ledger: three[:1], next: removal("d", 15*time.Minute), limits: limitsOf(t, "{}"), nodes: 100},
-		"the same name within 24 h":       {ledger: three[:1], next: verify.Removal{Node: "a", UID: "other", Time: ledgerStart.Add(23 * time.Hour)}, limits: hour, nodes: 100, brake: verify.Brake{Reason: verify.BrakeSameNode, Until: ledgerStart.Add(24 * time.Hour)}},
-		"the same name after 24 h":        {ledger: three[:1], next: verify.Removal{Node: "a", UID: "other", Time: ledgerStart.Add(24 * time.Hour)}, limits: hour, nodes: 100},
-		"the same object once it is done": {ledger: three[:1], next: removal("a", time.Hour), limits: hour, nodes: 100, brake: verify.Brake{Reason: verify.BrakeSameNode, Until: ledgerStart.Add(24 * time.Hour)}},
-		"one that was not finished":       {ledger: []verify.Removal{removal("a", 0), removal("b", 0), removal("c", 0)}, next: removal("a", time.Minute), limits: hour, nodes: 3},
+		"the first one":                               {next: removal("a", 0), limits: hour, nodes: 1},
+		"the fourth one of an hour":                   {ledger: three, next: removal("d", 30*time.Minute), limits: hour, nodes: 100, brake: verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
+		"the fourth one after an hour":                {ledger: three, next: removal("d", time.Hour), limits: hour, nodes: 100},
+		"the third one of 20 Nodes":                   {ledger: three[:2], next: removal("d", 30*time.Minute), limits: hour, nodes: 20, brake: verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
+		"the second one of 20 Nodes":                  {ledger: three[:1], next: removal("d", 30*time.Minute), limits: hour, nodes: 20},
+		"the second one of 3 Nodes":                   {ledger: three[:1], next: removal("d", 30*time.Minute), limits: hour, nodes: 3, brake: verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
+		"too soon after another":                      {ledger: three[:1], next: removal("d", 14*time.Minute), limits: limitsOf(t, "{}"), nodes: 100, brake: verify.Brake{Reason: verify.BrakeCooldown, Until: ledgerStart.Add(15 * time.Minute)}},
+		"after the cooldown":                          {ledger: three[:1], next: removal("d", 15*time.Minute), limits: limitsOf(t, "{}"), nodes: 100},
+		"the same name within 24 h":                   {ledger: three[:1], next: verify.Removal{Node: "a", UID: "other", Time: ledgerStart.Add(23 * time.Hour)}, limits: hour, nodes: 100, brake: verify.Brake{Reason: verify.BrakeSameNode, Until: ledgerStart.Add(24 * time.Hour)}},
+		"the same name after 24 h":                    {ledger: three[:1], next: verify.Removal{Node: "a", UID: "other", Time: ledgerStart.Add(24 * time.Hour)}, limits: hour, nodes: 100},
+		"the same object once it is done":             {ledger: three[:1], next: removal("a", time.Hour), limits: hour, nodes: 100, brake: verify.Brake{Reason: verify.BrakeSameNode, Until: ledgerStart.Add(24 * time.Hour)}},
+		"one that was not finished":                   {ledger: []verify.Removal{removal("a", 0)}, next: removal("a", time.Second), limits: hour, nodes: 3},
+		"one that was not finished, and others since": {ledger: []verify.Removal{removal("a", 0), removal("b", 0)}, next: removal("a", time.Minute), limits: hour, nodes: 3, brake: verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			brake, ok := verify.Ledger{Removals: one.ledger}.Fits(one.next, one.limits, one.nodes, one.next.Time)
@@ -103,12 +104,13 @@ func TestALedgerKeepsTheRemovalsOfADay(t *testing.T) {
 	ledger := verify.Ledger{}.With(removal("a", 0), ledgerStart).With(removal("b", time.Hour), ledgerStart.Add(time.Hour))
 	again := removal("a", 2*time.Hour)
 	ledger = ledger.With(again, again.Time).Finished("uid-b")
-	assert.Equal(t, []verify.Removal{removal("a", 0), done(removal("b", time.Hour))}, ledger.Removals, "the first time counts")
+	assert.Equal(t, []verify.Removal{again, done(removal("b", time.Hour))}, ledger.Removals, "one that is not done counts from now on")
+	assert.Equal(t, ledger, ledger.With(removal("b", 3*time.Hour), again.Time), "one that is done counts from when it was made")
 	read, err := verify.ParseLedger(ledger.String())
 	require.NoError(t, err)
 	assert.Equal(t, ledger, read)
-	ledger = ledger.With(removal("c", 24*time.Hour), ledgerStart.Add(24*time.Hour))
-	assert.Equal(t, []verify.Removal{done(removal("b", time.Hour)), removal("c", 24*time.Hour)}, ledger.Removals)
+	ledger = ledger.With(removal("c", 25*time.Hour), ledgerStart.Add(25*time.Hour))
+	assert.Equal(t, []verify.Removal{again, removal("c", 25*time.Hour)}, ledger.Removals)
 }
 
 func TestALedgerThatIsNoneIsRefused(t *testing.T) {

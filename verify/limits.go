@@ -55,16 +55,6 @@ func CompileLimits(limits Limits, path *field.Path) (CompiledLimits, field.Error
 	return compiled, c.errs
 }
 
-// allLimits are the limits of a policy. Until removals are carried out, a policy must not promise limits of them.
-func (c *compiler) allLimits(limits Limits, at *field.Path) CompiledLimits {
-	compiled, errs := CompileLimits(limits, at)
-	if len(errs) == 0 && limits != (Limits{}) {
-		errs = field.ErrorList{field.Forbidden(at, "nodekeep does not remove Nodes yet, so there is nothing to limit")}
-	}
-	c.errs = append(c.errs, errs...)
-	return compiled
-}
-
 func (c *compiler) limits(limits Limits, at *field.Path) CompiledLimits {
 	return CompiledLimits{
 		StopAbove:        c.share(limits.StopAbove, at.Child("stopAbove")),
@@ -96,10 +86,6 @@ func (c *compiler) share(share *intstr.IntOrString, at *field.Path) intstr.IntOr
 
 func (c *compiler) onFailure(kind RemovalKind, at *field.Path) RemovalKind {
 	kind = orElse(kind, KeepNode)
-	if slices.Contains(RemovalKinds(), kind) { // until removals are carried out, a policy must not promise them
-		c.errs = append(c.errs, field.Forbidden(at, "nodekeep does not remove Nodes yet; only keep is supported"))
-		return KeepNode
-	}
 	oneOf(c, at, kind, slices.Concat([]RemovalKind{KeepNode}, RemovalKinds())...)
 	return kind
 }

@@ -20,6 +20,7 @@ const (
 	DoOpen    Do = "open"    // one PATCH: remove the taints, add the label, write the annotation
 	DoControl Do = "control" // start the control Pod of the profile, and wait for it
 	DoRecord  Do = "record"  // keep the report of an attempt that did not pass, write the annotation
+	DoRemove  Do = "remove"  // remove the Node, unless [Action.Decide] says otherwise; then as DoRecord
 	DoFree    Do = "free"    // one PATCH: remove the taints, write the annotation; the Node is not verified
 	DoClose   Do = "close"   // write the annotation: another client removed the taint
 	DoHold    Do = "hold"    // one PATCH: add the taint [Action.Hold], since the Node may be rebooting
@@ -57,14 +58,17 @@ type Action struct {
 	PodName string   // DoStart
 	First   bool     // DoStart: no attempt of the round was made before; it goes before retries
 	Skip    []string // DoStart: checks that are left out at a cold start
-	Pod     Pod      // DoDelete, DoOpen, DoRecord
+	Pod     Pod      // DoDelete, DoOpen, DoRecord, DoRemove
 	Force   bool     // DoDelete: without waiting for the kubelet
 	// ControlOn is the Node that fails the same check; DoRecord of a failure that is shared.
 	ControlOn string
-	Judged    Judged       // DoOpen, DoRecord
+	Judged    Judged       // DoOpen, DoRecord, DoRemove
 	Progress  Progress     // the annotation to write; what is known, where none is written
 	Show      Projection   // DoShow
 	Hold      corev1.Taint // DoHold
+	Removal   Removal      // DoRemove
+
+	heldBefore *Brake // DoRemove: what held the removal after the attempt before
 }
 
 // forceAfter is how long after its grace period a worker Pod that is being deleted may stay: then its kubelet does not answer.
@@ -158,12 +162,21 @@ func next(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Acti
 			action.State = StateChecking
 		case controlled:
 			action.Reason, action.Progress = judged.Message, progress.sharing(last)
+			if profile.Removes() && progress.Failed+1 >= profile.Attempts.Max {
+				return action.held(Brake{Reason: BrakeSharedFailure})
+			}
 			return action
 		case judged.Verdict != VerdictRunning && notReady != "":
 			return deletePod(pod, notReady+"; this attempt does not count", action, now)
 		case judged.Verdict != VerdictRunning:
-			action.Do, action.Reason, action.Progress = DoRecord, judged.Message, progress.after(last)
-			return action
+			action.Do, action.Reason, action.Progress = DoRecord, judged.Message, progress.after(last, pod.Created)
+			if judged.Verdict == VerdictFailed {
+				action = seen.removal(action, progress, profiles, now)
+			}
+			if action.Do == DoRecord || action.Do == DoRemove {
+				return action
+			}
+			action.State, action.Progress = StateChecking, progress
 		default:
 			action.State, action.Reason = StateChecking, "the worker Pod runs"
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -12,6 +13,7 @@ import (
 type Progress struct {
 	Round    int    `json:"round"`             // how often this Node object was opened before
 	Attempts int    `json:"attempts"`          // attempts of this round that did not pass
+	Failed   int    `json:"failed,omitempty"`  // those of them in which a check said no; only these lead to a removal
 	Shared   int    `json:"shared,omitempty"`  // attempts of this round that failed as a verified Node does; they are no attempts of this Node
 	Returns  int    `json:"returns,omitempty"` // how often in a row the taint returned soon after it was removed
 	BootID   string `json:"bootID,omitempty"`
@@ -19,6 +21,12 @@ type Progress struct {
 	Hash     string `json:"hash,omitempty"`     // of the profile's checks
 	OnReboot bool   `json:"onReboot,omitempty"` // the profile checks the Node again after a reboot; of Nodes from before, the boot is not known
 	Last     *Last  `json:"last,omitempty"`
+	// FailingSince is when the worker Pod of the first of the failed attempts was created.
+	FailingSince time.Time `json:"failingSince,omitzero"`
+	// Removing is what nodekeep has removed to have this Node removed: its NodeClaim, its Machine. The Node goes with it.
+	Removing RemovalKind `json:"removing,omitempty"`
+	// RemovalHeld is the brake that held the removal of this Node after the last attempt; nil: none did.
+	RemovalHeld *Brake `json:"removalHeld,omitempty"`
 }
 
 // Last is how the last attempt or the round ended.
@@ -60,11 +68,20 @@ func ParseProgress(annotation string) Progress {
 	if len(annotation) > maxAnnotation || json.Unmarshal([]byte(annotation), &p) != nil {
 		return Progress{}
 	}
-	if p.Round < 0 || p.Round > maxCount || p.Attempts < 0 || p.Attempts > maxCount || p.Returns < 0 || p.Returns > maxCount || p.Shared < 0 || p.Shared > maxCount {
+	if p.Round < 0 || p.Round > maxCount || p.Attempts < 0 || p.Attempts > maxCount || p.Returns < 0 || p.Returns > maxCount || p.Shared < 0 || p.Shared > maxCount || p.Failed < 0 || p.Failed > p.Attempts {
 		return Progress{}
 	}
 	if p.Last != nil {
 		p.Last.Message, p.Last.Check, p.Last.Reason = cutShort(Clean(p.Last.Message)), cutShort(Clean(p.Last.Check)), cutShort(Clean(p.Last.Reason))
+	}
+	if p.RemovalHeld != nil {
+		p.RemovalHeld.Message = cutShort(Clean(p.RemovalHeld.Message))
+		if !slices.Contains(BrakeReasons(), p.RemovalHeld.Reason) {
+			p.RemovalHeld = nil
+		}
+	}
+	if !slices.Contains(RemovalKinds(), p.Removing) {
+		p.Removing = ""
 	}
 	return p
 }
@@ -81,16 +98,30 @@ func (p Progress) String() string {
 // of is the progress with the checks of a profile. Other checks and another boot begin the attempts anew.
 func (p Progress) of(profile CompiledProfile, bootID string) Progress {
 	if p.Hash != profile.Hash || p.BootID != bootID {
-		p.Attempts, p.Shared, p.Last = 0, 0, nil
+		p = p.untried()
+		p.Last = nil
 	}
 	p.Profile, p.Hash, p.BootID, p.OnReboot = profile.Name, profile.Hash, bootID, profile.Reverify == OnReboot
 	return p
 }
 
-// after is the progress once an attempt did not pass.
-func (p Progress) after(last Last) Progress {
+// untried is the progress with no attempt of this round.
+func (p Progress) untried() Progress {
+	p.Attempts, p.Failed, p.Shared, p.FailingSince, p.RemovalHeld = 0, 0, 0, time.Time{}, nil
+	return p
+}
+
+// after is the progress once an attempt did not pass whose worker Pod was created at this time. An attempt that was inconclusive says nothing about brakes.
+func (p Progress) after(last Last, created time.Time) Progress {
 	last.Message = cutShort(last.Message)
 	p.Attempts, p.Last = p.Attempts+1, &last
+	if last.Result != VerdictFailed {
+		return p
+	}
+	if p.Failed++; p.Failed == 1 {
+		p.FailingSince = created
+	}
+	p.RemovalHeld = nil
 	return p
 }
 
@@ -114,7 +145,8 @@ func (p Progress) closed(last Last) Progress {
 	default:
 		p.Returns = 0
 	}
-	p.Round, p.Attempts, p.Shared, p.Last = p.Round+1, 0, 0, &last
+	p = p.untried()
+	p.Round, p.Last, p.Removing = p.Round+1, &last, ""
 	return p
 }
 

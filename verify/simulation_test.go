@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"nodekeep.dev/nodekeep/verify"
@@ -51,10 +52,10 @@ func TestSimulationOfThePlan(t *testing.T) {
 	if scenarios < usualScenarios {
 		return
 	}
-	assert.Positive(t, min(totals.Holds, totals.Unholds, totals.Outages, totals.Opened, totals.Freed, totals.Conflicts, totals.Crashes, totals.Recorded, totals.Fakes, totals.Retaints, totals.Collisions, totals.Shared, totals.Controls), "the scenarios must reach everything")
+	assert.Positive(t, min(totals.Holds, totals.Unholds, totals.Outages, totals.Opened, totals.Freed, totals.Conflicts, totals.Crashes, totals.Recorded, totals.Fakes, totals.Retaints, totals.Collisions, totals.Shared, totals.Controls, totals.Removed, totals.HeldRemovals), "the scenarios must reach everything")
 }
 
-type modelTotals struct{ Holds, Unholds, Outages, Opened, Freed, Recorded, Conflicts, Crashes, Fakes, Retaints, Collisions, Shared, Controls, MostPods int }
+type modelTotals struct{ Holds, Unholds, Outages, Opened, Freed, Recorded, Conflicts, Crashes, Fakes, Retaints, Collisions, Shared, Controls, Removed, HeldRemovals, MostPods int }
 
 func (t *modelTotals) add(m *model) {
 	t.Holds += m.totals.Holds
@@ -70,19 +71,22 @@ func (t *modelTotals) add(m *model) {
 	t.Collisions += m.totals.Collisions
 	t.Shared += m.totals.Shared
 	t.Controls += m.totals.Controls
+	t.Removed += m.totals.Removed
+	t.HeldRemovals += m.totals.HeldRemovals
 	t.MostPods = max(t.MostPods, m.totals.MostPods)
 }
 
 // modelNode is a Node as the API server has it, and what is true of it.
 type modelNode struct {
 	verify.Node
-	version int
-	epoch   int  // how often the taint was added
-	faked   bool // its kubelet wrote the annotation, or another client removed the taint: rounds are not known then
-	broken  bool // checks fail on it
-	hostile bool
-	wasOpen bool   // this object had no taint of verification before
-	checked string // the boot that was checked, when the taint was added because the Node was not Ready
+	version  int
+	epoch    int  // how often the taint was added
+	faked    bool // its kubelet wrote the annotation, or another client removed the taint: rounds are not known then
+	broken   bool // checks fail on it
+	hostile  bool
+	occupied bool   // a Pod runs on it that is not of a DaemonSet
+	wasOpen  bool   // this object had no taint of verification before
+	checked  string // the boot that was checked, when the taint was added because the Node was not Ready
 }
 
 type modelPod struct {
@@ -110,6 +114,10 @@ type model struct {
 	crashes     bool
 	evicts      bool
 	fault       bool // the checks fail on every Node
+	ledger      verify.Ledger
+	written     int                  // how often the ledger was written
+	removed     []verify.Removal     // what was removed, and when
+	shared      map[string]time.Time // when a failure of a profile was last found to be shared
 	wrong       []error
 	totals      modelTotals
 }
@@ -135,6 +143,8 @@ type modelController struct {
 	interrupted map[string]bool
 	starts      *verify.Starts
 	outage      verify.Outage
+	brakes      map[string]map[verify.BrakeReason]time.Time // by profile, as verify/controller keeps them
+	nested      bool                                        // this work came between two writes of another process
 }
 
 func modelProfiles(rng *rand.Rand, timeout string) verify.Profiles {
@@ -146,11 +156,17 @@ func modelProfiles(rng *rand.Rand, timeout string) verify.Profiles {
 	if rng.IntN(2) == 0 {
 		reverify = verify.OnReboot
 	}
+	onFailure := verify.KeepNode
+	if rng.IntN(2) == 0 {
+		onFailure = verify.RemoveNode
+	}
+	stopAbove := intstr.FromString([]string{"30%", "50%", "100%"}[rng.IntN(3)])
 	profiles, errs := verify.Compile(verify.Settings{
-		Start: verify.Start{PerSecond: 1 + rng.IntN(5), InFlight: 1 + rng.IntN(4)},
+		Limits: verify.Limits{StopAbove: &stopAbove, DeletionsPerHour: 1 + rng.IntN(3), OrPercent: 100, Cooldown: "1m"},
+		Start:  verify.Start{PerSecond: 1 + rng.IntN(5), InFlight: 1 + rng.IntN(4)},
 		Profiles: []verify.Profile{{
 			Name: "all", NodeSelector: "pool!=none", Checks: []verify.Check{{Name: "dns", DNS: &verify.DNS{Names: []string{"kubernetes.default.svc"}}}},
-			Timeout: timeout, StartTimeout: "20s", Attempts: verify.Attempts{Max: 1 + rng.IntN(3), Backoff: "5s", MaxBackoff: "20s"}, Deadline: "2m", OnTimeout: onTimeout, Reverify: reverify,
+			Timeout: timeout, StartTimeout: "20s", Attempts: verify.Attempts{Max: 1 + rng.IntN(3), Backoff: "5s", MaxBackoff: "20s"}, Deadline: "2m", OnTimeout: onTimeout, Reverify: reverify, OnFailure: onFailure,
 		}},
 	}, field.NewPath("verify"))
 	if len(errs) > 0 {
@@ -161,12 +177,12 @@ func modelProfiles(rng *rand.Rand, timeout string) verify.Profiles {
 
 func newModel(seed uint64) *model {
 	rng := rand.New(rand.NewPCG(seed, 17))
-	m := &model{rng: rng, now: time.Unix(1_700_000_000, 0), nodes: map[string]*modelNode{}, pods: map[string]*modelPod{}, hosts: map[string]string{}}
+	m := &model{rng: rng, now: time.Unix(1_700_000_000, 0), nodes: map[string]*modelNode{}, pods: map[string]*modelPod{}, hosts: map[string]string{}, shared: map[string]time.Time{}}
 	profiles := modelProfiles(rng, "10s")
 	m.profiles = [2]verify.Profiles{profiles, profiles}
 	if rng.IntN(3) == 0 {
 		m.profiles[1] = modelProfiles(rng, "11s")
-		m.profiles[1].Start = profiles.Start
+		m.profiles[1].Start, m.profiles[1].Limits = profiles.Start, profiles.Limits
 	}
 	m.inFlight = profiles.Start.InFlight
 	m.evicts, m.leaders, m.lags, m.crashes = true, 1+rng.IntN(2), rng.IntN(3) > 0, rng.IntN(2) == 0
@@ -315,7 +331,10 @@ func (m *model) disturb() {
 	}
 	node := m.nodes[name]
 	held := slices.ContainsFunc(node.Taints, func(taint corev1.Taint) bool { return taint.Key == verify.Taint })
-	switch m.rng.IntN(18) {
+	switch m.rng.IntN(19) {
+	case 18: // a Pod that tolerates the taint comes, or goes
+		node.occupied = !node.occupied
+		return
 	case 16, 17: // DNS goes down for all, or returns
 		m.fault = !m.fault
 		return
@@ -459,7 +478,7 @@ func (m *model) goOn(name string) {
 func (c *modelController) restart() {
 	c.nodes, c.pods, c.held, c.started, c.interrupted = map[string]modelNode{}, map[string]modelPod{}, map[string]time.Time{}, map[string]time.Time{}, map[string]bool{}
 	c.starts = verify.NewStarts(c.profiles[0].Start)
-	c.outage = verify.Outage{}
+	c.outage, c.brakes = verify.Outage{}, map[string]map[verify.BrakeReason]time.Time{}
 	c.read = len(c.log)
 	for name := range c.model.nodes {
 		c.take(logged{name: name, node: c.model.nodes[name]})
@@ -614,6 +633,8 @@ func (c *modelController) work(name string) (action verify.Action) {
 			pod.Deleted = c.now.Add(time.Second)
 		}
 		c.wrotePod(action.Pod.Name)
+	case verify.DoRemove:
+		c.remove(name, node, action, observed.Control, profiles)
 	case verify.DoOpen, verify.DoFree, verify.DoRecord, verify.DoClose, verify.DoShow, verify.DoHold, verify.DoUnhold:
 		live, ok := c.model.nodes[name]
 		if !ok || live.UID != node.UID || live.version != node.version {
@@ -621,6 +642,7 @@ func (c *modelController) work(name string) (action verify.Action) {
 			return action
 		}
 		if action.Do == verify.DoRecord {
+			c.noteBrakes(action)
 			c.checkCounted(action, observed.Control)
 		}
 		c.change(live, action, profiles)
@@ -738,6 +760,9 @@ func (c *modelController) change(live *modelNode, action verify.Action, profiles
 		live.Taints = profiles.Opened(live.Taints)
 	case verify.DoRecord:
 		c.totals.Recorded++
+		if action.Progress.Last.Result == verify.VerdictShared && action.Profile.Removes() {
+			c.shared[action.Profile.Name] = c.now
+		}
 	case verify.DoOpen:
 		c.totals.Opened++
 		live.Taints = profiles.Opened(live.Taints)
@@ -832,6 +857,11 @@ func (m *model) settle() {
 	}
 	for range 400 {
 		done := true
+		if m.chance(20) {
+			for _, node := range m.nodes {
+				node.occupied = false
+			}
+		}
 		for _, c := range m.controllers[:m.leaders] {
 			c.observe(true)
 			for _, name := range m.nodesByName() {
@@ -842,7 +872,7 @@ func (m *model) settle() {
 						break
 					}
 				}
-				done = done && m.decided(m.nodes[name])
+				done = done && (m.nodes[name] == nil || m.decided(m.nodes[name]))
 			}
 			c.grant()
 			c.observe(true)
@@ -892,7 +922,7 @@ func TestAThousandNodesAtOnceTakeLittleMoreThanTheirPacedMinimum(t *testing.T) {
 		Name: "all", Checks: []verify.Check{{Name: "dns", DNS: &verify.DNS{Names: []string{"kubernetes.default.svc"}}}},
 	}}}, nil)
 	require.Empty(t, errs)
-	m := &model{rng: rand.New(rand.NewPCG(1, 1)), now: time.Unix(1_700_000_000, 0), nodes: map[string]*modelNode{}, pods: map[string]*modelPod{}, hosts: map[string]string{}, leaders: 1}
+	m := &model{rng: rand.New(rand.NewPCG(1, 1)), now: time.Unix(1_700_000_000, 0), nodes: map[string]*modelNode{}, pods: map[string]*modelPod{}, hosts: map[string]string{}, shared: map[string]time.Time{}, leaders: 1}
 	m.profiles, m.inFlight = [2]verify.Profiles{profiles, profiles}, profiles.Start.InFlight
 	c := &modelController{model: m}
 	m.controllers = []*modelController{c}

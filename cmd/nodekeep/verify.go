@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
@@ -76,8 +77,13 @@ func runVerify(ctx context.Context, o *verifyOptions, p *process) error {
 		time.Sleep(lastEvents)
 		broadcaster.Shutdown()
 	}()
+	objects, err := dynamic.NewForConfig(p.config)
+	if err != nil {
+		return fmt.Errorf("make a client for NodeClaims and Machines: %w", err)
+	}
 	c, err := controller.New(controller.Options{
 		Client:    p.client,
+		Objects:   objects,
 		Profiles:  func() verify.Profiles { return p.policy.Policy().Verify() },
 		Retention: func() time.Duration { return p.policy.Policy().Retention() },
 		Cluster:   verify.Cluster{Gate: o.gateKey, DNS: o.dnsService},

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 	eventrecord "k8s.io/client-go/tools/record"
@@ -41,6 +43,8 @@ type bed struct {
 	t      *testing.T
 	client *fake.Clientset
 	events *eventrecord.FakeRecorder
+
+	passed atomic.Int64 // nanoseconds by which the clock of the bed is ahead
 
 	mu       sync.Mutex
 	serial   int
@@ -75,18 +79,27 @@ func (b *bed) use(change func(*verify.Profile)) {
 	if change != nil {
 		change(&profile)
 	}
-	profiles, errs := verify.Compile(verify.Settings{Profiles: []verify.Profile{profile}, Start: verify.Start{PerSecond: 100}}, nil)
+	profiles, errs := verify.Compile(verify.Settings{Profiles: []verify.Profile{profile}, Start: verify.Start{PerSecond: 50}}, nil)
 	require.Empty(b.t, errs)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.profiles = profiles
 }
 
+// now is the time in the bed.
+func (b *bed) now() time.Time { return time.Now().Add(time.Duration(b.passed.Load())) }
+
+// pass lets time pass in the bed.
+func (b *bed) pass(duration time.Duration) { b.passed.Add(int64(duration)) }
+
 var errDead = errors.New("the process is dead")
 
 // react does what the fake clientset leaves out: versions, uids, preconditions.
 func (b *bed) react(action k8stesting.Action) (handled bool, result runtime.Object, err error) {
 	verb, resource := action.GetVerb(), action.GetResource().Resource
+	if resource == "configmaps" && verb == "update" {
+		return b.updateMap(action.(k8stesting.UpdateAction))
+	}
 	if verb != "create" && verb != "patch" && verb != "delete" && verb != "update" {
 		return false, nil, nil
 	}
@@ -102,7 +115,7 @@ func (b *bed) react(action k8stesting.Action) (handled bool, result runtime.Obje
 		handled = true
 	case verb == "create" && resource == "pods":
 		pod := action.(k8stesting.CreateAction).GetObject().(*corev1.Pod)
-		pod.UID, pod.ResourceVersion, pod.CreationTimestamp = types.UID(fmt.Sprint("pod-", b.serial)), strconv.Itoa(b.serial), metav1.Now()
+		pod.UID, pod.ResourceVersion, pod.CreationTimestamp = types.UID(fmt.Sprint("pod-", b.serial)), strconv.Itoa(b.serial), metav1.NewTime(b.now())
 		err = b.client.Tracker().Create(action.GetResource(), pod, namespace)
 		handled, result = true, pod
 		if err == nil {
@@ -123,13 +136,38 @@ func (b *bed) react(action k8stesting.Action) (handled bool, result runtime.Obje
 		name += "/" + sub
 	}
 	if resource != "leases" && resource != "events" {
-		b.writes = append(b.writes, name)
-		if len(b.writes) == b.killAt {
-			b.dead = true
-			b.kill()
-		}
+		b.wrote(name)
 	}
 	return handled, result, nil
+}
+
+// updateMap updates a ConfigMap of exactly the state that was read, if the writer names one.
+func (b *bed) updateMap(update k8stesting.UpdateAction) (handled bool, result runtime.Object, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	wanted := update.GetObject().(*corev1.ConfigMap).DeepCopy()
+	object, err := b.client.Tracker().Get(update.GetResource(), namespace, wanted.Name)
+	switch {
+	case b.dead:
+		return true, nil, errDead
+	case err != nil:
+		return true, nil, err
+	case wanted.ResourceVersion != "" && wanted.ResourceVersion != object.(*corev1.ConfigMap).ResourceVersion:
+		return true, nil, apierrors.NewConflict(update.GetResource().GroupResource(), wanted.Name, errors.New("older"))
+	}
+	b.serial++
+	wanted.ResourceVersion = strconv.Itoa(b.serial)
+	b.wrote("update configmaps")
+	return true, wanted, b.client.Tracker().Update(update.GetResource(), wanted, namespace)
+}
+
+// wrote counts a write that was accepted, and kills the process after the one that was asked for.
+func (b *bed) wrote(name string) {
+	b.writes = append(b.writes, name)
+	if len(b.writes) == b.killAt {
+		b.dead = true
+		b.kill()
+	}
 }
 
 func (b *bed) patchNode(patch k8stesting.PatchAction) (runtime.Object, error) {
@@ -189,11 +227,11 @@ func (b *bed) register(name, report string) {
 	b.serial++
 	b.report[name] = report
 	require.NoError(b.t, b.client.Tracker().Add(&corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprint("node-", b.serial)), ResourceVersion: strconv.Itoa(b.serial), CreationTimestamp: metav1.Now()},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprint("node-", b.serial)), ResourceVersion: strconv.Itoa(b.serial), CreationTimestamp: metav1.NewTime(b.now())},
 		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}, {Key: "other", Effect: corev1.TaintEffectNoSchedule}}},
 		Status: corev1.NodeStatus{
 			NodeInfo:   corev1.NodeSystemInfo{BootID: "b1"},
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(b.now())}},
 		},
 	}))
 }
@@ -213,16 +251,20 @@ func (b *bed) podList() []corev1.Pod {
 }
 
 // kubelets let each worker Pod end with what its Node's workers report.
-func (b *bed) kubelets(ctx context.Context) {
+func (b *bed) kubelets(ctx context.Context, c *Controller) {
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
 	for ctx.Err() == nil {
 		for _, pod := range b.podList() {
+			// A watch of the fake clientset holds 100 events, and panics at one more: it must not fall behind.
+			if _, watched, err := c.pods.GetStore().GetByKey(namespace + "/" + pod.Name); err != nil || !watched {
+				continue
+			}
 			b.mu.Lock()
 			if report := cmp.Or(b.fault, b.report[pod.Spec.NodeName]); pod.Status.Phase == "" && report != "" {
 				if task, err := verify.ParseTask(pod.Spec.Containers[0].Env[0].Value); err == nil && len(task.Checks) == 0 {
 					report = nothing
 				}
-				ended := &corev1.ContainerStateTerminated{Message: report, StartedAt: metav1.Now(), Reason: "Completed"}
+				ended := &corev1.ContainerStateTerminated{Message: report, StartedAt: metav1.NewTime(b.now()), Reason: "Completed"}
 				pod.Status.Phase = corev1.PodSucceeded
 				if report != passes && report != nothing {
 					pod.Status.Phase, ended.ExitCode, ended.Reason = corev1.PodFailed, 1, "Error"
@@ -242,14 +284,14 @@ func (b *bed) kubelets(ctx context.Context) {
 func (b *bed) process() (c *Controller, stop func()) {
 	b.t.Helper()
 	c, err := New(Options{
-		Client: b.client, Retention: func() time.Duration { return time.Hour }, Namespace: namespace, Image: "nodekeep:test",
+		Client: b.client, Objects: dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()), Retention: func() time.Duration { return time.Hour }, Namespace: namespace, Image: "nodekeep:test",
 		Profiles: func() verify.Profiles {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			return b.profiles
 		},
 		Cluster: verify.Cluster{Gate: "nodekeep.dev/restoring", DNS: "kube-system/kube-dns"},
-		Events:  b.events, Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Workers: 4,
+		Events:  b.events, Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Workers: 4, Now: b.now,
 	})
 	require.NoError(b.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -258,7 +300,7 @@ func (b *bed) process() (c *Controller, stop func()) {
 	b.mu.Unlock()
 	var done sync.WaitGroup
 	done.Go(func() { _ = c.Run(ctx) })
-	done.Go(func() { b.kubelets(ctx) })
+	done.Go(func() { b.kubelets(ctx, c) })
 	c.Lead()
 	return c, func() { cancel(); done.Wait() }
 }

@@ -96,6 +96,16 @@ func (c *Controller) controlOf(profile verify.CompiledProfile) verify.Control {
 	return control
 }
 
+// lastPassed is when a verified Node of a profile last passed its checks.
+func (c *Controller) lastPassed(profile string) (last time.Time) {
+	for _, object := range c.nodes.GetStore().List() {
+		if n, ok := object.(*node); ok && n.profile == profile && n.passed.After(last) && !n.passed.After(c.Now()) {
+			last = n.passed
+		}
+	}
+	return last
+}
+
 // workControls deletes control Pods whose time is over, and starts those that are wanted.
 func (c *Controller) workControls(ctx context.Context) error {
 	if !c.Leading() {

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,6 +66,7 @@ func count(events []string, reason string) (found int) {
 func TestAFaultThatAllNodesShareCountsNoAttemptAndAllOpenWhenItEnds(t *testing.T) {
 	const nodes = 200
 	b := newBed(t)
+	b.use(removes)
 	b.verified(passes)
 	b.breaks(refuses)
 	met := map[string]bool{}
@@ -89,6 +91,9 @@ func TestAFaultThatAllNodesShareCountsNoAttemptAndAllOpenWhenItEnds(t *testing.T
 	b.waitFor("the condition must say so", func() bool { return conditionOf(b.node("n0")).Reason == verify.ReasonShared })
 	assert.Contains(t, conditionOf(b.node("n0")).Message, "verified Node old fails it, too: no answer")
 	assert.InDelta(t, 1, sharedFailure(t, c), 0)
+	b.waitFor("the brake must be shown", func() bool { return brakeOpen(t, c, verify.BrakeSharedFailure) == 1 })
+	assert.Empty(t, b.ledger().Removals, "none is removed")
+	require.Len(t, b.ledger().Brakes, 1)
 	kept, err := b.client.CoreV1().ConfigMaps(namespace).Get(t.Context(), verify.ReportName("n0"), metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.Contains(t, kept.Data[verify.ReportKey], verify.ReasonShared)
@@ -97,7 +102,8 @@ func TestAFaultThatAllNodesShareCountsNoAttemptAndAllOpenWhenItEnds(t *testing.T
 	b.waitFor("all must open when the fault ends", each("open", func(name string) bool { return isOpen(b.node(name)) }))
 	events := b.drainEvents()
 	assert.Equal(t, 1, count(events, SharedFailure), "one Event, not one of each Node")
-	assert.Zero(t, count(events, VerificationFailed))
+	assert.Zero(t, count(events, VerificationFailed)+count(events, RemovalHeld)+count(events, NodeRemoved))
+	b.waitFor("the brake must close", func() bool { return brakeOpen(t, c, verify.BrakeSharedFailure) == 0 })
 	assert.Equal(t, 1, b.controlPods(), "its result counts for a minute")
 	b.waitFor("the series must say that it is over", func() bool { return sharedFailure(t, c) == 0 })
 }
@@ -200,13 +206,25 @@ func (b *bed) controlPods() (created int) {
 
 func sharedFailure(t *testing.T, c *Controller) float64 {
 	t.Helper()
+	return series(t, &standingCollector{c}, "nodekeep_verify_shared_failure", "all")
+}
+
+// series is the value of a gauge or counter, by the values of its labels.
+func series(t *testing.T, collector prometheus.Collector, name string, labels ...string) float64 {
+	t.Helper()
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&standingCollector{c})
+	registry.MustRegister(collector)
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	for _, family := range families {
-		if family.GetName() == "nodekeep_verify_shared_failure" {
-			return family.GetMetric()[0].GetGauge().GetValue()
+		for _, metric := range family.GetMetric() {
+			var values []string
+			for _, label := range metric.GetLabel() {
+				values = append(values, label.GetValue())
+			}
+			if family.GetName() == name && slices.Equal(values, labels) {
+				return metric.GetGauge().GetValue() + metric.GetCounter().GetValue() // one of them is 0
+			}
 		}
 	}
 	t.Fatal("there is no such series")

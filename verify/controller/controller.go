@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	eventrecord "k8s.io/client-go/tools/record"
@@ -19,6 +20,7 @@ import (
 	"nodekeep.dev/nodekeep/contain"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/verify"
+	"nodekeep.dev/nodekeep/verify/remove"
 )
 
 // LeaseName is the Lease that says which verification controller leads, in the release namespace.
@@ -27,6 +29,7 @@ const LeaseName = "nodekeep-verify"
 // Options are what a Controller works with. All fields are required but Now.
 type Options struct {
 	Client    kubernetes.Interface
+	Objects   dynamic.Interface      // for what removes Nodes: NodeClaims, Machines
 	Profiles  func() verify.Profiles // asked at each decision
 	Retention func() time.Duration   // how long reports are kept
 	Cluster   verify.Cluster
@@ -55,6 +58,9 @@ type Controller struct {
 	standing    standing
 	outage      outage
 	controls    controls
+	brakes      brakes
+	remover     *remove.Remover
+	ledger      *remove.Store
 
 	mu     sync.Mutex // guards starts
 	starts *verify.Starts
@@ -84,10 +90,12 @@ func New(options Options) (*Controller, error) {
 	c := &Controller{
 		Options: options, wake: make(chan struct{}, 1), starts: verify.NewStarts(options.Profiles().Start),
 		lookups: &lookups{client: options.Client, now: options.Now, services: map[string]*lookup{}},
-		queue:   workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
+		remover: remove.New(options.Client, options.Objects), ledger: remove.NewStore(options.Client, options.Namespace),
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 	}
 	c.memory.nodes, c.standing.held, c.standing.open = map[string]remembered{}, map[string]stands{}, map[string]int{}
 	c.standing.controls, c.controls.wanted, c.controls.shared = map[string]int{}, map[string]bool{}, map[string]time.Time{}
+	c.brakes.seen, c.brakes.told = map[brakeKey]time.Time{}, map[brakeKey]time.Time{}
 	nodes := store.ListWatch(options.Client, options.Client.CoreV1().Nodes(), "", nil)
 	c.nodes = cache.NewSharedIndexInformer(nodes, &corev1.Node{}, 0, cache.Indexers{})
 	pods := store.ListWatch(options.Client, options.Client.CoreV1().Pods(options.Namespace), "", nil)

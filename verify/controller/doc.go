@@ -11,6 +11,7 @@
 //   - The state is in the API: taint, Pods, annotation. A process that is killed between any two writes loses nothing that another one needs.
 //   - The result of a control Pod is the Pod itself, which is kept for two minutes; what this process remembers of control paces nothing but its Event.
 //   - Pods that kubelets can create (mirror Pods) never count as worker Pods.
-//   - Nothing is written but Nodes, worker Pods, Events and the ConfigMaps of reports.
+//   - Nothing is written but Nodes, worker Pods, Events and the ConfigMaps of reports, and what removes Nodes (package remove), where a profile asks for it.
+//   - A removal is in the ledger before it is made. What cannot be read holds it. A brake never keeps an attempt from being made or recorded.
 //   - No single object stops the process: a panic in the work on one is logged and counted, and the Node is tried again.
 package controller

@@ -19,6 +19,8 @@ const (
 	VerificationReleased = verify.EventReleased // the deadline passed, the taint was removed without a passed check
 	VerificationUndone   = "VerificationUndone" // another client puts the taint back each time that it is removed; nodekeep pauses
 	SharedFailure        = "SharedFailure"      // Nodes of a profile fail a check that a verified Node fails, too; once while it lasts
+	NodeRemoved          = "NodeRemoved"        // the profile's onFailure was carried out: the Node, or what stands for it, was removed
+	RemovalHeld          = "RemovalHeld"        // the Node is to be removed, and a brake holds that; once while it does
 	VerificationEnded    = "VerificationEnded"  // no profile selects the Node any more, or another client removed the taint
 )
 

@@ -15,6 +15,7 @@ type Metrics struct {
 	attempts  *prometheus.CounterVec
 	results   *prometheus.CounterVec
 	ended     *prometheus.CounterVec
+	removals  *prometheus.CounterVec
 	verified  *prometheus.HistogramVec
 	podStart  *prometheus.HistogramVec
 	garbage   prometheus.Counter
@@ -39,6 +40,9 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "nodekeep_verify_ended_total", Help: "Nodes whose verification ended without a passed attempt, by profile and how.",
 		}, []string{"profile", "how"}),
+		removals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "nodekeep_verify_removals_total", Help: "Decisions to remove a Node that failed its checks, by onFailure and by what came of them.",
+		}, []string{"kind", "outcome"}),
 		verified: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "nodekeep_verify_ready_to_verified_seconds", Help: "Time from the moment that a Node became Ready to the removal of its taint.",
 			Buckets: []float64{0.5, 1, 2, 3, 4, 5, 7.5, 10, 15, 30, 60, 120, 300, 900, 3600},
@@ -52,9 +56,21 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		failures:  counter("nodekeep_verify_failures_total", "Times that a Node could not be worked on and was put off."),
 		panics:    counter("nodekeep_verify_panics_total", "Panics in the work on one Node. The process and the work on all others go on."),
 	}
-	registry.MustRegister(m.attempts, m.results, m.ended, m.verified, m.podStart, m.garbage, m.conflicts, m.failures, m.panics)
+	for _, kind := range verify.RemovalKinds() {
+		for _, outcome := range []string{outcomeRemoved, outcomeHeld, outcomeFailed} {
+			m.removals.WithLabelValues(string(kind), outcome)
+		}
+	}
+	registry.MustRegister(m.attempts, m.results, m.ended, m.removals, m.verified, m.podStart, m.garbage, m.conflicts, m.failures, m.panics)
 	return m
 }
+
+// What came of a decision to remove a Node.
+const (
+	outcomeRemoved = "removed" // the Node, or what stands for it, was removed
+	outcomeHeld    = "held"    // a brake held it; it is decided again after the next attempt that fails
+	outcomeFailed  = "failed"  // the API server refused the removal
+)
 
 // profiles gives the series of all profiles a first value.
 func (m *Metrics) profiles(profiles verify.Profiles) {
@@ -116,6 +132,7 @@ type stands struct {
 	profile string
 	state   verify.State
 	due     time.Time
+	brake   verify.BrakeReason // that holds the removal of the Node; empty: none does
 }
 
 // changed counts an event of a Node.
@@ -155,7 +172,11 @@ func (s *standing) set(name string, n *node, action verify.Action) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.held[name]; ok && n != nil && action.State != verify.StateOpen && action.State != "" {
-		s.held[name] = stands{profile: action.Profile.Name, state: action.State, due: action.Due}
+		one := stands{profile: action.Profile.Name, state: action.State, due: action.Due}
+		if held := action.Progress.RemovalHeld; held != nil {
+			one.brake = held.Reason
+		}
+		s.held[name] = one
 	}
 }
 
@@ -200,11 +221,16 @@ func sharedSeries() *prometheus.Desc {
 	return prometheus.NewDesc("nodekeep_verify_shared_failure", "1 while Nodes of a profile fail a check that verified Nodes fail, too. Their attempts are not counted.", []string{"profile"}, nil)
 }
 
+func brakeSeries() *prometheus.Desc {
+	return prometheus.NewDesc("nodekeep_verify_brake_open", "1 while a brake holds the removal of a Node, by reason.", []string{"reason"}, nil)
+}
+
 // Describe names the series.
 func (c *standingCollector) Describe(to chan<- *prometheus.Desc) {
 	to <- nodesSeries()
 	to <- overdueSeries()
 	to <- sharedSeries()
+	to <- brakeSeries()
 }
 
 // Collect counts.
@@ -213,7 +239,7 @@ func (c *standingCollector) Collect(to chan<- prometheus.Metric) {
 		profile string
 		state   verify.State
 	}
-	now, nodes, overdue := c.Now(), map[series]int{}, map[string]int{}
+	now, nodes, overdue, brakes := c.Now(), map[series]int{}, map[string]int{}, map[verify.BrakeReason]float64{}
 	c.standing.mu.Lock()
 	for _, profile := range c.Profiles().All() {
 		for _, state := range verify.States() {
@@ -227,11 +253,15 @@ func (c *standingCollector) Collect(to chan<- prometheus.Metric) {
 			continue
 		}
 		nodes[series{one.profile, one.state}]++
+		brakes[one.brake] = 1
 		if !one.due.IsZero() && now.After(one.due) {
 			overdue[one.profile]++
 		}
 	}
 	c.standing.mu.Unlock()
+	for _, reason := range verify.BrakeReasons() {
+		to <- prometheus.MustNewConstMetric(brakeSeries(), prometheus.GaugeValue, brakes[reason], string(reason))
+	}
 	for one, count := range nodes {
 		to <- prometheus.MustNewConstMetric(nodesSeries(), prometheus.GaugeValue, float64(count), one.profile, string(one.state))
 	}

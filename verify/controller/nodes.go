@@ -21,6 +21,8 @@ type node struct {
 	takes              bool         // ordinary Pods can run on it
 	controls           bool         // a control Pod can run on it: it is verified, and Ready
 	counts, away       bool         // see [verify.Profiles.Away]
+	fails              bool         // see [verify.Profiles.Fails]
+	passed             time.Time    // see [verify.Profiles.PassedAt]
 	full               *verify.Node // nil: the plan has nothing to do
 }
 
@@ -39,6 +41,7 @@ func nodeOf(object *corev1.Node, profiles verify.Profiles, now time.Time) (slim 
 		slim.counts, slim.away = profiles.Away(&full)
 		profile, _ := profiles.For(object.Labels)
 		slim.profile = profile.Name
+		slim.fails, slim.passed = profiles.Fails(&full), profiles.PassedAt(&full)
 		if slim.held = len(profiles.HeldBy(slim.taints)) > 0; slim.held || verify.Plan(verify.Observed{Node: &full}, profiles, verify.Cluster{}, now).Do != verify.DoNothing {
 			slim.full = &full
 		}

@@ -46,13 +46,9 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 	case verify.DoDelete:
 		return c.deletePod(ctx, name, action)
 	case verify.DoRecord:
-		if err := c.keepReport(ctx, action.Report(n.full)); err != nil { // first, since the annotation ends the attempt
-			return err
-		}
-		if err := c.patchNode(ctx, n, action, profiles); err != nil {
-			return err
-		}
-		c.reportAttempt(n, action)
+		return c.record(ctx, n, action, profiles)
+	case verify.DoRemove:
+		return c.remove(ctx, n, action, profiles)
 	case verify.DoOpen:
 		if err := c.patchNode(ctx, n, action, profiles); err != nil {
 			return err
@@ -71,6 +67,27 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 	case verify.DoShow:
 		return c.patchStatus(ctx, n, action)
 	case verify.DoNothing, verify.DoWait:
+	}
+	return nil
+}
+
+// record keeps the report of an attempt that did not pass, and ends the attempt.
+func (c *Controller) record(ctx context.Context, n *node, action verify.Action, profiles verify.Profiles) error {
+	held := action.Progress.RemovalHeld
+	if held != nil {
+		c.noteBrake(ctx, action.Profile, held.Reason)
+	} else if action.Judged.Verdict == verify.VerdictShared {
+		c.noteBrake(ctx, action.Profile, verify.BrakeSharedFailure)
+	}
+	if err := c.keepReport(ctx, action.Report(n.full)); err != nil { // first, since the annotation ends the attempt
+		return err
+	}
+	if err := c.patchNode(ctx, n, action, profiles); err != nil {
+		return err
+	}
+	c.reportAttempt(n, action)
+	if held != nil && action.Judged.Verdict == verify.VerdictFailed {
+		c.reportHeld(n, action)
 	}
 	return nil
 }
@@ -102,6 +119,9 @@ func (c *Controller) observe(ctx context.Context, name string, profiles verify.P
 	profile, selected := profiles.For(seen.Node.Labels)
 	if selected {
 		seen.Control = c.controlOf(profile)
+	}
+	if profile.Removes() && len(seen.Pods) > 0 {
+		seen.Control.Passed = c.lastPassed(profile.Name)
 	}
 	if selected && c.Leading() {
 		for i := range seen.Pods {

@@ -27,7 +27,6 @@ func NewStore(client kubernetes.Interface, namespace string) *Store {
 // Stored is the ledger as it was read.
 type Stored struct {
 	Ledger verify.Ledger
-	Brakes string // [verify.BrakesKey]; shown to operators, decides nothing
 
 	object *corev1.ConfigMap // nil: there is none
 }
@@ -49,7 +48,7 @@ func (s *Store) Read(ctx context.Context) (Stored, error) {
 	if err != nil {
 		return Stored{}, s.spoiled(err)
 	}
-	return Stored{Ledger: ledger, Brakes: object.Data[verify.BrakesKey], object: object}, nil
+	return Stored{Ledger: ledger, object: object}, nil
 }
 
 func (s *Store) spoiled(err error) error {
@@ -58,8 +57,8 @@ func (s *Store) spoiled(err error) error {
 }
 
 // Write puts a state in the place of the one that was read, and returns it as it is stored. [ErrChanged] means that another process wrote first.
-func (s *Store) Write(ctx context.Context, read Stored, ledger verify.Ledger, brakes string) (Stored, error) {
-	maps, data := s.client.CoreV1().ConfigMaps(s.namespace), map[string]string{verify.LedgerKey: ledger.String(), verify.BrakesKey: brakes}
+func (s *Store) Write(ctx context.Context, read Stored, ledger verify.Ledger) (Stored, error) {
+	maps, data := s.client.CoreV1().ConfigMaps(s.namespace), map[string]string{verify.LedgerKey: ledger.String()}
 	var object *corev1.ConfigMap
 	var err error
 	if read.object == nil {
@@ -79,5 +78,5 @@ func (s *Store) Write(ctx context.Context, read Stored, ledger verify.Ledger, br
 	case err != nil:
 		return Stored{}, fmt.Errorf("write ConfigMap %s/%s: %w", s.namespace, verify.LedgerMap, err)
 	}
-	return Stored{Ledger: ledger, Brakes: brakes, object: object}, nil
+	return Stored{Ledger: ledger, object: object}, nil
 }

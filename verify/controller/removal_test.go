@@ -1,0 +1,280 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	k8stesting "k8s.io/client-go/testing"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// removes has the profile remove Nodes at the first failure, so that a test waits for one control Pod only.
+func removes(profile *verify.Profile) {
+	profile.OnFailure, profile.Attempts.Max = verify.RemoveNode, 1
+}
+
+// fleet is a bed with so many verified Nodes that pass, of a profile that removes Nodes.
+func fleet(t *testing.T, nodes int) *bed {
+	t.Helper()
+	b := newBed(t)
+	b.use(removes)
+	b.verified(passes)
+	for i := range nodes - 1 {
+		name := fmt.Sprint("good-", i)
+		b.register(name, passes)
+		b.change(name, func(node *corev1.Node) {
+			node.Spec.Taints, node.Labels = nil, map[string]string{verify.Label: "true"}
+		})
+	}
+	return b
+}
+
+func (b *bed) exists(name string) bool {
+	_, err := b.client.Tracker().Get(corev1.SchemeGroupVersion.WithResource("nodes"), "", name)
+	return err == nil
+}
+
+func (b *bed) ledger() verify.Ledger {
+	b.t.Helper()
+	object, err := b.client.Tracker().Get(corev1.SchemeGroupVersion.WithResource("configmaps"), namespace, verify.LedgerMap)
+	if apierrors.IsNotFound(err) {
+		return verify.Ledger{}
+	}
+	require.NoError(b.t, err)
+	ledger, err := verify.ParseLedger(object.(*corev1.ConfigMap).Data[verify.LedgerKey])
+	require.NoError(b.t, err)
+	return ledger
+}
+
+func (b *bed) held(name string) *verify.Brake { return b.progress(name).RemovalHeld }
+
+func TestOneBrokenNodeOfFiftyIsRemovedOnce(t *testing.T) {
+	b := fleet(t, 50)
+	b.register("broken", refuses)
+	c, stop := b.process()
+	defer stop()
+	b.waitFor("the Node must be removed", func() bool { return !b.exists("broken") })
+	b.waitFor("the entry must be finished", func() bool { one, ok := first(b.ledger()); return ok && one.Done })
+	one, _ := first(b.ledger())
+	assert.Equal(t, "broken", one.Node)
+	assert.Len(t, b.ledger().Removals, 1)
+	events := b.drainEvents()
+	assert.Equal(t, 1, count(events, NodeRemoved))
+	assert.Zero(t, count(events, RemovalHeld))
+	assert.InDelta(t, 1, series(t, c.Metrics.removals, "nodekeep_verify_removals_total", "node", outcomeRemoved), 0)
+	for i := range 49 {
+		assert.True(t, b.exists(fmt.Sprint("good-", i)))
+	}
+	kept, err := b.client.CoreV1().ConfigMaps(namespace).Get(t.Context(), verify.ReportName("broken"), metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Contains(t, kept.Data[verify.ReportKey], "no answer")
+
+	// The name is not removed again within 24 hours, and the cooldown holds others.
+	b.pass(5 * time.Minute) // the control Pod of before is too old
+	b.register("broken", refuses)
+	b.register("other", refuses)
+	b.waitFor("the same name must be held", func() bool { return b.held("broken") != nil && b.held("broken").Reason == verify.BrakeSameNode })
+	b.waitFor("the other one must be held", func() bool { return b.held("other") != nil && b.held("other").Reason == verify.BrakeCooldown })
+	assert.Equal(t, one.Time.Add(15*time.Minute).UTC(), b.held("other").Until.UTC())
+	assert.Len(t, b.ledger().Removals, 1)
+	b.waitFor("the series must say so", func() bool { return brakeOpen(t, c, verify.BrakeCooldown) == 1 })
+	assert.InDelta(t, 0, brakeOpen(t, c, verify.BrakeTooMany), 0)
+	b.waitFor("Events must say so", func() bool { return len(b.events.Events) >= 4 })
+	assert.Equal(t, 2, count(b.drainEvents(), RemovalHeld))
+	b.say("other", passes)
+	b.waitFor("a Node that is held opens by itself", func() bool { return isOpen(b.node("other")) })
+}
+
+func first(ledger verify.Ledger) (verify.Removal, bool) {
+	if len(ledger.Removals) == 0 {
+		return verify.Removal{}, false
+	}
+	return ledger.Removals[0], true
+}
+
+func brakeOpen(t *testing.T, c *Controller, reason verify.BrakeReason) float64 {
+	t.Helper()
+	return series(t, &standingCollector{c}, "nodekeep_verify_brake_open", string(reason))
+}
+
+func TestOfManyFailingNodesNoneIsRemovedAndOneEventSaysWhy(t *testing.T) {
+	b := fleet(t, 20)
+	for i := range 8 {
+		b.register(fmt.Sprint("bad-", i), refuses)
+	}
+	profiles := b.profiles
+	for i := range 8 { // none has passed before the process starts, so that none is removed before others have failed
+		b.change(fmt.Sprint("bad-", i), func(node *corev1.Node) {
+			node.Annotations = map[string]string{verify.Annotation: verify.Progress{Attempts: 1, Hash: profiles.All()[0].Hash, BootID: "b1", Last: &verify.Last{Result: verify.VerdictInconclusive, Time: time.Now()}}.String()}
+		})
+	}
+	_, stop := b.process()
+	defer stop()
+	b.waitFor("all must be held", func() bool {
+		return b.all("bad-", 8, func(name string) bool { return b.held(name) != nil && b.held(name).Reason == verify.BrakeTooMany })
+	})
+	assert.Empty(t, b.ledger().Removals)
+	require.Len(t, b.ledger().Brakes, 1, "the brake survives a restart")
+	assert.Equal(t, verify.BrakeTooMany, b.ledger().Brakes[0].Reason)
+	assert.Equal(t, 1, count(b.drainEvents(), RemovalHeld), "one Event, not one of each Node")
+}
+
+// all reports whether something holds for so many Nodes whose names begin alike.
+func (b *bed) all(prefix string, nodes int, holds func(name string) bool) bool {
+	for i := range nodes {
+		if !holds(fmt.Sprint(prefix, i)) {
+			return false
+		}
+	}
+	return true
+}
+
+func TestWhatCannotBeReadOrIsNotAllowedHoldsARemovalAndNothingElse(t *testing.T) {
+	forbidden := func(verb, resource string) func(*bed) {
+		return func(b *bed) {
+			b.client.PrependReactor(verb, resource, func(action k8stesting.Action) (bool, runtime.Object, error) {
+				if resource == "configmaps" && action.(k8stesting.GetAction).GetName() != verify.LedgerMap {
+					return false, nil, nil
+				}
+				if resource == "pods" && action.GetNamespace() != "" {
+					return false, nil, nil
+				}
+				return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "x", errors.New("no rights"))
+			})
+		}
+	}
+	for name, test := range map[string]struct {
+		prepare func(*bed)
+		profile func(*verify.Profile)
+		reason  verify.BrakeReason
+		says    string
+		entries int
+	}{
+		"the ledger may not be read": {prepare: forbidden("get", "configmaps"), reason: verify.BrakeLedger, says: "no rights"},
+		"the ledger is spoiled": {prepare: func(b *bed) {
+			require.NoError(b.t, b.client.Tracker().Add(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: verify.LedgerMap}, Data: map[string]string{verify.LedgerKey: "{"}}))
+		}, reason: verify.BrakeLedger, says: "no Node is removed until this is corrected"},
+		"Pods may not be listed":  {prepare: forbidden("list", "pods"), reason: verify.BrakeAPIError, says: "no rights"},
+		"no Node may be deleted":  {prepare: forbidden("delete", "nodes"), reason: verify.BrakeAPIError, says: "no rights", entries: 1},
+		"a Pod runs on the Node":  {prepare: func(b *bed) { b.occupy("broken") }, reason: verify.BrakePods, says: "Pod default/workload runs on the Node"},
+		"Karpenter is not there":  {prepare: func(*bed) {}, profile: func(p *verify.Profile) { removes(p); p.OnFailure = verify.RemoveNodeClaim }, reason: verify.BrakeRefused, says: "0 ownerReferences to a NodeClaim"},
+		"Karpenter's CRD is gone": {prepare: func(b *bed) { b.owned("broken") }, profile: func(p *verify.Profile) { removes(p); p.OnFailure = verify.RemoveNodeClaim }, reason: verify.BrakeRefused, says: "does not serve the API group karpenter.sh"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := fleet(t, 10)
+			if test.profile != nil {
+				b.use(test.profile)
+			}
+			b.register("broken", refuses)
+			test.prepare(b)
+			_, stop := b.process()
+			defer stop()
+			b.waitFor("the removal must be held", func() bool { return b.held("broken") != nil })
+			assert.Equal(t, test.reason, b.held("broken").Reason)
+			assert.Contains(t, b.held("broken").Message, test.says)
+			b.waitFor("an Event must say so", func() bool { return len(b.events.Events) >= 2 })
+			assert.Equal(t, 1, count(b.drainEvents(), RemovalHeld))
+			assert.True(t, b.exists("broken"))
+			if test.reason != verify.BrakeLedger {
+				assert.Len(t, b.ledger().Removals, test.entries)
+			}
+			b.say("broken", passes)
+			b.waitFor("the checks go on, and open the Node", func() bool { return isOpen(b.node("broken")) })
+		})
+	}
+}
+
+// occupy has a workload run on a Node.
+func (b *bed) occupy(name string) {
+	b.t.Helper()
+	require.NoError(b.t, b.client.Tracker().Add(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "workload", UID: "w"}, Spec: corev1.PodSpec{NodeName: name}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}))
+}
+
+// owned has a Node name a NodeClaim.
+func (b *bed) owned(name string) {
+	b.change(name, func(node *corev1.Node) {
+		node.OwnerReferences = []metav1.OwnerReference{{APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: "claim", UID: "u"}}
+	})
+}
+
+func TestAProcessThatIsKilledBetweenTheWritesOfARemovalNeverMakesItTwice(t *testing.T) {
+	killed := 0
+	for killAt := 1; killAt < 40; killAt++ {
+		b := fleet(t, 10)
+		b.register("broken", refuses)
+		b.killAt = killAt
+		_, stop := b.process()
+		dead := func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.dead }
+		over := func() bool { return !b.exists("broken") && len(b.podList()) <= 1 && b.allDone() }
+		b.waitFor("it must be removed, or the process be killed", func() bool { return dead() || over() })
+		stop()
+		if !dead() {
+			break
+		}
+		killed++
+		b.mu.Lock()
+		b.dead, b.killAt = false, 0
+		b.mu.Unlock()
+		_, stop = b.process()
+		b.waitFor(fmt.Sprintf("the next process must go on; killed after write %d", killAt), func() bool { return !b.exists("broken") })
+		stop()
+		assert.Len(t, b.ledger().Removals, 1, "killed after write %d: it counts once", killAt)
+		b.mu.Lock()
+		deletions := 0
+		for _, write := range b.writes {
+			if write == "delete nodes" {
+				deletions++
+			}
+		}
+		b.mu.Unlock()
+		assert.Equal(t, 1, deletions, "killed after write %d", killAt)
+	}
+	t.Logf("killed after each of %d writes", killed)
+	assert.GreaterOrEqual(t, killed, 5)
+}
+
+func (b *bed) allDone() bool {
+	one, ok := first(b.ledger())
+	return ok && one.Done
+}
+
+func TestTwoControllersRemoveNoMoreThanTheBudgetLets(t *testing.T) {
+	b := fleet(t, 60)
+	for i := range 6 {
+		b.register(fmt.Sprint("bad-", i), refuses)
+	}
+	_, stopOne := b.process()
+	_, stopTwo := b.process()
+	defer func() { stopOne(); stopTwo() }()
+	remaining := func() (left int) {
+		for i := range 6 {
+			if b.exists(fmt.Sprint("bad-", i)) {
+				left++
+			}
+		}
+		return left
+	}
+	b.waitFor("all but one must be held", func() bool {
+		held := 0
+		for i := range 6 {
+			if name := fmt.Sprint("bad-", i); b.exists(name) && b.held(name) != nil {
+				held++
+			}
+		}
+		return held == 5
+	})
+	assert.Equal(t, 5, remaining(), "the cooldown is 15 minutes")
+	assert.Len(t, b.ledger().Removals, 1)
+}

@@ -1,0 +1,167 @@
+package verify
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Removals is what the decision about a removal needs to know beyond the Node itself. It is read live, for a Node that [Plan] says is to be removed.
+type Removals struct {
+	Ledger Ledger
+	// Nodes are the uids of all Nodes that the profile selects; true: the Node fails ([Profiles.Fails]).
+	Nodes map[string]bool
+	// Selected is how many Nodes all profiles together select.
+	Selected int
+	// Blocked is why the Node cannot be removed, whatever the ledger says: Pods run on it, no object was confirmed to stand for it, or something
+	// could not be read; nil: nothing does.
+	Blocked *Brake
+}
+
+// Removes reports whether Nodes of the profile are removed that fail for good.
+func (p CompiledProfile) Removes() bool { return slices.Contains(RemovalKinds(), p.OnFailure) }
+
+// Fails reports whether a Node waits to be verified and an attempt of these checks did not pass on it.
+func (p Profiles) Fails(node *Node) bool {
+	profile, selected := p.For(node.Labels)
+	return selected && len(p.HeldBy(node.Taints)) > 0 && ParseProgress(node.Annotation).of(profile, node.BootID).tried() > 0
+}
+
+// PassedAt is when a Node passed the checks that its profile has now, if it counts for [Control]; zero: it did not.
+func (p Profiles) PassedAt(node *Node) time.Time {
+	profile, _ := p.For(node.Labels)
+	progress := ParseProgress(node.Annotation)
+	if !p.Controls(node) || progress.Hash != profile.Hash || progress.Last == nil || progress.Last.Result != VerdictPassed {
+		return time.Time{}
+	}
+	return progress.Last.Time
+}
+
+// wasOpen reports whether this Node object ever took workloads: a round has ended, it has the label, or its taint is not the one of its registration. What a
+// kubelet forges here can keep its own Node from being removed, or not.
+func (n *Node) wasOpen(profile CompiledProfile, progress Progress, profiles Profiles) bool {
+	for _, taint := range profiles.HeldBy(n.Taints) {
+		if taint.Key != profile.Taint.Key || taint.Value != profile.Taint.Value {
+			return true
+		}
+	}
+	return progress.Round > 0 || n.Labels[profiles.Label] == "true"
+}
+
+// removal is what is next once an attempt has failed. record is the action that records it, and the Node stays. Where the profile removes Nodes, this one
+// was never open, attempts.max attempts of this round have failed, and verified Nodes pass what fails here, it is [DoRemove].
+func (o Observed) removal(record Action, before Progress, profiles Profiles, now time.Time) Action {
+	profile, progress := record.Profile, record.Progress
+	if !profile.Removes() || progress.Failed < profile.Attempts.Max || progress.Removing != "" || o.Node.wasOpen(profile, before, profiles) {
+		return record
+	}
+	cleared, held := o.Control.clears(record, now)
+	if held != nil {
+		return record.held(*held)
+	}
+	if cleared.Do != DoRecord { // a verified Node is asked
+		return cleared
+	}
+	record.Do, record.Reason, record.heldBefore = DoRemove, "attempt failed, as attempts.max did: "+record.Reason, before.RemovalHeld
+	record.Removal = Removal{Node: o.Node.Name, UID: o.Node.UID, Kind: profile.OnFailure, Profile: profile.Name, Time: now}
+	return record
+}
+
+// clears says whether verified Nodes pass all that failed in an attempt, how to find out, or which brake holds the removal. For checks that another Node can
+// answer, a control Pod must have passed that was not started before the worker Pod: what has passed earlier may fail by now, too. For checks of the machine
+// itself, another Node must have passed the same checks since this one fails.
+func (c Control) clears(record Action, now time.Time) (next Action, held *Brake) {
+	network := record.Profile.Network()
+	asked := false
+	for _, name := range failedChecks(record.Judged) {
+		if slices.ContainsFunc(network.Checks, func(check Check) bool { return check.Name == name }) {
+			asked = true
+		} else if !c.Passed.After(record.Progress.FailingSince) || c.Passed.After(now) {
+			return record, noControl("no other Node of the profile has passed check %s since this one fails", name)
+		}
+	}
+	if !asked {
+		return record, nil
+	}
+	var judged Judged
+	if c.Pod != nil {
+		judged = Judge(*c.Pod, network, now)
+	}
+	runs := c.Pod != nil && judged.Verdict == VerdictRunning
+	until := record.Pod.Created.Add(2 * record.Profile.longest())
+	next = record
+	switch fresh := c.Pod != nil && !c.Pod.Created.Before(record.Pod.Created); {
+	case fresh && judged.Verdict == VerdictPassed:
+		return record, nil
+	case fresh && judged.Verdict == VerdictFailed:
+		return record, &Brake{Reason: BrakeSharedFailure, Message: Shorten(fmt.Sprintf("verified Node %s fails check %s", c.On, judged.Check))}
+	case fresh && !runs:
+		return record, noControl("verified Node %s was asked the same, and gave no result", c.On)
+	case !now.Before(until):
+		return record, noControl("no verified Node answered the same in time")
+	case runs:
+		next.Do, next.Reason, next.Again = DoWait, "a verified Node is asked the same", earliest(judged.Again, until)
+	case !c.Possible:
+		return record, noControl("no Node of the profile is verified and Ready")
+	case ControlDue(c.Pod, record.Profile, now):
+		next.Do, next.Reason, next.Again = DoControl, "a verified Node is to be asked the same", now.Add(controlRetry)
+	default:
+		next.Do, next.Reason, next.Again = DoWait, "a verified Node is to be asked the same again", earliest(controlCounts(*c.Pod, record.Profile, now), until)
+	}
+	return next, nil
+}
+
+func noControl(format string, values ...any) *Brake {
+	return &Brake{Reason: BrakeNoControl, Message: Shorten(fmt.Sprintf(format, values...))}
+}
+
+// held is the action that records the attempt and the brake; the Node stays, and is tried on.
+func (a Action) held(brake Brake) Action {
+	a.Do, a.Progress.RemovalHeld = DoRecord, &brake
+	return a
+}
+
+// Decide says whether the removal that was planned is carried out now. It is [DoRemove] if so, and else [DoRecord] with the brake that holds it. A brake that
+// has closed needs a failure of later: it must have been closed when the worker Pod was created, too.
+func (a Action) Decide(seen Removals, limits CompiledLimits, now time.Time) Action {
+	if before, known := seen.Ledger.Of(a.Removal.UID); known && before.Done {
+		a.Do, a.Progress.Removing = DoRecord, before.Kind
+		return a
+	}
+	if brake, open := a.brake(seen, limits, now); open {
+		return a.held(brake)
+	}
+	if held := a.heldBefore; held != nil && (held.Until.IsZero() || held.Until.After(a.Pod.Created)) {
+		a.Do = DoRecord // it closed at some time since then, maybe after this Pod failed
+		return a
+	}
+	a.Progress.Removing = a.Removal.Kind
+	return a
+}
+
+// brake is the first brake that is open.
+func (a Action) brake(seen Removals, limits CompiledLimits, now time.Time) (brake Brake, open bool) {
+	nodes := maps.Clone(seen.Nodes)
+	if nodes == nil {
+		nodes = map[string]bool{}
+	}
+	nodes[a.Removal.UID] = true
+	brake, open = seen.Ledger.openAt(a.Profile.Name, a.Pod.Created)
+	fits, ok := seen.Ledger.Fits(a.Removal, limits, seen.Selected, a.Pod.Created)
+	switch {
+	case seen.Blocked != nil:
+		return *seen.Blocked, true
+	case seen.Ledger.TooMany(a.Profile.Name, nodes, limits, now):
+		return Brake{Reason: BrakeTooMany}, true
+	case open:
+		return brake, true
+	}
+	return fits, !ok
+}
+
+// HeldBy is the action with a brake that was met while the removal was carried out.
+func (a Action) HeldBy(brake Brake) Action {
+	a.Progress.Removing = ""
+	return a.held(brake)
+}

@@ -1,0 +1,234 @@
+package verify_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// removing has a profile remove Nodes at the second failed attempt.
+func removing(profile *verify.Profile) {
+	profile.OnFailure, profile.Attempts.Max = verify.RemoveNode, 2
+}
+
+// failedOnce is the annotation after one failed attempt, as change leaves it.
+func failedOnce(profiles verify.Profiles, change func(*verify.Progress)) string {
+	progress := verify.Progress{
+		Attempts: 1, Failed: 1, FailingSince: born, BootID: "b1", Hash: profiles.All()[0].Hash, Last: &verify.Last{Result: verify.VerdictFailed, Check: "dns", Time: born},
+	}
+	if change != nil {
+		change(&progress)
+	}
+	return progress.String()
+}
+
+// controlOf is a control that ended now; its Pod was created so long after the worker Pod.
+func controlOf(later time.Duration, code int, message string) verify.Control {
+	pod := &verify.Pod{Name: "control-1", UID: "c1", Created: born.Add(time.Second + later)}
+	ended(corev1.PodFailed, code, message)(pod)
+	pod.Containers[0].Finished = born.Add(15 * time.Second)
+	return verify.Control{Possible: true, Pod: pod, On: "verified-1"}
+}
+
+func TestANodeIsRemovedOnlyWhereAllOfTheConditionsHold(t *testing.T) {
+	now := born.Add(20 * time.Second)
+	smi := func(pod *verify.Pod) {
+		ended(corev1.PodFailed, 0, passes)(pod)
+		pod.Containers = append(pod.Containers, verify.ContainerState{Name: "smi", Ended: true, ExitCode: 1})
+	}
+	both := func(profile *verify.Profile) { removing(profile); withTwo(profile) }
+	passed := controlOf(0, 0, passes)
+	for name, test := range map[string]struct {
+		profile  func(*verify.Profile)
+		progress func(*verify.Progress)
+		node     func(*verify.Node)
+		pod      func(*verify.Pod)
+		control  *verify.Control
+		want     verify.Do
+		held     verify.BrakeReason
+		again    time.Time
+	}{
+		"all hold":                       {want: verify.DoRemove},
+		"the profile keeps Nodes":        {profile: func(p *verify.Profile) { p.Attempts.Max = 2 }, want: verify.DoRecord},
+		"an attempt is left":             {profile: func(p *verify.Profile) { removing(p); p.Attempts.Max = 3 }, want: verify.DoRecord},
+		"the other was inconclusive":     {progress: func(p *verify.Progress) { p.Failed, p.Attempts = 0, 7 }, want: verify.DoRecord},
+		"this one is inconclusive":       {pod: ended(corev1.PodFailed, 137, ""), progress: func(p *verify.Progress) { p.Failed, p.Attempts = 7, 7 }, want: verify.DoRecord},
+		"it was open before":             {progress: func(p *verify.Progress) { p.Round = 1 }, want: verify.DoRecord},
+		"it has the label":               {node: func(n *verify.Node) { n.Labels[verify.Label] = "true" }, want: verify.DoRecord},
+		"an operator added the taint":    {node: func(n *verify.Node) { n.Taints[0].Value = "again" }, want: verify.DoRecord},
+		"it is removed already":          {progress: func(p *verify.Progress) { p.Removing = verify.RemoveNodeClaim }, want: verify.DoRecord},
+		"other checks failed before":     {progress: func(p *verify.Progress) { p.Hash = "other" }, want: verify.DoRecord},
+		"it has another boot":            {progress: func(p *verify.Progress) { p.BootID = "b0" }, want: verify.DoRecord},
+		"no Node is verified":            {control: &verify.Control{}, want: verify.DoRecord, held: verify.BrakeNoControl},
+		"no control yet":                 {control: &verify.Control{Possible: true}, want: verify.DoControl},
+		"the control passed too early":   {control: ptrTo(controlOf(-time.Second, 0, passes)), want: verify.DoWait, again: born.Add(75 * time.Second)},
+		"the control says nothing":       {control: ptrTo(controlOf(0, 137, "")), want: verify.DoRecord, held: verify.BrakeNoControl},
+		"the control fails":              {control: ptrTo(controlOf(0, 1, refuses)), want: verify.DoRecord, held: verify.BrakeSharedFailure},
+		"the machine fails":              {profile: both, pod: smi, control: &verify.Control{Passed: born.Add(time.Second)}, want: verify.DoRemove},
+		"others passed before":           {profile: both, pod: smi, control: &verify.Control{Passed: born}, want: verify.DoRecord, held: verify.BrakeNoControl},
+		"others pass in times to come":   {profile: both, pod: smi, control: &verify.Control{Passed: now.Add(time.Second)}, want: verify.DoRecord, held: verify.BrakeNoControl},
+		"no other passed on its machine": {profile: both, pod: smi, want: verify.DoRecord, held: verify.BrakeNoControl},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.profile == nil {
+				test.profile = removing
+			}
+			profiles, node := planProfile(t, test.profile), readyNode()
+			node.Annotation = failedOnce(profiles, test.progress)
+			node.Verified = verify.Projection{Status: corev1.ConditionFalse, Reason: "ChecksFailed", Message: "check dns: "}
+			if test.node != nil {
+				test.node(node)
+			}
+			if test.pod == nil {
+				test.pod = ended(corev1.PodFailed, 1, refuses)
+			}
+			if test.control == nil {
+				test.control = &passed
+			}
+			before := verify.ParseProgress(node.Annotation)
+			if before.Hash != profiles.All()[0].Hash || before.BootID != "b1" { // the attempts begin anew
+				before.Attempts, before.Failed = 0, 0
+			}
+			pod := verify.Pod{Name: verify.PodName(node.UID, verify.Progress{Round: before.Round, Attempts: before.Attempts, Hash: profiles.All()[0].Hash, BootID: "b1"}), UID: "p1", NodeUID: node.UID, Created: born.Add(time.Second)}
+			test.pod(&pod)
+			action := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Control: *test.control}, profiles, verify.Cluster{}, now)
+			require.Equal(t, test.want, action.Do, action.Reason)
+			if !test.again.IsZero() {
+				assert.Equal(t, test.again, action.Again)
+			}
+			switch {
+			case action.Do == verify.DoRemove:
+				assert.Equal(t, verify.Removal{Node: "n1", UID: "u1", Kind: verify.RemoveNode, Profile: "gpu", Time: now}, action.Removal)
+				assert.Equal(t, 2, action.Progress.Attempts, "the attempt is recorded, too")
+			case test.held != "":
+				require.NotNil(t, action.Progress.RemovalHeld)
+				assert.Equal(t, test.held, action.Progress.RemovalHeld.Reason)
+			case action.Do == verify.DoRecord:
+				assert.Nil(t, action.Progress.RemovalHeld)
+			}
+		})
+	}
+}
+
+func ptrTo[T any](value T) *T { return &value }
+
+// planned is a removal as Plan plans it, of a Node whose attempt before met this brake; its worker Pod was created at born + 1 s.
+func planned(t *testing.T, limits string, before *verify.Brake) (verify.Action, verify.CompiledLimits) {
+	t.Helper()
+	profiles, node := planProfile(t, removing), readyNode()
+	node.Annotation = failedOnce(profiles, func(p *verify.Progress) { p.RemovalHeld = before })
+	pod := workerPod(node, profiles, ended(corev1.PodFailed, 1, refuses))
+	action := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Control: controlOf(0, 0, passes)}, profiles, verify.Cluster{}, born.Add(20*time.Second))
+	require.Equal(t, verify.DoRemove, action.Do)
+	return action, limitsOf(t, limits)
+}
+
+func TestABrakeHoldsARemovalAndAFreshFailureIsNeededOnceItHasClosed(t *testing.T) {
+	created, now := born.Add(time.Second), born.Add(20*time.Second)
+	of := func(uid string, at time.Time, done bool) verify.Removal {
+		return verify.Removal{Node: uid, UID: uid, Kind: verify.RemoveNode, Profile: "gpu", Time: at, Done: done}
+	}
+	ledger := func(removals ...verify.Removal) verify.Ledger { return verify.Ledger{Removals: removals} }
+	seeing := func(profile string, reason verify.BrakeReason, at time.Time) verify.Ledger {
+		seen, news := verify.Ledger{}.Seeing(profile, reason, at)
+		require.True(t, news)
+		return seen
+	}
+	sameName := of("n0", born.Add(-time.Hour), true)
+	sameName.Node = "n1"
+	for name, test := range map[string]struct {
+		limits string
+		seen   verify.Removals
+		before *verify.Brake
+		want   verify.Do
+		held   verify.BrakeReason
+		until  time.Time
+	}{
+		"none is open":                                {want: verify.DoRemove},
+		"Pods run on the Node":                        {seen: verify.Removals{Blocked: &verify.Brake{Reason: verify.BrakePods}}, want: verify.DoRecord, held: verify.BrakePods},
+		"too many fail":                               {limits: "{stopAbove: 0}", want: verify.DoRecord, held: verify.BrakeTooMany},
+		"the budget is used up":                       {limits: "{deletionsPerHour: 1}", seen: verify.Removals{Ledger: ledger(of("a", created.Add(-59*time.Minute), true))}, want: verify.DoRecord, held: verify.BrakeBudget, until: created.Add(time.Minute)},
+		"the budget is free":                          {limits: "{deletionsPerHour: 1}", seen: verify.Removals{Ledger: ledger(of("a", created.Add(-time.Hour), true))}, want: verify.DoRemove},
+		"the budget is free since the check failed":   {limits: "{deletionsPerHour: 1}", seen: verify.Removals{Ledger: ledger(of("a", created.Add(-time.Hour+time.Second), true))}, want: verify.DoRecord, held: verify.BrakeBudget, until: created.Add(time.Second)},
+		"the cooldown ends":                           {seen: verify.Removals{Ledger: ledger(of("a", created.Add(-15*time.Minute), true)), Selected: 100}, want: verify.DoRemove},
+		"the cooldown has ended since":                {seen: verify.Removals{Ledger: ledger(of("a", created.Add(time.Second-15*time.Minute), true)), Selected: 100}, want: verify.DoRecord, held: verify.BrakeCooldown, until: created.Add(time.Second)},
+		"another was removed since":                   {seen: verify.Removals{Ledger: ledger(of("a", now, true)), Selected: 100}, want: verify.DoRecord, held: verify.BrakeCooldown, until: now.Add(15 * time.Minute)},
+		"the same name":                               {limits: "{cooldown: 1m}", seen: verify.Removals{Ledger: ledger(sameName)}, want: verify.DoRecord, held: verify.BrakeSameNode, until: born.Add(23 * time.Hour)},
+		"an entry of it that was not finished":        {seen: verify.Removals{Ledger: ledger(of("u1", born.Add(-time.Minute), false))}, want: verify.DoRemove},
+		"an entry of it, and the cooldown":            {seen: verify.Removals{Ledger: ledger(of("u1", born.Add(-time.Hour), false), of("a", born, true)), Selected: 100}, want: verify.DoRecord, held: verify.BrakeCooldown, until: born.Add(15 * time.Minute)},
+		"it was removed by a process that was killed": {seen: verify.Removals{Ledger: ledger(of("u1", born, true))}, want: verify.DoRecord},
+		"a shared failure a moment ago":               {seen: verify.Removals{Ledger: seeing("gpu", verify.BrakeSharedFailure, created.Add(time.Second-2*time.Minute))}, want: verify.DoRecord, held: verify.BrakeSharedFailure, until: created.Add(time.Second)},
+		"a shared failure of before":                  {seen: verify.Removals{Ledger: seeing("gpu", verify.BrakeSharedFailure, created.Add(-2*time.Minute))}, want: verify.DoRemove},
+		"a shared failure of another profile":         {seen: verify.Removals{Ledger: seeing("cpu", verify.BrakeSharedFailure, now)}, want: verify.DoRemove},
+		"too many failed a moment ago":                {seen: verify.Removals{Ledger: seeing("gpu", verify.BrakeTooMany, now)}, want: verify.DoRecord, held: verify.BrakeTooMany, until: now.Add(2 * time.Minute)},
+		"a brake of unknown end has closed":           {before: &verify.Brake{Reason: verify.BrakePods}, want: verify.DoRecord},
+		"a brake closed after the Pod was created":    {before: &verify.Brake{Reason: verify.BrakeCooldown, Until: created.Add(time.Second)}, want: verify.DoRecord},
+		"a brake closed before":                       {before: &verify.Brake{Reason: verify.BrakeCooldown, Until: created}, want: verify.DoRemove},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.limits == "" {
+				test.limits = "{}"
+			}
+			action, limits := planned(t, test.limits, test.before)
+			test.seen.Nodes = map[string]bool{"u1": false}
+			for _, uid := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"} {
+				test.seen.Nodes[uid] = false
+			}
+			decided := action.Decide(test.seen, limits, now)
+			require.Equal(t, test.want, decided.Do)
+			held := decided.Progress.RemovalHeld
+			switch {
+			case test.held != "":
+				require.NotNil(t, held)
+				assert.Equal(t, test.held, held.Reason)
+				assert.Equal(t, test.until, held.Until)
+				assert.Empty(t, decided.Progress.Removing)
+				assert.NotEmpty(t, held.String())
+			case test.want == verify.DoRemove, name == "it was removed by a process that was killed":
+				assert.Equal(t, verify.RemoveNode, decided.Progress.Removing)
+			default:
+				assert.Nil(t, held)
+				assert.Empty(t, decided.Progress.Removing)
+			}
+		})
+	}
+}
+
+func TestTheLedgerKeepsWhenBrakesWereSeenAndIsNotWrittenForEachNode(t *testing.T) {
+	ledger, news := verify.Ledger{Removals: []verify.Removal{removal("a", 0)}}.Seeing("gpu", verify.BrakeTooMany, ledgerStart)
+	require.True(t, news)
+	read, err := verify.ParseLedger(ledger.String())
+	require.NoError(t, err)
+	assert.Equal(t, ledger, read)
+	_, news = ledger.Seeing("gpu", verify.BrakeTooMany, ledgerStart.Add(59*time.Second))
+	assert.False(t, news)
+	later, news := ledger.Seeing("gpu", verify.BrakeTooMany, ledgerStart.Add(time.Minute))
+	assert.True(t, news)
+	assert.Len(t, later.Brakes, 1)
+	later, news = later.Seeing("cpu", verify.BrakeTooMany, ledgerStart.Add(25*time.Hour))
+	assert.True(t, news)
+	assert.Len(t, later.Brakes, 1, "those of the day before go")
+	assert.Empty(t, later.Removals)
+	_, news = ledger.Seeing("gpu", verify.BrakeCooldown, ledgerStart)
+	assert.False(t, news, "the removals tell it")
+	_, err = verify.ParseLedger(`{"removals":[],"brakes":[{"profile":"gpu","reason":"Cooldown","seen":"2026-11-24T12:00:00Z"}]}`)
+	assert.ErrorContains(t, err, "brake 1 is none")
+}
+
+func TestWhatAnAnnotationSaysOfRemovalsIsBoundedAndKnown(t *testing.T) {
+	progress := verify.ParseProgress(`{"attempts":2,"failed":1,"removing":"everything","removalHeld":{"reason":"None"}}`)
+	assert.Empty(t, progress.Removing)
+	assert.Nil(t, progress.RemovalHeld)
+	assert.Equal(t, 1, progress.Failed)
+	progress = verify.ParseProgress(`{"removalHeld":{"reason":"Pods","message":"\u001b[31mred"}}`)
+	assert.NotContains(t, progress.RemovalHeld.Message, "\x1b")
+	assert.Zero(t, verify.ParseProgress(`{"attempts":1,"failed":2}`), "no Node has failed more often than it was tried")
+	for _, reason := range verify.BrakeReasons() {
+		assert.NotEmpty(t, verify.Brake{Reason: reason}.String(), reason)
+	}
+}

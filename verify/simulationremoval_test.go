@@ -1,0 +1,163 @@
+package verify_test
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// remove removes a Node as verify/controller does. The process may be killed before each write, and another process may work in between.
+func (c *modelController) remove(name string, node modelNode, action verify.Action, control verify.Control, profiles verify.Profiles) {
+	seen, version := verify.Removals{Ledger: c.ledger, Nodes: map[string]bool{}}, c.written
+	for _, profile := range slices.Sorted(maps.Keys(c.brakes)) {
+		for reason, at := range c.brakes[profile] {
+			seen.Ledger, _ = seen.Ledger.Seeing(profile, reason, at)
+		}
+	}
+	for _, one := range c.nodes {
+		profile, selected := profiles.For(one.Labels)
+		if selected {
+			seen.Selected++
+		}
+		if selected && profile.Name == action.Profile.Name {
+			seen.Nodes[one.UID] = profiles.Fails(&one.Node)
+		}
+	}
+	live := func() (*modelNode, bool) {
+		one, ok := c.model.nodes[name]
+		ok = ok && one.UID == node.UID && one.version == node.version
+		if !ok {
+			c.totals.Conflicts++
+		}
+		return one, ok
+	}
+	one, ok := live()
+	if !ok {
+		return
+	}
+	if one.occupied {
+		seen.Blocked = &verify.Brake{Reason: verify.BrakePods}
+	}
+	decided := action.Decide(seen, profiles.Limits, c.now)
+	if decided.Do != verify.DoRemove {
+		c.totals.HeldRemovals++
+		c.noteBrakes(decided)
+		c.checkCounted(decided, control)
+		c.change(one, decided, profiles)
+		return
+	}
+	if c.mayEnd() || c.written != version {
+		return // another process wrote the ledger
+	}
+	c.ledger, c.written = seen.Ledger.With(decided.Removal, c.now), c.written+1
+	written := c.written
+	if c.mayEnd() {
+		return
+	}
+	if one, ok = live(); !ok {
+		return
+	}
+	c.checkRemoved(one, decided, control, seen, profiles)
+	delete(c.model.nodes, name)
+	c.wrote(name)
+	c.totals.Removed++
+	c.removed = append(c.removed, verify.Removal{Node: name, UID: node.UID, Profile: action.Profile.Name, Time: c.now})
+	if c.mayEnd() || c.written != written {
+		return
+	}
+	c.ledger, c.written = c.ledger.Finished(node.UID), c.written+1
+}
+
+// mayEnd lets the other process work, and reports whether this one is killed.
+func (c *modelController) mayEnd() bool {
+	if c.leaders == 2 && !c.nested && c.chance(3) {
+		other := c.controllers[0]
+		if other == c {
+			other = c.controllers[1]
+		}
+		other.nested = true
+		other.observe(!c.lags)
+		if name := c.any(); name != "" {
+			other.work(name)
+		}
+		other.nested = false
+	}
+	if c.crashes && c.chance(8) {
+		c.totals.Crashes++
+		c.restart()
+		return true
+	}
+	return false
+}
+
+// noteBrakes writes brakes down that concern a whole profile.
+func (c *modelController) noteBrakes(action verify.Action) {
+	reason, profile := verify.BrakeSharedFailure, action.Profile
+	if held := action.Progress.RemovalHeld; held != nil {
+		reason = held.Reason
+	} else if action.Judged.Verdict != verify.VerdictShared {
+		return
+	}
+	if !profile.Removes() || !reason.Kept() {
+		return
+	}
+	if c.brakes[profile.Name] == nil {
+		c.brakes[profile.Name] = map[verify.BrakeReason]time.Time{}
+	}
+	c.brakes[profile.Name][reason] = c.now
+	if seeing, news := c.ledger.Seeing(profile.Name, reason, c.now); news {
+		c.ledger, c.written = seeing, c.written+1
+	}
+}
+
+// checkRemoved is what must hold of every Node that is removed, whatever the ledger says.
+func (c *modelController) checkRemoved(live *modelNode, action verify.Action, control verify.Control, seen verify.Removals, profiles verify.Profiles) {
+	limits, name := profiles.Limits, action.Profile.Name
+	inHour, ofProfile, nodes := 0, 0, maps.Clone(seen.Nodes)
+	for _, before := range c.removed {
+		if before.Time.Add(time.Hour).After(c.now) {
+			inHour++
+		}
+		if before.Profile == name {
+			ofProfile++
+			delete(nodes, before.UID)
+		}
+		switch {
+		case before.Node == live.Name:
+			c.fail("node %s was removed twice, %s apart", live.Name, c.now.Sub(before.Time))
+		case before.Time.Add(limits.Cooldown).After(action.Pod.Created):
+			c.fail("node %s was removed for a failure within the cooldown", live.Name)
+		}
+	}
+	failing := 0
+	for uid, fails := range nodes {
+		if fails && uid != live.UID {
+			failing++
+		}
+	}
+	share := map[string]int{"30%": 30, "50%": 50, "100%": 100}[limits.StopAbove.StrVal]
+	switch {
+	case !action.Profile.Removes():
+		c.fail("node %s was removed against the profile", live.Name)
+	case inHour >= limits.DeletionsPerHour:
+		c.fail("node %s was removed as number %d of an hour", live.Name, inHour+1)
+	case live.wasOpen && !live.faked:
+		c.fail("node %s was removed though it was open before", live.Name)
+	case live.occupied:
+		c.fail("node %s was removed with its Pods", live.Name)
+	case action.Pod.NodeUID != live.UID || len(action.Pod.Containers) == 0 || action.Pod.Containers[0].Message != refuses:
+		c.fail("node %s was removed though no check failed on it", live.Name)
+	case control.Pod == nil || len(control.Pod.Containers) == 0 || control.Pod.Containers[0].Message != passes:
+		c.fail("node %s was removed though no verified Node passed", live.Name)
+	case control.Pod.Created.Before(action.Pod.Created):
+		c.fail("node %s was removed though a verified Node passed only before", live.Name)
+	case action.Pod.Created.Before(c.shared[name].Add(time.Minute)):
+		c.fail("node %s was removed for a failure of the time of a shared one", live.Name)
+	case (failing+1+ofProfile)*100 > share*(len(nodes)+ofProfile):
+		c.fail("node %s was removed while %d of %d fail, and %d were removed", live.Name, failing+1, len(nodes), ofProfile)
+	case !live.faked && verify.ParseProgress(live.Annotation).Failed+1 < action.Profile.Attempts.Max:
+		c.fail("node %s was removed after %d failures", live.Name, verify.ParseProgress(live.Annotation).Failed+1)
+	}
+}
