@@ -89,6 +89,13 @@ func (e *examination) verificationLooks() (looks []look) {
 				return e.client.RbacV1().RoleBindings(of.Namespace).Get(ctx, doctor.LookupRole, metav1.GetOptions{})
 			})})
 	}
+	if seen.Removes() {
+		looks = append(looks,
+			look{read: reading(e, &seen.Groups, access{verb: "get", resource: "apis"}, e.apiGroups), checks: []string{check}},
+			look{read: reading(e, &seen.Ledger, access{verb: "get", resource: "configmaps", namespace: namespace, name: verify.LedgerMap}, func(ctx context.Context) (*corev1.ConfigMap, error) {
+				return e.client.CoreV1().ConfigMaps(namespace).Get(ctx, verify.LedgerMap, metav1.GetOptions{})
+			}), checks: []string{check}})
+	}
 	return append(looks,
 		look{read: reading(e, &seen.VerifyLeader, e.toLease(doctor.VerifyDeployment), e.leaderOf(doctor.VerifyDeployment)), checks: []string{check}},
 		look{read: reading(e, &seen.ChecksIn, e.toAll("get", "", "namespaces"), func(ctx context.Context) (*corev1.Namespace, error) {

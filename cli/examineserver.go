@@ -95,6 +95,18 @@ func (e *examination) gateServed(ctx context.Context) (bool, error) {
 	return slices.ContainsFunc(list.APIResources, func(resource metav1.APIResource) bool { return resource.Name == "mutatingadmissionpolicies" }), nil
 }
 
+// apiGroups are the names of those that the API server serves.
+func (e *examination) apiGroups(context.Context) (names []string, err error) {
+	list, err := e.client.Discovery().ServerGroups()
+	if err != nil {
+		return nil, err
+	}
+	for _, group := range list.Groups {
+		names = append(names, group.Name)
+	}
+	return names, nil
+}
+
 // How a Lease is watched of which it is not clear that a replica holds it. A leader renews it every two seconds.
 const (
 	leaseLook   = 500 * time.Millisecond

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,6 +81,9 @@ func newVerifyListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Short:   "Which Nodes wait until they are checked, and for what",
 		Long: `List shows the Nodes that have a taint of verification; with --all also those that a profile selects and that are open.
 
+Where a profile removes Nodes that fail, lines above the table say which Node was removed last, and which brake holds
+every removal at the moment. REMOVAL says why a Node is not removed.
+
 STATE is waiting (not tried yet), checking (a worker Pod exists), retrying (an attempt did not pass), stuck (all
 attempts of the profile did not pass; it is tried on), verified (open, the checks passed) or open (nobody has checked
 it). WHY says what comes next. ATTEMPTS counts those that did not pass. The wide format has the last result and the
@@ -99,14 +103,25 @@ taint. The Pods of DaemonSets that a profile waits for are looked at by show onl
 		if err != nil {
 			c.say("Which worker Pods exist is not known: %v", err)
 		}
-		list := view.VerificationList{Items: []view.Verification{}}
+		list, selected := view.VerificationList{Items: []view.Verification{}}, 0
 		for node, err := range c.allNodes(ctx) {
 			if err != nil {
 				return err
 			}
 			v := view.VerificationOf(node, workers[node.Name], nil, c.in.Policy, c.now())
+			if v.Profile != "" {
+				selected++
+			}
 			if selector.Matches(labels.Set(node.Labels)) && (v.Closed() || everyNode && v.Profile != "") {
 				list.Items = append(list.Items, v)
+			}
+		}
+		if view.Removes(c.in.Policy.Verify()) {
+			list.Removals = c.removals(ctx, string(namespace), selected)
+		}
+		if o.table() && list.Removals != nil {
+			for _, line := range list.Removals.Lines(c.now()) {
+				c.say("%s", line)
 			}
 		}
 		if o.table() && len(list.Items) == 0 {
@@ -134,10 +149,13 @@ func newVerifyShowCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	var namespace checksNamespace
 	command := o.command(&cobra.Command{
 		Use:   "show NODE [flags]",
-		Short: "Why a Node is not verified yet, and the last report of its checks that did not pass",
+		Short: "Why a Node is not verified yet, the last report of its checks that did not pass, and whether it was removed",
 		Long: `Show says where the verification of a Node stands, what it waits for, and what came of the last attempt. The report of
 the last attempt that did not pass is shown also after the Node is open, or deleted, until its retention is over. A
-worker runs on the Node that it checks, so its report is the Node's own word.`,
+worker runs on the Node that it checks, so its report is the Node's own word.
+
+Where the profile removes Nodes that fail, it says why the Node is not removed yet, or for 24 hours when it was removed
+and by which kind of onFailure.`,
 		Example: `
 			# Why a Node takes no workloads
 			nodekeep verify show worker-1
@@ -164,16 +182,23 @@ func (c *cluster) verified(ctx context.Context, namespace, name string) (view.Ve
 		return shown, err
 	}
 	report, reportErr := c.lastReport(ctx, namespace, name)
-	shown.Report = report
+	removals, ledgerErr := c.removalsOf(ctx, namespace, name)
+	shown.Report, shown.Removals = report, removals
+	known := node != nil || report != nil || len(removals) > 0
 	switch {
-	case node == nil && reportErr != nil:
-		return shown, reportErr
-	case node == nil && report == nil:
+	case !known && (reportErr != nil || ledgerErr != nil):
+		return shown, errors.Join(reportErr, ledgerErr)
+	case !known:
 		return shown, fmt.Errorf("there is no Node %q, and no report about one in namespace %s", name, namespace)
-	case node == nil:
-		return shown, nil
-	case reportErr != nil:
+	}
+	if reportErr != nil {
 		c.say("What the last report said is not known: %v", reportErr)
+	}
+	if ledgerErr != nil {
+		c.say("Whether a Node of this name was removed is not known: %v", ledgerErr)
+	}
+	if node == nil {
+		return shown, nil
 	}
 	workers, err := c.workers(ctx, namespace)
 	if err != nil {
@@ -206,6 +231,44 @@ func (c *cluster) lastReport(ctx context.Context, namespace, node string) (*veri
 		return nil, fmt.Errorf("ConfigMap %s in namespace %s: %w", name, namespace, err)
 	}
 	return &report, nil
+}
+
+// ledger is what was removed lately.
+func (c *cluster) ledger(ctx context.Context, namespace string) (verify.Ledger, error) {
+	kept, err := c.client.CoreV1().ConfigMaps(namespace).Get(ctx, verify.LedgerMap, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return verify.Ledger{}, nil
+	}
+	if err != nil {
+		return verify.Ledger{}, c.failed(access{verb: "get", resource: "configmaps", namespace: namespace}, err)
+	}
+	text, ok := kept.Data[verify.LedgerKey]
+	ledger, err := verify.ParseLedger(text)
+	if !ok {
+		err = fmt.Errorf("it has no key %s", verify.LedgerKey)
+	}
+	if err != nil {
+		return verify.Ledger{}, fmt.Errorf("ConfigMap %[1]s in namespace %[2]s: %[3]w; no Node is removed until this is corrected. To correct it, delete the ConfigMap "+
+			"(kubectl -n %[2]s delete configmap %[1]s): nodekeep then forgets which Nodes it removed within the last 24 hours", verify.LedgerMap, namespace, err)
+	}
+	return ledger, nil
+}
+
+// removals are those of the whole cluster, in which profiles select so many Nodes; nil where they cannot be read.
+func (c *cluster) removals(ctx context.Context, namespace string, nodes int) *view.Removals {
+	ledger, err := c.ledger(ctx, namespace)
+	if err != nil {
+		c.say("Which Nodes were removed, and what holds removals, is not known: %v", err)
+		return nil
+	}
+	removals := view.RemovalsOf(ledger, c.in.Policy.Verify(), nodes, c.now())
+	return &removals
+}
+
+// removalsOf are those of Nodes of a name.
+func (c *cluster) removalsOf(ctx context.Context, namespace, node string) ([]verify.Removal, error) {
+	ledger, err := c.ledger(ctx, namespace)
+	return slices.DeleteFunc(ledger.Removals, func(one verify.Removal) bool { return one.Node != node }), err
 }
 
 // workers are the worker Pods by the name of their Node.

@@ -28,6 +28,12 @@ render() {
 profiles='{"profiles": [{"name": "linux", "nodeSelector": "kubernetes.io/os=linux", "checks": [
 	{"name": "dns", "dns": {"names": ["kubernetes.default.svc"], "servers": "each"}}, {"name": "api", "api": {}}]}]}'
 
+# The profiles of complete.yaml: each kind of removal.
+removals='{"profiles": [
+	{"name": "claims", "nodeSelector": "a", "onFailure": "nodeClaim", "checks": [{"name": "api", "api": {}}]},
+	{"name": "machines", "nodeSelector": "b", "onFailure": "machine", "checks": [{"name": "api", "api": {}}]},
+	{"name": "nodes", "nodeSelector": "c", "onFailure": "node", "checks": [{"name": "api", "api": {}}]}]}'
+
 render namespace.yaml "The namespace, with every record in it. Apply it first, and do not delete it: that deletes the records." \
 	--set namespace.create=true --show-only templates/namespace.yaml
 render nodekeep.yaml "nodekeep with self-signed certificates, for the namespace of namespace.yaml: kubectl apply --server-side -f manifests/nodekeep.yaml"
@@ -45,7 +51,7 @@ render nodekeep-monitoring.yaml "what Prometheus reads by its operator: kubectl 
 	--set monitoring.podMonitor.enabled=true,monitoring.prometheusRule.enabled=true \
 	--show-only templates/podmonitor.yaml --show-only templates/prometheusrule.yaml
 [[ $kubernetes < 1.36 ]] || render complete.yaml "What \`nodekeep doctor\` compares a cluster with: webhooks, policies, Deployments and rights with every option. Not for installing." \
-	--set policy.labels.protected=inline,metrics.secure=true,rules.devices=true,verify.enabled=true \
+	--set policy.labels.protected=inline,metrics.secure=true,rules.devices=true,verify.enabled=true --set-json policy.verify="$removals" \
 	--show-only templates/access.yaml --show-only templates/capture-rbac.yaml --show-only templates/webhook-rbac.yaml --show-only templates/metrics-rbac.yaml \
 	--show-only templates/capture.yaml --show-only templates/webhook.yaml --show-only templates/webhook-configurations.yaml \
 	--show-only templates/gate.yaml --show-only templates/guards.yaml --show-only templates/policy.yaml \

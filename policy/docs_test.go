@@ -4,6 +4,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -30,7 +31,7 @@ func TestThePoliciesOfTheDocsLoad(t *testing.T) {
 			policies[page]++
 		}
 	}
-	assert.Equal(t, 2, policies["verification.md"])
+	assert.Equal(t, 3, policies["verification.md"])
 	assert.Positive(t, policies["labels-in-git.md"])
 }
 
@@ -43,12 +44,24 @@ func TestTheDocsNameEveryFieldOfAProfile(t *testing.T) {
 		name, _, _ := strings.Cut(profile.Field(i).Tag.Get("json"), ",")
 		assert.Regexp(t, "(?m)^\\| `"+name+"[`.]", string(text), name)
 	}
+	for _, reason := range verify.BrakeReasons() {
+		assert.Contains(t, string(text), "\n| `"+string(reason)+"` | ", reason)
+	}
+	for _, kind := range verify.RemovalKinds() {
+		assert.Contains(t, string(text), "`onFailure: "+string(kind)+"`")
+	}
 	for _, kind := range verify.Kinds() {
 		assert.Contains(t, string(text), "\n| `"+kind+"` |", kind)
 	}
 	compiled, errs := verify.Compile(verify.Settings{Profiles: []verify.Profile{{Name: "a", Checks: []verify.Check{{Name: "a", API: &verify.API{}}}}}}, nil)
 	require.Empty(t, errs)
-	defaults := compiled.All()[0].Profile
+	defaults, limits := compiled.All()[0].Profile, compiled.Limits
+	for name, value := range map[string]string{
+		"stopAbove": "`" + limits.StopAbove.String() + "`", "deletionsPerHour": strconv.Itoa(limits.DeletionsPerHour), "orPercent": strconv.Itoa(limits.OrPercent),
+		"cooldown": "`" + writtenDuration(limits.Cooldown) + "`",
+	} {
+		assert.Contains(t, string(text), "\n| `"+name+"` | "+value+" |")
+	}
 	for name, value := range map[string]string{
 		"taint": defaults.Taint, "timeout": defaults.Timeout, "startTimeout": defaults.StartTimeout, "deadline": defaults.Deadline, "onTimeout": string(defaults.OnTimeout),
 	} {

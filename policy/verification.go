@@ -134,6 +134,9 @@ func (p Policy) writtenProfiles() string {
 		if profile.Reverify != verify.Never {
 			text = strings.TrimSuffix(text, ")") + ", reverify " + string(profile.Reverify) + ")"
 		}
+		if profile.OnFailure != verify.KeepNode {
+			text = strings.TrimSuffix(text, ")") + ", onFailure " + string(profile.OnFailure) + ")"
+		}
 		profiles = append(profiles, text)
 	}
 	return cmp.Or(strings.Join(profiles, "; "), "none")
@@ -156,5 +159,5 @@ func (p Policy) Warnings() (warnings []string) {
 			warnings = append(warnings, fmt.Sprintf("verify.profiles: %s selects by %s, which a kubelet may set on its own Node: it can choose another profile, or none", profile.Name, strings.Join(keys, ", ")))
 		}
 	}
-	return warnings
+	return append(warnings, p.removalWarnings()...)
 }

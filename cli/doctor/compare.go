@@ -19,7 +19,7 @@ func (s Seen) differences(object Object) []manifests.Difference {
 		Optional: protectedHook, // see judgeRestoreWebhook
 		Replace:  strings.NewReplacer(string(policy.DefaultGate), string(s.Gate())),
 	}
-	if object.Name() == guard.VerifyObject { // the chart renders the profiles into it
+	if object.Name() == guard.VerifyObject || object.Name() == removalPolicyObject { // the chart renders the profiles into them
 		c.Replace = strings.NewReplacer("['"+verify.Taint+"']", "['"+strings.Join(s.VerificationKeys(), "','")+"']", "'"+verify.Label+"'", "'"+s.verifiedLabel()+"'")
 	}
 	switch object.Shipped.GetKind() {

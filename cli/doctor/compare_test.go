@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"nodekeep.dev/nodekeep/guard"
+	"nodekeep.dev/nodekeep/verify"
 )
 
 const policyFile = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"
@@ -54,8 +55,10 @@ func TestStaticFilesOfEachOptionAreAsShipped(t *testing.T) {
 	}
 }
 
-// servesSecureMetrics makes an installation need all that is shipped.
-func servesSecureMetrics(seen *Seen) {
+// needsEverything makes an installation need all that is shipped.
+func needsEverything(t *testing.T, seen *Seen) {
+	t.Helper()
+	removing(t, verify.RemovalKinds()...)(seen)
 	seen.arg(captureObject, "--metrics-secure")
 	seen.arg(verifyObject, "--metrics-secure")
 }
@@ -64,7 +67,7 @@ func TestEachObjectThatDoesNotExistIsFound(t *testing.T) {
 	for _, expected := range expectations() {
 		t.Run(expected.object, func(t *testing.T) {
 			seen := healthy(t)
-			servesSecureMetrics(&seen)
+			needsEverything(t, &seen)
 			require.NotEmpty(t, seen.object(expected.object).Name(), "the manifests have it")
 			seen.remove(expected.object)
 			all := found(seen)
@@ -76,7 +79,7 @@ func TestEachObjectThatDoesNotExistIsFound(t *testing.T) {
 func TestEachObjectThatCouldNotBeReadIsUnknown(t *testing.T) {
 	for _, expected := range expectations() {
 		seen := healthy(t)
-		servesSecureMetrics(&seen)
+		needsEverything(t, &seen)
 		for i := range seen.Objects {
 			if seen.Objects[i].Name() == expected.object {
 				seen.Objects[i].Found = NotKnown[*unstructured.Unstructured](Unknown{Why: "you may not", Remedy: Remedy{Text: "Ask."}})

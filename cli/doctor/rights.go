@@ -111,6 +111,10 @@ func (s Seen) needsRight(role string, right Right) bool {
 	case right.Resource == "resourceslices":
 		inForce, err := s.InForce()
 		return err == nil && len(inForce.LabelRules().Drivers()) > 0
+	case role == removalName:
+		return s.needsRemoval(right)
+	case ledgerRight(role, right):
+		return s.Removes()
 	case role != WebhookDeployment:
 		return true
 	case right.Verb == "impersonate":

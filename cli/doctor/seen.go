@@ -58,6 +58,10 @@ type Seen struct {
 	VerifyLeader Read[Leadership]        // of the replicas that verify Nodes
 	ChecksIn     Read[*corev1.Namespace] // the namespace of the Pods that check Nodes
 	Lookups      []Lookup                // for each of [LookupNamespaces]
+
+	// Only where a profile removes Nodes.
+	Groups Read[[]string]          // API groups that the API server serves
+	Ledger Read[*corev1.ConfigMap] // the removals of the last 24 hours
 }
 
 // APIServer is what the API server says of itself.

@@ -91,6 +91,7 @@ func expectations() []expectation {
 		expectation{checkVerification, guard.VerifyObject, Warning, unconfined},
 		expectation{checkVerification, guard.VerifyBindingObject, Warning, unconfined},
 	)
+	all = append(all, removalExpectations()...)
 	for _, kind := range []string{"serviceaccount", "role", "rolebinding", "clusterrole", "clusterrolebinding"} {
 		all = append(all, expectation{checkVerification, kind + "/" + VerifyDeployment, Error, "the controller lacks rights: " + unverified})
 	}
@@ -174,6 +175,8 @@ func (s Seen) needed(object string) bool {
 		return set(s.webhook(), "metrics-secure") || set(s.capture(), "metrics-secure")
 	case object == "clusterrolebinding/nodekeep-verify-metrics":
 		return set(s.verify(), "metrics-secure")
+	case strings.HasSuffix(object, "/"+removalName):
+		return s.Removes()
 	case strings.HasPrefix(object, "mutatingadmissionpolicy"):
 		return !s.lacksMutatingPolicies()
 	}

@@ -85,6 +85,7 @@ func judgeVerification(seen Seen) answer {
 	a.ok = fmt.Sprintf("profiles: %d; %s; %s", len(seen.Profiles().All()), a.ok, seen.judgeVerifyLeader(&a))
 	seen.judgeChecksNamespace(&a)
 	seen.judgeLookups(&a)
+	seen.judgeRemovals(&a)
 	seen.judgeWorkerImage(&a)
 	lacks(&a, "", seen.Nodes)
 	overdue := seen.Nodes.Value.Overdue

@@ -29,6 +29,10 @@ type Verification struct {
 	OnTimeout   string       `json:"onTimeout,omitempty"`
 	Worker      string       `json:"worker,omitempty"` // the worker Pod that runs
 	Last        *verify.Last `json:"last,omitempty"`   // how the last attempt, or the last round, ended
+	// OnFailure is what the profile removes when all attempts have failed; empty: nothing, or the Node is open.
+	OnFailure   string             `json:"onFailure,omitempty"`
+	Removing    verify.RemovalKind `json:"removing,omitempty"`    // what was removed to have the Node removed
+	RemovalHeld *verify.Brake      `json:"removalHeld,omitempty"` // why the Node is not removed, after the last attempt
 }
 
 // StateVerified is an open Node that has passed its checks; [verify.StateOpen] is one that nobody has verified.
@@ -43,6 +47,9 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 	seen := verify.Observed{Node: &of, DaemonSets: ready}
 	if profile, ok := profiles.For(node.Labels); ok {
 		v.Profile, v.MaxAttempts, v.OnTimeout = profile.Name, profile.Attempts.Max, string(profile.OnTimeout)
+		if profile.OnFailure != verify.KeepNode {
+			v.OnFailure = string(profile.OnFailure)
+		}
 		if ready == nil {
 			seen.DaemonSets = map[string]bool{}
 			for _, name := range profile.Wait.DaemonSets {
@@ -60,11 +67,14 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 	}
 	switch {
 	case len(v.Taints) == 0:
-		v.State, v.MaxAttempts, v.OnTimeout = verify.StateOpen, 0, ""
+		v.State, v.MaxAttempts, v.OnTimeout, v.OnFailure = verify.StateOpen, 0, "", ""
 		if v.Last = verify.ParseProgress(seen.Node.Annotation).Last; v.Last != nil && v.Last.Result == verify.VerdictPassed {
 			v.State = StateVerified
 		}
 		return v
+	}
+	v.Removing, v.RemovalHeld = next.Progress.Removing, next.Progress.RemovalHeld
+	switch {
 	case worker != nil:
 		v.State, v.Worker, v.Why = verify.StateChecking, worker.Name, "the worker Pod runs"
 		if phase := worker.Status.Phase; phase != corev1.PodRunning && phase != "" {
@@ -127,7 +137,8 @@ func (v Verification) deadline(now time.Time) string {
 
 // VerificationList is where Nodes stand.
 type VerificationList struct {
-	Items []Verification `json:"items"`
+	Items    []Verification `json:"items"`
+	Removals *Removals      `json:"removals,omitempty"` // nil: no profile removes Nodes, or they are not known
 }
 
 // Names are those of the Nodes.
@@ -140,9 +151,18 @@ func (l VerificationList) Names() (names []string) {
 
 // Document is the answer as text.
 func (l VerificationList) Document(now time.Time) Document {
-	table := tableOf("Name", "State", "Profile", "Age", "Attempts", "Why", "+Last", "+Taint")
+	columns := []string{"Name", "State", "Profile", "Age", "Attempts", "Why", "+Last", "+Taint"}
+	removals := slices.ContainsFunc(l.Items, func(v Verification) bool { return v.removal(now) != "" })
+	if removals {
+		columns = slices.Insert(columns, 6, "Removal")
+	}
+	table := tableOf(columns...)
 	for _, v := range l.Items {
-		add(table, v.Name, string(v.State), orNone(v.Profile), ago(v.Since, now), orNone(v.attempts()), orNone(v.Why), orNone(lastText(v.Last, now)), orNone(strings.Join(v.Taints, ",")))
+		cells := []any{v.Name, string(v.State), orNone(v.Profile), ago(v.Since, now), orNone(v.attempts()), orNone(v.Why), orNone(lastText(v.Last, now)), orNone(strings.Join(v.Taints, ","))}
+		if removals {
+			cells = slices.Insert(cells, 6, any(orNone(v.removal(now))))
+		}
+		add(table, cells...)
 	}
 	return Document{Tables: []*metav1.Table{table}}
 }
@@ -154,6 +174,8 @@ type VerifiedNode struct {
 	Verification *Verification `json:"verification,omitempty"` // nil: there is no such Node
 	// Report is the last attempt that did not pass. It may be of an earlier Node of that name.
 	Report *verify.SavedReport `json:"report,omitempty"`
+	// Removals are those of Nodes of this name within 24 hours: of this Node, or of an earlier one.
+	Removals []verify.Removal `json:"removals,omitempty"`
 }
 
 // Document is the answer as text.
@@ -170,9 +192,12 @@ func (v VerifiedNode) Document(now time.Time) Document {
 		d.with("Deadline", one.deadline(now))
 		d.with("Worker Pod", one.Worker)
 		d.with("Last", lastText(one.Last, now))
+		d.with("On failure", one.onFailure())
+		d.with("Removal", one.removal(now))
 	} else {
 		d.with("State", "the Node is deleted")
 	}
+	d.with("Removed", v.removed(now))
 	if v.Report == nil {
 		return d
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -71,14 +72,20 @@ func becomesReady(t *testing.T, name string) {
 	}
 }
 
-// reported keeps a report about a Node, as the controller does.
-func reported(t *testing.T, report verify.SavedReport) {
+// inChecks makes the namespace of worker Pods, reports and the ledger.
+func inChecks(t *testing.T) {
 	t.Helper()
 	namespaces := nodekeep.Admin.CoreV1().Namespaces()
 	if _, err := namespaces.Get(t.Context(), verify.Namespace, metav1.GetOptions{}); err != nil {
 		_, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: verify.Namespace}}, metav1.CreateOptions{})
 		require.NoError(t, err)
 	}
+}
+
+// reported keeps a report about a Node, as the controller does.
+func reported(t *testing.T, report verify.SavedReport) {
+	t.Helper()
+	inChecks(t)
 	kept := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: verify.ReportName(report.Node)}, Data: map[string]string{verify.ReportKey: report.String()}}
 	_, err := nodekeep.Admin.CoreV1().ConfigMaps(verify.Namespace).Create(t.Context(), kept, metav1.CreateOptions{})
 	require.NoError(t, err)
@@ -187,4 +194,88 @@ func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
 	a = run(t, "verify", "run", "verify-unselected", "--yes")
 	assert.Equal(t, 3, a.Code)
 	assert.Contains(t, a.ErrOut, `no profile of the policy selects node "verify-unselected" by its labels`)
+}
+
+const removing = `apiVersion: nodekeep.dev/v1alpha1
+kind: Policy
+verify:
+  profiles:
+  - name: gpu
+    nodeSelector: removable=yes
+    onFailure: nodeClaim
+    checks: [{name: api, api: {}}]
+`
+
+// wroteLedger has the ledger of removals say this.
+func wroteLedger(t *testing.T, text string) {
+	t.Helper()
+	maps := nodekeep.Admin.CoreV1().ConfigMaps(verify.Namespace)
+	err := maps.Delete(t.Context(), verify.LedgerMap, metav1.DeleteOptions{})
+	require.True(t, err == nil || apierrors.IsNotFound(err), "%v", err)
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: verify.LedgerMap}, Data: map[string]string{verify.LedgerKey: text}}
+	_, err = maps.Create(t.Context(), object, metav1.CreateOptions{})
+	require.NoError(t, err)
+}
+
+func TestAnOperatorSeesWhatHoldsRemovalsAndWhichNodesWereRemoved(t *testing.T) {
+	loseEverything(t)
+	underProfiles(t)
+	nodekeep.UsePolicy(t, removing)
+	setPolicyMap(t, removing)
+	registerWith(t, "remove-held", map[string]string{"removable": "yes"})
+	becomesReady(t, "remove-held")
+	inChecks(t)
+	run(t, "verify", "list").RequireDone(t) // says nothing of removals
+
+	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), "remove-held", metav1.GetOptions{})
+	require.NoError(t, err)
+	loaded, err := policy.Load([]byte(removing), policy.DefaultGate)
+	require.NoError(t, err)
+	now := time.Now().UTC().Truncate(time.Second)
+	progress := verify.Progress{
+		Attempts: 5, Profile: "gpu", Hash: loaded.Verify().All()[0].Hash, BootID: node.Status.NodeInfo.BootID,
+		Last:        &verify.Last{Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Message: "no answer in time", Time: now},
+		RemovalHeld: &verify.Brake{Reason: verify.BrakePods, Message: "Pod default/web-1 runs on it"},
+	}
+	nodekeep.MustKubectl(t, "annotate", "node", "remove-held", verify.Annotation+"="+progress.String())
+	ledger := verify.Ledger{}.
+		With(verify.Removal{Node: "remove-gone", UID: "U1", Kind: verify.RemoveNodeClaim, Profile: "gpu", Time: now.Add(-3 * time.Hour), Done: true}, now).
+		With(verify.Removal{Node: "remove-other", UID: "U2", Kind: verify.RemoveNodeClaim, Profile: "gpu", Time: now.Add(-5 * time.Minute), Done: true}, now)
+	wroteLedger(t, ledger.String())
+
+	list := run(t, "verify", "list") // lines for people are beside the table, which scripts read
+	assert.Zero(t, list.Code)
+	requireGolden(t, "verify-list-held", list.ErrOut+list.Out)
+	requireGolden(t, "verify-show-held", run(t, "verify", "show", "remove-held").RequireDone(t).Out)
+	requireGolden(t, "verify-show-removed", run(t, "verify", "show", "remove-gone").RequireDone(t).Out)
+	var listed struct {
+		Items    []struct{ RemovalHeld verify.Brake }
+		Removals struct {
+			Lately []verify.Removal
+			Brake  verify.Brake
+		}
+	}
+	asJSON := run(t, "verify", "list", "-o", "json").RequireDone(t)
+	require.NoError(t, json.Unmarshal([]byte(asJSON.Out), &listed))
+	assert.Equal(t, verify.BrakePods, listed.Items[0].RemovalHeld.Reason)
+	assert.Equal(t, verify.BrakeBudget, listed.Removals.Brake.Reason)
+	assert.Len(t, listed.Removals.Lately, 2)
+	var shown struct{ Removals []verify.Removal }
+	require.NoError(t, json.Unmarshal([]byte(run(t, "verify", "show", "remove-gone", "-o", "json").RequireDone(t).Out), &shown))
+	assert.Equal(t, verify.RemoveNodeClaim, shown.Removals[0].Kind)
+
+	wroteLedger(t, "{")
+	const spoiled = "ConfigMap nodekeep-verify in namespace nodekeep-checks: read removals: not a list of removals in JSON; no Node is removed until this is corrected. " +
+		"To correct it, delete the ConfigMap (kubectl -n nodekeep-checks delete configmap nodekeep-verify)"
+	list = run(t, "verify", "list")
+	assert.Zero(t, list.Code)
+	assert.Contains(t, list.ErrOut, spoiled)
+	assert.Contains(t, list.Out, "remove-held")
+	a := run(t, "verify", "show", "remove-gone")
+	assert.NotZero(t, a.Code)
+	assert.Contains(t, a.ErrOut, spoiled)
+	a = run(t, "verify", "show", "remove-held")
+	assert.Zero(t, a.Code)
+	assert.Contains(t, a.ErrOut, spoiled)
+	require.NoError(t, nodekeep.Admin.CoreV1().ConfigMaps(verify.Namespace).Delete(t.Context(), verify.LedgerMap, metav1.DeleteOptions{}))
 }

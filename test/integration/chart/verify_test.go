@@ -116,6 +116,22 @@ func verification() map[string]variant {
 			assert.Equal(t, map[string][]string{"openshift-dns": {"endpointslices", "services"}}, lookups(t, r))
 			assert.EqualValues(t, -10, get[schedulingv1.PriorityClass](t, r, "PriorityClass", "nodekeep-check").Value)
 		}},
+		"verification that removes Nodes": {profiles(`[
+			{"name": "karpenter", "nodeSelector": "a=b", "taint": "example.com/new:NoSchedule", "onFailure": "nodeClaim", "checks": [{"name": "api", "api": {}}]},
+			{"name": "machines", "nodeSelector": "c=d", "onFailure": "machine", "checks": [{"name": "api", "api": {}}]},
+			{"name": "rest", "onFailure": "node", "checks": [{"name": "api", "api": {}}]}]`,
+			"policy.verify.limits.stopAbove=10%", "policy.verify.limits.deletionsPerHour=5", "policy.verify.limits.orPercent=2", "policy.verify.limits.cooldown=1h"), func(t *testing.T, r rendered) {
+			assert.Equal(t, []string{"pods", "nodes", "nodeclaims", "machines"}, resourcesOf(get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-verify-removal").Rules))
+			for _, rule := range get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-verify").Rules {
+				assert.NotContains(t, rule.Verbs, "delete")
+			}
+			guard := get[admissionregistrationv1.ValidatingAdmissionPolicy](t, r, "ValidatingAdmissionPolicy", "nodekeep-verify-removal")
+			assert.Equal(t, "['example.com/new','nodekeep.dev/unverified']", guard.Spec.Variables[0].Expression)
+		}},
+		"verification that removes Nodes, unconfined": {profiles(`[{"name": "rest", "onFailure": "node", "checks": [{"name": "api", "api": {}}]}]`, "guards.enabled=false", "policy.verify.limits.stopAbove=0"), func(t *testing.T, r rendered) {
+			assert.False(t, r.has("ValidatingAdmissionPolicy", "nodekeep-verify-removal"), "the cluster allows no further policies")
+			assert.True(t, r.has("ClusterRoleBinding", "nodekeep-verify-removal"))
+		}},
 		"verification in a tight network": {profiles(oneProfile, "networkPolicy.egress[0].to[0].ipBlock.cidr=10.0.0.1/32"), func(t *testing.T, r rendered) {
 			assert.Equal(t, []networkingv1.PolicyType{"Ingress", "Egress"}, get[networkingv1.NetworkPolicy](t, r, "NetworkPolicy", "nodekeep-verify").Spec.PolicyTypes)
 			assert.Empty(t, r.names("NetworkPolicy")[2:], "none for the Pods that check a Node: the network is what they check")
@@ -134,9 +150,13 @@ func guardValues(t *testing.T, guard *admissionregistrationv1.ValidatingAdmissio
 }
 
 // checksRights are the resources that verify may use in the namespace of worker Pods.
-func checksRights(t *testing.T, r rendered) (resources []string) {
+func checksRights(t *testing.T, r rendered) []string {
 	t.Helper()
-	for _, rule := range get[rbacv1.Role](t, r, "Role", "nodekeep-verify-checks").Rules {
+	return resourcesOf(get[rbacv1.Role](t, r, "Role", "nodekeep-verify-checks").Rules)
+}
+
+func resourcesOf(rules []rbacv1.PolicyRule) (resources []string) {
+	for _, rule := range rules {
 		resources = append(resources, rule.Resources...)
 	}
 	return resources
@@ -225,12 +245,18 @@ func TestTheRightsToRemoveNodesAreThoseOfTheKindsThatProfilesUse(t *testing.T) {
 		for i, kind := range kinds {
 			profiles = append(profiles, fmt.Sprintf(`{"name":"p%d","onFailure":%q,"checks":[{"name":"a","api":{}}]}`, i, kind))
 		}
-		// The schema takes no kind but keep until verify removes Nodes.
-		r := render(t, "--skip-schema-validation", "--set", "verify.enabled=true", "--set-json", `policy.verify={"profiles":[`+strings.Join(profiles, ",")+`]}`)
+		r := render(t, "--set", "verify.enabled=true", "--set-json", `policy.verify={"profiles":[`+strings.Join(profiles, ",")+`]}`)
 		if !r.has("ClusterRole", "nodekeep-verify-removal") {
 			assert.Len(t, checksRights(t, r), 2)
+			for _, kind := range []string{"ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
+				assert.False(t, r.has(kind, "nodekeep-verify-removal"), kind)
+			}
 			return nil
 		}
+		guard := get[admissionregistrationv1.ValidatingAdmissionPolicy](t, r, "ValidatingAdmissionPolicy", "nodekeep-verify-removal")
+		assert.Equal(t, ptr.To(admissionregistrationv1.Fail), guard.Spec.FailurePolicy)
+		binding := get[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, r, "ValidatingAdmissionPolicyBinding", "nodekeep-verify-removal")
+		assert.Equal(t, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}, binding.Spec.ValidationActions)
 		assert.Equal(t, []string{"nodekeep-verify"}, subjectsOf(t, r, "nodekeep-verify-removal"))
 		for _, rule := range append(get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-verify-removal").Rules, get[rbacv1.Role](t, r, "Role", "nodekeep-verify-checks").Rules[2:]...) {
 			rules = append(rules, strings.Join(append(append(append(rule.APIGroups, rule.Resources...), rule.ResourceNames...), rule.Verbs...), " "))

@@ -1,0 +1,113 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// What lets the verification controller remove Nodes, and what confines it.
+const (
+	removalName          = VerifyDeployment + "-removal"
+	removalRoleObject    = "clusterrole/" + removalName
+	removalBindingObject = "clusterrolebinding/" + removalName
+	removalPolicyObject  = "validatingadmissionpolicy/" + removalName
+	removalSwitchObject  = "validatingadmissionpolicybinding/" + removalName
+	checksRole           = VerifyDeployment + "-checks"
+)
+
+// unremoved is what follows where Nodes that fail are not removed.
+const unremoved = "Nodes that fail their checks are not removed, and wait with their taint"
+
+// removals are the kinds of removal that profiles in force use, and the profiles, in the order of the policy.
+func (s Seen) removals() (kinds map[verify.RemovalKind][]string) {
+	kinds = map[verify.RemovalKind][]string{}
+	for _, profile := range s.Profiles().All() {
+		if slices.Contains(verify.RemovalKinds(), profile.OnFailure) {
+			kinds[profile.OnFailure] = append(kinds[profile.OnFailure], profile.Name)
+		}
+	}
+	return kinds
+}
+
+// Removes reports whether a profile in force removes Nodes.
+func (s Seen) Removes() bool { return len(s.removals()) > 0 }
+
+// needsRemoval reports whether the controller needs a right of its ClusterRole for removals.
+func (s Seen) needsRemoval(right Right) bool {
+	kinds := s.removals()
+	for kind, resource := range map[verify.RemovalKind]string{verify.RemoveNode: "nodes", verify.RemoveNodeClaim: "nodeclaims", verify.RemoveMachine: "machines"} {
+		if right.Resource == resource {
+			return len(kinds[kind]) > 0
+		}
+	}
+	return len(kinds) > 0
+}
+
+// removalGroup is the API group of the objects that are removed; empty for Nodes, which are always served.
+func removalGroup(kind verify.RemovalKind) string {
+	switch kind {
+	case verify.RemoveNodeClaim:
+		return "karpenter.sh"
+	case verify.RemoveMachine:
+		return "cluster.x-k8s.io"
+	}
+	return ""
+}
+
+// judgeRemovals says whether Nodes that fail can be removed. The rights are compared with the shipped ones elsewhere.
+func (s Seen) judgeRemovals(a *answer) {
+	if !s.Removes() {
+		return
+	}
+	lacks(a, policyObject, s.Groups)
+	for _, kind := range verify.RemovalKinds() {
+		profiles, group := s.removals()[kind], removalGroup(kind)
+		if len(profiles) == 0 || group == "" || !s.Groups.Found || slices.Contains(s.Groups.Value, group) {
+			continue
+		}
+		a.add(Finding{
+			Severity: Error, Object: policyObject,
+			What:   fmt.Sprintf("profiles have onFailure: %s (%s), and the API server does not serve the API group %s: %s", kind, strings.Join(profiles, ", "), group, unremoved),
+			Remedy: Remedy{Text: "Install the CustomResourceDefinitions of that group, or change onFailure of these profiles."},
+		})
+	}
+	ledger := "configmap/" + verify.LedgerMap
+	lacks(a, ledger, s.Ledger)
+	if !s.Ledger.Found {
+		return
+	}
+	text, ok := s.Ledger.Value.Data[verify.LedgerKey]
+	_, err := verify.ParseLedger(text)
+	if !ok {
+		err = fmt.Errorf("it has no key %s", verify.LedgerKey)
+	}
+	if err != nil {
+		a.add(Finding{
+			Severity: Error, Object: ledger,
+			What: fmt.Sprintf("in namespace %s it cannot be read (%v): %s", s.ChecksNamespace(), err, unremoved),
+			Remedy: Remedy{
+				Text:     "Delete it. nodekeep then forgets which Nodes it removed within the last 24 hours, so the limits of removals begin anew:",
+				Commands: []string{fmt.Sprintf("kubectl -n %s delete configmap %s", s.ChecksNamespace(), verify.LedgerMap)},
+			},
+		})
+	}
+}
+
+// removalExpectations are the objects that belong to removals.
+func removalExpectations() []expectation {
+	const unconfined = "a thief of the controller's token can remove Nodes that take workloads"
+	return []expectation{
+		{checkVerification, removalRoleObject, Error, "the controller lacks rights: " + unremoved},
+		{checkVerification, removalBindingObject, Error, "the controller lacks rights: " + unremoved},
+		{checkVerification, removalPolicyObject, Warning, unconfined},
+		{checkVerification, removalSwitchObject, Warning, unconfined},
+	}
+}
+
+// ledgerRight reports whether a right of the controller is to read the ledger by its name.
+func ledgerRight(role string, right Right) bool {
+	return role == checksRole && right.Resource == "configmaps" && right.Name == verify.LedgerMap
+}

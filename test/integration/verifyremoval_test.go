@@ -1,0 +1,152 @@
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"nodekeep.dev/nodekeep/manifests"
+	"nodekeep.dev/nodekeep/test/harness"
+	verification "nodekeep.dev/nodekeep/verify"
+)
+
+// grantRemovals installs what the chart adds where profiles use every kind of removal.
+func grantRemovals(t *testing.T, own *harness.Installation) {
+	t.Helper()
+	var objects []string
+	for document := range strings.SplitSeq(manifests.Complete, "\n---\n") {
+		if strings.Contains(document, "\n  name: nodekeep-verify-removal\n") {
+			objects = append(objects, document)
+		}
+	}
+	require.Len(t, objects, 4, "a ClusterRole, a policy, and their bindings")
+	file := filepath.Join(t.TempDir(), "removal.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(strings.Join(objects, "\n---\n")), 0o600))
+	own.MustKubectl(t, "apply", "--server-side", "-f", file)
+}
+
+// RBAC lets the controller delete any Node where a profile has onFailure. The policy nodekeep-verify-removal says which.
+func TestTheVerifiersAccountRemovesNoNodeThatWasOpen(t *testing.T) {
+	own, client := verifier(t)
+	require.NoError(t, own.ApplyCRDs(t.Context(), harness.KarpenterCRDs, harness.ClusterAPICRDs))
+	grantRemovals(t, own)
+	admin, err := dynamic.NewForConfig(own.Cluster.Admin())
+	require.NoError(t, err)
+	config, err := own.Cluster.ServiceAccount(t.Context(), harness.Namespace, "nodekeep-verify")
+	require.NoError(t, err)
+	account, err := dynamic.NewForConfig(config)
+	require.NoError(t, err)
+	dry := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
+	denied := func(t *testing.T, err error, says string) {
+		t.Helper()
+		require.True(t, apierrors.IsInvalid(err), "%v", err)
+		require.ErrorContains(t, err, "ValidatingAdmissionPolicy 'nodekeep-verify-removal' with binding 'nodekeep-verify-removal' denied request: nodekeep-verify can "+says)
+	}
+
+	node := func(name string, taints ...corev1.Taint) {
+		one := harness.Registration(name)
+		one.Spec.Taints = taints
+		own.RegisterNode(t, one)
+	}
+	reboots := corev1.Taint{Key: verification.Taint, Value: "reboot-1-2", Effect: corev1.TaintEffectNoSchedule}
+	waits := corev1.Taint{Key: verification.Taint, Effect: corev1.TaintEffectNoSchedule}
+	node("removed-open")
+	node("removed-tenant", corev1.Taint{Key: "tenant", Effect: corev1.TaintEffectNoSchedule})
+	node("removed-reboots", reboots)
+	node("removed-new", waits)
+	node("removed-both", reboots, corev1.Taint{Key: verification.Taint, Effect: corev1.TaintEffectNoExecute})
+	require.Eventually(t, func() bool {
+		return apierrors.IsInvalid(client.CoreV1().Nodes().Delete(t.Context(), "removed-open", dry))
+	}, harness.Settles, 50*time.Millisecond)
+	for _, name := range []string{"removed-open", "removed-tenant", "removed-reboots"} {
+		denied(t, client.CoreV1().Nodes().Delete(t.Context(), name, dry), "delete only Nodes that wait for their first verification")
+		assert.NoError(t, own.Admin.CoreV1().Nodes().Delete(t.Context(), name, dry), "the policy concerns nobody else")
+	}
+	for _, name := range []string{"removed-new", "removed-both"} {
+		assert.NoError(t, client.CoreV1().Nodes().Delete(t.Context(), name, dry), name)
+	}
+
+	claims := schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodeclaims"}
+	condition := func(kind, status string) map[string]any {
+		return map[string]any{"type": kind, "status": status, "reason": "A", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+	}
+	for name, one := range map[string]struct {
+		conditions []any
+		allowed    bool
+	}{
+		"claim-without":     {nil, true},
+		"claim-registered":  {[]any{condition("Registered", "True"), condition("Initialized", "Unknown")}, true},
+		"claim-initialized": {[]any{condition("Registered", "True"), condition("Initialized", "True")}, false},
+	} {
+		claim := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": map[string]any{"name": name},
+			"spec": map[string]any{"requirements": []any{}, "nodeClassRef": map[string]any{"group": "example.com", "kind": "Class", "name": "c"}},
+		}}
+		made, err := admin.Resource(claims).Create(t.Context(), claim, metav1.CreateOptions{})
+		require.NoError(t, err)
+		if one.conditions != nil {
+			require.NoError(t, unstructured.SetNestedSlice(made.Object, one.conditions, "status", "conditions"))
+			_, err = admin.Resource(claims).UpdateStatus(t.Context(), made, metav1.UpdateOptions{})
+			require.NoError(t, err)
+		}
+		err = account.Resource(claims).Delete(t.Context(), name, dry)
+		if one.allowed {
+			assert.NoError(t, err, name)
+			continue
+		}
+		denied(t, err, "delete only NodeClaims that Karpenter has not initialized")
+		assert.ErrorContains(t, err, "name the taint of the verification profile in startupTaints of the NodePool")
+		assert.NoError(t, admin.Resource(claims).Delete(t.Context(), name, dry))
+	}
+
+	machines := schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"}
+	_, err = admin.Resource(machines).Namespace("default").Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+		"metadata": map[string]any{"name": "machine", "namespace": "default", "annotations": map[string]any{"note": "x"}},
+		"spec": map[string]any{
+			"clusterName": "c", "bootstrap": map[string]any{"dataSecretName": "s"}, "providerID": "box://1",
+			"infrastructureRef": map[string]any{"apiGroup": "example.com", "kind": "Box", "name": "b"},
+		},
+	}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	for name, one := range map[string]struct {
+		patch   string
+		allowed bool
+	}{
+		"marks it":                     {`{"metadata":{"annotations":{"cluster.x-k8s.io/remediate-machine":""}}}`, true},
+		"changes nothing":              {`{}`, true},
+		"changes an annotation":        {`{"metadata":{"annotations":{"note":"y"}}}`, false},
+		"removes an annotation":        {`{"metadata":{"annotations":{"note":null}}}`, false},
+		"adds another annotation":      {`{"metadata":{"annotations":{"cluster.x-k8s.io/delete-machine":""}}}`, false},
+		"adds a label":                 {`{"metadata":{"labels":{"a":"b"}}}`, false},
+		"adds a finalizer":             {`{"metadata":{"finalizers":["example.com/a"]}}`, false},
+		"adds an owner":                {`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"a","uid":"b"}]}}`, false},
+		"changes what it is made of":   {`{"spec":{"providerID":"box://2"}}`, false},
+		"changes how it is drained":    {`{"spec":{"deletion":{"nodeDrainTimeoutSeconds":1}}}`, false},
+		"marks it and changes a label": {`{"metadata":{"annotations":{"cluster.x-k8s.io/remediate-machine":""},"labels":{"a":"b"}}}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			options := metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}
+			_, err := account.Resource(machines).Namespace("default").Patch(t.Context(), "machine", types.MergePatchType, []byte(one.patch), options)
+			if one.allowed {
+				require.NoError(t, err)
+				return
+			}
+			denied(t, err, "change nothing of a Machine but add the annotation cluster.x-k8s.io/remediate-machine")
+			_, err = admin.Resource(machines).Namespace("default").Patch(t.Context(), "machine", types.MergePatchType, []byte(one.patch), options)
+			assert.NoError(t, err, "the policy concerns nobody else")
+		})
+	}
+}
