@@ -22,11 +22,12 @@ svg{display:block;width:100%;height:auto}
 svg text{fill:var(--ink);font-size:12px}
 svg .value{fill:var(--soft);font-variant-numeric:tabular-nums}
 .bar{fill:var(--bar)}.rest{fill:var(--rest)}.good{fill:var(--good)}.bad{fill:var(--bad)}
+.charts+.note{margin-top:12px}
 .table{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-size:13px}
-th,td{text-align:left;vertical-align:top;padding:4px 10px 4px 0;border-bottom:1px solid var(--line);overflow-wrap:anywhere}
+th,td{text-align:left;vertical-align:top;padding:4px 10px 4px 0;border-bottom:1px solid var(--line);overflow-wrap:break-word}
 th{color:var(--soft);font-weight:600;white-space:nowrap}
 .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 @media print{:root{color-scheme:light;--back:#fff;--card:#fff;--ink:#000;--soft:#444;--line:#bbb;--bar:#2f6fbd;--rest:#8c959f;--good:#2d7d46;--bad:#b5472f}
-body{font-size:11px;print-color-adjust:exact;-webkit-print-color-adjust:exact}main{max-width:none;padding:0}.charts{grid-template-columns:1fr 1fr}.table{overflow:visible}h2,h3{break-after:avoid}tr{break-inside:avoid}thead{display:table-header-group}th{white-space:normal}}
+body{font-size:11px;print-color-adjust:exact;-webkit-print-color-adjust:exact}main{max-width:none;padding:0}.charts{grid-template-columns:1fr 1fr}.table{overflow:visible}h2,h3{break-after:avoid}tr{break-inside:avoid}thead{display:table-header-group}th{white-space:normal}td{overflow-wrap:anywhere}}
 `

@@ -115,10 +115,10 @@ func numbered(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// longNamed lists Nodes of names as long as a name can be, until the client has enough of it.
+// longNamed lists as many Nodes as are allowed, in fewer bytes than are allowed, and with so long names that too much would be kept.
 func longNamed(w http.ResponseWriter, r *http.Request) {
-	long := strings.Repeat("n", 240)
-	listing(w, r, math.MaxInt, math.MaxInt, func(i int) string { return fmt.Sprintf(`{"name":"%s-%012d","systemUUID":"%0128d"}`, long, i, i) })
+	long := strings.Repeat("n", 120)
+	listing(w, r, inventory.MaxNodes, MaxBytes, func(i int) string { return fmt.Sprintf(`{"name":"%s-%06d","systemUUID":"%036x"}`, long, i, i) })
 }
 
 // listing lists that many Nodes, or fewer: until the client has enough of it, or the document has that many bytes.
@@ -224,7 +224,7 @@ func TestAHostileServerGivesAnErrorWithAReasonAndTakesLittleMemory(t *testing.T)
 		"nests without end":                     {endless(strings.TrimSuffix(with(""), "]}"), "[[[["), Invalid},
 		"nests objects without end":             {endless("", `{"nodes":`), Invalid},
 		"never ends, with Nodes":                {numbered, Invalid},
-		"never ends, with Nodes of long names":  {longNamed, TooLarge},
+		"lists more than is kept of a source":   {longNamed, TooLarge},
 		"never ends, with one Node":             {endless(strings.TrimSuffix(with(""), "]}"), `{"name":"a"},`), Invalid},
 		"never ends, with attributes":           {endless(strings.TrimSuffix(with(`{"name":"a","attributes":{`), "]}"), `"rack":"a",`), Invalid},
 		"sends more after the inventory":        {text(good + "{}"), Invalid},
