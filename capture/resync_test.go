@@ -113,7 +113,7 @@ func TestAResyncReconcilesANodeOfWhichAnEventWasMissed(t *testing.T) {
 		"its annotations leave less room": func(w *cluster, r *replica) { w.edit(withoutRoom); drain(r) },
 		"a fact has changed":              func(w *cluster, r *replica) { w.edit(gpus("2", time.Hour)); drain(r) },
 		"it was deleted":                  func(w *cluster, r *replica) { w.delete(); drain(r) },
-		"the work on it has failed": func(w *cluster, r *replica) {
+		"the work on it has failed": func(_ *cluster, r *replica) {
 			r.sees = func(string, bool, *store.Entry, error) error { return errors.New("broken") }
 			r.Enqueue("n1")
 			require.NotEmpty(t, r.works())

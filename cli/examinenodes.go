@@ -187,7 +187,7 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 func (e *examination) migrations(ctx context.Context) (all []*view.Migration, err error) {
 	inForce, err := e.seen.InForce()
 	if err != nil || len(inForce.Migrations()) == 0 {
-		return nil, nil // that the policy is not known is a finding of its own
+		return nil, nil //nolint:nilerr // that the policy is not known is a finding of its own
 	}
 	in, _ := e.circumstancesSeen(ctx)
 	for _, m := range inForce.Migrations() {

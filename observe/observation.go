@@ -111,7 +111,7 @@ func (n *Node) ruleSince(r record.Record, metadata policy.Metadata, p policy.Pol
 	listed := metadata.RuleLabels
 	metadata.RuleLabels = nil
 	for key, label := range listed {
-		if label.Adopted || !guarded && !(record.IsLabel(key) && policy.AllowedForKubelet(key)) {
+		if label.Adopted || !guarded && (!record.IsLabel(key) || !policy.AllowedForKubelet(key)) {
 			continue
 		}
 		if owner, taken := n.ownerOf(key, r, metadata, p); taken || owner == record.Other {

@@ -65,8 +65,7 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 	for _, taint := range profiles.HeldBy(node.Spec.Taints) {
 		v.Taints = append(v.Taints, taint.ToString())
 	}
-	switch {
-	case len(v.Taints) == 0:
+	if len(v.Taints) == 0 {
 		v.State, v.MaxAttempts, v.OnTimeout, v.OnFailure = verify.StateOpen, 0, "", ""
 		if v.Last = verify.ParseProgress(seen.Node.Annotation).Last; v.Last != nil && v.Last.Result == verify.VerdictPassed {
 			v.State = StateVerified

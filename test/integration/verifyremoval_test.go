@@ -72,10 +72,10 @@ func TestTheVerifiersAccountRemovesNoNodeThatWasOpen(t *testing.T) {
 	}, harness.Settles, 50*time.Millisecond)
 	for _, name := range []string{"removed-open", "removed-tenant", "removed-reboots"} {
 		denied(t, client.CoreV1().Nodes().Delete(t.Context(), name, dry), "delete only Nodes that wait for their first verification")
-		assert.NoError(t, own.Admin.CoreV1().Nodes().Delete(t.Context(), name, dry), "the policy concerns nobody else")
+		require.NoError(t, own.Admin.CoreV1().Nodes().Delete(t.Context(), name, dry), "the policy concerns nobody else")
 	}
 	for _, name := range []string{"removed-new", "removed-both"} {
-		assert.NoError(t, client.CoreV1().Nodes().Delete(t.Context(), name, dry), name)
+		require.NoError(t, client.CoreV1().Nodes().Delete(t.Context(), name, dry), name)
 	}
 
 	claims := schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodeclaims"}
@@ -103,12 +103,12 @@ func TestTheVerifiersAccountRemovesNoNodeThatWasOpen(t *testing.T) {
 		}
 		err = account.Resource(claims).Delete(t.Context(), name, dry)
 		if one.allowed {
-			assert.NoError(t, err, name)
+			require.NoError(t, err, name)
 			continue
 		}
 		denied(t, err, "delete only NodeClaims that Karpenter has not initialized")
 		assert.ErrorContains(t, err, "name the taint of the verification profile in startupTaints of the NodePool")
-		assert.NoError(t, admin.Resource(claims).Delete(t.Context(), name, dry))
+		require.NoError(t, admin.Resource(claims).Delete(t.Context(), name, dry))
 	}
 
 	machines := schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"}
@@ -146,7 +146,7 @@ func TestTheVerifiersAccountRemovesNoNodeThatWasOpen(t *testing.T) {
 			}
 			denied(t, err, "change nothing of a Machine but add the annotation cluster.x-k8s.io/remediate-machine")
 			_, err = admin.Resource(machines).Namespace("default").Patch(t.Context(), "machine", types.MergePatchType, []byte(one.patch), options)
-			assert.NoError(t, err, "the policy concerns nobody else")
+			require.NoError(t, err, "the policy concerns nobody else")
 		})
 	}
 }

@@ -30,7 +30,7 @@ type brakeKey struct {
 // remove removes a Node that failed for good, or records which brake holds that. The order of writes: the report, the entry of the ledger, the removal, the
 // entry marked as done, the annotation. A process that is killed in between leaves an entry that counts, and that the next attempt which fails completes.
 func (c *Controller) remove(ctx context.Context, n *node, action verify.Action, profiles verify.Profiles) error {
-	stored, seen, target, err := c.removals(ctx, n, action, profiles)
+	stored, seen, target, err := c.removals(ctx, n, action)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (c *Controller) remove(ctx context.Context, n *node, action verify.Action, 
 }
 
 // removals reads live what the decision depends on. An error is that something has changed: decide again. What cannot be read holds the removal.
-func (c *Controller) removals(ctx context.Context, n *node, action verify.Action, profiles verify.Profiles) (remove.Stored, verify.Removals, remove.Target, error) {
+func (c *Controller) removals(ctx context.Context, n *node, action verify.Action) (remove.Stored, verify.Removals, remove.Target, error) {
 	seen := verify.Removals{Nodes: map[string]bool{}}
 	for _, object := range c.nodes.GetStore().List() {
 		if one, ok := object.(*node); ok && one.profile != "" {

@@ -33,9 +33,6 @@ func TestMain(m *testing.M) {
 		if err := nodekeep.ApplyCRDs(ctx, harness.KarpenterCRDs, harness.ClusterAPICRDs); err != nil {
 			return err
 		}
-		if err := nodekeep.WritePolicy(removingPolicy()); err != nil {
-			return err
-		}
 		return grantRemoval(ctx)
 	}))
 }

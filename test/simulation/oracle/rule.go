@@ -70,7 +70,7 @@ func traced(log []Renaming, at int, rule Rule) bool {
 	}
 	for before := at - 1; before >= 0 && log[before].Object == edit.Object; before-- {
 		was := log[before]
-		if was.Exactly && was.New != "" && !(was.Listed && was.New == rule.left()) {
+		if was.Exactly && was.New != "" && (!was.Listed || was.New != rule.left()) {
 			return true
 		}
 	}
