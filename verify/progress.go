@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Progress is the annotation [Annotation]: what was tried on a Node. A kubelet may write it, so it only paces its Node, and is shown to people.
+// Progress is the annotation [Annotation]: what was tried on a Node. A kubelet may write it, so it concerns its own Node alone, and is shown to people.
 type Progress struct {
 	Round    int    `json:"round"`             // how often this Node object was opened before
 	Attempts int    `json:"attempts"`          // attempts of this round that did not pass
