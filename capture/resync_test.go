@@ -191,7 +191,7 @@ func TestANodeThatMayFollowItsMachineIsNotSkipped(t *testing.T) {
 		w.register(node("a", "10", nil))
 		r := w.leader()
 		require.Empty(t, r.works())
-		require.Empty(t, w.Nodes(), "nothing is remembered of it")
+		require.Empty(t, w.Nodes(), "nothing is recorded of it")
 		r.enqueueAll()
 		require.Empty(t, r.works())
 		assert.Equal(t, follows, r.queues(notItsTurn(t)))

@@ -36,8 +36,8 @@ func newDoctorCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Long: `Doctor looks at everything that nodekeep consists of in a cluster: webhook configurations, certificate, endpoints, the
 gate policy, admission rules of others that may deny restored labels, Deployments, the leader, clocks, the policy, the
 sources of the inventory, migrations of labels, rights, records, Nodes behind the gate, labels and taints that are not
-kept, verification, and the admission policies of governance. Two kinds of dry runs (they store nothing) show that the API server calls the webhook, and that it puts
-Nodes behind the gate.
+kept, verification, and the admission policies of governance. Two kinds of dry runs (they store nothing) show that the
+API server calls the webhook, and that it puts Nodes behind the gate.
 
 STATUS is ok, or the worst of what a check has found: error (labels or taints are not restored, or Nodes do not get
 ready), warning (it works, and will not under the next fault, or for long) or unknown (you may not read it, or there

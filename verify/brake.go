@@ -10,7 +10,7 @@ import (
 type Brake struct {
 	Reason BrakeReason `json:"reason"`
 	Until  time.Time   `json:"until,omitzero"` // zero: until something is observed
-	// Message is for people: the Pod, the object or the error that holds the removal; empty where the reason says it all.
+	// Message is for operators: the Pod, the object or the error that holds the removal; empty where the reason says it all.
 	Message string `json:"message,omitempty"`
 }
 
@@ -38,7 +38,7 @@ func BrakeReasons() []BrakeReason {
 	}
 }
 
-// Shared reports whether a brake concerns many Nodes at once: one Event tells of it.
+// Shared reports whether a brake concerns many Nodes at once: one Event reports it.
 func (r BrakeReason) Shared() bool {
 	return !slices.Contains([]BrakeReason{BrakeSameNode, BrakePods, BrakeRefused}, r)
 }

@@ -40,7 +40,7 @@ type Removal struct {
 	Done    bool        `json:"done,omitempty"`
 }
 
-// SeenBrake is when a brake of a profile was last seen to be open that nothing else in the API server tells.
+// SeenBrake is when a brake of a profile was last seen to be open that nothing else in the API server shows.
 type SeenBrake struct {
 	Profile string      `json:"profile"`
 	Reason  BrakeReason `json:"reason"` // SharedFailure or TooMany

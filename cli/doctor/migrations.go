@@ -47,7 +47,7 @@ func migrationFindings(m *view.Migration, held bool) (findings []Finding) {
 		find(Warning, status("Remove or change one of the two labels where they differ:"), "leaves %d Nodes or records alone: both keys have a value of their own there", conflicts)
 	}
 	if len(m.Unread) > 0 {
-		find(Lacking, status("Ask somebody who may list them in all namespaces:"), "may be blocked: you may not list every %s", strings.Join(m.Unread, ", "))
+		find(Lacking, status("Ask an operator who may list them in all namespaces:"), "may be blocked: you may not list every %s", strings.Join(m.Unread, ", "))
 	}
 	find(Note, status("Next: "+m.Next()+"."), "is open, in phase %s: %s", m.Phase, m.Counts())
 	return findings

@@ -34,7 +34,7 @@ func Removes(profiles verify.Profiles) bool {
 	return slices.ContainsFunc(profiles.All(), func(profile verify.CompiledProfile) bool { return profile.OnFailure != verify.KeepNode })
 }
 
-// Lines say this to people, in as many lines as there is something to say.
+// Lines say this to operators, in as many lines as there is something to say.
 func (r Removals) Lines(now time.Time) (lines []string) {
 	if r.Brake != nil {
 		lines = append(lines, "No Node is removed now: "+brakeText(*r.Brake, now)+".")

@@ -243,7 +243,7 @@ func TestAnOperatorSeesWhatHoldsRemovalsAndWhichNodesWereRemoved(t *testing.T) {
 		With(verify.Removal{Node: "remove-other", UID: "U2", Kind: verify.RemoveNodeClaim, Profile: "gpu", Time: now.Add(-5 * time.Minute), Done: true}, now)
 	wroteLedger(t, ledger.String())
 
-	list := run(t, "verify", "list") // lines for people are beside the table, which scripts read
+	list := run(t, "verify", "list") // lines for operators are next to the table, which scripts read
 	assert.Zero(t, list.Code)
 	requireGolden(t, "verify-list-held", list.ErrOut+list.Out)
 	requireGolden(t, "verify-show-held", run(t, "verify", "show", "remove-held").RequireDone(t).Out)

@@ -41,7 +41,7 @@ func TestTheModelCheckerFindsEachMutation(t *testing.T) {
 		"versions below the floor belong to the next object":                   {"record.go", "if e.Version <= r.Floor {", "if false {", "machines", nil},
 		"the quarantined side learns of the new machine":                       {"merge.go", "r.Isolated() && r.Observed(o.UID) == 0", "r.Isolated()", "machines", nil},
 		"the quarantined side learns nothing more":                             {"merge.go", "if r.Isolated() && r.Observed(o.UID) == 0 {", "if false {", "machines", nil},
-		"what an operator refused comes back":                                  {"quarantine.go", "accepted.forget(live.Version - 1)", "", "machines", []string{"-objects", "3", "-edits", "1", "-faults", "0"}},
+		"what an operator refused is restored":                                 {"quarantine.go", "accepted.forget(live.Version - 1)", "", "machines", []string{"-objects", "3", "-edits", "1", "-faults", "0"}},
 		"a removed key is restored":                                            {"write.go", "!e.Removed && !present", "!present", "label-edits", nil},
 		"a value that the Node brought is overwritten":                         {"write.go", "!e.Removed && !present && !listed", "!e.Removed && (!present || true) && !listed", "annotations", nil},
 		"a stale value stays on the Node":                                      {"write.go", "case e.Value != o.Items[key].Value:", "case false:", "label-edits", nil},

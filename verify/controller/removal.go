@@ -19,7 +19,7 @@ import (
 type brakes struct {
 	mu   sync.Mutex
 	seen map[brakeKey]time.Time // when a brake was last seen to be open
-	told map[brakeKey]time.Time // until when no further Event tells of it
+	told map[brakeKey]time.Time // until when no further Event reports it
 }
 
 type brakeKey struct {
@@ -170,7 +170,7 @@ func (c *Controller) reportHeld(n *node, action verify.Action) {
 func (c *Controller) tells(n *node, action verify.Action, reason verify.BrakeReason) bool {
 	before := verify.ParseProgress(n.full.Annotation).RemovalHeld
 	switch {
-	case reason == verify.BrakeSharedFailure: // the Event SharedFailure tells it
+	case reason == verify.BrakeSharedFailure: // the Event SharedFailure reports it
 		return false
 	case !reason.Shared():
 		return before == nil || before.Reason != reason

@@ -168,7 +168,7 @@ func TestWhatCannotBeReadOrIsNotAllowedHoldsARemovalAndNothingElse(t *testing.T)
 		"no Node may be deleted":  {prepare: forbidden("delete", "nodes"), reason: verify.BrakeAPIError, says: "no rights", entries: 1},
 		"a Pod runs on the Node":  {prepare: func(b *bed) { b.occupy("broken") }, reason: verify.BrakePods, says: "Pod default/workload runs on the Node"},
 		"Karpenter is not there":  {prepare: func(*bed) {}, profile: func(p *verify.Profile) { removes(p); p.OnFailure = verify.RemoveNodeClaim }, reason: verify.BrakeRefused, says: "0 ownerReferences to a NodeClaim"},
-		"Karpenter's CRD is gone": {prepare: func(b *bed) { b.owned("broken") }, profile: func(p *verify.Profile) { removes(p); p.OnFailure = verify.RemoveNodeClaim }, reason: verify.BrakeRefused, says: "does not serve the API group karpenter.sh"},
+		"Karpenter's CRD is deleted": {prepare: func(b *bed) { b.owned("broken") }, profile: func(p *verify.Profile) { removes(p); p.OnFailure = verify.RemoveNodeClaim }, reason: verify.BrakeRefused, says: "does not serve the API group karpenter.sh"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := fleet(t, 10)

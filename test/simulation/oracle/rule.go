@@ -7,15 +7,15 @@ type Rule string
 
 // The rules.
 const (
-	OperatorWins Rule = "operator" // it sets [ByRule] where no person has set another value
-	RuleWins     Rule = "rule"     // it sets [ByRule] whatever a person has set
+	OperatorWins Rule = "operator" // it sets [ByRule] where no client has set another value
+	RuleWins     Rule = "rule"     // it sets [ByRule] whatever a client has set
 	KeptOff      Rule = "absent"   // it removes the label
 )
 
 // ByRule is the value that a rule sets.
 const ByRule = "one"
 
-// left is what the rule leaves where no person has decided anything.
+// left is what the rule leaves where no client has decided anything.
 func (r Rule) left() string {
 	if r == KeptOff {
 		return ""
@@ -23,7 +23,7 @@ func (r Rule) left() string {
 	return ByRule
 }
 
-// shown is what a Node shows while the rule is in force, if a person decided on a value last.
+// shown is what a Node shows while the rule is in force, if a client decided on a value last.
 func (r Rule) shown(value string) string {
 	if r == OperatorWins && value != "" {
 		return value
@@ -53,16 +53,16 @@ func Ruled(log []Renaming, rule Rule, withdrawn bool) (wrong string, known bool)
 	case !edit.Seen, edit.New == "" && !traced(log, at, rule):
 		return "", false
 	case !withdrawn:
-		return must(rule.shown(edit.New), fmt.Sprintf("the rule says so, and a person decided on %q last", edit.New)), true
+		return must(rule.shown(edit.New), fmt.Sprintf("the rule says so, and a client decided on %q last", edit.New)), true
 	case !told(log, at, rule):
 		return "", false
 	default:
-		return must(edit.New, "a person decided so last"), true
+		return must(edit.New, "a client decided so last"), true
 	}
 }
 
-// traced reports whether anything tells that a key which a person removed had been there: the annotation lists that the rule had set it, or
-// capture has worked on a state of that object that shows a person's value.
+// traced reports whether anything shows that a key which a client removed had been there: the annotation lists that the rule had set it, or
+// capture has worked on a state of that object that shows a client's value.
 func traced(log []Renaming, at int, rule Rule) bool {
 	edit := log[at]
 	if edit.Listed {
@@ -77,7 +77,7 @@ func traced(log []Renaming, at int, rule Rule) bool {
 	return false
 }
 
-// told reports whether anything tells the last edit from what nodekeep did itself. A label that a person set back to what the rule had left
+// told reports whether anything distinguishes the last edit from what nodekeep did itself. A label that a client set back to what the rule had left
 // looks as if nobody had touched it. It was touched if capture has worked on a state in which it was otherwise, after nodekeep changed it
 // last.
 func told(log []Renaming, at int, rule Rule) bool {
