@@ -164,10 +164,10 @@ func TestWhatCannotBeReadOrIsNotAllowedHoldsARemovalAndNothingElse(t *testing.T)
 		"the ledger is spoiled": {prepare: func(b *bed) {
 			require.NoError(b.t, b.client.Tracker().Add(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: verify.LedgerMap}, Data: map[string]string{verify.LedgerKey: "{"}}))
 		}, reason: verify.BrakeLedger, says: "no Node is removed until this is corrected"},
-		"Pods may not be listed":  {prepare: forbidden("list", "pods"), reason: verify.BrakeAPIError, says: "no rights"},
-		"no Node may be deleted":  {prepare: forbidden("delete", "nodes"), reason: verify.BrakeAPIError, says: "no rights", entries: 1},
-		"a Pod runs on the Node":  {prepare: func(b *bed) { b.occupy("broken") }, reason: verify.BrakePods, says: "Pod default/workload runs on the Node"},
-		"Karpenter is not there":  {prepare: func(*bed) {}, profile: func(p *verify.Profile) { removes(p); p.OnFailure = verify.RemoveNodeClaim }, reason: verify.BrakeRefused, says: "0 ownerReferences to a NodeClaim"},
+		"Pods may not be listed":     {prepare: forbidden("list", "pods"), reason: verify.BrakeAPIError, says: "no rights"},
+		"no Node may be deleted":     {prepare: forbidden("delete", "nodes"), reason: verify.BrakeAPIError, says: "no rights", entries: 1},
+		"a Pod runs on the Node":     {prepare: func(b *bed) { b.occupy("broken") }, reason: verify.BrakePods, says: "Pod default/workload runs on the Node"},
+		"Karpenter is not there":     {prepare: func(*bed) {}, profile: func(p *verify.Profile) { removes(p); p.OnFailure = verify.RemoveNodeClaim }, reason: verify.BrakeRefused, says: "0 ownerReferences to a NodeClaim"},
 		"Karpenter's CRD is deleted": {prepare: func(b *bed) { b.owned("broken") }, profile: func(p *verify.Profile) { removes(p); p.OnFailure = verify.RemoveNodeClaim }, reason: verify.BrakeRefused, says: "does not serve the API group karpenter.sh"},
 	} {
 		t.Run(name, func(t *testing.T) {
