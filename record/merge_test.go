@@ -59,10 +59,10 @@ func owned(o record.Observation, key, value string, by record.Owner) record.Obse
 	return o
 }
 
-// ruled is the observation with a label as a rule has set it. The Node shows it unless a client changed it.
-func ruled(o record.Observation, value string, since record.Version) record.Observation {
+// ruled is the observation with a label as a rule has set it, to "r". The Node shows it unless a client changed it.
+func ruled(o record.Observation, since record.Version) record.Observation {
 	if _, present := o.Items[label]; !present {
-		o = owned(o, label, value, record.Other)
+		o = owned(o, label, "r", record.Other)
 	}
 	return ruledSince(o, label, since)
 }
@@ -149,19 +149,19 @@ func TestMerge(t *testing.T) {
 		"a label that is removed while the policy does not select it is removed": {
 			[]record.Observation{u1, owned(shows("U1", 6, taint, "a"), label, "a", record.Other), shows("U1", 7, taint, "a")}, items{taint: "a"}},
 		"a label that a rule set and a client set to another value and back is the client's": {
-			[]record.Observation{ruled(shows("U1", 5), "r", 0), ruled(shows("U1", 6, label, "b"), "r", 0), ruled(shows("U1", 7), "r", 0)}, items{label: "r"}},
+			[]record.Observation{ruled(shows("U1", 5), 0), ruled(shows("U1", 6, label, "b"), 0), ruled(shows("U1", 7), 0)}, items{label: "r"}},
 		"the same, repeated": {
 			[]record.Observation{
-				ruled(shows("U1", 6, label, "b"), "r", 0), ruled(shows("U1", 7), "r", 0), ruled(shows("U1", 6, label, "b"), "r", 0), ruled(shows("U1", 8), "r", 0),
+				ruled(shows("U1", 6, label, "b"), 0), ruled(shows("U1", 7), 0), ruled(shows("U1", 6, label, "b"), 0), ruled(shows("U1", 8), 0),
 			}, items{label: "r"}},
 		"the same, while another component sets it, too": {
-			[]record.Observation{ruled(shows("U1", 6, label, "b"), "r", 0), owned(shows("U1", 7), label, "r", record.Other)}, items{label: "b"}},
+			[]record.Observation{ruled(shows("U1", 6, label, "b"), 0), owned(shows("U1", 7), label, "r", record.Other)}, items{label: "b"}},
 		"a client's label that a rule replaced stays recorded": {
-			[]record.Observation{shows("U1", 5, label, "b"), ruled(shows("U1", 6), "r", 5), ruled(shows("U1", 7), "r", 5)}, items{label: "b"}},
+			[]record.Observation{shows("U1", 5, label, "b"), ruled(shows("U1", 6), 5), ruled(shows("U1", 7), 5)}, items{label: "b"}},
 		"a client's label that a rule replaced on a newer object stays recorded": {
-			[]record.Observation{shows("U1", 5, label, "b"), ruled(shows("U2", 9), "r", 0)}, items{label: "b"}},
+			[]record.Observation{shows("U1", 5, label, "b"), ruled(shows("U2", 9), 0)}, items{label: "b"}},
 		"a client's label that a rule replaced again stays recorded": {
-			[]record.Observation{shows("U1", 5, label, "b"), ruled(shows("U1", 7, label, "c"), "r", 5), ruled(shows("U1", 8), "r", 7)}, items{label: "c"}},
+			[]record.Observation{shows("U1", 5, label, "b"), ruled(shows("U1", 7, label, "c"), 5), ruled(shows("U1", 8), 7)}, items{label: "c"}},
 		"a label that a rule set in place of a client's, and that a client removed, is removed": {
 			[]record.Observation{shows("U1", 5, label, "b"), ruledSince(shows("U2", 9), label, 0)}, nothing},
 		"since when a rule set a label is not believed where it is later than the observation": {

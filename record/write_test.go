@@ -43,10 +43,10 @@ func TestWrite(t *testing.T) {
 		"a taint is changed to the recorded value after":     {[]record.Observation{shows("U1", 5, taint, "a"), shows("U2", 8, taint, "a")}, listed(shows("U2", 10, taint, "a"), taint, "b", 9), false, true},
 		"a label is changed to the recorded value after":     {[]record.Observation{shows("U1", 5, label, "a"), shows("U2", 8, label, "a")}, listed(shows("U2", 10, label, "a"), label, "b", 9), false, false},
 		"a label is changed again to the recorded value after a rule replaced it": {
-			[]record.Observation{shows("U1", 5, label, "a"), ruled(shows("U1", 6), "r", 5)}, ruled(shows("U1", 7, label, "a"), "r", 5), false, true,
+			[]record.Observation{shows("U1", 5, label, "a"), ruled(shows("U1", 6), 5)}, ruled(shows("U1", 7, label, "a"), 5), false, true,
 		},
 		"a label is as a rule left it": {
-			[]record.Observation{shows("U1", 5, label, "a"), ruled(shows("U1", 6), "r", 5)}, ruled(shows("U1", 7), "r", 5), false, false,
+			[]record.Observation{shows("U1", 5, label, "a"), ruled(shows("U1", 6), 5)}, ruled(shows("U1", 7), 5), false, false,
 		},
 		"an older state of the object that the record goes past": {[]record.Observation{u1}, shows("U1", 4, label, "b"), false, false},
 	}

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -107,7 +106,7 @@ func TestTheVerifiersAccountRemovesNoNodeThatWasOpen(t *testing.T) {
 			continue
 		}
 		denied(t, err, "delete only NodeClaims that Karpenter has not initialized")
-		assert.ErrorContains(t, err, "name the taint of the verification profile in startupTaints of the NodePool")
+		require.ErrorContains(t, err, "name the taint of the verification profile in startupTaints of the NodePool")
 		require.NoError(t, admin.Resource(claims).Delete(t.Context(), name, dry))
 	}
 
