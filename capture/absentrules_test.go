@@ -115,7 +115,7 @@ func TestWhatRulesRemoveFromANode(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := Circumstances{Policy: loadPolicy(t, c.policy), Guarded: !c.unguarded, RulesHeld: c.held, Refused: map[string]bool{c.refused: c.refused != ""}, Now: now}
+			in := Circumstances{Policy: loadPolicy(t, c.policy).Holding(c.held), Guarded: !c.unguarded, Refused: map[string]bool{c.refused: c.refused != ""}, Now: now}
 			var r record.Record
 			if c.record != nil {
 				r = *c.record

@@ -67,8 +67,6 @@ type Circumstances struct {
 	Policy  policy.Policy
 	Guarded bool   // the guard policies are in force
 	Cluster string // UID of the namespace kube-system; empty where it is not known
-	// RulesHeld says that rules must not remove or change labels until an operator has accepted them.
-	RulesHeld bool
 	// Ambiguous says that the Node's machine cannot be followed. Its first record is written even if it is empty, so that it does not
 	// follow later, when the other Nodes of that identity are deleted.
 	Ambiguous bool
@@ -100,7 +98,7 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in C
 		return Action{Step: Isolate, Write: &next}
 	}
 	renamed := false
-	if event == Present && !in.RulesHeld && !node.Deleting() && !next.Ahead(o) {
+	if event == Present && !in.Policy.Held() && !node.Deleting() && !next.Ahead(o) {
 		next, renamed = node.Renamed(next, in.Policy, in.Guarded, in.Now)
 	}
 	change, rules, taken := changeOf(prev, next, node, o, in)
@@ -131,7 +129,7 @@ func DecideAbsent(entry store.Entry, found bool, in Circumstances) Action {
 		return accepted
 	}
 	gone, renamed := entry.Record, false
-	if found && !in.RulesHeld {
+	if found && !in.Policy.Held() {
 		gone, renamed = observe.RenamedAway(gone, in.Policy, in.Now)
 	}
 	switch {

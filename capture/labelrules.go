@@ -48,12 +48,13 @@ func (c *Change) followLabelRules(prev, r record.Record, node *observe.Node, in 
 	} else {
 		result, *in.Why = in.Policy.LabelRules().Explain(facts, last, in.Now)
 	}
+	shows := func(item string) bool { _, is := node.Items[item]; return is }
 	maps.DeleteFunc(result.Labels, func(key string, label record.Derived) bool {
 		_, blocked := result.Blocked[key]
-		return label.Absent && !label.ShownBy(node.Items, key) && (blocked || in.RulesHeld)
+		return label.Absent && blocked && shows(key)
 	})
-	if in.RulesHeld {
-		result.Labels = heldBack(result.Labels, own, node.Items, func(string) bool { return true })
+	if in.Policy.Held() {
+		result.Labels = result.OnlyAdd(heldBack(nil, own, node.Items, func(string) bool { return true }), shows)
 	}
 	for key, label := range result.Labels {
 		refused = refused || in.Refused[key] && !label.Absent
@@ -225,7 +226,7 @@ func (r RuleChange) altersLabels() bool {
 
 // RulesAlter reports whether rules that are not held remove or change labels of a Node that rules have set, or remove what others have set.
 func RulesAlter(r record.Record, node *observe.Node, in Circumstances) bool {
-	in.RulesHeld = false
+	in.Policy = in.Policy.Holding(false)
 	if MigrationsRemove(r, node, in) {
 		return true
 	}
@@ -305,7 +306,7 @@ func (r RuleChange) settings() (all []setting) {
 // renamedOn are the labels to remove from a Node because migrations have renamed them. The Node shows each under its new key already, and the
 // record has it there: so no state of the Node lacks both.
 func renamedOn(node *observe.Node, r record.Record, in Circumstances) (keys []string) {
-	if in.RulesHeld || len(in.Policy.Migrations()) == 0 || r.Isolated() {
+	if in.Policy.Held() || len(in.Policy.Migrations()) == 0 || r.Isolated() {
 		return nil
 	}
 	metadata := node.Metadata(r, in.Policy, in.Guarded)
@@ -319,7 +320,7 @@ func renamedOn(node *observe.Node, r record.Record, in Circumstances) (keys []st
 
 // MigrationsRemove reports whether migrations that are not held remove a label of a Node.
 func MigrationsRemove(r record.Record, node *observe.Node, in Circumstances) bool {
-	in.RulesHeld = false
+	in.Policy = in.Policy.Holding(false)
 	renamed, _ := node.Renamed(r, in.Policy, in.Guarded, in.Now)
 	return len(renamedOn(node, renamed, in)) > 0
 }

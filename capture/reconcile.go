@@ -160,8 +160,9 @@ func (a *attempt) readLive(ctx context.Context) (result, error) {
 
 func (a *attempt) decide() Action {
 	p, ambiguous := a.Policy(), false
+	p = p.Holding(a.rollout.holds(p.RulesHash()))
 	if a.event == Absent {
-		return DecideAbsent(a.entry, a.found, Circumstances{Policy: p, RulesHeld: a.rollout.holds(p.RulesHash()), Now: a.Now()})
+		return DecideAbsent(a.entry, a.found, Circumstances{Policy: p, Now: a.Now()})
 	}
 	var violations []governance.Violation
 	overdue := false
@@ -178,7 +179,7 @@ func (a *attempt) decide() Action {
 	}
 	next := Decide(a.entry, a.found, a.node, a.event, Circumstances{
 		Policy: p, Guarded: a.Guard.InForce(), Cluster: a.Cluster(), Refused: a.refusedOn(a.node.UID), Now: a.Now(),
-		Ambiguous: ambiguous, RulesHeld: a.rollout.holds(p.RulesHash()), Devices: a.devices.under(p), Overdue: overdue,
+		Ambiguous: ambiguous, Devices: a.devices.under(p), Overdue: overdue,
 		Inventory: a.inventories.under(p, a.Now(), nil),
 	})
 	if a.event == Present && a.leading.Load() {

@@ -14,15 +14,7 @@ import (
 
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
-)
-
-// RulesName is the ConfigMap that shows which rules for labels are in force, so that a restart is not taken for a new policy.
-const RulesName = "nodekeep-rules"
-
-// Keys of that ConfigMap. Each value is a [policy.Policy.RulesHash].
-const (
-	RulesInForce  = "inForce"  // rules that may remove and change labels
-	RulesAccepted = "accepted" // rules that an operator has accepted: nodekeep policy accept HASH
+	"nodekeep.dev/nodekeep/store"
 )
 
 // rolloutInterval is how often capture looks whether rules that are held were accepted.
@@ -109,14 +101,14 @@ func (c *Controller) checkRules(ctx context.Context) {
 }
 
 func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules string) error {
-	state, err := c.Client.CoreV1().ConfigMaps(c.Namespace).Get(ctx, RulesName, metav1.GetOptions{})
+	state, err := c.Client.CoreV1().ConfigMaps(c.Namespace).Get(ctx, store.RulesName, metav1.GetOptions{})
 	exists := err == nil
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("get configmap %q: %w", RulesName, err)
+		return fmt.Errorf("get configmap %q: %w", store.RulesName, err)
 	}
 	inForce := policy.NoRules
 	if exists {
-		inForce = state.Data[RulesInForce]
+		inForce = state.Data[store.RulesInForce]
 	}
 	if !c.leading.Load() { // the leader puts rules in force: a replica with another policy must not undo what it does
 		if c.rollout.holds(inForce) {
@@ -125,7 +117,7 @@ func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules s
 		}
 		return nil
 	}
-	if rules != inForce && state.Data[RulesAccepted] != rules {
+	if rules != inForce && state.Data[store.RulesAccepted] != rules {
 		if !c.devices.known(p.LabelRules().Drivers()) || !c.inventories.known(p, c.Now()) {
 			return nil // what the rules would change is not known; this is called again once it is
 		}
@@ -152,20 +144,20 @@ func (c *Controller) putInForce(ctx context.Context, exists bool, rules string) 
 	configMaps := c.Client.CoreV1().ConfigMaps(c.Namespace)
 	if exists {
 		// What was accepted counts once: the next time that the same rules come, it may be about other Nodes.
-		body, encodeErr := json.Marshal(map[string]any{"data": map[string]any{RulesInForce: rules, RulesAccepted: nil}})
+		body, encodeErr := json.Marshal(map[string]any{"data": map[string]any{store.RulesInForce: rules, store.RulesAccepted: nil}})
 		if encodeErr != nil {
 			return fmt.Errorf("encode rules in force: %w", encodeErr)
 		}
-		_, err = configMaps.Patch(ctx, RulesName, types.MergePatchType, body, metav1.PatchOptions{FieldManager: observe.FieldManager})
+		_, err = configMaps.Patch(ctx, store.RulesName, types.MergePatchType, body, metav1.PatchOptions{FieldManager: observe.FieldManager})
 	} else {
-		created := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: RulesName, Namespace: c.Namespace}, Data: map[string]string{RulesInForce: rules}}
+		created := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.RulesName, Namespace: c.Namespace}, Data: map[string]string{store.RulesInForce: rules}}
 		_, err = configMaps.Create(ctx, created, metav1.CreateOptions{FieldManager: observe.FieldManager})
 	}
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("write configmap %q: %w", RulesName, err)
+		return fmt.Errorf("write configmap %q: %w", store.RulesName, err)
 	}
 	return nil
 }

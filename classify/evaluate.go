@@ -2,6 +2,7 @@ package classify
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -46,6 +47,19 @@ func (r Rules) evaluate(facts Facts, before map[string]record.Derived, now time.
 		e.apply(i)
 	}
 	return e.result
+}
+
+// OnlyAdd are the labels of a result while its rules must only add labels: what is in before stays as it is, and nothing else is removed that
+// is there.
+func (r Result) OnlyAdd(before map[string]record.Derived, there func(item string) bool) map[string]record.Derived {
+	labels := make(map[string]record.Derived, len(r.Labels)+len(before))
+	for key, label := range r.Labels {
+		if !label.Absent || !there(key) {
+			labels[key] = label
+		}
+	}
+	maps.Copy(labels, before)
+	return labels
 }
 
 // Without are the labels of a Node but for those that rules have set and nobody has changed since.

@@ -37,7 +37,7 @@ rules.
 
 HASH must name the rules of the policy in the cluster. So nobody accepts rules that have changed since they were
 looked at. The command shows on how many Nodes labels would be removed or changed, and asks first. It writes key
-` + capture.RulesAccepted + ` of ConfigMap ` + capture.RulesName + `; capture follows within seconds.
+` + store.RulesAccepted + ` of ConfigMap ` + store.RulesName + `; capture follows within seconds.
 
 HASH can also name a snapshot of an inventory that is held. The Event InventoryHeld and ConfigMap nodekeep-inventory
 show it. The command writes key SOURCE.accepted of ConfigMap ` + capture.InventoryName + `.`,
@@ -82,7 +82,7 @@ func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates
 		return nil, fmt.Errorf("nothing was changed: %q does not name the rules of the policy in the cluster. These are %s", hash, rules)
 	case rules == inForce:
 		return nil, c.done("rules %s: in force, nothing is held", rules)
-	case state != nil && state.Data[capture.RulesAccepted] == rules:
+	case state != nil && state.Data[store.RulesAccepted] == rules:
 		return nil, c.done("rules %s: accepted before; capture has still to carry it out", rules)
 	}
 	c.in = c.under(ctx, p)
@@ -109,14 +109,14 @@ func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates
 func (c *cluster) toRules(verbs ...string) []access {
 	needed := append(c.toEvery("list"), c.toConfigMap("get", policyConfigMap))
 	for _, verb := range verbs {
-		needed = append(needed, c.toConfigMap(verb, capture.RulesName))
+		needed = append(needed, c.toConfigMap(verb, store.RulesName))
 	}
 	return needed
 }
 
 // rulesState is which rules are in force and which were accepted; nil: nothing was written yet.
 func (c *cluster) rulesState(ctx context.Context) (*corev1.ConfigMap, error) {
-	state, err := c.client.CoreV1().ConfigMaps(c.namespace).Get(ctx, capture.RulesName, metav1.GetOptions{})
+	state, err := c.client.CoreV1().ConfigMaps(c.namespace).Get(ctx, store.RulesName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -128,7 +128,7 @@ func inForce(state *corev1.ConfigMap) string {
 	if state == nil {
 		return policy.NoRules
 	}
-	return state.Data[capture.RulesInForce]
+	return state.Data[store.RulesInForce]
 }
 
 // writeAccepted notes on exactly the state that was read that rules are accepted.
@@ -136,16 +136,16 @@ func (c *cluster) writeAccepted(ctx context.Context, state *corev1.ConfigMap, ru
 	configMaps, verb := c.client.CoreV1().ConfigMaps(c.namespace), "patch"
 	var err error
 	if state != nil {
-		_, err = configMaps.Patch(ctx, capture.RulesName, types.MergePatchType, capture.RulesPatch(state, capture.RulesAccepted, rules), metav1.PatchOptions{})
+		_, err = configMaps.Patch(ctx, store.RulesName, types.MergePatchType, capture.RulesPatch(state, store.RulesAccepted, rules), metav1.PatchOptions{})
 	} else {
 		verb = "create"
-		data := map[string]string{capture.RulesInForce: policy.NoRules, capture.RulesAccepted: rules}
-		_, err = configMaps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: capture.RulesName, Namespace: c.namespace}, Data: data}, metav1.CreateOptions{})
+		data := map[string]string{store.RulesInForce: policy.NoRules, store.RulesAccepted: rules}
+		_, err = configMaps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.RulesName, Namespace: c.namespace}, Data: data}, metav1.CreateOptions{})
 	}
 	if apierrors.IsAlreadyExists(err) {
 		return store.ErrConflict // capture was faster: the plan is made again
 	}
-	return c.failedWrite(c.toRecords(verb), "ConfigMap "+capture.RulesName, err)
+	return c.failedWrite(c.toRecords(verb), "ConfigMap "+store.RulesName, err)
 }
 
 // alteredByRules counts the Nodes, those on which the rules remove or change labels, and those from which migrations remove the old key.

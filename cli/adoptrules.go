@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
 )
 
 // adoptManager owns the annotation that hands labels over.
@@ -124,7 +124,7 @@ func (c *cluster) followRules(ctx context.Context, key, rule string) error {
 	switch {
 	case err != nil:
 		return err
-	case state == nil || state.Data[capture.RulesInForce] != p.RulesHash():
+	case state == nil || state.Data[store.RulesInForce] != p.RulesHash():
 		return fmt.Errorf("nothing was changed: the rules of the policy in the cluster (%s) are not in force. capture puts them in force within a minute; if it holds them: nodekeep policy accept %s", p.RulesHash(), p.RulesHash())
 	}
 	c.in = c.under(ctx, p)

@@ -139,10 +139,11 @@ func (o *options) begin(ctx context.Context, has ability, args []string) (*clust
 		}
 		c.in = c.under(ctx, p)
 		if o.policy.file == "" { // of another policy it shows what that wants
-			c.in.RulesHeld, err = c.rulesHeld(ctx, p)
-		}
-		if err != nil {
-			return nil, err
+			held, err := c.rulesHeld(ctx, p)
+			if err != nil {
+				return nil, err
+			}
+			c.in.Policy = p.Holding(held)
 		}
 	case has&knowsGate != 0:
 		c.gate, err = o.policy.gate(ctx, c)

@@ -13,6 +13,7 @@ import (
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/verify"
 )
 
@@ -46,7 +47,7 @@ func (e *examination) firstLooks() []look {
 		{read: reading(e, &seen.GateServed, e.toAll("get", groupAdmission, "mutatingadmissionpolicies"), e.gateServed)},
 		{read: reading(e, &seen.Leader, e.toLease(capture.LeaseName), e.leaderOf(capture.LeaseName))},
 		{read: reading(e, &seen.LabelRules, e.to("get", "", "configmaps"), func(ctx context.Context) (*corev1.ConfigMap, error) {
-			return e.client.CoreV1().ConfigMaps(e.namespace).Get(ctx, capture.RulesName, metav1.GetOptions{})
+			return e.client.CoreV1().ConfigMaps(e.namespace).Get(ctx, store.RulesName, metav1.GetOptions{})
 		}), checks: []string{"label-rules", "migrations"}},
 		{read: reading(e, &seen.Inventory, e.to("get", "", "configmaps"), func(ctx context.Context) (*corev1.ConfigMap, error) {
 			return e.client.CoreV1().ConfigMaps(e.namespace).Get(ctx, capture.InventoryName, metav1.GetOptions{})

@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
 )
 
 func newPolicyCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -90,7 +90,7 @@ A key that a policy no longer keeps stays in the record and is not restored. Wha
 	})
 	command.Flags().BoolVar(&againstCluster, "against-cluster", false, "say what it would change for the Nodes of this cluster")
 	o.rights = func(c *cluster, _ []string) []access {
-		return append(c.toEvery("list"), c.toConfigMap("get", capture.RulesName))
+		return append(c.toEvery("list"), c.toConfigMap("get", store.RulesName))
 	}
 	o.validate = func() error {
 		if o.offline = !againstCluster; o.offline && o.policy.file != "" {
@@ -122,7 +122,7 @@ func (c *cluster) compare(ctx context.Context, then policy.Policy) (*view.Impact
 		return nil, err
 	}
 	rules := inForce(state)
-	if state != nil && state.Data[capture.RulesAccepted] == then.RulesHash() {
+	if state != nil && state.Data[store.RulesAccepted] == then.RulesHash() {
 		rules = then.RulesHash() // capture does not hold them
 	}
 	comparison := view.NewComparison(c.in, then, rules, c.devices(ctx, then.LabelRules().Drivers()))

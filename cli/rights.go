@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -24,7 +23,7 @@ func (o *options) needs(c *cluster, has ability, args []string) (needed []access
 		needed = append(needed, c.toConfigMap("get", policyConfigMap))
 	}
 	if has&decides != 0 && o.policy.file == "" {
-		needed = append(needed, c.toConfigMap("get", capture.RulesName))
+		needed = append(needed, c.toConfigMap("get", store.RulesName))
 	}
 	if o.rights != nil {
 		needed = append(needed, o.rights(c, args)...)

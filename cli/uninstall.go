@@ -14,6 +14,7 @@ import (
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/webhook"
 )
 
@@ -53,7 +54,7 @@ It shows what it will delete and change, and asks. Then:
 1. It deletes the objects that add the gate to new Nodes, and waits until no API server adds the gate.
 2. It waits until capture has completed the Nodes behind the gate, and lifts the gate of the remaining Nodes.
 3. It removes the verification taints of all Nodes.
-4. It deletes the guard policies, the admission policies of governance, and ConfigMaps ` + capture.RulesName + ` and
+4. It deletes the guard policies, the admission policies of governance, and ConfigMaps ` + store.RulesName + ` and
    ` + capture.InventoryName + `, which hold the rules and the inventories in force.
 
 It deletes neither the processes nor the records. The Job of "helm uninstall" runs it with --yes.`,

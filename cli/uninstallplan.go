@@ -14,6 +14,7 @@ import (
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/guard"
+	"nodekeep.dev/nodekeep/store"
 )
 
 // deletion is an object to delete.
@@ -64,7 +65,7 @@ func (u *uninstalling) guarding() []deletion {
 		deletionOf(access{group: groupAdmission}, "MutatingAdmissionPolicy", guard.StripName, admission.MutatingAdmissionPolicies()),
 		deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicyBinding", guard.GuardName, admission.ValidatingAdmissionPolicyBindings()),
 		deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicy", guard.GuardName, admission.ValidatingAdmissionPolicies()),
-		deletionOf(access{namespace: u.namespace}, "ConfigMap", capture.RulesName, u.client.CoreV1().ConfigMaps(u.namespace)),
+		deletionOf(access{namespace: u.namespace}, "ConfigMap", store.RulesName, u.client.CoreV1().ConfigMaps(u.namespace)),
 		deletionOf(access{namespace: u.namespace}, "ConfigMap", capture.InventoryName, u.client.CoreV1().ConfigMaps(u.namespace)),
 	)
 }

@@ -45,6 +45,15 @@ func hashOf(rules []classify.Rule, migrations []Migration) string {
 	return hex.EncodeToString(sum[:6])
 }
 
+// Holding is the policy while its rules for labels, migrations included, must only add labels, or no longer must: see [Policy.Held].
+func (p Policy) Holding(held bool) Policy {
+	p.held = held
+	return p
+}
+
+// Held reports whether the rules for labels must not remove or change labels until an operator has accepted them.
+func (p Policy) Held() bool { return p.held }
+
 // RulesSet reports whether a rule sets the label, or removes the label or taint, or did before; see [Policy.After].
 func (p Policy) RulesSet(key string) bool { return p.formerLabels[key] || p.labelRules.Sets(key) }
 

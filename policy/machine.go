@@ -46,7 +46,7 @@ func FollowsOnlyAccepted(item string) bool { return isProtected(item) }
 
 // WantsMachine reports whether any decision of the policy depends on the machine.
 func (p Policy) WantsMachine() bool {
-	return p.follow || p.onMismatch == Quarantine || len(p.isolation()) > 0 || !p.labelRules.Empty()
+	return p.follow || p.onMismatch == Quarantine || len(p.isolation()) > 0 || !p.labelRules.Empty() || p.held
 }
 
 // SystemOf is what rules see of a Node's software. A text that is too long counts as unknown.

@@ -26,6 +26,7 @@ type Policy struct {
 	labelRules     classify.Rules
 	rulesHash      string // of labelRules and migrations
 	migrations     []Migration
+	held           bool            // labelRules must only add labels
 	formerLabels   map[string]bool // keys that rules set which were in force before
 	former         []taintRule     // rules that were in force before
 	ignoreManagers patterns

@@ -83,6 +83,11 @@ func (d decision) withLabels(in incoming, k known, p policy.Policy) decision {
 		remembered = k.record.Derived
 	}
 	result := p.Classify(facts, remembered, k.now)
+	if p.Held() {
+		remembered = maps.Clone(remembered)
+		maps.DeleteFunc(remembered, func(key string, derived record.Derived) bool { return !derived.Absent && in.shows(key) })
+		result.Labels = result.OnlyAdd(remembered, func(item string) bool { return in.shows(item) || d.restores(item) })
+	}
 	for key, derived := range result.Labels {
 		if _, blocked := result.Blocked[key]; blocked && derived.Absent && in.shows(key) {
 			continue // whether it is to be removed is not known
@@ -105,6 +110,13 @@ func (d decision) withLabels(in incoming, k known, p policy.Policy) decision {
 		d.labels, d.later = nil, merged(d.later, waiting)
 	}
 	return d
+}
+
+// restores reports whether an item is restored, now or by capture.
+func (d decision) restores(item string) bool {
+	_, now := d.restore.Add[item]
+	_, later := d.restore.Protected[item]
+	return now || later
 }
 
 // otherAnnotations is the size of the annotations that the Node will have, without nodekeep's own.

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
 )
 
 func TestFindingsOfRulesForLabels(t *testing.T) {
@@ -15,26 +15,26 @@ func TestFindingsOfRulesForLabels(t *testing.T) {
 		"rules are neither in force nor accepted": {
 			func(s *Seen) {
 				s.setPolicy(onePolicy)
-				s.LabelRules = Found(&corev1.ConfigMap{Data: map[string]string{capture.RulesInForce: "before", capture.RulesAccepted: "other"}})
+				s.LabelRules = Found(&corev1.ConfigMap{Data: map[string]string{store.RulesInForce: "before", store.RulesAccepted: "other"}})
 			},
 			[]string{"label-rules: warning: configmap/nodekeep-rules: rules " + rulesOfOnePolicy(t) + " of the policy only add labels: ..."},
 		},
 		"rules were removed from the policy and still count": {
 			func(s *Seen) {
-				s.LabelRules = Found(&corev1.ConfigMap{Data: map[string]string{capture.RulesInForce: "before"}})
+				s.LabelRules = Found(&corev1.ConfigMap{Data: map[string]string{store.RulesInForce: "before"}})
 			},
 			[]string{"label-rules: warning: configmap/nodekeep-rules: rules none of the policy only add labels: ..."},
 		},
 		"rules are accepted": {
 			func(s *Seen) {
 				s.setPolicy(onePolicy)
-				s.LabelRules = Found(&corev1.ConfigMap{Data: map[string]string{capture.RulesInForce: "before", capture.RulesAccepted: rulesOfOnePolicy(t)}})
+				s.LabelRules = Found(&corev1.ConfigMap{Data: map[string]string{store.RulesInForce: "before", store.RulesAccepted: rulesOfOnePolicy(t)}})
 			}, nil,
 		},
 		"rules are in force": {
 			func(s *Seen) {
 				s.setPolicy(onePolicy)
-				s.LabelRules = Found(&corev1.ConfigMap{Data: map[string]string{capture.RulesInForce: rulesOfOnePolicy(t)}})
+				s.LabelRules = Found(&corev1.ConfigMap{Data: map[string]string{store.RulesInForce: rulesOfOnePolicy(t)}})
 			}, nil,
 		},
 	})

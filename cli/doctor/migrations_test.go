@@ -13,6 +13,7 @@ import (
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/selection"
+	"nodekeep.dev/nodekeep/store"
 )
 
 func migrating(phase string) string {
@@ -26,7 +27,7 @@ func migrates(t *testing.T, seen *Seen, phase string, released bool, nodes []map
 	p, err := seen.InForce()
 	require.NoError(t, err)
 	if released {
-		seen.LabelRules = Found(&corev1.ConfigMap{Data: map[string]string{capture.RulesInForce: p.RulesHash()}})
+		seen.LabelRules = Found(&corev1.ConfigMap{Data: map[string]string{store.RulesInForce: p.RulesHash()}})
 	}
 	m := view.NewMigration(p.Migrations()[0], p)
 	for _, labels := range nodes {

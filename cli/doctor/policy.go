@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
 )
 
 // errNoPolicy says that the policy in force is not known.
@@ -58,7 +58,7 @@ func (s Seen) judgedBy(a *answer, object string) (p policy.Policy, ok bool) {
 // judgeLabelRules says whether the rules for labels may remove and change labels.
 func judgeLabelRules(seen Seen) answer {
 	var a answer
-	object := "configmap/" + capture.RulesName
+	object := "configmap/" + store.RulesName
 	if lacks(&a, object, seen.LabelRules); !seen.LabelRules.asked() {
 		return a
 	}
@@ -110,7 +110,7 @@ const (
 func (s Seen) rulesState(p policy.Policy) rulesState {
 	inForce, accepted := policy.NoRules, ""
 	if s.LabelRules.Found {
-		inForce, accepted = s.LabelRules.Value.Data[capture.RulesInForce], s.LabelRules.Value.Data[capture.RulesAccepted]
+		inForce, accepted = s.LabelRules.Value.Data[store.RulesInForce], s.LabelRules.Value.Data[store.RulesAccepted]
 	}
 	switch p.RulesHash() {
 	case inForce:

@@ -41,7 +41,7 @@ type changeKey struct {
 // are what the rules of the other policy look at.
 func NewComparison(now capture.Circumstances, then policy.Policy, inForce string, devices func(node string) observe.Devices) *Comparison {
 	c := &Comparison{now: now, then: now, inForce: inForce, changes: map[changeKey]*Change{}}
-	c.then.Policy, c.then.RulesHeld, c.then.Devices = then.After(now.Policy), false, devices
+	c.then.Policy, c.then.Devices = then.After(now.Policy), devices
 	before := now.Policy.Settings()
 	for i, setting := range then.Settings() {
 		if setting != before[i] {

@@ -103,7 +103,7 @@ func explain(s NodeState, request *admissionv1.AdmissionRequest, in capture.Circ
 	e.Violations = s.violations(in.Policy)
 	if s.Node != nil && s.Unreadable == nil { // capture leaves a record alone that it cannot read
 		e.Capture, e.Rules = s.explainCapture(in)
-		if in.RulesHeld {
+		if in.Policy.Held() {
 			e.RulesHeld = in.Policy.RulesHash()
 		}
 	}

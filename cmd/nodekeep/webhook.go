@@ -14,6 +14,7 @@ import (
 
 	"nodekeep.dev/nodekeep/certs"
 	"nodekeep.dev/nodekeep/guard"
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/webhook"
 )
@@ -39,13 +40,20 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	serving := servingCertificate(o, p)
 	registerLife(p.registry, serving)
 	metrics := webhook.NewMetrics(p.registry)
-	handler := webhook.NewHandler(p.records, p.policy.Policy, metrics, p.logger)
+	rules := store.NewRules(p.client, o.namespace, policy.NoRules, p.logger)
+	current := func() policy.Policy {
+		now := p.policy.Policy()
+		return now.Holding(rules.Hold(now.RulesHash()))
+	}
+	registerBool(p.registry, "nodekeep_webhook_rules_held",
+		"1 while new rules for labels only add labels to Nodes that register; 0 while they are in force.", func() bool { return current().Held() })
+	handler := webhook.NewHandler(p.records, current, metrics, p.logger)
 	proof, err := webhook.NewProof(p.config, p.policy.Policy, p.logger)
 	if err != nil {
 		return err
 	}
 	registerBool(p.registry, "nodekeep_webhook_inline_proved", "1 while protected labels are restored inline; 0 while they are deferred or not restored.", proof.Proved)
-	protected := webhook.NewProtectedHandler(p.records, p.policy.Policy, proof.Proved, metrics, p.logger)
+	protected := webhook.NewProtectedHandler(p.records, current, proof.Proved, metrics, p.logger)
 	guards := guard.New(p.client, p.logger)
 	cluster := store.NewCluster(p.client, p.logger)
 	registerBool(p.registry, "nodekeep_webhook_guard_policies_in_force",
@@ -76,6 +84,7 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	group.Go(func() error { return proof.Run(background) })
 	group.Go(func() error { guards.Run(background); return nil })
 	group.Go(func() error { cluster.Run(background); return nil })
+	group.Go(func() error { rules.Run(background, o.policyPoll); return nil })
 	group.Go(func() error {
 		p.policy.follow(background, o.policyPoll, p.logger, func() {}, func(error) {})
 		return nil

@@ -12,6 +12,7 @@ import (
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -43,7 +44,7 @@ func setPolicyMap(t *testing.T, content string) (before string) {
 
 func rulesState(t *testing.T) map[string]string {
 	t.Helper()
-	found, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), capture.RulesName, metav1.GetOptions{})
+	found, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), store.RulesName, metav1.GetOptions{})
 	if err != nil {
 		found = &corev1.ConfigMap{}
 	}
@@ -60,7 +61,7 @@ func TestRulesThatAreHeldChangeLabelsOnceAnOperatorAcceptsThem(t *testing.T) {
 		restore()
 	}()
 	first := rollOut(t, tierPolicy("one"))
-	require.Eventually(t, func() bool { return rulesState(t)[capture.RulesInForce] == first }, settles, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return rulesState(t)[store.RulesInForce] == first }, settles, 100*time.Millisecond)
 	tiers := func(value string) func() bool {
 		return func() bool {
 			return nodekeep.MustKubectl(t, "get", "nodes", "-o", "jsonpath={.items[*].metadata.labels.tier}") == value+" "+value+" "+value
@@ -86,13 +87,13 @@ func TestRulesThatAreHeldChangeLabelsOnceAnOperatorAcceptsThem(t *testing.T) {
 	assert.Equal(t, "Rules "+second+" remove or change labels on 3 of 3 Nodes. Nothing was changed (dry run).\n", a.Out)
 	a = run(t, "policy", "accept", second)
 	assert.NotEqual(t, 0, a.Code, "nobody has answered the question")
-	assert.Empty(t, rulesState(t)[capture.RulesAccepted])
+	assert.Empty(t, rulesState(t)[store.RulesAccepted])
 	assert.True(t, tiers("one")(), "nothing has changed yet")
 
 	a = run(t, "policy", "accept", second, "--yes").RequireDone(t)
 	assert.Equal(t, "rules "+second+": accepted; labels are removed or changed on 3 of 3 Nodes\n", a.Out)
 	require.Eventually(t, tiers("two"), settles, 100*time.Millisecond)
-	assert.Equal(t, second, rulesState(t)[capture.RulesInForce], "capture has the right to write it")
+	assert.Equal(t, second, rulesState(t)[store.RulesInForce], "capture has the right to write it")
 	a = run(t, "policy", "accept", second).RequireDone(t)
 	assert.Equal(t, "rules "+second+": in force, nothing is held\n", a.Out)
 }

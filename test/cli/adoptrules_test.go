@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
 )
 
 // ruleSets waits until the annotation lists a label as a rule's, the record has none of an operator, and nothing is left to do.
@@ -22,9 +22,10 @@ func ruleSets(t *testing.T, name, value string) {
 		if err != nil {
 			return false
 		}
-		listed := policy.DerivedLabels(node.Annotations[policy.LabelsAnnotation])
+		listed := policy.DerivedLabels(node.Annotations[policy.LabelsAnnotation])["tier"]
+		listed.Since = 0
 		r := recordOf(t, name)
-		return node.Labels["tier"] == value && r != nil && r.Items()["tier"] == "" && listed["tier"] == record.Derived{Value: value, Rule: "all"}
+		return node.Labels["tier"] == value && r != nil && r.Items()["tier"] == "" && listed == record.Derived{Value: value, Rule: "all"}
 	}, settles, 50*time.Millisecond, "on %s, tier=%s must be the rule's", name, value)
 }
 
@@ -51,7 +52,7 @@ func TestLabelsOfAnOlderJobAreHandedOverToARuleAndFollowIt(t *testing.T) {
 
 	inForce := func(rules string) {
 		t.Helper()
-		require.Eventually(t, func() bool { return rulesState(t)[capture.RulesInForce] == rules }, settles, 50*time.Millisecond)
+		require.Eventually(t, func() bool { return rulesState(t)[store.RulesInForce] == rules }, settles, 50*time.Millisecond)
 	}
 	inForce(rollOut(t, tierPolicy("one")))
 	// Nodes that register again show nodekeep, and no client, as the one who set the label.

@@ -10,7 +10,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/store"
 )
 
 const explainedRules = `apiVersion: nodekeep.dev/v1alpha1
@@ -51,8 +51,9 @@ func TestExplainAndDiffTellWhatEachRuleSaysAndThatRulesAreHeld(t *testing.T) {
 		restore()
 	}()
 	first := rollOut(t, before)
-	require.Eventually(t, func() bool { return rulesState(t)[capture.RulesInForce] == first }, settles, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return rulesState(t)[store.RulesInForce] == first }, settles, 100*time.Millisecond)
 	register(t, name)
+	register(t, "explain-rules-2") // rules that change one Node are not held
 	hasTwoDevices(t, name)
 	label := func(key string) string {
 		return nodekeep.MustKubectl(t, "get", "node", name, "-o", "jsonpath={.metadata.labels."+strings.ReplaceAll(key, ".", `\.`)+"}")

@@ -83,6 +83,10 @@ func TestTheShellSnippetsOfTheDocsRun(t *testing.T) {
 	whole := t
 	values := strings.NewReplacer("NODE", "worker-1", "FILE", "policy.yaml", "HASH", "none", "new.yaml", "policy.yaml",
 		"accept worker-1", "accept worker-3", "nodekeep doctor\n", "nodekeep doctor || true\n") // no kubelet runs here, which doctor finds
+	nodekeep.MustKubectl(t, "create", "clusterrolebinding", "nodekeep-verify-removal", "--clusterrole=view", "--user=nobody") // as with onFailure
+	t.Cleanup(func() {
+		_, _ = nodekeep.Kubectl(context.WithoutCancel(t.Context()), "delete", "clusterrolebinding", "nodekeep-verify-removal", "--ignore-not-found")
+	})
 	for _, s := range snippets(t) {
 		commands := otherTools.ReplaceAllString(s.commands, "")
 		if _, ok := s.runElsewhere(); ok || strings.TrimSpace(commands) == "" {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -32,8 +32,8 @@ func TestCaptureKilledAtAnyWriteOfAMigrationEndsAsIfItHadNotBeenKilled(t *testin
 	rules, err := policy.Load([]byte(renaming), policy.DefaultGate)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { // no Node has the key yet, so no operator has to accept it
-		state, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(context.WithoutCancel(t.Context()), capture.RulesName, metav1.GetOptions{})
-		return err == nil && state.Data[capture.RulesInForce] == rules.RulesHash()
+		state, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(context.WithoutCancel(t.Context()), store.RulesName, metav1.GetOptions{})
+		return err == nil && state.Data[store.RulesInForce] == rules.RulesHash()
 	}, harness.Settles, 20*time.Millisecond)
 
 	watched := nodekeep.WatchNodes(t)

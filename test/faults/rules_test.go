@@ -53,6 +53,7 @@ func followRules(t *testing.T) {
 	require.NoError(t, nodekeep.WritePolicy(labelRules))
 	t.Cleanup(func() { require.NoError(t, nodekeep.WritePolicy(string(before))) })
 	untilRuled(t, "ruled-probe", "size", "little")
+	nodekeep.RulesInForce(t)
 }
 
 // untilRuled waits until the webhook follows a policy file: a dry run shows a label that it sets on a Node.

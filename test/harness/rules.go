@@ -3,6 +3,7 @@ package harness
 import (
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -11,7 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
 )
+
+// RulesInForce waits until the webhook, which must have read the policy, knows that its rules for labels are in force. Until then they only
+// add labels to Nodes that register.
+func (i *Installation) RulesInForce(t testing.TB) {
+	t.Helper()
+	served := func(series string) float64 { return Series(t, i.MetricsURL("webhook"), series) }
+	require.Eventually(t, func() bool {
+		return served("nodekeep_webhook_rules_held") == 0 && served("nodekeep_webhook_certificate_expiry_timestamp_seconds") > 0 // the webhook answers
+	}, Settles, 20*time.Millisecond)
+}
 
 // AcceptRules accepts the rules for labels of the policy file, as an operator does where capture holds them.
 func (i *Installation) AcceptRules(t testing.TB) {
@@ -20,12 +32,11 @@ func (i *Installation) AcceptRules(t testing.TB) {
 	require.NoError(t, err)
 	p, err := policy.Load(file, policy.DefaultGate)
 	require.NoError(t, err)
-	const name = "nodekeep-rules"
-	data := map[string]string{"accepted": p.RulesHash()}
+	data := map[string]string{store.RulesAccepted: p.RulesHash()}
 	maps := i.Admin.CoreV1().ConfigMaps(Namespace)
-	_, err = maps.Patch(t.Context(), name, types.MergePatchType, MustJSON(t, map[string]any{"data": data}), metav1.PatchOptions{FieldManager: "nodekeep-cli"})
+	_, err = maps.Patch(t.Context(), store.RulesName, types.MergePatchType, MustJSON(t, map[string]any{"data": data}), metav1.PatchOptions{FieldManager: "nodekeep-cli"})
 	if apierrors.IsNotFound(err) {
-		_, err = maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}, metav1.CreateOptions{})
+		_, err = maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.RulesName}, Data: data}, metav1.CreateOptions{})
 	}
 	require.NoError(t, err)
 }

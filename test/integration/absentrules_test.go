@@ -65,6 +65,7 @@ func TestWhatAnInstallerPutsBackAtEachJoinIsAbsentWhileARuleSaysSo(t *testing.T)
 	rack := items{"rack": "r1"}
 	var held []string
 	withPolicy(t, absentPolicy, func() {
+		nodekeep.RulesInForce(t)
 		t.Run("the CREATE of the kubelet is stored without it", func(t *testing.T) {
 			created := nodekeep.RegisterNode(t, joined(name))
 			assert.NotContains(t, created.Labels, excluded)
@@ -119,6 +120,9 @@ func TestWhatAnInstallerPutsBackAtEachJoinIsAbsentWhileARuleSaysSo(t *testing.T)
 			writePolicy(t, more)
 			require.Eventually(t, func() bool { return eventsOf(t, harness.Namespace, "nodekeep-policy", "RulesHeld") > events }, 3*settles, 50*time.Millisecond)
 			eachNode(held, func(name string) { comesToShow(t, name, rack) })
+			nodekeep.DeleteNode(t, held[0])
+			assert.Equal(t, "r1", nodekeep.Register(t, held[0]).Labels["rack"], "in the CREATE, too")
+			comesToShow(t, held[0], rack)
 			p, err := policy.Load([]byte(more), policy.DefaultGate)
 			require.NoError(t, err)
 			acceptRules(t, p.RulesHash())

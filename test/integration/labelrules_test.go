@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record/history"
+	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -197,7 +197,7 @@ func TestHeartbeatsCauseNoWriteAtAnyNumberOfRules(t *testing.T) {
 // acceptRules does what nodekeep policy accept does.
 func acceptRules(t *testing.T, hash string) {
 	t.Helper()
-	patch := harness.MustJSON(t, map[string]any{"data": map[string]string{capture.RulesAccepted: hash}})
-	_, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Patch(t.Context(), capture.RulesName, types.MergePatchType, patch, metav1.PatchOptions{})
+	patch := harness.MustJSON(t, map[string]any{"data": map[string]string{store.RulesAccepted: hash}})
+	_, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Patch(t.Context(), store.RulesName, types.MergePatchType, patch, metav1.PatchOptions{})
 	require.NoError(t, err)
 }

@@ -22,6 +22,7 @@ import (
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -60,7 +61,7 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 	_, err = client.ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "node.left-1"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 
-	for _, name := range []string{capture.RulesName, capture.InventoryName} {
+	for _, name := range []string{store.RulesName, capture.InventoryName} {
 		_, err = client.ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		require.NoError(t, err)
 	}

@@ -382,4 +382,5 @@ func (w *world) change(title string, to rules) {
 		require.NoError(w.t, nodekeep.WritePolicy(to.yaml()+"# accepted\n")) // so that capture looks at once
 	}
 	w.settle(title, began, w.follow)
+	nodekeep.RulesInForce(w.t)
 }

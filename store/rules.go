@@ -1,0 +1,80 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+)
+
+// RulesName is the ConfigMap that shows which rules for labels are in force, so that a restart is not taken for a new policy.
+const RulesName = "nodekeep-rules"
+
+// Keys of that ConfigMap. Each value names rules by their hash.
+const (
+	RulesInForce  = "inForce"  // rules that may remove and change labels
+	RulesAccepted = "accepted" // rules that an operator has accepted: nodekeep policy accept HASH
+)
+
+// Rules knows which rules for labels are in force.
+type Rules struct {
+	client    kubernetes.Interface
+	namespace string
+	none      string
+	logger    *slog.Logger
+	inForce   atomic.Pointer[string]
+}
+
+// NewRules reads nothing yet. none is what is in force where there is no such ConfigMap.
+func NewRules(client kubernetes.Interface, namespace, none string, logger *slog.Logger) *Rules {
+	return &Rules{client: client, namespace: namespace, none: none, logger: logger}
+}
+
+// rulesTimeout bounds one read of the ConfigMap.
+const rulesTimeout = 10 * time.Second
+
+// Hold reports whether rules must only add labels: they are not in force, or which ones are has never been read.
+func (r *Rules) Hold(rules string) bool {
+	inForce := r.inForce.Load()
+	return inForce == nil || *inForce != rules
+}
+
+// Run reads the ConfigMap at each interval until ctx is done. While that fails, what was read last counts.
+func (r *Rules) Run(ctx context.Context, interval time.Duration) {
+	warned := ""
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		err := r.Read(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if says := fmt.Sprint(err); err != nil && says != warned {
+			r.logger.Warn("it cannot be read which rules for labels are in force; until then, new rules only add labels to Nodes that register",
+				"configmap", RulesName, "error", err)
+			warned = says
+		} else if err == nil {
+			warned = ""
+		}
+	}, interval)
+}
+
+// Read reads the ConfigMap once.
+func (r *Rules) Read(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, rulesTimeout)
+	defer cancel()
+	found, err := r.client.CoreV1().ConfigMaps(r.namespace).Get(ctx, RulesName, metav1.GetOptions{})
+	inForce := r.none
+	switch {
+	case err == nil:
+		inForce = found.Data[RulesInForce]
+	case !apierrors.IsNotFound(err):
+		return err
+	}
+	r.inForce.Store(&inForce)
+	return nil
+}

@@ -1,0 +1,64 @@
+package webhook
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+)
+
+func TestWhileRulesAreHeldTheyOnlyAddLabelsToANodeThatRegisters(t *testing.T) {
+	const leftOver, taint = "installer.example.com/left-over", "installer.example.com/slow:NoSchedule"
+	old := map[string]record.Derived{"tier": {Value: "one", Rule: "old"}}
+	removed := map[string]record.Derived{leftOver: {Rule: "old", Absent: true}}
+	const two, big = "{name: new, set: {tier: two}}", "{name: new, set: {size: big}}"
+	const clean = "{name: new, ensureAbsent: [" + leftOver + ", \"" + taint + "\"]}"
+	type labels = map[string]string
+	for name, c := range map[string]struct {
+		rules    string
+		derived  map[string]record.Derived // in the record
+		recorded labels                    // by clients
+		brings   labels
+		other    bool // another machine has the name
+		held     labels
+		inForce  labels
+	}{
+		"another value":                       {rules: two, derived: old, held: labels{"tier": "one"}, inForce: labels{"tier": "two"}},
+		"a label that had none":               {rules: big, derived: old, held: labels{"tier": "one", "size": "big"}, inForce: labels{"size": "big"}},
+		"no rules any more":                   {derived: old, held: labels{"tier": "one"}, inForce: labels{}},
+		"another machine":                     {rules: two, derived: old, other: true, held: labels{"tier": "two"}, inForce: labels{"tier": "two"}},
+		"a label that the Node brings":        {derived: old, brings: labels{"tier": "mine"}, held: labels{"tier": "mine"}, inForce: labels{"tier": "mine"}},
+		"a removal of what the Node brings":   {rules: clean, brings: labels{leftOver: ""}, held: labels{leftOver: ""}, inForce: labels{}},
+		"a removal of what is restored":       {rules: clean, recorded: labels{leftOver: ""}, held: labels{leftOver: ""}, inForce: labels{}},
+		"what the last rules removed":         {derived: removed, brings: labels{leftOver: ""}, held: labels{}, inForce: labels{leftOver: ""}},
+		"a removal of what the Node does not": {rules: clean, held: labels{}, inForce: labels{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := policy.Load([]byte("{apiVersion: nodekeep.dev/v1alpha1, kind: Policy, labels: {rules: ["+c.rules+"]}}"), policy.DefaultGate)
+			require.NoError(t, err)
+			k := known{current: true, record: record.New("n1", record.Object{}, c.recorded)}
+			k.record.Derived, k.record.Machine = c.derived, record.Machine{SystemUUID: "a"}
+			installers := corev1.Taint{Key: "installer.example.com/slow", Effect: corev1.TaintEffectNoSchedule}
+			in := incoming{node: "n1", occasion: policy.CreateByKubelet, hasSpec: true, labels: c.brings, taints: []corev1.Taint{installers}, machine: record.Machine{SystemUUID: "a"}}
+			if c.other {
+				in.machine.SystemUUID = "b"
+			}
+
+			held, inForce := decide(in, k, p.Holding(true)), decide(in, k, p)
+
+			assert.Equal(t, c.held, held.labelsAfter(in), "held")
+			assert.Equal(t, c.inForce, inForce.labelsAfter(in), "in force")
+			assert.NotContains(t, held.labels, taint, "no taint is removed")
+			assert.Equal(t, c.rules == clean, inForce.labels[taint].Absent)
+		})
+	}
+}
+
+func TestWhileRulesAreHeldTheMachineIsLookedAtToKnowWhoseLabelsTheyAre(t *testing.T) {
+	assert.False(t, policy.Default().WantsMachine())
+	assert.True(t, policy.Default().Holding(true).WantsMachine(), "rules that are there no more have set labels")
+}
