@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/verify"
@@ -19,8 +19,15 @@ import (
 // logTimeout bounds one try to read a log. A kubelet that does not answer takes a worker of the controller for that long.
 const logTimeout = 3 * time.Second
 
-// readLog reads a byte of a worker's log where nothing else is left to know of its Pod. An error is one of the API server or of this process's rights, not
-// of the Node.
+// kubeletsAnswer is what the API server says that an answer is about which it hands on from the kubelet. Its own are about pods
+// (registry/core/pod/rest/log.go in Kubernetes).
+const kubeletsAnswer = "pods/log"
+
+// errLog says that nothing but a log is not known.
+var errLog = errors.New("read log of worker Pod")
+
+// readLog reads a byte of a worker's log where nothing else is left to know of its Pod. An error is [errLog], of the API server or of this process's
+// rights and not of the Node, or the context's.
 func (c *Controller) readLog(ctx context.Context, pod *verify.Pod, profile verify.CompiledProfile) error {
 	if !pod.Deleted.IsZero() || !verify.Judge(*pod, profile, c.Now()).NeedsLog {
 		return nil
@@ -37,7 +44,7 @@ func (c *Controller) readLog(ctx context.Context, pod *verify.Pod, profile verif
 	}
 	log, ofNode := logOf(err)
 	if !ofNode {
-		return fmt.Errorf("read log of worker Pod %q: %w", pod.Name, err)
+		return fmt.Errorf("%w %q: %w", errLog, pod.Name, err)
 	}
 	pod.Log = log
 	return nil
@@ -52,12 +59,16 @@ func logOf(err error) (log verify.Log, ofNode bool) {
 	log.Message = "the API server cannot read a log from the kubelet: " + err.Error()
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
+		if !errors.Is(err, context.DeadlineExceeded) {
+			return verify.Log{}, false
+		}
 		log.Reason = verify.ReasonTimeout
-		return log, errors.Is(err, context.DeadlineExceeded)
+		return log, true
 	}
 	switch text := err.Error(); {
-	case apierrors.IsForbidden(err) && strings.Contains(text, "cannot get resource"), apierrors.IsNotFound(err), apierrors.IsTooManyRequests(err),
-		apierrors.IsServiceUnavailable(err), status.Status().Code == http.StatusUnauthorized:
+	case ptr.Deref(status.Status().Details, metav1.StatusDetails{}).Kind == kubeletsAnswer:
+		log.Reason = verify.ReasonNotServing
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err), apierrors.IsTooManyRequests(err), apierrors.IsServiceUnavailable(err), apierrors.IsUnauthorized(err):
 		return verify.Log{}, false // this process's rights, a Pod that is deleted, an API server that is busy
 	case strings.Contains(text, "tls: "), strings.Contains(text, "x509: "):
 		log.Reason = verify.ReasonCertificate

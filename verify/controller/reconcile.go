@@ -22,7 +22,7 @@ var errChanged = errors.New("the object has changed")
 func (c *Controller) reconcile(ctx context.Context, name string) error {
 	profiles := c.Profiles()
 	n, seen, err := c.observe(ctx, name, profiles)
-	if err != nil {
+	if err != nil && !errors.Is(err, errLog) {
 		return err
 	}
 	cluster := c.Cluster
@@ -35,8 +35,12 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 	if action.Do != verify.DoStart {
 		c.starting(func(starts *verify.Starts) { starts.Leave(name) })
 	}
-	if !action.Again.IsZero() {
-		c.queue.AddAfter(name, max(action.Again.Sub(c.Now()), firstRetry))
+	again := action.Again
+	if err != nil { // the log is read again with a growing pause
+		again = action.Due
+	}
+	if !again.IsZero() {
+		c.queue.AddAfter(name, max(again.Sub(c.Now()), firstRetry))
 	}
 	switch action.Do {
 	case verify.DoStart:
@@ -67,6 +71,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 	case verify.DoShow:
 		return c.patchStatus(ctx, n, action)
 	case verify.DoNothing, verify.DoWait:
+		return err
 	}
 	return nil
 }
@@ -92,7 +97,7 @@ func (c *Controller) record(ctx context.Context, n *node, action verify.Action, 
 	return nil
 }
 
-// observe is what is known of a Node. Only a Node that may start a worker Pod costs API calls, and only the leader makes them.
+// observe is what is known of a Node; with [errLog], all but the log of a worker Pod, so that a deadline still counts. Only a Node that may start a worker Pod costs API calls, and only the leader makes them.
 func (c *Controller) observe(ctx context.Context, name string, profiles verify.Profiles) (n *node, seen verify.Observed, err error) {
 	seen.Pods = c.podsOn(name)
 	object, ok, err := c.nodes.GetStore().GetByKey(name)
@@ -126,7 +131,7 @@ func (c *Controller) observe(ctx context.Context, name string, profiles verify.P
 	if selected && c.Leading() {
 		for i := range seen.Pods {
 			if err := c.readLog(ctx, &seen.Pods[i], profile); err != nil {
-				return nil, verify.Observed{}, err
+				return n, seen, err
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -57,8 +58,14 @@ func TestANodeWhoseKubeletTheAPIServerCannotReachStaysTaintedUntilItCan(t *testi
 	assert.Equal(t, "kubelet", progress(node).Last.Check)
 	assert.Equal(t, string(verify.ReasonRefused), progress(node).Last.Reason)
 
-	// Now it serves, with a certificate of its own.
+	// Now it serves, with a certificate of its own, but not the API server.
+	var refuses atomic.Bool
+	refuses.Store(true)
 	kubelet := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refuses.Load() {
+			w.WriteHeader(http.StatusUnauthorized) // it does not know the API server
+			return
+		}
 		if r.URL.Path[:len("/containerLogs/")] == "/containerLogs/" {
 			_, _ = w.Write([]byte("x"))
 		}
@@ -68,5 +75,7 @@ func TestANodeWhoseKubeletTheAPIServerCannotReachStaysTaintedUntilItCan(t *testi
 	require.NoError(t, err)
 	kubelet.StartTLS()
 	t.Cleanup(kubelet.Close)
+	waitFor(t, "unreached", "refused", func(node *corev1.Node) bool { return progress(node).Last.Reason == string(verify.ReasonNotServing) })
+	refuses.Store(false)
 	waitOpen(t, "unreached", 1)
 }
