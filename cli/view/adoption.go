@@ -64,7 +64,7 @@ func (s NodeState) Adopts(key, rule string, in capture.Circumstances) (label *Ad
 	case s.Unreadable != nil:
 		return left(value, "", "the record cannot be read")
 	case s.Record != nil && s.Record.Quarantined != nil:
-		return left(value, "", "nobody has decided yet between the two machines of this name")
+		return left(value, "", "an operator must decide between two machines of this name: nodekeep accept")
 	case !shown:
 		return left(recorded, "", "the Node does not show it")
 	}

@@ -67,7 +67,7 @@ func TestWhichLabelsOfOperatorsAreHandedOverToARule(t *testing.T) {
 			policy: "labels: {rules: [{name: high, set: {tier: gold}, precedence: rule}]}", state: state(live(tier, ruledBy("high", tier)), recorded(iron)),
 			want: left("iron", "high", `the record has another value, which the rule's value "gold" hides`),
 		},
-		"nobody has decided between two machines": {state: state(live(tier), recorded(tier, quarantining(tier))), want: left("gold", "", "nobody has decided yet between the two machines of this name")},
+		"nobody has decided between two machines": {state: state(live(tier), recorded(tier, quarantining(tier))), want: left("gold", "", "an operator must decide between two machines of this name: nodekeep accept")},
 		"a protected label": {
 			policy: "labels: {rules: [{name: w, when: {names: [n1]}, set: {" + worker + ": ''}}]}", key: worker, state: state(live(set{worker: ""}), recorded(set{worker: ""})), want: adopts("", "w"),
 		},

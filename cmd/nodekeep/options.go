@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
-// commonOptions are the flags of both processes.
+// commonOptions are the flags of all processes.
 type commonOptions struct {
 	policyFile    string
 	policyPoll    time.Duration
