@@ -3,6 +3,7 @@ package store_test
 import (
 	"bytes"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,14 +56,16 @@ func TestRulesAreHeldUntilItIsKnownThatTheyAreInForce(t *testing.T) {
 func TestWhileTheRulesInForceCannotBeReadThoseThatWereReadLastCountAndOneWarningSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.RulesName, Namespace: namespace}, Data: map[string]string{store.RulesInForce: "old"}})
+		var down atomic.Bool
+		client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return down.Load(), nil, apierrors.NewServiceUnavailable("down")
+		})
 		var log bytes.Buffer
 		rules := store.NewRules(client, namespace, "none", slog.New(slog.NewTextHandler(&log, nil)))
 		go rules.Run(t.Context(), 5*time.Second)
 		synctest.Wait()
 		assert.False(t, rules.Hold("old"))
-		client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, apierrors.NewServiceUnavailable("down")
-		})
+		down.Store(true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		assert.False(t, rules.Hold("old"))

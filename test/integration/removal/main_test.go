@@ -4,16 +4,16 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	"nodekeep.dev/nodekeep/manifests"
 	"nodekeep.dev/nodekeep/test/harness"
-	"nodekeep.dev/nodekeep/verify"
 	"nodekeep.dev/nodekeep/verify/remove"
 )
 
@@ -33,39 +33,33 @@ func TestMain(m *testing.M) {
 		if err := nodekeep.ApplyCRDs(ctx, harness.KarpenterCRDs, harness.ClusterAPICRDs); err != nil {
 			return err
 		}
-		return grantRemoval(ctx)
+		if err := nodekeep.WritePolicy(removingPolicy()); err != nil {
+			return err
+		}
+		return grantRemoval()
 	}))
 }
 
-// grantRemoval grants what the chart grants where profiles use every kind of removal.
-func grantRemoval(ctx context.Context) error {
-	rights, name := nodekeep.Admin.RbacV1(), metav1.ObjectMeta{Name: "removal"}
-	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Name: "nodekeep-verify", Namespace: harness.Namespace}}
-	_, err := rights.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}},
-		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"delete"}},
-		{APIGroups: []string{"karpenter.sh"}, Resources: []string{"nodeclaims"}, Verbs: []string{"get", "delete"}},
-		{APIGroups: []string{"cluster.x-k8s.io"}, Resources: []string{"machines"}, Verbs: []string{"get", "patch"}},
-	}}, metav1.CreateOptions{})
-	if err != nil {
+// grantRemoval applies what the chart grants, and forbids, where profiles use every kind of removal.
+func grantRemoval() error {
+	var objects []string
+	for document := range strings.SplitSeq(manifests.Complete, "\n---\n") {
+		if strings.Contains(document, "\n  name: nodekeep-verify-removal\n") || strings.Contains(document, "# the ledger of removals") {
+			objects = append(objects, document)
+		}
+	}
+	if len(objects) != 5 {
+		return fmt.Errorf("found %d objects, not a Role, a ClusterRole, a policy, and two bindings", len(objects))
+	}
+	file := filepath.Join(nodekeep.Cluster.Dir(), "removal.yaml")
+	if err := os.WriteFile(file, []byte(strings.Join(objects, "\n---\n")), 0o600); err != nil {
 		return err
 	}
-	_, err = rights.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: name, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "removal"},
-	}, metav1.CreateOptions{})
+	out, err := nodekeep.Kubectl(context.Background(), "apply", "--server-side", "--force-conflicts", "-f", file)
 	if err != nil {
-		return err
+		return fmt.Errorf("apply %s: %w: %s", file, err, out)
 	}
-	_, err = rights.Roles(verify.Namespace).Create(ctx, &rbacv1.Role{ObjectMeta: name, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{verify.LedgerMap}, Verbs: []string{"get"}},
-	}}, metav1.CreateOptions{})
-	if err != nil {
-		return err
-	}
-	_, err = rights.RoleBindings(verify.Namespace).Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: name, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "removal"},
-	}, metav1.CreateOptions{})
-	return err
+	return nil
 }
 
 // shipped are clients of the ServiceAccount that removes Nodes.

@@ -135,7 +135,11 @@ func TestANodeIsRemovedByTheConfiguredKindAndNothingElseIs(t *testing.T) {
 	})
 	t.Run("node", func(t *testing.T) {
 		own := claim(t, "claim-kept", "by-node", "box://by-node")
-		removeTwice(t, register(t, "by-node", ofClaim(own)), verify.RemoveNode)
+		node := register(t, "by-node", func(node *corev1.Node) {
+			ofClaim(own)(node)
+			node.Spec.Taints = []corev1.Taint{{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}} // else the shipped policy denies it
+		})
+		removeTwice(t, node, verify.RemoveNode)
 		_, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), "by-node", metav1.GetOptions{})
 		assert.True(t, apierrors.IsNotFound(err), "%v", err)
 		_, err = admin(t).Resource(nodeClaims).Get(t.Context(), own.GetName(), metav1.GetOptions{})
