@@ -100,7 +100,7 @@ func end(ctx context.Context, pod *corev1.Pod) {
 // toCheck registers a Ready Node of the profile of a kind; it has the taint unless it is verified.
 func toCheck(t *testing.T, name string, kind verify.RemovalKind, verified bool, change func(*corev1.Node)) *corev1.Node {
 	t.Helper()
-	made := register(t, name, func(node *corev1.Node) {
+	register(t, name, func(node *corev1.Node) {
 		node.Labels["onfailure"] = string(kind)
 		if !verified {
 			node.Spec.Taints = []corev1.Taint{{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}}
@@ -116,7 +116,7 @@ func toCheck(t *testing.T, name string, kind verify.RemovalKind, verified bool, 
 	for _, taint := range []string{"nodekeep.dev/restoring-", corev1.TaintNodeNotReady + "-"} { // neither capture nor the node lifecycle controller runs
 		_, _ = nodekeep.Kubectl(t.Context(), "taint", "node", name, taint) // it may not be there
 	}
-	made = nodekeep.Node(t, name)
+	made := nodekeep.Node(t, name)
 	made.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(), LastHeartbeatTime: metav1.Now()}}
 	made.Status.NodeInfo.BootID = "boot-1"
 	made, err := nodekeep.Admin.CoreV1().Nodes().UpdateStatus(t.Context(), made, metav1.UpdateOptions{})
