@@ -12,5 +12,6 @@
 //   - Records handed out are shared with the cache: never change their maps; make a new Record instead.
 //   - Every informer lists and watches by [ListWatch]: its watches resume, and one that stalls is replaced. A watch that was accepted
 //     is no progress; an event or a bookmark on it is.
+//   - [Rules] are held until it was read that they are in force.
 //   - [ConfigMaps.Get] makes no API call and costs the same however many records there are.
 package store
