@@ -36,6 +36,7 @@ func remedies(t *testing.T, nodekeep *harness.Installation) {
 	require.NoError(t, err)
 
 	t.Run("every command in the alerts is one", func(t *testing.T) {
+		nodekeep.MustKubectl(t, "create", "clusterrolebinding", "nodekeep-verify-removal", "--clusterrole=view", "--user=nobody") // as with onFailure
 		tried := 0
 		for _, a := range alerts(t).alerts() {
 			for _, command := range commands(a) {
