@@ -128,7 +128,7 @@ test: controlplane ## everything on a real API server, but the chart, the image 
 
 .PHONY: test-cluster
 test-cluster: # AT_ONCE packages side by side, each with a control plane of its own; without cgo, to share what is compiled with nodekeep
-	CGO_ENABLED=0 go test -p $(AT_ONCE) -count=1 -timeout 30m $(CLUSTER)
+	CGO_ENABLED=0 go test -p $(AT_ONCE) -count=1 -timeout 45m $(CLUSTER)
 
 .PHONY: test-pure
 test-pure: unit fuzz
