@@ -31,7 +31,7 @@ type Rules struct {
 	inForce   atomic.Pointer[string]
 }
 
-// NewRules reads nothing yet. none is what is in force where there is no such ConfigMap.
+// NewRules reads nothing yet. none is what is in force where there has been no such ConfigMap.
 func NewRules(client kubernetes.Interface, namespace, none string, logger *slog.Logger) *Rules {
 	return &Rules{client: client, namespace: namespace, none: none, logger: logger}
 }
@@ -74,6 +74,8 @@ func (r *Rules) Read(ctx context.Context) error {
 		inForce = found.Data[RulesInForce]
 	case !apierrors.IsNotFound(err):
 		return err
+	case r.inForce.Load() != nil: // a client has deleted it, which changes no rules
+		return nil
 	}
 	r.inForce.Store(&inForce)
 	return nil

@@ -53,6 +53,16 @@ func TestRulesAreHeldUntilItIsKnownThatTheyAreInForce(t *testing.T) {
 	}
 }
 
+func TestAClientThatDeletesTheConfigMapOfTheRulesHoldsNoRules(t *testing.T) {
+	client := fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.RulesName, Namespace: namespace}, Data: map[string]string{store.RulesInForce: "old"}})
+	rules := store.NewRules(client, namespace, "none", slog.New(slog.DiscardHandler))
+	require.NoError(t, rules.Read(t.Context()))
+	require.NoError(t, client.CoreV1().ConfigMaps(namespace).Delete(t.Context(), store.RulesName, metav1.DeleteOptions{}))
+	require.NoError(t, rules.Read(t.Context()))
+	assert.False(t, rules.Hold("old"))
+	assert.True(t, rules.Hold("none"), "and lets none through either")
+}
+
 func TestWhileTheRulesInForceCannotBeReadThoseThatWereReadLastCountAndOneWarningSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.RulesName, Namespace: namespace}, Data: map[string]string{store.RulesInForce: "old"}})

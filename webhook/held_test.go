@@ -58,6 +58,20 @@ func TestWhileRulesAreHeldTheyOnlyAddLabelsToANodeThatRegisters(t *testing.T) {
 	}
 }
 
+// A kubelet can claim to be the machine that had its name.
+func TestWhileRulesAreHeldAKubeletStillCarriesNoProtectedLabelInItsOwnCREATE(t *testing.T) {
+	const role = "node-role.kubernetes.io/gpu"
+	k := known{current: true, record: record.New("n1", record.Object{}, nil)}
+	k.record.Derived, k.record.Machine = map[string]record.Derived{role: {Rule: "old"}}, record.Machine{SystemUUID: "a"}
+	in := incoming{node: "n1", occasion: policy.CreateByKubelet, hasSpec: true, machine: record.Machine{SystemUUID: "a"}}
+
+	held := decide(in, k, policy.Default().Holding(true))
+
+	assert.Empty(t, held.labels)
+	assert.Contains(t, held.later, role)
+	assert.Equal(t, closeGate, held.move, "capture decides")
+}
+
 func TestWhileRulesAreHeldTheMachineIsLookedAtToKnowWhoseLabelsTheyAre(t *testing.T) {
 	assert.False(t, policy.Default().WantsMachine())
 	assert.True(t, policy.Default().Holding(true).WantsMachine(), "rules that are there no more have set labels")
