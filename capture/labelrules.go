@@ -25,7 +25,8 @@ type RuleChange struct {
 // read, and r with this observation merged.
 // refused says that the API server has refused one of them on this object.
 func (c *Change) followLabelRules(prev, r record.Record, node *observe.Node, in Circumstances) (result classify.Result, refused bool) {
-	if in.Policy.LabelRules().Empty() && len(node.ListedLabels()) == 0 { // migrations are rules, too
+	kept := len(node.ListedLabels()) > 0 || in.Policy.Held() && len(prev.Derived) > 0
+	if in.Policy.LabelRules().Empty() && !kept { // migrations are rules, too
 		return classify.Result{}, false
 	}
 	own := withoutMarks(node.DerivedLabels(r, in.Policy, in.Guarded))
@@ -54,7 +55,7 @@ func (c *Change) followLabelRules(prev, r record.Record, node *observe.Node, in 
 		return label.Absent && blocked && shows(key)
 	})
 	if in.Policy.Held() {
-		result.Labels = result.OnlyAdd(heldBack(nil, own, node.Items, func(string) bool { return true }), shows)
+		result.Labels = result.OnlyAdd(keptWhileHeld(own, last, node.Items), shows)
 	}
 	for key, label := range result.Labels {
 		refused = refused || in.Refused[key] && !label.Absent
@@ -156,6 +157,25 @@ func heldBack(want, own map[string]record.Derived, items map[string]string, hold
 		want[key] = label
 	}
 	return want
+}
+
+// keptWhileHeld are the labels of rules that stay as they are while new rules must only add labels. A new object of the same machine does not
+// list what it lacks, be it that no webhook answered or that no kubelet may carry it: the record says what rules set and removed last. What an
+// object lists and lacks, a client has removed.
+func keptWhileHeld(own, last map[string]record.Derived, items map[string]string) map[string]record.Derived {
+	kept := heldBack(nil, own, items, func(string) bool { return true })
+	for key, label := range last {
+		_, listed := own[key]
+		_, shown := items[key]
+		if listed || shown && !label.Absent {
+			continue
+		}
+		if kept == nil {
+			kept = map[string]record.Derived{}
+		}
+		kept[key] = label
+	}
+	return kept
 }
 
 // notOn are the labels that the Node lacks or has with other values.

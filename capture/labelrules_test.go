@@ -56,6 +56,9 @@ func withDerived(derived derivedLabels) func(*record.Record) {
 	return func(r *record.Record) { r.Derived = derived }
 }
 
+// onMachine says whose record it is.
+func onMachine(r *record.Record) { r.Machine.SystemUUID = "m" }
+
 const (
 	tierRule   = "labels:\n  rules:\n  - {name: tier, set: {tier: gold}}\n"
 	workerRule = "labels:\n  rules:\n  - {name: w, when: {names: [other]}, set: {" + worker + ": \"\"}}\n"
@@ -127,6 +130,35 @@ func TestWhatRulesChangeOnANode(t *testing.T) {
 			held: true, policy: tierRule, node: node("a", "10", labels{"tier": "iron"}, listing(ruledBy("tier", labels{"tier": "iron"}))),
 			lists: ruledBy("tier", labels{"tier": "iron"}),
 		},
+		"held: the same machine has registered, and gets what rules set on it last": {
+			held: true, policy: tierRule, node: node("b", "10", nil, machine("m")),
+			record: remembered("a", 9, nil, withDerived(ruledBy("rack", labels{"rack": "r1", worker: ""})), onMachine),
+			label:  labels{"tier": "gold", "rack": "r1", worker: ""}, relist: true,
+			lists: derivedLabels{"tier": {Value: "gold", Rule: "tier"}, "rack": {Value: "r1", Rule: "rack"}, worker: {Rule: "rack"}},
+		},
+		"held: the same machine has registered, and there are no rules any more": {
+			held: true, node: node("b", "10", nil, machine("m")),
+			record: remembered("a", 9, labels{"rack": "r0"}, withDerived(ruledBy("rack", labels{"rack": "r1"})), onMachine),
+			label:  labels{"rack": "r1"}, lists: ruledBy("rack", labels{"rack": "r1"}), relist: true,
+		},
+		"held: another machine has registered, and gets what the new rules say": {
+			held: true, policy: tierRule, node: node("b", "10", nil, machine("n")),
+			record: remembered("a", 9, nil, withDerived(ruledBy("rack", labels{"rack": "r1"})), onMachine),
+			label:  labels{"tier": "gold"}, lists: ruledBy("tier", labels{"tier": "gold"}), relist: true,
+		},
+		"held: what a Node brings at its registration stays": {
+			held: true, node: node("b", "10", labels{"rack": "mine"}, machine("m")),
+			record: remembered("a", 9, nil, withDerived(ruledBy("rack", labels{"rack": "r1"})), onMachine),
+		},
+		"held: what a client removed from this very object stays off": {
+			held: true, node: node("a", "10", nil, listing(ruledBy("rack", labels{"rack": "r1"}))),
+			record: remembered("a", 9, nil, withDerived(ruledBy("rack", labels{"rack": "r1"}))), relist: true,
+		},
+		"held: what the last rules removed and an installer has put back is removed": {
+			held: true, node: node("b", "10", labels{"joined": ""}, machine("m")),
+			record:  remembered("a", 9, nil, withDerived(derivedLabels{"joined": {Rule: "clean", Absent: true}}), onMachine),
+			unlabel: []string{"joined"}, lists: derivedLabels{"joined": {Rule: "clean", Absent: true}}, relist: true,
+		},
 		"a label that the API server refused is not set": {
 			policy: tierRule, node: node("a", "10", nil), refused: "tier",
 			denied: true,
@@ -159,7 +191,7 @@ func TestWhatRulesChangeOnANode(t *testing.T) {
 		},
 		"what the record has of another object of the same machine counts": {
 			policy: gpuRule, node: node("b", "10", nil, gpus("0", 0), machine("m")),
-			record: remembered("a", 9, nil, withDerived(ruledBy("gpu", labels{"gpu": "2"})), func(r *record.Record) { r.Machine.SystemUUID = "m" }),
+			record: remembered("a", 9, nil, withDerived(ruledBy("gpu", labels{"gpu": "2"})), onMachine),
 			label:  labels{"gpu": "2"}, lists: ruledBy("gpu", labels{"gpu": "2"}), relist: true,
 		},
 		"the GPUs are missing: the label is held for five minutes": {

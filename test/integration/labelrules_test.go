@@ -158,6 +158,15 @@ func TestRulesSetLabelsAtRegistrationAndFollowWhatTheKubeletReports(t *testing.T
 	for _, name := range []string{"pgmac-1", "rules-gpu-1", "rules-operator-1"} {
 		assert.NotEmpty(t, ruled(nodekeep.Node(t, name)), "rules that were removed from the policy would remove labels on too many Nodes: they are held")
 	}
+	kept := labels{"accelerator": "nvidia-gpu", "gpu.count": "1", gpuWorker: "", "hardware.tier": "dual-gpu"}
+	nodekeep.DeleteNode(t, "rules-gpu-1")
+	nodekeep.Register(t, "rules-gpu-1")
+	becomes(t, "rules-gpu-1", kept) // the protected label, too, which no kubelet carries in its CREATE
+	nodekeep.WithoutWebhook(t, func() {
+		nodekeep.DeleteNode(t, "rules-gpu-1")
+		assert.Empty(t, ruled(nodekeep.Register(t, "rules-gpu-1")))
+		becomes(t, "rules-gpu-1", kept)
+	})
 	acceptRules(t, policy.NoRules)
 	for _, name := range []string{"pgmac-1", "rules-gpu-1", "rules-operator-1"} {
 		becomes(t, name, labels{})
