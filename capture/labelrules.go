@@ -11,16 +11,6 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// RuleChange is the part of a change that is about labels which rules set.
-type RuleChange struct {
-	RuleSets       map[string]string         // labels to set; and items to what a client gave them before, where no rule decides them any more
-	RuleRemoves    []string                  // labels to remove, which rules have set and want no more; and items that rules remove
-	Listed         map[string]record.Derived // what the annotation lists before the change
-	Labels         map[string]record.Derived // and after it
-	WriteLabelList bool                      // the annotation has to be written
-	NoRoom         []string                  // labels that rules want and the annotation has no room to list: they wait, and with them the gate
-}
-
 // followLabelRules completes a change by the labels that rules set on a Node which has all that the change gives. prev is the record as it was
 // read, and r with this observation merged.
 // refused says that the API server has refused one of them on this object.
@@ -30,20 +20,33 @@ func (c *Change) followLabelRules(prev, r record.Record, node *observe.Node, in 
 		return classify.Result{}, false
 	}
 	own := withoutMarks(node.DerivedLabels(r, in.Policy, in.Guarded))
-	others := classify.Without(c.itemsOn(node), own)
-	maps.DeleteFunc(others, func(key, _ string) bool { return !record.IsLabel(key) })
-	for key := range own { // as a registering Node has them
-		if _, is := others[key]; is || !record.IsLabel(key) {
-			continue
-		}
-		if value, is := clientsValue(r, node, key, in.Policy); is {
-			others[key] = value
-		}
+	result = c.classify(prev, r, node, own, in)
+	for key, label := range result.Labels {
+		refused = refused || in.Refused[key] && !label.Absent
 	}
-	facts, last := in.devicesOf(node.Name).Join(node.Facts(others, in.Policy.LabelRules(), in.Now)), lastDerived(prev, node, own)
+	maps.DeleteFunc(result.Labels, func(key string, _ record.Derived) bool { return in.Refused[key] })
+	result.Labels = heldBack(result.Labels, own, node.Items, func(key string) bool { return in.Refused[key] })
+
+	c.Listed, c.Labels = own, result.Labels
+	if !policy.RoomFor(c.Labels, node.AnnotationBytes) { // what is not listed would count as an operator's
+		c.NoRoom = notOn(c.Labels, node.Items)
+		c.Labels = heldBack(nil, own, node.Items, func(string) bool { return true }) // a kubelet that fills the annotations removes nothing
+	}
+	c.setByRules(node)
+	c.undoEndedRules(r, node, in)
+	c.RuleRemoves = append(c.RuleRemoves, renamedOn(node, r, in)...)
+	slices.Sort(c.RuleRemoves)
+	c.WriteLabelList = !record.SameDerived(c.Labels, node.ListedLabels()) || slices.ContainsFunc(slices.Collect(maps.Keys(c.Labels)), c.sets)
+	return result, refused
+}
+
+// classify is what the rules say of a Node on which rules have set own, and which has all else that the change gives.
+func (c *Change) classify(prev, r record.Record, node *observe.Node, own map[string]record.Derived, in Circumstances) (result classify.Result) {
+	facts := in.devicesOf(node.Name).Join(node.Facts(c.labelsOfOthers(r, node, own, in.Policy), in.Policy.LabelRules(), in.Now))
 	if in.Inventory != nil {
 		facts.Inventory = in.Inventory(node)
 	}
+	last := lastDerived(prev, node, own)
 	if in.Why == nil {
 		result = in.Policy.Classify(facts, last, in.Now)
 	} else {
@@ -57,16 +60,26 @@ func (c *Change) followLabelRules(prev, r record.Record, node *observe.Node, in 
 	if in.Policy.Held() {
 		result.Labels = result.OnlyAdd(keptWhileHeld(own, last, node.Items), shows)
 	}
-	for key, label := range result.Labels {
-		refused = refused || in.Refused[key] && !label.Absent
+	return result
+}
+
+// labelsOfOthers are the labels that the Node will have, with those that rules have set as clients gave them: so a registering Node has them.
+func (c *Change) labelsOfOthers(r record.Record, node *observe.Node, own map[string]record.Derived, p policy.Policy) map[string]string {
+	others := classify.Without(c.itemsOn(node), own)
+	maps.DeleteFunc(others, func(key, _ string) bool { return !record.IsLabel(key) })
+	for key := range own {
+		if _, is := others[key]; is || !record.IsLabel(key) {
+			continue
+		}
+		if value, is := clientsValue(r, node, key, p); is {
+			others[key] = value
+		}
 	}
-	maps.DeleteFunc(result.Labels, func(key string, _ record.Derived) bool { return in.Refused[key] })
-	result.Labels = heldBack(result.Labels, own, node.Items, func(key string) bool { return in.Refused[key] })
-	c.Listed, c.Labels = own, result.Labels
-	if !policy.RoomFor(c.Labels, node.AnnotationBytes) { // what is not listed would count as an operator's
-		c.NoRoom = notOn(c.Labels, node.Items)
-		c.Labels = heldBack(nil, own, node.Items, func(string) bool { return true }) // a kubelet that fills the annotations removes nothing
-	}
+	return others
+}
+
+// setByRules makes what rules want.
+func (c *Change) setByRules(node *observe.Node) {
 	for key, label := range c.Labels {
 		delete(c.Add, key) // the rule's value comes first; the record keeps the other
 		delete(c.Correct, key)
@@ -79,8 +92,13 @@ func (c *Change) followLabelRules(prev, r record.Record, node *observe.Node, in 
 			c.label(key, label.Value)
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(own)) {
-		if !own[key].ShownBy(node.Items, key) {
+}
+
+// undoEndedRules undoes what rules have made of items that no rule decides any more: each gets the value that a client gave it, or goes.
+func (c *Change) undoEndedRules(r record.Record, node *observe.Node, in Circumstances) {
+	for _, key := range slices.Sorted(maps.Keys(c.Listed)) {
+		was := c.Listed[key]
+		if !was.ShownBy(node.Items, key) {
 			continue // a client has changed it, and no other client's label is removed
 		}
 		if _, wanted := c.Labels[key]; wanted {
@@ -88,34 +106,10 @@ func (c *Change) followLabelRules(prev, r record.Record, node *observe.Node, in 
 		}
 		if value, is := clientsValue(r, node, key, in.Policy); is && !in.Refused[key] {
 			c.label(key, value) // not given: the stamp would show that the client had removed it
-		} else if !own[key].Absent {
+		} else if !was.Absent {
 			c.RuleRemoves = append(c.RuleRemoves, key)
 		}
 	}
-	c.RuleRemoves = append(c.RuleRemoves, renamedOn(node, r, in)...)
-	slices.Sort(c.RuleRemoves)
-	c.WriteLabelList = !record.SameDerived(c.Labels, node.ListedLabels()) || slices.ContainsFunc(slices.Collect(maps.Keys(c.Labels)), c.sets)
-	return result, refused
-}
-
-// sets reports whether the change makes a label or taint as a rule wants it.
-func (r RuleChange) sets(key string) bool {
-	_, set := r.RuleSets[key]
-	return set || slices.Contains(r.RuleRemoves, key)
-}
-
-// listedOn are the labels of rules as the annotation lists them once the change is made: with since when each is as its rule wants it.
-func (r RuleChange) listedOn(node *observe.Node) map[string]record.Derived {
-	before, after := node.ListedLabels(), maps.Clone(r.Labels)
-	for key, label := range after {
-		was, listed := before[key]
-		label.Since = node.Version
-		if listed && !r.sets(key) && was.Value == label.Value && was.Absent == label.Absent && was.Adopted == label.Adopted {
-			label.Since = was.Since
-		}
-		after[key] = label
-	}
-	return after
 }
 
 func (in Circumstances) devicesOf(node string) observe.Devices {
@@ -199,13 +193,6 @@ func clientsValue(r record.Record, node *observe.Node, key string, p policy.Poli
 	return value, is
 }
 
-func (c *Change) label(key, value string) {
-	if c.RuleSets == nil {
-		c.RuleSets = map[string]string{}
-	}
-	c.RuleSets[key] = value
-}
-
 // settlesIn is when the rules are to be asked again although nothing is observed: a label is held for a time, or a device plugin
 // may still register. 0 is never.
 func settlesIn(result classify.Result, node *observe.Node, now time.Time) (in time.Duration) {
@@ -225,25 +212,6 @@ func settlesIn(result classify.Result, node *observe.Node, now time.Time) (in ti
 	return in
 }
 
-// changesLabels reports whether rules change a label.
-func (r RuleChange) changesLabels() bool { return len(r.RuleSets)+len(r.RuleRemoves) > 0 }
-
-// altersLabels reports whether a label that rules have set is removed or changed, be it to what an operator gave it before, or only
-// once it is held no longer.
-func (r RuleChange) altersLabels() bool {
-	for key, label := range r.Labels {
-		if listed, is := r.Listed[key]; is && listed.Until.IsZero() && !label.Until.IsZero() {
-			return true
-		}
-	}
-	for key, value := range r.RuleSets {
-		if listed, is := r.Listed[key]; is && (listed.Absent || listed.Value != value) {
-			return true
-		}
-	}
-	return len(r.RuleRemoves) > 0
-}
-
 // RulesAlter reports whether rules that are not held remove or change labels of a Node that rules have set, or remove what others have set.
 func RulesAlter(r record.Record, node *observe.Node, in Circumstances) bool {
 	in.Policy = in.Policy.Holding(false)
@@ -256,71 +224,6 @@ func RulesAlter(r record.Record, node *observe.Node, in Circumstances) bool {
 	var change Change
 	_, _ = change.followLabelRules(r, r, node, in)
 	return change.altersLabels()
-}
-
-// drifted are the labels of rules that another client has changed or removed, and what it has added again that they remove.
-func (r RuleChange) drifted() (keys []string) {
-	for key, value := range r.RuleSets {
-		if listed, is := r.Listed[key]; is && !listed.Absent && listed.Value == value {
-			keys = append(keys, key)
-		}
-	}
-	for _, key := range r.RuleRemoves {
-		if r.Listed[key].Absent {
-			keys = append(keys, key)
-		}
-	}
-	return keys
-}
-
-// without is the part less the settings that are to be dropped. What is not done now is listed as before.
-func (r RuleChange) without(drop func(setting) bool) RuleChange {
-	rest := r
-	rest.RuleSets, rest.Labels, rest.RuleRemoves = map[string]string{}, maps.Clone(r.Labels), nil
-	as := func(key string) {
-		delete(rest.Labels, key)
-		if label, is := r.Listed[key]; is {
-			if rest.Labels == nil {
-				rest.Labels = map[string]record.Derived{}
-			}
-			rest.Labels[key] = label
-		}
-	}
-	for key, value := range r.RuleSets {
-		if drop(setting{item: key, value: value}) {
-			as(key)
-		} else {
-			rest.RuleSets[key] = value
-		}
-	}
-	for _, key := range r.RuleRemoves {
-		if drop(setting{item: key, removed: true}) {
-			as(key)
-		} else {
-			rest.RuleRemoves = append(rest.RuleRemoves, key)
-		}
-	}
-	rest.WriteLabelList = r.WriteLabelList && (rest.changesLabels() || !record.SameDerived(rest.Labels, r.Listed)) && !drop(r.listing())
-	return rest
-}
-
-// listing is that the annotation lists the labels.
-func (r RuleChange) listing() setting {
-	return setting{item: policy.LabelsAnnotation, value: policy.Own{Labels: r.Labels}.Annotations(0)[policy.LabelsAnnotation]}
-}
-
-// settings is what rules set on the Node.
-func (r RuleChange) settings() (all []setting) {
-	for _, key := range slices.Sorted(maps.Keys(r.RuleSets)) {
-		all = append(all, setting{item: key, value: r.RuleSets[key]})
-	}
-	for _, key := range r.RuleRemoves {
-		all = append(all, setting{item: key, removed: true})
-	}
-	if r.WriteLabelList && !r.changesLabels() {
-		all = append(all, r.listing())
-	}
-	return all
 }
 
 // renamedOn are the labels to remove from a Node because migrations have renamed them. The Node shows each under its new key already, and the
