@@ -107,6 +107,9 @@ func TestANodeIsRemovedOnlyWhereAllOfTheConditionsHold(t *testing.T) {
 			test.pod(&pod)
 			action := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Control: *test.control, Opened: test.opened}, profiles, verify.Cluster{}, now)
 			require.Equal(t, test.want, action.Do, action.Reason)
+			if action.Judged.Verdict == verify.VerdictInconclusive {
+				assert.Equal(t, before.Failed, action.Progress.Failed, "no check has failed")
+			}
 			if !test.again.IsZero() {
 				assert.Equal(t, test.again, action.Again)
 			}
