@@ -116,7 +116,7 @@ taint. The Pods of DaemonSets that a profile waits for are looked at by show onl
 				list.Items = append(list.Items, v)
 			}
 		}
-		if view.Removes(c.in.Policy.Verify()) {
+		if slices.ContainsFunc(c.in.Policy.Verify().All(), verify.CompiledProfile.Removes) {
 			list.Removals = c.removals(ctx, string(namespace), selected)
 		}
 		if o.table() && list.Removals != nil {

@@ -48,7 +48,8 @@ is NoSchedule, Pods on the Node go on to run. With NoExecute they are evicted.`,
 			if len(profiles.HeldBy(node.Spec.Taints)) > 0 {
 				return nil, c.done("node/%s is being verified already; nodekeep verify show %s says how far it is", args[0], args[0])
 			}
-			change := capture.Change{AddTaints: []corev1.Taint{taint}, ByClient: true}
+			progress := verify.ParseProgress(node.Annotations[verify.Annotation]).Opened()
+			change := capture.Change{AddTaints: []corev1.Taint{taint}, Add: map[string]string{record.AnnotationKey(verify.Annotation): progress.String()}, ByClient: true}
 			if _, labelled := node.Labels[profiles.Label]; labelled {
 				change.Remove = []string{profiles.Label}
 			}

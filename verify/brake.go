@@ -54,9 +54,9 @@ func BrakeOf(reason BrakeReason, err error) Brake {
 // Shorten makes a text fit for the annotation: without control characters, and not too long.
 func Shorten(text string) string { return cutShort(Clean(text)) }
 
-// String says in a sentence why a Node is not removed.
-func (b Brake) String() string {
-	why := map[BrakeReason]string{
+// Means says why a Node is not removed.
+func (r BrakeReason) Means() string {
+	return map[BrakeReason]string{
 		BrakeSharedFailure: "verified Nodes fail the same check",
 		BrakeNoControl:     "that verified Nodes pass the same check is not known",
 		BrakeTooMany:       "more Nodes of the profile fail, or were removed within 24 hours, than verify.limits.stopAbove lets",
@@ -67,7 +67,12 @@ func (b Brake) String() string {
 		BrakeRefused:       "no object was confirmed to stand for it",
 		BrakeLedger:        "which Nodes were removed before cannot be read or written",
 		BrakeAPIError:      "the API server did not answer, or did not allow it",
-	}[b.Reason]
+	}[r]
+}
+
+// String says in a sentence why a Node is not removed.
+func (b Brake) String() string {
+	why := b.Reason.Means()
 	if b.Message != "" {
 		why += ": " + b.Message
 	}

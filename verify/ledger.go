@@ -217,12 +217,15 @@ func (l Ledger) Seeing(profile string, reason BrakeReason, now time.Time) (seein
 // openAt is a brake of a profile that was open at some time.
 func (l Ledger) openAt(profile string, at time.Time) (brake Brake, open bool) {
 	for _, one := range l.Brakes {
-		if until := one.Seen.Add(brakeLasts); one.Profile == profile && until.After(at) && until.After(brake.Until) {
-			brake, open = Brake{Reason: one.Reason, Until: until}, true
+		if seen := one.Brake(); one.Profile == profile && seen.Until.After(at) && seen.Until.After(brake.Until) {
+			brake, open = seen, true
 		}
 	}
 	return brake, open
 }
+
+// Brake is the brake, open until it is not seen for a while.
+func (b SeenBrake) Brake() Brake { return Brake{Reason: b.Reason, Until: b.Seen.Add(brakeLasts)} }
 
 func (l Ledger) keptBrakes(now time.Time) []SeenBrake {
 	return slices.DeleteFunc(slices.Clone(l.Brakes), func(one SeenBrake) bool { return !one.Seen.Add(ledgerKeeps).After(now) })

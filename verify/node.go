@@ -97,6 +97,8 @@ type Observed struct {
 	Control Control
 	// Interrupted is true after this process observed the Node without the taint: Pods that exist since before do not count.
 	Interrupted bool
+	// Opened is true after this process observed this Node object without the taint, and then with it.
+	Opened bool
 	// Held is when this process first observed the taint on this Node object without a break, and Started when it last started a worker Pod
 	// for it. Both are this process's own memory, so no kubelet can change them; zero after a restart.
 	Held, Started time.Time

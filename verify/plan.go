@@ -25,6 +25,7 @@ const (
 	DoClose   Do = "close"   // write the annotation: another client removed the taint
 	DoHold    Do = "hold"    // one PATCH: add the taint [Action.Hold], since the Node may be rebooting
 	DoUnhold  Do = "unhold"  // one PATCH: remove what DoHold added, write the annotation; nothing else changes
+	DoNote    Do = "note"    // write the annotation: the Node was open before its taint was added, so it is never removed
 	DoShow    Do = "show"    // write the condition
 )
 
@@ -125,6 +126,10 @@ func next(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Acti
 		return after
 	}
 	progress = progress.of(profile, node.BootID)
+	if progress.Round == 0 && (seen.Opened || node.Labels[profiles.Label] == "true") { // what shows it does not last
+		action.Do, action.Reason, action.Progress = DoNote, "the Node was open before its taint was added", progress.Opened()
+		return action
+	}
 	action.Progress, action.Due = progress, deadlineOf(seen, profile)
 	switch {
 	case progress.Stuck(profile):

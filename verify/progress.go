@@ -150,6 +150,12 @@ func (p Progress) closed(last Last) Progress {
 	return p
 }
 
+// Opened is the progress of a Node that was open before, whatever the annotation says: verification may have been off, or the annotation was deleted.
+func (p Progress) Opened() Progress {
+	p.Round = max(p.Round, 1)
+	return p
+}
+
 // Stuck reports whether the Node has had all its attempts; it is tried on, once in maxBackoff.
 func (p Progress) Stuck(profile CompiledProfile) bool { return p.Attempts >= profile.Attempts.Max }
 

@@ -38,15 +38,15 @@ func (p Profiles) PassedAt(node *Node) time.Time {
 	return progress.Last.Time
 }
 
-// wasOpen reports whether this Node object ever took workloads: a round has ended, it has the label, or its taint is not the one of its registration. What a
-// kubelet forges here can keep its own Node from being removed, or not.
+// wasOpen reports whether this Node object ever took workloads: a round has ended (see also [DoNote]), or its taint is not the one of its registration. What
+// a kubelet forges here can keep its own Node from being removed, or not.
 func (n *Node) wasOpen(profile CompiledProfile, progress Progress, profiles Profiles) bool {
 	for _, taint := range profiles.HeldBy(n.Taints) {
 		if taint.Key != profile.Taint.Key || taint.Value != profile.Taint.Value {
 			return true
 		}
 	}
-	return progress.Round > 0 || n.Labels[profiles.Label] == "true"
+	return progress.Round > 0
 }
 
 // removal is what is next once an attempt has failed. record is the action that records it, and the Node stays. Where the profile removes Nodes, this one

@@ -36,7 +36,7 @@ func controlOf(later time.Duration, code int, message string) verify.Control {
 }
 
 func TestANodeIsRemovedOnlyWhereAllOfTheConditionsHold(t *testing.T) {
-	now := born.Add(20 * time.Second)
+	soon := born.Add(20 * time.Second)
 	smi := func(pod *verify.Pod) {
 		ended(corev1.PodFailed, 0, passes)(pod)
 		pod.Containers = append(pod.Containers, verify.ContainerState{Name: "smi", Ended: true, ExitCode: 1})
@@ -47,11 +47,13 @@ func TestANodeIsRemovedOnlyWhereAllOfTheConditionsHold(t *testing.T) {
 		profile  func(*verify.Profile)
 		progress func(*verify.Progress)
 		node     func(*verify.Node)
+		opened   bool
 		pod      func(*verify.Pod)
 		control  *verify.Control
 		want     verify.Do
 		held     verify.BrakeReason
 		again    time.Time
+		now      time.Time // soon, if it is zero
 	}{
 		"all hold":                       {want: verify.DoRemove},
 		"the profile keeps Nodes":        {profile: func(p *verify.Profile) { p.Attempts.Max = 2 }, want: verify.DoRecord},
@@ -59,24 +61,31 @@ func TestANodeIsRemovedOnlyWhereAllOfTheConditionsHold(t *testing.T) {
 		"the other was inconclusive":     {progress: func(p *verify.Progress) { p.Failed, p.Attempts = 0, 7 }, want: verify.DoRecord},
 		"this one is inconclusive":       {pod: ended(corev1.PodFailed, 137, ""), progress: func(p *verify.Progress) { p.Failed, p.Attempts = 7, 7 }, want: verify.DoRecord},
 		"it was open before":             {progress: func(p *verify.Progress) { p.Round = 1 }, want: verify.DoRecord},
-		"it has the label":               {node: func(n *verify.Node) { n.Labels[verify.Label] = "true" }, want: verify.DoRecord},
+		"it has the label":               {node: func(n *verify.Node) { n.Labels[verify.Label] = "true" }, want: verify.DoNote},
+		"the taint was added to it":      {opened: true, want: verify.DoNote},
+		"that was written already":       {opened: true, progress: func(p *verify.Progress) { *p = p.Opened() }, want: verify.DoRecord},
 		"an operator added the taint":    {node: func(n *verify.Node) { n.Taints[0].Value = "again" }, want: verify.DoRecord},
 		"it is removed already":          {progress: func(p *verify.Progress) { p.Removing = verify.RemoveNodeClaim }, want: verify.DoRecord},
 		"other checks failed before":     {progress: func(p *verify.Progress) { p.Hash = "other" }, want: verify.DoRecord},
 		"it has another boot":            {progress: func(p *verify.Progress) { p.BootID = "b0" }, want: verify.DoRecord},
 		"no Node is verified":            {control: &verify.Control{}, want: verify.DoRecord, held: verify.BrakeNoControl},
 		"no control yet":                 {control: &verify.Control{Possible: true}, want: verify.DoControl},
+		"no control in time":             {control: &verify.Control{Possible: true}, now: born.Add(time.Hour), want: verify.DoRecord, held: verify.BrakeNoControl},
 		"the control passed too early":   {control: ptrTo(controlOf(-time.Second, 0, passes)), want: verify.DoWait, again: born.Add(75 * time.Second)},
 		"the control says nothing":       {control: ptrTo(controlOf(0, 137, "")), want: verify.DoRecord, held: verify.BrakeNoControl},
 		"the control fails":              {control: ptrTo(controlOf(0, 1, refuses)), want: verify.DoRecord, held: verify.BrakeSharedFailure},
 		"the machine fails":              {profile: both, pod: smi, control: &verify.Control{Passed: born.Add(time.Second)}, want: verify.DoRemove},
 		"others passed before":           {profile: both, pod: smi, control: &verify.Control{Passed: born}, want: verify.DoRecord, held: verify.BrakeNoControl},
-		"others pass in times to come":   {profile: both, pod: smi, control: &verify.Control{Passed: now.Add(time.Second)}, want: verify.DoRecord, held: verify.BrakeNoControl},
+		"others pass in times to come":   {profile: both, pod: smi, control: &verify.Control{Passed: soon.Add(time.Second)}, want: verify.DoRecord, held: verify.BrakeNoControl},
 		"no other passed on its machine": {profile: both, pod: smi, want: verify.DoRecord, held: verify.BrakeNoControl},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if test.profile == nil {
 				test.profile = removing
+			}
+			now := test.now
+			if now.IsZero() {
+				now = soon
 			}
 			profiles, node := planProfile(t, test.profile), readyNode()
 			node.Annotation = failedOnce(profiles, test.progress)
@@ -96,8 +105,11 @@ func TestANodeIsRemovedOnlyWhereAllOfTheConditionsHold(t *testing.T) {
 			}
 			pod := verify.Pod{Name: verify.PodName(node.UID, verify.Progress{Round: before.Round, Attempts: before.Attempts, Hash: profiles.All()[0].Hash, BootID: "b1"}), UID: "p1", NodeUID: node.UID, Created: born.Add(time.Second)}
 			test.pod(&pod)
-			action := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Control: *test.control}, profiles, verify.Cluster{}, now)
+			action := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Control: *test.control, Opened: test.opened}, profiles, verify.Cluster{}, now)
 			require.Equal(t, test.want, action.Do, action.Reason)
+			if action.Judged.Verdict == verify.VerdictInconclusive {
+				assert.Equal(t, before.Failed, action.Progress.Failed, "no check has failed")
+			}
 			if !test.again.IsZero() {
 				assert.Equal(t, test.again, action.Again)
 			}
@@ -105,6 +117,9 @@ func TestANodeIsRemovedOnlyWhereAllOfTheConditionsHold(t *testing.T) {
 			case action.Do == verify.DoRemove:
 				assert.Equal(t, verify.Removal{Node: "n1", UID: "u1", Kind: verify.RemoveNode, Profile: "gpu", Time: now}, action.Removal)
 				assert.Equal(t, 2, action.Progress.Attempts, "the attempt is recorded, too")
+			case action.Do == verify.DoNote:
+				assert.Equal(t, before.Attempts, action.Progress.Attempts)
+				assert.Equal(t, 1, action.Progress.Round)
 			case test.held != "":
 				require.NotNil(t, action.Progress.RemovalHeld)
 				assert.Equal(t, test.held, action.Progress.RemovalHeld.Reason)

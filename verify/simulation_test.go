@@ -52,14 +52,15 @@ func TestSimulationOfThePlan(t *testing.T) {
 	if scenarios < usualScenarios {
 		return
 	}
-	assert.Positive(t, min(totals.Holds, totals.Unholds, totals.Outages, totals.Opened, totals.Freed, totals.Conflicts, totals.Crashes, totals.Recorded, totals.Fakes, totals.Retaints, totals.Collisions, totals.Shared, totals.Controls, totals.Removed, totals.HeldRemovals), "the scenarios must reach everything")
+	assert.Positive(t, min(totals.Holds, totals.Unholds, totals.Outages, totals.Opened, totals.Freed, totals.Conflicts, totals.Crashes, totals.Recorded, totals.Fakes, totals.Retaints, totals.Collisions, totals.Shared, totals.Controls, totals.Removed, totals.HeldRemovals, totals.Noted), "the scenarios must reach everything")
 }
 
-type modelTotals struct{ Holds, Unholds, Outages, Opened, Freed, Recorded, Conflicts, Crashes, Fakes, Retaints, Collisions, Shared, Controls, Removed, HeldRemovals, MostPods int }
+type modelTotals struct{ Holds, Unholds, Outages, Opened, Freed, Recorded, Conflicts, Crashes, Fakes, Retaints, Collisions, Shared, Controls, Removed, HeldRemovals, Noted, MostPods int }
 
 func (t *modelTotals) add(m *model) {
 	t.Holds += m.totals.Holds
 	t.Unholds += m.totals.Unholds
+	t.Noted += m.totals.Noted
 	t.Outages += m.totals.Outages
 	t.Opened += m.totals.Opened
 	t.Freed += m.totals.Freed
@@ -141,6 +142,7 @@ type modelController struct {
 	held        map[string]time.Time // by uid
 	started     map[string]time.Time
 	interrupted map[string]bool
+	opened      map[string]bool // by uid: the taint was added to a Node that had none
 	starts      *verify.Starts
 	outage      verify.Outage
 	brakes      map[string]map[verify.BrakeReason]time.Time // by profile, as verify/controller keeps them
@@ -476,7 +478,7 @@ func (m *model) goOn(name string) {
 
 // restart is a process that was killed and starts again: it knows what the API server has, and nothing else.
 func (c *modelController) restart() {
-	c.nodes, c.pods, c.held, c.started, c.interrupted = map[string]modelNode{}, map[string]modelPod{}, map[string]time.Time{}, map[string]time.Time{}, map[string]bool{}
+	c.nodes, c.pods, c.held, c.started, c.interrupted, c.opened = map[string]modelNode{}, map[string]modelPod{}, map[string]time.Time{}, map[string]time.Time{}, map[string]bool{}, map[string]bool{}
 	c.starts = verify.NewStarts(c.profiles[0].Start)
 	c.outage, c.brakes = verify.Outage{}, map[string]map[verify.BrakeReason]time.Time{}
 	c.read = len(c.log)
@@ -519,6 +521,10 @@ func (c *modelController) take(event logged) {
 		node := *event.node
 		node.Taints = slices.Clone(node.Taints)
 		c.count(event.name, &node.Node)
+		held := c.profiles[c.policy].HeldBy
+		if before, ok := c.nodes[event.name]; ok && before.UID == node.UID && len(held(before.Taints)) == 0 && len(held(node.Taints)) > 0 {
+			c.opened[node.UID] = true
+		}
 		c.nodes[event.name] = node
 		if len(c.profiles[c.policy].HeldBy(node.Taints)) == 0 {
 			delete(c.held, node.UID)
@@ -568,7 +574,7 @@ func (c *modelController) work(name string) (action verify.Action) {
 	node, ok := c.nodes[name]
 	if ok {
 		observed.Node = &node.Node
-		observed.Held, observed.Started, observed.Interrupted = c.held[node.UID], c.started[node.UID], c.interrupted[node.UID]
+		observed.Held, observed.Started, observed.Interrupted, observed.Opened = c.held[node.UID], c.started[node.UID], c.interrupted[node.UID], c.opened[node.UID]
 	}
 	for _, pod := range c.pods {
 		if pod.node == name && pod.control == "" {
@@ -635,7 +641,7 @@ func (c *modelController) work(name string) (action verify.Action) {
 		c.wrotePod(action.Pod.Name)
 	case verify.DoRemove:
 		c.remove(name, node, action, observed.Control, profiles)
-	case verify.DoOpen, verify.DoFree, verify.DoRecord, verify.DoClose, verify.DoShow, verify.DoHold, verify.DoUnhold:
+	case verify.DoOpen, verify.DoFree, verify.DoRecord, verify.DoClose, verify.DoNote, verify.DoShow, verify.DoHold, verify.DoUnhold:
 		live, ok := c.model.nodes[name]
 		if !ok || live.UID != node.UID || live.version != node.version {
 			c.totals.Conflicts++
@@ -713,17 +719,26 @@ func (c *modelController) sweep() {
 	}
 }
 
-// checkCounted: an attempt that failed counts unless a verified Node was asked the same within a minute, and failed, too.
+// checkCounted: an attempt that failed counts unless a verified Node was asked the same within a minute, and failed, too. A control Pod that took longer
+// than a Pod may take counts as one that ended then, whatever its kubelet says.
 func (c *modelController) checkCounted(action verify.Action, control verify.Control) {
 	before, after := c.pods[action.Pod.Name], action.Progress
 	knows := control.Pod != nil && control.Pod.Phase == corev1.PodFailed && control.Pod.Containers[0].Message == refuses
+	ended := time.Time{}
+	if knows {
+		const grace = 10 * time.Second
+		ended = control.Pod.Created.Add(action.Profile.StartTimeout + action.Profile.Timeout + grace)
+		if finished := control.Pod.Containers[0].Finished; finished.Before(ended) {
+			ended = finished
+		}
+	}
 	switch {
 	case len(before.Containers) == 0 || before.Containers[0].Message != refuses:
 	case after.Last.Result == verify.VerdictShared && !knows:
 		c.fail("pod %s: the failure is taken for shared, and no control Pod failed", action.Pod.Name)
 	case after.Last.Result == verify.VerdictShared && verify.PodName(before.NodeUID, after) == before.Name:
 		c.fail("pod %s: it would be judged for ever", action.Pod.Name)
-	case after.Last.Result != verify.VerdictShared && knows && c.now.Sub(control.Pod.Containers[0].Finished) < time.Minute:
+	case after.Last.Result != verify.VerdictShared && knows && c.now.Before(ended.Add(time.Minute)):
 		c.fail("pod %s: an attempt was counted although a verified Node fails, too", action.Pod.Name)
 	}
 	if after.Last.Result == verify.VerdictShared {
@@ -754,6 +769,9 @@ func (c *modelController) change(live *modelNode, action verify.Action, profiles
 		delete(live.Labels, verify.Label)
 	}
 	switch action.Do {
+	case verify.DoNote:
+		c.totals.Noted++
+		delete(c.opened, live.UID)
 	case verify.DoUnhold:
 		c.totals.Unholds++
 		c.checkUnheld(live, profiles)

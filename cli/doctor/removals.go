@@ -25,7 +25,7 @@ const unremoved = "Nodes that fail their checks are not removed, and wait with t
 func (s Seen) removals() (kinds map[verify.RemovalKind][]string) {
 	kinds = map[verify.RemovalKind][]string{}
 	for _, profile := range s.Profiles().All() {
-		if slices.Contains(verify.RemovalKinds(), profile.OnFailure) {
+		if profile.Removes() {
 			kinds[profile.OnFailure] = append(kinds[profile.OnFailure], profile.Name)
 		}
 	}

@@ -14,6 +14,14 @@ import (
 type Removals struct {
 	Lately []verify.Removal `json:"lately"`          // of about 24 hours, the newest first
 	Brake  *verify.Brake    `json:"brake,omitempty"` // holds the removal of every Node at the moment; nil: none does
+	// Profiles are the brakes that hold the removal of every Node of one profile at the moment.
+	Profiles []ProfileBrake `json:"profiles,omitempty"`
+}
+
+// ProfileBrake is a brake of one profile.
+type ProfileBrake struct {
+	Profile string       `json:"profile"`
+	Brake   verify.Brake `json:"brake"`
 }
 
 // RemovalsOf says what was removed lately, and whether the limits of the policy hold every removal now. nodes are how many Nodes profiles select.
@@ -26,18 +34,21 @@ func RemovalsOf(ledger verify.Ledger, profiles verify.Profiles, nodes int, now t
 	if brake, fits := ledger.Fits(verify.Removal{}, profiles.Limits, nodes, now); !fits { // of a Node that was never removed
 		removals.Brake = &brake
 	}
+	for _, seen := range ledger.Brakes {
+		if brake := seen.Brake(); brake.Until.After(now) {
+			removals.Profiles = append(removals.Profiles, ProfileBrake{seen.Profile, brake})
+		}
+	}
 	return removals
-}
-
-// Removes reports whether a profile removes Nodes.
-func Removes(profiles verify.Profiles) bool {
-	return slices.ContainsFunc(profiles.All(), func(profile verify.CompiledProfile) bool { return profile.OnFailure != verify.KeepNode })
 }
 
 // Lines say this to operators, in as many lines as there is something to say.
 func (r Removals) Lines(now time.Time) (lines []string) {
 	if r.Brake != nil {
 		lines = append(lines, "No Node is removed now: "+brakeText(*r.Brake, now)+".")
+	}
+	for _, one := range r.Profiles {
+		lines = append(lines, fmt.Sprintf("No Node of profile %s is removed now: %s.", one.Profile, brakeText(one.Brake, now)))
 	}
 	if len(r.Lately) > 0 {
 		line := "Removed lately: " + removalText(r.Lately[0], now)
@@ -69,34 +80,7 @@ func brakeText(brake verify.Brake, now time.Time) string {
 	if brake.Until.After(now) {
 		text += " for another " + ago(now, brake.Until)
 	}
-	return text + ": " + cmp.Or(brake.Message, brakeMeans(brake.Reason))
-}
-
-// brakeMeans says why a brake is open.
-func brakeMeans(reason verify.BrakeReason) string {
-	switch reason {
-	case verify.BrakeSharedFailure:
-		return "a verified Node fails the same check"
-	case verify.BrakeNoControl:
-		return "no verified Node has passed the same check"
-	case verify.BrakeTooMany:
-		return "more Nodes of the profile fail than limits.stopAbove allows"
-	case verify.BrakeBudget:
-		return "the removals of the hour are used up"
-	case verify.BrakeCooldown:
-		return "the pause after the last removal"
-	case verify.BrakeSameNode:
-		return "a Node of this name was removed within 24 hours"
-	case verify.BrakePods:
-		return "Pods run on the Node that are not of a DaemonSet"
-	case verify.BrakeRefused:
-		return "no object was confirmed to stand for the Node"
-	case verify.BrakeLedger:
-		return "the removals of before cannot be read, or have no more room"
-	case verify.BrakeAPIError:
-		return "the API server does not answer, or does not allow what is needed"
-	}
-	return "for a reason that this version does not know"
+	return text + ": " + cmp.Or(brake.Message, brake.Reason.Means())
 }
 
 // removal says whether nodekeep removes the Node, or why it does not at the moment; empty: there is nothing to say.

@@ -34,8 +34,6 @@ func removedBefore(node string, minutes int, done bool) verify.Removal {
 
 func TestWhatHoldsEveryRemovalAndWhatWasRemovedLast(t *testing.T) {
 	p := removingNodes(t).Verify()
-	assert.True(t, Removes(p))
-	assert.False(t, Removes(verifying(t).Verify()))
 	for name, one := range map[string]struct {
 		removals []verify.Removal
 		brake    verify.BrakeReason
@@ -43,10 +41,10 @@ func TestWhatHoldsEveryRemovalAndWhatWasRemovedLast(t *testing.T) {
 	}{
 		"nothing was removed": {lines: nil},
 		"one a moment ago": {[]verify.Removal{removedBefore("a", 4, true)}, verify.BrakeCooldown, []string{
-			"No Node is removed now: Cooldown for another 6m: the pause after the last removal.", "Removed lately: a by nodeClaim 4m ago, profile gpu.",
+			"No Node is removed now: Cooldown for another 6m: another Node was removed shortly before (verify.limits.cooldown).", "Removed lately: a by nodeClaim 4m ago, profile gpu.",
 		}},
 		"as many as an hour has": {[]verify.Removal{removedBefore("a", 40, true), removedBefore("b", 20, true)}, verify.BrakeBudget, []string{
-			"No Node is removed now: Budget for another 20m: the removals of the hour are used up.", "Removed lately: b by nodeClaim 20m ago, profile gpu; 1 more within 24 hours.",
+			"No Node is removed now: Budget for another 20m: the removals of this hour are used up (verify.limits.deletionsPerHour and orPercent).", "Removed lately: b by nodeClaim 20m ago, profile gpu; 1 more within 24 hours.",
 		}},
 		"some hours ago": {[]verify.Removal{removedBefore("a", 300, true)}, "", []string{"Removed lately: a by nodeClaim 5h ago, profile gpu."}},
 		"one that was decided": {[]verify.Removal{removedBefore("a", 300, false)}, "", []string{
@@ -68,9 +66,28 @@ func TestWhatHoldsEveryRemovalAndWhatWasRemovedLast(t *testing.T) {
 	}
 }
 
-func TestEveryBrakeHasWords(t *testing.T) {
+func TestEachBrakeIsListedWithItsReasonAndUntilWhenItIsOpen(t *testing.T) {
+	p := removingNodes(t)
 	for _, reason := range verify.BrakeReasons() {
-		assert.NotEqual(t, brakeMeans("none of them"), brakeMeans(reason), reason)
+		brake := verify.Brake{Reason: reason, Until: noon.Add(90 * time.Minute)}
+		v := VerificationOf(annotated(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), held(t, p, brake)), nil, nil, p, noon)
+		rows := (VerificationList{Items: []Verification{v}}).Document(noon).Tables[0].Rows
+		require.NotEmpty(t, reason.Means(), reason)
+		assert.Equal(t, "held: "+string(reason)+" for another 90m: "+reason.Means(), rows[0].Cells[6])
+		text, err := json.Marshal(v)
+		require.NoError(t, err)
+		assert.Contains(t, string(text), `"removalHeld":{"reason":"`+string(reason)+`","until":"2026-`)
+	}
+}
+
+func TestABrakeOfAProfileIsListedUntilItIsNoLongerSeen(t *testing.T) {
+	for _, reason := range []verify.BrakeReason{verify.BrakeSharedFailure, verify.BrakeTooMany} {
+		ledger, news := verify.Ledger{}.Seeing("gpu", reason, noon.Add(-time.Minute))
+		require.True(t, news)
+		open := RemovalsOf(ledger, removingNodes(t).Verify(), 10, noon)
+		assert.Equal(t, []string{"No Node of profile gpu is removed now: " + string(reason) + " for another 60s: " + reason.Means() + "."}, open.Lines(noon))
+		assert.Equal(t, noon.Add(time.Minute), open.Profiles[0].Brake.Until)
+		assert.Empty(t, RemovalsOf(ledger, removingNodes(t).Verify(), 10, noon.Add(time.Minute)).Lines(noon.Add(time.Minute)))
 	}
 }
 

@@ -75,7 +75,7 @@ func TestWhereTheVerificationOfANodeStands(t *testing.T) {
 		"no taint and never checked":            {node: nodeToVerify(nil), state: verify.StateOpen},
 		"no taint, and the checks passed":       {node: annotated(nodeToVerify(nil), verify.Progress{Round: 1, Last: &verify.Last{Result: verify.VerdictPassed}}), state: StateVerified},
 		"no taint, and an operator released it": {node: annotated(nodeToVerify(nil), verify.Progress{}.ReleasedBy("by me", noon)), state: verify.StateOpen},
-		"the label alone says nothing":          {node: nodeToVerify(map[string]string{verify.Label: "true"}, byDefault), state: verify.StateWaiting, why: "attempt 1 is due"},
+		"the label alone says nothing":          {node: nodeToVerify(map[string]string{verify.Label: "true"}, byDefault), state: verify.StateWaiting, why: "open before its taint was added"},
 		"the gate is still on it":               {node: nodeToVerify(nil, byDefault, "nodekeep.dev/restoring:NoSchedule"), state: verify.StateWaiting, why: "nodekeep.dev/restoring"},
 		"it waits for a resource":               {node: nodeToVerify(map[string]string{"gpu": "yes"}, "example.com/new:NoExecute"), state: verify.StateWaiting, why: "at least 1 of nvidia.com/gpu"},
 		"it waits for a DaemonSet":              {node: withGPU(nodeToVerify(map[string]string{"gpu": "yes"}, "example.com/new:NoExecute")), ready: map[string]bool{}, state: verify.StateWaiting, why: "DaemonSet kube-system/cni is not Ready"},

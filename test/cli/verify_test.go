@@ -182,12 +182,16 @@ func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
 	assert.Equal(t, "node/verify-again has no taint of verification\n", run(t, "verify", "release", "verify-again", "--yes").RequireDone(t).Out)
 
 	nodekeep.MustKubectl(t, "label", "node", "verify-again", verify.Label+"=true")
+	nodekeep.MustKubectl(t, "annotate", "node", "verify-again", verify.Annotation+"-") // as on a Node from before verification was turned on
 	a = answering(t, "\n", "verify", "run", "verify-again")
 	assert.Equal(t, 3, a.Code)
 	requireGolden(t, "verify-run", a.ErrOut)
 	assert.Equal(t, "node/verify-again: taint nodekeep.dev/unverified:NoSchedule added; the controller verifies the Node\n", run(t, "verify", "run", "verify-again", "--yes").RequireDone(t).Out)
 	assert.Equal(t, []string{"nodekeep.dev/unverified:NoSchedule"}, taintsOf(t, "verify-again"))
 	assert.NotContains(t, labelsOf(t, "verify-again"), verify.Label)
+	node, err = nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), "verify-again", metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, 1, verify.ParseProgress(node.Annotations[verify.Annotation]).Round, "it is never removed, also if verification was off while it was open")
 	assert.Contains(t, run(t, "verify", "run", "verify-again", "--yes").RequireDone(t).Out, "is being verified already")
 
 	registerWith(t, "verify-unselected", nil)

@@ -185,7 +185,7 @@ func (c *Controller) nodeChanged(before, after *node) {
 		}
 	}
 	if same && wasHeld != isHeld {
-		c.memory.interrupt(after.uid)
+		c.memory.interrupt(after.uid, isHeld)
 	}
 	if isHeld {
 		c.memory.hold(after.uid, c.Now())

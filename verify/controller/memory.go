@@ -15,6 +15,7 @@ type remembered struct {
 	held        time.Time // since when the taint was observed without a break
 	started     time.Time // when a worker Pod was last started
 	interrupted bool      // the taint was removed or added since worker Pods were last seen to be gone
+	opened      bool      // the taint was added to a Node that had none; see [verify.DoNote]
 	garbage     bool      // a bad report was logged
 }
 
@@ -44,9 +45,12 @@ func (m *memory) hold(uid string, now time.Time) {
 	})
 }
 
-// interrupt notes that the taint was removed or added.
-func (m *memory) interrupt(uid string) {
-	m.change(uid, func(one *remembered) { one.interrupted, one.held = true, time.Time{} })
+// interrupt notes that the taint was removed, or added.
+func (m *memory) interrupt(uid string, added bool) {
+	m.change(uid, func(one *remembered) {
+		one.interrupted, one.held = true, time.Time{}
+		one.opened = one.opened || added
+	})
 }
 
 // forget is called when the Node object is deleted.

@@ -68,6 +68,12 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 			return err
 		}
 		c.Logger.Info("node may reboot", "node", name, "do", action.Do, "reason", action.Reason)
+	case verify.DoNote:
+		if err := c.patchNode(ctx, n, action, profiles); err != nil {
+			return err
+		}
+		c.memory.change(n.uid, func(one *remembered) { one.opened = false }) // else a policy that drops the annotation would keep the Node from being checked
+		c.Logger.Info("the taint was added to a node that was open; it is never removed", "node", name)
 	case verify.DoShow:
 		return c.patchStatus(ctx, n, action)
 	case verify.DoNothing, verify.DoWait:
@@ -120,7 +126,7 @@ func (c *Controller) observe(ctx context.Context, name string, profiles verify.P
 	}
 	c.memory.hold(n.uid, c.Now()) // the policy may have changed since the watch brought the Node
 	own := c.memory.of(n.uid)
-	seen.Held, seen.Started, seen.Interrupted, seen.Cold = own.held, own.started, own.interrupted, c.takers.Load() == 0
+	seen.Held, seen.Started, seen.Interrupted, seen.Opened, seen.Cold = own.held, own.started, own.interrupted, own.opened, c.takers.Load() == 0
 	profile, selected := profiles.For(seen.Node.Labels)
 	if selected {
 		seen.Control = c.controlOf(profile)

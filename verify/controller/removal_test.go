@@ -95,6 +95,32 @@ func TestOneBrokenNodeOfFiftyIsRemovedOnce(t *testing.T) {
 	b.waitFor("a Node that is held opens by itself", func() bool { return isOpen(b.node("other")) })
 }
 
+// A Node of before verification was turned on has neither the label nor the annotation.
+func TestANodeThatWasOpenIsNotRemovedWhenItsTaintIsAdded(t *testing.T) {
+	for name, open := range map[string]func(*corev1.Node){
+		"by kubectl taint": func(*corev1.Node) {},
+		"with the label":   func(node *corev1.Node) { node.Labels = map[string]string{verify.Label: "true"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := fleet(t, 10)
+			b.register("broken", refuses)
+			taints := b.node("broken").Spec.Taints
+			b.change("broken", func(node *corev1.Node) { node.Spec.Taints = nil; open(node) })
+			c, stop := b.process()
+			defer stop()
+			b.waitFor("the Node must be observed", func() bool { return c.NodesSynced() })
+			b.change("broken", func(node *corev1.Node) { node.Spec.Taints = taints })
+			b.waitFor("attempts must fail", func() bool { return b.progress("broken").Failed >= 3 })
+			assert.Equal(t, 1, b.progress("broken").Round)
+			assert.Nil(t, b.held("broken"))
+			assert.Empty(t, b.ledger().Removals)
+			assert.NotContains(t, b.node("broken").Labels, verify.Label)
+			b.say("broken", passes)
+			b.waitFor("it must open when its checks pass", func() bool { return isOpen(b.node("broken")) })
+		})
+	}
+}
+
 func first(ledger verify.Ledger) (verify.Removal, bool) {
 	if len(ledger.Removals) == 0 {
 		return verify.Removal{}, false

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -17,11 +19,15 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/verify"
+	"nodekeep.dev/nodekeep/verify/remove"
 )
 
 // profiles are values that switch verification on, with these profiles as JSON.
@@ -268,4 +274,40 @@ func TestTheRightsToRemoveNodesAreThoseOfTheKindsThatProfilesUse(t *testing.T) {
 	assert.Equal(t, []string{pods, " nodes delete", ledger}, rights("keep", "node"))
 	assert.Equal(t, []string{pods, "karpenter.sh nodeclaims get delete", ledger}, rights("nodeClaim"))
 	assert.Equal(t, []string{pods, "cluster.x-k8s.io machines get patch", ledger}, rights("machine"))
+}
+
+func TestHelmDeletesTheLedgerOfRemovalsAndTheReportsWithTheirNamespace(t *testing.T) {
+	own := harness.ForTest(t, harness.Options{ControllerManager: true}) // which deletes what is in a namespace
+	file := filepath.Join(own.Dir(), "helm.kubeconfig")
+	require.NoError(t, harness.WriteKubeconfig(file, own.Admin()))
+	helm := func(args ...string) {
+		out, err := harness.RunHelm(t.Context(), append(args, "--namespace", harness.Namespace, "--kubeconfig", file)...)
+		require.NoError(t, err, "%s", out)
+	}
+	client, err := kubernetes.NewForConfig(own.Admin())
+	require.NoError(t, err)
+	configMaps, now := client.CoreV1().ConfigMaps(verify.Namespace), time.Now()
+	store := remove.NewStore(client, verify.Namespace)
+	install := []string{"install", "nodekeep", harness.Chart(), "--create-namespace", "--set", "verify.enabled=true"}
+	helm(install...)
+	stored, err := store.Read(t.Context())
+	require.NoError(t, err)
+	removal := verify.Removal{Node: "n1", UID: "u1", Kind: verify.RemoveNode, Profile: "gpu", Time: now}
+	_, err = store.Write(t.Context(), stored, stored.Ledger.With(removal, now))
+	require.NoError(t, err)
+	report := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: verify.ReportName("n1")}}
+	_, err = configMaps.Create(t.Context(), report, metav1.CreateOptions{})
+	require.NoError(t, err)
+
+	helm("uninstall", "nodekeep", "--no-hooks")
+	require.Eventually(t, func() bool {
+		_, err := client.CoreV1().Namespaces().Get(t.Context(), verify.Namespace, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	}, settles, 100*time.Millisecond)
+	helm(install...)
+	_, err = configMaps.Get(t.Context(), report.Name, metav1.GetOptions{})
+	assert.True(t, apierrors.IsNotFound(err), "%v", err)
+	stored, err = store.Read(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, stored.Ledger.Removals)
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,9 +50,12 @@ func removingPolicy() string {
 	return fmt.Sprintf(removing, profiles)
 }
 
-// kubelets give each worker Pod and control Pod its end: those of Nodes whose names begin with broken fail.
-func kubelets(t *testing.T) {
+// kubelets give each worker Pod and control Pod its end: those of Nodes whose names begin with broken fail, and all of them while fault is set.
+type kubelets struct{ fault atomic.Bool }
+
+func runKubelets(t *testing.T) *kubelets {
 	t.Helper()
+	k := &kubelets{}
 	ctx, stop := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -60,15 +65,16 @@ func kubelets(t *testing.T) {
 				continue
 			}
 			for _, pod := range list.Items {
-				end(ctx, &pod)
+				k.end(ctx, &pod)
 			}
 		}
 	})
 	t.Cleanup(func() { stop(); done.Wait() })
+	return k
 }
 
 // end ends a Pod. Errors are those of one that was deleted meanwhile.
-func end(ctx context.Context, pod *corev1.Pod) {
+func (k *kubelets) end(ctx context.Context, pod *corev1.Pod) {
 	pods := nodekeep.Admin.CoreV1().Pods(pod.Namespace)
 	if pod.DeletionTimestamp != nil {
 		_ = pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
@@ -79,7 +85,7 @@ func end(ctx context.Context, pod *corev1.Pod) {
 		return
 	}
 	outcome, reason, code, phase := verify.Passed, verify.Reason(""), int32(0), corev1.PodSucceeded
-	if strings.HasPrefix(pod.Spec.NodeName, "broken") {
+	if k.fault.Load() || strings.HasPrefix(pod.Spec.NodeName, "broken") {
 		outcome, reason, code, phase = verify.Failed, verify.ReasonTimeout, 1, corev1.PodFailed
 	}
 	report := verify.Report{Results: []verify.Result{}}
@@ -109,14 +115,14 @@ func toCheck(t *testing.T, name string, kind verify.RemovalKind, verified bool, 
 			change(node)
 		}
 	})
-	if verified {
-		nodekeep.MustKubectl(t, "label", "node", name, verify.Label+"=true")
-	}
 	t.Cleanup(func() { _ = nodekeep.Admin.CoreV1().Nodes().Delete(context.Background(), name, metav1.DeleteOptions{}) })
-	for _, taint := range []string{"nodekeep.dev/restoring-", corev1.TaintNodeNotReady + "-"} { // neither capture nor the node lifecycle controller runs
-		_, _ = nodekeep.Kubectl(t.Context(), "taint", "node", name, taint) // it may not be there
+	labels, taints := map[string]any{}, []corev1.Taint{} // neither capture nor the node lifecycle controller runs, which would remove the other taints
+	if verified {
+		labels[verify.Label] = "true"
+	} else {
+		taints = []corev1.Taint{{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}}
 	}
-	made := nodekeep.Node(t, name)
+	made := nodekeep.MergeNode(t, name, map[string]any{"metadata": map[string]any{"labels": labels}, "spec": map[string]any{"taints": taints}})
 	made.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(), LastHeartbeatTime: metav1.Now()}}
 	made.Status.NodeInfo.BootID = "boot-1"
 	made, err := nodekeep.Admin.CoreV1().Nodes().UpdateStatus(t.Context(), made, metav1.UpdateOptions{})
@@ -145,21 +151,23 @@ func ledger(t *testing.T) verify.Ledger {
 	return read
 }
 
-// begin has the controller run as the shipped account, with an empty ledger.
-func begin(t *testing.T, args ...string) {
+// begin has the controller run as the shipped account, with an empty ledger, and without the control Pods of the test before.
+func begin(t *testing.T, args ...string) *kubelets {
 	t.Helper()
 	_ = nodekeep.Admin.CoreV1().ConfigMaps(verify.Namespace).Delete(context.Background(), verify.LedgerMap, metav1.DeleteOptions{})
-	kubelets(t)
+	require.NoError(t, nodekeep.Admin.CoreV1().Pods(verify.Namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{}))
+	k := runKubelets(t)
 	require.NoError(t, nodekeep.StartVerify(context.Background(), args...))
 	t.Cleanup(func() {
 		_ = nodekeep.StopVerify()
 		_ = nodekeep.Admin.CoreV1().ConfigMaps(verify.Namespace).Delete(context.Background(), verify.LedgerMap, metav1.DeleteOptions{})
 	})
+	return k
 }
 
 func gone(err error) bool { return apierrors.IsNotFound(err) }
 
-func TestABrokenNodeIsRemovedOnceByTheKindOfItsProfile(t *testing.T) {
+func TestOneBrokenNodeOfFiftyIsRemovedOnceByTheKindOfItsProfileAndNoneWithAWorkload(t *testing.T) {
 	for _, kind := range verify.RemovalKinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			broken, good := "broken-"+strings.ToLower(string(kind)), "good-"+strings.ToLower(string(kind))
@@ -168,16 +176,28 @@ func TestABrokenNodeIsRemovedOnceByTheKindOfItsProfile(t *testing.T) {
 			box := machine(t, broken, broken, "box://"+broken)
 			machine(t, good, good, "box://"+good)
 			toCheck(t, good, kind, true, ofClaim(other))
+			for i := range 48 {
+				toCheck(t, fmt.Sprint(good, "-", i), kind, true, nil)
+			}
 			toCheck(t, broken, kind, false, func(node *corev1.Node) {
 				ofClaim(own)(node)
 				ofMachine("default", broken)(node)
 			})
+			runPod(t, "agent-"+broken, broken, ofDaemonSet)
+			busy := broken + "-busy"
+			toCheck(t, busy, kind, false, func(node *corev1.Node) {
+				ofClaim(claim(t, busy, busy, "box://"+busy))(node)
+				ofMachine("default", machine(t, busy, busy, "box://"+busy).GetName())(node)
+			})
+			runPod(t, "workload-"+busy, busy, nil)
 			begin(t)
 			require.Eventually(t, func() bool {
 				entries := ledger(t).Removals
 				return len(entries) == 1 && entries[0].Done && entries[0].Node == broken
 			}, settles, 100*time.Millisecond, "%+v", progressOf(t, broken))
 			nodekeep.WaitEvent(t, broken, "NodeRemoved")
+			require.Eventually(t, func() bool { return progressOf(t, busy).RemovalHeld != nil }, settles, 100*time.Millisecond)
+			assert.Equal(t, verify.Brake{Reason: verify.BrakePods, Message: "Pod default/workload-" + busy + " runs on the Node"}, *progressOf(t, busy).RemovalHeld)
 			if kind != verify.RemoveNode {
 				require.Eventually(t, func() bool { return progressOf(t, broken).Removing == kind && progressOf(t, broken).Attempts >= 3 }, settles, 100*time.Millisecond)
 			}
@@ -189,11 +209,80 @@ func TestABrokenNodeIsRemovedOnceByTheKindOfItsProfile(t *testing.T) {
 			assert.Equal(t, kind == verify.RemoveMachine, marked(t, box.GetName()))
 			_, err := admin(t).Resource(nodeClaims).Get(t.Context(), other.GetName(), metav1.GetOptions{})
 			require.NoError(t, err)
-			assert.False(t, marked(t, good))
-			nodekeep.Node(t, good)
+			_, err = admin(t).Resource(nodeClaims).Get(t.Context(), busy, metav1.GetOptions{})
+			require.NoError(t, err)
+			assert.False(t, marked(t, good) || marked(t, busy))
+			nodekeep.Node(t, busy)
+			nodes, err := nodekeep.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: verify.Label + "=true,onfailure=" + string(kind)})
+			require.NoError(t, err)
+			assert.Len(t, nodes.Items, 49)
+			assert.Equal(t, 1, eventsOf(t, "NodeRemoved", broken))
 			assert.Len(t, ledger(t).Removals, 1, "it counts once")
 		})
 	}
+}
+
+// eventsOf is how often an Event of this reason was reported about a Node of this name, and those whose names begin with it and a dash.
+func eventsOf(t *testing.T, reason, name string) (times int) {
+	t.Helper()
+	list, err := nodekeep.Admin.CoreV1().Events(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=Node,reason=" + reason})
+	require.NoError(t, err)
+	for _, event := range list.Items {
+		if strings.HasPrefix(event.InvolvedObject.Name+"-", name+"-") {
+			times += max(1, int(event.Count))
+		}
+	}
+	return times
+}
+
+func TestAFaultThatTwoHundredNodesShareRemovesNoneAndOneEventSaysWhy(t *testing.T) {
+	const fault = "fault"
+	toCheck(t, fault+"-verified", verify.RemoveNode, true, nil)
+	var names []string
+	for i := range 200 {
+		names = append(names, fmt.Sprint(fault, "-", i))
+		toCheck(t, names[i], verify.RemoveNode, false, nil)
+	}
+	nodes := func() map[string]corev1.Node {
+		list, err := nodekeep.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: "onfailure=" + string(verify.RemoveNode)})
+		require.NoError(t, err)
+		found := map[string]corev1.Node{}
+		for _, node := range list.Items {
+			found[node.Name] = node
+		}
+		return found
+	}
+	each := func(holds func(corev1.Node) bool) func() bool {
+		return func() bool {
+			all := nodes()
+			return !slices.ContainsFunc(names, func(name string) bool { return !holds(all[name]) })
+		}
+	}
+	k := begin(t)
+	k.fault.Store(true)
+	require.Eventually(t, each(func(node corev1.Node) bool {
+		return verify.ParseProgress(node.Annotations[verify.Annotation]).Shared > 0
+	}), settles, time.Second)
+	for _, node := range nodes() {
+		if node.Name != fault+"-verified" {
+			progress := verify.ParseProgress(node.Annotations[verify.Annotation])
+			assert.Zero(t, progress.Attempts, node.Name)
+			assert.Equal(t, verify.BrakeSharedFailure, progress.RemovalHeld.Reason, node.Name)
+		}
+	}
+	nodekeep.WaitEvent(t, fault+"-verified", "SharedFailure")
+	assert.Equal(t, 1, eventsOf(t, "SharedFailure", fault))
+	for _, reason := range []string{"VerificationFailed", "VerificationStuck", "RemovalHeld"} {
+		assert.Zero(t, eventsOf(t, reason, fault), reason)
+	}
+	require.Len(t, ledger(t).Brakes, 1)
+	assert.Equal(t, verify.BrakeSharedFailure, ledger(t).Brakes[0].Reason)
+	assert.InDelta(t, 1, harness.Series(t, nodekeep.MetricsURL("verify"), `nodekeep_verify_brake_open{reason="SharedFailure"}`), 0)
+
+	k.fault.Store(false)
+	require.Eventually(t, each(func(node corev1.Node) bool { return node.Labels[verify.Label] == "true" && len(node.Spec.Taints) == 0 }), settles, time.Second)
+	assert.Empty(t, ledger(t).Removals)
+	assert.Zero(t, eventsOf(t, "NodeRemoved", fault))
 }
 
 func marked(t *testing.T, name string) bool {

@@ -1,6 +1,7 @@
 package removal
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/verify"
@@ -234,35 +236,45 @@ func TestAnObjectThatChangedSinceItWasConfirmedIsNotRemoved(t *testing.T) {
 	assert.NotContains(t, marked.GetAnnotations(), remediate)
 }
 
+// runPod has a Pod on a Node; change is what is special about it.
+func runPod(t *testing.T, name, node string, change func(*corev1.Pod)) {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: "default"}} // no controller makes it here
+	if _, err := nodekeep.Admin.CoreV1().ServiceAccounts("default").Create(t.Context(), account, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+		require.NoError(t, err)
+	}
+	one := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	if change != nil {
+		change(one)
+	}
+	pods := nodekeep.Admin.CoreV1().Pods("default")
+	made, err := pods.Create(t.Context(), one, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = pods.Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+	})
+	if made.Status = one.Status; made.Status.Phase != "" {
+		_, err = pods.UpdateStatus(t.Context(), made, metav1.UpdateOptions{})
+		require.NoError(t, err)
+	}
+}
+
+func ofDaemonSet(pod *corev1.Pod) {
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: "u", Controller: ptr.To(true)}}
+}
+
 func TestAPodThatIsNotOfADaemonSetAndNotStaticKeepsItsNode(t *testing.T) {
 	remover := newRemover(t)
 	nodekeep.RegisterNode(t, harness.Registration("occupied"))
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: "default"}} // no controller makes it here
-	_, err := nodekeep.Admin.CoreV1().ServiceAccounts("default").Create(t.Context(), account, metav1.CreateOptions{})
-	require.NoError(t, err)
-	yes := true
-	pod := func(name string, change func(*corev1.Pod)) {
-		one := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: corev1.PodSpec{NodeName: "occupied", Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
-		change(one)
-		made, err := nodekeep.Admin.CoreV1().Pods("default").Create(t.Context(), one, metav1.CreateOptions{})
-		require.NoError(t, err)
-		made.Status = one.Status
-		if made.Status.Phase != "" {
-			_, err = nodekeep.Admin.CoreV1().Pods("default").UpdateStatus(t.Context(), made, metav1.UpdateOptions{})
-			require.NoError(t, err)
-		}
-	}
-	pod("agent", func(p *corev1.Pod) {
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: "u", Controller: &yes}}
-	})
-	pod("static", func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} })
-	pod("ended", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
-	pod("elsewhere", func(p *corev1.Pod) { p.Spec.NodeName = "another" })
+	runPod(t, "agent", "occupied", ofDaemonSet)
+	runPod(t, "static", "occupied", func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} })
+	runPod(t, "ended", "occupied", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
+	runPod(t, "elsewhere", "another", nil)
 	blocking, err := remover.Blocking(t.Context(), "occupied")
 	require.NoError(t, err)
 	assert.Empty(t, blocking)
-	pod("workload", func(p *corev1.Pod) {
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "w", UID: "u", Controller: &yes}}
+	runPod(t, "workload", "occupied", func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "w", UID: "u", Controller: ptr.To(true)}}
 	})
 	blocking, err = remover.Blocking(t.Context(), "occupied")
 	require.NoError(t, err)
