@@ -179,7 +179,7 @@ skipped: ## why tests may skip; go test shows that with -v only
 .PHONY: unit
 unit: ## what needs no control plane
 	go test -race $(UNIT)
-	NODEKEEP_SIMULATION_SCENARIOS=5000 go test -run TestSimulation ./capture # one goroutine each: nothing for the race detector
+	NODEKEEP_SIMULATION_SCENARIOS=5000 NODEKEEP_RENAMED_NODES=500 go test -run 'TestSimulation|TestARenameOfManyNodes' ./capture # one goroutine each: nothing for the race detector
 	@echo "left out: $(filter-out $(UNIT),$(shell go list ./...))"
 	@echo "          they need a control plane; make test builds one and runs everything"
 
