@@ -127,8 +127,9 @@ test: controlplane ## everything on a real API server, but the chart, the image 
 	@$(MAKE) --no-print-directory skipped
 
 .PHONY: test-cluster
-test-cluster: # AT_ONCE packages side by side, each with a control plane of its own; without cgo, to share what is compiled with nodekeep
-	CGO_ENABLED=0 go test -p $(AT_ONCE) -count=1 -timeout 45m $(CLUSTER)
+test-cluster: # AT_ONCE packages side by side, each with a control plane of its own; one nodekeep, linked once; make lint runs vet
+	CGO_ENABLED=0 go build -ldflags "-s -w" -o $(BIN)/nodekeep-tested ./cmd/nodekeep
+	NODEKEEP_TESTS_BINARY=$(BIN)/nodekeep-tested CGO_ENABLED=0 go test -vet=off -p $(AT_ONCE) -count=1 -timeout 45m $(CLUSTER)
 
 .PHONY: test-pure
 test-pure: unit fuzz
@@ -158,7 +159,7 @@ test-version-oldest test-version-newest: test-version-%: $(HELM)
 
 .PHONY: test-report
 test-report: controlplane chromium ## the report of 1,000 Nodes: its counts, and its page in Chromium
-	go test -count=1 -timeout 30m -v ./test/report
+	CGO_ENABLED=0 go test -count=1 -timeout 30m -v ./test/report
 
 .PHONY: report-screenshot
 report-screenshot: controlplane chromium ## docs/images/report-*.png, anew, of a cluster of 1,000 Nodes
@@ -170,7 +171,7 @@ chromium: ## a Chromium without a display, for test-report: found, or installed 
 
 .PHONY: model
 model: ## every interleaving of clients, webhook and captures up to a bound, against the rule of package record (about a minute)
-	go run ./test/simulation $(MODEL)
+	CGO_ENABLED=0 go run ./test/simulation $(MODEL)
 
 .PHONY: skipped
 skipped: ## why tests may skip; go test shows that with -v only
@@ -179,7 +180,7 @@ skipped: ## why tests may skip; go test shows that with -v only
 .PHONY: unit
 unit: ## what needs no control plane
 	go test -race $(UNIT)
-	NODEKEEP_SIMULATION_SCENARIOS=5000 NODEKEEP_RENAMED_NODES=500 go test -run 'TestSimulation|TestARenameOfManyNodes' ./capture # one goroutine each: nothing for the race detector
+	NODEKEEP_SIMULATION_SCENARIOS=5000 NODEKEEP_RENAMED_NODES=500 CGO_ENABLED=0 go test -vet=off -run 'TestSimulation|TestARenameOfManyNodes' ./capture # one goroutine each: nothing for the race detector
 	@echo "left out: $(filter-out $(UNIT),$(shell go list ./...))"
 	@echo "          they need a control plane; make test builds one and runs everything"
 

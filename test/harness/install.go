@@ -250,9 +250,18 @@ func (i *Installation) stop(name string) error {
 // Use makes the processes run another program from their next start on, with the same arguments.
 func (i *Installation) Use(binary string) { i.binary = binary }
 
+// built names the nodekeep binary that the tests take instead of building one: `make test` links it once for all packages.
+const built = "NODEKEEP_TESTS_BINARY"
+
 // Build builds nodekeep as it is shipped: static and stripped. Linked dynamically, it would carry the names of all symbols, and
 // take more memory than the released ones.
 func Build(ctx context.Context, binary string) error {
+	if made := os.Getenv(built); made != "" {
+		if err := os.Symlink(made, binary); err != nil {
+			return fmt.Errorf("take the binary that %s names: %w", built, err)
+		}
+		return nil
+	}
 	build := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", binary, "./cmd/nodekeep")
 	build.Dir, build.Env = Root(), append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
