@@ -49,6 +49,12 @@ func (s *inventoryState) stale(now time.Time) bool {
 	return !s.read || now.Sub(s.confirmed) > s.source.StaleAfter
 }
 
+// neverInForce reports whether nothing of the source was ever in force, and nothing will be for now: it cannot be read, or what it says is held. New rules
+// do not wait for it, since its first snapshot is held to the same bound as they are.
+func (s *inventoryState) neverInForce() bool {
+	return !s.read && (s.failure != "" || s.held != nil) && s.noted != nil && s.noted.InForce == ""
+}
+
 // of are the facts of a Node. A source that was not read, or is stale, or lists another machine, is not in them.
 func (i *inventories) of(p policy.Policy, node, systemUUID string, now time.Time, instead map[string]inventory.Snapshot) map[string]map[string]string {
 	if !p.LabelRules().LooksAtInventory() {
@@ -96,7 +102,7 @@ func (i *inventories) inForce(p policy.Policy, now time.Time) string {
 	return string(all)
 }
 
-// known reports whether each source of a policy was read; it is if rules look at none.
+// known reports whether each source of a policy was read, but for those that have said nothing yet; it is if rules look at none.
 func (i *inventories) known(p policy.Policy, now time.Time) bool {
 	if !p.LabelRules().LooksAtInventory() {
 		return true
@@ -104,7 +110,7 @@ func (i *inventories) known(p policy.Policy, now time.Time) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, source := range p.Inventory() {
-		if state := i.sources[source.Name]; state == nil || state.stale(now) {
+		if state := i.sources[source.Name]; state == nil || state.stale(now) && !state.neverInForce() {
 			return false
 		}
 	}

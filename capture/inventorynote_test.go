@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"nodekeep.dev/nodekeep/inventory"
 	"nodekeep.dev/nodekeep/inventory/fetch"
 )
 
@@ -166,4 +167,31 @@ func TestTheFactsAgeWhileASnapshotIsHeld(t *testing.T) {
 	m.reads()
 	assert.Empty(t, m.note().Held)
 	assert.Equal(t, stored(now.Add(2*noteInterval+time.Second)), m.note().Confirmed)
+}
+
+func TestNewRulesWaitForASourceThatWasInForceAndForNoOther(t *testing.T) {
+	w := newCluster(t, racksOfAMap)
+	m := w.readsAMap()
+	known := func(m *mapReader) bool { return m.inventories.known(w.policy, m.Now()) }
+	assert.False(t, known(m), "it may answer at once")
+	m.reads()
+	assert.True(t, known(m), "there is no such ConfigMap, and never was")
+	m.says("n1")
+	m.reads()
+	assert.True(t, known(m))
+
+	after := w.readsAMap()
+	after.Client = m.Client
+	after.says()
+	after.reads()
+	assert.False(t, known(after), "what it says again would not be held: it was in force before the restart")
+}
+
+func TestNewRulesDoNotWaitUntilTheFirstSnapshotOfASourceIsAccepted(t *testing.T) {
+	w := newCluster(t, racksOfAMap)
+	m := w.readsAMap()
+	first := inventory.Snapshot{}
+	m.state.held = &first
+	require.NoError(t, m.noteInventory(t.Context(), m.state, nil))
+	assert.True(t, m.inventories.known(w.policy, m.Now()))
 }
