@@ -74,7 +74,7 @@ A key that a policy no longer keeps stays in the record and is not restored. Wha
 		}
 		then, err := policy.Load(content, c.in.Policy.Gate())
 		switch {
-		case errors.As(err, &check.Mistakes):
+		case errors.As(err, &check.Errors):
 			return o.wrong(check)
 		case err != nil:
 			return usage(err)
@@ -104,15 +104,15 @@ A key that a policy no longer keeps stays in the record and is not restored. Wha
 // wrong reports the errors in a policy file.
 func (o *options) wrong(check view.PolicyCheck) error {
 	if o.table() {
-		for _, mistake := range check.Mistakes {
-			if _, err := fmt.Fprintln(o.Out, mistake.At(check.File)); err != nil {
+		for _, one := range check.Errors {
+			if _, err := fmt.Fprintln(o.Out, one.At(check.File)); err != nil {
 				return err
 			}
 		}
 	} else if err := o.object(o.Out, "PolicyCheck", check); err != nil {
 		return err
 	}
-	return usage(fmt.Errorf("%s cannot be used as a policy: %s", check.File, view.Counted(len(check.Mistakes), "error")))
+	return usage(fmt.Errorf("%s cannot be used as a policy: %s", check.File, view.Counted(len(check.Errors), "error")))
 }
 
 // compare goes through every Node and every record.

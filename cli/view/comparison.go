@@ -91,6 +91,9 @@ func (c *Comparison) Impact() Impact {
 	return impact
 }
 
+// registeredBefore is added where a taint that Nodes get once becomes one that is kept: nothing else tells that it will be restored, too.
+const registeredBefore = "; no longer in taints.register: Nodes that have it keep it until a client removes it"
+
 // seeKept compares what is kept of a Node that is there. The items of which the policies say different things are returned: what
 // becomes of them at a registration follows from that.
 func (c *Comparison) seeKept(s NodeState) (differ map[string]bool) {
@@ -102,11 +105,14 @@ func (c *Comparison) seeKept(s NodeState) (differ map[string]bool) {
 			c.notKept.See(item, then.Why(), s.Name)
 		}
 		if now.Keeps != then.Keeps {
-			kind := Kept
-			if now.Keeps {
+			kind, why := Kept, then.Why()
+			switch {
+			case now.Keeps:
 				kind = Dropped
+			case c.now.Policy.Registers(item):
+				why += registeredBefore
 			}
-			c.count(kind, item, then.Why(), s.Name)
+			c.count(kind, item, why, s.Name)
 			differ[item] = true
 		}
 	}

@@ -101,6 +101,10 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 			then: "taints: {register: [{taint: 'example.com/unverified:NoSchedule', nodeSelector: dedicated}]}", states: []NodeState{worker, gone, byKubelet},
 			want: []string{"registered example.com/unverified:NoSchedule () 2 [worker-1 worker-2]"}, waiting: Count{2, 2},
 		},
+		"a taint that new Nodes got once, and that is kept from now on": {
+			now: "taints: {register: [{taint: 'tenant=blue:NoSchedule'}]}", states: []NodeState{worker}, waiting: Count{1, 1},
+			want: []string{"kept tenant:NoSchedule (taints.keep has *; no longer in taints.register: Nodes that have it keep it until a client removes it) 1 [worker-1]", "notAnyMore tenant=blue:NoSchedule () 1 [worker-1]"},
+		},
 		"a manager that is no longer ignored": {
 			then: "labels: {ignoreManagers: []}", states: []NodeState{byKubelet},
 			want: []string{"kept rack (labels.keep has *) 1 [worker-5]"},

@@ -14,7 +14,7 @@ import (
 type PolicyCheck struct {
 	File     string            `json:"file"`
 	Valid    bool              `json:"valid"`
-	Mistakes policy.FileErrors `json:"mistakes,omitempty"`
+	Errors   policy.FileErrors `json:"errors,omitempty"`
 	Warnings []string          `json:"warnings,omitempty"` // of a valid policy
 	// ComparedWith names the policy in force, where there was a comparison.
 	ComparedWith string  `json:"comparedWith,omitempty"`
