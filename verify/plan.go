@@ -138,57 +138,17 @@ func next(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Acti
 		action.State = StateRetrying
 	}
 
-	// A worker Pod of this attempt, or of another one.
-	if seen.Interrupted && len(seen.Pods) > 0 {
-		return deleteAll(seen.Pods, "the taint was added again", action, now)
-	}
 	action.PodName = PodName(node.UID, progress)
-	for _, pod := range seen.Pods {
-		if pod.Name != action.PodName || pod.NodeUID != node.UID || !pod.Deleted.IsZero() {
-			return deletePod(pod, "the worker Pod is not of this attempt", action, now)
-		}
+	if action, ok := seen.wrongPods(action, now); ok {
+		return action
 	}
 	if len(seen.Pods) > 0 {
-		pod := seen.Pods[0]
-		judged := Judge(pod, profile, now)
-		action.Pod, action.Judged, action.Again = pod, judged, judged.Again
-		notReady := node.notReady()
-		controlled := false
-		if judged.Verdict == VerdictFailed && notReady == "" {
-			action, controlled = seen.Control.about(action, now)
-			judged = action.Judged
-		}
-		last := Last{Result: judged.Verdict, Check: judged.Check, Reason: judged.Reason, Message: judged.Message, Time: now, Skipped: pod.Skipped}
-		switch {
-		case judged.Verdict == VerdictPassed:
-			action.Do, action.Reason, action.Progress = DoOpen, "all required checks passed", progress.closed(last)
+		var ok bool
+		if action, ok = seen.ended(action, profiles, now); ok {
 			return action
-		case controlled && action.Do != DoRecord:
-			action.State = StateChecking
-		case controlled:
-			action.Reason, action.Progress = judged.Message, progress.sharing(last)
-			if profile.Removes() && progress.Failed+1 >= profile.Attempts.Max {
-				return action.held(Brake{Reason: BrakeSharedFailure})
-			}
-			return action
-		case judged.Verdict != VerdictRunning && notReady != "":
-			return deletePod(pod, notReady+"; this attempt does not count", action, now)
-		case judged.Verdict != VerdictRunning:
-			action.Do, action.Reason, action.Progress = DoRecord, judged.Message, progress.after(last, pod.Created)
-			if judged.Verdict == VerdictFailed {
-				action = seen.removal(action, progress, profiles, now)
-			}
-			if action.Do == DoRecord || action.Do == DoRemove {
-				return action
-			}
-			action.State, action.Progress = StateChecking, progress
-		default:
-			action.State, action.Reason = StateChecking, "the worker Pod runs"
 		}
 	}
-
-	// The deadline counts whether or not a worker Pod runs.
-	if profile.OnTimeout == Release {
+	if profile.OnTimeout == Release { // the deadline counts whether or not a worker Pod runs
 		if !action.Due.After(now) {
 			action.Do, action.Reason = DoFree, fmt.Sprintf("the Node was not verified within %s, and onTimeout is release", profile.Deadline)
 			action.Progress = progress.closed(Last{Result: VerdictReleased, Reason: "Deadline", Message: action.Reason, Time: now})
@@ -199,9 +159,68 @@ func next(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Acti
 	if len(seen.Pods) > 0 {
 		return action
 	}
+	return seen.attempt(action, cluster, now)
+}
 
-	// Another attempt, when the Node is ready for it.
-	if reason := node.notReady(); reason != "" {
+// wrongPods deletes worker Pods of another attempt, another Node object, or from before the taint was added again.
+func (seen Observed) wrongPods(action Action, now time.Time) (next Action, ok bool) {
+	if seen.Interrupted && len(seen.Pods) > 0 {
+		return deleteAll(seen.Pods, "the taint was added again", action, now), true
+	}
+	for _, pod := range seen.Pods {
+		if pod.Name != action.PodName || pod.NodeUID != seen.Node.UID || !pod.Deleted.IsZero() {
+			return deletePod(pod, "the worker Pod is not of this attempt", action, now), true
+		}
+	}
+	return action, false
+}
+
+// ended says what follows from the worker Pod of this attempt. ok is false while its verdict, or that of a control Pod, is still to come.
+func (seen Observed) ended(action Action, profiles Profiles, now time.Time) (next Action, ok bool) {
+	pod, profile, progress := seen.Pods[0], action.Profile, action.Progress
+	judged := Judge(pod, profile, now)
+	action.Pod, action.Judged, action.Again = pod, judged, judged.Again
+	notReady := seen.Node.notReady()
+	controlled := false
+	if judged.Verdict == VerdictFailed && notReady == "" {
+		action, controlled = seen.Control.about(action, now)
+		judged = action.Judged
+	}
+	last := Last{Result: judged.Verdict, Check: judged.Check, Reason: judged.Reason, Message: judged.Message, Time: now, Skipped: pod.Skipped}
+	switch {
+	case judged.Verdict == VerdictPassed:
+		action.Do, action.Reason, action.Progress = DoOpen, "all required checks passed", progress.closed(last)
+		return action, true
+	case controlled && action.Do != DoRecord:
+		action.State = StateChecking
+		return action, false
+	case controlled:
+		action.Reason, action.Progress = judged.Message, progress.sharing(last)
+		if profile.Removes() && progress.Failed+1 >= profile.Attempts.Max {
+			action = action.held(Brake{Reason: BrakeSharedFailure})
+		}
+		return action, true
+	case judged.Verdict == VerdictRunning:
+		action.State, action.Reason = StateChecking, "the worker Pod runs"
+		return action, false
+	case notReady != "":
+		return deletePod(pod, notReady+"; this attempt does not count", action, now), true
+	}
+	action.Do, action.Reason, action.Progress = DoRecord, judged.Message, progress.after(last, pod.Created)
+	if judged.Verdict == VerdictFailed {
+		action = seen.removal(action, progress, profiles, now)
+	}
+	if action.Do == DoRecord || action.Do == DoRemove {
+		return action, true
+	}
+	action.State, action.Progress = StateChecking, progress
+	return action, false
+}
+
+// attempt starts the next worker Pod, once the Node is ready for it.
+func (seen Observed) attempt(action Action, cluster Cluster, now time.Time) Action {
+	profile, progress := action.Profile, action.Progress
+	if reason := seen.Node.notReady(); reason != "" {
 		action.Reason = reason
 		return action
 	}
