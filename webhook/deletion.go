@@ -113,7 +113,7 @@ func (d *Deletions) Handle(ctx context.Context, request admission.Request) admis
 	outcome, err := d.review(ctx, request)
 	if err != nil {
 		d.failures.Do(func() {
-			d.Logger.Error("node that is about to be deleted could not be recorded; what the watch brings of it still counts", "node", request.Name, "error", err)
+			d.Logger.Warn("node that is about to be deleted could not be recorded; what the watch brings of it still counts", "node", request.Name, "error", err)
 		})
 	}
 	d.Metrics.seen(outcome)
