@@ -17,15 +17,36 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Kinds are the kinds of checks, as the fields of a check are named.
-func Kinds() []string {
-	return []string{"dns", "api", "service", "tcp", "http", "container", "kubelet"}
+// kind is one kind of checks, named as the field of a check.
+type kind struct {
+	name  string
+	given func(Check) bool
+}
+
+func kinds() []kind {
+	return []kind{
+		{"dns", func(c Check) bool { return c.DNS != nil }},
+		{"api", func(c Check) bool { return c.API != nil }},
+		{"service", func(c Check) bool { return c.Service != nil }},
+		{"tcp", func(c Check) bool { return c.TCP != nil }},
+		{"http", func(c Check) bool { return c.HTTP != nil }},
+		{"container", func(c Check) bool { return c.Container != nil }},
+		{"kubelet", func(c Check) bool { return c.Kubelet != nil }},
+	}
+}
+
+// Kinds are the names of all kinds of checks.
+func Kinds() (names []string) {
+	for _, kind := range kinds() {
+		names = append(names, kind.name)
+	}
+	return names
 }
 
 // Kind is what kind of check it is; empty where none is given.
 func (c Check) Kind() string {
-	if kinds := c.kinds(); len(kinds) > 0 {
-		return kinds[0]
+	if given := c.kinds(); len(given) > 0 {
+		return given[0]
 	}
 	return ""
 }
@@ -34,9 +55,9 @@ func (c Check) Kind() string {
 func (c Check) IsRequired() bool { return c.Required == nil || *c.Required }
 
 func (c Check) kinds() (given []string) {
-	for i, is := range []bool{c.DNS != nil, c.API != nil, c.Service != nil, c.TCP != nil, c.HTTP != nil, c.Container != nil, c.Kubelet != nil} {
-		if is {
-			given = append(given, Kinds()[i])
+	for _, kind := range kinds() {
+		if kind.given(c) {
+			given = append(given, kind.name)
 		}
 	}
 	return given
@@ -59,11 +80,11 @@ func (c *compiler) checks(of []Check, at *field.Path) []Check {
 		if check.Name == Worker {
 			c.invalid(in.Child("name"), check.Name, "is the name of the worker's own container")
 		}
-		switch kinds := check.kinds(); {
-		case len(kinds) == 0:
+		switch given := check.kinds(); {
+		case len(given) == 0:
 			c.required(in, "says what to check with one of "+strings.Join(Kinds(), ", "))
-		case len(kinds) > 1:
-			c.errs = append(c.errs, field.Forbidden(in, "one check is of one kind, not of several: "+strings.Join(kinds, ", ")))
+		case len(given) > 1:
+			c.errs = append(c.errs, field.Forbidden(in, "one check is of one kind, not of several: "+strings.Join(given, ", ")))
 		}
 		if check.Container != nil {
 			containers++
