@@ -83,7 +83,7 @@ func TestARenameOfManyNodesEndsTheSameThoughCaptureIsKilledAfterEachWrite(t *tes
 		for i := away; i < all; i++ {
 			n, err := w.get(nameOf(i))
 			require.NoError(t, err)
-			assert.Equal(t, want(i), labels(n.Labels), n.Name)
+			assert.Equal(t, want(i), n.Labels, n.Name)
 		}
 	}
 	remembers := func(want func(i int) labels) {
@@ -91,7 +91,7 @@ func TestARenameOfManyNodesEndsTheSameThoughCaptureIsKilledAfterEachWrite(t *tes
 		for i := range all {
 			entry, err := w.GetLive(t.Context(), nameOf(i))
 			require.NoError(t, err)
-			assert.Equal(t, want(i), labels(entry.Record.Items()), nameOf(i))
+			assert.Equal(t, want(i), entry.Record.Items(), nameOf(i))
 		}
 	}
 	old := func(i int) labels { return labels{oldKey: valueOf(i), "rack": "r1"} }
@@ -118,7 +118,7 @@ func TestARenameOfManyNodesEndsTheSameThoughCaptureIsKilledAfterEachWrite(t *tes
 	for i := range away {
 		n, err := w.get(nameOf(i))
 		require.NoError(t, err)
-		assert.Equal(t, renamed(i), labels(n.Labels), n.Name)
+		assert.Equal(t, renamed(i), n.Labels, n.Name)
 		assert.NotContains(t, n.Spec.Taints, gate.Taint())
 	}
 	shows(renamed)
