@@ -24,7 +24,7 @@ import (
 
 var (
 	// errNo ends a command whose plan nobody has agreed to.
-	errNo = errors.New("nothing was changed: the answer was not yes; --yes says it beforehand")
+	errNo = errors.New("nothing was changed: the answer was not yes; in a script, add --yes")
 	// errOvertaken ends a command whose plan is not right any more.
 	errOvertaken = errors.New("nothing was changed: the Node or its record has changed since the plan was made; run it again to see how")
 	// errBusy ends a command whose plan is right, and that never came in time.
