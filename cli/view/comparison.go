@@ -91,7 +91,7 @@ func (c *Comparison) Impact() Impact {
 	return impact
 }
 
-// registeredBefore is added where a taint that Nodes get once becomes one that is kept: nothing else tells that it will be restored, too.
+// registeredBefore is added where a taint that Nodes get once becomes one that is kept: nothing else says that it will be restored, too.
 const registeredBefore = "; no longer in taints.register: Nodes that have it keep it until a client removes it"
 
 // seeKept compares what is kept of a Node that is there. The items of which the policies say different things are returned: what

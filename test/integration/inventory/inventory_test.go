@@ -104,6 +104,64 @@ func createAs(t *testing.T, name, uuid string) *corev1.Node {
 	return created
 }
 
+// An honest source must not suffer from others: each is read by itself, with a time and a size of its own. This test comes first, on a cluster
+// without Nodes: it is about new rules that wait for sources, and not for an operator.
+func TestAnHonestInventoryWorksWhileOthersAreMuteLyingAndHostile(t *testing.T) {
+	honest, mute, lying, hostile := serveInventory(t), serveInventory(t), serveInventory(t), serveInventory(t)
+	const name, uuid = "among-hostile", "uuid-among-hostile"
+	honest.say(listing(listed(name, uuid, "r1")))
+	ended := make(chan struct{})
+	t.Cleanup(func() { close(ended) })
+	mute.say(func(_ http.ResponseWriter, r *http.Request) { // it takes the request, and never answers
+		select {
+		case <-r.Context().Done():
+		case <-ended:
+		}
+	})
+	lying.say(func(w http.ResponseWriter, _ *http.Request) { // it promises more than it sends
+		w.Header().Set("Content-Length", "60000000")
+		_, _ = io.WriteString(w, `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"Inventory","nodes":[`+listed(name, uuid, "lie")+`]}`)
+	})
+	block := strings.Repeat(" ", 1<<20)
+	hostile.say(func(w http.ResponseWriter, _ *http.Request) { // its document does not end
+		for {
+			if _, err := io.WriteString(w, block); err != nil {
+				return
+			}
+		}
+	})
+	policy := "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels:\n  rules:\n"
+	sources := "inventory:\n"
+	for source, s := range map[string]*inventoryServer{"honest": honest, "mute": mute, "lying": lying, "hostile": hostile} {
+		policy += fmt.Sprintf("  - {name: %[1]s, set: {example.com/%[1]s: '{inventory.%[1]s.rack}'}}\n", source)
+		sources += fmt.Sprintf("- {name: %s, url: %q, ca: %q, interval: 1s, attributes: [rack]}\n", source, s.URL+"/nodes", s.ca)
+	}
+	defer nodekeep.UsePolicy(t, policy+sources)()
+	createAs(t, name, uuid)
+	becomes := func(rack string) {
+		t.Helper()
+		require.Eventually(t, func() bool { return nodekeep.Node(t, name).Labels["example.com/honest"] == rack }, harness.Settles, 20*time.Millisecond, rack)
+	}
+	becomes("r1")
+	for _, s := range []*inventoryServer{lying, hostile} { // twice each at least
+		s.asked(t, s.say(s.answer))
+	}
+	require.Eventually(t, func() bool { mute.mu.Lock(); defer mute.mu.Unlock(); return mute.requests > 0 }, harness.Settles, 20*time.Millisecond)
+	honest.say(listing(listed(name, uuid, "r2")))
+	becomes("r2")
+	for _, source := range []string{"mute", "lying", "hostile"} {
+		assert.NotContains(t, nodekeep.Node(t, name).Labels, "example.com/"+source)
+	}
+	createAs(t, "among-hostile-2", "uuid-2") // the webhook answers as ever
+	defer nodekeep.DeleteNode(t, name)
+	defer nodekeep.DeleteNode(t, "among-hostile-2")
+	for source, s := range map[string]*inventoryServer{"honest": honest, "mute": mute, "lying": lying, "hostile": hostile} {
+		s.mu.Lock()
+		assert.Equal(t, []string{"nodekeep-capture"}, keysOf(s.agents), "only capture calls %s", source)
+		s.mu.Unlock()
+	}
+}
+
 func TestAnInventoryMakesLabelsAndNoFailureOfItChangesAny(t *testing.T) {
 	s := serveInventory(t)
 	const count = 10
@@ -234,61 +292,6 @@ inventory:
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	assert.Equal(t, []string{"nodekeep-capture"}, keysOf(s.agents), "the webhook never calls it")
-}
-
-// An honest source must not suffer from others: each is read by itself, with a time and a size of its own.
-func TestAnHonestInventoryWorksWhileOthersAreMuteLyingAndHostile(t *testing.T) {
-	honest, mute, lying, hostile := serveInventory(t), serveInventory(t), serveInventory(t), serveInventory(t)
-	const name, uuid = "among-hostile", "uuid-among-hostile"
-	honest.say(listing(listed(name, uuid, "r1")))
-	ended := make(chan struct{})
-	t.Cleanup(func() { close(ended) })
-	mute.say(func(_ http.ResponseWriter, r *http.Request) { // it takes the request, and never answers
-		select {
-		case <-r.Context().Done():
-		case <-ended:
-		}
-	})
-	lying.say(func(w http.ResponseWriter, _ *http.Request) { // it promises more than it sends
-		w.Header().Set("Content-Length", "60000000")
-		_, _ = io.WriteString(w, `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"Inventory","nodes":[`+listed(name, uuid, "lie")+`]}`)
-	})
-	block := strings.Repeat(" ", 1<<20)
-	hostile.say(func(w http.ResponseWriter, _ *http.Request) { // its document does not end
-		for {
-			if _, err := io.WriteString(w, block); err != nil {
-				return
-			}
-		}
-	})
-	policy := "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels:\n  rules:\n"
-	sources := "inventory:\n"
-	for source, s := range map[string]*inventoryServer{"honest": honest, "mute": mute, "lying": lying, "hostile": hostile} {
-		policy += fmt.Sprintf("  - {name: %[1]s, set: {example.com/%[1]s: '{inventory.%[1]s.rack}'}}\n", source)
-		sources += fmt.Sprintf("- {name: %s, url: %q, ca: %q, interval: 1s, attributes: [rack]}\n", source, s.URL+"/nodes", s.ca)
-	}
-	defer nodekeep.UsePolicy(t, policy+sources)()
-	createAs(t, name, uuid)
-	becomes := func(rack string) {
-		t.Helper()
-		require.Eventually(t, func() bool { return nodekeep.Node(t, name).Labels["example.com/honest"] == rack }, harness.Settles, 20*time.Millisecond, rack)
-	}
-	becomes("r1")
-	for _, s := range []*inventoryServer{lying, hostile} { // twice each at least
-		s.asked(t, s.say(s.answer))
-	}
-	require.Eventually(t, func() bool { mute.mu.Lock(); defer mute.mu.Unlock(); return mute.requests > 0 }, harness.Settles, 20*time.Millisecond)
-	honest.say(listing(listed(name, uuid, "r2")))
-	becomes("r2")
-	for _, source := range []string{"mute", "lying", "hostile"} {
-		assert.NotContains(t, nodekeep.Node(t, name).Labels, "example.com/"+source)
-	}
-	createAs(t, "among-hostile-2", "uuid-2") // the webhook answers as ever
-	for source, s := range map[string]*inventoryServer{"honest": honest, "mute": mute, "lying": lying, "hostile": hostile} {
-		s.mu.Lock()
-		assert.Equal(t, []string{"nodekeep-capture"}, keysOf(s.agents), "only capture calls %s", source)
-		s.mu.Unlock()
-	}
 }
 
 func keysOf(m map[string]int) (keys []string) {
