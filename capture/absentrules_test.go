@@ -131,7 +131,7 @@ func TestWhatRulesRemoveFromANode(t *testing.T) {
 			}
 			assert.Equal(t, c.relist, got.WriteLabelList, "listed anew")
 			assert.False(t, refused, "the gate does not wait for a removal")
-			assert.Equal(t, len(got.RuleRemoves) > 0 || len(got.RuleSets) > 0, got.altersLabels(), "the brake asks about it")
+			assert.Equal(t, len(got.RuleRemoves) > 0 || len(got.RuleSets) > 0, got.altersLabels(), "new rules are held for it")
 			assert.Equal(t, !c.held && got.altersLabels() || c.held && c.policy != "" || c.held && c.record != nil, RulesAlter(r, n, in), "whether it is held or not")
 		})
 	}

@@ -63,7 +63,7 @@ type Controller struct {
 	synced       cache.ResourceEventHandlerRegistration
 	observations *observations
 	notes        sync.Map // by UID: *notes
-	brake        *brake
+	fights       *fights
 	coalescer    *coalescer
 	standby      *standby
 	rollout      rollout
@@ -84,6 +84,9 @@ const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 30 * time.Second
 )
+
+// LeaseName is the Lease that says which capture leads, in the release namespace.
+const LeaseName = "nodekeep-capture"
 
 // nodeLocks is how many locks the names of Nodes share. A Node waits for another one only if that happens to have the same.
 const nodeLocks = 1024
@@ -118,7 +121,7 @@ func New(options Options) (*Controller, error) {
 func newController(options Options, queue workqueue.TypedRateLimitingInterface[string]) *Controller {
 	c := &Controller{
 		Options: options, queue: queue, nodes: keymutex.NewHashed(nodeLocks),
-		brake: newBrake(longestPause), coalescer: newCoalescer(recordInterval), standby: newStandby(),
+		fights: newFights(longestPause), coalescer: newCoalescer(recordInterval), standby: newStandby(),
 		newPolicy: make(chan struct{}, 1), devices: newDevices(), inventories: newInventories(), labelPace: newLabelPace(options.LabelPatches), compliance: newCompliance(),
 	}
 	gated := func(taints []corev1.Taint) bool { return c.Policy().Gate().On(taints) }
@@ -144,7 +147,7 @@ func (c *Controller) Enqueue(node string) {
 // change of the policy.
 func (c *Controller) EnqueueAll() {
 	c.notes.Clear()
-	c.brake.fights.clear()
+	c.fights.items.clear()
 	c.countByLabel()
 	c.lookAtRules()
 	signal(c.devices.newPolicy)

@@ -35,7 +35,7 @@ type PendingState struct {
 func NewProcess(options Options, pause time.Duration, delayed func(node string, wait time.Duration)) *Process {
 	p := &Process{queue: &manualQueue{delayed: delayed, ready: map[string]bool{}, later: map[string]bool{}}}
 	p.Controller = newController(options, p.queue)
-	p.brake, p.coalescer = newBrake(pause), newCoalescer(pause)
+	p.fights, p.coalescer = newFights(pause), newCoalescer(pause)
 	_, _ = feed(handlerOf{handler: &p.handler}, p.observations, p.queue.Add, func(_ string, err error) { panic(err) })
 	return p
 }

@@ -207,7 +207,7 @@ func (a *attempt) verify(ctx context.Context) (result, error) {
 			return result, err
 		}
 	}
-	// What another replica has set counts for the brake, as if this replica had.
+	// What another replica has set counts in a fight, as if this replica had.
 	a.hasSet(a.standby.done(a.node.Name, a.entry.Version, a.node.Items, a.Now()))
 	return finished, nil
 }
@@ -241,7 +241,7 @@ func (a *attempt) withoutPaused(next Action) Action {
 	}
 	gate, paused := a.Policy().Gate(), map[setting]bool{}
 	for _, set := range next.settings(gate) {
-		wait, begins := a.brake.Allow(a.node.UID, set, a.Now())
+		wait, begins := a.fights.Allow(a.node.UID, set, a.Now())
 		if begins {
 			a.reportPaused(set)
 		}
@@ -258,7 +258,7 @@ func (a *attempt) withoutPaused(next Action) Action {
 // hasSet notes what was set on the Node.
 func (a *attempt) hasSet(settings []setting) {
 	for _, set := range settings {
-		a.brake.Done(a.node.UID, set, a.Now())
+		a.fights.Done(a.node.UID, set, a.Now())
 	}
 }
 

@@ -516,7 +516,7 @@ func TestATaintOfARuleThatAClientKeepsRemovingIsAddedLessAndLessOften(t *testing
 	require.Empty(t, r.works())
 	assert.NotContains(t, w.shows(), "dedicated:NoSchedule", "nodekeep waits")
 	assert.Equal(t, []string{ItemPaused}, r.reported())
-	assert.Equal(t, 1, r.brake.paused(w.now()))
+	assert.Equal(t, 1, r.fights.paused(w.now()))
 	w.edit(gated)
 	require.Empty(t, r.works())
 	assert.Contains(t, w.shows(), "nodekeep.dev/restoring:NoSchedule", "the gate stays, since the Node is not as it should be")

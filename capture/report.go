@@ -210,7 +210,7 @@ func (a *attempt) reportPaused(set setting) {
 	}
 	a.Events.Eventf(reference(a.node), corev1.EventTypeWarning, ItemPaused,
 		"Field managers %q and %s fight over %v: nodekeep %s, and the other client undoes that within seconds. nodekeep now waits longer each time before it does so again, up to %s, and keeps the taint %s on the Node meanwhile if it is there. Stop the other client, or change the policy of nodekeep.",
-		observe.FieldManager, named, set, intent, a.brake.longest, a.Policy().Gate())
+		observe.FieldManager, named, set, intent, a.fights.longest, a.Policy().Gate())
 }
 
 // rivals are the other field managers that own an item: of a label its managers, of a taint the manager that wrote the

@@ -27,7 +27,7 @@ const decisionsAnew = 12
 //   - time: a Node for which something is due at a moment is queued for it, and is not settled until then ([Controller.later])
 //   - what the API server has: a Node for which it or its record was read live is not settled, since memory may be behind
 //   - records of other Nodes, by which a Node without a record may follow its machine: such a Node is never settled
-//   - the brake, the coalescer, the pace and standby: they only put off what is to be done
+//   - fights, the coalescer, the pace and standby: they only put off what is to be done
 type inputs struct {
 	record      string // version of the ConfigMap; empty: there is no record
 	devices     observe.Devices

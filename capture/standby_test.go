@@ -324,7 +324,7 @@ func TestABrakeCountsWhatTheLeaderSets(t *testing.T) {
 	require.Empty(t, standby.works())
 	for range 2 { // it takes over, and leads later
 		object := types.UID("a")
-		wait, _ := standby.brake.Allow(object, settingOf(taints("dedicated=ci:NoSchedule")[0], false), w.now())
+		wait, _ := standby.fights.Allow(object, settingOf(taints("dedicated=ci:NoSchedule")[0], false), w.now())
 		assert.Positive(t, wait, "the fight goes on")
 		standby.Lead()
 	}
@@ -347,7 +347,7 @@ func TestABrakeDoesNotCountWhatNobodySet(t *testing.T) {
 		w.edit(func(n *corev1.Node) { delete(n.Labels, "dedicated") })
 		require.Empty(t, standby.works())
 	}
-	wait, _ := standby.brake.Allow("a", settingOf(taints("dedicated=ci:NoSchedule")[0], false), w.now())
+	wait, _ := standby.fights.Allow("a", settingOf(taints("dedicated=ci:NoSchedule")[0], false), w.now())
 	assert.Zero(t, wait)
 }
 

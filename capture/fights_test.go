@@ -12,7 +12,7 @@ import (
 var fought = setting{item: "dedicated:NoSchedule", value: "ci"}
 
 // attacked has a client undo at once what nodekeep sets, and counts how often nodekeep sets it and how often it reports that.
-func attacked(b *brake, object types.UID, set setting, from, until time.Time) (sets, reports int) {
+func attacked(b *fights, object types.UID, set setting, from, until time.Time) (sets, reports int) {
 	for clock := from; clock.Before(until); clock = clock.Add(10 * time.Millisecond) {
 		wait, begins := b.Allow(object, set, clock)
 		if begins {
@@ -28,14 +28,14 @@ func attacked(b *brake, object types.UID, set setting, from, until time.Time) (s
 
 func TestAnItemThatAnotherClientKeepsUndoingIsSetLessAndLessOften(t *testing.T) {
 	for length, want := range map[time.Duration]int{10 * time.Second: 7, time.Minute: 9, time.Hour: 23} {
-		sets, reports := attacked(newBrake(longestPause), "1", fought, now, now.Add(length))
+		sets, reports := attacked(newFights(longestPause), "1", fought, now, now.Add(length))
 		assert.Equal(t, want, sets, "in %s", length)
 		assert.Equal(t, 1, reports, "in %s", length)
 	}
 }
 
 func TestOtherItemsAndOtherNodesDoNotWaitForAPause(t *testing.T) {
-	b := newBrake(longestPause)
+	b := newFights(longestPause)
 	attacked(b, "1", fought, now, now.Add(time.Minute))
 	clock := now.Add(time.Minute)
 	assert.Equal(t, 1, b.paused(clock))
@@ -57,21 +57,21 @@ func TestOtherItemsAndOtherNodesDoNotWaitForAPause(t *testing.T) {
 }
 
 func TestAFightIsForgottenAfterAQuietTimeOrWithAChangeOfThePolicy(t *testing.T) {
-	b := newBrake(longestPause)
+	b := newFights(longestPause)
 	attacked(b, "1", fought, now, now.Add(time.Hour))
 	clock := now.Add(2 * time.Hour)
 	assert.Zero(t, b.paused(clock))
 	sets, reports := attacked(b, "1", fought, clock, clock.Add(time.Second/2))
 	assert.Equal(t, 4, sets)
 	assert.Equal(t, 1, reports)
-	b.fights.clear()
+	b.items.clear()
 	assert.Zero(t, b.paused(clock))
 	wait, _ := b.Allow("1", fought, clock.Add(time.Second/2))
 	assert.Zero(t, wait)
 }
 
 func TestAnItemIsNotCountedAsPausedOnceItIsSetOrWantedNoLonger(t *testing.T) {
-	b := newBrake(longestPause)
+	b := newFights(longestPause)
 	attacked(b, "1", fought, now, now.Add(10*time.Second))
 	assert.Equal(t, 1, b.paused(now.Add(10*time.Second)))
 	b.Done("1", fought, now.Add(15*time.Second))
@@ -82,12 +82,12 @@ func TestAnItemIsNotCountedAsPausedOnceItIsSetOrWantedNoLonger(t *testing.T) {
 }
 
 func TestWhatABrakeRemembersIsBounded(t *testing.T) {
-	b := newBrake(longestPause)
-	b.fights.most = 10
+	b := newFights(longestPause)
+	b.items.most = 10
 	for i := range 30 {
 		b.Done(types.UID(fmt.Sprint(i)), fought, now)
 	}
-	assert.LessOrEqual(t, len(b.fights.fresh)+len(b.fights.former), 20)
+	assert.LessOrEqual(t, len(b.items.fresh)+len(b.items.former), 20)
 	sets, _ := attacked(b, "new", fought, now, now.Add(10*time.Second))
 	assert.Equal(t, 7, sets, "a new fight must find room")
 }

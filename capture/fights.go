@@ -17,40 +17,40 @@ const (
 	longestPause = 5 * time.Minute
 )
 
-// brake makes nodekeep wait before it sets an item of a Node object again that another client keeps undoing. It is in
+// fights make nodekeep wait before it sets an item of a Node object again that another client keeps undoing. They are in
 // memory only, 15 MB at most: a restart begins anew.
-type brake struct {
+type fights struct {
 	longest time.Duration // no pause is longer; 0: there are none
-	fights  *recent[fight]
+	items   *recent[fight]
 }
 
-func newBrake(longest time.Duration) *brake {
-	return &brake{longest: longest, fights: newRecent[fight](2*longest + flapWindow)}
+func newFights(longest time.Duration) *fights {
+	return &fights{longest: longest, items: newRecent[fight](2*longest + flapWindow)}
 }
 
 // Allow is how long nodekeep must wait before it sets an item of a Node object; 0: it may do so now. begins is true the
 // first time that an item has to wait, once in each fight.
-func (b *brake) Allow(object types.UID, set setting, now time.Time) (wait time.Duration, begins bool) {
+func (f *fights) Allow(object types.UID, set setting, now time.Time) (wait time.Duration, begins bool) {
 	at := nodeItem{object, set.item}
-	of := b.fights.get(at, now)
-	if wait = of.waits(b.fights.hash(set), now, b.longest); wait == 0 {
+	of := f.items.get(at, now)
+	if wait = of.waits(f.items.hash(set), now, f.longest); wait == 0 {
 		return 0, false
 	}
 	begins = !of.reported
 	of.reported, of.waiting = true, true
-	b.fights.put(at, of, now)
+	f.items.put(at, of, now)
 	return wait, begins
 }
 
 // Done notes that nodekeep has set an item of a Node object.
-func (b *brake) Done(object types.UID, set setting, now time.Time) {
+func (f *fights) Done(object types.UID, set setting, now time.Time) {
 	at := nodeItem{object, set.item}
-	b.fights.put(at, b.fights.get(at, now).after(b.fights.hash(set), now, b.longest), now)
+	f.items.put(at, f.items.get(at, now).after(f.items.hash(set), now, f.longest), now)
 }
 
 // paused is how many items are not as nodekeep wants them, and wait.
-func (b *brake) paused(now time.Time) int {
-	return b.fights.count(func(f fight) bool { return f.waiting && f.waits(f.setting, now, b.longest) > 0 })
+func (f *fights) paused(now time.Time) int {
+	return f.items.count(func(one fight) bool { return one.waiting && one.waits(one.setting, now, f.longest) > 0 })
 }
 
 // fight is what nodekeep knows of an item that it sets on a Node object. Two clients fight if each undoes what the other
