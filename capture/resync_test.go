@@ -114,6 +114,12 @@ func TestAResyncReconcilesANodeOfWhichAnEventWasMissed(t *testing.T) {
 		"its annotations leave less room": func(w *cluster, r *replica) { w.edit(withoutRoom); drain(r) },
 		"a fact has changed":              func(w *cluster, r *replica) { w.edit(gpus("2", time.Hour)); drain(r) },
 		"it was deleted":                  func(w *cluster, r *replica) { w.delete(); drain(r) },
+		"another one was deleted before this process first listed Nodes": func(w *cluster, _ *replica) {
+			of := *remembered("b", 5, labels{"team": "b"})
+			of.Node = "n2"
+			_, err := w.Put(t.Context(), of, "")
+			require.NoError(t, err)
+		},
 		"the work on it has failed": func(_ *cluster, r *replica) {
 			r.sees = func(string, bool, *store.Entry, error) error { return errors.New("broken") }
 			r.Enqueue("n1")
