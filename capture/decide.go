@@ -104,7 +104,7 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in C
 	change, rules, taken := changeOf(prev, next, node, o, in)
 	if event == Present && !next.Ahead(o) && !next.Isolated() {
 		if len(change.NoRoom) == 0 { // else they are still wanted
-			next.Derived = change.Labels
+			next.Derived = withRefused(change.Labels, lastDerived(prev, node, nil), in.Refused)
 		}
 		if found {
 			next = history.FollowingRules(prev, next, change.itemsOn(node), in.Now)

@@ -172,6 +172,25 @@ func keptWhileHeld(own, last map[string]record.Derived, items map[string]string)
 	return kept
 }
 
+// withRefused are the labels of rules as the record keeps them: those that the API server has refused on this object are as they were, since the
+// next object of the machine may have them.
+func withRefused(labels, last map[string]record.Derived, refused map[string]bool) map[string]record.Derived {
+	if len(refused) == 0 {
+		return labels
+	}
+	kept := maps.Clone(labels)
+	for key, label := range last {
+		if _, is := kept[key]; is || !refused[key] {
+			continue
+		}
+		if kept == nil {
+			kept = map[string]record.Derived{}
+		}
+		kept[key] = label
+	}
+	return kept
+}
+
 // notOn are the labels that the Node lacks or has with other values.
 func notOn(labels map[string]record.Derived, items map[string]string) (keys []string) {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {

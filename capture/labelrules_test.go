@@ -418,3 +418,34 @@ func TestTheRecordKeepsWhatAnOperatorSetWhileARuleSetsAnotherValue(t *testing.T)
 		})
 	}
 }
+
+// Another admission policy may refuse what rules set, and be gone at the next registration.
+func TestALabelOfRulesThatIsRefusedKeepsTheGateAndStaysInTheRecord(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy string
+		held   bool
+		set    labels
+	}{
+		"held":                             {held: true, set: labels{"gpu": "2"}},
+		"the device plugin registers late": {policy: gpuRule, set: labels{"gpu": "2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := loadPolicy(t, c.policy).Holding(c.held)
+			gated := func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{p.Gate().Taint()} }
+			in := Circumstances{Policy: p, Guarded: true, Now: now, Refused: map[string]bool{"gpu": true}}
+			n := observe.Of(node("b", "10", nil, gated, machine("m"), gpus("0", 0)))
+			entry := store.Entry{Record: *remembered("a", 9, nil, withDerived(ruledBy("gpu", c.set)), onMachine)}
+			for range 3 {
+				action := Decide(entry, true, n, Present, in)
+				assert.False(t, action.LiftGate)
+				if action.Write == nil {
+					break
+				}
+				entry.Record = *action.Write
+			}
+			assert.Equal(t, ruledBy("gpu", c.set), entry.Record.Derived)
+			in.Refused = nil
+			assert.Equal(t, c.set, Decide(entry, true, n, Present, in).RuleSets, "the policy that refused it is gone")
+		})
+	}
+}

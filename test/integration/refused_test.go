@@ -15,19 +15,25 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
+// denyLabel has an admission policy deny updates of Nodes with a label, until lift. probe is a Node by which it sees that the policy is in force.
+func denyLabel(t *testing.T, probe, key string) (lift func()) {
+	t.Helper()
+	nodekeep.Register(t, probe)
+	patch := harness.MustJSON(t, map[string]any{"metadata": map[string]any{"labels": map[string]string{key: ""}}})
+	return nodekeep.Deny(t, "no-such-label", harness.Denial{
+		Operation: admissionregistrationv1.Update,
+		Unless:    "!has(object.metadata.labels) || !('" + key + "' in object.metadata.labels)", Message: "label refused by the test",
+	}, func() bool {
+		_, err := nodekeep.Admin.CoreV1().Nodes().Patch(context.WithoutCancel(t.Context()), probe, types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil
+	})
+}
+
 func TestALabelThatTheAPIServerRefusesStaysRememberedAndTheGateStays(t *testing.T) {
 	const name, key = "refused-1", "node-role.kubernetes.io/refused"
 	nodekeep.RegisterRecorded(t, name, map[string]string{"a": "1", key: "", worker: ""})
 	nodekeep.DeleteNode(t, name)
-	nodekeep.Register(t, "refused-probe")
-	patch := harness.MustJSON(t, map[string]any{"metadata": map[string]any{"labels": map[string]string{key: ""}}})
-	lift := nodekeep.Deny(t, "no-such-label", harness.Denial{
-		Operation: admissionregistrationv1.Update,
-		Unless:    "!has(object.metadata.labels) || !('" + key + "' in object.metadata.labels)", Message: "label refused by the test",
-	}, func() bool {
-		_, err := nodekeep.Admin.CoreV1().Nodes().Patch(context.WithoutCancel(t.Context()), "refused-probe", types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
-		return err != nil
-	})
+	lift := denyLabel(t, "refused-probe", key)
 
 	back := nodekeep.Register(t, name)
 	assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints))
@@ -46,4 +52,28 @@ func TestALabelThatTheAPIServerRefusesStaysRememberedAndTheGateStays(t *testing.
 	nodekeep.WithoutCapture(t, func() {}) // a new capture asks again
 	nodekeep.WaitRestored(t, name, map[string]string{"a": "1", key: "", worker: ""})
 	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"a": "1", key: "", worker: ""})
+}
+
+// While the device plugin is away, the record alone says what the rule sets.
+func TestALabelOfARuleThatTheAPIServerRefusesStaysInTheRecordAndTheGateStays(t *testing.T) {
+	const name = "refused-gpu-1"
+	had := map[string]string{gpuWorker: ""}
+	rule := `{name: gpu, when: {names: [` + name + `], capacity: {nvidia.com/gpu: ">=1"}}, set: {` + gpuWorker + `: ""}, trust: kubelet}`
+	withPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {rules: ["+rule+"]}\n", func() {
+		nodekeep.Register(t, name)
+		reports(t, name, "2", longReady())
+		becomes(t, name, had)
+		nodekeep.DeleteNode(t, name)
+		lift := denyLabel(t, "refused-gpu-probe", gpuWorker)
+
+		nodekeep.Register(t, name)
+		nodekeep.WaitEvent(t, name, "LabelRefused")
+		staysAs(t, nodekeep.Node(t, name), time.Second)
+		assert.True(t, harness.Gated(nodekeep.Node(t, name)))
+
+		lift()
+		nodekeep.WithoutCapture(t, func() {}) // a new capture asks again
+		becomes(t, name, had)
+	})
+	becomes(t, name, map[string]string{})
 }
