@@ -445,7 +445,7 @@ func TestALabelOfRulesThatIsRefusedKeepsTheGateAndStaysInTheRecord(t *testing.T)
 			}
 			assert.Equal(t, ruledBy("gpu", c.set), entry.Record.Derived)
 			in.Refused = nil
-			assert.Equal(t, c.set, Decide(entry, true, n, Present, in).RuleSets, "the policy that refused it is gone")
+			assert.Equal(t, c.set, Decide(entry, true, n, Present, in).RuleSets, "the policy that refused it is deleted")
 		})
 	}
 }
