@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/watch"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
@@ -44,7 +45,8 @@ type bed struct {
 	client *fake.Clientset
 	events *eventrecord.FakeRecorder
 
-	passed atomic.Int64 // nanoseconds by which the clock of the bed is ahead
+	passed  atomic.Int64 // nanoseconds by which the clock of the bed is ahead
+	watches atomic.Int64 // that were begun
 
 	mu       sync.Mutex
 	serial   int
@@ -66,6 +68,11 @@ func newBed(t *testing.T) *bed {
 	b.register("old", "")
 	b.change("old", func(node *corev1.Node) { node.Spec.Taints = nil }) // the cluster is not cold
 	b.client.PrependReactor("*", "*", b.react)
+	b.client.PrependWatchReactor("*", func(action k8stesting.Action) (bool, watch.Interface, error) {
+		begun, err := b.client.Tracker().Watch(action.GetResource(), action.GetNamespace(), action.(k8stesting.WatchActionImpl).ListOptions)
+		b.watches.Add(1)
+		return true, begun, err
+	})
 	return b
 }
 
@@ -283,26 +290,40 @@ func (b *bed) kubelets(ctx context.Context, c *Controller) {
 // process runs a controller that leads, until stop is called or the bed kills it.
 func (b *bed) process() (c *Controller, stop func()) {
 	b.t.Helper()
-	c, err := New(Options{
-		Client: b.client, Objects: dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()), Retention: func() time.Duration { return time.Hour }, Namespace: namespace, Image: "nodekeep:test",
-		Profiles: func() verify.Profiles {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return b.profiles
-		},
-		Cluster: verify.Cluster{Gate: "nodekeep.dev/restoring", DNS: "kube-system/kube-dns"},
-		Events:  b.events, Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Workers: 4, Now: b.now,
-	})
-	require.NoError(b.t, err)
+	all, stop := b.processes(1)
+	return all[0], stop
+}
+
+// processes runs controllers that all lead. None acts before all watch: what changes between a list and its watch, the fake clientset reports to nobody.
+func (b *bed) processes(many int) (all []*Controller, stop func()) {
+	b.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	b.mu.Lock()
 	b.kill = cancel
 	b.mu.Unlock()
 	var done sync.WaitGroup
-	done.Go(func() { _ = c.Run(ctx) })
-	done.Go(func() { b.kubelets(ctx, c) })
-	c.Lead()
-	return c, func() { cancel(); done.Wait() }
+	for range many {
+		c, err := New(Options{
+			Client: b.client, Objects: dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()), Retention: func() time.Duration { return time.Hour }, Namespace: namespace, Image: "nodekeep:test",
+			Profiles: func() verify.Profiles {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				return b.profiles
+			},
+			Cluster: verify.Cluster{Gate: "nodekeep.dev/restoring", DNS: "kube-system/kube-dns"},
+			Events:  b.events, Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Workers: 4, Now: b.now,
+		})
+		require.NoError(b.t, err)
+		all = append(all, c)
+		before := b.watches.Load()
+		done.Go(func() { _ = c.Run(ctx) })
+		b.waitFor("Nodes and Pods must be watched", func() bool { return b.watches.Load() == before+2 })
+		done.Go(func() { b.kubelets(ctx, c) })
+	}
+	for _, c := range all {
+		c.Lead()
+	}
+	return all, func() { cancel(); done.Wait() }
 }
 
 // isOpen reports whether a Node lost the taint of verification, and nothing else, and says so.

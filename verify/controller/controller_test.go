@@ -111,9 +111,8 @@ func TestTwoControllersStartOnePodForEachAttempt(t *testing.T) {
 	for _, name := range names {
 		b.register(name, passes)
 	}
-	_, stopOne := b.process()
-	_, stopTwo := b.process()
-	defer func() { stopOne(); stopTwo() }()
+	_, stop := b.processes(2)
+	defer stop()
 	b.waitFor("all must be opened", func() bool {
 		for _, name := range names {
 			if !isOpen(b.node(name)) {

@@ -3,6 +3,7 @@ package controller
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -39,6 +40,32 @@ func fleet(t *testing.T, nodes int) *bed {
 	return b
 }
 
+// fail has workers report a failure once all these Nodes have a worker Pod: one control Pod is then young enough to answer for all. For a worker Pod of later,
+// the next control Pod starts only minutes after the first.
+func (b *bed) fail(names ...string) {
+	b.t.Helper()
+	b.waitFor("every Node must have a worker Pod", func() bool {
+		on := map[string]bool{}
+		for _, pod := range b.podList() {
+			on[pod.Spec.NodeName] = true
+		}
+		return !slices.ContainsFunc(names, func(name string) bool { return !on[name] })
+	})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, name := range names {
+		b.report[name] = refuses
+	}
+}
+
+// numbered are names that begin alike.
+func numbered(prefix string, many int) (names []string) {
+	for i := range many {
+		names = append(names, fmt.Sprint(prefix, i))
+	}
+	return names
+}
+
 func (b *bed) exists(name string) bool {
 	_, err := b.client.Tracker().Get(corev1.SchemeGroupVersion.WithResource("nodes"), "", name)
 	return err == nil
@@ -57,6 +84,12 @@ func (b *bed) ledger() verify.Ledger {
 }
 
 func (b *bed) held(name string) *verify.Brake { return b.progress(name).RemovalHeld }
+
+// isHeld is as held, for a Node that may be removed at any time.
+func (b *bed) isHeld(name string) bool {
+	object, err := b.client.Tracker().Get(corev1.SchemeGroupVersion.WithResource("nodes"), "", name)
+	return err == nil && verify.ParseProgress(object.(*corev1.Node).Annotations[verify.Annotation]).RemovalHeld != nil
+}
 
 func TestOneBrokenNodeOfFiftyIsRemovedOnce(t *testing.T) {
 	b := fleet(t, 50)
@@ -81,8 +114,9 @@ func TestOneBrokenNodeOfFiftyIsRemovedOnce(t *testing.T) {
 
 	// The name is not removed again within 24 hours, and the cooldown holds others.
 	b.pass(5 * time.Minute) // the control Pod of before is too old
-	b.register("broken", refuses)
-	b.register("other", refuses)
+	b.register("broken", "")
+	b.register("other", "")
+	b.fail("broken", "other")
 	b.waitFor("the same name must be held", func() bool { return b.held("broken") != nil && b.held("broken").Reason == verify.BrakeSameNode })
 	b.waitFor("the other one must be held", func() bool { return b.held("other") != nil && b.held("other").Reason == verify.BrakeCooldown })
 	assert.Equal(t, one.Time.Add(15*time.Minute).UTC(), b.held("other").Until.UTC())
@@ -135,34 +169,23 @@ func brakeOpen(t *testing.T, c *Controller, reason verify.BrakeReason) float64 {
 
 func TestOfManyFailingNodesNoneIsRemovedAndOneEventSaysWhy(t *testing.T) {
 	b := fleet(t, 20)
-	for i := range 8 {
-		b.register(fmt.Sprint("bad-", i), refuses)
-	}
-	profiles := b.profiles
-	for i := range 8 { // none has passed before the process starts, so that none is removed before others have failed
-		b.change(fmt.Sprint("bad-", i), func(node *corev1.Node) {
+	bad, profiles := numbered("bad-", 8), b.profiles
+	for _, name := range bad { // none has passed before the process starts, so that none is removed before others have failed
+		b.register(name, "")
+		b.change(name, func(node *corev1.Node) {
 			node.Annotations = map[string]string{verify.Annotation: verify.Progress{Attempts: 1, Hash: profiles.All()[0].Hash, BootID: "b1", Last: &verify.Last{Result: verify.VerdictInconclusive, Time: time.Now()}}.String()}
 		})
 	}
 	_, stop := b.process()
 	defer stop()
+	b.fail(bad...)
 	b.waitFor("all must be held", func() bool {
-		return b.all("bad-", 8, func(name string) bool { return b.held(name) != nil && b.held(name).Reason == verify.BrakeTooMany })
+		return !slices.ContainsFunc(bad, func(name string) bool { return b.held(name) == nil || b.held(name).Reason != verify.BrakeTooMany })
 	})
 	assert.Empty(t, b.ledger().Removals)
 	require.Len(t, b.ledger().Brakes, 1, "the brake survives a restart")
 	assert.Equal(t, verify.BrakeTooMany, b.ledger().Brakes[0].Reason)
 	assert.Equal(t, 1, count(b.drainEvents(), RemovalHeld), "one Event, not one of each Node")
-}
-
-// all reports whether something holds for so many Nodes whose names begin alike.
-func (b *bed) all(prefix string, nodes int, holds func(name string) bool) bool {
-	for i := range nodes {
-		if !holds(fmt.Sprint(prefix, i)) {
-			return false
-		}
-	}
-	return true
 }
 
 func TestWhatCannotBeReadOrIsNotAllowedHoldsARemovalAndNothingElse(t *testing.T) {
@@ -278,29 +301,23 @@ func (b *bed) allDone() bool {
 
 func TestTwoControllersRemoveNoMoreThanTheBudgetLets(t *testing.T) {
 	b := fleet(t, 60)
-	for i := range 6 {
-		b.register(fmt.Sprint("bad-", i), refuses)
+	bad := numbered("bad-", 6)
+	for _, name := range bad {
+		b.register(name, "")
 	}
-	_, stopOne := b.process()
-	_, stopTwo := b.process()
-	defer func() { stopOne(); stopTwo() }()
-	remaining := func() (left int) {
-		for i := range 6 {
-			if b.exists(fmt.Sprint("bad-", i)) {
-				left++
-			}
-		}
-		return left
-	}
+	_, stop := b.processes(2)
+	defer stop()
+	b.fail(bad...)
 	b.waitFor("all but one must be held", func() bool {
 		held := 0
-		for i := range 6 {
-			if name := fmt.Sprint("bad-", i); b.exists(name) && b.held(name) != nil {
+		for _, name := range bad {
+			if b.isHeld(name) {
 				held++
 			}
 		}
-		return held == 5
+		return held == 5 && len(b.ledger().Removals) > 0
 	})
-	assert.Equal(t, 5, remaining(), "the cooldown is 15 minutes")
+	remaining := slices.DeleteFunc(bad, func(name string) bool { return !b.exists(name) })
+	assert.Len(t, remaining, 5, "the cooldown is 15 minutes")
 	assert.Len(t, b.ledger().Removals, 1)
 }
