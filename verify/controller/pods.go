@@ -43,7 +43,7 @@ func podOf(object *corev1.Pod) *pod {
 		return p
 	}
 	p.NodeUID = string(object.OwnerReferences[owner].UID)
-	p.Created, p.Phase, p.Reason = object.CreationTimestamp.Time, object.Status.Phase, object.Status.Reason
+	p.Created, p.Phase, p.Reason = object.CreationTimestamp.Time, object.Status.Phase, beginning(object.Status.Reason, maxReason)
 	if object.DeletionTimestamp != nil {
 		p.Deleted = object.DeletionTimestamp.Time
 	}
@@ -70,15 +70,21 @@ func stateOf(status corev1.ContainerStatus) verify.ContainerState {
 	switch {
 	case status.State.Terminated != nil:
 		ended := status.State.Terminated
-		state.Started, state.Ended, state.ExitCode, state.Reason = ended.StartedAt.Time, true, int(ended.ExitCode), ended.Reason
+		state.Started, state.Ended, state.ExitCode, state.Reason = ended.StartedAt.Time, true, int(ended.ExitCode), beginning(ended.Reason, maxReason)
 		state.Finished = ended.FinishedAt.Time
 		if status.Name == verify.Worker {
-			state.Message = ended.Message[:min(len(ended.Message), verify.MaxReport+1)] // one byte more shows that it is too long
+			state.Message = beginning(ended.Message, verify.MaxReport+1) // one byte more shows that it is too long
 		}
 	case status.State.Running != nil:
 		state.Started = status.State.Running.StartedAt.Time
 	case status.State.Waiting != nil:
-		state.Reason = status.State.Waiting.Reason
+		state.Reason = beginning(status.State.Waiting.Reason, maxReason)
 	}
 	return state
 }
+
+// maxReason bounds the reasons of a Pod and of its containers, in bytes. Those of kubelets have at most some 30.
+const maxReason = 256
+
+// beginning is a copy of the beginning of a text of at most size bytes. A part of the text would hold all of it in memory.
+func beginning(text string, size int) string { return strings.Clone(text[:min(len(text), size)]) }
