@@ -68,7 +68,7 @@ func TestTheCatalogueLeavesOutWhatOthersOwn(t *testing.T) {
 	}
 }
 
-func TestTheCatalogueLeavesPeoplesLabelsAlone(t *testing.T) {
+func TestTheCatalogueLeavesTheLabelsOfOperatorsAlone(t *testing.T) {
 	rows := map[string][]string{
 		"roles, which operators set more often than any other key": {"node-role.kubernetes.io/worker", "node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/anything"},
 		"what kubeadm sets once and never again":                   {"node.kubernetes.io/exclude-from-external-load-balancers"},

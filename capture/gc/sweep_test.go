@@ -318,7 +318,7 @@ func TestAnAPIServerThatErrsEndsTheSweepAndNothingIsCollected(t *testing.T) {
 	})
 }
 
-func TestARehearsalCollectsNothing(t *testing.T) {
+func TestADryRunCollectsNothing(t *testing.T) {
 	s := newSweeping(t, 1, goneRecord("n1", monthAgo), goneRecord("n2", monthAgo), goneRecord("n3", monthAgo))
 	s.Remover.DryRun = true
 	s.register("n2")

@@ -112,7 +112,7 @@ func goText(t *testing.T, path string) []numbered {
 			node.Tag = nil // the names of fields in JSON
 		case *ast.FuncDecl:
 			if strings.HasPrefix(node.Name.Name, "Test") {
-				add(node.Pos(), spaced.ReplaceAllString(node.Name.Name, "$1 $2"))
+				add(node.Pos(), spaced(node.Name.Name))
 			}
 		case *ast.BasicLit:
 			if node.Kind == token.STRING {
@@ -137,8 +137,19 @@ func goText(t *testing.T, path string) []numbered {
 
 var firstWord = regexp.MustCompile(`^// ([A-Za-z]\w*) `)
 
-// spaced splits the name of a test: TestARecordStays into Test A Record Stays.
-var spaced = regexp.MustCompile(`([A-Za-z0-9])([A-Z])`)
+// spaced splits the name of a test: TestARecordOfAPIServers into Test A Record Of API Servers.
+func spaced(name string) string {
+	return afterCapital.ReplaceAllString(afterSmall.ReplaceAllString(name, "$1 $2"), "$1 $2")
+}
+
+var (
+	afterSmall   = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+	afterCapital = regexp.MustCompile(`([A-Z])([A-Z][a-z])`)
+)
+
+func TestNamesOfTestsAreSplitIntoWords(t *testing.T) {
+	assert.Equal(t, "Test A Record Of A Node Waits For API Servers", spaced("TestARecordOfANodeWaitsForAPIServers"))
+}
 
 func numberLines(first int, text string) []numbered {
 	var all []numbered

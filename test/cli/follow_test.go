@@ -50,7 +50,7 @@ func waiting(r *record.Record) {
 	r.Followed, r.Quarantined = "follow-before", &held
 }
 
-func TestShowAndExplainTellWhatANodeFollowedAndWhatWaits(t *testing.T) {
+func TestShowAndExplainNameWhatANodeFollowedAndWhatWaits(t *testing.T) {
 	ofGone(t, "follow-done", machineA, func(r *record.Record) { r.Followed = "follow-before" })
 	ofGone(t, "follow-waits", machineA, waiting)
 	for _, name := range []string{"follow-done", "follow-waits"} {

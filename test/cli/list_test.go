@@ -41,7 +41,7 @@ func TestListShowsEveryNodeAndEveryRecordOnce(t *testing.T) {
 	assert.True(t, list.Items[1].Current)
 }
 
-func TestListShowsWhatWaitsForAPersonAndWhatHasNoRecord(t *testing.T) {
+func TestListShowsWhatWaitsForAnOperatorAndWhatHasNoRecord(t *testing.T) {
 	loseEverything(t)
 	goneFor(t, "odd-spoiled", year)
 	spoil(t, "odd-spoiled")

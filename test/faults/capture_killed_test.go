@@ -110,7 +110,7 @@ func reachedOrOver(t *testing.T, reached <-chan struct{}, over func() bool) (hel
 	return false
 }
 
-func TestCaptureKilledAtAnyWriteOfAGiveBackEndsAsIfItHadNotBeenKilled(t *testing.T) {
+func TestCaptureKilledAtAnyWriteOfARestoreEndsAsIfItHadNotBeenKilled(t *testing.T) {
 	labels := map[string]string{"lane": "ci", "example.com/verify": "yes", worker: ""}
 	taints := []string{"lane=ci:NoSchedule", "maintenance=disk:NoExecute", "node-ready/unverified=true:NoSchedule"}
 	p := captureProxy(t)

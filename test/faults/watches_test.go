@@ -153,7 +153,7 @@ func TestWatchesThatExpireAndRelistsThatBreakOffLoseNothing(t *testing.T) {
 
 // The real thing: while capture cannot reach the API server, etcd is compacted, and the API server starts anew, so that no process
 // knows any more what happened in between.
-func TestAnEtcdThatIsCompactedWhileCaptureHearsNothingLosesNothing(t *testing.T) {
+func TestAnEtcdThatIsCompactedWhileCaptureReceivesNothingLosesNothing(t *testing.T) {
 	p := captureProxy(t)
 	u := unseen{names: recordedNodes(t, "compacted", 12, protected).names, want: protected}
 	time.Sleep(resumable)

@@ -29,7 +29,7 @@ func registerAs(t *testing.T, name, machine string) *corev1.Node {
 	return created
 }
 
-func TestAnotherMachineUnderTheNameIsQuarantinedUntilAPersonDecides(t *testing.T) {
+func TestAnotherMachineUnderTheNameIsQuarantinedUntilAnOperatorDecides(t *testing.T) {
 	withPolicy(t, quarantinePolicy, func() {
 		for _, c := range []struct {
 			name, accept string

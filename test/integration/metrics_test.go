@@ -35,7 +35,7 @@ func (m measured) comesTo(t *testing.T, rise float64) {
 	require.Eventually(t, func() bool { return m.rose(t) == rise }, settles, 20*time.Millisecond, "%s must rise by %v from %v", m.series, rise, m.before)
 }
 
-func TestMetricsTellOfEditsFlapsGiveBacksAndTimes(t *testing.T) {
+func TestMetricsCountEditsFlapsRestoresAndTimes(t *testing.T) {
 	const name = "moving-1"
 	captureLeads(t) // only the leader measures
 	lag := measure(t, "capture", "nodekeep_capture_lag_seconds_count ")
@@ -89,7 +89,7 @@ func TestMetricsTellOfEditsFlapsGiveBacksAndTimes(t *testing.T) {
 	current.comesTo(t, 0)
 }
 
-func TestMetricsTellOfANodeThatWaitsBehindTheGate(t *testing.T) {
+func TestMetricsShowANodeThatWaitsBehindTheGate(t *testing.T) {
 	const name = "waiting-1"
 	captureLeads(t)
 	nodes := measure(t, "capture", "nodekeep_capture_nodes ")

@@ -145,6 +145,10 @@ func TestARealKubeletsNodeTakesWorkloadsOnceItsChecksPass(t *testing.T) {
 			result: verify.VerdictShared, check: "dns", reason: []string{string(verify.ReasonServerFailure)},
 		},
 		{
+			name: "pods cannot reach the DNS servers", inject: func() error { return k.Break(Faults{Lost: append([]string{clusterDNS}, d.Servers()...)}) },
+			result: verify.VerdictFailed, check: "dns", reason: []string{string(verify.ReasonTimeout)},
+		},
+		{
 			name: "pods cannot reach the API server", inject: func() error { return k.Break(Faults{Lost: []string{"10.96.0.1"}}) },
 			result: verify.VerdictFailed, check: "api", reason: []string{string(verify.ReasonTimeout)},
 		},

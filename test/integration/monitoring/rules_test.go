@@ -56,7 +56,7 @@ type scenario struct {
 	} `json:"promql_expr_test"`
 }
 
-func TestEveryAlertHasAStoryInWhichItFiresAndOneWithItsSeriesInWhichItDoesNot(t *testing.T) {
+func TestEveryAlertHasAScenarioInWhichItFiresAndOneWithItsSeriesInWhichItDoesNot(t *testing.T) {
 	content, err := os.ReadFile(unitTests)
 	require.NoError(t, err)
 	var file struct {
