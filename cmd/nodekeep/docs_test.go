@@ -62,6 +62,33 @@ func TestEveryTestThatTheDocsNameExists(t *testing.T) {
 }
 
 // Rows of tables and blocks of code cannot be broken.
+// A pattern that names no test any more would run nothing, and say nothing.
+func TestEveryTestThatTheMakefileNamesExists(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	require.NoError(t, err)
+	for variable, folders := range map[string][]string{
+		"ESSENTIALS":  {"integration", "integration/governance", "integration/verification", "integration/versions"},
+		"GATE_POLICY": {"integration"},
+		"LONG_FAULTS": {"faults"},
+	} {
+		var tests strings.Builder
+		for _, folder := range folders {
+			files, err := filepath.Glob(filepath.Join("../../test", folder, "*_test.go"))
+			require.NoError(t, err)
+			for _, file := range files {
+				content, err := os.ReadFile(file)
+				require.NoError(t, err)
+				tests.Write(content)
+			}
+		}
+		patterns := regexp.MustCompile(`(?m)^` + variable + ` *= *(.+)$`).FindSubmatch(makefile)
+		require.NotNil(t, patterns, variable)
+		for _, pattern := range strings.Split(string(patterns[1]), "|") {
+			assert.Regexp(t, `(?m)^func Test\w*`+pattern, tests.String(), "%s names a test that is not in %s", variable, folders)
+		}
+	}
+}
+
 func TestNoLineOfThePagesIsLongerThan120Characters(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/*.md")
 	require.NoError(t, err)
