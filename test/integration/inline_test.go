@@ -73,6 +73,7 @@ func TestInline(t *testing.T) {
 		nodekeep.WithInline(t, func() {
 			proved(t, "inline", 1)
 			t.Run("protected labels are in the kubelet's own CREATE", protectedLabelsAreInTheKubeletsOwnCreate)
+			t.Run("so are protected labels of rules, and taints that follow from labels of rules", protectedLabelsOfRulesAreInTheKubeletsOwnCreate)
 			t.Run("the webhook may act as the self-test's kubelet only", theWebhookMayActAsTheSelfTestsKubeletOnly)
 			t.Run("a label that an admission policy denies to kubelets is deferred", func(t *testing.T) {
 				want := map[string]string{judged: "ci", "rack": "r1", worker: ""}
@@ -110,6 +111,33 @@ func protectedLabelsAreInTheKubeletsOwnCreate(t *testing.T) {
 
 	_, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
 	assert.ErrorContains(t, err, "already exists", "a restarted kubelet gets past admission")
+}
+
+func protectedLabelsOfRulesAreInTheKubeletsOwnCreate(t *testing.T) {
+	const name = "inline-rules"
+	withPolicy(t, strings.Replace(rulesPolicy, "labels:\n", "labels:\n  protected: inline\n", 1), func() {
+		want := map[string]string{"accelerator": "nvidia-gpu", "gpu.count": "2", gpuWorker: "", "hardware.tier": "dual-gpu"}
+		nodekeep.Register(t, name)
+		reports(t, name, "2", longReady())
+		nodekeep.Label(t, name, map[string]string{worker: ""})
+		becomes(t, name, want)
+		require.Eventually(t, func() bool {
+			found, _ := nodekeep.Record(t, name)
+			_, recorded := found.Derived[gpuWorker]
+			return recorded && found.Derived["gpu.count"].Value == "2" && found.Derived["hardware.tier"].Value == "dual-gpu"
+		}, settles, 20*time.Millisecond)
+		nodekeep.WithoutCapture(t, func() {
+			for range 5 {
+				nodekeep.DeleteNode(t, name)
+				back := nodekeep.Register(t, name) // its device plugin has not registered yet
+				assert.Equal(t, want, ruled(back))
+				assert.Contains(t, back.Labels, worker)
+				assert.False(t, harness.Gated(back))
+				assert.Contains(t, harness.TaintsOf(back), "accelerator=nvidia-gpu:NoSchedule")
+			}
+		})
+		becomes(t, name, want)
+	})
 }
 
 func inlineFallsBackToDeferred(t *testing.T) {
