@@ -192,6 +192,12 @@ fuzz: ## every fuzzer for FUZZTIME each
 test-faults: controlplane ## the faults that take minutes to show
 	NODEKEEP_LONG_FAULTS=1 CGO_ENABLED=0 go test -count=1 -timeout 30m -v -run '$(LONG_FAULTS)' ./test/faults
 
+.PHONY: test-large
+test-large: controlplane ## Nodes under rules, and the simulations, at full size and with new seeds (an hour)
+	NODEKEEP_NODES=300 NODEKEEP_ROUNDS=20 CGO_ENABLED=0 go test -count=1 -timeout 60m -v ./test/rules
+	NODEKEEP_SIMULATION_FIRST=$$(( $$(date +%s) * 1000 )) NODEKEEP_SIMULATION_SCENARIOS=100000 CGO_ENABLED=0 \
+		go test -count=1 -timeout 120m -v -run '^TestSimulation$$|^TestSimulationOfThePlan$$' ./capture ./verify
+
 .PHONY: e2e
 e2e: $(HELM) ## the end-to-end suite on the cluster that KUBECONFIG names, with NODEKEEP_E2E_IMAGE; go doc ./test/e2e lists the settings
 	go test -tags e2e -count=1 -v -timeout 60m ./test/e2e
