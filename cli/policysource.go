@@ -72,7 +72,7 @@ func (s *policySource) read(ctx context.Context, c *cluster) (p policy.Policy, e
 	case s.file != "":
 		return loadFile(s.file, gate)
 	case !found && c != nil:
-		c.say("No ConfigMap %s in namespace %s: the default policy is taken to be in force. Is nodekeep installed there?", policyConfigMap, c.namespace)
+		c.say("Namespace %s has no ConfigMap %s, so nodekeep is not installed there. This is what the default policy does; -n names another namespace.", c.namespace, policyConfigMap)
 		fallthrough
 	case !found:
 		return policy.Default().WithGate(gate), nil

@@ -21,13 +21,13 @@ func gatedNode(t *testing.T, name string) {
 	edit(t, name, map[string]string{"dedicated": "ci"})
 	remove(t, name)
 	spoil(t, name)
-	heard(t, name)
+	received(t, name)
 	register(t, name)
 	require.True(t, gateOn(t, name))
 }
 
-// heard waits until the webhook knows that a record cannot be read: a registration keeps the gate then.
-func heard(t *testing.T, name string) {
+// received waits until the webhook knows that a record cannot be read: a registration keeps the gate then.
+func received(t *testing.T, name string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		out, err := nodekeep.Kubectl(t.Context(), "create", "--dry-run=server", "-o", "jsonpath={.spec.taints[*].key}", "-f", nodeFile(t, name))
@@ -45,7 +45,7 @@ func gateOn(t *testing.T, name string) bool {
 func TestGateListSaysWhyNodesWaitAndWhatToDo(t *testing.T) {
 	gatedNode(t, "gate-spoiled")
 	quarantined(t, "gate-undecided")
-	heard(t, "gate-undecided")
+	received(t, "gate-undecided")
 	register(t, "gate-undecided")
 
 	register(t, "gate-protected")
@@ -71,12 +71,21 @@ func TestGateListSaysWhyNodesWaitAndWhatToDo(t *testing.T) {
 		assert.Equal(t, map[string]string{"rack": "r1", "dedicated": "ci", "tenant:NoSchedule": "blue"}, found.Items[2].Missing)
 		assert.Equal(t, "node/gate-protected\nnode/gate-spoiled\nnode/gate-undecided\n", run(t, "gate", "list", "-o", "name").RequireDone(t).Out)
 
+		for name, missing := range map[string]string{"gate-protected": worker, "gate-undecided": "tenant:NoSchedule"} {
+			diff := run(t, "diff", name)
+			assert.Equal(t, 1, diff.Code, name)
+			assert.Contains(t, diff.Out, missing, name)
+		}
+		const behind = "(gated-nodes): node/gate-protected:"
+		assert.Contains(t, run(t, "doctor", "--gate-after", "0s").Out, behind)
+
 		a := answering(t, "\n", "gate", "lift", "gate-protected")
 		assert.Equal(t, 3, a.Code)
 		assert.True(t, gateOn(t, "gate-protected"))
 		requireGolden(t, "gate-lift", a.ErrOut)
 		assert.Equal(t, "node/gate-protected: gate lifted\n", run(t, "gate", "lift", "gate-protected", "--yes").RequireDone(t).Out)
 		assert.False(t, gateOn(t, "gate-protected"))
+		assert.NotContains(t, run(t, "doctor", "--gate-after", "0s").Out, behind)
 	})
 	require.Eventually(t, func() bool { _, has := labelsOf(t, "gate-protected")[worker]; return has }, settles, 50*time.Millisecond,
 		"capture goes on to restore what is missing")

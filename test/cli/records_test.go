@@ -100,7 +100,7 @@ func arrangeChanges(t *testing.T) {
 	}
 	if recordOf(t, "worker-4") == nil {
 		quarantined(t, "worker-4")
-		heard(t, "worker-4")
+		received(t, "worker-4")
 		registerWith(t, "worker-4", nil)
 	}
 }

@@ -172,7 +172,7 @@ func TestRecordsThatCannotBeReadOrFoundOrWaitAndTheNodesBehindTheGateAreFound(t 
 	rollAll(t)
 	record := map[string]string{store.RecordLabel: "true"}
 	configMap(t, "node.doctor-torn", record, map[string]string{store.DataKey: "{"})
-	heard(t, "doctor-torn")
+	received(t, "doctor-torn")
 	register(t, "doctor-torn")
 	configMap(t, "node.doctor-stray", nil, map[string]string{store.DataKey: `{"version":1,"node":"doctor-stray","uid":"1","labels":{"a":"1"}}`})
 	configMap(t, "node.doctor-two", record, map[string]string{
