@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,7 +80,7 @@ A key that a policy no longer keeps stays in the record and is not restored. Wha
 		}
 		check.Warnings = then.Warnings()
 		if check.Valid = true; againstCluster {
-			check.ComparedWith = cmp.Or(o.policy.file, fmt.Sprintf("the policy of the cluster (ConfigMap %s in namespace %s)", policyConfigMap, c.namespace))
+			check.ComparedWith = o.policy.from
 			if check.Impact, err = c.compare(ctx, then); err != nil {
 				return err
 			}

@@ -24,7 +24,10 @@ const (
 )
 
 // policySource says which policy counts and which taint is the gate: those of flags, or else those of the cluster.
-type policySource struct{ file, key string }
+type policySource struct {
+	file, key string
+	from      string // which policy was read, in words
+}
 
 func (s *policySource) addTo(command *cobra.Command) {
 	command.Flags().StringVar(&s.file, "policy", "", "policy file to go by; without one, that of the cluster (ConfigMap "+policyConfigMap+")")
@@ -70,13 +73,16 @@ func (s *policySource) read(ctx context.Context, c *cluster) (p policy.Policy, e
 	gate := s.gateIn(data)
 	switch {
 	case s.file != "":
+		s.from = s.file
 		return loadFile(s.file, gate)
 	case !found && c != nil:
-		c.say("Namespace %s has no ConfigMap %s, so nodekeep is not installed there. This is what the default policy does; -n names another namespace.", c.namespace, policyConfigMap)
+		s.from = fmt.Sprintf("the default policy, since namespace %s has no ConfigMap %s", c.namespace, policyConfigMap)
+		c.say("Namespace %s has no ConfigMap %s, so nodekeep is not installed there. The default policy is taken for the policy of the cluster. If nodekeep is in another namespace, name it with -n.", c.namespace, policyConfigMap)
 		fallthrough
 	case !found:
 		return policy.Default().WithGate(gate), nil
 	}
+	s.from = fmt.Sprintf("the policy of the cluster (ConfigMap %s in namespace %s)", policyConfigMap, c.namespace)
 	if p, err = policy.Load([]byte(data[policyKey]), gate); err != nil {
 		err = fmt.Errorf("the cluster's policy (%s of ConfigMap %s in namespace %s) is wrong; the processes go by the last good one, and --policy FILE says which that is: %w", policyKey, policyConfigMap, c.namespace, err)
 	}

@@ -50,6 +50,10 @@ func TestPolicyCheckCountsWhatAPolicyWouldChangeInTheClusterAndChangesNothing(t 
 	a := shell(t, filepath.Dir(file), "nodekeep policy check policy.yaml --against-cluster -o wide")
 	require.Equal(t, 0, a.Code, a.ErrOut)
 	requireGolden(t, "policy-impact", a.Out)
+	a = shell(t, filepath.Dir(file), "nodekeep policy check policy.yaml --against-cluster -n default") // as before anything is installed
+	require.Equal(t, 0, a.Code, a.ErrOut)
+	assert.Contains(t, a.ErrOut, "nodekeep is not installed there")
+	requireGolden(t, "policy-before-installation", a.Out)
 	assert.Equal(t, before, *recordOf(t, "policy-1"))
 	assert.NotContains(t, nodekeep.MustKubectl(t, "get", "node", "policy-1", "-o", "jsonpath={.spec.taints[*].key}"), "dedicated")
 
