@@ -23,12 +23,32 @@ retention: 30d
 retenton: 720h
 `
 
+// wrongRules has one rule for each thing that can be wrong with a rule.
+const wrongRules = `apiVersion: nodekeep.dev/v1alpha1
+kind: Policy
+labels:
+  rules:
+  - {name: unknown-fact, when: {gpus: 1}, set: {a: "1"}}
+  - {name: cycle, when: {labels: b}, set: {b: "1"}}
+  - {name: later-key, when: {labels: d}, set: {c: "1"}}
+  - {name: later, set: {d: "1"}}
+  - {name: regex, when: {nameRegex: "^(db-"}, set: {e: "1"}}
+  - {name: quantity, when: {capacity: {memory: ">=64 gigabytes"}}, set: {f: "1"}}
+  - {name: no-label, set: {g: "no label!"}}
+  - {name: catalogued, set: {topology.kubernetes.io/zone: z}}
+  - {name: protected, when: {capacity: {cpu: ">=8"}}, set: {node-role.kubernetes.io/big: ""}}
+`
+
 func TestPolicyCheckNamesEveryErrorWithItsLineAndNeedsNoCluster(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte(wrongPolicy), 0o600))
 	a := shell(t, dir, "KUBECONFIG=/nowhere nodekeep policy check policy.yaml")
 	assert.Equal(t, 2, a.Code)
 	requireGolden(t, "policy-errors", a.Out+a.ErrOut)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte(wrongRules), 0o600))
+	a = shell(t, dir, "KUBECONFIG=/nowhere nodekeep policy check rules.yaml")
+	assert.Equal(t, 2, a.Code)
+	requireGolden(t, "policy-rule-errors", a.Out+a.ErrOut)
 	a = shell(t, dir, "KUBECONFIG=/nowhere nodekeep policy check - <policy.yaml")
 	assert.Equal(t, 2, a.Code)
 	assert.Contains(t, a.Out, "stdin:")

@@ -3,6 +3,7 @@ package integration
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,6 +149,14 @@ func TestRulesSetLabelsAtRegistrationAndFollowWhatTheKubeletReports(t *testing.T
 			nodekeep.Label(t, name, map[string]any{"hardware.tier": nil})
 			becomes(t, name, labels{"hardware.tier": "standard"})
 		})
+		t.Run("a policy with a rule that cannot be is not taken over", func(t *testing.T) {
+			wrong := strings.Replace(rulesPolicy, "  - name: rest\n", "  - {name: wrong, when: {nameRegex: \"^(db-\"}, set: {voice-pipeline: disabled}}\n  - name: rest\n", 1)
+			events := eventsOf(t, harness.Namespace, "nodekeep-policy", "PolicyInvalid")
+			writePolicy(t, wrong)
+			require.Eventually(t, func() bool { return eventsOf(t, harness.Namespace, "nodekeep-policy", "PolicyInvalid") > events }, 3*settles, 50*time.Millisecond)
+			assert.Equal(t, labels{"voice-pipeline": "enabled"}, ruled(nodekeep.Register(t, "pgmac-2")), "the last good one counts")
+			require.NoError(t, nodekeep.WritePolicy(rulesPolicy))
+		})
 		all, err := nodekeep.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 		require.NoError(t, err)
 		eachNode(harness.Names("pgmac-many", len(all.Items)/9+1), func(name string) { // more than one in ten, however many other tests have left
@@ -172,6 +181,21 @@ func TestRulesSetLabelsAtRegistrationAndFollowWhatTheKubeletReports(t *testing.T
 		becomes(t, name, labels{})
 		assert.NotContains(t, nodekeep.Node(t, name).Annotations, policy.LabelsAnnotation)
 	}
+}
+
+func TestARuleThatMakesWhatNoLabelCanBeIsReportedAndTheNodeRegistersWithoutIt(t *testing.T) {
+	const name = "rules-invalid-1"
+	withPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels:\n  rules:\n"+
+		"  - {name: kernel, when: {names: [rules-invalid-*]}, set: {kernel: \"{node.kernel}\", hardware.tier: standard}}\n", func() {
+		node := harness.Registration(name)
+		node.Status.NodeInfo.KernelVersion = "6.1 (rebuilt)"
+		back := nodekeep.RegisterNode(t, node)
+		assert.Equal(t, map[string]string{"hardware.tier": "standard"}, ruled(back))
+		assert.NotContains(t, back.Labels, "kernel")
+		nodekeep.WaitEvent(t, name, "RuleLabelInvalid")
+		becomes(t, name, map[string]string{"hardware.tier": "standard"})
+		nodekeep.DeleteNode(t, name)
+	})
 }
 
 func TestHeartbeatsCauseNoWriteAtAnyNumberOfRules(t *testing.T) {
