@@ -68,7 +68,7 @@ func (w *cluster) forge() {
 		for _, annotation := range claimAnnotations {
 			delete(next.annotations, annotation)
 		}
-		w.commit(next)
+		w.commit(next, looksSet(n, next)...)
 	case lie == 5 && !w.scenario.guards:
 		w.commit(next, w.forgeStamp(next)...)
 	case lie == 6 && !w.scenario.guards && w.scenario.rules:
@@ -80,20 +80,24 @@ func (w *cluster) forge() {
 	w.say("kubelet: forges %s", next.describe())
 }
 
-// emptyManagedFields removes what is known about owners. A label that the kubelet set looks like a client's from then on.
+// emptyManagedFields removes what is known about owners. A label that the kubelet set looks like a client's from then on, or once no annotation claims it.
 func (w *cluster) emptyManagedFields(n, next *node) {
 	next.owners, next.taintsBy, next.wrote = map[string][]string{}, "", nil
-	var edited []int
+	w.commit(next, looksSet(n, next)...)
+}
+
+// looksSet are the keys that look decided on next and did not on n, although nobody is known to have set them.
+func looksSet(n, next *node) (keysSet []int) {
 	for k := range keys {
 		was := n.past.items[k]
 		is := was
 		is.Owner = next.ownerOf(k)
-		setBack := was.Owner == oracle.Kubelet && is.Owner == oracle.Nobody && is.Value != oracle.None && is.Value == is.Given
-		if !was.Decision(isTaintKey(k)) && is.Decision(isTaintKey(k)) || setBack {
-			edited = append(edited, k)
+		setBack := was.Owner == oracle.Kubelet && is.Value != oracle.None && is.Value == is.Given
+		if is.Owner == oracle.Nobody && (!was.Decision(isTaintKey(k)) && is.Decision(isTaintKey(k)) || setBack) {
+			keysSet = append(keysSet, k)
 		}
 	}
-	w.commit(next, edited...)
+	return keysSet
 }
 
 // forgeStamp writes the annotation that only nodekeep should write. What nodekeep set and it does not list looks decided from then on.
