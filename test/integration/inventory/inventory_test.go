@@ -1,9 +1,13 @@
 package inventory
 
 import (
+	"crypto/tls"
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
+	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -23,30 +27,72 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// inventoryServer is an HTTPS server whose answer the test chooses. It counts requests and notes who sends them.
+// inventoryServer is an HTTPS server whose answer the test chooses. It counts requests, and notes who sends them and who connects.
 type inventoryServer struct {
 	*httptest.Server
 	mu       sync.Mutex
 	answer   http.HandlerFunc
 	requests int
 	agents   map[string]int
+	owners   map[string]int
 	ca       string
 }
 
 func serveInventory(t *testing.T) *inventoryServer {
-	s := &inventoryServer{agents: map[string]int{}}
-	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.mu.Lock()
-		s.requests++
-		s.agents[r.UserAgent()]++
-		answer := s.answer
-		s.mu.Unlock()
-		answer(w, r)
-	}))
-	t.Cleanup(s.Close)
+	s := &inventoryServer{agents: map[string]int{}, owners: map[string]int{}}
+	s.start(t, "127.0.0.1:0")
 	s.ca = filepath.Join(t.TempDir(), "ca.crt")
 	require.NoError(t, os.WriteFile(s.ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600))
 	return s
+}
+
+// start begins to serve at an address, until the end of the test. Without certificates, the server has that of package httptest.
+func (s *inventoryServer) start(t *testing.T, address string, certificates ...tls.Certificate) {
+	t.Helper()
+	listener, err := net.Listen("tcp", address)
+	require.NoError(t, err)
+	s.Server = &httptest.Server{
+		Listener: listener,
+		TLS:      &tls.Config{Certificates: certificates},
+		Config: &http.Server{
+			Handler:   http.HandlerFunc(s.serve),
+			ConnState: s.connected,
+			ErrorLog:  log.New(io.Discard, "", 0), // a client that refuses the certificate is no error
+		},
+	}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+}
+
+func (s *inventoryServer) serve(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.requests++
+	s.agents[r.UserAgent()]++
+	answer := s.answer
+	s.mu.Unlock()
+	answer(w, r)
+}
+
+// connected notes which process has opened a connection, while that process waits for the server.
+func (s *inventoryServer) connected(connection net.Conn, state http.ConnState) {
+	if state != http.StateNew {
+		return
+	}
+	owner := ownerOf(connection)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.owners[owner]++
+}
+
+// onlyCaptureCalled checks who has sent requests, and who has opened connections. The owner of a connection that closed at once is not known.
+func (s *inventoryServer) onlyCaptureCalled(t *testing.T, name string) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	assert.Equal(t, []string{"nodekeep-capture"}, keysOf(s.agents), "only capture calls %s", name)
+	owners := maps.Clone(s.owners)
+	delete(owners, "")
+	assert.Equal(t, []string{"capture"}, keysOf(owners), "only capture connects to %s", name)
 }
 
 func (s *inventoryServer) say(answer http.HandlerFunc) (before int) {
@@ -104,7 +150,7 @@ func createAs(t *testing.T, name, uuid string) *corev1.Node {
 	return created
 }
 
-// An honest source must not suffer from others: each is read by itself, with a time and a size of its own. This test comes first, on a cluster
+// An honest source must not suffer from others: each is read by itself, with a time and a size of its own. This test runs on a cluster
 // without Nodes: it is about new rules that wait for sources, and not for an operator.
 func TestAnHonestInventoryWorksWhileOthersAreMuteLyingAndHostile(t *testing.T) {
 	honest, mute, lying, hostile := serveInventory(t), serveInventory(t), serveInventory(t), serveInventory(t)
@@ -156,9 +202,7 @@ func TestAnHonestInventoryWorksWhileOthersAreMuteLyingAndHostile(t *testing.T) {
 	defer nodekeep.DeleteNode(t, name)
 	defer nodekeep.DeleteNode(t, "among-hostile-2")
 	for source, s := range map[string]*inventoryServer{"honest": honest, "mute": mute, "lying": lying, "hostile": hostile} {
-		s.mu.Lock()
-		assert.Equal(t, []string{"nodekeep-capture"}, keysOf(s.agents), "only capture calls %s", source)
-		s.mu.Unlock()
+		s.onlyCaptureCalled(t, source)
 	}
 }
 
@@ -229,6 +273,23 @@ inventory:
 	s.asked(t, s.say(listing(all...)))
 	unchanged(t)
 
+	address, own := s.Listener.Addr().String(), s.TLS.Certificates
+	s.Close()
+	t.Run("the port is closed", func(t *testing.T) {
+		failsTwice(t, "cmdb", "connect")
+		unchanged(t)
+	})
+	s.say(listing(strings.ReplaceAll(all[0], "r7", "r8"))) // nobody is to read this
+	s.start(t, address, ofAnotherAuthority(t))
+	t.Run("another certificate", func(t *testing.T) {
+		failsTwice(t, "cmdb", "certificate")
+		unchanged(t)
+	})
+	s.Close()
+	s.start(t, address, own...)
+	s.asked(t, s.say(listing(all...)))
+	unchanged(t)
+
 	t.Run("another client spoils or deletes what capture notes of the source", func(t *testing.T) {
 		notes := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
 		for _, spoilt := range []string{"{", "null", `{"held":7}`, strings.Repeat("[", 1<<18)} {
@@ -289,9 +350,19 @@ inventory:
 		unchanged(t)
 		rackIs(t, "inventory-ahead", "r9")
 	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	assert.Equal(t, []string{"nodekeep-capture"}, keysOf(s.agents), "the webhook never calls it")
+	s.onlyCaptureCalled(t, "the inventory") // the webhook never does
+}
+
+// ofAnotherAuthority is a certificate for the address of the server that capture has no reason to trust.
+func ofAnotherAuthority(t *testing.T) tls.Certificate {
+	t.Helper()
+	authority, err := harness.NewAuthority()
+	require.NoError(t, err)
+	certificate, key, err := authority.Server([]string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}, time.Now().Add(time.Hour))
+	require.NoError(t, err)
+	pair, err := tls.X509KeyPair(certificate, key)
+	require.NoError(t, err)
+	return pair
 }
 
 func keysOf(m map[string]int) (keys []string) {

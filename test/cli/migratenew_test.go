@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+// migrating is a policy that renames gpu, with further sections.
+func migrating(phase, further string) string {
+	return "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels:\n  migrations: [{from: gpu, to: example.com/gpu, phase: " + phase + "}]\n" + further
+}
+
+func TestMigrateNewRefusesWhileASelectorOfThePolicyNamesTheOldKey(t *testing.T) {
+	loseEverything(t)
+	shipped := setPolicyMap(t, migrating("both", ""))
+	defer func() { setPolicyMap(t, shipped) }()
+	for field, sections := range map[string]string{
+		"taints.rules[0].selector":        "taints: {rules: [{selector: gpu=a, taint: \"example.com/gpu-only:NoSchedule\"}]}\n",
+		"taints.register[0].nodeSelector": "taints: {register: [{taint: \"example.com/starting:NoSchedule\", nodeSelector: gpu=a}]}\n",
+		"verify.profiles[0].nodeSelector": "verify: {profiles: [{name: gpu, nodeSelector: gpu, checks: [{name: api, api: {}}]}]}\n",
+		"labels.rules[0].when":            "  rules: [{name: fast, when: {labels: gpu}, set: {example.com/fast: \"true\"}}]\n",
+	} {
+		t.Run(field, func(t *testing.T) {
+			for _, phase := range []string{"both", "new"} {
+				setPolicyMap(t, migrating(phase, sections))
+				refused := run(t, "migrate", "new", "gpu=example.com/gpu", "--yes")
+				assert.Equal(t, 1, refused.Code, "phase %s", phase)
+				assert.Contains(t, refused.ErrOut, field+" of the policy selects on gpu\n", "phase %s", phase)
+				assert.Contains(t, refused.ErrOut, "nothing was changed", "phase %s", phase)
+				assert.Contains(t, run(t, "migrate", "status").Out, field, "phase %s", phase)
+			}
+		})
+	}
+	assert.Empty(t, rulesState(t)[store.RulesAccepted])
+}
+
+func TestMigrateNewWithForceRemovesAnOldKeyThatIsInUseButNoneThatAKubeletSets(t *testing.T) {
+	loseEverything(t)
+	shipped := setPolicyMap(t, migrating("both", ""))
+	restore := nodekeep.UsePolicy(t, migrating("both", ""))
+	defer func() { // the shipped policy has no migration: without Nodes it is not held
+		setPolicyMap(t, shipped)
+		loseEverything(t)
+		restore()
+	}()
+	register(t, "force-1")
+	edit(t, "force-1", map[string]string{"gpu": "a"})
+	registerWith(t, "force-foreign", map[string]string{"gpu": "a"}) // --node-labels
+	keys := func(name, wanted string) func() bool {
+		return func() bool {
+			found := nodekeep.Node(t, name).Labels
+			return found["gpu"]+","+found["example.com/gpu"] == wanted
+		}
+	}
+	require.Eventually(t, keys("force-1", "a,a"), settles, 100*time.Millisecond)
+	require.Eventually(t, keys("force-foreign", "a,a"), settles, 100*time.Millisecond)
+	selectsOn(t, "force-agent", "gpu")
+	requireGolden(t, "migrate-plan-foreign", run(t, "migrate", "plan", "gpu=example.com/gpu").RequireDone(t).Out)
+	status := run(t, "migrate", "status")
+	assert.Equal(t, 1, status.Code)
+	requireGolden(t, "migrate-status-foreign", status.Out)
+
+	rules := rollOut(t, migrating("new", ""))
+	require.Eventually(t, func() bool {
+		events := nodekeep.MustKubectl(t, "-n", harness.Namespace, "get", "events", "--field-selector", "reason="+capture.RulesHeld, "-o", "jsonpath={.items[*].message}")
+		return strings.Contains(events, "nodekeep migrate new gpu=example.com/gpu")
+	}, settles, 100*time.Millisecond)
+	refused := run(t, "migrate", "new", "gpu=example.com/gpu", "--yes")
+	assert.Equal(t, 1, refused.Code)
+	assert.Empty(t, rulesState(t)[store.RulesAccepted])
+	assert.True(t, keys("force-1", "a,a")(), "nothing has changed yet")
+
+	forced := run(t, "migrate", "new", "gpu=example.com/gpu", "--force", "--yes")
+	require.Zero(t, forced.Code, forced.ErrOut)
+	assert.Contains(t, forced.ErrOut, "DaemonSet selects on gpu by nodeSelector: default/force-agent (removing the label deletes their Pods)")
+	require.Eventually(t, keys("force-1", ",a"), settles, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return rulesState(t)[store.RulesInForce] == rules }, settles, 100*time.Millisecond)
+	assert.True(t, keys("force-foreign", "a,a")(), "the kubelet sets it again")
+	status = run(t, "migrate", "status")
+	assert.Equal(t, 1, status.Code)
+	requireGolden(t, "migrate-status-forced", status.Out)
+}
