@@ -24,7 +24,8 @@ func newForgetCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return o.command(&cobra.Command{
 		Use:   "forget NODE [KEY...] [flags]",
 		Short: "Forget the record of a Node, or some of it",
-		Long: `Forget removes labels (KEY) and taints (KEY:EFFECT) from the record of a Node, or the whole record where none are named.
+		Long: `Forget removes labels (KEY), taints (KEY:EFFECT) and annotations (@KEY) from the record of a Node, or the whole record
+where none are named.
 
 What a live Node shows, capture would record again at once. Such a key is refused, and the kubectl command is printed
 that removes it from the Node: nodekeep forgets it with that. Recorded values that the Node does not show can be

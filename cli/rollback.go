@@ -81,12 +81,12 @@ the policy, is left alone, and the exit code is 1 then.`,
 			c.say("Node %s is as it was after change %d: nothing is to be done.", args[0], to)
 			return nil
 		case dryRun != dryRunNone:
-			c.say("%s: %d labels and taints would be changed; nothing was (dry run).", args[0], changes)
+			c.say("%s: %s would be changed; nothing was (dry run).", args[0], view.Counted(changes, "value"))
 		default:
-			c.say("%s: %d labels and taints changed.", args[0], changes)
+			c.say("%s: %s changed.", args[0], view.Counted(changes, "value"))
 		}
 		if leftAlone > 0 {
-			return findings(fmt.Errorf("%d labels and taints of Node %s were left alone, since they belong to others or the policy ignores them", leftAlone, args[0]))
+			return findings(fmt.Errorf("%s of Node %s left alone: what belongs to others, or the policy ignores", view.Counted(leftAlone, "value"), args[0]))
 		}
 		return nil
 	})

@@ -94,7 +94,7 @@ func TestRollbackLeavesAloneWhatBelongsToOthers(t *testing.T) {
 	a := run(t, "rollback", name, "--to", "0", "--yes", "--policy", policy)
 
 	assert.Equal(t, 1, a.Code)
-	assert.Contains(t, a.ErrOut, "1 labels and taints of Node history-2 were left alone")
+	assert.Contains(t, a.ErrOut, "1 value of Node history-2 left alone")
 	assert.Contains(t, a.Out, "labels.ignore has dedicated")
 	assert.Equal(t, map[string]string{"team": "a", "dedicated": "batch"}, labelsOf(t, name))
 }

@@ -31,13 +31,13 @@ verify:
     checks: [{name: api, api: {}}]
 `
 
-// underProfiles installs a policy with profiles; no controller runs.
-func underProfiles(t *testing.T) {
+// under has another policy in force until the test ends.
+func under(t *testing.T, other string) {
 	t.Helper()
 	content, err := os.ReadFile(nodekeep.PolicyFile)
 	require.NoError(t, err)
-	nodekeep.UsePolicy(t, profiles)
-	setPolicyMap(t, profiles)
+	nodekeep.UsePolicy(t, other)
+	setPolicyMap(t, other)
 	t.Cleanup(func() {
 		shipped, err := json.Marshal(map[string]any{"data": map[string]string{"policy.yaml": string(content)}})
 		require.NoError(t, err)
@@ -93,7 +93,7 @@ func reported(t *testing.T, report verify.SavedReport) {
 
 func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
 	loseEverything(t)
-	underProfiles(t)
+	under(t, profiles) // no controller runs
 	registerWith(t, "verify-gpu", map[string]string{"gpu": "yes"})
 	registerWith(t, "verify-new", map[string]string{"verified": "yes"})
 	registerWith(t, "verify-tried", map[string]string{"verified": "yes"})
@@ -157,7 +157,7 @@ func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
 }
 
 func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
-	underProfiles(t)
+	under(t, profiles) // no controller runs
 	registerWith(t, "verify-again", map[string]string{"verified": "yes"})
 	becomesReady(t, "verify-again")
 
@@ -223,7 +223,7 @@ func wroteLedger(t *testing.T, text string) {
 
 func TestAnOperatorSeesWhatHoldsRemovalsAndWhichNodesWereRemoved(t *testing.T) {
 	loseEverything(t)
-	underProfiles(t)
+	under(t, profiles) // no controller runs
 	nodekeep.UsePolicy(t, removing)
 	setPolicyMap(t, removing)
 	registerWith(t, "remove-held", map[string]string{"removable": "yes"})
