@@ -59,6 +59,7 @@ type bed struct {
 	profiles verify.Profiles
 	report   map[string]string // by Node: what its workers report; "" leaves Pods pending
 	fault    string            // what the workers of all Nodes report; "": each what is said of its Node
+	exitCode int32             // of the containers of checks of kind container
 }
 
 func newBed(t *testing.T) *bed {
@@ -71,6 +72,9 @@ func newBed(t *testing.T) *bed {
 	b.client.PrependReactor("*", "*", b.react)
 	b.client.PrependWatchReactor("*", func(action k8stesting.Action) (bool, watch.Interface, error) {
 		begun, err := b.client.Tracker().Watch(action.GetResource(), action.GetNamespace(), action.(k8stesting.WatchActionImpl).ListOptions)
+		if err == nil {
+			begun = patiently(begun)
+		}
 		b.watches.Add(1)
 		return true, begun, err
 	})
@@ -259,33 +263,74 @@ func (b *bed) podList() []corev1.Pod {
 }
 
 // kubelets let each worker Pod end with what its Node's workers report.
-func (b *bed) kubelets(ctx context.Context, c *Controller) {
-	pods := corev1.SchemeGroupVersion.WithResource("pods")
+func (b *bed) kubelets(ctx context.Context) {
 	for ctx.Err() == nil {
 		for _, pod := range b.podList() {
-			// A watch of the fake clientset holds 100 events, and panics at one more: it must not fall behind.
-			if _, watched, err := c.pods.GetStore().GetByKey(namespace + "/" + pod.Name); err != nil || !watched {
-				continue
+			if pod.Status.Phase == "" {
+				b.end(&pod)
 			}
-			b.mu.Lock()
-			if report := cmp.Or(b.fault, b.report[pod.Spec.NodeName]); pod.Status.Phase == "" && report != "" {
-				if task, err := verify.ParseTask(pod.Spec.Containers[0].Env[0].Value); err == nil && len(task.Checks) == 0 {
-					report = nothing
-				}
-				ended := &corev1.ContainerStateTerminated{Message: report, StartedAt: metav1.NewTime(b.now()), Reason: "Completed"}
-				pod.Status.Phase = corev1.PodSucceeded
-				if report != passes && report != nothing {
-					pod.Status.Phase, ended.ExitCode, ended.Reason = corev1.PodFailed, 1, "Error"
-				}
-				pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: verify.Worker, State: corev1.ContainerState{Terminated: ended}}}
-				b.serial++
-				pod.ResourceVersion = strconv.Itoa(b.serial)
-				_ = b.client.Tracker().Update(pods, &pod, namespace) // it may have been deleted meanwhile
-			}
-			b.mu.Unlock()
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
+}
+
+// end lets one worker Pod end, unless nothing is said of its Node.
+func (b *bed) end(pod *corev1.Pod) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	report := cmp.Or(b.fault, b.report[pod.Spec.NodeName])
+	if report == "" {
+		return
+	}
+	if task, err := verify.ParseTask(pod.Spec.Containers[0].Env[0].Value); err == nil && len(task.Checks) == 0 {
+		report = nothing
+	}
+	worker := &corev1.ContainerStateTerminated{Message: report, StartedAt: metav1.NewTime(b.now()), Reason: "Completed"}
+	pod.Status.Phase = corev1.PodSucceeded
+	if report != passes && report != nothing {
+		pod.Status.Phase, worker.ExitCode, worker.Reason = corev1.PodFailed, 1, "Error"
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: verify.Worker, State: corev1.ContainerState{Terminated: worker}}}
+	for _, container := range pod.Spec.Containers[1:] { // of checks of kind container
+		exited := &corev1.ContainerStateTerminated{StartedAt: metav1.NewTime(b.now()), ExitCode: b.exitCode}
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: container.Name, State: corev1.ContainerState{Terminated: exited}})
+	}
+	b.serial++
+	pod.ResourceVersion = strconv.Itoa(b.serial)
+	_ = b.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, namespace) // it may have been deleted meanwhile
+}
+
+// patient is a watch that takes any number of events at once. One of the fake clientset holds 100, and panics at one more.
+type patient struct {
+	watch.Interface
+	events chan watch.Event
+}
+
+func (p patient) ResultChan() <-chan watch.Event { return p.events }
+
+func patiently(begun watch.Interface) watch.Interface {
+	p := patient{begun, make(chan watch.Event)}
+	go func() {
+		defer close(p.events)
+		var waiting []watch.Event
+		for {
+			var first watch.Event
+			var to chan watch.Event // nil, so that nothing is sent, while none waits
+			if len(waiting) > 0 {
+				first, to = waiting[0], p.events
+			}
+			select {
+			case event, more := <-begun.ResultChan():
+				if !more {
+					return
+				}
+				waiting = append(waiting, event)
+			case to <- first:
+				waiting = waiting[1:]
+			}
+		}
+	}()
+	return p
 }
 
 // process runs a controller that leads, until stop is called or the bed kills it.
@@ -319,7 +364,7 @@ func (b *bed) processes(many int) (all []*Controller, stop func()) {
 		before := b.watches.Load()
 		done.Go(func() { _ = c.Run(ctx) })
 		b.waitFor("Nodes and Pods must be watched", func() bool { return b.watches.Load() == before+2 })
-		done.Go(func() { b.kubelets(ctx, c) })
+		done.Go(func() { b.kubelets(ctx) })
 	}
 	for _, c := range all {
 		c.Lead()

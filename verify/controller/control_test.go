@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -64,30 +63,18 @@ func count(events []string, reason string) (found int) {
 }
 
 func TestAFaultThatAllNodesShareCountsNoAttemptAndAllOpenWhenItEnds(t *testing.T) {
-	const nodes = 200
 	b := newBed(t)
 	b.use(removes)
 	b.verified(passes)
 	b.breaks(refuses)
-	met := map[string]bool{}
-	each := func(step string, holds func(name string) bool) func() bool { // a Node that has met it is not asked again: that costs time
-		return func() bool {
-			for i := range nodes {
-				name := fmt.Sprint("n", i)
-				if met[step+name] = met[step+name] || holds(name); !met[step+name] {
-					return false
-				}
-			}
-			return true
-		}
-	}
-	for i := range nodes {
-		b.register(fmt.Sprint("n", i), passes)
+	names := numbered("n", 200)
+	for _, name := range names {
+		b.register(name, passes)
 	}
 	c, stop := b.process()
 	defer stop()
-	b.waitFor("each Node must have failed twice as others do", each("shared", func(name string) bool { return b.progress(name).Shared >= 2 }))
-	assert.True(t, each("closed", func(name string) bool { return b.progress(name).Attempts == 0 && !isOpen(b.node(name)) })())
+	b.waitFor("each Node must have failed twice as others do", b.each(names, func(name string) bool { return b.progress(name).Shared >= 2 }))
+	assert.True(t, b.each(names, func(name string) bool { return b.progress(name).Attempts == 0 && !isOpen(b.node(name)) })())
 	b.waitFor("the condition must say so", func() bool { return conditionOf(b.node("n0")).Reason == verify.ReasonShared })
 	assert.Contains(t, conditionOf(b.node("n0")).Message, "verified Node old fails it, too: no answer")
 	assert.InDelta(t, 1, sharedFailure(t, c), 0)
@@ -99,13 +86,51 @@ func TestAFaultThatAllNodesShareCountsNoAttemptAndAllOpenWhenItEnds(t *testing.T
 	assert.Contains(t, kept.Data[verify.ReportKey], verify.ReasonShared)
 
 	b.breaks("")
-	b.waitFor("all must open when the fault ends", each("open", func(name string) bool { return isOpen(b.node(name)) }))
+	b.waitFor("all must open when the fault ends", b.each(names, func(name string) bool { return isOpen(b.node(name)) }))
 	events := b.drainEvents()
 	assert.Equal(t, 1, count(events, SharedFailure), "one Event, not one of each Node")
 	assert.Zero(t, count(events, VerificationFailed)+count(events, RemovalHeld)+count(events, NodeRemoved))
 	b.waitFor("the brake must close", func() bool { return brakeOpen(t, c, verify.BrakeSharedFailure) == 0 })
 	assert.Equal(t, 1, b.controlPods(), "its result counts for a minute")
 	b.waitFor("the series must say that it is over", func() bool { return sharedFailure(t, c) == 0 })
+}
+
+func TestAPolicyWhoseCheckOfTheMachineFailsEverywhereRemovesNoneAndAllOpenWhenItIsCorrected(t *testing.T) {
+	b := newBed(t)
+	b.use(func(profile *verify.Profile) {
+		removes(profile)
+		profile.Checks = append(profile.Checks, verify.Check{Name: "disk", Container: &verify.Container{Image: "registry.example/disk:1"}})
+	})
+	b.exitCode = 1
+	b.verified(passes)
+	names := numbered("n", 200)
+	for _, name := range names {
+		b.register(name, passes)
+	}
+	c, stop := b.process()
+	defer stop()
+	b.waitFor("each removal must be held", b.each(names, func(name string) bool { return b.held(name) != nil }))
+	for _, name := range names {
+		assert.Equal(t, verify.BrakeNoControl, b.held(name).Reason, name)
+	}
+	assert.Contains(t, b.held("n0").Message, "no other Node of the profile has passed check disk")
+	assert.Empty(t, b.ledger().Removals)
+	b.waitFor("one Event must say so", func() bool { return len(b.events.Events) > len(names) })
+	assert.Equal(t, 1, count(b.drainEvents(), RemovalHeld), "not one of each Node")
+
+	b.use(removes)
+	c.EnqueueAll()
+	b.waitFor("all must open when the policy is corrected", b.each(names, func(name string) bool { return isOpen(b.node(name)) }))
+	assert.Empty(t, b.ledger().Removals)
+}
+
+// each reports whether something has held for each of the Nodes at some time. A Node for which it did is not looked at again: that costs time.
+func (b *bed) each(names []string, holds func(name string) bool) func() bool {
+	left := slices.Clone(names)
+	return func() bool {
+		left = slices.DeleteFunc(left, holds)
+		return len(left) == 0
+	}
 }
 
 func TestAFaultOfOneNodeCountsAttemptsThoughVerifiedNodesPass(t *testing.T) {
