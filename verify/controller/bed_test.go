@@ -39,6 +39,9 @@ const (
 	refuses   = `{"results":[{"check":"dns","outcome":"failed","required":true,"reason":"Timeout","message":"no answer","millis":1}]}`
 )
 
+// A watch of the fake clientset panics at an event that it has no room for. In the goroutine of a controller that is contained, and the event is lost.
+func init() { watch.DefaultChanSize = 100_000 }
+
 // bed is an API server in memory that keeps the preconditions of writes, and kubelets.
 type bed struct {
 	t      *testing.T
@@ -72,9 +75,6 @@ func newBed(t *testing.T) *bed {
 	b.client.PrependReactor("*", "*", b.react)
 	b.client.PrependWatchReactor("*", func(action k8stesting.Action) (bool, watch.Interface, error) {
 		begun, err := b.client.Tracker().Watch(action.GetResource(), action.GetNamespace(), action.(k8stesting.WatchActionImpl).ListOptions)
-		if err == nil {
-			begun = patiently(begun)
-		}
 		b.watches.Add(1)
 		return true, begun, err
 	})
@@ -298,39 +298,6 @@ func (b *bed) end(pod *corev1.Pod) {
 	b.serial++
 	pod.ResourceVersion = strconv.Itoa(b.serial)
 	_ = b.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, namespace) // it may have been deleted meanwhile
-}
-
-// patient is a watch that takes any number of events at once. One of the fake clientset holds 100, and panics at one more.
-type patient struct {
-	watch.Interface
-	events chan watch.Event
-}
-
-func (p patient) ResultChan() <-chan watch.Event { return p.events }
-
-func patiently(begun watch.Interface) watch.Interface {
-	p := patient{begun, make(chan watch.Event)}
-	go func() {
-		defer close(p.events)
-		var waiting []watch.Event
-		for {
-			var first watch.Event
-			var to chan watch.Event // nil, so that nothing is sent, while none waits
-			if len(waiting) > 0 {
-				first, to = waiting[0], p.events
-			}
-			select {
-			case event, more := <-begun.ResultChan():
-				if !more {
-					return
-				}
-				waiting = append(waiting, event)
-			case to <- first:
-				waiting = waiting[1:]
-			}
-		}
-	}()
-	return p
 }
 
 // process runs a controller that leads, until stop is called or the bed kills it.

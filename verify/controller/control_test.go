@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
@@ -93,6 +94,33 @@ func TestAFaultThatAllNodesShareCountsNoAttemptAndAllOpenWhenItEnds(t *testing.T
 	b.waitFor("the brake must close", func() bool { return brakeOpen(t, c, verify.BrakeSharedFailure) == 0 })
 	assert.Equal(t, 1, b.controlPods(), "its result counts for a minute")
 	b.waitFor("the series must say that it is over", func() bool { return sharedFailure(t, c) == 0 })
+}
+
+// The verified Node has the image, so a control Pod would pass: nothing but that no attempt was made holds the removals.
+func TestAnImageThatNoNewNodeCanPullRemovesNoneAndAllOpenWhenItCanBePulled(t *testing.T) {
+	b := newBed(t)
+	b.use(removes)
+	b.verified(passes)
+	names := numbered("n", 200)
+	for _, name := range names {
+		b.register(name, "") // its worker Pod does not start
+	}
+	c, stop := b.process()
+	defer stop()
+	b.waitFor("each Node must have a worker Pod", func() bool { return len(b.podList()) >= len(names) })
+	b.pass(10 * time.Minute)
+	c.EnqueueAll()
+	b.waitFor("each attempt must end without a result", b.each(names, func(name string) bool { return b.progress(name).Attempts >= 1 }))
+	for _, name := range names {
+		assert.Zero(t, b.progress(name).Failed, name)
+		assert.Equal(t, verify.VerdictInconclusive, b.progress(name).Last.Result, name)
+	}
+	assert.Empty(t, b.ledger().Removals)
+	for _, name := range names {
+		b.say(name, passes)
+	}
+	b.waitFor("all must open when the image can be pulled", b.each(names, func(name string) bool { return isOpen(b.node(name)) }))
+	assert.Empty(t, b.ledger().Removals)
 }
 
 func TestAPolicyWhoseCheckOfTheMachineFailsEverywhereRemovesNoneAndAllOpenWhenItIsCorrected(t *testing.T) {
