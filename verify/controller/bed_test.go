@@ -40,7 +40,10 @@ const (
 )
 
 // A watch of the fake clientset panics at an event that it has no room for. In the goroutine of a controller that is contained, and the event is lost.
-func init() { watch.DefaultChanSize = 100_000 }
+func TestMain(m *testing.M) {
+	watch.DefaultChanSize = 100_000
+	m.Run()
+}
 
 // bed is an API server in memory that keeps the preconditions of writes, and kubelets.
 type bed struct {
