@@ -310,7 +310,7 @@ func (b *bed) process() (c *Controller, stop func()) {
 	return all[0], stop
 }
 
-// processes runs controllers that all lead. None acts before all watch: what changes between a list and its watch, the fake clientset reports to nobody.
+// processes runs controllers that all lead. None acts before all watch: what is deleted between a list and its watch, the fake clientset reports to nobody.
 func (b *bed) processes(many int) (all []*Controller, stop func()) {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
