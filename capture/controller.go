@@ -2,7 +2,6 @@ package capture
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -270,62 +269,4 @@ func (c *Controller) reportPanic(work, node string, err error) {
 		c.Logger.Error("work on one object panicked; please report this with the stack", "work", work, "node", node, "error", panicked)
 		c.Metrics.panics.Inc()
 	}
-}
-
-// newNodeInformer watches Nodes and holds only what capture reads of them.
-func newNodeInformer(client kubernetes.Interface, keep func() policy.Annotations) (cache.SharedIndexInformer, error) {
-	nodes := store.ListWatch(client, client.CoreV1().Nodes(), "", nil)
-	informer := cache.NewSharedIndexInformer(nodes, &corev1.Node{}, 0, cache.Indexers{})
-	if err := informer.SetTransform(func(object any) (any, error) { return slim(object, keep()), nil }); err != nil {
-		return nil, fmt.Errorf("watch nodes: %w", err)
-	}
-	return informer, nil
-}
-
-// slim drops what is not read. The informer may call it on its own result.
-func slim(object any, keep policy.Annotations) any {
-	if node, ok := object.(*corev1.Node); ok {
-		return slimWith(observe.SlimOf, node, keep)
-	}
-	return object
-}
-
-// slimWith never panics and never fails: a panic would end the process, and after an error the informer would list all Nodes
-// again and never be synced.
-func slimWith(small func(*observe.Node) *observe.Slim, node *corev1.Node, keep policy.Annotations) (slimmed *observe.Slim) {
-	err := contain.Call(func() error { slimmed = small(observe.OfKeeping(node, keep)); return nil })
-	if panicked, ok := contain.IsPanic(err); ok {
-		return observe.Unreadable(node.Name, node.UID, node.ResourceVersion, panicked)
-	}
-	return slimmed
-}
-
-// feed brings the watch's events into the observations, in order, and names of Nodes with something to reconcile to changed. panicked is
-// called with the name of a Node of which an event could not be taken in.
-func feed(informer cache.SharedIndexInformer, to *observations, changed func(node string), panicked func(node string, err error)) (cache.ResourceEventHandlerRegistration, error) {
-	lives := func(object any) {
-		if node, ok := object.(*observe.Slim); ok && to.lives(node) {
-			changed(node.Name())
-		}
-	}
-	registration, err := informer.AddEventHandler(contain.Handlers(cache.ResourceEventHandlerFuncs{
-		AddFunc:    lives,
-		UpdateFunc: func(_, current any) { lives(current) },
-		DeleteFunc: func(object any) {
-			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-				object = tombstone.Obj
-			}
-			if node, ok := object.(*observe.Slim); ok {
-				to.went(node)
-				changed(node.Name())
-			}
-		},
-	}, func(object any, err error) {
-		key, _ := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
-		panicked(key, err)
-	}))
-	if err != nil {
-		return nil, fmt.Errorf("watch nodes: %w", err)
-	}
-	return registration, nil
 }

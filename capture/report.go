@@ -1,19 +1,14 @@
 package capture
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/classify"
-	"nodekeep.dev/nodekeep/inventory"
-	"nodekeep.dev/nodekeep/inventory/fetch"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -52,9 +47,6 @@ const (
 
 	PolicyInvalid = "PolicyInvalid" // the policy file cannot be used; on the policy's ConfigMap
 )
-
-// policyName is the ConfigMap of the policy file in the manifests.
-const policyName = "nodekeep-policy"
 
 func (c *Controller) reportUnreadable(node *observe.Node, version string, err error) {
 	c.observations.cannotRead(node.Name)
@@ -288,85 +280,6 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 
 // maxShownValue is how many bytes are shown of a value that no label can have.
 const maxShownValue = 100
-
-// reportHeld reports that new rules may only add labels.
-func (c *Controller) reportHeld(p policy.Policy, changed, renamed, of int) {
-	rules := p.RulesHash()
-	c.Logger.Warn("new rules would remove or change labels on many nodes; until they are accepted, they only add labels", "rules", rules, "nodes", changed, "of", of)
-	if !c.leading.Load() {
-		return // the leader says it
-	}
-	c.Events.Eventf(c.policyMap(), corev1.EventTypeWarning, RulesHeld,
-		"The new rules for labels would remove or change labels on %d of %d Nodes. Until they are accepted, they only add labels. To see on how many: nodekeep policy accept %s --dry-run. To accept: the same without --dry-run.",
-		changed, of, rules)
-	for _, m := range p.Migrations() {
-		if m.Phase == policy.MigrateNew && renamed > 0 {
-			c.Events.Eventf(c.policyMap(), corev1.EventTypeWarning, RulesHeld,
-				"The migration of label %s to %s waits: capture does not remove the old key before an operator has seen that nothing selects on it. To check that and go on: nodekeep migrate new %s=%s",
-				m.From, m.To, m.From, m.To)
-		}
-	}
-}
-
-// reportDevices reports once why rules about devices decide nothing.
-func (c *Controller) reportDevices(err error) {
-	log, event := c.devices.news(err.Error(), c.leading.Load())
-	if log {
-		c.Logger.Warn("rules look at devices, and the resource slices cannot be read; until they can, these rules decide nothing, and new rules only add labels", "error", err)
-	}
-	if event {
-		c.Events.Eventf(c.policyMap(), corev1.EventTypeWarning, DevicesUnknown,
-			"Rules look at devices, and the ResourceSlices cannot be read. Until they can, these rules set and remove nothing, and new rules only add labels. The chart grants the right with rules.devices=true; the API resource.k8s.io/v1 is there from Kubernetes 1.34 on. (%v)",
-			err)
-	}
-}
-
-// reportUnreadInventory reports why a source cannot be read, once until the reason changes.
-func (c *Controller) reportUnreadInventory(ctx context.Context, state *inventoryState, err error) {
-	if reason := fetch.ReasonOf(err); c.inventories.failed(state, reason) {
-		text := policy.Shortened(policy.Text(err.Error()), maxShownError)
-		c.Logger.Warn("inventory cannot be read; what it said last stays in force", "inventory", state.source.Name, "reason", reason, "error", text)
-		c.Events.Eventf(c.policyMap(), corev1.EventTypeWarning, InventoryUnread,
-			"Inventory %s cannot be read (%s). What it said last stays in force until it is stale; then labels stay as they are. (%s)", state.source.Name, reason, text)
-	}
-	if err := c.noteInventory(ctx, state, nil); err != nil && ctx.Err() == nil {
-		c.Logger.Warn("state of an inventory cannot be written", "inventory", state.source.Name, "error", err)
-	}
-}
-
-// maxShownError is how many bytes are shown of why a source cannot be read.
-const maxShownError = 300
-
-// reportHeldInventory reports that a snapshot waits for an operator.
-func (c *Controller) reportHeldInventory(source, hash string, change inventory.Change) {
-	c.Logger.Warn("inventory would change many nodes; until it is accepted, what it said before stays in force", "inventory", source, "hash", hash,
-		"lost", change.Lost, "listed", change.Listed, "altered", change.Altered, "nodes", change.Nodes)
-	c.Events.Eventf(c.policyMap(), corev1.EventTypeWarning, InventoryHeld,
-		"Inventory %s does not list %d of %d Nodes any more, and would remove or change labels on %d of %d. What it said before stays in force. To accept: nodekeep policy accept %s",
-		source, change.Lost, change.Listed, change.Altered, change.Nodes, hash)
-}
-
-// ReportPolicy reports that the policy file cannot be used.
-func (c *Controller) ReportPolicy(err error) {
-	if !c.leading.Load() {
-		return // the leader says it
-	}
-	c.Events.Eventf(c.policyMap(), corev1.EventTypeWarning, PolicyInvalid, "The last good policy stays in force, since this one cannot be used: %v", err)
-}
-
-// policyMapTimeout is how long an Event about the policy waits for the UID of the ConfigMap.
-const policyMapTimeout = 5 * time.Second
-
-// policyMap is the ConfigMap of the policy file. kubectl describe shows the Events with its UID only; an Event without it is better than none.
-func (c *Controller) policyMap() *corev1.ObjectReference {
-	reference := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: c.Namespace, Name: policyName}
-	ctx, cancel := context.WithTimeout(context.Background(), policyMapTimeout)
-	defer cancel()
-	if cm, err := c.Client.CoreV1().ConfigMaps(c.Namespace).Get(ctx, policyName, metav1.GetOptions{}); err == nil {
-		reference.UID = cm.UID
-	}
-	return reference
-}
 
 // reference names the Node object that an Event is about.
 func reference(node *observe.Node) *corev1.ObjectReference {
