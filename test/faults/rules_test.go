@@ -52,17 +52,8 @@ func followRules(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, nodekeep.WritePolicy(labelRules))
 	t.Cleanup(func() { require.NoError(t, nodekeep.WritePolicy(string(before))) })
-	untilRuled(t, "ruled-probe", "size", "little")
+	nodekeep.WebhookSets(t, "ruled-probe", "size", "little")
 	nodekeep.RulesInForce(t)
-}
-
-// untilRuled waits until the webhook follows a policy file: a dry run shows a label that it sets on a Node.
-func untilRuled(t *testing.T, name, key, value string) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		node, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), harness.Registration(name), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err == nil && node.Labels[key] == value
-	}, harness.Settles, 50*time.Millisecond, "the webhook must follow the rules")
 }
 
 // reportsGPUs has a kubelet say how many there are, of a Node that has been ready for so long.
@@ -369,7 +360,7 @@ func TestAWebhookAndACaptureOnDifferentPoliciesChangeALabelOnceForEachPolicy(t *
 	t.Cleanup(func() { captureReads(nodekeep.PolicyFile) })
 	newer := strings.Replace(labelRules, "taints:\n", "  - {name: more, when: {names: [\"ruled-differ*\"]}, set: {extra: added}}\ntaints:\n", 1)
 	require.NoError(t, nodekeep.WritePolicy(newer))
-	untilRuled(t, name+"-probe", "extra", "added")
+	nodekeep.WebhookSets(t, name+"-probe", "extra", "added")
 
 	watcher := nodekeep.WatchNodes(t)
 	nodekeep.DeleteNode(t, name)

@@ -16,7 +16,6 @@ import (
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record/history"
-	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -176,7 +175,7 @@ func TestRulesSetLabelsAtRegistrationAndFollowWhatTheKubeletReports(t *testing.T
 		assert.Empty(t, ruled(nodekeep.Register(t, "rules-gpu-1")))
 		becomes(t, "rules-gpu-1", kept)
 	})
-	acceptRules(t, policy.NoRules)
+	nodekeep.AcceptRules(t)
 	for _, name := range []string{"pgmac-1", "rules-gpu-1", "rules-operator-1"} {
 		becomes(t, name, labels{})
 		assert.NotContains(t, nodekeep.Node(t, name).Annotations, policy.LabelsAnnotation)
@@ -225,12 +224,4 @@ func TestHeartbeatsCauseNoWriteAtAnyNumberOfRules(t *testing.T) {
 		staysAs(t, last, 500*time.Millisecond)
 		assert.Equal(t, record, nodekeep.RecordMap(t, name).ResourceVersion)
 	})
-}
-
-// acceptRules does what nodekeep policy accept does.
-func acceptRules(t *testing.T, hash string) {
-	t.Helper()
-	patch := harness.MustJSON(t, map[string]any{"data": map[string]string{store.RulesAccepted: hash}})
-	_, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Patch(t.Context(), store.RulesName, types.MergePatchType, patch, metav1.PatchOptions{})
-	require.NoError(t, err)
 }
