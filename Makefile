@@ -38,7 +38,7 @@ RELEASE_URL       = https://example.com/nodekeep/$(VERSION)
 CLI               = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 # The tests that ask for NODEKEEP_LONG_FAULTS.
-LONG_FAULTS = NeverAnswered|RecordsStall|AnHourOff|BringNothing|ReadRecordsAgain|AnotherAdmissionPolicySets|AFloodOfForgedReviewsChanges
+LONG_FAULTS = NeverAnswered|RecordsStall|AnHourOff|BringNothing|ReadRecordsAgain|AnotherAdmissionPolicySets|KilledAtAnyWriteOfARemoval|AFloodOfForgedReviewsChanges
 
 .PHONY: help
 help: ## what there is
@@ -190,7 +190,7 @@ fuzz: ## every fuzzer for FUZZTIME each
 
 .PHONY: test-faults
 test-faults: controlplane ## the faults that take minutes to show
-	NODEKEEP_LONG_FAULTS=1 CGO_ENABLED=0 go test -count=1 -timeout 30m -v -run '$(LONG_FAULTS)' ./test/faults
+	NODEKEEP_LONG_FAULTS=1 CGO_ENABLED=0 go test -count=1 -timeout 30m -v -p 1 -run '$(LONG_FAULTS)' ./test/faults ./test/integration/removal
 
 .PHONY: test-large
 test-large: controlplane ## Nodes under rules, and the simulations, at full size and with new seeds (an hour)

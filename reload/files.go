@@ -17,7 +17,7 @@ import (
 type Files[T any] struct {
 	paths   []string
 	parse   func(contents [][]byte) (T, error)
-	changed func(T)     // called after each good change
+	changed func(T)     // called after each good change, also where it only ends a problem
 	failed  func(error) // called for each new problem, and not again while it lasts
 
 	value   atomic.Pointer[T]
@@ -81,7 +81,7 @@ func (f *Files[T]) read() error {
 		}
 		contents = append(contents, content)
 	}
-	if f.good != nil && slices.EqualFunc(contents, f.good, bytes.Equal) {
+	if f.good != nil && f.Err() == nil && slices.EqualFunc(contents, f.good, bytes.Equal) {
 		return nil
 	}
 	value, err := f.parse(contents)

@@ -40,8 +40,8 @@ func TestTheLastGoodFilesCountAndEachProblemIsReportedOnce(t *testing.T) {
 		{content: "a", value: "a!", good: true, changes: 1, problems: 1},
 		{content: "bad", value: "a!", good: false, changes: 1, problems: 2},
 		{content: "panic", value: "a!", good: false, changes: 1, problems: 3},
-		{content: "a", value: "a!", good: true, changes: 1, problems: 3},
-		{content: "b", value: "b!", good: true, changes: 2, problems: 3},
+		{content: "a", value: "a!", good: true, changes: 2, problems: 3}, // told, as it ends a problem
+		{content: "b", value: "b!", good: true, changes: 3, problems: 3},
 	} {
 		write(first, step.content)
 		for range 2 { // the second time, nothing is new

@@ -14,6 +14,8 @@ type Removals struct {
 	Nodes map[string]bool
 	// Selected is how many Nodes all profiles together select.
 	Selected int
+	// Removed says that what stands for the Node is removed already, or does not exist any more.
+	Removed bool
 	// Blocked is why the Node cannot be removed, whatever the ledger says: Pods run on it, no object was confirmed to stand for it, or something
 	// could not be read; nil: nothing does.
 	Blocked *Brake
@@ -123,10 +125,15 @@ func (a Action) held(brake Brake) Action {
 }
 
 // Decide says whether the removal that was planned is carried out now. It is [DoRemove] if so, and else [DoRecord] with the brake that holds it. A brake that
-// has closed needs a failure of later: it must have been closed when the worker Pod was created, too.
+// has closed needs a failure of later: it must have been closed when the worker Pod was created, too. A removal that was begun and has happened is only to be
+// marked as done: no brake holds that.
 func (a Action) Decide(seen Removals, limits CompiledLimits, now time.Time) Action {
-	if before, known := seen.Ledger.Of(a.Removal.UID); known && before.Done {
+	switch before, known := seen.Ledger.Of(a.Removal.UID); {
+	case known && before.Done:
 		a.Do, a.Progress.Removing = DoRecord, before.Kind
+		return a
+	case known && seen.Removed:
+		a.Removal, a.Progress.Removing = before, before.Kind
 		return a
 	}
 	if brake, open := a.brake(seen, limits, now); open {

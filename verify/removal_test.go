@@ -177,13 +177,17 @@ func TestABrakeHoldsARemovalAndAFreshFailureIsNeededOnceItHasClosed(t *testing.T
 		"an entry of it that was not finished":        {seen: verify.Removals{Ledger: ledger(of("u1", born.Add(-time.Minute), false))}, want: verify.DoRemove},
 		"an entry of it, and the cooldown":            {seen: verify.Removals{Ledger: ledger(of("u1", born.Add(-time.Hour), false), of("a", born, true)), Selected: 100}, want: verify.DoRecord, held: verify.BrakeCooldown, until: born.Add(15 * time.Minute)},
 		"it was removed by a process that was killed": {seen: verify.Removals{Ledger: ledger(of("u1", born, true))}, want: verify.DoRecord},
-		"a shared failure a moment ago":               {seen: verify.Removals{Ledger: seeing("gpu", verify.BrakeSharedFailure, created.Add(time.Second-2*time.Minute))}, want: verify.DoRecord, held: verify.BrakeSharedFailure, until: created.Add(time.Second)},
-		"a shared failure of before":                  {seen: verify.Removals{Ledger: seeing("gpu", verify.BrakeSharedFailure, created.Add(-2*time.Minute))}, want: verify.DoRemove},
-		"a shared failure of another profile":         {seen: verify.Removals{Ledger: seeing("cpu", verify.BrakeSharedFailure, now)}, want: verify.DoRemove},
-		"too many failed a moment ago":                {seen: verify.Removals{Ledger: seeing("gpu", verify.BrakeTooMany, now)}, want: verify.DoRecord, held: verify.BrakeTooMany, until: now.Add(2 * time.Minute)},
-		"a brake of unknown end has closed":           {before: &verify.Brake{Reason: verify.BrakePods}, want: verify.DoRecord},
-		"a brake closed after the Pod was created":    {before: &verify.Brake{Reason: verify.BrakeCooldown, Until: created.Add(time.Second)}, want: verify.DoRecord},
-		"a brake closed before":                       {before: &verify.Brake{Reason: verify.BrakeCooldown, Until: created}, want: verify.DoRemove},
+		"its removal is over, and only the entry does not say so": {limits: "{stopAbove: 0}", seen: verify.Removals{
+			Removed: true, Ledger: ledger(of("u1", born, false)), Blocked: &verify.Brake{Reason: verify.BrakeRefused},
+		}, want: verify.DoRemove},
+		"what it names does not exist, and nobody has begun to remove it": {seen: verify.Removals{Removed: true, Blocked: &verify.Brake{Reason: verify.BrakeRefused}}, want: verify.DoRecord, held: verify.BrakeRefused},
+		"a shared failure a moment ago":                                   {seen: verify.Removals{Ledger: seeing("gpu", verify.BrakeSharedFailure, created.Add(time.Second-2*time.Minute))}, want: verify.DoRecord, held: verify.BrakeSharedFailure, until: created.Add(time.Second)},
+		"a shared failure of before":                                      {seen: verify.Removals{Ledger: seeing("gpu", verify.BrakeSharedFailure, created.Add(-2*time.Minute))}, want: verify.DoRemove},
+		"a shared failure of another profile":                             {seen: verify.Removals{Ledger: seeing("cpu", verify.BrakeSharedFailure, now)}, want: verify.DoRemove},
+		"too many failed a moment ago":                                    {seen: verify.Removals{Ledger: seeing("gpu", verify.BrakeTooMany, now)}, want: verify.DoRecord, held: verify.BrakeTooMany, until: now.Add(2 * time.Minute)},
+		"a brake of unknown end has closed":                               {before: &verify.Brake{Reason: verify.BrakePods}, want: verify.DoRecord},
+		"a brake closed after the Pod was created":                        {before: &verify.Brake{Reason: verify.BrakeCooldown, Until: created.Add(time.Second)}, want: verify.DoRecord},
+		"a brake closed before":                                           {before: &verify.Brake{Reason: verify.BrakeCooldown, Until: created}, want: verify.DoRemove},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if test.limits == "" {

@@ -21,13 +21,13 @@ func tierPolicy(value string) string {
 	return "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels:\n  rules:\n  - {name: all, set: {tier: " + value + "}}\n"
 }
 
-// rollOut gives the processes and the cluster's ConfigMap a policy, and returns the hash of its rules.
+// rollOut gives the cluster's ConfigMap and the processes a policy, which they have read then, and returns the hash of its rules.
 func rollOut(t *testing.T, content string) (rules string) {
 	t.Helper()
 	loaded, err := policy.Load([]byte(content), policy.DefaultGate)
 	require.NoError(t, err)
 	setPolicyMap(t, content)
-	require.NoError(t, nodekeep.WritePolicy(content))
+	nodekeep.SetPolicy(t, content)
 	return loaded.RulesHash()
 }
 

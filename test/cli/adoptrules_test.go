@@ -50,13 +50,12 @@ func TestLabelsOfAnOlderJobAreHandedOverToARuleAndFollowIt(t *testing.T) {
 	assert.Equal(t, 3, a.Code)
 	assert.Contains(t, a.ErrOut, "no rule of the policy in the cluster sets label tier")
 
-	inForce := func(rules, tier string) {
+	inForce := func(rules string) {
 		t.Helper()
 		require.Eventually(t, func() bool { return rulesState(t)[store.RulesInForce] == rules }, settles, 50*time.Millisecond)
-		nodekeep.WebhookSets(t, "adopt-probe", "tier", tier)
 		nodekeep.RulesInForce(t)
 	}
-	inForce(rollOut(t, tierPolicy("one")), "one")
+	inForce(rollOut(t, tierPolicy("one")))
 	// Nodes that register again show nodekeep, and no client, as the one who set the label.
 	remove(t, jobs[3])
 	register(t, jobs[3])
@@ -99,12 +98,12 @@ func TestLabelsOfAnOlderJobAreHandedOverToARuleAndFollowIt(t *testing.T) {
 	requireGolden(t, "policy-rules-impact", a.Out)
 	second := rollOut(t, tierPolicy("two"))
 	assert.Contains(t, a.Out, "policy accept "+second)
-	accepted := func(rules, tier string) {
+	accepted := func(rules string) {
 		t.Helper()
 		require.Eventually(t, func() bool { return run(t, "policy", "accept", rules, "--yes").Code == 0 }, settles, 500*time.Millisecond)
-		inForce(rules, tier)
+		inForce(rules)
 	}
-	accepted(second, "two")
+	accepted(second)
 	for _, name := range jobs {
 		ruleSets(t, name, "two")
 	}
@@ -115,7 +114,7 @@ func TestLabelsOfAnOlderJobAreHandedOverToARuleAndFollowIt(t *testing.T) {
 	ruleSets(t, jobs[0], "two")
 
 	rollOut(t, shipped)
-	accepted(policy.NoRules, "")
+	accepted(policy.NoRules)
 	require.Eventually(t, func() bool {
 		return nodekeep.MustKubectl(t, "get", "nodes", "-l", "tier", "-o", "name") == "node/"+special+"\n"
 	}, settles, 100*time.Millisecond, "labels go with their rule, and the one that was left alone stays")

@@ -26,15 +26,16 @@ func TestCaptureKilledAtAnyWriteOfAMigrationEndsAsIfItHadNotBeenKilled(t *testin
 	const oldKey, newKey = "renamed.old", "example.com/renamed.new"
 	before, err := os.ReadFile(nodekeep.PolicyFile)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, nodekeep.WritePolicy(string(before))) })
+	t.Cleanup(func() { nodekeep.SetPolicy(t, string(before)) })
 	p := captureProxy(t)
-	require.NoError(t, nodekeep.WritePolicy(renaming))
+	nodekeep.SetPolicy(t, renaming)
 	rules, err := policy.Load([]byte(renaming), policy.DefaultGate)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { // no Node has the key yet, so no operator has to accept it
 		state, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(context.WithoutCancel(t.Context()), store.RulesName, metav1.GetOptions{})
 		return err == nil && state.Data[store.RulesInForce] == rules.RulesHash()
 	}, harness.Settles, 20*time.Millisecond)
+	nodekeep.RulesInForce(t)
 
 	watched := nodekeep.WatchNodes(t)
 	killedAtEveryWrite(t, p, "renamed", func(name string) {

@@ -50,9 +50,8 @@ func followRules(t *testing.T) {
 	t.Helper()
 	before, err := os.ReadFile(nodekeep.PolicyFile)
 	require.NoError(t, err)
-	require.NoError(t, nodekeep.WritePolicy(labelRules))
-	t.Cleanup(func() { require.NoError(t, nodekeep.WritePolicy(string(before))) })
-	nodekeep.WebhookSets(t, "ruled-probe", "size", "little")
+	nodekeep.SetPolicy(t, labelRules)
+	t.Cleanup(func() { nodekeep.SetPolicy(t, string(before)) })
 	nodekeep.RulesInForce(t)
 }
 
@@ -359,8 +358,7 @@ func TestAWebhookAndACaptureOnDifferentPoliciesChangeALabelOnceForEachPolicy(t *
 	captureReads(older)
 	t.Cleanup(func() { captureReads(nodekeep.PolicyFile) })
 	newer := strings.Replace(labelRules, "taints:\n", "  - {name: more, when: {names: [\"ruled-differ*\"]}, set: {extra: added}}\ntaints:\n", 1)
-	require.NoError(t, nodekeep.WritePolicy(newer))
-	nodekeep.WebhookSets(t, name+"-probe", "extra", "added")
+	nodekeep.SetPolicy(t, newer)
 
 	watcher := nodekeep.WatchNodes(t)
 	nodekeep.DeleteNode(t, name)

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -29,6 +32,35 @@ func (i *Installation) UsePolicy(t testing.TB, content string, captureArgs ...st
 	restore = sync.OnceFunc(func() { use(string(before), argsBefore) })
 	t.Cleanup(restore)
 	return restore
+}
+
+// SetPolicy replaces the policy file and waits until the processes that run and follow this file have read it, be it
+// usable or not. Each reads it, and which rules for labels are in force, when its own time comes: what one of them does says nothing of the other.
+func (i *Installation) SetPolicy(t testing.TB, content string) {
+	t.Helper()
+	before, err := os.ReadFile(i.PolicyFile)
+	require.NoError(t, err)
+	if string(before) == content {
+		return
+	}
+	reads := map[*Process]int{}
+	for _, name := range []string{webhookName, captureName, verifyName} {
+		if p := i.Cluster.Process(name); p != nil && p.running() && slices.Contains(p.command.Args, i.PolicyFile) {
+			reads[p] = policyReads(t, p)
+		}
+	}
+	require.NoError(t, i.WritePolicy(content))
+	for p, count := range reads {
+		require.Eventually(t, func() bool { return policyReads(t, p) > count }, Settles, 20*time.Millisecond, "%s must read its policy again", p.Name())
+	}
+}
+
+// policyReads is how often a process has found its policy file changed.
+func policyReads(t testing.TB, p *Process) int {
+	t.Helper()
+	log, err := os.ReadFile(p.LogPath())
+	require.NoError(t, err)
+	return strings.Count(string(log), `msg="policy reloaded"`) + strings.Count(string(log), `msg="policy file cannot be used;`)
 }
 
 // sideBySide does all of these at once.

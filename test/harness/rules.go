@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// RulesInForce waits until the webhook, which must have read the policy, knows that its rules for labels are in force. Until then they only
+// RulesInForce waits until the webhook, which must have read the policy ([Installation.SetPolicy]), knows that its rules for labels are in force. Until then they only
 // add labels to Nodes that register.
 func (i *Installation) RulesInForce(t testing.TB) {
 	t.Helper()
@@ -23,16 +23,6 @@ func (i *Installation) RulesInForce(t testing.TB) {
 	require.Eventually(t, func() bool {
 		return served("nodekeep_webhook_rules_held") == 0 && served("nodekeep_webhook_certificate_expiry_timestamp_seconds") > 0 // the webhook answers
 	}, Settles, 20*time.Millisecond)
-}
-
-// WebhookSets waits until the webhook follows a policy file: a dry run shows what its rules give a label of a Node that registers without a
-// record, or, where value is "", that they do not set it.
-func (i *Installation) WebhookSets(t testing.TB, name, key, value string) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		node, err := i.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), Registration(name), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err == nil && node.Labels[key] == value
-	}, Settles, 50*time.Millisecond, "the webhook must set %s=%s", key, value)
 }
 
 // AcceptRules accepts the rules for labels of the policy file, as an operator does where capture holds them.

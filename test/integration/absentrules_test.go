@@ -117,7 +117,7 @@ func TestWhatAnInstallerPutsBackAtEachJoinIsAbsentWhileARuleSaysSo(t *testing.T)
 			eachNode(held, func(name string) { nodekeep.RegisterRecorded(t, name, rack) })
 			const more = absentPolicy + "  - {name: no-rack, when: {names: [\"single-held-*\"]}, ensureAbsent: [rack]}\n"
 			events := eventsOf(t, harness.Namespace, "nodekeep-policy", "RulesHeld")
-			writePolicy(t, more)
+			nodekeep.SetPolicy(t, more)
 			require.Eventually(t, func() bool { return eventsOf(t, harness.Namespace, "nodekeep-policy", "RulesHeld") > events }, 3*settles, 50*time.Millisecond)
 			eachNode(held, func(name string) { comesToShow(t, name, rack) })
 			nodekeep.DeleteNode(t, held[0])

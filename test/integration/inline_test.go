@@ -23,36 +23,9 @@ func withPolicy(t *testing.T, content string, do func()) {
 	t.Helper()
 	shipped, err := os.ReadFile(nodekeep.PolicyFile)
 	require.NoError(t, err)
-	writePolicy(t, content)
-	defer writePolicy(t, string(shipped))
+	nodekeep.SetPolicy(t, content)
+	defer nodekeep.SetPolicy(t, string(shipped))
 	do()
-}
-
-// writePolicy writes the policy file and waits until the processes have read it, good or not.
-func writePolicy(t *testing.T, content string) {
-	t.Helper()
-	before, err := os.ReadFile(nodekeep.PolicyFile)
-	require.NoError(t, err)
-	if string(before) == content {
-		return
-	}
-	names := []string{"nodekeep-webhook", "nodekeep-capture"}
-	reads := map[string]int{}
-	for _, name := range names {
-		reads[name] = policyReads(t, name)
-	}
-	require.NoError(t, nodekeep.WritePolicy(content))
-	for _, name := range names {
-		require.Eventually(t, func() bool { return policyReads(t, name) > reads[name] }, settles, 20*time.Millisecond, "%s must read its policy again", name)
-	}
-}
-
-// policyReads is how often a process has found its policy file changed.
-func policyReads(t *testing.T, process string) int {
-	t.Helper()
-	log, err := os.ReadFile(nodekeep.Cluster.LogPath(process))
-	require.NoError(t, err)
-	return strings.Count(string(log), `msg="policy reloaded"`) + strings.Count(string(log), `msg="policy file cannot be used;`)
 }
 
 // proved waits for the result of the self-test.

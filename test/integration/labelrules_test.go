@@ -151,10 +151,10 @@ func TestRulesSetLabelsAtRegistrationAndFollowWhatTheKubeletReports(t *testing.T
 		t.Run("a policy with a rule that cannot be is not taken over", func(t *testing.T) {
 			wrong := strings.Replace(rulesPolicy, "  - name: rest\n", "  - {name: wrong, when: {nameRegex: \"^(db-\"}, set: {voice-pipeline: disabled}}\n  - name: rest\n", 1)
 			events := eventsOf(t, harness.Namespace, "nodekeep-policy", "PolicyInvalid")
-			writePolicy(t, wrong)
+			nodekeep.SetPolicy(t, wrong)
 			require.Eventually(t, func() bool { return eventsOf(t, harness.Namespace, "nodekeep-policy", "PolicyInvalid") > events }, 3*settles, 50*time.Millisecond)
 			assert.Equal(t, labels{"voice-pipeline": "enabled"}, ruled(nodekeep.Register(t, "pgmac-2")), "the last good one counts")
-			require.NoError(t, nodekeep.WritePolicy(rulesPolicy))
+			nodekeep.SetPolicy(t, rulesPolicy)
 		})
 		all, err := nodekeep.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 		require.NoError(t, err)

@@ -17,8 +17,8 @@ func TestThePolicyIsFollowedWhileTheProcessesRun(t *testing.T) {
 	const name = "policy-1"
 	nodekeep.RegisterRecorded(t, name, map[string]string{"a": "1", "b": "2", worker: ""})
 
-	writePolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {ignore: [b], protected: never}\n")
-	defer writePolicy(t, string(shipped))
+	nodekeep.SetPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {ignore: [b], protected: never}\n")
+	defer nodekeep.SetPolicy(t, string(shipped))
 	edit, kept := "1", "2"
 	require.Eventually(t, func() bool {
 		edit += "1"
@@ -36,11 +36,11 @@ func TestThePolicyIsFollowedWhileTheProcessesRun(t *testing.T) {
 	assert.NotContains(t, back.Labels, worker)
 	nodekeep.WaitRecorded(t, back, map[string]string{"a": edit, "b": kept, worker: ""})
 
-	writePolicy(t, "labels: {keep: nothing")
+	nodekeep.SetPolicy(t, "labels: {keep: nothing")
 	nodekeep.Label(t, name, map[string]any{"c": "3"})
 	nodekeep.WaitRecorded(t, back, map[string]string{"a": edit, "b": kept, worker: "", "c": "3"}) // the last good policy is in force
 
-	writePolicy(t, string(shipped))
+	nodekeep.SetPolicy(t, string(shipped))
 	nodekeep.DeleteNode(t, name)
 	nodekeep.Register(t, name)
 	nodekeep.WaitRestored(t, name, map[string]string{"a": edit, "b": kept, "c": "3", worker: ""})

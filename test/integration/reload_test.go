@@ -24,7 +24,7 @@ func aBadPolicyLeavesTheLastGoodOneInForce(t *testing.T) {
 	nodekeep.Register(t, name)
 	policyGood(t, 1)
 	events := eventsOf(t, harness.Namespace, "nodekeep-policy", "PolicyInvalid")
-	require.NoError(t, nodekeep.WritePolicy(policyOf("  rules: [{selector: dedicated=ci, taint: \"dedicated=ci:Sometimes\"}]\n")))
+	nodekeep.SetPolicy(t, policyOf("  rules: [{selector: dedicated=ci, taint: \"dedicated=ci:Sometimes\"}]\n"))
 	policyGood(t, 0)
 	require.Eventually(t, func() bool { return eventsOf(t, harness.Namespace, "nodekeep-policy", "PolicyInvalid") == events+1 }, 3*settles, 50*time.Millisecond)
 	described, err := nodekeep.Kubectl(t.Context(), "-n", harness.Namespace, "describe", "configmap", "nodekeep-policy")
@@ -53,7 +53,7 @@ func aRuleThatIsRemovedTakesItsOwnTaintsWithIt(t *testing.T) {
 	nodekeep.Label(t, "unruled-4", labels)
 	comesToCarry(t, "unruled-4", "dedicated=ci:NoSchedule", "role=ci:NoExecute")
 
-	require.NoError(t, nodekeep.WritePolicy(policyOf("  rules: [{selector: node-role.kubernetes.io/ci, taint: \"role=ci:NoExecute\"}]\n")))
+	nodekeep.SetPolicy(t, policyOf("  rules: [{selector: node-role.kubernetes.io/ci, taint: \"role=ci:NoExecute\"}]\n"))
 	policyGood(t, 1)
 	node := comesToCarry(t, "unruled-1", "dedicated=ci:NoExecute", "maintenance=disk:NoExecute", "role=ci:NoExecute")
 	assert.Equal(t, "role=ci:NoExecute", node.Annotations[policy.TaintsAnnotation])

@@ -82,7 +82,7 @@ func (c *Controller) removals(ctx context.Context, n *node, action verify.Action
 	}
 	seen.Ledger = c.withSeen(stored.Ledger)
 	target, held, err := c.confirm(ctx, n, action.Removal.Kind)
-	seen.Blocked = held
+	seen.Blocked, seen.Removed = held, target.Removed
 	return stored, seen, target, err
 }
 

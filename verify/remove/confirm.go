@@ -2,6 +2,7 @@ package remove
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,7 +44,7 @@ type Target struct {
 	Kind            verify.RemovalKind
 	Node            string
 	Namespace, Name string // of the object
-	Removed         bool   // it is being deleted or remediated already
+	Removed         bool   // it is being deleted or remediated already, or does not exist
 
 	uid, version string
 	resource     schema.GroupVersionResource
@@ -63,6 +64,7 @@ func (t Target) String() string {
 type RefusedError struct {
 	Node string
 	Why  string // for readers: what is wrong, and what to do
+	Gone bool   // the object that the Node names does not exist: it never did, or it was removed
 }
 
 // Error has the Node and the reason.
@@ -71,7 +73,7 @@ func (e *RefusedError) Error() string {
 }
 
 // Confirm finds the object whose removal removes the Node. It returns a [RefusedError] where there is none, or where it says that it belongs to another Node.
-// node must have been read live.
+// With the error for an object that does not exist comes a Target: whoever had begun to remove it is done. node must have been read live.
 func (r *Remover) Confirm(ctx context.Context, node *corev1.Node, kind verify.RemovalKind) (Target, error) {
 	switch kind {
 	case verify.RemoveNodeClaim:
@@ -100,7 +102,7 @@ func (r *Remover) confirmNodeClaim(ctx context.Context, node *corev1.Node) (Targ
 	name := owners[0].Name
 	claim, resource, err := r.read(ctx, node, karpenterGroup, "nodeclaims", "", name)
 	if err != nil {
-		return Target{}, err
+		return Target{Kind: verify.RemoveNodeClaim, Node: node.Name, Name: name, Removed: isGone(err)}, err
 	}
 	switch owned, _, _ := unstructured.NestedString(claim.Object, "status", "nodeName"); {
 	case claim.GetUID() != owners[0].UID:
@@ -124,7 +126,7 @@ func (r *Remover) confirmMachine(ctx context.Context, node *corev1.Node) (Target
 	}
 	machine, resource, err := r.read(ctx, node, clusterGroup, "machines", namespace, name)
 	if err != nil {
-		return Target{}, err
+		return Target{Kind: verify.RemoveMachine, Node: node.Name, Namespace: namespace, Name: name, Removed: isGone(err)}, err
 	}
 	ref := func(field string) string {
 		value, _, _ := unstructured.NestedString(machine.Object, "status", "nodeRef", field)
@@ -166,7 +168,8 @@ func (r *Remover) read(ctx context.Context, node *corev1.Node, group, plural, na
 	object, err := r.objects.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, resource, refused(node, "%s %q, which the Node names, does not exist", resource.GroupResource(), joined(namespace, name))
+		why := fmt.Sprintf("%s %q, which the Node names, does not exist", resource.GroupResource(), joined(namespace, name))
+		return nil, resource, &RefusedError{Node: node.Name, Why: why, Gone: true}
 	case err != nil:
 		return nil, resource, fmt.Errorf("remove node %q: read %s %q: %w", node.Name, resource.GroupResource(), joined(namespace, name), err)
 	}
@@ -178,6 +181,11 @@ func targetOf(kind verify.RemovalKind, node *corev1.Node, object *unstructured.U
 		Kind: kind, Node: node.Name, Namespace: object.GetNamespace(), Name: object.GetName(), Removed: removed,
 		uid: string(object.GetUID()), version: object.GetResourceVersion(), resource: resource,
 	}
+}
+
+func isGone(err error) bool {
+	var refused *RefusedError
+	return errors.As(err, &refused) && refused.Gone
 }
 
 func refused(node *corev1.Node, format string, values ...any) error {

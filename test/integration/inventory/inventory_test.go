@@ -225,7 +225,7 @@ labels:
 inventory:
 - {name: cmdb, url: %q, ca: %q, interval: 1s, attributes: [rack], preload: true}
 `, s.URL+"/nodes", s.ca)
-	require.NoError(t, nodekeep.WritePolicy(policy))
+	nodekeep.SetPolicy(t, policy)
 	for i, name := range names {
 		createAs(t, name, fmt.Sprintf("uuid-%d", i))
 	}

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 func usePolicy(t *testing.T, sections string) {
 	t.Helper()
 	content := "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n" + sections
-	require.NoError(t, nodekeep.WritePolicy(content))
+	nodekeep.SetPolicy(t, content)
 	body, err := json.Marshal(map[string]any{"data": map[string]string{"policy.yaml": content}})
 	require.NoError(t, err)
 	_, err = nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Patch(t.Context(), "nodekeep-policy", types.MergePatchType, body, metav1.PatchOptions{})

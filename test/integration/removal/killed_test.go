@@ -1,0 +1,129 @@
+package removal
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"nodekeep.dev/nodekeep/test/harness/proxy"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// decisive are the writes that a removal consists of: worker Pods and control Pods, reports, what Nodes say of their verification, the ledger, and
+// the removal itself. Events decide nothing.
+func decisive(r *http.Request) bool {
+	return proxy.Writes(r) && !strings.Contains(r.URL.Path, "/events")
+}
+
+// last are those around the removal itself.
+var last = proxy.Any(proxy.About(verify.LedgerMap, decisive), func(r *http.Request) bool {
+	return r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/nodeclaims/")
+})
+
+// killedAt has one Node pass, and two fail that may be removed, of which the budget lets one go, and kills the controller at a write. held says that it
+// wrote so often.
+func killedAt(t *testing.T, p *proxy.Proxy, kind verify.RemovalKind, writes proxy.Match, moment proxy.Moment, number int64) (held bool) {
+	t.Helper()
+	var names []string
+	for i := range 2 {
+		name := strings.ToLower(fmt.Sprintf("broken-killed-%s-%d-%d-%d", kind, moment, number, i))
+		names = append(names, name)
+		own := claim(t, name, name, "box://"+name)
+		box := machine(t, name, name, "box://"+name)
+		toCheck(t, name, kind, false, func(node *corev1.Node) {
+			ofClaim(own)(node)
+			ofMachine("default", box.GetName())(node)
+		})
+	}
+	passes := strings.ToLower(fmt.Sprintf("passes-killed-%s-%d-%d", kind, moment, number))
+	toCheck(t, passes, kind, false, nil)
+	left := func() (left []string) {
+		for _, name := range names {
+			_, claimErr := admin(t).Resource(nodeClaims).Get(t.Context(), name, metav1.GetOptions{})
+			_, nodeErr := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+			if !gone(claimErr) && !gone(nodeErr) && !marked(t, name) {
+				left = append(left, name)
+			}
+		}
+		return left
+	}
+	over := func() bool {
+		left, entries := left(), ledger(t).Removals
+		if len(left) != 1 || len(entries) != 1 || kind != verify.RemoveNode && !entries[0].Done { // nobody is left to finish the entry of a deleted Node
+			return false
+		}
+		brake, open := progressOf(t, left[0]).RemovalHeld, nodekeep.Node(t, passes)
+		return open.Labels[verify.Label] == "true" && len(open.Spec.Taints) == 0 && brake != nil && (brake.Reason == verify.BrakeCooldown || brake.Reason == verify.BrakeBudget)
+	}
+	reached := make(chan string, 1)
+	p.Break(proxy.Hold(writes, number, moment, func(r *http.Request) { reached <- r.Method + " " + r.URL.Path }))
+	defer p.Break(nil)
+	begin(t, "--leader-elect=false")
+	at := ""
+	require.Eventually(t, func() bool {
+		select {
+		case at = <-reached:
+			return true
+		default:
+			return over()
+		}
+	}, settles, 50*time.Millisecond)
+	if at == "" {
+		return false
+	}
+	require.NoError(t, nodekeep.KillVerify())
+	p.Break(nil)
+	require.NoError(t, nodekeep.StartVerify(context.Background(), "--leader-elect=false"))
+	assert.Eventually(t, over, settles, 50*time.Millisecond, "killed at %s: left are %v, the ledger is %v", at, left(), ledger(t))
+	return true
+}
+
+func TestAControllerKilledAtAnyWriteOfARemovalRemovesNoMoreThanTheBudgetAndNoOther(t *testing.T) {
+	p, err := proxy.Start(nodekeep.Cluster.Admin())
+	require.NoError(t, err)
+	t.Cleanup(p.Stop)
+	nodekeep.Route = func(_ string, direct *rest.Config) *rest.Config { return p.Through(direct) }
+	t.Cleanup(func() { nodekeep.Route = nil })
+	kinds, writes, least := verify.RemovalKinds(), proxy.Match(decisive), 20
+	if os.Getenv("NODEKEEP_LONG_FAULTS") == "" {
+		t.Log("only the writes around the removal of a NodeClaim, since all take four minutes: NODEKEEP_LONG_FAULTS=1, and so does make test-faults")
+		kinds, writes, least = []verify.RemovalKind{verify.RemoveNodeClaim}, last, 6
+	}
+	const good = "good-killed"
+	own, box := claim(t, good, good, "box://"+good), machine(t, good, good, "box://"+good)
+	for _, kind := range kinds {
+		t.Run(string(kind), func(t *testing.T) {
+			name := strings.ToLower(good + "-" + string(kind))
+			toCheck(t, name, kind, true, func(node *corev1.Node) {
+				ofClaim(own)(node)
+				ofMachine("default", box.GetName())(node)
+			})
+			kills := 0
+			for _, moment := range []proxy.Moment{proxy.Before, proxy.After} {
+				for number, held := int64(1), true; held; number++ {
+					require.Less(t, number, int64(60), "the controller goes on writing for ever")
+					t.Run(fmt.Sprintf("moment %d of write %d", moment, number), func(t *testing.T) { held = killedAt(t, p, kind, writes, moment, number) })
+					if held {
+						kills++
+					}
+				}
+			}
+			nodekeep.Node(t, name)
+			require.GreaterOrEqual(t, kills, least, "the ledger, the removal, and the ledger again, at the least")
+			t.Logf("killed at %d moments", kills)
+		})
+	}
+	_, err = admin(t).Resource(nodeClaims).Get(t.Context(), good, metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.False(t, marked(t, good))
+}
