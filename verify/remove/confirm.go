@@ -73,7 +73,7 @@ func (e *RefusedError) Error() string {
 }
 
 // Confirm finds the object whose removal removes the Node. It returns a [RefusedError] where there is none, or where it says that it belongs to another Node.
-// With the error for an object that does not exist comes a Target: whoever had begun to remove it is done. node must have been read live.
+// With the error for an object that does not exist comes a Target: a removal that had begun is over. node must have been read live.
 func (r *Remover) Confirm(ctx context.Context, node *corev1.Node, kind verify.RemovalKind) (Target, error) {
 	switch kind {
 	case verify.RemoveNodeClaim:
