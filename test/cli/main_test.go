@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"testing"
+	"time"
 
 	"nodekeep.dev/nodekeep/test/harness"
 )
@@ -20,7 +21,7 @@ var nodekeep *harness.Installation
 func TestMain(m *testing.M) {
 	flag.Parse()
 	os.Exit(harness.RunTests(m, harness.Options{}, func(i *harness.Installation) {
-		i.TimeoutSeconds = harness.Patient
+		i.TimeoutSeconds, i.PolicyPoll = harness.Patient, 200*time.Millisecond
 		nodekeep = i
 	}))
 }
