@@ -54,6 +54,7 @@ type bed struct {
 	passed  atomic.Int64  // nanoseconds by which the clock of the bed is ahead
 	watches atomic.Int64  // that were begun
 	sweep   time.Duration // how often old reports are deleted; 0: never
+	log     io.Writer     // of the processes; nil: nobody reads it
 
 	mu       sync.Mutex
 	serial   int
@@ -327,7 +328,7 @@ func (b *bed) processes(many int) (all []*Controller, stop func()) {
 				return b.profiles
 			},
 			Cluster: verify.Cluster{Gate: "nodekeep.dev/restoring", DNS: "kube-system/kube-dns"},
-			Events:  b.events, Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Workers: 4, Sweep: b.sweep, Now: b.now,
+			Events:  b.events, Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.NewTextHandler(cmp.Or(b.log, io.Discard), nil)), Workers: 4, Sweep: b.sweep, Now: b.now,
 		})
 		require.NoError(b.t, err)
 		all = append(all, c)

@@ -1,0 +1,119 @@
+package controller
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// lines is a log that a test reads while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(data []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(data)
+}
+
+// with are the lines that have a text.
+func (l *lines) with(text string) (found []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+func TestABadReportIsInconclusiveAndLoggedOnceForEachNode(t *testing.T) {
+	var log lines
+	b := newBed(t)
+	b.log = &log
+	hostile := map[string]string{
+		"n1": "garbage", "n2": `{"results":[{"check":"dns","outcome":"passed","required":true,"millis":1}],"taint":"none"}`, "n3": strings.Repeat("[", 4000),
+		"n4": `{"results":[{"check":"other","outcome":"passed","required":true,"millis":1}]}`, "n5": "\x00\xff\n level=ERROR forged=line",
+	}
+	for name, report := range hostile {
+		b.register(name, report)
+	}
+	c, stop := b.process()
+	defer stop()
+	for name := range hostile {
+		b.waitFor("each Node must be tried again and again", func() bool {
+			return verify.ParseProgress(b.node(name).Annotations[verify.Annotation]).Attempts >= 3
+		})
+		last := verify.ParseProgress(b.node(name).Annotations[verify.Annotation]).Last
+		assert.Equal(t, verify.VerdictInconclusive, last.Result, name)
+		assert.False(t, isOpen(b.node(name)), name)
+	}
+	said := log.with("a worker's report cannot be used")
+	assert.Len(t, said, len(hostile), "%s", said)
+	for name := range hostile {
+		assert.Len(t, log.with("logged once for each Node\" node="+name+" "), 1, name)
+	}
+	assert.GreaterOrEqual(t, series(t, c.Metrics.garbage, "nodekeep_verify_bad_reports_total"), float64(3*len(hostile)), "each one counts")
+	assert.GreaterOrEqual(t, series(t, c.Metrics.attempts, "nodekeep_verify_attempts_total", "all", string(verify.VerdictInconclusive)), float64(3*len(hostile)))
+	assert.Zero(t, series(t, c.Metrics.attempts, "nodekeep_verify_attempts_total", "all", string(verify.VerdictFailed)))
+}
+
+// told waits for the next Event of a Node that has a text, past others.
+func (b *bed) told(text string) string {
+	b.t.Helper()
+	for {
+		select {
+		case event := <-b.events.Events:
+			if strings.Contains(event, text) {
+				return event
+			}
+		case <-time.After(settles):
+			b.t.Fatalf("no Event says %s", text)
+		}
+	}
+}
+
+func TestTheEndOfEachVerificationIsToldAndCounted(t *testing.T) {
+	b := newBed(t)
+	b.use(func(profile *verify.Profile) { profile.Deadline, profile.OnTimeout = "1h", verify.Release })
+	for _, name := range []string{"released", "unselected", "untainted", "verified"} {
+		b.register(name, refuses)
+	}
+	c, stop := b.process()
+	defer stop()
+	ended := func(how verify.Verdict) float64 {
+		return series(t, c.Metrics.ended, "nodekeep_verify_ended_total", string(how), "all")
+	}
+	for _, name := range []string{"released", "unselected", "untainted", "verified"} {
+		b.waitFor("an attempt must fail", func() bool { return verify.ParseProgress(b.node(name).Annotations[verify.Annotation]).Attempts >= 1 })
+	}
+	assert.Contains(t, b.told(VerificationFailed), "Warning VerificationFailed The Node stays tainted: attempt 1 of profile all was failed: check dns: no answer. The next attempt comes in 1s. ConfigMap check.")
+	assert.Contains(t, b.told(VerificationStuck), "Warning VerificationStuck The Node stays tainted: attempt 2 of profile all was failed: check dns: no answer. It is tried on, every 1s. ConfigMap check.")
+
+	b.mu.Lock()
+	b.report["verified"] = passes
+	b.mu.Unlock()
+	assert.Equal(t, "Normal Verified The checks of profile all passed: the taint was removed", b.told(" Verified "))
+	b.change("unselected", func(node *corev1.Node) { node.Labels = map[string]string{"pool": "none"} })
+	assert.Equal(t, "Normal VerificationEnded The Node is not verified any more: no profile selects the Node", b.told(VerificationEnded))
+	b.change("untainted", func(node *corev1.Node) { node.Spec.Taints = node.Spec.Taints[1:] })
+	assert.Contains(t, b.told(VerificationEnded), "Normal VerificationEnded The Node is not verified any more: ")
+	b.pass(2 * time.Hour)
+	c.EnqueueAll()
+	assert.Contains(t, b.told(VerificationReleased), "Warning VerificationReleased The taint was removed although the checks did not pass: ")
+	b.waitFor("it must be without the taint", func() bool { return len(b.node("released").Spec.Taints) == 1 })
+	assert.NotContains(t, b.node("released").Labels, verify.Label)
+	for how, times := range map[verify.Verdict]float64{verify.VerdictReleased: 1, verify.VerdictRemoved: 1} {
+		b.waitFor("it must be counted", func() bool { return ended(how) == times })
+	}
+}
