@@ -32,7 +32,8 @@ STATUS is Present (a Node and its record), Unrecorded (a Node without one), Gone
 Unreadable (a record that cannot be used). SINCE is how old the Node is, or how long ago it was deleted. LABELS and
 TAINTS count what the record has. GATED says whether the Node waits behind the gate, or is unverified: it waits until
 it is checked (nodekeep verify list). LAST CHANGE is when the record last changed. CURRENT says what capture has still
-to do about the Node, which usually takes it moments.`,
+to do about the Node, which usually takes it moments. With -o wide, CHANGED BY is the client that changed the record
+last, NOT SHOWN counts recorded values that the Node does not show, and RULE LABELS the labels that rules set last.`,
 		Example: `
 			# Everything
 			nodekeep list

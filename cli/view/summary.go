@@ -34,7 +34,8 @@ type Summary struct {
 	Taints int       `json:"taints"`
 	// Annotations are counted only where the policy keeps any.
 	Annotations int    `json:"annotations,omitempty"`
-	NotShown    int    `json:"notShown"` // of these, how many the Node does not show
+	NotShown    int    `json:"notShown"`   // of these, how many the Node does not show
+	RuleLabels  int    `json:"ruleLabels"` // that rules set last
 	Current     bool   `json:"current"`  // nothing is left to do about the Node
 	Why         string `json:"why,omitempty"`
 	Gated       bool   `json:"gated"`
@@ -60,6 +61,11 @@ func SummaryOf(s NodeState, in capture.Circumstances) Summary {
 			}
 			if e.NotShown {
 				summary.NotShown++
+			}
+		}
+		for _, derived := range s.Record.Derived {
+			if !derived.Absent {
+				summary.RuleLabels++
 			}
 		}
 		summary.UID, summary.Since = s.Record.Newest().UID, s.Record.DeletedAt
@@ -160,7 +166,7 @@ func (l SummaryList) Document(now time.Time) Document {
 
 // Table has a line for each Node.
 func (l SummaryList) Table(now time.Time) *metav1.Table {
-	table := tableOf("Name", "Status", "Since", "Labels", "Taints", "Gated", "Last Change", "Current", "+Changed By", "+Not Shown", "+UID")
+	table := tableOf("Name", "Status", "Since", "Labels", "Taints", "Gated", "Last Change", "Current", "+Changed By", "+Not Shown", "+Rule Labels", "+UID")
 	for _, s := range l.Items {
 		current := "yes"
 		switch {
@@ -169,7 +175,7 @@ func (l SummaryList) Table(now time.Time) *metav1.Table {
 		case s.Status == Gone, s.Status == Forgotten:
 			current = none
 		}
-		add(table, s.Name, string(s.Status), ago(s.Since, now), s.Labels, s.Taints, s.closed(), ago(s.LastChange, now), current, orNone(s.ChangedBy), s.NotShown, orNone(string(s.UID)))
+		add(table, s.Name, string(s.Status), ago(s.Since, now), s.Labels, s.Taints, s.closed(), ago(s.LastChange, now), current, orNone(s.ChangedBy), s.NotShown, s.RuleLabels, orNone(string(s.UID)))
 	}
 	return table
 }

@@ -17,9 +17,10 @@ func TestASummaryCountsTheItemsAndSaysWhoChangedThemLast(t *testing.T) {
 	r := history.Following(before, record.Forget(before, []string{"a"}), func(string, history.Values) history.Cause {
 		return history.Cause{Actor: "alice", Time: metav1.NewTime(now.Add(-time.Minute))}
 	})
+	r.Derived = map[string]record.Derived{"tier": {Value: "gold", Rule: "all"}, "rack": {Absent: true, Rule: "all"}}
 	summary := SummaryOf(state(live(set{"t:NoSchedule": ""}), &r), under(policy.Default()))
 	assert.Equal(t, Summary{
-		Name: "n1", Status: Present, Since: now.Add(-time.Hour), UID: "1", Labels: 1, Taints: 1, NotShown: 1,
+		Name: "n1", Status: Present, Since: now.Add(-time.Hour), UID: "1", Labels: 1, Taints: 1, NotShown: 1, RuleLabels: 1,
 		LastChange: now.Add(-time.Minute), ChangedBy: "alice", Current: false, Why: "change not recorded yet",
 	}, summary)
 }
