@@ -106,7 +106,7 @@ func (w *devicesCluster) becomes(want labels) {
 		w.leader.checkRules(w.t.Context()) // as every ten seconds
 		require.Empty(w.t, w.leader.works())
 		return assert.ObjectsAreEqual(want, w.shows())
-	}, time.Minute, 5*time.Millisecond, "it shows %v", w.shows())
+	}, 3*time.Minute, 5*time.Millisecond, "it shows %v", w.shows())
 }
 
 // stays works for a while, in which n1 must not change.
@@ -142,35 +142,35 @@ func TestSlicesAreReadWhileRulesLookAtDevices(t *testing.T) {
 	require.NoError(t, err)
 	_, err = slices.Create(t.Context(), gpuSlice("s2", "unknown", "GeForce RTX 5070"), metav1.CreateOptions{})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return w.knows("unknown") }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return w.knows("unknown") }, 3*time.Minute, time.Millisecond)
 	assert.Zero(t, w.leader.queue.Len(), "nothing that rules use has changed, of any Node that there is")
 
 	require.NoError(t, slices.Delete(t.Context(), "s1", metav1.DeleteOptions{}))
-	require.Eventually(t, func() bool { return !w.knows("n1") }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return !w.knows("n1") }, 3*time.Minute, time.Millisecond)
 	w.stays(labels{"gpu": "rtx"}) // held
 	w.passes(4 * time.Minute)
 	w.leader.Enqueue("n1")
 	w.stays(labels{"gpu": "rtx"})
 	_, err = slices.Create(t.Context(), republished, metav1.CreateOptions{}) // the driver was restarted
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return w.knows("n1") }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return w.knows("n1") }, 3*time.Minute, time.Millisecond)
 	assert.Eventually(t, func() bool { // the Node is enqueued a moment after its devices are known
 		return assert.Empty(t, w.leader.works()) && !strings.Contains(w.node().Annotations[policy.LabelsAnnotation], "until")
-	}, time.Minute, time.Millisecond, "it is held no longer")
+	}, 3*time.Minute, time.Millisecond, "it is held no longer")
 	w.stays(labels{"gpu": "rtx"})
 	assert.Equal(t, patched+2, w.patches(), "held, and then not held any more")
 
 	require.NoError(t, slices.Delete(t.Context(), "s1", metav1.DeleteOptions{}))
-	require.Eventually(t, func() bool { return !w.knows("n1") }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return !w.knows("n1") }, 3*time.Minute, time.Millisecond)
 	w.stays(labels{"gpu": "rtx"})
 	w.passes(classify.PluginGrace + time.Second)
 	w.leader.Enqueue("n1")
 	w.becomes(labels{"gpu": "none"})
 
 	w.follows(nicRule)
-	require.Eventually(t, func() bool { return w.reads() == 2 }, time.Minute, time.Millisecond, "other drivers are read anew")
+	require.Eventually(t, func() bool { return w.reads() == 2 }, 3*time.Minute, time.Millisecond, "other drivers are read anew")
 	w.follows(tierRule)
-	require.Eventually(t, func() bool { return !w.knows("unknown") }, time.Minute, time.Millisecond, "what nothing looks at is not kept")
+	require.Eventually(t, func() bool { return !w.knows("unknown") }, 3*time.Minute, time.Millisecond, "what nothing looks at is not kept")
 	w.becomes(labels{"tier": "gold"})
 }
 
@@ -200,7 +200,7 @@ func TestWithoutTheRightRulesAboutDevicesDecideNothingAndNewRulesOnlyAdd(t *test
 			w := newDevicesCluster(t, tierRule, denied)
 			w.becomes(labels{"tier": "gold"})
 			w.follows(rtxRule)
-			require.Eventually(t, func() bool { return w.reads() > 2 }, time.Minute, time.Millisecond, "it is tried again")
+			require.Eventually(t, func() bool { return w.reads() > 2 }, 3*time.Minute, time.Millisecond, "it is tried again")
 			w.stays(labels{"tier": "gold"})
 			assert.Equal(t, 1, w.log.count("rules look at devices, and the resource slices cannot be read"))
 			reported := 0
@@ -217,7 +217,7 @@ func TestWithoutTheRightRulesAboutDevicesDecideNothingAndNewRulesOnlyAdd(t *test
 			w.mu.Unlock()
 			_, err := w.slices.ResourceV1().ResourceSlices().Create(t.Context(), gpuSlice("s1", "n1", "RTX"), metav1.CreateOptions{})
 			require.NoError(t, err)
-			require.Eventually(t, func() bool { return w.leader.devices.known(w.leader.Policy().LabelRules().Drivers()) }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { return w.leader.devices.known(w.leader.Policy().LabelRules().Drivers()) }, 3*time.Minute, time.Millisecond)
 			w.becomes(labels{"gpu": "rtx"})
 		})
 	}

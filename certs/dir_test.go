@@ -17,7 +17,7 @@ import (
 )
 
 // soon is longer than the polling of the certificate watcher, for machines where notifications come late.
-const soon = time.Minute
+const soon = 3 * time.Minute
 
 func TestDirFollowsTheFilesOfAMountedSecret(t *testing.T) {
 	dir := t.TempDir()

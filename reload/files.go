@@ -81,7 +81,10 @@ func (f *Files[T]) read() error {
 		}
 		contents = append(contents, content)
 	}
-	if f.good != nil && f.Err() == nil && slices.EqualFunc(contents, f.good, bytes.Equal) {
+	if f.good != nil && slices.EqualFunc(contents, f.good, bytes.Equal) {
+		if f.Err() != nil {
+			f.changed(*f.value.Load())
+		}
 		return nil
 	}
 	value, err := f.parse(contents)

@@ -26,7 +26,7 @@ type cluster struct {
 }
 
 // patience is how long a test waits for what should happen at once.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 func newCluster(t *testing.T, objects ...*corev1.ConfigMap) *cluster {
 	t.Helper()

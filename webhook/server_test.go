@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long a test waits for what should happen at once.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // The API server speaks HTTP/1.1 to webhooks, and HTTP/2 to those on loopback.
 func TestServerAnswersWhatIsInFlightWhenToldToStop(t *testing.T) {

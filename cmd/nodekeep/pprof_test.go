@@ -31,7 +31,7 @@ func TestProfilesAreServedOnAListenerOfTheirOwn(t *testing.T) {
 		t.Run(process, func(t *testing.T) {
 			address := freeAddress(t)
 			r := runs(t, process, "--pprof-bind-address", address)
-			require.Eventually(t, func() bool { status, _ := get("http://" + address + "/debug/pprof/"); return status == http.StatusOK }, time.Minute, 20*time.Millisecond)
+			require.Eventually(t, func() bool { status, _ := get("http://" + address + "/debug/pprof/"); return status == http.StatusOK }, 3*time.Minute, 20*time.Millisecond)
 			for path, want := range map[string]int{
 				"/debug/pprof/heap": http.StatusOK, "/debug/pprof/goroutine?debug=1": http.StatusOK, "/debug/pprof/cmdline": http.StatusOK,
 				"/debug/pprof/profile?seconds=1": http.StatusOK, "/debug/pprof/symbol": http.StatusOK, "/debug/pprof/trace?seconds=0.1": http.StatusOK,

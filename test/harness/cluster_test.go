@@ -131,7 +131,7 @@ func TestSchedulerAndControllerManagerTakeUpWork(t *testing.T) {
 		pod, err := admin.CoreV1().Pods("default").Get(context.Background(), "p1", metav1.GetOptions{})
 		require.NoError(t, err)
 		assert.Equal(t, node.Name, pod.Spec.NodeName)
-	}, 30*time.Second, 100*time.Millisecond)
+	}, harness.Settles, 100*time.Millisecond)
 }
 
 func TestStopLeavesNothingBehind(t *testing.T) {

@@ -105,7 +105,7 @@ func thiefOf(t *testing.T, c *harness.Cluster) func(patch string) error {
 	require.Eventually(t, func() bool {
 		_, err := thief.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), "nodekeep", metav1.GetOptions{})
 		return err == nil
-	}, 30*time.Second, 50*time.Millisecond, "the right must come into force")
+	}, harness.Settles, 50*time.Millisecond, "the right must come into force")
 	return func(patch string) error {
 		_, err := thief.AdmissionregistrationV1().MutatingWebhookConfigurations().Patch(t.Context(), "nodekeep", types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
 		if err != nil {

@@ -81,11 +81,11 @@ func populate(t testing.TB) (policyFile string) {
 	require.Eventually(t, func() bool {
 		r, recorded := nodekeep.Record(t, "worker-00004")
 		return recorded && r.Items()["example.com/pool"] == "old"
-	}, time.Minute, 100*time.Millisecond)
+	}, harness.Settles, 100*time.Millisecond)
 	nodekeep.MustKubectl(t, "label", "nodes", "--overwrite", "-l", "rack=r4", "example.com/pool=new")
 	require.Eventually(t, func() bool {
 		return strings.Contains(nodekeep.Command(t, "", "", "report", "summary", "-o", "json").Out, "kubectl-label")
-	}, time.Minute, time.Second, "capture records what an operator has changed")
+	}, harness.Settles, time.Second, "capture records what an operator has changed")
 	selecting := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "x"}},
 		Spec: corev1.PodSpec{NodeSelector: map[string]string{tier: "gpu"}, Containers: []corev1.Container{{Name: "c", Image: "example.com/c"}},

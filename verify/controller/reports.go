@@ -24,20 +24,29 @@ func (c *Controller) keepReport(ctx context.Context, report verify.SavedReport) 
 	return nil
 }
 
+// reportsAtOnce bounds an answer of the API server: after a policy that no Node passes, each Node has a report.
+const reportsAtOnce = 200
+
 // sweepReports removes reports that are older than the retention, unless their Node still waits to be verified.
 func (c *Controller) sweepReports(ctx context.Context) {
 	if !c.Leading() {
 		return
 	}
 	maps := c.Client.CoreV1().ConfigMaps(c.Namespace)
-	list, err := maps.List(ctx, metav1.ListOptions{LabelSelector: verify.ReportLabel + "=true", ResourceVersion: fromCache})
-	if err != nil {
-		c.Logger.Warn("reports cannot be listed; old ones are removed later", "error", err)
-		return
-	}
-	for _, object := range list.Items {
-		if err := c.sweepReport(ctx, &object); err != nil {
-			c.Logger.Warn("old report cannot be removed; it is tried again later", "configMap", object.Name, "error", err)
+	options := metav1.ListOptions{LabelSelector: verify.ReportLabel + "=true", Limit: reportsAtOnce}
+	for {
+		list, err := maps.List(ctx, options)
+		if err != nil {
+			c.Logger.Warn("reports cannot be listed; old ones are removed later", "error", err)
+			return
+		}
+		for _, object := range list.Items {
+			if err := c.sweepReport(ctx, &object); err != nil {
+				c.Logger.Warn("old report cannot be removed; it is tried again later", "configMap", object.Name, "error", err)
+				return
+			}
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
 			return
 		}
 	}

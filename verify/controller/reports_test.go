@@ -1,14 +1,20 @@
 package controller
 
 import (
+	"slices"
+	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	k8stesting "k8s.io/client-go/testing"
 
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -63,4 +69,40 @@ func TestOldReportsAreDeletedUnlessTheirNodeWaits(t *testing.T) {
 	b.say("waits", passes)
 	b.waitFor("the Node must open", func() bool { return isOpen(b.node("waits")) })
 	b.waitFor("its report must be deleted", func() bool { return !b.keeps("waits") })
+}
+
+func TestReportsAreReadAndDeletedPageByPage(t *testing.T) {
+	b := newBed(t)
+	b.sweep = 10 * time.Millisecond
+	names := []string{"a", "b", "c", "d", "e"}
+	for _, name := range names {
+		b.keep(name, 2*time.Hour, nil)
+	}
+	var largest, pages atomic.Int64
+	b.client.PrependReactor("list", "configmaps", func(action k8stesting.Action) (bool, runtime.Object, error) { // two to a page
+		options := action.(k8stesting.ListActionImpl).ListOptions
+		largest.Store(max(largest.Load(), options.Limit))
+		pages.Add(1)
+		from, page := 0, &corev1.ConfigMapList{}
+		if options.Continue != "" {
+			from, _ = strconv.Atoi(options.Continue)
+		}
+		for _, name := range names[from:min(from+2, len(names))] {
+			object, err := b.client.Tracker().Get(corev1.SchemeGroupVersion.WithResource("configmaps"), namespace, verify.ReportName(name))
+			if err == nil {
+				page.Items = append(page.Items, *object.(*corev1.ConfigMap))
+			}
+		}
+		if from+2 < len(names) {
+			page.Continue = strconv.Itoa(from + 2)
+		}
+		return true, page, nil
+	})
+	_, stop := b.process()
+	defer stop()
+	b.waitFor("the reports of all pages must be deleted", func() bool {
+		return !slices.ContainsFunc(names, b.keeps)
+	})
+	assert.GreaterOrEqual(t, pages.Load(), int64(3))
+	assert.Equal(t, int64(reportsAtOnce), largest.Load(), "the API server is asked for no more at once")
 }

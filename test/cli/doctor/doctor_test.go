@@ -243,14 +243,12 @@ func TestWhatIsNotAnsweredInTimeIsUnknown(t *testing.T) {
 	t.Cleanup(between.Stop)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, harness.WriteKubeconfig(kubeconfig, between.Through(config)))
-	between.Break(proxy.Hang(func(r *http.Request) bool { return r.Method == http.MethodGet && r.URL.Path == "/api/v1/nodes" }, time.Minute))
+	between.Break(proxy.Hang(func(r *http.Request) bool { return r.Method == http.MethodGet && r.URL.Path == "/api/v1/nodes" }, time.Hour)) // longer than any test may wait
 
 	const want = "gated-nodes unknown 1 unknown; see below\nclaimed-keys unknown 1 unknown; see below\nnot-kept unknown 1 unknown; see below\nverification unknown 1 unknown; see below\n\nunknown (gated-nodes, claimed-keys, not-kept, verification): there was no answer within 5s\n  Try again, with a longer --timeout.\n"
 	var a harness.Answer
 	eventually(t, func() bool { // the API server takes moments to follow what was granted
-		started := time.Now()
 		a = nodekeep.Shell(t, kubeconfig, "", "nodekeep doctor --timeout 5s")
-		assert.Less(t, time.Since(started), time.Minute, "it does not wait for the answer")
 		return findings(a.Out) == want
 	})
 	assert.Equal(t, 1, a.Code)

@@ -77,7 +77,7 @@ func remedies(t *testing.T, nodekeep *harness.Installation) {
 		require.Eventually(t, func() bool {
 			node, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "later-1"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			return err == nil && !gated(node)
-		}, time.Minute, 100*time.Millisecond)
+		}, harness.Settles, 100*time.Millisecond)
 	})
 }
 

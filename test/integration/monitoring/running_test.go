@@ -162,7 +162,7 @@ func applyCRDs(t *testing.T, nodekeep *harness.Installation) {
 	require.Eventually(t, func() bool {
 		_, err := nodekeep.Kubectl(t.Context(), "get", "podmonitors,prometheusrules", "-n", harness.Namespace)
 		return err == nil
-	}, time.Minute, 100*time.Millisecond)
+	}, harness.Settles, 100*time.Millisecond)
 }
 
 // rendered is the chart with all that monitoring has to offer, and with more values.

@@ -19,7 +19,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-const settles = 2 * time.Minute // for what takes several steps of several processes on a busy machine
+const settles = harness.Settles
 
 // kubelet plays the kubelet of one Node: it keeps the Node Ready, and gives each Pod on it the end that report says.
 type kubelet struct {
