@@ -259,7 +259,7 @@ func TestALargeFileOfErrorsIsReadInTime(t *testing.T) {
 	var all FileErrors
 	require.ErrorAs(t, err, &all)
 	assert.Equal(t, "taints.rules[9999].taint", all[30_000-1].Field)
-	assert.Less(t, time.Since(start), time.Minute)
+	assert.Less(t, time.Since(start), 5*time.Minute) // 6 s with the race detector, and nothing else on the machine
 }
 
 func FuzzLoad(f *testing.F) {

@@ -85,7 +85,7 @@ func (b *bed) told(text string) string {
 	}
 }
 
-func TestTheEndOfEachVerificationIsToldAndCounted(t *testing.T) {
+func TestTheEndOfEachVerificationIsShownAndCounted(t *testing.T) {
 	b := newBed(t)
 	b.use(func(profile *verify.Profile) { profile.Deadline, profile.OnTimeout = "1h", verify.Release })
 	for _, name := range []string{"released", "unselected", "untainted", "verified"} {
