@@ -36,7 +36,7 @@ type Summary struct {
 	Annotations int    `json:"annotations,omitempty"`
 	NotShown    int    `json:"notShown"`   // of these, how many the Node does not show
 	RuleLabels  int    `json:"ruleLabels"` // that rules set last
-	Current     bool   `json:"current"`  // nothing is left to do about the Node
+	Current     bool   `json:"current"`    // nothing is left to do about the Node
 	Why         string `json:"why,omitempty"`
 	Gated       bool   `json:"gated"`
 	Unverified  bool   `json:"unverified,omitempty"` // it has a taint of verification
