@@ -33,16 +33,23 @@ func newDoctorCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	command := newCommand(&cobra.Command{
 		Use:   "doctor [flags]",
 		Short: "Check the installation, and name a remedy for each problem",
-		Long: `Doctor looks at everything that nodekeep consists of in a cluster: webhook configurations, certificate, endpoints, the
-gate policy, admission rules of others that may deny restored labels, Deployments, the leader, clocks, the policy, the
-sources of the inventory, migrations of labels, rights, records, Nodes behind the gate, labels and taints that are not
-kept, verification, and the admission policies of governance. Two kinds of dry runs (they store nothing) show that the
-API server calls the webhook, and that it puts Nodes behind the gate.
+		Long: `Doctor looks at everything that nodekeep consists of in a cluster:
 
-STATUS is ok, or the worst of what a check has found: error (labels or taints are not restored, or Nodes do not get
-ready), warning (it works, and will not under the next fault, or for long) or unknown (you may not read it, or there
-was no answer in time). Below, each finding is shown with its object and its remedy. The exit code is 1 if anything was
-found or is unknown.
+  Installation  webhook configurations, certificate, endpoints, the gate policy, Deployments, the leader, clocks, rights
+  Admission     policies and webhooks of others that may deny restored labels, the admission policies of governance
+  Policy        the file, the sources of the inventory, migrations of labels
+  Nodes         records, Nodes behind the gate, verification, labels and taints that are not kept
+
+Two kinds of dry runs (they store nothing) show that the API server calls the webhook, and that it puts Nodes behind
+the gate.
+
+STATUS is ok, or the worst of what a check has found:
+
+  error    labels or taints are not restored, or Nodes do not get ready
+  warning  it works, and will not under the next fault, or for long
+  unknown  you may not read it, or there was no answer in time
+
+Below, each finding is shown with its object and its remedy. The exit code is 1 if anything was found or is unknown.
 
 Nothing is changed. The ClusterRoles nodekeep-operator and nodekeep-operator-namespaced are enough: the dry runs take
 the right to create nodes. The certificate is that which the webhook shows in its answers to them, so no Secret is

@@ -33,9 +33,16 @@ which pattern of the policy, which other component it belongs to, which managers
 every label, by metadata.managedFields).
 
 REGISTRATION says what becomes of it if the Node's kubelet registered the Node now, on the same machine and with the
-labels that it has set itself: brought (the Node comes with it), restored in the CREATE, inline (in the CREATE, by the
-second pass), deferred (restored by capture, behind the gate), not restored (recorded, and why not), added once or
-by a rule. "Capture now" is what capture would do about the live Node.
+labels that it has set itself:
+
+  brought        the Node comes with it
+  restored       in the CREATE
+  inline         in the CREATE, by the second pass
+  deferred       restored by capture, behind the gate
+  not restored   recorded, and why not
+  added          once, or by a rule
+
+"Capture now" is what capture would do about the live Node.
 
 If rules look at an inventory, a table shows the age of its facts: how long ago each source last said what is in force.
 

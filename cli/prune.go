@@ -34,7 +34,7 @@ func newPruneCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "prune --older-than DURATION [flags]",
 		Short: "Remove records of Nodes that have been deleted for long",
 		Long: `Prune removes the records of Nodes that were deleted longer ago than DURATION, and those that hold nothing any more
-two minutes after their Node was deleted: what capture does by itself once the policy's retention is over, by the same
+two minutes after their Node was deleted. Capture does this by itself once the policy's retention is over, by the same
 decision. Records of live Nodes stay, and so do those that wait for a decision between two machines.
 
 Each record is removed only as it was read, and only after the API server has just said that there is no such Node;

@@ -36,12 +36,12 @@ func newReportCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Long: `Report adds up what the Nodes, the records and the workloads of the cluster show about labels. Without a section it
 has all of them.
 
-summary     Nodes by label and value, capacity by tier, the number of values of each label, changes of the last 30 days
-compliance  which Nodes break which rule of governance
-drift       labels of Nodes that differ from the record, or from what rules derive
-usage       which labels Pods, workloads, volumes, classes and the policy select on. A label that nothing selects on
-            was not seen in use; that does not say that it is unused: custom resources and programs select, too
-cost        node-hours and core-hours by the value of a label: Nodes that exist now, since their creation. No prices
+  summary     Nodes by label and value, capacity by tier, the number of values of labels, changes of the last 30 days
+  compliance  which Nodes break which rule of governance
+  drift       labels of Nodes that differ from the record, or from what rules derive
+  usage       which labels Pods, workloads, volumes, classes and the policy select on. A label that nothing selects on
+              was not seen in use. That does not say that it is unused: custom resources and programs select, too
+  cost        node-hours and core-hours by the value of a label: Nodes that exist now, since their creation. No prices
 
 -o html is one page with charts for a browser, without anything from elsewhere; -o csv is for spreadsheets. Tables
 show the first rows; -o json and -o csv have all. Nothing is changed.`,

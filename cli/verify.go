@@ -84,9 +84,16 @@ func newVerifyListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 Where a profile removes Nodes that fail, lines above the table say which Node was removed last, and which brake holds
 every removal at the moment. REMOVAL says why a Node is not removed.
 
-STATE is waiting (not tried yet), checking (a worker Pod exists), retrying (an attempt did not pass), stuck (all
-attempts of the profile did not pass; it is tried on), verified (open, the checks passed) or open (nobody has checked
-it). WHY says what comes next. ATTEMPTS counts those that did not pass. The wide format has the last result and the
+STATE is one of these:
+
+  waiting    not tried yet
+  checking   a worker Pod exists
+  retrying   an attempt did not pass
+  stuck      all attempts of the profile did not pass; it is tried on
+  verified   open, the checks passed
+  open       nobody has checked it
+
+WHY says what comes next. ATTEMPTS counts those that did not pass. The wide format has the last result and the
 taint. The Pods of DaemonSets that a profile waits for are looked at by show only.`,
 		Example: `
 			# Who waits, and for what
