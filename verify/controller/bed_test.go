@@ -36,6 +36,7 @@ const (
 	namespace = "checks"
 	passes    = `{"results":[{"check":"dns","outcome":"passed","required":true,"millis":1}]}`
 	nothing   = `{"results":[]}`
+	silent    = "silent" // the worker goes on and reports nothing
 	refuses   = `{"results":[{"check":"dns","outcome":"failed","required":true,"reason":"Timeout","message":"no answer","millis":1}]}`
 )
 
@@ -283,7 +284,7 @@ func (b *bed) end(pod *corev1.Pod) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	report := cmp.Or(b.fault, b.report[pod.Spec.NodeName])
-	if report == "" {
+	if report == "" || report == silent {
 		return
 	}
 	if task, err := verify.ParseTask(pod.Spec.Containers[0].Env[0].Value); err == nil && len(task.Checks) == 0 {

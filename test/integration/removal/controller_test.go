@@ -33,25 +33,31 @@ verify:
   profiles:
 %s`
 
-func profileOf(kind verify.RemovalKind) string {
+// shortly is the value of label onfailure of the profile whose worker Pods must start soon.
+const shortly = "shortly"
+
+func profileOf(name string, kind verify.RemovalKind, startTimeout string) string {
 	return fmt.Sprintf(`  - name: %s
     nodeSelector: onfailure=%s
     checks: [{name: dns, dns: {names: [kubernetes.default.svc]}}]
     attempts: {max: 1, backoff: 1s, maxBackoff: 1s}
+    startTimeout: %s
     onFailure: %s
-`, strings.ToLower(string(kind)), kind, kind)
+`, strings.ToLower(name), name, startTimeout, kind)
 }
 
 func removingPolicy() string {
 	profiles := ""
 	for _, kind := range verify.RemovalKinds() {
-		profiles += profileOf(kind)
+		profiles += profileOf(string(kind), kind, "2m")
 	}
+	profiles += profileOf(shortly, verify.RemoveNode, "10s")
 	return fmt.Sprintf(removing, profiles)
 }
 
 // kubelets give each worker Pod and control Pod its end: those of Nodes whose names begin with broken fail, and all of them while fault is set.
-type kubelets struct{ fault atomic.Bool }
+// Nodes whose names begin with new have no image yet: while registryDown is set, they cannot pull it.
+type kubelets struct{ fault, registryDown atomic.Bool }
 
 func runKubelets(t *testing.T) *kubelets {
 	t.Helper()
@@ -82,6 +88,16 @@ func (k *kubelets) end(ctx context.Context, pod *corev1.Pod) {
 	}
 	task, err := verify.ParseTask(pod.Spec.Containers[0].Env[0].Value)
 	if err != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return
+	}
+	if k.registryDown.Load() && strings.HasPrefix(pod.Spec.NodeName, "new") {
+		if len(pod.Status.ContainerStatuses) == 0 {
+			pod.Status.Phase = corev1.PodPending
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: verify.Worker, Image: "i", State: corev1.ContainerState{
+				Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "dial tcp: lookup registry.example.com: no such host"},
+			}}}
+			_, _ = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+		}
 		return
 	}
 	outcome, reason, code, phase := verify.Passed, verify.Reason(""), int32(0), corev1.PodSucceeded
@@ -285,6 +301,43 @@ func TestAFaultThatTwoHundredNodesShareRemovesNoneAndOneEventSaysWhy(t *testing.
 	assert.Zero(t, eventsOf(t, "NodeRemoved", fault))
 }
 
+// A verified Node has the image, so a control Pod would pass: that no attempt has failed is what keeps the Nodes.
+func TestARegistryThatIsDownForTwoHundredNewNodesRemovesNoneAndTheyOpenWhenItIsBack(t *testing.T) {
+	labelled := func(node *corev1.Node) { node.Labels["onfailure"] = shortly }
+	toCheck(t, "registry-verified", verify.RemoveNode, true, labelled)
+	var names []string
+	for i := range 200 {
+		names = append(names, fmt.Sprint("new-", i))
+		toCheck(t, names[i], verify.RemoveNode, false, labelled)
+	}
+	each := func(holds func(corev1.Node) bool) func() bool {
+		return func() bool {
+			list, err := nodekeep.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: "onfailure=" + shortly})
+			require.NoError(t, err)
+			held := 0
+			for _, node := range list.Items {
+				if strings.HasPrefix(node.Name, "new-") && holds(node) {
+					held++
+				}
+			}
+			return held == len(names)
+		}
+	}
+	k := begin(t)
+	k.registryDown.Store(true)
+	require.Eventually(t, each(func(node corev1.Node) bool {
+		progress := verify.ParseProgress(node.Annotations[verify.Annotation])
+		return progress.Attempts > 0 && progress.Failed == 0 && progress.Last.Result == verify.VerdictInconclusive && strings.Contains(progress.Last.Message, "ErrImagePull")
+	}), settles, time.Second)
+	assert.Empty(t, ledger(t).Removals)
+	assert.True(t, each(func(node corev1.Node) bool { return len(node.Spec.Taints) > 0 })(), "all of them wait")
+
+	k.registryDown.Store(false)
+	require.Eventually(t, each(func(node corev1.Node) bool { return node.Labels[verify.Label] == "true" && len(node.Spec.Taints) == 0 }), settles, time.Second)
+	assert.Empty(t, ledger(t).Removals)
+	assert.Zero(t, eventsOf(t, "NodeRemoved", "new"))
+}
+
 func marked(t *testing.T, name string) bool {
 	t.Helper()
 	object, err := admin(t).Resource(machines).Namespace("default").Get(t.Context(), name, metav1.GetOptions{})
@@ -351,23 +404,34 @@ func TestTwoControllersThatAreKilledAgainAndAgainRemoveNoMoreThanTheBudget(t *te
 }
 
 // Brakes are read off the API server, so a process that has just started knows them.
-func TestAnExhaustedBudgetHoldsAfterARestart(t *testing.T) {
-	toCheck(t, "good-budget", verify.RemoveNode, true, nil)
-	entry := verify.Removal{Node: "before", UID: "before", Kind: verify.RemoveNode, Profile: "node", Time: time.Now().UTC(), Done: true}
-	begin(t, "--leader-elect=false")
-	require.NoError(t, nodekeep.KillVerify())
-	_ = nodekeep.Admin.CoreV1().ConfigMaps(verify.Namespace).Delete(t.Context(), verify.LedgerMap, metav1.DeleteOptions{})
-	_, err := nodekeep.Admin.CoreV1().ConfigMaps(verify.Namespace).Create(t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: verify.LedgerMap}, Data: map[string]string{verify.LedgerKey: verify.Ledger{Removals: []verify.Removal{entry}}.String()},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	toCheck(t, "broken-budget", verify.RemoveNode, false, nil)
-	require.NoError(t, nodekeep.StartVerify(context.Background()))
-	require.Eventually(t, func() bool {
-		held := progressOf(t, "broken-budget").RemovalHeld
-		return held != nil && held.Reason == verify.BrakeBudget
-	}, settles, 100*time.Millisecond)
-	assert.InDelta(t, 1, harness.Series(t, nodekeep.MetricsURL("verify"), `nodekeep_verify_brake_open{reason="Budget"}`), 0)
-	nodekeep.WaitEvent(t, "broken-budget", "RemovalHeld")
-	nodekeep.Node(t, "broken-budget")
+func TestABrakeThatTheLedgerHoldsIsOpenAfterARestart(t *testing.T) {
+	toCheck(t, "good-ledger", verify.RemoveNode, true, nil)
+	for reason, before := range map[verify.BrakeReason]verify.Removal{
+		verify.BrakeBudget:   {Node: "before", Time: time.Now()},
+		verify.BrakeSameNode: {Node: "broken-ledger-samenode", Time: time.Now().Add(-23 * time.Hour)}, // another Node object of the name
+	} {
+		t.Run(string(reason), func(t *testing.T) {
+			before.UID, before.Kind, before.Profile, before.Done = "before", verify.RemoveNode, "node", true
+			before.Time = before.Time.UTC()
+			begin(t, "--leader-elect=false")
+			require.NoError(t, nodekeep.KillVerify())
+			maps := nodekeep.Admin.CoreV1().ConfigMaps(verify.Namespace)
+			_ = maps.Delete(t.Context(), verify.LedgerMap, metav1.DeleteOptions{})
+			_, err := maps.Create(t.Context(), &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: verify.LedgerMap}, Data: map[string]string{verify.LedgerKey: verify.Ledger{Removals: []verify.Removal{before}}.String()},
+			}, metav1.CreateOptions{})
+			require.NoError(t, err)
+			name := strings.ToLower("broken-ledger-" + string(reason))
+			toCheck(t, name, verify.RemoveNode, false, nil)
+			require.NoError(t, nodekeep.StartVerify(context.Background()))
+			require.Eventually(t, func() bool {
+				held := progressOf(t, name).RemovalHeld
+				return held != nil && held.Reason == reason && held.Until.After(time.Now())
+			}, settles, 100*time.Millisecond)
+			assert.InDelta(t, 1, harness.Series(t, nodekeep.MetricsURL("verify"), fmt.Sprintf(`nodekeep_verify_brake_open{reason=%q}`, reason)), 0)
+			nodekeep.WaitEvent(t, name, "RemovalHeld")
+			nodekeep.Node(t, name)
+			assert.Equal(t, []verify.Removal{before}, ledger(t).Removals, "nothing was removed")
+		})
+	}
 }
