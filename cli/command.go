@@ -261,6 +261,6 @@ func HideCommonFlags(command *cobra.Command) {
 		}
 	})
 	if command.Name() == optionsCommand {
-		command.Long = aboutOptions + "\n\n```\n" + commonFlags() + "```\n"
+		command.Long = aboutOptions + "\n\n" + commonFlags()
 	}
 }

@@ -181,7 +181,7 @@ help says that in place of ` + "`nodekeep`" + `.
 `
 
 // listed are the lines of a help text that are indented, up to the end of the last one: Markdown would make one paragraph of them.
-var listed = regexp.MustCompile(`(?m)(?:^  .*\n)+`)
+var listed = regexp.MustCompile(`(?m)^  .*(?:\n  .*)*`)
 
 func docs(t *testing.T) string {
 	t.Helper()
@@ -192,7 +192,7 @@ func docs(t *testing.T) string {
 			continue
 		}
 		cli.HideCommonFlags(command)
-		command.Long = listed.ReplaceAllString(command.Long, "```\n$0```\n")
+		command.Long = listed.ReplaceAllString(command.Long, "```\n$0\n```")
 		var page bytes.Buffer
 		require.NoError(t, doc.GenMarkdownCustom(command, &page, func(file string) string {
 			return "#" + strings.ReplaceAll(strings.TrimSuffix(file, ".md"), "_", "-")
