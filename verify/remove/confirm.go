@@ -71,7 +71,7 @@ func (e *RefusedError) Error() string {
 }
 
 // Confirm finds the object whose removal removes the Node. It returns a [RefusedError] where there is none, or where it says that it belongs to another Node.
-// With an error, the Target tells only whether the object that the Node names is removed: one that does not exist either never did, or a removal that had begun
+// With an error, the Target shows only whether the object that the Node names is removed: one that does not exist either never did, or a removal that had begun
 // is over. node must have been read live.
 func (r *Remover) Confirm(ctx context.Context, node *corev1.Node, kind verify.RemovalKind) (Target, error) {
 	switch kind {
