@@ -102,7 +102,7 @@ func (i *inventories) inForce(p policy.Policy, now time.Time) string {
 	return string(all)
 }
 
-// known reports whether each source of a policy was read, but for those that have said nothing yet; it is if rules look at none.
+// known reports whether each source of a policy was read, but for those of which nothing was ever in force; it is if rules look at none.
 func (i *inventories) known(p policy.Policy, now time.Time) bool {
 	if !p.LabelRules().LooksAtInventory() {
 		return true

@@ -58,7 +58,10 @@ func (c *Change) classify(prev, r record.Record, node *observe.Node, own map[str
 		return label.Absent && blocked && shows(key)
 	})
 	if in.Policy.Held() {
-		result.Labels = result.OnlyAdd(keptWhileHeld(own, last, node.Items), shows)
+		result.Labels = result.OnlyAdd(keptWhileHeld(own, last, node.Items), func(item string) bool {
+			_, restored := c.Add[item]
+			return restored || shows(item)
+		})
 	}
 	return result
 }

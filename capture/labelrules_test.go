@@ -243,6 +243,17 @@ func TestWhatRulesChangeOnANode(t *testing.T) {
 	}
 }
 
+// The webhook was down, or leaves the label to capture.
+func TestWhileRulesAreHeldCaptureRestoresWhatTheyWouldRemove(t *testing.T) {
+	p := loadPolicy(t, "labels:\n  rules:\n  - {name: clean, ensureAbsent: [tier]}\n")
+	entry := store.Entry{Record: *remembered("a", 9, labels{"tier": "gold"})}
+	registered := observe.Of(node("b", "10", nil, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{p.Gate().Taint()} }))
+	for held, restored := range map[bool]string{true: "gold", false: ""} {
+		action := Decide(entry, true, registered, Present, Circumstances{Policy: p.Holding(held), Guarded: true, Now: now})
+		assert.Equal(t, restored, action.Add["tier"], "held: %v", held)
+	}
+}
+
 func TestTheGateStaysWhileLabelsOfRulesHaveNoRoom(t *testing.T) {
 	p := loadPolicy(t, tierRule)
 	gated := func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{p.Gate().Taint()} }

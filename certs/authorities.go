@@ -29,6 +29,10 @@ func NewAuthorities(path string, log *slog.Logger) *Authorities {
 	a := &Authorities{path: path, file: reload.New(authoritiesOf,
 		func(*x509.CertPool) { log.Info("authorities of client certificates loaded", "file", path) },
 		func(err error) {
+			if err == nil {
+				log.Info("authorities of client certificates can be read again, and are the same", "file", path)
+				return
+			}
 			log.Error("authorities of client certificates cannot be read, the last good ones count", "file", path, "error", err)
 		}, path)}
 	a.file.Read()

@@ -27,6 +27,10 @@ func NewDir(path string, log *slog.Logger) *Dir {
 		d.serving.Store(c)
 		log.Info("serving certificate loaded", "dir", path, "notAfter", d.NotAfter())
 	}, func(err error) {
+		if err == nil {
+			log.Info("certificate can be loaded again, and is the same", "dir", path)
+			return
+		}
 		log.Warn("certificate cannot be loaded, trying again; the last good one is served", "dir", path, "err", err)
 	}, filepath.Join(path, "tls.crt"), filepath.Join(path, "tls.key"))
 	return d

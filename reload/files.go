@@ -17,17 +17,17 @@ import (
 type Files[T any] struct {
 	paths   []string
 	parse   func(contents [][]byte) (T, error)
-	changed func(T)     // called after each good change, also where it only ends a problem
-	failed  func(error) // called for each new problem, and not again while it lasts
+	changed func(T)     // called after each good change
+	trouble func(error) // called for each new problem, and not again while it lasts; with nil once the last good files are back
 
-	value   atomic.Pointer[T]
-	trouble atomic.Pointer[error]
-	good    [][]byte // what value was made of
+	value atomic.Pointer[T]
+	err   atomic.Pointer[error]
+	good  [][]byte // what value was made of
 }
 
-// New returns Files that have not been read. What changed or failed is reported by Read and Run.
-func New[T any](parse func(contents [][]byte) (T, error), changed func(T), failed func(error), paths ...string) *Files[T] {
-	return &Files[T]{paths: paths, parse: parse, changed: changed, failed: failed}
+// New returns Files that have not been read. What changes, and what is wrong, is reported by Read and Run.
+func New[T any](parse func(contents [][]byte) (T, error), changed func(T), trouble func(error), paths ...string) *Files[T] {
+	return &Files[T]{paths: paths, parse: parse, changed: changed, trouble: trouble}
 }
 
 // Value is what was made of the last good files; ok is false before there were any.
@@ -40,8 +40,8 @@ func (f *Files[T]) Value() (value T, ok bool) {
 
 // Err is why the files could not be used when they were read last.
 func (f *Files[T]) Err() error {
-	if trouble := f.trouble.Load(); trouble != nil {
-		return *trouble
+	if err := f.err.Load(); err != nil {
+		return *err
 	}
 	return nil
 }
@@ -64,11 +64,11 @@ func (f *Files[T]) Run(ctx context.Context, every time.Duration) {
 func (f *Files[T]) Read() {
 	err := contain.Call(f.read)
 	if err == nil {
-		f.trouble.Store(nil)
+		f.err.Store(nil)
 		return
 	}
-	if before := f.trouble.Swap(&err); before == nil || (*before).Error() != err.Error() {
-		f.failed(err)
+	if before := f.err.Swap(&err); before == nil || (*before).Error() != err.Error() {
+		f.trouble(err)
 	}
 }
 
@@ -83,7 +83,7 @@ func (f *Files[T]) read() error {
 	}
 	if f.good != nil && slices.EqualFunc(contents, f.good, bytes.Equal) {
 		if f.Err() != nil {
-			f.changed(*f.value.Load())
+			f.trouble(nil)
 		}
 		return nil
 	}

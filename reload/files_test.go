@@ -16,6 +16,7 @@ func TestTheLastGoodFilesCountAndEachProblemIsReportedOnce(t *testing.T) {
 	dir := t.TempDir()
 	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
 	var changes, problems []string
+	ended := 0
 	files := reload.New(func(contents [][]byte) (string, error) {
 		value := string(contents[0]) + string(contents[1])
 		switch value {
@@ -25,23 +26,29 @@ func TestTheLastGoodFilesCountAndEachProblemIsReportedOnce(t *testing.T) {
 			panic("parse")
 		}
 		return value, nil
-	}, func(value string) { changes = append(changes, value) }, func(err error) { problems = append(problems, err.Error()) }, first, second)
+	}, func(value string) { changes = append(changes, value) }, func(err error) {
+		if err == nil {
+			ended++
+			return
+		}
+		problems = append(problems, err.Error())
+	}, first, second)
 	write := func(path, content string) { require.NoError(t, os.WriteFile(path, []byte(content), 0o600)) }
 
 	_, ok := files.Value()
 	assert.False(t, ok)
 	require.NoError(t, files.Err(), "not read yet")
 	for _, step := range []struct {
-		content, value    string
-		good              bool
-		changes, problems int
+		content, value           string
+		good                     bool
+		changes, problems, ended int
 	}{
 		{content: "", value: "", good: false, problems: 1}, // the second file is missing
 		{content: "a", value: "a!", good: true, changes: 1, problems: 1},
 		{content: "bad", value: "a!", good: false, changes: 1, problems: 2},
 		{content: "panic", value: "a!", good: false, changes: 1, problems: 3},
-		{content: "a", value: "a!", good: true, changes: 2, problems: 3}, // told, as it ends a problem
-		{content: "b", value: "b!", good: true, changes: 3, problems: 3},
+		{content: "a", value: "a!", good: true, changes: 1, problems: 3, ended: 1}, // nothing has changed
+		{content: "b", value: "b!", good: true, changes: 2, problems: 3, ended: 1},
 	} {
 		write(first, step.content)
 		for range 2 { // the second time, nothing is new
@@ -52,6 +59,7 @@ func TestTheLastGoodFilesCountAndEachProblemIsReportedOnce(t *testing.T) {
 			assert.Equal(t, step.good, files.Err() == nil, step.content)
 			assert.Len(t, changes, step.changes, step.content)
 			assert.Len(t, problems, step.problems, step.content)
+			assert.Equal(t, step.ended, ended, step.content)
 		}
 		write(second, "!")
 	}

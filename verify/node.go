@@ -141,9 +141,9 @@ func TakesWorkloads(ready, unschedulable bool, taints []corev1.Taint) bool {
 	return ready && !unschedulable && !slices.ContainsFunc(taints, func(taint corev1.Taint) bool { return taint.Effect != corev1.TaintEffectPreferNoSchedule })
 }
 
-// incomplete says by which taint another component still completes the Node's labels; until then, the profile is not known.
-func (n *Node) incomplete(gate string) (reason string) {
-	for _, taint := range n.Taints {
+// Incomplete says by which taint another component still completes the Node's labels; until then, the profile is not known.
+func Incomplete(taints []corev1.Taint, gate string) (reason string) {
+	for _, taint := range taints {
 		if key := taint.Key; key == gate || key == taintUnregistered || key == taintUninitialized {
 			return "the taint " + key + " is still on the Node"
 		}
@@ -152,7 +152,9 @@ func (n *Node) incomplete(gate string) (reason string) {
 }
 
 // NeedsLookups reports whether the plan would look at DaemonSets and Services: no other component still works on the Node.
-func (n *Node) NeedsLookups(gate string) bool { return n.incomplete(gate) == "" && n.notReady() == "" }
+func (n *Node) NeedsLookups(gate string) bool {
+	return Incomplete(n.Taints, gate) == "" && n.notReady() == ""
+}
 
 // notReady says why no Pod of the cluster network can be expected to run on the Node yet.
 func (n *Node) notReady() (reason string) {

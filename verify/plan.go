@@ -108,7 +108,7 @@ func next(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Acti
 
 	// The taint is there. Labels decide about the profile, so others complete them first.
 	action := Action{Do: DoWait, State: StateWaiting, Profile: profile, Progress: progress}
-	if reason := node.incomplete(cluster.Gate); reason != "" {
+	if reason := Incomplete(node.Taints, cluster.Gate); reason != "" {
 		action.Reason = reason
 		return action
 	}

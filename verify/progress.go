@@ -219,6 +219,11 @@ func (p Progress) Pause(profile CompiledProfile) time.Duration {
 	return Backoff(profile, p.Attempts)
 }
 
+// NextEnds is how long it takes at most until the next attempt has ended, with the control Pod that follows.
+func (p Progress) NextEnds(profile CompiledProfile) time.Duration {
+	return p.Pause(profile) + 2*profile.longest()
+}
+
 // Backoff is how long to wait after an attempt that did not pass: backoff after the first one, twice as long after each further one, up to maxBackoff, and
 // maxBackoff for a Node that is stuck.
 func Backoff(profile CompiledProfile, attempts int) time.Duration {

@@ -74,7 +74,7 @@ func (n *Node) rebooted(profile CompiledProfile, progress Progress) bool {
 // the reboot and the checks.
 func watchReboot(node *Node, profile CompiledProfile, progress Progress, cluster Cluster, action Action, now time.Time) Action {
 	rebooted := node.rebooted(profile, progress)
-	if profile.Reverify != OnReboot || node.BootID == "" || node.incomplete(cluster.Gate) != "" || node.Ready && !rebooted {
+	if profile.Reverify != OnReboot || node.BootID == "" || Incomplete(node.Taints, cluster.Gate) != "" || node.Ready && !rebooted {
 		return action
 	}
 	if outage := cluster.OutageUntil.After(now); outage && rebooted {

@@ -51,6 +51,12 @@ func (n *Node) wasOpen(profile CompiledProfile, progress Progress, profiles Prof
 	return progress.Round > 0
 }
 
+// MayRemove reports whether a Node that fails for good is removed: its profile removes Nodes, and this one never took workloads.
+func (p Profiles) MayRemove(node *Node) bool {
+	profile, _ := p.For(node.Labels)
+	return profile.Removes() && !node.wasOpen(profile, ParseProgress(node.Annotation).of(profile, node.BootID), p)
+}
+
 // removal is what is next once an attempt has failed. record is the action that records it, and the Node stays. Where the profile removes Nodes, this one
 // was never open, attempts.max attempts of this round have failed, and verified Nodes pass what fails here, it is [DoRemove].
 func (o Observed) removal(record Action, before Progress, profiles Profiles, now time.Time) Action {

@@ -47,7 +47,7 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 	seen := verify.Observed{Node: &of, DaemonSets: ready}
 	if profile, ok := profiles.For(node.Labels); ok {
 		v.Profile, v.MaxAttempts, v.OnTimeout = profile.Name, profile.Attempts.Max, string(profile.OnTimeout)
-		if profile.OnFailure != verify.KeepNode {
+		if profiles.MayRemove(&of) {
 			v.OnFailure = string(profile.OnFailure)
 		}
 		if ready == nil {

@@ -19,14 +19,14 @@ type policyFile struct {
 	file      *reload.Files[policy.Policy]
 	prepare   func(policy.Policy) error // before a policy comes into force
 	changed   func()
-	failed    func(error)
+	trouble   func(error)
 	good      prometheus.GaugeFunc
 	profiles  prometheus.GaugeFunc
 }
 
 // readPolicy reads the file, or takes the default where path is empty.
 func readPolicy(path string, gate policy.Gate) (*policyFile, error) {
-	f := &policyFile{path: path, byDefault: policy.Default().WithGate(gate), prepare: func(policy.Policy) error { return nil }, changed: func() {}, failed: func(error) {}}
+	f := &policyFile{path: path, byDefault: policy.Default().WithGate(gate), prepare: func(policy.Policy) error { return nil }, changed: func() {}, trouble: func(error) {}}
 	f.file = reload.New(func(contents [][]byte) (policy.Policy, error) {
 		loaded, err := policy.Load(contents[0], gate)
 		if before, ok := f.file.Value(); ok && err == nil {
@@ -36,7 +36,7 @@ func readPolicy(path string, gate policy.Gate) (*policyFile, error) {
 			err = f.prepare(loaded)
 		}
 		return loaded, err
-	}, func(policy.Policy) { f.changed() }, func(err error) { f.failed(err) }, path)
+	}, func(policy.Policy) { f.changed() }, func(err error) { f.trouble(err) }, path)
 	f.good = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "nodekeep_policy_file_good", Help: "1 while the policy in force is what the file says, 0 while the file cannot be used.",
 	}, func() float64 { return oneIf(f.file.Err() == nil) })
@@ -70,7 +70,11 @@ func (f *policyFile) follow(ctx context.Context, every time.Duration, logger *sl
 		logger.Info("policy reloaded", "file", f.path)
 		changed()
 	}
-	f.failed = func(err error) {
+	f.trouble = func(err error) {
+		if err == nil {
+			logger.Info("policy file can be used again; it is the policy in force", "file", f.path)
+			return
+		}
 		logger.Error("policy file cannot be used; the last good policy stays in force", "file", f.path, "error", err)
 		wrong(err)
 	}

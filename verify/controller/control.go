@@ -20,11 +20,10 @@ import (
 // controlWork is the key in the queue of the work on control Pods. No Node can have this name.
 const controlWork = "/control"
 
-// controls is what this process itself knows of control: it is lost with the process, and nothing depends on it but how often something is reported.
+// controls is what this process itself knows of control.
 type controls struct {
 	mu     sync.Mutex
-	wanted map[string]bool      // profiles whose control Pod is to be started
-	shared map[string]time.Time // until when a failure of a profile counts as shared, unless it is found again
+	wanted map[string]bool // profiles whose control Pod is to be started
 }
 
 // want has the control Pod of a profile started.
@@ -37,21 +36,7 @@ func (c *Controller) want(profile string) {
 
 // isShared reports whether a failure of a profile is shared at the moment: it was found to be, and its Nodes wait still.
 func (c *Controller) isShared(profile string) bool {
-	c.controls.mu.Lock()
-	until := c.controls.shared[profile]
-	c.controls.mu.Unlock()
-	return until.After(c.Now()) && c.standing.holds(profile)
-}
-
-// noteShared notes that a failure is shared, until the next attempt would have told so; first is true when that is new.
-func (c *Controller) noteShared(profile verify.CompiledProfile, progress verify.Progress) (first bool) {
-	again := progress.Pause(profile) + 2*(profile.StartTimeout+profile.Timeout) // the next worker Pod, and the next control Pod
-	now := c.Now()
-	c.controls.mu.Lock()
-	defer c.controls.mu.Unlock()
-	first = !c.controls.shared[profile.Name].After(now)
-	c.controls.shared[profile.Name] = now.Add(again)
-	return first
+	return c.told.lasts(verify.ReasonShared, profile, c.Now()) && c.standing.holds(profile)
 }
 
 // controlChanged has the Nodes looked at that may wait for a control Pod: those with a worker Pod.

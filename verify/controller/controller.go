@@ -59,6 +59,7 @@ type Controller struct {
 	outage      outage
 	controls    controls
 	brakes      brakes
+	told        told
 	remover     *remove.Remover
 	ledger      *remove.Store
 
@@ -94,8 +95,8 @@ func New(options Options) (*Controller, error) {
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 	}
 	c.memory.nodes, c.standing.held, c.standing.open = map[string]remembered{}, map[string]stands{}, map[string]int{}
-	c.standing.controls, c.controls.wanted, c.controls.shared = map[string]int{}, map[string]bool{}, map[string]time.Time{}
-	c.brakes.seen, c.brakes.told = map[brakeKey]time.Time{}, map[brakeKey]time.Time{}
+	c.standing.controls, c.controls.wanted = map[string]int{}, map[string]bool{}
+	c.brakes.seen, c.told.facts = map[brakeKey]time.Time{}, map[fact]telling{}
 	nodes := store.ListWatch(options.Client, options.Client.CoreV1().Nodes(), "", nil)
 	c.nodes = cache.NewSharedIndexInformer(nodes, &corev1.Node{}, 0, cache.Indexers{})
 	pods := store.ListWatch(options.Client, options.Client.CoreV1().Pods(options.Namespace), "", nil)
@@ -163,7 +164,9 @@ func handlers[T any](changed func(before, after *T)) cache.ResourceEventHandlerF
 
 // nodeChanged notes what the process must remember of each event, since the queue holds names and no events.
 func (c *Controller) nodeChanged(before, after *node) {
-	wasHeld, isHeld := before != nil && before.held, after != nil && after.held
+	profiles := c.Profiles() // of now: the policy may have changed since the watch brought them
+	held := func(n *node) bool { return n != nil && len(profiles.HeldBy(n.taints)) > 0 }
+	wasHeld, isHeld := held(before), held(after)
 	same := before != nil && after != nil && before.uid == after.uid
 	if before != nil {
 		if before.takes {
@@ -185,7 +188,7 @@ func (c *Controller) nodeChanged(before, after *node) {
 		}
 	}
 	if same && wasHeld != isHeld {
-		c.memory.interrupt(after.uid, isHeld)
+		c.memory.interrupt(after.uid, isHeld && verify.Incomplete(before.taints, c.Cluster.Gate) == "")
 	}
 	if isHeld {
 		c.memory.hold(after.uid, c.Now())

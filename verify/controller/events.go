@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,8 +15,8 @@ import (
 // Reasons of the Events on Nodes. That of SharedFailure is on the verified Node which fails, too.
 const (
 	Verified             = "Verified"           // the checks passed, the taint was removed
-	VerificationFailed   = "VerificationFailed" // an attempt did not pass
-	VerificationStuck    = "VerificationStuck"  // attempts.max attempts did not pass; it is tried on
+	VerificationFailed   = "VerificationFailed" // an attempt did not pass; once while it lasts where many Nodes get no verdict for the same reason
+	VerificationStuck    = "VerificationStuck"  // attempts.max attempts did not pass; it is tried on. As above
 	VerificationReleased = verify.EventReleased // the deadline passed, the taint was removed without a passed check
 	VerificationUndone   = "VerificationUndone" // another client puts the taint back each time that it is removed; nodekeep pauses
 	SharedFailure        = "SharedFailure"      // Nodes of a profile fail a check that a verified Node fails, too; once while it lasts
@@ -41,7 +42,7 @@ func (c *Controller) reportReturns(n *node, action verify.Action) bool {
 // reportVerified shows a Node that was opened.
 func (c *Controller) reportVerified(n *node, action verify.Action) {
 	c.count(action)
-	took := c.Now().Sub(later(n.full.ReadySince, n.full.Created)) // a kubelet writes when it became Ready
+	took := c.Now().Sub(slices.MaxFunc([]time.Time{n.full.ReadySince, n.full.Created}, time.Time.Compare)) // a kubelet writes when it became Ready
 	if took >= 0 {
 		c.Metrics.verified.WithLabelValues(action.Profile.Name).Observe(took.Seconds())
 	}
@@ -74,17 +75,31 @@ func (c *Controller) reportAttempt(n *node, action verify.Action) {
 		c.reportShared(action)
 		return
 	}
-	next := progress.Pause(action.Profile)
-	if progress.Attempts == action.Profile.Attempts.Max {
-		c.event(n, corev1.EventTypeWarning, VerificationStuck, "The Node stays tainted: %s. It is tried on, every %s. ConfigMap %s has the report", what, next, verify.ReportName(n.name))
-		return
+	reason, then := VerificationFailed, fmt.Sprintf("The next attempt comes in %s", progress.Pause(action.Profile))
+	if progress.Attempts == action.Profile.Attempts.Max || progress.Stuck(action.Profile) && progress.Last.Result == verify.VerdictInconclusive {
+		reason, then = VerificationStuck, fmt.Sprintf("It is tried on, every %s", progress.Pause(action.Profile))
 	}
-	c.event(n, corev1.EventTypeWarning, VerificationFailed, "The Node stays tainted: %s. The next attempt comes in %s. ConfigMap %s has the report", what, next, verify.ReportName(n.name))
+	others := ""
+	if last := progress.Last; last.Result == verify.VerdictInconclusive {
+		if !c.told.due(strings.Join([]string{reason, action.Profile.Hash, last.Check, withoutVerdict(last.Reason)}, "/"), action, c.Now()) {
+			return
+		}
+		others = ". Other Nodes of the profile with the same result get no Event while this lasts; `nodekeep verify list` shows them"
+	}
+	c.event(n, corev1.EventTypeWarning, reason, "The Node stays tainted: %s. %s. ConfigMap %s has the report%s", what, then, verify.ReportName(n.name), others)
+}
+
+// withoutVerdict is one word for attempts that ended without a verdict for the same reason. Until an image can be pulled, a kubelet reports two in turn.
+func withoutVerdict(reason string) string {
+	if reason == "ImagePullBackOff" {
+		return "ErrImagePull"
+	}
+	return reason
 }
 
 // reportShared shows, once while it lasts and not for each Node, that the Nodes of a profile fail a check as verified Nodes do.
 func (c *Controller) reportShared(action verify.Action) {
-	if !c.noteShared(action.Profile, action.Progress) {
+	if !c.told.due(verify.ReasonShared, action, c.Now()) {
 		return
 	}
 	last := action.Progress.Last
@@ -133,11 +148,4 @@ func orCheck(last *verify.Last) string {
 		return last.Message
 	}
 	return "check " + last.Check + ": " + last.Message
-}
-
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
 }

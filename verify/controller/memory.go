@@ -15,7 +15,7 @@ type remembered struct {
 	held        time.Time // since when the taint was observed without a break
 	started     time.Time // when a worker Pod was last started
 	interrupted bool      // the taint was removed or added since worker Pods were last seen to be gone
-	opened      bool      // the taint was added to a Node that had none; see [verify.DoNote]
+	opened      bool      // the taint was added to a Node that took workloads; see [verify.DoNote]
 	garbage     bool      // a bad report was logged
 }
 
@@ -45,11 +45,11 @@ func (m *memory) hold(uid string, now time.Time) {
 	})
 }
 
-// interrupt notes that the taint was removed, or added.
-func (m *memory) interrupt(uid string, added bool) {
+// interrupt notes that the taint was removed, or added; opened: to a Node that took workloads.
+func (m *memory) interrupt(uid string, opened bool) {
 	m.change(uid, func(one *remembered) {
 		one.interrupted, one.held = true, time.Time{}
-		one.opened = one.opened || added
+		one.opened = one.opened || opened
 	})
 }
 
@@ -60,7 +60,7 @@ func (m *memory) forget(uid string) { m.change(uid, func(one *remembered) { *one
 func (m *memory) settled(uid string, held bool) {
 	m.change(uid, func(one *remembered) {
 		if one.interrupted = false; !held {
-			*one = remembered{}
+			*one = remembered{opened: one.opened} // the watch may have brought the taint by now
 		}
 	})
 }

@@ -226,7 +226,8 @@ func (c *Controller) createPod(ctx context.Context, n *node, action verify.Actio
 		}
 		return uid, err
 	}
-	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) { // a quota, Pod Security, another webhook, or the image's name: an operator has to see it
+	// A quota, Pod Security, another webhook, or the image's name: an operator has to see it, once for all Nodes.
+	if (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) && c.told.due("create/"+action.Profile.Hash, action, c.Now()) {
 		c.event(n, corev1.EventTypeWarning, VerificationFailed, "The worker Pod cannot be created: %v", err)
 	}
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 type brakes struct {
 	mu   sync.Mutex
 	seen map[brakeKey]time.Time // when a brake was last seen to be open
-	told map[brakeKey]time.Time // until when no further Event reports it
 }
 
 type brakeKey struct {
@@ -175,12 +174,7 @@ func (c *Controller) tells(n *node, action verify.Action, reason verify.BrakeRea
 	case !reason.Shared():
 		return before == nil || before.Reason != reason
 	}
-	now, key := c.Now(), brakeKey{action.Profile.Name, reason}
-	c.brakes.mu.Lock()
-	defer c.brakes.mu.Unlock()
-	told := c.brakes.told[key].After(now)
-	c.brakes.told[key] = now.Add(action.Progress.Pause(action.Profile) + 2*(action.Profile.StartTimeout+action.Profile.Timeout)) // when the next attempt has told so
-	return !told
+	return c.told.due(RemovalHeld+"/"+string(reason), action, c.Now())
 }
 
 // reportRemoved shows a removal.

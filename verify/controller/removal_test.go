@@ -155,6 +155,37 @@ func TestANodeThatWasOpenIsNotRemovedWhenItsTaintIsAdded(t *testing.T) {
 	}
 }
 
+// No Pod could run on these Nodes before either.
+func TestANodeThatGetsItsTaintBeforeItTakesWorkloadsIsRemovedLikeAnyOther(t *testing.T) {
+	const other = "example.com/startup"
+	for name, test := range map[string]struct {
+		before string
+		change func(*bed)
+	}{
+		"capture replaces the gate by it, since the webhook was down": {"nodekeep.dev/restoring", func(b *bed) {
+			b.change("broken", func(node *corev1.Node) { node.Spec.Taints[0].Key = verify.Taint })
+		}},
+		"the policy has its key from now on": {other, func(b *bed) {
+			b.use(func(profile *verify.Profile) { removes(profile); profile.Taint = other + ":NoSchedule" })
+			b.change("broken", func(node *corev1.Node) { node.Labels["heartbeat"] = "1" })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := fleet(t, 50)
+			b.register("broken", refuses)
+			b.change("broken", func(node *corev1.Node) {
+				node.Labels = map[string]string{}
+				node.Spec.Taints = []corev1.Taint{{Key: test.before, Effect: corev1.TaintEffectNoSchedule}}
+			})
+			c, stop := b.process()
+			defer stop()
+			b.waitFor("the Node must be observed", func() bool { return c.NodesSynced() })
+			test.change(b)
+			b.waitFor("the Node must be removed", func() bool { return !b.exists("broken") })
+		})
+	}
+}
+
 func first(ledger verify.Ledger) (verify.Removal, bool) {
 	if len(ledger.Removals) == 0 {
 		return verify.Removal{}, false

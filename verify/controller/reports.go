@@ -27,6 +27,9 @@ func (c *Controller) keepReport(ctx context.Context, report verify.SavedReport) 
 // reportsAtOnce bounds an answer of the API server: after a policy that no Node passes, each Node has a report.
 const reportsAtOnce = 200
 
+// refusalsAtOnce ends a sweep: an admission policy may keep single reports, and an API server that is down keeps all.
+const refusalsAtOnce = 10
+
 // sweepReports removes reports that are older than the retention, unless their Node still waits to be verified.
 func (c *Controller) sweepReports(ctx context.Context) {
 	if !c.Leading() {
@@ -34,6 +37,7 @@ func (c *Controller) sweepReports(ctx context.Context) {
 	}
 	maps := c.Client.CoreV1().ConfigMaps(c.Namespace)
 	options := metav1.ListOptions{LabelSelector: verify.ReportLabel + "=true", Limit: reportsAtOnce}
+	refused := 0
 	for {
 		list, err := maps.List(ctx, options)
 		if err != nil {
@@ -43,7 +47,9 @@ func (c *Controller) sweepReports(ctx context.Context) {
 		for _, object := range list.Items {
 			if err := c.sweepReport(ctx, &object); err != nil {
 				c.Logger.Warn("old report cannot be removed; it is tried again later", "configMap", object.Name, "error", err)
-				return
+				if refused++; refused >= refusalsAtOnce {
+					return
+				}
 			}
 		}
 		if options.Continue = list.Continue; options.Continue == "" {

@@ -1,0 +1,51 @@
+package controller
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// tellAgain is how often something is reported while it lasts: the API server keeps Events for an hour, and the Node that had the Event may be deleted.
+const tellAgain = 30 * time.Minute
+
+// told is what is reported once for many Nodes of a profile: a shared failure, a brake that concerns the profile, attempts that ended without a verdict. It is
+// lost with the process, and nothing depends on it but how often something is reported.
+type told struct {
+	mu    sync.Mutex
+	facts map[fact]telling
+}
+
+type fact struct{ profile, what string }
+
+type telling struct {
+	at    time.Time // when it was reported last
+	until time.Time // when it has ended, unless an attempt meets it again by then
+}
+
+// due reports whether what an attempt meets is to be reported: it is new, or was reported long ago.
+func (t *told) due(what string, action verify.Action, now time.Time) bool {
+	until, of := now.Add(action.Progress.NextEnds(action.Profile)), fact{action.Profile.Name, what}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.DeleteFunc(t.facts, func(_ fact, told telling) bool { return !told.until.After(now) }) // kubelets choose some of the reasons
+	told, known := t.facts[of]
+	due := !known || !now.Before(told.at.Add(tellAgain))
+	if due {
+		told.at = now
+	}
+	if until.After(told.until) {
+		told.until = until
+	}
+	t.facts[of] = told
+	return due
+}
+
+// lasts reports whether something was met, and would not have been met again yet.
+func (t *told) lasts(what, profile string, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.facts[fact{profile, what}].until.After(now)
+}

@@ -1,0 +1,44 @@
+package controller
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+func TestWhatManyNodesMeetIsReportedOnceWhileItLastsAndAgainEachHalfHour(t *testing.T) {
+	profile := newBed(t).profiles.All()[0]
+	action := verify.Action{Profile: profile, Progress: verify.Progress{Attempts: 1, Last: &verify.Last{Result: verify.VerdictInconclusive}}}
+	told, began := told{facts: map[fact]telling{}}, time.Now()
+	at := func(minutes float64) time.Time { return began.Add(time.Duration(minutes * float64(time.Minute))) }
+
+	assert.False(t, told.lasts("down", profile.Name, at(0)))
+	var reported []float64
+	for minute := 0.0; minute <= 70; minute += 0.5 { // attempts of all Nodes together
+		if told.due("down", action, at(minute)) {
+			reported = append(reported, minute)
+		}
+	}
+	assert.Equal(t, []float64{0, 30, 60}, reported)
+	assert.True(t, told.lasts("down", profile.Name, at(70)))
+	assert.False(t, told.lasts("down", "other", at(70)))
+	assert.True(t, told.due("full", action, at(70)), "something else")
+
+	assert.False(t, told.lasts("down", profile.Name, at(80)), "no attempt met it again")
+	assert.True(t, told.due("down", action, at(80)), "it is new again")
+}
+
+// Kubelets choose some of the reasons.
+func TestWhatWasReportedTakesNoMoreMemoryOnceItHasEnded(t *testing.T) {
+	action := verify.Action{Profile: newBed(t).profiles.All()[0]}
+	told, now := told{facts: map[fact]telling{}}, time.Now()
+	for i := range 1000 {
+		told.due(fmt.Sprint("reason-", i), action, now)
+		now = now.Add(time.Minute)
+	}
+	assert.Less(t, len(told.facts), 20)
+}
