@@ -13,10 +13,12 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/verify"
+	"nodekeep.dev/nodekeep/verify/controller"
 )
 
 // verification is policy.verify of these tests: a check of each kind whose target a test can break. The pace is faster than by default.
@@ -26,7 +28,11 @@ const verification = `{"profiles": [{
 		{"name": "dns", "dns": {"names": ["kubernetes.default.svc"], "servers": "each"}},
 		{"name": "api", "api": {}},
 		{"name": "app", "service": {"name": "default/app", "port": 443}},
-		{"name": "other-nodes", "service": {"name": "nodekeep-system/nodekeep-webhook", "port": 443, "endpoints": 1}}],
+		{"name": "other-nodes", "service": {"name": "nodekeep-system/nodekeep-webhook", "port": 443, "endpoints": 1}},
+		{"name": "tcp", "tcp": {"address": "10.96.0.1:443"}},
+		{"name": "http", "http": {"url": "http://probes.nodekeep-system.svc:8081/healthz"}},
+		{"name": "container", "container": {"image": "nodekeep:test", "args": ["version"]}},
+		{"name": "kubelet", "kubelet": {}}],
 	"timeout": "8s", "startTimeout": "30s", "attempts": {"max": 3, "backoff": "1s", "maxBackoff": "3s"}}]}`
 
 // verifying installs the chart with the controller of verification. The Node that it runs on is verified when it returns, so that later ones
@@ -36,6 +42,7 @@ func (c *Cluster) verifying(t *testing.T, policy string) {
 	only := c.AddForTest(t, "node-1")
 	c.publishApp(t)
 	c.installed(t, "--set", "verify.enabled=true,verify.replicas=1", "--set-json", "policy.verify="+policy)
+	c.publishProbes(t)
 	c.taint(t, only.Name)
 	c.opens(t, only.Name)
 }
@@ -53,6 +60,19 @@ func (c *Cluster) publishApp(t *testing.T) {
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{apiEndpoint}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}},
 		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("https"), Port: ptr.To[int32](apiPort), Protocol: ptr.To(corev1.ProtocolTCP)}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+}
+
+// publishProbes makes Service nodekeep-system/probes: HTTP without TLS, answered by the webhook's Pods.
+func (c *Cluster) publishProbes(t *testing.T) {
+	t.Helper()
+	_, err := c.Admin.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "probes"},
+		Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"app.kubernetes.io/name": "nodekeep", "app.kubernetes.io/component": "webhook"},
+			Ports:    []corev1.ServicePort{{Port: 8081, Protocol: corev1.ProtocolTCP}},
+		},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
 }
@@ -201,6 +221,34 @@ func TestARealKubeletsNodeTakesWorkloadsOnceItsChecksPass(t *testing.T) {
 		require.NoError(t, k.Start())
 		c.opens(t, k.Name)
 	})
+	t.Run("the controller that leads is killed during a check, and another one is there", func(t *testing.T) {
+		defer mend()
+		c.runsVerifiers(t, 2)
+		for _, atOnce := range []bool{false, true} {
+			states, before := c.watchesNode(t, k.Name), roundOf(c.nodeOf(t, k.Name))
+			if atOnce {
+				c.taint(t, k.Name)
+			} else {
+				require.NoError(t, anyError(d.Break(0, MuteDNS), d.Break(1, MuteDNS)))
+				c.taint(t, k.Name)
+				c.checking(t, k.Name)
+			}
+			c.killLeader(t)
+			mend()
+			node := c.opens(t, k.Name)
+			assert.Equal(t, before+1, roundOf(node), "it was verified once")
+			require.Eventually(t, func() bool {
+				return slices.ContainsFunc(nodesOf(states), func(one *corev1.Node) bool { return one.ResourceVersion == node.ResourceVersion })
+			}, settles, 20*time.Millisecond)
+			tainted := false
+			for _, one := range nodesOf(states) {
+				if tainted = tainted || unverified(one); tainted && !unverified(one) {
+					assert.Equal(t, before+1, roundOf(one), "version %s is open: annotation %s", one.ResourceVersion, one.Annotations[verify.Annotation])
+				}
+			}
+		}
+		c.runsVerifiers(t, 1)
+	})
 	t.Run("the Node is deleted midway", func(t *testing.T) {
 		defer mend()
 		require.NoError(t, anyError(d.Break(0, MuteDNS), d.Break(1, MuteDNS)))
@@ -216,6 +264,28 @@ func TestARealKubeletsNodeTakesWorkloadsOnceItsChecksPass(t *testing.T) {
 			return apierrors.IsNotFound(err)
 		}, settles, 100*time.Millisecond, "the worker Pod of the deleted Node must go")
 	})
+}
+
+// runsVerifiers scales the controller, and waits until so many replicas are ready.
+func (c *Cluster) runsVerifiers(t *testing.T, replicas int) {
+	t.Helper()
+	deployments := c.Admin.AppsV1().Deployments(namespace)
+	_, err := deployments.Patch(t.Context(), "nodekeep-verify", types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas), metav1.PatchOptions{})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		now, err := deployments.Get(t.Context(), "nodekeep-verify", metav1.GetOptions{})
+		require.NoError(t, err)
+		return now.Status.ObservedGeneration == now.Generation && int(now.Status.ReadyReplicas) == replicas && int(now.Status.Replicas) == replicas
+	}, settles, 50*time.Millisecond)
+}
+
+// killLeader kills the controller that leads: its Lease stays until it expires.
+func (c *Cluster) killLeader(t *testing.T) {
+	t.Helper()
+	lease, err := c.Admin.CoordinationV1().Leases(namespace).Get(t.Context(), controller.LeaseName, metav1.GetOptions{})
+	require.NoError(t, err)
+	pod, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
+	require.NoError(t, c.Admin.CoreV1().Pods(namespace).Delete(t.Context(), pod, *metav1.NewDeleteOptions(0)))
 }
 
 func anyError(errs ...error) error {

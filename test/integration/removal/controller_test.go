@@ -302,7 +302,7 @@ func TestAFaultThatTwoHundredNodesShareRemovesNoneAndOneEventSaysWhy(t *testing.
 }
 
 // A verified Node has the image, so a control Pod would pass: that no attempt has failed is what keeps the Nodes.
-func TestARegistryThatIsDownForTwoHundredNewNodesRemovesNoneAndTheyOpenWhenItIsBack(t *testing.T) {
+func TestARegistryThatIsDownForTwoHundredNewNodesRemovesNoneAndOneEventSaysWhy(t *testing.T) {
 	labelled := func(node *corev1.Node) { node.Labels["onfailure"] = shortly }
 	toCheck(t, "registry-verified", verify.RemoveNode, true, labelled)
 	var names []string
@@ -331,6 +331,9 @@ func TestARegistryThatIsDownForTwoHundredNewNodesRemovesNoneAndTheyOpenWhenItIsB
 	}), settles, time.Second)
 	assert.Empty(t, ledger(t).Removals)
 	assert.True(t, each(func(node corev1.Node) bool { return len(node.Spec.Taints) > 0 })(), "all of them wait")
+	require.Eventually(t, func() bool { return eventsOf(t, "VerificationFailed", "new") > 0 }, settles, 100*time.Millisecond)
+	assert.Equal(t, 1, eventsOf(t, "VerificationFailed", "new"), "for all of them")
+	assert.LessOrEqual(t, eventsOf(t, "VerificationStuck", "new"), 1)
 
 	k.registryDown.Store(false)
 	require.Eventually(t, each(func(node corev1.Node) bool { return node.Labels[verify.Label] == "true" && len(node.Spec.Taints) == 0 }), settles, time.Second)
@@ -354,8 +357,14 @@ func TestAControllerThatIsLiedToRemovesNothingAndSaysWhy(t *testing.T) {
 	toCheck(t, "good-lie", verify.RemoveNodeClaim, true, nil)
 	toCheck(t, "broken-lie-owner", verify.RemoveNodeClaim, false, ofClaim(victim))
 	toCheck(t, "broken-lie-uid", verify.RemoveNodeClaim, false, ofClaim(before))
+	toCheck(t, "good-lie-machine", verify.RemoveMachine, true, nil)
+	toCheck(t, "broken-lie-machine", verify.RemoveMachine, false, ofMachine("default", machine(t, "lie-machine", "good-lie-machine", "box://good-lie-machine").GetName()))
 	begin(t)
-	for name, says := range map[string]string{"broken-lie-owner": `status.nodeName of that NodeClaim is "lie-victim"`, "broken-lie-uid": "that NodeClaim has the uid"} {
+	for name, says := range map[string]string{
+		"broken-lie-owner":   `status.nodeName of that NodeClaim is "lie-victim"`,
+		"broken-lie-uid":     "that NodeClaim has the uid",
+		"broken-lie-machine": `status.nodeRef of that Machine names Node "good-lie-machine"`,
+	} {
 		require.Eventually(t, func() bool { return progressOf(t, name).RemovalHeld != nil }, settles, 100*time.Millisecond, name)
 		assert.Equal(t, verify.BrakeRefused, progressOf(t, name).RemovalHeld.Reason)
 		assert.Contains(t, progressOf(t, name).RemovalHeld.Message, says)
@@ -365,6 +374,7 @@ func TestAControllerThatIsLiedToRemovesNothingAndSaysWhy(t *testing.T) {
 		_, err := admin(t).Resource(nodeClaims).Get(t.Context(), one.GetName(), metav1.GetOptions{})
 		require.NoError(t, err)
 	}
+	assert.False(t, marked(t, "lie-machine"))
 	assert.Empty(t, ledger(t).Removals)
 }
 
