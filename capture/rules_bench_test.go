@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"flag"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -21,9 +20,6 @@ import (
 	"nodekeep.dev/nodekeep/test/bench/measure"
 )
 
-// resyncNodes is how many Nodes [BenchmarkResync] has: go test -bench Resync -args -nodes 100000.
-var resyncNodes = flag.Int("nodes", 1000, "how many Nodes BenchmarkResync has")
-
 // BenchmarkResync is one resync of capture's leader, of 1,000 Nodes that are as they should be: with all that it reconciles of them. Without rules for
 // labels, and with 50, of which ten are true of the Node and set 3 labels. "all-decided" reconciles every Node, as after a change of the policy.
 func BenchmarkResync(b *testing.B) {
@@ -34,9 +30,10 @@ func BenchmarkResync(b *testing.B) {
 		measure.Variant{Name: "50-rules-all-decided", Do: resyncOf(b, with, 3, func(c *Controller, _ uint32) { c.enqueueAll() })})
 }
 
-// resyncOf queues and works on all Nodes at each call. Rules set so many labels on each.
+// resyncOf queues and works on 1,000 Nodes at each call. Rules set so many labels on each.
 func resyncOf(b *testing.B, text string, set int, resync func(c *Controller, round uint32)) func() {
 	b.Helper()
+	const nodes = 1000
 	c := newCluster(b, "")
 	var err error
 	c.policy, err = policy.Load([]byte(text), gate)
@@ -57,7 +54,7 @@ func resyncOf(b *testing.B, text string, set int, resync func(c *Controller, rou
 	})
 	require.NoError(b, err)
 	b.Cleanup(r.queue.ShutDown)
-	for i := range *resyncNodes {
+	for i := range nodes {
 		settled.Name = fmt.Sprintf("worker-%d", i)
 		remembered.Node = settled.Name
 		_, err := records.Put(b.Context(), remembered, "")
