@@ -91,8 +91,8 @@ func (f *Files[T]) read() error {
 	if err != nil {
 		return err
 	}
-	f.good = contents
 	f.value.Store(&value)
 	f.changed(value)
+	f.good = contents // last: a change that panicked is made again
 	return nil
 }

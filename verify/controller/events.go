@@ -80,7 +80,7 @@ func (c *Controller) reportAttempt(n *node, action verify.Action) {
 		reason, then = VerificationStuck, fmt.Sprintf("It is tried on, every %s", progress.Pause(action.Profile))
 	}
 	others := ""
-	if last := progress.Last; last.Result == verify.VerdictInconclusive {
+	if last := progress.Last; last.Result == verify.VerdictInconclusive && progress.Failed == 0 { // what failed before is this Node's own
 		if !c.told.due(strings.Join([]string{reason, action.Profile.Hash, last.Check, withoutVerdict(last.Reason)}, "/"), action, c.Now()) {
 			return
 		}

@@ -45,7 +45,9 @@ func (c *Controller) sweepReports(ctx context.Context) {
 			return
 		}
 		for _, object := range list.Items {
-			if err := c.sweepReport(ctx, &object); err != nil {
+			if err := c.sweepReport(ctx, &object); ctx.Err() != nil {
+				return
+			} else if err != nil {
 				c.Logger.Warn("old report cannot be removed; it is tried again later", "configMap", object.Name, "error", err)
 				if refused++; refused >= refusalsAtOnce {
 					return

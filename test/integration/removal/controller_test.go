@@ -51,7 +51,7 @@ func removingPolicy() string {
 	for _, kind := range verify.RemovalKinds() {
 		profiles += profileOf(string(kind), kind, "2m")
 	}
-	profiles += profileOf(shortly, verify.RemoveNode, "10s")
+	profiles += profileOf(shortly, verify.RemoveNode, "30s")
 	return fmt.Sprintf(removing, profiles)
 }
 
