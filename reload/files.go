@@ -91,8 +91,9 @@ func (f *Files[T]) read() error {
 	if err != nil {
 		return err
 	}
+	f.good = nil // until the change is made: one that panics is made again
 	f.value.Store(&value)
 	f.changed(value)
-	f.good = contents // last: a change that panicked is made again
+	f.good = contents
 	return nil
 }

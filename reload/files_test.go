@@ -26,7 +26,12 @@ func TestTheLastGoodFilesCountAndEachProblemIsReportedOnce(t *testing.T) {
 			panic("parse")
 		}
 		return value, nil
-	}, func(value string) { changes = append(changes, value) }, func(err error) {
+	}, func(value string) {
+		if value == "late!" && len(problems) == 3 {
+			panic("changed")
+		}
+		changes = append(changes, value)
+	}, func(err error) {
 		if err == nil {
 			ended++
 			return
@@ -42,6 +47,7 @@ func TestTheLastGoodFilesCountAndEachProblemIsReportedOnce(t *testing.T) {
 		content, value           string
 		good                     bool
 		changes, problems, ended int
+		reads                    int // before it is as it says
 	}{
 		{content: "", value: "", good: false, problems: 1}, // the second file is missing
 		{content: "a", value: "a!", good: true, changes: 1, problems: 1},
@@ -49,8 +55,13 @@ func TestTheLastGoodFilesCountAndEachProblemIsReportedOnce(t *testing.T) {
 		{content: "panic", value: "a!", good: false, changes: 1, problems: 3},
 		{content: "a", value: "a!", good: true, changes: 1, problems: 3, ended: 1}, // nothing has changed
 		{content: "b", value: "b!", good: true, changes: 2, problems: 3, ended: 1},
+		{content: "late", value: "late!", good: true, changes: 3, problems: 4, ended: 1, reads: 1}, // the first read panics while it changes
 	} {
 		write(first, step.content)
+		for range step.reads {
+			files.Read()
+			require.Error(t, files.Err())
+		}
 		for range 2 { // the second time, nothing is new
 			files.Read()
 			value, ok := files.Value()

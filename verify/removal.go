@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Removals is what the decision about a removal needs to know beyond the Node itself. It is read live, for a Node that [Plan] says is to be removed.
@@ -40,28 +42,20 @@ func (p Profiles) PassedAt(node *Node) time.Time {
 	return progress.Last.Time
 }
 
-// wasOpen reports whether this Node object ever took workloads: a round has ended (see also [DoNote]), or its taint is not the one of its registration. What
-// a kubelet forges here can keep its own Node from being removed, or not.
-func (n *Node) wasOpen(profile CompiledProfile, progress Progress, profiles Profiles) bool {
-	for _, taint := range profiles.HeldBy(n.Taints) {
-		if taint.Key != profile.Taint.Key || taint.Value != profile.Taint.Value {
-			return true
-		}
-	}
-	return progress.Round > 0
-}
-
-// MayRemove reports whether a Node that fails for good is removed: its profile removes Nodes, and this one never took workloads.
+// MayRemove reports whether a Node that fails for good is removed: its profile removes Nodes, and this Node object never took workloads. It did if a round has
+// ended (see also [DoNote]), or if its taint is not the one of its registration. What a kubelet forges here can keep its own Node from being removed, or not.
 func (p Profiles) MayRemove(node *Node) bool {
 	profile, _ := p.For(node.Labels)
-	return profile.Removes() && !node.wasOpen(profile, ParseProgress(node.Annotation).of(profile, node.BootID), p)
+	return profile.Removes() && ParseProgress(node.Annotation).Round == 0 && !slices.ContainsFunc(p.HeldBy(node.Taints), func(taint corev1.Taint) bool {
+		return taint.Key != profile.Taint.Key || taint.Value != profile.Taint.Value
+	})
 }
 
 // removal is what is next once an attempt has failed. record is the action that records it, and the Node stays. Where the profile removes Nodes, this one
 // was never open, attempts.max attempts of this round have failed, and verified Nodes pass what fails here, it is [DoRemove].
 func (o Observed) removal(record Action, before Progress, profiles Profiles, now time.Time) Action {
 	profile, progress := record.Profile, record.Progress
-	if !profile.Removes() || progress.Failed < profile.Attempts.Max || progress.Removing != "" || o.Node.wasOpen(profile, before, profiles) {
+	if !profiles.MayRemove(o.Node) || progress.Failed < profile.Attempts.Max || progress.Removing != "" {
 		return record
 	}
 	cleared, held := o.Control.clears(record, now)

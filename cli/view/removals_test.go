@@ -132,6 +132,11 @@ func TestANodeSaysWhyItIsNotRemovedAndThatItIs(t *testing.T) {
 	assert.Equal(t, []any{"-", "held: Pods: Pod default/web-1 runs on it", "under way, by nodeClaim"},
 		[]any{rows[0].Cells[6], rows[1].Cells[6], rows[2].Cells[6]})
 
+	reopened := held(t, p, verify.Brake{Reason: verify.BrakePods})
+	reopened.Round = 1
+	again, _ := shownOf(reopened)
+	assert.Empty(t, again.OnFailure, "a Node that was open is never removed")
+
 	// An open Node has nothing to be removed for, whatever its annotation says.
 	open := VerificationOf(annotated(nodeToVerify(nil), held(t, p, verify.Brake{Reason: verify.BrakePods})), nil, nil, p, noon)
 	assert.Nil(t, open.RemovalHeld)

@@ -57,6 +57,9 @@ func (c *Controller) reportVerified(n *node, action verify.Action) {
 	c.event(n, corev1.EventTypeNormal, Verified, "The checks of profile %s passed: the taint was removed%s", action.Profile.Name, skipped)
 }
 
+// othersToo ends an Event that is one for many Nodes.
+const othersToo = ". Other Nodes of the profile with the same result may get no Event while this lasts; `nodekeep verify list` shows them"
+
 // reportAttempt shows an attempt that did not pass.
 func (c *Controller) reportAttempt(n *node, action verify.Action) {
 	c.count(action)
@@ -72,7 +75,7 @@ func (c *Controller) reportAttempt(n *node, action verify.Action) {
 		}
 	}
 	if progress.Last.Result == verify.VerdictShared {
-		c.reportShared(action)
+		c.reportShared(n, action)
 		return
 	}
 	reason, then := VerificationFailed, fmt.Sprintf("The next attempt comes in %s", progress.Pause(action.Profile))
@@ -81,10 +84,10 @@ func (c *Controller) reportAttempt(n *node, action verify.Action) {
 	}
 	others := ""
 	if last := progress.Last; last.Result == verify.VerdictInconclusive && progress.Failed == 0 { // what failed before is this Node's own
-		if !c.told.due(strings.Join([]string{reason, action.Profile.Hash, last.Check, withoutVerdict(last.Reason)}, "/"), action, c.Now()) {
+		if !c.told.due(strings.Join([]string{reason, action.Profile.Hash, last.Check, withoutVerdict(last.Reason)}, "/"), n.uid, action, c.Now()) {
 			return
 		}
-		others = ". Other Nodes of the profile with the same result get no Event while this lasts; `nodekeep verify list` shows them"
+		others = othersToo
 	}
 	c.event(n, corev1.EventTypeWarning, reason, "The Node stays tainted: %s. %s. ConfigMap %s has the report%s", what, then, verify.ReportName(n.name), others)
 }
@@ -98,8 +101,8 @@ func withoutVerdict(reason string) string {
 }
 
 // reportShared shows, once while it lasts and not for each Node, that the Nodes of a profile fail a check as verified Nodes do.
-func (c *Controller) reportShared(action verify.Action) {
-	if !c.told.due(verify.ReasonShared, action, c.Now()) {
+func (c *Controller) reportShared(failing *node, action verify.Action) {
+	if !c.told.due(verify.ReasonShared, failing.uid, action, c.Now()) {
 		return
 	}
 	last := action.Progress.Last

@@ -227,8 +227,8 @@ func (c *Controller) createPod(ctx context.Context, n *node, action verify.Actio
 		return uid, err
 	}
 	// A quota, Pod Security, another webhook, or the image's name: an operator has to see it, once for all Nodes.
-	if (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) && c.told.due("create/"+action.Profile.Hash, action, c.Now()) {
-		c.event(n, corev1.EventTypeWarning, VerificationFailed, "The worker Pod cannot be created: %v", err)
+	if (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) && c.told.due("create/"+action.Profile.Hash, n.uid, action, c.Now()) {
+		c.event(n, corev1.EventTypeWarning, VerificationFailed, "The worker Pod cannot be created: %v"+othersToo, err)
 	}
 	if err != nil {
 		return "", fmt.Errorf("create worker Pod of node %q: %w", n.name, err)

@@ -174,7 +174,7 @@ func (c *Controller) tells(n *node, action verify.Action, reason verify.BrakeRea
 	case !reason.Shared():
 		return before == nil || before.Reason != reason
 	}
-	return c.told.due(RemovalHeld+"/"+string(reason), action, c.Now())
+	return c.told.due(RemovalHeld+"/"+string(reason), n.uid, action, c.Now())
 }
 
 // reportRemoved shows a removal.

@@ -21,20 +21,23 @@ type told struct {
 type fact struct{ profile, what string }
 
 type telling struct {
-	at    time.Time // when it was reported last
-	until time.Time // when it has ended, unless an attempt meets it again by then
+	on     string    // the uid of the Node that it was reported on last
+	at     time.Time // when that was
+	until  time.Time // when it has ended, unless an attempt meets it again by then
+	others bool      // other Nodes have met it since: it is their turn, so no kubelet can keep the report for its Node
 }
 
-// due reports whether what an attempt meets is to be reported: it is new, or was reported long ago.
-func (t *told) due(what string, action verify.Action, now time.Time) bool {
+// due reports whether what an attempt on a Node meets is to be reported: it is new, or was reported long ago.
+func (t *told) due(what, node string, action verify.Action, now time.Time) bool {
 	until, of := now.Add(action.Progress.NextEnds(action.Profile)), fact{action.Profile.Name, what}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	maps.DeleteFunc(t.facts, func(_ fact, told telling) bool { return !told.until.After(now) }) // kubelets choose some of the reasons
 	told, known := t.facts[of]
-	due := !known || !now.Before(told.at.Add(tellAgain))
+	told.others = told.others || node != told.on
+	due := !known || !now.Before(told.at.Add(tellAgain)) && (node != told.on || !told.others)
 	if due {
-		told.at = now
+		told.on, told.at, told.others = node, now, false
 	}
 	if until.After(told.until) {
 		told.until = until
