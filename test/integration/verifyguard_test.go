@@ -21,7 +21,7 @@ import (
 )
 
 // verifier is a client with the identity of the controller, in an installation of its own with what nodekeep-verify.yaml adds. It returns
-// when the API server goes by the policy nodekeep-verify. No process runs.
+// when the API server goes by the policy nodekeep-verify and gates new Nodes. No process runs.
 func verifier(t *testing.T) (*harness.Installation, *kubernetes.Clientset) {
 	t.Helper()
 	own, err := nodekeep.InstallOn(t.Context(), harness.ForTest(t, harness.Options{}))
@@ -31,6 +31,7 @@ func verifier(t *testing.T) (*harness.Installation, *kubernetes.Clientset) {
 	require.NoError(t, err)
 	client, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)
+	own.WaitGating(t, true)
 	own.Register(t, "probe")
 	require.Eventually(t, func() bool {
 		_, err := client.CoreV1().Nodes().Patch(t.Context(), "probe", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
