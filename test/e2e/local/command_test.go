@@ -12,10 +12,16 @@ import (
 // nodekeep runs a command of an operator outside the cluster and returns what it prints.
 func (c *Cluster) nodekeep(t *testing.T, args ...string) string {
 	t.Helper()
-	built, err := isolated()
-	require.NoError(t, err)
-	command := exec.CommandContext(t.Context(), filepath.Join(built, binariesFolder, runtime.GOOS, runtime.GOARCH, "nodekeep"), append(args, "--kubeconfig", c.Kubeconfig)...)
+	command := exec.CommandContext(t.Context(), binary(t), append(args, "--kubeconfig", c.Kubeconfig)...)
 	out, err := command.CombinedOutput()
 	require.NoError(t, err, "nodekeep %v: %s", args, out)
 	return string(out)
+}
+
+// binary is the path of nodekeep on this computer.
+func binary(t *testing.T) string {
+	t.Helper()
+	built, err := isolated()
+	require.NoError(t, err)
+	return filepath.Join(built, binariesFolder, runtime.GOOS, runtime.GOARCH, "nodekeep")
 }

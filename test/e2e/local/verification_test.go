@@ -252,6 +252,18 @@ func TestARealKubeletsNodeTakesWorkloadsOnceItsChecksPass(t *testing.T) {
 		}
 		c.runsVerifiers(t, 1)
 	})
+	t.Run("the controller is killed at each of its writes", func(t *testing.T) { c.killedAtEachWrite(t, k, log) })
+	t.Run("the API server restarts during a check", func(t *testing.T) {
+		defer mend()
+		require.NoError(t, anyError(d.Break(0, MuteDNS), d.Break(1, MuteDNS)))
+		before := roundOf(c.nodeOf(t, k.Name))
+		c.taint(t, k.Name)
+		c.checking(t, k.Name)
+		require.NoError(t, c.Control.RestartAPIServer(t.Context()))
+		assert.True(t, unverified(c.nodeOf(t, k.Name)), "nobody said that the checks passed")
+		mend()
+		assert.Equal(t, before+1, roundOf(c.opens(t, k.Name)), "it was verified once")
+	})
 	t.Run("the Node is deleted midway", func(t *testing.T) {
 		defer mend()
 		require.NoError(t, anyError(d.Break(0, MuteDNS), d.Break(1, MuteDNS)))
@@ -321,6 +333,12 @@ func (c *Cluster) publishedOpen(t *testing.T, k *Kubelet, log auditLog) {
 	states := c.watchesNode(t, k.Name)
 	k.registersAgain(t, log)
 	node := c.opens(t, k.Name)
+	openedOnce(t, states, node)
+}
+
+// openedOnce holds every version of a Node, up to the one that is open, to the invariant.
+func openedOnce(t *testing.T, states *versions, node *corev1.Node) {
+	t.Helper()
 	require.Eventually(t, func() bool {
 		return slices.ContainsFunc(states.all(), func(e watch.Event) bool { return e.Object.(*corev1.Node).ResourceVersion == node.ResourceVersion })
 	}, settles, 20*time.Millisecond)

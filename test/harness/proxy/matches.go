@@ -26,6 +26,9 @@ func ReadsAll(resource string) Match {
 // Writes are the requests that do anything else than read.
 func Writes(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
+// Decides are the writes that decide something, that is all but those of Events.
+func Decides(r *http.Request) bool { return Writes(r) && !strings.Contains(r.URL.Path, "/events") }
+
 // RecordRemovals are the requests that delete a ConfigMap.
 func RecordRemovals(r *http.Request) bool {
 	return r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/configmaps/")

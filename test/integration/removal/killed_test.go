@@ -19,14 +19,8 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// decisive are the writes that a removal consists of: worker Pods and control Pods, reports, what Nodes say of their verification, the ledger, and
-// the removal itself. Events decide nothing.
-func decisive(r *http.Request) bool {
-	return proxy.Writes(r) && !strings.Contains(r.URL.Path, "/events")
-}
-
 // last are those around the removal itself.
-var last = proxy.Any(proxy.About(verify.LedgerMap, decisive), func(r *http.Request) bool {
+var last = proxy.Any(proxy.About(verify.LedgerMap, proxy.Decides), func(r *http.Request) bool {
 	return r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/nodeclaims/")
 })
 
@@ -94,7 +88,7 @@ func TestAControllerKilledAtAnyWriteOfARemovalRemovesNoMoreThanTheBudgetAndNoOth
 	t.Cleanup(p.Stop)
 	nodekeep.Route = func(_ string, direct *rest.Config) *rest.Config { return p.Through(direct) }
 	t.Cleanup(func() { nodekeep.Route = nil })
-	kinds, writes, least := verify.RemovalKinds(), proxy.Match(decisive), 20
+	kinds, writes, least := verify.RemovalKinds(), proxy.Match(proxy.Decides), 20
 	if os.Getenv("NODEKEEP_LONG_FAULTS") == "" {
 		t.Log("only the writes around the removal of a NodeClaim, since all take four minutes: NODEKEEP_LONG_FAULTS=1, and so does make test-faults")
 		kinds, writes, least = []verify.RemovalKind{verify.RemoveNodeClaim}, last, 6

@@ -1,0 +1,101 @@
+package local
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/test/harness/proxy"
+)
+
+// killedAtEachWrite has a Node register and be verified by a controller on the host. The controller is killed before and after each write that
+// decides something, and starts again.
+func (c *Cluster) killedAtEachWrite(t *testing.T, k *Kubelet, log auditLog) {
+	t.Helper()
+	c.runsVerifiers(t, 0)
+	defer c.runsVerifiers(t, 1)
+	p, start := c.controllerOnTheHost(t)
+	kills := 0
+	for _, moment := range []proxy.Moment{proxy.Before, proxy.After} {
+		for number, held := int64(1), true; held; number++ {
+			require.Less(t, number, int64(30), "the controller goes on writing for ever")
+			t.Run(fmt.Sprintf("moment %d of write %d", moment, number), func(t *testing.T) {
+				held = false
+				reached := make(chan string, 1)
+				p.Break(proxy.Hold(proxy.Decides, number, moment, func(r *http.Request) { reached <- r.Method + " " + r.URL.Path }))
+				defer p.Break(nil)
+				require.NoError(t, c.Admin.CoreV1().Nodes().Delete(t.Context(), k.Name, metav1.DeleteOptions{}))
+				states := c.watchesNode(t, k.Name)
+				uid := k.registersAgain(t, log).stored(t).UID
+				controller := start(t)
+				held = reachedOrOpen(t, reached, func() bool { node := c.nodeOf(t, k.Name); return node.UID == uid && !unverified(node) })
+				require.NoError(t, controller.Kill())
+				p.Break(nil)
+				controller = start(t)
+				openedOnce(t, states, c.opens(t, k.Name))
+				require.NoError(t, controller.Kill())
+			})
+			if held {
+				kills++
+			}
+		}
+	}
+	assert.GreaterOrEqual(t, kills, 6, "the worker Pod, what its Node shows, and the taint, before and after each")
+	t.Logf("killed at %d moments", kills)
+}
+
+// controllerOnTheHost is a controller that a test starts as a process, with the rights of the chart's, behind a proxy.
+func (c *Cluster) controllerOnTheHost(t *testing.T) (p *proxy.Proxy, start func(*testing.T) *harness.Process) {
+	t.Helper()
+	config, err := c.Control.ServiceAccount(t.Context(), namespace, "nodekeep-verify")
+	require.NoError(t, err)
+	p, err = proxy.Start(config)
+	require.NoError(t, err)
+	t.Cleanup(p.Stop)
+	dir := t.TempDir()
+	kubeconfig, policy := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "policy.yaml")
+	require.NoError(t, harness.WriteKubeconfig(kubeconfig, p.Through(config)))
+	shipped, err := c.Admin.CoreV1().ConfigMaps(namespace).Get(t.Context(), "nodekeep-policy", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(policy, []byte(shipped.Data["policy.yaml"]), 0o600))
+	return p, func(t *testing.T) *harness.Process {
+		t.Helper()
+		controller, err := c.Control.Go("verify", binary(t), []string{
+			"verify", "--leader-elect=false", "--image", Image, "--image-pull-policy", string(corev1.PullNever), "--kubeconfig", kubeconfig,
+			"--namespace", namespace, "--policy", policy, "--health-probe-bind-address", "0", "--metrics-bind-address", "0",
+		})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = controller.Kill() }) // also where the test fails
+		return controller
+	}
+}
+
+// reachedOrOpen waits until the controller is held at a write, or until the Node is open without that.
+func reachedOrOpen(t *testing.T, reached <-chan string, open func() bool) (held bool) {
+	t.Helper()
+	var since time.Time
+	require.Eventually(t, func() bool {
+		select {
+		case at := <-reached:
+			t.Logf("killed at %s", at)
+			held = true
+		default:
+		}
+		if !open() {
+			since = time.Time{}
+		} else if since.IsZero() {
+			since = time.Now()
+		}
+		return held || !since.IsZero() && time.Since(since) > 2*time.Second // it may write after the Node is open
+	}, settles, 50*time.Millisecond, "the controller neither reaches the write nor opens the Node")
+	return held
+}
