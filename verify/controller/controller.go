@@ -328,6 +328,7 @@ func (c *Controller) work(ctx context.Context) {
 		switch {
 		case err == nil || ctx.Err() != nil:
 			c.queue.Forget(name)
+		case errors.Is(err, errNoTurn): // a Node whose Pod could not be created keeps its backoff
 		case errors.Is(err, errChanged):
 			c.Metrics.conflicts.Inc()
 			c.queue.AddRateLimited(name) // the watch is about to bring the newer state

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	k8stesting "k8s.io/client-go/testing"
 
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -103,6 +106,23 @@ func TestAProcessThatIsKilledAfterAnyWriteLosesNothing(t *testing.T) {
 		}
 		assert.GreaterOrEqual(t, killed, 3, "Pod, Node, condition, deletion: %s", report)
 	}
+}
+
+func TestANodeWhoseWorkerPodCannotBeCreatedIsTriedAgainWithGrowingPauses(t *testing.T) {
+	b := newBed(t)
+	const tries = 6
+	failed := make(chan struct{}, 1000)
+	b.client.PrependReactor("create", "pods", func(k8stesting.Action) (bool, runtime.Object, error) {
+		failed <- struct{}{}
+		return true, nil, errors.New("no answer")
+	})
+	c, stop := b.process()
+	defer stop()
+	b.register("n1", passes)
+	for range tries {
+		<-failed
+	}
+	b.waitFor("every failed try must count for the pause", func() bool { return c.queue.NumRequeues("n1") >= tries })
 }
 
 func TestTwoControllersStartOnePodForEachAttempt(t *testing.T) {

@@ -18,6 +18,9 @@ import (
 // errChanged is the error of a write that was planned for an older state.
 var errChanged = errors.New("the object has changed")
 
+// errNoTurn is returned for a Node that waits for its turn to start a worker Pod. [Controller.grantTurns] queues it then.
+var errNoTurn = errors.New("not this Node's turn")
+
 // reconcile works on one Node: what was observed, what is next, and one write. What the write changes arrives by the watch, and with it the next turn.
 func (c *Controller) reconcile(ctx context.Context, name string) error {
 	profiles := c.Profiles()
@@ -202,7 +205,7 @@ func (c *Controller) start(ctx context.Context, n *node, action verify.Action) e
 		}
 	})
 	if !turn {
-		return nil
+		return errNoTurn
 	}
 	uid, err := c.createPod(ctx, n, action)
 	c.starting(func(starts *verify.Starts) { starts.Created(action.PodName, uid, c.Now()) })
