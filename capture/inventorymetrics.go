@@ -20,8 +20,8 @@ func newInventoryCollector(c *Controller) *inventoryCollector {
 		controller:  c,
 		age:         desc("nodekeep_inventory_age_seconds", "How long ago the source last said what is in force; 0 before it was read."),
 		nodes:       desc("nodekeep_inventory_nodes", "Nodes that the snapshot in force lists."),
-		held:        desc("nodekeep_inventory_held_nodes", "Nodes that a snapshot would no longer list, or on which it would change labels, while it waits for an operator to accept it; 0 where none waits."),
-		stale:       desc("nodekeep_inventory_stale", "1 while the source was not read for longer than staleAfter, or not at all: rules do not know its facts, and labels stay as they are."),
+		held:        desc("nodekeep_inventory_held_nodes", "Nodes that a held snapshot would no longer list, or whose labels it would change. 0 while none waits for an operator."),
+		stale:       desc("nodekeep_inventory_stale", "1 while the source was not read for longer than staleAfter, or not at all. Rules do not know its facts, and labels stay as they are."),
 		contradicts: desc("nodekeep_inventory_contradicted_nodes", "Nodes whose systemUUID is another one than the snapshot lists: rules do not know its facts of them."),
 		failed:      desc("nodekeep_inventory_failures_total", "Reads of the source that failed, by reason.", "reason"),
 	}

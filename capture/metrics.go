@@ -98,7 +98,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	}
 	registry.MustRegister(m.steps, m.conflicts, m.failures, m.panics, m.refused, m.vanished)
 	m.ruleLabels = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "nodekeep_rule_labels_total", Help: "Labels and taints that capture set or removed on Nodes because of rules; drifted: those of them that it set or removed again after another client.",
+		Name: "nodekeep_rule_labels_total", Help: "Labels and taints that capture set or removed on Nodes because of rules. Of these, drifted counts those that it set or removed again after another client.",
 	}, []string{"change"})
 	m.drifted = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "nodekeep_rule_labels_drifted_total", Help: "Labels of rules that another client changed or removed, and what it put back that a rule removes; capture corrected each.",
@@ -134,7 +134,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 func (m *Metrics) watch(c *Controller) {
 	for _, state := range policy.MigrationStates() {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "nodekeep_migration_nodes", Help: "Nodes, and records of Nodes that do not exist, by how far a migration of their label is; counted by the leader.",
+			Name: "nodekeep_migration_nodes", Help: "Nodes, and records of Nodes that do not exist, by the state of their label's migration; counted by the leader.",
 			ConstLabels: prometheus.Labels{"state": string(state)},
 		}, func() float64 { return float64(c.migrations.in(state)) }))
 	}
@@ -153,7 +153,7 @@ func (m *Metrics) watch(c *Controller) {
 		gauge("nodekeep_capture_queue_length", "Nodes waiting to be reconciled.", func() float64 { return float64(c.queue.Len()) }),
 		gauge("nodekeep_capture_guard_policies_in_force", "1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.",
 			func() float64 { return oneIf(c.Guard.InForce()) }),
-		gauge("nodekeep_rules_held_nodes", "Nodes on which new rules would remove or change labels, while that waits for an operator to accept it; 0 where nothing waits.",
+		gauge("nodekeep_rules_held_nodes", "Nodes on which held rules would remove or change labels; 0 while no rules wait for an operator.",
 			func() float64 { return float64(c.rollout.held()) }),
 		gauge("nodekeep_rules_devices_unknown", "1 while rules look at devices and the ResourceSlices have not been read; 0 otherwise.",
 			func() float64 { return oneIf(!c.devices.known(c.Policy().LabelRules().Drivers())) }),

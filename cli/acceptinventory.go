@@ -12,7 +12,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
-// acceptInventory plans to accept the snapshot of a source that is held; named says that hash names one.
+// acceptInventory plans to accept the snapshot of a source that is held; named shows that hash names one.
 func (c *cluster) acceptInventory(ctx context.Context, p policy.Policy, hash string, dryRun bool) (_ *plan, named bool, err error) {
 	if len(p.Inventory()) == 0 {
 		return nil, false, nil

@@ -31,9 +31,9 @@ func newPolicyAcceptCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	command := o.command(&cobra.Command{
 		Use:   "accept HASH [flags]",
 		Short: "Let new rules or an inventory remove and change labels on many Nodes",
-		Long: `Accept releases rules for labels that are held. New rules that would remove or change labels on more than one Node in
-ten only add labels until an operator accepts them. The Event RulesHeld and "nodekeep doctor" show the HASH of these
-rules.
+		Long: `Accept releases rules for labels that are held. New rules are held if they would remove or change labels on
+more than one Node in ten. Until an operator accepts them, they only add labels. The Event RulesHeld and "nodekeep
+doctor" show the HASH of these rules.
 
 HASH must name the rules of the policy in the cluster. So nobody accepts rules that have changed since they were
 looked at. The command shows on how many Nodes labels would be removed or changed, and asks first. It writes key
@@ -60,8 +60,8 @@ show it. The command writes key SOURCE.accepted of ConfigMap ` + capture.Invento
 	return command
 }
 
-// acceptRules plans to accept the rules of the cluster's policy, if hash names them. migrates says that nothing selects on a label that migrations would
-// remove, or that the operator takes that upon them.
+// acceptRules plans to accept the rules of the cluster's policy, if hash names them. Set migrates if nothing selects on a label that migrations would
+// remove. Set it too if the operator accepts that something does.
 func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates bool) (*plan, error) {
 	p, err := (&policySource{}).read(ctx, c)
 	if err != nil {
@@ -148,7 +148,7 @@ func (c *cluster) writeAccepted(ctx context.Context, state *corev1.ConfigMap, ru
 	return c.failedWrite(c.toRecords(verb), "ConfigMap "+store.RulesName, err)
 }
 
-// alteredByRules counts the Nodes, those on which the rules remove or change labels, and those from which migrations remove the old key.
+// alteredByRules counts the Nodes. On the changed Nodes, rules remove or change labels. From the renamed Nodes, migrations remove the old key.
 func (c *cluster) alteredByRules(ctx context.Context) (changed, renamed, of int, err error) {
 	for state, err := range c.allStates(ctx) {
 		if err != nil {

@@ -24,8 +24,8 @@ func (c *cluster) toRecords(verb string) access {
 	return access{verb: verb, resource: "configmaps", namespace: c.namespace}
 }
 
-// failed makes an error of a call one that helps: what is missing where a right is, where the API server was looked for
-// if it cannot be reached. Any other error is returned as it is.
+// failed makes the error of a call more helpful. It names the missing right, or the address of the API server if that cannot be reached. Any other
+// error is returned unchanged.
 func (c *cluster) failed(a access, err error) error {
 	var status apierrors.APIStatus
 	switch {
@@ -42,7 +42,7 @@ func (c *cluster) failed(a access, err error) error {
 	}
 }
 
-// failedWrite is failed for a call that changes something: without an answer of the API server's nobody knows whether it did.
+// failedWrite is failed for a call that changes something. Without an answer from the API server it is not known whether the change was made.
 func (c *cluster) failedWrite(a access, what string, err error) error {
 	var status apierrors.APIStatus
 	switch {
@@ -72,7 +72,7 @@ func deniedCall() *regexp.Regexp {
 	return regexp.MustCompile(`cannot (\w+) resource "([^"]+)" in API group "([^"]*)"(?: in the namespace "([^"]+)")?`)
 }
 
-// deniedError says which rights are missing: all that a command needs, or the one that a call was denied for.
+// deniedError reports which rights are missing: all that a command needs, or the one that a call was denied for.
 type deniedError struct {
 	missing []access
 	user    string
@@ -123,7 +123,7 @@ func userIn(denial error) string {
 // unknownUser stands for a caller whose name is not known.
 const unknownUser = "USER"
 
-// unreachableError says where the API server was looked for.
+// unreachableError reports where the API server was looked for.
 type unreachableError struct {
 	config *rest.Config
 	cause  error
@@ -135,7 +135,7 @@ func (e unreachableError) Error() string {
 	return fmt.Sprintf("the API server at %s cannot be reached: %s\n  is it the right one? --kubeconfig, --context and --server say which is meant", e.config.Host, e.cause)
 }
 
-// denied says that the caller lacks the right.
+// denied reports that the caller lacks the right.
 func (a access) denied() string {
 	return fmt.Sprintf("you may not %s %s %s", a.verb, a.fullResource(), a.where())
 }

@@ -47,9 +47,9 @@ func newRulesAdoptCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	command := o.command(&cobra.Command{
 		Use:   "adopt KEY [flags]",
 		Short: "Hand a label that operators set over to the rule that sets the same",
-		Long: `Adopt hands the label KEY over to the rules of the policy, on all Nodes where an operator or a job has set exactly the
-value that a rule derives. From then on the label is the rule's: it changes with the rule, and is removed with it. A
-label with another value is listed and left alone, and the exit code is 1 then.
+		Long: `Adopt hands the label KEY over to the rules of the policy. It does so on Nodes where an operator or a job has
+set exactly the value that a rule derives. From then on the label is the rule's: it changes with the rule, and is
+removed with it. A label with another value is listed and left alone, and the exit code is 1 then.
 
 It shows what it would do and asks first. No label changes. On each Node it writes the annotation ` + policy.LabelsAnnotation + `,
 with your rights, and then the record, as capture would. If it is interrupted, capture completes the Nodes whose
@@ -106,8 +106,8 @@ annotation is written; run it again for the others. The rules must be in force.`
 	return command
 }
 
-// followRules takes the rules of the cluster's policy, which must be in force and set the label. capture with other rules would remove what is
-// handed over.
+// followRules reads the rules of the cluster's policy, which must be in force and set the label. If capture had other rules, it would remove the
+// labels that are handed over.
 func (c *cluster) followRules(ctx context.Context, key, rule string) error {
 	p, err := (&policySource{}).read(ctx, c)
 	if err != nil {
@@ -173,8 +173,8 @@ func (c *cluster) adopt(ctx context.Context, plan view.Adoption) error {
 	return nil
 }
 
-// adoptOne writes the annotation and then the record. Between the two nothing is lost: the annotation shows every process that the record is to
-// forget who set the label. done is false where the Node is no longer as planned.
+// adoptOne writes the annotation and then the record. Nothing is lost between the two writes. The annotation shows every process that the record must
+// forget who set the label. It returns done as false if the Node is no longer as planned.
 func (c *cluster) adoptOne(ctx context.Context, key string, label view.AdoptedLabel) (done bool, err error) {
 	err = change(ctx, func(ctx context.Context) (*plan, error) {
 		state, err := c.look(ctx, label.Node)

@@ -32,10 +32,10 @@ var (
 )
 
 const (
-	// tries is how often a change is tried again that was overtaken by another, as long as the plan stays the same.
+	// tries is how often a change is retried after a conflict, as long as the plan stays the same.
 	tries = 20
-	// A step that changes something may take stepTimeout and, in a command that is interrupted meanwhile, another afterInterrupt: it
-	// is known then whether it was done.
+	// A step that changes something may take stepTimeout. If the command is interrupted during the step, the step may take afterInterrupt more, so
+	// that its result is known.
 	stepTimeout    = 30 * time.Second
 	afterInterrupt = 10 * time.Second
 )
@@ -44,12 +44,12 @@ const (
 type plan struct {
 	document view.Document                   // what is shown
 	question string                          // empty: the command does not ask
-	same     any                             // has to be equal in a later plan, so that the answer counts for that too; nil: any later plan is as good
+	same     any                             // must be equal in a later plan, so that the answer is valid for it; nil: any later plan is
 	do       func(ctx context.Context) error // on exactly the state that was read, and the report
 }
 
-// change reads and plans, shows the plan and asks (agree; nil: it does not ask), and does it. read returns nil where there is nothing to do. Where another client was
-// faster, it plans again.
+// change reads, makes a plan, shows it, asks and carries it out. Without agree (nil) it does not ask. read returns nil if there is nothing to do.
+// After a conflict with another client, change plans again.
 func change(ctx context.Context, read func(context.Context) (*plan, error), agree func(context.Context, *plan) error) error {
 	agreed, err := read(ctx)
 	if err != nil || agreed == nil {
@@ -98,8 +98,8 @@ func finish(ctx context.Context) (context.Context, context.CancelFunc) {
 	return step, func() { stop(); cancel() }
 }
 
-// overtaken reports whether a write failed because there is a newer state of its object (409), another object of its name (422: its
-// uid cannot be changed), or none.
+// overtaken reports whether a write failed because its object has changed. The object may have a newer state (409) or be deleted. It may also be
+// replaced by another of its name (422: its uid cannot be changed).
 func overtaken(err error) bool {
 	if errors.Is(err, store.ErrConflict) || apierrors.IsConflict(err) || gc.SaysGone(err) {
 		return true

@@ -151,7 +151,7 @@ func (o *options) begin(ctx context.Context, has ability, args []string) (*clust
 	return c, err
 }
 
-// newCommand completes a command: flags that say which cluster and who, exit codes, and a usage text that leaves out kubectl's flags.
+// newCommand completes a command. It adds the flags for the cluster and the user, the exit codes, and a usage text without kubectl's flags.
 func newCommand(command *cobra.Command, cluster *connection, run func(ctx context.Context, args []string) error) *cobra.Command {
 	command.RunE = func(command *cobra.Command, args []string) error {
 		return ended(command.Context(), run(command.Context(), args))
@@ -204,8 +204,8 @@ func none(command *cobra.Command, args []string) error {
 	return nil
 }
 
-// writeExamples completes the examples of a command and of those below it: the name of the program as it was called, indented as
-// kubectl does.
+// writeExamples completes the examples of a command and of its subcommands. They show the name under which the program was called, and are indented
+// as kubectl's.
 func writeExamples(name string, command *cobra.Command) {
 	if command.HasExample() {
 		lines := strings.Split(strings.TrimSpace(command.Example), "\n")
@@ -252,7 +252,7 @@ func commonFlags() string {
 	return flags.FlagUsages()
 }
 
-// HideCommonFlags makes the help and the documentation of a command leave out the flags that all have in common; that of `options` has
+// HideCommonFlags hides the flags that all commands have in common from the help and the documentation of a command. The help of `options` lists
 // them.
 func HideCommonFlags(command *cobra.Command) {
 	command.Flags().VisitAll(func(flag *pflag.Flag) {

@@ -70,7 +70,7 @@ func nodeNames(ctx context.Context, c *cluster, _ []string, begun string) []stri
 	return slices.Sorted(maps.Keys(names))
 }
 
-// recordedItems lists the labels and taints in the record of the Node that is named before, less those that are named already.
+// recordedItems lists the labels and taints in the record of the Node in before[0]. It omits those that the command line already names.
 func recordedItems(ctx context.Context, c *cluster, before []string, _ string) (items []string) {
 	name, err := nodeName(before[0])
 	if err != nil {

@@ -27,8 +27,8 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// DefaultNamespace is where nodekeep is taken to be installed. It is not the namespace of the kubeconfig's context: that one
-// says where an operator works, and records live in none of these.
+// DefaultNamespace is where the commands expect nodekeep. It is not the namespace of the kubeconfig's context: an operator works in that namespace,
+// and it holds no records.
 const DefaultNamespace = "nodekeep-system"
 
 // commonFlag is the annotation of flags that all commands have in common.
@@ -39,7 +39,7 @@ func isCommon(flag *pflag.Flag) bool {
 	return common
 }
 
-// connection says which cluster is meant and who the caller is: kubectl's flags.
+// connection defines which cluster is meant and who the caller is: kubectl's flags.
 type connection struct {
 	genericiooptions.IOStreams
 	flags *genericclioptions.ConfigFlags
@@ -114,9 +114,10 @@ func (c *cluster) done(format string, args ...any) error {
 	return err
 }
 
-// under is what decisions depend on under a policy. Whether the guard policies are in force, which cluster this is, and the devices that
-// rules look at are read as capture does it: for a caller who may not read them the policies are not in force, no record is of another
-// cluster, and the devices are not known.
+// under returns the circumstances that decisions under a policy depend on. It reads the guard policies, the identity of the cluster, and the devices
+// that rules use, as capture does.
+//
+// A caller may lack the right to read them. Then the guard policies are not in force, no record is of another cluster, and the devices are not known.
 func (c *cluster) under(ctx context.Context, p policy.Policy) capture.Circumstances {
 	guards, of := guard.New(c.client, quiet()), store.NewCluster(c.client, quiet())
 	guards.Check(ctx)
@@ -124,7 +125,7 @@ func (c *cluster) under(ctx context.Context, p policy.Policy) capture.Circumstan
 	return capture.Circumstances{Policy: p, Guarded: guards.InForce(), Cluster: of.UID(), Now: c.now(), Devices: c.devices(ctx, p.LabelRules().Drivers())}
 }
 
-// devices are those of each Node that rules look at; nil if rules look at none, or the ResourceSlices cannot be read.
+// devices returns the devices of each Node that rules use. It is nil if rules use none, or the ResourceSlices cannot be read.
 func (c *cluster) devices(ctx context.Context, drivers classify.Drivers) func(node string) observe.Devices {
 	if len(drivers) == 0 {
 		return nil

@@ -1,18 +1,17 @@
-// Package cli holds the operator's commands: see, explain and undo what nodekeep remembers. They are commands of the one
-// binary and, called as kubectl-nodekeep, a plugin of kubectl's.
+// Package cli holds the operator's commands: see, explain and undo what nodekeep has recorded. They are commands of the one binary. If the binary is
+// called as kubectl-nodekeep, they are a plugin of kubectl.
 //
-// A command is a file here, which acts: it reads the cluster, asks, prints and writes. What it shows and decides comes from
-// package [nodekeep.dev/nodekeep/cli/view], which is pure, and that from the product's own pure functions: never from
-// a second implementation.
+// A file here is a command, which acts: it reads the cluster, asks, prints and writes. Its output and its decisions come from package
+// [nodekeep.dev/nodekeep/cli/view], which is pure. That package uses the product's own pure functions, never a second implementation.
 //
 // Invariants:
-//   - Every call is made with the caller's own rights. A command asks for all that it needs before it begins, and names all that are missing and
-//     how to get them. What it can do without is asked for by the call itself.
-//   - stdout carries what was asked for and nothing else; whatever else is to be said goes to stderr.
-//   - The exit code shows what happened, see [ExitCode]; every end other than the one asked for has a message on stderr.
-//   - Nothing is half done without saying so: an error after the first write names what was done and what was not.
-//   - A command that changes something reads, plans, shows the plan, asks, and does it on exactly the state that was read, see [change].
-//     No answer means no; --yes answers beforehand. remember, which capture does by itself anyway, does not ask.
-//   - A step that changes something is finished also after Ctrl-C, so that it is known whether it was done.
+//   - Every call is made with the caller's own rights. Before it starts, a command checks the rights that it needs. It names all missing rights and
+//     how to get them. Optional rights are not checked: the call itself reports them.
+//   - stdout has the requested output and nothing else; every other message goes to stderr.
+//   - The exit code shows the result, see [ExitCode]; every result other than the requested one has a message on stderr.
+//   - No partial result is silent: an error after the first write names what was done and what was not.
+//   - A command that changes something reads, plans, shows the plan, asks, and carries it out. It changes exactly the state that was read, see
+//     [change]. No answer means no; --yes answers beforehand. remember does not ask, because capture does the same by itself.
+//   - A step that changes something is finished even after Ctrl-C, so that its result is known.
 //   - Lists are read page by page, however many Nodes and records there are.
 package cli

@@ -40,8 +40,8 @@ func newDoctorCommand(streams genericiooptions.IOStreams) *cobra.Command {
   Policy        the file, the sources of the inventory, migrations of labels
   Nodes         records, Nodes behind the gate, verification, labels and taints that are not kept
 
-Two kinds of dry runs (they store nothing) show that the API server calls the webhook, and that it puts Nodes behind
-the gate.
+Two kinds of dry runs (they store nothing) show that the API server calls the webhook. They also show that it puts
+Nodes behind the gate.
 
 STATUS is ok, or the worst of what a check has found:
 
@@ -130,7 +130,7 @@ func (o *doctorOptions) report(c *cluster, report doctor.Report) error {
 	return o.tell(c.Out, report)
 }
 
-// tell writes each finding with its remedy, the worst first; a text that several checks or findings share is written once.
+// tell writes each finding with its remedy, the worst first. A text that several checks or findings share is written once.
 func (o *doctorOptions) tell(w io.Writer, report doctor.Report) error {
 	var text strings.Builder
 	all := report.Distinct()

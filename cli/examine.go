@@ -83,7 +83,7 @@ func isSubset(some, of []string) bool {
 // serverTime is what the API server's clock shows now.
 func (e *examination) serverTime() time.Time { return e.now().Add(e.behind) }
 
-// to is a right that a look takes, in the release namespace or, for what has none, in the whole cluster.
+// to is a right in the release namespace. For a resource without a namespace it is a right in the whole cluster.
 func (e *examination) to(verb, group, resource string) access {
 	return access{verb: verb, group: group, resource: resource, namespace: e.namespace}
 }
@@ -92,7 +92,7 @@ func (e *examination) toAll(verb, group, resource string) access {
 	return access{verb: verb, group: group, resource: resource}
 }
 
-// reading makes a look of an API call: it says what was found, that nothing is there, or why neither is known.
+// reading makes an examination of an API call. The result is the value, that there is no such object, or why neither is known.
 func reading[T any](e *examination, into *doctor.Read[T], a access, call func(context.Context) (T, error)) func(context.Context) {
 	return func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, e.options.timeout)
@@ -126,7 +126,7 @@ func isAbsent(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// unknown says why something could not be read.
+// unknown reports why something could not be read.
 func (e *examination) unknown(err error) doctor.Unknown {
 	var denied deniedError
 	var refused refusedError
@@ -142,7 +142,7 @@ func (e *examination) unknown(err error) doctor.Unknown {
 	}
 }
 
-// lacking says that the caller lacks a right, and how to get it.
+// lacking reports that the caller lacks a right, and how to get it.
 func lacking(a access, user, release string) doctor.Unknown {
 	return doctor.Unknown{Why: a.denied(), Remedy: grantTo(user, release, a)}
 }

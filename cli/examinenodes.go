@@ -40,8 +40,8 @@ func (e *examination) named(ctx context.Context) (nodes []corev1.Node, err error
 	return nodes, nil
 }
 
-// unnamed tries the creation of a Node whose name is still to be made, which happens after admission: the webhook has nothing
-// to go by and lets it pass, so that what the gate policy does can be seen.
+// unnamed makes a dry-run CREATE of a Node whose name the API server generates after admission. The webhook has no name to look up and lets the Node
+// pass. So the effect of the gate policy is visible.
 func (e *examination) unnamed(ctx context.Context) (*corev1.Node, error) {
 	return e.dryRun(ctx, metav1.ObjectMeta{GenerateName: webhook.ProbeNode})
 }
@@ -81,7 +81,7 @@ func (s *servedCertificates) first() []*x509.Certificate {
 	return slices.MinFunc(s.chains, func(a, b []*x509.Certificate) int { return a[0].NotAfter.Compare(b[0].NotAfter) })
 }
 
-// refusedError is an answer to a caller who may ask: another admission rule will not have a Node that says so little.
+// refusedError is an answer to a caller who has the right. Another admission rule refuses a Node with so few fields.
 type refusedError struct {
 	rule  string // as kubectl takes it; empty where the API server names none
 	cause error

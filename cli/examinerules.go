@@ -59,7 +59,8 @@ func rules[T any](e *examination, into *doctor.Read[[]T], resource string) func(
 	})
 }
 
-// objectsOf lists the objects of a resource, or of every one, of an API group; there are none where the group is not served.
+// objectsOf lists the objects of a resource of an API group. Without a resource it lists all of the group; if the group is not served, the list is
+// empty.
 func (e *examination) objectsOf(ctx context.Context, group, resource string) (objects []unstructured.Unstructured, err error) {
 	served, err := e.served(group)
 	if err != nil {

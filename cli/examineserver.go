@@ -19,8 +19,8 @@ import (
 	"nodekeep.dev/nodekeep/cli/doctor"
 )
 
-// lookAtAPIServer asks the API server for its version, and so for its date. The error is for one that cannot be reached or
-// does not know the caller: nothing else could be read either.
+// lookAtAPIServer asks the API server for its version, and so for its date. It returns an error if the API server cannot be reached or does not know
+// the caller. Then every other read would fail too.
 func (e *examination) lookAtAPIServer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, e.options.timeout)
 	defer cancel()
@@ -122,8 +122,7 @@ func (e *examination) leaderOf(name string) func(context.Context) (doctor.Leader
 	return func(ctx context.Context) (doctor.Leadership, error) { return e.leadership(ctx, name, e.serverTime) }
 }
 
-// leadership reads the Lease of the leading replica. Where the Lease may be stale, or comes from a clock that is off, it is read again
-// until it is renewed.
+// leadership reads the Lease of the leading replica. If the Lease may be stale or its clock wrong, it reads the Lease again until it is renewed.
 func (c *cluster) leadership(ctx context.Context, name string, now func() time.Time) (doctor.Leadership, error) {
 	get := func(ctx context.Context) (*coordinationv1.Lease, error) {
 		return c.client.CoordinationV1().Leases(c.namespace).Get(ctx, name, metav1.GetOptions{})

@@ -10,21 +10,21 @@ const (
 	exitDone        = 0
 	exitFindings    = 1   // done, and not all is well: findings, differences, or only a part could be done
 	exitUsage       = 2   // wrong command, flags, arguments or files: nothing was started
-	exitNotDone     = 3   // it could not be done: no cluster, a right is missing, there is no such Node, or the answer was no
+	exitNotDone     = 3   // it could not be done: no cluster, a missing right, no such Node, or the answer was no
 	exitInterrupted = 130 // Ctrl-C
 )
 
-// ExitCodes says what the exit codes mean, in Markdown.
+// ExitCodes explains what the exit codes mean, in Markdown.
 const ExitCodes = `| Code | Meaning |
 |---|---|
 | 0 | done |
 | 1 | done, and not all is well: findings, differences, or only a part could be done, and stderr says which. Of the two processes: ended by an error |
 | 2 | wrong command, flags, arguments or files: nothing was started |
-| 3 | it could not be done, and nothing was changed: no cluster, a right is missing, there is no such Node, or the answer was no |
+| 3 | it could not be done, and nothing was changed. There is no cluster, no such Node or no right, or the answer was no |
 | 130 | interrupted by Ctrl-C; stderr says what was changed before, if anything was |
 `
 
-// exitError is an error that says how the program exits. Without a message of its own nothing is printed for it: stdout has
+// exitError is an error that shows how the program exits. Without a message of its own nothing is printed for it: stdout has
 // said what there is to say.
 type exitError struct {
 	code int
@@ -47,8 +47,8 @@ func withCode(code int, err error) error {
 	return exitError{code, err}
 }
 
-// ExitCode is how the program exits after an error of one of the commands, nil included; ours is false for an error that no
-// command of this package made, such as one of the flag library's.
+// ExitCode is the exit code of the program after an error of one of the commands, nil included. For an error that this package did not make, such as
+// one of the flag library, ours is false.
 func ExitCode(err error) (code int, ours bool) {
 	if err == nil {
 		return exitDone, true

@@ -28,12 +28,12 @@ func newExplainCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	command := o.command(&cobra.Command{
 		Use:   "explain (NODE | --review FILE) [flags]",
 		Short: "Why each label and taint of a Node is kept, and what a registration would get",
-		Long: `Explain goes through the labels and taints of a Node and of its record. KEPT and WHY say whether the policy keeps one:
-which pattern of the policy, which other component it belongs to, which managers have set it (-o wide lists them for
-every label, by metadata.managedFields).
+		Long: `Explain goes through the labels and taints of a Node and of its record. KEPT and WHY say whether the policy
+keeps one. WHY names the pattern of the policy, the component that owns the key, or the managers that have set it. With
+-o wide it lists the managers of every label, by metadata.managedFields.
 
-REGISTRATION says what becomes of it if the Node's kubelet registered the Node now, on the same machine and with the
-labels that it has set itself:
+REGISTRATION says what becomes of it if the Node's kubelet registered the Node now. The machine would be the same, and
+the Node would have the labels that its kubelet has set:
 
   brought        the Node comes with it
   restored       in the CREATE
@@ -44,14 +44,15 @@ labels that it has set itself:
 
 "Capture now" is what capture would do about the live Node.
 
-If rules look at an inventory, a table shows the age of its facts: how long ago each source last said what is in force.
+If rules look at an inventory, a table shows the age of its facts. This is how long ago each source last said what is
+in force.
 
-Where the policy has machine.follow: true and there is no record, Follows names the record that the Node begins with,
-or says why there is none.
+If the policy has machine.follow: true and there is no record, Follows shows what the Node begins with. It names the
+record, or says why there is none.
 
 With --review it explains what the webhook answers to an AdmissionReview in a file, "-" for stdin. The record is the
-cluster's or, with --record, one in a file; with --offline no cluster is asked at all, and the policy is the default
-one unless --policy names a file.
+cluster's or, with --record, one in a file. With --offline no cluster is asked at all; the policy is then the default
+one, unless --policy names a file.
 
 It decides nothing by itself: these are the functions by which webhook and capture decide.`,
 		Example: `
@@ -119,7 +120,7 @@ It decides nothing by itself: these are the functions by which webhook and captu
 	return command
 }
 
-// explainedInventories are the sources that rules look at, by what capture notes of them.
+// explainedInventories are the sources that rules use, by what capture notes of them.
 func (c *cluster) explainedInventories(ctx context.Context) ([]view.ExplainedInventory, error) {
 	if !c.in.Policy.LabelRules().LooksAtInventory() {
 		return nil, nil

@@ -24,13 +24,12 @@ func newForgetCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return o.command(&cobra.Command{
 		Use:   "forget NODE [KEY...] [flags]",
 		Short: "Forget the record of a Node, or some of it",
-		Long: `Forget removes labels (KEY), taints (KEY:EFFECT) and annotations (@KEY) from the record of a Node, or the whole record
-where none are named.
+		Long: `Forget removes labels (KEY), taints (KEY:EFFECT) and annotations (@KEY) from the record of a Node. Without
+keys, it removes the whole record.
 
-What a live Node shows, capture would record again at once. Such a key is refused, and the kubectl command is printed
-that removes it from the Node: nodekeep forgets it with that. Recorded values that the Node does not show can be
-forgotten while the Node lives. A record that cannot be read is removed as a whole, and written anew by capture if the
-Node is live.`,
+A key that a live Node shows is refused: capture would record it again at once. The command that is printed removes it
+from the Node, and nodekeep forgets it with that. Recorded values that the Node does not show can be forgotten while
+the Node lives. A record that cannot be read is removed as a whole. If the Node is live, capture writes it anew.`,
 		Example: `
 			# The whole record of a Node that is deleted
 			nodekeep forget worker-2 --yes
@@ -68,8 +67,8 @@ Node is live.`,
 	})
 }
 
-// forget carries out a plan on exactly the record that was read. That of a deleted Node is deleted as the product does it: should the
-// Node register in that very moment, its record is put back.
+// forget carries out a plan on exactly the record that was read. It deletes the record of a deleted Node as the product does. If the Node registers
+// at that moment, its record is restored.
 func (c *cluster) forget(ctx context.Context, state view.NodeState, plan view.Forgetting) error {
 	record := "the record of Node " + state.Name
 	switch {
@@ -98,10 +97,10 @@ func newRememberCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return o.command(&cobra.Command{
 		Use:   "remember NODE [flags]",
 		Short: "Record now what a Node shows",
-		Long: `Remember writes what a live Node shows into its record, at once and without capture: before the Node is deleted while
-capture is down, say. It records what capture would: what the Node shows counts, what was removed from this Node
-object is forgotten, and what a new object lacks stays recorded. The Node itself is not changed; what it lacks,
-capture restores.
+		Long: `Remember writes what a live Node shows into its record, at once and without capture. Use it before the Node is
+deleted while capture is down, say. It records what capture would. What the Node shows counts. What was removed from
+this Node object is forgotten. What a new object lacks stays recorded. The Node itself is not changed: capture restores
+what it lacks.
 
 It does not ask: capture does the same by itself, sooner or later.`,
 		Example: `
@@ -141,11 +140,11 @@ func newAcceptCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	command := o.command(&cobra.Command{
 		Use:   "accept NODE --machine old|new [flags]",
 		Short: "Decide between two machines that have had one name",
-		Long: `Accept decides about a record that is quarantined: under machine.onMismatch: quarantine another machine has registered
-under the name of a Node, gets nothing from the record, and keeps the gate until an operator decides.
+		Long: `Accept decides about a record that is quarantined. Under machine.onMismatch: quarantine, another machine has
+registered under the name of a Node. It gets nothing from the record, and keeps the gate until an operator decides.
 
-Under machine.follow: true, labels that no kubelet may set wait in the same way when a machine registers under a new
-name.
+Under machine.follow: true, labels that no kubelet may set wait in the same way. They wait when a machine registers
+under a new name.
 
   --machine old   the record belongs to the machine that has the name now: it is restored there
   --machine new   it does not: the record is deleted, and a new one is written from the Node of the new machine

@@ -95,7 +95,7 @@ func (u *uninstalling) free(ctx context.Context, gated []string, stopped time.Ti
 	return freed, fmt.Errorf("%s behind the gate still: run this again, or kubectl taint node NODE %s-: %w", view.Counted(len(errs), "Node"), u.gate, errors.Join(errs...))
 }
 
-// lift lifts the gate of one Node and returns the Node as it was; nil if the Node or its gate is deleted already.
+// lift lifts the gate of one Node and returns the Node as it was. It returns nil if the Node is already deleted or has no gate.
 func (u *uninstalling) lift(ctx context.Context, name string) (lifted *corev1.Node, err error) {
 	err = change(ctx, func(ctx context.Context) (*plan, error) {
 		node, err := u.gatedNode(ctx, name)
@@ -113,8 +113,8 @@ func (u *uninstalling) lift(ctx context.Context, name string) (lifted *corev1.No
 	return lifted, err
 }
 
-// late reports whether a Node was created behind the gate after gating had stopped, both by the clock of the API server: then its
-// kubelet or its provisioner adds the gate.
+// late reports whether a Node was created with the gate after gating had stopped. Both times are by the clock of the API server. Such a Node gets the
+// gate from its kubelet or its provisioner.
 func late(node *corev1.Node, stopped time.Time) bool {
 	return !stopped.IsZero() && node.CreationTimestamp.After(stopped)
 }

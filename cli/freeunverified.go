@@ -16,8 +16,8 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// verificationKeys are the keys of the taints that keep workloads off a Node until it is verified: those of the policy, and the default one, which
-// may be left from a profile that the policy has no longer. A policy that cannot be read has none.
+// verificationKeys are the keys of the taints that keep workloads off a Node until it is verified. They are the keys of the policy and the default
+// key, which a deleted profile may have left. A policy that cannot be read has none.
 func (u *uninstalling) verificationKeys(ctx context.Context) (keys []string, err error) {
 	keys = []string{verify.Taint}
 	data, found, err := u.configMap(ctx, policyConfigMap)

@@ -36,9 +36,9 @@ func newGateListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "Which Nodes wait behind the gate, since when, why, and what to do about it",
 		Long: `List shows the Nodes that wait behind the gate. GATED is how old the Node is: the gate is added when a Node is
-created. WHY is what capture would say: it is working on the Node, it cannot read the record, or it waits for a decision
-between two machines. It also says if the API server refuses a label (as far as an Event shows it), and if no capture
-runs at all. The wide format lists what each Node lacks.`,
+created. WHY is what capture would say. capture works on the Node, cannot read the record, or waits for a decision
+between two machines. WHY also says if the API server refuses a label, as far as an Event shows it. It also says if no
+capture runs at all. The wide format lists what each Node lacks.`,
 		Example: `
 			# Who waits for what
 			nodekeep gate list

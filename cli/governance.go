@@ -25,10 +25,10 @@ func newGovernanceRenderCommand(streams genericiooptions.IOStreams) *cobra.Comma
 	command := o.command(&cobra.Command{
 		Use:   "render [flags]",
 		Short: "The admission policies of the section governance, as YAML",
-		Long: `Render prints the ValidatingAdmissionPolicies of the section governance of the policy, and their bindings: one for
-each mode that is used. With --policy it reads a file and asks no cluster; without, it reads the policy of the
-cluster. The chart renders the same objects from the same section, so an installation by Helm does not need this
-command.
+		Long: `Render prints the ValidatingAdmissionPolicies of the section governance of the policy, and their bindings.
+There is one for each mode that is used. With --policy it reads a file and asks no cluster. Without it, it reads the
+policy of the cluster. The chart renders the same objects from the same section. So an installation by Helm does not
+need this command.
 
 The API server goes by the objects once they are applied. Nothing is changed by this command.`,
 		Example: `

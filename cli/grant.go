@@ -13,7 +13,7 @@ import (
 // mostGranted is how many rights outside the shipped roles are granted one by one. More are an administrator's.
 const mostGranted = 3
 
-// grantTo is how an administrator gives rights to a user: by the ClusterRoles that nodekeep ships, as far as these have them.
+// grantTo is how an administrator grants rights to a user. It uses the ClusterRoles that nodekeep ships, if they have the rights.
 func grantTo(user, release string, missing ...access) doctor.Remedy {
 	var bindings, single []string
 	more, operator := 0, slices.ContainsFunc(missing, func(a access) bool { return strings.HasPrefix(a.role(release), doctor.Operator) })
@@ -67,7 +67,7 @@ func (a access) grant(user string) []string {
 	}
 }
 
-// nameFor is the name of a binding of a role to a user, who may have characters in his name that no object may have.
+// nameFor is the name of a binding of a role to a user. The user's name may have characters that an object's name must not have.
 func nameFor(role, user string) string {
 	return role + "-" + strings.Trim(regexp.MustCompile(`[^a-zA-Z0-9.-]+`).ReplaceAllString(user, "-"), "-.")
 }

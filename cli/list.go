@@ -28,12 +28,18 @@ func newListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Short:   "Every Node and every record: what is kept, and whether anything is left to do",
 		Long: `List shows every Node and every record, one line for each name.
 
-STATUS is Present (a Node and its record), Unrecorded (a Node without one), Gone (a record whose Node is deleted) or
-Unreadable (a record that cannot be used). SINCE is how old the Node is, or how long ago it was deleted. LABELS and
-TAINTS count what the record has. GATED says whether the Node waits behind the gate, or is unverified: it waits until
-it is checked (nodekeep verify list). LAST CHANGE is when the record last changed. CURRENT says what capture has still
-to do about the Node, which usually takes it moments. With -o wide, CHANGED BY is the client that changed the record
-last, NOT SHOWN counts recorded values that the Node does not show, and RULE LABELS the labels that rules set last.`,
+STATUS is one of these:
+
+  Present      a Node and its record
+  Unrecorded   a Node without a record
+  Gone         a record whose Node is deleted
+  Unreadable   a record that cannot be used
+
+SINCE is how old the Node is, or how long ago it was deleted. LABELS and TAINTS count what the record has. GATED says
+whether the Node waits behind the gate, or is unverified and waits for its checks (nodekeep verify list). LAST CHANGE
+is when the record last changed. CURRENT says what capture has still to do about the Node, which usually takes it
+moments. With -o wide, CHANGED BY is the client that changed the record last. NOT SHOWN counts recorded values that the
+Node does not show, and RULE LABELS the labels that rules set last.`,
 		Example: `
 			# Everything
 			nodekeep list
@@ -100,7 +106,7 @@ last, NOT SHOWN counts recorded values that the Node does not show, and RULE LAB
 	return command
 }
 
-// lines prints the lines of a list while it is read, as far as the format allows: -o json is one object.
+// lines prints the lines of a list while it is read, if the format allows that. It cannot for -o json, which is one object.
 type lines struct {
 	output  *output
 	cluster *cluster

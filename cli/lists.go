@@ -24,11 +24,11 @@ const pageSize = 200
 // errEnough ends a list of which no more is wanted.
 var errEnough = errors.New("enough")
 
-// all goes through a list page by page; the next page is read while one is worked on. An error ends it: that ctx is done is one too,
-// since a list that was interrupted must not look complete.
+// all lists page by page; it reads the next page while the caller handles the current one. An error ends it. The end of ctx is an error too, because
+// an interrupted list must not look complete.
 //
-// Where a page takes so long (in a pager, say) that the API server has forgotten the moment of the list, it offers to go on with a
-// later one, and all does: some items are of a later state then, and none is missing.
+// A page may take long, in a pager, say. If the API server no longer has the state of the list, it offers to continue with a later state. Then the
+// list continues there: some items are of a later state, and none is missing.
 func all[T runtime.Object](ctx context.Context, list pager.ListPageFunc) iter.Seq2[T, error] {
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		page, err := list(ctx, options)
@@ -86,16 +86,15 @@ func mapped[A, B any](items iter.Seq2[A, error], of func(A) B) iter.Seq2[B, erro
 	}
 }
 
-// allStates goes through every Node and every record, each Node name once: two lists, both sorted, are read side by side, so
-// that no more than a page or two of each is in memory.
+// allStates lists every Node and every record, each Node name once. It merges two sorted lists, so that only a page or two of each is in memory.
 func (c *cluster) allStates(ctx context.Context) iter.Seq2[view.NodeState, error] {
 	return joined(c.allNodes(ctx), c.allRecords(ctx))
 }
 
 func joined(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed, error]) iter.Seq2[view.NodeState, error] {
 	return func(yield func(view.NodeState, error) bool) {
-		// Parts that stand elsewhere in the list of ConfigMaps than in that of Nodes, by the ConfigMap's name: of names that are too long
-		// to be part of another, and of ConfigMaps that a user has named. They come last.
+		// The parts whose order among the ConfigMaps differs from that among the Nodes, by the ConfigMap's name. Their names are too long to be part
+		// of another, or a user has named the ConfigMap. They come last.
 		elsewhere := map[string]view.NodeState{}
 		inOrder := func(parts iter.Seq2[part, error]) (func() (part, error, bool), func()) {
 			return iter.Pull2(func(yield func(part, error) bool) {
@@ -143,7 +142,7 @@ func joined(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed
 	}
 }
 
-// part is a Node or a record, of which the other is still to be found by the name of the ConfigMap.
+// part is a Node or a record. The name of the ConfigMap leads to its counterpart.
 type part struct {
 	view.NodeState
 	configMap string

@@ -29,12 +29,12 @@ func newMigratePlanCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return o.command(&cobra.Command{
 		Use:   "plan OLD=NEW [flags]",
 		Short: "What renaming a label key is about: Nodes, records, conflicts, and what selects on it",
-		Long: `Plan looks at every Node, every record, the policy, and every object that selects Nodes: Pods, workloads,
-PersistentVolumes, StorageClasses and RuntimeClasses. It says how many Nodes have the key OLD, where OLD and NEW have
-different values, where another component sets OLD again, what selects on OLD, and whether the policy can have this
-migration. Nothing is changed.
+		Long: `Plan looks at every Node, every record, the policy, and every object that selects Nodes. These are Pods,
+workloads, PersistentVolumes, StorageClasses and RuntimeClasses. It says how many Nodes have the key OLD, and where OLD
+and NEW have different values. It says where another component sets OLD again, and what selects on OLD. It also says
+whether the policy can have this migration. Nothing is changed.
 
-An object that selects on OLD and is none of these kinds is not seen: a custom resource, or a program that reads Nodes.`,
+Plan does not see others that select on OLD: a custom resource, or a program that reads Nodes.`,
 		Example: `
 			nodekeep migrate plan gpu=example.com/gpu`,
 		Args: oneRenaming,
@@ -65,8 +65,9 @@ func newMigrateStatusCommand(streams genericiooptions.IOStreams) *cobra.Command 
 	return o.command(&cobra.Command{
 		Use:   "status [flags]",
 		Short: "How far the migrations of the policy are, and what is to be done next",
-		Long: `Status says of each migration in the policy how many Nodes have the old key, both or the new key, and what selects on
-the old one still. The exit code is 1 while a Node or a record has the old key, or something selects on it.`,
+		Long: `Status says of each migration in the policy how many Nodes have the old key, both or the new key. It also says
+what still selects on the old key. The exit code is 1 while a Node or a record has the old key, or something selects on
+it.`,
 		Example: `
 			nodekeep migrate status
 
@@ -100,13 +101,13 @@ func newMigrateFinishCommand(streams genericiooptions.IOStreams) *cobra.Command 
 	command := o.command(&cobra.Command{
 		Use:   "new OLD=NEW [flags]",
 		Short: "Remove the old key of a migration, once nothing selects on it",
-		Long: `New checks that nothing selects on the key OLD. It refuses while a workload, a volume or a rule of the policy does, or
-while you may not list one of these kinds. --force goes on all the same: the DaemonSet controller then deletes Pods
-whose Nodes lose the label.
+		Long: `New checks that nothing selects on the key OLD. It refuses while a workload, a volume or a rule of the policy
+does. It also refuses while you may not list one of these kinds. --force goes on all the same: the DaemonSet controller
+then deletes Pods whose Nodes lose the label.
 
 While the policy says phase: both, New prints the edit that is to be made where you keep the policy. Once the policy
 says phase: new, capture holds the migration, and New releases it, as "nodekeep policy accept" does. capture then
-writes NEW into each record before it removes OLD from the Node, and only from Nodes that have both.`,
+writes NEW into each record before it removes OLD from the Node. It removes OLD only from Nodes that have both.`,
 		Example: `
 			nodekeep migrate new gpu=example.com/gpu`,
 		Args: oneRenaming,
@@ -134,7 +135,7 @@ writes NEW into each record before it removes OLD from the Node, and only from N
 	return command
 }
 
-// mayFinish refuses while something selects on the old key of a migration, of all that the policy would finish at once.
+// mayFinish refuses while something selects on the old key of a migration. It checks every migration that the policy would finish at once.
 func (c *cluster) mayFinish(ctx context.Context, force bool, of policy.Migration) error {
 	looked := []*view.Migration{view.NewMigration(of, c.in.Policy)}
 	for _, m := range c.in.Policy.Migrations() {

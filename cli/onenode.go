@@ -97,7 +97,7 @@ func (c *cluster) recorded(ctx context.Context, name string) (view.NodeState, er
 	return state, err
 }
 
-// readable says why there is no record that can be read, and what to do about it.
+// readable reports why there is no record that can be read, and what to do about it.
 func (c *cluster) readable(state view.NodeState) error {
 	switch {
 	case state.Unreadable != nil:

@@ -52,7 +52,7 @@ func (o *output) formats() []string {
 	return append(formats, "jsonpath=TEMPLATE")
 }
 
-// check says what is wrong with the format before anything is read.
+// check reports what is wrong with the format before anything is read.
 func (o *output) check() error {
 	if o.table() || o.pages && (o.format == formatCSV || o.format == formatHTML) {
 		return nil
@@ -64,8 +64,8 @@ func (o *output) check() error {
 // table reports whether the answer is text.
 func (o *output) table() bool { return o.format == formatTable || o.format == formatWide }
 
-// printer is for answers that programs read. There is no go-template: the linker leaves out what is not called, and cannot
-// with text/template in the program, which doubles its size.
+// printer is for answers that programs read. It has no go-template: with text/template the linker cannot remove unused code, and the program doubles
+// in size.
 func (o *output) printer() (printers.ResourcePrinter, error) {
 	format, template, given := strings.Cut(o.format, "=")
 	switch {

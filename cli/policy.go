@@ -27,18 +27,23 @@ func newPolicyCheckCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	command := o.command(&cobra.Command{
 		Use:   "check FILE [flags]",
 		Short: "All errors of a policy file at once, and what it would change in this cluster",
-		Long: `Check reads a policy file, "-" for stdin, just as the processes do, and names every error with its line and field;
-with one, the exit code is 2.
+		Long: `Check reads a policy file, "-" for stdin, just as the processes do. It names every error with its line and
+field; with one, the exit code is 2.
 
-With --against-cluster it goes on to look at every Node and every record and says what this policy would change
-compared with the one in force. It shows which labels and taints would be kept or no longer kept, and what would become
-of recorded ones when their Nodes register again: restored in the CREATE, behind the gate, or not. It shows which taints
-rules would add and remove, and how many records of deleted Nodes would be removed. Of labels.rules it says which labels
-they would add, change and remove on the Nodes as they are now. It says which labels stay because an operator set them,
-which are blocked because a fact is not known, and whether the rules would be held until an operator accepts them. At
-the end it lists each label and taint of the Nodes that the policy does not keep, by the reason, which names the
-component that owns the key. This works before nodekeep is installed, too. It does not read devices: for it, they are
-not known. Changes are counted; the first of the Nodes are named with -o wide. Nothing is changed.
+With --against-cluster it also looks at every Node and every record. It shows what this policy would change compared
+with the one in force:
+
+  - which labels and taints would be kept or no longer kept
+  - what would become of recorded ones when their Nodes register again: restored in the CREATE, behind the gate, or not
+  - which taints rules would add and remove
+  - how many records of deleted Nodes would be removed
+  - which labels the rules in labels.rules would add, change and remove on the Nodes as they are now
+  - which labels stay because an operator set them, and which are blocked because a fact is not known
+  - whether the rules would be held until an operator accepts them
+  - each label and taint that the policy does not keep, by the reason, which names the component that owns the key
+
+This works before nodekeep is installed, too. It does not read devices: for it, they are not known. Changes are
+counted; the first of the Nodes are named with -o wide. Nothing is changed.
 
 A key that a policy no longer keeps stays in the record and is not restored. What is collected is forgotten.`,
 		Example: `

@@ -23,7 +23,7 @@ const (
 	gateKey         = "gate-key"
 )
 
-// policySource says which policy counts and which taint is the gate: those of flags, or else those of the cluster.
+// policySource defines which policy counts and which taint is the gate: those of flags, or else those of the cluster.
 type policySource struct {
 	file, key string
 	from      string // which policy was read, in words

@@ -33,12 +33,13 @@ func newPruneCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	command := o.command(&cobra.Command{
 		Use:   "prune --older-than DURATION [flags]",
 		Short: "Remove records of Nodes that have been deleted for long",
-		Long: `Prune removes the records of Nodes that were deleted longer ago than DURATION, and those that hold nothing any more
-two minutes after their Node was deleted. Capture does this by itself once the policy's retention is over, by the same
-decision. Records of live Nodes stay, and so do those that wait for a decision between two machines.
+		Long: `Prune removes the records of Nodes that were deleted longer ago than DURATION. It also removes records that
+hold nothing any more, two minutes after their Node was deleted. Capture does this by itself once the policy's
+retention is over, by the same decision. Records of live Nodes stay, and so do those that wait for a decision between
+two machines.
 
-Each record is removed only as it was read, and only after the API server has just said that there is no such Node;
-should the Node register in that very moment, its record is put back. The first error ends it.`,
+Each record is removed only as it was read. Right before, the API server must have said that there is no such Node. If
+the Node registers in that very moment, its record is put back. The first error ends it.`,
 		Example: `
 			# What would be removed
 			nodekeep prune --older-than 720h --dry-run

@@ -14,8 +14,8 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// A command says in [options.rights] which rights it needs beyond those of its flags; see [options.needs]. They are asked for before it begins, so
-// that it names all that are missing at once, and stops half done for none of them. What a command can do without is not among them.
+// A command names in [options.rights] the rights that it needs beyond those of its flags; see [options.needs]. They are checked before it starts: it
+// names all missing rights at once, and none of them stops it halfway. Optional rights are not among them.
 
 // needs are the rights without which a command cannot do what its flags and arguments say.
 func (o *options) needs(c *cluster, has ability, args []string) (needed []access) {

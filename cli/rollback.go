@@ -33,12 +33,13 @@ func newRollbackCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	command := o.command(&cobra.Command{
 		Use:   "rollback NODE --to NUMBER [flags]",
 		Short: "Put the labels and taints of a Node back to a moment of its history",
-		Long: `Rollback gives a live Node the labels and taints that it had after change NUMBER of its history, or with 0 before the
-first. Only what has been changed since is touched. It shows what it would do and asks first.
+		Long: `Rollback gives a live Node the labels and taints that it had after change NUMBER of its history. With 0, it
+gives those from before the first change. Only what has been changed since is touched. It shows what it would do and
+asks first.
 
-It changes the Node as you would by kubectl, with your rights and as field manager ` + rollbackManager + `, and only in the
-state that it has read; capture records the change as any other. What belongs to other components, or is ignored by
-the policy, is left alone, and the exit code is 1 then.`,
+It changes the Node as you would by kubectl, with your rights and as field manager ` + rollbackManager + `. It changes the
+Node only in the state that it has read; capture records the change as any other. What belongs to other components, or
+is ignored by the policy, is left alone. The exit code is 1 then.`,
 		Example: `
 			# What would be done
 			nodekeep rollback worker-1 --to 1 --dry-run

@@ -17,9 +17,9 @@ func newShowCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return o.command(&cobra.Command{
 		Use:   "show NODE [flags]",
 		Short: "The record of a Node",
-		Long: `Show prints the record of a Node, also of a Node that is deleted: the recorded labels and taints, and which of them the
-Node does not show (explain says why). "Governance" lists the rules of governance that the labels of the Node break. If
-the policy cannot be read, the record is shown without them.`,
+		Long: `Show prints the record of a Node, also of a deleted Node. It lists the recorded labels and taints, and which of
+them the Node does not show (explain says why). "Governance" lists the rules of governance that the labels of the Node
+break. If the policy cannot be read, the record is shown without them.`,
 		Example: `
 			# The record of a Node
 			nodekeep show worker-1
@@ -51,10 +51,10 @@ func newHistoryCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return o.command(&cobra.Command{
 		Use:   "history NODE [flags]",
 		Short: "Who changed which label or taint of a Node, when, and from what to what",
-		Long: `History lists the changes of the record of a Node, also of a Node that is deleted: the newest 20, oldest first. BY is
-the field manager that metadata.managedFields show for the change, a name that a client chooses; it is unknown where
-they show none. Rollback takes the numbers. Labels that a rule set, changed or removed are listed too, the newest 10,
-BY rule:NAME. They have no number: the rule decides them anew.`,
+		Long: `History lists the changes of the record of a Node, the newest 20, oldest first. It also works for a deleted
+Node. BY is the field manager that metadata.managedFields show for the change. A client chooses this name; it is
+unknown where they show none. Rollback takes the numbers. Labels that a rule set, changed or removed are listed too,
+the newest 10, BY rule:NAME. They have no number: the rule decides them anew.`,
 		Example: `
 			# Who changed what
 			nodekeep history worker-1
@@ -82,9 +82,9 @@ func newDiffCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return o.command(&cobra.Command{
 		Use:   "diff NODE [flags]",
 		Short: "How the record of a Node differs from the live Node",
-		Long: `Diff compares the record of a Node with the live Node, and lists what capture has still to record or to restore.
-Labels and taints that are recorded and, for a reason, not shown on the Node are listed, but are no difference. It
-exits with 1 if there are differences.`,
+		Long: `Diff compares the record of a Node with the live Node. It lists what capture has still to record or to restore.
+Recorded labels and taints that the Node, for a reason, does not show are listed, but are no difference. It exits with
+1 if there are differences.`,
 		Example: `
 			# Is everything recorded, and everything restored?
 			nodekeep diff worker-1

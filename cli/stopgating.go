@@ -18,8 +18,8 @@ const (
 	maxFailed   = 20 // dry runs that fail one after the other
 )
 
-// untilStopped waits until no dry-run CREATE has been gated for the settling time, and returns when that was by the clock of the
-// API server; the zero time where it refuses dry runs.
+// untilStopped waits until no dry-run CREATE has been gated for the settling time. It returns the start of that time by the clock of the API server.
+// If the API server refuses dry runs, it returns the zero time.
 func (u *uninstalling) untilStopped(ctx context.Context) (at time.Time, err error) {
 	var since time.Time // by our clock
 	failed := 0
@@ -47,8 +47,8 @@ func (u *uninstalling) untilStopped(ctx context.Context) (at time.Time, err erro
 	return at, nil
 }
 
-// nodekeepTouched reports whether the policy or the webhook has changed a registration. For the self-test's Node the webhook removes
-// the gate again, so nothing can be seen of the policy as long as the webhook is called.
+// nodekeepTouched reports whether the policy or the webhook has changed a registration. The webhook removes the gate of the self-test's Node again.
+// While the webhook is called, the effect of the policy is therefore not visible.
 func nodekeepTouched(node *corev1.Node, gate policy.Gate) bool {
 	_, stamped := node.Annotations[policy.StampAnnotation]
 	return stamped || gate.On(node.Spec.Taints)

@@ -29,12 +29,12 @@ const maxPasses = 10
 
 // uninstalling is one run of `uninstall`.
 //
-// Gating stops before the first gate is lifted, and Nodes are read once more after the last: no gated Node is left. A Node is changed
-// only in the state that was read, and nothing of it but the gate. Running it again does no harm.
+// Gating stops before the first gate is lifted, and Nodes are read once more after the last. So no gated Node is left. A Node is changed only in the
+// state that was read, and only its gate is changed. It is safe to run it again.
 type uninstalling struct {
 	*cluster
 	kubelet kubernetes.Interface // of the self-test's Node, for dry runs only
-	// settle is for how long no dry run must have been gated until every API server is assumed to have noticed.
+	// settle is how long no dry run may be gated. After that time every API server is assumed to have noticed.
 	settle time.Duration
 	// patience is how long capture is given to complete Nodes before their gates are lifted.
 	patience time.Duration

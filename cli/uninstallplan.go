@@ -51,7 +51,7 @@ func (u *uninstalling) gating() []deletion {
 	}
 }
 
-// guarding are the objects that capture needs until no Node is behind the gate, and the ConfigMaps that no manifest has.
+// guarding are the objects that capture needs while Nodes have the gate, and the ConfigMaps that no manifest has.
 func (u *uninstalling) guarding() []deletion {
 	admission := u.client.AdmissionregistrationV1()
 	var objects []deletion

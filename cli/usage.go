@@ -11,7 +11,7 @@ import (
 	"nodekeep.dev/nodekeep/selection"
 )
 
-// unread is a kind of objects that could not be read, so that nothing is known of what they select on.
+// unread is a kind of objects that could not be read. It is not known what they select on.
 type unread struct {
 	Kind string
 	Err  error
@@ -65,9 +65,8 @@ func (c *cluster) selectingKinds() []selecting {
 	}
 }
 
-// allUses calls see with every object that selects Nodes by labels and with what it selects on, page by page. Nothing that see is given may be
-// changed. A kind that the caller may not list is returned among those that were not read, and the others are read all the same; any
-// other error ends it.
+// allUses lists every object that selects Nodes by labels, page by page. It calls see with the uses of each, and see must not change them. If the
+// caller may not list a kind, it is returned in missing, and the next kinds are still read. Any other error ends the list.
 func (c *cluster) allUses(ctx context.Context, see func(uses []selection.Use)) (missing []unread, err error) {
 	for _, of := range c.selectingKinds() {
 		for object, err := range all[runtime.Object](ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {

@@ -30,7 +30,7 @@ const (
 // verifyName is the name of the controller's command, too.
 const verifyName = "verify"
 
-// addVerify adds the commands about verification below the controller's command, or below one of their own in a program without it.
+// addVerify adds the commands about verification below the controller's command. A program without that command gets one of their own.
 func addVerify(root *cobra.Command, streams genericiooptions.IOStreams) {
 	below := []*cobra.Command{newVerifyListCommand(streams), newVerifyShowCommand(streams), newVerifyRunCommand(streams), newVerifyReleaseCommand(streams)}
 	for _, command := range root.Commands() {
@@ -79,10 +79,11 @@ func newVerifyListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:     "list [flags]",
 		Aliases: []string{"ls"},
 		Short:   "Which Nodes wait until they are checked, and for what",
-		Long: `List shows the Nodes that have a taint of verification; with --all also those that a profile selects and that are open.
+		Long: `List shows the Nodes that have a taint of verification. With --all it also shows those that a profile selects
+and that are open.
 
-Where a profile removes Nodes that fail, lines above the table say which Node was removed last, and which brake holds
-every removal at the moment. REMOVAL says why a Node is not removed.
+Where a profile removes Nodes that fail, lines above the table say which Node was removed last. They also say which
+brake holds every removal at the moment. REMOVAL says why a Node is not removed.
 
 STATE is one of these:
 
@@ -156,13 +157,13 @@ func newVerifyShowCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	var namespace checksNamespace
 	command := o.command(&cobra.Command{
 		Use:   "show NODE [flags]",
-		Short: "Why a Node is not verified yet, the last report of its checks that did not pass, and whether it was removed",
-		Long: `Show says where the verification of a Node stands, what it waits for, and what came of the last attempt. The report of
-the last attempt that did not pass is shown also after the Node is open, or deleted, until its retention is over. A
-worker runs on the Node that it checks, so its report is the Node's own word.
+		Short: "Why a Node is not verified yet, its last report that did not pass, and whether it was removed",
+		Long: `Show says where the verification of a Node stands, what it waits for, and what came of the last attempt. It
+shows the report of the last attempt that did not pass until its retention is over. The report stays also after the
+Node is open, or deleted. A worker runs on the Node that it checks, so its report is the Node's own word.
 
-Where the profile removes Nodes that fail, it says why the Node is not removed yet, or for 24 hours when it was removed
-and by which kind of onFailure.`,
+Where the profile removes Nodes that fail, it says why the Node is not removed yet. For 24 hours it says when the Node
+was removed, and by which kind of onFailure.`,
 		Example: `
 			# Why a Node takes no workloads
 			nodekeep verify show worker-1
@@ -296,7 +297,7 @@ func (c *cluster) workers(ctx context.Context, namespace string) (map[string]*co
 	return workers, nil
 }
 
-// readyDaemonSets are the DaemonSets that the profile of a Node waits for, and whether their Pod on the Node is Ready.
+// readyDaemonSets are the DaemonSets that the profile of a Node waits for. The value shows whether their Pod on the Node is Ready.
 func (c *cluster) readyDaemonSets(ctx context.Context, node *corev1.Node) (map[string]bool, error) {
 	profile, _ := c.in.Policy.Verify().For(node.Labels)
 	ready := map[string]bool{}

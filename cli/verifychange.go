@@ -28,9 +28,9 @@ func newVerifyRunCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return o.command(&cobra.Command{
 		Use:   "run NODE [flags]",
 		Short: "Check a Node again",
-		Long: `Run adds the taint of the Node's profile, and removes the label that says the Node is verified, in one change of
-exactly the state that was read. The controller then checks the Node as it checks a new one. Where the taint's effect
-is NoSchedule, Pods on the Node go on to run. With NoExecute they are evicted.`,
+		Long: `Run adds the taint of the Node's profile, and removes the label that says the Node is verified. Both are one
+change of exactly the state that was read. The controller then checks the Node as it checks a new one. Where the
+taint's effect is NoSchedule, Pods on the Node go on to run. With NoExecute they are evicted.`,
 		Example: `
 			# After a repair
 			nodekeep verify run worker-1`,
@@ -69,8 +69,8 @@ func newVerifyReleaseCommand(streams genericiooptions.IOStreams) *cobra.Command 
 	return o.command(&cobra.Command{
 		Use:   "release NODE [flags]",
 		Short: "Let a Node take workloads although it is not verified",
-		Long: `Release removes the taint of verification, from exactly the object and the state that were read, and says so in the
-annotation ` + verify.Annotation + ` and in the Event ` + verify.EventReleased + `. The Node does not get the label of a
+		Long: `Release removes the taint of verification, from exactly the object and the state that were read. It says so in
+the annotation ` + verify.Annotation + ` and in the Event ` + verify.EventReleased + `. The Node does not get the label of a
 verified Node. It is not checked again before it registers again, or before nodekeep verify run.`,
 		Example: `
 			# A Node that is needed now, whatever its checks say
@@ -100,7 +100,7 @@ verified Node. It is not checked again before it registers again, or before node
 // releasedByOperator is what the Node and the Event say.
 const releasedByOperator = "an operator released the Node: nodekeep verify release"
 
-// released is the change that lets a Node take workloads, and says that an operator did.
+// released is the change that lets a Node take workloads, and shows that an operator did.
 func released(node *corev1.Node, held []corev1.Taint, now time.Time) capture.Change {
 	change := capture.Change{ByClient: true}
 	for _, taint := range held {

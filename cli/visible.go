@@ -9,9 +9,9 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-// Visible are streams for a terminal: what is no printable text arrives as \x1b or \u202e. Machine IDs, messages of admission policies and
-// records are what a kubelet or a client says; they must not move the cursor of an operator's terminal or hide what stands there. What
-// programs read (-o json and the like) is written as it is.
+// Visible are streams for a terminal: an unprintable character is written as \x1b or \u202e. Machine IDs, messages of admission policies and records
+// come from a kubelet or a client. They must not move the cursor of an operator's terminal or hide its text. Output for programs (-o json and the
+// like) is written unchanged.
 func Visible(streams genericiooptions.IOStreams) genericiooptions.IOStreams {
 	streams.Out, streams.ErrOut = visible{streams.Out}, visible{streams.ErrOut}
 	return streams

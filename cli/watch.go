@@ -71,7 +71,7 @@ const (
 	probeTimeout  = 5 * time.Second
 )
 
-// connection says when the connection to the API server is lost, and when it is there again. Any answer shows that it is there.
+// connection reports when the connection to the API server is lost, and when it is there again. Any answer shows that it is there.
 func (c *cluster) connection(ctx context.Context) <-chan string {
 	news := make(chan string)
 	go func() {
@@ -103,7 +103,7 @@ func (c *cluster) connection(ctx context.Context) <-chan string {
 	return news
 }
 
-// watchEnded says why: Ctrl-C, or what the API server said.
+// watchEnded reports why: Ctrl-C, or what the API server said.
 func watchEnded(ctx context.Context) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause

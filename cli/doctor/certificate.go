@@ -26,7 +26,7 @@ const (
 	injectedFrom = "cert-manager.io/inject-ca-from"
 )
 
-// judgeCertificate says whether what the webhook serves from is valid, and for long enough.
+// judgeCertificate judges whether what the webhook serves from is valid, and for long enough.
 func judgeCertificate(seen Seen) answer {
 	var a answer
 	object := seen.certificateObject()
@@ -81,7 +81,7 @@ func (s Seen) serving() (chain []*x509.Certificate, known bool, err error) {
 	return chain, true, err
 }
 
-// uncertified says why the certificate is not known. Nobody has to read the Secret for it, which holds the private key.
+// uncertified reports why the certificate is not known. Nobody has to read the Secret for it, which holds the private key.
 func (s Seen) uncertified() Finding {
 	if !s.Named.Found {
 		var a answer
@@ -104,13 +104,13 @@ func Public(secret *corev1.Secret) *corev1.Secret {
 	}
 }
 
-// dueBefore is how long before its end a certificate should have been renewed: with a quarter of its life left, but no
-// earlier than a month. Who renews by himself does so with a third left.
+// dueBefore is how long before its end a certificate should have been renewed. That is when a quarter of its life is left, but no earlier than a
+// month before its end. Components that renew their own certificates do so with a third left.
 func dueBefore(leaf *x509.Certificate) time.Duration {
 	return min(leaf.NotAfter.Sub(leaf.NotBefore)/4, 30*24*time.Hour)
 }
 
-// judgeCABundle says whether the API server would believe what the webhook serves from. Another check reports that it has expired.
+// judgeCABundle judges whether the API server would believe what the webhook serves from. Another check reports that it has expired.
 func judgeCABundle(seen Seen) answer {
 	a := answer{ok: "vouches for the certificate"}
 	lacks(&a, mutatingObject, seen.object(mutatingObject).Found)

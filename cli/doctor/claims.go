@@ -9,7 +9,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
-// Claimed is what an annotation of Nodes says that another component sets, and that nodekeep restores all the same.
+// Claimed is what another component sets by an annotation of Nodes, and nodekeep restores too.
 type Claimed struct {
 	Owner, Annotation string
 	Items             map[string]bool
@@ -39,7 +39,7 @@ func (n *Nodes) SeeClaims(name string, claims []policy.Claim, items map[string]s
 	}
 }
 
-// judgeClaims says which labels and taints both nodekeep and another component set.
+// judgeClaims reports which labels and taints both nodekeep and another component set.
 func judgeClaims(seen Seen) answer {
 	a := answer{ok: "no component says that it sets what nodekeep restores"}
 	lacks(&a, "", seen.Nodes)
@@ -65,7 +65,7 @@ func judgeClaims(seen Seen) answer {
 	return a
 }
 
-// listing names the first of many and says how many more there are.
+// listing names the first of many and shows how many more there are.
 func listing(few Few[string], what string) string {
 	names := strings.Join(few.First, ", ")
 	if left := few.All - len(few.First); left > 0 {

@@ -10,7 +10,7 @@ import (
 // tolerated is how far clocks may be apart: less than what anything is decided by.
 const tolerated = 10 * time.Second
 
-// judgeAPIServer says which API server it is; without it there is no report at all.
+// judgeAPIServer reports which API server it is; without it there is no report at all.
 func judgeAPIServer(seen Seen) answer {
 	var a answer
 	if lacks(&a, "", seen.APIServer); seen.APIServer.Found {
@@ -42,8 +42,8 @@ func judgeClock(seen Seen) answer {
 	return a
 }
 
-// Behind is how far this machine's clock is behind the API server's, by what is certain: a date has whole seconds, and the
-// answer took its time.
+// Behind is how far this machine's clock is certain to be behind the API server's. It is negative if the clock is ahead. The exact difference is not
+// known: a date has whole seconds, and the answer took its time.
 func (s APIServer) Behind() time.Duration {
 	switch earliest, latest := s.Date.Sub(s.Answered), s.Date.Add(time.Second).Sub(s.Asked); {
 	case earliest > 0:
@@ -64,7 +64,7 @@ func direction(behind time.Duration) string {
 	return duration.HumanDuration(behind) + " behind"
 }
 
-// judgeNamespace says whether anything is installed there at all.
+// judgeNamespace judges whether anything is installed there at all.
 func judgeNamespace(seen Seen) answer {
 	a := answer{ok: seen.Namespace}
 	lacks(&a, "namespace/"+seen.Namespace, seen.InCluster)

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// judgeDeployment says whether a process runs in as many replicas as it should, and can on new Nodes.
+// judgeDeployment judges whether a process runs in as many replicas as it should, and can on new Nodes.
 func judgeDeployment(seen Seen, check string, read Read[*appsv1.Deployment], component, without string) answer {
 	var a answer
 	if read.Absent && !seen.byService() {

@@ -19,7 +19,7 @@ func (s Seen) byService() bool {
 	return len(hooks) == 0
 }
 
-// judgeEndpoints says whether there is anybody behind the Service.
+// judgeEndpoints judges whether there is anybody behind the Service.
 func judgeEndpoints(seen Seen) answer {
 	if !seen.byService() {
 		return answer{ok: "the API server calls a URL, no Service"}
@@ -56,8 +56,8 @@ func isReady(endpoint discoveryv1.Endpoint) bool {
 	return endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready
 }
 
-// judgeAnswers says whether the whole way from the API server to the webhook and back works: a dry-run creation returns
-// with the webhook's stamp.
+// judgeAnswers judges whether the whole way from the API server to the webhook and back works. If it does, a dry-run creation returns with the
+// webhook's stamp.
 func judgeAnswers(seen Seen) answer {
 	var a answer
 	if lacks(&a, "", seen.Named); !seen.Named.Found {
@@ -94,7 +94,7 @@ func judgeAnswers(seen Seen) answer {
 	return a
 }
 
-// judgeGateInForce says whether Nodes are put behind the gate: a dry-run creation that the webhook lets pass carries it.
+// judgeGateInForce judges whether Nodes are put behind the gate: a dry-run creation that the webhook lets pass carries it.
 func judgeGateInForce(seen Seen) answer {
 	var a answer
 	if seen.lacksMutatingPolicies() {

@@ -1,6 +1,6 @@
 package doctor
 
-// judgeGatePolicy says whether the API server is configured to put new Nodes behind the gate.
+// judgeGatePolicy judges whether the API server is configured to put new Nodes behind the gate.
 func judgeGatePolicy(seen Seen) answer {
 	a := answer{ok: string(seen.Gate())}
 	lacks(&a, "", seen.GateServed)
@@ -17,7 +17,7 @@ func judgeGatePolicy(seen Seen) answer {
 	return a
 }
 
-// judgeGuardPolicies says whether the API server keeps kubelets from nodekeep's annotations.
+// judgeGuardPolicies judges whether the API server keeps kubelets from nodekeep's annotations.
 func judgeGuardPolicies(seen Seen) answer {
 	a := answer{ok: "kubelets cannot write nodekeep's annotations"}
 	lacks(&a, "", seen.GateServed)

@@ -10,7 +10,7 @@ import (
 	"nodekeep.dev/nodekeep/inventory"
 )
 
-// judgeInventory says of each source of the inventory whether rules know its facts, by what capture notes of it.
+// judgeInventory reports for each source of the inventory whether rules know its facts, by what capture notes of it.
 func judgeInventory(seen Seen) answer {
 	a := answer{ok: "the policy has none"}
 	object := "configmap/" + capture.InventoryName

@@ -56,7 +56,7 @@ func (l Leadership) Again(lease *coordinationv1.Lease, at time.Time) Leadership 
 	return later
 }
 
-// judgeLeader says whether a capture leads. Without one nothing is recorded, and what waits behind the gate waits on.
+// judgeLeader judges whether a capture leads. Without one nothing is recorded, and what waits behind the gate waits on.
 func judgeLeader(seen Seen) answer {
 	var a answer
 	find := func(what string) {

@@ -54,7 +54,7 @@ func namespaceOf(name string) string {
 	return namespace
 }
 
-// judgeLookups says whether the controller may look into the namespaces that profiles name.
+// judgeLookups judges whether the controller may look into the namespaces that profiles name.
 func (s Seen) judgeLookups(a *answer) {
 	remedy := expectation{check: checkVerification}.remedy(reinstall())
 	for _, in := range s.Lookups {

@@ -8,7 +8,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
-// judgeMigrations says of each migration in the policy what is left to do, and what stands in its way.
+// judgeMigrations reports for each migration in the policy what is left to do, and what stands in its way.
 func judgeMigrations(seen Seen) answer {
 	a := answer{ok: "the policy has none"}
 	if lacks(&a, policyObject, seen.Migrations); !seen.Migrations.asked() {
@@ -25,7 +25,7 @@ func judgeMigrations(seen Seen) answer {
 	return a
 }
 
-// migrationFindings are those of one migration. held says that capture does not remove old keys before an operator has released it.
+// migrationFindings are the findings of one migration. If held is true, capture removes no old keys until an operator releases the migration.
 func migrationFindings(m *view.Migration, held bool) (findings []Finding) {
 	find := func(severity Severity, remedy Remedy, format string, args ...any) {
 		what := fmt.Sprintf("the migration of %s to %s ", m.From, m.To) + fmt.Sprintf(format, args...)

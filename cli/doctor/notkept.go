@@ -17,7 +17,7 @@ func (n *Nodes) SeeNotKept(item, why string) {
 	n.NotKept[len(n.NotKept)-1].Items.Add(item)
 }
 
-// judgeNotKept says which labels and taints of Nodes are lost with their Node. Most belong to components that set them again.
+// judgeNotKept reports which labels and taints of Nodes are lost with their Node. Most belong to components that set them again.
 func judgeNotKept(seen Seen) answer {
 	a := answer{ok: "every label and taint of the Nodes is kept"}
 	lacks(&a, "", seen.Nodes)

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// componentLabel says of a pod which process it runs.
+// componentLabel shows which process a pod runs.
 const componentLabel = "app.kubernetes.io/component"
 
 // trouble is what keeps the first pod of a process that is not ready, where that is known.
@@ -51,7 +51,7 @@ func isOurs(container string) bool {
 	return slices.Contains([]string{"webhook", "capture", "verify"}, container)
 }
 
-// judgeVersions says whether all pods run one image.
+// judgeVersions judges whether all pods run one image.
 func judgeVersions(seen Seen) answer {
 	var a answer
 	if lacks(&a, "", seen.Pods); !seen.Pods.Found {

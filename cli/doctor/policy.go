@@ -9,11 +9,11 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// errNoPolicy says that the policy in force is not known.
+// errNoPolicy reports that the policy in force is not known.
 var errNoPolicy = errors.New("the policy is not known")
 
-// InForce is the policy that both processes follow, as far as the cluster shows it: that of the ConfigMap, or the default where
-// there is none.
+// InForce is the policy that both processes follow, as far as the cluster shows it. It is the policy of the ConfigMap, or the default if there is no
+// ConfigMap.
 func (s Seen) InForce() (policy.Policy, error) {
 	switch found := s.policy(); {
 	case found.Absent:
@@ -25,7 +25,7 @@ func (s Seen) InForce() (policy.Policy, error) {
 	}
 }
 
-// judgePolicy says whether the policy can be used.
+// judgePolicy judges whether the policy can be used.
 func judgePolicy(seen Seen) answer {
 	a := answer{ok: "valid"}
 	seen.compare(&a, checkPolicy)
@@ -42,8 +42,7 @@ func judgePolicy(seen Seen) answer {
 	return a
 }
 
-// judgedBy is the policy in force, for a check of what it says of an object. Where the policy is not known, or is not that of the cluster, the answer
-// says so, and ok is false.
+// judgedBy is the policy in force, for a check of an object. If the policy is not known or cannot be used, the answer says so, and ok is false.
 func (s Seen) judgedBy(a *answer, object string) (p policy.Policy, ok bool) {
 	p, err := s.InForce()
 	switch {
@@ -55,7 +54,7 @@ func (s Seen) judgedBy(a *answer, object string) (p policy.Policy, ok bool) {
 	return p, err == nil
 }
 
-// judgeLabelRules says whether the rules for labels may remove and change labels.
+// judgeLabelRules judges whether the rules for labels may remove and change labels.
 func judgeLabelRules(seen Seen) answer {
 	var a answer
 	object := "configmap/" + store.RulesName
@@ -98,7 +97,7 @@ func acceptRules(p policy.Policy) Remedy {
 	return remedy
 }
 
-// rulesState says whether the rules of the policy may remove and change labels.
+// rulesState shows whether the rules of the policy may remove and change labels.
 type rulesState int
 
 const (

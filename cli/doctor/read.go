@@ -4,13 +4,13 @@ package doctor
 type Read[T any] struct {
 	Value  T
 	Found  bool // the value counts
-	Absent bool // the API server says that there is no such thing
+	Absent bool // the API server reports that there is no such thing
 
-	// Unknown says why it could not be found out, where it is neither found nor absent.
+	// Unknown shows why it could not be found out, where it is neither found nor absent.
 	Unknown Unknown
 }
 
-// Unknown says why something could not be found out, and how it can be.
+// Unknown shows why something could not be found out, and how it can be.
 type Unknown struct {
 	Why string
 	Remedy
@@ -19,7 +19,7 @@ type Unknown struct {
 // Found is a value that was read.
 func Found[T any](value T) Read[T] { return Read[T]{Value: value, Found: true} }
 
-// Absent is something of which the API server says that it is not there.
+// Absent is an object that does not exist, by the API server's answer.
 func Absent[T any]() Read[T] { return Read[T]{Absent: true} }
 
 // NotKnown is something that could not be found out.

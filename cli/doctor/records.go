@@ -33,7 +33,7 @@ func (r *Records) See(listed store.Listed) {
 	}
 }
 
-// judgeRecords says whether every record can be read.
+// judgeRecords judges whether every record can be read.
 func judgeRecords(seen Seen) answer {
 	var a answer
 	lacks(&a, "", seen.Records)
@@ -53,7 +53,7 @@ func judgeRecords(seen Seen) answer {
 	return a
 }
 
-// judgeRecordLabels says whether every record is found.
+// judgeRecordLabels judges whether every record is found.
 func judgeRecordLabels(seen Seen) answer {
 	a := answer{ok: "every record has its label"}
 	lacks(&a, "", seen.Strays)
@@ -70,7 +70,7 @@ func judgeRecordLabels(seen Seen) answer {
 	return a
 }
 
-// judgeQuarantine says whether records wait for an operator.
+// judgeQuarantine judges whether records wait for an operator.
 func judgeQuarantine(seen Seen) answer {
 	a := answer{ok: "nothing waits for a decision"}
 	lacks(&a, "", seen.Records)
@@ -108,8 +108,8 @@ type GatedNode struct {
 	Why   string // what is left to do about it; empty where that is not known
 }
 
-// See looks at one of them, and reports whether it is one that is named. The gate is added at the CREATE and never later, so a
-// Node has it for as long as it has been there.
+// See counts a Node, and reports whether it is among the named ones. The gate is added only at the CREATE. So a Node has had its gate since it was
+// created.
 func (g *Nodes) See(node *corev1.Node, gate policy.Gate, now time.Time) (named bool) {
 	g.All++
 	if !gate.On(node.Spec.Taints) {
@@ -123,7 +123,7 @@ func (g *Nodes) See(node *corev1.Node, gate policy.Gate, now time.Time) (named b
 	return g.Stuck.Add(GatedNode{Name: node.Name, Since: since})
 }
 
-// judgeGatedNodes says whether Nodes have been behind the gate for long.
+// judgeGatedNodes judges whether Nodes have been behind the gate for long.
 func judgeGatedNodes(seen Seen) answer {
 	var a answer
 	lacks(&a, "", seen.Nodes)
@@ -143,7 +143,7 @@ func judgeGatedNodes(seen Seen) answer {
 	return a
 }
 
-// more says how many there are in addition to those that are named.
+// more reports how many there are in addition to those that are named.
 func more[T any](few Few[T], severity Severity, what, command string) []Finding {
 	left := few.All - len(few.First)
 	if left == 0 {

@@ -57,7 +57,7 @@ func removalGroup(kind verify.RemovalKind) string {
 	return ""
 }
 
-// judgeRemovals says whether Nodes that fail can be removed. The rights are compared with the shipped ones elsewhere.
+// judgeRemovals judges whether Nodes that fail can be removed. The rights are compared with the shipped ones elsewhere.
 func (s Seen) judgeRemovals(a *answer) {
 	if !s.Removes() {
 		return

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Severity says how bad a finding is.
+// Severity shows how bad a finding is.
 type Severity string
 
 // The severities, the worst first.
@@ -35,7 +35,7 @@ type Remedy struct {
 // Status is what became of a check.
 type Status string
 
-// StatusOK is that of a check that found everything right; that of any other is the severity of its worst finding.
+// StatusOK is the status of a check that found everything right. The status of any other check is the severity of its worst finding.
 const StatusOK Status = "ok"
 
 // Result is what became of one check.
@@ -46,7 +46,7 @@ type Result struct {
 	Findings []Finding `json:"findings,omitempty"`
 }
 
-// Summary is a line about it: what it says where all is right, and how much it has found where not.
+// Summary is one line about the result: its text if everything is right, otherwise the number of findings.
 func (r Result) Summary() string {
 	if r.Status == StatusOK {
 		return r.What
@@ -81,7 +81,7 @@ type Report struct {
 
 // answer is what a check says.
 type answer struct {
-	ok       string // what it says where all is right
+	ok       string // what it shows where all is right
 	findings []Finding
 }
 

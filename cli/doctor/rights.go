@@ -24,7 +24,7 @@ type HeldRight struct {
 	Right
 	For  string // what needs it
 	Held bool
-	// Lacking says that the caller does not have it, as a look that is denied would.
+	// Lacking shows that the caller does not have it, as a look that is denied would.
 	Lacking Unknown
 }
 
@@ -43,7 +43,8 @@ func (r Right) String() string {
 	return r.Verb + " " + resource + " in namespace " + r.Namespace
 }
 
-// lackingRights are those that a shipped Role or ClusterRole grants, this installation needs, and the role in the cluster does not grant.
+// lackingRights are the rights of a shipped Role or ClusterRole that the role in the cluster does not grant. Rights that this installation does not
+// need are not among them.
 func (s Seen) lackingRights(object Object) (lacking []string) {
 	shipped, found := rulesOf(&object.Shipped), rulesOf(object.Found.Value)
 	namespace := object.Shipped.GetNamespace()
@@ -172,7 +173,7 @@ func YourRights(namespace string) []HeldRight {
 	}
 }
 
-// judgeYourRights says whether the caller may see what commands show. That he may not change everything is no fault.
+// judgeYourRights judges whether the caller may see what commands show. That he may not change everything is no fault.
 func judgeYourRights(seen Seen) answer {
 	var a answer
 	lacks(&a, "", seen.You)

@@ -109,8 +109,10 @@ func selectsNodes(constraints *admissionregistrationv1.MatchResources) bool {
 		})
 }
 
-// matchesNodes reports whether a rule matches the CREATE of Nodes: resources "nodes", "*", "nodes/*" and "*/*" stand for Nodes themselves,
-// "nodes/status" and "*/scale" do not (rules.Matcher in apiserver/pkg/admission/plugin/webhook/predicates of k8s.io/kubernetes).
+// matchesNodes reports whether a rule matches the CREATE of Nodes. The resources "nodes", "*", "nodes/*" and "*/*" match Nodes themselves;
+// "nodes/status" and "*/scale" do not.
+//
+// Source: rules.Matcher in apiserver/pkg/admission/plugin/webhook/predicates of k8s.io/kubernetes.
 func matchesNodes(rule admissionregistrationv1.RuleWithOperations) bool {
 	return (slices.Contains(rule.Operations, admissionregistrationv1.Create) || slices.Contains(rule.Operations, admissionregistrationv1.OperationAll)) &&
 		hasOrAll(rule.APIGroups, "") && hasOrAll(rule.APIVersions, "v1") &&
@@ -144,8 +146,8 @@ func clusterPolicySelectsNodes(policy map[string]any) bool {
 	})
 }
 
-// filterSelectsNodes reports whether a filter selects the CREATE of Nodes: kinds are "Node", "v1/Node", "core/v1/Node" or have
-// wildcards for these parts, and no operations stand for all.
+// filterSelectsNodes reports whether a filter selects the CREATE of Nodes. A kind is "Node", "v1/Node" or "core/v1/Node", or has wildcards for these
+// parts. Without operations the filter selects all operations.
 func filterSelectsNodes(filter map[string]any) bool {
 	if _, found, err := unstructured.NestedMap(filter, "resources"); !found || err != nil {
 		return false

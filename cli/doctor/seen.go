@@ -21,7 +21,7 @@ type Seen struct {
 	APIServer Read[APIServer]
 	InCluster Read[*corev1.Namespace] // the namespace itself
 	Objects   []Object                // of the manifests; see [Shipped]
-	// Served is the certificate that the webhook serves, and its chain, as answers to dry runs show it; nil where none does.
+	// Served is the certificate that the webhook serves, and its chain, as answers to dry runs show it. It is nil if no answer shows one.
 	Served []*x509.Certificate
 	// Certificate is the Secret that the webhook serves from, see [ServingSecret], without private keys. It is read only if nothing shows what is
 	// served.
@@ -75,7 +75,7 @@ type APIServer struct {
 type Leadership struct {
 	Lease *coordinationv1.Lease
 	At    time.Time // when it was read, by the API server's clock
-	// Renewed says that it was renewed while it was watched: a replica leads, whatever the clocks say.
+	// Renewed shows that it was renewed while it was watched: a replica leads, whatever the clocks say.
 	Renewed bool
 }
 

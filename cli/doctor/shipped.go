@@ -218,7 +218,7 @@ func asShipped(check, ok string) func(Seen) answer {
 	}
 }
 
-// finding says what follows from a difference, and how to remove it.
+// finding reports what follows from a difference, and how to remove it.
 func (e expectation) finding(object Object, d manifests.Difference) Finding {
 	severity, leadsTo := e.severity, e.without
 	for _, known := range consequences() {
@@ -265,7 +265,7 @@ func (e expectation) reinstall() Remedy {
 	return remedy
 }
 
-// remedy is a remedy for the object of the expectation: the manifests that everything else is in have nothing of verification.
+// remedy is a remedy for the object of the expectation. The manifests of all other objects contain nothing of verification.
 func (e expectation) remedy(remedy Remedy) Remedy {
 	if e.check == checkVerification && slices.Equal(remedy.Commands, reinstall().Commands) {
 		return Remedy{Text: "Apply again what verification was installed from: helm upgrade with verify.enabled=true."}

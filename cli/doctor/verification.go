@@ -41,8 +41,8 @@ func (s Seen) ChecksNamespace() string {
 	return verify.Namespace
 }
 
-// VerificationKeys are the keys of verification taints, in order: those of the profiles, and the default one, which may be left from a profile
-// that the policy has no longer.
+// VerificationKeys are the keys of verification taints, in order. They are the keys of the profiles, and the default key, which a deleted profile may
+// have left.
 func (s Seen) VerificationKeys() []string {
 	keys := []string{verify.Taint}
 	for _, taint := range s.Profiles().Taints() {
@@ -60,7 +60,7 @@ func (s Seen) verifiedLabel() string {
 	return verify.Label
 }
 
-// judgeVerification says whether Nodes are verified, and can be. Where verification is off, no Node may wait for it.
+// judgeVerification judges whether Nodes are verified, and can be. Where verification is off, no Node may wait for it.
 func judgeVerification(seen Seen) answer {
 	var a answer
 	lacks(&a, verifyObject, seen.verify())
@@ -122,7 +122,7 @@ func (s Seen) leftTainted() (found []Finding) {
 	return slices.Concat(unknown.findings, found, more(tainted, Error, "Nodes have a verification taint that nothing removes", strings.Join(s.untaint(), "\n")))
 }
 
-// judgeVerifyLeader says who leads, or adds that nobody does.
+// judgeVerifyLeader reports who leads, or adds that nobody does.
 func (s Seen) judgeVerifyLeader(a *answer) string {
 	object := "lease/" + VerifyDeployment
 	lacks(a, object, s.VerifyLeader)
@@ -139,7 +139,7 @@ func (s Seen) judgeVerifyLeader(a *answer) string {
 	return "nobody leads"
 }
 
-// judgeChecksNamespace says whether Pods that check Nodes can be made, and no others that could do harm.
+// judgeChecksNamespace judges whether Pods that check Nodes can be made, and no others that could do harm.
 func (s Seen) judgeChecksNamespace(a *answer) {
 	name := s.ChecksNamespace()
 	object, namespace := "namespace/"+name, s.ChecksIn

@@ -14,7 +14,7 @@ const (
 	protectedHook = "restore-protected.nodekeep.dev"
 )
 
-// judgeRestoreWebhook says whether the API server is configured to call the webhook for Nodes that register.
+// judgeRestoreWebhook judges whether the API server is configured to call the webhook for Nodes that register.
 func judgeRestoreWebhook(seen Seen) answer {
 	a := answer{ok: "called at the CREATE of Nodes, fails open"}
 	seen.compare(&a, checkRestore)

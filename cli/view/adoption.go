@@ -44,8 +44,8 @@ func (a *Adoption) See(s NodeState, rule string, in capture.Circumstances) {
 	}
 }
 
-// Adopts says what becomes of a label of a Node: it is handed over to its rule, or left alone; nil: nobody but a rule has set it. With a rule, only
-// what this rule derives is handed over.
+// Adopts returns the plan for a label of a Node: hand it over to its rule, or leave it alone. It returns nil if only a rule has set the label. If a
+// rule is named, only a label that this rule derives is handed over.
 func (s NodeState) Adopts(key, rule string, in capture.Circumstances) (label *AdoptedLabel, already bool) {
 	recorded, remembered := itemsOf(s.Record)[key]
 	left := func(value, rule, why string) (*AdoptedLabel, bool) {

@@ -37,8 +37,8 @@ type changeKey struct {
 	item, why string
 }
 
-// NewComparison begins with no Node. now has the policy in force, and inForce names the rules for labels that capture has put in force. devices
-// are what the rules of the other policy look at.
+// NewComparison begins with no Node. The policy in force is that of now; inForce names the rules for labels that capture has put in force. The rules
+// of the other policy use devices.
 func NewComparison(now capture.Circumstances, then policy.Policy, inForce string, devices func(node string) observe.Devices) *Comparison {
 	c := &Comparison{now: now, then: now, inForce: inForce, changes: map[changeKey]*Change{}}
 	c.then.Policy, c.then.Devices = then.After(now.Policy), devices
@@ -91,11 +91,11 @@ func (c *Comparison) Impact() Impact {
 	return impact
 }
 
-// registeredBefore is added where a taint that Nodes get once becomes one that is kept: nothing else says that it will be restored, too.
+// registeredBefore is added if the policy now keeps a taint that Nodes only got at registration. Nothing else shows that the taint will be restored,
+// too.
 const registeredBefore = "; no longer in taints.register: Nodes that have it keep it until a client removes it"
 
-// seeKept compares what is kept of a Node that is there. The items of which the policies say different things are returned: what
-// becomes of them at a registration follows from that.
+// seeKept compares what the two policies keep of an existing Node. It returns the items on which they differ: those also differ at a registration.
 func (c *Comparison) seeKept(s NodeState) (differ map[string]bool) {
 	differ = map[string]bool{}
 	before, after := s.metadata(c.now), s.metadata(c.then)
@@ -119,8 +119,8 @@ func (c *Comparison) seeKept(s NodeState) (differ map[string]bool) {
 	return differ
 }
 
-// seeRegistration compares what the same machine gets when its kubelet registers it again, by the records that the two policies
-// lead to. Items that were counted before are left out.
+// seeRegistration compares what the same machine gets when its kubelet registers it again. It uses the records that the two policies lead to, and
+// omits items that were counted before.
 func (c *Comparison) seeRegistration(s NodeState, recordNow, recordThen *record.Record, counted map[string]bool) error {
 	request, err := Registration(s, c.now)
 	if err != nil {

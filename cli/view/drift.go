@@ -11,8 +11,8 @@ import (
 	"nodekeep.dev/nodekeep/report"
 )
 
-// Drift is in which labels a Node that is there differs from its record, or from what rules derive. compared is false where the record cannot be
-// used.
+// Drift returns the labels of an existing Node that differ from its record, or from what rules derive. It returns compared as false if the record
+// cannot be used.
 func (s NodeState) Drift(in capture.Circumstances) (labels []report.DriftedLabel, compared bool) {
 	if s.Unreadable != nil || s.Record != nil && s.Record.Isolated() {
 		return nil, false

@@ -15,8 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/webhook"
 )
 
-// Explanation says of each label and taint of a Node and of its record whether it is kept and why, and what a registration
-// would get.
+// Explanation shows for each label and taint of a Node and of its record whether it is kept, and why. It also shows what a registration would get.
 type Explanation struct {
 	Node         string            `json:"node,omitempty"`
 	Status       Presence          `json:"status,omitempty"`
@@ -32,7 +31,7 @@ type Explanation struct {
 	RulesHeld string `json:"rulesHeld,omitempty"`
 	// Rules is what each rule for labels says of each of its keys, of a Node that is there.
 	Rules []ExplainedRule `json:"rules,omitempty"`
-	// Inventories are the sources that rules look at.
+	// Inventories are the sources that rules use.
 	Inventories []ExplainedInventory `json:"inventories,omitempty"`
 }
 
@@ -122,7 +121,7 @@ func (s NodeState) violations(p policy.Policy) (all []string) {
 	return all
 }
 
-// problem says why nothing may be taken from the record.
+// problem reports why nothing may be taken from the record.
 func (s NodeState) problem(in capture.Circumstances) string {
 	switch {
 	case s.Unreadable != nil:
@@ -210,7 +209,7 @@ func fateOf(item string, answer webhook.Explanation, p policy.Policy) fate {
 	return fate{}
 }
 
-// becomes says what becomes of an item in a registration.
+// becomes is the result of a registration for an item.
 func becomes(item string, answer webhook.Explanation, p policy.Policy) string {
 	_, brought := answer.Brought[item]
 	_, added := taintItems(answer.Taints)[item]

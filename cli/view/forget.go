@@ -27,8 +27,8 @@ type Forgetting struct {
 	shown   []string // those of them that are forgotten once they are removed from the Node
 }
 
-// ForgettingOf is what becomes of the wish to forget some items of a Node, or its whole record where none are named. What a
-// Node shows, capture would record again at once.
+// ForgettingOf plans to forget some items of a Node, or its whole record if no items are named. Items that the Node shows cannot be forgotten,
+// because capture would record them again at once.
 func ForgettingOf(s NodeState, items []string) Forgetting {
 	f := Forgetting{node: s.Name}
 	switch {
@@ -86,7 +86,7 @@ func (s NodeState) shows(item string) bool {
 	return is
 }
 
-// whyNotRecorded says where an item that is not recorded may be.
+// whyNotRecorded reports where an item that is not recorded may be.
 func (s NodeState) whyNotRecorded(item string) string {
 	for other := range s.Record.Items() {
 		if key, _, is := strings.Cut(other, ":"); is && key == item {
@@ -145,7 +145,7 @@ func (f Forgetting) Document(now time.Time) Document {
 	return d
 }
 
-// Done says what was forgotten.
+// Done reports what was forgotten.
 func (f Forgetting) Done() string {
 	if f.Whole {
 		return "node/" + f.node + " forgotten"

@@ -19,13 +19,13 @@ import (
 type Captures struct {
 	// Silent is for how long no capture has led, by its Lease; 0 while one leads.
 	Silent time.Duration
-	// Never says that none has ever led.
+	// Never shows that none has ever led.
 	Never bool
 	// Refused holds what capture has reported of labels that the API server would not have, by Node object.
 	Refused map[types.UID]string
 }
 
-// down says that no capture leads; empty where one does.
+// down reports that no capture leads; empty where one does.
 func (c Captures) down() string {
 	switch {
 	case c.Never:
@@ -49,7 +49,7 @@ type Gated struct {
 // expectedTime is how long capture may take before something is wrong.
 const expectedTime = time.Minute
 
-// GatedOf looks at a Node; is says whether it is behind the gate.
+// GatedOf looks at a Node; is shows whether it is behind the gate.
 func GatedOf(s NodeState, in capture.Circumstances, c Captures) (g Gated, is bool) {
 	if s.Node == nil || !in.Policy.Gate().On(s.Node.Spec.Taints) {
 		return Gated{}, false
@@ -72,7 +72,7 @@ func (s NodeState) missing(in capture.Circumstances) map[string]string {
 	return next.Add
 }
 
-// whyGated says why a Node waits, and what is to be done about it.
+// whyGated reports why a Node waits, and what is to be done about it.
 func (s NodeState) whyGated(in capture.Circumstances, c Captures, g Gated) (why, next string) {
 	down := c.down()
 	switch {
@@ -139,7 +139,7 @@ func (g Gated) Document(now time.Time) Document {
 	return d
 }
 
-// Question says what lifting the gate means.
+// Question explains what lifting the gate means.
 func (g Gated) Question(s NodeState) string {
 	lacks := "It lacks nothing that is known of."
 	switch {
@@ -151,5 +151,5 @@ func (g Gated) Question(s NodeState) string {
 	return fmt.Sprintf("%s Lift the gate of node %q?", lacks, g.Name)
 }
 
-// Lacks is what an operator who lifts the gate has to know of: the object, by its age, and what it lacks.
+// Lacks shows an operator who lifts the gate since when the Node has it, and the items that it lacks.
 func (g Gated) Lacks() [2]string { return [2]string{g.Since.UTC().String(), listOf(g.Missing)} }

@@ -35,7 +35,7 @@ func (c PolicyCheck) Document(time.Time) Document {
 	return d
 }
 
-// Impact is what a policy would change for the Nodes of a cluster, compared with the policy that is in force.
+// Impact is what a policy would change for the Nodes of a cluster, compared with the policy in force.
 type Impact struct {
 	Nodes    int             `json:"nodes"`    // that are there
 	Gone     int             `json:"gone"`     // records of deleted Nodes
@@ -49,7 +49,7 @@ type Impact struct {
 	LabelRules RulesImpact `json:"labelRules"`
 	// More counts what is left out because so many changes are listed already, each Node by itself.
 	More int `json:"more,omitempty"`
-	// Waiting counts the Nodes whose next registration would leave them behind the gate, until capture is done or an operator decides.
+	// Waiting counts the Nodes that would keep the gate after their next registration. They wait until capture is done or an operator decides.
 	Waiting Count `json:"waiting"`
 	// Due counts the records that sweeps collect.
 	Due Count `json:"due"`
@@ -72,7 +72,7 @@ type SettingChange struct {
 	Then  string `json:"then"`
 }
 
-// Change is what becomes of one label or taint under the policy, on all Nodes of which the same is true.
+// Change is the change of one label or taint under the policy. It counts all Nodes with the same change for the same reason.
 type Change struct {
 	Kind  ChangeKind `json:"change"`
 	Item  string     `json:"item"`          // a label's key, a taint's key and effect, or a taint
@@ -81,7 +81,7 @@ type Change struct {
 	First []string   `json:"first"` // the first of these Nodes
 }
 
-// ChangeKind says what changes.
+// ChangeKind defines what changes.
 type ChangeKind string
 
 // The kinds of changes.

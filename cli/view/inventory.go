@@ -12,14 +12,15 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
-// ExplainedInventory is what capture notes of a source that rules can look at. What the source says of a Node only capture knows.
+// ExplainedInventory is what capture notes of a source that rules can use. What the source says of a Node only capture knows.
 type ExplainedInventory struct {
 	Source string `json:"source"`
 	capture.InventoryNote
 	Stale bool `json:"stale,omitempty"` // rules do not know its facts
 }
 
-// InventoriesOf are the sources of a policy if its rules look at any, by what capture notes of them; nil: it has noted nothing yet.
+// InventoriesOf are the sources of a policy whose rules use any, as capture has noted them. It returns nil if the rules use none. If notes is nil,
+// capture has noted nothing yet.
 func InventoriesOf(notes *corev1.ConfigMap, p policy.Policy, now time.Time) (all []ExplainedInventory) {
 	if !p.LabelRules().LooksAtInventory() {
 		return nil
@@ -31,7 +32,7 @@ func InventoriesOf(notes *corev1.ConfigMap, p policy.Policy, now time.Time) (all
 	return all
 }
 
-// state says in a few words whether rules know the facts, and why not.
+// state reports in a few words whether rules know the facts, and why not.
 func (i ExplainedInventory) state() string {
 	var parts []string
 	switch {

@@ -192,7 +192,7 @@ func (m *Migration) In(state policy.MigrationState) (count int) {
 	return count
 }
 
-// Counts says how many Nodes and records there are of each state.
+// Counts reports how many Nodes and records there are of each state.
 func (m *Migration) Counts() string {
 	var counts []string
 	for _, state := range policy.MigrationStates() {

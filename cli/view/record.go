@@ -153,7 +153,7 @@ func (s Sides) Document(now time.Time) Document {
 	return d
 }
 
-// Question says what accepting a side means.
+// Question explains what accepting a side means.
 func (s Sides) Question(side store.Side) string {
 	if side == store.OldMachine {
 		return fmt.Sprintf("Give the machine that has the name %q now the record of the old one?", s.Node)
@@ -161,7 +161,7 @@ func (s Sides) Question(side store.Side) string {
 	return fmt.Sprintf("Forget the record of the old machine of the name %q?", s.Node)
 }
 
-// Remembered says in one line what the next record changes of a Node's; nil says that it stays as it is.
+// Remembered describes in one line how the next record differs from the present one. A nil record: it does not change.
 func Remembered(s NodeState, next *record.Record) string {
 	var before, after record.Record
 	if s.Record != nil {

@@ -18,9 +18,8 @@ import (
 // kubelets are the managers by whose name a kubelet sets labels of its own.
 func kubelets() []string { return []string{"kubelet", "k3s", "kubelite"} }
 
-// Registration is the review that the API server would send if the Node's kubelet registered it now: on the same machine,
-// with the labels that it has set on the Node of today, and behind the gate, which nothing removes before the webhook
-// has answered. Only the name of a deleted Node is known.
+// Registration is the review that the API server would send if the Node's kubelet registered it now. The Node has the same machine and the labels
+// that its kubelet has set. It has the gate, because nothing removes the gate before the webhook answers. Of a deleted Node only the name is known.
 func Registration(s NodeState, in capture.Circumstances) (*admissionv1.AdmissionRequest, error) {
 	node := corev1.Node{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},

@@ -24,7 +24,7 @@ type ProfileBrake struct {
 	Brake   verify.Brake `json:"brake"`
 }
 
-// RemovalsOf says what was removed lately, and whether the limits of the policy hold every removal now. nodes are how many Nodes profiles select.
+// RemovalsOf shows recent removals, and whether the limits of the policy now hold every removal. The number of Nodes that profiles select is nodes.
 func RemovalsOf(ledger verify.Ledger, profiles verify.Profiles, nodes int, now time.Time) Removals {
 	removals := Removals{Lately: slices.Clone(ledger.Removals)}
 	if removals.Lately == nil {
@@ -60,12 +60,12 @@ func (r Removals) Lines(now time.Time) (lines []string) {
 	return lines
 }
 
-// removalText says which Node was removed, how and when.
+// removalText reports which Node was removed, how and when.
 func removalText(r verify.Removal, now time.Time) string {
 	return r.Node + " " + howRemoved(r, now)
 }
 
-// howRemoved says how a Node was removed and when, or that it is still to be.
+// howRemoved reports how a Node was removed and when, or that it is still to be.
 func howRemoved(r verify.Removal, now time.Time) string {
 	text := fmt.Sprintf("by %s %s ago, profile %s", r.Kind, ago(r.Time, now), r.Profile)
 	if !r.Done {
@@ -74,7 +74,7 @@ func howRemoved(r verify.Removal, now time.Time) string {
 	return text
 }
 
-// brakeText is a brake, what it says of itself or else what it means, and how long it stays open if that is known.
+// brakeText describes a brake by its own message or by the meaning of its reason. It adds how long the brake lasts, if that is known.
 func brakeText(brake verify.Brake, now time.Time) string {
 	text := string(brake.Reason)
 	if brake.Until.After(now) {
@@ -83,7 +83,7 @@ func brakeText(brake verify.Brake, now time.Time) string {
 	return text + ": " + cmp.Or(brake.Message, brake.Reason.Means())
 }
 
-// removal says whether nodekeep removes the Node, or why it does not at the moment; empty: there is nothing to say.
+// removal shows whether nodekeep removes the Node, or why it does not at the moment. It is empty if neither applies.
 func (v Verification) removal(now time.Time) string {
 	switch {
 	case v.Removing != "":
@@ -94,7 +94,7 @@ func (v Verification) removal(now time.Time) string {
 	return ""
 }
 
-// onFailure says what happens when the last attempt fails.
+// onFailure explains what happens when the last attempt fails.
 func (v Verification) onFailure() string {
 	if v.OnFailure == "" {
 		return ""
@@ -102,7 +102,7 @@ func (v Verification) onFailure() string {
 	return fmt.Sprintf("removed by %s after %d failed attempts", v.OnFailure, v.MaxAttempts)
 }
 
-// removed says that this Node, or one of its name before, was removed; empty: none was within 24 hours.
+// removed shows that this Node, or an earlier one of its name, was removed; empty: none within 24 hours.
 func (v VerifiedNode) removed(now time.Time) string {
 	var texts []string
 	for _, one := range v.Removals {

@@ -79,7 +79,7 @@ func orAlways(facts string) string {
 	return facts
 }
 
-// factsText lists facts with their values on the Node. plugins says until when a device plugin may still register.
+// factsText lists facts with their values on the Node. plugins shows until when a device plugin may still register.
 func factsText(tests []classify.Test, plugins string) string {
 	texts := make([]string, len(tests))
 	for i, test := range tests {

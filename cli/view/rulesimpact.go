@@ -17,7 +17,7 @@ type RulesImpact struct {
 	Rules string `json:"rules"` // their hash
 	// Altered is on how many Nodes they remove or change labels that rules have set.
 	Altered int `json:"altered"`
-	// Held says that these rules would only add labels until an operator accepts them.
+	// Held shows that these rules would only add labels until an operator accepts them.
 	Held bool `json:"held"`
 	// Renamed is from how many Nodes migrations remove the old key.
 	Renamed int          `json:"renamed,omitempty"`
@@ -39,7 +39,7 @@ type RuleChange struct {
 	First []string       `json:"first"` // the first of these Nodes
 }
 
-// RuleChangeKind says what rules do about a label.
+// RuleChangeKind defines what rules do about a label.
 type RuleChangeKind string
 
 // The kinds, in the order in which they are shown.

@@ -23,11 +23,11 @@ type NodeState struct {
 	followed *record.Record   // what it begins with, where it follows
 }
 
-// maxWrites bounds the writes of the record that come before the change of a Node: one resets it, one accepts a side, one merges.
+// maxWrites limits the writes of the record before the change of a Node. One write resets it, one accepts a side, one merges.
 const maxWrites = 5
 
-// settled is what capture does with a Node that is there: its next action, the record once capture has written it (nil: there is
-// none), and what it changes on the Node after that.
+// settled returns what capture does with an existing Node. The first result is the next action. The others are the record once capture has written it
+// (nil: none), and the later change of the Node.
 func (s NodeState) settled(in capture.Circumstances) (first capture.Action, r *record.Record, last capture.Action) {
 	node, entry, found := observe.OfKeeping(s.Node, in.Policy.Annotations()), store.Entry{Accepted: s.Entry.Accepted}, s.Record != nil
 	if found {
@@ -48,7 +48,7 @@ func (s NodeState) settled(in capture.Circumstances) (first capture.Action, r *r
 	return first, r, last
 }
 
-// Written is the record of a Node that is there once capture has written it; nil where there is nothing to write.
+// Written is the record of an existing Node once capture has written it. It is nil if there is nothing to write.
 func (s NodeState) Written(in capture.Circumstances) *record.Record {
 	if _, r, _ := s.settled(in); r != s.Record {
 		return r

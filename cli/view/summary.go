@@ -12,7 +12,7 @@ import (
 	"nodekeep.dev/nodekeep/record/history"
 )
 
-// Presence says whether there is a Node, and a record of it.
+// Presence shows whether there is a Node, and a record of it.
 type Presence string
 
 // The presences.
@@ -45,8 +45,8 @@ type Summary struct {
 	ChangedBy  string    `json:"changedBy,omitempty"`
 }
 
-// SummaryOf looks at one Node. The summary holds nothing of the NodeState's objects: a pointer into a Node would keep in memory the whole
-// page that the Node was read with.
+// SummaryOf summarizes one Node. The summary has no pointers into the NodeState's objects. Such a pointer would keep the whole page of the Node in
+// memory.
 func SummaryOf(s NodeState, in capture.Circumstances) Summary {
 	summary := Summary{Name: s.Name, Status: s.presence(), Current: true}
 	if s.Record != nil {
@@ -107,7 +107,7 @@ func (s NodeState) presence() Presence {
 	}
 }
 
-// left is what is left to do about a Node, in a few words; nothing where all is as it should be.
+// left shows in a few words what is left to do about a Node. It is empty if nothing is.
 func (s NodeState) left(in capture.Circumstances) string {
 	switch {
 	case s.Unreadable != nil:
@@ -137,7 +137,7 @@ func (s NodeState) left(in capture.Circumstances) string {
 	}
 }
 
-// closed says whether the Node waits behind the gate, or until it is verified.
+// closed reports whether the Node waits behind the gate, or until it is verified.
 func (s Summary) closed() string {
 	if !s.Gated && s.Unverified {
 		return "unverified"

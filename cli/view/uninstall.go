@@ -36,7 +36,7 @@ func (u Uninstall) Document(time.Time) Document {
 // namedNodes is how many Nodes a plan names.
 const namedNodes = 5
 
-// firstOf counts Nodes, names the first, and says what is done about them.
+// firstOf counts Nodes, names the first, and shows what is done about them.
 func firstOf(nodes []string, done string) string {
 	if len(nodes) == 0 {
 		return "none"

@@ -38,8 +38,9 @@ type Verification struct {
 // StateVerified is an open Node that has passed its checks; [verify.StateOpen] is one that nobody has verified.
 const StateVerified verify.State = "verified"
 
-// VerificationOf says where a Node stands, as far as the Node and its worker Pod show. worker is that Pod; nil where there is none. ready are the
-// DaemonSets that have a Pod which is Ready on the Node; nil: they are not known, and are taken to be ready.
+// VerificationOf shows the state of a Node's verification, as far as the Node and its worker Pod show it. A nil worker: there is no such Pod.
+//
+// In ready are the DaemonSets that have a Ready Pod on the Node. If it is nil, they are not known, and are taken to be ready.
 func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool, p policy.Policy, now time.Time) Verification {
 	profiles := p.Verify()
 	v := Verification{Name: node.Name, Since: node.CreationTimestamp.UTC()}
@@ -119,7 +120,7 @@ func (v Verification) attempts() string {
 	return fmt.Sprintf("%d of %d", v.Attempts, v.MaxAttempts)
 }
 
-// deadline says when the deadline is and what happens then.
+// deadline shows the deadline and what happens then.
 func (v Verification) deadline(now time.Time) string {
 	if v.Due.IsZero() {
 		return ""
@@ -210,7 +211,7 @@ func (v VerifiedNode) Document(now time.Time) Document {
 	return d
 }
 
-// reported says of which attempt the report is.
+// reported shows the attempt of the report.
 func (v VerifiedNode) reported(now time.Time) string {
 	r := v.Report
 	text := fmt.Sprintf("%s %s ago, attempt %d, profile %s", r.Result, ago(r.Time, now), r.Attempt, r.Profile)
@@ -238,7 +239,7 @@ func TaintToRun(node *corev1.Node, p policy.Policy) (corev1.Taint, error) {
 	return profile.Taint, nil
 }
 
-// RunQuestion says what another verification means.
+// RunQuestion explains what another verification means.
 func RunQuestion(node *corev1.Node, taint corev1.Taint) string {
 	means := "Pods that run on it stay; no others are scheduled onto it until it has passed."
 	if taint.Effect == corev1.TaintEffectNoExecute {
@@ -247,7 +248,7 @@ func RunQuestion(node *corev1.Node, taint corev1.Taint) string {
 	return fmt.Sprintf("Taint %s is added to node %q. %s\nVerify it again?", taint.ToString(), node.Name, means)
 }
 
-// ReleaseQuestion says what it means to release a Node.
+// ReleaseQuestion explains what it means to release a Node.
 func ReleaseQuestion(v Verification) string {
 	why := "It has not been checked yet."
 	if v.Last != nil && v.Attempts > 0 {
@@ -256,7 +257,7 @@ func ReleaseQuestion(v Verification) string {
 	return fmt.Sprintf("%s Workloads may then be scheduled onto it although it is not verified. Release node %q?", why, v.Name)
 }
 
-// NotVerified is how a Node that waits for verification is marked where other things are shown; empty: it does not wait.
+// NotVerified marks a Node that waits for verification in views about other things. It is empty if the Node does not wait.
 func NotVerified(node *corev1.Node, p policy.Policy) string {
 	if node == nil {
 		return ""

@@ -43,10 +43,10 @@ func newCheckCommand() *cobra.Command {
 		Use:     "check",
 		GroupID: processes,
 		Short:   "Run the checks of a profile: in a worker Pod, or as a dry run on any machine",
-		Long: "In a worker Pod, check reads what to ask from the environment variable " + verify.TaskVariable + ", asks all checks at once and\n" +
-			"again until they pass or their time is up, and leaves a report in its termination message.\n\n" +
+		Long: "In a worker Pod, check reads what to ask from the environment variable " + verify.TaskVariable + ". It asks all checks at once\n" +
+			"and again until they pass or their time is up. It leaves a report in its termination message.\n\n" +
 			"With --policy, check asks the same on this machine and prints a table. A dry run skips container checks and checks of\n" +
-			"Services, and asks only this machine's DNS servers: the controller looks up the others. It changes nothing.\n\n" +
+			"Services. It asks only this machine's DNS servers: the controller looks up the others. It changes nothing.\n\n" +
 			"Exit codes: 0 all required checks passed, 1 one failed, 2 nothing was decided.",
 		Example: "  # Which checks of the profile gpu would pass here?\n" +
 			"  nodekeep check --policy policy.yaml --profile gpu",
