@@ -48,6 +48,8 @@ help: ## what there is
 # The tests that test-versions runs. GATE_POLICY: where the API server serves MutatingAdmissionPolicy v1.
 ESSENTIALS  = ThisKubernetes|AreInTheVeryObject|ProtectedLabelsFollow|GateOfTheKubelet|RegistersGatedByItsKubelet|RemovedFromALiveNode|TheHistoryShows|ThePolicyIsFollowed|ServiceAccountsMayDoNothingElse|EveryAttemptHasTheOutcome|ForbiddenValueRegisters|NoWorkloadIsBoundBefore|FailedCheckIsReported|TaintAddedAgain
 GATE_POLICY = WithTheWebhookDownEveryNodeIsGated|TheOffSwitchStopsGating
+# And of those with real kubelets.
+REAL = GetsBackWhatItsNodeHad|TheEndToEndSuite
 
 .PHONY: build
 build: ## the nodekeep binary, in .bin
@@ -157,6 +159,7 @@ test-version-oldest test-version-newest: test-version-%: $(HELM)
 	@mkdir -p $(VERSIONS)/$* && manifests/render.sh $(HELM) $(VERSIONS)/$* $(KUBERNETES)
 	KUBEBUILDER_ASSETS=$(CURDIR)/test/programs/controlplane-$*/bin NODEKEEP_MANIFESTS=$(VERSIONS)/$* CGO_ENABLED=0 \
 		go test -p 1 -count=1 -timeout 30m -run '$(ESSENTIALS)' $(addprefix ./test/integration,/ /governance /verification /versions)
+	KUBEBUILDER_ASSETS=$(CURDIR)/test/programs/controlplane-$*/bin NODEKEEP_E2E_LOCAL=1 go test -count=1 -timeout 30m -run '$(REAL)' ./test/e2e/local
 
 .PHONY: test-report
 test-report: controlplane chromium ## the report of 1,000 Nodes: its counts, and its page in Chromium

@@ -28,14 +28,14 @@ type Cluster struct {
 	kubelets int
 }
 
-// Start starts a control plane without kubelets; the API server gets further arguments. It is for a process that RunTests has started on a
-// machine of its own, and one Cluster at a time.
+// Start starts a control plane without kubelets; the API server gets further arguments. Only a process that RunTests has started on a machine of its
+// own may call it. There may be one Cluster at a time.
 func Start(ctx context.Context, apiServerArgs ...string) (*Cluster, error) {
 	built, err := isolated()
 	if err != nil {
 		return nil, err
 	}
-	// A folder that is never used again: a kubelet that is stopped leaves mounts in it, which go with the machine.
+	// A folder that is never used again: a stopped kubelet leaves mounts in it, which end with the machine.
 	dir, err := os.MkdirTemp(built, "cluster-")
 	if err != nil {
 		return nil, fmt.Errorf("start cluster: %w", err)
@@ -68,7 +68,7 @@ func (c *Cluster) connect(ctx context.Context) (err error) {
 	return err
 }
 
-// Add adds a kubelet, which registers a Node of that name (15 characters at most), and waits until that is ready for pods.
+// Add adds a kubelet, which registers a Node of that name (15 characters at most). It waits until the Node is ready for pods.
 func (c *Cluster) Add(ctx context.Context, name string, args ...string) (*Kubelet, error) {
 	k := &Kubelet{
 		Name: name, cluster: c, address: fmt.Sprintf("10.244.%d.1", c.kubelets),

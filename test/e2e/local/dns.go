@@ -45,8 +45,8 @@ type DNS struct {
 	faults []DNSFault // by replica
 }
 
-// StartDNS starts replicas of a DNS server that knows the Services of the cluster, with Service kube-system/kube-dns before them, and waits until
-// that answers. further are names in addition to those of Services, with a dot at the end, and their addresses.
+// StartDNS starts replicas of a DNS server that knows the Services of the cluster. It adds Service kube-system/kube-dns in front of them, and waits
+// until it answers. Names in further, with a dot at the end, have these addresses, in addition to the names of Services.
 func (c *Cluster) StartDNS(ctx context.Context, replicas int, further map[string][]string) (*DNS, error) {
 	built, err := isolated()
 	if err != nil {

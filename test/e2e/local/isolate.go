@@ -29,9 +29,9 @@ const startTimeout = 3 * time.Minute
 // goodbye is how long the tests may take to clean up after a signal. Then the kernel does it.
 const goodbye = 60 * time.Second
 
-// RunTests runs the tests of a package on a machine of its own, of which nothing is left afterwards, however it ends. Where that
-// cannot be had, it runs them here, and ForTest skips. further are test packages with build tag e2e that are compiled for it; Compiled
-// shows where they are. The result is the exit code.
+// RunTests runs the tests of a package on a machine of its own. Nothing of the machine is left afterwards, however it ends. If there can be no such
+// machine, it runs the tests here, and ForTest skips. Test packages in further, with build tag e2e, are compiled for it; Compiled shows where they
+// are. The result is the exit code.
 func RunTests(m *testing.M, further ...string) (code int) {
 	flag.Parse()
 	if os.Getenv(isolatedVariable) != "" || os.Getenv(askedVariable) == "" || testing.Short() || unavailable() != "" {
@@ -88,7 +88,7 @@ func again(stop context.Context, dir string) (code int) {
 	return 0
 }
 
-// unavailable says why there can be no machine here, if so.
+// unavailable reports why there can be no machine here, if so.
 func unavailable() string {
 	if runtime.GOOS != "linux" {
 		return "needs Linux: a kubelet runs there only"

@@ -77,8 +77,8 @@ func (k *Kubelet) StartContainers(ctx context.Context) error {
 	return nil
 }
 
-// StartDevices starts a device plugin that offers so many devices of a resource to the kubelet that was started last: all of this machine
-// have their sockets in one folder.
+// StartDevices starts a device plugin that offers count devices of a resource to the newest kubelet. All kubelets of this machine have their sockets
+// in one folder.
 func (k *Kubelet) StartDevices(resource string, count int) error {
 	built, err := isolated()
 	if err != nil {
@@ -141,7 +141,7 @@ func (k *Kubelet) Stop() error {
 	return nil
 }
 
-// WaitReady waits until the kubelet says that its Node is ready for pods.
+// WaitReady waits until the kubelet reports that its Node is ready for pods.
 func (k *Kubelet) WaitReady(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		select {

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// idle is how long a relay remembers a client that sends packets and gets none, as the kernel's connection tracking does for UDP.
+// idle is how long a relay remembers a client that sends packets and gets none. The kernel's connection tracking does the same for UDP.
 const idle = 30 * time.Second
 
-// relay passes what comes to a port of a Service on to one of its endpoints: each TCP connection, and each UDP client, to one by chance.
+// relay passes the traffic of a Service's port to its endpoints. Each TCP connection, and each UDP client, gets a random endpoint.
 type relay struct {
 	endpoints atomic.Pointer[[]string]
 	listener  io.Closer

@@ -33,8 +33,8 @@ const (
 	apiPort      = 6443
 )
 
-// services does what kube-proxy does: it answers at the addresses of Services, and passes the bytes on to a ready endpoint. Nobody answers at
-// the port of a Service without one.
+// services does what kube-proxy does: it answers at the addresses of Services, and passes the bytes to a ready endpoint. Without a ready endpoint,
+// the Service's port does not answer.
 type services struct {
 	services corelisters.ServiceLister
 	slices   discoverylisters.EndpointSliceLister
@@ -239,7 +239,7 @@ func (s *services) close() error {
 	return err
 }
 
-// serves says whether a server answers there.
+// serves reports whether a server answers there.
 func (s *services) serves(at frontend) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// mayIsolate says whether this process has the rights that a machine of its own takes. Root in a container often has not.
+// mayIsolate reports whether this process has the rights that a machine of its own takes. Root in a container often has not.
 func mayIsolate() bool {
 	const sysAdmin = 21 // capabilities(7)
 	status, err := os.ReadFile("/proc/self/status")

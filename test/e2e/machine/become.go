@@ -20,7 +20,7 @@ import (
 // does.
 const reportFile = 3
 
-// become turns this process, which is alone in new namespaces for mounts and process ids, into the program of a container.
+// become turns this process into the program of a container. The process is alone in new namespaces for mounts and process ids.
 func become(args []string) error {
 	runtime.LockOSThread()
 	unix.CloseOnExec(reportFile)

@@ -105,7 +105,7 @@ func waitForFile(ctx context.Context, path string) error {
 	}
 }
 
-// GetDevicePluginOptions says that nothing is to be called before a container starts.
+// GetDevicePluginOptions reports that nothing is to be called before a container starts.
 func (d *devices) GetDevicePluginOptions(context.Context, *plugin.Empty) (*plugin.DevicePluginOptions, error) {
 	return &plugin.DevicePluginOptions{}, nil
 }

@@ -17,7 +17,7 @@ import (
 // What a zone may tell a DNS server to do in place of an answer.
 const (
 	muteFault    = "mute"     // it says nothing
-	failureFault = "SERVFAIL" // it says that it failed
+	failureFault = "SERVFAIL" // it shows that it failed
 )
 
 // zone is what a DNS server knows. The test writes it, as a whole, while the server runs.

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// faultsFile is the path of the file that says what is broken. The test writes it, as a whole, while the runtime runs.
+// faultsFile is the path of the file that shows what is broken. The test writes it, as a whole, while the runtime runs.
 type faultsFile string
 
 // faults is what is broken.

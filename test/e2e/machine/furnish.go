@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settings are those of the kernel that a kubelet insists on. They hold for the whole computer, so it is only made to believe that they
-// are as it wants them (k8s.io/component-helpers/node/util/sysctl).
+// settings are those of the kernel that a kubelet insists on. They hold for the whole computer, so the kubelet only sees the values that it wants.
+//
+// Source: k8s.io/component-helpers/node/util/sysctl.
 var settings = map[string]string{
 	"vm/overcommit_memory":      "1",
 	"vm/panic_on_oom":           "0",

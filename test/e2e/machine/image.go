@@ -159,7 +159,7 @@ func write(path string, content io.Reader) error {
 	return errors.Join(err, file.Close())
 }
 
-// is says whether this is the image that a pod names.
+// is reports whether this is the image that a pod names.
 func (i *image) is(name string) bool {
 	return name == i.name || name == i.id.String() || name == i.id.Encoded()
 }
@@ -183,7 +183,7 @@ type images struct {
 	faults faultsFile
 }
 
-// has says whether there is an image of that name.
+// has reports whether there is an image of that name.
 func (s *images) has(name string) (bool, error) {
 	faults, err := s.faults.read()
 	return s.image.is(name) && !faults.NoImage, err

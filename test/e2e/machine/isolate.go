@@ -57,8 +57,8 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return netip.ParsePrefix(text)
 }
 
-// first is process 1 of the new machine: it furnishes it, runs the program, collects orphans and ends with the program's exit code. The
-// kernel then kills what is left.
+// first is process 1 of the new machine. It furnishes it, runs the program, collects orphans and ends with the program's exit code. The kernel then
+// kills all remaining processes.
 func first(args []string) error {
 	addresses, program, err := readIsolate(args)
 	if err != nil {
@@ -103,7 +103,7 @@ func runAs(command *exec.Cmd, namespaces uintptr) error {
 	return nil
 }
 
-// collect waits for the end of a child, and meanwhile of every orphan that has become one, and returns the child's exit code.
+// collect waits for the end of a child, and meanwhile for every orphan. It returns the child's exit code.
 func collect(child int) (code int, err error) {
 	for {
 		var status unix.WaitStatus

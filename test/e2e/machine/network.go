@@ -52,8 +52,8 @@ func newNetwork(name string, prefix netip.Prefix) (*network, error) {
 	if err := removeOld(name, prefix.Addr()); err != nil {
 		return nil, err
 	}
-	// Its hardware address is given, locally administered. A bridge without one takes the lowest of its devices', so each pod that comes
-	// or goes would cut off the others until their caches of addresses have noticed.
+	// The bridge has a hardware address of its own, locally administered. Without one it takes the lowest of its devices'. Then each pod that starts
+	// or ends would cut off the others until their address caches have noticed.
 	hardware := append(net.HardwareAddr{0x02, 0}, prefix.Addr().AsSlice()...)
 	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name, HardwareAddr: hardware}}
 	if err := netlink.LinkAdd(bridge); err != nil {
@@ -152,7 +152,7 @@ func (n *network) furnish(there *netlink.Handle, device string, address netip.Ad
 // nowhere is the hardware address of nobody. The bridge passes on what is sent there, and no device takes it.
 var nowhere = net.HardwareAddr{0x02, 0xff, 0xff, 0xff, 0xff, 0xff}
 
-// lose makes a pod send what is for some addresses to nowhere, so that its connections get no answer, not even an error.
+// lose makes a pod send packets for some addresses to nowhere. So its connections get no answer, not even an error.
 func (n *network) lose(there *netlink.Handle, device string, lost []netip.Prefix) error {
 	if len(lost) == 0 {
 		return nil

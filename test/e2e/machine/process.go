@@ -23,8 +23,8 @@ type process struct {
 	code    int
 }
 
-// start starts a command on a thread of its own, which joins other namespaces first if files of them are given, and lives as long as the
-// command: the kernel takes the death of the thread that started it for the death of the parent.
+// start starts a command on a thread of its own, which lives as long as the command. The kernel takes the death of the thread that started the
+// command for the death of the parent. If files of namespaces are given, the thread joins these first.
 func start(command *exec.Cmd, namespaces uintptr, join ...*os.File) (*process, error) {
 	p := &process{command: command, ended: make(chan struct{})}
 	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Setsid: true, Pdeathsig: syscall.SIGKILL}
@@ -80,7 +80,7 @@ func (p *process) namespace(name string) (*os.File, error) {
 	return os.Open(fmt.Sprintf("/proc/%d/ns/%s", p.command.Process.Pid, name))
 }
 
-// podLog is the log of a container, in the format that kubelets read: time, stream, F for a full line or P for a part of one, the text.
+// podLog is the log of a container, in the format that kubelets read. A line has time, stream, F for full or P for part, and the text.
 type podLog struct {
 	path string
 

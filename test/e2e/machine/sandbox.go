@@ -186,7 +186,7 @@ func (r *containerRuntime) ListPodSandbox(_ context.Context, request *cri.ListPo
 	return response, nil
 }
 
-// has says whether labels hold all those that a selector names.
+// has reports whether labels hold all those that a selector names.
 func has(labels, selector map[string]string) bool {
 	all := maps.Clone(labels)
 	if all == nil {

@@ -46,7 +46,7 @@ func defaultCapabilities() []string {
 	}
 }
 
-// newSpec says what a container is, from what the kubelet asks for and what the image says.
+// newSpec is the description of a container, from the kubelet's request and the image.
 func newSpec(config *cri.ContainerConfig, img imagev1.ImageConfig) (*spec, error) {
 	security := config.GetLinux().GetSecurityContext()
 	if err := refuse(config, security); err != nil {
@@ -94,7 +94,8 @@ func refuse(config *cri.ContainerConfig, security *cri.LinuxContainerSecurityCon
 	no(security.GetRunAsUsername() != "", "a user by name")
 	no(security.GetNamespaceOptions().GetPid() != cri.NamespaceMode_CONTAINER, "a shared process id namespace")
 	no(security.GetNamespaceOptions().GetIpc() == cri.NamespaceMode_NODE, "the host's IPC namespace")
-	no(security.GetNamespaceOptions().GetUsernsOptions().GetMode() == cri.NamespaceMode_POD, "a user namespace")
+	users := security.GetNamespaceOptions().GetUsernsOptions() // none from kubelets to which user namespaces are no feature yet
+	no(users != nil && users.GetMode() == cri.NamespaceMode_POD, "a user namespace")
 	for _, m := range config.GetMounts() {
 		no(m.GetPropagation() != cri.MountPropagation_PROPAGATION_PRIVATE, "mount propagation at "+m.GetContainerPath())
 		no(m.GetImage().GetImage() != "", "an image as a volume at "+m.GetContainerPath())
