@@ -55,6 +55,7 @@ func keepsNodesGated(t *testing.T) {
 		whole(t, k.name, want)
 	})
 	remove(t, k.name)
+	received(t, k, ordinary())
 	again := k.register(t)
 	require.Empty(t, ordinary().lacks(again), "the webhook is back")
 	whole(t, k.name, want)

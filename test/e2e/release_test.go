@@ -166,9 +166,11 @@ func (c *cluster) pods(ctx context.Context, deployment string) ([]corev1.Pod, er
 	return list.Items, nil
 }
 
+// inARow is how many reviews show the state of all replicas of the webhook, as far as a client can see.
+const inARow = 5
+
 // called waits until the API servers call the webhook: several dry runs in a row show its stamp, whichever of them answers.
 func (c *cluster) called(ctx context.Context) error {
-	const inARow = 5
 	kubelet, err := c.kubelet("probe")
 	if err != nil {
 		return err

@@ -58,6 +58,7 @@ func remembersANodeThatWasThere(t *testing.T, k *kubelet) {
 	require.NoError(t, err)
 	remembered(t, node, ordinary())
 	remove(t, k.name)
+	received(t, k, ordinary())
 	again := k.register(t)
 	require.Empty(t, ordinary().lacks(again), "the object that the CREATE stored must carry everything")
 	whole(t, k.name, ordinary())
@@ -69,6 +70,7 @@ func restoresInTheCreate(t *testing.T) {
 	w.expect(k.name, ordinary())
 	for range 3 {
 		remove(t, k.name)
+		received(t, k, ordinary())
 		again := k.register(t)
 		require.NotEqual(t, first.UID, again.UID)
 		require.Empty(t, ordinary().lacks(again), "the object that the CREATE stored must carry everything")
@@ -90,6 +92,7 @@ func restoresInTheCreate(t *testing.T) {
 		return err
 	}, "a label that a client removes must leave the record")
 	remove(t, k.name)
+	received(t, k, left, domain+"rack")
 	require.NotContains(t, k.register(t).Labels, domain+"rack")
 	whole(t, k.name, left)
 	w.sawNothingBare(t)
@@ -102,6 +105,7 @@ func givesProtectedLabelsBack(t *testing.T) {
 	k, _ := known(t, "protected", want)
 	w.expect(k.name, want)
 	remove(t, k.name)
+	received(t, k, ordinary())
 	again := k.register(t)
 	require.Empty(t, ordinary().lacks(again), "what kubelets may set is in the CREATE")
 	if want.lacks(again) != "" { // it is there already where the policy says inline

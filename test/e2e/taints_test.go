@@ -26,6 +26,7 @@ func putsTaintsOn(t *testing.T) {
 	taint(t, k.name, true, unverified)
 
 	remove(t, k.name)
+	received(t, k, must{taints: []string{ours}})
 	again := k.register(t)
 	require.True(t, harness.Carries(again, ours), "the rule's taint is there with its label: %v", again.Spec.Taints)
 	require.True(t, harness.Carries(again, unverified), "a new object has to be verified again: %v", again.Spec.Taints)
