@@ -12,8 +12,8 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// dns resolves the names by the Pod's own resolver, and with `servers: each` by every endpoint of the DNS Service too. A server is asked for one
-// name after the other, so that a mute one costs one wait.
+// dns resolves the names by the Pod's own resolver. With `servers: each` it also asks every endpoint of the DNS Service. The names go to a server one
+// after the other, so that a server without answers costs one wait.
 func (r *run) dns(ctx context.Context, length time.Duration, check *verify.DNS) error {
 	const own = "" // the Pod's own resolver
 	servers := []string{own}

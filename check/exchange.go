@@ -22,8 +22,8 @@ const (
 // dnsHeader is how many bytes of a DNS message have its identifier, its flags and its response code.
 const dnsHeader = 4
 
-// exchanges are what the resolver asked DNS servers while it resolved a name. Its own error does not say enough: after SERVFAIL it goes on with
-// the next search domain, and says at the end that there is no such name.
+// exchanges are what the resolver asked DNS servers while it resolved a name. The resolver's own error is not precise enough. After SERVFAIL it tries
+// the next search domain, and at the end reports that the name does not exist.
 type exchanges struct {
 	mutex sync.Mutex
 	all   []*exchange
@@ -87,7 +87,7 @@ func (e *exchanges) lastServer() (server string, ok bool) {
 	return e.all[len(e.all)-1].server, true
 }
 
-// close ends what the resolver left open: it waits for an answer as long as resolv.conf says, also after its context ended.
+// close ends what the resolver left open. Even after its context has ended, the resolver waits for an answer as long as resolv.conf says.
 func (e *exchanges) close() {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
@@ -96,8 +96,8 @@ func (e *exchanges) close() {
 	}
 }
 
-// causes are the reasons by how much they explain, the greatest first. A name that does not exist is the last: a resolver that got no good answer
-// with one search domain finds that with another.
+// causes are the reasons by how much they explain, the greatest first. A name that does not exist is last. A resolver without a good answer for one
+// search domain reports it for the next.
 func causes() []verify.Reason {
 	return []verify.Reason{
 		verify.ReasonTooLarge, verify.ReasonServerFailure, verify.ReasonRefused, verify.ReasonUnreachable, verify.ReasonReset,
@@ -205,7 +205,7 @@ func (w *watched) judge(header []byte) {
 	}
 }
 
-// head is the start of a message with what was just sent or received of it, up to the header's end.
+// head is the start of a message up to the header's end, with the next bytes sent or received.
 func head(soFar, more []byte, prefix int) []byte {
 	room := prefix + dnsHeader - len(soFar)
 	return append(soFar, more[:min(room, len(more))]...)

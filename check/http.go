@@ -46,9 +46,11 @@ func (r *run) http(ctx context.Context, check *verify.HTTP) error {
 	return message
 }
 
-// ask sends a request over a connection of its own, to a server whose certificate one of the roots has signed. The answer's body is to be closed, which ends the
-// connection. A Transport is not used: it keeps connections for later requests, so it takes a server that speaks or hangs up too early for an idle
-// one, now and then, and the reason is lost.
+// ask sends a request over a connection of its own. One of the roots must have signed the server's certificate. The caller must close the answer's
+// body, which ends the connection.
+//
+// It does not use a Transport, which keeps connections for later requests. If a server sends or closes too early, a Transport sometimes takes the
+// connection for an idle one. Then the reason is lost.
 func (p Pod) ask(request *http.Request, roots *x509.CertPool) (response *http.Response, err error) {
 	ctx := request.Context()
 	connection, err := p.dial(ctx, "tcp", hostAndPort(request.URL))

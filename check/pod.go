@@ -11,7 +11,7 @@ import (
 // SelfSubjectReview less than 1 KiB.
 const maxRead = 128 * 1024
 
-// credentials is where a Pod finds the token of its account, the CA of the API server and its own namespace.
+// credentials is the folder in a Pod with its account's token, the API server's CA and the Pod's namespace.
 const credentials = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // Pod is what a worker knows of the Pod that it runs in.

@@ -9,7 +9,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// authorities are the roots that a server's certificate is verified with: those of a PEM text, or without one those of the machine.
+// authorities are the roots that a server's certificate is verified with. They are those of a PEM text, or without a text those of the machine.
 func (r *run) authorities(pem string) (*x509.CertPool, error) {
 	if pem == "" {
 		return r.roots()

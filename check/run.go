@@ -23,14 +23,14 @@ const (
 // answer gets its time in a later one.
 const firstTry = 2 * time.Second
 
-// maxAtOnce is how many DNS servers and addresses of Services are asked at once: a question takes some 50 KiB, and the Pod has 16 MiB.
+// maxAtOnce is how many DNS servers and addresses of Services are asked at once. A question takes some 50 KiB, and the Pod has 16 MiB.
 const maxAtOnce = 64
 
 // defaultTimeout stands in for one that cannot be read; [verify.ParseTask] refuses such a task.
 const defaultTimeout = 30 * time.Second
 
-// Run asks all checks at once, but for those of others ([verify.Check.ByWorker]), and each again until it passes or the timeout of the task ends. The report has the last
-// failure of each check. A run that ctx ended early proves nothing: callers check ctx first.
+// Run asks all checks of the worker ([verify.Check.ByWorker]) at once. It repeats each until it passes or the timeout of the task ends. The report
+// has the last failure of each check. A run that ctx ended early proves nothing: callers check ctx first.
 func Run(ctx context.Context, task verify.Task) verify.Report {
 	return ThisPod(os.Getenv).Run(ctx, task)
 }
@@ -113,8 +113,8 @@ func (r *run) try(ctx context.Context, length time.Duration, check *verify.Check
 	return failure{verify.ReasonError, "a check of a kind that this worker does not know"}
 }
 
-// first asks all of a check's servers at once, as far as the run has room, and returns the first failure in their order. Its message says how
-// many others failed.
+// first asks all of a check's servers at once, as far as the run has room. It returns the first failure in their order. Its message shows how many
+// others failed.
 func (r *run) first(ctx context.Context, length time.Duration, servers []string, noun string, ask func(ctx context.Context, server string) error) error {
 	failures := make([]error, len(servers))
 	var group sync.WaitGroup

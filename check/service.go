@@ -13,8 +13,8 @@ import (
 // maxAddresses is how many addresses of one Service, or DNS servers, a check asks at most.
 const maxAddresses = 32
 
-// service connects to each ClusterIP of a Service, and to the endpoints of it that the controller has chosen on other Nodes. The controller may
-// know fewer of them than the check wants; a Service with a single endpoint must not keep the Node of that endpoint closed.
+// service connects to each ClusterIP of a Service, and to the endpoints on other Nodes that the controller has chosen. The controller may know fewer
+// endpoints than the check wants. A Service with a single endpoint must not keep the Node of that endpoint closed.
 func (r *run) service(ctx context.Context, length time.Duration, service *verify.Service) error {
 	target := r.task.Services[service.Target()]
 	var addresses []string

@@ -18,7 +18,7 @@ type Difference struct {
 	Shipped, Found any
 }
 
-// Comparison says how an object of a cluster is compared with the shipped one.
+// Comparison defines how an object of a cluster is compared with the shipped one.
 type Comparison struct {
 	Ignored  sets.Set[string]  // names of fields that an installation may choose
 	Partial  bool              // fields that are not shipped may have any value; otherwise they must have the API server's default
@@ -39,8 +39,8 @@ type comparison struct {
 	all []Difference
 }
 
-// decidesNothing reports whether a field says nothing of what an object does: it identifies or explains it, nodekeep itself sets it, or
-// it cannot leave out a Node, which has no namespace.
+// decidesNothing reports whether a field has no effect on what an object does. It identifies or explains the object, or nodekeep itself sets it. A
+// namespaceSelector cannot leave out a Node, which has no namespace.
 func decidesNothing(path, field string) bool {
 	switch field {
 	case "apiVersion", "kind", "metadata", "status":
@@ -176,7 +176,7 @@ func holdsObjects(list []any) bool {
 	return slices.ContainsFunc(list, func(one any) bool { return part(one) != nil })
 }
 
-// String says what the cluster has and what nodekeep ships.
+// String reports what the cluster has and what nodekeep ships.
 func (d Difference) String() string {
 	found, shipped := shown(d.Found, d.Shipped), shown(d.Shipped, d.Found)
 	switch {
@@ -191,7 +191,7 @@ func (d Difference) String() string {
 // mostShown is how much of a value is shown.
 const mostShown = 120
 
-// shown is a value in one line: of a long one, the part in which it begins to differ from the other.
+// shown is a value in one line. A long value is cut to the part in which it begins to differ from the other.
 func shown(value, other any) string {
 	text, than := written(value), written(other)
 	if len(text) <= mostShown {

@@ -3,7 +3,7 @@ package manifests
 
 import _ "embed" // the rendered file, and a template of the chart
 
-// Complete is complete.yaml: the objects that do nodekeep's work and their rights, with all options of the chart; one object a document.
+// Complete is complete.yaml, one object a document. It has the objects that do nodekeep's work and their rights, with all options of the chart.
 //
 //go:embed complete.yaml
 var Complete string

@@ -10,11 +10,11 @@ import (
 type Brake struct {
 	Reason BrakeReason `json:"reason"`
 	Until  time.Time   `json:"until,omitzero"` // zero: until something is observed
-	// Message is for operators: the Pod, the object or the error that holds the removal; empty where the reason says it all.
+	// Message shows operators the Pod, the object or the error that holds the removal. It is empty if the reason is enough.
 	Message string `json:"message,omitempty"`
 }
 
-// BrakeReason says which brake is open.
+// BrakeReason shows which brake is open.
 type BrakeReason string
 
 // The reasons of brakes.
@@ -54,7 +54,7 @@ func BrakeOf(reason BrakeReason, err error) Brake {
 // Shorten makes a text fit for the annotation: without control characters, and not too long.
 func Shorten(text string) string { return cutShort(Clean(text)) }
 
-// Means says why a Node is not removed.
+// Means explains why a Node is not removed.
 func (r BrakeReason) Means() string {
 	return map[BrakeReason]string{
 		BrakeSharedFailure: "verified Nodes fail the same check",

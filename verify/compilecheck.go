@@ -273,7 +273,7 @@ func shortened(text string) string {
 	return text[:cut] + "..."
 }
 
-// certificates says what is wrong with a bundle of certificates; empty: nothing.
+// certificates reports what is wrong with a bundle of certificates; empty: nothing.
 func certificates(bundle string) (problem string) {
 	rest, count := []byte(bundle), 0
 	for {

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// ControlPrefix is how the names of control Pods begin. Such a Pod asks the network checks of a profile on a verified Node, to distinguish a fault of one Node from
-// a fault that all Nodes share.
+// ControlPrefix is how the names of control Pods begin. Such a Pod asks the network checks of a profile on a verified Node. It distinguishes a fault
+// of one Node from a fault that all Nodes share.
 const ControlPrefix = "control-"
 
-// controlLasts is how long the result of a control Pod counts, and the least pause of a Node whose failure is shared.
+// controlLasts is how long the result of a control Pod counts. It is also the shortest pause of a Node whose failure is shared.
 const controlLasts = time.Minute
 
 // controlKept is how long a control Pod stays once its result counts no more.
@@ -62,7 +62,7 @@ func ControlEnds(pod Pod, profile CompiledProfile, now time.Time) time.Time {
 	return controlCounts(pod, profile, now).Add(controlKept)
 }
 
-// controlCounts is until when the result of a control Pod counts. Its kubelet says when it ended, within bounds.
+// controlCounts is until when the result of a control Pod counts. Its kubelet shows when it ended, within bounds.
 func controlCounts(pod Pod, profile CompiledProfile, now time.Time) time.Time {
 	ended := pod.Created.Add(profile.longest())
 	for _, container := range pod.Containers {
@@ -76,8 +76,8 @@ func controlCounts(pod Pod, profile CompiledProfile, now time.Time) time.Time {
 // longest is how long a Pod of this profile may take: then it is judged as it is.
 func (p CompiledProfile) longest() time.Duration { return p.StartTimeout + p.Timeout + grace }
 
-// about is what the control means for an attempt that failed. ok is false where the failure counts: no other Node can answer the check, none is verified, or
-// the control passed, said nothing, or did not come in time.
+// about is what the control means for an attempt that failed. If the failure counts, ok is false: no other Node can answer the check, or none is
+// verified. The failure also counts if the control passed, gave no result, or did not finish in time.
 func (c Control) about(action Action, now time.Time) (next Action, ok bool) {
 	failed := failedChecks(action.Judged)
 	network := action.Profile.Network()

@@ -11,9 +11,9 @@ import (
 // messageLengths are the limits, in bytes, to which messages are cut, one after the other, until a report fits.
 func messageLengths() []int { return []int{1024, 512, 256, 128, 64} }
 
-// Encode is the report as JSON of at most limit bytes ([ReportLimit]). Required failures come first, then other failures, skipped and passed
-// results. Where there is no room, messages are cut; then results that are no failures are omitted from the end, and counted; then no result
-// keeps its message and as many results stay as have room. A limit below 32 bytes has no room for an empty report.
+// Encode is the report as JSON of at most limit bytes ([ReportLimit]). Required failures come first, then other failures, skipped and passed results.
+// If the report is too long, messages are cut. If that is not enough, results that are not failures are omitted from the end, and counted. At last no
+// result keeps its message, and as many results stay as fit. A limit below 32 bytes has no room for an empty report.
 func (r Report) Encode(limit int) string {
 	ordered := slices.Clone(r.Results)
 	slices.SortStableFunc(ordered, func(a, b Result) int { return a.rank() - b.rank() })
@@ -70,8 +70,8 @@ func (r Report) within(limit int) (string, bool) {
 	return encoded, err == nil && len(encoded) <= limit
 }
 
-// Clean is a text on one line, as it may be shown: each run of white space and each control, format (bidirectional ones too) or broken
-// character becomes one space.
+// Clean is a text on one line, safe to show. Each run of white space, control, format (bidirectional ones too) or broken characters becomes one
+// space.
 func Clean(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 		return r == utf8.RuneError || unicode.IsSpace(r) || !unicode.IsPrint(r)

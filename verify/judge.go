@@ -24,7 +24,7 @@ type Judged struct {
 	Message  string
 }
 
-// Judge says what came of a worker Pod of this profile. Everything in the Pod's status is untrusted: it can make this Node pass or fail, nothing
+// Judge reports what came of a worker Pod of this profile. Everything in the Pod's status is untrusted: it can make this Node pass or fail, nothing
 // else. Containers that other webhooks add to the Pod do not matter.
 func Judge(pod Pod, profile CompiledProfile, now time.Time) Judged {
 	containers := map[string]ContainerState{}
@@ -50,10 +50,10 @@ func Judge(pod Pod, profile CompiledProfile, now time.Time) Judged {
 	return judged
 }
 
-// askEvery is the pause between two tries to read the log: serving certificates are approved moments after a Node is Ready.
+// askEvery is the pause between two attempts to read the log. Serving certificates are approved moments after a Node is Ready.
 const askEvery = time.Second
 
-// askUntil is when the kubelet must have answered: the timeout counts from the start of the worker, which its kubelet reports.
+// askUntil is the deadline for the kubelet's answer. The timeout counts from the start of the worker, which its kubelet reports.
 func askUntil(pod Pod, worker ContainerState, profile CompiledProfile, now time.Time) time.Time {
 	started := latest(pod.Created, worker.Started)
 	if started.After(now) {
@@ -71,7 +71,8 @@ func judgeKubelet(check Check, log Log) Result {
 	return result
 }
 
-// running says until when a Pod may still go on; zero: it has ended, or its time is over. late is the verdict about one that did not start in time.
+// running is until when a Pod may still run. The time is zero if the Pod has ended or its time is over. The verdict about a Pod that did not start in
+// time is late.
 func running(pod Pod, containers map[string]ContainerState, names []string, profile CompiledProfile, now time.Time) (until time.Time, late *Judged) {
 	ended := !slices.ContainsFunc(names, func(name string) bool { return !containers[name].Ended })
 	if ended || pod.Phase == corev1.PodSucceeded || pod.Phase == corev1.PodFailed {

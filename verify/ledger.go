@@ -40,7 +40,7 @@ type Removal struct {
 	Done    bool        `json:"done,omitempty"`
 }
 
-// SeenBrake is when a brake of a profile was last seen to be open that nothing else in the API server shows.
+// SeenBrake is when a brake of a profile was last observed open. Nothing else in the API server shows this brake.
 type SeenBrake struct {
 	Profile string      `json:"profile"`
 	Reason  BrakeReason `json:"reason"` // SharedFailure or TooMany
@@ -131,8 +131,8 @@ func (l Ledger) Of(uid string) (removal Removal, ok bool) {
 	return l.Removals[i], true
 }
 
-// Fits says whether a removal may be made now, in a cluster with so many Nodes that profiles select; brake is why not. One that is in the ledger and not
-// done may be completed if it fits as if it were new: removals that could not be made for hours are not made all at once.
+// Fits decides whether a removal may be made now, in a cluster where profiles select so many nodes. If it may not, brake is the reason. A removal
+// that is in the ledger and not done must fit as a new one does. So removals that were impossible for hours are not made all at once.
 func (l Ledger) Fits(removal Removal, limits CompiledLimits, nodes int, now time.Time) (brake Brake, ok bool) {
 	var sameName, newest time.Time
 	var inHour []time.Time
@@ -165,8 +165,8 @@ func (l Ledger) Fits(removal Removal, limits CompiledLimits, nodes int, now time
 	return Brake{}, true
 }
 
-// TooMany reports whether more Nodes of a profile fail, or were removed within 24 hours, than StopAbove lets. existing are the uids of all Nodes that the
-// profile selects; true: the Node fails.
+// TooMany reports whether more Nodes of a profile fail, or were removed within 24 hours, than StopAbove allows. The keys of existing are the uids of
+// all Nodes that the profile selects; true: the Node fails.
 func (l Ledger) TooMany(profile string, existing map[string]bool, limits CompiledLimits, now time.Time) bool {
 	nodes, failing := len(existing), 0
 	for _, fails := range existing {
@@ -186,8 +186,8 @@ func (l Ledger) TooMany(profile string, existing map[string]bool, limits Compile
 	return failing > limits.allows(nodes)
 }
 
-// With is the ledger with one more removal, and without what is older than 24 hours. An entry of the same uid that is not done counts from now on; one that
-// is done stays as it is.
+// With is the ledger with one more removal, and without entries older than 24 hours. An entry of the same uid that is not done counts from now on. An
+// entry that is done stays as it is.
 func (l Ledger) With(removal Removal, now time.Time) Ledger {
 	kept := l.kept(now)
 	if i := slices.IndexFunc(kept, func(one Removal) bool { return one.UID == removal.UID }); i < 0 {

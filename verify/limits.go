@@ -12,9 +12,11 @@ import (
 
 // Limits are the brakes of removals, of all profiles together but for StopAbove.
 type Limits struct {
-	// StopAbove holds removals while more Nodes of the profile than this fail or were removed within 24 hours: a percentage, or a number. 20% by default.
+	// StopAbove holds removals while more Nodes of the profile than this fail or were removed within 24 hours. It is a percentage or a number; 20% by
+	// default.
 	StopAbove *intstr.IntOrString `json:"stopAbove"`
-	// At most this many removals an hour, and at most that percentage of all Nodes that profiles select, but at least one; 3 and 10 by default.
+	// At most DeletionsPerHour removals an hour, and at most OrPercent of the Nodes that profiles select. OrPercent allows at least one. The
+	// defaults are 3 and 10.
 	DeletionsPerHour int `json:"deletionsPerHour"`
 	OrPercent        int `json:"orPercent"`
 	// Cooldown is the pause after each removal; 15m by default.
@@ -29,7 +31,7 @@ type CompiledLimits struct {
 	Cooldown         time.Duration
 }
 
-// RemovalKind says what is removed when a Node fails for good.
+// RemovalKind defines what is removed when a Node fails for good.
 type RemovalKind string
 
 // The values of onFailure.

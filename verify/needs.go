@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// needs are the Services, as NAMESPACE/NAME, without which a check cannot pass whatever the Node is like. dns is the DNS Service of the cluster.
+// needs are the Services, as NAMESPACE/NAME, without which a check cannot pass on any Node. The DNS Service of the cluster is dns.
 func (c Check) needs(dns string) (services []string) {
 	switch {
 	case c.DNS != nil:
@@ -24,7 +24,7 @@ func (c Check) needs(dns string) (services []string) {
 	return nil
 }
 
-// hostNeeds are the Services that HOST or HOST:PORT needs: the DNS Service for a name, and the Service that the name means.
+// hostNeeds are the Services that HOST or HOST:PORT needs. A name needs the DNS Service, and the Service that it names.
 func hostNeeds(host, dns string) []string {
 	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		return nil

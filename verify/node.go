@@ -99,8 +99,8 @@ type Observed struct {
 	Interrupted bool
 	// Opened is true after this process observed this Node object without the taint, and then with it.
 	Opened bool
-	// Held is when this process first observed the taint on this Node object without a break, and Started when it last started a worker Pod
-	// for it. Both are this process's own memory, so no kubelet can change them; zero after a restart.
+	// Held is when this process first observed the taint on this Node object without a break. Started is when it last started a worker Pod for the
+	// Node. Both are this process's own memory, so no kubelet can change them; zero after a restart.
 	Held, Started time.Time
 }
 
@@ -121,7 +121,7 @@ const (
 	agentNotReady      = "/agent-not-ready" // of CNI plugins and CSI drivers, below a prefix of their own
 )
 
-// HeldBy are the taints on a Node that say that it must be verified: that of a profile, whichever it is, or [Taint]. The key alone decides.
+// HeldBy are the taints on a Node that require verification: the taint of any profile, or [Taint]. The key alone decides.
 func (p Profiles) HeldBy(taints []corev1.Taint) (held []corev1.Taint) {
 	for _, taint := range taints {
 		if taint.Key == Taint || p.IsTaint(taint) {
@@ -156,7 +156,7 @@ func (n *Node) NeedsLookups(gate string) bool {
 	return Incomplete(n.Taints, gate) == "" && n.notReady() == ""
 }
 
-// notReady says why no Pod of the cluster network can be expected to run on the Node yet.
+// notReady reports why no Pod of the cluster network can be expected to run on the Node yet.
 func (n *Node) notReady() (reason string) {
 	if !n.Ready {
 		return "the Node is not Ready"
@@ -169,7 +169,7 @@ func (n *Node) notReady() (reason string) {
 	return ""
 }
 
-// waits says what the section wait of a profile still waits for.
+// waits reports what the section wait of a profile still waits for.
 func (o Observed) waits(profile CompiledProfile) (reason string) {
 	for _, wanted := range profile.Wait.Conditions {
 		status, ok := o.Node.Conditions[wanted.Type]

@@ -18,9 +18,9 @@ const (
 	maxReason = 40 // bytes
 )
 
-// ParseReport reads the termination message of a worker about the checks of its [Task]. The message is untrusted. It is an error, and the
-// attempt is inconclusive, unless the message is exactly a report about these checks: each of them once, but for those that the worker does
-// not ask. Messages are cleaned for display ([Clean]). The error quotes nothing from the message.
+// ParseReport reads the termination message of a worker about the checks of its [Task]. The message is untrusted. It must be exactly a report about
+// these checks: each once, except those that the worker does not ask. Otherwise it is an error, and the attempt is inconclusive. Messages are cleaned
+// for display ([Clean]). The error quotes nothing from the message.
 func ParseReport(message string, expected []Check) (Report, error) {
 	var report Report
 	switch {

@@ -72,14 +72,14 @@ type Action struct {
 	heldBefore *Brake // DoRemove: what held the removal after the attempt before
 }
 
-// forceAfter is how long after its grace period a worker Pod that is being deleted may stay: then its kubelet does not answer.
+// forceAfter is how long after its grace period a worker Pod that is being deleted may stay. After that its kubelet is taken not to answer.
 const forceAfter = 10 * time.Second
 
 // daemonSetInterval is how often the Pods of DaemonSets on a Node that waits for them are looked up.
 const daemonSetInterval = 3 * time.Second
 
-// Plan says what is to be done next about one Node. It depends on nothing but its arguments. The taint alone decides whether a Node must be
-// checked, and only a worker Pod that passed, of this Node object, this round and these checks, opens it.
+// Plan decides the next step for one Node. It depends only on its arguments. The taint alone decides whether a Node must be checked. Only a worker
+// Pod that passed, of this Node object, this round and these checks, opens it.
 func Plan(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Action {
 	action := next(seen, profiles, cluster, now)
 	if action.Do == DoNothing || action.Do == DoWait {
@@ -175,7 +175,7 @@ func (seen Observed) wrongPods(action Action, now time.Time) (next Action, ok bo
 	return action, false
 }
 
-// ended says what follows from the worker Pod of this attempt. ok is false while its verdict, or that of a control Pod, is still to come.
+// ended is the next step after the worker Pod of this attempt. If its verdict, or the verdict of a control Pod, is still to come, ok is false.
 func (seen Observed) ended(action Action, profiles Profiles, now time.Time) (next Action, ok bool) {
 	pod, profile, progress := seen.Pods[0], action.Profile, action.Progress
 	judged := Judge(pod, profile, now)
@@ -256,7 +256,7 @@ func opened(profile CompiledProfile, progress Progress, now time.Time) Action {
 	return action
 }
 
-// deleteAll deletes worker Pods one after another, then goes on with the action.
+// deleteAll deletes worker Pods one after another, then continues with the action.
 func deleteAll(pods []Pod, reason string, then Action, now time.Time) Action {
 	for _, pod := range pods {
 		if action := deletePod(pod, reason, then, now); action.Do == DoDelete {
@@ -269,7 +269,7 @@ func deleteAll(pods []Pod, reason string, then Action, now time.Time) Action {
 	return then
 }
 
-// deletePod deletes a worker Pod, waits until it is deleted, and does not wait for a kubelet that does not answer.
+// deletePod deletes a worker Pod and waits until it is deleted. If the kubelet does not answer, it forces the deletion.
 func deletePod(pod Pod, reason string, action Action, now time.Time) Action {
 	action.Pod, action.Reason, action.Do, action.Again = pod, reason, DoDelete, time.Time{}
 	if until := pod.Deleted.Add(forceAfter); !pod.Deleted.IsZero() && now.Before(until) {
@@ -280,8 +280,8 @@ func deletePod(pod Pod, reason string, action Action, now time.Time) Action {
 	return action
 }
 
-// deadlineOf is when a Node is released. It counts from the creation of the Node, which no kubelet can choose; where that is longer ago when this
-// process first observes the taint, from then: the taint was added again, or the process was down.
+// deadlineOf is when a Node is released. It counts from the creation of the Node, which no kubelet can choose. If this process first observes the
+// taint after that deadline, it counts from the observation. Then the taint was added again, or the process was down.
 func deadlineOf(seen Observed, profile CompiledProfile) time.Time {
 	deadline := seen.Node.Created.Add(profile.Deadline)
 	if seen.Held.After(deadline) {
@@ -290,7 +290,7 @@ func deadlineOf(seen Observed, profile CompiledProfile) time.Time {
 	return deadline
 }
 
-// skipped are the checks that are left out at a cold start: what they ask has no ready endpoint, and none can come before a Node is open.
+// skipped are the checks that are skipped at a cold start. The Service that they need has no ready endpoint, and gets none before a Node is open.
 func skipped(seen Observed, profile CompiledProfile, cluster Cluster) (names []string) {
 	if !seen.Cold {
 		return nil

@@ -29,7 +29,7 @@ type Start struct {
 	InFlight  int `json:"inFlight"`  // Pods that exist at once; 200 by default, 2000 at most
 }
 
-// Profile says what is asked of the Nodes that it selects.
+// Profile defines what is asked of the Nodes that it selects.
 type Profile struct {
 	Name         string `json:"name"`
 	NodeSelector string `json:"nodeSelector"` // as for kubectl -l; empty selects every Node
@@ -75,7 +75,7 @@ type WaitCondition struct {
 	IfMissing IfMissing `json:"ifMissing"` // wait by default
 }
 
-// IfMissing says whether a condition that the Node does not have is waited for.
+// IfMissing defines whether a condition that the Node does not have is waited for.
 type IfMissing string
 
 // The values of ifMissing.
@@ -91,7 +91,7 @@ type Attempts struct {
 	MaxBackoff string `json:"maxBackoff"` // 5m by default
 }
 
-// OnTimeout says what happens to a Node that is not verified at its deadline.
+// OnTimeout defines what happens to a Node that is not verified at its deadline.
 type OnTimeout string
 
 // The values of onTimeout.
@@ -100,7 +100,7 @@ const (
 	Release OnTimeout = "release" // the taint is removed; the label is not set
 )
 
-// Reverify says when a Node that was open is checked again.
+// Reverify defines when a Node that was open is checked again.
 type Reverify string
 
 // The values of reverify.
@@ -123,11 +123,12 @@ type Check struct {
 	Kubelet   *Kubelet   `json:"kubelet,omitempty"`
 }
 
-// ByWorker reports whether the worker asks a check: a container check is a container by itself, and the controller asks the kubelet.
+// ByWorker reports whether the worker asks a check. A container check is a container by itself, and the controller asks the kubelet.
 func (c Check) ByWorker() bool { return c.Container == nil && c.Kubelet == nil }
 
-// Kubelet has the API server read the worker's log from the kubelet. It finds serving certificates that nobody approved, and a kubelet that the API server
-// cannot reach: then kubectl logs and exec, and webhooks behind the API server's tunnel, do not work for Pods on the Node.
+// Kubelet has the API server read the worker's log from the kubelet. It finds unapproved serving certificates, and a kubelet that the API server
+// cannot reach. With such a fault, kubectl logs and exec do not work for Pods on the Node. Webhooks behind the API server's tunnel do not work there
+// either.
 type Kubelet struct{}
 
 // DNS resolves names. A name without a dot at its end is tried with the search domains of the Pod.
@@ -136,7 +137,7 @@ type DNS struct {
 	Servers Servers  `json:"servers,omitempty"` // any by default
 }
 
-// Servers says which DNS servers must answer.
+// Servers defines which DNS servers must answer.
 type Servers string
 
 // The values of servers.

@@ -150,7 +150,7 @@ func (p Progress) closed(last Last) Progress {
 	return p
 }
 
-// Opened is the progress of a Node that was open before, whatever the annotation says: verification may have been off, or the annotation was deleted.
+// Opened is the progress of a Node that was open before, whatever the annotation says. Verification may have been off, or the annotation was deleted.
 func (p Progress) Opened() Progress {
 	p.Round = max(p.Round, 1)
 	return p
@@ -159,14 +159,14 @@ func (p Progress) Opened() Progress {
 // Stuck reports whether the Node has had all its attempts; it is tried on, once in maxBackoff.
 func (p Progress) Stuck(profile CompiledProfile) bool { return p.Attempts >= profile.Attempts.Max }
 
-// FreeReturns is how often in a row the taint may return soon after it was removed until there is a pause: an operator has a Node checked
-// again a few times after a repair. Another mutating admission policy can put the taint back in the very PATCH that removes it, without end.
+// FreeReturns is how often in a row the taint may return soon after its removal before there is a pause. An operator has a Node checked again a few
+// times after a repair. Another mutating admission policy can add the taint again in the very PATCH that removes it, without end.
 const FreeReturns = 3
 
-// soon is how long after the end of a round the next one ends, if the taint returned at once: the time of a check, and some more.
+// soon is how long after the end of a round the next one ends, if the taint returned at once. It is the time of a check, and some more.
 const soon = 5 * time.Minute
 
-// The first pause before nodekeep removes a taint again that keeps returning, and the longest: each is twice as long as the one before.
+// The first and the longest pause before nodekeep again removes a taint that keeps returning. Each pause is twice as long as the one before.
 const (
 	firstPause   = 10 * time.Second
 	longestPause = 5 * time.Minute
@@ -190,7 +190,7 @@ func (p Progress) removed() (yes bool, at time.Time) {
 	return how == VerdictPassed || how == VerdictReleased || how == VerdictNotSelected || how == VerdictRebooted, p.Last.Time
 }
 
-// resumes is when nodekeep goes on with a Node whose taint keeps returning; a time that is past: now. A time in the future, which only a kubelet
+// resumes is when nodekeep continues with a Node whose taint keeps returning; a time that is past: now. A time in the future, which only a kubelet
 // writes, does not count.
 func (p Progress) resumes(now time.Time) time.Time {
 	if removed, at := p.removed(); removed && !at.After(now) {
@@ -224,8 +224,8 @@ func (p Progress) NextEnds(profile CompiledProfile) time.Duration {
 	return p.Pause(profile) + 2*profile.longest()
 }
 
-// Backoff is how long to wait after an attempt that did not pass: backoff after the first one, twice as long after each further one, up to maxBackoff, and
-// maxBackoff for a Node that is stuck.
+// Backoff is how long to wait after an attempt that did not pass. It is backoff after the first one, and doubles after each further one, up to
+// maxBackoff. For a Node that is stuck it is maxBackoff.
 func Backoff(profile CompiledProfile, attempts int) time.Duration {
 	wait := profile.Backoff
 	for i := 1; i < attempts && wait < profile.MaxBackoff; i++ {
@@ -240,8 +240,8 @@ func Backoff(profile CompiledProfile, attempts int) time.Duration {
 // PodPrefix is how the names of worker Pods begin.
 const PodPrefix = "check-"
 
-// PodName is the name of the worker Pod of an attempt. It names all that the attempt is about, and cannot be changed: two controllers that
-// start the same attempt collide, and a Pod of an older round, other checks or another Node has another name.
+// PodName is the name of the worker Pod of an attempt. It encodes everything that the attempt is about, and cannot be changed. So two controllers
+// that start the same attempt collide. A Pod of an older round, other checks or another Node has another name.
 func PodName(nodeUID string, p Progress) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %d %q %q", nodeUID, p.Round, p.tried()+1, p.Hash, p.BootID))
 	return PodPrefix + hex.EncodeToString(sum[:16])

@@ -11,25 +11,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// outageLasts is how long after an outage Nodes that reboot are not checked again: after a power cut they return within minutes of each other.
+// outageLasts is how long after an outage Nodes that reboot are not checked again. After a power cut they return within minutes of each other.
 const outageLasts = 10 * time.Minute
 
-// Outage says whether more Nodes are away at once than single reboots explain. Then no Node is checked again because of a reboot: thousands of Nodes that
-// return after a power cut take workloads at once.
+// Outage reports whether more Nodes are away at once than single reboots explain. During an outage no Node is checked again because of a reboot.
+// Thousands of Nodes that return after a power cut take workloads at once.
 type Outage struct {
 	counted, away int
 	until         time.Time
 }
 
-// Change adds to the Nodes that count, and to those of them that are away; see [Profiles.Away]. began is true when an outage begins with it.
+// Change adds to the number of Nodes that count, and to the number of them that are away; see [Profiles.Away]. If an outage begins, began is true.
 func (o *Outage) Change(counted, away int, now time.Time) (began bool) {
 	before := now.Before(o.until)
 	o.counted, o.away = o.counted+counted, o.away+away
 	return now.Before(o.Until(now)) && !before
 }
 
-// Until is when the outage ends, if no more Nodes are away by then; a time that is not in the future: there is none. One Node may always be away, and
-// one of ten.
+// Until is when the outage ends, if no more Nodes are away by then. If the time is not in the future, there is no outage. One Node may always be
+// away, and one of ten.
 func (o *Outage) Until(now time.Time) time.Time {
 	if o.away > max(1, o.counted/10) {
 		o.until = now.Add(outageLasts)
@@ -37,8 +37,8 @@ func (o *Outage) Until(now time.Time) time.Time {
 	return o.until
 }
 
-// Away says whether a Node counts for [Outage], and whether it is away: not Ready, or not yet checked again after it was. A new Node that waits to be
-// verified does not count.
+// Away reports whether a Node counts for [Outage], and whether it is away. A Node is away if it is not Ready, or not yet checked again since. A new
+// Node that waits to be verified does not count.
 func (p Profiles) Away(node *Node) (counts, away bool) {
 	held := p.HeldBy(node.Taints)
 	if node.Deleting || len(held) > 0 && !node.rebootMarks(held) {
@@ -48,8 +48,8 @@ func (p Profiles) Away(node *Node) (counts, away bool) {
 	return true, !node.Ready || len(held) > 0 || node.rebooted(profile, ParseProgress(node.Annotation))
 }
 
-// rebootOwner is how the value of a taint begins that was added because this Node was not Ready. A kubelet that registers its Node with a taint cannot
-// know the uid, so it cannot write this value, and no kubelet can change a taint.
+// rebootOwner is how the value of a taint begins that was added because this Node was not Ready. A kubelet that registers its Node with a taint
+// cannot know the uid, so it cannot write this value. No kubelet can change a taint later.
 func (n *Node) rebootOwner() string { return "reboot-" + shortHash(n.UID) + "-" }
 
 // rebootMark is the whole value: it also names the boot that was checked.
@@ -70,8 +70,8 @@ func (n *Node) rebooted(profile CompiledProfile, progress Progress) bool {
 	return profile.Reverify == OnReboot && progress.OnReboot && progress.BootID != "" && n.BootID != "" && progress.BootID != n.BootID
 }
 
-// watchReboot is what is next about an open Node: one that may be rebooting gets the taint while it is not Ready, so that no Pod can be bound to it between
-// the reboot and the checks.
+// watchReboot is the next step for an open Node. A Node that may be rebooting gets the taint while it is not Ready. So no Pod can be bound to it
+// between the reboot and the checks.
 func watchReboot(node *Node, profile CompiledProfile, progress Progress, cluster Cluster, action Action, now time.Time) Action {
 	rebooted := node.rebooted(profile, progress)
 	if profile.Reverify != OnReboot || node.BootID == "" || Incomplete(node.Taints, cluster.Gate) != "" || node.Ready && !rebooted {
@@ -92,7 +92,7 @@ func watchReboot(node *Node, profile CompiledProfile, progress Progress, cluster
 	return action
 }
 
-// afterHold is what is next about a Node whose taint was added by [DoHold]; ok is false where it must be checked like any other.
+// afterHold is the next step for a Node whose taint was added by [DoHold]. If the Node must be checked like any other, ok is false.
 func afterHold(node *Node, held []corev1.Taint, profile CompiledProfile, progress Progress, cluster Cluster, action Action, now time.Time) (next Action, ok bool) {
 	if !node.rebootMarks(held) {
 		return action, false

@@ -16,10 +16,10 @@ type Removals struct {
 	Nodes map[string]bool
 	// Selected is how many Nodes all profiles together select.
 	Selected int
-	// Removed says that what stands for the Node is removed already, or does not exist any more.
+	// Removed shows that what stands for the Node is removed already, or does not exist any more.
 	Removed bool
-	// Blocked is why the Node cannot be removed, whatever the ledger says: Pods run on it, no object was confirmed to stand for it, or something
-	// could not be read; nil: nothing does.
+	// Blocked is why the Node cannot be removed, whatever the ledger says. Pods run on it, no object was confirmed to stand for it, or something
+	// could not be read. It is nil if nothing blocks the removal.
 	Blocked *Brake
 }
 
@@ -32,7 +32,7 @@ func (p Profiles) Fails(node *Node) bool {
 	return selected && len(p.HeldBy(node.Taints)) > 0 && ParseProgress(node.Annotation).of(profile, node.BootID).tried() > 0
 }
 
-// PassedAt is when a Node passed the checks that its profile has now, if it counts for [Control]; zero: it did not.
+// PassedAt is when a Node passed the present checks of its profile, if the Node counts for [Control]. Otherwise it is zero.
 func (p Profiles) PassedAt(node *Node) time.Time {
 	profile, _ := p.For(node.Labels)
 	progress := ParseProgress(node.Annotation)
@@ -42,8 +42,9 @@ func (p Profiles) PassedAt(node *Node) time.Time {
 	return progress.Last.Time
 }
 
-// MayRemove reports whether a Node that fails for good is removed: its profile removes Nodes, and this Node object never took workloads. It did if a round has
-// ended (see also [DoNote]), or if its taint is not the one of its registration. What a kubelet forges here can keep its own Node from being removed, or not.
+// MayRemove reports whether nodekeep removes a Node that fails for good. Its profile must remove Nodes, and this Node object must never have taken
+// workloads. It has taken some if a round has ended (see also [DoNote]). The same holds if its taint is not that of its registration. A kubelet can
+// forge this only for its own Node: the Node is removed, or not.
 func (p Profiles) MayRemove(node *Node) bool {
 	profile, _ := p.For(node.Labels)
 	return profile.Removes() && ParseProgress(node.Annotation).Round == 0 && !slices.ContainsFunc(p.HeldBy(node.Taints), func(taint corev1.Taint) bool {
@@ -51,8 +52,10 @@ func (p Profiles) MayRemove(node *Node) bool {
 	})
 }
 
-// removal is what is next once an attempt has failed. record is the action that records it, and the Node stays. Where the profile removes Nodes, this one
-// was never open, attempts.max attempts of this round have failed, and verified Nodes pass what fails here, it is [DoRemove].
+// removal is the next step after an attempt has failed. The action record records the attempt, and the Node stays.
+//
+// The action is [DoRemove] if the profile removes Nodes and this one was never open. At least attempts.max attempts of this round must have failed,
+// and verified Nodes must pass what fails here.
 func (o Observed) removal(record Action, before Progress, profiles Profiles, now time.Time) Action {
 	profile, progress := record.Profile, record.Progress
 	if !profiles.MayRemove(o.Node) || progress.Failed < profile.Attempts.Max || progress.Removing != "" {
@@ -70,9 +73,13 @@ func (o Observed) removal(record Action, before Progress, profiles Profiles, now
 	return record
 }
 
-// clears says whether verified Nodes pass all that failed in an attempt, how to find out, or which brake holds the removal. For checks that another Node can
-// answer, a control Pod must have passed that was not started before the worker Pod: what has passed earlier may fail by now, too. For checks of the machine
-// itself, another Node must have passed the same checks since this one fails.
+// clears decides whether verified Nodes pass all that failed in an attempt. If that is not known, next finds it out, or held is the brake of the
+// removal.
+//
+// Some checks another Node can answer. For these a control Pod must have passed that was not started before the worker Pod. An earlier result is not
+// enough: the check may fail by now, too.
+//
+// For checks of the machine itself, another Node must have passed the same checks since this one fails.
 func (c Control) clears(record Action, now time.Time) (next Action, held *Brake) {
 	network := record.Profile.Network()
 	asked := false
@@ -124,9 +131,9 @@ func (a Action) held(brake Brake) Action {
 	return a
 }
 
-// Decide says whether the removal that was planned is carried out now. It is [DoRemove] if so, and else [DoRecord] with the brake that holds it. A brake that
-// has closed needs a failure of later: it must have been closed when the worker Pod was created, too. A removal that was begun and has happened is only to be
-// marked as done: no brake holds that.
+// Decide decides whether the planned removal is carried out now. If so, the action is [DoRemove], otherwise [DoRecord] with the brake that holds it.
+// After a brake has closed, a later failure is needed. The brake must already be closed when the worker Pod is created. A removal that was begun and
+// has happened only needs to be marked as done: no brake holds that.
 func (a Action) Decide(seen Removals, limits CompiledLimits, now time.Time) Action {
 	switch before, known := seen.Ledger.Of(a.Removal.UID); {
 	case known && before.Done:

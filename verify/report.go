@@ -3,8 +3,9 @@ package verify
 // MaxReport is the greatest length of a [Report] in bytes: the kubelet cuts a termination message there. [ReportLimit] has the limit of one Pod.
 const MaxReport = 4096
 
-// podMessages is what the kubelet keeps of the termination messages of all containers of a Pod together, in bytes: each container gets an equal
-// part of it (normalizeStatus in pkg/kubelet/status, MaxPodTerminationMessageLogLength).
+// podMessages is how many bytes the kubelet keeps of the termination messages of all containers of a Pod. Each container gets an equal part.
+//
+// Source: normalizeStatus in pkg/kubelet/status, MaxPodTerminationMessageLogLength.
 const podMessages = 12 * 1024
 
 // spareContainers are the containers that other webhooks may add to a worker Pod before its report is cut.

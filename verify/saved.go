@@ -62,8 +62,8 @@ func ParseSavedReport(text string) (SavedReport, error) {
 	return report, nil
 }
 
-// ReportName is the name of the ConfigMap that keeps the report of a Node: "check." and the Node's name. Where that would be too long, the end gives way to
-// a hash of the whole name; the report inside names its Node.
+// ReportName is the name of the ConfigMap that keeps the report of a Node: "check." and the Node's name. If that is too long, its end is replaced by
+// a hash of the whole name. The report inside names its Node.
 func ReportName(node string) string {
 	name := reportPrefix + node
 	if len(name) <= validation.DNS1123SubdomainMaxLength {

@@ -55,7 +55,7 @@ func (s *Starts) Want(node string, first bool) {
 	}
 }
 
-// Next grants the next Node its turn. Without one, again says when to ask once more; zero: after Want or Gone.
+// Next grants the next Node its turn. Without one, again shows when to ask once more; zero: after Want or Gone.
 func (s *Starts) Next(now time.Time) (node string, again time.Duration) {
 	for uid, created := range s.pods {
 		if !created.IsZero() && now.Sub(created) > unseen {
@@ -83,7 +83,7 @@ func (s *Starts) Next(now time.Time) (node string, again time.Duration) {
 	return "", 0
 }
 
-// Take uses the turn of a Node for a Pod of this name; ok is false where the Node has none. The Pod counts from now on.
+// Take uses the turn of a Node for a Pod of this name. If the Node has no turn, ok is false. The Pod counts from now on.
 func (s *Starts) Take(node, pod string) (ok bool) {
 	if _, ok = s.granted[node]; ok {
 		delete(s.granted, node)
@@ -98,7 +98,7 @@ func (s *Starts) Control(pod string, now time.Time) {
 	s.creating[pod] = struct{}{}
 }
 
-// Created is called with what came of a Take or of Control: the uid of the Pod, or none if it could not be created.
+// Created ends a Take or a Control. It gets the uid of the Pod, or no uid if the Pod could not be created.
 func (s *Starts) Created(pod, uid string, now time.Time) {
 	delete(s.creating, pod)
 	if _, known := s.pods[uid]; uid != "" && !known {

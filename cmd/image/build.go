@@ -25,7 +25,7 @@ const (
 	user    = "65532:65532"
 )
 
-// build writes an OCI layout with an index of all platforms, and for each platform an archive that docker load reads. It says what it
+// build writes an OCI layout with an index of all platforms. For each platform it writes an archive that docker load reads. It writes to said what it
 // has made.
 func (o options) build(said io.Writer) error {
 	tag, err := name.NewTag(o.repository+":"+o.version, name.WithDefaultRegistry(""))

@@ -1,12 +1,12 @@
-// Command image makes the container image of nodekeep without a container engine: the very layout that the Dockerfile describes. It
-// takes binaries that are already built.
+// Command image makes the container image of nodekeep without a container engine. The layout is the one that the Dockerfile describes. It takes
+// binaries that are already built.
 //
-// It is made of go-containerregistry's packages. Its command crane cannot date an image with a commit, and needs a registry for an
-// image of several platforms; ko needs a base image from a registry, and puts more than one file into the image.
+// It uses go-containerregistry's packages. Its command crane cannot date an image with a commit, and needs a registry for an image of several
+// platforms. The tool ko needs a base image from a registry, and puts more than one file into the image.
 //
 // Invariants:
 //   - The same binaries, version, commit and time give the same bytes, wherever and whenever it runs.
-//   - An image is one binary and its configuration. There is no base: nothing in it is ours to update but nodekeep.
+//   - An image is one binary and its configuration. It has no base: we have nothing in it to update but nodekeep.
 package main
 
 import (

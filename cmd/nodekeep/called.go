@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The names by which kubectl calls the program, which are links to it: as a plugin, and to complete what an operator types.
+// The names by which kubectl calls the program, which are links to it. One is the plugin, one completes the command line.
 const (
 	asPlugin     = "kubectl-nodekeep"
 	asCompletion = "kubectl_complete-nodekeep"

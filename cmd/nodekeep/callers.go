@@ -7,7 +7,7 @@ import (
 	"nodekeep.dev/nodekeep/webhook"
 )
 
-// callers says who may call the webhook: everybody, without --client-ca-file.
+// callers defines who may call the webhook: everybody, without --client-ca-file.
 type callers struct {
 	authorities *certs.Authorities // nil for everybody
 	names       []string

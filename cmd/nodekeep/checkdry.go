@@ -53,7 +53,7 @@ func profileOf(o *checkOptions) (verify.CompiledProfile, error) {
 	return verify.CompiledProfile{}, fmt.Errorf("--profile %q: the policy has the profiles %s", o.profile, strings.Join(names, ", "))
 }
 
-// dryTask is what of a profile can be asked without a controller, and what came of all others: they are skipped.
+// dryTask is the part of a profile that needs no controller. It returns the results of all other checks too: they are skipped.
 func dryTask(profile verify.CompiledProfile, pod worker.Pod) (verify.Task, []verify.Result) {
 	task := verify.Task{Timeout: profile.Timeout.String()}
 	var skipped []verify.Result

@@ -18,15 +18,15 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// How many callers are looked at per second, so that nobody has us flood the API server, and how long one may take.
+// How many callers are checked per second, so that no client can make us flood the API server. One check may take callerTimeout.
 const (
 	callersPerSecond = 10
 	callersAtOnce    = 20
 	callerTimeout    = 5 * time.Second
 )
 
-// metricsGuard lets those callers through of whose bearer token the API server says that it may get the path, as it does for the
-// API server's own /metrics (nonResourceURLs in a ClusterRole).
+// metricsGuard admits callers whose bearer token may get the path, by the API server's answer. The API server protects its own /metrics in the same
+// way (nonResourceURLs in a ClusterRole).
 type metricsGuard struct {
 	client  kubernetes.Interface
 	limiter flowcontrol.PassiveRateLimiter
@@ -103,8 +103,8 @@ func unauthorized(w http.ResponseWriter) {
 	http.Error(w, "a bearer token is needed", http.StatusUnauthorized)
 }
 
-// ownCertificate is for listeners whose callers do not know the certificate beforehand: it keeps tokens from being read on the
-// way, and proves nothing else.
+// ownCertificate is for listeners whose callers do not know the certificate beforehand. It keeps tokens from being read on the way, and proves
+// nothing else.
 func ownCertificate() (*tls.Config, error) {
 	host, err := os.Hostname()
 	if err != nil {

@@ -60,8 +60,8 @@ func (f *policyFile) Policy() policy.Policy {
 	return f.byDefault
 }
 
-// follow reloads the file when it changes, until ctx is done, and calls changed after each good change, wrong for each other one. A file that
-// is missing or wrong is logged and changes nothing: the last good policy stays in force.
+// follow reloads the file when it changes, until ctx is done. It calls changed after each valid change, and wrong after each invalid one. A missing
+// or invalid file is logged and changes nothing: the last good policy stays in force.
 func (f *policyFile) follow(ctx context.Context, every time.Duration, logger *slog.Logger, changed func(), wrong func(error)) {
 	if f.path == "" {
 		return

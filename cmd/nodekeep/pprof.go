@@ -6,8 +6,8 @@ import (
 	"net/http/pprof"
 )
 
-// serveProfiles serves profiles of this process, where an address is given. They show what is in memory, so they have a
-// listener of their own and are nowhere else: nothing here serves http.DefaultServeMux, on which the import puts them too.
+// serveProfiles serves profiles of this process, if an address is given. They show what is in memory, so they have a listener of their own. The
+// import also registers them on http.DefaultServeMux, which nothing here serves.
 func serveProfiles(ctx context.Context, address string) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index) // heap, goroutine and the others by name

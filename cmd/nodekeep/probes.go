@@ -20,7 +20,7 @@ type check struct {
 	note func() string // what to say while it holds; "ok" without one
 }
 
-// line says how a check stands.
+// line shows the state of a check.
 func (c check) line() (line string, holds bool) {
 	if c.ok != nil {
 		if err := c.ok(); err != nil {

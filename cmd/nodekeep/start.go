@@ -70,7 +70,7 @@ func start(o *commonOptions, mistakes []error) (*process, error) {
 	return p, nil
 }
 
-// startWithoutRecords makes the parts of a process after everything that can be wrong was checked; all of it is named at once.
+// startWithoutRecords makes the parts of a process after it has checked all input. It returns all errors at once.
 func startWithoutRecords(o *commonOptions, mistakes []error) (*process, error) {
 	ready, mistakes := readFiles(o, mistakes)
 	if len(mistakes) > 0 {
@@ -95,7 +95,7 @@ func restConfig(o *commonOptions) (config *rest.Config, err error) {
 		return nil, fmt.Errorf("--kubeconfig %s: %w", o.kubeconfig, err)
 	}
 	config.QPS, config.Burst = o.qps, o.burst
-	// Nodes and records are what both processes read; protobuf costs them and the API server a fraction of what JSON does.
+	// The processes read Nodes and records. Protobuf costs them and the API server a fraction of what JSON costs.
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	config.UserAgent = "nodekeep/" + thisBuild().version

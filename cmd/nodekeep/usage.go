@@ -41,8 +41,8 @@ func noArguments(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// everyFlagError goes on parsing where the flag library stops at the first error, so that all are named at once, those in
-// values and files included.
+// everyFlagError continues parsing after the first error, where the flag library stops. So all errors are named at once, those in values and files
+// included.
 func everyFlagError(o *commonOptions, mistakesInValues func() []error) func(*cobra.Command, error) error {
 	return func(command *cobra.Command, first error) error {
 		if errors.Is(first, pflag.ErrHelp) {

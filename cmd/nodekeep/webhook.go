@@ -119,7 +119,7 @@ func servingCertificate(o *webhookOptions, p *process) certificate {
 	return certs.NewDir(o.certDir, p.logger)
 }
 
-// registerLife shows the whole life of the certificate, since how much of it may be left depends on how long it is.
+// registerLife exports both ends of the certificate's life. How much of it may be left depends on its length.
 func registerLife(registry prometheus.Registerer, serving certificate) {
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "nodekeep_webhook_certificate_expiry_timestamp_seconds",
@@ -151,7 +151,7 @@ func oneIf(holds bool) float64 {
 	return 0
 }
 
-// howProtected says what becomes of protected labels, for operators who look at /readyz?verbose.
+// howProtected explains what becomes of protected labels, for operators who look at /readyz?verbose.
 func howProtected(p *process, proof *webhook.Proof) string {
 	if !p.policy.Policy().RestoresInline() {
 		return "as the policy says"

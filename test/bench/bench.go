@@ -46,17 +46,17 @@ func (b *bench) Close() error {
 	return b.Bed.Close()
 }
 
-// phase says what comes next.
+// phase reports what comes next.
 func (b *bench) phase(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%7.1fs  %s\n", time.Since(b.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// done says how a load went.
+// done reports how a load went.
 func (b *bench) done(what string, load measure.Load) {
 	b.phase("%d %s in %s, %.0f a second", len(load.Times), what, measure.Seconds(load.Took), load.Rate())
 }
 
-// controlPlane says how much memory the control plane has come to.
+// controlPlane reports how much memory the control plane has come to.
 func (b *bench) controlPlane() {
 	for _, process := range b.ControlPlane() {
 		if usage, err := measure.UsageOf(process.Pid()); err == nil {
@@ -65,7 +65,7 @@ func (b *bench) controlPlane() {
 	}
 }
 
-// machine says on what was measured.
+// machine describes the machine of the measurement.
 func machine() string {
 	const perKiB = 1 << 20
 	var total, free int64

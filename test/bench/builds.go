@@ -40,7 +40,7 @@ func (s *settings) addBuild(value string) error {
 	return nil
 }
 
-// side is a build on a control plane of its own, since builds may differ in their manifests and in how they store records.
+// side is a build on a control plane of its own. Builds may differ in their manifests and in how they store records.
 type side struct {
 	*bed.Bed
 	name             string

@@ -54,12 +54,12 @@ func timed(cpu func() (time.Duration, error), run func() (measure.Load, error)) 
 	return round, err
 }
 
-// row are the cells of a table that every comparison has: p50, p99, calls a second, CPU time of a call.
+// row are the common cells of all comparisons: p50, p99, calls a second, CPU time of a call.
 func (c cell) row() []any {
 	return []any{measure.Milliseconds(c.Times.Quantile(0.5)), measure.Milliseconds(c.Times.Quantile(0.99)), fmt.Sprintf("%.0f", c.Rate()), measure.Milliseconds(c.each())}
 }
 
-// against are the ratios of a variant to another one: of the p50 and of the CPU time of a call. Both are empty for nothing and for itself.
+// against are the ratios of the p50 and of the CPU time of a call to another variant. Both are empty without another variant, or for itself.
 func (c cells) against(variant, other string, atOnce int) []any {
 	if other == "" || other == variant {
 		return []any{"", ""}
@@ -67,8 +67,7 @@ func (c cells) against(variant, other string, atOnce int) []any {
 	return []any{measure.Ratio(c.ratio(variant, other, atOnce), 1), measure.Ratio(float64(c.all(variant, atOnce).each()), float64(c.all(other, atOnce).each()))}
 }
 
-// ratio is how the p50 of two variants compare, as the median of all rounds: what the machine was busy with besides then
-// counts for both.
+// ratio is how the p50 of two variants compare, as the median of all rounds. Other load on the machine during a round affects both variants.
 func (c cells) ratio(one, other string, atOnce int) float64 {
 	var ratios []float64
 	for round, of := range c[one][atOnce] {

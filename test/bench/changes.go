@@ -7,8 +7,7 @@ import (
 	"nodekeep.dev/nodekeep/test/bench/bed"
 )
 
-// steadyAlone measures label changes on a population of its own: first what they cost where nobody captures them, then
-// with both processes at work.
+// steadyAlone measures label changes on a population of its own. First it measures their cost without capture, then with both processes at work.
 func (b *bench) steadyAlone(ctx context.Context) error {
 	nodes := bed.Names("node", b.nodes)
 	b.Images = b.images

@@ -145,7 +145,7 @@ func recorded(text string) func(context.Context, *side, string) (bool, error) {
 	}
 }
 
-// restored reports whether the Node has the labels and taints that the events have left on it, further ones, and no gate.
+// restored reports whether the Node has no gate, and the labels and taints that the events have left on it. It must also have the further labels.
 func restored(further ...string) func(context.Context, *side, string) (bool, error) {
 	return func(ctx context.Context, s *side, name string) (bool, error) {
 		node, err := s.Admin.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})

@@ -37,8 +37,8 @@ func (b *bench) growth(ctx context.Context) error {
 	return nil
 }
 
-// grow writes the records of the population and measures in turn three webhooks of which each has its own number of records.
-// It returns how the records were written; nothing else ran then.
+// grow writes the records of the population. It then measures in turn three webhooks, each with its own number of records. It returns how the records
+// were written; nothing else ran at that time.
 func (b *bench) grow(ctx context.Context) (bare cell, err error) {
 	names := slices.Concat(bed.Names("grow", growthCount), bed.Names("node", b.nodes-growthCount))
 	if bare, err = b.bareLoop(ctx, names); err != nil {
@@ -73,7 +73,7 @@ func (b *bench) grow(ctx context.Context) (bare cell, err error) {
 	return bare, nil
 }
 
-// sized starts a webhook with the records of some Nodes: all that there are, or those of a namespace of their own.
+// sized starts a webhook with the records of these Nodes. With all, these are all that exist; otherwise they get a namespace of their own.
 func (b *bench) sized(ctx context.Context, nodes []string, all bool) (s *size, err error) {
 	s = &size{records: len(nodes), bodies: map[string][]byte{}}
 	if all {

@@ -9,7 +9,7 @@ import (
 	"nodekeep.dev/nodekeep/test/bench/measure"
 )
 
-// guarding are the variants that show what the guard policies cost; the first one is what the other is compared with.
+// guarding are the variants that show what the guard policies cost. The first one is the reference.
 var guarding = []bed.Variant{
 	{Name: "gate", Gate: true},
 	{Name: "gate and guard policies", Gate: true, Guards: true},

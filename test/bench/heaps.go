@@ -30,7 +30,7 @@ func (h *heaps) add(ctx context.Context, s *side, p *bed.Program, moment string)
 	return err
 }
 
-// compareMemory makes many Nodes, has each build capture them, starts its processes again and again, and measures what they come to.
+// compareMemory makes many Nodes and has each build capture them. It then starts the build's processes repeatedly, and measures their memory.
 func (b *bench) compareMemory(ctx context.Context, sides []*side) error {
 	nodes := bed.Names("node", b.nodes)
 	var memory heaps

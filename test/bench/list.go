@@ -13,8 +13,7 @@ func listed() [][]string {
 	return [][]string{{"list"}, {"list", "--stale"}, {"list", "-o", "name"}, {"list", "-o", "json"}, {"__complete", "show", "node-0000"}}
 }
 
-// list measures the operator's commands that read everything: with as many records as -nodes, and no Nodes; then with as many
-// Nodes as well.
+// list measures the operator's commands that read everything. It has as many records as -nodes and no Nodes, then as many Nodes as well.
 func (b *bench) list(ctx context.Context) error {
 	names := bed.Names("node", b.nodes)
 	load, err := b.AddRecords(ctx, names)

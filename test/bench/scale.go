@@ -10,7 +10,7 @@ import (
 	"nodekeep.dev/nodekeep/test/bench/measure"
 )
 
-// scale goes through everything that needs a large population, in the order in which one part leaves what the next one needs.
+// scale measures everything that needs a large population. Its order matters: one part leaves what the next one needs.
 func (b *bench) scale(ctx context.Context) error {
 	nodes := bed.Names("node", b.nodes)
 	b.phase("make %d Nodes of 50 images", len(nodes))

@@ -27,7 +27,7 @@ func (b *bench) printStarts() {
 	table.Flush()
 }
 
-// rest leaves a process alone for half a minute, or for the period where that is shorter, and notes its memory then.
+// rest leaves a process idle for half a minute, or for a shorter period. Then it notes the memory of the process.
 func (b *bench) rest(ctx context.Context, p *bed.Program, moment string) error {
 	if err := sleep(ctx, min(30*time.Second, b.period)); err != nil {
 		return err

@@ -12,8 +12,7 @@ import (
 	"nodekeep.dev/nodekeep/test/bench/measure"
 )
 
-// change is a label of a Node that was changed: when that was asked for, when the API server had done it, and when a watch
-// brought the record.
+// change is the change of a label on a Node. Its times are the request, the API server's answer, and the arrival of the record on a watch.
 type change struct {
 	asked, answered, stored time.Time
 }
@@ -91,7 +90,7 @@ func (b *bench) uncaptured(ctx context.Context, nodes []string) error {
 	return nil
 }
 
-// makeChanges labels one Node after the other, at the rate of the settings, each with the number of the change behind a prefix.
+// makeChanges labels one Node after the other, at the rate of the settings. Each label value is the prefix and the number of the change.
 func (b *bench) makeChanges(ctx context.Context, nodes []string, changes []change, mu *sync.Mutex, prefix string) (time.Duration, error) {
 	return b.pace(ctx, len(changes), b.changes, func(ctx context.Context, number int) error {
 		asked := time.Now()
@@ -131,8 +130,8 @@ func (b *bench) printChanges(title string, changes []change, took time.Duration,
 	table.Flush()
 }
 
-// pace calls do so many times, at so many a second, without waiting for one to be over before the next. It returns
-// when all are over, with the first error.
+// pace calls do count times, at perSecond calls a second. It does not wait for one call before the next. When all are over, it returns the first
+// error.
 func (b *bench) pace(ctx context.Context, count, perSecond int, do func(ctx context.Context, number int) error) (time.Duration, error) {
 	const mostAtOnce = 1000 // where the API server cannot keep up, the rate sinks and the title shows it
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -11,8 +11,8 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// waitForever is a policy whose Nodes are never checked, because a condition is missing that the profile waits for: what stays is what the
-// controller holds and what heartbeats cost it.
+// waitForever is a policy whose Nodes are never checked, because a condition that the profile waits for is missing. This leaves only the controller's
+// memory, and its cost of heartbeats.
 const waitForever = `apiVersion: nodekeep.dev/v1alpha1
 kind: Policy
 verify:
@@ -22,7 +22,7 @@ verify:
     checks: [{name: api, api: {}}]
 `
 
-// verify measures the controller of verification on Nodes that are open, then on Nodes of which some are to be verified.
+// verify measures the controller of verification, first on open Nodes, then on Nodes of which some wait for verification.
 func (b *bench) verify(ctx context.Context) error {
 	nodes := bed.Names("node", b.nodes)
 	b.Images = b.images

@@ -129,7 +129,7 @@ func (s *side) quiet(ctx context.Context) error {
 	return nil
 }
 
-// cells are the row of a build; writes are given for each Node, and compared with those of the first build.
+// cells are the row of a build. Writes are given for each Node, and compared with those of the first build.
 func (w written) cells(e event, s *side, first, nodes int) []any {
 	each := func(count int) string {
 		return strings.TrimSuffix(fmt.Sprintf("%.2f", float64(count)/float64(nodes)), ".00")

@@ -11,7 +11,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// bringUp starts everything detached and says how to reach it.
+// bringUp starts everything detached and shows how to reach it.
 func bringUp(ctx context.Context, out io.Writer, dir string) (err error) {
 	if _, err := harness.AttachCluster(dir); err == nil {
 		fmt.Fprintf(out, "It is running already; `make down` stops it. To reach it:\n\n%s", exports(dir))

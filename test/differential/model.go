@@ -16,11 +16,11 @@ type limit string
 
 // The limits.
 const (
-	// unwatchedDeletion: the Node was deleted while the webhook was down, and capture was down too or went down before it
-	// had recorded the deletion. Edits of that object which no record showed before may be lost.
+	// unwatchedDeletion: the Node was deleted while the webhook was down, and capture did not record the deletion. It was down too, or went down
+	// before it did. Edits of that object that no record showed before may be lost.
 	unwatchedDeletion limit = "edit lost with its Node, webhook and capture down"
-	// unprovenRemoval: a label was removed from an object of which there was no record yet, and no stamp proves that it
-	// was there. The object looks as if it had come without the label, so what it should have come with may be restored.
+	// unprovenRemoval: a label was removed from an object that had no record yet, and no stamp proves that it existed. The object looks as if it had
+	// been created without the label. So the value that it should have had may be restored.
 	unprovenRemoval limit = "removal from an object that was not adopted and proves nothing"
 )
 
@@ -66,8 +66,8 @@ func (w *wanted) edited(key string, value answer, proven bool) {
 	l.trail = append(l.trail, l.right...)
 }
 
-// recorded: a record of this very object was read. Where it shows the last edit, no lost edit falls back behind it; a
-// value that the label had twice does not tell which of the two was recorded.
+// recorded: a record of this very object was read. If it shows the last edit, no lost edit falls back to an earlier value. A value that the label had
+// twice does not show which of the two was recorded.
 func (w *wanted) recorded(record map[string]string) {
 	for key, l := range w.labels {
 		shown := in(record, key)
@@ -101,8 +101,8 @@ func (w *wanted) mayBeLost(fallBack map[string][]answer) {
 	}
 }
 
-// settled: with everything up and at rest, this is what is there. It is what counts from now on. The result names, label by
-// label, the limits that widened what is right, and those that were needed: where it is not what the last edit said.
+// settled: with everything up and at rest, this is the state, and it counts from now on. For each label, the result names the limits that widened the
+// right answers. It also names the limits that were needed, because the state differs from the last edit.
 func (w *wanted) settled(actual map[string]string) (open, used []limit) {
 	for key, l := range w.labels {
 		shown := in(actual, key)

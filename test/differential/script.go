@@ -50,7 +50,7 @@ type part struct {
 // script is everything that happens: rounds of parts. At the end of each round all is up.
 type script [][]part
 
-// write makes the script of a seed; equal arguments make equal scripts. slow lets capture stand still at times while it is up.
+// write makes the script of a seed; equal arguments make equal scripts. If slow is true, capture is paused at times while it is up.
 func write(seed uint64, nodes, rounds int, slow bool) script {
 	w := newWriter(seed, nodes, slow)
 	all := make(script, rounds)
@@ -110,8 +110,8 @@ func (w *writer) part() part {
 	return p
 }
 
-// captureIsSlow has Nodes go while only capture watches, and it stands still, and register at a webhook that knows nothing
-// of that yet.
+// captureIsSlow has Nodes deleted while only capture watches, and capture is paused. The Nodes register at a webhook that does not know of the
+// deletions yet.
 func captureIsSlow(first, second *part) {
 	first.webhook, second.webhook = false, true
 	first.capture, second.capture = true, true

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// lessGC is an environment in which a program collects its garbage less often: tests have memory to spare, and CPUs are what they wait for.
+// lessGC is an environment in which a program collects its garbage less often. Tests have memory to spare, and wait for CPUs.
 func lessGC() []string {
 	if os.Getenv("GOGC") != "" {
 		return nil

@@ -19,7 +19,7 @@ import (
 // certificateLife is longer than anyone leaves a cluster up.
 const certificateLife = 365 * 24 * time.Hour
 
-// Authority signs certificates: every one of a cluster, the API server's and those of its clients, and those that tests need.
+// Authority signs all certificates of a cluster: the API server's, those of its clients, and those that tests need.
 type Authority struct {
 	// PEM is its own certificate.
 	PEM []byte

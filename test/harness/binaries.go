@@ -32,7 +32,7 @@ func Binary(name string) string {
 	return filepath.Join(Root(), "test", "programs", "controlplane", "bin", name)
 }
 
-// checkBinaries says what to do when one of the programs is missing.
+// checkBinaries reports what to do when one of the programs is missing.
 func checkBinaries(names []string) error {
 	for _, name := range names {
 		path := Binary(name)
@@ -47,8 +47,8 @@ func checkBinaries(names []string) error {
 	return nil
 }
 
-// Root is the folder of this module's go.mod: above this source file, or, in a program built with -trimpath, above
-// the working directory. It is the working directory when there is no such folder.
+// Root is the folder of this module's go.mod above this source file. In a program built with -trimpath it is above the working directory. If there is
+// no such folder, it is the working directory.
 func Root() string {
 	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
 		if root, found := rootAbove(filepath.Dir(file)); found {

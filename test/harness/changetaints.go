@@ -40,7 +40,7 @@ func (i *Installation) ChangeTaints(t testing.TB, name string, change func([]cor
 	return changed
 }
 
-// PutTaints replaces the taints of the Node in exactly this state, as an admin with a field manager of that name.
+// PutTaints replaces the taints of the Node in exactly this state. It does so as an admin, with the field manager manager.
 func (i *Installation) PutTaints(t testing.TB, node *corev1.Node, taints []corev1.Taint, manager string) (*corev1.Node, error) {
 	t.Helper()
 	return i.Admin.CoreV1().Nodes().Patch(t.Context(), node.Name, types.MergePatchType, MustJSON(t, map[string]any{

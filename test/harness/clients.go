@@ -21,17 +21,17 @@ func (c *Cluster) Admin() *rest.Config {
 	return config
 }
 
-// Kubelet is the config of the kubelet of a Node, whether that Node exists or not: user system:node:NAME in group
-// system:nodes, which the Node authorizer and NodeRestriction confine to that one Node. metadata.managedFields name its
-// manager "kubelet". It panics when the name is not valid UTF-8, which no certificate can hold.
+// Kubelet is the config of the kubelet of a Node, whether that Node exists or not. The user is system:node:NAME in group system:nodes, which the Node
+// authorizer and NodeRestriction confine to that one Node. The manager in metadata.managedFields is "kubelet". It panics if the name is not valid
+// UTF-8, which no certificate can hold.
 func (c *Cluster) Kubelet(node string) *rest.Config {
 	config := c.clientConfig("system:node:"+node, "system:nodes")
 	config.UserAgent = "kubelet/nodekeep-test"
 	return config
 }
 
-// ServiceAccount is the config of a client with a token of a ServiceAccount that exists, valid for a day, and without a
-// client certificate. It may do what the manifests grant to that ServiceAccount.
+// ServiceAccount is the config of a client with a token of an existing ServiceAccount, valid for a day. It has no client certificate. It may do what
+// the manifests grant to that ServiceAccount.
 func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*rest.Config, error) {
 	client, err := kubernetes.NewForConfig(c.Admin())
 	if err != nil {

@@ -27,9 +27,9 @@ type Cluster struct {
 	stopped   bool
 }
 
-// StartCluster starts a control plane and returns when it is ready: the API server says so, and namespace default is there. The
-// context bounds the start only; the cluster runs until Stop. When the start fails, nothing is left running and the
-// error names the folder with the logs, unless the context was cancelled.
+// StartCluster starts a control plane and returns when it is ready: the API server reports it, and namespace default exists. The context bounds the
+// start only; the cluster runs until Stop. If the start fails, nothing is left running. The error then names the folder with the logs, unless the
+// context was cancelled.
 func StartCluster(ctx context.Context, options Options) (*Cluster, error) {
 	if err := checkBinaries(options.binaries()); err != nil {
 		return nil, fmt.Errorf("start cluster: %w", err)
@@ -105,9 +105,8 @@ func (c *Cluster) launch(ctx context.Context, options Options, p ports) (err err
 	return nil
 }
 
-// Stop stops all processes, the last one first, each with SIGTERM and after thirty seconds with SIGKILL, and removes a
-// temporary folder. The error names the processes that had to be killed, whose logs stay; no process is left in any
-// case. A second Stop does nothing.
+// Stop stops all processes, the last one first, and removes a temporary folder. Each process gets SIGTERM, and SIGKILL if it has not ended after 90
+// seconds. The error names the processes that had to be killed, whose logs stay. No process is left in any case. A second Stop does nothing.
 func (c *Cluster) Stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

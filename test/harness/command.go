@@ -23,8 +23,8 @@ type Answer struct {
 	Out, ErrOut string
 }
 
-// Shell runs a command line as users type it, in a folder ("" for the current one): nodekeep and kubectl are in the PATH. An empty kubeconfig
-// is the admin's.
+// Shell runs a command line as users type it, in a folder ("" for the current one). The PATH has nodekeep and kubectl. An empty kubeconfig is the
+// admin's.
 func (i *Installation) Shell(t testing.TB, kubeconfig, dir, line string) Answer {
 	t.Helper()
 	return i.finish(t, kubeconfig, dir, "", "sh", "-c", line)

@@ -9,8 +9,8 @@ import (
 	"net/http"
 )
 
-// Compact has etcd forget all revisions but the newest, as the API server has it every five minutes: a watch cannot go on from
-// an older one. What is in the API server's memory it still serves, until it is restarted.
+// Compact has etcd forget all revisions but the newest, as the API server has it every five minutes. A watch cannot continue from an older one. Until
+// it is restarted, the API server still serves what is in its memory.
 func (c *Cluster) Compact(ctx context.Context) error {
 	if c.etcdURL == "" {
 		return errors.New("compact etcd: it was not started by this process")

@@ -18,8 +18,8 @@ type Denial struct {
 	Message   string
 }
 
-// Deny has the API server deny requests until lift is called, or the test ends. denied reports whether a request in a dry run is
-// denied: Deny and lift return when the API server goes by the change.
+// Deny has the API server deny requests until lift is called, or the test ends. The caller's denied reports whether a dry-run request is denied: Deny
+// and lift return once the change is in effect.
 func (i *Installation) Deny(t testing.TB, name string, d Denial, denied func() bool) (lift func()) {
 	t.Helper()
 	api := i.Admin.AdmissionregistrationV1()

@@ -32,9 +32,8 @@ func AttachCluster(dir string) (*Cluster, error) {
 	return &Cluster{dir: dir, detach: true, attached: true, url: strings.TrimSpace(string(url)), ca: ca}, nil
 }
 
-// StopDetached stops the processes of a detached cluster by their ids, the last one first, each with SIGTERM and after thirty
-// seconds with SIGKILL. It removes nothing but the pid file. The error wraps os.ErrNotExist when there is no pid file,
-// that is, when no cluster was left running in dir.
+// StopDetached stops the processes of a detached cluster by their ids, the last one first. Each gets SIGTERM, and SIGKILL if it has not ended after
+// 90 seconds. It removes only the pid file. The error wraps os.ErrNotExist if there is no pid file. Then no cluster was left running in dir.
 func StopDetached(dir string) error {
 	entries, err := readPIDs(dir)
 	if err != nil {
@@ -54,13 +53,13 @@ func StopDetached(dir string) error {
 
 // stop ends a process that is nobody's child here, if it is still the one that was recorded.
 func (e entry) stop() error {
-	// The handle comes before the look at the start time: from then on it can only mean the process that was looked at.
+	// Get the handle before comparing the start time: from then on it can only mean the compared process.
 	process, err := os.FindProcess(e.pid)
 	if err != nil || !e.running() {
 		return nil
 	}
 	defer func() { _ = process.Release() }()
-	// A paused process gets SIGTERM only when it goes on.
+	// A paused process gets SIGTERM only when it continues.
 	if err := e.signal(process, syscall.SIGTERM, resumeSignal); err != nil || e.gone(stopGrace) {
 		return err
 	}

@@ -29,8 +29,7 @@ const (
 	firstServiceIP = "10.96.0.1"
 )
 
-// writeCerts writes what the processes read: the authority, the API server's certificate, and the key that signs the
-// tokens of ServiceAccounts.
+// writeCerts writes what the processes read: the authority, the API server's certificate, and the signing key of ServiceAccount tokens.
 func (a *Authority) writeCerts(dir string) error {
 	caKey, err := encodeKey(a.key)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // ForTest starts a cluster that lives as long as the test and fails the test when it does not start. When the test fails,
-// the folder stays and the test's log says where. Ctrl-C stops the cluster before it ends the test. Under -short the
+// the folder stays and the test's log shows where. Ctrl-C stops the cluster before it ends the test. Under -short the
 // test is skipped: that distinguishes tests which need a control plane from the others.
 func ForTest(t testing.TB, options Options) *Cluster {
 	t.Helper()

@@ -53,8 +53,8 @@ func RunHelm(ctx context.Context, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// Template renders the chart for the release nodekeep in a namespace and Kubernetes 1.36, without hooks. args are further arguments of
-// `helm template`, which win.
+// Template renders the chart for the release nodekeep in a namespace and Kubernetes 1.36, without hooks. Further arguments of `helm template` are
+// args, which win.
 func Template(ctx context.Context, namespace string, args ...string) ([]byte, error) {
 	return RunHelm(ctx, append([]string{"template", "nodekeep", Chart(), "--namespace", namespace, "--no-hooks", "--kube-version", "1.36"}, args...)...)
 }

@@ -35,8 +35,8 @@ const (
 	captureName = "nodekeep-capture"
 )
 
-// Patient is a time (in seconds) for tests that are not about the webhook's timeout. While tests keep all CPUs busy, a second
-// may go by before the webhook runs at all, and then Nodes pass unpatched, as they should.
+// Patient is a time (in seconds) for tests that are not about the webhook's timeout. While tests keep all CPUs busy, a second may pass before the
+// webhook runs at all. Nodes then pass unpatched, as they should.
 const Patient = 5
 
 // timeout bounds every wait for something to come up.
@@ -50,12 +50,12 @@ type Installation struct {
 
 	// PolicyFile is the file that both processes are started with and that they follow.
 	PolicyFile string
-	// Route, where it is set, says how a process ("nodekeep-webhook" or "nodekeep-capture") reaches the API server the next time
-	// it is started: through a proxy that misbehaves, say.
+	// Route returns how a process ("nodekeep-webhook" or "nodekeep-capture") reaches the API server at its next start, through a proxy, say. It may
+	// be nil.
 	Route func(process string, direct *rest.Config) *rest.Config
-	// TimeoutSeconds, where it is not 0, is how long the API server waits for the webhook in place of what is shipped.
+	// TimeoutSeconds is how long the API server waits for the webhook; 0: the shipped timeout.
 	TimeoutSeconds int
-	// PolicyPoll, where it is not 0, is how often processes look at the policy file in place of their default, from their next start.
+	// PolicyPoll is how often processes read the policy file, from their next start; 0: their default.
 	PolicyPoll time.Duration
 	// CaptureArgs are added behind capture's own arguments the next time it is started.
 	CaptureArgs []string
@@ -145,7 +145,7 @@ func (i *Installation) apply(ctx context.Context, files ...string) error {
 	return nil
 }
 
-// ReadyURL is where a process ("webhook" or "capture") says whether it is ready.
+// ReadyURL is where a process ("webhook" or "capture") shows whether it is ready.
 func (i *Installation) ReadyURL(process string) string {
 	return "http://" + i.probes["nodekeep-"+process] + "/readyz"
 }

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// RunUninstallJob stands in for the kubelet and the Job controller during `helm uninstall`: it waits for the Job, runs the program
-// with the Job's arguments and the rights of its ServiceAccount, and marks the Job as complete. It returns what the program printed.
+// RunUninstallJob stands in for the kubelet and the Job controller during `helm uninstall`. It waits for the Job and runs the program with the Job's
+// arguments and the rights of its ServiceAccount. Then it marks the Job as complete. It returns what the program printed.
 func RunUninstallJob(ctx context.Context, c *Cluster, binary, namespace string) (string, error) {
 	admin, err := kubernetes.NewForConfig(c.Admin())
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Registration is what a kubelet sends when it starts: labels that it sets by itself, room for pods (without which the
-// scheduler would bind nothing to the Node), who the machine is, and a few images.
+// Registration is what a kubelet sends when it starts. It has the kubelet's own labels, the identity of the machine, and a few images. It also has
+// room for pods, without which the scheduler would bind nothing to the Node.
 func Registration(name string) *corev1.Node {
 	room := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("110"),

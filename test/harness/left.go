@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// Left names every object of any kind that carries a label of nodekeep's. It leaves out the namespace and the records, which an
-// uninstall keeps, and objects with an owner: the garbage collector, which does not run here, deletes them after their owner.
+// Left names every object of any kind that carries a label of nodekeep's. It leaves out the namespace and the records, which an uninstall keeps. It
+// also leaves out objects with an owner. The garbage collector, which does not run here, deletes them after their owner.
 func Left(ctx context.Context, c *Cluster) (left []string, err error) {
 	admin, err := kubernetes.NewForConfig(c.Admin())
 	if err != nil {

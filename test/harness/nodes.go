@@ -81,7 +81,7 @@ func (i *Installation) RegisterRecorded(t testing.TB, name string, labels map[st
 	return node
 }
 
-// Label does what `kubectl label` does, as an admin. labels is a map of strings, or of any: nil removes a label.
+// Label does what `kubectl label` does, as an admin. The values of labels are strings or any: nil removes a label.
 func (i *Installation) Label(t testing.TB, name string, labels any) {
 	t.Helper()
 	i.MergeNode(t, name, map[string]any{"metadata": map[string]any{"labels": labels}})

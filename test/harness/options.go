@@ -7,16 +7,15 @@ import (
 	"path/filepath"
 )
 
-// Options says what StartCluster starts. The zero value is etcd and kube-apiserver in a temporary folder.
+// Options defines what StartCluster starts. The zero value is etcd and kube-apiserver in a temporary folder.
 type Options struct {
-	// Dir is the folder for data, certificates and logs. It is created when missing, and must be empty or have been the
-	// Dir of an earlier cluster, whose remains StartCluster removes. Empty means a temporary folder, which Stop removes
-	// unless the test failed.
+	// Dir is the folder for data, certificates and logs. It is created if missing. It must be empty or have been the Dir of an earlier cluster, whose
+	// remains StartCluster removes. Empty means a temporary folder, which Stop removes unless the test failed.
 	Dir string
 	// Scheduler adds a kube-scheduler.
 	Scheduler bool
-	// ControllerManager adds a kube-controller-manager with its usual controllers. StartCluster then also waits for the
-	// ServiceAccount that it creates in namespace default, without which no Pod can be created there.
+	// ControllerManager adds a kube-controller-manager with its usual controllers. StartCluster then also waits for its ServiceAccount in namespace
+	// default. Without that account no Pod can be created there.
 	ControllerManager bool
 	// Detach lets the processes outlive this one, until StopDetached. It needs a Dir.
 	Detach bool

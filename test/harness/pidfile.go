@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// pidsFile lists the processes of a detached cluster in order of start, one "name pid start" per line, where start is
-// what startTime says of the process.
+// pidsFile lists the processes of a detached cluster in order of start. Each line is "name pid start", where start is the startTime of the process.
 const pidsFile = "pids"
 
 type entry struct {
@@ -41,8 +40,7 @@ func readPIDs(dir string) ([]entry, error) {
 	return entries, nil
 }
 
-// recordPID notes a process in the pid file. One that is there by this name is replaced in its place, so that the order
-// of stopping stays that of the first start.
+// recordPID notes a process in the pid file. It replaces an entry of the same name in its place, to keep the order of the first start.
 func recordPID(dir string, p *Process) error {
 	start, err := startTime(p.Pid())
 	if err != nil {
@@ -65,13 +63,13 @@ func recordPID(dir string, p *Process) error {
 	return writeFile(filepath.Join(dir, pidsFile), []byte(text.String()))
 }
 
-// recorded says whether the process that the pid file has by this name is running.
+// recorded reports whether the process that the pid file has by this name is running.
 func recorded(dir, name string) bool {
 	entries, _ := readPIDs(dir)
 	return slices.ContainsFunc(entries, func(e entry) bool { return e.name == name && e.running() })
 }
 
-// running says whether the very process that was recorded is still there.
+// running reports whether the very process that was recorded is still there.
 func (e entry) running() bool {
 	start, err := startTime(e.pid)
 	return err == nil && start == e.start

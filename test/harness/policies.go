@@ -25,7 +25,7 @@ const (
 // guardProbe is the Node by which one sees what the API server does with a kubelet's annotations.
 const guardProbe = "guard-probe"
 
-// GuardsOff deletes the guard policies and returns when the API server goes by that.
+// GuardsOff deletes the guard policies and returns when that is in effect.
 func (i *Installation) GuardsOff(ctx context.Context) error {
 	admission := i.Admin.AdmissionregistrationV1()
 	for name, remove := range map[string][]func(context.Context, string, metav1.DeleteOptions) error{
@@ -41,7 +41,7 @@ func (i *Installation) GuardsOff(ctx context.Context) error {
 	return i.guarded(ctx, false)
 }
 
-// GuardsOn puts the guard policies in place as they are shipped and returns when the API server goes by them.
+// GuardsOn puts the guard policies in place as they are shipped and returns when they are in effect.
 func (i *Installation) GuardsOn(ctx context.Context) error {
 	if out, err := i.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-f", filepath.Join(i.manifests, manifest), "-l", "app.kubernetes.io/component=guards"); err != nil {
 		return fmt.Errorf("apply guard policies: %w\n%s", err, out)
@@ -70,7 +70,8 @@ func (i *Installation) restarted(ctx context.Context, change func(context.Contex
 	return i.Start(ctx)
 }
 
-// guarded waits until the API server keeps a kubelet from nodekeep's annotations, at CREATE and at UPDATE, or lets it write them.
+// guarded waits until the API server denies a kubelet nodekeep's annotations at CREATE and at UPDATE. If want is false, it waits until they are
+// allowed.
 func (i *Installation) guarded(ctx context.Context, want bool) error {
 	client, err := kubernetes.NewForConfig(i.Cluster.Kubelet(guardProbe))
 	if err != nil {
@@ -141,7 +142,7 @@ func (i *Installation) WithInline(t testing.TB, do func()) {
 	}
 	defer reinstall(context.WithoutCancel(t.Context()))
 	reinstall(t.Context(), InlineManifest)
-	// At that start the API server did not call it yet, so the self-test failed and would be repeated after 10 s.
+	// At the first start the API server did not call it yet. So the self-test failed and would be repeated after 10 s.
 	require.NoError(t, i.StopWebhook())
 	require.NoError(t, i.StartWebhook(t.Context()))
 	do()

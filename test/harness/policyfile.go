@@ -34,8 +34,8 @@ func (i *Installation) UsePolicy(t testing.TB, content string, captureArgs ...st
 	return restore
 }
 
-// SetPolicy replaces the policy file and waits until the processes that run and follow this file have read it, be it
-// usable or not. Each reads it, and which rules for labels are in force, when its own time comes: what one of them does says nothing of the other.
+// SetPolicy replaces the policy file, valid or not. It waits until the running processes that follow this file have read it. Each process reads the
+// file and the rules for labels that are in force at its own time. So the state of one process does not show that of another.
 func (i *Installation) SetPolicy(t testing.TB, content string) {
 	t.Helper()
 	before, err := os.ReadFile(i.PolicyFile)

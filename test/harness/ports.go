@@ -21,8 +21,8 @@ const (
 	endPort   = 30000
 )
 
-// FreeAddresses are so many loopback addresses that nobody listens on. They stay reserved among the test programs of this machine
-// until this program ends, so that a process which is stopped finds its port free when it starts again.
+// FreeAddresses are so many loopback addresses that nobody listens on. They stay reserved among the test programs of this machine until this program
+// ends. So a stopped process finds its port free when it starts again.
 func FreeAddresses(count int) (addresses []string, err error) {
 	for tries := 0; len(addresses) < count; tries++ {
 		address := fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(endPort-firstPort))

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// stopGrace is how long a process may take to end after SIGTERM before it is killed; a busy machine is slow.
+// stopGrace is how long a process may take to end after SIGTERM before it is killed. A busy machine is slow.
 const stopGrace = 90 * time.Second
 
 // Command is what StartProcess runs.
@@ -37,9 +37,8 @@ type Process struct {
 	err     error
 }
 
-// StartProcess starts a program in a process group of its own, so that Ctrl-C in a terminal reaches only the owner, who
-// then stops what it started in the right order. On Linux the kernel kills the program when its owner dies, however
-// that happens, unless the command says Detach.
+// StartProcess starts a program in a process group of its own. So Ctrl-C in a terminal reaches only the owner, who then stops the programs in the
+// right order. On Linux the kernel kills the program whenever its owner dies, unless the command is detached.
 func StartProcess(command Command) (*Process, error) {
 	p := &Process{command: command, grace: stopGrace, exited: make(chan struct{})}
 	if err := os.MkdirAll(filepath.Dir(command.Log), 0o700); err != nil {
@@ -64,8 +63,8 @@ func StartProcess(command Command) (*Process, error) {
 	return p, nil
 }
 
-// run starts the program and waits for its end on one thread of the operating system. The kernel takes the death of the
-// thread that started a program for the death of the parent; a thread that the Go runtime retires would kill it.
+// run starts the program and waits for its end on one thread of the operating system. The kernel takes the death of the thread that started a program
+// for the death of the parent. A thread that the Go runtime retires would kill it.
 func (p *Process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -90,7 +89,7 @@ func (p *Process) LogPath() string { return p.command.Log }
 // Exited is closed once the program has ended and its process id is free.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Wait waits for the end of the program and says how it ended: nil for exit code 0, else an *exec.ExitError.
+// Wait waits for the end of the program. It returns nil for exit code 0, else an *exec.ExitError.
 func (p *Process) Wait() error {
 	<-p.exited
 	return p.err
@@ -102,7 +101,7 @@ func (p *Process) Stop() error {
 	if err := p.signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	// A paused program gets SIGTERM only when it goes on.
+	// A paused program gets SIGTERM only when it continues.
 	if err := p.Resume(); err != nil {
 		return err
 	}
@@ -137,7 +136,7 @@ func (p *Process) signal(s os.Signal) error {
 	return nil
 }
 
-// running says whether the program has not ended yet.
+// running reports whether the program has not ended yet.
 func (p *Process) running() bool {
 	select {
 	case <-p.exited:

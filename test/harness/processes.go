@@ -38,7 +38,7 @@ func (i *Installation) StartWebhook(ctx context.Context) error {
 	return i.waitCalled(ctx)
 }
 
-// StopWebhook stops it politely and returns when it has ended. The API server goes on calling it, without effect.
+// StopWebhook stops it politely and returns when it has ended. The API server continues calling it, without effect.
 func (i *Installation) StopWebhook() error { return i.stop(webhookName) }
 
 // StartCapture starts capture and returns when its caches are warm.

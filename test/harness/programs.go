@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// Go starts a program next to the control plane. Stop ends it before the API server. Its output goes to the file
-// LogPath(name); env is added to the environment of this process. The name, without spaces, is that of no other
-// running process of the cluster: an ended one may be started again.
+// Go starts a program next to the control plane. Stop ends it before the API server. Its output goes to the file LogPath(name); env is added to the
+// environment of this process. The name has no spaces, and no other running process of the cluster has it. The name of an ended process may be used
+// again.
 func (c *Cluster) Go(name, path string, args []string, env ...string) (*Process, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,8 +51,8 @@ func (c *Cluster) Process(name string) *Process {
 	return nil
 }
 
-// RestartAPIServer stops the API server if it runs, starts it again on the same port and data, and returns when it is
-// ready. Clients see refused connections in between.
+// RestartAPIServer stops the API server if it runs, and starts it again on the same port and data. It returns when the API server is ready. Clients
+// see refused connections in between.
 func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 	old := c.Process(apiServerName)
 	if old == nil {
@@ -71,7 +71,7 @@ func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 	return nil
 }
 
-// goWithKubeconfig starts a component that is a client of the API server under the user name that RBAC knows it by.
+// goWithKubeconfig starts a component that is a client of the API server. Its user name is the one that RBAC knows.
 func (c *Cluster) goWithKubeconfig(name string, args func(dir, kubeconfig string) []string) error {
 	kubeconfig := filepath.Join(c.dir, certsDir, name+".kubeconfig")
 	if err := WriteKubeconfig(kubeconfig, c.clientConfig("system:"+name)); err != nil {

@@ -22,7 +22,7 @@ const (
 // errPortTaken is what a start fails with when another program listens on one of its ports.
 var errPortTaken = errors.New("port is taken")
 
-// probe says whether something is ready: nil means yes.
+// probe shows whether something is ready: nil means yes.
 type probe func(ctx context.Context) error
 
 // await asks until all probes are content. It gives up at once when the process ends, and returns how.
@@ -62,7 +62,7 @@ func all(ctx context.Context, probes []probe) error {
 	return nil
 }
 
-// ended says what a program that should be running printed last.
+// ended reports what a program that should be running printed last.
 func ended(p *Process) error {
 	const tail = 2000
 	log, err := os.ReadFile(p.LogPath())

@@ -40,7 +40,7 @@ func (i *Installation) WaitRecordedAtLeast(t testing.TB, node *corev1.Node, want
 	}, Settles, 20*time.Millisecond, "the record of node %s must come to hold %v; last seen %+v", node.Name, want, &last)
 }
 
-// WaitDeletionRecorded waits until the record of a Node says that the Node is deleted.
+// WaitDeletionRecorded waits until the record of a Node shows that the Node is deleted.
 func (i *Installation) WaitDeletionRecorded(t testing.TB, node string) record.Record {
 	t.Helper()
 	var found record.Record

@@ -44,13 +44,13 @@ func (i *Installation) StartReplica(t testing.TB, kind string, args ...string) *
 	return r
 }
 
-// Ready reports whether the process says that it is ready.
+// Ready reports whether the process reports that it is ready.
 func (r *Replica) Ready() bool {
 	status, _ := Readiness(r.Probes + "/readyz")
 	return status == http.StatusOK
 }
 
-// UntilReady waits until the process says that it is ready.
+// UntilReady waits until the process reports that it is ready.
 func (r *Replica) UntilReady(t testing.TB) *Replica {
 	t.Helper()
 	require.Eventually(t, r.Ready, Settles, 20*time.Millisecond, "%s must become ready", r.Process.Name())

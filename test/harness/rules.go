@@ -15,8 +15,8 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// RulesInForce waits until the webhook, which must have read the policy ([Installation.SetPolicy]), knows that its rules for labels are in force. Until then
-// they only add labels to Nodes that register.
+// RulesInForce waits until the webhook knows that its rules for labels are in force. The webhook must have read the policy
+// ([Installation.SetPolicy]). Until then its rules only add labels to Nodes that register.
 func (i *Installation) RulesInForce(t testing.TB) {
 	t.Helper()
 	served := func(series string) float64 { return Series(t, i.MetricsURL("webhook"), series) }

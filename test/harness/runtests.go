@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// RunTests runs the tests of a package on a control plane of their own with nodekeep installed and both processes running.
-// use is given the installation before the processes start, so that it can write another policy than the shipped one. The
-// logs are kept when a test fails. The result is the exit code.
+// RunTests runs the tests of a package on a control plane of their own with both processes of nodekeep running. It calls use with the installation
+// before the processes start, so that use can write another policy. If a test fails, the logs are kept. The result is the exit code.
 func RunTests(m *testing.M, options Options, use func(*Installation)) (code int) {
 	return RunTestsOn(m, options, func(ctx context.Context, control *Cluster) error {
 		installation, err := Install(ctx, control)
@@ -25,7 +24,7 @@ func RunTests(m *testing.M, options Options, use func(*Installation)) (code int)
 	})
 }
 
-// RunTestsOn runs the tests of a package on a control plane of their own, on which prepare puts what they need.
+// RunTestsOn runs the tests of a package on a control plane of their own, which prepare sets up.
 func RunTestsOn(m *testing.M, options Options, prepare func(context.Context, *Cluster) error) (code int) {
 	dir, err := os.MkdirTemp("", "nodekeep-tests-")
 	if err != nil {

@@ -22,14 +22,14 @@ func attributes(detach bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// startTime distinguishes one process from a later one with the same id: the boot, and the clock ticks from there to the start.
-// A zombie has ended; it only waits for a parent that may never look, so it counts as gone.
+// startTime distinguishes one process from a later one with the same id. It is the boot, and the clock ticks from there to the start. A zombie has
+// ended, and its parent may never wait for it, so it counts as ended.
 func startTime(pid int) (string, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return "", fmt.Errorf("read process %d: %w", pid, err)
 	}
-	// The second field is the program's name in parentheses and may hold anything: the rest is counted from the last ")".
+	// The second field is the program's name in parentheses and may contain anything. Later fields are counted from the last ")".
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	const state, start = 0, 19 // fields 3 and 22 of proc_pid_stat(5)
 	if len(fields) <= start || fields[state] == "Z" || fields[state] == "X" {

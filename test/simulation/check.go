@@ -7,7 +7,7 @@ import (
 	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
-// check reports what is wrong in a world in which no process has anything to do; nothing if all is as it should be.
+// check reports what is wrong in a world in which no process has anything to do. It is empty if nothing is.
 func (m *model) check(w *world, count *[oracle.Excuses]int64) string {
 	if w.broken {
 		return "a Node was changed by a record in quarantine, or to a value that no record has"

@@ -12,7 +12,7 @@ const (
 	maxRecords = 120
 )
 
-// restless says that captures work for ever; nothing if they may come to rest.
+// restless reports that captures work for ever; it is empty if they may come to rest.
 func (w *world) restless() string {
 	switch {
 	case len(w.log) > maxStates:

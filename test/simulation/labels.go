@@ -61,7 +61,7 @@ func (s settings) labels(only *regexp.Regexp, out io.Writer) (ok bool, states, c
 	return true, states, checks, nil
 }
 
-// replayLabels carries out a scenario of a migration or of a rule for labels; found is false where it is another one.
+// replayLabels carries out a scenario of a migration or of a rule for labels. If it is another scenario, found is false.
 func replayLabels(scenario string, out io.Writer) (ok, found bool, err error) {
 	_, text, found := strings.Cut(scenario, "# labels ")
 	if !found {

@@ -159,7 +159,7 @@ func (s settings) orders(only *regexp.Regexp, out io.Writer) bool {
 	return true
 }
 
-// replayFile carries out a scenario as it was printed, and says what is wrong with it.
+// replayFile carries out a scenario as it was printed, and shows what is wrong with it.
 func (s settings) replayFile(out io.Writer) (ok bool, err error) {
 	data, err := io.ReadAll(os.Stdin)
 	if s.replay != "-" {

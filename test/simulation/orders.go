@@ -9,8 +9,8 @@ import (
 	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
-// orders are all histories of one key up to a length, all subsets of their states, and all orders in which processes can observe
-// these, each as often as they like.
+// orders are all histories of one key up to a length, and all subsets of their states. Processes can observe these in any order, each as often as
+// they like.
 type orders struct {
 	model
 	length   int
@@ -26,7 +26,7 @@ type ordersResult struct {
 	Violation                  string
 }
 
-// history is a log with, for each subset of its states, the records that some order of observing them leads to.
+// history is a log. For each subset of its states, it has the records that some order of observing them leads to.
 type history struct {
 	log     []*state
 	about   []oracle.State // what the oracle is asked about
@@ -142,8 +142,8 @@ func (o *orders) sets(h history, set int) string {
 	return b.String() + "\n"
 }
 
-// successors are the states that can come next, from any process. nodekeep may restore or correct to any value: some record, maybe an
-// old one, had it.
+// successors are the states that can come next, from any process. They include a restore or a correction by nodekeep to any value: some record, maybe
+// an old one, had it.
 func (o *orders) successors(log []*state) (next []state) {
 	if len(log) == 0 || log[len(log)-1].deleted {
 		object := int8(1)

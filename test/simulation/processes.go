@@ -99,7 +99,7 @@ func (w *world) statesOf(object int8) (states uint64) {
 	return states
 }
 
-// reconcile is one step of a capture: it writes the record, or it patches the Node, or nothing is to be done.
+// reconcile is one step of a capture: it writes the record, or it patches the Node, or it does nothing.
 func (m *model) reconcile(w *world, i int) (did bool) {
 	c := &w.captures[i]
 	if c.taken == 0 || c.done {
@@ -123,8 +123,8 @@ func (m *model) reconcile(w *world, i int) (did bool) {
 	return was != w.observed&^w.unselected|w.unselected<<32
 }
 
-// changes are what a capture changes on the Node by a record: labels and taints to set, and those to remove. A taint is corrected by
-// the record as it is live.
+// changes are what a capture changes on the Node by a record. They are labels and taints to set, and those to remove. For taints, the live record
+// decides.
 func (m *model) changes(w *world, restore, live *record.Record, o record.Observation) (set map[string]string, remove []string) {
 	set = record.Missing(*restore, o)
 	if w.ignores {

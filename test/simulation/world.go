@@ -33,8 +33,8 @@ type world struct {
 	log      []*state
 	records  []*stored // all that were written; the first is none
 	captures [2]capture
-	// observed are the states that a process merged: unselected, those of them merged only while the policy did not select key 0; soft,
-	// those that led to no write; lost, those of them that a slower process has undone by writing an older state.
+	// observed are the states that a process merged. The states in unselected were merged only while the policy did not select key 0. Those in soft
+	// led to no write. Those in lost have been undone by a slower process that wrote an older state.
 	observed, unselected, soft, lost uint64
 	tooFar                           bool // a state was merged that came too late to count
 	ignores                          bool // the policy does not select key 0 now

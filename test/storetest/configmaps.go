@@ -24,8 +24,8 @@ type Cluster struct {
 	namespace string
 }
 
-// ConfigMaps runs a store until the test ends and waits until it has synced. The store works as client; the hooks of
-// the contract work as admin, who may write any ConfigMap in the namespace.
+// ConfigMaps runs a store until the test ends and waits until it has synced. The store works as client. The hooks of the contract work as admin, who
+// may write any ConfigMap in the namespace.
 func ConfigMaps(t *testing.T, client, admin kubernetes.Interface, namespace string) *Cluster {
 	t.Helper()
 	records, err := store.NewConfigMaps(client, namespace, slog.New(slog.DiscardHandler))

@@ -21,8 +21,8 @@ func oneReplaces(s subject) {
 
 func oneCreates(s subject) { oneWins(s, "") }
 
-// oneWins lets many write over the same version at the same time. Each writes something new: the API server takes a write
-// that changes nothing for none, and answers it with the version that was there.
+// oneWins lets many write over the same version at the same time. Each writes something new. The API server ignores a write that changes nothing, and
+// answers it with the existing version.
 func oneWins(s subject, version string) {
 	const writers = 8
 	var entries [writers]store.Entry

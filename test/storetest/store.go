@@ -138,7 +138,7 @@ func (s subject) lacks() {
 	assert.Zero(s.t, got)
 }
 
-// unusable asserts that there is a record that nothing may be taken from: live at once, from memory as soon as it knows.
+// unusable asserts that there is a record that nothing may be taken from. A live read shows it at once, memory as soon as it knows.
 func (s subject) unusable() {
 	s.t.Helper()
 	s.becomes(store.ErrUnreadable)

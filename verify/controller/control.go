@@ -34,7 +34,7 @@ func (c *Controller) want(profile string) {
 	c.queue.Add(controlWork)
 }
 
-// isShared reports whether a failure of a profile is shared at the moment: it was found to be, and its Nodes wait still.
+// isShared reports whether a failure of a profile is shared now. It was found to be shared, and Nodes of the profile still wait.
 func (c *Controller) isShared(profile string) bool {
 	return c.told.lasts(verify.ReasonShared, profile, c.Now()) && c.standing.holds(profile)
 }

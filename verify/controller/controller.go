@@ -23,7 +23,7 @@ import (
 	"nodekeep.dev/nodekeep/verify/remove"
 )
 
-// LeaseName is the Lease that says which verification controller leads, in the release namespace.
+// LeaseName is the Lease that shows which verification controller leads, in the release namespace.
 const LeaseName = "nodekeep-verify"
 
 // Options are what a Controller works with. All fields are required but Now.
@@ -77,7 +77,7 @@ const (
 // reconcileTimeout bounds the work on one Node: a call that is never answered must not keep a worker for ever.
 const reconcileTimeout = 30 * time.Second
 
-// byNode is the index of worker Pods by the Node that they run on, byControl that of control Pods by what they are for.
+// Index byNode has the worker Pods by the Node that they run on. Index byControl has the control Pods by their purpose.
 const (
 	byNode    = "node"
 	byControl = "control"
@@ -341,7 +341,7 @@ func (c *Controller) work(ctx context.Context) {
 	}
 }
 
-// contained does the work on one object; a panic in it is logged and counted, and is an error like any other.
+// contained does the work on one object. A panic in it is logged and counted, and is an error like any other.
 func (c *Controller) contained(work, node string, do func() error) error {
 	err := contain.Call(do)
 	c.reportPanic(work, node, err)

@@ -100,7 +100,7 @@ func withoutVerdict(reason string) string {
 	return reason
 }
 
-// reportShared shows, once while it lasts and not for each Node, that the Nodes of a profile fail a check as verified Nodes do.
+// reportShared reports that the Nodes of a profile fail a check as verified Nodes do. It does so once while that lasts, not for each Node.
 func (c *Controller) reportShared(failing *node, action verify.Action) {
 	if !c.told.due(verify.ReasonShared, failing.uid, action, c.Now()) {
 		return

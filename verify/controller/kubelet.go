@@ -19,15 +19,15 @@ import (
 // logTimeout bounds one try to read a log. A kubelet that does not answer takes a worker of the controller for that long.
 const logTimeout = 3 * time.Second
 
-// kubeletsAnswer is what the API server says that an answer is about which it hands on from the kubelet. Its own are about pods
+// kubeletsAnswer is the kind that the API server names in an answer that it passes on from the kubelet. Its own are about pods
 // (registry/core/pod/rest/log.go in Kubernetes).
 const kubeletsAnswer = "pods/log"
 
-// errLog says that nothing but a log is not known.
+// errLog reports that nothing but a log is not known.
 var errLog = errors.New("read log of worker Pod")
 
-// readLog reads a byte of a worker's log where nothing else is left to know of its Pod. An error is [errLog], of the API server or of this process's
-// rights and not of the Node, or the context's.
+// readLog reads a byte of a worker's log if nothing else is left to know of its Pod. An error is either [errLog] or that of the context. [errLog] is
+// a fault of the API server or of this process's rights, not of the Node.
 func (c *Controller) readLog(ctx context.Context, pod *verify.Pod, profile verify.CompiledProfile) error {
 	if !pod.Deleted.IsZero() || !verify.Judge(*pod, profile, c.Now()).NeedsLog {
 		return nil
@@ -50,7 +50,7 @@ func (c *Controller) readLog(ctx context.Context, pod *verify.Pod, profile verif
 	return nil
 }
 
-// logOf says what an answer means; ofNode is false where it says nothing of the Node.
+// logOf reports what an answer means; ofNode is false where it says nothing of the Node.
 func logOf(err error) (log verify.Log, ofNode bool) {
 	log = verify.Log{Asked: true}
 	if err == nil {

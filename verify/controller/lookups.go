@@ -115,7 +115,8 @@ func (f found) portName(port int) (name string, ok bool) {
 	return "", false
 }
 
-// target is where a Service is: its addresses, and ready endpoints behind one of its ports, in random order, but for those on one Node.
+// target is where a Service is: its addresses, and ready endpoints behind one of its ports, in random order. Endpoints on the Node except are left
+// out.
 func (f found) target(port int, except string) (target verify.Target) {
 	if f.service == nil {
 		return target
@@ -187,7 +188,7 @@ func (l *lookups) readyCounts(ctx context.Context, profile verify.CompiledProfil
 	return counts, nil
 }
 
-// daemonSets says of each DaemonSet, named NAMESPACE/NAME, whether its Pod on a Node is Ready.
+// daemonSets reports for each DaemonSet, named NAMESPACE/NAME, whether its Pod on a Node is Ready.
 func (l *lookups) daemonSets(ctx context.Context, names []string, on string) (map[string]bool, error) {
 	ready := map[string]bool{}
 	pods := map[string]*corev1.PodList{} // by namespace

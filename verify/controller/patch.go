@@ -12,7 +12,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// preconditions make a patch apply to exactly the object that it was planned for: another object of that name answers 422, a newer state of it 409.
+// preconditions make a patch apply to exactly the object that it was planned for. Another object of that name answers 422, a newer state of it 409.
 type preconditions struct {
 	UID             string             `json:"uid"`
 	ResourceVersion string             `json:"resourceVersion"`

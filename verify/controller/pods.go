@@ -25,8 +25,8 @@ func (p *pod) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: p.namespace, Name: p.Name, UID: types.UID(p.UID), ResourceVersion: p.ResourceVersion}
 }
 
-// podOf is a Pod as memory holds it. Whether it is a worker Pod is read from what no kubelet can write: a kubelet can create mirror Pods, which
-// have no ServiceAccount, and can change annotations and the status of the Pods on its Node.
+// podOf is a Pod as memory holds it. Only fields that no kubelet can write decide whether it is a worker Pod. A kubelet can create mirror Pods, which
+// have no ServiceAccount. It can also change annotations and the status of the Pods on its Node.
 func podOf(object *corev1.Pod) *pod {
 	p := &pod{namespace: object.Namespace, Pod: verify.Pod{Name: object.Name, UID: string(object.UID), ResourceVersion: object.ResourceVersion}}
 	owner := slices.IndexFunc(object.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.Kind == "Node" && owner.APIVersion == "v1" })

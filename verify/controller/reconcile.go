@@ -106,7 +106,8 @@ func (c *Controller) record(ctx context.Context, n *node, action verify.Action, 
 	return nil
 }
 
-// observe is what is known of a Node; with [errLog], all but the log of a worker Pod, so that a deadline still counts. Only a Node that may start a worker Pod costs API calls, and only the leader makes them.
+// observe is what is known of a Node. With [errLog] only the log of a worker Pod is unknown, so that a deadline still counts. Only a Node that may
+// start a worker Pod costs API calls, and only the leader makes them.
 func (c *Controller) observe(ctx context.Context, name string, profiles verify.Profiles) (n *node, seen verify.Observed, err error) {
 	seen.Pods = c.podsOn(name)
 	object, ok, err := c.nodes.GetStore().GetByKey(name)
@@ -241,8 +242,8 @@ func (c *Controller) createPod(ctx context.Context, n *node, action verify.Actio
 	return string(created.UID), nil
 }
 
-// existing is called when a Pod has the name already. Either another process has started the attempt, or a kubelet has created a mirror Pod of that name to
-// keep the Node from being verified; that one is deleted.
+// existing is called when a Pod has the name already. Another process may have started the attempt. A kubelet can also create a mirror Pod of that
+// name to keep the Node from being verified. A Pod that is not the attempt's is deleted.
 func (c *Controller) existing(ctx context.Context, node, name string, ours func(*pod) bool) (uid string, err error) {
 	pods := c.Client.CoreV1().Pods(c.Namespace)
 	object, err := pods.Get(ctx, name, metav1.GetOptions{})

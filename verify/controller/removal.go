@@ -116,7 +116,7 @@ func (c *Controller) confirm(ctx context.Context, n *node, kind verify.RemovalKi
 	return target, nil, nil
 }
 
-// withSeen is the ledger with the brakes that this process has seen, should it not have been able to write them.
+// withSeen is the ledger with the brakes that this process has observed. It may have been unable to write them.
 func (c *Controller) withSeen(ledger verify.Ledger) verify.Ledger {
 	c.brakes.mu.Lock()
 	defer c.brakes.mu.Unlock()
@@ -149,7 +149,7 @@ func (c *Controller) noteBrake(ctx context.Context, profile verify.CompiledProfi
 	}
 }
 
-// reportHeld shows which brake holds a removal: once while it does for one that concerns many Nodes, and for others once for each Node.
+// reportHeld reports which brake holds a removal. A brake that concerns many Nodes is reported once while it holds, any other once for each Node.
 func (c *Controller) reportHeld(n *node, action verify.Action) {
 	brake := action.Progress.RemovalHeld
 	c.Metrics.removals.WithLabelValues(string(action.Profile.OnFailure), outcomeHeld).Inc()

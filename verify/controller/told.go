@@ -8,11 +8,11 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// tellAgain is how often something is reported while it lasts: the API server keeps Events for an hour, and the Node that had the Event may be deleted.
+// tellAgain is how often a lasting state is reported. The API server keeps Events for an hour, and the Node with the Event may be deleted.
 const tellAgain = 30 * time.Minute
 
-// told is what is reported once for many Nodes of a profile: a shared failure, a brake that concerns the profile, attempts that ended without a verdict. It is
-// lost with the process, and nothing depends on it but how often something is reported.
+// told is what is reported once for many Nodes of a profile. That is a shared failure, a brake that concerns the profile, or attempts that ended
+// without a verdict. It is lost with the process; only the frequency of reports depends on it.
 type told struct {
 	mu    sync.Mutex
 	facts map[fact]telling
@@ -27,7 +27,7 @@ type telling struct {
 	others bool      // other Nodes have met it since: it is their turn, so no kubelet can keep the report for its Node
 }
 
-// due reports whether what an attempt on a Node meets is to be reported: it is new, or was reported long ago.
+// due reports whether the result of an attempt on a Node must be reported. It must be if it is new, or was last reported long ago.
 func (t *told) due(what, node string, action verify.Action, now time.Time) bool {
 	until, of := now.Add(action.Progress.NextEnds(action.Profile)), fact{action.Profile.Name, what}
 	t.mu.Lock()

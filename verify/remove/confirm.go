@@ -59,7 +59,7 @@ func (t Target) String() string {
 	}
 }
 
-// RefusedError says that no object was confirmed to stand for a Node. Another try gives the same until the Node or the object changes.
+// RefusedError reports that no object was confirmed to stand for a Node. Another try gives the same until the Node or the object changes.
 type RefusedError struct {
 	Node string
 	Why  string // for readers: what is wrong, and what to do
@@ -70,9 +70,9 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("node %q is not removed: %s", e.Node, e.Why)
 }
 
-// Confirm finds the object whose removal removes the Node. It returns a [RefusedError] where there is none, or where it says that it belongs to another Node.
-// With an error, the Target shows only whether the object that the Node names is removed: one that does not exist either never did, or a removal that had begun
-// is over. node must have been read live.
+// Confirm finds the object whose removal removes the Node. If there is no such object, or its status names another Node, it returns a [RefusedError].
+// With an error, the Target shows only whether the object that the Node names is removed. An object that does not exist either never did, or an
+// earlier removal is complete. The caller must have read node live.
 func (r *Remover) Confirm(ctx context.Context, node *corev1.Node, kind verify.RemovalKind) (Target, error) {
 	switch kind {
 	case verify.RemoveNodeClaim:

@@ -8,8 +8,7 @@ import (
 	"nodekeep.dev/nodekeep/test/bench/measure"
 )
 
-// CallsFailedOpen is how many calls of the benchmarks' webhooks the API server gave up on since its start: the Nodes passed as
-// they were.
+// CallsFailedOpen is how many calls of the benchmarks' webhooks the API server has given up on since its start. Their Nodes passed unchanged.
 func (b *Bed) CallsFailedOpen(ctx context.Context) (int, error) {
 	page, err := b.Admin.RESTClient().Get().AbsPath("/metrics").SetHeader("Accept", "text/plain").DoRaw(ctx)
 	if err != nil {

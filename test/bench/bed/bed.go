@@ -31,7 +31,7 @@ type Bed struct {
 	Metadata metadata.Interface
 	// Images is how many images each Node has, AllImages at most and at first.
 	Images int
-	// Route, where it is set, says how processes that are started reach the API server: through a proxy that counts, say.
+	// Route, if it is set, changes how started processes reach the API server: through a proxy that counts, say.
 	Route func(direct *rest.Config) *rest.Config
 
 	cluster     *harness.Cluster
@@ -154,7 +154,7 @@ func (b *Bed) ControlPlane() []*harness.Process {
 	return []*harness.Process{b.cluster.Process("etcd"), b.cluster.Process("kube-apiserver")}
 }
 
-// Through starts a proxy to the API server and has the processes that are started from now on go through it.
+// Through starts a proxy to the API server. Processes that start from now on use it.
 func (b *Bed) Through() (*proxy.Proxy, error) {
 	p, err := proxy.Start(b.cluster.Admin())
 	if err != nil {

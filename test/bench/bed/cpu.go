@@ -7,9 +7,8 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// CPU is what dealing with CREATEs has taken so far: the CPU time of the API server, of etcd, of the reference
-// webhooks and of the webhook that was started last. Unlike
-// the time that a CREATE takes, it hardly depends on what else the machine is busy with.
+// CPU is the CPU time that CREATEs have taken so far. It is the time of the API server, of etcd, of the reference webhooks and of the newest webhook.
+// Unlike the time that a CREATE takes, it hardly depends on other load on the machine.
 func (b *Bed) CPU() (total time.Duration, err error) {
 	processes := b.ControlPlane()
 	if b.reference != nil {

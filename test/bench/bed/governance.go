@@ -33,8 +33,8 @@ func (b *Bed) Govern(ctx context.Context, rules governance.Rules) error {
 	return b.Enforce(ctx, "")
 }
 
-// Enforce leaves the bindings of these policies, and deletes those of the others. probe is a Node; empty: the API server is given two
-// seconds to notice. Otherwise it waits until a label of the probe is denied, or no longer is.
+// Enforce leaves the bindings of these policies, and deletes those of the others. With a Node as probe, it waits until a label of that Node is
+// denied, or no longer is. Without one, it gives the API server two seconds to notice.
 func (b *Bed) Enforce(ctx context.Context, probe string, policies ...string) error {
 	bindings := b.Admin.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
 	denies := false

@@ -12,8 +12,8 @@ func AsKubelet(ctx context.Context, node string) context.Context {
 	return context.WithValue(ctx, kubeletOf{}, node)
 }
 
-// identity makes requests in the name of kubelets by impersonation: a TLS handshake for each of 100,000 client
-// certificates would cost more than the registration that is measured.
+// identity makes requests in the name of kubelets by impersonation. TLS handshakes with 100,000 client certificates would cost more than the measured
+// registration.
 type identity struct {
 	next http.RoundTripper
 }

@@ -14,8 +14,8 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// InformerCommand is the argument with which this program is started again as an informer of Nodes that does nothing: what a watch costs in any
-// program that uses client-go.
+// InformerCommand is the argument with which this program is started again as an idle informer of Nodes. It shows what a watch costs in any program
+// that uses client-go.
 const InformerCommand = "informer"
 
 // StartInformer starts the informer that does nothing.

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Kept are the ten labels that operators gave to each Node; a kubelet may set them too, so all of them go into the CREATE.
+// Kept are the ten labels that operators gave to each Node. A kubelet may set them too, so all of them are in the CREATE.
 func Kept() map[string]string {
 	kept := map[string]string{}
 	for n := range 10 {
@@ -20,8 +20,8 @@ func Kept() map[string]string {
 // AllImages is how many images a kubelet reports at most.
 const AllImages = 50
 
-// Registration is what the kubelet of a Node sends that has run for a while: with all images some 20 KiB of JSON, most of it
-// these. The status is shared between the results.
+// Registration is what the kubelet of a Node sends that has run for a while. It has some 20 KiB of JSON, most of it images. The status is shared
+// between the results.
 func (b *Bed) Registration(name string) *corev1.Node {
 	status := fullStatus
 	status.Images = status.Images[:b.Images]

@@ -24,7 +24,7 @@ const (
 // startLimit bounds the wait until a process is ready, with 100,000 Nodes to read.
 const startLimit = 10 * time.Minute
 
-// Look is how often something that is waited for is looked at: what a measured start or failover can be wrong by.
+// Look is the interval of polls. A measured start or failover can be wrong by this time.
 const Look = 5 * time.Millisecond
 
 // Program is one of nodekeep's processes.
@@ -126,7 +126,7 @@ func (p *Program) start(ctx context.Context, name string, args ...string) (err e
 	return nil
 }
 
-// Heap is what the process needs of its heap: the bytes that are left after a garbage collection, which this call starts.
+// Heap is what the process needs of its heap. It is the bytes that are left after a garbage collection, which this call starts.
 func (p *Program) Heap(ctx context.Context) (int64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.pprof+"/debug/pprof/heap?gc=1", nil)
 	if err != nil {

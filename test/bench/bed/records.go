@@ -18,14 +18,13 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// Workers is how many Nodes capture works on at once, and how many loops write in the bare loop that it is compared with.
+// Workers is how many Nodes capture works on at once. The bare loop that it is compared with has as many writers.
 const Workers = 64
 
 // templateNode is the Node of the record that all others are copies of. Its name is as long as those of Names("node", n).
 const templateNode = "node-template"
 
-// AddRecords writes the records of Nodes in a bare loop: a CREATE each and nothing else, in capture's name, from as many
-// loops as capture has workers.
+// AddRecords writes the records of Nodes in a bare loop, with only a CREATE each, in capture's name. It has as many loops as capture has workers.
 func (b *Bed) AddRecords(ctx context.Context, nodes []string) (measure.Load, error) {
 	return b.addRecords(ctx, b.Writer, harness.Namespace, nodes)
 }
@@ -93,8 +92,7 @@ func (b *Bed) CountRecords(ctx context.Context) (int, error) {
 	return len(page.Items) + int(ptr.Deref(page.RemainingItemCount, 0)), nil
 }
 
-// RecordText is the record of a Node as it is stored, empty where there is none: for what runs another build, whose format may
-// differ.
+// RecordText is the record of a Node as it is stored, empty if there is none. It serves to compare builds, whose formats may differ.
 func (b *Bed) RecordText(ctx context.Context, node string) (string, error) {
 	cm, err := b.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(ctx, store.Name(node), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -16,8 +16,8 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// ReferenceCommand is the argument with which this program is started again as the server of the reference webhooks, so
-// that they share no process, and no garbage collector, with the clients.
+// ReferenceCommand is the argument with which this program is started again as the server of the reference webhooks. They share no process, and no
+// garbage collector, with the clients.
 const ReferenceCommand = "reference"
 
 // reference is the running server of the webhooks that nodekeep is compared with.

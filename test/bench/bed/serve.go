@@ -18,8 +18,8 @@ import (
 // countPath is where the server shows how many reviews it has answered.
 const countPath = "/count"
 
-// ServeReference serves the reference webhooks: the least that a webhook in Go with the usual types can do, which is to decode
-// the AdmissionReview and to answer it. It returns when it cannot serve.
+// ServeReference serves the reference webhooks. They do the least that a webhook in Go with the usual types can do. They decode the AdmissionReview
+// and answer it. ServeReference returns when it cannot serve.
 func ServeReference(address, certFile, keyFile string) error {
 	var served atomic.Int64
 	mux := http.NewServeMux()

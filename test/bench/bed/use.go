@@ -12,7 +12,7 @@ import (
 // deletions is the path at which nodekeep's webhook sees Nodes that are about to be deleted.
 const deletions Answerer = "/deletion"
 
-// settles bounds the wait until the API server goes by a change of its configuration.
+// settles bounds the wait until a change of the API server's configuration is in effect.
 const settles = time.Minute
 
 // Use has the API server answer CREATEs as a variant says, and returns when it does. DELETEs are seen by nobody.
@@ -43,7 +43,7 @@ func (b *Bed) Use(ctx context.Context, v Variant) error {
 	return b.settle(ctx, v)
 }
 
-// Install has the API server go by nodekeep as it is shipped: the gate, the guard policies, and the webhook at CREATE and at DELETE.
+// Install has the API server use nodekeep as it is shipped. This is the gate, the guard policies, and the webhook at CREATE and at DELETE.
 func (b *Bed) Install(ctx context.Context) error {
 	if err := b.Use(ctx, Variant{Answerer: Nodekeep, Gate: true, Guards: true}); err != nil {
 		return err

@@ -34,7 +34,7 @@ type Variant struct {
 // markAnnotation is what the reference webhooks set on a Node, about as long as nodekeep's stamp.
 const markAnnotation = "bench.example.com/mark"
 
-// Check says what a Node lacks or has too much after its CREATE under the variant.
+// Check reports what a Node lacks or has too much after its CREATE under the variant.
 func (v Variant) Check(node *corev1.Node) error {
 	if got, want := mark(node), v.mark(); got != want {
 		return fmt.Errorf("node %q: the annotation is that of %q and not of %q", node.Name, got, want)

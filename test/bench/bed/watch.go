@@ -26,7 +26,7 @@ func (b *Bed) WatchRecords(ctx context.Context, seen func(record.Record)) (<-cha
 	if err != nil {
 		return nil, fmt.Errorf("watch records: %w", err)
 	}
-	// The API server ends watches whose client is slow; this one then goes on from where it was.
+	// The API server ends watches whose client is slow; this one then continues from where it was.
 	watcher, err := watchtools.NewRetryWatcherWithContext(ctx, now.ResourceVersion, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			options.LabelSelector = selector

@@ -21,8 +21,7 @@ const (
 	OtherWrite    Kind = "other"
 )
 
-// Counter counts the requests of nodekeep's processes that write, answered with an error or not: those cost the API server
-// as much.
+// Counter counts the requests of nodekeep's processes that write, whether they succeed or not. Both kinds cost the API server as much.
 type Counter struct {
 	mu     sync.Mutex
 	counts map[Kind]int

@@ -13,9 +13,11 @@ type Variant struct {
 	Do   func()
 }
 
-// InTurn compares variants with the first of them: b.N rounds, each of so many calls of each variant, and each begins with another one. It counts
-// CPU time of the process, the garbage collector's included, so that other programs on the machine count little. Of each variant it reports the least CPU time of a
-// call in a round (µs), its ratio to that of the first one, the median of the rounds' ratios, and allocations.
+// InTurn compares variants with the first of them. It runs b.N rounds of so many calls of each variant, and each round begins with another variant.
+// It counts CPU time of the process, the garbage collector's included. So other programs on the machine count little.
+//
+// For each variant it reports the least CPU time of a call in a round (µs). It also reports the ratio of this time to the first variant's, the median
+// of the rounds' ratios, and allocations.
 func InTurn(b *testing.B, calls int, variants ...Variant) {
 	b.Helper()
 	times, ratios := make([]Times, len(variants)), make([][]float64, len(variants))

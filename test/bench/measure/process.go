@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// tick is the unit in which /proc counts CPU time: 1/100 s for programs on Linux, whatever the kernel's own clock.
+// tick is the unit in which /proc counts CPU time. For programs on Linux it is 1/100 s, whatever the kernel's own clock.
 const tick = 10 * time.Millisecond
 
 // Usage is what a process uses of the machine, as the kernel says.

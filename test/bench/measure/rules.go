@@ -2,8 +2,8 @@ package measure
 
 import "fmt"
 
-// PolicyOfRules is a policy file with so many rules for labels as a large cluster might have: they look at facts of every kind, and a few labels
-// each come of several rules. One rule in five is true of Nodes of so many cores. 50 rules set 3 labels on such a Node, example.com/size-0 to 2.
+// PolicyOfRules is a policy file with count rules for labels, as a large cluster might have. The rules use facts of every kind, and several of them
+// can set one label. One rule in five is true of Nodes with that number of cores. On such a Node, 50 rules set 3 labels, example.com/size-0 to 2.
 func PolicyOfRules(count, cores int) string {
 	text := "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels:\n  rules:\n"
 	for i := range count {

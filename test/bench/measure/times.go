@@ -8,8 +8,7 @@ import (
 // Times are how long calls took.
 type Times []time.Duration
 
-// Quantile is the time that so large a part of the calls did not exceed; q is between 0 and 1. It is 0 where nothing was
-// measured.
+// Quantile is the time that this part of the calls did not exceed; q is between 0 and 1. It is 0 without measurements.
 func (t Times) Quantile(q float64) time.Duration {
 	if len(t) == 0 {
 		return 0

@@ -32,7 +32,7 @@ func Watches(resource string) Match {
 	}
 }
 
-// Answer refuses the requests with a status, as the API server words it, share of them (1: all, 2: every second, ...).
+// Answer refuses a share of the requests (1: all, 2: every second, ...). It answers a status in the words of the API server.
 func Answer(match Match, status int, reason metav1.StatusReason, share int64) Fault {
 	var count atomic.Int64
 	return func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
@@ -53,7 +53,7 @@ func Answer(match Match, status int, reason metav1.StatusReason, share int64) Fa
 	}
 }
 
-// Hang lets the requests wait for the time, or until their caller gives up, and then ends them without an answer.
+// Hang lets the requests wait for the duration, or until their caller gives up. Then it ends them without an answer.
 func Hang(match Match, duration time.Duration) Fault {
 	return func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
 		if !match(r) {
@@ -95,8 +95,8 @@ const (
 	After                // the API server has carried it out, and the caller does not know
 )
 
-// Hold stops the one request that counts, the number'th of those that match (from 1), at a moment, and calls reached. It
-// stays there until its caller has hung up.
+// Hold stops the request with this number among those that match (from 1) at a moment, and calls reached. The request waits until its caller hangs
+// up, at most a minute.
 func Hold(match Match, number int64, moment Moment, reached func(r *http.Request)) Fault {
 	var count atomic.Int64
 	var once sync.Once

@@ -57,7 +57,7 @@ func Times(match Match, number int64) Match {
 	return func(r *http.Request) bool { return match(r) && count.Add(1) <= number }
 }
 
-// About picks those of the requests that match which have the text in their path or body: a Node's name, say.
+// About picks those of the matching requests that have the text in their path or body: a Node's name, say.
 func About(text string, match Match) Match {
 	return func(r *http.Request) bool {
 		if !match(r) {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Fault answers a request in the API server's place; it may hand it on to the API server, as often as it likes.
+// Fault answers a request in the API server's place. It may pass the request to the API server, as often as it likes.
 type Fault func(w http.ResponseWriter, r *http.Request, apiServer http.Handler)
 
 // Proxy forwards requests to the API server.

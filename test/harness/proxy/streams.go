@@ -21,8 +21,7 @@ func All(faults ...Fault) Fault {
 	}
 }
 
-// Expire answers watches as the API server does where the resourceVersion is compacted away while the watch is on: with
-// an event that says so.
+// Expire answers watches with an error event, as the API server does if the resourceVersion is compacted during the watch.
 func Expire(match Match) Fault {
 	return func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
 		if !match(r) {
@@ -69,7 +68,7 @@ func Stall(match Match, stalled *atomic.Bool) Fault {
 	}
 }
 
-// Report calls a function with each request that matches, before it goes on.
+// Report calls a function with each request that matches, before it continues.
 func Report(match Match, seen func(r *http.Request)) Fault {
 	return func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
 		if match(r) {

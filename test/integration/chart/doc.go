@@ -1,3 +1,3 @@
-// Package chart holds the tests of the Helm chart: what it renders from which values, that the real API server takes all of it, that the
-// program takes its flags, and that installing, upgrading and uninstalling a release lose nothing.
+// Package chart tests the Helm chart. It tests what the chart renders from which values. The real API server must accept the objects, and the program
+// its flags. Installing, upgrading and uninstalling a release must lose nothing.
 package chart

@@ -1,3 +1,3 @@
-// Package migration shows on a real control plane, with scheduler and controller manager, that a label key is renamed on many Nodes while workloads
-// select on it. The tests play the kubelets.
+// Package migration tests that a label key is renamed on many Nodes while workloads select on it. It runs on a real control plane, with scheduler and
+// controller manager. The tests act as kubelets.
 package migration

@@ -1,3 +1,3 @@
-// Package removal shows on a real control plane, with the CustomResourceDefinitions of Karpenter and Cluster API and as the ServiceAccount nodekeep-verify,
-// that a Node is removed by the configured kind, and that no other object ever is.
+// Package removal tests that a Node is removed by the configured kind, and that no other object ever is. It runs on a real control plane with the
+// CustomResourceDefinitions of Karpenter and Cluster API. It uses the ServiceAccount nodekeep-verify.
 package removal

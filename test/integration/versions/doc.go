@@ -1,3 +1,3 @@
-// Package versions compares README's table of Kubernetes versions with the control plane that runs: today's, or with
-// `make test-versions` the oldest that is supported and the newest.
+// Package versions compares README's table of Kubernetes versions with the control plane that runs. This is today's, or with `make test-versions` the
+// oldest supported and the newest.
 package versions

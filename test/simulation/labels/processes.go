@@ -99,7 +99,7 @@ func (s *state) object() *corev1.Node {
 	return n
 }
 
-// works is one step of a capture: it writes the record, or it patches the Node, or nothing is to be done.
+// works is one step of a capture: it writes the record, or it patches the Node, or it does nothing.
 func (m *model) works(w *world, i int) (did bool) {
 	c, last := w.captures[i], w.newest()
 	entry, found := store.Entry{Record: last.Record}, len(w.records) > 1

@@ -10,7 +10,7 @@ import (
 // step is one thing that happens.
 type step struct {
 	text   string
-	worked bool // by a capture, which always goes on
+	worked bool // by a capture, which always continues
 	do     func(*world) bool
 }
 

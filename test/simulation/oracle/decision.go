@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// decided is one decision of a client: the state that it made, and those after it until the next decision about the same key.
+// decided is one decision of a client. It has the state of the decision, and the states until the next decision about the same key.
 type decided struct {
 	Question
 	start, at, until, end int // of the object; of the decision; of the object
@@ -74,7 +74,7 @@ func (d decided) visible() (visible bool, unless Excuse) {
 		shown := d.Log[j]
 		covered := shown.Owner == Kubelet && shown.Value != None || made.Decision(d.Taint) && !shown.Decision(d.Taint)
 		if d.Careful && made.Value == None && slices.Contains(d.restored(), shown.Value) && shown.Value == shown.Given {
-			continue // only the stamp says that the key was absent before
+			continue // only the stamp shows that the key was absent before
 		}
 		switch saw := d.Seen(j); {
 		case saw == NotObserved:
@@ -105,7 +105,7 @@ func (d decided) restored() (values []Value) {
 	return values
 }
 
-// ambiguous reports whether something hides from a process that observes the decision only after a newer state that it is still in force.
+// ambiguous reports whether a process can miss that the decision is still in force. Such a process observes the decision only after a newer state.
 func (d decided) ambiguous(listed Value) (yes bool, value Value, why Excuse) {
 	made := d.Log[d.at]
 	for j := d.at + 1; j < d.end; j++ {
@@ -132,8 +132,8 @@ func (d decided) ambiguous(listed Value) (yes bool, value Value, why Excuse) {
 	return false, None, Promised
 }
 
-// late reports whether another value that the object had before the decision may have been recorded only after it. The newer state showed
-// what the stamp lists: where the stamp proves nothing, the record cannot say whether it had the key at all.
+// late reports whether another value that the object had before may have been recorded only after the decision. The newer state showed what the stamp
+// lists. If the stamp proves nothing, the record does not show whether it had the key at all.
 func (d decided) late() bool {
 	for p := d.start; p < d.at; p++ {
 		if d.Seen(p) == Observed && d.Log[p].Decision(d.Taint) {

@@ -19,7 +19,7 @@ func (a Answer) Allows(value Value) bool {
 		a.either && (value == None || value == a.listed || a.Why == Unstamped)
 }
 
-// Observation says whether and how a state was observed.
+// Observation shows whether and how a state was observed.
 type Observation int8
 
 // The ways in which a state was observed.
@@ -99,8 +99,8 @@ func (q Question) wantedUntil(all int) Answer {
 	return Answer{Value: q.Settled, Why: why, shown: late}
 }
 
-// setBackUnstamped are values that the stamp listed of a taint which the Node did not show, in states that were observed only after a newer
-// one that has lost the annotation. The newer one could not say that the taint was not set back.
+// setBackUnstamped are stamped values of a taint in states in which the Node did not show it. These states were observed only after a newer one that
+// has lost the annotation. That newer state does not show whether the taint was set back.
 func (q Question) setBackUnstamped(all int) (values []Value) {
 	for p := q.From; q.Taint && q.Order != nil && p < all; p++ {
 		was := q.Log[p]
@@ -120,8 +120,8 @@ func (q Question) setBackUnstamped(all int) (values []Value) {
 	return values
 }
 
-// brought are the values that were observed until then and that the stamp says the Node brought itself. Where nothing was recorded of the
-// key, a record takes such a value for a client's: a kubelet without guard policies may have written the stamp.
+// brought are the values observed until then that the Node brought itself, by the stamp. If nothing was recorded of the key, a record takes such a
+// value for a client's. A kubelet without guard policies may have written the stamp.
 func (q Question) brought(until int) (values []Value) {
 	for j := q.From; j < until; j++ {
 		if i := q.Log[j]; q.Careful && q.Seen(j) == Observed && i.Value != None && i.Value == i.Brought {

@@ -30,7 +30,7 @@ func (r Renaming) edit() string {
 	return r.New
 }
 
-// last is the last edit by an operator; touched says that one was about the new key.
+// last is the last edit by an operator; touched shows that one was about the new key.
 func last(log []Renaming) (at int, touched bool) {
 	at = -1
 	for i, s := range log {
@@ -42,7 +42,7 @@ func last(log []Renaming) (at int, touched bool) {
 	return at, touched
 }
 
-// Gap says what is wrong with the last state of a log, which nodekeep wrote.
+// Gap reports what is wrong with the last state of a log, which nodekeep wrote.
 func Gap(log []Renaming) string {
 	after := log[len(log)-1]
 	before := log[len(log)-2]
@@ -55,8 +55,7 @@ func Gap(log []Renaming) string {
 	return "capture wrote a state that lacks both keys"
 }
 
-// Returned says what is wrong with a Node that registers while the webhook has the newest record, all captures follow phase new and have
-// nothing to do.
+// Returned describes a fault of a Node that registers while the webhook has the newest record. All captures follow phase new and have nothing to do.
 func Returned(log []Renaming) string {
 	at, touched := last(log)
 	if at < 0 || touched || !log[at].Before || log[at].Old == "" {
@@ -68,8 +67,8 @@ func Returned(log []Renaming) string {
 	return ""
 }
 
-// Renamed says what is wrong with a Node when captures, which all follow the same phase, have nothing to do. known is false where nobody
-// can know of the last edit: it was on an object of which no capture saw that state or a later one.
+// Renamed describes a fault of a Node when captures, which all follow the same phase, have nothing to do. If the last edit cannot be known, known is
+// false. Then no capture observed that state of its object or a later one.
 func Renamed(log []Renaming, ended bool) (wrong string, known bool) {
 	node := log[len(log)-1]
 	must := func(holds bool, what string) string {

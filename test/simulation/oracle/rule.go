@@ -31,8 +31,8 @@ func (r Rule) shown(value string) string {
 	return r.left()
 }
 
-// Ruled says what is wrong with a Node when captures, which all follow the same policy, have nothing to do. withdrawn says that this policy no
-// longer has the rule. known is false where nobody can know of the last edit.
+// Ruled describes a fault of a Node when captures, which all follow the same policy, have nothing to do. If withdrawn, this policy no longer has the
+// rule. If the last edit cannot be known, known is false.
 func Ruled(log []Renaming, rule Rule, withdrawn bool) (wrong string, known bool) {
 	node := log[len(log)-1]
 	must := func(value, why string) string {
@@ -61,8 +61,8 @@ func Ruled(log []Renaming, rule Rule, withdrawn bool) (wrong string, known bool)
 	}
 }
 
-// traced reports whether anything shows that a key which a client removed had been there: the annotation lists that the rule had set it, or
-// capture has worked on a state of that object that shows a client's value.
+// traced reports whether anything shows that a key existed before a client removed it. The annotation may list that the rule had set it. Otherwise
+// capture must have worked on a state of that object that shows a client's value.
 func traced(log []Renaming, at int, rule Rule) bool {
 	edit := log[at]
 	if edit.Listed {

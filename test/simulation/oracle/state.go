@@ -6,7 +6,7 @@ type Value = int8
 // None is the value of a key that is not there.
 const None Value = 0
 
-// Owner says who set an item, as far as the API server shows.
+// Owner is who set an item, as far as the API server shows.
 type Owner int8
 
 // The owners.
@@ -37,7 +37,7 @@ type State struct {
 	Item
 }
 
-// Listed is what the stamp says that the object had, and since when.
+// Listed is what the stamp shows that the object had, and since when.
 func (i Item) Listed() (value Value, since int) {
 	if i.Given != None {
 		return i.Given, i.Since
@@ -62,7 +62,7 @@ func (i Item) back(taint bool) bool {
 	return i.Owner == Nobody && i.Value != None && i.Value == listed
 }
 
-// Decision reports whether the item shows a decision of a client or of another admission policy, by all that can be known.
+// Decision reports whether the item shows a decision of a client or of another admission policy, as far as known.
 func (i Item) Decision(taint bool) bool {
 	untouched := i.Owner == Nobody && (i.Value == i.Given || taint && i.Value == i.Brought)
 	return i.Value != None && i.Owner != Kubelet && !untouched && !i.Derived()
