@@ -21,10 +21,10 @@ type Result struct {
 	Taken map[string]record.Derived
 	// Audited is what rules of mode audit would set.
 	Audited map[string]record.Derived
-	// Blocked are keys for which a fact is not known, by rule. Those that have a value from before are in Labels, too; such a one that was absent
-	// before is not restored, and not removed either.
+	// Blocked are keys for which a fact is not known, by rule. A blocked key that had a value before is in Labels, too. If it was absent
+	// before, it is neither restored nor removed.
 	Blocked map[string]string
-	// Unknown says that a fact is not known, be it of a rule of mode audit.
+	// Unknown says that a fact is not known, also of a rule of mode audit.
 	Unknown bool
 	// Problems are labels that could not be set.
 	Problems []Problem
@@ -35,8 +35,8 @@ type Problem struct {
 	Key, Rule, Value, Why string
 }
 
-// Evaluate is one pass over the rules. before is what rules said of the same machine last; where a fact is not known, and while a rule holds
-// its labels, a value stays as it was.
+// Evaluate is one pass over the rules. The parameter before has what rules said of the same machine last. If a fact is not known, or while
+// a rule holds its labels, a value stays as it was.
 func (r Rules) Evaluate(facts Facts, before map[string]record.Derived, now time.Time) Result {
 	return r.evaluate(facts, before, now, nil)
 }
@@ -49,8 +49,8 @@ func (r Rules) evaluate(facts Facts, before map[string]record.Derived, now time.
 	return e.result
 }
 
-// OnlyAdd are the labels of a result while its rules must only add labels: what is in before stays as it is, and nothing else is removed that
-// is there.
+// OnlyAdd are the labels of a result while its rules must only add labels. Labels in before stay as they are, and no other existing item is
+// removed.
 func (r Result) OnlyAdd(before map[string]record.Derived, there func(item string) bool) map[string]record.Derived {
 	labels := make(map[string]record.Derived, len(r.Labels)+len(before))
 	for key, label := range r.Labels {
@@ -62,7 +62,7 @@ func (r Result) OnlyAdd(before map[string]record.Derived, there func(item string
 	return labels
 }
 
-// Without are the labels of a Node but for those that rules have set and nobody has changed since.
+// Without are the labels of a Node, without those that rules have set and that are unchanged since.
 func Without(labels map[string]string, derived map[string]record.Derived) map[string]string {
 	others := make(map[string]string, len(labels))
 	for key, value := range labels {
@@ -81,7 +81,7 @@ type evaluation struct {
 	now     time.Time
 	invalid map[string]bool // keys that a rule has decided, to a value that no label can have
 	result  Result
-	trace   *trace // nil: nobody asks why
+	trace   *trace // nil: no explanation is needed
 }
 
 var _ labels.Labels = (*evaluation)(nil)
@@ -166,8 +166,8 @@ func (e *evaluation) set(at int, key string) Outcome {
 	return e.give(rule, key, derivedBy(rule, value))
 }
 
-// block keeps later rules from the key. The value from before stays, unless it is of an earlier rule, which is false, or of none that sets
-// the key still.
+// block keeps later rules from the key. The value from before stays if this rule or a later one made it and still sets the key. An earlier
+// rule is false, so its value does not stay.
 func (e *evaluation) block(at int, key string) Outcome {
 	rule := &e.rules.all[at]
 	e.result.Unknown = true
@@ -191,11 +191,11 @@ func (e *evaluation) block(at int, key string) Outcome {
 	return Unknown
 }
 
-// held keeps the value of a rule that became false, for as long as the rule says, or until an operator sets the label: then nothing is left to
-// hold, and later rules are asked.
+// held keeps the value of a rule that became false, for as long as the rule says. It ends when an operator sets the label: then later rules
+// are evaluated. An item that the rule removed stays absent for that time, even if a client sets it.
 func (e *evaluation) held(rule *compiled, key string) Outcome {
 	was, ours := e.before[key]
-	if !ours || was.Rule != rule.name || was.Absent != rule.absent[key] || e.Has(key) && !rule.force {
+	if !ours || was.Rule != rule.name || was.Absent != rule.absent[key] || e.Has(key) && !rule.force && !was.Absent {
 		return False
 	}
 	if was.Until.IsZero() || was.Until.After(e.now.Add(rule.hold)) {
