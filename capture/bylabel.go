@@ -16,8 +16,8 @@ const (
 	otherValue = "other"
 )
 
-// byLabel counts Nodes by the value of each governed label, and for how long there have been so many. It is brought up to date when the labels or
-// the CPU of a Node change: a heartbeat costs nothing, and a scrape walks over no Nodes.
+// byLabel counts Nodes by the value of each governed label, and for how long they had it. It is updated when the labels or the CPU of a
+// Node change. So a heartbeat costs nothing, and a scrape walks over no Nodes.
 type byLabel struct {
 	now func() time.Time
 
@@ -37,8 +37,8 @@ func newByLabel(now func() time.Time) *byLabel {
 	return &byLabel{now: now, keys: map[string]map[string]*labelled{}}
 }
 
-// govern counts by these keys from now on, and reports whether every Node has to be counted again: all numbers are 0 then. The sums of a key
-// that stays go on. Values that the policy lists come before those that Nodes happen to have.
+// govern counts by these keys from now on. If every Node has to be counted again, it returns true and all numbers are 0. The sums of a key
+// that stays continue. Values that the policy lists come before those that Nodes happen to have.
 func (b *byLabel) govern(keys []governance.Key) (again bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

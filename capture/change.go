@@ -19,7 +19,7 @@ type Change struct {
 	Correct        map[string]string // items to set to another value, restored from a record that was stale
 	Remove         []string          // items to remove, restored from a record that was stale
 	AddTaints      []corev1.Taint    // taints that rules want
-	RemoveTaints   []corev1.Taint    // taints that were derived from labels, and that rules want no more
+	RemoveTaints   []corev1.Taint    // taints that were derived from labels, and that rules no longer want
 	RegisterTaints []corev1.Taint    // taints that a new Node gets once
 	LiftGate       bool
 	RuleChange
@@ -55,7 +55,7 @@ func (c Change) step() Step {
 // lists reports whether the annotation of derived taints has to be written.
 func (c Change) lists() bool { return len(c.AddTaints)+len(c.RemoveTaints) > 0 || c.WriteTaintList }
 
-// keys are the items that a change gives, corrects or removes, and the labels that rules change, in a stable order.
+// keys are the items that a change adds, corrects or removes, and the labels that rules change. Their order is stable.
 func (c Change) keys() []string {
 	return slices.Sorted(slices.Values(slices.Concat(
 		slices.Collect(maps.Keys(c.Add)), slices.Collect(maps.Keys(c.Correct)), c.Remove, slices.Collect(maps.Keys(c.RuleSets)), c.RuleRemoves)))
@@ -85,7 +85,7 @@ func (c Change) itemsOn(node *observe.Node) map[string]string {
 	return items
 }
 
-// taintsOn are the taints of the Node once the change is made, each key and effect once; changed says whether they are others than before.
+// taintsOn are the taints of the Node after the change, each key and effect once. If they differ from the taints before, changed is true.
 func (c Change) taintsOn(node *observe.Node, gate policy.Gate) (taints []corev1.Taint, changed bool) {
 	for _, taint := range node.Taints {
 		key := record.TaintKey(taint)
@@ -122,9 +122,9 @@ func (s setting) shownBy(items map[string]string) bool {
 	return shown && value == s.value
 }
 
-// settings is what a change sets on a Node and would set again if another client undid it. Items that it gives are among that: the stamp
-// lists them, so nodekeep follows a client that removes them, but not one that removes the stamp as well. Registration taints are not:
-// they are added once.
+// settings is what a change sets on a Node and would set again if another client undid it. Restored items are included. The stamp lists
+// them, so nodekeep follows a client that removes only the item. It does not follow a client that also removes the stamp. Registration
+// taints are not included: they are added once.
 func (c Change) settings(gate policy.Gate) (all []setting) {
 	replaced := map[string]bool{}
 	for _, taint := range c.AddTaints {
@@ -200,8 +200,8 @@ func (c Change) without(drop func(setting) bool, gate policy.Gate) (rest Change,
 	return rest, true
 }
 
-// nodePatch is a JSON merge patch of a Node (RFC 7386). uid and resourceVersion make it apply to exactly the object that
-// the change was decided for: another object of that name answers 422, a newer state of it 409.
+// nodePatch is a JSON merge patch of a Node (RFC 7386). With uid and resourceVersion, it applies only to the object that the change was
+// decided for. Another object of that name answers 422, a newer state of it 409.
 type nodePatch struct {
 	Metadata struct {
 		UID             string             `json:"uid"`

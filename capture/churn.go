@@ -7,12 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// flapWindow is how soon a change must be undone to count as a flap: two writers that fight do it within seconds, operators who
-// change their minds take longer.
+// flapWindow is how soon a change must be undone to count as a flap. Two writers that fight do it within seconds. Operators who change
+// their minds take longer.
 const flapWindow = time.Minute
 
-// churn finds labels and taints that change back and forth: a flap is a change that undoes the one before it on the same
-// item of the same Node object within flapWindow. Only items that changed recently are held here.
+// churn finds labels and taints that change back and forth. A flap undoes the previous change of the same item of the same Node object
+// within flapWindow. Only items that changed recently are held here.
 type churn struct{ recent *recent[undone] }
 
 // nodeItem is a label or taint of a Node object.

@@ -2,8 +2,8 @@ package capture
 
 import "time"
 
-// The record of a Node whose labels or taints change all the time is written recordBurst times at once, and then once in each
-// recordInterval: its changes are recorded together.
+// The record of a Node whose labels or taints change all the time is first written recordBurst times at once. Then one write in each
+// recordInterval records its changes together.
 const (
 	recordBurst    = 3
 	recordInterval = time.Second

@@ -37,7 +37,7 @@ func newCompliance() *compliance {
 	return &compliance{byNode: map[string]breaking{}, counts: map[brokenRule]int{}}
 }
 
-// observe takes in what is wrong with a Node now, and says since when it breaks a rule of mode warn or deny.
+// observe notes what is wrong with a Node now. It returns since when the Node breaks a rule of mode warn or deny.
 func (c *compliance) observe(node string, uid types.UID, violations []governance.Violation, now time.Time) (since time.Time, breaks bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,7 +107,7 @@ func (s violationSeries) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// govern takes in the labels of a Node that lives. overdue says that it has broken a rule for as long as the policy allows before it gets the taint.
+// govern observes the labels of a live Node. If overdue, the Node has broken a rule for as long as the policy allows before the taint.
 func (a *attempt) govern() (violations []governance.Violation, overdue bool) {
 	rules := a.Policy().Governance()
 	if rules.Empty() {

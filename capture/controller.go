@@ -49,12 +49,12 @@ type Options struct {
 	Workers   int           // how many Nodes are worked on at once
 	Resync    time.Duration // how often every Node is looked at again; 0: never
 	Now       func() time.Time
-	// LabelPatches is how many Nodes a second are changed at most for the labels that rules set, and nothing else; 0: 50.
+	// LabelPatches is how many Nodes a second are changed at most only for the labels that rules set; 0: 50.
 	LabelPatches int
 }
 
-// Controller works on each Node of which something was observed, and on each record that changed: see reconcile. While it does not lead, it
-// leaves that to the leader; see standby.go.
+// Controller reconciles each Node that was observed, and each Node whose record changed. While it does not lead, it leaves that to the
+// leader; see standby.go.
 type Controller struct {
 	Options
 
@@ -90,7 +90,7 @@ const LeaseName = "nodekeep-capture"
 // nodeLocks is how many locks the names of Nodes share. A Node waits for another one only if that happens to have the same.
 const nodeLocks = 1024
 
-// turn is how long one look at a Node may take: a call that is never answered must not keep a worker for ever.
+// turn is how long one reconcile of a Node may take. A call that is never answered must not keep a worker for ever.
 const turn = 30 * time.Second
 
 // New makes a controller; it does nothing until [Controller.Run].
@@ -142,8 +142,7 @@ func (c *Controller) Enqueue(node string) {
 	c.queue.Add(node)
 }
 
-// EnqueueAll has every Node looked at, and what the API server refused or another client undid is tried again: after a
-// change of the policy.
+// EnqueueAll queues every Node, for a change of the policy. It also tries again what the API server refused or another client undid.
 func (c *Controller) EnqueueAll() {
 	c.notes.Clear()
 	c.fights.items.clear()
@@ -177,10 +176,10 @@ func (c *Controller) Synced() bool { return c.synced.HasSynced() }
 // Leading reports whether the controller leads.
 func (c *Controller) Leading() bool { return c.leading.Load() }
 
-// Knows reports whether a Node lives or waits to be worked on, as far as the watch has told.
+// Knows reports whether a Node lives or waits to be reconciled, as far as the watch has shown.
 func (c *Controller) Knows(node string) bool { return c.observations.knows(node) }
 
-// Exclusive waits until nobody works on a Node, and keeps it so until release is called.
+// Exclusive waits until no worker works on a Node, and keeps it so until release is called.
 func (c *Controller) Exclusive(node string) (release func()) {
 	c.nodes.LockKey(node)
 	return func() { _ = c.nodes.UnlockKey(node) } // it has no error to return
@@ -194,15 +193,14 @@ func (c *Controller) Lead() {
 	c.enqueueAll()
 }
 
-// Run watches Nodes and works until ctx is done. recordsSynced reports whether the records are in memory: before that, nothing
-// is decided.
+// Run watches Nodes and works until ctx is done. It decides nothing before recordsSynced reports that the records are in memory.
 func (c *Controller) Run(ctx context.Context, recordsSynced func() bool) error {
 	var done sync.WaitGroup
 	defer done.Wait()
 	defer c.queue.ShutDown()
 	done.Go(func() { c.informer.RunWithContext(ctx) })
 	if !cache.WaitForCacheSync(ctx.Done(), c.Synced, recordsSynced) {
-		return nil // told to stop before the start was over
+		return nil // stopped before the start was complete
 	}
 	c.Guard.Check(ctx) // before the first decision
 	c.checkRules(ctx)
@@ -256,8 +254,8 @@ func (c *Controller) inTurn(ctx context.Context, name string) error {
 	return err
 }
 
-// Contained does the work on one object. A panic in it is logged and counted, and is an error like any other: neither the
-// process nor the work on other objects ends.
+// Contained does the work on one object. A panic in it is logged and counted, and is an error like any other. It ends neither the process
+// nor the work on other objects.
 func (c *Controller) Contained(work, node string, do func() error) error {
 	err := contain.Call(do)
 	c.reportPanic(work, node, err)

@@ -23,16 +23,16 @@ type Event int
 const (
 	Present Event = iota // the Node exists, in this state
 	Deleted              // the Node object is deleted, and this was its last state
-	Absent               // there is no such Node, as far as the watch has told
+	Absent               // there is no such Node, as far as the watch has shown
 )
 
-// Action is what is to be done next for one Node: a record to write, else a change of the Node, else nothing. After each the next one is
-// decided, with what the API server answered.
+// Action is the next action for one Node: a record to write, else a change of the Node, else nothing. The next action is decided
+// afterwards, with the API server's answer.
 type Action struct {
 	Step  Step
 	Write *record.Record // what to write; nil: nothing
 	Change
-	// Foreign are taints that rules want and cannot have: one of the same key and effect is there that is not nodekeep's.
+	// Foreign are taints that rules want and cannot have. The Node has a taint of the same key and effect that is not nodekeep's.
 	Foreign []corev1.Taint
 	// Rules is what the rules for labels say.
 	Rules classify.Result
@@ -67,10 +67,10 @@ type Circumstances struct {
 	Policy  policy.Policy
 	Guarded bool   // the guard policies are in force
 	Cluster string // UID of the namespace kube-system; empty where it is not known
-	// Ambiguous says that the Node's machine cannot be followed. Its first record is written even if it is empty, so that it does not
-	// follow later, when the other Nodes of that identity are deleted.
+	// Ambiguous says that the Node's machine cannot be followed. Its first record is written even if it is empty. Otherwise it would follow
+	// later, when the other Nodes of that identity are deleted.
 	Ambiguous bool
-	// Devices are those of a Node, as far as rules look at them; nil: they are not known.
+	// Devices are those of a Node, as far as rules use them; nil: they are not known.
 	Devices func(node string) observe.Devices
 	// Overdue says that the labels of the Node have broken rules of governance for as long as the policy allows.
 	Overdue bool
@@ -78,12 +78,11 @@ type Circumstances struct {
 	Inventory func(*observe.Node) map[string]map[string]string
 	Refused   map[string]bool // keys that the API server has refused on this very object
 	Now       time.Time
-	// Why takes what each rule for labels says, and why; nil: nobody asks.
+	// Why receives the result of each rule for labels, with the reasons; nil: not needed.
 	Why *[]classify.Step
 }
 
-// Decide is the next action: observe -> merge -> write the record if that is worth a write -> change the Node -> lift the gate.
-// found says that there is a record.
+// Decide is the next action: observe, merge, write the record if needed, change the Node, lift the gate. If found, there is a record.
 func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in Circumstances) Action {
 	prev, foreign := entry.Record.Rebase(in.Cluster, math.MaxUint64)
 	if accepted, decided := accept(prev, entry.Accepted, record.Object{UID: node.UID, Version: node.Version}); decided {
@@ -143,7 +142,7 @@ func DecideAbsent(entry store.Entry, found bool, in Circumstances) Action {
 	}
 }
 
-// accept carries out what an operator has decided: the record of the side that is right, for the machine that has the name now.
+// accept applies an operator's decision: the record of the accepted side, for the machine that has the name now.
 func accept(r record.Record, side store.Side, live record.Object) (action Action, decided bool) {
 	switch {
 	case r.Quarantined == nil:
@@ -175,8 +174,8 @@ func stepOf(prev, next record.Record, found, foreign bool) Step {
 	}
 }
 
-// changeOf is what is to be changed on the Node, were it the newest state. foreign are taints that rules want and cannot have.
-// prev is the record before the observation was merged.
+// changeOf is the change that the Node needs, if this is its newest state. The result foreign has the taints that rules want and cannot
+// have. The parameter prev is the record before the observation was merged.
 func changeOf(prev, r record.Record, node *observe.Node, o record.Observation, in Circumstances) (_ Change, _ classify.Result, foreign []corev1.Taint) {
 	p := in.Policy
 	restore := p.Restorable(node.Kept(), policy.Kept{Items: record.Missing(r, o), Machine: r.Machine}, policy.Live)
@@ -191,7 +190,7 @@ func changeOf(prev, r record.Record, node *observe.Node, o record.Observation, i
 	change.Derived = derivedAfter(derived, change.AddTaints, change.RemoveTaints)
 	change.WriteTaintList = node.ListsTaintsThatAreGone()
 
-	// What the Node still lacks is in this same change. What was refused, has no room, or waits, keeps the gate on.
+	// This same change adds all that the Node still lacks. Items that were refused, have no room, or wait, keep the gate on.
 	change.LiftGate = p.Gate().On(node.Taints) && !refused && !rulesRefused && len(change.NoRoom) == 0 && r.Quarantined == nil
 	if p.Gate().On(node.Taints) && !node.Registered(in.Guarded) && (len(change.Add) > 0 || change.LiftGate) { // what is removed while the Node waits is not fought over
 		taints, _ = change.taintsOn(node, p.Gate())
@@ -201,8 +200,8 @@ func changeOf(prev, r record.Record, node *observe.Node, o record.Observation, i
 	return change, rules, foreign
 }
 
-// noncompliant reports whether the Node is to have the taint of Nodes that break a rule of governance. One that has it keeps it while it breaks
-// a rule: a capture that has just started does not know since when that is.
+// noncompliant reports whether the Node should have the taint of Nodes that break a rule of governance. A Node that has the taint keeps it
+// while it breaks a rule. A capture that has just started does not know since when.
 func noncompliant(node *observe.Node, derived []corev1.Taint, in Circumstances) bool {
 	taint, _, wanted := in.Policy.Governance().Noncompliant()
 	return wanted && (in.Overdue || slices.Contains(derived, taint)) && governance.Breaks(in.Policy.Governance().Violations(labelsOf(node)))

@@ -17,13 +17,13 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// How long capture waits before it tries again to read ResourceSlices that it may not read, or that the API server does not serve.
+// How long capture waits before it tries again to read ResourceSlices that are not served, or not allowed.
 const (
 	firstDevicesRetry = 500 * time.Millisecond
 	lastDevicesRetry  = time.Minute
 )
 
-// devices are those of all Nodes, while rules look at them.
+// devices are those of all Nodes, while rules use them.
 type devices struct {
 	newPolicy chan struct{} // holds one value after a change of the policy
 
@@ -38,7 +38,7 @@ func newDevices() *devices {
 	return &devices{newPolicy: make(chan struct{}, 1), byNode: map[string]observe.Devices{}}
 }
 
-// of are the devices of a Node, if rules look at any and all slices were read.
+// of are the devices of a Node, if rules use any and all slices were read.
 func (d *devices) of(node string, drivers classify.Drivers) observe.Devices {
 	if len(drivers) == 0 {
 		return observe.Devices{}
@@ -59,7 +59,7 @@ func (d *devices) under(p policy.Policy) func(node string) observe.Devices {
 	return func(node string) observe.Devices { return d.of(node, p.LabelRules().Drivers()) }
 }
 
-// known reports whether what rules look at was read; it is if they look at none.
+// known reports whether what rules use was read; it is if they use none.
 func (d *devices) known(drivers classify.Drivers) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -98,7 +98,7 @@ func (d *devices) forget() {
 	d.drivers, d.byNode = nil, map[string]observe.Devices{}
 }
 
-// news reports whether a problem is to be logged, and whether there is to be an Event about it, which the leader sends.
+// news reports whether to log a problem, and whether to send an Event about it. Only the leader sends Events.
 func (d *devices) news(problem string, leading bool) (log, event bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -119,7 +119,7 @@ func (c *Controller) followDevices(ctx context.Context) {
 			was := time.Now()
 			err := c.Contained("read devices", "", func() error { return c.readDevices(ctx, drivers) })
 			if err == nil {
-				continue // the rules look at others, or ctx is done
+				continue // the rules use others, or ctx is done
 			}
 			c.reportDevices(err)
 			if time.Since(was) > lastDevicesRetry {
@@ -146,8 +146,8 @@ func (c *Controller) awaitPolicy(ctx context.Context, atMost time.Duration) {
 	}
 }
 
-// readDevices watches ResourceSlices for as long as rules look at the same of them. The error is why they cannot be read. An informer that
-// lists again after it could not would show what was long ago until then, so each try has an informer of its own.
+// readDevices watches ResourceSlices as long as rules use the same drivers. The error says why they cannot be read. An informer that fails
+// to list would show old slices until it lists again. So each try has an informer of its own.
 func (c *Controller) readDevices(ctx context.Context, drivers classify.Drivers) error {
 	defer c.devices.forget()
 	var running sync.WaitGroup
@@ -185,8 +185,8 @@ func isDenied(err error) bool { return apierrors.IsForbidden(err) || apierrors.I
 // byNode is the index of slices by the Node that their devices belong to.
 const byNode = "node"
 
-// newSliceInformer watches ResourceSlices, and holds only what rules look at. failed is called if they are not served or may not be read.
-// What else fails is tried again by the informer; meanwhile, what was last read counts.
+// newSliceInformer watches ResourceSlices, and holds only what rules use. If they are not served or must not be read, it calls failed. The
+// informer itself retries after other failures. Until then, the slices that were last read count.
 func (c *Controller) newSliceInformer(drivers classify.Drivers, failed func(error)) (cache.SharedIndexInformer, cache.ResourceEventHandlerRegistration, error) {
 	slices := store.ListWatch(c.Client, c.Client.ResourceV1().ResourceSlices(), "", nil)
 	informer := cache.NewSharedIndexInformer(slices, &resourcev1.ResourceSlice{}, 0, cache.Indexers{byNode: func(object any) ([]string, error) {

@@ -10,14 +10,14 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// What caches and records say and cannot be taken for granted: the API server is asked before anything follows from it.
+// Caches and records can be wrong in these cases. So capture asks the API server before it acts on them.
 
 // retained reports whether a record is there only until its retention is over.
 func retained(r record.Record) bool { return !r.DeletedAt.IsZero() && !r.Empty() }
 
-// forgotten reports whether there was a record after an object was deleted that was removed since, at the end of its retention
-// or by an operator. A replica that did not act may have observed ends that the one which did only knew from a list; it must not bring the record
-// back later.
+// forgotten reports whether a record existed after the deletion of an object and was removed since. The end of its retention or an operator
+// removed it. A replica that did not act may have observed deletions that the acting one only knew from a list. It must not create the
+// record again later.
 func (c *Controller) forgotten(ctx context.Context, last *observe.Node) (bool, error) {
 	if !c.observations.wasRetained(last.Name, last.UID) {
 		return false, nil
@@ -36,14 +36,13 @@ func (c *Controller) forgotten(ctx context.Context, last *observe.Node) (bool, e
 	}
 }
 
-// aheadFor is how long a record is ahead of its Node before the API server is asked whether that can be. Usually the watch brings a
-// later state sooner.
+// aheadFor is how long a record is ahead of its Node before capture asks the API server. Usually the watch brings a later state sooner.
 const aheadFor = 2 * time.Second
 
-// resetRecord drops the versions of a record that can never have been right. Where the API server has answered with a state of the Node
-// after the record was read, and the record holds a later one, that record is from another cluster or from a backup, or a client wrote
-// it: the lives of objects do not overlap, and each change gives a Node a greater resourceVersion. Such a record would hide
-// what the Node shows for ever. The work is finished where the record may be right.
+// resetRecord drops the versions of a record that can never have been right. The API server answered with a state of the Node after the
+// record was read. If the record still holds a later state, it cannot be right. Such a record is from another cluster or from a backup, or
+// a client wrote it. The lives of objects do not overlap, and each change gives a Node a greater resourceVersion. It would hide the Node's
+// state for ever. If the record may be right, the work is finished.
 func (a *attempt) resetRecord(ctx context.Context) (result, error) {
 	if a.entry.Record.Newest().Version <= a.node.Version {
 		return finished, nil

@@ -6,19 +6,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// freeFlaps is how often a client may undo what nodekeep sets before nodekeep waits: an operator tries something and
-// reverts it, and does not do that more often within a minute.
+// freeFlaps is how often a client may undo what nodekeep sets before nodekeep waits. An operator who tries something and reverts it does
+// not do that more often within a minute.
 const freeFlaps = 3
 
-// The first pause, and the longest: each is twice as long as the one before. So nodekeep sets an item that is fought over
-// 9 times in the first minute, and in the end every 5 minutes.
+// The first pause, and the longest. Each pause is twice as long as the one before. So nodekeep sets a fought-over item 9 times in the first
+// minute, and in the end every 5 minutes.
 const (
 	firstPause   = time.Second
 	longestPause = 5 * time.Minute
 )
 
-// fights make nodekeep wait before it sets an item of a Node object again that another client keeps undoing. They are in
-// memory only, 15 MB at most: a restart begins anew.
+// fights make nodekeep wait before it sets an item of a Node object again that another client keeps undoing. They are in memory only, 15 MB
+// at most, and a restart clears them.
 type fights struct {
 	longest time.Duration // no pause is longer; 0: there are none
 	items   *recent[fight]
@@ -28,8 +28,8 @@ func newFights(longest time.Duration) *fights {
 	return &fights{longest: longest, items: newRecent[fight](2*longest + flapWindow)}
 }
 
-// Allow is how long nodekeep must wait before it sets an item of a Node object; 0: it may do so now. begins is true the
-// first time that an item has to wait, once in each fight.
+// Allow is how long nodekeep must wait before it sets an item of a Node object; 0: not at all. The first time that an item has to wait,
+// begins is true, once in each fight.
 func (f *fights) Allow(object types.UID, set setting, now time.Time) (wait time.Duration, begins bool) {
 	at := nodeItem{object, set.item}
 	of := f.items.get(at, now)
@@ -53,8 +53,8 @@ func (f *fights) paused(now time.Time) int {
 	return f.items.count(func(one fight) bool { return one.waiting && one.waits(one.setting, now, f.longest) > 0 })
 }
 
-// fight is what nodekeep knows of an item that it sets on a Node object. Two clients fight if each undoes what the other
-// sets: nodekeep sets the same item to the same value again and again.
+// fight is what nodekeep knows of an item that it sets on a Node object. Two clients fight if each undoes what the other sets. Then
+// nodekeep sets the same item to the same value again and again.
 type fight struct {
 	setting  uint64    // what nodekeep set last, as a hash
 	set      time.Time // when
@@ -72,7 +72,7 @@ func pauseAfter(flaps int, longest time.Duration) time.Duration {
 	return min(firstPause<<min(flaps-freeFlaps, doublings), longest)
 }
 
-// over reports whether the fight has ended: for a minute after the pause nodekeep did not have to set the item again.
+// over reports whether the fight has ended. For a minute after the pause, nodekeep did not have to set the item again.
 func (f fight) over(now time.Time, longest time.Duration) bool {
 	return now.Sub(f.set) >= pauseAfter(f.flaps, longest)+flapWindow
 }

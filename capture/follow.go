@@ -15,10 +15,10 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// followRetry is when to look again for the record of a machine whose old Node is deleted, while the record does not say so yet.
+// followRetry is when to look again for the record of a machine. Its old Node is deleted, but the record does not show that yet.
 const followRetry = time.Second
 
-// What an Event names of the Nodes that a machine may have been: so many, in so many bytes.
+// Limits for the names in an Event about the Nodes that a machine may have been: a number, and bytes.
 const (
 	maxShownNodes = 10
 	maxShown      = 512
@@ -30,7 +30,7 @@ type predecessor int
 const (
 	noRecord       predecessor = iota
 	oneRecord                  // it is followed
-	lateRecord                 // of a Node that does not exist, and its last state, or that it is deleted, is still to be recorded
+	lateRecord                 // of a Node that does not exist; its last state or its deletion is still to be recorded
 	severalRecords             // nothing can be followed: several, or one of a Node that exists or is quarantined
 )
 
@@ -70,8 +70,8 @@ func (a *attempt) followed() (entry store.Entry, found predecessor) {
 	return store.Entry{}, severalRecords
 }
 
-// mayFollow looks again whether the Node follows that record, while no other worker does: else two Nodes of cloned machines could follow one
-// record. The record must be in memory as the API server has it.
+// mayFollow checks again whether the Node follows that record, while no other worker does. Otherwise two Nodes of cloned machines could
+// follow one record. The record must be in memory as the API server has it.
 func (a *attempt) mayFollow(ctx context.Context, old string) (result, error) {
 	entry, _ := a.followed()
 	if entry.Record.Followed != old {

@@ -31,8 +31,8 @@ func slim(object any, keep policy.Annotations) any {
 	return object
 }
 
-// slimWith never panics and never fails: a panic would end the process, and after an error the informer would list all Nodes
-// again and never be synced.
+// slimWith never panics and never fails. A panic would end the process. After an error the informer would list all Nodes again and would
+// never be synced.
 func slimWith(small func(*observe.Node) *observe.Slim, node *corev1.Node, keep policy.Annotations) (slimmed *observe.Slim) {
 	err := contain.Call(func() error { slimmed = small(observe.OfKeeping(node, keep)); return nil })
 	if panicked, ok := contain.IsPanic(err); ok {
@@ -41,8 +41,8 @@ func slimWith(small func(*observe.Node) *observe.Slim, node *corev1.Node, keep p
 	return slimmed
 }
 
-// feed brings the watch's events into the observations, in order, and names of Nodes with something to reconcile to changed. panicked is
-// called with the name of a Node of which an event could not be taken in.
+// feed adds the watch's events to the observations, in order. It calls changed with the names of Nodes that have something to reconcile. If
+// an event of a Node cannot be added, it calls panicked with the Node's name.
 func feed(informer cache.SharedIndexInformer, to *observations, changed func(node string), panicked func(node string, err error)) (cache.ResourceEventHandlerRegistration, error) {
 	lives := func(object any) {
 		if node, ok := object.(*observe.Slim); ok && to.lives(node) {

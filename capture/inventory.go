@@ -11,8 +11,8 @@ import (
 	"nodekeep.dev/nodekeep/record/packing"
 )
 
-// inventories is what the sources of the policy's inventory say. Only the leader reads them: for another replica nothing is known, so it keeps the
-// labels that the leader has set.
+// inventories is what the sources of the policy's inventory say. Only the leader reads them. For another replica nothing is known, so it
+// keeps the labels that the leader has set.
 type inventories struct {
 	newPolicy chan struct{} // holds one value after a change of the policy, and when this process begins to lead
 	preload   chan struct{} // holds one value when records may have to be written ahead
@@ -49,8 +49,8 @@ func (s *inventoryState) stale(now time.Time) bool {
 	return !s.read || now.Sub(s.confirmed) > s.source.StaleAfter
 }
 
-// neverInForce reports whether nothing of the source was ever in force, and nothing will be for now: it cannot be read, or what it says is held. New rules
-// do not wait for it, since its first snapshot is held to the same bound as they are.
+// neverInForce reports whether no snapshot of the source was ever in force, and none will be for now. The source cannot be read, or its
+// snapshot is held. New rules do not wait for it, since its first snapshot is held to the same bound as they are.
 func (s *inventoryState) neverInForce() bool {
 	return !s.read && (s.failure != "" || s.held != nil) && s.noted != nil && s.noted.InForce == ""
 }
@@ -78,14 +78,14 @@ func (i *inventories) of(p policy.Policy, node, systemUUID string, now time.Time
 	return facts
 }
 
-// under are the facts of each Node under a policy, with some snapshots in place of those that are in force.
+// under are the facts of each Node under a policy. The snapshots of instead replace those that are in force.
 func (i *inventories) under(p policy.Policy, now time.Time, instead map[string]inventory.Snapshot) func(*observe.Node) map[string]map[string]string {
 	return func(node *observe.Node) map[string]map[string]string {
 		return i.of(p, node.Name, node.Machine.SystemUUID, now, instead)
 	}
 }
 
-// inForce names all that decides which facts Nodes have: the snapshots in force that are not stale; empty if rules look at none.
+// inForce names the inputs that decide which facts Nodes have: the snapshots in force that are not stale. It is empty if rules use none.
 func (i *inventories) inForce(p policy.Policy, now time.Time) string {
 	if !p.LabelRules().LooksAtInventory() {
 		return ""
@@ -102,7 +102,8 @@ func (i *inventories) inForce(p policy.Policy, now time.Time) string {
 	return string(all)
 }
 
-// known reports whether each source of a policy was read, but for those of which nothing was ever in force; it is if rules look at none.
+// known reports whether each source of a policy was read. Sources of which nothing was ever in force do not count. If rules use no source,
+// it is true.
 func (i *inventories) known(p policy.Policy, now time.Time) bool {
 	if !p.LabelRules().LooksAtInventory() {
 		return true

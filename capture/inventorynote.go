@@ -19,14 +19,15 @@ import (
 // is an [InventoryNote].
 const InventoryName = "nodekeep-inventory"
 
-// AcceptedKey is the key of that ConfigMap by which an operator accepts a held snapshot of a source: nodekeep policy accept HASH.
+// AcceptedKey is the key of that ConfigMap by which an operator accepts a held snapshot of a source. The command is nodekeep policy accept
+// HASH.
 func AcceptedKey(source string) string { return source + ".accepted" }
 
-// noteInterval is how often capture compares the note of a source with what it knows, if neither has changed as far as it knows. It bounds how much
-// older the facts look in the note than they are.
+// noteInterval is how often capture compares the note of a source with what it knows, even without a known change. It bounds how much older
+// the facts look in the note than they are.
 const noteInterval = time.Minute
 
-// InventoryNote is what capture shows of a source. It is written when it changes. While the source answers, it is written once in a minute at most.
+// InventoryNote is what capture shows of a source. It is written when it changes, and at most once a minute while the source answers.
 type InventoryNote struct {
 	InForce   string           `json:"inForce,omitempty"`  // hash of the snapshot
 	Since     time.Time        `json:"since,omitzero"`     // when it came into force
@@ -68,8 +69,8 @@ func (c *Controller) notedInventory(ctx context.Context, source string) (note In
 	return note, true, nil
 }
 
-// noteInventory shows what is in force of a source, since when the source says so, what is held, and why it cannot be read. next is a snapshot that
-// comes into force, or that the source has confirmed; nil: what is in force stays.
+// noteInventory shows which snapshot of a source is in force, and since when. It also shows which one is held, and why the source cannot be
+// read. The parameter next is a snapshot that comes into force, or that the source has confirmed. If next is nil, what is in force stays.
 func (c *Controller) noteInventory(ctx context.Context, state *inventoryState, next *inventory.Snapshot) error {
 	now := stored(c.Now())
 	c.inventories.mu.Lock()
@@ -116,7 +117,7 @@ func (n InventoryNote) says(last InventoryNote) bool {
 	return inForce && n.Held == last.Held && n.Change == last.Change && n.Failure == last.Failure
 }
 
-// writeInventoryNote writes a note. What was accepted counts once.
+// writeInventoryNote writes a note. An acceptance counts once.
 func (c *Controller) writeInventoryNote(ctx context.Context, exists bool, source string, note InventoryNote, forget bool) error {
 	text, err := json.Marshal(note)
 	if err != nil {

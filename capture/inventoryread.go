@@ -15,7 +15,8 @@ import (
 // How long capture waits before it reads a source again that it could not read. It never waits longer than the source's interval.
 const firstInventoryRetry = time.Second
 
-// followInventories reads the sources of the policy while this process leads, each in its own time: one that is slow holds up no other one.
+// followInventories reads the sources of the policy while this process leads. Each source has its own reader, so a slow source delays no
+// other one.
 func (c *Controller) followInventories(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -95,7 +96,7 @@ func (c *Controller) followInventory(ctx context.Context, source inventory.Sourc
 	}
 }
 
-// readInventory reads a source once, and puts what it says in force, or holds it. Whatever fails leaves the last snapshot as it is.
+// readInventory reads a source once, and puts its snapshot in force or holds it. After any failure, the last snapshot stays as it is.
 func (c *Controller) readInventory(ctx context.Context, state *inventoryState, fetcher *fetch.Fetcher) error {
 	result, err := fetcher.Get(ctx, state.version)
 	if ctx.Err() != nil {
@@ -174,7 +175,7 @@ func (c *Controller) settleInventory(ctx context.Context, state *inventoryState,
 	return nil
 }
 
-// changeBy is the change that an operator has to accept before a snapshot is put in force; nil: none.
+// changeBy is the change that an operator has to accept before a snapshot comes into force; nil: none.
 func (c *Controller) changeBy(ctx context.Context, state *inventoryState, inForce, next inventory.Snapshot) (*inventory.Change, error) {
 	noted, _, err := c.notedInventory(ctx, state.source.Name)
 	if err != nil {

@@ -11,9 +11,8 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// followLabelRules completes a change by the labels that rules set on a Node which has all that the change gives. prev is the record as it was
-// read, and r with this observation merged.
-// refused says that the API server has refused one of them on this object.
+// followLabelRules completes a change by the labels that rules set on a Node after the change. The parameter prev is the record as it was
+// read, and r is that record with this observation merged. If the API server has refused one of the labels on this object, refused is true.
 func (c *Change) followLabelRules(prev, r record.Record, node *observe.Node, in Circumstances) (result classify.Result, refused bool) {
 	kept := len(node.ListedLabels()) > 0 || in.Policy.Held() && len(prev.Derived) > 0
 	if in.Policy.LabelRules().Empty() && !kept { // migrations are rules, too
@@ -40,7 +39,7 @@ func (c *Change) followLabelRules(prev, r record.Record, node *observe.Node, in 
 	return result, refused
 }
 
-// classify is what the rules say of a Node on which rules have set own, and which has all else that the change gives.
+// classify is what the rules say of a Node after the change. The labels in own are those that rules have set on it.
 func (c *Change) classify(prev, r record.Record, node *observe.Node, own map[string]record.Derived, in Circumstances) (result classify.Result) {
 	facts := in.devicesOf(node.Name).Join(node.Facts(c.labelsOfOthers(r, node, own, in.Policy), in.Policy.LabelRules(), in.Now))
 	if in.Inventory != nil {
@@ -66,7 +65,8 @@ func (c *Change) classify(prev, r record.Record, node *observe.Node, own map[str
 	return result
 }
 
-// labelsOfOthers are the labels that the Node will have, with those that rules have set as clients gave them: so a registering Node has them.
+// labelsOfOthers are the labels that the Node will have. Labels that rules have set have the values that clients gave them, as on a
+// registering Node.
 func (c *Change) labelsOfOthers(r record.Record, node *observe.Node, own map[string]record.Derived, p policy.Policy) map[string]string {
 	others := classify.Without(c.itemsOn(node), own)
 	maps.DeleteFunc(others, func(key, _ string) bool { return !record.IsLabel(key) })
@@ -97,7 +97,7 @@ func (c *Change) setByRules(node *observe.Node) {
 	}
 }
 
-// undoEndedRules undoes what rules have made of items that no rule decides any more: each gets the value that a client gave it, or goes.
+// undoEndedRules undoes what rules have made of items that no rule decides any more. Each gets a client's value, or is removed.
 func (c *Change) undoEndedRules(r record.Record, node *observe.Node, in Circumstances) {
 	for _, key := range slices.Sorted(maps.Keys(c.Listed)) {
 		was := c.Listed[key]
@@ -122,8 +122,8 @@ func (in Circumstances) devicesOf(node string) observe.Devices {
 	return in.Devices(node)
 }
 
-// withoutMarks are labels as records have them: without the marks that an operator has handed them over, or that the Node brought them, and
-// without since when they are there. A change that lists them is made once the record has forgotten who set them before, and then removes the mark.
+// withoutMarks are labels as records have them: without Adopted, Brought and Since. A change that lists them is made once the record has
+// forgotten their earlier client. It removes the mark.
 func withoutMarks(labels map[string]record.Derived) map[string]record.Derived {
 	labels = maps.Clone(labels)
 	for key, label := range labels {
@@ -142,7 +142,7 @@ func lastDerived(prev record.Record, node *observe.Node, own map[string]record.D
 	return prev.Derived
 }
 
-// heldBack are the labels of rules while some must not be removed or changed: those that the Node has stay as they are.
+// heldBack are the labels of rules while some must not be removed or changed. Labels that the Node has stay as they are.
 func heldBack(want, own map[string]record.Derived, items map[string]string, holds func(key string) bool) map[string]record.Derived {
 	for key, label := range own {
 		if !label.ShownBy(items, key) || !holds(key) {
@@ -156,9 +156,9 @@ func heldBack(want, own map[string]record.Derived, items map[string]string, hold
 	return want
 }
 
-// keptWhileHeld are the labels of rules that stay as they are while new rules must only add labels. A new object of the same machine does not
-// list what it lacks, be it that no webhook answered or that no kubelet may carry it: the record says what rules set and removed last. What an
-// object lists and lacks, a client has removed.
+// keptWhileHeld are the labels of rules that stay as they are while new rules must only add labels. A new object of the same machine does
+// not list the labels that it lacks. Either no webhook answered, or no kubelet may carry them. The record shows what rules set and removed
+// last. If an object lists a label and lacks it, a client has removed it.
 func keptWhileHeld(own, last map[string]record.Derived, items map[string]string) map[string]record.Derived {
 	kept := heldBack(nil, own, items, func(string) bool { return true })
 	for key, label := range last {
@@ -175,8 +175,8 @@ func keptWhileHeld(own, last map[string]record.Derived, items map[string]string)
 	return kept
 }
 
-// withRefused are the labels of rules as the record keeps them: those that the API server has refused on this object are as they were, since the
-// next object of the machine may have them.
+// withRefused are the labels of rules as the record keeps them. Labels that the API server has refused on this object stay as they were.
+// The machine's next object may have them.
 func withRefused(labels, last map[string]record.Derived, refused map[string]bool) map[string]record.Derived {
 	if len(refused) == 0 {
 		return labels
@@ -204,7 +204,7 @@ func notOn(labels map[string]record.Derived, items map[string]string) (keys []st
 	return keys
 }
 
-// clientsValue is the value that a client gave a label, if the policy restores it now that no rule sets the label any more.
+// clientsValue is the value that a client gave a label, if the policy restores it once no rule sets it.
 func clientsValue(r record.Record, node *observe.Node, key string, p policy.Policy) (value string, is bool) {
 	e, known := r.Entry(key)
 	if !known || e.Removed || r.Isolated() {
@@ -215,8 +215,8 @@ func clientsValue(r record.Record, node *observe.Node, key string, p policy.Poli
 	return value, is
 }
 
-// settlesIn is when the rules are to be asked again although nothing is observed: a label is held for a time, or a device plugin
-// may still register. 0 is never.
+// settlesIn is when to evaluate the rules again although nothing is observed. A label is held for a time, or a device plugin may still
+// register. 0 is never.
 func settlesIn(result classify.Result, node *observe.Node, now time.Time) (in time.Duration) {
 	sooner := func(at time.Time) {
 		if wait := at.Sub(now); wait > 0 && (in == 0 || wait < in) {
@@ -234,7 +234,8 @@ func settlesIn(result classify.Result, node *observe.Node, now time.Time) (in ti
 	return in
 }
 
-// RulesAlter reports whether rules that are not held remove or change labels of a Node that rules have set, or remove what others have set.
+// RulesAlter reports whether rules that are not held change a Node. They remove or change labels that rules have set, or remove labels that
+// others have set.
 func RulesAlter(r record.Record, node *observe.Node, in Circumstances) bool {
 	in.Policy = in.Policy.Holding(false)
 	if MigrationsRemove(r, node, in) {
@@ -248,8 +249,8 @@ func RulesAlter(r record.Record, node *observe.Node, in Circumstances) bool {
 	return change.altersLabels()
 }
 
-// renamedOn are the labels to remove from a Node because migrations have renamed them. The Node shows each under its new key already, and the
-// record has it there: so no state of the Node lacks both.
+// renamedOn are the labels to remove from a Node because migrations have renamed them. The Node and the record already have each under its
+// new key. So no state of the Node lacks both.
 func renamedOn(node *observe.Node, r record.Record, in Circumstances) (keys []string) {
 	if in.Policy.Held() || len(in.Policy.Migrations()) == 0 || r.Isolated() {
 		return nil

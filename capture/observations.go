@@ -12,15 +12,15 @@ import (
 	"nodekeep.dev/nodekeep/observe"
 )
 
-// observations holds the last observed state of each Node and the last states of deleted objects that are not reconciled yet. The queue holds names only, and
-// a Node can be labelled, deleted and created again between two reconciles: the last state of each deleted object is kept
-// until it is reconciled, and comes before the object that lives now. It is fed in the order of the watch and never mixed
-// with the informer's store, which runs ahead of its handlers.
+// observations holds the last observed state of each Node, and the last states of deleted objects until they are reconciled. The queue
+// holds names only, and a Node can be labelled, deleted and created again between two reconciles. So the last state of each deleted object
+// is kept, and is reconciled before the live object. It is fed in the order of the watch. It is never mixed with the informer's store,
+// which runs ahead of its handlers.
 type observations struct {
 	gated  func([]corev1.Taint) bool
-	lifted func(after time.Duration) // called, under the lock, with how long a gate was on that is seen to be gone
+	lifted func(after time.Duration) // called, under the lock, with how long a removed gate was on the Node
 	now    func() time.Time
-	// sameFacts reports whether two states of a Node are equal in what rules look at.
+	// sameFacts reports whether two states of a Node are equal in what rules use.
 	sameFacts func(a, b *observe.Slim) bool
 
 	mu     sync.Mutex
@@ -32,17 +32,17 @@ type observations struct {
 }
 
 type nodeStates struct {
-	gone []*observe.Slim // last states of objects that went, oldest first
+	gone []*observe.Slim // last states of deleted objects, oldest first
 	live *observe.Slim   // nil: no such Node
 
-	recorded   bool // there was a record when it was last looked at, and no sweep may remove it before its Node goes
-	unreadable bool // it could not be read since a worker took the name up
-	// retained are the Nodes deleted before, if they had a record that only an operator or the end of its retention removes.
+	recorded   bool // there was a record when it was last read, and no sweep may remove it before its Node is deleted
+	unreadable bool // it could not be read since a worker started on the name
+	// retained are the Nodes deleted before, if they had a record. Only an operator or the end of its retention removes it.
 	retained map[types.UID]bool
 
 	ahead *aheadSince // nil: its record was not ahead of it when it was last looked at
 
-	unsettled bool   // since a worker took the name up, it read the record or the Node live, or something is due at a later moment
+	unsettled bool   // since a worker started on the name: it read the record or the Node live, or something is due later
 	settled   inputs // by which there was nothing to do for live, now and later; zero: there was
 }
 
@@ -52,8 +52,8 @@ type aheadSince struct {
 	time   time.Time
 }
 
-// pending is since when there has been something to do for a name. A record is current, for the metrics, where its Node has nothing
-// pending: all that was received of the Node is in the record, as the policy wants it, and the record is fully restored.
+// pending is since when there has been something to do for a name. For the metrics, a record is current if its Node has nothing pending.
+// Then the record has all that was received of the Node, as the policy wants it, and is fully restored.
 type pending struct {
 	heard  time.Time // the first change that no worker has started on; zero: none
 	taken  time.Time // the first change that a worker has started on and not finished; zero: none
@@ -125,7 +125,7 @@ func (s *observations) readAgain(node *observe.Slim) {
 	})
 }
 
-// went notes the last state of a Node object.
+// went notes the last state of a deleted Node object.
 func (s *observations) went(node *observe.Slim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,8 +138,8 @@ func (s *observations) went(node *observe.Slim) {
 	}
 }
 
-// isAhead notes that a record, of the version given, holds a later state of its Node than the watch has brought. It reports how long
-// is left until that has been so for a time; with another version, all of it.
+// isAhead notes that a record of that version holds a later state of its Node than the watch has brought. It returns how much of aheadFor
+// is left. For another version, the time starts again.
 func (s *observations) isAhead(name, record string) (left time.Duration) {
 	left = aheadFor
 	s.with(name, func(of *nodeStates) {
@@ -178,7 +178,7 @@ func (s *observations) settled(name string, uid types.UID) {
 	})
 }
 
-// hasRecord notes that there is a record of a Node, and whether it is kept for as long as the retention lasts.
+// hasRecord notes that there is a record of a Node, and whether it is kept only until its retention ends.
 func (s *observations) hasRecord(name string, retained bool) {
 	s.with(name, func(of *nodeStates) {
 		of.recorded, of.retained = !retained, nil
@@ -203,7 +203,7 @@ func (s *observations) lostRecord(name string) (lost bool) {
 	return lost
 }
 
-// cannotRead notes that the record of a Node cannot be read: it is not current then, though nothing can be done about it.
+// cannotRead notes that the record of a Node cannot be read. It is not current then, though capture cannot repair it.
 func (s *observations) cannotRead(name string) {
 	s.with(name, func(of *nodeStates) { of.unreadable = true })
 }
@@ -223,8 +223,7 @@ func (s *observations) start(name string) {
 	})
 }
 
-// stored notes that a record was written. The first time since a worker started on the name, it returns how long that took from
-// the first change on.
+// stored notes that a record was written. The first time since a worker started on the name, it returns the time since the first change.
 func (s *observations) stored(name string) (lag time.Duration, first bool) {
 	s.with(name, func(*nodeStates) {
 		if p := s.pending[name]; p != nil && !p.taken.IsZero() && !p.stored {
@@ -289,8 +288,8 @@ func (s *observations) names() []string {
 	return slices.Collect(maps.Keys(s.byName))
 }
 
-// creationsTell is the age from which on the creation time of a Node, in whole seconds and by another clock, shows better
-// since when it has been gated than the moment at which it was first seen.
+// creationsTell is an age of a Node. From that age on, the creation time shows better than the first observation since when it is gated.
+// The creation time is in whole seconds and by another clock.
 const creationsTell = 5 * time.Second
 
 // timeGate notes whether a live Node carries the gate; before is its state until now, nil where it is new.
@@ -318,7 +317,7 @@ func (s *observations) counts() (live, current, gated int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	live, current = len(s.byName), len(s.byName)-len(s.pending)
-	for name := range s.pending { // as is every name of a Node that went
+	for name := range s.pending { // each name of a deleted Node is pending, too
 		if s.byName[name].live == nil {
 			live--
 		}

@@ -99,7 +99,8 @@ func (c *Controller) countPreloaded() (count int) {
 	return count
 }
 
-// preloadOf is the record to write ahead for a Node; due is false if there is nothing to write. What was ever observed of a Node stays as it is.
+// preloadOf is the record to write ahead for a Node; due is false if there is nothing to write. The record of a Node that was ever observed
+// stays as it is.
 func (c *Controller) preloadOf(p policy.Policy, name string) (next record.Record, version string, due bool) {
 	if c.observations.knows(name) {
 		return record.Record{}, "", false
@@ -130,7 +131,8 @@ func (c *Controller) preloadOf(p policy.Policy, name string) (next record.Record
 	return next, version, true
 }
 
-// Preloads are the labels that rules make of a Node of which only its name and what inventories list are known, as far as they need the latter.
+// Preloads are the labels that rules make of a Node when only its name and the inventories' facts are known. Labels that need no inventory
+// are left out.
 func Preloads(p policy.Policy, facts classify.Facts, now time.Time) (derived map[string]record.Derived) {
 	result := p.Classify(facts, nil, now)
 	for _, key := range p.LabelRules().FromInventory(result) {

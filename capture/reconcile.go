@@ -14,8 +14,8 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// reconcile works on one name: the objects that are deleted, oldest first, then the one that lives or, where none does, its absence. done is
-// false where something is left to do: by another replica, or after a wait.
+// reconcile works on one name. It starts with the deleted objects, oldest first, then the live object or, without one, its absence. If
+// something is left to do, by another replica or after a wait, done is false.
 func (c *Controller) reconcile(ctx context.Context, name string) (done bool, err error) {
 	gone, live := c.observations.look(name)
 	for _, last := range gone {
@@ -58,7 +58,7 @@ func (c *Controller) readAnnotations(ctx context.Context, live *observe.Node) (*
 	return node, node.Fault
 }
 
-// maxSteps bounds the steps for one observation of a Node; a Node that needs more is contended and comes again later.
+// maxSteps bounds the steps for one observation of a Node. A Node that needs more is contended and is queued again later.
 const maxSteps = 20
 
 // reconcileNode decides and acts until nothing is left to do for one observation of a Node.
@@ -91,7 +91,7 @@ type attempt struct {
 	turn       bool // it is this Node's turn; see [labelPace]
 }
 
-// result is how the work goes on after a step.
+// result is how the work continues after a step.
 type result int
 
 const (
@@ -136,7 +136,7 @@ func (a *attempt) step(ctx context.Context) (result, error) {
 // selects on.
 func (a *attempt) nothing(next Action) bool { return next.Step == Nothing && !a.entry.Unlisted }
 
-// read takes in a record, or that there is none.
+// read notes the record, or that there is none.
 func (a *attempt) read(entry store.Entry, err error) error {
 	a.entry, a.found, a.unreadable = entry, err == nil, errors.Is(err, store.ErrUnreadable)
 	switch {
@@ -207,7 +207,7 @@ func (a *attempt) verify(ctx context.Context) (result, error) {
 			return result, err
 		}
 	}
-	// What another replica has set counts in a fight, as if this replica had.
+	// Items that another replica has set count in a fight, as if this replica had set them.
 	a.hasSet(a.standby.done(a.node.Name, a.entry.Version, a.node.Items, a.Now()))
 	return finished, nil
 }
@@ -226,8 +226,8 @@ func (a *attempt) mayAct(next Action) bool {
 	return a.acts
 }
 
-// coalesces reports whether an action records a change of a live Node that nothing waits for: no gate, no registration and no
-// deletion.
+// coalesces reports whether an action records a change of a live Node that nothing waits for. A gate, a registration and a deletion never
+// wait.
 func (a *attempt) coalesces(next Action) bool {
 	return a.event == Present && next.Step == Update && a.found && a.entry.Record.Newest().UID == a.node.UID && a.entry.Record.DeletedAt.IsZero() &&
 		!a.node.Deleting() && !a.Policy().Gate().On(a.node.Taints)
@@ -262,7 +262,7 @@ func (a *attempt) hasSet(settings []setting) {
 	}
 }
 
-// act carries out one action. What it learns on the way is there for the next decision.
+// act carries out one action. The next decision uses the state that it reads.
 func (a *attempt) act(ctx context.Context, next Action) (result, error) {
 	if next.Step == Nothing {
 		next = Action{Step: Update, Write: &a.entry.Record}

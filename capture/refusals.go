@@ -10,9 +10,8 @@ import (
 // roundsBeforeKeyByKey is how often a give-back is refused as a whole before each of its labels is tried alone.
 const roundsBeforeKeyByKey = 3
 
-// notes is what this process knows of a Node object, so that the API server is not asked and Events are not sent for ever. It is in
-// memory only, and of those objects only of which there is something to note: after a restart or with a new policy all begins anew. Only
-// one at a time works on a Node, and so on its notes.
+// notes is what this process knows of a Node object. It prevents endless refused requests and Events. It is in memory only, and only for
+// objects with something to note. A restart or a new policy clears it. Only one worker at a time works on a Node, and so on its notes.
 type notes struct {
 	rounds   int             // how often a change was refused as a whole
 	refused  map[string]bool // items that the API server would not have
@@ -33,7 +32,7 @@ func (c *Controller) refusedOn(uid types.UID) map[string]bool {
 	return nil
 }
 
-// mostReported bounds what is reported of one Node object. What a kubelet reports can make ever new values.
+// mostReported bounds what is reported of one Node object. A kubelet's reports can make ever new values.
 const mostReported = 200
 
 // report reports whether something has not been reported of the Node object yet.
@@ -45,8 +44,8 @@ func (n *notes) report(what string) (news bool) {
 	return news
 }
 
-// refused handles a PATCH that the API server has refused. A wrong uid is refused too: then another object has the
-// name. Otherwise the same PATCH is tried a few rounds more, and then key by key, to find out which items are refused.
+// refused handles a PATCH that the API server has refused. A wrong uid is refused, too: then another object has the name. Otherwise the
+// same PATCH is retried a few times. Then each key is tried alone, to find out which items are refused.
 func (a *attempt) refused(ctx context.Context, change Change, refusal error) (result, error) {
 	if result, err := a.readNode(ctx); err != nil || result != again {
 		return result, err
@@ -60,7 +59,7 @@ func (a *attempt) refused(ctx context.Context, change Change, refusal error) (re
 		a.keyByKey = true // decided again first: the Node may not be what the change was made for
 		return again, nil
 	}
-	// The only item of a change is given up for this object, if it is the item that is refused and not every change of the Node.
+	// The only item of a change is given up for this object, unless every change of the Node is refused.
 	key := change.keys()[0]
 	node, err := a.patch(ctx, Change{RegisterTaints: change.RegisterTaints, Stamp: change.Stamp})
 	if err != nil {

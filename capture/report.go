@@ -39,7 +39,7 @@ const (
 	MigrationConflict = "MigrationConflict" // both keys of a migration have a value of their own
 
 	RulesHeld      = "RulesHeld"      // new rules would change many Nodes and wait for an operator; on the policy's ConfigMap
-	DevicesUnknown = "DevicesUnknown" // rules look at devices, and the ResourceSlices cannot be read; on the policy's ConfigMap
+	DevicesUnknown = "DevicesUnknown" // rules use devices, and the ResourceSlices cannot be read; on the policy's ConfigMap
 
 	GovernanceViolated = "GovernanceViolated" // labels break rules of governance
 	InventoryUnread    = "InventoryUnread"    // a source of the inventory cannot be read; on the policy's ConfigMap
@@ -59,8 +59,8 @@ func (c *Controller) reportUnreadable(node *observe.Node, version string, err er
 		c.Policy().Gate(), store.Name(node.Name), c.Namespace, node.Name, err)
 }
 
-// reportVanished reports that a client removed a record; nodekeep itself removes none of a Node that lives. What the
-// Node does not show is lost.
+// reportVanished reports that a client removed a record; nodekeep itself removes none of a live Node. Recorded values that the Node does
+// not show are lost.
 func (c *Controller) reportVanished(node *observe.Node) {
 	c.Metrics.vanished.Inc()
 	c.Logger.Error("record of a live node was deleted, or has lost the label by which it is found; it is written anew from what the node shows", "node", node.Name)
@@ -109,7 +109,7 @@ func (c *Controller) reportKeptOff(r record.Record, node *observe.Node) {
 	}
 }
 
-// reportRestored reports what admission restored on a Node object: what was given in its CREATE, and not by a PATCH since.
+// reportRestored reports what admission restored on a Node object. These items were set in its CREATE, not by a later PATCH.
 func (c *Controller) reportRestored(before record.Record, node *observe.Node) {
 	stamp, _ := node.Stamp(c.Guard.InForce())
 	var restored []string
@@ -205,8 +205,8 @@ func (a *attempt) reportPaused(set setting) {
 		observe.FieldManager, named, set, intent, a.fights.longest, a.Policy().Gate())
 }
 
-// rivals are the other field managers that own an item: of a label its managers, of a taint the manager that wrote the
-// list last. Of an item that was removed, managedFields show none where nobody owns the rest of the list.
+// rivals are the other field managers that own an item. For a label these are its managers, for a taint the last writer of the list. For a
+// removed item, managedFields show none if no manager owns the rest of the list.
 func rivals(node *observe.Node, set setting) []string {
 	if !record.IsTaint(set.item) {
 		return node.Owners[set.item]

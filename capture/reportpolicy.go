@@ -83,7 +83,8 @@ func (c *Controller) ReportPolicy(err error) {
 // policyMapTimeout is how long an Event about the policy waits for the UID of the ConfigMap.
 const policyMapTimeout = 5 * time.Second
 
-// policyMap is the ConfigMap of the policy file. kubectl describe shows the Events with its UID only; an Event without it is better than none.
+// policyMap is the ConfigMap of the policy file. kubectl describe shows the Events only with its UID. An Event without it is better than
+// none.
 func (c *Controller) policyMap() *corev1.ObjectReference {
 	reference := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: c.Namespace, Name: policyName}
 	ctx, cancel := context.WithTimeout(context.Background(), policyMapTimeout)

@@ -9,25 +9,25 @@ import (
 	"nodekeep.dev/nodekeep/observe"
 )
 
-// A resync repairs what no event has brought. It reconciles the Nodes whose inputs are others than when there was last nothing to do, and no more: with
-// 100,000 Nodes, all decisions together take seconds. What this file might not know of, every decisionsAnew-th resync repairs.
+// A resync repairs what no event has brought. It reconciles only Nodes whose inputs have changed since there was nothing to do. With
+// 100,000 Nodes, all decisions together take seconds. Every decisionsAnew-th resync repairs what this file might not know of.
 
-// decisionsAnew is in how many resyncs each Node is reconciled once whatever its inputs are; at the default interval, that takes an hour.
+// decisionsAnew is in how many resyncs each Node is reconciled once, whatever its inputs are. At the default interval, that takes an hour.
 const decisionsAnew = 12
 
-// inputs are what a reconcile decides by that can change without an event which leads to the Node, or with one that can be missed. While they stay the
-// same, a Node that had nothing to do has nothing to do. [observations] keep them, and drop them where something is left to do.
+// inputs are a reconcile's inputs that can change without an event for the Node, or with a lost one. While they stay the same, a Node that
+// had nothing to do has nothing to do. [observations] keep them, and drop them if something is left to do.
 //
-// All that a reconcile looks at is either here, or leads to the Node by itself:
+// All other inputs of a reconcile lead to the Node by themselves:
 //
-//   - the Node: a state that differs is pending ([observations.lives]). A state that does not is a heartbeat, of which only the size of the
-//     annotations decides anything.
+//   - the Node: a state that differs is pending ([observations.lives]). Other states are heartbeats. Of a heartbeat, only the size of the
+//     annotations matters.
 //   - the policy, and what the API server refused (notes): [Controller.EnqueueAll]
 //   - that this process leads: [Controller.Lead]
-//   - time: a Node for which something is due at a moment is queued for it, and is not settled until then ([Controller.later])
-//   - what the API server has: a Node for which it or its record was read live is not settled, since memory may be behind
-//   - records of other Nodes, by which a Node without a record may follow its machine: such a Node is never settled
-//   - fights, the coalescer, the pace and standby: they only put off what is to be done
+//   - time: a Node with something due later is queued for that time. It is not settled until then ([Controller.later]).
+//   - the API server's state: a Node is not settled if it or its record was read live. Memory may be stale then.
+//   - records of other Nodes: a Node without a record may follow its machine, so it is never settled
+//   - fights, the coalescer, the pace and standby: they only delay what is to be done
 type inputs struct {
 	record      string // version of the ConfigMap; empty: there is no record
 	devices     observe.Devices

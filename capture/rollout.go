@@ -20,17 +20,18 @@ import (
 // rolloutInterval is how often capture looks whether rules that are held were accepted.
 const rolloutInterval = 10 * time.Second
 
-// mostChanged is the part of all Nodes on which new rules may remove or change labels before an operator accepts them: one in ten.
+// mostChanged is the part of all Nodes on which rules may remove or change labels without acceptance: one in ten.
 const mostChanged = 10
 
-// RulesNeedAcceptance reports whether new rules that remove or change labels on so many Nodes are held until an operator accepts them. renamed
-// are those from which a migration removes the old key: workloads may still select on it, which capture does not know, so each counts.
+// RulesNeedAcceptance reports whether new rules that remove or change labels on so many Nodes wait for an operator's acceptance. The
+// parameter renamed counts the Nodes from which a migration removes the old key. Each counts, because workloads may still select on that
+// key, which capture does not know.
 func RulesNeedAcceptance(changed, renamed, of int) bool {
 	return renamed > 0 || changed > max(1, of/mostChanged)
 }
 
-// rollout keeps new rules from removing or changing labels on many Nodes at once: until they are known to change few, or an operator has
-// accepted them, they only add labels.
+// rollout keeps new rules from removing or changing labels on many Nodes at once. They only add labels until they are known to change few
+// Nodes, or an operator has accepted them.
 type rollout struct {
 	mu       sync.Mutex
 	released string // the rules that may do so
@@ -143,7 +144,7 @@ func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules s
 func (c *Controller) putInForce(ctx context.Context, exists bool, rules string) (err error) {
 	configMaps := c.Client.CoreV1().ConfigMaps(c.Namespace)
 	if exists {
-		// What was accepted counts once: the next time that the same rules come, it may be about other Nodes.
+		// An acceptance counts once. The next time that the same rules come, they may affect other Nodes.
 		body, encodeErr := json.Marshal(map[string]any{"data": map[string]any{store.RulesInForce: rules, store.RulesAccepted: nil}})
 		if encodeErr != nil {
 			return fmt.Errorf("encode rules in force: %w", encodeErr)
@@ -162,7 +163,8 @@ func (c *Controller) putInForce(ctx context.Context, exists bool, rules string) 
 	return nil
 }
 
-// RulesPatch sets a key of the ConfigMap in exactly the state that was read. It is a patch, as capture and operators need no right to update ConfigMaps.
+// RulesPatch sets a key of the ConfigMap in exactly the state that was read. It is a patch, because capture and operators need no right to
+// update ConfigMaps.
 func RulesPatch(state *corev1.ConfigMap, key, rules string) []byte {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": state.UID, "resourceVersion": state.ResourceVersion},
@@ -174,8 +176,8 @@ func RulesPatch(state *corev1.ConfigMap, key, rules string) []byte {
 	return patch
 }
 
-// changedBy counts the Nodes that live, those on which rules would remove or change labels that rules have set, and of these the ones from which
-// migrations would remove the old key.
+// changedBy counts all live Nodes (of), and those on which rules would remove or change labels (changed). The third count is of Nodes from
+// which migrations would remove the old key (renamed).
 func (c *Controller) changedBy(p policy.Policy) (changed, renamed, of int) {
 	return c.alteredNodes(Circumstances{
 		Policy: p, Guarded: c.Guard.InForce(), Devices: c.devices.under(p), Inventory: c.inventories.under(p, c.Now(), nil), Now: c.Now(),

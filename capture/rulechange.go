@@ -12,7 +12,7 @@ import (
 // RuleChange is the part of a change that is about labels which rules set.
 type RuleChange struct {
 	RuleSets       map[string]string         // labels to set; and items to what a client gave them before, where no rule decides them any more
-	RuleRemoves    []string                  // labels to remove, which rules have set and want no more; and items that rules remove
+	RuleRemoves    []string                  // labels to remove, which rules have set and no longer want; and items that rules remove
 	Listed         map[string]record.Derived // what the annotation lists before the change
 	Labels         map[string]record.Derived // and after it
 	WriteLabelList bool                      // the annotation has to be written
@@ -25,7 +25,7 @@ func (r RuleChange) sets(key string) bool {
 	return set || slices.Contains(r.RuleRemoves, key)
 }
 
-// listedOn are the labels of rules as the annotation lists them once the change is made: with since when each is as its rule wants it.
+// listedOn are the labels of rules as the annotation lists them after the change. Each has the version since which it is as its rule wants.
 func (r RuleChange) listedOn(node *observe.Node) map[string]record.Derived {
 	before, after := node.ListedLabels(), maps.Clone(r.Labels)
 	for key, label := range after {
@@ -49,8 +49,8 @@ func (c *Change) label(key, value string) {
 // changesLabels reports whether rules change a label.
 func (r RuleChange) changesLabels() bool { return len(r.RuleSets)+len(r.RuleRemoves) > 0 }
 
-// altersLabels reports whether a label that rules have set is removed or changed, be it to what an operator gave it before, or only
-// once it is held no longer.
+// altersLabels reports whether a label that rules have set is removed or changed. A change back to an operator's value counts. So does a
+// label that is removed only when its hold ends.
 func (r RuleChange) altersLabels() bool {
 	for key, label := range r.Labels {
 		if listed, is := r.Listed[key]; is && listed.Until.IsZero() && !label.Until.IsZero() {
@@ -65,7 +65,8 @@ func (r RuleChange) altersLabels() bool {
 	return len(r.RuleRemoves) > 0
 }
 
-// drifted are the labels of rules that another client has changed or removed, and what it has added again that they remove.
+// drifted are the labels of rules that another client has changed or removed. It includes items that rules remove and the client has added
+// again.
 func (r RuleChange) drifted() (keys []string) {
 	for key, value := range r.RuleSets {
 		if listed, is := r.Listed[key]; is && !listed.Absent && listed.Value == value {
@@ -80,7 +81,7 @@ func (r RuleChange) drifted() (keys []string) {
 	return keys
 }
 
-// without is the part less the settings that are to be dropped. What is not done now is listed as before.
+// without is the part without the settings that drop selects. Those stay listed as before.
 func (r RuleChange) without(drop func(setting) bool) RuleChange {
 	rest := r
 	rest.RuleSets, rest.Labels, rest.RuleRemoves = map[string]string{}, maps.Clone(r.Labels), nil

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// patience is how long something must have been due, and no other replica have made progress, before a replica that does not lead
-// acts. From then on it acts at once for a while: until it observes the work of another one, or a new leader has had the time to come.
+// patience is how long a replica that does not lead waits before it acts on due work without any progress. From then on it acts at once for
+// a while. It stops when it observes the work of another replica, or when a new leader has had time to start.
 const (
 	patience = 3 * time.Second
 	actsFor  = 30 * time.Second
 )
 
-// standby knows what is due and left to another replica. Safety needs no leader: every write is optimistic, and merging twice does no
-// harm. The leader acts at once, so that work is not done twice. A replica that does not lead acts on what has been due
-// for a while if nobody makes progress. A leader that is busy with very many Nodes makes progress.
+// standby knows what is due and left to another replica. Safety needs no leader: every write is optimistic, and merging twice does no harm.
+// The leader acts at once, so that work is not done twice. A replica that does not lead acts on work that has been due for a while without
+// progress. A leader that is busy with very many Nodes makes progress.
 type standby struct {
 	mu       sync.Mutex
 	due      map[string]*dueWork
@@ -65,8 +65,8 @@ func (s *standby) conflict() {
 	s.acting = time.Time{}
 }
 
-// recordChanged notes that the record of a Node has changed. So a replica that has very many Nodes queued stops as soon as another
-// one works, and not when the queue has come to a Node that this one worked on.
+// recordChanged notes that the record of a Node has changed. So a replica with many Nodes queued stops as soon as another replica works. It
+// does not have to reach that Node in its queue first.
 func (s *standby) recordChanged(node string, version func() string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,8 +79,8 @@ func (s *standby) overdue(work *dueWork, now time.Time) bool {
 	return now.Sub(work.since) >= patience && now.Sub(s.progress) >= patience
 }
 
-// done notes that nothing is due for a Node any more, whose record has that version and which shows those items. It returns what another
-// replica has set on it. A client that undoes its own edit makes no progress.
+// done notes that nothing is due for a Node any more. The Node's record has that version, and the Node shows those items. It returns what
+// another replica has set on the Node. A client that undoes its own edit makes no progress.
 func (s *standby) done(node, record string, items map[string]string, now time.Time) (others []setting) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

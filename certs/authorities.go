@@ -57,7 +57,7 @@ func (a *Authorities) Loaded() error {
 	return fmt.Errorf("no authority of client certificates: put PEM certificates into %q: %w", a.path, trouble)
 }
 
-// authoritiesOf reads PEM. All of it must be good: an authority that is left out silently is an outage of the callers it has signed.
+// authoritiesOf reads PEM. All of it must be valid. An authority that is left out silently is an outage of the callers it has signed.
 func authoritiesOf(contents [][]byte) (*x509.CertPool, error) {
 	content := contents[0]
 	pool := x509.NewCertPool()

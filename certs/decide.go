@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// backdate is how far before its making a certificate becomes valid, so that an API server whose clock is behind ours accepts it
-// from the first second. The life of a certificate is counted from its making, not from that earlier moment.
+// backdate is how far before its creation a certificate becomes valid. So an API server whose clock is behind ours accepts it from the
+// first second. The lifetime of a certificate counts from its creation, not from that earlier moment.
 const backdate = time.Hour
 
 // action is one change of the Secret.
@@ -35,8 +35,8 @@ type decision struct {
 	reasons []string
 }
 
-// decide returns the one change that s needs most; the caller makes it, reads again and asks again until nothing is left.
-// held says that every webhook configuration holds exactly the bundle of s, as read and not as just written.
+// decide returns the one change that s needs most. The caller makes it, then reads and decides again until nothing is left to do. If held,
+// every webhook configuration, as read and not as just written, has exactly the bundle of s.
 func decide(s state, w wanted, held bool, now time.Time) decision {
 	var (
 		unfit = unfitAuthority(s.ca.cert, now)
@@ -63,8 +63,8 @@ func decide(s state, w wanted, held bool, now time.Time) decision {
 	return decision{action: keep}
 }
 
-// replaceNow is for a CA that no verifier can use or that can sign no more while a certificate is needed now: waiting would only
-// lengthen the outage.
+// replaceNow is for a CA that no verifier can use. It is also for a CA that can no longer sign while a certificate is needed now. Waiting
+// would only lengthen the outage.
 func replaceNow(ready bool, reasons []string) decision {
 	if ready {
 		return decision{promoteSuccessor, reasons}
@@ -77,8 +77,8 @@ func published(s state, now time.Time) bool {
 	return !s.published.IsZero() && !s.published.After(now)
 }
 
-// unfitAuthority returns why certificates signed by c would not verify. That c signed itself shows that it may sign at all: a leaf
-// from a CA that may not would be issued again at every look.
+// unfitAuthority returns why certificates signed by c would not verify. It checks that c signed itself, which shows that c may sign at all.
+// A leaf from a CA that may not sign would be issued again at every check.
 func unfitAuthority(c *x509.Certificate, now time.Time) []string {
 	if c == nil {
 		return []string{"the CA is missing or unreadable"}
@@ -90,7 +90,7 @@ func unfitAuthority(c *x509.Certificate, now time.Time) []string {
 	return reasons
 }
 
-// unservable returns why the leaf must not be served: a verifier that trusts the CA would refuse it, or the key is not there.
+// unservable returns why the leaf must not be served. Either a verifier that trusts the CA would refuse it, or the key is missing.
 func unservable(s state, now time.Time) []string {
 	c := s.leaf.cert
 	if c == nil {
@@ -106,14 +106,14 @@ func unservable(s state, now time.Time) []string {
 	return reasons
 }
 
-// renewable returns why a leaf that can be served shall be issued again all the same.
+// renewable returns why a leaf should be issued again although it can be served.
 func renewable(s state, w wanted, now time.Time) []string {
 	c := s.leaf.cert
 	if c == nil || s.ca.cert == nil {
 		return nil
 	}
 	var reasons []string
-	// A leaf that lasts as long as its CA gains nothing: without this, its last weeks would see ever shorter leaves.
+	// A leaf that lasts as long as its CA gains nothing. Without this condition, its last weeks would see ever shorter leaves.
 	if aged(c, now) && c.NotAfter.Before(s.ca.cert.NotAfter) {
 		reasons = append(reasons, "two thirds of the life of the serving certificate are over")
 	}
@@ -123,8 +123,8 @@ func renewable(s state, w wanted, now time.Time) []string {
 	return reasons
 }
 
-// outOfTime also refuses what is not valid yet: with an hour of backdating, it was made by a clock that was far ahead, and would be of
-// no use until that time comes.
+// outOfTime also refuses a certificate that is not valid yet. Certificates are backdated by an hour, so a clock that was far ahead made it.
+// It is of no use until that time.
 func outOfTime(what string, c *x509.Certificate, now time.Time) []string {
 	switch {
 	case !now.Before(c.NotAfter):

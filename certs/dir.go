@@ -48,7 +48,7 @@ func pairOf(contents [][]byte) (*tls.Certificate, error) {
 	return &c, err
 }
 
-// Loaded returns nil while there is a certificate to serve that has not expired, and otherwise an error that says what to do.
+// Loaded returns nil while there is an unexpired certificate to serve. Otherwise, it returns an error that says what to do.
 func (d *Dir) Loaded() error {
 	trouble := d.files.Err()
 	if trouble == nil {

@@ -30,8 +30,8 @@ func newAuthority(life time.Duration, now time.Time) (pair, error) {
 	return p, nil
 }
 
-// newLeaf makes a serving certificate for names (DNS names and IP addresses), signed by ca. It is good for life from now on, but no
-// longer than ca: a verifier would refuse it past that anyway, and its expiry should be the real one.
+// newLeaf makes a serving certificate for names (DNS names and IP addresses), signed by ca. It is valid for life from now on, but not
+// longer than ca. A verifier would refuse it after that anyway, and its expiry should be the real one.
 func newLeaf(ca pair, names []string, life time.Duration, now time.Time) (pair, error) {
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "nodekeep-webhook"},

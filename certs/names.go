@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// servingNames lists the DNS names and IP addresses that a serving certificate must cover: every way to write the Service that an
-// API server or an operator may use, and the extra ones. IP addresses and case are in one canonical form, no name occurs twice.
+// servingNames lists the DNS names and IP addresses that a serving certificate must cover. These are all names of the Service that an API
+// server or an operator may use, and the extra names. IP addresses and case are in one canonical form, and no name occurs twice.
 func servingNames(service, namespace string, extra []string) []string {
 	base := service + "." + namespace
 	all := []string{base + ".svc", base + ".svc.cluster.local", base}
@@ -20,8 +20,8 @@ func servingNames(service, namespace string, extra []string) []string {
 	return all
 }
 
-// uncovered returns the wanted names that c does not list, compared literally: a wanted name that no verifier would accept must not
-// look uncovered for ever, or every look would issue another certificate.
+// uncovered returns the wanted names that c does not list, compared literally. A wanted name that no verifier would accept must not look
+// uncovered for ever. Otherwise every check would issue another certificate.
 func uncovered(c *x509.Certificate, wanted []string) []string {
 	var have, missing []string
 	for _, name := range c.DNSNames {

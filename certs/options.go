@@ -22,8 +22,8 @@ type Options struct {
 	CALife   time.Duration // default 2 years; replaced when two thirds are over
 	LeafLife time.Duration // default 90 days; replaced when two thirds are over, and never longer than the CA's
 
-	// Grace is how long all webhook configurations hold a new CA before it signs anything, default 10 minutes: time for every API
-	// server to notice. It should be far less than a third of CALife: a CA that expires is replaced without waiting.
+	// Grace is how long all webhook configurations hold a new CA before it signs anything, default 10 minutes. In that time every API
+	// server notices the new CA. It should be far less than a third of CALife: a CA that expires is replaced without waiting.
 	Grace time.Duration
 
 	Interval time.Duration // between two looks at the API server; default 1 minute

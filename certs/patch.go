@@ -13,10 +13,10 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// bundlePatch returns the JSON patch that gives every webhook entry of a configuration the bundle want, or nil when all have it.
-// have are the bundles of the entries in their order. It touches no other field, not even those that this program's version of
-// the API does not know, which an update would drop. Setting the resourceVersion makes the API server answer with a conflict
-// when the configuration has changed since it was read.
+// bundlePatch returns the JSON patch that sets the bundle want in every webhook entry of a configuration. It is nil if all have it. The
+// parameter have has the bundles of the entries in their order. The patch touches no other field. An update would drop fields that this
+// program's version of the API does not know. The patch sets the resourceVersion. So the API server answers with a conflict if the
+// configuration has changed since it was read.
 func bundlePatch(resourceVersion string, have [][]byte, want []byte) ([]byte, error) {
 	patch := []operation{{"replace", "/metadata/resourceVersion", resourceVersion}}
 	for i, bundle := range have {

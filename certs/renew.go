@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// renew returns the state after a. CAs that have expired leave the bundle on the way; they do no harm until then, so that no write
-// is made for that alone.
+// renew returns the state after a. It also drops expired CAs from the bundle. They do no harm until then, so no write is made for that
+// alone.
 func renew(s state, a action, w wanted, now time.Time) (state, error) {
 	var err error
 	switch a {

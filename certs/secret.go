@@ -25,8 +25,8 @@ const (
 	nextPublishedKey = "next-ca.published" // RFC 3339
 )
 
-// decode reads the data of the Secret. What is missing stays empty without an error; what is there and cannot be used stays empty
-// too, and the error says why, naming keys of the Secret and never their contents.
+// decode reads the data of the Secret. A missing value stays empty without an error. An unusable value stays empty, too, and the error
+// names keys of the Secret and never their contents.
 func decode(data map[string][]byte) (state, error) {
 	var s state
 	bundle, bundleErr := decodeCerts(data, caCertKey)
@@ -89,7 +89,7 @@ func merge(have, ours map[string][]byte) map[string][]byte {
 	return merged
 }
 
-// decodePair reads a certificate and its key, each as far as it goes.
+// decodePair reads a certificate and its key, each as far as it can be read.
 func decodePair(data map[string][]byte, certKey, keyKey string) (pair, error) {
 	certs, err := decodeCerts(data, certKey)
 	if err != nil || len(certs) == 0 {

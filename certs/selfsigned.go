@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/contain"
 )
 
-// firstRetry is the wait after a first failed look at the API server. It doubles from there up to Options.Interval.
+// firstRetry is the wait after a first failed check of the API server. It doubles from there up to Options.Interval.
 const firstRetry = time.Second
 
 // errNotSynced is the trouble before the first look.
@@ -30,12 +30,12 @@ type SelfSigned struct {
 	wanted wanted
 	log    *slog.Logger
 
-	trouble    atomic.Pointer[error] // of the last look, nil when it went well
+	trouble    atomic.Pointer[error] // of the last check, nil when it succeeded
 	complained string                // what was last found wrong with the Secret; belongs to the goroutine of Run
 }
 
-// NewSelfSigned returns a SelfSigned that does nothing until Run. The client needs the rights to get and update the Secret, and to
-// get and patch the configurations, each by name and no more.
+// NewSelfSigned returns a SelfSigned that does nothing until Run. The client needs the rights to get and update the Secret, and to get and
+// patch the configurations. Each right is by name.
 func NewSelfSigned(client kubernetes.Interface, opts Options) *SelfSigned {
 	opts = opts.withDefaults()
 	s := &SelfSigned{
@@ -83,7 +83,7 @@ func (s *SelfSigned) backoff() wait.Backoff {
 	return wait.Backoff{Duration: min(firstRetry, s.opts.Interval), Factor: 2, Steps: math.MaxInt, Cap: s.opts.Interval}
 }
 
-// Loaded returns nil while there is a certificate to serve that has not expired, and otherwise an error that says what to do.
+// Loaded returns nil while there is an unexpired certificate to serve. Otherwise, it returns an error that says what to do.
 func (s *SelfSigned) Loaded() error {
 	c := s.serving.Load()
 	if c != nil && s.opts.Clock.Now().Before(c.Leaf.NotAfter) {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// syncTimeout bounds one look with all its writes, so that an API server that never answers cannot keep Run from trying again.
+	// syncTimeout bounds one check with all its writes. So an API server that never answers cannot keep Run from trying again.
 	syncTimeout = 30 * time.Second
 
 	// maxPasses is enough for every replica of a large Deployment to lose each race once.
@@ -33,8 +33,8 @@ func (s *SelfSigned) sync(ctx context.Context) error {
 	return fmt.Errorf("update secret %q: it is still changing after %d tries", s.secretName(), maxPasses)
 }
 
-// pass reads everything, publishes what the Secret says, serves it, and makes at most one change to the Secret. again asks for another
-// pass: after a change, for its sake, and after a conflict, because what was decided may be out of date.
+// pass reads everything, publishes the bundle of the Secret, and serves its certificate. It makes at most one change to the Secret. The
+// result again asks for another pass. After a change, the next pass continues. After a conflict, the decision may be out of date.
 func (s *SelfSigned) pass(ctx context.Context) (again bool, err error) {
 	// Before the Secret, see the invariants of the package.
 	configurations, readErr := s.configurations(ctx)

@@ -37,7 +37,7 @@ type compiled struct {
 	hold    time.Duration
 	force   bool // its value replaces an operator's
 	audit   bool
-	// inventory says that it looks at an inventory, or selects on a label of a rule that does.
+	// inventory says that it uses an inventory, or selects on a label of a rule that does.
 	inventory bool
 }
 
@@ -110,7 +110,7 @@ type compiler struct {
 	groups     []string // of the rule's nameRegex
 	uses       *uses    // of all rules
 	plugins    bool     // the rule is about what a device plugin or driver reports
-	inventory  bool     // the rule looks at an inventory
+	inventory  bool     // the rule uses an inventory
 }
 
 func (c *compiler) invalid(at *field.Path, value any, err error) {

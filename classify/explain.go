@@ -50,13 +50,13 @@ type Test struct {
 	Want  string `json:"want,omitempty"`  // as the policy says it; empty: the value of the label needs the fact
 	Value string `json:"value,omitempty"` // on this Node
 	Known bool   `json:"known"`
-	// Plugin says that a device plugin or a driver may still report it: the fact is known once the Node was Ready for [PluginGrace].
+	// Plugin says that a device plugin or a driver may still report it. The fact is known once the Node was Ready for [PluginGrace].
 	Plugin bool `json:"plugin,omitempty"`
 
 	holds truth
 }
 
-// Explain is [Rules.Evaluate], and why: a step for each key of each rule, sorted by key, and then in the order of the rules.
+// Explain is [Rules.Evaluate] with the reasons: a step for each key of each rule. Steps are sorted by key, then in the order of the rules.
 func (r Rules) Explain(facts Facts, before map[string]record.Derived, now time.Time) (Result, []Step) {
 	var t trace
 	result := r.evaluate(facts, before, now, &t)

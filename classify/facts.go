@@ -30,8 +30,8 @@ type Facts struct {
 	DevicesKnown bool
 	Incomplete   []string
 
-	// Inventory is what the sources of the policy's inventory say of the Node, by source and attribute; a value is empty where the Node does not
-	// have the attribute. A source or attribute that is missing here is not known.
+	// Inventory is what the sources of the policy's inventory say of the Node, by source and attribute. A value is empty if the Node does
+	// not have the attribute. A source or attribute that is missing here is not known.
 	Inventory map[string]map[string]string
 
 	kernel, kubelet parsedVersion // of System, read at the first look in a pass
@@ -49,8 +49,8 @@ type System struct {
 // uninitializedTaint is the taint of a Node that its cloud controller has not initialized yet (k8s.io/cloud-provider/api).
 const uninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized"
 
-// PluginGrace is for how long a Node must be Ready before an extended resource that it does not have counts as absent: as long as the
-// kubelet's device manager waits for a plugin that was there before.
+// PluginGrace is how long a Node must be Ready before a missing extended resource counts as absent. The kubelet's device manager waits as
+// long for a plugin that was there before.
 const PluginGrace = 5 * time.Minute
 
 // Device is a device of a ResourceSlice (Dynamic Resource Allocation).
@@ -64,7 +64,7 @@ func Uninitialized(taints []corev1.Taint) bool {
 	return slices.ContainsFunc(taints, func(taint corev1.Taint) bool { return taint.Key == uninitializedTaint })
 }
 
-// Same reports whether two states of a Node are equal in all that the rules look at, labels and devices aside.
+// Same reports whether two states of a Node are equal in all that the rules use, except labels and devices.
 func (r Rules) Same(a, b Facts) bool {
 	if r.Empty() {
 		return true
@@ -82,7 +82,7 @@ func (r Rules) Same(a, b Facts) bool {
 		(!r.uses.system || a.System == b.System && a.ProviderID == b.ProviderID) && a.PluginsRegistered == b.PluginsRegistered
 }
 
-// satisfy is whether the facts satisfy a condition, its labels and alternatives aside. trace, if there is one, notes each fact.
+// satisfy is whether the facts satisfy a condition, without its labels and alternatives. If there is a trace, it notes each fact.
 func (f *Facts) satisfy(c *condition, trace *trace) truth {
 	holds := yes
 	if len(c.names) > 0 {
@@ -138,7 +138,7 @@ func (f *Facts) satisfy(c *condition, trace *trace) truth {
 }
 
 // quantity is how much of a resource a list has, and whether that is known. A kubelet whose cAdvisor fails reports 0 CPU and memory
-// (kubelet, setters.go). An extended resource is absent from the CREATE, and 0 after a restart of the kubelet until its plugin has
+// (kubelet, setters.go). An extended resource is absent from the CREATE. After a restart of the kubelet it is 0 until its plugin has
 // registered again (kubelet, devicemanager).
 func (f *Facts) quantity(list corev1.ResourceList, name corev1.ResourceName) (amount resource.Quantity, known bool) {
 	amount = list[name]

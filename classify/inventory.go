@@ -13,7 +13,7 @@ type attributed struct {
 	name, source, attribute, pattern string
 }
 
-// LooksAtInventory reports whether a rule looks at an inventory.
+// LooksAtInventory reports whether a rule uses an inventory.
 func (r Rules) LooksAtInventory() bool { return r.uses.inventory }
 
 // FromInventory are the labels that need what an inventory says: other facts alone do not decide them.
@@ -49,8 +49,8 @@ func (c *condition) selectsOn(keys map[string]bool) bool {
 	return slices.ContainsFunc(c.any, func(alternative condition) bool { return alternative.selectsOn(keys) })
 }
 
-// attribute is what an inventory says. known is false where the inventory is not known, or does not have the attribute of this Node: no label can
-// be made of that.
+// attribute is what an inventory says. If the inventory is not known, or does not have the attribute of this Node, known is false. Then no
+// label can be made of it.
 func (f *Facts) attribute(source, attribute string) (value string, known bool) {
 	value, known = f.Inventory[source][attribute]
 	return value, known

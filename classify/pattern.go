@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// Match reports whether the whole of a text matches a pattern, in which * stands for any run of characters, in time linear in both for
-// each *.
+// Match reports whether the whole of a text matches a pattern, in which * stands for any run of characters. For each *, its time is linear
+// in both.
 func Match(pattern, text string) bool {
 	part, rest, wild := strings.Cut(pattern, "*")
 	if !wild {

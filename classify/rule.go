@@ -82,7 +82,7 @@ type DeviceCondition struct {
 	Min       int    `json:"min"` // so many at least; 1 if it is not given
 }
 
-// Reported reports whether the rule looks at something that the Node's kubelet reports: it can claim what it likes. Labels are not
+// Reported reports whether the rule uses something that the Node's kubelet reports: it can claim what it likes. Labels are not
 // among that, since not all are the kubelet's.
 func (r Rule) Reported() bool {
 	for _, value := range r.Set {
@@ -100,13 +100,13 @@ func (c Condition) reported() bool {
 		slices.ContainsFunc(c.Any, Condition.reported)
 }
 
-// InventoryFact is a fact of an inventory that a rule looks at, and where the rule names it.
+// InventoryFact is a fact of an inventory that a rule uses, and where the rule names it.
 type InventoryFact struct {
 	Source, Attribute string
 	At                *field.Path
 }
 
-// InventoryFacts are those that the rule looks at. at is the path of the rule.
+// InventoryFacts are those that the rule uses. at is the path of the rule.
 func (r Rule) InventoryFacts(at *field.Path) (facts []InventoryFact) {
 	facts = r.When.inventoryFacts(at.Child("when"))
 	for _, key := range slices.Sorted(maps.Keys(r.Set)) {

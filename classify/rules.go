@@ -13,7 +13,7 @@ type Rules struct {
 	uses uses
 }
 
-// uses is what rules look at.
+// uses is what rules use.
 type uses struct {
 	capacity, allocatable map[string]bool
 	system                bool
@@ -24,10 +24,10 @@ type uses struct {
 // Empty reports whether there is no rule.
 func (r Rules) Empty() bool { return len(r.all) == 0 }
 
-// Drivers is what rules look at of devices: names of attributes, by driver.
+// Drivers is what rules use of devices: names of attributes, by driver.
 type Drivers map[string][]string
 
-// Same reports whether rules look at the same.
+// Same reports whether rules use the same.
 func (d Drivers) Same(other Drivers) bool { return maps.EqualFunc(d, other, slices.Equal) }
 
 // add notes an attribute; empty: only how many devices there are.
@@ -42,15 +42,15 @@ func (d *Drivers) add(driver, attribute string) {
 	(*d)[driver] = attributes
 }
 
-// Drivers are those whose devices rules look at; none: rules look at no ResourceSlices.
+// Drivers are those whose devices rules use; none: rules use no ResourceSlices.
 func (r Rules) Drivers() Drivers { return r.uses.devices }
 
-// Resources are those of which rules look at how much a Node has. The maps are not to be changed.
+// Resources are those of which rules use how much a Node has. The maps are not to be changed.
 func (r Rules) Resources() (capacity, allocatable map[string]bool) {
 	return r.uses.capacity, r.uses.allocatable
 }
 
-// Sets reports whether a rule sets a label or removes a label or taint, be it only to audit it.
+// Sets reports whether a rule sets a label or removes a label or taint. A rule of mode audit counts, too.
 func (r Rules) Sets(key string) bool {
 	return slices.ContainsFunc(r.all, func(rule compiled) bool { return slices.Contains(rule.keys, key) })
 }
@@ -114,7 +114,7 @@ func (r Rules) Keyed() (all []RuleKeys) {
 	return all
 }
 
-// selects adds the labels that the condition looks at.
+// selects adds the labels that the condition uses.
 func (c condition) selects(keys []string) []string {
 	for _, requirement := range c.labels {
 		keys = append(keys, requirement.Key())

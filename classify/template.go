@@ -78,7 +78,7 @@ func (f factName) check(groups []string) error {
 // literal is the value of a template without facts.
 func (t template) literal() (value string, ok bool) { return t.literals[0], len(t.facts) == 0 }
 
-// note adds what the template looks at.
+// note adds what the template uses.
 func (t template) note(uses *uses) {
 	for _, fact := range t.facts {
 		switch fact.group {

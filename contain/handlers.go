@@ -2,8 +2,8 @@ package contain
 
 import "k8s.io/client-go/tools/cache"
 
-// Handlers are handlers of an informer in which no event ends the process. report is called with the object of an event that
-// panicked, and the [*Panic].
+// Handlers are handlers of an informer whose panics do not end the process. After a panic, report receives the object of the event and the
+// [*Panic].
 func Handlers(handlers cache.ResourceEventHandlerFuncs, report func(object any, err error)) cache.ResourceEventHandlerFuncs {
 	contained := func(object any, do func()) {
 		if err := Call(func() error { do(); return nil }); err != nil {

@@ -50,7 +50,8 @@ func (r Rules) Empty() bool { return len(r.keys)+len(r.reserved) == 0 }
 // Settings are the checked settings, with defaults. They are not to be changed.
 func (r Rules) Settings() Settings { return r.settings }
 
-// Noncompliant is the taint of Nodes that break a rule, and for how long they do before they get it; ok is false where there is none.
+// Noncompliant is the taint of Nodes that break a rule, and how long they break it before getting it. If there is no such taint, ok
+// is false.
 func (r Rules) Noncompliant() (taint corev1.Taint, after time.Duration, ok bool) {
 	return r.taint, r.after, r.taint.Key != ""
 }

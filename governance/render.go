@@ -13,8 +13,8 @@ import (
 	"nodekeep.dev/nodekeep/manifests"
 )
 
-// Names of the admission policies, and of their bindings. One exists where a key of its mode has something that a request can break; that of
-// mode deny also where keys are reserved.
+// Names of the admission policies, and of their bindings. A policy exists if a key of its mode has something that a request can break. The
+// policy of mode deny also exists if keys are reserved.
 const (
 	DenyPolicy  = "nodekeep-governance-deny"
 	WarnPolicy  = "nodekeep-governance-warn"

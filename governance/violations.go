@@ -9,7 +9,7 @@ import (
 	"nodekeep.dev/nodekeep/classify"
 )
 
-// Violations is what is wrong with the labels of a Node: first the listed keys in their order, then reserved keys, sorted.
+// Violations is what is wrong with the labels of a Node. Listed keys come first, in their order, then reserved keys, sorted.
 func (r Rules) Violations(labels map[string]string) (all []Violation) {
 	for i := range r.keys {
 		key := &r.keys[i]

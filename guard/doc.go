@@ -2,5 +2,5 @@
 //
 // Invariants:
 //   - The policies count only if their specs are those that nodekeep ships; a binding that was changed counts as none.
-//   - What could not be read does not count as missing before the third time in a row: an API server that restarts changes no policy.
+//   - Policies that cannot be read count as missing only from the third failure in a row. A restart of the API server changes no policy.
 package guard

@@ -56,8 +56,7 @@ func (g *Guard) Run(ctx context.Context) {
 	}
 }
 
-// mostUnread is how many checks in a row may fail to read the policies before these count as missing: an API server that restarts
-// changes no policy.
+// mostUnread is how many failed checks in a row do not yet count as missing policies. A restart of the API server changes no policy.
 const mostUnread = 2
 
 // errUnread says that the policies could not be read.
@@ -67,7 +66,7 @@ var errUnread = errors.New("read guard policies")
 func (g *Guard) Check(ctx context.Context) {
 	problem := contain.Call(func() error { return g.problem(ctx) })
 	if ctx.Err() != nil {
-		return // told to stop
+		return // the process stops
 	}
 	g.mu.Lock()
 	if !errors.Is(problem, errUnread) {

@@ -25,10 +25,11 @@ const (
 // MaxNodes bounds how many Nodes a snapshot may list.
 const MaxNodes = 200_000
 
-// MaxKept bounds how many bytes of memory a snapshot takes. capture may hold three of a source: that in force, one that is held, and one that it reads.
+// MaxKept bounds how many bytes of memory a snapshot takes. For a source, capture may hold three: one in force, one held, and one that it
+// is reading.
 const MaxKept = 48 << 20
 
-// nodeCost is what an entry takes in memory beyond its texts: its part of the map, and what the allocator rounds up.
+// nodeCost is the memory of an entry without its texts, in bytes. It covers the entry's part of the map, and the allocator's rounding.
 const nodeCost = 128
 
 // ErrKeepsTooMuch says that the attributes that the source keeps would take more than [MaxKept].
@@ -65,8 +66,8 @@ func (s Snapshot) Names() []string { return slices.Sorted(maps.Keys(s.nodes)) }
 // SystemUUID is the machine that the snapshot lists for a Node, in lower case; empty: none.
 func (s Snapshot) SystemUUID(name string) string { return s.nodes[name].uuid }
 
-// Of are the attributes of a Node, with an empty value for each that it does not have. ok is false if the Node's machine is not the one that
-// the snapshot lists: then nothing is known.
+// Of are the attributes of a Node; an attribute that it does not have is empty. If the snapshot lists another machine for the Node, nothing
+// is known and ok is false.
 func (s Snapshot) Of(name, systemUUID string) (attributes map[string]string, ok bool) {
 	listed, is := s.nodes[name]
 	if is && listed.uuid != "" && systemUUID != "" && listed.uuid != strings.ToLower(systemUUID) {

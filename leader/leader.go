@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// Times of the election: a leader that dies is replaced leaseDuration after its last renewal was seen, when a standby
-// next looks (some 20 s at most), one that stops politely when a standby next looks.
+// Times of the election. A standby replaces a dead leader at its first retry after leaseDuration without a renewal: some 20 s at most. A
+// leader that stops in order releases the Lease, and a standby replaces it at its next retry.
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
@@ -25,7 +25,8 @@ const (
 // errLeadershipLost ends the process: another one leads now, and this one starts again as a standby.
 var errLeadershipLost = errors.New("lost leadership")
 
-// Elect waits to be leader by the Lease of this namespace and name, calls lead once, and holds on until ctx is done.
+// Elect waits until this process leads by the Lease of this namespace and name, then calls lead once. It renews the Lease until ctx is
+// done.
 func Elect(ctx context.Context, client kubernetes.Interface, namespace, lease string, lead func()) error {
 	hostname, err := os.Hostname()
 	if err != nil {

@@ -28,19 +28,19 @@ const (
 	longestAttribute = resourcev1.DeviceAttributeMaxValueLength
 )
 
-// Slice is what rules look at in a ResourceSlice.
+// Slice is what rules use in a ResourceSlice.
 type Slice struct {
 	name, version string
 	uid           types.UID
-	node          string // empty: rules do not look at it
+	node          string // empty: rules do not use it
 	driver, pool  string
 	generation    int64
 	count         int64                 // how many slices the pool has
 	devices       unique.Handle[string] // packed: for each device its name and attributes; many Nodes have the same
 }
 
-// SliceOf drops what no rule looks at: attributes, slices of other drivers, and slices of devices that more than one Node can reach
-// (nodeSelector, allNodes, perDeviceNodeSelection).
+// SliceOf keeps only what rules use. It drops the other attributes, slices of other drivers, and slices of devices that several Nodes can
+// reach. Such slices have nodeSelector, allNodes or perDeviceNodeSelection.
 func SliceOf(slice *resourcev1.ResourceSlice, used classify.Drivers) *Slice {
 	s := &Slice{name: slice.Name, uid: slice.UID, version: slice.ResourceVersion}
 	attributes, uses := used[slice.Spec.Driver]
@@ -95,7 +95,7 @@ func attribute(of map[resourcev1.QualifiedName]resourcev1.DeviceAttribute, drive
 	return policy.Text(value), len(value) <= longestAttribute
 }
 
-// Node is the name of the Node that the devices belong to; empty: rules do not look at the slice.
+// Node is the name of the Node that the devices belong to; empty: rules do not use the slice.
 func (s *Slice) Node() string { return s.node }
 
 // GetObjectMeta is for the informer.
@@ -110,8 +110,8 @@ type Devices struct {
 
 // DevicesOf are the devices that the slices of one Node list, in any order.
 //
-// Of a pool, only the slices of the highest generation count: a driver that changes a pool raises it, and replaces the slices one by one.
-// Until there are as many as the slices say, the pool is incomplete. It is invalid if two devices have the same name.
+// Of a pool, only the slices of the highest generation count. A driver that changes a pool raises the generation and replaces the slices
+// one by one. Until there are as many as the slices say, the pool is incomplete. It is invalid if two devices have the same name.
 func DevicesOf(listed []*Slice) Devices {
 	if len(listed) > mostSlices {
 		return Devices{}

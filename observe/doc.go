@@ -1,11 +1,11 @@
-// Package observe turns a Node object, as a process read it from the API server, into a [record.Observation]. It is pure. Capture and
-// the webhook's DELETE handler observe with the same functions, so they cannot disagree.
+// Package observe turns a Node object, as a process read it from the API server, into a [record.Observation]. It is pure. Capture and the
+// webhook's DELETE handler observe with the same functions, so they cannot disagree.
 //
 // Invariants:
-//   - All of a Node but its uid, its resourceVersion and what admission guards is the word of its kubelet. None of it panics, none of it
-//     takes unbounded memory, and readers of JSON and of protobuf see the same.
-//   - While the guard policies are in force, no kubelet can write nodekeep's annotations, so these are evidence. While they are not, an
-//     annotation that a client seems to have written is ignored, and the others prove nothing of labels and taints which a
-//     kubelet may not set itself.
-//   - [Slim] loses nothing that anything is decided by.
+//   - The kubelet controls all of a Node except its uid, its resourceVersion and what admission guards. Nothing of it makes this package
+//     panic or take unbounded memory. Readers of JSON and of protobuf see the same.
+//   - While the guard policies are in force, no kubelet can write nodekeep's annotations, so these are evidence.
+//   - While the guard policies are not in force, an annotation that a client seems to have written is ignored. Other annotations prove
+//     nothing about labels and taints that a kubelet may not set itself.
+//   - [Slim] loses nothing that a decision uses.
 package observe

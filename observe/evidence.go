@@ -24,9 +24,9 @@ func annotationsOf(all map[string]string, by stampWriter) annotations {
 	return annotations{stamp: stamp, stamped: stamped, by: by, derived: policy.DerivedTaints(all[policy.TaintsAnnotation]), labels: policy.DerivedLabels(all[policy.LabelsAnnotation])}
 }
 
-// Stamp is what the annotation says that nodekeep set on this object; ok is false where it says nothing, or may not be believed. guarded
-// says that the guard policies are in force. While they are not, a kubelet can write annotations and choose the name of its
-// field manager, so one that another manager owns is ignored.
+// Stamp is the annotation's list of what nodekeep set on this object. If the annotation is missing or not trusted, ok is false. The
+// parameter guarded says that the guard policies are in force. While they are not, a kubelet can write annotations and choose the name of
+// its field manager. So an annotation that another manager owns is ignored.
 func (n *Node) Stamp(guarded bool) (stamp record.Stamp, ok bool) {
 	if !n.annotations.stamped || !guarded && n.annotations.by == byOthers {
 		return record.Stamp{}, false
@@ -34,14 +34,15 @@ func (n *Node) Stamp(guarded bool) (stamp record.Stamp, ok bool) {
 	return n.annotations.stamp, true
 }
 
-// Registered reports whether registration taints were added to this object: the client of the first stamp adds them in the same request.
+// Registered reports whether registration taints were added to this object. The client that writes the first stamp adds them in the same
+// request.
 func (n *Node) Registered(guarded bool) bool {
 	return n.annotations.stamped && (guarded || n.annotations.by == byWebhook)
 }
 
-// DerivedTaints are those of the Node's taints that nodekeep derived from its labels, sorted and without timeAdded. The annotation says which.
-// While the guard policies are not in force a kubelet can write it, so it counts only for what a rule makes of some labels: the kubelet could be rid of
-// that anyway, by dropping the label. A taint that the record has is a client's.
+// DerivedTaints are the Node's taints that nodekeep derived from its labels, sorted and without timeAdded. The annotation lists them. While
+// the guard policies are not in force, a kubelet can write the annotation. It then counts only for taints that a rule derives from labels.
+// The kubelet could remove such a taint anyway, by dropping the label. A taint that the record has is a client's.
 func (n *Node) DerivedTaints(r record.Record, p policy.Policy, guarded bool) (derived []corev1.Taint) {
 	for _, taint := range n.Taints {
 		taint.TimeAdded = nil
@@ -56,10 +57,10 @@ func (n *Node) DerivedTaints(r record.Record, p policy.Policy, guarded bool) (de
 	return derived
 }
 
-// DerivedLabels are the labels that rules have set on this object, and the items that they have removed: the annotation says which. While
-// the guard policies are not in force a kubelet can write it, so it counts only for keys that a rule sets or removes, and not where the
-// record has the value as a client's, unless it says that an operator has handed it over; for a taint, or a label that a kubelet may not
-// set itself, only where the record says the same.
+// DerivedLabels are the labels that rules have set on this object, and the items that they have removed. The annotation lists them. While
+// the guard policies are not in force, a kubelet can write the annotation. It then counts only for keys that a rule sets or removes:
+//   - If the record has the value as a client's, it counts only if an operator has handed the label over.
+//   - For a taint or a label that no kubelet may set, it counts only if the record says the same.
 func (n *Node) DerivedLabels(r record.Record, p policy.Policy, guarded bool) map[string]record.Derived {
 	if guarded {
 		return n.annotations.labels
@@ -85,8 +86,8 @@ func (n *Node) ListsTaintsThatAreGone() bool {
 	})
 }
 
-// unproved are the keys of a stamp that a kubelet may have written about what it may not set itself, or about what the record does not
-// know: nodekeep sets nothing else, and invented keys would fill the record with removals.
+// unproved are the keys of a stamp that a kubelet may have forged. The kubelet may not set these keys itself, or the record does not know
+// them. Invented keys would fill the record with removals.
 func unproved(stamp record.Stamp, r record.Record) map[string]bool {
 	var keys map[string]bool
 	note := func(key string) {

@@ -15,8 +15,8 @@ import (
 // FieldManager owns the labels that capture sets on Nodes, in their metadata.managedFields. In a history it is nodekeep itself.
 const FieldManager = "nodekeep"
 
-// cause is who changed an item, and when, as far as the Node shows it. It does not guess: managedFields do not show who removed a label,
-// so nobody is named, and the time is that of the observation.
+// cause is who changed an item, and when, as far as the Node shows it. It does not guess: managedFields do not show who removed a label.
+// Then the actor is empty, and the time is that of the observation.
 func (n *Node) cause(key string, values history.Values, p policy.Policy, now time.Time) history.Cause {
 	shown, is := n.Items[key]
 	unknown := history.Cause{Time: metav1.NewTime(now.UTC().Truncate(time.Second))}
@@ -53,9 +53,9 @@ func LastWriter(writers []Writer, wrote func(Writer) bool) (last Writer, found b
 	return last, found
 }
 
-// tellsOfTaints reports whether that a manager wrote the list of taints last says that it made a change of a taint that is
-// kept. The list has one owner. Controllers of the cluster, and nodekeep itself, write it often, for taints that are not kept:
-// they would be attributed to the client that changed another taint a moment before.
+// tellsOfTaints reports whether the last writer of the list of taints counts as the actor of a kept taint's change. The list has one owner.
+// Controllers of the cluster, and nodekeep itself, write it often, for taints that are not kept. They would otherwise be named for a taint
+// that another client changed a moment before.
 func tellsOfTaints(manager string, p policy.Policy) bool {
 	return manager != FieldManager && !strings.HasSuffix(manager, "controller-manager") && p.OwnedByPeople([]string{manager})
 }

@@ -11,8 +11,8 @@ import (
 	"nodekeep.dev/nodekeep/record/history"
 )
 
-// Renamed is the record once migrations of phase new have renamed what this Node shows under both keys. changed reports whether any did. r
-// must hold the observation of this Node as its newest.
+// Renamed is the record after migrations of phase new have renamed labels that this Node shows under both keys. If any label was renamed,
+// changed is true. The newest observation in r must be that of this Node.
 func (n *Node) Renamed(r record.Record, p policy.Policy, guarded bool, now time.Time) (renamed record.Record, changed bool) {
 	return renamedBy(r, p, now, true, func(r record.Record, m policy.Migration) bool { return m.Renames(p, n.Metadata(r, p, guarded)) })
 }

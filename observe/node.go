@@ -36,7 +36,7 @@ type Node struct {
 	Reported Reported
 	// AnnotationBytes is the size of all annotations but nodekeep's own, keys and values.
 	AnnotationBytes int
-	// Fault is why nothing may be concluded from what the Node shows; nil for all but a Node that could not be read.
+	// Fault is why nothing may be concluded from this Node; nil unless the Node could not be read.
 	Fault error
 
 	annotations annotations

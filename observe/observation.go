@@ -10,7 +10,7 @@ import (
 	"nodekeep.dev/nodekeep/record/history"
 )
 
-// Metadata is what the policy looks at when the Node is observed for a record.
+// Metadata is what the policy uses when the Node is observed for a record.
 func (n *Node) Metadata(r record.Record, p policy.Policy, guarded bool) policy.Metadata {
 	return policy.Metadata{
 		Items: n.Items, Owners: n.Owners, Claimed: n.Claimed, RuleTaints: n.DerivedTaints(r, p, guarded), RuleLabels: n.DerivedLabels(r, p, guarded), Record: r, Machine: n.Machine,
@@ -22,7 +22,7 @@ func (n *Node) Kept() policy.Kept {
 	return policy.Kept{Items: n.Items, Machine: n.Machine, AnnotationBytes: n.AnnotationBytes}
 }
 
-// Observation is the Node as a state to merge into a record. guarded says that the guard policies are in force.
+// Observation is the Node as a state to merge into a record. The parameter guarded says that the guard policies are in force.
 func (n *Node) Observation(r record.Record, p policy.Policy, guarded bool) record.Observation {
 	o := record.Observation{UID: n.UID, Version: n.Version, Items: make(map[string]record.Item, len(n.Items))}
 	metadata := n.Metadata(r, p, guarded)
@@ -45,8 +45,8 @@ func (n *Node) Observation(r record.Record, p policy.Policy, guarded bool) recor
 	return o
 }
 
-// limitAnnotations says of annotations what the values on the Node do not: of those that were not read nothing is known, so they stay as
-// they are in the record, and an item is too large if the record has no room for it.
+// limitAnnotations corrects the owners of annotations. An annotation that was not read is unknown, so it stays as it is in the record. An
+// annotation is too large if the record has no room for it.
 func (n *Node) limitAnnotations(r record.Record, o record.Observation, p policy.Policy) {
 	room := record.MaxAnnotationsBytes
 	for _, e := range r.Entries {
@@ -86,9 +86,9 @@ func (n *Node) ownerOfTooLarge(key string, p policy.Policy) record.Owner {
 	return record.TooLarge
 }
 
-// ownerOf says whose decision an item is, and whether a component has taken it over from an operator. A kubelet can forge the managedFields and
-// the ownership annotations of its Node. So these are no reason to stop recording a label that no kubelet may set: its next edit would be lost.
-// Which labels rules have set is proved, see [Node.DerivedLabels].
+// ownerOf says whose decision an item is, and whether a component has taken it over from an operator. A kubelet can forge the managedFields
+// and the ownership annotations of its Node. So these do not stop the recording of a label that no kubelet may set. Otherwise its next edit
+// would be lost. Which labels rules have set is proved, see [Node.DerivedLabels].
 func (n *Node) ownerOf(key string, r record.Record, metadata policy.Metadata, p policy.Policy) (owner record.Owner, taken bool) {
 	verdict := p.Judge(metadata, key)
 	derived, ruled := metadata.RuleLabels[key]
@@ -125,8 +125,8 @@ func (n *Node) ruleSince(r record.Record, metadata policy.Metadata, p policy.Pol
 	return since
 }
 
-// Merge is the record after the observation o of this Node: what [record.Merge] makes of it, the machine, and the history of what it
-// changed; a first record has none. isolated is true where another machine has the name now and the policy quarantines the record; see
+// Merge is the record after the observation o of this Node. It adds to the result of [record.Merge] the machine, and the history of what
+// changed; a first record has none. If another machine now has the name and the policy quarantines the record, isolated is true; see
 // [record.Isolate].
 func (n *Node) Merge(r record.Record, o record.Observation, p policy.Policy, now time.Time) (next record.Record, isolated bool) {
 	r.Node = n.Name
@@ -140,15 +140,14 @@ func (n *Node) Merge(r record.Record, o record.Observation, p policy.Policy, now
 	if next.Newest() == (record.Object{UID: o.UID, Version: o.Version}) {
 		next.Machine = n.machineAfter(next)
 	}
-	if len(r.Seen)+len(r.Entries) == 0 { // a first record: nobody knows what was before
+	if len(r.Seen)+len(r.Entries) == 0 { // a first record: the state before is not known
 		return next, false
 	}
 	return history.Following(r, next, func(key string, values history.Values) history.Cause { return n.cause(key, values, p, now) }), false
 }
 
-// machineAfter is the machine that a record is of once this Node was merged into it. While an isolation label is held back because the
-// machine is not known to be the same, the record stays that of the machine which had the label: otherwise the next
-// registration would find the machine it was held back from.
+// machineAfter is the machine of a record after this Node was merged into it. An isolation label is held back while the machine is not
+// known to be the same. The record then keeps the machine that had the label. Otherwise the next registration would match the new machine.
 func (n *Node) machineAfter(r record.Record) record.Machine {
 	for _, e := range r.Entries {
 		if e.NotShown && policy.IsNodeRestriction(e.Key) {

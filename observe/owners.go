@@ -13,8 +13,8 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// ownedFields is the part of a managedFields entry that names labels, annotations and taints ("f:" precedes each field's name; see
-// FieldsV1 in k8s.io/apimachinery/pkg/apis/meta/v1).
+// ownedFields is the part of a managedFields entry that names labels, annotations and taints. Each field's name follows "f:"; see FieldsV1
+// in k8s.io/apimachinery/pkg/apis/meta/v1.
 type ownedFields struct {
 	Metadata struct {
 		Labels      map[string]jsontext.Value `json:"f:labels"`
@@ -26,8 +26,8 @@ type ownedFields struct {
 	} `json:"f:spec"`
 }
 
-// ancientChanges is the manager that the API server makes of the oldest entries when there are too many of them; ours may
-// be among them.
+// ancientChanges is the manager into which the API server merges the oldest entries when there are too many of them. Entries of nodekeep
+// may be among them.
 const ancientChanges = "ancient-changes"
 
 // owners is what managedFields show of a Node.
@@ -42,7 +42,7 @@ type Writer struct {
 	Labels  []string `json:"labels,omitempty"` // keys of labels and annotations, sorted
 	Taints  bool     `json:"taints,omitempty"`
 	Cordon  bool     `json:"cordon,omitempty"`
-	// At is when it last changed anything that it owns, in seconds since 1970; 0: not told.
+	// At is when it last changed anything that it owns, in seconds since 1970; 0: not known.
 	At int64 `json:"-"`
 }
 
@@ -59,9 +59,9 @@ const (
 // maxManager is how long the name of a manager may be, in bytes, as for the API server. U+FFFD has more bytes than what it replaces.
 const maxManager = 128
 
-// ownedFieldsOf reads managedFields. Conditions and resources are named in them too, by texts that a kubelet chooses: names that
-// are no UTF-8, or equal once they are made UTF-8, must not hide what the entry says of labels. An entry that cannot be read owns nothing, so its items count as an operator's:
-// rather remembered than lost.
+// ownedFieldsOf reads managedFields. They also name conditions and resources, by texts that a kubelet chooses. Names that are no valid
+// UTF-8, or equal once made valid, must not hide what the entry says of labels. An entry that cannot be read owns nothing, so its items
+// count as an operator's. It is better to record such an item than to lose it.
 func ownedFieldsOf(entries []metav1.ManagedFieldsEntry, keep policy.Annotations) (found owners) {
 	anyNames := json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 	for _, entry := range entries {
@@ -99,8 +99,8 @@ func ownedFieldsOf(entries []metav1.ManagedFieldsEntry, keep policy.Annotations)
 	return found
 }
 
-// ownersOf are the managers of each label and annotation, sorted, but for nodekeep: a restored item is nobody's until a client changes it,
-// just as what admission restored.
+// ownersOf are the managers of each label and annotation, sorted, without nodekeep. A restored item has no owner until a client changes it,
+// like the items that admission restored.
 func ownersOf(writers []Writer) map[string][]string {
 	var managers map[string][]string
 	for _, wrote := range writers {

@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/record/packing"
 )
 
-// Reported is what the kubelet of a Node reports, as far as rules can look at it. Equal values are equal by ==.
+// Reported is what the kubelet of a Node reports, as far as rules can use it. Equal values are equal by ==.
 type Reported struct {
 	shape   unique.Handle[string] // packed: the software, and the names of resources; many Nodes have the same
 	amounts string                // packed: how much there is of each
@@ -61,7 +61,7 @@ func resourcesOf(list corev1.ResourceList) []string {
 	return names[:min(len(names), mostResources)]
 }
 
-// facts are what rules look at, the Node itself aside.
+// facts are what rules use, the Node itself aside.
 func (r Reported) facts(rules classify.Rules, now time.Time) classify.Facts {
 	if r.shape == (unique.Handle[string]{}) {
 		return classify.Facts{}
@@ -110,15 +110,15 @@ func (r Reported) Cores() float64 {
 	return 0
 }
 
-// Facts are what rules look at in the Node while it has these labels, at a moment.
+// Facts are what rules use in the Node while it has these labels, at a moment.
 func (n *Node) Facts(labels map[string]string, rules classify.Rules, now time.Time) classify.Facts {
 	facts := n.Reported.facts(rules, now)
 	facts.Name, facts.ProviderID, facts.Uninitialized, facts.Labels = n.Name, n.Machine.ProviderID, classify.Uninitialized(n.Taints), labels
 	return facts
 }
 
-// SameFacts reports whether two states of a Node are equal in what the rules look at. Since when it is ready is part of that: a kubelet that
-// has started again may report as little as before, and then it is not known.
+// SameFacts reports whether two states of a Node are equal in the facts that rules use. The time since which the Node is ready is part of
+// that. A restarted kubelet may report as little as before, and then a fact is not known.
 func (r Reported) SameFacts(other Reported, rules classify.Rules) bool {
 	return r == other || rules.Empty() || r.Ready == other.Ready && rules.Same(r.facts(rules, time.Time{}), other.facts(rules, time.Time{}))
 }

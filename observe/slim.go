@@ -18,8 +18,8 @@ import (
 	"nodekeep.dev/nodekeep/record/packing"
 )
 
-// Slim is a [Node] in little memory, for the 100,000 that an informer holds: its own values stand in one string, and
-// what it has in common with many others, the keys of its labels, who owns them and those of its stamp, in one for all of them.
+// Slim is a [Node] in little memory, for the 100,000 Nodes that an informer holds. One string has its own values. Another one, shared with
+// many Nodes, has the keys of its labels, their owners, and the keys of its stamp.
 type Slim struct {
 	version string // resourceVersion
 	text    string // packed: name, uid, machine, values of labels and annotations, the stamp's values
@@ -248,7 +248,7 @@ func (s *Slim) Created() metav1.Time { return s.created }
 // AnnotationBytes is the size of the annotations that are not nodekeep's.
 func (s *Slim) AnnotationBytes() int { return s.annotationBytes }
 
-// SameFacts reports whether two states of a Node are equal in what the rules look at.
+// SameFacts reports whether two states of a Node are equal in what the rules use.
 func (s *Slim) SameFacts(other *Slim, rules classify.Rules) bool {
 	return s.facts.SameFacts(other.facts, rules)
 }
@@ -256,8 +256,8 @@ func (s *Slim) SameFacts(other *Slim, rules classify.Rules) bool {
 // SameReport reports whether the kubelet reports the same of the machine. A heartbeat does.
 func (s *Slim) SameReport(other *Slim) bool { return s.facts == other.facts }
 
-// Differs reports whether anything that a decision looks at is different, the facts for rules aside. A heartbeat differs in nothing, and when a client last
-// changed something is no difference of its own.
+// Differs reports whether anything that a decision uses is different, without the facts for rules. A heartbeat differs in nothing. The time
+// of a client's last change alone is no difference.
 func (s *Slim) Differs(other *Slim) bool {
 	if was, is := s.fault(), other.fault(); was != nil && is != nil { // their stacks differ each time
 		return s.UID() != other.UID() || was.Error() != is.Error()

@@ -45,8 +45,8 @@ func (a Annotations) keep() patterns {
 	return strings.Split(a.patterns, ",")
 }
 
-// Of selects from the annotations of a Node those that are recorded. tooLarge are the keys of those that would be, were there room for
-// their values: a kubelet can write any annotation on its own Node. Both are as readers of JSON see them.
+// Of selects the recorded annotations from those of a Node. The result tooLarge has the keys whose values have no room. A kubelet can write
+// any annotation on its own Node. Both are as readers of JSON see them.
 func (a Annotations) Of(all map[string]string) (kept map[string]string, tooLarge []string) {
 	if !a.Any() {
 		return nil, nil
@@ -75,8 +75,8 @@ func (p Policy) Annotations() Annotations { return p.annotations }
 // literalDomain is a glob whose part before the slash ends in a domain of two names or more: "example.com/*", "*.example.com/rack-*".
 var literalDomain = regexp.MustCompile(`^(?:[^/]*\.)?[A-Za-z0-9-]+\.[A-Za-z0-9-]+/`)
 
-// readAnnotations checks annotations.keep. Unlike labels, annotations hold the state of many components, so nothing is kept by a wildcard that
-// does not name whose they are.
+// readAnnotations checks annotations.keep. Unlike labels, annotations hold the state of many components. So a wildcard must name the owner
+// of the annotations that it keeps.
 func readAnnotations(keep patterns, path *field.Path) (Annotations, field.ErrorList) {
 	errs := keep.validate(path)
 	for i, pattern := range keep {

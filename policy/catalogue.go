@@ -35,9 +35,11 @@ type entry struct {
 	state   bool
 }
 
-// newCatalogue is a catalogue of three parts, in this order. operators are keys that operators set, though patterns of owners match them. states own keys that
-// say what one machine is, or what it has passed: such a key is left out whatever its owner, as the next machine would inherit it. owners own keys
-// that operators set too, in some clusters; the managedFields of a Node say who did.
+// newCatalogue is a catalogue of three parts, in this order:
+//   - operators are keys that operators set, although patterns of owners match them.
+//   - states own keys that say what one machine is, or what it has passed. Such a key is always left out, because the next machine would
+//     inherit it.
+//   - owners own keys that operators also set, in some clusters. The managedFields of a Node show which of them did.
 func newCatalogue(operators patterns, states, owners owners) catalogue {
 	var all []entry
 	for _, pattern := range operators {
@@ -151,8 +153,8 @@ func labelOwners() owners {
 	}
 }
 
-// annotationOwner names the component whose annotation is a command, or the state of one machine or of one object. No policy keeps it. What says in
-// a label what one machine is or has passed says so in an annotation, too.
+// annotationOwner names the component whose annotation is a command, or the state of one machine or of one object. No policy keeps it. A
+// component that writes the state of one machine to a label does so in annotations, too.
 func annotationOwner(annotation string) (owner string, owned bool) {
 	operators := patterns{"karpenter.sh/do-not-disrupt", "projectcalico.org/ASNumber", "projectcalico.org/RouteReflectorClusterID"}
 	if _, is := operators.match(annotation); is {
@@ -200,8 +202,8 @@ func annotationStates() owners {
 	}
 }
 
-// taintOwners are components that add and remove taints by themselves. To restore such a taint would keep workloads off for a reason
-// that is long gone; a rule that makes one would fight with its owner.
+// taintOwners are components that add and remove taints by themselves. A restored taint of theirs would keep workloads off for a reason
+// that no longer exists. A rule that makes one would fight with its owner.
 func taintOwners() owners {
 	return owners{
 		{"nodekeep itself", patterns{"nodekeep.dev/*", "*.nodekeep.dev/*"}},
@@ -219,7 +221,7 @@ func taintOwners() owners {
 		{"Skyhook", patterns{"skyhook.nvidia.com", "skyhook.nvidia.com/*"}},
 		{"NodeWright", patterns{"nodewright.nvidia.com", "nodewright.nvidia.com/*"}},
 
-		// Drain and repair tools add these right before a Node is deleted: just what a record taken at deletion would catch.
+		// Drain and repair tools add these right before a Node is deleted. A record taken at the deletion would have them.
 		{"the AWS node termination handler", patterns{"aws-node-termination-handler/*"}},
 		{"NVSentinel", patterns{"AggregatedNodeHealth"}},
 		{"Medik8s", patterns{"medik8s.io/*", "*.medik8s.io/*"}},

@@ -9,17 +9,17 @@ import (
 
 // Annotations by which a component says on the Node itself which labels are its own.
 const (
-	// featureLabels lists what Node Feature Discovery made, separated by commas; a name without a prefix is meant to be
-	// under featureDomain (FeatureLabelsAnnotation in its api/nfd/v1alpha1).
+	// featureLabels lists what Node Feature Discovery made, separated by commas. A name without a prefix is under featureDomain
+	// (FeatureLabelsAnnotation in its api/nfd/v1alpha1).
 	featureLabels = "nfd.node.kubernetes.io/feature-labels"
 	featureDomain = "feature.node.kubernetes.io"
 	// machineLabels lists what Cluster API copied from the Machine, separated by commas (LabelsFromMachineAnnotation in its
 	// api/core).
 	machineLabels = "cluster.x-k8s.io/labels-from-machine"
-	// machineTaints lists the taints that Cluster API copied from the Machine, as kubectl writes them, separated by commas; value and effect may be
-	// missing (TaintsFromMachineAnnotation in its api/core).
+	// machineTaints lists the taints that Cluster API copied from the Machine. They are as kubectl writes them, separated by commas. The
+	// value and the effect may be missing (TaintsFromMachineAnnotation in its api/core).
 	machineTaints = "cluster.x-k8s.io/taints-from-machine"
-	// What follows are JSON lists of keys: what the machine configuration of Talos sets (pkg/machinery/constants).
+	// JSON lists of the keys that the machine configuration of Talos sets (pkg/machinery/constants).
 	talosLabels      = "talos.dev/owned-labels"
 	talosTaints      = "talos.dev/owned-taints"
 	talosAnnotations = "talos.dev/owned-annotations"
@@ -50,8 +50,8 @@ func listed(value string) (items []string) {
 	return items
 }
 
-// Claim is what an annotation says of a label, a taint or an annotation: that a component sets it. Operators see it. nodekeep keeps the
-// item all the same.
+// Claim is what an annotation says of a label, a taint or an annotation: that a component sets it. Operators see it. But nodekeep still
+// keeps the item.
 type Claim struct {
 	Owner      string // for users
 	Annotation string
@@ -63,8 +63,8 @@ func (c Claim) Covers(item string) bool {
 	return item == c.item || strings.HasSuffix(c.item, ":") && strings.HasPrefix(item, c.item)
 }
 
-// Claims lists what annotations of a Node say that Cluster API and Talos set, and that is no reason to leave it out of the record; see
-// [Claimed] for what is.
+// Claims lists what Cluster API and Talos set, according to annotations of a Node. A claim does not leave the item out of the record; see
+// [Claimed] for those that do.
 func Claims(annotations map[string]string) (claims []Claim) {
 	add := func(owner, annotation string, items []string, itemOf func(string) string) {
 		for _, item := range items[:min(len(items), maxClaims)] {

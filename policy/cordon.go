@@ -8,8 +8,8 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// Cordon is the item that stands for spec.unschedulable. The node lifecycle controller makes this very taint of the field, and removes it with the
-// field: so the field is what is recorded and restored.
+// Cordon is the item that stands for spec.unschedulable. The node lifecycle controller adds this taint because of the field, and removes it
+// with the field. So the field is recorded and restored.
 const Cordon = corev1.TaintNodeUnschedulable + ":" + string(corev1.TaintEffectNoSchedule)
 
 // OnCordon says whether a cordon is recorded.

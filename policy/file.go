@@ -94,8 +94,8 @@ func defaultFile() file {
 	}
 }
 
-// readFile decodes a policy file. mistyped are the values of a wrong type, and strict are unknown fields, repeated fields and a
-// second document; the rest of the file is decoded all the same. err is for a file that cannot be decoded.
+// readFile decodes a policy file. The result mistyped has the values of a wrong type. The result strict has unknown fields, repeated fields
+// and a second document; all other content is still decoded. The result err is for a file that cannot be decoded.
 func readFile(data []byte) (f file, mistyped field.ErrorList, strict []error, err error) {
 	var content any
 	if repeated := yaml.UnmarshalStrict(data, &content); repeated != nil {
@@ -199,8 +199,8 @@ func fits(value any, want reflect.Type, path *field.Path, mistyped *field.ErrorL
 	return ok
 }
 
-// documentMark is the line that begins or ends a document; no line inside one looks like that. content is a line that is neither
-// empty nor a comment nor a directive.
+// documentMark is the line that begins or ends a document; no line inside one looks like that. A line that content matches is neither empty
+// nor a comment nor a directive.
 var (
 	documentMark = regexp.MustCompile(`(?m)^(---|\.\.\.)(\s|$)`)
 	content      = regexp.MustCompile(`(?m)^\s*[^\s#%]`)

@@ -80,7 +80,7 @@ func located(data []byte, errs ...error) (all FileErrors) {
 	return all
 }
 
-// lineOf is the line of the field with that path, or of the field around it; 0 where that is the whole file.
+// lineOf is the line of the field with that path, or of the field around it. It is 0 if that is the whole file.
 func lineOf(document *yaml.Node, path string) (line int) {
 	if len(document.Content) != 1 {
 		return 0

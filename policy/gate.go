@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Gate is the key of the taint that keeps workloads off a Node while something it should carry is still missing.
+// Gate is the key of the taint that keeps workloads off a Node while labels or taints are still missing.
 type Gate string
 
 // DefaultGate is the gate where nothing else is configured.
@@ -17,8 +17,7 @@ func (g Gate) Taint() corev1.Taint {
 	return corev1.Taint{Key: string(g), Effect: corev1.TaintEffectNoSchedule}
 }
 
-// Is reports whether a taint is the gate; the key alone decides, since a kubelet's configuration may have put it on
-// with a value.
+// Is reports whether a taint is the gate. Only the key decides, because a kubelet's configuration may have added it with a value.
 func (g Gate) Is(taint corev1.Taint) bool { return taint.Key == string(g) }
 
 // On reports whether the gate is among the taints.

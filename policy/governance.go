@@ -73,7 +73,7 @@ func (p Policy) forbidsNoncompliantTaint(taint corev1.Taint) (problem string) {
 	return ""
 }
 
-// noncompliantRule is the taint of Nodes that break a rule of governance, as a taint rule; none: there is no such taint.
+// noncompliantRule is the taint of Nodes that break a rule of governance, as a taint rule. It is empty if there is no such taint.
 func (p Policy) noncompliantRule() []taintRule {
 	taint, _, ok := p.governance.Noncompliant()
 	if !ok {

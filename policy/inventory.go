@@ -13,7 +13,7 @@ import (
 // Inventory is the section inventory: sources of facts from outside. The slice is not to be changed.
 func (p Policy) Inventory() []inventory.Source { return p.inventory }
 
-// missingFacts are facts that rules look at and that no source has.
+// missingFacts are facts that rules use and that no source has.
 func missingFacts(sources []inventory.Entry, rules []classify.Rule, path *field.Path) (errs field.ErrorList) {
 	for i, rule := range rules {
 		for _, fact := range rule.InventoryFacts(path.Index(i)) {

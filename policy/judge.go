@@ -14,8 +14,8 @@ type Verdict struct {
 	Keeps bool
 	// Owner is whose decision the item is.
 	Owner record.Owner
-	// Taken says that a component sets the label now which usually does so. What an operator set before is no longer restored: the component
-	// may drop the label.
+	// Taken says that a component sets the label now which usually does so. An operator's earlier value is no longer restored: the
+	// component may drop the label.
 	Taken bool
 
 	why because
@@ -31,9 +31,9 @@ func (v Verdict) Why() string {
 	return v.why.String()
 }
 
-// Judge says whether an item of a Node is recorded: the policy keeps it, no rule has set it, and no other
-// component sets it again by itself, by live evidence. There is no such evidence for taints: an annotation or a managedFields
-// entry that seems to name one is made up, maybe by the kubelet.
+// Judge says whether an item of a Node is recorded. The policy keeps it, no rule has set it, and live evidence shows no other component
+// that sets it again. There is no such evidence for taints. An annotation or a managedFields entry that seems to name one is made up, maybe
+// by the kubelet.
 func (p Policy) Judge(node Metadata, item string) Verdict {
 	if slices.ContainsFunc(node.RuleTaints, func(taint corev1.Taint) bool { return record.TaintKey(taint) == item }) {
 		return Verdict{Owner: record.Rule, why: because{"a rule puts it on"}}
@@ -82,8 +82,8 @@ const (
 	beforeFirstApply = "before-first-apply"
 )
 
-// judgeDoubtful is [Policy.Judge] for a label that a component usually sets. It is an operator's where managedFields show operators' clients and nothing
-// else. What nodekeep has restored has no manager: then the record shows whose it is.
+// judgeDoubtful is [Policy.Judge] for a label that a component usually sets. It is an operator's if managedFields show only operators'
+// clients. A label that nodekeep has restored has no manager: then the record shows whose it is.
 func (p Policy) judgeDoubtful(node Metadata, item string) Verdict {
 	managers, clients, lost := node.Owners[item], 0, 0
 	known := operatorsClients()

@@ -8,12 +8,12 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// AllowedForKubelet reports whether a kubelet may carry the label key in the CREATE of its own Node. It may carry any annotation.
-// Where it may not, putting the key into that CREATE makes the API server reject the registration: after every
-// webhook the built-in plugins run again and judge our labels as the kubelet's.
+// AllowedForKubelet reports whether a kubelet may carry the label key in the CREATE of its own Node. It may carry any annotation. With any
+// other label in that CREATE, the API server rejects the registration. After every webhook the built-in plugins run again, and they judge
+// our labels as the kubelet's.
 //
-// It mirrors the admission plugin NodeRestriction (plugin/pkg/admission/noderestriction in k8s.io/kubernetes, which
-// builds on IsKubeletLabel of k8s.io/kubelet/pkg/apis); a test compares the two.
+// It mirrors the admission plugin NodeRestriction (plugin/pkg/admission/noderestriction in k8s.io/kubernetes). That plugin builds on
+// IsKubeletLabel of k8s.io/kubelet/pkg/apis. A test compares the two.
 func AllowedForKubelet(key string) bool {
 	if record.IsAnnotation(key) {
 		return true

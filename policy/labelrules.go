@@ -45,7 +45,7 @@ func hashOf(rules []classify.Rule, migrations []Migration) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// Holding is the policy while its rules for labels, migrations included, must only add labels, or no longer must: see [Policy.Held].
+// Holding is the policy with [Policy.Held] set. While it is held, its rules for labels, migrations included, must only add labels.
 func (p Policy) Holding(held bool) Policy {
 	p.held = held
 	return p
@@ -71,8 +71,8 @@ func (p Policy) setLabels() map[string]bool {
 	return keys
 }
 
-// Classify is what the rules say of a Node of which these facts are known, labels that rules have set aside. remembered are those that
-// they set last, on this machine.
+// Classify is what the rules say of a Node with these facts, without the labels that rules have set. The parameter remembered has the
+// labels that rules set last on this machine.
 func (p Policy) Classify(facts classify.Facts, remembered map[string]record.Derived, now time.Time) classify.Result {
 	if p.labelRules.Empty() {
 		return classify.Result{}
@@ -111,7 +111,7 @@ func (p Policy) readLabelRules(rules []classify.Rule, path *field.Path) (classif
 	return compiled, nil
 }
 
-// origin says who reports what a rule looks at.
+// origin says who reports what a rule uses.
 type origin struct {
 	kubelet   bool // a kubelet
 	inventory bool // an inventory

@@ -12,8 +12,8 @@ import (
 	"nodekeep.dev/nodekeep/inventory"
 )
 
-// Default is the policy without a file: everything is kept but what other components own, a label that the Node
-// brings wins, capture restores protected labels, and records of deleted Nodes are kept for 30 days.
+// Default is the policy without a file. It keeps everything except what other components own. A label that the Node brings wins. Protected
+// labels are restored by capture. Records of deleted Nodes are kept for 30 days.
 func Default() Policy {
 	f := defaultFile()
 	f.APIVersion, f.Kind = apiVersion, kind
@@ -21,9 +21,9 @@ func Default() Policy {
 	return p
 }
 
-// Load reads a policy file for Nodes that wait behind the gate, whose key must be a valid taint key. What the file does
-// not say is as in [Default]. It is strict: unknown and repeated fields and a second YAML document are errors. The error
-// is [FileErrors]; the Policy that comes with an error is the zero Policy and not to be used.
+// Load reads a policy file for Nodes that wait behind the gate, whose key must be a valid taint key. Fields that the file leaves out are as
+// in [Default]. It is strict: unknown and repeated fields and a second YAML document are errors. The error is [FileErrors]; the Policy that
+// comes with an error is the zero Policy and not to be used.
 func Load(data []byte, gate Gate) (Policy, error) {
 	f, mistyped, strict, err := readFile(data)
 	if err != nil {
@@ -44,7 +44,7 @@ func Load(data []byte, gate Gate) (Policy, error) {
 	return p, nil
 }
 
-// standsIn reports whether a field, or one around it, holds a value of a wrong type: then the value that was checked is not the user's.
+// standsIn reports whether a field, or one around it, holds a value of a wrong type. Then the checked value is not the user's.
 func standsIn(path string, wrong sets.Set[string]) bool {
 	for path != "" && !wrong.Has(path) {
 		path = path[:max(0, strings.LastIndexAny(path, ".["))]
@@ -136,7 +136,7 @@ func oneOf[T ~string](path *field.Path, value T, allowed ...T) field.ErrorList {
 // shortestRetention is longer than a machine takes to restart: less would forget Nodes that are about to register again.
 const shortestRetention = 10 * time.Minute
 
-// ParseRetention reads how long a record is kept, as the policy file has it; or says what is wrong with it.
+// ParseRetention reads how long a record is kept, in the format of the policy file. If the text is invalid, wrong says why.
 func ParseRetention(text string) (retention time.Duration, wrong string) {
 	retention, err := time.ParseDuration(text)
 	switch {

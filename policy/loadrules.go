@@ -88,8 +88,8 @@ func (r *ruleReader) selector(raw json.RawMessage, path *field.Path) labels.Sele
 	return selector
 }
 
-// add reads a taint, "key=value:effect" or "key:effect" as kubectl taint writes it, and appends a rule that makes it. selector is nil
-// if it is wrong; then what depends on it is not checked. It leaves out a rule that is wrong.
+// add reads a taint, "key=value:effect" or "key:effect" as kubectl taint writes it, and appends a rule that makes it. If selector is wrong,
+// it is nil, and nothing that depends on it is checked. A wrong rule is left out.
 func (r *ruleReader) add(rules []taintRule, text string, selector labels.Selector, path *field.Path) []taintRule {
 	if text == "" {
 		r.errs = append(r.errs, field.Required(path, "must be a taint, key=value:effect or key:effect"))

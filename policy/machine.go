@@ -40,8 +40,8 @@ func (p Policy) Quarantines(seen, remembered record.Machine) bool {
 // Follows reports whether a machine that registers under a new name gets what it had.
 func (p Policy) Follows() bool { return p.follow }
 
-// FollowsOnlyAccepted reports whether an item waits for an operator when a machine registers under a new name: a label that no kubelet may
-// set. A kubelet can claim another machine's identity, and only the old name proves such a label.
+// FollowsOnlyAccepted reports whether an item waits for an operator when a machine registers under a new name. Such an item is a label that
+// no kubelet may set. A kubelet can claim another machine's identity, and only the old name proves such a label.
 func FollowsOnlyAccepted(item string) bool { return isProtected(item) }
 
 // WantsMachine reports whether any decision of the policy depends on the machine.

@@ -24,7 +24,7 @@ type Migration struct {
 	Trust classify.Trust `json:"trust,omitempty"`
 }
 
-// MigrationPhase says how far a migration goes.
+// MigrationPhase is the phase of a migration.
 type MigrationPhase string
 
 // The values of phase.
@@ -45,7 +45,7 @@ func (p Policy) MigrationOf(from string) (m Migration, ok bool) {
 	return p.migrations[at], true
 }
 
-// renamedTo is the key that has taken the place of an item on a Node: the record has its value under that key, and not under the old one.
+// renamedTo is the key that has replaced the key of an item on a Node. The record has the value under the new key only.
 func (p Policy) renamedTo(node Metadata, item string) (to string, ok bool) {
 	m, migrates := p.MigrationOf(item)
 	if !migrates || m.Phase != MigrateNew {
@@ -86,7 +86,7 @@ func (p Policy) CheckMigration(m Migration) field.ErrorList {
 	return slices.DeleteFunc(p.readMigrations(all, at), func(err *field.Error) bool { return !strings.HasPrefix(err.Field, prefix) })
 }
 
-// readMigrations checks labels.migrations. The rest of the policy must have been read.
+// readMigrations checks labels.migrations. All other sections must have been read.
 func (p Policy) readMigrations(migrations []Migration, path *field.Path) (errs field.ErrorList) {
 	if len(migrations) > maxMigrations {
 		return field.ErrorList{field.TooMany(path, len(migrations), maxMigrations)}
@@ -143,7 +143,7 @@ type MigrationState string
 const (
 	// MigrationNone: neither key is there.
 	MigrationNone MigrationState = "none"
-	// MigrationWaits: the Node has the old key only. capture sets the new one within seconds, unless the API server refuses it.
+	// MigrationWaits: the Node has the old key only. If the API server allows it, capture sets the new key within seconds.
 	MigrationWaits MigrationState = "waits"
 	// MigrationCopied: the new key follows the old one.
 	MigrationCopied MigrationState = "both"
@@ -202,8 +202,8 @@ func (m Migration) StateAway(r record.Record) MigrationState {
 	}
 }
 
-// Renames reports whether a Node shows all that is needed for the new key to take the old one's place in its record: both keys, with the
-// value that the record has for the old one, which no other component sets again.
+// Renames reports whether the new key can replace the old one in the record of a Node. The Node shows the new key, with the value that the
+// record has for the old one. If it still shows the old key, that has the same value, and no other component sets it again.
 func (m Migration) Renames(p Policy, node Metadata) bool {
 	old, known := node.Record.Entry(m.From)
 	e, recorded := node.Record.Entry(m.To)
@@ -213,8 +213,8 @@ func (m Migration) Renames(p Policy, node Metadata) bool {
 		(!recorded || e.Removed || e.Value == old.Value) && (!stays || was == old.Value && !p.setByOthers(node, m.From))
 }
 
-// Removes reports whether the old key can be removed from a Node: it shows both keys with one value, and the record has that value under the
-// new key only.
+// Removes reports whether the old key can be removed from a Node. The Node shows both keys with one value, and the record has that value
+// under the new key only.
 func (m Migration) Removes(p Policy, node Metadata) bool {
 	to, renamed := p.renamedTo(node, m.From)
 	value, shown := node.Items[to]

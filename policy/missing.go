@@ -35,9 +35,8 @@ type Restore struct {
 	Withheld  map[string]Reason // recorded and not restored now
 }
 
-// Restorable is what a Node that has `have` should get of its record by today's policy, on this occasion.
-// Everything in Add and Protected is valid, and only labels are deferred: the API server looks at a kubelet's taints on
-// UPDATE only.
+// Restorable is what a Node that has `have` should get of its record by today's policy, on this occasion. Everything in Add and Protected
+// is valid. Only labels are deferred: the API server checks a kubelet's taints on UPDATE only.
 func (p Policy) Restorable(have, remembered Kept, occasion Occasion) Restore {
 	restore := Restore{Add: map[string]string{}, Protected: map[string]string{}, Withheld: map[string]Reason{}}
 	for key, value := range remembered.Items {
@@ -91,9 +90,9 @@ func (p Policy) keepsBrought(key string, occasion Occasion) bool {
 	return occasion == CreateByKubelet && deferred
 }
 
-// Defers reports whether a label waits for capture when its Node's kubelet registers: the label is protected, or a pattern of
-// labels.defer selects it. pattern is empty for a label that is only protected. The gate stays on, and capture adds the label
-// under its own identity.
+// Defers reports whether a label waits for capture when its Node's kubelet registers. The label is protected, or a pattern of labels.defer
+// selects it. For a label that is only protected, pattern is empty. The gate stays on the Node, and capture adds the label under its own
+// identity.
 func (p Policy) Defers(item string) (pattern string, deferred bool) {
 	if !record.IsLabel(item) {
 		return "", false

@@ -83,7 +83,7 @@ func (p Policy) WithProtected(protected Protected) Policy {
 	return p
 }
 
-// Metadata is what the policy looks at in a Node.
+// Metadata is what the policy uses in a Node.
 type Metadata struct {
 	// Items are its labels and taints, and the annotations that the policy keeps.
 	Items map[string]string
@@ -94,7 +94,7 @@ type Metadata struct {
 	Claimed []string
 	// RuleTaints are the taints that our rules put there; they are derived, not remembered.
 	RuleTaints []corev1.Taint
-	// RuleLabels are the labels that our rules have set, and what they have removed; one that is otherwise now is a client's.
+	// RuleLabels are the labels that our rules have set, and the items that they have removed. An item that differs now is a client's.
 	RuleLabels map[string]record.Derived
 	// Record is the record of the Node so far.
 	Record  record.Record
@@ -183,8 +183,8 @@ func (p Policy) rule(item string) (ruling ruling, why because) {
 	return ruling, why
 }
 
-// Keeps reports whether the policy remembers an item of which nothing but its name is known, and why, in words that complete
-// "kept because ..." or "left out because ...".
+// Keeps reports whether the policy remembers an item of which only the name is known, and why. The reason completes "kept because ..." or
+// "left out because ...".
 func (p Policy) Keeps(item string) (keeps bool, why string) {
 	ruling, parts := p.rule(item)
 	return ruling == selected, parts.String()
@@ -208,8 +208,8 @@ func (p Policy) ruleIsolation(key string) (ruling ruling, why because) {
 	return leftOut, because{"it is an isolation boundary, kept only if labels.keep names ", corev1.LabelNamespaceNodeRestriction}
 }
 
-// isolation are the keep patterns that name node-restriction.kubernetes.io in full; a wildcard that merely covers it is no decision
-// to give an isolation label to whatever machine registers under the name.
+// isolation are the keep patterns that name node-restriction.kubernetes.io in full. A wildcard that merely covers it is not enough. An
+// isolation label must not go to any machine that registers under the name.
 func (p Policy) isolation() (named patterns) {
 	for _, pattern := range p.labels.keep {
 		if strings.HasSuffix(domainOf(pattern), corev1.LabelNamespaceNodeRestriction) {
@@ -228,8 +228,8 @@ func (p Policy) ownedByOthers(managers []string) bool {
 	})
 }
 
-// IsNodeRestriction reports whether a label key is an isolation boundary (node-restriction.kubernetes.io and what is under
-// it): it goes only to the machine that had it.
+// IsNodeRestriction reports whether a label key is an isolation boundary: node-restriction.kubernetes.io or a domain under it. Such a label
+// goes only to the machine that had it.
 func IsNodeRestriction(key string) bool {
 	return record.IsLabel(key) && isOrUnder(domainOf(key), corev1.LabelNamespaceNodeRestriction)
 }

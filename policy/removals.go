@@ -9,7 +9,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// removalWarnings are about profiles that remove Nodes, and may remove none, or may leave a machine that nobody wants.
+// removalWarnings are about profiles that remove Nodes, and may remove none, or may leave an unwanted machine.
 func (p Policy) removalWarnings() (warnings []string) {
 	var removing []string
 	for _, profile := range p.verify.All() {

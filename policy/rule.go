@@ -60,12 +60,12 @@ func (r taintRule) makes(taint corev1.Taint) bool {
 		values = []string{taint.Value}
 	}
 	return slices.ContainsFunc(values, func(value string) bool {
-		// The selector looks at no other label; it may rule the value out.
+		// The selector uses no other label; it may rule the value out.
 		return r.make(value).Value == taint.Value && r.selector.Matches(labels.Set{r.copies: value})
 	})
 }
 
-// valuesOf lists the values that the label can have on a Node that the rule selects; limited is false where it can be any.
+// valuesOf lists the values that the label can have on a Node that the rule selects. If it can have any value, limited is false.
 func (r taintRule) valuesOf(key string) (values []string, limited bool) {
 	requirements, _ := r.selector.Requirements()
 	var possible sets.Set[string]
@@ -82,7 +82,7 @@ func (r taintRule) valuesOf(key string) (values []string, limited bool) {
 	return sets.List(possible), possible != nil
 }
 
-// keysOf lists the labels that a selector looks at, and which of them every selected Node has.
+// keysOf lists the labels that a selector uses, and which of them every selected Node has.
 func keysOf(selector labels.Selector) (all, present []string) {
 	requirements, _ := selector.Requirements()
 	for _, requirement := range requirements {

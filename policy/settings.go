@@ -12,8 +12,8 @@ type Setting struct {
 	Value string
 }
 
-// Settings are those of the policy, always the same ones in the same order, for operators who compare two policies. What its
-// patterns and rules come to shows on Nodes only.
+// Settings are those of the policy, always the same ones in the same order, for operators who compare two policies. The effect of its
+// patterns and rules shows on Nodes only.
 func (p Policy) Settings() []Setting {
 	return []Setting{
 		{"labels.onConflict", string(p.onConflict)},

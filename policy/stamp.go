@@ -18,13 +18,13 @@ const (
 	// TaintsAnnotation lists the taints of the Node that are derived from its labels, see [DerivedTaints]. It is written in the same
 	// request as these. Only what it lists is removed with the label.
 	TaintsAnnotation = "nodekeep.dev/taints"
-	// LabelsAnnotation lists the labels of the Node that rules have set, and the labels and taints that rules keep off it, see
-	// [DerivedLabels]. It is written in the same request as these changes. Rules change or remove only what it lists.
+	// LabelsAnnotation lists the Node's labels that rules have set, and the items that rules keep off it, see [DerivedLabels]. The same
+	// request writes it and these changes. Rules change or remove only what it lists.
 	LabelsAnnotation = "nodekeep.dev/labels"
 )
 
-// totalAnnotationsLimit is what the annotations of an object may have together, in bytes
-// (TotalAnnotationSizeLimitB of k8s.io/apimachinery); beyond it the API server rejects the Node.
+// totalAnnotationsLimit is the limit of an object's annotations together, in bytes. Beyond it the API server rejects the Node
+// (TotalAnnotationSizeLimitB of k8s.io/apimachinery).
 const totalAnnotationsLimit = 256 << 10
 
 // AnnotationBytes is the size of an object's annotations, keys and values, without nodekeep's own.
@@ -47,9 +47,11 @@ type Own struct {
 	Labels map[string]record.Derived // that rules have set, and items that they have removed
 }
 
-// Annotations are what nodekeep writes on an object that has so many bytes of other annotations, by key. One is left out where it says nothing,
-// or there is no room for it: a Node without one is better than no Node. Without a stamp a removal may be taken for a loss, and undone
-// once; a derived taint that is not listed stays when its label goes; a label that is not listed counts as an operator's, so none is set then.
+// Annotations are what nodekeep writes on an object that has so many bytes of other annotations, by key. An annotation is left out if it is
+// empty or has no room. A Node without one is better than no Node.
+//   - Without a stamp, a removal may be taken for a loss, and undone once.
+//   - A derived taint that is not listed stays when its label is removed.
+//   - A label that is not listed counts as an operator's, so no rule label is set then.
 func (o Own) Annotations(others int) map[string]string {
 	annotations := map[string]string{}
 	for _, one := range []struct{ key, value string }{{LabelsAnnotation, listedLabels(o.Labels)}, {TaintsAnnotation, Shown(o.Taints)}, {StampAnnotation, o.Stamp.String()}} {
@@ -61,7 +63,7 @@ func (o Own) Annotations(others int) map[string]string {
 	return annotations
 }
 
-// RoomFor reports whether an object with so many bytes of other annotations has room for the list of labels, by a high estimate.
+// RoomFor reports whether the list of labels fits on an object with so many bytes of other annotations. It estimates high.
 func RoomFor(labels map[string]record.Derived, others int) bool {
 	const names = 110 // of JSON, and since when, in addition to a key, a value and a rule
 	others += len(LabelsAnnotation)

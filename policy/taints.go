@@ -36,8 +36,8 @@ func (p Policy) AllRegistrationTaints() []corev1.Taint {
 	return append(all, p.verify.Taints()...)
 }
 
-// TaintsFor are the taints that the rules want on a Node with these labels: for each key and effect that of the first rule
-// that selects the Node. They are sorted, valid, and unique by key and effect.
+// TaintsFor are the taints that the rules want on a Node with these labels. For each key and effect, the first rule that selects the Node
+// decides. The taints are sorted, valid, and unique by key and effect.
 func (p Policy) TaintsFor(labels map[string]string) []corev1.Taint {
 	return taintsFor(p.rules, labels)
 }
@@ -48,8 +48,8 @@ func (p Policy) RulesMake(taint corev1.Taint) bool {
 	return slices.ContainsFunc(p.rules, makes) || slices.ContainsFunc(p.former, makes) || slices.ContainsFunc(p.noncompliantRule(), makes)
 }
 
-// After is the policy that takes another one's place and still knows its rules, the newest first: another process may put
-// on what they make for a while. It still knows the keys of verification, too: Nodes have that label and taint until verification removes them.
+// After is the policy that replaces another one and still knows its rules, the newest first. Another process may add taints of these rules
+// for a while. It also still knows the keys of verification: Nodes have that label and taint until verification removes them.
 func (p Policy) After(before Policy) Policy {
 	former := slices.Concat(before.rules, before.noncompliantRule(), before.former)
 	p.former = former[:min(len(former), maxFormerRules)]

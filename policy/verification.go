@@ -25,8 +25,8 @@ func startupTaints() patterns {
 	return patterns{"startup-taint.cluster-autoscaler.kubernetes.io/*", "ignore-taint.cluster-autoscaler.kubernetes.io/*"}
 }
 
-// verifies reports whether an item is the label or a taint of verification, now or before. It is the state of one Node object: restored, the label
-// would claim a check that never was, and the taint would ask for one that nobody makes.
+// verifies reports whether an item is the label or a taint of verification, now or before. It is the state of one Node object. A restored
+// label would claim a check that never ran. A restored taint would ask for a check that no controller makes.
 func (p Policy) verifies(item string) bool {
 	if record.IsLabel(item) {
 		return item == verify.Label || item == p.verify.Label || p.formerVerify[item]
@@ -59,7 +59,8 @@ func (p Policy) verificationKeys() map[string]bool {
 	return keys
 }
 
-// setByVerification reports whether only the verification controller owns a label: then it is of a policy that this process never knew.
+// setByVerification reports whether only the verification controller owns a label. Such a label is of a policy that this process never
+// knew.
 func setByVerification(managers []string) bool {
 	return len(managers) > 0 && !slices.ContainsFunc(managers, func(manager string) bool { return manager != verify.Manager })
 }

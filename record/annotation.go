@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// What a record keeps of the annotations of a Node. The API server allows 256 KiB for all annotations of an object.
+// Limits for the annotations of a Node in a record. The API server allows 256 KiB for all annotations of an object.
 const (
 	MaxAnnotationBytes  = 8 << 10  // of one value
 	MaxAnnotationsBytes = 64 << 10 // of all of a Node, see [AnnotationSize]
@@ -70,8 +70,8 @@ func validAnnotation(annotation, value string) bool {
 // maxListedBytes is the longest value of an annotation that a stamp holds as it is. A label has no longer one.
 const maxListedBytes = validation.LabelValueMaxLength
 
-// Listed is what a stamp lists for the value of an item: the value or, for a long annotation, a hash of it. A stamp is an annotation
-// itself, and must not double what it lists.
+// Listed is how a stamp lists the value of an item: the value or, for a long annotation, its hash. A stamp is itself an annotation, and
+// must not double the size of what it lists.
 func Listed(key, value string) string {
 	if !IsAnnotation(key) || len(value) <= maxListedBytes {
 		return value

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Format is the version of the JSON that Encode writes. Decode reads the next one too: a change of the format takes two releases, so
-// that a rollback of one never makes records unreadable.
+// Format is the version of the JSON that Encode writes. Decode also reads the next version, because a change of the format takes two
+// releases. So a rollback of one release never makes records unreadable.
 const Format = 1
 
 // MaxBytes is the largest record that is read or written. A Node with 500 labels of the longest kind is below it. Beyond it a

@@ -6,8 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Derived is what a rule of the policy has made of a label of a Node: a value or, of a label or a taint, that it is absent. It is no entry of the record: nobody decided it for this Node, and the rule
-// decides it anew. The record keeps it for the time in which the facts of a returning Node are not known yet.
+// Derived is what a rule of the policy has made of a label or taint: a value, or its absence. It is no entry of the record: no client
+// decided it for this Node, and the rule decides it anew. The record keeps it for the time in which the facts of a returning Node are not
+// known yet.
 type Derived struct {
 	Value string `json:"value"`
 	Rule  string `json:"rule"`
@@ -15,14 +16,14 @@ type Derived struct {
 	Absent bool `json:"absent,omitempty"`
 	// Until is when the label is removed: the rule has become false and holds it until then. Zero while the rule is true.
 	Until time.Time `json:"until,omitzero"`
-	// Adopted says in the annotation that an operator has handed the label over to the rule (nodekeep rules adopt): the record is to forget that an
-	// operator set it. capture removes this mark once the record has forgotten.
+	// Adopted says in the annotation that an operator has handed the label over to the rule (nodekeep rules adopt). The record then has to
+	// forget that an operator set it, and capture removes this mark afterwards.
 	Adopted bool `json:"adopted,omitempty"`
-	// Since is in the annotation the resourceVersion that nodekeep made the PATCH on by which the label or taint became as the rule wants it, or
-	// the rule's; 0 in the CREATE. What a client changed after it and set back is the client's.
+	// Since is set in the annotation. On this resourceVersion, nodekeep made the PATCH that applied the rule, or that made the item the
+	// rule's. For the CREATE it is 0. A value that a client changed after it and set back belongs to the client.
 	Since Version `json:"since,omitempty,string"`
-	// Brought says in the annotation that the Node had in its CREATE what the rule removes, and that admission removed it there. Only an Event
-	// is made of it.
+	// Brought says in the annotation that admission removed the item from the CREATE of the Node, because of the rule. Only an Event uses
+	// it.
 	Brought bool `json:"brought,omitempty"`
 }
 

@@ -36,7 +36,8 @@ func (m Machine) Identifiers() (ids []string) {
 	return ids
 }
 
-// Agrees reports whether two Nodes of different names are on one machine: they have an identifier in common, and none that both know differs.
+// Agrees reports whether two Nodes of different names are on one machine. They have an identifier in common, and no identifier that both
+// know differs.
 func (m Machine) Agrees(other Machine) bool {
 	common := false
 	for _, id := range [][2]string{{m.ProviderID, other.ProviderID}, {m.SystemUUID, other.SystemUUID}, {m.MachineID, other.MachineID}} {
@@ -51,10 +52,10 @@ func (m Machine) Agrees(other Machine) bool {
 	return common
 }
 
-// Predecessor finds the record that a Node without a record follows: the only one of its machine, of a Node that is deleted. several
-// names the Nodes whose records are of this machine where nothing can be followed, because they are more than one, or one that is
-// not deleted, or waits for an operator itself. A record that another one has followed since is not among them; versions of two clusters
-// do not say when, so that one counts as followed.
+// Predecessor finds the record that a Node without a record follows. It is the only record of the machine, and its Node is deleted. If no
+// record can be followed, several names the Nodes with a record of this machine. Either there is more than one record, or its Node is not
+// deleted, or it waits for an operator. Of deleted Nodes, a record that another record has followed since is not among them. Versions of
+// two clusters have no order, so a record followed in another cluster counts as followed.
 func Predecessor(node string, machine Machine, records []Record) (old Record, found bool, several []string) {
 	var same []Record
 	for _, r := range records {
@@ -62,7 +63,7 @@ func Predecessor(node string, machine Machine, records []Record) (old Record, fo
 			return later.Followed == r.Node && (later.Cluster != r.Cluster || later.Newest().Version > r.Newest().Version)
 		})
 		if r.Preloaded() {
-			continue // nobody has observed that its machine had the name
+			continue // no process has observed that its machine had the name
 		}
 		if r.Node != node && machine.Agrees(r.Machine) && (!followed || r.DeletedAt.IsZero()) {
 			same = append(same, r)
@@ -78,8 +79,8 @@ func Predecessor(node string, machine Machine, records []Record) (old Record, fo
 	return Record{}, false, several
 }
 
-// Follow is the first record of a Node whose machine had another name before: all that the old record remembers, as lost with an older
-// object, of whatever cluster. What waits says of a key goes to Quarantined, until an operator accepts it.
+// Follow is the first record of a Node whose machine had another name before. It has all values of the old record, as lost with an older
+// object, of whatever cluster. Values of keys for which waits is true go to Quarantined, until an operator accepts them.
 func Follow(old Record, node string, machine Machine, waits func(key string) bool) Record {
 	if old.Quarantined != nil {
 		old = AcceptOld(old, Object{})
@@ -106,7 +107,7 @@ func Follow(old Record, node string, machine Machine, waits func(key string) boo
 // something quarantined too: only that waits then.
 func (r Record) Isolated() bool { return r.Quarantined != nil && r.Followed == "" }
 
-// withHeld is a record that followed another one, once an operator accepts what waits. What is known of a key since comes first.
+// withHeld is a record that followed another one, once an operator accepts the waiting entries. Entries that are known since come first.
 func (r Record) withHeld() Record {
 	held := r.Quarantined.Entries
 	r.Quarantined, r.Entries = nil, slices.Clone(r.Entries)

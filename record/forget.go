@@ -1,7 +1,7 @@
 package record
 
-// Forget is the record once an operator has decided that keys are not to be remembered. It keeps that decision as a removal on the newest object, so
-// that no older observation and no registration from an older record brings them back.
+// Forget is the record after an operator's decision not to remember keys. It keeps that decision as a removal on the newest object. So no
+// older observation brings the keys back, and no registration from an older record does.
 func Forget(r Record, keys []string) Record {
 	forget := make(map[string]bool, len(keys))
 	for _, key := range keys {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// A key names one thing that a Node can show: a label by its key, a taint by its key and effect, as in
-// "maintenance:NoExecute", or an annotation by "@" and its key. Each is unique on a Node, and no label key holds a colon or "@".
+// A key names one thing that a Node can show. A label has its own key, a taint its key and effect ("maintenance:NoExecute"), an annotation
+// "@" and its key. Each is unique on a Node, and no label key holds a colon or "@".
 
 // TaintKey is the key of a taint.
 func TaintKey(taint corev1.Taint) string { return taint.Key + ":" + string(taint.Effect) }
@@ -31,8 +31,8 @@ func cutLast(key string) (before, after string, found bool) {
 	return key, "", false
 }
 
-// Join is what labels and taints show, by key. Of two taints with one key the first counts; a label or taint whose key is that of
-// something else is none. The map is the caller's own.
+// Join is what labels and taints show, by key. Of two taints with one key, the first counts. A label or taint whose key has the form of
+// another kind is left out. The map belongs to the caller.
 func Join(labels map[string]string, taints []corev1.Taint) map[string]string {
 	items := make(map[string]string, len(labels)+len(taints))
 	for key, value := range labels {
@@ -74,9 +74,8 @@ func SortTaints(taints []corev1.Taint) {
 	})
 }
 
-// Valid reports whether the API server accepts an item of that key and value. One that it does not accept would make it
-// reject the whole Node (ValidateLabels of k8s.io/apimachinery; validateNodeTaints in pkg/apis/core/validation of
-// k8s.io/kubernetes).
+// Valid reports whether the API server accepts an item of that key and value. It would reject a whole Node because of one invalid item. The
+// sources are ValidateLabels of k8s.io/apimachinery, and validateNodeTaints in pkg/apis/core/validation of k8s.io/kubernetes.
 func Valid(key, value string) bool {
 	if annotation, ok := Annotation(key); ok {
 		return validAnnotation(annotation, value)

@@ -19,8 +19,8 @@ const (
 	OtherMachine
 )
 
-// Compare reports whether two machines are one. The first of providerID, systemUUID and machineID that is known on both sides
-// decides, so that cloned images (same machineID) and reinstalled systems (other machineID) raise no false alarm.
+// Compare reports whether two machines are one. The first of providerID, systemUUID and machineID that both sides know decides. So cloned
+// images (same machineID) and reinstalled systems (other machineID) raise no false alarm.
 func (m Machine) Compare(other Machine) Identity {
 	for _, id := range [][2]string{{m.ProviderID, other.ProviderID}, {m.SystemUUID, other.SystemUUID}, {m.MachineID, other.MachineID}} {
 		switch {

@@ -9,8 +9,8 @@ import (
 // Merge is the record after one more observation. docs/design.md, section 5.2, has the clauses as a table.
 //
 // Observations of one object do not commute in three cases. In none of them can any process know what a client wanted.
-//   - The newer state shows an item of owner [Other] that the stamp does not list: a kubelet or the policy hides a client's value.
-//   - A client set a taint back to the listed value, and nodekeep took it for its own and corrected it.
+//   - The newer state shows an item of owner [Other] that the stamp does not list. A kubelet or the policy hides a client's value.
+//   - A client set a taint back to the listed value, and nodekeep mistook it for its own and corrected it.
 //   - A client removed the annotation between the two.
 func Merge(r Record, o Observation) Record {
 	if o.Version <= r.Floor {
@@ -49,8 +49,8 @@ func Merge(r Record, o Observation) Record {
 	return next
 }
 
-// decide is the entry of a key after an observation that is newer than the entry. here says that the entry was decided on this
-// very object; late, that a newer state of this object was merged before and left the entry as it is. The numbers are those of the table in docs/design.md.
+// decide is the entry of a key after an observation that is newer than the entry. If here, this very object decided the entry. If late, a
+// newer state of this object was merged before and did not change the entry. The numbers are those of the table in docs/design.md.
 func decide(o Observation, e Entry, known, here, late bool) Entry {
 	set := func(value string, version Version) Entry { return Entry{Key: e.Key, Value: value, Version: version} }
 	removed := func(version Version) Entry { return Entry{Key: e.Key, Removed: true, Version: version} }

@@ -15,15 +15,16 @@ type Observation struct {
 	// DeletedAt is when the process observed that the object is deleted; zero while it is there.
 	DeletedAt time.Time
 
-	// Items is every label and taint on the Node, and each annotation that the policy keeps, but those that nodekeep never handles, by key.
+	// Items is every label and taint on the Node, and each annotation that the policy keeps, by key. Those that nodekeep never handles are
+	// left out.
 	Items map[string]Item
 	Stamp Stamp
-	// RuleSince are the keys that rules have left as they want them, by what the Node lists: a value that they set, or an item that they
-	// removed. Each has the version that nodekeep made this PATCH on; 0: it was done in the CREATE. A key is left out where the kubelet may
-	// have written the list, or another component sets the item.
+	// RuleSince are the keys that are as rules want them. The Node lists them: a value that rules set, or an item that they removed. Each
+	// has the version on which nodekeep made that change by a PATCH; 0: in the CREATE. A key is left out if the kubelet may have written
+	// the list, or if another component sets the item.
 	RuleSince map[string]Version
-	// Unproved are the keys whose stamp the kubelet may have written, while the guard policies are not in force: protected labels, taints,
-	// and what the record does not know.
+	// Unproved are the keys whose stamp the kubelet may have written, while the guard policies are not in force. These are protected
+	// labels, taints, and keys that the record does not know.
 	Unproved map[string]bool
 }
 
@@ -38,16 +39,16 @@ type Owner int
 
 // The owners.
 const (
-	// Nobody: no field manager or only nodekeep owns the label or annotation, or it is a taint, whose owner nobody can know. Unless the stamp
-	// says that nodekeep set this value, a client or another admission policy did.
+	// Nobody: no field manager or only nodekeep owns the label or annotation. A taint is Nobody's, too: its owner is never known. Unless
+	// the stamp lists this value as set by nodekeep, a client or another admission policy set it.
 	Nobody Owner = iota
 	// Client: a client owns the label or annotation.
 	Client
-	// Other: another component, such as the kubelet, sets it again by itself, or a rule has set it, or the policy does not select it. That it
-	// is on the Node counts; its value does not.
+	// Other: another component, such as the kubelet, sets it again by itself, or a rule has set it. A label that the policy does not select
+	// is Other, too. Its presence on the Node counts; its value does not.
 	Other
-	// Rule: a taint that nodekeep derives from labels, or a label that an operator has handed over to a rule. It is never remembered, and where it
-	// is, no client's is.
+	// Rule: a taint that nodekeep derives from labels, or a label that an operator has handed over to a rule. It is never remembered. It
+	// counts as if the client's item were absent.
 	Rule
 	// TooLarge: an annotation that a client set, whose value is too large for a record. A value that the record has from before is
 	// no longer right.
@@ -81,8 +82,8 @@ func (o Observation) byRule(key string) (since Version, ok bool) {
 	return since, ok && since < o.Version
 }
 
-// untouched reports whether an item is as nodekeep set it. Nothing shows who set a taint, so one that the Node brought
-// itself and that has the same value still is no decision of a client either.
+// untouched reports whether an item is as nodekeep set it. Nothing shows who set a taint. So a taint that the Node brought itself, with its
+// value unchanged, is no client's decision either.
 func (o Observation) untouched(key string) bool {
 	item, present := o.Items[key]
 	item.Value = Listed(key, item.Value)

@@ -1,8 +1,7 @@
 package record
 
-// Isolate is the record of a machine that registered under the name of another one. The record of the other machine is kept next to
-// it, and nothing is restored until an operator accepts a side. Observations that are older than o still count for the
-// other machine.
+// Isolate is the record of a machine that registered under the name of another one. It keeps the other machine's record next to it. Nothing
+// is restored until an operator accepts a side. Observations that are older than o still count for the other machine.
 func Isolate(r Record, o Observation, machine Machine) Record {
 	own := Record{Node: r.Node, Cluster: r.Cluster, Machine: machine, Quarantined: &r}
 	if o.Version > 0 {
@@ -17,9 +16,9 @@ func AcceptNew(r Record) Record {
 	return r
 }
 
-// AcceptOld is the record once an operator has decided that the new machine gets what the old one had. live is the Node as it was read
-// for this; zero if there is none. What this state or a later one shows counts when it is observed next. Older states of
-// any object do not, so that none brings back what the operator has refused.
+// AcceptOld is the record after an operator's decision that the new machine gets the old one's record. The parameter live is the Node as it
+// was read for this; zero if there is none. This state or a later one counts when it is observed next. Older states of any object do not
+// count, so that none brings back what the operator has refused.
 func AcceptOld(r Record, live Object) Record {
 	if r.Quarantined == nil {
 		return r

@@ -55,8 +55,8 @@ type Record struct {
 	HistoryOmitted bool
 	// Dropped is what was stored in addition to the entries and no Node can have: a client edited the record. It is lost with the next write.
 	Dropped Dropped
-	// Quarantined is the record of the machine that had the name before, see [Isolate], or what waits of a record
-	// that was followed; nil if nothing is quarantined.
+	// Quarantined is the record of the machine that had the name before, see [Isolate]. For a record that followed another one, it has the
+	// entries that wait for an operator. It is nil if nothing is quarantined.
 	Quarantined *Record
 
 	format          int // version of the JSON that it was read from; 0: the current one
@@ -64,7 +64,7 @@ type Record struct {
 	unknownNotShown fields
 }
 
-// Omitted reports whether the record was read without its history, or that of what is quarantined, so that it cannot be stored.
+// Omitted reports whether the record, or its quarantined record, was read without its history. Such a record cannot be stored.
 func (r Record) Omitted() bool {
 	return r.HistoryOmitted || r.Quarantined != nil && r.Quarantined.HistoryOmitted
 }
@@ -132,17 +132,18 @@ func (r Record) Newest() Object {
 	return r.Seen[len(r.Seen)-1]
 }
 
-// Ahead reports whether the record holds an observation that is newer than this one, of the same object or of a later one. Then o says
-// nothing of how the Node is now.
+// Ahead reports whether the record holds an observation newer than this one, of the same or a later object. Then o does not show the
+// current state of the Node.
 func (r Record) Ahead(o Observation) bool { return r.Newest().Version > o.Version }
 
-// Empty reports whether nothing would be lost with the record but which objects were observed, and when.
+// Empty reports whether the record holds nothing worth keeping: only which objects were observed, when, and which keys were removed.
 func (r Record) Empty() bool {
 	return r.Quarantined == nil && len(r.Derived)+len(r.unknown)+len(r.unknownNotShown) == 0 &&
 		!slices.ContainsFunc(r.Entries, func(e Entry) bool { return !e.Removed })
 }
 
-// Preloaded reports whether the record was written ahead for a Node that was never observed: it has only what rules say of that Node.
+// Preloaded reports whether the record was written ahead for a Node that was never observed. Such a record has only the values that rules
+// derive for that Node.
 func (r Record) Preloaded() bool {
 	return len(r.Seen)+len(r.Entries) == 0 && r.Floor == 0 && r.Followed == "" && r.Quarantined == nil && len(r.Derived) > 0
 }
@@ -157,9 +158,9 @@ func (r Record) Observed(uid types.UID) Version {
 	return 0
 }
 
-// decidedOn is the object on which an entry was decided; empty if it is no longer known. The lives of objects do not overlap, so
-// that is the first one whose newest version is not older than the entry. Below the floor that object is forgotten, and
-// the next one must not be taken for it.
+// decidedOn is the object on which an entry was decided; empty if it is no longer known. The lives of objects do not overlap. So it is the
+// first object whose newest version is not older than the entry. Below the floor that object is forgotten, and the next object must not be
+// taken for it.
 func (r Record) decidedOn(e Entry) types.UID {
 	if e.Version <= r.Floor {
 		return ""
@@ -198,9 +199,9 @@ func (r *Record) forget(floor Version) {
 	r.Entries = slices.DeleteFunc(slices.Clone(r.Entries), func(e Entry) bool { return e.Removed && e.Version <= floor })
 }
 
-// Rebase is the record for use in the cluster of that UID whose API server has given out versions up to newest. A record of
-// another cluster, or of a state of this one that a restored backup has undone, keeps its values and loses all UIDs and
-// versions; foreign is true then.
+// Rebase is the record for use in the cluster of that UID. Its API server has given out versions up to newest. A record of another cluster
+// keeps its values but loses all UIDs and versions; foreign is then true. The same holds for a record of a state that a restored backup has
+// undone.
 //
 // An empty cluster is one whose UID is not known; no record is of another one then.
 func (r Record) Rebase(cluster string, newest Version) (rebased Record, foreign bool) {

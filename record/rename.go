@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Rename is the record once what a client decided of the key from counts for the key to, and the record has nothing of from. shown says that
-// the newest object shows the value under both keys, or under to alone: then it counts as decided there. Else it stays with the object on
-// which it was decided, so that what was lost with that one is restored still.
+// Rename moves a client's decision from the key `from` to the key `to`; the record then has nothing of `from`. If shown, the newest object
+// shows the value under both keys or only under `to`. Then the value counts as decided on that object. Otherwise it stays with the object
+// on which it was decided. So a value that was lost with that object is still restored.
 //
-// No observation of that object that was merged before counts against the new key: it would take the key, which the object did not
-// show yet, for removed. changed is false where from has no value, or to another one.
+// No earlier observation of that object counts against the new key. The object did not show that key yet, so it would look removed. If
+// `from` has no value, or `to` has another one, changed is false.
 func Rename(r Record, from, to string, shown bool) (renamed Record, changed bool) {
 	old, known := r.Entry(from)
 	e, taken := r.Entry(to)

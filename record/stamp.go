@@ -5,12 +5,12 @@ import (
 	"maps"
 )
 
-// Stamp is what the annotation on a Node object says of this object. It distinguishes what nodekeep set from what a client set, and a
-// label that a client removed from one that was lost with the object before.
+// Stamp is the content of nodekeep's annotation on a Node object. It distinguishes what nodekeep set from what a client set. It also
+// distinguishes a label that a client removed from one that was lost with the previous object.
 type Stamp struct {
-	// Given is what nodekeep set, and nobody has to have changed since.
+	// Given is what nodekeep set. A client may have changed it since.
 	Given map[string]Given `json:"given,omitempty"`
-	// Brought are recorded keys that the Node had in its CREATE, with the value it had then, as [Listed] writes it.
+	// Brought are recorded keys that the Node had in its CREATE. Each has its value of that time, as [Listed] writes it.
 	Brought map[string]string `json:"brought,omitempty"`
 }
 

@@ -27,16 +27,16 @@ func Write(before, after Record, o Observation, complete bool) bool {
 	}
 }
 
-// SameDerived reports whether rules say the same. What a Node brought is no part of that.
+// SameDerived reports whether rules say the same. It does not compare Brought and Since.
 func SameDerived(before, after map[string]Derived) bool {
 	return maps.EqualFunc(before, after, func(a, b Derived) bool {
 		return a.Value == b.Value && a.Rule == b.Rule && a.Absent == b.Absent && a.Adopted == b.Adopted && a.Until.Equal(b.Until)
 	})
 }
 
-// changes reports whether two records differ in more than how new their observations are: in a value, or in the object on which one
-// was decided, or in that a taint, or what a rule had left, was changed after nodekeep had set it. Without the last, nobody would know an item
-// that was set back to the same value for the client's.
+// changes reports whether two records differ in more than the versions of their observations. They differ in a value, or in the object on
+// which a value was decided. They also differ if a client changed a taint, or what a rule had left, after nodekeep set it. Without that
+// difference, an item set back to the same value would not count as the client's.
 func changes(before, after Record, o Observation) bool {
 	if len(before.Entries) != len(after.Entries) {
 		return true
@@ -72,8 +72,8 @@ func Missing(r Record, o Observation) (missing map[string]string) {
 	return missing
 }
 
-// Stale is what nodekeep set on the Node and nobody has changed since, but the record has otherwise: keys to set to another value,
-// and keys to remove, with their entry in the stamp. A value that the Node brought itself is never among them.
+// Stale is what nodekeep set on the Node, has not been changed since, and differs from the record. A key is either set to another value or
+// removed with its entry in the stamp. A value that the Node brought itself is never among them.
 func Stale(r Record, o Observation) (correct map[string]string, remove []string) {
 	for key := range o.Stamp.Given {
 		if r.Isolated() || !o.untouched(key) || o.Unproved[key] {

@@ -1,4 +1,4 @@
-// Package reload keeps what was read from files current while a process runs: mounted ConfigMaps and Secrets change without a restart.
+// Package reload keeps the content of files current while a process runs. Mounted ConfigMaps and Secrets change without a restart.
 package reload
 
 import (
@@ -25,7 +25,7 @@ type Files[T any] struct {
 	good  [][]byte // what value was made of
 }
 
-// New returns Files that have not been read. What changes, and what is wrong, is reported by Read and Run.
+// New returns Files that have not been read. Read and Run report changes and errors.
 func New[T any](parse func(contents [][]byte) (T, error), changed func(T), trouble func(error), paths ...string) *Files[T] {
 	return &Files[T]{paths: paths, parse: parse, changed: changed, trouble: trouble}
 }

@@ -11,8 +11,8 @@ import (
 
 // Cost is for how long Nodes have existed, by the value of a label. It knows no prices.
 //
-// It counts the Nodes that exist now, from their creation on, with the label and the CPU that they have now. Nodes that were deleted,
-// earlier values and an earlier capacity are not counted.
+// It counts only Nodes that exist now, from their creation on, with their current label and CPU. Deleted Nodes, earlier values and earlier
+// capacities are not counted.
 type Cost struct {
 	Key  string    `json:"key"`
 	Last string    `json:"last,omitempty"` // no more than so long of each Node; empty: since it was created

@@ -9,8 +9,8 @@ import (
 	"unicode"
 )
 
-// CSV is all tables as one: the columns of all, and a first and second one that name the section and the table. Cells that a table does
-// not have are empty.
+// CSV is all tables as one table. Two columns that name the section and the table come first, then the columns of all tables. A cell that a
+// table does not have is empty.
 func CSV(tables []Table) (string, error) {
 	columns := []string{"section", "table"}
 	for _, table := range tables {
@@ -60,8 +60,8 @@ func csvCell(cell any) string {
 	return Text(cell)
 }
 
-// harmless is a text that no spreadsheet takes for a formula: a quote comes before what begins like one (OWASP, CSV injection). Control
-// characters become spaces, so that a cell is one line.
+// harmless is a text that no spreadsheet reads as a formula. It adds a quote before a text that begins like one (OWASP, CSV injection).
+// Control characters become spaces, so that a cell is one line.
 func harmless(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

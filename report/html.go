@@ -10,9 +10,9 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// HTML is the report as one page, with so many rows of each table. The page is a tree of elements that the renderer of golang.org/x/net/html
-// writes: texts of the cluster are text nodes and values of attributes only, and both are escaped there. html/template would do the same
-// and make the program half as large again, because the linker must keep every method with it.
+// HTML is the report as one page, with at most so many rows of each table. The page is a tree of elements, and the renderer of
+// golang.org/x/net/html writes it. Texts of the cluster are only text nodes and attribute values, and the renderer escapes both. The
+// package html/template would do the same, but the linker must then keep every method. That makes the program half as large again.
 func HTML(r Report, rows int) (string, error) {
 	p := page{rows: rows}
 	body := p.element("main", nil, p.header(r))

@@ -20,7 +20,7 @@ func Sections() []string {
 	return []string{SummarySection, ComplianceSection, DriftSection, UsageSection, CostSection}
 }
 
-// What a report holds at most. What is left out is counted.
+// Limits of a report. It counts the entries that it leaves out.
 const (
 	maxPairs     = 300_000 // of a key and a value, of all labels together
 	maxResources = 64      // names of resources

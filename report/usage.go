@@ -12,7 +12,7 @@ import (
 // Usage is which labels of Nodes something selects on.
 type Usage struct {
 	Keys []UsedKey `json:"keys"` // those that are used first, the most Pods first
-	// NotRead are kinds that the caller may not list. What they select on is not known.
+	// NotRead are kinds that the caller may not list. The keys that they select on are not known.
 	NotRead []NotRead `json:"notRead,omitempty"`
 	LeftOut int       `json:"leftOut,omitempty"` // keys
 }

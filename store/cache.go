@@ -13,8 +13,8 @@ import (
 	"nodekeep.dev/nodekeep/contain"
 )
 
-// recordCache is an informer that holds decoded records and drops the rest of their ConfigMaps, and over it the
-// writes and removals of our own that the watch has not brought yet, so that a process always sees what it did.
+// recordCache is an informer that holds decoded records, without the other content of their ConfigMaps. On top of it are this process's own
+// writes and removals that the watch has not delivered yet. So a process always sees its own changes.
 type recordCache struct {
 	informer     cache.SharedIndexInformer
 	registration cache.ResourceEventHandlerRegistration
@@ -24,7 +24,8 @@ type recordCache struct {
 
 	machines machines
 
-	// link shows whether the watch goes on. A watch can stall without an error, and a cache that does not notice looks current while it is not.
+	// link shows whether the watch is alive. A watch can stall without an error. A cache that does not notice looks current while it is
+	// stale.
 	link Link
 
 	mu   sync.RWMutex
@@ -48,7 +49,7 @@ func newRecordCache(client kubernetes.Interface, namespace string, logger *slog.
 	return c, err
 }
 
-// handle registers a handler; the process goes on after an event that could not be taken in.
+// handle registers a handler. The process continues after an event whose handler panicked.
 func (c *recordCache) handle(handler cache.ResourceEventHandlerFuncs) (cache.ResourceEventHandlerRegistration, error) {
 	registration, err := c.informer.AddEventHandler(contain.Handlers(handler, func(object any, err error) {
 		key, _ := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
@@ -92,8 +93,8 @@ func (c *recordCache) seen(object any) (entry *cached, ok bool) {
 	return entry, true
 }
 
-// forget is called for every record that was deleted. If the watch missed the deletion, the next list shows it; a
-// removal of our own need not be remembered any longer then.
+// forget runs for every deleted record. If the watch missed the deletion, the next list shows it. A removal of our own then no longer needs
+// to be remembered.
 func (c *recordCache) forget(last any) {
 	entry, ok := c.seen(last)
 	if _, missed := last.(cache.DeletedFinalStateUnknown); !ok || !missed {
@@ -115,8 +116,8 @@ func (c *recordCache) judge(object any) {
 	}
 }
 
-// OnChange calls changed with the name of each Node whose record is added, changed or removed, and of every record
-// there is when called. It returns once the handler is registered; changed must not block.
+// OnChange calls changed with the Node's name for each existing record, and for each added, changed or removed record. It returns once the
+// handler is registered; changed must not block.
 func (c *ConfigMaps) OnChange(changed func(node string)) error {
 	notify := func(object any) {
 		if entry, ok := entryOf(object); ok {

@@ -14,8 +14,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// cached is what is held in memory of a ConfigMap: the record, or why it cannot be read, or that this version of it
-// was removed.
+// cached is what memory holds of a ConfigMap. It is the record, or why the record cannot be read, or that this version was removed.
 type cached struct {
 	name, namespace, version string
 	record                   packed
@@ -38,8 +37,8 @@ func compact(object any) (any, error) {
 	return object, nil
 }
 
-// compactWith never panics and never fails: a panic would end the process, and after an error the informer would list all records
-// again and never be synced. A record that panics cannot be read.
+// compactWith never panics and never fails. A panic would end the process. After an error, the informer would list all records again and
+// would never be synced. A record that panics counts as unreadable.
 func compactWith(decode func(document) (record.Record, error), cm *corev1.ConfigMap) *cached {
 	stored := documentOf(cm)
 	entry := &cached{
@@ -82,8 +81,8 @@ func (e *cached) node() string {
 	return strings.TrimPrefix(e.name, namePrefix)
 }
 
-// supersededBy reports whether something of our own counts no more once the watch has brought that: the same or something
-// newer. What was removed is of the very version that the watch may bring late, so only what is newer counts over it.
+// supersededBy reports whether the watch has delivered the same state as our own, or a newer one. Then our own no longer counts. A removal
+// has the very version that the watch may deliver late, so only a newer version counts over it.
 func (e *cached) supersededBy(fromWatch *cached) bool {
 	if e.removed && e.version == fromWatch.version {
 		return false

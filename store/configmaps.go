@@ -25,7 +25,7 @@ var (
 	ErrNotFound = errors.New("no record")
 	// ErrUnreadable says that there is one, but nothing may be taken from it, and it must not be overwritten.
 	ErrUnreadable = errors.New("unreadable record")
-	// ErrConflict says that another client wrote, created or removed the record since it was read: read it live and decide again.
+	// ErrConflict says that another client wrote, created or removed the record since it was read. Read it live and decide again.
 	ErrConflict = errors.New("record changed meanwhile")
 )
 
@@ -33,10 +33,9 @@ var (
 type Entry struct {
 	Record  record.Record
 	Version string
-	// Accepted is the side of a quarantined record that an operator has accepted; empty while nobody has.
+	// Accepted is the side of a quarantined record that an operator has accepted; empty until then.
 	Accepted Side
-	// Unlisted says that the ConfigMap lacks the label by which records are found, so caches do not hold it; any Put
-	// puts the label back.
+	// Unlisted says that the ConfigMap lacks the label by which records are found, so caches do not hold it. Any Put restores the label.
 	Unlisted bool
 }
 
@@ -63,9 +62,9 @@ func (c *ConfigMaps) Run(ctx context.Context) { c.cache.informer.RunWithContext(
 // Synced reports whether every record that existed at the start is in memory.
 func (c *ConfigMaps) Synced() bool { return c.cache.registration.HasSynced() }
 
-// Progress is when the API server last sent something on the watch of records: an event, or the bookmark that each watch ends with.
-// While it does, that is about a minute ago at most, or up to 96 s where nothing changes in etcd. It is the zero time while no watch is open: what
-// others write is not known then.
+// Progress is when the API server last sent something on the watch of records. That is an event, or the bookmark at the end of each watch.
+// On a working watch, it is at most about a minute ago. If nothing changes in etcd, it can be up to 96 s. While no watch is open, it is the
+// zero time: writes of other clients are then unknown.
 func (c *ConfigMaps) Progress() time.Time { return c.cache.link.Progress() }
 
 // Totals are what the records in memory come to.
@@ -113,9 +112,9 @@ func (c *ConfigMaps) Put(ctx context.Context, r record.Record, version string) (
 	return Entry{Record: r, Version: cm.ResourceVersion}, nil
 }
 
-// Delete removes the record of a Node if it is of the version that was read, and nothing else under its name. [ErrConflict]
-// means that another client has written, replaced or removed it since. Whatever the error, what is read live counts: an answer can
-// get lost.
+// Delete removes the record of a Node if it still has the version that was read. It removes nothing else under that name. [ErrConflict]
+// means that another client has written, replaced or removed it since. After any error, only a live read shows the state: an answer can get
+// lost.
 func (c *ConfigMaps) Delete(ctx context.Context, node, version string) error {
 	if version == "" { // without one, the API server would remove whatever is there
 		return fmt.Errorf("delete record of node %q: %w: no version was read", node, ErrConflict)
@@ -159,8 +158,8 @@ type Listed struct {
 	Err       error // why nothing may be taken from it: [ErrUnreadable]; nil otherwise
 }
 
-// List reads one page of the records live, in the order of the ConfigMaps' names, which is that of the Nodes' names where
-// these are not shortened; see [Name]. The options bound the page and go on where the last one ended.
+// List reads one page of the records live, in the order of the ConfigMaps' names. That is the order of the Nodes' names, unless these are
+// shortened; see [Name]. The options bound the page and continue where the last page ended.
 func (c *ConfigMaps) List(ctx context.Context, options metav1.ListOptions) (page []Listed, meta metav1.ListMeta, err error) {
 	options.LabelSelector = RecordLabel + "=true"
 	list, err := c.client.List(ctx, options)

@@ -60,7 +60,7 @@ func encode(r record.Record) (document, error) {
 	return written, nil
 }
 
-// decode reads a record and the quarantined record next to it; if either cannot be read, nothing may be taken from it.
+// decode reads a record and the quarantined record next to it. If either cannot be read, neither may be used.
 func (d document) decode() (record.Record, error) {
 	r, err := record.Decode([]byte(d.record))
 	if err != nil || d.quarantined == "" {
@@ -97,7 +97,7 @@ func (d document) configMap(name, namespace string) *corev1.ConfigMap {
 	return cm
 }
 
-// patch is a JSON merge patch that puts the document into the ConfigMap of that version and leaves all else in it.
+// patch is a JSON merge patch. It puts the document into the ConfigMap of that version and leaves all other content unchanged.
 func (d document) patch(version string) ([]byte, error) {
 	data := map[string]any{DataKey: d.record, QuarantinedKey: nil}
 	if d.quarantined != "" {
@@ -132,8 +132,8 @@ func Encode(r record.Record) ([]byte, error) {
 	return data, err
 }
 
-// Decode reads a record of the Node. A record that does not parse, is too large, is of a version too new to be
-// understood, or names another Node is [ErrUnreadable]; the error says which.
+// Decode reads a record of the Node. It returns [ErrUnreadable] if the record does not parse, is too large or too new, or names another
+// Node. The error says which.
 func Decode(data []byte, node string) (record.Record, error) {
 	r, err := record.Decode(data)
 	return of(node, r, err)

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// watchTimeout is the TimeoutSeconds of a watch. The API server sends a bookmark two seconds before that, from which the
-	// next watch resumes. A watch that ends before its bookmark resumes from an old version, which other objects of the same
-	// resource soon push out of the API server's watch cache: then everything is listed again.
+	// watchTimeout is the TimeoutSeconds of a watch. The API server sends a bookmark two seconds before that, from which the next watch
+	// resumes. A watch that ends before its bookmark resumes from an old version. Other objects of the same resource soon push that version
+	// out of the API server's watch cache. Then everything is listed again.
 	watchTimeout = 48 * time.Second
-	// watchSilence is after how long without any event the client ends a watch, which then may have stalled. An API server ends a
-	// watch that resumes long before that; on one that streams it sends a bookmark once a minute, if anything changed.
+	// watchSilence is after how long without any event the client ends a watch, because it may have stalled. An API server ends a watch
+	// that resumes long before that. On a watch that streams, it sends a bookmark once a minute, if anything changed.
 	watchSilence = 70 * time.Second
-	// refusedPause is the least time, and half of the longest, before an API server that refuses connections is asked again.
+	// refusedPause is the shortest pause before another call to an API server that refuses connections. The longest is twice as long.
 	refusedPause = 500 * time.Millisecond
 	// listTimeout is longer than an API server works on any list (--request-timeout, one minute).
 	listTimeout = 2 * time.Minute
@@ -36,10 +36,11 @@ type Resource[List runtime.Object] interface {
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 }
 
-// ListWatch is how every informer of nodekeep lists and watches: its watches always resume from a recent version, and one
-// that stalls, which gives no error, is replaced after 70 seconds. A watch that first streams all objects takes as long as
-// they take to arrive. A watch that resumes asks an API server that refuses connections again every second; client-go by itself comes
-// to wait for up to a minute, in which others write what we then do not know. The link receives what arrives; nil is allowed.
+// ListWatch is how every informer of nodekeep lists and watches. Its watches always resume from a recent version. A watch that stalls,
+// which gives no error, is replaced after 70 seconds. A watch that first streams all objects takes as long as they take to arrive.
+//
+// If an API server refuses connections, a watch that resumes retries every second. The backoff of client-go itself grows to a minute, and
+// other clients' writes are unknown until then. The link receives all events; nil is allowed.
 func ListWatch[List runtime.Object](client any, of Resource[List], labelSelector string, link *Link) cache.ListerWatcher {
 	if link == nil {
 		link = &Link{}
@@ -98,8 +99,8 @@ type liveWatch struct {
 	stop    sync.Once
 }
 
-// watchUntilSilent starts a watch. If the API server does not even accept it in time, the result is a watch that has ended: a
-// reflector resumes after that, and would list everything again after an error.
+// watchUntilSilent starts a watch. If the API server does not accept it in time, the result is a watch that has already ended. A reflector
+// resumes after that; after an error it would list everything again.
 func watchUntilSilent(ctx context.Context, options metav1.ListOptions, start cache.WatchFuncWithContext, link *Link) (watch.Interface, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var silent atomic.Bool

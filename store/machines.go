@@ -26,7 +26,7 @@ type machines struct {
 	by map[string][]string // the ConfigMaps under each value; nil: there is no index
 }
 
-// replaced is called for every record that came, changed or went; nil is no record.
+// replaced is called for every record that was added, changed or removed; nil is no record.
 func (m *machines) replaced(before, after any) {
 	old, oldName := indexedAs(before)
 	now, name := indexedAs(after)
@@ -72,8 +72,8 @@ func indexedAs(object any) (values []string, name string) {
 
 func followedBy(node string) string { return "followed " + node }
 
-// IndexMachines makes the index that [ConfigMaps.OfMachine] needs, unless it is there. Where the records are in memory already, it returns once
-// all are in the index, some tenths of a second for 100,000: no request should call it.
+// IndexMachines makes the index that [ConfigMaps.OfMachine] needs, unless it exists. If the records are already in memory, it returns once
+// all are in the index. That takes some tenths of a second for 100,000, so no request should call it.
 func (c *ConfigMaps) IndexMachines() error {
 	m := &c.cache.machines
 	m.making.Lock()
@@ -102,8 +102,8 @@ func (c *ConfigMaps) IndexMachines() error {
 	return nil
 }
 
-// OfMachine is the records that have an identifier of a machine in common with it, and those that have followed one of these, from memory.
-// An error means that nothing can be said: there is no index, see [ConfigMaps.IndexMachines].
+// OfMachine returns, from memory, the records that share an identifier with the machine. It adds the records that followed one of these. An
+// error means that there is no index, so nothing is known; see [ConfigMaps.IndexMachines].
 func (c *ConfigMaps) OfMachine(m record.Machine) ([]record.Record, error) {
 	c.cache.machines.mu.RLock()
 	indexed := c.cache.machines.by != nil
@@ -130,7 +130,7 @@ func (c *ConfigMaps) OfMachine(m record.Machine) ([]record.Record, error) {
 	return records, nil
 }
 
-// writtenAs names our own writes that the index would have under a value, and that the watch has not brought yet.
+// writtenAs names our own writes that belong under a value of the index. The watch has not delivered them yet.
 func (c *recordCache) writtenAs(value string) (names []string) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -13,10 +13,11 @@ const (
 	nameHashSize = 8 // bytes of sha256, 16 hex digits
 )
 
-// Name is the name of the ConfigMap that holds the record of a Node: "node." and the Node's name. Where that would be
-// longer than a name may be (253 characters), the end gives way to a hash of the whole name. A Node's name is a
-// DNS-1123 subdomain, and so is the result. Two names can share a ConfigMap only if their hashes collide or if
-// a client chose a Node name that spells another's hash; the record inside names its Node, so even then it is refused.
+// Name is the name of the ConfigMap that holds the record of a Node: "node." and the Node's name. A name has at most 253 characters. If the
+// result would be longer, a hash of the whole name replaces the end. A Node's name is a DNS-1123 subdomain, and so is the result.
+//
+// Two names share a ConfigMap only if their hashes collide, or if a client chose a name with another's hash. The record names its Node, so
+// it is refused even then.
 func Name(node string) string {
 	name := namePrefix + node
 	if len(name) <= validation.DNS1123SubdomainMaxLength {

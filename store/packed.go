@@ -12,8 +12,8 @@ import (
 	"nodekeep.dev/nodekeep/record/packing"
 )
 
-// packed is a record in little memory, for caches of 100,000 of them. Its own texts stand in one string; what it has in common with
-// many others, the keys of its entries, in one for all of them.
+// packed is a record in little memory, for caches of 100,000 records. One string holds its own texts. Another string, shared with many
+// records, holds the keys of its entries.
 type packed struct {
 	shape unique.Handle[string]
 	text  string

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// RulesName is the ConfigMap that shows which rules for labels are in force, so that a restart is not taken for a new policy.
+// RulesName is the ConfigMap that shows which rules for labels are in force. So a restart is not taken for a new policy.
 const RulesName = "nodekeep-rules"
 
 // Keys of that ConfigMap. Each value names rules by their hash.
@@ -39,7 +39,7 @@ func NewRules(client kubernetes.Interface, namespace, none string, logger *slog.
 // rulesTimeout bounds one read of the ConfigMap.
 const rulesTimeout = 10 * time.Second
 
-// Hold reports whether rules must only add labels: they are not in force, or which ones are has never been read.
+// Hold reports whether rules must only add labels. They are not in force, or the ConfigMap has never been read.
 func (r *Rules) Hold(rules string) bool {
 	inForce := r.inForce.Load()
 	return inForce == nil || *inForce != rules

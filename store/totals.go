@@ -8,15 +8,15 @@ type Totals struct {
 	Bytes, Largest       int // how large all records are as they are stored, and the largest; see [record.MaxBytes]
 }
 
-// totals are kept with every event, so that nobody who asks walks 100,000 records; the writes of our own that the watch has not
-// brought yet are not among them.
+// totals are updated with every event, so that a caller does not walk 100,000 records. Our own writes that the watch has not delivered yet
+// are not counted.
 type totals struct {
 	mu         sync.Mutex
 	unreadable int
 	sizes      map[int]int // how many records there are of each size, of which there are few
 }
 
-// replaced notes that one state of a record took the place of another; nil stands for none.
+// replaced notes that one state of a record has replaced another; nil stands for none.
 func (t *totals) replaced(before, after any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

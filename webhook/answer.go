@@ -69,7 +69,7 @@ func NodeOf(request *admissionv1.AdmissionRequest) string {
 	return in.node
 }
 
-// MachineOf is the machine of the Node in a request; the zero Machine where the policy does not look at it.
+// MachineOf is the machine of the Node in a request. It is the zero Machine if the policy does not use it.
 func MachineOf(request *admissionv1.AdmissionRequest, p policy.Policy) record.Machine {
 	in, err := decode(request, p)
 	if err != nil {
@@ -78,8 +78,8 @@ func MachineOf(request *admissionv1.AdmissionRequest, p policy.Policy) record.Ma
 	return in.machine
 }
 
-// Explain is what the webhook answers to the request while its records are current and this is the Node's record; nil is none,
-// and unreadable says that there is one from which nothing may be taken. An error means that the Node passes as it is.
+// Explain is the webhook's answer to the request while its records are current. The Node's record is r; nil is none. If unreadable, there
+// is a record that must not be used. An error means that the Node passes as it is.
 func Explain(request *admissionv1.AdmissionRequest, r *record.Record, unreadable bool, p policy.Policy, now time.Time) (Explanation, error) {
 	in, err := decode(request, p)
 	if err != nil {

@@ -16,12 +16,12 @@ const ProbeNode = "nodekeep-doctor-"
 
 const (
 	certificateWarning = "nodekeep serves this certificate: "
-	// maxWarning is how long a warning may be: the API server cuts them where all of an answer have more than 4096 characters.
+	// maxWarning is how long a warning may be. The API server cuts the warnings if all of an answer have more than 4096 characters.
 	maxWarning = 3500
 )
 
-// ShowsCertificate shows doctor which certificate the webhook serves, in a warning of the answer to its dry runs. So doctor needs no right to read the
-// Secret, which has the private key. A certificate is no secret: every client that connects receives it.
+// ShowsCertificate shows doctor which certificate the webhook serves, in a warning of the answer to its dry runs. So doctor needs no right
+// to read the Secret, which has the private key. A certificate is not secret: every client that connects receives it.
 func ShowsCertificate(handler admission.Handler, serving func(*tls.ClientHelloInfo) (*tls.Certificate, error)) admission.Handler {
 	return admission.HandlerFunc(func(ctx context.Context, request admission.Request) admission.Response {
 		response := handler.Handle(ctx, request)

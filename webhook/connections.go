@@ -9,8 +9,8 @@ import (
 // maxConnections bounds what connections take of memory, about 60 KiB each. An API server keeps 25 idle ones.
 const maxConnections = 512
 
-// connections limits how many connections are open. Beyond it one of the address with the most of them is closed,
-// so that a caller who opens many closes his own.
+// connections limits how many connections are open. Beyond the limit it closes a connection of the address with the most of them. So a
+// client that opens many connections closes its own.
 type connections struct {
 	net.Listener
 	limit int
@@ -53,7 +53,7 @@ func (c *connections) Accept() (net.Conn, error) {
 	}
 }
 
-// add takes a connection in and returns the one that must go for it, if one must, which may be that very one.
+// add adds a connection. If one must be closed for it, add returns that connection, which may be the new one.
 func (c *connections) add(n *connection) (victim *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

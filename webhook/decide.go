@@ -17,7 +17,7 @@ type known struct {
 	unreadable bool          // there is one, but nothing may be taken from it
 	current    bool          // the store is up to date, as far as it knows
 	now        time.Time
-	// follow is the record of a machine that had another name before; nil where the Node has a record, or the policy follows none.
+	// follow is the record of a machine that had another name before. It is nil if the Node has a record, or the policy follows none.
 	follow    func(node string, machine record.Machine) (r record.Record, undecided bool)
 	undecided bool // there may be a record to follow; capture decides it, and the gate stays until then
 }
@@ -48,10 +48,9 @@ const (
 	liftGate           // take every copy of it off
 )
 
-// decide says what a registering Node gets. Nothing is restored from a record that cannot be read or that is another
-// machine's, and a gate that is on the Node then stays on. A store that may have fallen behind restores what it knows but
-// does not lift the gate, which would claim that nothing else is missing. It stamps: else nobody could correct later what
-// it restored from a record that was stale.
+// decide says what a registering Node gets. Nothing is restored from a record that is unreadable or another machine's, and a gate on the
+// Node then stays. A store that may be stale restores what it knows. It does not remove the gate, because something may still be missing.
+// It stamps the Node. Without a stamp, no process could later correct what was restored from a stale record.
 func decide(in incoming, k known, p policy.Policy) decision {
 	switch {
 	case k.unreadable:
@@ -147,10 +146,10 @@ func restorable(in incoming, k known, p policy.Policy) policy.Restore {
 		policy.Kept{Items: k.record.Items(), Machine: k.record.Machine}, in.occasion)
 }
 
-// withTaints completes a decision by the taints that follow from the labels which the Node will have, those that are
-// still to come included, and by the stamp. A taint of the Node's own, or a restored one, is never doubled.
+// withTaints completes a decision by the stamp, and by the taints that follow from the Node's final labels. Labels that are still to be
+// added are included. A taint of the Node's own, or a restored one, is never doubled.
 //
-// Where the gate stays on an object that has no room for a stamp, capture does it instead.
+// If the gate stays on an object that has no room for a stamp, capture does it instead.
 func (d decision) withTaints(in incoming, k known, p policy.Policy) decision {
 	final := d.labelsAfter(in)
 	_, restored, _ := policy.SplitItems(d.restore.Add)
@@ -198,7 +197,7 @@ func (d decision) bytes() int {
 	return size
 }
 
-// withoutItems is the decision for a Node that has no room: nothing is claimed, and what is missing waits behind the gate.
+// withoutItems is the decision for a Node that has no room. Nothing is listed as set, and the missing items wait behind the gate.
 func (d decision) withoutItems() decision {
 	small := decision{outcome: tooLarge, gate: d.gate}
 	if len(d.restore.Add)+len(d.restore.Protected)+len(d.labels)+len(d.later)+len(d.taints) > 0 {
@@ -207,7 +206,7 @@ func (d decision) withoutItems() decision {
 	return small
 }
 
-// brought are the recorded keys that the Node has in its CREATE and keeps, with its own values: each of them that is missing later was
+// brought are the recorded keys that the Node has in its CREATE and keeps, with its own values. If such a key is missing later, it was
 // removed from this very object.
 func brought(in incoming, r record.Record, d decision, p policy.Policy) map[string]string {
 	var own map[string]string

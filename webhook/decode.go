@@ -38,11 +38,11 @@ type incoming struct {
 	size        int  // bytes of the object as it came
 	selfTest    bool // the dry run that proves the inline route
 	providerID  string
-	machine     record.Machine // zero unless the policy looks at it
+	machine     record.Machine // zero unless the policy uses it
 	facts       classify.Facts // zero unless the policy has rules for labels
 }
 
-// items are the labels, the taints and the cordon that the object came with, and the annotations that the policy keeps.
+// items are the labels, the taints and the cordon of the object, and the annotations that the policy keeps.
 func (in incoming) items(p policy.Policy) map[string]string {
 	items := policy.ItemsOf(in.labels, in.taints, in.cordoned)
 	for annotation, value := range in.annotations {
@@ -105,7 +105,7 @@ func multiplies(body []byte) bool {
 // errNotOurs says that a request is not the CREATE of a Node with a name.
 var errNotOurs = errors.New("not the creation of a named Node")
 
-// decode reads of a request what the policy looks at; an error means that there is nothing to decide on.
+// decode reads of a request what the policy uses; an error means that there is nothing to decide on.
 func decode(request *admissionv1.AdmissionRequest, p policy.Policy) (incoming, error) {
 	if request.Operation != admissionv1.Create || request.Kind.Group != "" || request.Kind.Kind != "Node" || request.SubResource != "" {
 		return incoming{}, errNotOurs
@@ -139,8 +139,8 @@ func decode(request *admissionv1.AdmissionRequest, p policy.Policy) (incoming, e
 	return in, nil
 }
 
-// decodeNode reads the part of a Node that comes before its status, which is most of it, and of the status what the policy looks at. The object was read once as part
-// of the review and is known to be one JSON value, so nothing more of it needs to be looked at.
+// decodeNode reads the part of a Node before its status, and of the status only what the policy uses. The status is most of a Node. The
+// object was read once as part of the review and is known to be one JSON value. So the end of it need not be checked.
 func decodeNode(object []byte, p policy.Policy) (node partialNode, err error) {
 	decoder := jsontext.NewDecoder(bytes.NewBuffer(object), asSent())
 	if start, err := decoder.ReadToken(); err != nil || start.Kind() != '{' {
@@ -180,7 +180,7 @@ func asSent() json.Options {
 	return json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 }
 
-// maxPartBytes is more than the metadata or the spec of any Node has: etcd takes 1.5 MiB, JSON may need twice as much for the same.
+// maxPartBytes is more than the metadata or the spec of any Node has. The limit of etcd is 1.5 MiB, and JSON may need twice as much.
 const maxPartBytes = 3 << 20
 
 // decodePart reads a part of an object of that size, unless it is larger than any Node's.
@@ -201,8 +201,8 @@ func decodePart(decoder *jsontext.Decoder, size int, into any) error {
 // unmarshal reads JSON as the API server sends it: names match by case.
 func unmarshal(data []byte, into any) error { return json.Unmarshal(data, into, asSent()) }
 
-// occasionOf reports whether NodeRestriction will judge the request as a kubelet's. Either sign is enough: to defer a label
-// without need costs a moment, to put one in without leave costs the registration.
+// occasionOf reports whether NodeRestriction will judge the request as a kubelet's. Either sign is enough. A label that is deferred without
+// need costs a moment. A label that is set without permission costs the registration.
 func occasionOf(user authenticationv1.UserInfo) policy.Occasion {
 	if slices.Contains(user.Groups, kubeletGroup) || strings.HasPrefix(user.Username, kubeletUserPrefix) {
 		return policy.CreateByKubelet

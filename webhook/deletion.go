@@ -29,12 +29,12 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// deletionBudget is how long a deletion may be held up by a caller that does not say how long it waits. It runs inside the API
-// server's delete transaction.
+// deletionBudget is how long a deletion may be delayed if the caller does not say how long it waits. It runs inside the API server's delete
+// transaction.
 const deletionBudget = 500 * time.Millisecond
 
-// lateWrite is how much longer recording may take than the caller is kept waiting: a Node that was read in time is not lost because a
-// busy API server is slow to store its record.
+// lateWrite is how much longer recording may take than the caller waits. A Node that was read in time is not lost if a busy API server
+// stores its record slowly.
 const lateWrite = 2 * time.Second
 
 // budget is half of the time that the caller waits: the answer has to reach it too.
@@ -45,15 +45,14 @@ func budget(ctx context.Context) time.Duration {
 	return deletionBudget
 }
 
-// Deletions records Nodes that are about to be deleted, exactly as they are then: what the watch may not have brought yet, an edit
-// a moment before the deletion or one made while capture was down. A review is a hint, never evidence: anybody may have sent it. It
-// says which Node object to read; what is recorded comes from the API server, where the object still is while it is being reviewed.
-// It always allows. A call proves no deletion, so it marks nothing as gone; repeated calls change nothing.
+// Deletions records Nodes that are about to be deleted, exactly as they are then. The watch may not have delivered an edit a moment before
+// the deletion, or one made while capture was down. A review is a hint, never evidence: any client may have sent it. It says which Node
+// object to read. The record comes from the API server, which still has the object during the review. Deletions always allows. A call
+// proves no deletion, so it marks nothing as deleted; repeated calls change nothing.
 type Deletions struct {
 	DeletionOptions
 
-	// A review that names a Node object which the records know has places of its own, so that a flood of invented names does not
-	// keep it waiting.
+	// A review that names a Node object of the records has places of its own. So a flood of invented names does not delay it.
 	recorded, others shared[deletionOutcome]
 	moments          moments
 	failures         rate.Sometimes // that are logged: one a second, since reviews can be forged. The metric counts all
@@ -166,8 +165,8 @@ type hint struct {
 // longestUID bounds what is taken for a UID; those of Nodes are 36 characters long.
 const longestUID = 128
 
-// hinted reads the name and the UID from a review, and nothing else; ok is false where it names no Node that there could be. With
-// deletecollection the request has no name, the object has.
+// hinted reads only the name and the UID from a review. If the review names no possible Node, ok is false. With deletecollection the
+// request has no name, but the object has.
 func hinted(request admission.Request) (h hint, ok bool) {
 	var object struct {
 		Metadata struct {
@@ -205,13 +204,13 @@ func decodeMetadata(object []byte, into any) error {
 	return errors.New("it has no metadata")
 }
 
-// Record does what a review that names this Node object has done; the error says why its record may be behind.
+// Record does the same as a review that names this Node object. The error says why its record may be stale.
 func (d *Deletions) Record(ctx context.Context, name string, uid types.UID) error {
 	_, err := d.record(ctx, hint{name, uid})
 	return err
 }
 
-// record merges the Node, as it is now, into its record. What comes after this state is not observed on this object, so it counts as final.
+// record merges the Node, as it is now, into its record. Later states of this object are not observed, so this one counts as final.
 func (d *Deletions) record(ctx context.Context, hint hint) (deletionOutcome, error) {
 	node, err := d.node(ctx, hint)
 	if err != nil || node == nil {
@@ -246,7 +245,7 @@ func (d *Deletions) record(ctx context.Context, hint hint) (deletionOutcome, err
 				return deletionFailed, err
 			}
 		}
-		// That there is nothing to write is not believed to the cache: it may be behind; and it holds no history.
+		// The cache alone does not prove that there is nothing to write. It may be stale, and it holds no history.
 		if entry, err = d.Records.GetLive(ctx, hint.name); errors.Is(err, store.ErrNotFound) {
 			entry = store.Entry{}
 		}
@@ -268,7 +267,7 @@ func (d *Deletions) merged(node *observe.Node, before record.Record, mayBeNoted 
 	return next, record.Write(before, next, o, false) && mayBeNoted()
 }
 
-// node reads a Node from the API server; nil without an error where it has none of that name and UID.
+// node reads a Node from the API server. It is nil without an error if there is no Node of that name and UID.
 func (d *Deletions) node(ctx context.Context, hint hint) (*observe.Node, error) {
 	object, err := d.Nodes.Get(ctx, hint.name, metav1.GetOptions{}) // without a resourceVersion: past every cache
 	switch {

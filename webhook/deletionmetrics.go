@@ -2,7 +2,7 @@ package webhook
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// deletionOutcome is how the look at a Node that is about to be deleted ended.
+// deletionOutcome is the result of recording a Node that is about to be deleted.
 type deletionOutcome string
 
 const (

@@ -24,13 +24,12 @@ type Records interface {
 	Progress() time.Time
 }
 
-// StaleAfter is how long the watch of records may bring nothing before the handler stops claiming that nothing else is missing. Without an
-// open watch it stops at once.
-// An API server that works sends an event or a bookmark at the end of each watch, 48 s, if anything changed in etcd since the last one. Where
-// nothing else does, its own look at the size of etcd moves that on, up to 96 s later (Kubernetes 1.34, k8s.io/apiserver).
+// StaleAfter is how long the watch of records may be silent before the handler stops removing the gate. Without an open watch it stops at
+// once. A watch ends after 48 s. If anything changed in etcd since the last event, a working API server then sends an event or a bookmark.
+// If nothing else changes, its own check of etcd's size does, up to 96 s later (Kubernetes 1.34, k8s.io/apiserver).
 const StaleAfter = 110 * time.Second
 
-// maxObjectBytes is the largest Node that is given labels and taints, these included: etcd takes 1.5 MiB at most.
+// maxObjectBytes is the largest Node that gets labels and taints, these included. etcd takes 1.5 MiB at most.
 const maxObjectBytes = 1 << 20
 
 // Handler restores what a registering Node lacks. It is the only part of the package that reads the store, and it has no
@@ -42,7 +41,7 @@ type Handler struct {
 	logger  *slog.Logger
 	now     func() time.Time
 	decide  decider
-	// warnings are logged once a second, since anybody may send requests. The metric counts all.
+	// warnings are logged once a second, since any client may send requests. The metric counts all.
 	warnings rate.Sometimes
 }
 
@@ -51,9 +50,9 @@ func NewHandler(records Records, currentPolicy func() policy.Policy, metrics *Me
 	return &Handler{records: records, policy: currentPolicy, metrics: metrics, logger: logger, now: time.Now, decide: decide, warnings: rate.Sometimes{Interval: time.Second}}
 }
 
-// NewProtectedHandler makes the handler that the API server calls before and, where the inline route works, again after
-// the one that restores: then it puts protected labels in. It does nothing unless the policy asks for it and proved says
-// that this API server takes it.
+// NewProtectedHandler makes the handler that the API server calls before the one that restores. If the inline route works, the API server
+// calls it again afterwards, and it then adds protected labels. It does nothing unless the policy asks for it and proved says that this API
+// server takes it.
 func NewProtectedHandler(records Records, currentPolicy func() policy.Policy, proved func() bool, metrics *Metrics, logger *slog.Logger) *Handler {
 	h := NewHandler(records, currentPolicy, metrics, logger)
 	h.decide = func(in incoming, k known, p policy.Policy) decision {
@@ -98,7 +97,7 @@ func (h *Handler) Handle(_ context.Context, request admission.Request) admission
 	return admission.Patched("", operations...)
 }
 
-// known looks the Node up; whatever goes wrong there means that nothing is restored.
+// known looks the Node up. After any error there, nothing is restored.
 func (h *Handler) known(node string, p policy.Policy) known {
 	entry, err := h.records.Get(node)
 	k := known{
@@ -113,8 +112,8 @@ func (h *Handler) known(node string, p policy.Policy) known {
 	return k
 }
 
-// follow is the record of a Node without one; the zero Record where its machine follows none. undecided says that the machine may yet follow one:
-// a record of it is there, and capture finds out whether its Node is deleted.
+// follow is the record for a Node without one. It is the zero Record if its machine follows no record. If undecided, the machine may yet
+// follow one. A record of it exists, and capture finds out whether its Node is deleted.
 func (h *Handler) follow(node string, machine record.Machine) (r record.Record, undecided bool) {
 	records, err := h.records.OfMachine(machine)
 	if err != nil {

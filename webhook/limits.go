@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// The budget of the reviews that are in flight, in bytes. Reviews of usual size have a part of their own, so that large ones
-// cannot take their place. One address gets a third of each part, so that one caller alone can fill neither. What decoding makes of
-// them comes on top: three times as much, measured.
+// The budget of the reviews that are in flight, in bytes. Reviews of usual size have a part of their own, so that large ones cannot take
+// their place. One address gets a third of each part, so that one caller alone can fill neither. Decoded reviews need additional memory:
+// three times as much, measured.
 const (
 	usualReviewBytes = 256 << 10 // the review of most Nodes is a tenth of that
 	usualBudget      = 24 << 20
@@ -26,11 +26,11 @@ const mostTurns = 4
 
 // Limits bound what reviews may take of the process. All paths share one.
 //
-// Bytes: a review counts from before its body is read until it is answered; one that does not fit is not read at all.
+// Bytes: a review counts from before its body is read until it is answered. A review that does not fit is not read at all.
 //
-// Turns: decoding multiplies bytes, some of them by more than ten, and takes all CPU it gets. So only a few usual reviews of an address,
-// on half of the CPUs, and next to them one large review of all addresses are decoded at one time. The others wait; usual reviews of
-// other addresses do not wait for them.
+// Turns: decoding multiplies bytes, some of them by more than ten, and uses all CPU it gets. So few usual reviews of one address are
+// decoded at a time, on half of the CPUs. In addition, one large review of all addresses is decoded. Other reviews wait, but usual reviews
+// of other addresses do not wait for them.
 type Limits struct {
 	oneLarge *semaphore.Weighted
 	turns    int64
@@ -111,8 +111,8 @@ func (f *inFlight) parts() (all, own *part) {
 	return &f.limits.usual, &f.caller.usual
 }
 
-// begin waits for the review's turn. A large review waits for the others of its kind only: waiting for a turn of its address
-// as well, it would keep those of other addresses waiting for that address.
+// begin waits for the review's turn. A large review waits only for other large reviews. If it also waited for a turn of its address, large
+// reviews of other addresses would wait for that address.
 func (f *inFlight) begin(ctx context.Context) error {
 	if err := f.waitsFor().Acquire(ctx, 1); err != nil {
 		return err

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// How often a review may have nothing but the moment of an observation written: once for each Node object in momentEvery, and
-// in all momentsAtOnce and then momentsASecond. A real deletion needs it once. Reviews can be forged, and every heartbeat
-// of a Node is a later moment.
+// How often reviews may write only the time of an observation: once in momentEvery for each Node object. For all objects together, the
+// limit is momentsAtOnce, then momentsASecond. A real deletion needs it once. Reviews can be forged, and every heartbeat of a Node is a
+// later moment.
 const (
 	momentEvery    = 10 * time.Minute
 	momentsAtOnce  = 10_000

@@ -58,8 +58,8 @@ func encode(operations []jsonpatch.Operation) ([]byte, error) {
 	return json.Marshal(written, json.Deterministic(true))
 }
 
-// annotationOperations write the restored annotations and our own, and remove our annotations that the object came with: a kubelet can write
-// annotations.
+// annotationOperations write the restored annotations and our own. They remove our annotations that came with the object, because a kubelet
+// can write annotations.
 func annotationOperations(in incoming, d decision) []jsonpatch.Operation {
 	add := record.SplitAnnotations(d.restore.Add)
 	if add == nil {

@@ -11,9 +11,9 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// taintOperations change the list of taints piece by piece, so that what a later Kubernetes adds to a taint stays as it
-// came. First values are replaced, then copies of the gate and what rules remove go, the last one first, so that no index moves under another;
-// what is new comes last. No key and effect is ever added twice.
+// taintOperations change the list of taints piece by piece. So taint fields that a later Kubernetes adds stay unchanged. Values are
+// replaced first. Then copies of the gate and the taints that rules remove are removed, the last one first. So no index moves under another
+// operation. New taints come last. No key and effect is ever added twice.
 func taintOperations(in incoming, d decision, restored []corev1.Taint) []jsonpatch.Operation {
 	var operations []jsonpatch.Operation
 	for i, taint := range in.taints {

@@ -9,9 +9,9 @@ import (
 // longestPatience is the greatest timeoutSeconds that the API server accepts (k8s.io/api/admissionregistration/v1).
 const longestPatience = 30 * time.Second
 
-// Patience gives the context of each request to next the time for which the API server says it waits: the query's `timeout`,
-// which it sends with every review (k8s.io/client-go/rest, Request.Timeout; about a webhook's timeoutSeconds). What is
-// no such time is no deadline, and no caller is waited for longer than an API server can be configured to wait.
+// Patience limits the context of each request to next by the time for which the API server says it waits. That is the query's `timeout`,
+// which it sends with every review (k8s.io/client-go/rest, Request.Timeout; about a webhook's timeoutSeconds). Any other text sets no
+// deadline. No request waits longer than an API server can be configured to wait.
 func Patience(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if waits, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && waits > 0 {

@@ -24,8 +24,8 @@ const (
 	proveWithin = 5 * time.Second
 )
 
-// Proof knows whether the inline route works on this API server. Documented behaviour promises only that a webhook with
-// reinvocationPolicy IfNeeded may be called again, so a dry-run CREATE with the identity of a kubelet has to show it.
+// Proof knows whether the inline route works on this API server. Documented behaviour promises only that a webhook with reinvocationPolicy
+// IfNeeded may be called again. So a dry-run CREATE with the identity of a kubelet has to show it.
 type Proof struct {
 	client kubernetes.Interface
 	policy func() policy.Policy
@@ -37,16 +37,16 @@ type Proof struct {
 
 var errNotProvedYet = errors.New("not proved yet")
 
-// SelfTestKubelet is the config with which the API server takes its owner for the kubelet of [SelfTestNode]: the owner may be allowed to
-// impersonate that kubelet without being allowed to create any other Node.
+// SelfTestKubelet is the config with which a client acts as the kubelet of [SelfTestNode]. The client may be allowed to impersonate that
+// kubelet without being allowed to create any other Node.
 func SelfTestKubelet(config *rest.Config) *rest.Config {
 	kubelet := rest.CopyConfig(config)
 	kubelet.Impersonate = rest.ImpersonationConfig{UserName: kubeletUserPrefix + SelfTestNode, Groups: []string{kubeletGroup}}
 	return kubelet
 }
 
-// NewProof makes a proof that has not succeeded yet; config is the webhook's own, which must be allowed to impersonate
-// the self-test's kubelet.
+// NewProof makes a proof that has not succeeded yet. The config is the webhook's own, which must be allowed to impersonate the self-test's
+// kubelet.
 func NewProof(config *rest.Config, currentPolicy func() policy.Policy, logger *slog.Logger) (*Proof, error) {
 	client, err := kubernetes.NewForConfig(SelfTestKubelet(config))
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// decideProtected is the second pass of the inline route. The first pass put ordinary labels in, closed the gate and stamped the
-// object; NodeRestriction has judged that since, and nothing of the kind is judged again. So if only protected labels are
-// still missing from a stamped object behind the gate, they go in now and the gate goes off. Labels of labels.defer wait, and the gate
-// stays with them. In the first pass, or where anything else is missing, it does nothing, and all is left to capture.
+// decideProtected is the second pass of the inline route. The first pass added ordinary labels, closed the gate and stamped the object.
+// NodeRestriction has judged that since, and does not judge it again. If a stamped object behind the gate lacks only protected labels, this
+// pass adds them and removes the gate. Labels of labels.defer wait, and the gate stays with them. In the first pass, or if anything else is
+// missing, it does nothing and leaves all to capture.
 //
-// A kubelet that sends such a stamp itself makes its own registration be rejected, and no other.
+// A kubelet that sends such a stamp itself causes only its own registration to be rejected.
 func decideProtected(in incoming, k known, p policy.Policy) decision {
 	nothing := decision{outcome: nothingMissing, own: map[string]string{}}
 	for _, key := range []string{policy.LabelsAnnotation, policy.StampAnnotation, policy.TaintsAnnotation} {

@@ -22,7 +22,7 @@ import (
 // maxReviewBytes bounds what is read of a request; the API server takes objects of 3 MiB at most.
 const maxReviewBytes = 7 << 20
 
-// maxShown is how much is shown of a text that a caller chose: in a log, and in the answer to it.
+// maxShown is how much of a client's text is shown: in a log, and in the answer to it.
 const maxShown = 512
 
 func short(text string) string { return policy.Shortened(text, maxShown) }
@@ -30,9 +30,9 @@ func short(text string) string { return policy.Shortened(text, maxShown) }
 // retryPause is how long a request waits before it is sent back to be tried again.
 const retryPause = 50 * time.Millisecond
 
-// reviews turns HTTP requests into admission requests and back. controller-runtime's own adapter answers what it cannot
-// read with `allowed: false`, which keeps Nodes out; here it becomes an HTTP error, a failed call to the API server, and
-// failurePolicy Ignore lets the Node pass.
+// reviews turns HTTP requests into admission requests and back. The adapter of controller-runtime answers unreadable requests with
+// `allowed: false`, which keeps Nodes out. Here, they become an HTTP error. That is a failed call to the API server, and failurePolicy
+// Ignore lets the Node pass.
 type reviews struct {
 	handler admission.Handler
 	waits   bool // the handler waits for the API server
@@ -40,17 +40,17 @@ type reviews struct {
 	limits  *Limits
 	metrics *Metrics
 	logger  *slog.Logger
-	// warnings are logged once a second, since anybody may send requests. The metric counts all.
+	// warnings are logged once a second, since any client may send requests. The metric counts all.
 	warnings rate.Sometimes
 }
 
-// Reviews serves AdmissionReviews with a handler that answers from memory. While ready is false, and beyond the limits, it
-// answers 503 with `Retry-After: 0`: the API server then tries again within the webhook's timeout, and may reach another replica.
+// Reviews serves AdmissionReviews with a handler that answers from memory. While ready is false, and beyond the limits, it answers 503 with
+// `Retry-After: 0`. The API server then tries again within the webhook's timeout, and may reach another replica.
 func Reviews(handler admission.Handler, ready func() bool, limits *Limits, metrics *Metrics, logger *slog.Logger) http.Handler {
 	return newReviews(handler, false, ready, limits, metrics, logger)
 }
 
-// WaitingReviews is [Reviews] for a handler that waits for the API server: it keeps no other review from being decoded meanwhile.
+// WaitingReviews is [Reviews] for a handler that waits for the API server. While it waits, other reviews can be decoded.
 func WaitingReviews(handler admission.Handler, ready func() bool, limits *Limits, metrics *Metrics, logger *slog.Logger) http.Handler {
 	return newReviews(handler, true, ready, limits, metrics, logger)
 }
@@ -153,7 +153,7 @@ func (s *reviews) answer(w http.ResponseWriter, kind metav1.TypeMeta, request ad
 	}
 }
 
-// complete does what [admission.Response.Complete] does, but for the patch, which it writes in one pass: that one encodes every
+// complete does the same as [admission.Response.Complete], but writes the patch in one pass. [admission.Response.Complete] encodes every
 // operation by itself and then all of them again.
 func complete(response *admission.Response, request admission.Request) error {
 	if len(response.Patches) > 0 {

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// Timeouts of the server. The API server keeps idle connections for 90 s, so ours must live longer, or it would now and
-// then send a review into a connection that is being closed, and that call is not tried again. (This is why the server
-// is net/http's and not controller-runtime's, whose idle timeout is those same 90 s and cannot be set.)
+// Timeouts of the server. The API server keeps idle connections for 90 s, so ours must live longer. Otherwise it would sometimes send a
+// review into a connection that is being closed. It does not try that call again. So the server is net/http's: controller-runtime's has an
+// idle timeout of the same 90 s, which cannot be set.
 //
-// The API server sends a review in one go. A caller that takes longer than readTimeout for the handshake, or from the first byte
-// of a request to the last one of its body, occupies the webhook.
+// The API server sends a review in one go. A client that takes longer than readTimeout occupies the webhook. The timeout applies to the
+// handshake. It also applies from the first byte of a request to the last byte of its body.
 const (
 	idleTimeout  = 150 * time.Second
 	readTimeout  = 2 * time.Second
@@ -37,10 +37,10 @@ type Server struct {
 	logger   *slog.Logger
 }
 
-// NewServer listens on the address; from here on connections are accepted and wait for [Server.Serve]. drain is how long
-// it goes on serving after it was told to stop, for the endpoints to be taken out of the Service.
+// NewServer listens on the address. From here on connections are accepted and wait for [Server.Serve]. After the end of Serve's context, it
+// still serves for drain, so that the endpoints leave the Service.
 //
-// clients says who may call; nil is everybody.
+// The parameter clients says who may call; nil is all clients.
 func NewServer(address string, handler http.Handler, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), clients *Clients, drain time.Duration, logger *slog.Logger) (*Server, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -65,10 +65,10 @@ func NewServer(address string, handler http.Handler, certificate func(*tls.Clien
 // Address is where the server listens.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Draining reports whether the server was told to stop; readiness must fail from then on.
+// Draining reports whether the server is stopping; readiness must fail from then on.
 func (s *Server) Draining() bool { return s.draining.Load() }
 
-// Serve answers until ctx is done, then goes on for the drain time and ends with the last request answered.
+// Serve answers until ctx is done, then for the drain time. It ends once the last request is answered.
 func (s *Server) Serve(ctx context.Context) error {
 	failed := make(chan error, 1)
 	go func() { failed <- s.http.ServeTLS(s.listener, "", "") }()

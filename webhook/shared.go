@@ -25,8 +25,8 @@ type sharedWork[T any] struct {
 	err    error
 }
 
-// do works, or waits for the result of another caller's work on the name, while ctx lasts. Work that had begun before this call
-// came does not count: what it has read may have changed since. Work that has begun is not broken off when its caller goes.
+// do works, or waits for the result of another caller's work on the name, while ctx lasts. Work that had begun before this call does not
+// count: the state that it read may have changed since. Work that has begun continues when its caller leaves.
 func (s *shared[T]) do(ctx context.Context, name string, work func() (T, error)) (T, error) {
 	s.mu.Lock()
 	came := s.began
@@ -66,7 +66,7 @@ func (s *shared[T]) do(ctx context.Context, name string, work func() (T, error))
 	s.mu.Unlock()
 	go func() {
 		defer func() {
-			if cause := recover(); cause != nil { // nobody above would recover it, and one Node must not stop the process
+			if cause := recover(); cause != nil { // no caller would recover it, and one Node must not stop the process
 				own.err = fmt.Errorf("panicked: %v", cause)
 			}
 			<-s.places

@@ -12,12 +12,12 @@ import (
 
 // partialStatus is the part of a Node's status that is decoded.
 type partialStatus struct {
-	capacity, allocatable corev1.ResourceList // of resources that rules look at
+	capacity, allocatable corev1.ResourceList // of resources that rules use
 	info                  corev1.NodeSystemInfo
 }
 
-// readStatus reads what machines and rules look at. What is of another type than the API has is not known. The API server writes images, which are most of
-// a Node, after that: if the status is the last part of the Node that is looked at, they are not read.
+// readStatus reads what machines and rules use. A value of another type than the API's is not known. The API server writes images, most
+// of a Node, after that. If the status is the last part that is needed, images are not read.
 func readStatus(decoder *jsontext.Decoder, rules classify.Rules, last bool) (status partialStatus, err error) {
 	if decoder.PeekKind() != '{' {
 		return status, decoder.SkipValue()
@@ -54,7 +54,7 @@ func readStatus(decoder *jsontext.Decoder, rules classify.Rules, last bool) (sta
 	return status, err
 }
 
-// readInfo reads the texts of nodeInfo that machines and rules look at.
+// readInfo reads the texts of nodeInfo that machines and rules use.
 func readInfo(decoder *jsontext.Decoder) (info corev1.NodeSystemInfo, err error) {
 	if decoder.PeekKind() != '{' {
 		return info, decoder.SkipValue()
@@ -84,7 +84,7 @@ func readInfo(decoder *jsontext.Decoder) (info corev1.NodeSystemInfo, err error)
 	return info, err
 }
 
-// textOf is where a text of nodeInfo goes; nil: nobody looks at it.
+// textOf is where a text of nodeInfo is stored; nil: it is not needed.
 func textOf(info *corev1.NodeSystemInfo, name string) *string {
 	switch name {
 	case "machineID":

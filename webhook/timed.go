@@ -15,8 +15,8 @@ const (
 	DeletionReview  Review = "deletion"
 )
 
-// Timed measures each request to next as a whole: reading the body and decoding it, the review, and writing the answer. TLS
-// and the way to the webhook and back come on top for the API server.
+// Timed measures each request to next as a whole: reading and decoding the body, the review, and writing the answer. The API server also
+// waits for TLS and for the network to the webhook and back.
 func (m *Metrics) Timed(review Review, next http.Handler) http.Handler {
 	took := m.requests.WithLabelValues(string(review))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,7 +11,7 @@ import (
 
 // Clients says which callers are served: those with a client certificate that is signed by one of the authorities.
 type Clients struct {
-	// Authorities are the current ones; nil while none could be read, and then nobody is served.
+	// Authorities are the current ones; nil while none could be read, and then no client is served.
 	Authorities func() *x509.CertPool
 	// Names are the common names that the certificate may have; any, where there are none.
 	Names []string
@@ -19,7 +19,7 @@ type Clients struct {
 
 // transport is the TLS configuration, made anew for each connection since the authorities may change.
 func transport(certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), clients *Clients) *tls.Config {
-	// The API server is a Go client and speaks TLS 1.3; nobody else has any business here. It keeps no sessions.
+	// The API server is a Go client and speaks TLS 1.3; no other client needs this server. It keeps no sessions.
 	base := &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: certificate, SessionTicketsDisabled: true}
 	base.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		config := base.Clone()

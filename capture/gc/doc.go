@@ -1,9 +1,10 @@
 // Package gc removes the records of deleted Nodes after the policy's retention.
 //
 // Invariants:
-//   - A record is removed only as it was read, when its Node has been gone for longer than the policy keeps records, or left
-//     nothing to keep; the API server has just said that there is no such Node; and no more of them at a time than a fraction of all.
-//   - Only the process that leads sweeps, and nobody works on a Node meanwhile.
-//   - A record that is quarantined, or of whose Node no end was observed, is never removed.
-//   - An error of the API server ends a sweep; one record that panics does not.
+//   - A record is removed only as it was read. Its Node was deleted longer ago than the policy keeps records, or the record holds nothing.
+//   - Directly before the removal, the API server has answered that there is no such Node.
+//   - One sweep removes at most a fraction of all records.
+//   - Only the leader sweeps, and it works on no Node while it collects that Node's record.
+//   - A quarantined record is never removed. Nor is a record without deletedAt: no process observed the end of its Node.
+//   - An error of the API server ends a sweep; a record that panics does not.
 package gc

@@ -28,7 +28,7 @@ type Remover struct {
 	DryRun  bool // nothing is removed: what would be is counted and logged
 }
 
-// Collect removes the record of a Node if it is due, as it is now, and the Node gone.
+// Collect removes the record of a Node if it is due, as it is now, and the Node is deleted.
 func (r Remover) Collect(ctx context.Context, node string, due func(record.Record) bool) (Outcome, error) {
 	entry, err := r.Records.GetLive(ctx, node)
 	switch {
@@ -50,16 +50,16 @@ func (r Remover) Collect(ctx context.Context, node string, due func(record.Recor
 	return r.Remove(ctx, entry)
 }
 
-// Once begun, a removal is not broken off, also in a process that was told to stop: what was asked of the API server may have
-// been done even if no Event arrives.
+// A removal that has started is not cancelled, not even when the process shuts down. The API server may already have executed the request,
+// although no Event arrives.
 const (
 	removalTakes = 10 * time.Second // at most
 	secondLook   = 10 * time.Second // at most, at what has happened meanwhile
 )
 
-// Remove removes exactly the record that was read. A Node of the name may register between the look for it and the removal,
-// and nothing can make the two one. So the Node is looked for once more, and unless it is known to be gone still, the record
-// is put back as it was: it is there before anything is decided for that Node.
+// Remove removes exactly the record that was read. A Node of the name may register between the check and the removal, and no request makes
+// both atomic. So Remove checks again afterwards. Unless the Node is known to be still deleted, it restores the record unchanged. The
+// record then exists before any decision is made for that Node.
 func (r Remover) Remove(ctx context.Context, entry store.Entry) (Outcome, error) {
 	node := entry.Record.Node
 	removing, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTakes)
@@ -100,8 +100,7 @@ func (r Remover) isGone(ctx context.Context, node string) (bool, error) {
 	}
 }
 
-// SaysGone reports whether an answer says that there is no such object. What stands between may answer 404 for reasons of its
-// own.
+// SaysGone reports whether an answer says that there is no such object. A proxy in between may answer 404 for its own reasons.
 func SaysGone(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

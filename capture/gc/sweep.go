@@ -42,7 +42,7 @@ type Nodes interface {
 	Leading() bool
 	// Knows reports whether a Node lives or waits to be worked on.
 	Knows(node string) bool
-	// Exclusive waits until nobody works on a Node, and keeps it so until release is called.
+	// Exclusive waits until no worker works on a Node, and keeps it so until release is called.
 	Exclusive(node string) (release func())
 	// Contained does the work on one object; a panic in it is an error like any other.
 	Contained(work, node string, do func() error) error
@@ -57,12 +57,12 @@ func New(options Options) *Sweeper { return &Sweeper{options} }
 // collectTakes is how long the work on one record may take.
 const collectTakes = 30 * time.Second
 
-// looksPerSecond bounds how many records are looked at, and so removed, per second. Each costs up to four API calls, which
-// nobody waits for.
+// looksPerSecond bounds how many records are checked, and so removed, per second. Each costs up to four API calls, and no client waits for
+// them.
 const looksPerSecond = 10
 
-// Run sweeps from time to time until ctx is done, once synced reports that every Node and record that existed is in memory. A process
-// that has just begun to lead waits for its next turn.
+// Run sweeps at each interval until ctx is done. It starts once synced reports that all existing Nodes and records are in memory. A new
+// leader waits one interval before its first sweep.
 func (s *Sweeper) Run(ctx context.Context, synced ...cache.InformerSynced) {
 	if s.Every == 0 || !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return
@@ -74,8 +74,8 @@ func (s *Sweeper) Run(ctx context.Context, synced ...cache.InformerSynced) {
 	})
 }
 
-// Sweep looks at the records that are due, those first whose Nodes have been gone for longest, and ends with the first error:
-// an API server in trouble is left in peace, and what it says of Nodes proves nothing. pace waits for the next look.
+// Sweep collects the records that are due, starting with the Nodes that were deleted longest ago. Before each record, it calls pace, which
+// waits. The first error ends the sweep: the answers of an API server in trouble prove nothing about Nodes.
 func (s *Sweeper) Sweep(ctx context.Context, pace func(context.Context) error) {
 	if !s.Nodes.Leading() {
 		return
@@ -87,11 +87,11 @@ func (s *Sweeper) Sweep(ctx context.Context, pace func(context.Context) error) {
 	var failure error
 	for _, record := range oldest(found.due, SweepsAtMost(s.Fraction, found.all)) {
 		if pace(ctx) != nil || !s.Nodes.Leading() {
-			break // told to stop
+			break // the process stops
 		}
 		outcome, err := s.collect(ctx, record.node)
 		if err != nil && ctx.Err() != nil {
-			break // told to stop, which is no error
+			break // the process stops, which is no error
 		}
 		s.Metrics.collected.WithLabelValues(string(outcome)).Inc()
 		outcomes[outcome]++
@@ -113,7 +113,8 @@ type findings struct {
 	due  []candidate
 }
 
-// find looks through the records in memory. One that makes this panic is not due, and stops no other. A Node does not count as deleted while the watch knows it, or while its deletion is not yet reconciled.
+// find reads the records in memory. A record that makes it panic is not due, and stops no other record. A Node does not count as deleted
+// while the watch knows it, or while its deletion is not yet reconciled.
 func (s *Sweeper) find() (found findings) {
 	retention, now := s.Policy().Retention(), s.Now()
 	for _, node := range s.Records.Nodes() {
@@ -133,8 +134,7 @@ func (s *Sweeper) find() (found findings) {
 	return found
 }
 
-// collect has a record removed if all that is known live says that it is due and its Node gone. Meanwhile nothing is decided
-// for the name.
+// collect removes a record if the live state shows that it is due and that its Node is deleted. Meanwhile nothing is decided for the name.
 func (s *Sweeper) collect(ctx context.Context, node string) (outcome Outcome, err error) {
 	ctx, cancel := context.WithTimeout(ctx, collectTakes)
 	defer cancel()

@@ -14,8 +14,8 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// What a history holds at most: the newest entries that fit. What rules did has a bound of its own, so that a fact that comes and goes does not
-// drop what clients did.
+// Limits of a history. It holds the newest entries that fit. Entries of rules have their own bound. So a fact that changes often does not
+// drop the changes of clients.
 const (
 	Max             = 20 // of clients
 	MaxOfRules      = 10
@@ -29,17 +29,16 @@ const ruleActor = "rule:"
 // RuleActor is the actor of what a rule did.
 func RuleActor(rule string) string { return ruleActor + rule }
 
-// Change is an entry of a record's history: what one write of the record changed of a Node's items, and
-// is known to be of one hand.
+// Change is an entry of a record's history: the items of a Node that one write of the record changed. All of these changes have one cause.
 type Change struct {
-	// Number is 1 for the first change of a record and grows by one with each. That of an entry which was dropped is
-	// not given again. What a rule changed on the Node has none: it is not in the record, so nothing can be rolled back to it.
+	// Number is 1 for the first change of a record and grows by one with each. The number of a dropped entry is not used again. A change by
+	// a rule has no number: it is not in the record, so a rollback cannot undo it.
 	Number int
 	// Time is when the change was made, in whole seconds, as the API server shows it. Where it does not, it is when the
 	// change was seen.
 	Time metav1.Time
-	// Actor is the manager that made the change by metadata.managedFields: a name that its client chose. "nodekeep" is
-	// nodekeep itself. Empty where nobody knows, as of a label that was removed.
+	// Actor is the manager that made the change by metadata.managedFields: a name that its client chose. "nodekeep" is nodekeep itself. If
+	// the actor is not known, as for a removed label, it is empty.
 	Actor string
 	// Items are the labels, taints and annotations that changed, named like those of a record.
 	Items map[string]Values
@@ -71,8 +70,8 @@ func withHistory(r record.Record, history []Change) record.Record {
 	return r
 }
 
-// Following is the record with the history of the one that it replaces and, at its end, the differences of the two.
-// Changes of one cause are one entry; of several, the one that came first in time is the first.
+// Following is the record with the history of the previous record. The differences of the two records are its last entries. Changes of one
+// cause are one entry. Changes of several causes are sorted by time, the earliest first.
 func Following(prev, r record.Record, cause func(item string, values Values) Cause) record.Record {
 	r.History, r.HistoryOmitted = prev.History, prev.HistoryOmitted
 	if r.HistoryOmitted {
@@ -102,8 +101,8 @@ func Following(prev, r record.Record, cause func(item string, values Values) Cau
 	return withHistory(r, bounded(history))
 }
 
-// FollowingRules is the record with, at the end of its history, what rules have changed on the Node since the record that it replaces. itemsAfter are
-// those of the Node once that is done.
+// FollowingRules is the record with the changes by rules since the previous record at the end of its history. The items of the Node after
+// these changes are itemsAfter.
 func FollowingRules(prev, r record.Record, itemsAfter map[string]string, now time.Time) record.Record {
 	if r.HistoryOmitted {
 		return r
@@ -147,8 +146,8 @@ func valueOf(derived record.Derived, is bool) *string {
 	return &derived.Value
 }
 
-// differences are the items in which two records differ. What no Node can have shown, because a client wrote it into the
-// record, counts as not there. Nearly always two records differ in nothing, and to validate an item takes long.
+// differences are the items in which two records differ. An item that no Node can have shown counts as absent: a client wrote it into the
+// record. Two records rarely differ, and to validate an item takes long.
 func differences(before, after record.Record) map[string]Values {
 	different := map[string]Values{}
 	for _, entries := range [][]record.Entry{before.Entries, after.Entries} {
@@ -252,8 +251,8 @@ func (c Change) omitted() Change {
 	return c
 }
 
-// Shortened is the record with less of its history: the oldest entry of a rule gone, else the oldest one, or the items of the only one left out, or no
-// history. ok is false where it has none.
+// Shortened is the record with less of its history. It drops the oldest entry of a rule or, if there is none, the oldest entry. Of the only
+// entry left, it drops the items first, then the entry. If the record has no history, ok is false.
 func Shortened(r record.Record) (shorter record.Record, ok bool) {
 	history := Of(r)
 	switch ofRule := slices.IndexFunc(history, Change.byRule); {
@@ -279,9 +278,9 @@ func lastNumber(history []Change) int {
 	return 0
 }
 
-// RollBack is what brings labels and taints back to what they were after the entry of that number: the values that all items
-// had then which changed since, nil where an item was not there. An item that is not among them has not changed. To the
-// number before the first entry is to before that change. The error says which numbers there are.
+// RollBack returns the items that restore labels and taints to their state after the entry of that number. The items are those that changed
+// since, each with its value at that time; nil means that it was absent. The number before the first entry is the state before that change.
+// The error names the valid numbers.
 func RollBack(r record.Record, to int) (items map[string]*string, err error) {
 	told := ofClients(Of(r))
 	first, last, err := rollBackRange(r, told)

@@ -82,8 +82,8 @@ func (c *Change) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// historyOf reads a history. Any client that may write ConfigMaps may have written it, and nothing is restored from it, so entries that
-// nodekeep cannot have written are left out and never make a record unreadable.
+// historyOf reads a history. Any client with write access to ConfigMaps may have written it, and nothing is restored from it. So it leaves
+// out entries that nodekeep cannot have written; they never make a record unreadable.
 func historyOf(raw json.RawMessage) []Change {
 	var entries []json.RawMessage
 	if json.Unmarshal(raw, &entries) != nil {

@@ -1,5 +1,5 @@
-// Package report holds the tests of `nodekeep report` on a cluster of many Nodes: its counts against an independent count of what
-// kubectl prints, what it takes, and its page in a browser.
+// Package report holds the tests of `nodekeep report` on a cluster of many Nodes. They compare its counts with an independent
+// count of what kubectl prints. They measure its time and memory, and open its page in a browser.
 //
 //	make test-report                                                     1,000 Nodes
 //	NODEKEEP_REPORT_NODES=10000 go test -v -count=1 -timeout 30m -run Counts ./test/report

@@ -1,5 +1,5 @@
-// Command certmanager runs cert-manager's own controllers, as far as a self-signed CA needs them, and its CA injector, in one process on
-// the cluster that KUBECONFIG names. cert-manager's programs are modules that cannot be installed by `go install`.
+// Command certmanager runs cert-manager's own controllers and its CA injector in one process, on the cluster that KUBECONFIG names. It runs
+// the controllers that a self-signed CA needs. cert-manager's programs are modules that cannot be installed by `go install`.
 package main
 
 import (

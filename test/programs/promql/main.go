@@ -1,6 +1,6 @@
-// Command promql prints what PromQL expressions name: it reads a JSON array of expressions and writes one answer for each, in the
-// same order. Prometheus' own parser does the work; this program stands in a module of its own, so that nothing of Prometheus enters the
-// product's go.mod. promtool is built from the same module.
+// Command promql prints the series and labels that PromQL expressions name. It reads a JSON array of expressions and writes one answer for
+// each, in the same order. Prometheus' own parser does the work. This program has a module of its own, so that nothing of Prometheus enters
+// the product's go.mod. promtool is built from the same module.
 package main
 
 import (
