@@ -19,7 +19,7 @@ const mostWords = 20
 // Tests are left out: their names are sentences by themselves.
 func TestNoSentenceOfACommentHasMoreThanTwentyWords(t *testing.T) {
 	read := 0
-	require.NoError(t, filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
