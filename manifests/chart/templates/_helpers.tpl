@@ -52,7 +52,7 @@ true
 
 {{/* "true" where protected labels are restored in the CREATE itself. */}}
 {{- define "nodekeep.inline" -}}
-{{- if eq (dig "labels" "protected" "deferred" .Values.policy) "inline" -}}
+{{- if eq (dig "labels" "protected" "deferred" (.Values.policy | default dict)) "inline" -}}
 true
 {{- end -}}
 {{- end }}
@@ -70,7 +70,7 @@ controller can remove its taint after the last profile has left the policy.
 */}}
 {{- define "nodekeep.verifyTaints" -}}
 {{- $keys := list "nodekeep.dev/unverified" -}}
-{{- range dig "verify" "profiles" list .Values.policy -}}
+{{- range dig "verify" "profiles" list (.Values.policy | default dict) -}}
 {{- $keys = append $keys (regexFind "^[^=:]+" (.taint | default "nodekeep.dev/unverified")) -}}
 {{- end -}}
 {{- $keys | uniq | sortAlpha | toJson -}}
@@ -78,7 +78,7 @@ controller can remove its taint after the last profile has left the policy.
 
 {{/* The label of a verified Node. */}}
 {{- define "nodekeep.verifiedLabel" -}}
-{{- dig "verify" "label" "" .Values.policy | default "nodekeep.dev/verified" -}}
+{{- dig "verify" "label" "" (.Values.policy | default dict) | default "nodekeep.dev/verified" -}}
 {{- end }}
 
 {{/*
@@ -90,7 +90,7 @@ Namespaces in which the controller looks things up for the profiles, as a JSON o
 {{- $services := list -}}
 {{- $logs := false -}}
 {{- $dns := splitList "/" .Values.verify.dnsService | first -}}
-{{- range dig "verify" "profiles" list .Values.policy -}}
+{{- range dig "verify" "profiles" list (.Values.policy | default dict) -}}
 {{- range dig "wait" "daemonSets" list . -}}
 {{- $daemonSets = append $daemonSets (splitList "/" . | first) -}}
 {{- end -}}
@@ -123,7 +123,7 @@ Namespaces in which the controller looks things up for the profiles, as a JSON o
 {{/* The kinds of removal that profiles of the policy use, as JSON. */}}
 {{- define "nodekeep.verifyRemovals" -}}
 {{- $kinds := list -}}
-{{- range dig "verify" "profiles" list .Values.policy -}}
+{{- range dig "verify" "profiles" list (.Values.policy | default dict) -}}
 {{- $kind := dig "onFailure" "keep" . -}}
 {{- if ne $kind "keep" -}}
 {{- $kinds = append $kinds $kind -}}
@@ -169,7 +169,7 @@ topologySpreadConstraints:
 - {key: {{ .root.Values.gate.key }}, operator: Exists}
 - {key: node-role.kubernetes.io/control-plane, operator: Exists}
 {{- $keys := list }}
-{{- range dig "taints" "register" list .root.Values.policy }}
+{{- range dig "taints" "register" list (.root.Values.policy | default dict) }}
 {{- $keys = append $keys (regexFind "^[^=:]+" .taint) }}
 {{- end }}
 {{- if .root.Values.verify.enabled }}

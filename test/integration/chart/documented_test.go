@@ -48,8 +48,14 @@ func typed(t *testing.T, own *harness.Installation, commands string) *exec.Cmd {
 	require.NoError(t, os.WriteFile(filepath.Join(programs, "nodekeep"), []byte(impatient), 0o755))
 	// make builds the program that the tests have built already.
 	commands = strings.ReplaceAll(commands, "make uninstall", "make uninstall --old-file=build BIN="+programs)
+	checkout := t.TempDir() // files that the commands write stay out of the repository
+	entries, err := os.ReadDir(harness.Root())
+	require.NoError(t, err)
+	for _, entry := range entries {
+		require.NoError(t, os.Symlink(filepath.Join(harness.Root(), entry.Name()), filepath.Join(checkout, entry.Name())))
+	}
 	command := exec.CommandContext(t.Context(), "bash", "-e", "-c", commands)
-	command.Dir = harness.Root()
+	command.Dir = checkout
 	command.Stdin = strings.NewReader("y\n") // the answer to uninstall's question
 	command.Env = append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH"), "KUBECONFIG="+own.AdminKubeconfig(), "HOME="+programs)
 	return command

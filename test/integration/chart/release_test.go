@@ -84,7 +84,7 @@ func (r release) isFreedInAnEmergency(t *testing.T, notes string) {
 		}()
 	}
 	_, emergency, _ := strings.Cut(notes, "frees the Nodes:\n")
-	emergency, _, _ = strings.Cut(emergency, "\n\nPods")
+	emergency, _, _ = strings.Cut(emergency, "\n\nIf no Pod")
 	commands := strings.Split(strings.TrimSpace(emergency), "\n")
 	require.Len(t, commands, 2)
 	for _, command := range commands {

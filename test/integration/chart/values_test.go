@@ -60,10 +60,11 @@ func TestValuesThatCannotBeAreRefusedWithTheirPath(t *testing.T) {
 		"policy.verify.limits.cooldown=soon":                                           "at '/policy/verify/limits/cooldown'",
 		"policy.verify.limits.deletionsPerHour=51":                                     "at '/policy/verify/limits/deletionsPerHour'",
 		"policy.verify.profiles[0].onFailure=reboot":                                   "at '/policy/verify/profiles/0/onFailure'",
-		"verify.checksNamespace=Checks":                                                "at '/verify/checksNamespace'",
-		"verify.checksPriority=2000000000":                                             "at '/verify/checksPriority'",
-		"uninstall.patienceSeconds=-1":                                                 "at '/uninstall/patienceSeconds'",
-		"certificates.mode=secret,certificates.secret.name=ours":                       "at '/certificates/secret/caBundle'",
+		"verify=null":                                            "missing property 'verify'", // what policy.verify=null is for
+		"verify.checksNamespace=Checks":                          "at '/verify/checksNamespace'",
+		"verify.checksPriority=2000000000":                       "at '/verify/checksPriority'",
+		"uninstall.patienceSeconds=-1":                           "at '/uninstall/patienceSeconds'",
+		"certificates.mode=secret,certificates.secret.name=ours": "at '/certificates/secret/caBundle'",
 	} {
 		t.Run(value, func(t *testing.T) {
 			_, err := harness.Template(t.Context(), namespace, set(value)...)
@@ -87,6 +88,7 @@ func TestTheSchemaTakesEveryPolicyThatNodekeepTakes(t *testing.T) {
 		"removals":                   {`{verify: {limits: {stopAbove: 0%, deletionsPerHour: 50, orPercent: 100, cooldown: 24h}}}`, true},
 		"few removals":               {`{verify: {limits: {stopAbove: 2, cooldown: 1m}}}`, true},
 		"removals of a share of all": {`{verify: {limits: {stopAbove: 20.5%}}}`, false},
+		"the shortest policy":        {`null`, true},
 		"nothing kept":               {`{labels: {keep: []}, taints: {keep: []}}`, true},
 		"no retention":               {`{retention: 0}`, true},
 		"a retention in parts":       {`{retention: 1h30m15s}`, true},
@@ -113,6 +115,9 @@ func withHead(t *testing.T, body string) string {
 	t.Helper()
 	var fields map[string]any
 	require.NoError(t, yaml.Unmarshal([]byte(body), &fields))
+	if fields == nil {
+		fields = map[string]any{}
+	}
 	fields["apiVersion"], fields["kind"] = "nodekeep.dev/v1alpha1", "Policy"
 	whole, err := yaml.Marshal(fields)
 	require.NoError(t, err)
