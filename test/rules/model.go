@@ -29,9 +29,16 @@ type machine struct {
 	name      string
 	exists    bool
 	cpu, gib  int
-	gpus      int  // that its kubelet reports
-	had       bool // time for device plugins to register
-	left      bool // it shows the label that its installer adds at each registration
+	room      int      // cores that its kubelet leaves to Pods
+	blind     bool     // its kubelet cannot read CPU and memory, and reports 0
+	gpus      int      // that its kubelet reports
+	sick      int      // GPUs that its kubelet reports, and does not offer to Pods
+	had       bool     // time for device plugins to register
+	cards     []string // models of the devices that its ResourceSlices list
+	partly    bool     // one of its ResourceSlices is missing, as the others say
+	left      bool     // it shows the label that its installer adds at each registration
+	replaced  int      // how often another machine took its name
+	installed int      // how often its system was installed again
 	operators map[string]string
 	ruled     map[string]setting
 }
@@ -52,6 +59,9 @@ type question struct {
 // view is what a rule sees of labels: a value, and whether it is known.
 type view func(key string) (value string, there, known bool)
 
+// healthy is how many GPUs Pods can have.
+func (m *machine) healthy() int { return max(0, m.gpus-m.sick) }
+
 func gpusAtLeast(count int) question {
 	return question{fmt.Sprintf(`capacity: {nvidia.com/gpu: ">=%d"}`, count), func(m *machine, _ view) answer {
 		if m.gpus == 0 && !m.had {
@@ -61,16 +71,50 @@ func gpusAtLeast(count int) question {
 	}}
 }
 
+func healthyAtLeast(count int) question {
+	return question{fmt.Sprintf(`allocatable: {nvidia.com/gpu: ">=%d"}`, count), func(m *machine, _ view) answer {
+		if m.healthy() == 0 && !m.had {
+			return maybe
+		}
+		return answerOf(m.healthy() >= count)
+	}}
+}
+
+func roomAtLeast(cpu int) question {
+	return question{fmt.Sprintf(`allocatable: {cpu: ">=%d"}`, cpu), func(m *machine, _ view) answer {
+		if m.blind {
+			return maybe
+		}
+		return answerOf(m.room >= cpu)
+	}}
+}
+
+// cardsAtLeast counts devices in ResourceSlices, of a model or of any. More may come while a slice is missing, and while drivers have time to start.
+func cardsAtLeast(count int, model string) question {
+	text := fmt.Sprintf("driver: %s, min: %d", driver, count)
+	if model != "" {
+		text += fmt.Sprintf(`, attribute: productName, glob: "*%s*"`, model)
+	}
+	return question{"devices: {" + text + "}", func(m *machine, _ view) answer {
+		found := 0
+		for _, card := range m.cards {
+			if strings.Contains(card, model) {
+				found++
+			}
+		}
+		if found < count && (m.partly || !m.had) {
+			return maybe
+		}
+		return answerOf(found >= count)
+	}}
+}
+
 func sizeAtLeast(cpu, gib int) question {
 	return question{fmt.Sprintf(`capacity: {cpu: ">=%d", memory: ">=%dGi"}`, cpu, gib), func(m *machine, _ view) answer {
-		answers := []answer{answerOf(m.cpu >= cpu), answerOf(m.gib >= gib)}
-		if m.cpu == 0 {
-			answers[0] = maybe
+		if m.blind {
+			return maybe
 		}
-		if m.gib == 0 {
-			answers[1] = maybe
-		}
-		return slices.Min(answers)
+		return answerOf(m.cpu >= cpu && m.gib >= gib)
 	}}
 }
 
@@ -114,6 +158,10 @@ func gpuCount(before string) filled {
 	return filled{before + "{capacity.nvidia.com/gpu}", func(m *machine) (string, bool) { return fmt.Sprint(before, m.gpus), m.gpus > 0 || m.had }}
 }
 
+func healthyCount() filled {
+	return filled{"{allocatable.nvidia.com/gpu}", func(m *machine) (string, bool) { return fmt.Sprint(m.healthy()), m.healthy() > 0 || m.had }}
+}
+
 // rack is of a Node whose name is KIND-rNN-NUMBER.
 func rack() filled {
 	return filled{"r{name.rack}", func(m *machine) (string, bool) { return strings.Split(m.name, "-")[1], true }}
@@ -125,19 +173,29 @@ func racked() question {
 
 // rule is an entry of labels.rules.
 type rule struct {
-	name   string
-	when   question
-	set    map[string]string
-	fill   map[string]filled
-	absent []string
-	wins   bool // over operators
-	trusts bool // the kubelet
-	holds  time.Duration
+	name    string
+	when    question
+	set     map[string]string
+	fill    map[string]filled
+	absent  []string
+	wins    bool          // over operators
+	trusts  bool          // the kubelet
+	hold    time.Duration // that the policy file says; 0: none
+	plugins bool          // it looks at what device plugins and drivers report
+	audit   bool          // it sets nothing
+}
+
+// holds is for how long a label stays after the rule became false.
+func (r rule) holds() time.Duration {
+	if r.plugins {
+		return max(r.hold, grace)
+	}
+	return r.hold
 }
 
 func (s setting) String() string {
 	if s.absent {
-		return "absent by " + s.rule
+		s.value = "absent"
 	}
 	if s.until.IsZero() {
 		return s.value + " by " + s.rule
@@ -155,6 +213,12 @@ func (all rules) yaml() string {
 	text.WriteString("  - {selector: accelerator=nvidia-gpu, taint: \"accelerator=nvidia-gpu:NoSchedule\"}\n  - {selector: pool, taint: \"pool={value}:NoSchedule\"}\nlabels:\n  rules:\n")
 	for _, r := range all {
 		fmt.Fprintf(&text, "  - name: %s\n    when: {%s}\n", r.name, r.when.text)
+		if r.hold > 0 {
+			fmt.Fprintf(&text, "    hold: %s\n", r.hold)
+		}
+		if r.audit {
+			text.WriteString("    mode: audit\n")
+		}
 		if len(r.absent) > 0 {
 			fmt.Fprintf(&text, "    ensureAbsent: [%s]\n", strings.Join(r.absent, ", "))
 			continue
@@ -176,6 +240,11 @@ func (all rules) yaml() string {
 	return text.String()
 }
 
+// named is the rule of a name.
+func (all rules) named(name string) rule {
+	return all[slices.IndexFunc(all, func(r rule) bool { return r.name == name })]
+}
+
 func (r rule) keys() []string {
 	return slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Keys(r.set)), slices.Collect(maps.Keys(r.fill)), r.absent)))
 }
@@ -193,8 +262,9 @@ type outcome struct {
 	open map[string]bool
 }
 
-// apply is one pass over the rules. Of what they set before, only what is open, and what is held, counts.
+// apply is one pass over the rules. Of what they set before, only what is open, and what is held, counts. Rules in audit do not take part.
 func (all rules) apply(m *machine, now time.Time) outcome {
+	all = slices.DeleteFunc(slices.Clone(all), func(r rule) bool { return r.audit })
 	o, decided := outcome{map[string]setting{}, map[string]bool{}}, map[string]bool{}
 	see := func(key string) (string, bool, bool) {
 		if set, is := o.set[key]; is {
@@ -213,32 +283,32 @@ func (all rules) apply(m *machine, now time.Time) outcome {
 			was, had := m.ruled[key]
 			value, known := r.value(key, m)
 			var give setting
-			wins := r.wins
+			wins, removes := r.wins, slices.Contains(r.absent, key)
 			switch {
 			case holds == yes && known:
-				give = setting{value: value, rule: r.name, absent: slices.Contains(r.absent, key)}
+				give = setting{value: value, rule: r.name, absent: removes}
 			case holds != no:
 				o.open[key], decided[key] = true, true
 				by := slices.IndexFunc(all, func(other rule) bool { return other.name == was.rule })
 				if !had || by < n || !slices.Contains(all[by].keys(), key) {
 					continue
 				}
-				give, wins = setting{value: was.value, rule: was.rule}, all[by].wins
+				give, wins = setting{value: was.value, rule: was.rule, absent: was.absent}, all[by].wins
 				if literal, is := all[by].set[key]; is {
 					give.value = literal
 				}
-			case taken && !r.wins: // what an operator has set since is not held
+			case taken && !r.wins && !removes: // what an operator has set since is not held
 				continue
-			case had && was.rule == r.name && r.holds > 0 && (was.until.IsZero() || now.Before(was.until)):
+			case had && was.rule == r.name && r.holds() > 0 && (was.until.IsZero() || now.Before(was.until)):
 				give = was
-				if give.until.IsZero() {
-					give.until = now.Add(r.holds)
+				if end := now.Add(r.holds()); give.until.IsZero() || give.until.After(end) {
+					give.until = end
 				}
 			default:
 				continue
 			}
 			decided[key] = true
-			if !taken || wins {
+			if !taken || wins || give.absent {
 				o.set[key] = give
 			}
 		}
@@ -246,17 +316,19 @@ func (all rules) apply(m *machine, now time.Time) outcome {
 	return o
 }
 
-// alters reports whether new rules take a label away or change it that old ones had set, at once or after its hold, or one of the installer.
+// alters reports whether new rules change or remove a label that old ones had set, at once or after its hold; remove what others had set; or
+// restore what old ones had removed.
 func (m *machine) alters(after map[string]setting) bool {
-	if m.left && after[leftOver].absent {
-		return true
-	}
-	for key, was := range m.ruled {
-		is, there := after[key]
-		if was.absent {
-			continue // nothing is restored
-		}
-		if !there || is.value != was.value || was.until.IsZero() && !is.until.IsZero() {
+	shown, shows := m.labels(m.ruled), m.labels(after)
+	for _, key := range allKeys() {
+		was, ruled := m.ruled[key]
+		is := after[key]
+		before, had := shown[key]
+		now, has := shows[key]
+		switch {
+		case ruled && was.until.IsZero() && !is.until.IsZero(),
+			ruled && was.absent && has,
+			(ruled || is.absent) && had && (!has || now != before):
 			return true
 		}
 	}
@@ -265,11 +337,9 @@ func (m *machine) alters(after map[string]setting) bool {
 
 // added is what the Node carries while new rules are held: what it had, and what they add.
 func (m *machine) added(after map[string]setting) map[string]setting {
-	all := maps.Clone(after)
+	all, shown := maps.Clone(after), m.labels(m.ruled)
+	maps.DeleteFunc(all, func(key string, is setting) bool { _, had := shown[key]; return is.absent && had })
 	maps.Copy(all, m.ruled)
-	if m.left {
-		delete(all, leftOver)
-	}
 	return all
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ func TestNodesOfSixKindsCarryExactlyWhatTheRulesSayAfterEachStepAndNoLabelFlaps(
 	w.change("first policy", w.writer.policy())
 	w.step("all register", func() { w.each(w.machines, w.register) })
 	w.step("device plugins register", func() {
-		w.each(w.machines, func(m *machine) error { return w.report(m, kinds()[kindOf(m)][2], true, false) })
+		w.each(w.machines, func(m *machine) error { return w.plug(m, kinds()[kindOf(m)][2], true, cardsOf(kindOf(m))) })
 	})
 	for round := range int(rounds) {
 		in := func(what string) string { return fmt.Sprintf("round %d: %s", round+1, what) }
@@ -36,6 +37,7 @@ func TestNodesOfSixKindsCarryExactlyWhatTheRulesSayAfterEachStepAndNoLabelFlaps(
 			w.restarts(in)
 		case 1:
 			w.devices(in)
+			w.fight(in("an operator's client fights with a rule"))
 		default:
 			w.kubeletsRestart(in)
 		}
@@ -51,13 +53,36 @@ func (w *world) step(title string, do func()) {
 	w.settle(title, began, w.follow)
 }
 
-// restarts are machines that boot: their Nodes are deleted and register without GPUs, and their plugins register later, all or fewer.
+// plug has the drivers of a Node list its devices, and its device plugins report GPUs. The drivers come first: once they had time to start, a
+// device that is not listed counts as absent.
+func (w *world) plug(m *machine, gpus int, had bool, cards []string) error {
+	if err := w.publish(m, cards, false); err != nil {
+		return err
+	}
+	return w.report(m, gpus, had, false)
+}
+
+// restarts are machines that boot: their Nodes are deleted and register without GPUs, and their plugins register later, all or fewer. Some are
+// other machines of the name, some have their system installed again, and some kubelets cannot read CPU and memory at first.
 func (w *world) restarts(in func(string) string) {
 	w.t.Helper()
-	some, gpus := w.some(0.3), map[string]int{}
-	w.step(in("machines restart"), func() { w.each(some, w.restart) })
+	some, gpus, replaced := w.some(0.3), map[string]int{}, map[string]bool{}
+	for _, m := range some {
+		m.blind = w.writer.chance(0.3)
+		switch of := w.writer.Float64(); {
+		case of < 0.25:
+			replaced[m.name] = true
+			w.figures["machines replaced"]++
+		case of < 0.5:
+			m.installed++
+		}
+	}
+	w.step(in("machines restart"), func() { w.each(some, func(m *machine) error { return w.restart(m, replaced[m.name]) }) })
 	w.step(in("their kubelets are ready, and no plugin has registered"), func() {
-		w.each(some, func(m *machine) error { return w.report(m, 0, false, len(m.name)%2 == 0) })
+		w.each(some, func(m *machine) error {
+			m.blind = false
+			return w.report(m, 0, false, len(m.name)%2 == 0)
+		})
 	})
 	for _, m := range some {
 		gpus[m.name] = kinds()[kindOf(m)][2]
@@ -73,33 +98,74 @@ func (w *world) restarts(in func(string) string) {
 	})
 }
 
-// devices come and go.
+// devices come and go, and so does room for Pods.
 func (w *world) devices(in func(string) string) {
 	w.t.Helper()
-	some, gpus := w.some(0.4), map[string]int{}
+	some, gpus, cards, partly := w.some(0.4), map[string]int{}, map[string][]string{}, map[string]bool{}
 	for _, m := range some {
 		gpus[m.name] = pick(w.writer, 0, 1, 2, 4)
 		if kinds()[kindOf(m)][2] == 0 {
 			gpus[m.name] = 0
 		}
+		m.room, m.sick = pick(w.writer, m.cpu, m.cpu/2), pick(w.writer, 0, 0, 1)
+		cards[m.name], partly[m.name] = w.cards(m)
 	}
 	w.step(in("devices come and go"), func() {
-		w.each(some, func(m *machine) error { return w.report(m, gpus[m.name], true, true) })
+		w.each(some, func(m *machine) error {
+			if err := w.report(m, gpus[m.name], true, true); err != nil {
+				return err
+			}
+			return w.publish(m, cards[m.name], partly[m.name]) // last: it is to be followed by itself
+		})
 	})
 }
 
-// kubeletsRestart: the Nodes stay, and say 0 GPUs until the plugins have registered again.
+// cards are devices that a driver lists: all of the Node, the others of its kind, some or none; and whether a slice of them is missing.
+func (w *world) cards(m *machine) (cards []string, partly bool) {
+	cards = slices.Clone(cardsOf(kindOf(m)))
+	w.writer.Shuffle(len(cards), func(a, b int) { cards[a], cards[b] = cards[b], cards[a] })
+	if w.writer.chance(0.6) {
+		cards = cards[:w.writer.IntN(len(cards)+1)]
+	}
+	return cards, w.writer.chance(0.3)
+}
+
+// fight has an operator's client set a label on a few Nodes again each time that a rule has replaced it.
+func (w *world) fight(title string) {
+	w.t.Helper()
+	some := []*machine{}
+	for _, m := range w.machines {
+		_, before := m.operators[owner]
+		if _, ruled := m.ruled[owner]; ruled && !before && m.name != witness && len(some) < 3 {
+			some = append(some, m)
+		}
+	}
+	w.step(title, func() { w.each(some, w.insist) })
+}
+
+// kubeletsRestart: the Nodes stay, and say 0 GPUs until the plugins have registered again. Drivers withdraw their slices, or list fewer devices
+// and say that there are more, and some kubelets cannot read CPU and memory.
 func (w *world) kubeletsRestart(in func(string) string) {
 	w.t.Helper()
 	some, gpus := w.some(0.4), map[string]int{}
+	cards, left := map[string][]string{}, map[string]int{}
 	for _, m := range some {
-		gpus[m.name] = m.gpus
+		gpus[m.name], cards[m.name], left[m.name] = m.gpus, m.cards, w.writer.IntN(len(m.cards)+1)
+		m.blind = w.writer.chance(0.3)
 	}
 	w.step(in("kubelets restart"), func() {
-		w.each(some, func(m *machine) error { return w.report(m, 0, false, true) })
+		w.each(some, func(m *machine) error {
+			if err := w.report(m, 0, false, true); err != nil {
+				return err
+			}
+			return w.publish(m, m.cards[:left[m.name]], true)
+		})
 	})
 	w.step(in("their plugins register again"), func() {
-		w.each(some, func(m *machine) error { return w.report(m, gpus[m.name], true, false) })
+		w.each(some, func(m *machine) error {
+			m.blind = false
+			return w.plug(m, gpus[m.name], true, cards[m.name])
+		})
 	})
 }
 

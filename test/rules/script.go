@@ -16,22 +16,47 @@ const leftOver = "example.com/left-over"
 // witness is a Node that each watcher of the harness makes. Rules set labels on it like on any other.
 const witness = "watch-witness"
 
+// Labels that only one rule is about: operators fight with it, it keeps the label off Nodes, it is in audit.
+const (
+	owner  = "example.com/owner"
+	banned = "example.com/banned"
+	trial  = "example.com/trial"
+)
+
+// driver is whose devices ResourceSlices list.
+const driver = "gpu.example.com"
+
+// shortHold is for how long some rules hold a label: the test waits for its end. It is longer than capture needs to list it on all Nodes, 50 a
+// second: what ends before that is never listed.
+func shortHold(nodes int) time.Duration {
+	return 2*time.Second + time.Duration(nodes)*30*time.Millisecond
+}
+
 // grace is for how long a rule about extended resources holds its labels at least.
 const grace = 5 * time.Minute
 
 // allKeys are the labels that rules set, or select on.
 func allKeys() []string {
-	return []string{"accelerator", leftOver, "example.com/rack", "gpu.count", gpuWorker, "hardware.tier", "pool", "size", "team", "team.class", "voice-pipeline"}
+	return []string{
+		"accelerator", banned, leftOver, owner, "example.com/rack", trial, "gpu.count", "gpu.healthy", "gpu.model", gpuWorker, "hardware.tier", "pool", "room", "size",
+		"team", "team.class", "voice-pipeline",
+	}
 }
 
 // operatorKeys are those that operators set.
 func operatorKeys() []string {
-	return []string{"example.com/rack", "hardware.tier", "size", "team", "voice-pipeline"}
+	return []string{banned, "example.com/rack", "hardware.tier", "size", "team", "voice-pipeline"}
 }
 
 // kinds are the six kinds of Nodes: cores, memory, and GPUs.
 func kinds() map[string][3]int {
 	return map[string][3]int{"gpua": {8, 32, 1}, "gpub": {16, 64, 2}, "gpud": {32, 256, 4}, "big": {32, 128, 0}, "small": {2, 4, 0}, "pgmac": {8, 16, 0}}
+}
+
+// cardsOf are the devices of a kind of Nodes.
+func cardsOf(kind string) []string {
+	const rtx, h100 = "GeForce RTX 5070", "H100 PCIe"
+	return map[string][]string{"gpua": {rtx}, "gpub": {h100, h100}, "gpud": {h100, rtx, rtx, h100}}[kind]
 }
 
 // machines are so many, of all kinds in turn.
@@ -41,7 +66,7 @@ func machines(count int) (all []*machine) {
 		kind := names[n%len(names)]
 		of := kinds()[kind]
 		all = append(all, &machine{
-			name: fmt.Sprintf("%s-r%02d-%03d", kind, n%7, n), cpu: of[0], gib: of[1],
+			name: fmt.Sprintf("%s-r%02d-%03d", kind, n%7, n), cpu: of[0], gib: of[1], room: of[0],
 			operators: map[string]string{}, ruled: map[string]setting{},
 		})
 	}
@@ -49,7 +74,10 @@ func machines(count int) (all []*machine) {
 }
 
 // writer makes policies.
-type writer struct{ *rand.Rand }
+type writer struct {
+	*rand.Rand
+	short time.Duration
+}
 
 func (w writer) chance(of float64) bool { return w.Float64() < of }
 
@@ -59,11 +87,27 @@ func pick[T any](w writer, from ...T) T { return from[w.IntN(len(from))] }
 func (w writer) policy() rules {
 	gpu := rule{
 		name: pick(w, "gpu", "gpu", "accelerated"), when: gpusAtLeast(pick(w, 1, 1, 1, 2)), set: map[string]string{"accelerator": "nvidia-gpu", gpuWorker: ""},
-		fill: map[string]filled{"gpu.count": gpuCount(pick(w, "", "", "n"))}, trusts: true, holds: grace,
+		fill: map[string]filled{"gpu.count": gpuCount(pick(w, "", "", "n"))}, trusts: true, plugins: true,
+		hold: pick(w, 0, 0, time.Minute, time.Hour), // shorter and longer than the grace
+	}
+	cards := []rule{
+		{name: "h100", when: cardsAtLeast(pick(w, 1, 2), "H100"), set: map[string]string{"gpu.model": "h100"}, plugins: true, hold: pick(w, 0, time.Hour)},
+		{name: pick(w, "rtx", "rtx", "geforce"), when: cardsAtLeast(1, "RTX 5070"), set: map[string]string{"gpu.model": "rtx5070"}, plugins: true},
+		{name: "cards", when: cardsAtLeast(1, ""), set: map[string]string{"gpu.model": "other"}, plugins: true},
+		{name: "plain", when: always(), set: map[string]string{"gpu.model": "none"}},
+	}
+	if w.chance(0.3) {
+		cards[0], cards[1] = cards[1], cards[0]
+	}
+	room := []rule{
+		{name: "healthy", when: healthyAtLeast(pick(w, 1, 2)), fill: map[string]filled{"gpu.healthy": healthyCount()}, plugins: true},
+		{name: "roomy", when: roomAtLeast(pick(w, 6, 12)), set: map[string]string{"room": "roomy"}, hold: pick(w, 0, w.short, w.short)},
+		{name: "tight", when: always(), set: map[string]string{"room": pick(w, "tight", "tight", "some")}},
+		{name: "banned", when: roomAtLeast(pick(w, 6, 12)), absent: []string{banned}, hold: pick(w, 0, w.short, w.short)},
 	}
 	tiers := []rule{
-		{name: "quad", when: gpusAtLeast(4), set: map[string]string{"hardware.tier": "quad-gpu"}, holds: grace},
-		{name: "dual", when: gpusAtLeast(2), set: map[string]string{"hardware.tier": pick(w, "dual-gpu", "dual-gpu", "multi-gpu")}, holds: grace},
+		{name: "quad", when: gpusAtLeast(4), set: map[string]string{"hardware.tier": "quad-gpu"}, plugins: true},
+		{name: "dual", when: gpusAtLeast(2), set: map[string]string{"hardware.tier": pick(w, "dual-gpu", "dual-gpu", "multi-gpu")}, plugins: true},
 		{name: "high", when: anyOf(named("pgmac"), sizeAtLeast(16, 64)), set: map[string]string{"hardware.tier": "high", "voice-pipeline": pick(w, "enabled", "enabled", "on")}, wins: w.chance(0.3)},
 		{name: "rest", when: always(), set: map[string]string{"hardware.tier": "standard"}, wins: w.chance(0.2)},
 	}
@@ -76,12 +120,18 @@ func (w writer) policy() rules {
 		{name: "little", when: always(), set: map[string]string{"size": pick(w, "little", "little", "other")}},
 	}
 	w.Shuffle(2, func(a, b int) { others[a], others[b] = others[b], others[a] })
-	all := slices.Concat([]rule{gpu}, tiers, others, []rule{
+	all := slices.Concat([]rule{gpu}, tiers, others, cards, room, []rule{
 		{name: "pools", when: labelled("hardware.tier", pick(w, "dual-gpu", "standard", "high")), set: map[string]string{"pool": pick(w, "one", "one", "two")}},
 		{name: "classes", when: labelled("team", "gold"), set: map[string]string{"team.class": "premium"}},
 		{name: "clean", when: pick(w, always(), named("gpu"), named("none")), absent: []string{leftOver}},
+		{name: "owned", when: always(), set: map[string]string{owner: "platform"}, wins: true},
 	})
-	return slices.DeleteFunc(all, func(rule) bool { return w.chance(0.08) })
+	all = slices.DeleteFunc(all, func(rule) bool { return w.chance(0.08) })
+	for n := range all {
+		all[n].audit = w.chance(0.08)
+	}
+	number := w.IntN(1_000_000) // its own name: what it would set is counted by name
+	return append(all, rule{name: fmt.Sprintf("trial-%d", number), when: pick(w, always(), roomAtLeast(12), gpusAtLeast(1)), set: map[string]string{trial: "yes"}, audit: true})
 }
 
 // value is what an operator writes.

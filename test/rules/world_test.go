@@ -39,7 +39,7 @@ type world struct {
 
 	mu      sync.Mutex
 	written map[string]bool   // resourceVersions that the script wrote
-	ended   map[string]bool   // Nodes on which the time of a held label ended in this step
+	again   map[string]int    // how often more a label may change in this step, by Node, and by Node/label
 	seen    map[string]int    // how many states of a Node were looked at
 	at      map[string]string // the version of the last one
 	last    map[string]map[string]string
@@ -47,15 +47,16 @@ type world struct {
 
 func newWorld(t *testing.T, seed uint64, count int) *world {
 	w := &world{
-		t: t, writer: writer{rand.New(rand.NewPCG(seed, 0))}, machines: machines(count), clients: map[string]*kubernetes.Clientset{}, figures: map[string]int{},
-		written: map[string]bool{}, ended: map[string]bool{}, seen: map[string]int{}, at: map[string]string{}, last: map[string]map[string]string{},
+		t: t, writer: writer{rand.New(rand.NewPCG(seed, 0)), shortHold(count)}, machines: machines(count), clients: map[string]*kubernetes.Clientset{}, figures: map[string]int{},
+		written: map[string]bool{}, again: map[string]int{}, seen: map[string]int{}, at: map[string]string{}, last: map[string]map[string]string{},
 	}
 	for _, m := range w.machines {
 		w.clients[m.name] = nodekeep.Kubelet(t, m.name)
 	}
+	mayReadSlices(t)
 	w.watcher = nodekeep.WatchNodes(t)
 	w.at[witness] = nodekeep.Node(t, witness).ResourceVersion
-	w.machines = append(w.machines, &machine{name: witness, exists: true, cpu: 8, gib: 32, operators: map[string]string{}, ruled: map[string]setting{}})
+	w.machines = append(w.machines, &machine{name: witness, exists: true, cpu: 8, gib: 32, room: 8, operators: map[string]string{}, ruled: map[string]setting{}})
 	return w
 }
 
@@ -89,27 +90,53 @@ func (w *world) some(part float64) (some []*machine) {
 	return some
 }
 
-func (m *machine) room() corev1.ResourceList {
-	return corev1.ResourceList{
-		corev1.ResourceCPU: *resource.NewQuantity(int64(m.cpu), resource.DecimalSI), corev1.ResourceMemory: resource.MustParse(fmt.Sprintf("%dGi", m.gib)), corev1.ResourcePods: resource.MustParse("110"),
+// resources are what the kubelet reports of itself.
+func (m *machine) resources() (capacity, allocatable corev1.ResourceList) {
+	list := func(cpu, gib int) corev1.ResourceList {
+		if m.blind {
+			cpu, gib = 0, 0
+		}
+		return corev1.ResourceList{
+			corev1.ResourceCPU: *resource.NewQuantity(int64(cpu), resource.DecimalSI), corev1.ResourceMemory: resource.MustParse(fmt.Sprintf("%dGi", gib)), corev1.ResourcePods: resource.MustParse("110"),
+		}
+	}
+	return list(m.cpu, m.gib), list(m.room, m.gib)
+}
+
+// identity is who the machine is. In a cloud, the first identifier tells machines apart, though all are of one image; machines that report none
+// of the hardware are told apart by the last. What else differs is that the system was installed again.
+func (m *machine) identity() (providerID, systemUUID, machineID string) {
+	machine, system := fmt.Sprintf("%s-%d", m.name, m.replaced), fmt.Sprintf("%s-%d-%d", m.name, m.replaced, m.installed)
+	switch kindOf(m) {
+	case "gpub", "big":
+		return "cloud://" + machine, "image", "image"
+	case "small":
+		return "", "", machine
+	default:
+		return "", machine, system
 	}
 }
 
 // register sends the CREATE of a kubelet, which knows of no extended resource, and looks at the answer.
 func (w *world) register(m *machine) error {
 	node := harness.Registration(m.name)
-	node.Status.Capacity, node.Status.Allocatable = m.room(), m.room()
+	node.Status.Capacity, node.Status.Allocatable = m.resources()
+	node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID = m.identity()
 	node.Labels[leftOver] = "1"
+	m.exists, m.gpus, m.had, m.left = true, 0, false, true
+	before, late := m.created(w.rules)
 	stored, err := w.clients[m.name].CoreV1().Nodes().Create(w.t.Context(), node, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("a kubelet was refused: %w", err)
 	}
-	m.exists, m.gpus, m.had, m.left = true, 0, false, true
-	want := m.labels(w.rules.apply(m, time.Now()).set)
-	_, late := want[gpuWorker]
-	delete(want, gpuWorker)
-	if got := shown(stored); !maps.Equal(got, want) {
-		return fmt.Errorf("the CREATE has %v, and not %v", got, want)
+	after, _ := m.created(w.rules) // a label that was held may have ended
+	if got := shown(stored); !maps.Equal(got, before) && !maps.Equal(got, after) {
+		return fmt.Errorf("the CREATE has %v, and not %v", got, after)
+	}
+	if m.replaced > 0 && len(m.ruled) == 0 { // another machine: what its CREATE lacks, it lacks for that
+		w.mu.Lock()
+		w.written[stored.ResourceVersion] = true
+		w.mu.Unlock()
 	}
 	if late && !harness.Gated(stored) {
 		return fmt.Errorf("it still lacks %s, and is not gated", gpuWorker)
@@ -117,10 +144,24 @@ func (w *world) register(m *machine) error {
 	return w.visible(stored)
 }
 
-// restart deletes a Node, and its kubelet registers it again.
-func (w *world) restart(m *machine) error {
+// created are the labels of the CREATE, and whether one is missing that no kubelet may set. The webhook reads no ResourceSlices.
+func (m *machine) created(by rules) (labels map[string]string, late bool) {
+	unread := *m
+	unread.cards, unread.partly = nil, true
+	labels = m.labels(by.apply(&unread, time.Now()).set)
+	_, late = labels[gpuWorker]
+	delete(labels, gpuWorker)
+	return labels, late
+}
+
+// restart deletes a Node, and its kubelet registers it again. What rules set on another machine of the name counts no more.
+func (w *world) restart(m *machine, replaced bool) error {
 	if err := nodekeep.Admin.CoreV1().Nodes().Delete(w.t.Context(), m.name, metav1.DeleteOptions{}); err != nil {
 		return err
+	}
+	if replaced {
+		m.replaced++
+		m.ruled = map[string]setting{}
 	}
 	return w.register(m)
 }
@@ -141,12 +182,19 @@ func (w *world) report(m *machine, gpus int, had, says bool) error {
 	if had {
 		ready = ready.Add(-time.Hour)
 	}
-	resources := map[string]any{gpuName: nil}
-	if gpus > 0 || says {
-		resources[gpuName] = fmt.Sprint(gpus)
+	resources := func(list corev1.ResourceList, gpus int) map[string]any {
+		all := map[string]any{gpuName: nil}
+		for name, amount := range list {
+			all[string(name)] = amount
+		}
+		if m.gpus > 0 || says {
+			all[gpuName] = fmt.Sprint(gpus)
+		}
+		return all
 	}
+	capacity, allocatable := m.resources()
 	return w.patch(m, "status", map[string]any{"status": map[string]any{
-		"capacity": resources, "allocatable": resources,
+		"capacity": resources(capacity, m.gpus), "allocatable": resources(allocatable, m.healthy()),
 		"conditions": []map[string]any{{"type": "Ready", "status": "True", "reason": "KubeletReady", "lastTransitionTime": ready.UTC().Format(time.RFC3339)}},
 	}})
 }
@@ -173,6 +221,39 @@ func (w *world) relabel(m *machine, key string, value any) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.written[node.ResourceVersion] = true
+	return nil
+}
+
+// insist does what a client does that wants another value than a rule with precedence: rule. After some corrections, nodekeep waits longer
+// before each.
+func (w *world) insist(m *machine) error {
+	const value, times = "mine", 6
+	m.operators[owner] = value
+	corrected := make([]time.Time, times)
+	for n := range times {
+		if err := w.relabel(m, owner, value); err != nil {
+			return err
+		}
+		deadline := time.Now().Add(settles)
+		for is := value; is == value; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				return fmt.Errorf("%s=%s is not corrected the %d. time", owner, value, n+1)
+			}
+			node, err := nodekeep.Admin.CoreV1().Nodes().Get(w.t.Context(), m.name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			is = node.Labels[owner]
+		}
+		corrected[n] = time.Now()
+	}
+	if last, before := corrected[times-1].Sub(corrected[times-2]), corrected[times-2].Sub(corrected[times-3]); before < time.Second/2 || last < time.Second*3/2 {
+		return fmt.Errorf("a client that sets %s again and again is corrected after %s, then after %s: that is no growing pause", owner, before, last)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.again[m.name+"/"+owner] = times
+	w.figures["labels fought over"]++
 	return nil
 }
 
@@ -225,7 +306,7 @@ func complaint(m *machine, node *corev1.Node, want map[string]setting) string {
 	}
 	got := listed(node)
 	for key, set := range want {
-		if got[key].Value != set.value || got[key].Rule != set.rule || got[key].Until.IsZero() != set.until.IsZero() || got[key].Absent != set.absent {
+		if got[key].Value != set.value || got[key].Rule != set.rule || !got[key].Until.Equal(set.until) || got[key].Absent != set.absent {
 			return fmt.Sprintf("the annotation says of %s %+v, and not %+v", key, got[key], set)
 		}
 	}
@@ -251,12 +332,13 @@ func (w *world) settle(title string, began time.Time, then func(m *machine, now 
 			if !m.exists {
 				continue
 			}
+			w.begin(m, then(m, now), began, now)
 			if is := complaint(m, nodes[m.name], then(m, now)); is != "" {
 				wrong = append(wrong, fmt.Sprintf("%s: %s; operators: %v, rules set before: %v", m.name, is, m.operators, m.ruled))
 			}
 		}
 		if len(wrong) == 0 && maps.Equal(before, versions) {
-			w.accept(nodes, began, now, then)
+			w.accept(now, then)
 			w.looks(title, nodes)
 			return
 		}
@@ -268,31 +350,45 @@ func (w *world) settle(title string, began time.Time, then func(m *machine, now 
 	}
 }
 
-// accept takes over what is there, and looks at until when labels are held.
-func (w *world) accept(nodes map[string]*corev1.Node, began, now time.Time, then func(m *machine, now time.Time) map[string]setting) {
+// begin notes until when labels are held that are held from this step on, or shorter than before: as the first state of the Node says that has it.
+func (w *world) begin(m *machine, want map[string]setting, began, now time.Time) {
 	w.t.Helper()
+	for key, set := range want {
+		was := m.ruled[key]
+		if set.until.IsZero() || set.until.Equal(was.until) {
+			continue
+		}
+		for _, state := range w.watcher.Of(m.name)[w.seen[m.name]:] {
+			is := listed(state.Node)[key]
+			if is.Rule != set.rule || is.Value != set.value || is.Absent != set.absent || is.Until.IsZero() || is.Until.Equal(was.until) {
+				continue
+			}
+			hold := w.rules.named(set.rule).holds()
+			early, late := began.Add(hold-time.Second), now.Add(hold) // whole seconds are stored
+			require.False(w.t, is.Until.Before(early) || is.Until.After(late), "node %s: %s is held until %s, which is not from %s to %s", m.name, key, is.Until, early, late)
+			w.figures["labels held"]++
+			if set.absent {
+				w.figures["labels held absent"]++
+			}
+			set.until = is.Until
+			m.ruled[key] = set
+			break
+		}
+	}
+}
+
+// accept takes over what is there.
+func (w *world) accept(now time.Time, then func(m *machine, now time.Time) map[string]setting) {
 	for _, m := range w.machines {
 		if !m.exists {
 			continue
 		}
-		want, got := then(m, now), listed(nodes[m.name])
+		want := then(m, now)
 		for key, was := range m.ruled {
 			if !was.until.IsZero() && now.After(was.until) && want[key] != was {
-				w.ended[m.name] = true
+				w.again[m.name] = max(w.again[m.name], 1)
 				w.figures["holds that ended"]++
 			}
-		}
-		for key, set := range want {
-			if set.until.IsZero() {
-				continue
-			}
-			if m.ruled[key].until.IsZero() {
-				w.figures["labels held"]++
-				until := got[key].Until
-				require.False(w.t, until.Before(began.Add(grace-time.Second)) || until.After(now.Add(grace)), "node %s: %s is held until %s, from %s on", m.name, key, until, began)
-			}
-			set.until = got[key].Until
-			want[key] = set
 		}
 		m.ruled, m.left = want, m.left && !want[leftOver].absent
 	}
@@ -306,9 +402,9 @@ func (w *world) looks(title string, nodes map[string]*corev1.Node) {
 		if !m.exists {
 			continue
 		}
-		most, changes, stay := 1, map[string][]string{}, taints(w.last[m.name])
-		if w.ended[m.name] {
-			most, stay = 2, nil
+		changes, stay := map[string][]string{}, taints(w.last[m.name])
+		if w.again[m.name] > 0 {
+			stay = nil
 		}
 		stay = slices.DeleteFunc(stay, func(taint string) bool { return !slices.Contains(taints(shown(nodes[m.name])), taint) })
 		for _, state := range w.statesUntil(nodes[m.name]) {
@@ -334,10 +430,10 @@ func (w *world) looks(title string, nodes map[string]*corev1.Node) {
 			w.last[m.name] = now
 		}
 		for key, of := range changes {
-			require.LessOrEqual(w.t, len(of), most, "%s: node %s: label %s flaps: %v", title, m.name, key, of)
+			require.LessOrEqual(w.t, len(of), 1+w.again[m.name]+w.again[m.name+"/"+key], "%s: node %s: label %s flaps: %v", title, m.name, key, of)
 		}
 	}
-	clear(w.ended)
+	clear(w.again)
 }
 
 // statesUntil are the states of a Node that were not looked at yet, up to this one. What comes after it is of the next step.
@@ -362,7 +458,8 @@ func (w *world) follow(m *machine, now time.Time) map[string]setting {
 // change writes another policy. Where it alters labels of rules on more than one Node in ten, capture holds it until it is accepted.
 func (w *world) change(title string, to rules) {
 	w.t.Helper()
-	altered, began := 0, time.Now()
+	w.outlast(title)
+	altered, reads, began := 0, 1, time.Now()
 	for _, m := range w.machines {
 		if m.alters(to.apply(m, began).set) {
 			altered++
@@ -377,10 +474,47 @@ func (w *world) change(title string, to rules) {
 			held[m.name] = m.added(to.apply(m, began).set)
 		}
 		w.settle(title+", held", began, func(m *machine, _ time.Time) map[string]setting { return held[m.name] })
+		w.audited(title+", held", reads)
 		nodekeep.AcceptRules(w.t)
 		began = time.Now()
 		require.NoError(w.t, nodekeep.WritePolicy(to.yaml()+"# accepted\n")) // so that capture looks at once
+		reads++
 	}
 	w.settle(title, began, w.follow)
 	nodekeep.RulesInForce(w.t)
+	w.audited(title, reads)
+}
+
+// outlast waits until no label is held that is held for a short time only.
+func (w *world) outlast(title string) {
+	w.t.Helper()
+	last := time.Time{}
+	for _, m := range w.machines {
+		for _, set := range m.ruled {
+			if soon := set.until.Before(time.Now().Add(w.writer.short)); soon && set.until.After(last) {
+				last = set.until
+			}
+		}
+	}
+	if !last.IsZero() {
+		w.step(title+": first, what is held a short time ends", func() { time.Sleep(time.Until(last)) })
+	}
+}
+
+// audited waits until capture has counted what the last rule, which is in audit, would set: once for each Node, each time that the file was read.
+func (w *world) audited(title string, reads int) {
+	w.t.Helper()
+	last, want := w.rules[len(w.rules)-1], 0.0
+	for _, m := range w.machines {
+		if m.exists && last.when.ask(m, nil) == yes {
+			want += float64(reads)
+		}
+	}
+	series := fmt.Sprintf(`nodekeep_rule_labels_audited_total{rule=%q}`, last.name)
+	counted := func() float64 { return harness.Series(w.t, nodekeep.MetricsURL("capture"), series) }
+	for deadline := time.Now().Add(settles); counted() != want && time.Now().Before(deadline); {
+		time.Sleep(quiet)
+	}
+	require.InDelta(w.t, want, counted(), 0, "%s: on how many Nodes rule %s would set a label", title, last.name)
+	w.figures["labels audited"] += int(want)
 }
