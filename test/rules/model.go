@@ -24,7 +24,7 @@ func answerOf(is bool) answer {
 	return no
 }
 
-// machine is a Node as the model has it: what is true of it, what operators said last, and what the rules last set.
+// machine is a Node of the model: its facts, what operators said last, and what the rules last set.
 type machine struct {
 	name      string
 	exists    bool
@@ -316,8 +316,8 @@ func (all rules) apply(m *machine, now time.Time) outcome {
 	return o
 }
 
-// alters reports whether new rules change or remove a label that old ones had set, at once or after its hold; remove what others had set; or
-// restore what old ones had removed.
+// alters reports whether new rules change Nodes. They may change or remove a label that old rules had set, at once or after its hold. They may
+// remove what others had set, or restore what old rules had removed.
 func (m *machine) alters(after map[string]setting) bool {
 	shown, shows := m.labels(m.ruled), m.labels(after)
 	for _, key := range allKeys() {

@@ -16,7 +16,7 @@ const leftOver = "example.com/left-over"
 // witness is a Node that each watcher of the harness makes. Rules set labels on it like on any other.
 const witness = "watch-witness"
 
-// Labels that only one rule is about: operators fight with it, it keeps the label off Nodes, it is in audit.
+// Labels of one rule each. Operators fight with the first, the second keeps the label off Nodes, the third is in audit.
 const (
 	owner  = "example.com/owner"
 	banned = "example.com/banned"
@@ -26,8 +26,8 @@ const (
 // driver is whose devices ResourceSlices list.
 const driver = "gpu.example.com"
 
-// shortHold is for how long some rules hold a label: the test waits for its end. It is longer than capture needs to list it on all Nodes, 50 a
-// second: what ends before that is never listed.
+// shortHold is for how long some rules hold a label: the test waits for its end. It is longer than capture needs to list it on all Nodes,
+// 50 a second. A hold that ends earlier is never listed.
 func shortHold(nodes int) time.Duration {
 	return 2*time.Second + time.Duration(nodes)*30*time.Millisecond
 }

@@ -103,8 +103,8 @@ func (m *machine) resources() (capacity, allocatable corev1.ResourceList) {
 	return list(m.cpu, m.gib), list(m.room, m.gib)
 }
 
-// identity is who the machine is. In a cloud, the first identifier tells machines apart, though all are of one image; machines that report none
-// of the hardware are told apart by the last. What else differs is that the system was installed again.
+// identity names the machine. In a cloud, machines of one image differ by the first identifier. Machines that report nothing of the hardware
+// differ by the last. A system that is installed again changes only the others.
 func (m *machine) identity() (providerID, systemUUID, machineID string) {
 	machine, system := fmt.Sprintf("%s-%d", m.name, m.replaced), fmt.Sprintf("%s-%d-%d", m.name, m.replaced, m.installed)
 	switch kindOf(m) {
