@@ -1,6 +1,6 @@
 // Command promql prints the series and labels that PromQL expressions name. It reads a JSON array of expressions and writes one answer for
 // each, in the same order. Prometheus' own parser does the work. This program has a module of its own, so that nothing of Prometheus enters
-// the product's go.mod. promtool is built from the same module.
+// the product's go.mod. The module also builds promtool.
 package main
 
 import (
