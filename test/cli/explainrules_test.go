@@ -10,6 +10,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -60,6 +61,10 @@ func TestExplainAndDiffTellWhatEachRuleSaysAndThatRulesAreHeld(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return label("gpu.count") == "2" && label("tier") == "one" && label("team") == "red" }, settles, 100*time.Millisecond)
 	edit(t, name, map[string]string{"team": "blue"})
+	require.Eventually(t, func() bool { // capture writes the Node after the record
+		_, listed := policy.DerivedLabels(nodekeep.Node(t, name).Annotations[policy.LabelsAnnotation])["team"]
+		return !listed
+	}, settles, 100*time.Millisecond)
 	requireGolden(t, "explain-rules", run(t, "explain", name).RequireDone(t).Out)
 	assert.Equal(t, 0, run(t, "diff", name).Code)
 	nodekeep.WithoutCapture(t, func() {

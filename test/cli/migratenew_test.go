@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
 )
@@ -83,6 +84,7 @@ func TestMigrateNewWithForceRemovesAnOldKeyThatIsInUseButNoneThatAKubeletSets(t 
 	assert.Contains(t, forced.ErrOut, "DaemonSet selects on gpu by nodeSelector: default/force-agent (removing the label deletes their Pods)")
 	require.Eventually(t, keys("force-1", ",a"), settles, 100*time.Millisecond)
 	require.Eventually(t, func() bool { return rulesState(t)[store.RulesInForce] == rules }, settles, 100*time.Millisecond)
+	eventually(t, "force-1", func(r record.Record) bool { _, has := r.Items()["gpu"]; return !has })
 	assert.True(t, keys("force-foreign", "a,a")(), "the kubelet sets it again")
 	status = run(t, "migrate", "status")
 	assert.Equal(t, 1, status.Code)

@@ -106,10 +106,17 @@ func TestAWriteWithoutAnAnswerIsSaidToBeUncertain(t *testing.T) {
 	assert.Equal(t, 3, a.Code)
 	assert.Contains(t, a.ErrOut, "nothing was changed")
 
-	p.Break(proxy.Hang(proxy.NodeWrites, time.Hour))
+	reached := make(chan struct{}, 100)
+	hang := proxy.Hang(proxy.NodeWrites, time.Hour)
+	p.Break(func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
+		if proxy.NodeWrites(r) {
+			reached <- struct{}{}
+		}
+		hang(w, r, apiServer)
+	})
 	command := exec.Command(nodekeep.Binary(), "rollback", name, "--to", "1", "--yes")
 	command.Env = nodekeep.Environment(kubeconfig)
-	a = interrupted(t, command, func(out string) bool { return strings.Contains(out, "ACTION") })
+	a = interrupted(t, command, func(string) bool { return len(reached) > 0 })
 	assert.Equal(t, 130, a.Code)
 	assert.Contains(t, a.ErrOut, "interrupted while Node uncertain-1 was being changed: look whether it was")
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,11 +34,16 @@ func records(t *testing.T) *store.ConfigMaps {
 // changeRecord rewrites the record of a Node.
 func changeRecord(t *testing.T, node string, change func(*record.Record)) {
 	t.Helper()
-	entry, err := records(t).GetLive(t.Context(), node)
-	require.NoError(t, err)
-	change(&entry.Record)
-	_, err = records(t).Put(t.Context(), entry.Record, entry.Version)
-	require.NoError(t, err)
+	require.Eventually(t, func() bool { // capture may write it, too
+		entry, err := records(t).GetLive(t.Context(), node)
+		require.NoError(t, err)
+		change(&entry.Record)
+		if _, err = records(t).Put(t.Context(), entry.Record, entry.Version); errors.Is(err, store.ErrConflict) {
+			return false
+		}
+		require.NoError(t, err)
+		return true
+	}, settles, 20*time.Millisecond)
 }
 
 // loseEverything deletes all Nodes and then all records.

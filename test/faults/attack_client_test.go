@@ -57,7 +57,8 @@ func TestWithAClientAuthorityOnlyTheAPIServerIsAnsweredAndABadFileLeavesTheLastG
 		} {
 			for _, path := range paths {
 				answer, err := ask(path, shows...)
-				require.ErrorContains(t, err, "tls: ", "%s, %s", name, path)
+				require.Error(t, err, "%s, %s", name, path)
+				assert.Regexp(t, `tls: |reset by peer|broken pipe`, err.Error(), "%s, %s", name, path) // the server may close before it is read why
 				assert.Empty(t, answer)
 			}
 		}

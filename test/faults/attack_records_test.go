@@ -3,12 +3,14 @@ package faults
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -154,7 +156,8 @@ func TestAnEditRightBeforeADeletionIsRecordedOverARecordThatCanNeverBeRight(t *t
 		restoreBackup(t, elsewhere(name, impossible, map[string]string{"rack": "r1", "tier": "gold"}))
 		nodekeep.Label(t, name, map[string]string{"rack": "r2"})
 		nodekeep.DeleteNode(t, name)
-		assert.Equal(t, map[string]string{"rack": "r2", "tier": "gold"}, nodekeep.MustRecord(t, name).Items())
+		want := map[string]string{"rack": "r2", "tier": "gold"}
+		require.Eventually(t, func() bool { return maps.Equal(want, nodekeep.MustRecord(t, name).Items()) }, harness.Settles, 20*time.Millisecond)
 	})
 }
 
@@ -174,6 +177,7 @@ func tenant(t testing.TB, namespace string) *kubernetes.Clientset {
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: namespace}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
+	nodekeep.WaitRight(t, namespace, nil, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Resource: "configmaps"}, true)
 	config := rest.CopyConfig(nodekeep.Cluster.Admin())
 	config.Impersonate = rest.ImpersonationConfig{UserName: namespace, Groups: []string{"system:authenticated"}}
 	client, err := kubernetes.NewForConfig(config)

@@ -43,7 +43,7 @@ func killedAtEveryWrite(t *testing.T, p *proxy.Proxy, prefix string, prepare, ha
 	prepare(undisturbed)
 	defer nodekeep.DeleteNode(t, undisturbed)
 	happen(undisturbed)
-	want := quiet(t, undisturbed, 300*time.Millisecond, func() bool { return is(undisturbed) && recordedAlive(t, undisturbed) })
+	want := quiet(t, undisturbed, time.Second, func() bool { return is(undisturbed) && recordedAlive(t, undisturbed) })
 
 	var kills int
 	var longest time.Duration

@@ -187,6 +187,7 @@ func TestTheNamespaceOfTheRecordsIsDeletedByAccidentAndInstalledAgain(t *testing
 	t.Logf("gating had stopped %s later", time.Since(started).Round(time.Millisecond))
 	require.NoError(t, nodekeep.StopWebhook())
 	require.NoError(t, nodekeep.StopCapture())
+	nodekeep.WaitGating(t, false)
 	bare := nodekeep.Register(t, "bare")
 	assert.False(t, harness.Gated(bare), "Nodes go on registering, and nobody would lift a gate")
 	_, err = nodekeep.Kubelet(t, bare.Name).CoreV1().Nodes().Patch(t.Context(), bare.Name, types.StrategicMergePatchType, []byte(`{"status":{"phase":"Running"}}`), metav1.PatchOptions{}, "status")

@@ -35,7 +35,7 @@ func (i *Installation) ApplyCRDs(ctx context.Context, all ...CRDs) error {
 			if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", path); err != nil {
 				return fmt.Errorf("apply %s: %w\n%s", file, err, out)
 			}
-			if out, err := i.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "-f", path); err != nil {
+			if out, err := i.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=180s", "-f", path); err != nil {
 				return fmt.Errorf("wait for %s: %w\n%s", file, err, out)
 			}
 		}

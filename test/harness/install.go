@@ -40,7 +40,7 @@ const (
 const Patient = 5
 
 // timeout bounds every wait for something to come up.
-const timeout = 60 * time.Second
+const timeout = Settles
 
 // Installation is nodekeep on a control plane.
 type Installation struct {

@@ -49,7 +49,7 @@ func TestClusterGoesWithItsOwner(t *testing.T) {
 				t.Skip("only Linux shows the children")
 			}
 			tmp := t.TempDir()
-			owner := exec.Command(os.Args[0], "-test.run=^TestOwner$", "-test.v", "-test.timeout=2m")
+			owner := exec.Command(os.Args[0], "-test.run=^TestOwner$", "-test.v", "-test.timeout=10m")
 			owner.Env = append(os.Environ(), ownerVariable+"=wait", "TMPDIR="+tmp)
 			if end.signal == nil {
 				owner.Env = append(owner.Env, ownerVariable+"=fail")

@@ -68,6 +68,7 @@ func TestAnnotationsThatThePolicyNamesOutliveTheirNode(t *testing.T) {
 
 			annotate(t, name, map[string]any{host: nil})
 			remembersAnnotations(t, name, annotations{config: long})
+			webhookHasRecords(t)
 			nodekeep.DeleteNode(t, name)
 			assert.Equal(t, annotations{config: long}, annotationsOf(nodekeep.Register(t, name).Annotations), "what a client removed stays away")
 		})

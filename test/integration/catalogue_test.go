@@ -95,6 +95,7 @@ func TestWhatAComponentSetsOrTakesOverIsNotRecordedAndNotRestored(t *testing.T) 
 
 	setAs(t, nodekeep.Admin, name, "my-cloud-controller-manager", map[string]any{zone: "cloud-b"})
 	nodekeep.WaitRecorded(t, back, map[string]string{"rack": "r1", cpus: "own"})
+	webhookHasRecords(t)
 	nodekeep.DeleteNode(t, name)
 	assert.NotContains(t, nodekeep.Register(t, name).Labels, zone, "its owner sets it again, or has dropped it")
 
@@ -153,6 +154,7 @@ func TestACordonIsRecordedOnlyIfThePolicySaysSo(t *testing.T) {
 		})
 		nodekeep.MustKubectl(t, "uncordon", name)
 		nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"rack": "r1"})
+		webhookHasRecords(t)
 		nodekeep.DeleteNode(t, name)
 		assert.False(t, nodekeep.Register(t, name).Spec.Unschedulable, "an operator has uncordoned it")
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -162,6 +163,8 @@ func TestRulesAboutDevicesFollowTheResourceSlicesOfANode(t *testing.T) {
 
 		// The right is revoked: what there is stays, and nothing is known of another Node.
 		revoke()
+		nodekeep.WaitRight(t, "system:serviceaccount:nodekeep-system:nodekeep-capture", nil,
+			authorizationv1.ResourceAttributes{Verb: "list", Group: resourcev1.GroupName, Resource: "resourceslices"}, false)
 		require.NoError(t, nodekeep.StopCapture())
 		require.NoError(t, nodekeep.StartCapture(t.Context()))
 		unknown(1)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
@@ -27,6 +28,7 @@ func oldName(t *testing.T, name, machine string, labels map[string]string) {
 func waitGone(t *testing.T, name string) {
 	t.Helper()
 	require.Eventually(t, func() bool { r, _ := nodekeep.Record(t, name); return !r.DeletedAt.IsZero() }, settles, 20*time.Millisecond)
+	webhookHasRecords(t)
 }
 
 func TestAMachineUnderANewNameGetsWhatItHad(t *testing.T) {
@@ -75,7 +77,10 @@ func TestAMachineUnderANewNameGetsWhatItHad(t *testing.T) {
 				hostile := registerAs(t, after, side) // a kubelet's identity: it only claims to be that machine
 				assert.Equal(t, "fast", hostile.Labels["disk"])
 				nodekeep.WaitEvent(t, after, "MachineFollowed")
-				require.Eventually(t, func() bool { return nodekeep.RecordMap(t, after).Data[store.QuarantinedKey] != "" }, settles, 20*time.Millisecond)
+				require.Eventually(t, func() bool {
+					stored, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), store.Name(after), metav1.GetOptions{})
+					return err == nil && stored.Data[store.QuarantinedKey] != ""
+				}, settles, 20*time.Millisecond)
 				require.NoError(t, nodekeep.StopCapture())
 				require.NoError(t, nodekeep.StartCapture(t.Context()))
 				nodekeep.Label(t, after, map[string]any{"seen": "1"})
@@ -99,6 +104,7 @@ func TestAMachineUnderANewNameGetsWhatItHad(t *testing.T) {
 			oldName(t, "follow-4c", "m5", map[string]string{"disk": "slow"})
 			live := registerAs(t, "follow-4d", "m5")
 			nodekeep.WaitRecorded(t, live, map[string]string{"disk": "slow"})
+			webhookHasRecords(t)
 			clone := registerAs(t, "follow-4e", "m5")
 			assert.NotContains(t, clone.Labels, "disk")
 			nodekeep.WaitEvent(t, "follow-4e", "MachineAmbiguous")

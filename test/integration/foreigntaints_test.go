@@ -37,7 +37,7 @@ func aTaintOfSomebodyElseIsLeftAlone(t *testing.T) {
 		assert.NotContains(t, node.Annotations, policy.TaintsAnnotation, "%s: it is not nodekeep's", name)
 	}
 	reported := func(name string, times int) {
-		require.Eventually(t, func() bool { return eventsOf(t, "default", name, "RuleTaintTaken") == times }, settles, 20*time.Millisecond, name)
+		require.Eventually(t, func() bool { return eventsOf(t, "default", name, "RuleTaintTaken") == times }, 3*settles, 20*time.Millisecond, name)
 	}
 	untouched := func(during time.Duration) {
 		before := map[string]*corev1.Node{}
@@ -152,7 +152,7 @@ func liesOfKubeletsAreInVain(t *testing.T) {
 		if l.adopted { // the rule's taint, which the kubelet dropped from the list, is left alone like a client's
 			reported := eventsOf(t, "default", l.name, "RuleTaintTaken")
 			nodekeep.Label(t, l.name, map[string]any{"dedicated": "gpu"})
-			require.Eventually(t, func() bool { return eventsOf(t, "default", l.name, "RuleTaintTaken") > reported }, settles, 20*time.Millisecond, l.name)
+			require.Eventually(t, func() bool { return eventsOf(t, "default", l.name, "RuleTaintTaken") > reported }, 3*settles, 20*time.Millisecond, l.name)
 			assert.Equal(t, []string{"dedicated=ci:NoSchedule", "example.com/known=1:NoSchedule", admins}, harness.TaintsOf(nodekeep.Node(t, l.name)), l.name)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -18,22 +19,31 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// putRaw writes what is stored for a Node, whatever it is, and waits until the webhook has it: its records come in order, so
-// a good record that is written behind it and takes effect in a dry run proves it.
+// putRaw writes what is stored for a Node, whatever it is, and waits until the webhook has it.
 func putRaw(t *testing.T, node, data string) {
+	t.Helper()
+	client := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
+	_ = client.Delete(t.Context(), store.Name(node), metav1.DeleteOptions{})
+	_, err := client.Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: store.Name(node), Labels: map[string]string{store.RecordLabel: "true"}},
+		Data:       map[string]string{store.DataKey: data},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	webhookHasRecords(t)
+}
+
+// webhookHasRecords waits until the webhook has all records that the API server has: they come in order, so a good record
+// that is written behind them and takes effect in a dry run proves it.
+func webhookHasRecords(t *testing.T) {
 	t.Helper()
 	witness := fmt.Sprintf("witness-%d", time.Now().UnixNano())
 	good, err := store.Encode(record.New(witness, record.Object{}, map[string]string{"seen": "1"}))
 	require.NoError(t, err)
-	client := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
-	for _, entry := range []struct{ node, data string }{{node, data}, {witness, string(good)}} {
-		_ = client.Delete(t.Context(), store.Name(entry.node), metav1.DeleteOptions{})
-		_, err := client.Create(t.Context(), &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: store.Name(entry.node), Labels: map[string]string{store.RecordLabel: "true"}},
-			Data:       map[string]string{store.DataKey: entry.data},
-		}, metav1.CreateOptions{})
-		require.NoError(t, err)
-	}
+	_, err = nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: store.Name(witness), Labels: map[string]string{store.RecordLabel: "true"}},
+		Data:       map[string]string{store.DataKey: string(good)},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		seen, err := nodekeep.Admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: witness}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err == nil && seen.Labels["seen"] == "1"
@@ -172,10 +182,7 @@ func TestARecordThatLostItsLabelIsFoundAgain(t *testing.T) {
 	const name = "unlisted-1"
 	nodekeep.RegisterRecorded(t, name, map[string]string{"dedicated": "ci"})
 	client := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
-	cm, err := client.Get(t.Context(), store.Name(name), metav1.GetOptions{})
-	require.NoError(t, err)
-	cm.Labels = nil
-	_, err = client.Update(t.Context(), cm, metav1.UpdateOptions{})
+	_, err := client.Patch(t.Context(), store.Name(name), types.MergePatchType, []byte(`{"metadata":{"labels":null}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		cm, err := client.Get(t.Context(), store.Name(name), metav1.GetOptions{})

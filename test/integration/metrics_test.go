@@ -53,7 +53,7 @@ func TestMetricsCountEditsFlapsRestoresAndTimes(t *testing.T) {
 	nodekeep.RegisterRecorded(t, name, map[string]string{"a": "1", worker: ""})
 	nodes.comesTo(t, 1)
 	current.comesTo(t, 1)
-	assert.Positive(t, lag.rose(t))
+	require.Eventually(t, func() bool { return lag.rose(t) > 0 }, settles, 20*time.Millisecond)
 	bytesAreThoseOfTheAPIServer(t)
 
 	changes := measure(t, "capture", `nodekeep_capture_changes_total{kind="label"}`)

@@ -95,7 +95,7 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 	_, err = client.ConfigMaps(harness.Namespace).Patch(t.Context(), "nodekeep-policy", types.MergePatchType, profiles, metav1.PatchOptions{})
 	require.NoError(t, err)
 
-	out := uninstall(t, own, "--settle", "1s", "--patience", "0s")
+	out := uninstall(t, own, "--settle", "3s", "--patience", "0s")
 	stopChanging()
 	registered := kubelets()
 	for _, line := range []string{
@@ -161,7 +161,7 @@ func uninstallingLetsCaptureCompleteNodesFirst(t *testing.T, own *harness.Instal
 	file, err := os.Create(path)
 	require.NoError(t, err)
 	defer file.Close()
-	command := exec.CommandContext(t.Context(), own.Binary(), "uninstall", "--yes", "--kubeconfig", own.AdminKubeconfig(), "--settle", "0s", "--patience", "2m")
+	command := exec.CommandContext(t.Context(), own.Binary(), "uninstall", "--yes", "--kubeconfig", own.AdminKubeconfig(), "--settle", "0s", "--patience", "5m")
 	command.Stdout, command.Stderr = file, file
 	require.NoError(t, command.Start())
 	printed := func() string {
@@ -169,7 +169,7 @@ func uninstallingLetsCaptureCompleteNodesFirst(t *testing.T, own *harness.Instal
 		require.NoError(t, err)
 		return string(content)
 	}
-	require.Eventually(t, func() bool { return strings.Contains(printed(), "1 Node behind the gate; capture has 2m0s") }, settles, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(printed(), "1 Node behind the gate; capture has 5m0s") }, settles, 20*time.Millisecond)
 	require.NoError(t, own.StartCapture(t.Context()))
 	defer func() { assert.NoError(t, own.StopCapture()) }()
 	require.NoError(t, command.Wait(), printed())
@@ -217,7 +217,9 @@ func changeAllTheWhile(t *testing.T, own *harness.Installation, name string) (st
 			assert.NoError(t, err)
 		}
 	})
-	return func() { close(done); group.Wait() }
+	stop = sync.OnceFunc(func() { close(done); group.Wait() })
+	t.Cleanup(stop)
+	return stop
 }
 
 // registerAllTheWhile has kubelets register Nodes until stop is called, which returns how many.
@@ -241,7 +243,9 @@ func registerAllTheWhile(t *testing.T, own *harness.Installation) (stop func() i
 			}
 		}
 	})
-	return func() int { close(done); group.Wait(); return registered }
+	stop = sync.OnceValue(func() int { close(done); group.Wait(); return registered })
+	t.Cleanup(func() { stop() })
+	return stop
 }
 
 func uninstallingShowsAPlanAndAsks(t *testing.T, own *harness.Installation) {

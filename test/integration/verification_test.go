@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 
 	"nodekeep.dev/nodekeep/test/harness"
 	verification "nodekeep.dev/nodekeep/verify"
@@ -27,20 +28,22 @@ verify:
 const unchecked = "example.com/unchecked=yes:NoSchedule"
 
 // passes does what the controller does with a Node whose checks passed.
-func passes(t *testing.T, name string) *corev1.Node {
+func passes(t *testing.T, name string) {
 	t.Helper()
-	node := nodekeep.Node(t, name)
-	body := harness.MustJSON(t, map[string]any{
-		"metadata": map[string]any{
-			"uid": node.UID, "resourceVersion": node.ResourceVersion,
-			"labels": map[string]string{"example.com/checked": "true"}, "annotations": map[string]string{verification.Annotation: verification.Progress{Round: 1}.String()},
-		},
-		"spec": map[string]any{"taints": harness.WithoutTaint(node.Spec.Taints, unchecked)},
-	})
-	node, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: verification.Manager})
-	require.NoError(t, err)
+	var node *corev1.Node
+	require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() (err error) { // nodekeep writes the Node, too
+		node = nodekeep.Node(t, name)
+		body := harness.MustJSON(t, map[string]any{
+			"metadata": map[string]any{
+				"uid": node.UID, "resourceVersion": node.ResourceVersion,
+				"labels": map[string]string{"example.com/checked": "true"}, "annotations": map[string]string{verification.Annotation: verification.Progress{Round: 1}.String()},
+			},
+			"spec": map[string]any{"taints": harness.WithoutTaint(node.Spec.Taints, unchecked)},
+		})
+		node, err = nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: verification.Manager})
+		return err
+	}))
 	require.False(t, harness.Carries(node, unchecked))
-	return node
 }
 
 // requireNotRecorded waits until the record has a later edit, and looks for what verification has set.

@@ -1,7 +1,7 @@
 package local
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -65,19 +65,18 @@ func (r registration) stored(t *testing.T) *corev1.Node {
 // of are the registrations of a Node, the oldest first.
 func (l auditLog) of(t *testing.T, node string) (list []registration) {
 	t.Helper()
-	file, err := os.Open(l.path)
+	content, err := os.ReadFile(l.path)
 	require.NoError(t, err)
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 4<<20)
-	for lines.Scan() {
+	for line := range bytes.Lines(content) {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break // the API server is writing it
+		}
 		var r registration
-		require.NoError(t, json.Unmarshal(lines.Bytes(), &r))
+		require.NoError(t, json.Unmarshal(line, &r))
 		if r.ObjectRef.Name == node && r.User.Username == "system:node:"+node {
 			list = append(list, r)
 		}
 	}
-	require.NoError(t, lines.Err())
 	return list
 }
 

@@ -25,7 +25,7 @@ import (
 const namespace = "nodekeep-system"
 
 // settles is how long what nodekeep and the kubelet do by themselves may take on a busy computer.
-const settles = 2 * time.Minute
+const settles = harness.Settles
 
 // installed installs the chart on the only node, with further arguments of Helm, and returns when its pods are ready.
 func (c *Cluster) installed(t *testing.T, args ...string) {

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -209,22 +208,22 @@ func (r byCertManager) startWebhook(t *testing.T) string {
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, harness.WriteKubeconfig(file, config))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	addresses, err := harness.FreeAddresses(1)
 	require.NoError(t, err)
-	port := listener.Addr().(*net.TCPAddr).Port
-	require.NoError(t, listener.Close())
+	host, port, err := net.SplitHostPort(addresses[0])
+	require.NoError(t, err)
 	args := append([]string{}, deployment.Spec.Template.Spec.Containers[0].Args...)
 	for i, arg := range args {
 		if strings.HasPrefix(arg, "--cert-dir=") {
 			args[i] = "--cert-dir=" + r.mount
 		}
 	}
-	args = append(args, "--kubeconfig", file, "--policy", "", "--host", "127.0.0.1", "--port", strconv.Itoa(port),
+	args = append(args, "--kubeconfig", file, "--policy", "", "--host", host, "--port", port,
 		"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--drain", "0s")
 	process, err := control.Go("webhook-by-cert-manager", binary, args)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, process.Stop()) })
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	return addresses[0]
 }
 
 // pointAt has the API server call the webhook where it is. caBundle is left to the injector.

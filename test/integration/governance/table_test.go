@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -130,6 +131,7 @@ func rights(t *testing.T) {
 		},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
+	nodekeep.WaitRight(t, "olga", []string{"node-operators"}, authorizationv1.ResourceAttributes{Verb: "patch", Resource: "nodes"}, true)
 }
 
 var counted = regexp.MustCompile(`(?m)^apiserver_validating_admission_policy_check_total\{.*enforcement_action="audit".*policy="` + governance.AuditPolicy + `".*\} ([0-9]+)$`)

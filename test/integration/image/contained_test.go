@@ -38,7 +38,7 @@ func runsContained(t *testing.T, image, user string) {
 	assert.Contains(t, string(out), "version: ")
 	t.Logf("in the image, read-only, as %s: nodekeep version\n%s", user, out)
 
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	control := harness.ForTest(t, harness.Options{})
 	nodekeep, err := harness.Install(ctx, control)

@@ -40,7 +40,9 @@ type inventoryServer struct {
 
 func serveInventory(t *testing.T) *inventoryServer {
 	s := &inventoryServer{agents: map[string]int{}, owners: map[string]int{}}
-	s.start(t, "127.0.0.1:0")
+	addresses, err := harness.FreeAddresses(1) // it listens again where it was
+	require.NoError(t, err)
+	s.start(t, addresses[0])
 	s.ca = filepath.Join(t.TempDir(), "ca.crt")
 	require.NoError(t, os.WriteFile(s.ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600))
 	return s
@@ -141,11 +143,11 @@ func rackIs(t *testing.T, name, want string) {
 }
 
 // createAs has a kubelet register a Node of a machine.
-func createAs(t *testing.T, name, uuid string) *corev1.Node {
+func createAs(t *testing.T, name, uuid string, dryRun ...string) *corev1.Node {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	node.Status.NodeInfo.SystemUUID = uuid
-	created, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+	created, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{DryRun: dryRun})
 	require.NoError(t, err)
 	return created
 }
@@ -340,6 +342,9 @@ inventory:
 		}, harness.Settles, 20*time.Millisecond)
 		assert.True(t, nodekeep.MustRecord(t, "inventory-ahead").Preloaded())
 		s.say(code(http.StatusInternalServerError))
+		require.Eventually(t, func() bool { // the webhook learns of a record a moment later
+			return createAs(t, "inventory-ahead", "uuid-ahead", metav1.DryRunAll).Labels[rackLabel] == "r9"
+		}, harness.Settles, 20*time.Millisecond)
 		assert.Equal(t, "r9", createAs(t, "inventory-ahead", "uuid-ahead").Labels[rackLabel])
 		assert.NotContains(t, createAs(t, "inventory-other", "uuid-of-another").Labels, rackLabel, "it is another machine")
 	})

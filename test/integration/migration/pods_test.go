@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/util/retry"
 )
 
 const namespace = "default"
@@ -66,16 +67,20 @@ func affinityTo(key string) *corev1.Affinity {
 // moveWorkloads has them select on another key, as an operator does; their controllers replace the Pods.
 func moveWorkloads(t *testing.T, key string) {
 	t.Helper()
-	agents, err := nodekeep.Admin.AppsV1().DaemonSets(namespace).Get(t.Context(), "agent", metav1.GetOptions{})
-	require.NoError(t, err)
-	agents.Spec.Template.Spec.NodeSelector = map[string]string{key: daemonValue}
-	_, err = nodekeep.Admin.AppsV1().DaemonSets(namespace).Update(t.Context(), agents, metav1.UpdateOptions{})
-	require.NoError(t, err)
-	training, err := nodekeep.Admin.AppsV1().Deployments(namespace).Get(t.Context(), "training", metav1.GetOptions{})
-	require.NoError(t, err)
-	training.Spec.Template.Spec.Affinity = affinityTo(key)
-	_, err = nodekeep.Admin.AppsV1().Deployments(namespace).Update(t.Context(), training, metav1.UpdateOptions{})
-	require.NoError(t, err)
+	require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error { // their controllers write them too
+		agents, err := nodekeep.Admin.AppsV1().DaemonSets(namespace).Get(t.Context(), "agent", metav1.GetOptions{})
+		require.NoError(t, err)
+		agents.Spec.Template.Spec.NodeSelector = map[string]string{key: daemonValue}
+		_, err = nodekeep.Admin.AppsV1().DaemonSets(namespace).Update(t.Context(), agents, metav1.UpdateOptions{})
+		return err
+	}))
+	require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		training, err := nodekeep.Admin.AppsV1().Deployments(namespace).Get(t.Context(), "training", metav1.GetOptions{})
+		require.NoError(t, err)
+		training.Spec.Template.Spec.Affinity = affinityTo(key)
+		_, err = nodekeep.Admin.AppsV1().Deployments(namespace).Update(t.Context(), training, metav1.UpdateOptions{})
+		return err
+	}))
 }
 
 // podsOf are the Pods that are bound, by UID.

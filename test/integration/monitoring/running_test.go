@@ -23,7 +23,7 @@ import (
 // One control plane serves everything here that needs one: what runs is scraped, and what the chart makes for Prometheus and Grafana is
 // applied.
 func TestOnARealControlPlane(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	control := harness.ForTest(t, harness.Options{})
 	nodekeep, err := harness.Install(ctx, control)

@@ -155,6 +155,22 @@ func progressOf(t *testing.T, name string) verify.Progress {
 	return verify.ParseProgress(node.Annotations[verify.Annotation])
 }
 
+// waitHeld waits until the removal of a Node is held back, and returns why.
+func waitHeld(t *testing.T, name string) verify.Brake {
+	t.Helper()
+	var held *verify.Brake
+	require.Eventually(t, func() bool { held = progressOf(t, name).RemovalHeld; return held != nil }, settles, 100*time.Millisecond, name)
+	return *held
+}
+
+// waitBrakeOpen waits until the controller's metrics say that a brake is open.
+func waitBrakeOpen(t *testing.T, reason verify.BrakeReason) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		return harness.Series(t, nodekeep.MetricsURL("verify"), fmt.Sprintf(`nodekeep_verify_brake_open{reason=%q}`, reason)) == 1
+	}, settles, 100*time.Millisecond)
+}
+
 func ledger(t *testing.T) verify.Ledger {
 	t.Helper()
 	object, err := nodekeep.Admin.CoreV1().ConfigMaps(verify.Namespace).Get(t.Context(), verify.LedgerMap, metav1.GetOptions{})
@@ -168,11 +184,18 @@ func ledger(t *testing.T) verify.Ledger {
 }
 
 // begin has the controller run as the shipped account, with an empty ledger, and without the control Pods of the test before.
-func begin(t *testing.T, args ...string) *kubelets {
+func begin(t *testing.T, args ...string) {
+	t.Helper()
+	beginWith(t, func(*kubelets) {}, args...)
+}
+
+// beginWith is begin with kubelets that fail from the controller's first Pod on.
+func beginWith(t *testing.T, fail func(k *kubelets), args ...string) *kubelets {
 	t.Helper()
 	_ = nodekeep.Admin.CoreV1().ConfigMaps(verify.Namespace).Delete(context.Background(), verify.LedgerMap, metav1.DeleteOptions{})
 	require.NoError(t, nodekeep.Admin.CoreV1().Pods(verify.Namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{}))
 	k := runKubelets(t)
+	fail(k)
 	require.NoError(t, nodekeep.StartVerify(context.Background(), args...))
 	t.Cleanup(func() {
 		_ = nodekeep.StopVerify()
@@ -212,8 +235,7 @@ func TestOneBrokenNodeOfFiftyIsRemovedOnceByTheKindOfItsProfileAndNoneWithAWorkl
 				return len(entries) == 1 && entries[0].Done && entries[0].Node == broken
 			}, settles, 100*time.Millisecond, "%+v", progressOf(t, broken))
 			nodekeep.WaitEvent(t, broken, "NodeRemoved")
-			require.Eventually(t, func() bool { return progressOf(t, busy).RemovalHeld != nil }, settles, 100*time.Millisecond)
-			assert.Equal(t, verify.Brake{Reason: verify.BrakePods, Message: "Pod default/workload-" + busy + " runs on the Node"}, *progressOf(t, busy).RemovalHeld)
+			assert.Equal(t, verify.Brake{Reason: verify.BrakePods, Message: "Pod default/workload-" + busy + " runs on the Node"}, waitHeld(t, busy))
 			if kind != verify.RemoveNode {
 				require.Eventually(t, func() bool { return progressOf(t, broken).Removing == kind && progressOf(t, broken).Attempts >= 3 }, settles, 100*time.Millisecond)
 			}
@@ -274,8 +296,7 @@ func TestAFaultThatTwoHundredNodesShareRemovesNoneAndOneEventSaysWhy(t *testing.
 			return !slices.ContainsFunc(names, func(name string) bool { return !holds(all[name]) })
 		}
 	}
-	k := begin(t)
-	k.fault.Store(true)
+	k := beginWith(t, func(k *kubelets) { k.fault.Store(true) })
 	require.Eventually(t, each(func(node corev1.Node) bool {
 		return verify.ParseProgress(node.Annotations[verify.Annotation]).Shared > 0
 	}), settles, time.Second)
@@ -293,7 +314,7 @@ func TestAFaultThatTwoHundredNodesShareRemovesNoneAndOneEventSaysWhy(t *testing.
 	}
 	require.Len(t, ledger(t).Brakes, 1)
 	assert.Equal(t, verify.BrakeSharedFailure, ledger(t).Brakes[0].Reason)
-	assert.InDelta(t, 1, harness.Series(t, nodekeep.MetricsURL("verify"), `nodekeep_verify_brake_open{reason="SharedFailure"}`), 0)
+	waitBrakeOpen(t, verify.BrakeSharedFailure)
 
 	k.fault.Store(false)
 	require.Eventually(t, each(func(node corev1.Node) bool { return node.Labels[verify.Label] == "true" && len(node.Spec.Taints) == 0 }), settles, time.Second)
@@ -323,8 +344,7 @@ func TestARegistryThatIsDownForTwoHundredNewNodesRemovesNoneAndOneEventSaysWhy(t
 			return held == len(names)
 		}
 	}
-	k := begin(t)
-	k.registryDown.Store(true)
+	k := beginWith(t, func(k *kubelets) { k.registryDown.Store(true) })
 	require.Eventually(t, each(func(node corev1.Node) bool {
 		progress := verify.ParseProgress(node.Annotations[verify.Annotation])
 		return progress.Attempts > 0 && progress.Failed == 0 && progress.Last.Result == verify.VerdictInconclusive && strings.Contains(progress.Last.Message, "ErrImagePull")
@@ -365,9 +385,9 @@ func TestAControllerThatIsLiedToRemovesNothingAndSaysWhy(t *testing.T) {
 		"broken-lie-uid":     "that NodeClaim has the uid",
 		"broken-lie-machine": `status.nodeRef of that Machine names Node "good-lie-machine"`,
 	} {
-		require.Eventually(t, func() bool { return progressOf(t, name).RemovalHeld != nil }, settles, 100*time.Millisecond, name)
-		assert.Equal(t, verify.BrakeRefused, progressOf(t, name).RemovalHeld.Reason)
-		assert.Contains(t, progressOf(t, name).RemovalHeld.Message, says)
+		held := waitHeld(t, name)
+		assert.Equal(t, verify.BrakeRefused, held.Reason)
+		assert.Contains(t, held.Message, says)
 		nodekeep.WaitEvent(t, name, "RemovalHeld")
 	}
 	for _, one := range []*unstructured.Unstructured{victim, again} {
@@ -438,7 +458,7 @@ func TestABrakeThatTheLedgerHoldsIsOpenAfterARestart(t *testing.T) {
 				held := progressOf(t, name).RemovalHeld
 				return held != nil && held.Reason == reason && held.Until.After(time.Now())
 			}, settles, 100*time.Millisecond)
-			assert.InDelta(t, 1, harness.Series(t, nodekeep.MetricsURL("verify"), fmt.Sprintf(`nodekeep_verify_brake_open{reason=%q}`, reason)), 0)
+			waitBrakeOpen(t, reason)
 			nodekeep.WaitEvent(t, name, "RemovalHeld")
 			nodekeep.Node(t, name)
 			assert.Equal(t, []verify.Removal{before}, ledger(t).Removals, "nothing was removed")

@@ -94,7 +94,9 @@ func keepComing(t *testing.T, pods corev1client.PodInterface, most int) (stop fu
 			}
 		})
 	}
-	return func() { cancel(); groups.Wait() }
+	stop = func() { cancel(); groups.Wait() }
+	t.Cleanup(stop)
+	return stop
 }
 
 // groupLabel distinguishes the pods of keepComing from others.

@@ -2,8 +2,10 @@ package verification
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -34,15 +36,11 @@ func TestAFaultThatVerifiedNodesShareCountsNoAttemptAndTheNodesOpenWhenItEnds(t 
 	}
 	nodekeep.WaitEvent(t, "shared-verified", "SharedFailure")
 	assert.InDelta(t, 1, harness.Series(t, nodekeep.MetricsURL("verify"), `nodekeep_verify_shared_failure{profile="shared"}`), 0)
-	pods, err := nodekeep.Admin.CoreV1().Pods(verify.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=shared-verified"})
-	require.NoError(t, err)
-	controls := 0
-	for _, pod := range pods.Items {
-		if strings.HasPrefix(pod.Name, verify.ControlPrefix) {
-			controls++
-		}
-	}
-	assert.Positive(t, controls)
+	require.Eventually(t, func() bool { // a control Pod goes, and the next one comes
+		pods, err := nodekeep.Admin.CoreV1().Pods(verify.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=shared-verified"})
+		require.NoError(t, err)
+		return slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return strings.HasPrefix(pod.Name, verify.ControlPrefix) })
+	}, settles, 50*time.Millisecond)
 
 	verified.will(honest)
 	for _, k := range kubelets {

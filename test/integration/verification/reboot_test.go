@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,19 +30,33 @@ func rebootable(t *testing.T, name string) *kubelet {
 // states records what the API server's watch says of a Node, until the test ends.
 func states(t *testing.T, name string) (since func() []*corev1.Node) {
 	t.Helper()
-	at := nodekeep.Node(t, name).ResourceVersion
+	w, err := nodekeep.Admin.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name, ResourceVersion: nodekeep.Node(t, name).ResourceVersion})
+	require.NoError(t, err)
+	t.Cleanup(w.Stop)
+	var mu sync.Mutex
+	var events []watch.Event
+	go func() {
+		for event := range w.ResultChan() {
+			mu.Lock()
+			events = append(events, event)
+			mu.Unlock()
+		}
+	}()
 	return func() (nodes []*corev1.Node) {
 		last := nodekeep.Node(t, name).ResourceVersion
-		w, err := nodekeep.Admin.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name, ResourceVersion: at})
-		require.NoError(t, err)
-		defer w.Stop()
-		for event := range w.ResultChan() {
-			node, ok := event.Object.(*corev1.Node)
-			require.True(t, ok && event.Type == watch.Modified, "%v", event)
-			if nodes = append(nodes, node); node.ResourceVersion == last {
-				break
+		require.Eventually(t, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			nodes = nil
+			for _, event := range events {
+				node, ok := event.Object.(*corev1.Node)
+				require.True(t, ok && event.Type == watch.Modified, "%v", event)
+				if nodes = append(nodes, node); node.ResourceVersion == last {
+					return true
+				}
 			}
-		}
+			return false
+		}, settles, 20*time.Millisecond)
 		return nodes
 	}
 }
