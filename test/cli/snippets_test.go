@@ -20,7 +20,8 @@ import (
 // elsewhere are blocks that other tests run, by their first command.
 var elsewhere = map[string]string{
 	"kubectl apply --server-side -f manifests/namespace.yaml": "TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse",
-	"nodekeep uninstall": "TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse",
+	"nodekeep uninstall":                                                    "TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse",
+	"kubectl delete deployment,poddisruptionbudget":                         "TestTheDocumentedCommandsDeleteVerificationAndNothingElse",
 	"kubectl -n nodekeep-system get configmaps -l nodekeep.dev/record=true": "TestTheNodesOfALostClusterGetTheirLabelsBackInANewOneFromRecordsThatKubectlSavedAndApplied",
 	"sed -E":               "TestTheNodesOfALostClusterGetTheirLabelsBackInANewOneFromRecordsThatKubectlSavedAndApplied",
 	"export CGO_ENABLED=0": "",

@@ -174,3 +174,27 @@ func keepsTheRecords(t *testing.T, own *harness.Installation, name, commands str
 		require.NoError(t, nodes.Delete(t.Context(), node, metav1.DeleteOptions{}))
 	}
 }
+
+func TestTheDocumentedCommandsDeleteVerificationAndNothingElse(t *testing.T) {
+	own, err := harness.Install(t.Context(), harness.ForTest(t, harness.Options{ControllerManager: true})) // it deletes namespaces
+	require.NoError(t, err)
+	manifest := func(name string) string { return filepath.Join(harness.Manifests(), name) }
+	// The file has the objects of nodekeep.yaml, too: what only it has belongs to verification.
+	listed := func(file string) []string {
+		names := strings.Fields(own.MustKubectl(t, "get", "--output", "name", "-f", file))
+		require.NotEmpty(t, names)
+		return names
+	}
+	before := listed(manifest("nodekeep.yaml"))
+	own.MustKubectl(t, "apply", "--server-side", "--force-conflicts", "-f", manifest("nodekeep-verify.yaml"))
+	require.Contains(t, listed(manifest("nodekeep-verify.yaml")), "deployment.apps/nodekeep-verify")
+	commands := documented(t, "docs/operating.md", "### Switch verification on and off")
+	require.Len(t, commands, 1)
+
+	out, err := typed(t, own, commands[0]).CombinedOutput()
+
+	require.NoError(t, err, "%s", out)
+	assert.Equal(t, before, listed(manifest("nodekeep.yaml")), "nothing else is deleted")
+	left := strings.Fields(own.MustKubectl(t, "get", "--ignore-not-found", "--output", "name", "-f", manifest("nodekeep-verify.yaml")))
+	assert.Subset(t, before, left, "nothing of verification stays")
+}
