@@ -18,13 +18,13 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// documented are the commands of the console blocks under a heading, block by block, comments left out.
-func documented(t *testing.T, file, heading string) (blocks []string) {
+// documented are the commands of the console blocks under a heading of docs/operating.md, block by block, comments left out.
+func documented(t *testing.T, heading string) (blocks []string) {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(harness.Root(), file))
+	content, err := os.ReadFile(filepath.Join(harness.Root(), "docs", "operating.md"))
 	require.NoError(t, err)
 	_, section, found := strings.Cut(string(content), "\n"+heading+"\n")
-	require.True(t, found, "%s has no heading %q", file, heading)
+	require.True(t, found, "the page has no heading %q", heading)
 	level, _, _ := strings.Cut(heading, " ")
 	section = regexp.MustCompile(`\n#{2,`+fmt.Sprint(len(level))+`} `).Split(section, 2)[0]
 	for _, block := range regexp.MustCompile("(?s)```console\n(.*?)```").FindAllStringSubmatch(section, -1) {
@@ -65,7 +65,7 @@ func TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse(t *testing.T) {
 	own, err := harness.Install(t.Context(), harness.ForTest(t, harness.Options{}))
 	require.NoError(t, err)
 	own.TimeoutSeconds = harness.Patient
-	installs := documented(t, "docs/operating.md", "## Install")
+	installs := documented(t, "## Install")
 	byHelm, byKubectl := installs[0], installs[1]
 	require.Contains(t, byHelm, "helm install")
 	require.Contains(t, byKubectl, "kubectl apply")
@@ -74,7 +74,7 @@ func TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse(t *testing.T) {
 		out, err := typed(t, own, commands).CombinedOutput()
 		require.NoError(t, err, "%s\n%s", commands, out)
 	}
-	uninstalls := documented(t, "docs/operating.md", "## Uninstall")
+	uninstalls := documented(t, "## Uninstall")
 	programs := map[string]bool{}
 	for n, commands := range uninstalls {
 		programs[strings.Fields(commands)[0]] = true
@@ -90,7 +90,7 @@ func TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse(t *testing.T) {
 				run(t, installed)
 			}
 			if strings.Contains(commands, "helm") {
-				for _, upgrade := range documented(t, "docs/operating.md", "## Upgrade") {
+				for _, upgrade := range documented(t, "## Upgrade") {
 					run(t, upgrade)
 				}
 			}
@@ -188,7 +188,7 @@ func TestTheDocumentedCommandsDeleteVerificationAndNothingElse(t *testing.T) {
 	before := listed(manifest("nodekeep.yaml"))
 	own.MustKubectl(t, "apply", "--server-side", "--force-conflicts", "-f", manifest("nodekeep-verify.yaml"))
 	require.Contains(t, listed(manifest("nodekeep-verify.yaml")), "deployment.apps/nodekeep-verify")
-	commands := documented(t, "docs/operating.md", "### Switch verification on and off")
+	commands := documented(t, "### Switch verification on and off")
 	require.Len(t, commands, 1)
 
 	out, err := typed(t, own, commands[0]).CombinedOutput()
