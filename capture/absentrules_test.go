@@ -24,6 +24,18 @@ const (
 	absentGPU    = "labels:\n  rules:\n  - {name: one-node, trust: kubelet, when: {capacity: {nvidia.com/gpu: \">=1\"}}, ensureAbsent: [joined, \"" + controlPlane + "\"]}\n"
 )
 
+const absentHold = "labels:\n  rules:\n  - {name: one-node, when: {names: [other]}, hold: 1h, ensureAbsent: [joined, \"" + controlPlane + "\"]}\n"
+
+// until are items that a rule holds for a time from now on.
+func until(derived derivedLabels, hold time.Duration) derivedLabels {
+	held := derivedLabels{}
+	for key, label := range derived {
+		label.Until = now.Add(hold).UTC().Truncate(time.Second)
+		held[key] = label
+	}
+	return held
+}
+
 // absentBy are items that a rule removes.
 func absentBy(rule string, keys ...string) derivedLabels {
 	derived := derivedLabels{}
@@ -91,6 +103,14 @@ func TestWhatRulesRemoveFromANode(t *testing.T) {
 		"a fact is not known: what is absent is not restored, and what was put back stays": {
 			policy: absentGPU, node: node("a", "10", labels{controlPlane: ""}, gpus("0", 0), listing(both)), record: remembered("a", 9, labels{"joined": "yes"}),
 			lists: absentBy("one-node", "joined"), relist: true,
+		},
+		"the rule is false and holds: what a client puts back is removed again": {
+			policy: absentHold, node: node("a", "10", labels{"joined": "yes", controlPlane: ""}, listing(both)), record: remembered("a", 9, labels{"joined": "yes", controlPlane: ""}),
+			unlabel: []string{"joined", controlPlane}, lists: until(both, time.Hour), relist: true, drifted: []string{"joined", controlPlane},
+		},
+		"without guard policies: a list that a kubelet forged holds off nothing that no kubelet may remove": {
+			unguarded: true, policy: absentHold, node: node("a", "10", labels{"joined": "yes", controlPlane: ""}, listing(both)), record: remembered("a", 9, labels{"joined": "yes", controlPlane: ""}),
+			unlabel: []string{"joined"}, lists: until(absentBy("one-node", "joined"), time.Hour), relist: true, drifted: []string{"joined"},
 		},
 		"a removal that the API server refused is not tried again": {
 			policy: absentRule, node: node("a", "10", labels{"joined": "yes"}), refused: "joined",
