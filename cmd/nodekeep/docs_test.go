@@ -66,9 +66,10 @@ func TestEveryTestThatTheMakefileNamesExists(t *testing.T) {
 	makefile, err := os.ReadFile("../../Makefile")
 	require.NoError(t, err)
 	for variable, folders := range map[string][]string{
-		"ESSENTIALS":  {"integration", "integration/governance", "integration/verification", "integration/versions"},
-		"GATE_POLICY": {"integration"},
-		"LONG_FAULTS": {"faults", "integration/removal"},
+		"ESSENTIALS":    {"integration", "integration/governance", "integration/verification", "integration/versions"},
+		"GATE_POLICY":   {"integration"},
+		"LONG_FAULTS":   {"faults", "integration/removal"},
+		"ONE_GOROUTINE": {"../capture", "../webhook"},
 	} {
 		var tests strings.Builder
 		for _, folder := range folders {
