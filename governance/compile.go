@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"nodekeep.dev/nodekeep/classify"
 )
 
 // Bounds of the section governance. An API server reads expressions of up to 100,000 characters; a table of all values is one.
@@ -32,8 +34,7 @@ const (
 type Rules struct {
 	keys     []compiledKey
 	at       map[string]int // of keys
-	reserved []string
-	taint    corev1.Taint // no key: none
+	taint    corev1.Taint   // no key: none
 	after    time.Duration
 	settings Settings // with defaults
 }
@@ -45,7 +46,7 @@ type compiledKey struct {
 }
 
 // Empty reports whether no label is governed.
-func (r Rules) Empty() bool { return len(r.keys)+len(r.reserved) == 0 }
+func (r Rules) Empty() bool { return len(r.keys)+len(r.settings.Reserved) == 0 }
 
 // Settings are the checked settings, with defaults. They are not to be changed.
 func (r Rules) Settings() Settings { return r.settings }
@@ -63,7 +64,7 @@ func Compile(settings Settings, path *field.Path) (Rules, field.ErrorList) {
 		return Rules{}, field.ErrorList{field.TooMany(path.Child("keys"), len(settings.Keys), MaxKeys)}
 	}
 	var c compiler
-	rules := Rules{at: map[string]int{}, reserved: settings.Reserved, settings: settings}
+	rules := Rules{at: map[string]int{}, settings: settings}
 	rules.settings.Keys = slices.Clone(settings.Keys)
 	table := map[Mode]int{}
 	for i := range rules.settings.Keys {
@@ -220,9 +221,6 @@ func (c *compiler) owner(owner string, at *field.Path) {
 	}
 }
 
-// globCharacters are what the key of a label may hold, and the wildcard.
-var globCharacters = regexp.MustCompile(`^[A-Za-z0-9._/*-]+$`)
-
 func (c *compiler) reserved(globs []string, at *field.Path) {
 	c.tooMany(len(globs), MaxReserved, at)
 	before := sets.New[string]()
@@ -232,10 +230,8 @@ func (c *compiler) reserved(globs []string, at *field.Path) {
 			c.errs = append(c.errs, field.Required(at.Index(i), "must be a key or a pattern for keys"))
 		case len(glob) > maxPattern:
 			c.errs = append(c.errs, field.TooLong(at.Index(i), glob, maxPattern))
-		case !globCharacters.MatchString(glob):
-			c.invalid(at.Index(i), glob, "may hold only letters, digits, '.', '_', '-', '/' and the wildcard '*'")
-		case strings.Count(glob, "/") > 1:
-			c.invalid(at.Index(i), glob, "has more than one '/': no key can match it")
+		case classify.MatchesNoKey(glob) != "":
+			c.invalid(at.Index(i), glob, classify.MatchesNoKey(glob))
 		case before.Has(glob):
 			c.errs = append(c.errs, field.Duplicate(at.Index(i), glob))
 		}
