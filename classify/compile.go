@@ -318,7 +318,7 @@ func (c *compiler) attributes(of map[string]string, at *field.Path) (compiled []
 		if of[name] == "" {
 			c.errs = append(c.errs, field.Required(at.Key(name), "must be a pattern; * is any value, but not that there is none"))
 		}
-		compiled = append(compiled, attributed{name: name, source: source, attribute: attribute, pattern: of[name]})
+		compiled = append(compiled, attributed{fact: InventoryFactPrefix + name, source: source, attribute: attribute, pattern: of[name]})
 	}
 	return compiled
 }

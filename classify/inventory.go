@@ -10,7 +10,7 @@ const InventoryFactPrefix = inventoryGroup + "."
 
 // attributed compares an attribute of an inventory with a pattern.
 type attributed struct {
-	name, source, attribute, pattern string
+	fact, source, attribute, pattern string
 }
 
 // LooksAtInventory reports whether a rule uses an inventory.
@@ -49,24 +49,15 @@ func (c *condition) selectsOn(keys map[string]bool) bool {
 	return slices.ContainsFunc(c.any, func(alternative condition) bool { return alternative.selectsOn(keys) })
 }
 
-// attribute is what an inventory says. If the inventory is not known, or does not have the attribute of this Node, known is false. Then no
-// label can be made of it.
-func (f *Facts) attribute(source, attribute string) (value string, known bool) {
-	value, known = f.Inventory[source][attribute]
-	return value, known
-}
-
-// lists is whether an inventory lists the Node with such a value.
+// lists is whether an inventory lists the Node with such a value. If the inventory is not known, or does not have the attribute, that is not
+// known.
 func (f *Facts) lists(of attributed, trace *trace) truth {
-	value, known := f.attribute(of.source, of.attribute)
+	value, known := f.Inventory[of.source][of.attribute]
 	holds := unknown
 	if known {
 		holds = truthOf(value != "" && Match(of.pattern, value))
 	}
-	if trace != nil {
-		trace.test(InventoryFactPrefix+of.name, of.pattern, value, holds)
-	}
-	return holds
+	return trace.test(of.fact, of.pattern, value, holds)
 }
 
 func (t template) inventory() bool {

@@ -3,6 +3,7 @@ package inventory
 import (
 	"net/url"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -53,20 +54,7 @@ type Source struct {
 }
 
 // Same reports whether two sources are equal.
-func (s Source) Same(other Source) bool {
-	return slices.Equal(s.Attributes, other.Attributes) && s.withoutAttributes() == other.withoutAttributes()
-}
-
-// settings is a source less what cannot be compared.
-type settings struct {
-	name, url, file, configMap, token, ca string
-	interval, stale                       time.Duration
-	preload                               bool
-}
-
-func (s Source) withoutAttributes() settings {
-	return settings{s.Name, s.URL, s.File, s.ConfigMap, s.TokenFile, s.CA, s.Interval, s.StaleAfter, s.Preload}
-}
+func (s Source) Same(other Source) bool { return reflect.DeepEqual(s, other) }
 
 var attributeName = regexp.MustCompile(`^[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?$`)
 
@@ -116,13 +104,8 @@ func (c *compiler) source(of Entry) Source {
 			c.invalid("name", of.Name, wrong)
 		}
 	}
-	given := 0
-	for _, from := range []string{of.URL, of.File, of.ConfigMap} {
-		if from != "" {
-			given++
-		}
-	}
-	if given != 1 {
+	given := slices.DeleteFunc([]string{of.URL, of.File, of.ConfigMap}, func(from string) bool { return from == "" })
+	if len(given) != 1 {
 		c.errs = append(c.errs, field.Required(c.path, "must have exactly one of url, file and configMap"))
 	}
 	c.url(of.URL)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -128,45 +129,19 @@ func percent(part, all int) string {
 
 // sections are those of the report, each with its charts and tables.
 func (p page) sections(r Report) (all []*html.Node) {
-	charts := map[string][]chart{}
-	title := map[string]string{
-		SummarySection: "Summary", ComplianceSection: "Compliance", DriftSection: "Drift", UsageSection: "Usage", CostSection: "Node-hours",
-	}
-	if r.Summary != nil {
-		charts[SummarySection] = r.Summary.charts()
-	}
-	if r.Compliance != nil {
-		charts[ComplianceSection] = r.Compliance.charts()
-	}
-	if r.Drift != nil {
-		charts[DriftSection] = r.Drift.charts()
-	}
-	if r.Usage != nil {
-		charts[UsageSection] = r.Usage.charts()
-	}
-	if r.Cost != nil {
-		charts[CostSection] = r.Cost.charts()
-	}
-	tables := r.Tables()
-	for _, name := range Sections() {
-		section := p.element("section", attributes{"id": name}, p.text("h2", "", title[name]))
+	for _, of := range r.sections() {
+		section := p.element("section", attributes{"id": of.name}, p.text("h2", "", of.title))
 		figures := p.element("div", attributes{"class": "charts"})
-		for _, chart := range charts[name] {
+		for _, chart := range of.charts() {
 			figures.AppendChild(p.figure(chart))
 		}
 		if figures.FirstChild != nil {
 			section.AppendChild(figures)
 		}
-		found := false
-		for _, table := range tables {
-			if table.Section == name {
-				found = true
-				p.addTable(section, table)
-			}
+		for _, table := range of.tables() {
+			p.addTable(section, table)
 		}
-		if found {
-			all = append(all, section)
-		}
+		all = append(all, section)
 	}
 	return all
 }
@@ -184,29 +159,21 @@ func (p page) addTable(to *html.Node, table Table) {
 		return
 	}
 	to.AppendChild(p.text("h3", "", table.Title))
-	class := func(i int) attributes {
-		if table.Columns[i].Number {
-			return attributes{"class": "number"}
+	cell := func(name string, column int, text string, with attributes) *html.Node {
+		if table.Columns[column].Number {
+			with["class"] = "number"
 		}
-		return nil
+		return p.element(name, with, textNode(text))
 	}
 	head := p.element("tr", nil)
 	for i, column := range table.Columns {
-		with := attributes{"scope": "col"}
-		for key, value := range class(i) {
-			with[key] = value
-		}
-		head.AppendChild(p.element("th", with, textNode(column.Name)))
+		head.AppendChild(cell("th", i, column.Name, attributes{"scope": "col"}))
 	}
 	body := p.element("tbody", nil)
 	for _, row := range shown.Rows {
 		line := p.element("tr", nil)
-		for i, cell := range row {
-			content := Text(cell)
-			if content == "" {
-				content = `""`
-			}
-			line.AppendChild(p.element("td", class(i), textNode(content)))
+		for i, value := range row {
+			line.AppendChild(cell("td", i, cmp.Or(Text(value), `""`), attributes{}))
 		}
 		body.AppendChild(line)
 	}
