@@ -10,7 +10,7 @@ import (
 )
 
 func loadRules(rules string, more string) (Policy, error) {
-	return Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels:\n"+more+"  rules:\n"+rules), DefaultGate)
+	return Load([]byte(head+"labels:\n"+more+"  rules:\n"+rules), DefaultGate)
 }
 
 func TestAPolicyWithEveryKindOfRuleLoads(t *testing.T) {
