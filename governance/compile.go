@@ -18,10 +18,10 @@ import (
 
 // Bounds of the section governance. An API server reads expressions of up to 100,000 characters; a table of all values is one.
 const (
-	MaxKeys       = 100
-	MaxReserved   = 20
-	MaxValues     = 250   // of a key
-	MaxTable      = 80000 // characters of the values of all keys of a mode
+	maxKeys       = 100
+	maxReserved   = 20
+	maxValues     = 250   // of a key
+	maxTable      = 80000 // characters of the values of all keys of a mode
 	maxOwners     = 20
 	maxRequires   = 20
 	maxPattern    = 256
@@ -60,8 +60,8 @@ func (r Rules) Noncompliant() (taint corev1.Taint, after time.Duration, ok bool)
 // Compile checks the section governance. It returns all errors at once; with an error the Rules are the zero value. Which keys belong to
 // other components is checked by package policy.
 func Compile(settings Settings, path *field.Path) (Rules, field.ErrorList) {
-	if len(settings.Keys) > MaxKeys {
-		return Rules{}, field.ErrorList{field.TooMany(path.Child("keys"), len(settings.Keys), MaxKeys)}
+	if len(settings.Keys) > maxKeys {
+		return Rules{}, field.ErrorList{field.TooMany(path.Child("keys"), len(settings.Keys), maxKeys)}
 	}
 	var c compiler
 	rules := Rules{at: map[string]int{}, settings: settings}
@@ -83,8 +83,8 @@ func Compile(settings Settings, path *field.Path) (Rules, field.ErrorList) {
 		}
 	}
 	for _, mode := range []Mode{Audit, Warn, Deny} {
-		if table[mode] > MaxTable {
-			c.invalid(path.Child("keys"), fmt.Sprintf("%d characters", table[mode]), fmt.Sprintf("the values of all keys of mode %s must not have more than %d characters: an API server reads no longer expression", mode, MaxTable))
+		if table[mode] > maxTable {
+			c.invalid(path.Child("keys"), fmt.Sprintf("%d characters", table[mode]), fmt.Sprintf("the values of all keys of mode %s must not have more than %d characters: an API server reads no longer expression", mode, maxTable))
 		}
 	}
 	c.reserved(settings.Reserved, path.Child("reserved"))
@@ -151,7 +151,7 @@ func (c *compiler) values(values []string, at *field.Path) sets.Set[string] {
 	if len(values) == 0 {
 		return nil
 	}
-	c.tooMany(len(values), MaxValues, at)
+	c.tooMany(len(values), maxValues, at)
 	allowed := sets.New[string]()
 	for i, value := range values {
 		if allowed.Has(value) {
@@ -222,7 +222,7 @@ func (c *compiler) owner(owner string, at *field.Path) {
 }
 
 func (c *compiler) reserved(globs []string, at *field.Path) {
-	c.tooMany(len(globs), MaxReserved, at)
+	c.tooMany(len(globs), maxReserved, at)
 	before := sets.New[string]()
 	for i, glob := range globs {
 		switch {

@@ -99,7 +99,7 @@ func TestEveryErrorOfTheSectionIsNamed(t *testing.T) {
 	}
 	_, errs = Compile(Settings{Noncompliant: Noncompliant{After: "1m"}}, field.NewPath("governance"))
 	assert.Len(t, errs, 1, "a delay without a taint")
-	_, errs = Compile(Settings{Keys: make([]Key, MaxKeys+1)}, field.NewPath("governance"))
+	_, errs = Compile(Settings{Keys: make([]Key, maxKeys+1)}, field.NewPath("governance"))
 	assert.Len(t, errs, 1)
 }
 
@@ -107,7 +107,7 @@ func TestTablesThatNoAPIServerReadsAreRefused(t *testing.T) {
 	var settings Settings
 	for i := range 10 {
 		key := Key{Key: "k" + string(rune('a'+i))}
-		for j := range MaxValues {
+		for j := range maxValues {
 			key.Values = append(key.Values, strings.Repeat("v", 30)+string(rune('a'+j%26))+strings.Repeat("w", j/26))
 		}
 		settings.Keys = append(settings.Keys, key)

@@ -15,7 +15,7 @@ import (
 
 // Bounds of the section inventory.
 const (
-	MaxSources    = 8
+	maxSources    = 8
 	MaxAttributes = 32 // of a Node, and of a source
 	MaxText       = 63 // bytes of a name or value of an attribute
 
@@ -60,8 +60,8 @@ var attributeName = regexp.MustCompile(`^[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z
 
 // Compile checks the section. It returns all errors at once.
 func Compile(entries []Entry, path *field.Path) (sources []Source, errs field.ErrorList) {
-	if len(entries) > MaxSources {
-		return nil, field.ErrorList{field.TooMany(path, len(entries), MaxSources)}
+	if len(entries) > maxSources {
+		return nil, field.ErrorList{field.TooMany(path, len(entries), maxSources)}
 	}
 	names := map[string]bool{}
 	for i, entry := range entries {

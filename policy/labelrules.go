@@ -85,26 +85,25 @@ func (p Policy) Classify(facts classify.Facts, remembered map[string]record.Deri
 // readLabelRules checks labels.rules: what [classify.Compile] checks, and that no rule sets what is another's.
 func (p *Policy) readLabelRules(rules []classify.Rule, path *field.Path) field.ErrorList {
 	compiled, errs := classify.Compile(rules, path)
-	reported := map[string]bool{} // keys of earlier rules, and whether they follow from what a kubelet reports
-	listed := map[string]bool{}   // and whether they follow from what an inventory lists
+	known := map[string]origin{} // of the keys that earlier rules decide
 	for i, rule := range rules {
-		kubelet := rule.Reported() || slices.ContainsFunc(selectedKeys(rule.When), func(key string) bool {
-			claimed, derived := reported[key]
-			return claimed || !derived && AllowedForKubelet(key)
-		})
-		from := origin{kubelet: kubelet, trust: rule.Trust, inventory: len(rule.InventoryFacts(nil)) > 0 ||
-			slices.ContainsFunc(selectedKeys(rule.When), func(key string) bool { return listed[key] })}
-		for _, key := range slices.Sorted(maps.Keys(rule.Set)) {
-			reported[key], listed[key] = reported[key] || kubelet, listed[key] || from.inventory
-			if problem := p.forbids(key, from); problem != "" {
-				errs = append(errs, field.Forbidden(path.Index(i).Child("set").Key(key), problem))
+		from := origin{kubelet: rule.Reported(), inventory: len(rule.InventoryFacts(nil)) > 0, trust: rule.Trust}
+		for _, key := range selectedKeys(rule.When) {
+			earlier, derived := known[key]
+			from.kubelet = from.kubelet || earlier.kubelet || !derived && AllowedForKubelet(key)
+			from.inventory = from.inventory || earlier.inventory
+		}
+		decides := func(key string, at *field.Path, problem string) {
+			known[key] = origin{kubelet: known[key].kubelet || from.kubelet, inventory: known[key].inventory || from.inventory}
+			if problem != "" {
+				errs = append(errs, field.Forbidden(at, problem))
 			}
 		}
-		for at, key := range rule.EnsureAbsent {
-			reported[key], listed[key] = reported[key] || kubelet, listed[key] || from.inventory
-			if problem := p.forbidsRemoval(key, from); problem != "" {
-				errs = append(errs, field.Forbidden(path.Index(i).Child("ensureAbsent").Index(at), problem))
-			}
+		for _, key := range slices.Sorted(maps.Keys(rule.Set)) {
+			decides(key, path.Index(i).Child("set").Key(key), p.forbids(key, from))
+		}
+		for at, item := range rule.EnsureAbsent {
+			decides(item, path.Index(i).Child("ensureAbsent").Index(at), p.forbidsRemoval(item, from))
 		}
 	}
 	if len(errs) == 0 {
