@@ -85,12 +85,6 @@ func TestKeepLeavesOutWhatIsClaimed(t *testing.T) {
 	assert.Equal(t, map[string]string{}, kept(policyWith(t, `{keep: [dedicated]}`), node), "its owner sets it again, whatever the policy names")
 }
 
-func TestRestoresInline(t *testing.T) {
-	assert.False(t, Default().RestoresInline())
-	assert.False(t, policyWith(t, `{protected: never}`).RestoresInline())
-	assert.True(t, policyWith(t, `{protected: inline}`).RestoresInline())
-}
-
 func FuzzClaimed(f *testing.F) {
 	for _, value := range []string{"", ",", "a", "a,b", " a , example.com/b ", "/", "a/b/c", "\xff,", `["a"]`, `[null, 1]`, "a=b:NoSchedule"} {
 		f.Add(value)
