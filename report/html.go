@@ -42,7 +42,7 @@ func HTML(r Report, rows int) (string, error) {
 // page makes elements.
 type page struct{ rows int }
 
-// attributes are those of an element. Their names are constants of this package.
+// attributes are those of an element; one that is empty is left out. Their names are constants of this package.
 type attributes map[string]string
 
 // order is that in which attributes are written, so that equal reports are equal texts.
@@ -53,7 +53,7 @@ func (page) order() []string {
 func (p page) element(name string, with attributes, children ...*html.Node) *html.Node {
 	node := &html.Node{Type: html.ElementNode, Data: name, DataAtom: atom.Lookup([]byte(name))}
 	for _, key := range p.order() {
-		if value, is := with[key]; is {
+		if value := with[key]; value != "" {
 			node.Attr = append(node.Attr, html.Attribute{Key: key, Val: visible(value)})
 		}
 	}
@@ -69,11 +69,7 @@ func (p page) element(name string, with attributes, children ...*html.Node) *htm
 func textNode(text string) *html.Node { return &html.Node{Type: html.TextNode, Data: visible(text)} }
 
 func (p page) text(name, class, text string) *html.Node {
-	with := attributes{}
-	if class != "" {
-		with["class"] = class
-	}
-	return p.element(name, with, textNode(text))
+	return p.element(name, attributes{"class": class}, textNode(text))
 }
 
 // header says of which cluster and when.
@@ -159,21 +155,19 @@ func (p page) addTable(to *html.Node, table Table) {
 		return
 	}
 	to.AppendChild(p.text("h3", "", table.Title))
-	cell := func(name string, column int, text string, with attributes) *html.Node {
-		if table.Columns[column].Number {
-			with["class"] = "number"
-		}
-		return p.element(name, with, textNode(text))
-	}
+	classes := make([]string, len(table.Columns))
 	head := p.element("tr", nil)
 	for i, column := range table.Columns {
-		head.AppendChild(cell("th", i, column.Name, attributes{"scope": "col"}))
+		if column.Number {
+			classes[i] = "number"
+		}
+		head.AppendChild(p.element("th", attributes{"scope": "col", "class": classes[i]}, textNode(column.Name)))
 	}
 	body := p.element("tbody", nil)
 	for _, row := range shown.Rows {
 		line := p.element("tr", nil)
 		for i, value := range row {
-			line.AppendChild(cell("td", i, cmp.Or(Text(value), `""`), attributes{}))
+			line.AppendChild(p.text("td", classes[i], cmp.Or(Text(value), `""`)))
 		}
 		body.AppendChild(line)
 	}
