@@ -252,26 +252,19 @@ func (c *compiler) noncompliant(settings Noncompliant, at *field.Path) (taint co
 		}
 		return corev1.Taint{}, 0
 	}
-	name, effect, _ := cutLast(settings.Taint, ":")
-	key, value, _ := strings.Cut(name, "=")
-	taint = corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)}
-	for _, wrong := range validation.IsQualifiedName(key) {
+	name := settings.Taint
+	if colon := strings.LastIndex(name, ":"); colon >= 0 {
+		name, taint.Effect = name[:colon], corev1.TaintEffect(name[colon+1:])
+	}
+	taint.Key, taint.Value, _ = strings.Cut(name, "=")
+	for _, wrong := range validation.IsQualifiedName(taint.Key) {
 		c.invalid(at.Child("taint"), settings.Taint, "key "+wrong)
 	}
-	for _, wrong := range validation.IsValidLabelValue(value) {
+	for _, wrong := range validation.IsValidLabelValue(taint.Value) {
 		c.invalid(at.Child("taint"), settings.Taint, "value "+wrong)
 	}
-	switch taint.Effect {
-	case corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
-	default:
+	if !slices.Contains([]corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}, taint.Effect) {
 		c.invalid(at.Child("taint"), settings.Taint, "must end in :NoSchedule, :PreferNoSchedule or :NoExecute")
 	}
 	return taint, after
-}
-
-func cutLast(text, mark string) (before, after string, found bool) {
-	if i := strings.LastIndex(text, mark); i >= 0 {
-		return text[:i], text[i+len(mark):], true
-	}
-	return text, "", false
 }
