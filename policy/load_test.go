@@ -60,6 +60,10 @@ func TestLoad(t *testing.T) {
 		"a shorter retention":                 {head + "retention: 1h30m", func(p *Policy) { p.retention = 90 * time.Minute }},
 		"the shortest retention":              {head + "retention: 10m", func(p *Policy) { p.retention = 10 * time.Minute }},
 		"records are kept for ever":           {head + "retention: 0", func(p *Policy) { p.retention = 0 }},
+		"fields of taints without anything":   {head + "taints: {keep: , ignore: null, register: , rules: ~}", func(*Policy) {}},
+		"empty lists of taints":               {head + "taints: {ignore: [], register: [], rules: []}", func(p *Policy) { p.taints.ignore = []string{} }},
+		"fewer taints are kept":               {head + "taints: {keep: [a, b/*]}", func(p *Policy) { p.taints.keep = []string{"a", "b/*"} }},
+		"patterns in quotes and block style":  {head + "taints:\n  keep:\n  - \"a*\"\n  ignore:\n  - 'b'", func(p *Policy) { p.taints.keep, p.taints.ignore = []string{"a*"}, []string{"b"} }},
 		"nothing is kept":                     {head + "labels: {keep: []}", func(p *Policy) { p.labels.keep = []string{} }},
 	}
 	for name, tt := range tests {

@@ -23,43 +23,6 @@ const (
 	theGate      = "is the gate, which nodekeep adds and removes by itself"
 )
 
-func TestTheDocumentedTaintsAreAPolicy(t *testing.T) {
-	p := policyOf(t, `
-  register:
-  - taint: node-ready/unverified=true:NoSchedule
-    nodeSelector: {}
-  rules:
-  - selector: dedicated=ci
-    taint: dedicated=ci:NoSchedule
-  - selector: dedicated
-    taint: dedicated={value}:NoSchedule`)
-	assert.Equal(t, "node-ready/unverified=true:NoSchedule", Shown(p.RegistrationTaints(nil)))
-	assert.Equal(t, "dedicated=ci:NoSchedule", Shown(p.TaintsFor(map[string]string{"dedicated": "ci"})))
-	assert.Equal(t, "dedicated=db:NoSchedule", Shown(p.TaintsFor(map[string]string{"dedicated": "db"})))
-	assert.Equal(t, "dedicated:NoSchedule", Shown(p.TaintsFor(map[string]string{"dedicated": ""})))
-	assert.Empty(t, p.TaintsFor(map[string]string{"disktype": "ssd"}))
-}
-
-func TestLoadTaints(t *testing.T) {
-	tests := map[string]struct {
-		taints string           // the taints section of the policy file
-		want   func(t *section) // what differs from the default
-	}{
-		"a section that says nothing":           {`{}`, func(*section) {}},
-		"fields without anything":               {`{keep: , ignore: null, register: , rules: ~}`, func(*section) {}},
-		"lists without anything but keep":       {`{ignore: [], register: [], rules: []}`, func(p *section) { p.ignore = []string{} }},
-		"fewer keys are kept":                   {`{keep: [a, b/*]}`, func(p *section) { p.keep = []string{"a", "b/*"} }},
-		"patterns in quotes and in block style": {"\n  keep:\n  - \"a*\"\n  ignore:\n  - 'b'", func(p *section) { p.keep, p.ignore = []string{"a*"}, []string{"b"} }},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			want := Default()
-			tt.want(&want.taints)
-			assert.Equal(t, want, policyOf(t, tt.taints))
-		})
-	}
-}
-
 // However a selector is written, it selects what it says.
 func TestLoadReadsSelectorsInEitherForm(t *testing.T) {
 	type labels = map[string]string

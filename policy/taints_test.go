@@ -50,7 +50,9 @@ func TestKeepsTaints(t *testing.T) {
 }
 
 func TestKeepsKnowsTheGateThatIsConfigured(t *testing.T) {
-	for _, p := range []Policy{Default().WithGate("example.com/wait"), loadedFor(t, "example.com/wait")} {
+	loaded, err := Load([]byte(head), "example.com/wait")
+	require.NoError(t, err)
+	for _, p := range []Policy{Default().WithGate("example.com/wait"), loaded} {
 		keeps, why := p.Keeps("example.com/wait:NoExecute")
 		assert.False(t, keeps)
 		assert.Equal(t, "it is the gate", why)
@@ -171,13 +173,6 @@ func taints(texts ...string) (taints []corev1.Taint) {
 		taints = append(taints, parseTaint(text))
 	}
 	return taints
-}
-
-func loadedFor(t *testing.T, gate Gate) Policy {
-	t.Helper()
-	p, err := Load([]byte(head), gate)
-	require.NoError(t, err)
-	return p
 }
 
 // effects are what a taint may do.
