@@ -204,7 +204,7 @@ func taintOwners() owners {
 		{"Cluster API", patterns{"node.cluster.x-k8s.io/*"}},
 		{"Karpenter", patterns{"karpenter.sh/*", "*.karpenter.sh/*"}},
 		{"the cluster autoscaler", patterns{"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler"}},
-		{"the component that starts the Node up", patterns{"startup-taint.cluster-autoscaler.kubernetes.io/*", "ignore-taint.cluster-autoscaler.kubernetes.io/*"}},
+		{"the component that starts the Node up", startupTaints()},
 		{"the agent that is not ready", patterns{"*/agent-not-ready"}},
 		{"Cilium", patterns{"node.cilium.io/*"}},
 		{"the node readiness controller", patterns{"readiness.k8s.io/*"}},

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"nodekeep.dev/nodekeep/record"
@@ -221,51 +222,26 @@ func canBePutOn(t *testing.T, taints []corev1.Taint) {
 
 // naiveRule is a rule as a reader would apply it, term by term.
 type naiveRule struct {
-	terms []naiveTerm
+	terms []metav1.LabelSelectorRequirement
 	taint corev1.Taint
 }
 
-type naiveTerm struct {
-	Key      string   `json:"key"`
-	Operator string   `json:"operator"`
-	Values   []string `json:"values,omitempty"`
-}
-
-func (n naiveTerm) selects(values map[string]string) bool {
-	value, present := values[n.Key]
-	switch named := present && slices.Contains(n.Values, value); n.Operator {
-	case "In":
+func naiveSelects(term metav1.LabelSelectorRequirement, values map[string]string) bool {
+	value, present := values[term.Key]
+	switch named := present && slices.Contains(term.Values, value); term.Operator {
+	case metav1.LabelSelectorOpIn:
 		return named
-	case "NotIn":
+	case metav1.LabelSelectorOpNotIn:
 		return !named
-	case "Exists":
+	case metav1.LabelSelectorOpExists:
 		return present
 	default:
 		return !present
 	}
 }
 
-func (n naiveTerm) text() string {
-	switch n.Operator {
-	case "In":
-		if len(n.Values) == 1 {
-			return n.Key + "=" + n.Values[0]
-		}
-		return n.Key + " in (" + strings.Join(n.Values, ",") + ")"
-	case "NotIn":
-		if len(n.Values) == 1 {
-			return n.Key + "!=" + n.Values[0]
-		}
-		return n.Key + " notin (" + strings.Join(n.Values, ",") + ")"
-	case "Exists":
-		return n.Key
-	default:
-		return "!" + n.Key
-	}
-}
-
 func (n naiveRule) selects(values map[string]string) bool {
-	return !slices.ContainsFunc(n.terms, func(term naiveTerm) bool { return !term.selects(values) })
+	return !slices.ContainsFunc(n.terms, func(term metav1.LabelSelectorRequirement) bool { return !naiveSelects(term, values) })
 }
 
 // naiveTaints looks for the rule of each key and effect by itself.
@@ -313,7 +289,8 @@ func naiveRules(random *rand.Rand, keys ...string) []naiveRule {
 		rule.taint.Key, rule.taint.Value = pick(keys...), pick("", "fixed", "{value}", "{value}", "is-{value}")
 		rule.taint.Effect = corev1.TaintEffect(pick("NoSchedule", "NoSchedule", "PreferNoSchedule", "NoExecute"))
 		for range 1 + random.IntN(2) {
-			term := naiveTerm{Key: pick("a", "b", "c"), Operator: pick("In", "In", "NotIn", "Exists", "Exists", "DoesNotExist")}
+			operator := metav1.LabelSelectorOperator(pick("In", "In", "NotIn", "Exists", "Exists", "DoesNotExist"))
+			term := metav1.LabelSelectorRequirement{Key: pick("a", "b", "c"), Operator: operator}
 			if strings.Contains(rule.taint.Value, "{value}") && len(rule.terms) > 0 {
 				term.Key = rule.terms[0].Key
 			}
@@ -332,14 +309,8 @@ func naiveRules(random *rand.Rand, keys ...string) []naiveRule {
 func naiveFile(t *testing.T, random *rand.Rand, register, rules []naiveRule) []byte {
 	entries := func(selectorField string, rules []naiveRule) (entries []map[string]any) {
 		for _, rule := range rules {
-			var selector any = map[string]any{"matchExpressions": rule.terms}
-			if random.IntN(2) == 0 {
-				var texts []string
-				for _, term := range rule.terms {
-					texts = append(texts, term.text())
-				}
-				selector = strings.Join(texts, ", ")
-			}
+			structured := metav1.LabelSelector{MatchExpressions: rule.terms}
+			selector := []any{structured, metav1.FormatLabelSelector(&structured)}[random.IntN(2)]
 			entries = append(entries, map[string]any{"taint": rule.taint.Key + "=" + rule.taint.Value + ":" + string(rule.taint.Effect), selectorField: selector})
 		}
 		return entries
