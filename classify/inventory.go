@@ -1,6 +1,10 @@
 package classify
 
-import "slices"
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+)
 
 // inventoryGroup begins the facts of inventories.
 const inventoryGroup = "inventory"
@@ -29,24 +33,14 @@ func (r Rules) FromInventory(result Result) (keys []string) {
 
 // markInventory marks rules that select on labels which need what an inventory says.
 func (r Rules) markInventory() {
-	keys := map[string]bool{}
+	keys := sets.New[string]()
 	for i := range r.all {
-		r.all[i].inventory = r.all[i].inventory || r.all[i].when.selectsOn(keys)
-		if r.all[i].inventory {
-			for _, key := range r.all[i].keys {
-				keys[key] = true
-			}
+		rule := &r.all[i]
+		rule.inventory = rule.inventory || keys.HasAny(rule.when.selects(nil)...)
+		if rule.inventory {
+			keys.Insert(rule.keys...)
 		}
 	}
-}
-
-func (c *condition) selectsOn(keys map[string]bool) bool {
-	for i := range c.labels {
-		if keys[c.labels[i].Key()] {
-			return true
-		}
-	}
-	return slices.ContainsFunc(c.any, func(alternative condition) bool { return alternative.selectsOn(keys) })
 }
 
 // lists is whether an inventory lists the Node with such a value. If the inventory is not known, or does not have the attribute, that is not
