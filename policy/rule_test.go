@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"nodekeep.dev/nodekeep/record"
 )
@@ -107,6 +108,7 @@ func TestAPolicyThatTakesAnothersPlaceStillKnowsItsRules(t *testing.T) {
 		p = rules("d={value}:NoSchedule").After(p)
 	}
 	assert.Len(t, p.former, maxFormerRules)
+	assert.Equal(t, sets.New("a", "b"), withFormer(sets.New("a"), sets.New("b", "c"), 2), "former keys are bounded, too")
 }
 
 // Selectors of one line are equal, and differ from all others.
