@@ -20,8 +20,8 @@ import (
 
 // Bounds of what a policy may ask for. They keep an evaluation below a millisecond.
 const (
-	MaxRules      = 200
-	MaxConditions = 100 // of one rule, those in any included
+	maxRules      = 200
+	maxConditions = 100 // of one rule, those in any included
 	maxDepth      = 4   // of any
 )
 
@@ -62,8 +62,8 @@ type condition struct {
 func Compile(rules []Rule, path *field.Path) (Rules, field.ErrorList) {
 	compiled := Rules{uses: uses{capacity: map[string]bool{}, allocatable: map[string]bool{}}}
 	var errs field.ErrorList
-	if len(rules) > MaxRules {
-		return Rules{}, field.ErrorList{field.TooMany(path, len(rules), MaxRules)}
+	if len(rules) > maxRules {
+		return Rules{}, field.ErrorList{field.TooMany(path, len(rules), maxRules)}
 	}
 	names, later := sets.New[string](), map[string]int{} // the last rule that sets a key
 	for i, rule := range rules {
@@ -204,8 +204,8 @@ func (c *compiler) hold(text string, at *field.Path) time.Duration {
 
 func (c *compiler) condition(of Condition, at *field.Path, depth int) condition {
 	var compiled condition
-	if c.conditions++; c.conditions > MaxConditions || depth > maxDepth {
-		c.errs = append(c.errs, field.Forbidden(at, fmt.Sprintf("a rule has at most %d conditions, %d deep", MaxConditions, maxDepth)))
+	if c.conditions++; c.conditions > maxConditions || depth > maxDepth {
+		c.errs = append(c.errs, field.Forbidden(at, fmt.Sprintf("a rule has at most %d conditions, %d deep", maxConditions, maxDepth)))
 		return compiled
 	}
 	compiled.labels = c.selector(of.Labels, at.Child("labels"))
@@ -318,7 +318,7 @@ func (c *compiler) attributes(of map[string]string, at *field.Path) (compiled []
 		if of[name] == "" {
 			c.errs = append(c.errs, field.Required(at.Key(name), "must be a pattern; * is any value, but not that there is none"))
 		}
-		compiled = append(compiled, attributed{name: name, source: source, attribute: attribute, pattern: of[name]})
+		compiled = append(compiled, attributed{fact: InventoryFactPrefix + name, source: source, attribute: attribute, pattern: of[name]})
 	}
 	return compiled
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"nodekeep.dev/nodekeep/record"
@@ -70,17 +69,21 @@ type trace struct {
 	tests []Test // of the rule that is evaluated
 }
 
-func (t *trace) test(fact, want, value string, holds truth) {
-	t.tests = append(t.tests, Test{Fact: fact, Want: want, Value: value, Known: holds != unknown, holds: holds})
+// test notes a fact, and returns what it makes of the condition.
+func (t *trace) test(fact, want, value string, holds truth) truth {
+	if t != nil {
+		t.tests = append(t.tests, Test{Fact: fact, Want: want, Value: value, Known: holds != unknown, holds: holds})
+	}
+	return holds
 }
 
-func (t *trace) quantity(list string, name corev1.ResourceName, of corev1.ResourceList, compared comparison[resource.Quantity], holds truth) {
+func (t *trace) quantity(fact string, list corev1.ResourceList, of quantified, holds truth) {
 	value := ""
-	if amount, reported := of[name]; reported {
+	if amount, reported := list[of.name]; reported {
 		value = amount.String()
 	}
-	t.test(list+string(name), compared.operator+compared.with.String(), value, holds)
-	t.tests[len(t.tests)-1].Plugin = holds == unknown && isExtended(string(name))
+	t.test(fact+string(of.name), of.operator+of.with.String(), value, holds)
+	t.tests[len(t.tests)-1].Plugin = holds == unknown && isExtended(string(of.name))
 }
 
 func (t *trace) label(e *evaluation, requirement *labels.Requirement, holds truth) {

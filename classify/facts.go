@@ -92,26 +92,9 @@ func (f *Facts) satisfy(c *condition, trace *trace) truth {
 		}
 	}
 	if c.nameRegex != nil {
-		one := truthOf(c.nameRegex.MatchString(f.Name))
-		if trace != nil {
-			trace.test("name", c.nameRegex.String(), f.Name, one)
-		}
-		holds = holds.and(one)
+		holds = holds.and(trace.test("name", c.nameRegex.String(), f.Name, truthOf(c.nameRegex.MatchString(f.Name))))
 	}
-	for _, of := range c.capacity {
-		one := f.compare(f.Capacity, of.name, of.comparison)
-		if trace != nil {
-			trace.quantity("capacity.", of.name, f.Capacity, of.comparison, one)
-		}
-		holds = holds.and(one)
-	}
-	for _, of := range c.allocatable {
-		one := f.compare(f.Allocatable, of.name, of.comparison)
-		if trace != nil {
-			trace.quantity("allocatable.", of.name, f.Allocatable, of.comparison, one)
-		}
-		holds = holds.and(one)
-	}
+	holds = holds.and(f.compare("capacity.", f.Capacity, c.capacity, trace)).and(f.compare("allocatable.", f.Allocatable, c.allocatable, trace))
 	holds = holds.and(matches(trace, "node.arch", c.arch, f.System.Arch)).and(matches(trace, "node.os", c.os, f.System.OS)).
 		and(matches(trace, "node.runtime", c.runtime, f.System.Runtime))
 	if holds == no && trace == nil { // the rest changes nothing, and versions take long to read
@@ -124,10 +107,7 @@ func (f *Facts) satisfy(c *condition, trace *trace) truth {
 		holds = holds.and(c.kubelet.satisfied(trace, "node.kubelet", f.kubelet.of(f.System.Kubelet)))
 	}
 	if c.providerID != "" && f.ProviderID == "" && !f.Uninitialized { // no cloud controller is going to set it
-		holds = no
-		if trace != nil {
-			trace.test("providerID", c.providerID, "", no)
-		}
+		holds = trace.test("providerID", c.providerID, "", no)
 	} else {
 		holds = holds.and(matches(trace, "providerID", c.providerID, f.ProviderID))
 	}
@@ -158,12 +138,20 @@ func (f *Facts) quantity(list corev1.ResourceList, name corev1.ResourceName) (am
 // isExtended reports whether a device plugin reports a resource.
 func isExtended(name string) bool { return strings.Contains(name, "/") }
 
-func (f *Facts) compare(list corev1.ResourceList, name corev1.ResourceName, with comparison[resource.Quantity]) truth {
-	amount, known := f.quantity(list, name)
-	if !known {
-		return unknown
+// compare is whether a list has as much of each resource as is wanted.
+func (f *Facts) compare(fact string, list corev1.ResourceList, wanted []quantified, trace *trace) (holds truth) {
+	holds = yes
+	for _, of := range wanted {
+		one := unknown
+		if amount, known := f.quantity(list, of.name); known {
+			one = truthOf(ordered(of.operator, amount.Cmp(of.with)))
+		}
+		if trace != nil {
+			trace.quantity(fact, list, of, one)
+		}
+		holds = holds.and(one)
 	}
-	return truthOf(ordered(with.operator, amount.Cmp(with.with)))
+	return holds
 }
 
 // matches compares what a Node reports with a pattern, if there is one. Nothing reported is not known.
@@ -176,10 +164,7 @@ func matches(trace *trace, fact, pattern, reported string) (holds truth) {
 	default:
 		holds = truthOf(Match(pattern, reported))
 	}
-	if trace != nil {
-		trace.test(fact, pattern, reported, holds)
-	}
-	return holds
+	return trace.test(fact, pattern, reported, holds)
 }
 
 // has counts devices.

@@ -1,6 +1,10 @@
 package classify
 
-import "slices"
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+)
 
 // inventoryGroup begins the facts of inventories.
 const inventoryGroup = "inventory"
@@ -10,7 +14,7 @@ const InventoryFactPrefix = inventoryGroup + "."
 
 // attributed compares an attribute of an inventory with a pattern.
 type attributed struct {
-	name, source, attribute, pattern string
+	fact, source, attribute, pattern string
 }
 
 // LooksAtInventory reports whether a rule uses an inventory.
@@ -29,44 +33,25 @@ func (r Rules) FromInventory(result Result) (keys []string) {
 
 // markInventory marks rules that select on labels which need what an inventory says.
 func (r Rules) markInventory() {
-	keys := map[string]bool{}
+	keys := sets.New[string]()
 	for i := range r.all {
-		r.all[i].inventory = r.all[i].inventory || r.all[i].when.selectsOn(keys)
-		if r.all[i].inventory {
-			for _, key := range r.all[i].keys {
-				keys[key] = true
-			}
+		rule := &r.all[i]
+		rule.inventory = rule.inventory || keys.HasAny(rule.when.selects(nil)...)
+		if rule.inventory {
+			keys.Insert(rule.keys...)
 		}
 	}
 }
 
-func (c *condition) selectsOn(keys map[string]bool) bool {
-	for i := range c.labels {
-		if keys[c.labels[i].Key()] {
-			return true
-		}
-	}
-	return slices.ContainsFunc(c.any, func(alternative condition) bool { return alternative.selectsOn(keys) })
-}
-
-// attribute is what an inventory says. If the inventory is not known, or does not have the attribute of this Node, known is false. Then no
-// label can be made of it.
-func (f *Facts) attribute(source, attribute string) (value string, known bool) {
-	value, known = f.Inventory[source][attribute]
-	return value, known
-}
-
-// lists is whether an inventory lists the Node with such a value.
+// lists is whether an inventory lists the Node with such a value. If the inventory is not known, or does not have the attribute, that is not
+// known.
 func (f *Facts) lists(of attributed, trace *trace) truth {
-	value, known := f.attribute(of.source, of.attribute)
+	value, known := f.Inventory[of.source][of.attribute]
 	holds := unknown
 	if known {
 		holds = truthOf(value != "" && Match(of.pattern, value))
 	}
-	if trace != nil {
-		trace.test(InventoryFactPrefix+of.name, of.pattern, value, holds)
-	}
-	return holds
+	return trace.test(of.fact, of.pattern, value, holds)
 }
 
 func (t template) inventory() bool {

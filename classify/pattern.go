@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,20 @@ func Match(pattern, text string) bool {
 		}
 		text = after
 	}
+}
+
+// keyCharacters are what the key of a label may hold, and the wildcard.
+var keyCharacters = regexp.MustCompile(`^[A-Za-z0-9._/*-]+$`)
+
+// MatchesNoKey says why no key of a label can match a pattern; empty: a key can.
+func MatchesNoKey(pattern string) (why string) {
+	switch {
+	case !keyCharacters.MatchString(pattern):
+		return "may hold only letters, digits, '.', '_', '-', '/' and the wildcard '*'"
+	case strings.Count(pattern, "/") > 1:
+		return "has more than one '/': no key can match it"
+	}
+	return ""
 }
 
 // comparison is an operator and what it compares with.

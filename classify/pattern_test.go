@@ -48,6 +48,32 @@ func TestMatch(t *testing.T) {
 	}
 }
 
+func TestPatternsThatNoKeyCanMatchAreErrors(t *testing.T) {
+	tests := map[string]struct {
+		pattern string
+		want    string // part of the error, or empty
+	}{
+		"a key":                  {"disktype", ""},
+		"a domain":               {"example.com/*", ""},
+		"everything":             {"*", ""},
+		"every legal kind":       {"Aa0-_./*", ""},
+		"a space":                {"a b", "may hold only"},
+		"another wildcard":       {"disk?ype", "may hold only"},
+		"a character class":      {"disk[ab]", "may hold only"},
+		"a letter of no key":     {"größe", "may hold only"},
+		"a line break":           {"a\n", "may hold only"},
+		"bytes that are no text": {"a\xff", "may hold only"},
+		"two slashes":            {"a/b/c", "more than one '/'"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			why := classify.MatchesNoKey(tt.pattern)
+			assert.Contains(t, why, tt.want)
+			assert.Equal(t, tt.want == "", why == "")
+		})
+	}
+}
+
 func TestMatchStaysFast(t *testing.T) {
 	// A matcher that goes back and tries again would need longer than the universe has.
 	assert.False(t, classify.Match(strings.Repeat("a*", 200)+"b", strings.Repeat("a", 10_000)))

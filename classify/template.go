@@ -126,7 +126,8 @@ func (f factName) of(facts *Facts, name *regexp.Regexp) (text string, known bool
 		return amount.String(), known
 	case inventoryGroup:
 		source, attribute, _ := strings.Cut(f.name, ".")
-		return facts.attribute(source, attribute)
+		value, known := facts.Inventory[source][attribute]
+		return value, known
 	case "name":
 		found := name.FindStringSubmatch(facts.Name)
 		if found == nil { // the condition holds by another name

@@ -12,14 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"nodekeep.dev/nodekeep/classify"
 )
 
 // Bounds of the section governance. An API server reads expressions of up to 100,000 characters; a table of all values is one.
 const (
-	MaxKeys       = 100
-	MaxReserved   = 20
-	MaxValues     = 250   // of a key
-	MaxTable      = 80000 // characters of the values of all keys of a mode
+	maxKeys       = 100
+	maxReserved   = 20
+	maxValues     = 250   // of a key
+	maxTable      = 80000 // characters of the values of all keys of a mode
 	maxOwners     = 20
 	maxRequires   = 20
 	maxPattern    = 256
@@ -32,8 +34,7 @@ const (
 type Rules struct {
 	keys     []compiledKey
 	at       map[string]int // of keys
-	reserved []string
-	taint    corev1.Taint // no key: none
+	taint    corev1.Taint   // no key: none
 	after    time.Duration
 	settings Settings // with defaults
 }
@@ -45,7 +46,7 @@ type compiledKey struct {
 }
 
 // Empty reports whether no label is governed.
-func (r Rules) Empty() bool { return len(r.keys)+len(r.reserved) == 0 }
+func (r Rules) Empty() bool { return len(r.keys)+len(r.settings.Reserved) == 0 }
 
 // Settings are the checked settings, with defaults. They are not to be changed.
 func (r Rules) Settings() Settings { return r.settings }
@@ -59,11 +60,11 @@ func (r Rules) Noncompliant() (taint corev1.Taint, after time.Duration, ok bool)
 // Compile checks the section governance. It returns all errors at once; with an error the Rules are the zero value. Which keys belong to
 // other components is checked by package policy.
 func Compile(settings Settings, path *field.Path) (Rules, field.ErrorList) {
-	if len(settings.Keys) > MaxKeys {
-		return Rules{}, field.ErrorList{field.TooMany(path.Child("keys"), len(settings.Keys), MaxKeys)}
+	if len(settings.Keys) > maxKeys {
+		return Rules{}, field.ErrorList{field.TooMany(path.Child("keys"), len(settings.Keys), maxKeys)}
 	}
 	var c compiler
-	rules := Rules{at: map[string]int{}, reserved: settings.Reserved, settings: settings}
+	rules := Rules{at: map[string]int{}, settings: settings}
 	rules.settings.Keys = slices.Clone(settings.Keys)
 	table := map[Mode]int{}
 	for i := range rules.settings.Keys {
@@ -82,8 +83,8 @@ func Compile(settings Settings, path *field.Path) (Rules, field.ErrorList) {
 		}
 	}
 	for _, mode := range []Mode{Audit, Warn, Deny} {
-		if table[mode] > MaxTable {
-			c.invalid(path.Child("keys"), fmt.Sprintf("%d characters", table[mode]), fmt.Sprintf("the values of all keys of mode %s must not have more than %d characters: an API server reads no longer expression", mode, MaxTable))
+		if table[mode] > maxTable {
+			c.invalid(path.Child("keys"), fmt.Sprintf("%d characters", table[mode]), fmt.Sprintf("the values of all keys of mode %s must not have more than %d characters: an API server reads no longer expression", mode, maxTable))
 		}
 	}
 	c.reserved(settings.Reserved, path.Child("reserved"))
@@ -150,7 +151,7 @@ func (c *compiler) values(values []string, at *field.Path) sets.Set[string] {
 	if len(values) == 0 {
 		return nil
 	}
-	c.tooMany(len(values), MaxValues, at)
+	c.tooMany(len(values), maxValues, at)
 	allowed := sets.New[string]()
 	for i, value := range values {
 		if allowed.Has(value) {
@@ -220,11 +221,8 @@ func (c *compiler) owner(owner string, at *field.Path) {
 	}
 }
 
-// globCharacters are what the key of a label may hold, and the wildcard.
-var globCharacters = regexp.MustCompile(`^[A-Za-z0-9._/*-]+$`)
-
 func (c *compiler) reserved(globs []string, at *field.Path) {
-	c.tooMany(len(globs), MaxReserved, at)
+	c.tooMany(len(globs), maxReserved, at)
 	before := sets.New[string]()
 	for i, glob := range globs {
 		switch {
@@ -232,10 +230,8 @@ func (c *compiler) reserved(globs []string, at *field.Path) {
 			c.errs = append(c.errs, field.Required(at.Index(i), "must be a key or a pattern for keys"))
 		case len(glob) > maxPattern:
 			c.errs = append(c.errs, field.TooLong(at.Index(i), glob, maxPattern))
-		case !globCharacters.MatchString(glob):
-			c.invalid(at.Index(i), glob, "may hold only letters, digits, '.', '_', '-', '/' and the wildcard '*'")
-		case strings.Count(glob, "/") > 1:
-			c.invalid(at.Index(i), glob, "has more than one '/': no key can match it")
+		case classify.MatchesNoKey(glob) != "":
+			c.invalid(at.Index(i), glob, classify.MatchesNoKey(glob))
 		case before.Has(glob):
 			c.errs = append(c.errs, field.Duplicate(at.Index(i), glob))
 		}
@@ -256,26 +252,19 @@ func (c *compiler) noncompliant(settings Noncompliant, at *field.Path) (taint co
 		}
 		return corev1.Taint{}, 0
 	}
-	name, effect, _ := cutLast(settings.Taint, ":")
-	key, value, _ := strings.Cut(name, "=")
-	taint = corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)}
-	for _, wrong := range validation.IsQualifiedName(key) {
+	name := settings.Taint
+	if colon := strings.LastIndex(name, ":"); colon >= 0 {
+		name, taint.Effect = name[:colon], corev1.TaintEffect(name[colon+1:])
+	}
+	taint.Key, taint.Value, _ = strings.Cut(name, "=")
+	for _, wrong := range validation.IsQualifiedName(taint.Key) {
 		c.invalid(at.Child("taint"), settings.Taint, "key "+wrong)
 	}
-	for _, wrong := range validation.IsValidLabelValue(value) {
+	for _, wrong := range validation.IsValidLabelValue(taint.Value) {
 		c.invalid(at.Child("taint"), settings.Taint, "value "+wrong)
 	}
-	switch taint.Effect {
-	case corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
-	default:
+	if !slices.Contains([]corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}, taint.Effect) {
 		c.invalid(at.Child("taint"), settings.Taint, "must end in :NoSchedule, :PreferNoSchedule or :NoExecute")
 	}
 	return taint, after
-}
-
-func cutLast(text, mark string) (before, after string, found bool) {
-	if i := strings.LastIndex(text, mark); i >= 0 {
-		return text[:i], text[i+len(mark):], true
-	}
-	return text, "", false
 }

@@ -1,9 +1,9 @@
 // Package governance decides which values the labels of Nodes may have, and who may set them. It covers the section governance of the
 // policy. docs/governance.md has the design.
 //
-// [Compile] checks the section. [Rules.Violations] is what is wrong with the labels of a Node. [Rules.ViolationsOf] is what a change of
-// labels adds to that. [Render] writes the ValidatingAdmissionPolicies for the API server from the template of the chart. The package is
-// pure: values in, values out.
+// [Compile] checks the section. [Rules.Violations] is what is wrong with the labels of a Node. [Render] writes the
+// ValidatingAdmissionPolicies, by which the API server judges changes of labels, from the template of the chart. The package is pure: values
+// in, values out.
 //
 // Invariants:
 //   - Only an UPDATE is denied, but never one that a kubelet or nodekeep sends. No rule keeps a Node out of the cluster.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/template"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	"nodekeep.dev/nodekeep/manifests"
@@ -27,13 +28,9 @@ func PolicyNames() []string { return []string{DenyPolicy, WarnPolicy, AuditPolic
 // Render writes the admission policies and their bindings, as YAML documents, for an installation in a namespace. It executes the template of
 // the chart, so the result is that of `helm template` with the same policy. Rules that no request can break need no policy: then it is empty.
 func Render(rules Rules, namespace string) (string, error) {
-	encoded, err := json.Marshal(rules.settings)
+	settings, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&rules.settings)
 	if err != nil {
 		return "", fmt.Errorf("encode governance: %w", err)
-	}
-	var settings map[string]any
-	if err := json.Unmarshal(encoded, &settings); err != nil {
-		return "", fmt.Errorf("decode governance: %w", err)
 	}
 	parsed, err := template.New("governance.yaml").Funcs(functions()).Parse(manifests.Governance)
 	if err != nil {

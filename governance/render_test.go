@@ -87,7 +87,7 @@ func evaluate(t testing.TB, policy map[string]any, activation map[string]any) (b
 }
 
 // request is an UPDATE of labels.
-func request(old, labels map[string]string, by Requester) map[string]any {
+func request(old, labels map[string]string, by requester) map[string]any {
 	object := func(labels map[string]string) map[string]any {
 		values := map[string]any{}
 		for key, value := range labels {
@@ -95,13 +95,13 @@ func request(old, labels map[string]string, by Requester) map[string]any {
 		}
 		return map[string]any{"metadata": map[string]any{"labels": values}}
 	}
-	groups := make([]any, len(by.Groups))
-	for i := range by.Groups {
-		groups[i] = by.Groups[i]
+	groups := make([]any, len(by.groups))
+	for i := range by.groups {
+		groups[i] = by.groups[i]
 	}
 	return map[string]any{
 		"object": object(labels), "oldObject": object(old),
-		"request": map[string]any{"operation": "UPDATE", "userInfo": map[string]any{"username": by.User, "groups": groups}},
+		"request": map[string]any{"operation": "UPDATE", "userInfo": map[string]any{"username": by.user, "groups": groups}},
 	}
 }
 
@@ -126,14 +126,14 @@ func FuzzRenderedPoliciesSayWhatTheRulesSay(f *testing.F) {
 		}
 		objects, err := Objects(rules, "nodekeep-system")
 		require.NoError(t, err)
-		by := Requester{User: user, Groups: []string{user}}
+		by := requester{user: user, groups: []string{user}}
 		for _, change := range []struct{ old, labels map[string]string }{
 			{nil, map[string]string{label: is}},
 			{map[string]string{key: was}, map[string]string{key: is, "pattern." + key: is}},
 			{map[string]string{key: was, requires: ""}, map[string]string{"pattern." + key: was}},
 			{map[string]string{label: was, "pattern." + key: is, key: value, requires: ""}, map[string]string{label: is, "pattern." + key: is, key: value}},
 		} {
-			said := rules.ViolationsOf(change.old, change.labels, by)
+			said := rules.violationsOf(change.old, change.labels, by)
 			want := len(said) > 0 && !strings.HasPrefix(user, "system:node") && user != "system:nodes"
 			assert.Equal(t, want, evaluate(t, objects[0], request(change.old, change.labels, by)), "%v: %v", change, said)
 		}
@@ -148,13 +148,13 @@ func TestRenderedPoliciesSayWhatTheRulesSayOfTheExample(t *testing.T) {
 		nil, {"rack": "r1"}, {"rack": "7"}, {"team.owner": "a"}, {"hardware.tier": "x"}, {"hardware.tier": "standard"}, {"gpu.count": "1"},
 		{"gpu.count": "1", "accelerator": ""}, {"b.example.com/x": "1"}, {"a.example.com/known": "1", "accelerator": "y"},
 	}
-	requesters := []Requester{{User: "bob"}, {User: "ann"}, {User: "bob", Groups: []string{"platform-admins"}}, {User: "system:serviceaccount:ops:labeler"}}
+	requesters := []requester{{user: "bob"}, {user: "ann"}, {user: "bob", groups: []string{"platform-admins"}}, {user: "system:serviceaccount:ops:labeler"}}
 	compared := map[bool]int{}
 	for _, old := range states {
 		for _, labels := range states {
 			for _, by := range requesters {
 				for i, mode := range []Mode{Deny, Warn, Audit} {
-					want := slices.ContainsFunc(rules.ViolationsOf(old, labels, by), func(v Violation) bool { return v.Mode == mode })
+					want := slices.ContainsFunc(rules.violationsOf(old, labels, by), func(v Violation) bool { return v.Mode == mode })
 					assert.Equal(t, want, evaluate(t, objects[2*i], request(old, labels, by)), "%s: %v to %v by %v", mode, old, labels, by)
 					compared[want]++
 				}
@@ -163,7 +163,7 @@ func TestRenderedPoliciesSayWhatTheRulesSayOfTheExample(t *testing.T) {
 	}
 	assert.Greater(t, compared[true], 50)
 	assert.Greater(t, compared[false], 50)
-	for _, exempt := range []Requester{{User: "system:node:a"}, {User: "x", Groups: []string{"system:nodes"}}, {User: "system:serviceaccount:nodekeep-system:nodekeep-capture"}} {
+	for _, exempt := range []requester{{user: "system:node:a"}, {user: "x", groups: []string{"system:nodes"}}, {user: "system:serviceaccount:nodekeep-system:nodekeep-capture"}} {
 		assert.False(t, evaluate(t, objects[0], request(nil, map[string]string{"rack": "x"}, exempt)), "%v", exempt)
 	}
 }

@@ -40,27 +40,16 @@ type Noncompliant struct {
 // Kind says which rule is broken.
 type Kind string
 
-// The kinds of violations. Labels alone show the first five, only a change shows the others.
+// The kinds of violations that labels alone show. The API server also knows those of changes: immutable and owners.
 const (
-	Required  Kind = "required"  // a required label is missing
-	Value     Kind = "value"     // the value is not one of the list
-	Pattern   Kind = "pattern"   // the value does not match the pattern
-	Requires  Kind = "requires"  // the label needs another one, which is missing
-	Reserved  Kind = "reserved"  // the key is reserved, and not listed
-	Immutable Kind = "immutable" // a set label is changed or removed
-	Owners    Kind = "owners"    // the requester may not change the label
+	Required Kind = "required" // a required label is missing
+	Value    Kind = "value"    // the value is not one of the list
+	Pattern  Kind = "pattern"  // the value does not match the pattern
+	Requires Kind = "requires" // the label needs another one, which is missing
+	Reserved Kind = "reserved" // the key is reserved, and not listed
 )
 
-// Kinds are those that labels alone show.
-func Kinds() []Kind { return []Kind{Required, Value, Pattern, Requires, Reserved} }
-
-// Requester is who makes a request.
-type Requester struct {
-	User   string
-	Groups []string
-}
-
-// Violation is one rule that labels, or a change of them, break.
+// Violation is one rule that labels break.
 type Violation struct {
 	Rule string // the key of the rule; of a reserved key, the glob
 	Kind Kind

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"nodekeep.dev/nodekeep/classify"
 )
@@ -29,46 +28,10 @@ func (r Rules) Violations(labels map[string]string) (all []Violation) {
 			}
 		}
 	}
-	if len(r.reserved) == 0 {
+	if len(r.settings.Reserved) == 0 {
 		return all
 	}
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		if glob, reserved := r.reservedBy(key); reserved {
-			all = append(all, Violation{Rule: glob, Kind: Reserved, Mode: Deny, Key: key, Value: labels[key]})
-		}
-	}
-	return all
-}
-
-// ViolationsOf is what a change of labels from old to labels adds to what was wrong before. It does not count labels that are required: a
-// request cannot be denied for what a Node lacks already.
-func (r Rules) ViolationsOf(old, labels map[string]string, by Requester) (all []Violation) {
-	for i := range r.keys {
-		key := &r.keys[i]
-		was, had := old[key.Key.Key]
-		value, has := labels[key.Key.Key]
-		changed := had != has || was != value
-		if kind, wrong := key.wrong(value); has && changed && wrong {
-			all = append(all, key.violation(kind, value))
-		}
-		for _, other := range key.Requires {
-			_, hasOther := labels[other]
-			_, hadOther := old[other]
-			if has && !hasOther && (!had || hadOther) {
-				all = append(all, key.violation(Requires, other))
-			}
-		}
-		if key.Immutable && had && changed {
-			all = append(all, key.violation(Immutable, value))
-		}
-		if changed && !key.ownedBy(by) {
-			all = append(all, key.violation(Owners, value))
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		if _, had := old[key]; had {
-			continue
-		}
 		if glob, reserved := r.reservedBy(key); reserved {
 			all = append(all, Violation{Rule: glob, Kind: Reserved, Mode: Deny, Key: key, Value: labels[key]})
 		}
@@ -91,25 +54,12 @@ func (k *compiledKey) wrong(value string) (kind Kind, wrong bool) {
 	return "", false
 }
 
-// ownedBy reports whether a requester may change the label.
-func (k *compiledKey) ownedBy(by Requester) bool {
-	return len(k.Owners) == 0 || slices.ContainsFunc(k.Owners, func(owner string) bool {
-		if group, is := strings.CutPrefix(owner, groupPrefix); is {
-			return slices.Contains(by.Groups, group)
-		}
-		if account, is := strings.CutPrefix(owner, serviceAccountPrefix); is {
-			return by.User == "system:serviceaccount:"+strings.Replace(account, "/", ":", 1)
-		}
-		return by.User == strings.TrimPrefix(owner, userPrefix)
-	})
-}
-
 // reservedBy is the first glob that reserves a key which is not listed.
 func (r Rules) reservedBy(key string) (glob string, reserved bool) {
 	if _, listed := r.at[key]; listed {
 		return "", false
 	}
-	for _, glob := range r.reserved {
+	for _, glob := range r.settings.Reserved {
 		if classify.Match(glob, key) {
 			return glob, true
 		}
@@ -128,12 +78,8 @@ func (v Violation) String() string {
 		return fmt.Sprintf("label %s has the value %q, which does not match its pattern", v.Key, v.Value)
 	case Requires:
 		return fmt.Sprintf("label %s requires label %s, which is missing", v.Key, v.Value)
-	case Reserved:
-		return fmt.Sprintf("label %s is reserved by %s, and is not listed", v.Key, v.Rule)
-	case Immutable:
-		return fmt.Sprintf("label %s cannot be changed or removed once it is set", v.Key)
 	default:
-		return fmt.Sprintf("label %s can be changed by its owners only", v.Key)
+		return fmt.Sprintf("label %s is reserved by %s, and is not listed", v.Key, v.Rule)
 	}
 }
 
@@ -155,7 +101,7 @@ func (r Rules) Countable() (all []Violation) {
 			}
 		}
 	}
-	for _, glob := range r.reserved {
+	for _, glob := range r.settings.Reserved {
 		all = append(all, Violation{Rule: glob, Kind: Reserved, Mode: Deny})
 	}
 	return all

@@ -3,6 +3,7 @@ package inventory
 import (
 	"net/url"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ import (
 
 // Bounds of the section inventory.
 const (
-	MaxSources    = 8
+	maxSources    = 8
 	MaxAttributes = 32 // of a Node, and of a source
 	MaxText       = 63 // bytes of a name or value of an attribute
 
@@ -53,27 +54,14 @@ type Source struct {
 }
 
 // Same reports whether two sources are equal.
-func (s Source) Same(other Source) bool {
-	return slices.Equal(s.Attributes, other.Attributes) && s.withoutAttributes() == other.withoutAttributes()
-}
-
-// settings is a source less what cannot be compared.
-type settings struct {
-	name, url, file, configMap, token, ca string
-	interval, stale                       time.Duration
-	preload                               bool
-}
-
-func (s Source) withoutAttributes() settings {
-	return settings{s.Name, s.URL, s.File, s.ConfigMap, s.TokenFile, s.CA, s.Interval, s.StaleAfter, s.Preload}
-}
+func (s Source) Same(other Source) bool { return reflect.DeepEqual(s, other) }
 
 var attributeName = regexp.MustCompile(`^[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?$`)
 
 // Compile checks the section. It returns all errors at once.
 func Compile(entries []Entry, path *field.Path) (sources []Source, errs field.ErrorList) {
-	if len(entries) > MaxSources {
-		return nil, field.ErrorList{field.TooMany(path, len(entries), MaxSources)}
+	if len(entries) > maxSources {
+		return nil, field.ErrorList{field.TooMany(path, len(entries), maxSources)}
 	}
 	names := map[string]bool{}
 	for i, entry := range entries {
@@ -116,13 +104,8 @@ func (c *compiler) source(of Entry) Source {
 			c.invalid("name", of.Name, wrong)
 		}
 	}
-	given := 0
-	for _, from := range []string{of.URL, of.File, of.ConfigMap} {
-		if from != "" {
-			given++
-		}
-	}
-	if given != 1 {
+	given := slices.DeleteFunc([]string{of.URL, of.File, of.ConfigMap}, func(from string) bool { return from == "" })
+	if len(given) != 1 {
 		c.errs = append(c.errs, field.Required(c.path, "must have exactly one of url, file and configMap"))
 	}
 	c.url(of.URL)

@@ -77,7 +77,7 @@ var literalDomain = regexp.MustCompile(`^(?:[^/]*\.)?[A-Za-z0-9-]+\.[A-Za-z0-9-]
 
 // readAnnotations checks annotations.keep. Unlike labels, annotations hold the state of many components. So a wildcard must name the owner
 // of the annotations that it keeps.
-func readAnnotations(keep patterns, path *field.Path) (Annotations, field.ErrorList) {
+func (p *Policy) readAnnotations(keep patterns, path *field.Path) field.ErrorList {
 	errs := keep.validate(path)
 	for i, pattern := range keep {
 		owner, owned := annotationOwner(pattern)
@@ -88,7 +88,8 @@ func readAnnotations(keep patterns, path *field.Path) (Annotations, field.ErrorL
 			errs = append(errs, field.Invalid(path.Index(i), pattern, "is too wide: a pattern with '*' must name a domain before the '/', such as example.com/*"))
 		}
 	}
-	return Annotations{patterns: strings.Join(keep, ",")}, errs
+	p.annotations = Annotations{patterns: strings.Join(keep, ",")}
+	return errs
 }
 
 // annotationsFit drops from what a Node would be given the annotations that it has no room for. The smaller keys come first, so that it

@@ -13,8 +13,7 @@ import (
 
 func loadAnnotations(t *testing.T, keep string) Policy {
 	t.Helper()
-	p, err := Load([]byte(head+"labels: {onConflict: restoreStored}\nannotations: {keep: ["+keep+"]}\n"), DefaultGate)
-	require.NoError(t, err)
+	p := loadPolicy(t, "labels: {onConflict: restoreStored}\nannotations: {keep: ["+keep+"]}\n")
 	return p
 }
 

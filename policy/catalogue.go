@@ -6,7 +6,7 @@ import (
 	"nodekeep.dev/nodekeep/classify"
 )
 
-// owners says which component owns a key: the first whose patterns match it.
+// owners says which component owns a key: the first whose patterns match it. Operators own the keys of an entry without a name.
 type owners []struct {
 	name string // for users
 	keys patterns
@@ -16,7 +16,7 @@ type owners []struct {
 func (o owners) of(key string) (name string, owned bool) {
 	for _, owner := range o {
 		if _, is := owner.keys.match(key); is {
-			return owner.name, true
+			return owner.name, owner.name != ""
 		}
 	}
 	return "", false
@@ -35,19 +35,15 @@ type entry struct {
 	state   bool
 }
 
-// newCatalogue is a catalogue of three parts, in this order:
-//   - operators are keys that operators set, although patterns of owners match them.
+// newCatalogue is a catalogue of two parts, in this order:
 //   - states own keys that say what one machine is, or what it has passed. Such a key is always left out, because the next machine would
 //     inherit it.
-//   - owners own keys that operators also set, in some clusters. The managedFields of a Node show which of them did.
-func newCatalogue(operators patterns, states, owners owners) catalogue {
+//   - others own keys that operators also set, in some clusters. The managedFields of a Node show which of them did.
+func newCatalogue(states, others owners) catalogue {
 	var all []entry
-	for _, pattern := range operators {
-		all = append(all, entry{pattern: pattern})
-	}
-	for i, owner := range slices.Concat(states, owners) {
+	for i, owner := range slices.Concat(states, others) {
 		for _, pattern := range owner.keys {
-			all = append(all, entry{pattern: pattern, owner: owner.name, state: i < len(states)})
+			all = append(all, entry{pattern: pattern, owner: owner.name, state: i < len(states) && owner.name != ""})
 		}
 	}
 	c := catalogue{byFirst: map[byte][]entry{}}
@@ -87,12 +83,13 @@ func (c catalogue) of(key string) (owner string, owned, state bool) {
 // labelCatalogue names components that compute labels and set them again by themselves. To restore such a label would bring back
 // what its owner has since removed, or fight with it.
 func labelCatalogue() catalogue {
-	return newCatalogue(patterns{
+	operators := owners{{"", patterns{
 		"node-role.kubernetes.io/*",
 		"node.kubernetes.io/exclude-from-external-load-balancers", // kubeadm sets it once and never again
 		// What the NVIDIA GPU operator reads.
 		"nvidia.com/mig.config", "nvidia.com/gpu.workload.config", "nvidia.com/gpu.deploy.operands", "nvidia.com/device-plugin.config",
-	}, labelStates(), labelOwners())
+	}}}
+	return newCatalogue(slices.Concat(operators, labelStates()), labelOwners())
 }
 
 func labelStates() owners {
@@ -156,14 +153,8 @@ func labelOwners() owners {
 // annotationOwner names the component whose annotation is a command, or the state of one machine or of one object. No policy keeps it. A
 // component that writes the state of one machine to a label does so in annotations, too.
 func annotationOwner(annotation string) (owner string, owned bool) {
-	operators := patterns{"karpenter.sh/do-not-disrupt", "projectcalico.org/ASNumber", "projectcalico.org/RouteReflectorClusterID"}
-	if _, is := operators.match(annotation); is {
-		return "", false
-	}
-	if owner, owned = annotationStates().of(annotation); owned {
-		return owner, true
-	}
-	return labelStates().of(annotation)
+	operators := owners{{"", patterns{"karpenter.sh/do-not-disrupt", "projectcalico.org/ASNumber", "projectcalico.org/RouteReflectorClusterID"}}}
+	return slices.Concat(operators, annotationStates(), labelStates()).of(annotation)
 }
 
 func annotationStates() owners {
@@ -213,7 +204,7 @@ func taintOwners() owners {
 		{"Cluster API", patterns{"node.cluster.x-k8s.io/*"}},
 		{"Karpenter", patterns{"karpenter.sh/*", "*.karpenter.sh/*"}},
 		{"the cluster autoscaler", patterns{"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler"}},
-		{"the component that starts the Node up", patterns{"startup-taint.cluster-autoscaler.kubernetes.io/*", "ignore-taint.cluster-autoscaler.kubernetes.io/*"}},
+		{"the component that starts the Node up", startupTaints()},
 		{"the agent that is not ready", patterns{"*/agent-not-ready"}},
 		{"Cilium", patterns{"node.cilium.io/*"}},
 		{"the node readiness controller", patterns{"readiness.k8s.io/*"}},

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 func TestClaimed(t *testing.T) {
@@ -34,8 +33,7 @@ func TestClaimed(t *testing.T) {
 func TestClaimsNameWhatClusterAPIAndTalosSetAndAreNotObeyed(t *testing.T) {
 	const capi, talosLabels, talosTaints = "cluster.x-k8s.io/taints-from-machine", "talos.dev/owned-labels", "talos.dev/owned-taints"
 	const talosAnnotations = "talos.dev/owned-annotations"
-	keeping, err := Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nannotations: {keep: [example.com/slot]}\n"), DefaultGate)
-	require.NoError(t, err)
+	keeping := loadPolicy(t, "annotations: {keep: [example.com/slot]}\n")
 	type annotations = map[string]string
 	tests := map[string]struct {
 		annotations annotations
@@ -85,12 +83,6 @@ func TestKeepLeavesOutWhatIsClaimed(t *testing.T) {
 	}
 	assert.Equal(t, map[string]string{"disktype": "ssd"}, kept(Default(), node))
 	assert.Equal(t, map[string]string{}, kept(policyWith(t, `{keep: [dedicated]}`), node), "its owner sets it again, whatever the policy names")
-}
-
-func TestRestoresInline(t *testing.T) {
-	assert.False(t, Default().RestoresInline())
-	assert.False(t, policyWith(t, `{protected: never}`).RestoresInline())
-	assert.True(t, policyWith(t, `{protected: inline}`).RestoresInline())
 }
 
 func FuzzClaimed(f *testing.F) {

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -17,7 +16,7 @@ import (
 func (p Policy) Governance() governance.Rules { return p.governance }
 
 // readGovernance checks the section governance: what [governance.Compile] checks, and that its keys and its taint are not another's.
-func (p Policy) readGovernance(settings governance.Settings, path *field.Path) (governance.Rules, field.ErrorList) {
+func (p *Policy) readGovernance(settings governance.Settings, path *field.Path) field.ErrorList {
 	compiled, errs := governance.Compile(settings, path)
 	for i, key := range settings.Keys {
 		if isOrUnder(domainOf(key.Key), "nodekeep.dev") {
@@ -35,10 +34,10 @@ func (p Policy) readGovernance(settings governance.Settings, path *field.Path) (
 	if problem := p.forbidsNoncompliantTaint(parseTaint(settings.Noncompliant.Taint)); problem != "" {
 		errs = append(errs, field.Forbidden(path.Child("noncompliant", "taint"), problem))
 	}
-	if len(errs) > 0 {
-		return governance.Rules{}, errs
+	if len(errs) == 0 {
+		p.governance = compiled
 	}
-	return compiled, nil
+	return errs
 }
 
 // systemLabels are labels that components of Kubernetes and nodekeep add to Nodes. A reserved key that matches them would stop these components.
@@ -65,7 +64,7 @@ func (p Policy) forbidsNoncompliantTaint(taint corev1.Taint) (problem string) {
 		return "verification adds and removes it"
 	case p.Registers(item):
 		return "taints.register adds it"
-	case slices.ContainsFunc(p.rules, func(rule taintRule) bool { return record.TaintKey(rule.taint) == item }):
+	case haveTaint(p.rules, item):
 		return "taints.rules add a taint of this key and effect"
 	case p.labelRules.Sets(item):
 		return "labels.rules remove it"

@@ -13,10 +13,11 @@ import (
 // Inventory is the section inventory: sources of facts from outside. The slice is not to be changed.
 func (p Policy) Inventory() []inventory.Source { return p.inventory }
 
-// missingFacts are facts that rules use and that no source has.
-func missingFacts(sources []inventory.Entry, rules []classify.Rule, path *field.Path) (errs field.ErrorList) {
+// readInventory checks the section inventory: what [inventory.Compile] checks, and that a source has each fact that rules use.
+func (p *Policy) readInventory(sources []inventory.Entry, rules []classify.Rule, path, rulesPath *field.Path) (errs field.ErrorList) {
+	p.inventory, errs = inventory.Compile(sources, path)
 	for i, rule := range rules {
-		for _, fact := range rule.InventoryFacts(path.Index(i)) {
+		for _, fact := range rule.InventoryFacts(rulesPath.Index(i)) {
 			at := slices.IndexFunc(sources, func(source inventory.Entry) bool { return source.Name == fact.Source })
 			switch {
 			case fact.Source == "" || fact.Attribute == "": // reported elsewhere

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"nodekeep.dev/nodekeep/classify"
@@ -55,17 +56,18 @@ func (p Policy) Holding(held bool) Policy {
 func (p Policy) Held() bool { return p.held }
 
 // RulesSet reports whether a rule sets the label, or removes the label or taint, or did before; see [Policy.After].
-func (p Policy) RulesSet(key string) bool { return p.formerLabels[key] || p.labelRules.Sets(key) }
+func (p Policy) RulesSet(key string) bool { return p.formerLabels.Has(key) || p.labelRules.Sets(key) }
 
 // setLabels are all keys that rules set, and those that they did before while there is room.
-func (p Policy) setLabels() map[string]bool {
-	keys := map[string]bool{}
-	for _, key := range p.labelRules.Keys() {
-		keys[key] = true
-	}
-	for _, key := range slices.Sorted(maps.Keys(p.formerLabels)) {
-		if len(keys) < maxFormerLabels {
-			keys[key] = true
+func (p Policy) setLabels() sets.Set[string] {
+	return withFormer(sets.New(p.labelRules.Keys()...), p.formerLabels, maxFormerLabels)
+}
+
+// withFormer adds former keys to keys, while there are fewer than most.
+func withFormer(keys, former sets.Set[string], most int) sets.Set[string] {
+	for _, key := range sets.List(former) {
+		if len(keys) < most {
+			keys.Insert(key)
 		}
 	}
 	return keys
@@ -81,34 +83,33 @@ func (p Policy) Classify(facts classify.Facts, remembered map[string]record.Deri
 }
 
 // readLabelRules checks labels.rules: what [classify.Compile] checks, and that no rule sets what is another's.
-func (p Policy) readLabelRules(rules []classify.Rule, path *field.Path) (classify.Rules, field.ErrorList) {
+func (p *Policy) readLabelRules(rules []classify.Rule, path *field.Path) field.ErrorList {
 	compiled, errs := classify.Compile(rules, path)
-	reported := map[string]bool{} // keys of earlier rules, and whether they follow from what a kubelet reports
-	listed := map[string]bool{}   // and whether they follow from what an inventory lists
+	known := map[string]origin{} // of the keys that earlier rules decide
 	for i, rule := range rules {
-		kubelet := rule.Reported() || slices.ContainsFunc(selectedKeys(rule.When), func(key string) bool {
-			claimed, derived := reported[key]
-			return claimed || !derived && AllowedForKubelet(key)
-		})
-		from := origin{kubelet: kubelet, trust: rule.Trust, inventory: len(rule.InventoryFacts(nil)) > 0 ||
-			slices.ContainsFunc(selectedKeys(rule.When), func(key string) bool { return listed[key] })}
+		from := origin{kubelet: rule.Reported(), inventory: len(rule.InventoryFacts(nil)) > 0, trust: rule.Trust}
+		for _, key := range selectedKeys(rule.When) {
+			earlier, derived := known[key]
+			from.kubelet = from.kubelet || earlier.kubelet || !derived && AllowedForKubelet(key)
+			from.inventory = from.inventory || earlier.inventory
+		}
+		decides := func(key string, at *field.Path, problem string) {
+			known[key] = origin{kubelet: known[key].kubelet || from.kubelet, inventory: known[key].inventory || from.inventory}
+			if problem != "" {
+				errs = append(errs, field.Forbidden(at, problem))
+			}
+		}
 		for _, key := range slices.Sorted(maps.Keys(rule.Set)) {
-			reported[key], listed[key] = reported[key] || kubelet, listed[key] || from.inventory
-			if problem := p.forbids(key, from); problem != "" {
-				errs = append(errs, field.Forbidden(path.Index(i).Child("set").Key(key), problem))
-			}
+			decides(key, path.Index(i).Child("set").Key(key), p.forbids(key, from))
 		}
-		for at, key := range rule.EnsureAbsent {
-			reported[key], listed[key] = reported[key] || kubelet, listed[key] || from.inventory
-			if problem := p.forbidsRemoval(key, from); problem != "" {
-				errs = append(errs, field.Forbidden(path.Index(i).Child("ensureAbsent").Index(at), problem))
-			}
+		for at, item := range rule.EnsureAbsent {
+			decides(item, path.Index(i).Child("ensureAbsent").Index(at), p.forbidsRemoval(item, from))
 		}
 	}
-	if len(errs) > 0 {
-		return classify.Rules{}, errs
+	if len(errs) == 0 {
+		p.labelRules = compiled
 	}
-	return compiled, nil
+	return errs
 }
 
 // origin says who reports what a rule uses.
@@ -153,7 +154,7 @@ func (p Policy) forbidsRemoval(item string, from origin) (problem string) {
 		return fmt.Sprintf("it belongs to %s, which would add it again", owner)
 	case p.Registers(item):
 		return "taints.register adds it"
-	case slices.ContainsFunc(p.rules, func(rule taintRule) bool { return record.TaintKey(rule.taint) == item }):
+	case haveTaint(p.rules, item):
 		return "taints.rules add a taint of this key and effect"
 	case from.inventory && (IsNodeRestriction(item) || record.IsTaint(item) && IsNodeRestriction(taint.Key)):
 		return fromInventory

@@ -10,7 +10,7 @@ import (
 )
 
 func loadRules(rules string, more string) (Policy, error) {
-	return Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels:\n"+more+"  rules:\n"+rules), DefaultGate)
+	return Load([]byte(head+"labels:\n"+more+"  rules:\n"+rules), DefaultGate)
 }
 
 func TestAPolicyWithEveryKindOfRuleLoads(t *testing.T) {
@@ -54,6 +54,7 @@ func TestARuleThatCannotBeIsNamedWithItsLine(t *testing.T) {
 		"a protected label by a kubelet's word":               {"  - {name: a, when: {capacity: {cpu: \">1\"}}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `say trust: kubelet`},
 		"a protected label by a label of the kubelet":         {"  - {name: a, when: {labels: tier=gold}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `say trust: kubelet`},
 		"the same by way of an earlier rule":                  {"  - {name: a, when: {node: {arch: amd64}}, set: {tier: gold}}\n  - {name: b, when: {labels: tier=gold}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `line 6: labels.rules[1].set[node-role.kubernetes.io/x]: Forbidden`},
+		"the same, if a later rule sets it, too":              {"  - {name: a, when: {node: {arch: amd64}}, set: {tier: gold}}\n  - {name: b, set: {tier: iron}}\n  - {name: c, when: {labels: tier=gold}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `line 7: labels.rules[2].set[node-role.kubernetes.io/x]: Forbidden`},
 		"a value that a kubelet fills in":                     {"  - {name: a, set: {node-role.kubernetes.io/x: \"{node.arch}\"}}\n", "", `say trust: kubelet`},
 		"a label of another component, to be absent":          {"  - {name: a, ensureAbsent: [topology.kubernetes.io/zone]}\n", "  keep: [topology.kubernetes.io/zone]\n", `line 6: labels.rules[0].ensureAbsent[0]: Forbidden: it belongs to the cloud controller manager, which would add it again`},
 		"a label of nodekeep's, to be absent":                 {"  - {name: a, ensureAbsent: [nodekeep.dev/x]}\n", "", `it belongs to nodekeep itself`},

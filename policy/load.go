@@ -8,8 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"nodekeep.dev/nodekeep/inventory"
 )
 
 // Default is the policy without a file. It keeps everything except what other components own. A label that the Node brings wins. Protected
@@ -57,7 +55,7 @@ func (f file) policy(gate Gate) (p Policy, errs field.ErrorList) {
 	root, labels, taints := (*field.Path)(nil), field.NewPath("labels"), field.NewPath("taints")
 	p = Policy{
 		labels:         section{name: "labels", keep: f.Labels.Keep, ignore: f.Labels.Ignore, catalogue: labelCatalogue()},
-		taints:         section{name: "taints", keep: f.Taints.Keep, ignore: f.Taints.Ignore, catalogue: newCatalogue(nil, taintOwners(), nil)},
+		taints:         section{name: "taints", keep: f.Taints.Keep, ignore: f.Taints.Ignore, catalogue: newCatalogue(taintOwners(), nil)},
 		deferred:       f.Labels.Defer,
 		ignoreManagers: f.Labels.IgnoreManagers,
 		onConflict:     f.Labels.OnConflict,
@@ -80,16 +78,6 @@ func (f file) policy(gate Gate) (p Policy, errs field.ErrorList) {
 		p.taints.keep.validate(taints.Child("keep")),
 		p.taints.ignore.validate(taints.Child("ignore")),
 	)
-	readRules := ruleReader{gate: gate, owners: taintOwners()}
-	p.register, p.rules = readRules.of(f.Taints, taints)
-	var wrongRules field.ErrorList
-	p.labelRules, wrongRules = p.readLabelRules(f.Labels.Rules, labels.Child("rules"))
-	p.rulesHash = hashOf(f.Labels.Rules, f.Labels.Migrations)
-	errs = append(errs, wrongRules...)
-	sources, wrongSources := inventory.Compile(f.Inventory, root.Child("inventory"))
-	p.inventory = sources
-	errs = append(errs, wrongSources...)
-	errs = append(errs, missingFacts(f.Inventory, f.Labels.Rules, labels.Child("rules"))...)
 	for i, manager := range p.ignoreManagers {
 		if manager == "" {
 			errs = append(errs, field.Required(labels.Child("ignoreManagers").Index(i), "must be the name of a field manager; '*' stands for any characters"))
@@ -101,19 +89,18 @@ func (f file) policy(gate Gate) (p Policy, errs field.ErrorList) {
 		errs = append(errs, field.Invalid(root.Child("retention"), text, wrong))
 	}
 	p.retention = retention
-	profiles, wrongProfiles := p.readVerification(f.Verify, root.Child("verify"))
-	p.verify = profiles
-	errs = append(errs, wrongProfiles...)
-	governed, wrongGovernance := p.readGovernance(f.Governance, root.Child("governance"))
-	p.governance = governed
-	errs = append(errs, wrongGovernance...)
-	keptAnnotations, tooWide := readAnnotations(f.Annotations.Keep, root.Child("annotations", "keep"))
-	p.annotations = keptAnnotations
-	errs = append(errs, tooWide...)
+	// From here on, what is read may need what was read before.
+	errs = append(errs, p.readTaints(f.Taints, taints)...)
+	errs = append(errs, p.readLabelRules(f.Labels.Rules, labels.Child("rules"))...)
+	errs = append(errs, p.readInventory(f.Inventory, f.Labels.Rules, root.Child("inventory"), labels.Child("rules"))...)
+	errs = append(errs, p.readVerification(f.Verify, root.Child("verify"))...)
+	errs = append(errs, p.readGovernance(f.Governance, root.Child("governance"))...)
+	errs = append(errs, p.readAnnotations(f.Annotations.Keep, root.Child("annotations", "keep"))...)
 	errs = append(errs, p.readMigrations(f.Labels.Migrations, labels.Child("migrations"))...)
 	p.migrations = f.Labels.Migrations
+	p.rulesHash = hashOf(f.Labels.Rules, p.migrations)
 	p.labelRules = p.labelRules.Copying(copies(p.migrations))
-	return p, append(errs, readRules.errs...)
+	return p, errs
 }
 
 // unquoted is a JSON value, without the quotes of a string.

@@ -3,7 +3,6 @@ package policy
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,11 +14,17 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// ruleReader reads registration taints and taint rules, and collects all that is wrong with them.
+// readTaints checks registration taints and taint rules.
+func (p *Policy) readTaints(f fileTaints, path *field.Path) field.ErrorList {
+	r := ruleReader{gate: p.gate}
+	p.register, p.rules = r.of(f, path)
+	return r.errs
+}
+
+// ruleReader collects all that is wrong with taint rules.
 type ruleReader struct {
-	gate   Gate
-	owners owners // of taints
-	errs   field.ErrorList
+	gate Gate
+	errs field.ErrorList
 }
 
 func (r *ruleReader) invalid(path *field.Path, value, detail string) {
@@ -40,7 +45,7 @@ func (r *ruleReader) of(f fileTaints, path *field.Path) (register, rules []taint
 			r.errs = append(r.errs, field.Required(at.Child("selector"), "must select by a label; without one, the rule would taint every Node"))
 		}
 		if taint := parseTaint(entry.Taint); !r.gate.Is(taint) {
-			if owner, owned := r.owners.of(taint.Key); owned {
+			if owner, owned := taintOwners().of(taint.Key); owned {
 				r.invalid(at.Child("taint"), entry.Taint, "a rule cannot make it: it belongs to "+owner)
 			}
 		}
@@ -49,7 +54,7 @@ func (r *ruleReader) of(f fileTaints, path *field.Path) (register, rules []taint
 	// Who removes a registration taint would see a rule add it again.
 	for _, registered := range register {
 		item := record.TaintKey(registered.taint)
-		if slices.ContainsFunc(rules, func(rule taintRule) bool { return record.TaintKey(rule.taint) == item }) {
+		if haveTaint(rules, item) {
 			r.invalid(path.Child("register"), item, "taints.rules make a taint of this key and effect too: it could not be removed for good")
 		}
 	}

@@ -11,8 +11,7 @@ import (
 
 func TestIsolationLabelsGoOnlyToTheMachineThatHadThem(t *testing.T) {
 	const tier = "node-restriction.kubernetes.io/tier"
-	p, err := Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {keep: ['"+tier+"', plain]}\n"), DefaultGate)
-	require.NoError(t, err)
+	p := loadPolicy(t, "labels: {keep: ['"+tier+"', plain]}\n")
 	assert.True(t, p.WantsMachine())
 	assert.False(t, Default().WantsMachine())
 	remembered := Kept{Items: map[string]string{tier: "gold", "plain": "1"}, Machine: record.Machine{SystemUUID: "s"}}
@@ -37,21 +36,19 @@ func TestIsolationLabelsGoOnlyToTheMachineThatHadThem(t *testing.T) {
 }
 
 func TestOnlyAPolicyThatSaysSoQuarantines(t *testing.T) {
-	p, err := Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nmachine: {onMismatch: quarantine}\n"), DefaultGate)
-	require.NoError(t, err)
+	p := loadPolicy(t, "machine: {onMismatch: quarantine}\n")
 	one, other := record.Machine{SystemUUID: "s"}, record.Machine{SystemUUID: "x"}
 	assert.True(t, p.WantsMachine())
 	assert.True(t, p.Quarantines(one, other))
 	assert.False(t, p.Quarantines(one, one))
 	assert.False(t, p.Quarantines(one, record.Machine{}))
 	assert.False(t, Default().Quarantines(one, other))
-	_, err = Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nmachine: {onMismatch: maybe, more: 1}\n"), DefaultGate)
+	_, err := Load([]byte(head+"machine: {onMismatch: maybe, more: 1}\n"), DefaultGate)
 	require.ErrorContains(t, err, "machine.onMismatch")
 	require.ErrorContains(t, err, `unknown field "machine.more"`)
 }
 
 func TestFollowingIsOptInAndIsTrueOrFalse(t *testing.T) {
-	const head = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"
 	for name, c := range map[string]struct {
 		section, wrong string
 		follows        bool

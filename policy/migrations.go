@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -68,14 +69,11 @@ func copies(migrations []Migration) map[string]string {
 
 // writtenMigrations are the migrations as users compare them.
 func (p Policy) writtenMigrations() string {
-	if len(p.migrations) == 0 {
-		return "none"
-	}
 	var written []string
 	for _, m := range p.migrations {
 		written = append(written, fmt.Sprintf("%s=%s (%s)", m.From, m.To, m.Phase))
 	}
-	return strings.Join(written, ", ")
+	return cmp.Or(strings.Join(written, ", "), "none")
 }
 
 // CheckMigration says why the policy could not have one more migration.

@@ -74,7 +74,7 @@ func TestMigrationsThatAPolicyCannotHave(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+c.sections+"\n"), DefaultGate)
+			_, err := Load([]byte(head+c.sections+"\n"), DefaultGate)
 			if len(c.errors) == 0 {
 				require.NoError(t, err)
 				return
@@ -88,12 +88,7 @@ func TestMigrationsThatAPolicyCannotHave(t *testing.T) {
 }
 
 func TestThePhaseOfAMigrationChangesTheHashOfTheRules(t *testing.T) {
-	load := func(sections string) Policy {
-		p, err := Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+sections+"\n"), DefaultGate)
-		require.NoError(t, err)
-		return p
-	}
-	both, finishing := load("labels: {migrations: [{from: a, to: b, phase: both}]}"), load("labels: {migrations: [{from: a, to: b, phase: new}]}")
+	both, finishing := loadPolicy(t, "labels: {migrations: [{from: a, to: b, phase: both}]}"), loadPolicy(t, "labels: {migrations: [{from: a, to: b, phase: new}]}")
 	assert.NotEqual(t, both.RulesHash(), finishing.RulesHash())
-	assert.Equal(t, NoRules, load("labels: {migrations: []}").RulesHash())
+	assert.Equal(t, NoRules, loadPolicy(t, "labels: {migrations: []}").RulesHash())
 }

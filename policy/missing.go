@@ -44,40 +44,36 @@ func (p Policy) Restorable(have, remembered Kept, occasion Occasion) Restore {
 		if present && current == value {
 			continue
 		}
-		reason, withheld := p.withholds(key, value, present, occasion)
-		if !withheld && IsNodeRestriction(key) && have.Machine.Compare(remembered.Machine) != record.SameMachine {
-			reason, withheld = NotProved, true
+		reason := p.withholds(key, value, present, occasion)
+		if reason == "" && IsNodeRestriction(key) && have.Machine.Compare(remembered.Machine) != record.SameMachine {
+			reason = NotProved
 		}
-		if withheld {
+		switch _, deferred := p.Defers(key); {
+		case reason != "":
 			restore.Withheld[key] = reason
-			continue
+		case occasion == CreateByKubelet && deferred:
+			restore.Protected[key] = value
+		default:
+			restore.Add[key] = value
 		}
-		if occasion == CreateByKubelet {
-			if _, deferred := p.Defers(key); deferred {
-				restore.Protected[key] = value
-				continue
-			}
-		}
-		restore.Add[key] = value
 	}
 	restore.annotationsFit(have)
 	return restore
 }
 
-func (p Policy) withholds(key, value string, present bool, occasion Occasion) (Reason, bool) {
-	if !record.Valid(key, value) {
-		return Invalid, true
+// withholds is why an item is not given; empty: it is.
+func (p Policy) withholds(key, value string, present bool, occasion Occasion) Reason {
+	switch {
+	case !record.Valid(key, value):
+		return Invalid
+	case !p.Restores(key):
+		return NotKept
+	case present && (occasion == Live || p.keepsBrought(key, occasion)):
+		return Conflict
+	case p.protected == Never && isProtected(key):
+		return NeverRestored
 	}
-	if !p.Restores(key) {
-		return NotKept, true
-	}
-	if present && (occasion == Live || p.keepsBrought(key, occasion)) {
-		return Conflict, true
-	}
-	if p.protected == Never && isProtected(key) {
-		return NeverRestored, true
-	}
-	return "", false
+	return ""
 }
 
 // keepsBrought reports whether the value that a registering Node brings stays. A deferred label is not in the CREATE, the

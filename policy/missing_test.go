@@ -12,64 +12,83 @@ import (
 )
 
 func TestMissing(t *testing.T) {
-	const role = "node-role.kubernetes.io/worker"
+	const role, isolated = "node-role.kubernetes.io/worker", "node-restriction.kubernetes.io/tier"
 	type values = map[string]string
 	type reasons = map[string]Reason
-	restoreStored, never := `{onConflict: restoreStored}`, `{protected: never}`
+	restoreStored, never := `labels: {onConflict: restoreStored}`, `labels: {protected: never}`
 	tests := map[string]struct {
-		labels           string // the labels section of the policy file
+		sections         string // of the policy file
 		have, remembered values
 		occasion         Occasion
 		want             Restore // nil maps stand for empty ones
 	}{
-		"a Node that lacks nothing":                {`{}`, values{"a": "1"}, values{"a": "1"}, CreateByKubelet, Restore{}},
-		"no record":                                {`{}`, values{"a": "1"}, nil, CreateByKubelet, Restore{}},
-		"a label that the Node lacks":              {`{}`, nil, values{"a": "1"}, CreateByKubelet, Restore{Add: values{"a": "1"}}},
-		"a label without a value":                  {`{}`, nil, values{"a": ""}, CreateByOther, Restore{Add: values{"a": ""}}},
-		"an empty value on the Node is a value":    {`{}`, values{"a": ""}, values{"a": "1"}, CreateByOther, Restore{Withheld: reasons{"a": Conflict}}},
-		"other labels of the Node do not matter":   {`{}`, values{"b": "1"}, values{"a": "1"}, Live, Restore{Add: values{"a": "1"}}},
-		"the Node's own value wins at CREATE":      {`{}`, values{"a": "2"}, values{"a": "1"}, CreateByKubelet, Restore{Withheld: reasons{"a": Conflict}}},
-		"the Node's own value wins later":          {`{}`, values{"a": "2"}, values{"a": "1"}, Live, Restore{Withheld: reasons{"a": Conflict}}},
+		"a Node that lacks nothing":                {"", values{"a": "1"}, values{"a": "1"}, CreateByKubelet, Restore{}},
+		"no record":                                {"", values{"a": "1"}, nil, CreateByKubelet, Restore{}},
+		"a label that the Node lacks":              {"", nil, values{"a": "1"}, CreateByKubelet, Restore{Add: values{"a": "1"}}},
+		"a label without a value":                  {"", nil, values{"a": ""}, CreateByOther, Restore{Add: values{"a": ""}}},
+		"an empty value on the Node is a value":    {"", values{"a": ""}, values{"a": "1"}, CreateByOther, Restore{Withheld: reasons{"a": Conflict}}},
+		"other labels of the Node do not matter":   {"", values{"b": "1"}, values{"a": "1"}, Live, Restore{Add: values{"a": "1"}}},
+		"the Node's own value wins at CREATE":      {"", values{"a": "2"}, values{"a": "1"}, CreateByKubelet, Restore{Withheld: reasons{"a": Conflict}}},
+		"the Node's own value wins later":          {"", values{"a": "2"}, values{"a": "1"}, Live, Restore{Withheld: reasons{"a": Conflict}}},
 		"the stored value wins where so decided":   {restoreStored, values{"a": "2"}, values{"a": "1"}, CreateByKubelet, Restore{Add: values{"a": "1"}}},
 		"the same on anyone else's CREATE":         {restoreStored, values{"a": "2"}, values{"a": "1"}, CreateByOther, Restore{Add: values{"a": "1"}}},
 		"but never on a Node that lives":           {restoreStored, values{"a": "2"}, values{"a": "1"}, Live, Restore{Withheld: reasons{"a": Conflict}}},
-		"a role must wait on a kubelet's CREATE":   {`{}`, nil, values{role: ""}, CreateByKubelet, Restore{Protected: values{role: ""}}},
-		"a role goes on with anyone else's CREATE": {`{}`, nil, values{role: ""}, CreateByOther, Restore{Add: values{role: ""}}},
-		"a role is given by capture":               {`{}`, nil, values{role: ""}, Live, Restore{Add: values{role: ""}}},
-		"a role that the kubelet could not bring":  {`{}`, values{role: ""}, values{role: ""}, CreateByKubelet, Restore{}},
+		"a role must wait on a kubelet's CREATE":   {"", nil, values{role: ""}, CreateByKubelet, Restore{Protected: values{role: ""}}},
+		"a role goes on with anyone else's CREATE": {"", nil, values{role: ""}, CreateByOther, Restore{Add: values{role: ""}}},
+		"a role is given by capture":               {"", nil, values{role: ""}, Live, Restore{Add: values{role: ""}}},
+		"a role that the kubelet could not bring":  {"", values{role: ""}, values{role: ""}, CreateByKubelet, Restore{}},
 		"never means never on a kubelet's CREATE":  {never, nil, values{role: "", "a": "1"}, CreateByKubelet, Restore{Add: values{"a": "1"}, Withheld: reasons{role: NeverRestored}}},
 		"never means never on anyone's CREATE":     {never, nil, values{role: ""}, CreateByOther, Restore{Withheld: reasons{role: NeverRestored}}},
 		"never means never for capture":            {never, nil, values{role: ""}, Live, Restore{Withheld: reasons{role: NeverRestored}}},
-		"a label that the policy defers":           {`{defer: [a]}`, nil, values{"a": "1", "b": "1"}, CreateByKubelet, Restore{Add: values{"b": "1"}, Protected: values{"a": "1"}}},
-		"a glob defers":                            {`{defer: ["*.example.com/*"]}`, nil, values{"a.example.com/x": "1", "example.com/x": "1"}, CreateByKubelet, Restore{Add: values{"example.com/x": "1"}, Protected: values{"a.example.com/x": "1"}}},
-		"not on anyone else's CREATE":              {`{defer: [a]}`, nil, values{"a": "1"}, CreateByOther, Restore{Add: values{"a": "1"}}},
-		"capture gives it":                         {`{defer: [a]}`, nil, values{"a": "1"}, Live, Restore{Add: values{"a": "1"}}},
-		"never is for protected labels only":       {`{defer: ["*"], protected: never}`, nil, values{"a": "1", role: ""}, CreateByKubelet, Restore{Protected: values{"a": "1"}, Withheld: reasons{role: NeverRestored}}},
-		"no pattern defers a taint":                {`{defer: ["*"]}`, nil, values{"a:NoSchedule": "1"}, CreateByKubelet, Restore{Add: values{"a:NoSchedule": "1"}}},
-		"a deferred label that the kubelet brings": {`{defer: [a], onConflict: restoreStored}`, values{"a": "2"}, values{"a": "1"}, CreateByKubelet, Restore{Withheld: reasons{"a": Conflict}}},
-		"the same on an operator's CREATE":         {`{defer: [a], onConflict: restoreStored}`, values{"a": "2"}, values{"a": "1"}, CreateByOther, Restore{Add: values{"a": "1"}}},
-		"a role with another value":                {`{}`, values{role: "x"}, values{role: ""}, Live, Restore{Withheld: reasons{role: Conflict}}},
-		"an isolation label that nobody named":     {`{}`, nil, values{"node-restriction.kubernetes.io/tier": "gold"}, Live, Restore{Withheld: reasons{"node-restriction.kubernetes.io/tier": NotKept}}},
-		"one that is named, on who knows what":     {`{keep: [node-restriction.kubernetes.io/*]}`, nil, values{"node-restriction.kubernetes.io/tier": "gold"}, CreateByKubelet, Restore{Withheld: reasons{"node-restriction.kubernetes.io/tier": NotProved}}},
-		"a key that is no longer kept":             {`{ignore: [a]}`, nil, values{"a": "1"}, Live, Restore{Withheld: reasons{"a": NotKept}}},
-		"what says what the machine before was":    {`{}`, nil, values{"node-ready/verified": "1", "kubernetes.io/os": "linux"}, CreateByKubelet, Restore{Withheld: reasons{"node-ready/verified": NotKept, "kubernetes.io/os": NotKept}}},
-		"what an operator set in a catalogued key": {`{}`, nil, values{"topology.kubernetes.io/zone": "a", "app.kubernetes.io/name": "x"}, CreateByKubelet, Restore{Add: values{"topology.kubernetes.io/zone": "a"}, Protected: values{"app.kubernetes.io/name": "x"}}},
-		"what a component brings before it":        {`{}`, values{"topology.kubernetes.io/zone": "b"}, values{"topology.kubernetes.io/zone": "a"}, CreateByKubelet, Restore{Withheld: reasons{"topology.kubernetes.io/zone": Conflict}}},
-		"such a key that keep does not select":     {`{keep: [rack]}`, nil, values{"topology.kubernetes.io/zone": "a"}, CreateByKubelet, Restore{Withheld: reasons{"topology.kubernetes.io/zone": NotKept}}},
-		"not kept comes before the conflict":       {`{ignore: [a]}`, values{"a": "2"}, values{"a": "1"}, Live, Restore{Withheld: reasons{"a": NotKept}}},
-		"a value that is no label value":           {`{}`, nil, values{"a": "two words", "b": "1"}, CreateByKubelet, Restore{Add: values{"b": "1"}, Withheld: reasons{"a": Invalid}}},
-		"a value that is too long":                 {`{}`, nil, values{"a": strings.Repeat("x", 64)}, Live, Restore{Withheld: reasons{"a": Invalid}}},
-		"a key that is no label key":               {`{}`, nil, values{"a/b/c": "1", "": "1", "-a": "1", "Ex.com/a": "1"}, CreateByKubelet, Restore{Withheld: reasons{"a/b/c": Invalid, "": Invalid, "-a": Invalid, "Ex.com/a": Invalid}}},
-		"invalid comes before everything":          {`{ignore: ["*"]}`, values{"a": "2"}, values{"a": "!"}, Live, Restore{Withheld: reasons{"a": Invalid}}},
+		"a label that the policy defers":           {`labels: {defer: [a]}`, nil, values{"a": "1", "b": "1"}, CreateByKubelet, Restore{Add: values{"b": "1"}, Protected: values{"a": "1"}}},
+		"a glob defers":                            {`labels: {defer: ["*.example.com/*"]}`, nil, values{"a.example.com/x": "1", "example.com/x": "1"}, CreateByKubelet, Restore{Add: values{"example.com/x": "1"}, Protected: values{"a.example.com/x": "1"}}},
+		"not on anyone else's CREATE":              {`labels: {defer: [a]}`, nil, values{"a": "1"}, CreateByOther, Restore{Add: values{"a": "1"}}},
+		"capture gives it":                         {`labels: {defer: [a]}`, nil, values{"a": "1"}, Live, Restore{Add: values{"a": "1"}}},
+		"never is for protected labels only":       {`labels: {defer: ["*"], protected: never}`, nil, values{"a": "1", role: ""}, CreateByKubelet, Restore{Protected: values{"a": "1"}, Withheld: reasons{role: NeverRestored}}},
+		"no pattern defers a taint":                {`labels: {defer: ["*"]}`, nil, values{"a:NoSchedule": "1"}, CreateByKubelet, Restore{Add: values{"a:NoSchedule": "1"}}},
+		"a deferred label that the kubelet brings": {`labels: {defer: [a], onConflict: restoreStored}`, values{"a": "2"}, values{"a": "1"}, CreateByKubelet, Restore{Withheld: reasons{"a": Conflict}}},
+		"the same on an operator's CREATE":         {`labels: {defer: [a], onConflict: restoreStored}`, values{"a": "2"}, values{"a": "1"}, CreateByOther, Restore{Add: values{"a": "1"}}},
+		"a role with another value":                {"", values{role: "x"}, values{role: ""}, Live, Restore{Withheld: reasons{role: Conflict}}},
+		"an isolation label that nobody named":     {"", nil, values{"node-restriction.kubernetes.io/tier": "gold"}, Live, Restore{Withheld: reasons{"node-restriction.kubernetes.io/tier": NotKept}}},
+		"one that is named, on who knows what":     {`labels: {keep: [node-restriction.kubernetes.io/*]}`, nil, values{"node-restriction.kubernetes.io/tier": "gold"}, CreateByKubelet, Restore{Withheld: reasons{"node-restriction.kubernetes.io/tier": NotProved}}},
+		"a key that is no longer kept":             {`labels: {ignore: [a]}`, nil, values{"a": "1"}, Live, Restore{Withheld: reasons{"a": NotKept}}},
+		"what says what the machine before was":    {"", nil, values{"node-ready/verified": "1", "kubernetes.io/os": "linux"}, CreateByKubelet, Restore{Withheld: reasons{"node-ready/verified": NotKept, "kubernetes.io/os": NotKept}}},
+		"what an operator set in a catalogued key": {"", nil, values{"topology.kubernetes.io/zone": "a", "app.kubernetes.io/name": "x"}, CreateByKubelet, Restore{Add: values{"topology.kubernetes.io/zone": "a"}, Protected: values{"app.kubernetes.io/name": "x"}}},
+		"what a component brings before it":        {"", values{"topology.kubernetes.io/zone": "b"}, values{"topology.kubernetes.io/zone": "a"}, CreateByKubelet, Restore{Withheld: reasons{"topology.kubernetes.io/zone": Conflict}}},
+		"such a key that keep does not select":     {`labels: {keep: [rack]}`, nil, values{"topology.kubernetes.io/zone": "a"}, CreateByKubelet, Restore{Withheld: reasons{"topology.kubernetes.io/zone": NotKept}}},
+		"not kept comes before the conflict":       {`labels: {ignore: [a]}`, values{"a": "2"}, values{"a": "1"}, Live, Restore{Withheld: reasons{"a": NotKept}}},
+		"a value that is no label value":           {"", nil, values{"a": "two words", "b": "1"}, CreateByKubelet, Restore{Add: values{"b": "1"}, Withheld: reasons{"a": Invalid}}},
+		"a value that is too long":                 {"", nil, values{"a": strings.Repeat("x", 64)}, Live, Restore{Withheld: reasons{"a": Invalid}}},
+		"a key that is no label key":               {"", nil, values{"a/b/c": "1", "": "1", "-a": "1", "Ex.com/a": "1"}, CreateByKubelet, Restore{Withheld: reasons{"a/b/c": Invalid, "": Invalid, "-a": Invalid, "Ex.com/a": Invalid}}},
+		"invalid comes before everything":          {`labels: {ignore: ["*"]}`, values{"a": "2"}, values{"a": "!"}, Live, Restore{Withheld: reasons{"a": Invalid}}},
 		"one Node with all of it": {
-			`{ignore: [old]}`, values{"same": "1", "other": "2"},
+			`labels: {ignore: [old]}`, values{"same": "1", "other": "2"},
 			values{"same": "1", "other": "1", "lost": "1", role: "", "old": "1", "bad": "!"}, CreateByKubelet,
 			Restore{Add: values{"lost": "1"}, Protected: values{role: ""}, Withheld: reasons{"other": Conflict, "old": NotKept, "bad": Invalid}},
+		},
+		"a taint that the Node lacks":                {"", nil, values{"a:NoSchedule": "1"}, CreateByKubelet, Restore{Add: values{"a:NoSchedule": "1"}}},
+		"another effect of the key is another taint": {"", values{"a:NoExecute": "1"}, values{"a:NoSchedule": "1"}, CreateByKubelet, Restore{Add: values{"a:NoSchedule": "1"}}},
+		"a label of the key is another thing":        {"", values{"a": "2"}, values{"a:NoSchedule": "1"}, CreateByKubelet, Restore{Add: values{"a:NoSchedule": "1"}}},
+		"a taint of the key is no label":             {"", values{"a:NoSchedule": "2"}, values{"a": "1"}, CreateByKubelet, Restore{Add: values{"a": "1"}}},
+		"a stored taint wins where so decided":       {restoreStored, values{"a:NoSchedule": "2"}, values{"a:NoSchedule": "1"}, CreateByKubelet, Restore{Add: values{"a:NoSchedule": "1"}}},
+		"a role's taint need not wait as its label":  {"", nil, values{role + ":NoSchedule": "", role: ""}, CreateByKubelet, Restore{Add: values{role + ":NoSchedule": ""}, Protected: values{role: ""}}},
+		"never is for labels":                        {never, nil, values{role + ":NoSchedule": "", role: ""}, CreateByKubelet, Restore{Add: values{role + ":NoSchedule": ""}, Withheld: reasons{role: NeverRestored}}},
+		"an isolation key is a plain taint":          {"", nil, values{isolated + ":NoSchedule": "gold"}, CreateByKubelet, Restore{Add: values{isolated + ":NoSchedule": "gold"}}},
+		"it needs no proof of the machine":           {"labels: {keep: [node-restriction.kubernetes.io/*]}", nil, values{isolated + ":NoSchedule": "gold", isolated: "gold"}, Live, Restore{Add: values{isolated + ":NoSchedule": "gold"}, Withheld: reasons{isolated: NotProved}}},
+		"a taint that is no longer kept":             {"taints: {ignore: [a]}", nil, values{"a:NoSchedule": "1"}, Live, Restore{Withheld: reasons{"a:NoSchedule": NotKept}}},
+		"a taint that others own by now":             {"", nil, values{"karpenter.sh/x:NoSchedule": "1"}, CreateByKubelet, Restore{Withheld: reasons{"karpenter.sh/x:NoSchedule": NotKept}}},
+		"a taint that is added once by now":          {`taints: {register: [{taint: "a=1:NoSchedule"}]}`, nil, values{"a:NoSchedule": "1", "a:NoExecute": "1"}, CreateByKubelet, Restore{Add: values{"a:NoExecute": "1"}, Withheld: reasons{"a:NoSchedule": NotKept}}},
+		"the gate that a client wrote into a record": {"", nil, values{"nodekeep.dev/restoring:NoSchedule": ""}, CreateByKubelet, Restore{Withheld: reasons{"nodekeep.dev/restoring:NoSchedule": NotKept}}},
+		"a taint that a rule would make by now":      {`taints: {rules: [{selector: a, taint: "a={value}:NoSchedule"}]}`, nil, values{"a:NoSchedule": "1"}, Live, Restore{Add: values{"a:NoSchedule": "1"}}},
+		"values, keys and effects that are none": {
+			"", nil,
+			values{"a:NoSchedule": "two words", "b:Sometimes": "1", "c:": "1", ":NoSchedule": "1", "d:e:NoSchedule": "1", "Ex.com/f:NoExecute": "1", "g:NoExecute": strings.Repeat("x", 64), "h:NoExecute": "1"}, CreateByKubelet,
+			Restore{Add: values{"h:NoExecute": "1"}, Withheld: reasons{"a:NoSchedule": Invalid, "b:Sometimes": Invalid, "c:": Invalid, ":NoSchedule": Invalid, "d:e:NoSchedule": Invalid, "Ex.com/f:NoExecute": Invalid, "g:NoExecute": Invalid}},
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := policyWith(t, tt.labels).Restorable(Kept{Items: tt.have}, Kept{Items: tt.remembered}, tt.occasion)
+			got := loadPolicy(t, tt.sections).Restorable(Kept{Items: tt.have}, Kept{Items: tt.remembered}, tt.occasion)
 			assert.NotNil(t, got.Add)
 			assert.NotNil(t, got.Protected)
 			assert.NotNil(t, got.Withheld)
@@ -175,4 +194,10 @@ func seeded(t *testing.T) (*rand.Rand, uint64) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	return rand.New(rand.NewPCG(seed, 0)), seed
+}
+
+func TestAnIsolationKeyIsOneForLabelsOnly(t *testing.T) {
+	assert.True(t, IsNodeRestriction("node-restriction.kubernetes.io/tier"))
+	assert.False(t, IsNodeRestriction("node-restriction.kubernetes.io/tier:NoSchedule"))
+	assert.False(t, IsNodeRestriction("team.node-restriction.kubernetes.io/tier:NoSchedule"))
 }

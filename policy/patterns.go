@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -22,19 +21,14 @@ func (p patterns) match(key string) (pattern string, ok bool) {
 	return "", false
 }
 
-// patternCharacters are what a label key may hold, and the wildcard.
-var patternCharacters = regexp.MustCompile(`^[A-Za-z0-9._/*-]+$`)
-
 // validate names the patterns that no key can match.
 func (p patterns) validate(path *field.Path) (errs field.ErrorList) {
 	for i, pattern := range p {
 		switch {
 		case pattern == "":
 			errs = append(errs, field.Required(path.Index(i), "must be a key or a pattern for keys"))
-		case !patternCharacters.MatchString(pattern):
-			errs = append(errs, field.Invalid(path.Index(i), pattern, "may hold only letters, digits, '.', '_', '-', '/' and the wildcard '*'"))
-		case strings.Count(pattern, "/") > 1:
-			errs = append(errs, field.Invalid(path.Index(i), pattern, "has more than one '/': no key can match it"))
+		case classify.MatchesNoKey(pattern) != "":
+			errs = append(errs, field.Invalid(path.Index(i), pattern, classify.MatchesNoKey(pattern)))
 		}
 	}
 	return errs

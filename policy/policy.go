@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/governance"
@@ -26,9 +27,9 @@ type Policy struct {
 	labelRules     classify.Rules
 	rulesHash      string // of labelRules and migrations
 	migrations     []Migration
-	held           bool            // labelRules must only add labels
-	formerLabels   map[string]bool // keys that rules set which were in force before
-	former         []taintRule     // rules that were in force before
+	held           bool             // labelRules must only add labels
+	formerLabels   sets.Set[string] // keys that rules set which were in force before
+	former         []taintRule      // rules that were in force before
 	ignoreManagers patterns
 	onConflict     OnConflict
 	protected      Protected
@@ -37,8 +38,8 @@ type Policy struct {
 	follow         bool
 	verify         verify.Profiles
 	inventory      []inventory.Source
-	formerVerify   map[string]bool // keys of labels and taints that verification used before
-	retention      time.Duration   // 0: for ever
+	formerVerify   sets.Set[string] // keys of labels and taints that verification used before
+	retention      time.Duration    // 0: for ever
 	governance     governance.Rules
 	gate           Gate
 }

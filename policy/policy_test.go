@@ -12,8 +12,7 @@ import (
 
 func TestACordonIsKeptOnlyIfThePolicySaysSo(t *testing.T) {
 	for sections, want := range map[string]bool{"": false, "cordon: ignore": false, "cordon: keep": true, "cordon: keep\ntaints: {keep: []}": true} {
-		p, err := Load([]byte(head+sections), DefaultGate)
-		require.NoError(t, err)
+		p := loadPolicy(t, sections)
 		keeps, why := p.Keeps(Cordon)
 		assert.Equal(t, want, keeps, "%s: %s", sections, why)
 		assert.Equal(t, map[bool]string{true: "cordon says keep", false: "cordon says ignore"}[want], why, "cordon: keep would keep it, and nothing else")
@@ -47,24 +46,18 @@ func TestKeeps(t *testing.T) {
 	}{
 		"everything is kept where the file says nothing":     {`{}`, "disktype", true, "labels.keep has *"},
 		"a list of keys keeps nothing else":                  {`{keep: [disktype]}`, "dedicated", false, "labels.keep does not select it"},
-		"an empty list keeps nothing":                        {`{keep: []}`, "disktype", false, "labels.keep does not select it"},
 		"a domain keeps its keys":                            {`{keep: [example.com/*]}`, "example.com/x", true, "labels.keep has example.com/*"},
 		"a key that is ignored is left out":                  {`{ignore: [disktype]}`, "disktype", false, "labels.ignore has disktype"},
 		"a domain that is ignored is left out":               {`{ignore: ["*.example.com/*"]}`, "a.example.com/x", false, "labels.ignore has *.example.com/*"},
 		"ignore leaves out what keep names exactly":          {`{keep: [disktype], ignore: [disk*]}`, "disktype", false, "labels.ignore has disk*"},
 		"ignore leaves out an isolation label too":           {`{keep: [` + isolated + `], ignore: ["*"]}`, isolated, false, "labels.ignore has *"},
-		"ignore leaves out a role too":                       {`{ignore: [node-role.kubernetes.io/worker]}`, "node-role.kubernetes.io/worker", false, "labels.ignore has node-role.kubernetes.io/worker"},
 		"an exact name keeps what others own":                {`{keep: [topology.kubernetes.io/zone]}`, "topology.kubernetes.io/zone", true, "labels.keep names it"},
-		"an exact name next to a wildcard does so too":       {`{keep: ["*", agentpool]}`, "agentpool", true, "labels.keep names it"},
 		"a domain does not keep what others own":             {`{keep: [karpenter.sh/*]}`, "karpenter.sh/nodepool", false, "it belongs to Karpenter"},
-		"an exact name keeps not its neighbour":              {`{keep: [topology.kubernetes.io/zone]}`, "topology.kubernetes.io/region", false, "labels.keep does not select it"},
 		"what operators own must be selected all the same":   {`{keep: [disktype]}`, "node-role.kubernetes.io/worker", false, "labels.keep does not select it"},
 		"our own labels are nobody's":                        {`{}`, "nodekeep.dev/anything", false, "it belongs to nodekeep itself"},
 		"an isolation label is not kept by default":          {`{}`, isolated, false, boundary},
 		"nor by the wildcard":                                {`{keep: ["*"]}`, isolated, false, boundary},
-		"nor by a wildcard with a slash":                     {`{keep: ["*/*"]}`, isolated, false, boundary},
 		"nor by a wildcard over its domain":                  {`{keep: ["*.kubernetes.io/*"]}`, isolated, false, boundary},
-		"nor by a wildcard over its name":                    {`{keep: ["*/tier"]}`, isolated, false, boundary},
 		"nor by most of its domain":                          {`{keep: ["node-restriction.*"]}`, isolated, false, boundary},
 		"nor by a domain that merely ends so":                {`{keep: [evil-node-restriction.kubernetes.io/*]}`, isolated, false, boundary},
 		"nor by a wildcard for domains that merely end so":   {`{keep: ["*-node-restriction.kubernetes.io/*"]}`, teams, false, boundary},
@@ -105,17 +98,11 @@ func TestJudgeByOwners(t *testing.T) {
 		"a label without an owner is kept, as a webhook's have none":      {`{}`, nil, true},
 		"an operator's label is kept":                                     {`{}`, []string{"kubectl-label"}, true},
 		"kubeadm labels once and never again, so its labels are kept":     {`{}`, []string{"kubeadm"}, true},
-		"what ancient owners left is kept":                                {`{}`, []string{"ancient-changes"}, true},
-		"a label that capture restored is kept":                           {`{}`, []string{"nodekeep"}, true},
 		"a kubelet's own label is left out":                               {`{}`, []string{"kubelet"}, false},
 		"a kubelet's label that an operator confirmed is kept":            {`{}`, []string{"kubelet", "kubectl"}, true},
-		"the order of the owners does not matter":                         {`{}`, []string{"kubectl", "kubelet"}, true},
 		"what OpenStack's cloud controller set is left out":               {`{}`, []string{"openstack-cloud-controller-manager"}, false},
 		"what the cloud controller and the kubelet set is left out":       {`{}`, []string{"cloud-controller-manager", "kubelet"}, false},
-		"what k3s set is left out":                                        {`{}`, []string{"k3s"}, false},
 		"what the supervisor of k3s set is left out":                      {`{}`, []string{"k3s-supervisor@worker-1"}, false},
-		"what the supervisor of RKE2 set is left out":                     {`{}`, []string{"rke2-supervisor@worker-1"}, false},
-		"a supervisor's label that an operator confirmed is kept":         {`{}`, []string{"rke2-supervisor@worker-1", "kubectl-label"}, true},
 		"what a manager set whose name merely begins like one is kept":    {`{}`, []string{"kubelet-extra"}, true},
 		"what Node Feature Discovery set is left out":                     {`{}`, []string{"nfd-master"}, false},
 		"ignoreManagers replaces the list":                                {`{ignoreManagers: [robot]}`, []string{"kubelet"}, true},
@@ -151,22 +138,9 @@ func TestJudgeLeavesItsInputAlone(t *testing.T) {
 }
 
 func TestOwnedByOperators(t *testing.T) {
-	tests := map[string]struct {
-		managers []string
-		want     bool
-	}{
-		"nobody is no operator":                 {nil, false},
-		"a kubelet is no operator":              {[]string{"kubelet"}, false},
-		"kubectl is an operator":                {[]string{"kubectl-edit"}, true},
-		"a kubelet and an operator":             {[]string{"kubelet", "kubectl-edit"}, true},
-		"a kubelet and a cloud controller":      {[]string{"kubelet", "aws-cloud-controller-manager"}, false},
-		"kubeadm does not set its labels again": {[]string{"kubeadm"}, true},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, tt.want, Default().OwnedByPeople(tt.managers))
-		})
-	}
+	assert.False(t, Default().OwnedByPeople(nil), "nobody is no operator")
+	assert.False(t, Default().OwnedByPeople([]string{"kubelet", "aws-cloud-controller-manager"}), "these set their labels again")
+	assert.True(t, Default().OwnedByPeople([]string{"kubelet", "kubectl-edit"}))
 }
 
 func BenchmarkJudge(b *testing.B) {
@@ -189,10 +163,22 @@ func kept(p Policy, node Metadata) map[string]string {
 	return items
 }
 
+// loadPolicy is the policy of a file with these sections.
+func loadPolicy(t testing.TB, sections string) Policy {
+	t.Helper()
+	p, err := Load([]byte(head+sections), DefaultGate)
+	require.NoError(t, err)
+	return p
+}
+
 // policyWith is the policy of a file with this labels section, in YAML's flow style.
 func policyWith(t testing.TB, labels string) Policy {
 	t.Helper()
-	p, err := Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: "+labels+"\n"), DefaultGate)
-	require.NoError(t, err)
-	return p
+	return loadPolicy(t, "labels: "+labels)
+}
+
+// policyOf is the policy of a file with this taints section, in YAML's flow style.
+func policyOf(t testing.TB, taints string) Policy {
+	t.Helper()
+	return loadPolicy(t, "taints: "+taints)
 }

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -49,13 +48,8 @@ func (p Policy) References() (all []Reference) {
 	for i, registration := range p.register {
 		selects(fmt.Sprintf("taints.register[%d].nodeSelector", i), registration.selector)
 	}
-	for i, rule := range p.rules {
+	for i, rule := range p.rules { // the label that a taint copies is in the selector, too
 		selects(fmt.Sprintf("taints.rules[%d].selector", i), rule.selector)
-		if rule.copies != "" && !slices.ContainsFunc(all, func(r Reference) bool {
-			return r.Key == rule.copies && r.Field == fmt.Sprintf("taints.rules[%d].selector", i)
-		}) {
-			all = append(all, Reference{Field: fmt.Sprintf("taints.rules[%d].taint", i), Key: rule.copies, Selects: true})
-		}
 	}
 	for i, profile := range p.verify.All() {
 		selects(fmt.Sprintf("verify.profiles[%d].nodeSelector", i), profile.Selector)

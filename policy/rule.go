@@ -22,6 +22,11 @@ type taintRule struct {
 	copies   string       // the label whose value takes the placeholder's place; empty: none does
 }
 
+// haveTaint reports whether a rule makes a taint of this key and effect.
+func haveTaint(rules []taintRule, item string) bool {
+	return slices.ContainsFunc(rules, func(rule taintRule) bool { return record.TaintKey(rule.taint) == item })
+}
+
 // taintsFor applies rules in order; the first that selects the Node decides a key and effect.
 func taintsFor(rules []taintRule, nodeLabels map[string]string) []corev1.Taint {
 	var made []corev1.Taint

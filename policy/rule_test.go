@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"nodekeep.dev/nodekeep/record"
 )
@@ -26,30 +28,19 @@ func TestTaintsFor(t *testing.T) {
 		labels values
 		want   string // as kubectl taint writes them
 	}{
-		"no rules":                     {`[]`, values{"dedicated": "ci"}, ""},
-		"no labels":                    {documented, nil, ""},
-		"labels that no rule looks at": {documented, values{"disktype": "ssd"}, ""},
-		"the first rule decides":       {documented, values{"dedicated": "ci"}, "dedicated=special:NoSchedule"},
-		"the second rule where the first is silent":  {documented, values{"dedicated": "db"}, "dedicated=db:NoSchedule"},
-		"an empty value is copied":                   {documented, values{"dedicated": ""}, "dedicated:NoSchedule"},
-		"the order of the rules decides":             {`[{selector: a, taint: "x=1:NoSchedule"}, {selector: b, taint: "x=2:NoSchedule"}]`, values{"a": "", "b": ""}, "x=1:NoSchedule"},
-		"the order of the rules, the other way":      {`[{selector: b, taint: "x=2:NoSchedule"}, {selector: a, taint: "x=1:NoSchedule"}]`, values{"a": "", "b": ""}, "x=2:NoSchedule"},
-		"a third rule for one key and effect":        {`[{selector: a, taint: "x=1:NoSchedule"}, {selector: b, taint: "x=2:NoSchedule"}, {selector: c, taint: "x=3:NoSchedule"}]`, values{"c": "", "b": ""}, "x=2:NoSchedule"},
-		"one key with different effects":             {`[{selector: a, taint: "x=1:PreferNoSchedule"}, {selector: a, taint: "x=2:NoSchedule"}, {selector: a, taint: "x=3:NoExecute"}]`, values{"a": ""}, "x=1:PreferNoSchedule,x=2:NoSchedule,x=3:NoExecute"},
-		"they are sorted, not in the rules' order":   {`[{selector: a, taint: "z:NoSchedule"}, {selector: a, taint: "b:NoSchedule"}, {selector: a, taint: "a:NoSchedule"}]`, values{"a": ""}, "a:NoSchedule,b:NoSchedule,z:NoSchedule"},
-		"one taint of two rules that agree":          {`[{selector: a, taint: "x=1:NoSchedule"}, {selector: b, taint: "x=1:NoSchedule"}]`, values{"a": "", "b": ""}, "x=1:NoSchedule"},
-		"a part of a value":                          {part, values{"tier": "gold"}, "tier=is-gold.gold:NoExecute"},
-		"a part of a value that is not named":        {part, values{"tier": "bronze"}, ""},
-		"a copy under another key":                   {`[{selector: gpu, taint: "example.com/gpu={value}:NoSchedule"}]`, values{"gpu": "a100"}, "example.com/gpu=a100:NoSchedule"},
-		"a value that a term rules out":              {`[{selector: "dedicated,dedicated!=ci", taint: "dedicated={value}:NoSchedule"}]`, values{"dedicated": "ci"}, ""},
-		"the longest value":                          {documented, values{"dedicated": strings.Repeat("v", 63)}, "dedicated=" + strings.Repeat("v", 63) + ":NoSchedule"},
-		"a tampered value is not copied":             {documented, values{"dedicated": "two words"}, ""},
-		"a tampered value that is too long is not":   {documented, values{"dedicated": strings.Repeat("v", 64)}, ""},
-		"a value that is no text is not":             {documented, values{"dedicated": "\xff"}, ""},
-		"a placeholder in a label is copied by none": {documented, values{"dedicated": "{value}"}, ""},
-		"a tampered label leaves the others alone":   {`[{selector: a, taint: "x={value}:NoSchedule"}, {selector: b, taint: "y={value}:NoSchedule"}]`, values{"a": "!", "b": "1"}, "y=1:NoSchedule"},
-		"a tampered value still selects":             {`[{selector: a, taint: "x:NoSchedule"}]`, values{"a": "two words"}, "x:NoSchedule"},
-		"the next rule where the copy is invalid":    {`[{selector: a, taint: "x={value}:NoSchedule"}, {selector: b, taint: "x=2:NoSchedule"}]`, values{"a": "!", "b": ""}, "x=2:NoSchedule"},
+		"no labels":              {documented, nil, ""},
+		"the first rule decides": {documented, values{"dedicated": "ci"}, "dedicated=special:NoSchedule"},
+		"the second rule where the first is silent": {documented, values{"dedicated": "db"}, "dedicated=db:NoSchedule"},
+		"an empty value is copied":                  {documented, values{"dedicated": ""}, "dedicated:NoSchedule"},
+		"one key with different effects":            {`[{selector: a, taint: "x=1:PreferNoSchedule"}, {selector: a, taint: "x=2:NoSchedule"}, {selector: a, taint: "x=3:NoExecute"}]`, values{"a": ""}, "x=1:PreferNoSchedule,x=2:NoSchedule,x=3:NoExecute"},
+		"they are sorted, not in the rules' order":  {`[{selector: a, taint: "z:NoSchedule"}, {selector: a, taint: "b:NoSchedule"}, {selector: a, taint: "a:NoSchedule"}]`, values{"a": ""}, "a:NoSchedule,b:NoSchedule,z:NoSchedule"},
+		"a part of a value":                         {part, values{"tier": "gold"}, "tier=is-gold.gold:NoExecute"},
+		"a part of a value that is not named":       {part, values{"tier": "bronze"}, ""},
+		"a value that a term rules out":             {`[{selector: "dedicated,dedicated!=ci", taint: "dedicated={value}:NoSchedule"}]`, values{"dedicated": "ci"}, ""},
+		"the longest value":                         {documented, values{"dedicated": strings.Repeat("v", 63)}, "dedicated=" + strings.Repeat("v", 63) + ":NoSchedule"},
+		"a value that is no text is not":            {documented, values{"dedicated": "\xff"}, ""},
+		"a tampered label leaves the others alone":  {`[{selector: a, taint: "x={value}:NoSchedule"}, {selector: b, taint: "y={value}:NoSchedule"}]`, values{"a": "!", "b": "1"}, "y=1:NoSchedule"},
+		"the next rule where the copy is invalid":   {`[{selector: a, taint: "x={value}:NoSchedule"}, {selector: b, taint: "x=2:NoSchedule"}]`, values{"a": "!", "b": ""}, "x=2:NoSchedule"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -77,30 +68,23 @@ func TestRulesMake(t *testing.T) {
 		taint string
 		want  bool
 	}{
-		"no rules":                              {`[]`, "x:NoSchedule", false},
-		"the taint of a rule":                   {`[{selector: a, taint: "x=1:NoSchedule"}]`, "x=1:NoSchedule", true},
-		"another value":                         {`[{selector: a, taint: "x=1:NoSchedule"}]`, "x=2:NoSchedule", false},
-		"no value":                              {`[{selector: a, taint: "x=1:NoSchedule"}]`, "x:NoSchedule", false},
-		"another effect":                        {`[{selector: a, taint: "x=1:NoSchedule"}]`, "x=1:NoExecute", false},
-		"another key":                           {`[{selector: a, taint: "x=1:NoSchedule"}]`, "y=1:NoSchedule", false},
-		"the taint of the last rule":            {`[{selector: a, taint: "x=1:NoSchedule"}, {selector: b, taint: "x=2:NoSchedule"}]`, "x=2:NoSchedule", true},
-		"any value of a label":                  {`[{selector: a, taint: "x={value}:NoSchedule"}]`, "x=anything:NoSchedule", true},
-		"also none":                             {`[{selector: a, taint: "x={value}:NoSchedule"}]`, "x:NoSchedule", true},
-		"any value, but of this effect":         {`[{selector: a, taint: "x={value}:NoSchedule"}]`, "x=1:NoExecute", false},
-		"a named value":                         {`[{selector: "a in (b, c)", taint: "x={value}:NoSchedule"}]`, "x=c:NoSchedule", true},
-		"a value that is not named":             {`[{selector: "a in (b, c)", taint: "x={value}:NoSchedule"}]`, "x=d:NoSchedule", false},
-		"a value that both terms name":          {`[{selector: "a in (b, c),a in (c, d)", taint: "x={value}:NoSchedule"}]`, "x=c:NoSchedule", true},
-		"a value that one of two terms names":   {`[{selector: "a in (b, c),a in (c, d)", taint: "x={value}:NoSchedule"}]`, "x=d:NoSchedule", false},
-		"a value where no value is possible":    {`[{selector: "a=b,a=c", taint: "x={value}:NoSchedule"}]`, "x=b:NoSchedule", false},
-		"a value that is named and ruled out":   {`[{selector: "a in (b, c),a!=c", taint: "x={value}:NoSchedule"}]`, "x=c:NoSchedule", false},
-		"any value but one":                     {`[{selector: "a,a!=prod", taint: "x={value}:NoSchedule"}]`, "x=test:NoSchedule", true},
-		"the one that is ruled out":             {`[{selector: "a,a!=prod", taint: "x={value}:NoSchedule"}]`, "x=prod:NoSchedule", false},
-		"a number that is high enough":          {`[{selector: "a>3", taint: "x={value}:NoSchedule"}]`, "x=4:NoSchedule", true},
-		"a number that is too low":              {`[{selector: "a>3", taint: "x={value}:NoSchedule"}]`, "x=3:NoSchedule", false},
-		"a part of a value":                     {`[{selector: "a in (b, c)", taint: "x=is-{value}:NoSchedule"}]`, "x=is-b:NoSchedule", true},
-		"the named value without the rest":      {`[{selector: "a in (b, c)", taint: "x=is-{value}:NoSchedule"}]`, "x=b:NoSchedule", false},
-		"the placeholder itself":                {`[{selector: "a in (b, c)", taint: "x=is-{value}:NoSchedule"}]`, "x=is-{value}:NoSchedule", false},
-		"a value that no rule of another makes": {`[{selector: "a=b", taint: "x={value}:NoSchedule"}, {selector: "a=c", taint: "y={value}:NoSchedule"}]`, "x=c:NoSchedule", false},
+		"the taint of a rule":                 {`[{selector: a, taint: "x=1:NoSchedule"}]`, "x=1:NoSchedule", true},
+		"another value":                       {`[{selector: a, taint: "x=1:NoSchedule"}]`, "x=2:NoSchedule", false},
+		"another effect":                      {`[{selector: a, taint: "x=1:NoSchedule"}]`, "x=1:NoExecute", false},
+		"any value of a label":                {`[{selector: a, taint: "x={value}:NoSchedule"}]`, "x=anything:NoSchedule", true},
+		"a named value":                       {`[{selector: "a in (b, c)", taint: "x={value}:NoSchedule"}]`, "x=c:NoSchedule", true},
+		"a value that is not named":           {`[{selector: "a in (b, c)", taint: "x={value}:NoSchedule"}]`, "x=d:NoSchedule", false},
+		"a value that both terms name":        {`[{selector: "a in (b, c),a in (c, d)", taint: "x={value}:NoSchedule"}]`, "x=c:NoSchedule", true},
+		"a value that one of two terms names": {`[{selector: "a in (b, c),a in (c, d)", taint: "x={value}:NoSchedule"}]`, "x=d:NoSchedule", false},
+		"a value where no value is possible":  {`[{selector: "a=b,a=c", taint: "x={value}:NoSchedule"}]`, "x=b:NoSchedule", false},
+		"a value that is named and ruled out": {`[{selector: "a in (b, c),a!=c", taint: "x={value}:NoSchedule"}]`, "x=c:NoSchedule", false},
+		"any value but one":                   {`[{selector: "a,a!=prod", taint: "x={value}:NoSchedule"}]`, "x=test:NoSchedule", true},
+		"the one that is ruled out":           {`[{selector: "a,a!=prod", taint: "x={value}:NoSchedule"}]`, "x=prod:NoSchedule", false},
+		"a number that is high enough":        {`[{selector: "a>3", taint: "x={value}:NoSchedule"}]`, "x=4:NoSchedule", true},
+		"a number that is low enough":         {`[{selector: "a<3", taint: "x={value}:NoSchedule"}]`, "x=2:NoSchedule", true},
+		"a number that is too low":            {`[{selector: "a>3", taint: "x={value}:NoSchedule"}]`, "x=3:NoSchedule", false},
+		"a part of a value":                   {`[{selector: "a in (b, c)", taint: "x=is-{value}:NoSchedule"}]`, "x=is-b:NoSchedule", true},
+		"the placeholder itself":              {`[{selector: "a in (b, c)", taint: "x=is-{value}:NoSchedule"}]`, "x=is-{value}:NoSchedule", false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -124,104 +108,38 @@ func TestAPolicyThatTakesAnothersPlaceStillKnowsItsRules(t *testing.T) {
 		p = rules("d={value}:NoSchedule").After(p)
 	}
 	assert.Len(t, p.former, maxFormerRules)
+	assert.Equal(t, sets.New("a", "b"), withFormer(sets.New("a"), sets.New("b", "c"), 2), "former keys are bounded, too")
 }
 
-func TestValuesOf(t *testing.T) {
-	tests := map[string]struct {
-		selector string
-		want     []string
-		limited  bool
-	}{
-		"any value":                  {"a", nil, false},
-		"no term for the label":      {"b=c", nil, false},
-		"no selector":                {"", nil, false},
-		"all but one":                {"a!=b", nil, false},
-		"all but some":               {"a notin (b,c)", nil, false},
-		"no label":                   {"!a", nil, false},
-		"a number":                   {"a>1", nil, false},
-		"one value":                  {"a=b", []string{"b"}, true},
-		"one value, with two signs":  {"a==b", []string{"b"}, true},
-		"no value":                   {"a=", []string{""}, true},
-		"several values, sorted":     {"a in (c,b,b)", []string{"b", "c"}, true},
-		"what two terms share":       {"a in (b,c),a in (c,d)", []string{"c"}, true},
-		"what three terms share":     {"a in (b,c,d),a in (c,d),a=d", []string{"d"}, true},
-		"terms that share nothing":   {"a=b,a=c", []string{}, true},
-		"nothing shared stays so":    {"a=b,a=c,a in (b,c)", []string{}, true},
-		"other labels do not matter": {"a=b,c=d,e", []string{"b"}, true},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			values, limited := taintRule{selector: parsed(t, tt.selector)}.valuesOf("a")
-			assert.ElementsMatch(t, tt.want, values)
-			assert.True(t, slices.IsSorted(values))
-			assert.Equal(t, tt.limited, limited)
-		})
-	}
-}
-
-func TestKeysOf(t *testing.T) {
-	tests := map[string]struct {
-		selector     string
-		all, present []string
-	}{
-		"no terms":                    {"", nil, nil},
-		"a key":                       {"a", []string{"a"}, []string{"a"}},
-		"a value":                     {"a=b", []string{"a"}, []string{"a"}},
-		"a value, with two signs":     {"a==b", []string{"a"}, []string{"a"}},
-		"several values":              {"a in (b,c)", []string{"a"}, []string{"a"}},
-		"a high number":               {"a>1", []string{"a"}, []string{"a"}},
-		"a low number":                {"a<1", []string{"a"}, []string{"a"}},
-		"no key":                      {"!a", []string{"a"}, nil},
-		"another value or none":       {"a!=b", []string{"a"}, nil},
-		"other values or none":        {"a notin (b)", []string{"a"}, nil},
-		"another value, but a value":  {"a,a!=b", []string{"a"}, []string{"a"}},
-		"several keys, sorted":        {"c,b,!a", []string{"a", "b", "c"}, []string{"b", "c"}},
-		"several terms for one label": {"a=b,a in (b,c)", []string{"a"}, []string{"a"}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			all, present := keysOf(parsed(t, tt.selector))
-			assert.Equal(t, tt.all, all)
-			assert.Equal(t, tt.present, present)
-		})
-	}
-}
-
+// Selectors of one line are equal, and differ from all others.
 func TestCanonical(t *testing.T) {
-	tests := map[string]struct {
-		one, other string
-		equal      bool
-	}{
-		"nothing":                           {"", " ", true},
-		"a sign and two signs":              {"a=b", "a==b", true},
-		"a sign and a list":                 {"a=b", "a in (b)", true},
-		"a list and its values twice":       {"a in (b,c)", "a in (c,b,c)", true},
-		"the order of the terms":            {"a,b=c", "b=c,a", true},
-		"a term twice":                      {"a,a", "a", true},
-		"a value twice in two forms":        {"a=b,a in (b)", "a=b", true},
-		"unequal and not in":                {"a!=b", "a notin (b)", true},
-		"an empty value and a list of it":   {"a=", "a in ()", true},
-		"no value and no key":               {"a=", "!a", false},
-		"no value and any value":            {"a=", "a", false},
-		"equal and unequal":                 {"a=b", "a!=b", false},
-		"a key and its lack":                {"a", "!a", false},
-		"more and less":                     {"a>1", "a<1", false},
-		"a value and a key":                 {"a=b", "a", false},
-		"another value":                     {"a=b", "a=c", false},
-		"another key":                       {"a=b", "c=b", false},
-		"one value more":                    {"a in (b)", "a in (b,c)", false},
-		"no value next to another":          {"a in (b)", "a in (b,)", false},
-		"one term more":                     {"a,b", "a", false},
-		"a list and terms for its values":   {"a in (b,c)", "a=b,a=c", false},
-		"values that swap their keys":       {"a=b,c=d", "a=d,c=b", false},
-		"nothing and something":             {"", "a", false},
-		"a key that looks like an operator": {"in", "notin", false},
+	groups := [][]string{
+		{"", " "},
+		{"a", "a,a"},
+		{"!a"},
+		{"a=b", "a==b", "a in (b)", "a in (b,b)", "a=b,a in (b)"},
+		{"a!=b", "a notin (b)"},
+		{"a in (b,c)", "a in (c,b,c)"},
+		{"a=", "a in ()"},
+		{"a in (b,)"},
+		{"a=b,a=c"},
+		{"a,b=c", "b=c,a"},
+		{"a=b,c=d"},
+		{"a=d,c=b"},
+		{"a>1"},
+		{"a<1"},
+		{"in"},
+		{"notin"},
 	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			one, other := parsed(t, tt.one), parsed(t, tt.other)
-			assert.Equal(t, tt.equal, canonical(one) == canonical(other), "%q and %q", canonical(one), canonical(other))
-		})
+	of := map[string]int{}
+	for n, group := range groups {
+		for _, selector := range group {
+			text := canonical(parsed(t, selector))
+			other, known := of[text]
+			assert.True(t, !known || other == n, "%q is like %q", selector, groups[other])
+			assert.Equal(t, canonical(parsed(t, group[0])), text)
+			of[text] = n
+		}
 	}
 }
 
@@ -306,51 +224,26 @@ func canBePutOn(t *testing.T, taints []corev1.Taint) {
 
 // naiveRule is a rule as a reader would apply it, term by term.
 type naiveRule struct {
-	terms []naiveTerm
+	terms []metav1.LabelSelectorRequirement
 	taint corev1.Taint
 }
 
-type naiveTerm struct {
-	Key      string   `json:"key"`
-	Operator string   `json:"operator"`
-	Values   []string `json:"values,omitempty"`
-}
-
-func (n naiveTerm) selects(values map[string]string) bool {
-	value, present := values[n.Key]
-	switch named := present && slices.Contains(n.Values, value); n.Operator {
-	case "In":
+func naiveSelects(term metav1.LabelSelectorRequirement, values map[string]string) bool {
+	value, present := values[term.Key]
+	switch named := present && slices.Contains(term.Values, value); term.Operator {
+	case metav1.LabelSelectorOpIn:
 		return named
-	case "NotIn":
+	case metav1.LabelSelectorOpNotIn:
 		return !named
-	case "Exists":
+	case metav1.LabelSelectorOpExists:
 		return present
 	default:
 		return !present
 	}
 }
 
-func (n naiveTerm) text() string {
-	switch n.Operator {
-	case "In":
-		if len(n.Values) == 1 {
-			return n.Key + "=" + n.Values[0]
-		}
-		return n.Key + " in (" + strings.Join(n.Values, ",") + ")"
-	case "NotIn":
-		if len(n.Values) == 1 {
-			return n.Key + "!=" + n.Values[0]
-		}
-		return n.Key + " notin (" + strings.Join(n.Values, ",") + ")"
-	case "Exists":
-		return n.Key
-	default:
-		return "!" + n.Key
-	}
-}
-
 func (n naiveRule) selects(values map[string]string) bool {
-	return !slices.ContainsFunc(n.terms, func(term naiveTerm) bool { return !term.selects(values) })
+	return !slices.ContainsFunc(n.terms, func(term metav1.LabelSelectorRequirement) bool { return !naiveSelects(term, values) })
 }
 
 // naiveTaints looks for the rule of each key and effect by itself.
@@ -398,7 +291,8 @@ func naiveRules(random *rand.Rand, keys ...string) []naiveRule {
 		rule.taint.Key, rule.taint.Value = pick(keys...), pick("", "fixed", "{value}", "{value}", "is-{value}")
 		rule.taint.Effect = corev1.TaintEffect(pick("NoSchedule", "NoSchedule", "PreferNoSchedule", "NoExecute"))
 		for range 1 + random.IntN(2) {
-			term := naiveTerm{Key: pick("a", "b", "c"), Operator: pick("In", "In", "NotIn", "Exists", "Exists", "DoesNotExist")}
+			operator := metav1.LabelSelectorOperator(pick("In", "In", "NotIn", "Exists", "Exists", "DoesNotExist"))
+			term := metav1.LabelSelectorRequirement{Key: pick("a", "b", "c"), Operator: operator}
 			if strings.Contains(rule.taint.Value, "{value}") && len(rule.terms) > 0 {
 				term.Key = rule.terms[0].Key
 			}
@@ -417,14 +311,8 @@ func naiveRules(random *rand.Rand, keys ...string) []naiveRule {
 func naiveFile(t *testing.T, random *rand.Rand, register, rules []naiveRule) []byte {
 	entries := func(selectorField string, rules []naiveRule) (entries []map[string]any) {
 		for _, rule := range rules {
-			var selector any = map[string]any{"matchExpressions": rule.terms}
-			if random.IntN(2) == 0 {
-				var texts []string
-				for _, term := range rule.terms {
-					texts = append(texts, term.text())
-				}
-				selector = strings.Join(texts, ", ")
-			}
+			structured := metav1.LabelSelector{MatchExpressions: rule.terms}
+			selector := []any{structured, metav1.FormatLabelSelector(&structured)}[random.IntN(2)]
 			entries = append(entries, map[string]any{"taint": rule.taint.Key + "=" + rule.taint.Value + ":" + string(rule.taint.Effect), selectorField: selector})
 		}
 		return entries

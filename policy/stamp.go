@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
 
 	"nodekeep.dev/nodekeep/record"
 )
@@ -23,9 +24,8 @@ const (
 	LabelsAnnotation = "nodekeep.dev/labels"
 )
 
-// totalAnnotationsLimit is the limit of an object's annotations together, in bytes. Beyond it the API server rejects the Node
-// (TotalAnnotationSizeLimitB of k8s.io/apimachinery).
-const totalAnnotationsLimit = 256 << 10
+// totalAnnotationsLimit is the limit of an object's annotations together, in bytes. Beyond it the API server rejects the Node.
+const totalAnnotationsLimit = validation.TotalAnnotationSizeLimitB
 
 // AnnotationBytes is the size of an object's annotations, keys and values, without nodekeep's own.
 func AnnotationBytes(annotations map[string]string) (bytes int) {

@@ -14,7 +14,7 @@ const maxFormerRules = 1000
 
 // Registers reports whether an item is a taint that the policy adds at registration, to any Node.
 func (p Policy) Registers(item string) bool {
-	return p.verifiesBy(item) || slices.ContainsFunc(p.register, func(r taintRule) bool { return record.TaintKey(r.taint) == item })
+	return p.verifiesBy(item) || haveTaint(p.register, item)
 }
 
 // RegistrationTaints are what a new Node with these labels gets once. They are sorted, valid, and unique by key and effect.

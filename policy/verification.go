@@ -3,11 +3,11 @@ package policy
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"nodekeep.dev/nodekeep/record"
@@ -29,9 +29,9 @@ func startupTaints() patterns {
 // label would claim a check that never ran. A restored taint would ask for a check that no controller makes.
 func (p Policy) verifies(item string) bool {
 	if record.IsLabel(item) {
-		return item == verify.Label || item == p.verify.Label || p.formerVerify[item]
+		return item == verify.Label || item == p.verify.Label || p.formerVerify.Has(item)
 	}
-	return record.IsTaint(item) && (record.Taint(item, "").Key == verify.Taint || p.verifiesBy(item) || p.formerVerify[item])
+	return record.IsTaint(item) && (record.Taint(item, "").Key == verify.Taint || p.verifiesBy(item) || p.formerVerify.Has(item))
 }
 
 // verifiesBy reports whether an item is a taint of a profile.
@@ -40,23 +40,18 @@ func (p Policy) verifiesBy(item string) bool {
 }
 
 // verificationKeys are the label and the taints of verification, as items, and those before while there is room.
-func (p Policy) verificationKeys() map[string]bool {
-	keys := map[string]bool{}
+func (p Policy) verificationKeys() sets.Set[string] {
+	keys := sets.New[string]()
 	if p.verify.Label != "" {
-		keys[p.verify.Label] = true
+		keys.Insert(p.verify.Label)
 	}
 	for _, taint := range p.verify.Taints() {
 		for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute} {
 			taint.Effect = effect
-			keys[record.TaintKey(taint)] = true
+			keys.Insert(record.TaintKey(taint))
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(p.formerVerify)) {
-		if len(keys) < maxFormerKeys {
-			keys[key] = true
-		}
-	}
-	return keys
+	return withFormer(keys, p.formerVerify, maxFormerKeys)
 }
 
 // setByVerification reports whether only the verification controller owns a label. Such a label is of a policy that this process never
@@ -66,7 +61,7 @@ func setByVerification(managers []string) bool {
 }
 
 // readVerification checks the section verify: what [verify.Compile] checks, and that its keys are not another's.
-func (p Policy) readVerification(settings verify.Settings, path *field.Path) (verify.Profiles, field.ErrorList) {
+func (p *Policy) readVerification(settings verify.Settings, path *field.Path) field.ErrorList {
 	compiled, errs := verify.Compile(settings, path)
 	if problem := p.forbidsVerifiedLabel(settings.Label); problem != "" {
 		errs = append(errs, field.Forbidden(path.Child("label"), problem))
@@ -76,10 +71,10 @@ func (p Policy) readVerification(settings verify.Settings, path *field.Path) (ve
 			errs = append(errs, field.Forbidden(path.Child("profiles").Index(i).Child("taint"), problem))
 		}
 	}
-	if len(errs) > 0 {
-		return verify.Profiles{}, errs
+	if len(errs) == 0 {
+		p.verify = compiled
 	}
-	return compiled, nil
+	return errs
 }
 
 // forbidsVerifiedLabel is why verification must not set a label; empty: it may.
@@ -128,17 +123,17 @@ func (p Policy) forbidsVerificationTaint(taint corev1.Taint) (problem string) {
 func (p Policy) writtenProfiles() string {
 	var profiles []string
 	for _, profile := range p.verify.All() {
-		text := fmt.Sprintf("%s (%s, checks %s)", profile.Name, profile.Profile.Taint, profile.Hash)
+		asks := []string{profile.Profile.Taint, "checks " + profile.Hash}
 		if profile.NodeSelector != "" {
-			text = fmt.Sprintf("%s (%s, %s, checks %s)", profile.Name, profile.NodeSelector, profile.Profile.Taint, profile.Hash)
+			asks = slices.Insert(asks, 0, profile.NodeSelector)
 		}
 		if profile.Reverify != verify.Never {
-			text = strings.TrimSuffix(text, ")") + ", reverify " + string(profile.Reverify) + ")"
+			asks = append(asks, "reverify "+string(profile.Reverify))
 		}
 		if profile.OnFailure != verify.KeepNode {
-			text = strings.TrimSuffix(text, ")") + ", onFailure " + string(profile.OnFailure) + ")"
+			asks = append(asks, "onFailure "+string(profile.OnFailure))
 		}
-		profiles = append(profiles, text)
+		profiles = append(profiles, profile.Name+" ("+strings.Join(asks, ", ")+")")
 	}
 	return cmp.Or(strings.Join(profiles, "; "), "none")
 }

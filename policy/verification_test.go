@@ -12,13 +12,6 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-func loadPolicy(t *testing.T, sections string) Policy {
-	t.Helper()
-	p, err := Load([]byte(head+sections), DefaultGate)
-	require.NoError(t, err)
-	return p
-}
-
 const gpuProfile = `verify:
   profiles:
   - name: gpu
@@ -171,8 +164,7 @@ func TestAPolicyThatKeepsNothingIsValidAndHasAWarning(t *testing.T) {
 		`labels: {ignore: ["a*"]}`: nil,
 	} {
 		t.Run(section, func(t *testing.T) {
-			p, err := Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+section+"\n"), DefaultGate)
-			require.NoError(t, err)
+			p := loadPolicy(t, section+"\n")
 			assert.Equal(t, want, p.Warnings())
 		})
 	}

@@ -3,9 +3,18 @@ package report
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
+
+// counted is the bar of a number of things.
+func counted(name string, n int, class string) bar {
+	return bar{name: name, value: float64(n), shown: itoa(n), class: class}
+}
+
+// byValue has the largest bars first.
+func byValue(a, b bar) int { return cmp.Compare(b.value, a.value) }
 
 func (s Summary) charts() []chart {
 	of := func(title string, text func(float64) string, value func(Tier) float64) chart {
@@ -13,7 +22,7 @@ func (s Summary) charts() []chart {
 		for _, tier := range s.Tiers {
 			c.bars = append(c.bars, bar{name: tier.Value, value: value(tier), shown: text(value(tier))})
 		}
-		slices.SortStableFunc(c.bars, func(a, b bar) int { return cmp.Compare(b.value, a.value) })
+		slices.SortStableFunc(c.bars, byValue)
 		c.bars = firstBars(c.bars, text)
 		return c
 	}
@@ -31,18 +40,16 @@ func (s Summary) charts() []chart {
 	for _, label := range s.Labels {
 		cardinality.bars = append(cardinality.bars, bar{name: label.Key, value: float64(label.Values), shown: plainNumber(float64(label.Values))})
 	}
-	slices.SortStableFunc(cardinality.bars, func(a, b bar) int { return cmp.Compare(b.value, a.value) })
+	slices.SortStableFunc(cardinality.bars, byValue)
 	cardinality.bars = cardinality.bars[:min(len(cardinality.bars), mostBars)]
 	days := chart{title: "Recorded changes by day", columns: true}
 	for _, day := range s.Changes.Days {
-		days.bars = append(days.bars, bar{name: day.Day, value: float64(day.Changes), shown: itoa(day.Changes)})
+		days.bars = append(days.bars, counted(day.Day, day.Changes, ""))
 	}
 	return append(charts, cardinality, days)
 }
 
-func isHugePages(name string) bool {
-	return len(name) > len(corev1.ResourceHugePagesPrefix) && name[:len(corev1.ResourceHugePagesPrefix)] == corev1.ResourceHugePagesPrefix
-}
+func isHugePages(name string) bool { return strings.HasPrefix(name, corev1.ResourceHugePagesPrefix) }
 
 func capacityTitle(name string) string {
 	switch name {
@@ -62,24 +69,22 @@ func (c Compliance) charts() []chart {
 		return nil
 	}
 	nodes := chart{title: "Nodes", bars: []bar{
-		{name: "compliant", value: float64(c.Compliant), shown: itoa(c.Compliant), class: "good"},
-		{name: "with violations", value: float64(c.Violating), shown: itoa(c.Violating), class: "bad"},
+		counted("compliant", c.Compliant, "good"), counted("with violations", c.Violating, "bad"),
 	}}
 	rules := chart{title: "Nodes that break a rule"}
 	for _, rule := range c.Rules[:min(len(c.Rules), mostBars)] {
-		rules.bars = append(rules.bars, bar{name: rule.Rule + ": " + rule.Kind, value: float64(rule.Nodes), shown: itoa(rule.Nodes), class: "bad"})
+		rules.bars = append(rules.bars, counted(rule.Rule+": "+rule.Kind, rule.Nodes, "bad"))
 	}
 	return []chart{nodes, rules}
 }
 
 func (d Drift) charts() []chart {
 	nodes := chart{title: "Nodes", bars: []bar{
-		{name: "no difference", value: float64(d.Compared - d.Nodes), shown: itoa(d.Compared - d.Nodes), class: "good"},
-		{name: "with differences", value: float64(d.Nodes), shown: itoa(d.Nodes), class: "bad"},
+		counted("no difference", d.Compared-d.Nodes, "good"), counted("with differences", d.Nodes, "bad"),
 	}}
 	keys := chart{title: "Nodes on which a label differs"}
 	for _, group := range d.Groups[:min(len(d.Groups), mostBars)] {
-		keys.bars = append(keys.bars, bar{name: group.Key, value: float64(group.Nodes), shown: itoa(group.Nodes), class: "bad"})
+		keys.bars = append(keys.bars, counted(group.Key, group.Nodes, "bad"))
 	}
 	return []chart{nodes, keys}
 }
@@ -94,10 +99,10 @@ func (u Usage) charts() []chart {
 	others := chart{title: "Other objects that select on a label"}
 	for _, key := range u.Keys {
 		if n := key.workloads(); n > 0 {
-			others.bars = append(others.bars, bar{name: key.Key, value: float64(n), shown: itoa(n)})
+			others.bars = append(others.bars, counted(key.Key, n, ""))
 		}
 	}
-	slices.SortStableFunc(others.bars, func(a, b bar) int { return cmp.Compare(b.value, a.value) })
+	slices.SortStableFunc(others.bars, byValue)
 	others.bars = others.bars[:min(len(others.bars), mostBars)]
 	return []chart{pods, others}
 }
@@ -108,7 +113,7 @@ func (c Cost) charts() []chart {
 		nodes.bars = append(nodes.bars, bar{name: row.Value, value: row.NodeHours, shown: plainNumber(row.NodeHours)})
 		cores.bars = append(cores.bars, bar{name: row.Value, value: row.CoreHours, shown: plainNumber(row.CoreHours)})
 	}
-	slices.SortStableFunc(cores.bars, func(a, b bar) int { return cmp.Compare(b.value, a.value) })
+	slices.SortStableFunc(cores.bars, byValue)
 	nodes.bars, cores.bars = firstBars(nodes.bars, plainNumber), firstBars(cores.bars, plainNumber)
 	return []chart{nodes, cores}
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -57,8 +58,7 @@ func (a *Ages) See(labels map[string]string, capacity corev1.ResourceList, creat
 		age = min(age, a.last)
 	}
 	row.NodeHours += age.Hours()
-	cpu := cores(capacity)
-	row.CoreHours += age.Hours() * cpu.AsApproximateFloat64()
+	row.CoreHours += age.Hours() * capacity.Cpu().AsApproximateFloat64()
 }
 
 // Cost is what was counted.
@@ -72,13 +72,7 @@ func (a *Ages) Cost() *Cost {
 		c.Rows = append(c.Rows, *row)
 	}
 	slices.SortFunc(c.Rows, func(x, y CostRow) int {
-		if x.NodeHours != y.NodeHours {
-			if x.NodeHours > y.NodeHours {
-				return -1
-			}
-			return 1
-		}
-		return byNodes(Count{x.Value, x.Nodes}, Count{y.Value, y.Nodes})
+		return cmp.Or(cmp.Compare(y.NodeHours, x.NodeHours), byNodes(Count{x.Value, x.Nodes}, Count{y.Value, y.Nodes}))
 	})
 	return c
 }

@@ -103,22 +103,15 @@ func (d *Drifted) Drift() *Drift {
 
 // words say what a kind of drift is.
 func (k DriftKind) words() string {
-	switch k {
-	case NotRestored:
-		return "missing on the Node"
-	case Withheld:
-		return "recorded, not restored"
-	case Differs:
-		return "another value"
-	case Stale:
-		return "no longer wanted"
-	case Overridden:
-		return "a client set another value"
-	case NotRecorded:
-		return "not recorded yet"
-	default:
-		return string(k)
+	words := map[DriftKind]string{
+		NotRestored: "missing on the Node",
+		Withheld:    "recorded, not restored",
+		Differs:     "another value",
+		Stale:       "no longer wanted",
+		Overridden:  "a client set another value",
+		NotRecorded: "not recorded yet",
 	}
+	return cmp.Or(words[k], string(k))
 }
 
 func (d Drift) tables() []Table {

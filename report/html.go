@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -41,7 +42,7 @@ func HTML(r Report, rows int) (string, error) {
 // page makes elements.
 type page struct{ rows int }
 
-// attributes are those of an element. Their names are constants of this package.
+// attributes are those of an element; one that is empty is left out. Their names are constants of this package.
 type attributes map[string]string
 
 // order is that in which attributes are written, so that equal reports are equal texts.
@@ -52,7 +53,7 @@ func (page) order() []string {
 func (p page) element(name string, with attributes, children ...*html.Node) *html.Node {
 	node := &html.Node{Type: html.ElementNode, Data: name, DataAtom: atom.Lookup([]byte(name))}
 	for _, key := range p.order() {
-		if value, is := with[key]; is {
+		if value := with[key]; value != "" {
 			node.Attr = append(node.Attr, html.Attribute{Key: key, Val: visible(value)})
 		}
 	}
@@ -68,11 +69,7 @@ func (p page) element(name string, with attributes, children ...*html.Node) *htm
 func textNode(text string) *html.Node { return &html.Node{Type: html.TextNode, Data: visible(text)} }
 
 func (p page) text(name, class, text string) *html.Node {
-	with := attributes{}
-	if class != "" {
-		with["class"] = class
-	}
-	return p.element(name, with, textNode(text))
+	return p.element(name, attributes{"class": class}, textNode(text))
 }
 
 // header says of which cluster and when.
@@ -128,45 +125,19 @@ func percent(part, all int) string {
 
 // sections are those of the report, each with its charts and tables.
 func (p page) sections(r Report) (all []*html.Node) {
-	charts := map[string][]chart{}
-	title := map[string]string{
-		SummarySection: "Summary", ComplianceSection: "Compliance", DriftSection: "Drift", UsageSection: "Usage", CostSection: "Node-hours",
-	}
-	if r.Summary != nil {
-		charts[SummarySection] = r.Summary.charts()
-	}
-	if r.Compliance != nil {
-		charts[ComplianceSection] = r.Compliance.charts()
-	}
-	if r.Drift != nil {
-		charts[DriftSection] = r.Drift.charts()
-	}
-	if r.Usage != nil {
-		charts[UsageSection] = r.Usage.charts()
-	}
-	if r.Cost != nil {
-		charts[CostSection] = r.Cost.charts()
-	}
-	tables := r.Tables()
-	for _, name := range Sections() {
-		section := p.element("section", attributes{"id": name}, p.text("h2", "", title[name]))
+	for _, of := range r.sections() {
+		section := p.element("section", attributes{"id": of.name}, p.text("h2", "", of.title))
 		figures := p.element("div", attributes{"class": "charts"})
-		for _, chart := range charts[name] {
+		for _, chart := range of.charts() {
 			figures.AppendChild(p.figure(chart))
 		}
 		if figures.FirstChild != nil {
 			section.AppendChild(figures)
 		}
-		found := false
-		for _, table := range tables {
-			if table.Section == name {
-				found = true
-				p.addTable(section, table)
-			}
+		for _, table := range of.tables() {
+			p.addTable(section, table)
 		}
-		if found {
-			all = append(all, section)
-		}
+		all = append(all, section)
 	}
 	return all
 }
@@ -184,29 +155,19 @@ func (p page) addTable(to *html.Node, table Table) {
 		return
 	}
 	to.AppendChild(p.text("h3", "", table.Title))
-	class := func(i int) attributes {
-		if table.Columns[i].Number {
-			return attributes{"class": "number"}
-		}
-		return nil
-	}
+	classes := make([]string, len(table.Columns))
 	head := p.element("tr", nil)
 	for i, column := range table.Columns {
-		with := attributes{"scope": "col"}
-		for key, value := range class(i) {
-			with[key] = value
+		if column.Number {
+			classes[i] = "number"
 		}
-		head.AppendChild(p.element("th", with, textNode(column.Name)))
+		head.AppendChild(p.element("th", attributes{"scope": "col", "class": classes[i]}, textNode(column.Name)))
 	}
 	body := p.element("tbody", nil)
 	for _, row := range shown.Rows {
 		line := p.element("tr", nil)
-		for i, cell := range row {
-			content := Text(cell)
-			if content == "" {
-				content = `""`
-			}
-			line.AppendChild(p.element("td", class(i), textNode(content)))
+		for i, value := range row {
+			line.AppendChild(p.text("td", classes[i], cmp.Or(Text(value), `""`)))
 		}
 		body.AppendChild(line)
 	}

@@ -44,28 +44,40 @@ type Report struct {
 	Cost        *Cost       `json:"cost,omitempty"`
 }
 
-// Tables are those of all sections, in their order.
-func (r Report) Tables() (tables []Table) {
-	of := func(section string, more []Table) {
-		for _, table := range more {
-			table.Section = section
-			tables = append(tables, table)
+// section is a part of a report, with its name and its title on the page.
+type section struct {
+	name, title string
+	contents
+}
+
+// contents makes tables and charts of its own fields.
+type contents interface {
+	tables() []Table
+	charts() []chart
+}
+
+// sections are those that were asked for, in their order.
+func (r Report) sections() (all []section) {
+	add := func(asked bool, name, title string, of contents) {
+		if asked {
+			all = append(all, section{name, title, of})
 		}
 	}
-	if r.Summary != nil {
-		of(SummarySection, r.Summary.tables())
-	}
-	if r.Compliance != nil {
-		of(ComplianceSection, r.Compliance.tables())
-	}
-	if r.Drift != nil {
-		of(DriftSection, r.Drift.tables())
-	}
-	if r.Usage != nil {
-		of(UsageSection, r.Usage.tables())
-	}
-	if r.Cost != nil {
-		of(CostSection, r.Cost.tables())
+	add(r.Summary != nil, SummarySection, "Summary", r.Summary)
+	add(r.Compliance != nil, ComplianceSection, "Compliance", r.Compliance)
+	add(r.Drift != nil, DriftSection, "Drift", r.Drift)
+	add(r.Usage != nil, UsageSection, "Usage", r.Usage)
+	add(r.Cost != nil, CostSection, "Node-hours", r.Cost)
+	return all
+}
+
+// Tables are those of all sections, in their order.
+func (r Report) Tables() (tables []Table) {
+	for _, section := range r.sections() {
+		for _, table := range section.tables() {
+			table.Section = section.name
+			tables = append(tables, table)
+		}
 	}
 	return tables
 }

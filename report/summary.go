@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Summary is which labels the Nodes have, and how much of what.
@@ -95,30 +94,20 @@ func (n *Nodes) addCapacity(value string, capacity corev1.ResourceList) {
 			}
 			n.resources[name] = true
 		}
-		amount := capacity[name]
-		if sum, is := tier.Capacity[name]; is {
-			sum.Add(amount)
-			amount = sum
-		} else {
-			amount = amount.DeepCopy()
-		}
-		tier.Capacity[name] = amount
+		sum := tier.Capacity[name]
+		sum.Add(capacity[name])
+		tier.Capacity[name] = sum
 	}
 }
 
 // compareResources has cpu, memory and pods first.
 func compareResources(a, b corev1.ResourceName) int {
+	first := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods}
 	order := func(name corev1.ResourceName) int {
-		switch name {
-		case corev1.ResourceCPU:
-			return 0
-		case corev1.ResourceMemory:
-			return 1
-		case corev1.ResourcePods:
-			return 2
-		default:
-			return 3
+		if at := slices.Index(first, name); at >= 0 {
+			return at
 		}
+		return len(first)
 	}
 	return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a, b))
 }
@@ -202,6 +191,3 @@ func amountOf(list corev1.ResourceList, name string) float64 {
 func isBytes(name string) bool {
 	return name == string(corev1.ResourceMemory) || name == string(corev1.ResourceEphemeralStorage) || isHugePages(name)
 }
-
-// cores is the CPU of a Node.
-func cores(capacity corev1.ResourceList) resource.Quantity { return capacity[corev1.ResourceCPU] }

@@ -1,23 +1,23 @@
 package report
 
 // tally counts the Nodes in which something is equal, for maxGroups of such things.
-type tally[T comparable] map[T]*counted
+type tally[T comparable] map[T]*group
 
-// counted is how many Nodes, and the first of them.
-type counted struct {
+// group is how many Nodes, and the first of them.
+type group struct {
 	nodes int
 	first []string
 }
 
 func (t tally[T]) count(of T, node string) {
-	group, known := t[of]
+	all, known := t[of]
 	if !known {
 		if len(t) == maxGroups {
 			return
 		}
-		group = &counted{}
-		t[of] = group
+		all = &group{}
+		t[of] = all
 	}
-	group.nodes++
-	addFirst(&group.first, node)
+	all.nodes++
+	addFirst(&all.first, node)
 }

@@ -160,20 +160,17 @@ func (k *keys) ofPod(spec corev1.PodSpec) {
 			k.ofTerm(preferred.Preference, PreferredNode)
 		}
 	}
-	if pods := spec.Affinity.PodAffinity; pods != nil {
-		k.ofPods(pods.RequiredDuringSchedulingIgnoredDuringExecution, pods.PreferredDuringSchedulingIgnoredDuringExecution)
-	}
-	if pods := spec.Affinity.PodAntiAffinity; pods != nil {
-		k.ofPods(pods.RequiredDuringSchedulingIgnoredDuringExecution, pods.PreferredDuringSchedulingIgnoredDuringExecution)
-	}
-}
-
-func (k *keys) ofPods(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
-	for _, term := range required {
-		k.add(term.TopologyKey, PodTopology)
-	}
-	for _, term := range preferred {
-		k.add(term.PodAffinityTerm.TopologyKey, PodTopology)
+	// Both kinds of affinity to Pods have the same fields.
+	for _, pods := range []*corev1.PodAffinity{spec.Affinity.PodAffinity, (*corev1.PodAffinity)(spec.Affinity.PodAntiAffinity)} {
+		if pods == nil {
+			continue
+		}
+		for _, term := range pods.RequiredDuringSchedulingIgnoredDuringExecution {
+			k.add(term.TopologyKey, PodTopology)
+		}
+		for _, term := range pods.PreferredDuringSchedulingIgnoredDuringExecution {
+			k.add(term.PodAffinityTerm.TopologyKey, PodTopology)
+		}
 	}
 }
 

@@ -67,7 +67,9 @@ func TestEveryFieldThatSelectsNodesIsFound(t *testing.T) {
 		kind   string
 		want   map[string]How
 	}{
-		"a Pod with all of them":                       {&corev1.Pod{ObjectMeta: named("p"), Spec: pod}, "Pod", whole},
+		"a Pod with all of them": {&corev1.Pod{ObjectMeta: named("p"), Spec: pod}, "Pod", whole},
+		"a Pod that has no affinity to other Pods": {&corev1.Pod{ObjectMeta: named("p"), Spec: corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: required("k")}}}}, "Pod", map[string]How{"k": RequiredAffinity}},
 		"a Pod without any":                            {&corev1.Pod{ObjectMeta: named("p")}, "", nil},
 		"a Pod that has succeeded":                     {&corev1.Pod{ObjectMeta: named("p"), Spec: selecting(), Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}, "", nil},
 		"a Pod that has failed":                        {&corev1.Pod{ObjectMeta: named("p"), Spec: selecting(), Status: corev1.PodStatus{Phase: corev1.PodFailed}}, "", nil},

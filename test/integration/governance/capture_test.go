@@ -1,9 +1,6 @@
 package governance
 
 import (
-	"io"
-	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,20 +11,10 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// violating reports whether capture counts one Node that breaks the values of tier.
-func violating(t *testing.T) string {
+// violating is how many Nodes break the values of tier, as capture counts them.
+func violating(t *testing.T) float64 {
 	t.Helper()
-	response, err := http.Get(nodekeep.MetricsURL("capture"))
-	require.NoError(t, err)
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
-	for line := range strings.SplitSeq(string(body), "\n") {
-		if strings.HasPrefix(line, `nodekeep_governance_violations{key="tier",kind="value"}`) {
-			return line[strings.LastIndex(line, " ")+1:]
-		}
-	}
-	return ""
+	return harness.Series(t, nodekeep.MetricsURL("capture"), `nodekeep_governance_violations{key="tier",kind="value"}`)
 }
 
 func TestAKubeletWithAForbiddenValueRegistersAndIsReportedAndTaintedUntilItIsCorrected(t *testing.T) {
@@ -36,16 +23,11 @@ func TestAKubeletWithAForbiddenValueRegistersAndIsReportedAndTaintedUntilItIsCor
 	defer restore()
 	nodekeep.RegisterNode(t, harness.RegistrationWith("forbidden", map[string]string{"tier": "iron", "site": "north"}))
 	nodekeep.WaitEvent(t, "forbidden", capture.GovernanceViolated)
-	require.Eventually(t, func() bool { return violating(t) == "1" }, harness.Settles, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return violating(t) == 1 }, harness.Settles, 50*time.Millisecond)
 	tainted := func(node *corev1.Node) bool {
-		for _, taint := range node.Spec.Taints {
-			if taint.Key == "example.com/noncompliant" {
-				return true
-			}
-		}
-		return false
+		return harness.Carries(node, "example.com/noncompliant:PreferNoSchedule")
 	}
 	require.Eventually(t, func() bool { return tainted(nodekeep.Node(t, "forbidden")) }, harness.Settles, 50*time.Millisecond)
 	nodekeep.Label(t, "forbidden", map[string]any{"tier": "gold"})
-	require.Eventually(t, func() bool { return !tainted(nodekeep.Node(t, "forbidden")) && violating(t) == "0" }, harness.Settles, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return !tainted(nodekeep.Node(t, "forbidden")) && violating(t) == 0 }, harness.Settles, 50*time.Millisecond)
 }

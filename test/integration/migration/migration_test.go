@@ -1,13 +1,11 @@
 package migration
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,44 +43,15 @@ func valueOf(number int) string {
 	return "a100"
 }
 
-// killing kills capture again and again at random moments, until stop is called, and counts.
-func killing(t *testing.T) (stop func() int) {
+// eventuallyKilled kills capture at random moments for a while, then leaves it alone and waits until all is so.
+func eventuallyKilled(t *testing.T, is func() bool, message string) {
 	t.Helper()
-	var kills atomic.Int64
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		for ctx.Err() == nil {
-			select {
-			case <-ctx.Done():
-			case <-time.After(500*time.Millisecond + rand.N(1500*time.Millisecond)):
-				if err := nodekeep.Cluster.Process("nodekeep-capture").Kill(); err != nil {
-					ended <- err
-					return
-				}
-				kills.Add(1)
-				if err := nodekeep.StartCapture(context.WithoutCancel(ctx)); err != nil {
-					ended <- err
-					return
-				}
-			}
-		}
-		ended <- nil
-	}()
-	return func() int {
-		cancel()
-		require.NoError(t, <-ended)
-		return int(kills.Load())
+	kills := 0
+	for until := time.Now().Add(12 * time.Second); time.Now().Before(until); kills++ {
+		time.Sleep(500*time.Millisecond + rand.N(1500*time.Millisecond))
+		require.NoError(t, nodekeep.Cluster.Process("nodekeep-capture").Kill())
+		require.NoError(t, nodekeep.StartCapture(t.Context()))
 	}
-}
-
-// eventuallyKilled waits until all is so while capture is killed at random moments; for its last part capture is left alone.
-func eventuallyKilled(t *testing.T, atLeast int, is func() bool, message string) {
-	t.Helper()
-	stop := killing(t)
-	time.Sleep(time.Duration(atLeast) * 2 * time.Second)
-	kills := stop()
-	require.Positive(t, kills)
 	require.Eventually(t, is, settles, 200*time.Millisecond, message)
 	t.Logf("capture was killed %d times: %s", kills, message)
 }
@@ -146,7 +115,7 @@ func TestAKeyIsRenamedOn500NodesWhileWorkloadsSelectOnIt(t *testing.T) {
 	}
 
 	usePolicy(t, migrating("both"))
-	eventuallyKilled(t, 6, func() bool {
+	eventuallyKilled(t, func() bool {
 		return !slices.ContainsFunc(nodes(t), func(n corev1.Node) bool { return n.Labels[newKey] != want[n.Name] || n.Labels[oldKey] != want[n.Name] })
 	}, "every Node has both keys")
 	assert.Empty(t, deleted.of(), "no Pod was deleted")
@@ -173,7 +142,7 @@ func TestAKeyIsRenamedOn500NodesWhileWorkloadsSelectOnIt(t *testing.T) {
 		answer = nodekeep.Command(t, "", "", "migrate", "new", oldKey+"="+newKey, "--yes")
 		return answer.Code == 0
 	}, settles, time.Second, "nothing selects on the old key any more")
-	eventuallyKilled(t, 6, func() bool {
+	eventuallyKilled(t, func() bool {
 		return !slices.ContainsFunc(nodes(t), func(n corev1.Node) bool {
 			_, old := n.Labels[oldKey]
 			return old || n.Labels[newKey] != want[n.Name]

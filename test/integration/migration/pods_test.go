@@ -2,6 +2,7 @@ package migration
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -106,11 +107,7 @@ type deletions struct {
 func (d *deletions) of() map[string]string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	copied := map[string]string{}
-	for uid, node := range d.deleted {
-		copied[uid] = node
-	}
-	return copied
+	return maps.Clone(d.deleted)
 }
 
 // playKubelets ends the Pods that are deleted, as their kubelets would, until the test ends, and notes them.
