@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -102,20 +101,20 @@ func multiplies(body []byte) bool {
 	return bytes.Count(body, []byte{'"'}) > mostQuotes || bytes.Count(body, []byte{'{'})+bytes.Count(body, []byte{'['}) > mostStructures
 }
 
-// errNotOurs says that a request is not the CREATE of a Node with a name.
-var errNotOurs = errors.New("not the creation of a named Node")
+// ErrNotOurs says that a request is not the CREATE of a Node with a name; it passes as it is.
+var ErrNotOurs = errors.New("not the creation of a named Node")
 
 // decode reads of a request what the policy uses; an error means that there is nothing to decide on.
 func decode(request *admissionv1.AdmissionRequest, p policy.Policy) (incoming, error) {
 	if request.Operation != admissionv1.Create || request.Kind.Group != "" || request.Kind.Kind != "Node" || request.SubResource != "" {
-		return incoming{}, errNotOurs
+		return incoming{}, ErrNotOurs
 	}
 	node, err := decodeNode(request.Object.Raw, p)
 	if err != nil {
 		return incoming{}, fmt.Errorf("decode node: %w", err)
 	}
 	if node.Metadata.Name == "" { // also with generateName, which is resolved after mutating admission
-		return incoming{}, errNotOurs
+		return incoming{}, ErrNotOurs
 	}
 	in := incoming{
 		node:        node.Metadata.Name,
@@ -143,32 +142,30 @@ func decode(request *admissionv1.AdmissionRequest, p policy.Policy) (incoming, e
 // object was read once as part of the review and is known to be one JSON value. So the end of it need not be checked.
 func decodeNode(object []byte, p policy.Policy) (node partialNode, err error) {
 	decoder := jsontext.NewDecoder(bytes.NewBuffer(object), asSent())
-	if start, err := decoder.ReadToken(); err != nil || start.Kind() != '{' {
-		return partialNode{}, cmp.Or(err, errors.New("it is no JSON object"))
+	if kind := decoder.PeekKind(); kind != '{' {
+		return partialNode{}, errors.New("it is no JSON object")
 	}
 	left, wantsStatus := 2, p.WantsMachine()
 	if wantsStatus {
 		left++
 	}
-	for left > 0 && decoder.PeekKind() != '}' {
-		name, err := decoder.ReadToken()
-		if err != nil {
-			return partialNode{}, err
-		}
-		switch part := name.String(); {
-		case part == "metadata":
-			left, err = left-1, decodePart(decoder, len(object), &node.Metadata)
-		case part == "spec":
-			left, err = left-1, decodePart(decoder, len(object), &node.Spec)
-		case part == "status" && wantsStatus:
-			left--
+	err = members(decoder, func(name string) (more bool, err error) {
+		left--
+		switch {
+		case name == "metadata":
+			err = decodePart(decoder, len(object), &node.Metadata)
+		case name == "spec":
+			err = decodePart(decoder, len(object), &node.Spec)
+		case name == "status" && wantsStatus:
 			node.Status, err = readStatus(decoder, p.LabelRules(), left == 0)
 		default:
+			left++
 			err = decoder.SkipValue()
 		}
-		if err != nil {
-			return partialNode{}, err
-		}
+		return left > 0, err
+	})
+	if err != nil {
+		return partialNode{}, err
 	}
 	return node, nil
 }

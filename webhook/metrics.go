@@ -90,9 +90,8 @@ func (m *Metrics) reviewed(how outcome, took time.Duration) {
 	m.duration.Observe(took.Seconds())
 }
 
+// passedOver counts a review on which nothing was decided.
 func (m *Metrics) passedOver(how outcome) { m.reviews.WithLabelValues(string(how)).Inc() }
-
-func (m *Metrics) refused(how outcome) { m.reviews.WithLabelValues(string(how)).Inc() }
 
 func (m *Metrics) restored(r policy.Restore, dropped record.Dropped) {
 	for item := range r.Add {

@@ -65,7 +65,7 @@ func newReviews(handler admission.Handler, waits bool, ready func() bool, limits
 func (s *reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := contain.Call(func() error { s.serve(w, r); return nil }); err != nil {
 		s.logger.Error("review panicked; the Node passes unpatched", "error", err)
-		s.metrics.refused(panicked)
+		s.metrics.passedOver(panicked)
 		http.Error(w, "internal error", http.StatusInternalServerError)
 	}
 }
@@ -97,7 +97,7 @@ func (s *reviews) review(w http.ResponseWriter, r *http.Request, f *inFlight) {
 	// The server's deadline was for the body. From here on the caller may wait as long as it likes.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	if err := f.begin(r.Context()); err != nil {
-		s.metrics.refused(tooBusy)
+		s.metrics.passedOver(tooBusy)
 		http.Error(w, "too many reviews at once", http.StatusServiceUnavailable)
 		return
 	}
@@ -119,12 +119,12 @@ func (s *reviews) review(w http.ResponseWriter, r *http.Request, f *inFlight) {
 func (s *reviews) refuse(w http.ResponseWriter, status int, err error) {
 	says := policy.Shortened(err.Error(), maxShown)
 	s.warnings.Do(func() { s.logger.Warn("request is no AdmissionReview", "error", says) })
-	s.metrics.refused(malformedReview)
+	s.metrics.passedOver(malformedReview)
 	http.Error(w, says, status)
 }
 
 func (s *reviews) sendBack(w http.ResponseWriter, r *http.Request, why outcome, says string) {
-	s.metrics.refused(why)
+	s.metrics.passedOver(why)
 	select {
 	case <-time.After(retryPause):
 	case <-r.Context().Done():
