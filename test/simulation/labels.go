@@ -39,13 +39,13 @@ func (s settings) labels(only *regexp.Regexp, out io.Writer) (ok bool, states, c
 			}
 		}
 		begin := time.Now()
-		r, err := labels.Explore(b, s.limit)
+		r, excused, err := labels.Explore(b, s.limit)
 		if err != nil {
 			return false, states, checks, fmt.Errorf("explore %s: %w", p.name, err)
 		}
 		states, checks = states+r.States, checks+r.Checks
 		fmt.Fprintf(out, "%-19s %d objects, %d captures, %d edits, %d faults: %d states, %d at rest, %s; excused: %d unobserved\n", p.name, b.Objects, b.Captures, b.Edits, b.Faults,
-			r.States, r.Checks, time.Since(begin).Round(10*time.Millisecond), r.Excused)
+			r.States, r.Checks, time.Since(begin).Round(10*time.Millisecond), excused)
 		if !r.Exhaustive {
 			fmt.Fprintf(out, "%s: not exhaustive within %s\n", p.name, s.limit)
 		}

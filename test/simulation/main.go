@@ -107,18 +107,13 @@ func (s settings) explore(p part, out io.Writer) result {
 		fmt.Fprintf(out, "%s: not exhaustive within %s\n", p.name, s.limit)
 	}
 	if r.Violation != "" {
-		fmt.Fprintf(out, "VIOLATION in %s: %s\n%s", p.name, r.Violation, m.counterexample(r.Scenario))
+		line, err := json.Marshal(b)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Fprintf(out, "VIOLATION in %s: %s\n# bounds %s\n%s", p.name, r.Violation, line, r.Scenario)
 	}
 	return r
-}
-
-// counterexample is a scenario that can be replayed: its bounds, its steps, and what each step did.
-func (m *model) counterexample(steps []step) string {
-	b, err := json.Marshal(m.bounds)
-	if err != nil {
-		panic(err)
-	}
-	return fmt.Sprintf("# bounds %s\n%s", b, m.scenario(m.shrink(steps)))
 }
 
 func excused(counts [oracle.Excuses]int64) string {
@@ -180,14 +175,5 @@ func (s settings) replayFile(out io.Writer) (ok bool, err error) {
 	if err := json.Unmarshal([]byte(text), &b); err != nil {
 		return false, fmt.Errorf("read bounds of scenario: %w", err)
 	}
-	m := newModel(b)
-	w, did, err := m.replay(strings.NewReader(steps))
-	if err != nil {
-		return false, fmt.Errorf("replay scenario: %w", err)
-	}
-	did = append(did, m.rest(&w)...)
-	fmt.Fprint(out, m.scenario(did))
-	violation := m.judgeAtRest(&w, new([oracle.Excuses]int64))
-	fmt.Fprintln(out, cmp.Or(violation, "nothing is wrong"))
-	return violation == "", nil
+	return newModel(b).space(new([oracle.Excuses]int64)).Replay(strings.NewReader(steps), out)
 }
