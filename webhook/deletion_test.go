@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -113,9 +114,16 @@ func deletionsOf(records WritableRecords, nodes Nodes, change ...func(*DeletionO
 // withPolicy is for a handler with these sections of a policy.
 func withPolicy(t *testing.T, sections string) func(*DeletionOptions) {
 	t.Helper()
+	p := load(t, sections)
+	return func(o *DeletionOptions) { o.Policy = func() policy.Policy { return p } }
+}
+
+// load is a policy with these sections.
+func load(t testing.TB, sections string) policy.Policy {
+	t.Helper()
 	p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+sections), policy.DefaultGate)
 	require.NoError(t, err)
-	return func(o *DeletionOptions) { o.Policy = func() policy.Policy { return p } }
+	return p
 }
 
 func deletionOf(t *testing.T, node *corev1.Node) admission.Request {
@@ -142,14 +150,13 @@ func review(t *testing.T, d *Deletions, node *corev1.Node) (outcome deletionOutc
 }
 
 func outcomesOf(d *Deletions) map[deletionOutcome]float64 {
-	counts, registry := map[deletionOutcome]float64{}, prometheus.NewRegistry()
-	registry.MustRegister(d.Metrics.total)
-	families, err := registry.Gather()
-	if err != nil {
-		panic(err)
-	}
-	for _, metric := range families[0].GetMetric() {
-		counts[deletionOutcome(metric.GetLabel()[0].GetValue())] = metric.GetCounter().GetValue()
+	counts := map[deletionOutcome]float64{}
+	for _, outcome := range []deletionOutcome{deletionRecorded, deletionUnchanged, deletionAbsent, deletionFailed} {
+		var metric dto.Metric
+		if err := d.Metrics.total.WithLabelValues(string(outcome)).Write(&metric); err != nil {
+			panic(err)
+		}
+		counts[outcome] = metric.GetCounter().GetValue()
 	}
 	return counts
 }

@@ -43,9 +43,7 @@ func TestTheSecondPassActsOnlyOnWhatTheFirstPassLeft(t *testing.T) {
 			k.record = record.New("n1", record.Object{}, map[string]string{"dedicated": "ci"})
 		}},
 		"another machine registers under the name, and the policy isolates it": {change: func(in *incoming, k *known, p *policy.Policy) {
-			var err error
-			*p, err = policy.Load([]byte("{apiVersion: nodekeep.dev/v1alpha1, kind: Policy, labels: {protected: inline}, machine: {onMismatch: quarantine}}"), policy.DefaultGate)
-			require.NoError(t, err)
+			*p = load(t, "labels: {protected: inline}\nmachine: {onMismatch: quarantine}")
 			in.machine, k.record.Machine = record.Machine{SystemUUID: "here"}, record.Machine{SystemUUID: "there"}
 		}},
 		"which record the machine follows is not decided yet": {change: func(_ *incoming, k *known, _ *policy.Policy) { k.undecided = true }},
@@ -82,8 +80,7 @@ func TestTheSecondPassActsOnlyOnWhatTheFirstPassLeft(t *testing.T) {
 // A rule of the cluster judges the CREATE after the second pass as well.
 func TestTheSecondPassLeavesLabelsThatThePolicyDefersBehindTheGate(t *testing.T) {
 	const role = "node-role.kubernetes.io/infra"
-	p, err := policy.Load([]byte(`{apiVersion: nodekeep.dev/v1alpha1, kind: Policy, labels: {protected: inline, defer: [dedicated]}, taints: {rules: [{selector: dedicated, taint: "dedicated={value}:NoSchedule"}]}}`), policy.DefaultGate)
-	require.NoError(t, err)
+	p := load(t, "labels: {protected: inline, defer: [dedicated]}\ntaints: {rules: [{selector: dedicated, taint: \"dedicated={value}:NoSchedule\"}]}")
 	gate := policy.DefaultGate.Taint()
 	for name, c := range map[string]struct {
 		remembered map[string]string
@@ -120,8 +117,7 @@ func TestTheSecondPassLeavesLabelsThatThePolicyDefersBehindTheGate(t *testing.T)
 // What the first pass did with taints still stands in the stamp and is shown after the second.
 func TestTheSecondPassKeepsWhatTheFirstSaidOfTaints(t *testing.T) {
 	const role = "node-role.kubernetes.io/infra"
-	p, err := policy.Load([]byte(`{apiVersion: nodekeep.dev/v1alpha1, kind: Policy, labels: {protected: inline}, taints: {rules: [{selector: `+role+`, taint: "`+role+`:NoSchedule"}]}}`), policy.DefaultGate)
-	require.NoError(t, err)
+	p := load(t, "labels: {protected: inline}\ntaints: {rules: [{selector: "+role+", taint: \""+role+":NoSchedule\"}]}")
 	k := known{current: true, record: record.New("n1", record.Object{}, map[string]string{"maintenance:NoExecute": "disk", role: ""})}
 	in := incoming{node: "n1", occasion: policy.CreateByKubelet}
 	first := decide(in, k, p)

@@ -83,15 +83,7 @@ func (c counting) Read(into []byte) (int, error) {
 
 func requests(t *testing.T, registry *prometheus.Registry, review string) (count uint64, sum float64) {
 	t.Helper()
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			if family.GetName() == "nodekeep_webhook_request_duration_seconds" && metric.GetLabel()[0].GetValue() == review {
-				return metric.GetHistogram().GetSampleCount(), metric.GetHistogram().GetSampleSum()
-			}
-		}
-	}
-	t.Fatalf("no series for %s", review)
-	return 0, 0
+	histogram := series(t, registry, "nodekeep_webhook_request_duration_seconds")[review].GetHistogram()
+	require.NotNil(t, histogram)
+	return histogram.GetSampleCount(), histogram.GetSampleSum()
 }
