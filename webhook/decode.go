@@ -34,9 +34,8 @@ type incoming struct {
 	taints      []corev1.Taint // nil where the object has no taints list
 	cordoned    bool
 	occasion    policy.Occasion
-	size        int  // bytes of the object as it came
-	selfTest    bool // the dry run that proves the inline route
-	providerID  string
+	size        int            // bytes of the object as it came
+	selfTest    bool           // the dry run that proves the inline route
 	machine     record.Machine // zero unless the policy uses it
 	facts       classify.Facts // zero unless the policy has rules for labels
 }
@@ -70,7 +69,7 @@ type partialNode struct {
 		Taints        []corev1.Taint `json:"taints"`
 		Unschedulable bool           `json:"unschedulable"`
 	} `json:"spec"`
-	Status partialStatus `json:"-"` // zero unless the policy looks at it
+	Status corev1.NodeStatus `json:"-"` // zero unless the policy looks at it
 }
 
 // DecodeReview reads an AdmissionReview; one without an error holds a request.
@@ -124,15 +123,16 @@ func decode(request *admissionv1.AdmissionRequest, p policy.Policy) (incoming, e
 		size:        len(request.Object.Raw),
 		selfTest:    node.Metadata.Name == SelfTestNode && request.DryRun != nil && *request.DryRun,
 	}
+	providerID := ""
 	if node.Spec != nil {
-		in.hasSpec, in.taints, in.cordoned, in.providerID = true, node.Spec.Taints, node.Spec.Unschedulable, node.Spec.ProviderID
+		in.hasSpec, in.taints, in.cordoned, providerID = true, node.Spec.Taints, node.Spec.Unschedulable, node.Spec.ProviderID
 	}
 	if p.WantsMachine() {
-		info := node.Status.info
-		in.machine = policy.MachineOf(in.providerID, info.SystemUUID, info.MachineID)
+		info := node.Status.NodeInfo
+		in.machine = policy.MachineOf(providerID, info.SystemUUID, info.MachineID)
 		in.facts = classify.Facts{
-			Name: policy.Text(in.node), ProviderID: policy.Text(in.providerID), Uninitialized: classify.Uninitialized(in.taints),
-			Capacity: node.Status.capacity, Allocatable: node.Status.allocatable, System: policy.SystemOf(info),
+			Name: policy.Text(in.node), ProviderID: policy.Text(providerID), Uninitialized: classify.Uninitialized(in.taints),
+			Capacity: node.Status.Capacity, Allocatable: node.Status.Allocatable, System: policy.SystemOf(info),
 		}
 	}
 	return in, nil

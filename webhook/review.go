@@ -117,7 +117,7 @@ func (s *reviews) review(w http.ResponseWriter, r *http.Request, f *inFlight) {
 }
 
 func (s *reviews) refuse(w http.ResponseWriter, status int, err error) {
-	says := policy.Shortened(err.Error(), maxShown)
+	says := short(err.Error())
 	s.warnings.Do(func() { s.logger.Warn("request is no AdmissionReview", "error", says) })
 	s.metrics.passedOver(malformedReview)
 	http.Error(w, says, status)

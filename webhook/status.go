@@ -10,26 +10,20 @@ import (
 	"nodekeep.dev/nodekeep/classify"
 )
 
-// partialStatus is the part of a Node's status that is decoded.
-type partialStatus struct {
-	capacity, allocatable corev1.ResourceList // of resources that rules use
-	info                  corev1.NodeSystemInfo
-}
-
-// readStatus reads what machines and rules use. A value of another type than the API's is not known. The API server writes images, most
+// readStatus reads what machines and rules use: nodeInfo, and the capacity and allocatable of resources in rules. A value of another type than the API's is not known. The API server writes images, most
 // of a Node, after that. If the status is the last part that is needed, images are not read.
-func readStatus(decoder *jsontext.Decoder, rules classify.Rules, last bool) (status partialStatus, err error) {
+func readStatus(decoder *jsontext.Decoder, rules classify.Rules, last bool) (status corev1.NodeStatus, err error) {
 	capacity, allocatable := rules.Resources()
 	left := 3
 	err = members(decoder, func(name string) (more bool, err error) {
 		left--
 		switch name {
 		case "capacity":
-			status.capacity, err = readResources(decoder, capacity)
+			status.Capacity, err = readResources(decoder, capacity)
 		case "allocatable":
-			status.allocatable, err = readResources(decoder, allocatable)
+			status.Allocatable, err = readResources(decoder, allocatable)
 		case "nodeInfo":
-			err = readInfo(decoder, &status.info)
+			err = readInfo(decoder, &status.NodeInfo)
 		default:
 			left++
 			err = decoder.SkipValue()
