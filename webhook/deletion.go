@@ -93,7 +93,7 @@ func NewDeletions(options DeletionOptions) *Deletions {
 	return &Deletions{
 		DeletionOptions: options,
 		recorded:        shared[deletionOutcome]{atOnce: recordedAtOnce}, others: shared[deletionOutcome]{atOnce: othersAtOnce},
-		failures: rate.Sometimes{Interval: time.Second},
+		moments: newMoments(), failures: rate.Sometimes{Interval: time.Second},
 	}
 }
 
@@ -210,7 +210,7 @@ func (d *Deletions) record(ctx context.Context, hint hint) (deletionOutcome, err
 	if err != nil || node == nil {
 		return deletionAbsent, err
 	}
-	mayBeNoted := sync.OnceValue(func() bool { return d.moments.take(hint.uid, d.Now()) })
+	mayBeNoted := sync.OnceValue(func() bool { return d.moments.take(hint.uid) })
 	entry, err := d.Records.Get(hint.name)
 	for live := false; ; live = true {
 		if err != nil && !errors.Is(err, store.ErrNotFound) {

@@ -208,22 +208,24 @@ func TestTheLastStateOfANodeIsRecordedOnce(t *testing.T) {
 
 // A review can be forged, and each heartbeat of a Node is a later state.
 func TestForgedReviewsHaveTheMomentOfANodeWrittenOnceInAWhileAndEachEdit(t *testing.T) {
-	records, nodes, now := &counted{}, &liveNode{}, time.Now()
-	d := deletionsOf(records, nodes, func(o *DeletionOptions) { o.Now = func() time.Time { return now } })
-	heartbeat := func(version record.Version, value string) deletionOutcome {
-		nodes.node = labelled("u1", version, labels{"a": value})
-		return review(t, d, nodes.node)
-	}
-	assert.Equal(t, deletionRecorded, heartbeat(5, "1"), "the first record")
-	assert.Equal(t, deletionRecorded, heartbeat(6, "1"), "the moment")
-	for version := range record.Version(50) {
-		assert.Equal(t, deletionUnchanged, heartbeat(10+version, "1"))
-	}
-	assert.Equal(t, deletionRecorded, heartbeat(100, "2"), "an edit is always recorded")
-	assert.Equal(t, deletionUnchanged, heartbeat(101, "2"))
-	assert.Equal(t, 3, records.writes)
-	now = now.Add(2 * momentEvery)
-	assert.Equal(t, deletionRecorded, heartbeat(102, "2"))
+	synctest.Test(t, func(t *testing.T) {
+		records, nodes := &counted{}, &liveNode{}
+		d := deletionsOf(records, nodes)
+		heartbeat := func(version record.Version, value string) deletionOutcome {
+			nodes.node = labelled("u1", version, labels{"a": value})
+			return review(t, d, nodes.node)
+		}
+		assert.Equal(t, deletionRecorded, heartbeat(5, "1"), "the first record")
+		assert.Equal(t, deletionRecorded, heartbeat(6, "1"), "the moment")
+		for version := range record.Version(50) {
+			assert.Equal(t, deletionUnchanged, heartbeat(10+version, "1"))
+		}
+		assert.Equal(t, deletionRecorded, heartbeat(100, "2"), "an edit is always recorded")
+		assert.Equal(t, deletionUnchanged, heartbeat(101, "2"))
+		assert.Equal(t, 3, records.writes)
+		time.Sleep(momentEvery)
+		assert.Equal(t, deletionRecorded, heartbeat(102, "2"))
+	})
 }
 
 func TestADeletedNodeLeavesARecordAlthoughItIsEmpty(t *testing.T) {
