@@ -53,16 +53,22 @@ type hook struct {
 }
 
 func newHook(known webhook.Records, p policy.Policy) *hook {
+	reviews, registry := newReviews(quiet())
+	handler := webhook.NewHandler(known, func() policy.Policy { return p }, reviews.Metrics, quiet())
+	return &hook{reviews.Of(webhook.RestoreReview, handler), registry}
+}
+
+// newReviews are ready, with metrics of their own.
+func newReviews(logger *slog.Logger) (webhook.Reviews, *prometheus.Registry) {
 	registry := prometheus.NewRegistry()
-	metrics := webhook.NewMetrics(registry)
-	handler := webhook.NewHandler(known, func() policy.Policy { return p }, metrics, quiet())
-	return &hook{webhook.Reviews(handler, always, webhook.NewLimits(), metrics, quiet()), registry}
+	return webhook.Reviews{Ready: always, Limits: webhook.NewLimits(), Metrics: webhook.NewMetrics(registry), Logger: logger}, registry
 }
 
 // newHookWith is a hook with a handler and a readiness of the test's own.
 func newHookWith(handler admission.HandlerFunc, ready func() bool) *hook {
-	registry := prometheus.NewRegistry()
-	return &hook{webhook.Reviews(handler, ready, webhook.NewLimits(), webhook.NewMetrics(registry), quiet()), registry}
+	reviews, registry := newReviews(quiet())
+	reviews.Ready = ready
+	return &hook{reviews.Of(webhook.RestoreReview, handler), registry}
 }
 
 func always() bool { return true }
