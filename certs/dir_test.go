@@ -1,19 +1,19 @@
 package certs
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/test/logged"
 )
 
 // soon is longer than the polling of the certificate watcher, for machines where notifications come late.
@@ -21,7 +21,7 @@ const soon = 3 * time.Minute
 
 func TestDirFollowsTheFilesOfAMountedSecret(t *testing.T) {
 	dir := t.TempDir()
-	log := &lockedBuffer{}
+	log := &logged.Buffer{}
 	d := NewDir(dir, slog.New(slog.NewTextHandler(log, nil)))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -127,22 +127,4 @@ func bundleOf(t *testing.T, ca pair) []byte {
 	data, err := encode(state{ca: ca})
 	require.NoError(t, err)
 	return data["ca.crt"]
-}
-
-// lockedBuffer is a log that can be read while others write.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

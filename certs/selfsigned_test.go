@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/test/logged"
 )
 
 // source is what a webhook server needs of either source.
@@ -25,7 +27,7 @@ var _, _ source = (*SelfSigned)(nil), (*Dir)(nil)
 func TestRunWaitsForTheSecretAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		log := &lockedBuffer{}
+		log := &logged.Buffer{}
 		s := NewSelfSigned(c.client(nil), Options{Logger: slog.New(slog.NewJSONHandler(log, nil))})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -71,13 +70,4 @@ func TestWhatKeepsAClusterFromBeingKnownIsLoggedWhenItChanges(t *testing.T) {
 		store.NewCluster(client, slog.New(slog.NewTextHandler(&log, nil))).Run(ctx) // returns when the test asks for it
 		assert.Equal(t, 5, strings.Count(log.String(), "\n"))
 	})
-}
-
-func TestReadSaysWhyAClusterIsNotKnown(t *testing.T) {
-	client, _ := kubeSystem("c1", 1, errors.New("refused"))
-	cluster := store.NewCluster(client, slog.New(slog.DiscardHandler))
-	require.ErrorContains(t, cluster.Read(t.Context()), "refused")
-	assert.Empty(t, cluster.UID())
-	require.NoError(t, cluster.Read(t.Context()))
-	assert.Equal(t, "c1", cluster.UID())
 }

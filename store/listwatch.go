@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -95,8 +94,7 @@ type liveWatch struct {
 	streams bool // all objects first, up to a bookmark that says so
 	silence *time.Timer
 	events  chan watch.Event
-	stopped chan struct{}
-	stop    sync.Once
+	stop    context.CancelFunc
 }
 
 // watchUntilSilent starts a watch. If the API server does not accept it in time, the result is a watch that has already ended. A reflector
@@ -104,7 +102,7 @@ type liveWatch struct {
 func watchUntilSilent(ctx context.Context, options metav1.ListOptions, start cache.WatchFuncWithContext, link *Link) (watch.Interface, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var silent atomic.Bool
-	w := &liveWatch{link: link, streams: ptr.Deref(options.SendInitialEvents, false), events: make(chan watch.Event), stopped: make(chan struct{})}
+	w := &liveWatch{link: link, streams: ptr.Deref(options.SendInitialEvents, false), events: make(chan watch.Event), stop: cancel}
 	w.silence = time.AfterFunc(watchSilence, func() { silent.Store(true); cancel() })
 	from, err := start(ctx, options)
 	for err != nil && !w.streams && utilnet.IsConnectionRefused(err) && ctx.Err() == nil {
@@ -126,19 +124,18 @@ func watchUntilSilent(ctx context.Context, options metav1.ListOptions, start cac
 	if !w.streams {
 		link.open.Store(w)
 	}
-	go func() {
-		defer cancel()
-		w.forward(ctx)
-	}()
+	go w.forward(ctx)
 	return w, nil
 }
 
 func (w *liveWatch) ResultChan() <-chan watch.Event { return w.events }
 
-func (w *liveWatch) Stop() { w.stop.Do(func() { close(w.stopped) }) }
+func (w *liveWatch) Stop() { w.stop() }
 
-// forward returns when the watch ends, is stopped, or is silent: then ctx is done. Only Stop drops an event, and its caller wants none.
+// forward returns when the watch ends. It also returns when the watch is stopped or silent: then ctx is done. An event that is dropped then
+// comes again on the next watch, which resumes before it.
 func (w *liveWatch) forward(ctx context.Context) {
+	defer w.stop()
 	defer close(w.events)
 	defer w.link.lost(w)
 	defer w.from.Stop()
@@ -158,7 +155,7 @@ func (w *liveWatch) forward(ctx context.Context) {
 			}
 			select {
 			case w.events <- event:
-			case <-w.stopped:
+			case <-ctx.Done():
 				return
 			}
 			if w.streams && isEndOfStream(event) {
@@ -166,8 +163,6 @@ func (w *liveWatch) forward(ctx context.Context) {
 			}
 			w.silence.Reset(watchSilence)
 		case <-ctx.Done():
-			return
-		case <-w.stopped:
 			return
 		}
 	}

@@ -156,6 +156,18 @@ func randomRecord(random *rand.Rand, quarantine bool) record.Record {
 	return r
 }
 
+func TestARecordThatPanicsWhenItIsReadCannotBeReadAndEndsNoProcess(t *testing.T) {
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: Name("n1"), Namespace: "nodekeep-system", ResourceVersion: "7"}}
+	entry := compactWith(func(document) (record.Record, error) { panic("this record") }, cm)
+	require.ErrorContains(t, entry.unreadable(), "this record")
+	assert.Equal(t, "n1", entry.node(), "its Node is known by the name of the ConfigMap")
+	assert.Equal(t, "7", entry.GetObjectMeta().GetResourceVersion())
+
+	counts := totals{sizes: map[int]int{}}
+	counts.replaced(nil, entry)
+	assert.Equal(t, 1, counts.sum().Unreadable, "the metric of unreadable records counts it")
+}
+
 func TestWhoGetsAPackedRecordMayChangeItsEntries(t *testing.T) {
 	r := record.Record{Node: "n1", Seen: []record.Object{{UID: "u", Version: 7}}, Entries: []record.Entry{{Key: "a", Value: "1", Version: 7}}}
 	p := pack(r)

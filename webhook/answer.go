@@ -57,9 +57,6 @@ type Explanation struct {
 	Patch []jsonpatchv2.Operation // of the first pass
 }
 
-// ErrNotOurs says that a request is not the CREATE of a named Node, which passes as it is.
-var ErrNotOurs = errNotOurs
-
 // NodeOf is the name of the Node that a request is about; empty where it is about none.
 func NodeOf(request *admissionv1.AdmissionRequest) string {
 	in, err := decode(request, policy.Policy{})

@@ -42,17 +42,13 @@ func TestReviewsBeyondTheLimitsAreSentBackUnreadAndUsualOnesOfOthersAnswered(t *
 		return admission.Allowed("")
 	}, always)
 	// Two large bodies at once are more than a third of what is there for them.
-	bodies := make([]*io.PipeWriter, 1)
-	done := make(chan struct{}, len(bodies))
-	for n := range bodies {
-		var body *io.PipeReader
-		body, bodies[n] = io.Pipe()
-		go func() {
-			h.ServeHTTP(httptest.NewRecorder(), request("10.0.0.1:1", 6<<20, body))
-			done <- struct{}{}
-		}()
-		_, _ = bodies[n].Write([]byte(" "))
-	}
+	body, sender := io.Pipe()
+	done := make(chan struct{}, 2)
+	go func() {
+		h.ServeHTTP(httptest.NewRecorder(), request("10.0.0.1:1", 6<<20, body))
+		done <- struct{}{}
+	}()
+	_, _ = sender.Write([]byte(" "))
 
 	answer := httptest.NewRecorder()
 	h.ServeHTTP(answer, request("10.0.0.1:2", 6<<20, unread{t: t}))
@@ -72,10 +68,8 @@ func TestReviewsBeyondTheLimitsAreSentBackUnreadAndUsualOnesOfOthersAnswered(t *
 	awaitClosed(t, entered)
 	close(leave)
 	<-done
-	for _, body := range bodies {
-		_ = body.Close()
-		<-done
-	}
+	_ = sender.Close()
+	<-done
 	answer = httptest.NewRecorder()
 	h.ServeHTTP(answer, request("10.0.0.1:2", 6<<20, io.LimitReader(zeros{}, 6<<20)))
 	assert.Equal(t, http.StatusBadRequest, answer.Code, "read, once there is room again")

@@ -3,6 +3,7 @@ package webhook
 import (
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 )
 
@@ -38,11 +39,7 @@ func (c *connections) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		address, _, err := net.SplitHostPort(accepted.RemoteAddr().String())
-		if err != nil {
-			address = accepted.RemoteAddr().String()
-		}
-		n := &connection{Conn: accepted, address: address, all: c}
+		n := &connection{Conn: accepted, address: addressOf(accepted.RemoteAddr().String()), all: c}
 		victim := c.add(n)
 		if victim != nil {
 			_ = victim.Close()
@@ -68,19 +65,13 @@ func (c *connections) add(n *connection) (victim *connection) {
 			most = address
 		}
 	}
-	var oldest *connection
-	for _, o := range c.open {
-		if o.address != most {
-			continue
-		}
-		if !o.busy {
-			return o
-		}
-		if oldest == nil {
-			oldest = o
-		}
+	of := func(busy bool) int {
+		return slices.IndexFunc(c.open, func(o *connection) bool { return o.address == most && o.busy == busy })
 	}
-	return oldest
+	if idle := of(false); idle >= 0 {
+		return c.open[idle]
+	}
+	return c.open[of(true)]
 }
 
 // Close closes the connection and counts it no longer.
@@ -92,14 +83,13 @@ func (n *connection) Close() error {
 func (c *connections) remove(n *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, o := range c.open {
-		if o == n {
-			c.open = append(c.open[:i], c.open[i+1:]...)
-			if c.count[n.address]--; c.count[n.address] == 0 {
-				delete(c.count, n.address)
-			}
-			return
-		}
+	at := slices.Index(c.open, n)
+	if at < 0 {
+		return // it is closed already
+	}
+	c.open = slices.Delete(c.open, at, at+1)
+	if c.count[n.address]--; c.count[n.address] == 0 {
+		delete(c.count, n.address)
 	}
 }
 

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -35,9 +34,8 @@ type incoming struct {
 	taints      []corev1.Taint // nil where the object has no taints list
 	cordoned    bool
 	occasion    policy.Occasion
-	size        int  // bytes of the object as it came
-	selfTest    bool // the dry run that proves the inline route
-	providerID  string
+	size        int            // bytes of the object as it came
+	selfTest    bool           // the dry run that proves the inline route
 	machine     record.Machine // zero unless the policy uses it
 	facts       classify.Facts // zero unless the policy has rules for labels
 }
@@ -71,7 +69,7 @@ type partialNode struct {
 		Taints        []corev1.Taint `json:"taints"`
 		Unschedulable bool           `json:"unschedulable"`
 	} `json:"spec"`
-	Status partialStatus `json:"-"` // zero unless the policy looks at it
+	Status corev1.NodeStatus `json:"-"` // zero unless the policy looks at it
 }
 
 // DecodeReview reads an AdmissionReview; one without an error holds a request.
@@ -102,20 +100,20 @@ func multiplies(body []byte) bool {
 	return bytes.Count(body, []byte{'"'}) > mostQuotes || bytes.Count(body, []byte{'{'})+bytes.Count(body, []byte{'['}) > mostStructures
 }
 
-// errNotOurs says that a request is not the CREATE of a Node with a name.
-var errNotOurs = errors.New("not the creation of a named Node")
+// ErrNotOurs says that a request is not the CREATE of a Node with a name; it passes as it is.
+var ErrNotOurs = errors.New("not the creation of a named Node")
 
 // decode reads of a request what the policy uses; an error means that there is nothing to decide on.
 func decode(request *admissionv1.AdmissionRequest, p policy.Policy) (incoming, error) {
 	if request.Operation != admissionv1.Create || request.Kind.Group != "" || request.Kind.Kind != "Node" || request.SubResource != "" {
-		return incoming{}, errNotOurs
+		return incoming{}, ErrNotOurs
 	}
 	node, err := decodeNode(request.Object.Raw, p)
 	if err != nil {
 		return incoming{}, fmt.Errorf("decode node: %w", err)
 	}
 	if node.Metadata.Name == "" { // also with generateName, which is resolved after mutating admission
-		return incoming{}, errNotOurs
+		return incoming{}, ErrNotOurs
 	}
 	in := incoming{
 		node:        node.Metadata.Name,
@@ -125,15 +123,16 @@ func decode(request *admissionv1.AdmissionRequest, p policy.Policy) (incoming, e
 		size:        len(request.Object.Raw),
 		selfTest:    node.Metadata.Name == SelfTestNode && request.DryRun != nil && *request.DryRun,
 	}
+	providerID := ""
 	if node.Spec != nil {
-		in.hasSpec, in.taints, in.cordoned, in.providerID = true, node.Spec.Taints, node.Spec.Unschedulable, node.Spec.ProviderID
+		in.hasSpec, in.taints, in.cordoned, providerID = true, node.Spec.Taints, node.Spec.Unschedulable, node.Spec.ProviderID
 	}
 	if p.WantsMachine() {
-		info := node.Status.info
-		in.machine = policy.MachineOf(in.providerID, info.SystemUUID, info.MachineID)
+		info := node.Status.NodeInfo
+		in.machine = policy.MachineOf(providerID, info.SystemUUID, info.MachineID)
 		in.facts = classify.Facts{
-			Name: policy.Text(in.node), ProviderID: policy.Text(in.providerID), Uninitialized: classify.Uninitialized(in.taints),
-			Capacity: node.Status.capacity, Allocatable: node.Status.allocatable, System: policy.SystemOf(info),
+			Name: policy.Text(in.node), ProviderID: policy.Text(providerID), Uninitialized: classify.Uninitialized(in.taints),
+			Capacity: node.Status.Capacity, Allocatable: node.Status.Allocatable, System: policy.SystemOf(info),
 		}
 	}
 	return in, nil
@@ -143,32 +142,30 @@ func decode(request *admissionv1.AdmissionRequest, p policy.Policy) (incoming, e
 // object was read once as part of the review and is known to be one JSON value. So the end of it need not be checked.
 func decodeNode(object []byte, p policy.Policy) (node partialNode, err error) {
 	decoder := jsontext.NewDecoder(bytes.NewBuffer(object), asSent())
-	if start, err := decoder.ReadToken(); err != nil || start.Kind() != '{' {
-		return partialNode{}, cmp.Or(err, errors.New("it is no JSON object"))
+	if kind := decoder.PeekKind(); kind != '{' {
+		return partialNode{}, errors.New("it is no JSON object")
 	}
 	left, wantsStatus := 2, p.WantsMachine()
 	if wantsStatus {
 		left++
 	}
-	for left > 0 && decoder.PeekKind() != '}' {
-		name, err := decoder.ReadToken()
-		if err != nil {
-			return partialNode{}, err
-		}
-		switch part := name.String(); {
-		case part == "metadata":
-			left, err = left-1, decodePart(decoder, len(object), &node.Metadata)
-		case part == "spec":
-			left, err = left-1, decodePart(decoder, len(object), &node.Spec)
-		case part == "status" && wantsStatus:
-			left--
+	err = members(decoder, func(name string) (more bool, err error) {
+		left--
+		switch {
+		case name == "metadata":
+			err = decodePart(decoder, len(object), &node.Metadata)
+		case name == "spec":
+			err = decodePart(decoder, len(object), &node.Spec)
+		case name == "status" && wantsStatus:
 			node.Status, err = readStatus(decoder, p.LabelRules(), left == 0)
 		default:
+			left++
 			err = decoder.SkipValue()
 		}
-		if err != nil {
-			return partialNode{}, err
-		}
+		return left > 0, err
+	})
+	if err != nil {
+		return partialNode{}, err
 	}
 	return node, nil
 }

@@ -151,8 +151,7 @@ func FuzzDecodeProtobuf(f *testing.F) {
 // looking is a policy that looks at machines and at facts of every kind.
 func looking(t testing.TB) policy.Policy {
 	t.Helper()
-	p, err := policy.Load([]byte(`{apiVersion: nodekeep.dev/v1alpha1, kind: Policy, machine: {onMismatch: quarantine}, labels: {rules: [
-		{name: one, when: {capacity: {cpu: ">=16", nvidia.com/gpu: ">=1"}, allocatable: {memory: ">=1Gi"}, node: {arch: amd64}}, set: {size: large}}]}}`), policy.DefaultGate)
-	require.NoError(t, err)
-	return p
+	return load(t, `machine: {onMismatch: quarantine}
+labels: {rules: [
+  {name: one, when: {capacity: {cpu: ">=16", nvidia.com/gpu: ">=1"}, allocatable: {memory: ">=1Gi"}, node: {arch: amd64}}, set: {size: large}}]}`)
 }

@@ -93,7 +93,7 @@ func NewDeletions(options DeletionOptions) *Deletions {
 	return &Deletions{
 		DeletionOptions: options,
 		recorded:        shared[deletionOutcome]{atOnce: recordedAtOnce}, others: shared[deletionOutcome]{atOnce: othersAtOnce},
-		failures: rate.Sometimes{Interval: time.Second},
+		moments: newMoments(), failures: rate.Sometimes{Interval: time.Second},
 	}
 }
 
@@ -185,23 +185,17 @@ func hinted(request admission.Request) (h hint, ok bool) {
 
 // decodeMetadata reads metadata, which comes first, and nothing behind it: reviews are not in turn here.
 func decodeMetadata(object []byte, into any) error {
-	decoder := jsontext.NewDecoder(bytes.NewBuffer(object), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
-	if _, err := decoder.ReadToken(); err != nil {
-		return err
-	}
-	for decoder.PeekKind() == '"' {
-		name, err := decoder.ReadToken()
-		switch {
-		case err != nil:
-			return err
-		case name.String() == "metadata":
-			return json.UnmarshalDecode(decoder, into)
+	decoder, found := jsontext.NewDecoder(bytes.NewBuffer(object), asSent()), false
+	err := members(decoder, func(name string) (more bool, err error) {
+		if found = name == "metadata"; found {
+			return false, json.UnmarshalDecode(decoder, into)
 		}
-		if err := decoder.SkipValue(); err != nil {
-			return err
-		}
+		return true, decoder.SkipValue()
+	})
+	if err == nil && !found {
+		err = errors.New("it has no metadata")
 	}
-	return errors.New("it has no metadata")
+	return err
 }
 
 // Record does the same as a review that names this Node object. The error says why its record may be stale.
@@ -216,7 +210,7 @@ func (d *Deletions) record(ctx context.Context, hint hint) (deletionOutcome, err
 	if err != nil || node == nil {
 		return deletionAbsent, err
 	}
-	mayBeNoted := sync.OnceValue(func() bool { return d.moments.take(hint.uid, d.Now()) })
+	mayBeNoted := sync.OnceValue(func() bool { return d.moments.take(hint.uid) })
 	entry, err := d.Records.Get(hint.name)
 	for live := false; ; live = true {
 		if err != nil && !errors.Is(err, store.ErrNotFound) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -113,9 +114,16 @@ func deletionsOf(records WritableRecords, nodes Nodes, change ...func(*DeletionO
 // withPolicy is for a handler with these sections of a policy.
 func withPolicy(t *testing.T, sections string) func(*DeletionOptions) {
 	t.Helper()
+	p := load(t, sections)
+	return func(o *DeletionOptions) { o.Policy = func() policy.Policy { return p } }
+}
+
+// load is a policy with these sections.
+func load(t testing.TB, sections string) policy.Policy {
+	t.Helper()
 	p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+sections), policy.DefaultGate)
 	require.NoError(t, err)
-	return func(o *DeletionOptions) { o.Policy = func() policy.Policy { return p } }
+	return p
 }
 
 func deletionOf(t *testing.T, node *corev1.Node) admission.Request {
@@ -142,14 +150,13 @@ func review(t *testing.T, d *Deletions, node *corev1.Node) (outcome deletionOutc
 }
 
 func outcomesOf(d *Deletions) map[deletionOutcome]float64 {
-	counts, registry := map[deletionOutcome]float64{}, prometheus.NewRegistry()
-	registry.MustRegister(d.Metrics.total)
-	families, err := registry.Gather()
-	if err != nil {
-		panic(err)
-	}
-	for _, metric := range families[0].GetMetric() {
-		counts[deletionOutcome(metric.GetLabel()[0].GetValue())] = metric.GetCounter().GetValue()
+	counts := map[deletionOutcome]float64{}
+	for _, outcome := range []deletionOutcome{deletionRecorded, deletionUnchanged, deletionAbsent, deletionFailed} {
+		var metric dto.Metric
+		if err := d.Metrics.total.WithLabelValues(string(outcome)).Write(&metric); err != nil {
+			panic(err)
+		}
+		counts[outcome] = metric.GetCounter().GetValue()
 	}
 	return counts
 }
@@ -201,22 +208,24 @@ func TestTheLastStateOfANodeIsRecordedOnce(t *testing.T) {
 
 // A review can be forged, and each heartbeat of a Node is a later state.
 func TestForgedReviewsHaveTheMomentOfANodeWrittenOnceInAWhileAndEachEdit(t *testing.T) {
-	records, nodes, now := &counted{}, &liveNode{}, time.Now()
-	d := deletionsOf(records, nodes, func(o *DeletionOptions) { o.Now = func() time.Time { return now } })
-	heartbeat := func(version record.Version, value string) deletionOutcome {
-		nodes.node = labelled("u1", version, labels{"a": value})
-		return review(t, d, nodes.node)
-	}
-	assert.Equal(t, deletionRecorded, heartbeat(5, "1"), "the first record")
-	assert.Equal(t, deletionRecorded, heartbeat(6, "1"), "the moment")
-	for version := range record.Version(50) {
-		assert.Equal(t, deletionUnchanged, heartbeat(10+version, "1"))
-	}
-	assert.Equal(t, deletionRecorded, heartbeat(100, "2"), "an edit is always recorded")
-	assert.Equal(t, deletionUnchanged, heartbeat(101, "2"))
-	assert.Equal(t, 3, records.writes)
-	now = now.Add(2 * momentEvery)
-	assert.Equal(t, deletionRecorded, heartbeat(102, "2"))
+	synctest.Test(t, func(t *testing.T) {
+		records, nodes := &counted{}, &liveNode{}
+		d := deletionsOf(records, nodes)
+		heartbeat := func(version record.Version, value string) deletionOutcome {
+			nodes.node = labelled("u1", version, labels{"a": value})
+			return review(t, d, nodes.node)
+		}
+		assert.Equal(t, deletionRecorded, heartbeat(5, "1"), "the first record")
+		assert.Equal(t, deletionRecorded, heartbeat(6, "1"), "the moment")
+		for version := range record.Version(50) {
+			assert.Equal(t, deletionUnchanged, heartbeat(10+version, "1"))
+		}
+		assert.Equal(t, deletionRecorded, heartbeat(100, "2"), "an edit is always recorded")
+		assert.Equal(t, deletionUnchanged, heartbeat(101, "2"))
+		assert.Equal(t, 3, records.writes)
+		time.Sleep(momentEvery)
+		assert.Equal(t, deletionRecorded, heartbeat(102, "2"))
+	})
 }
 
 func TestADeletedNodeLeavesARecordAlthoughItIsEmpty(t *testing.T) {
@@ -400,6 +409,41 @@ func TestAReviewIsAHintAndWhatTheAPIServerHasCounts(t *testing.T) {
 			storedAs(t, records, remembered("u1", 5, labels{"a": "1"}))
 			assert.Equal(t, c.want, review(t, deletionsOf(records, c.nodes), hint))
 			assert.Equal(t, c.items, records.live(t).Items())
+		})
+	}
+}
+
+func TestAReviewOfADeletionNamesANodeObjectOrNone(t *testing.T) {
+	const metadata = `"metadata":{"name":"n1","uid":"u1"}`
+	for name, c := range map[string]struct {
+		object, request string
+		ok              bool
+	}{
+		"as the API server sends it":             {`{"kind":"Node",` + metadata + `,"spec":{}}`, "n1", true},
+		"deletecollection has no name":           {`{` + metadata + `}`, "", true},
+		"metadata is last":                       {`{"spec":{"taints":[{}]},"status":{"a":[1,{"metadata":{"name":"n2"}}]},` + metadata + `}`, "n1", true},
+		"what follows metadata is not read":      {`{` + metadata + `,"spec":{`, "n1", true},
+		"metadata stands in a status only":       {`{"status":{` + metadata + `}}`, "n1", false},
+		"metadata is a list":                     {`{"metadata":["n1","u1"]}`, "n1", false},
+		"metadata is cut off":                    {`{"metadata":{"name":"n1","uid":"u1"`, "n1", false},
+		"the name is another than the request's": {`{` + metadata + `}`, "n2", false},
+		"the name is a path":                     {`{"metadata":{"name":"../secrets/x","uid":"u1"}}`, "", false},
+		"the name is too long":                   {`{"metadata":{"name":"` + strings.Repeat("n", 254) + `","uid":"u1"}}`, "", false},
+		"the name is a number":                   {`{"metadata":{"name":1,"uid":"u1"}}`, "", false},
+		"the name is empty":                      {`{"metadata":{"name":"","uid":"u1"}}`, "", false},
+		"there is no UID":                        {`{"metadata":{"name":"n1"}}`, "n1", false},
+		"the UID is too long":                    {`{"metadata":{"name":"n1","uid":"` + strings.Repeat("u", longestUID+1) + `"}}`, "n1", false},
+		"the object is a list":                   {`[{` + metadata + `}]`, "n1", false},
+		"the object is null":                     {`null`, "n1", false},
+		"the object is empty":                    {``, "n1", false},
+		"the object is nested a million deep":    {`{"a":` + strings.Repeat(`[`, 1_000_000), "n1", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, ok := hinted(admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Name: c.request, OldObject: runtime.RawExtension{Raw: []byte(c.object)}}})
+			assert.Equal(t, c.ok, ok)
+			if ok {
+				assert.Equal(t, hint{"n1", "u1"}, h)
+			}
 		})
 	}
 }

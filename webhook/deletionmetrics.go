@@ -17,14 +17,8 @@ type DeletionMetrics struct{ total *prometheus.CounterVec }
 
 // NewDeletionMetrics registers the series, each with a first value of 0.
 func NewDeletionMetrics(registry prometheus.Registerer) *DeletionMetrics {
-	m := &DeletionMetrics{total: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "nodekeep_webhook_deletions_total", Help: "Reviews of deletions of Nodes, by outcome.",
-	}, []string{"outcome"})}
-	registry.MustRegister(m.total)
-	for _, outcome := range []deletionOutcome{deletionRecorded, deletionUnchanged, deletionAbsent, deletionFailed} {
-		m.total.WithLabelValues(string(outcome))
-	}
-	return m
+	return &DeletionMetrics{counter(registry, "nodekeep_webhook_deletions_total", "Reviews of deletions of Nodes, by outcome.", "outcome",
+		deletionRecorded, deletionUnchanged, deletionAbsent, deletionFailed)}
 }
 
 func (m *DeletionMetrics) seen(outcome deletionOutcome) {

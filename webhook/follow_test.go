@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"testing"
@@ -16,17 +17,16 @@ import (
 )
 
 const (
-	followHead = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"
-	follows    = followHead + "machine: {follow: true}\n"
-	machineA   = "4c4c4544-0051-3010-8052-b4c04f4a3132"
-	machineB   = "9e3a1f70-77aa-4d0e-a8c1-0b5d52f1c9aa"
-	ciRole     = "node-role.kubernetes.io/ci"
+	follows  = "machine: {follow: true}\n"
+	machineA = "4c4c4544-0051-3010-8052-b4c04f4a3132"
+	machineB = "9e3a1f70-77aa-4d0e-a8c1-0b5d52f1c9aa"
+	ciRole   = "node-role.kubernetes.io/ci"
 )
 
-// load is a policy, without its head.
-func load(t *testing.T, text string) policy.Policy {
+// load is a policy with these sections.
+func load(t testing.TB, sections string) policy.Policy {
 	t.Helper()
-	p, err := policy.Load([]byte(followHead+text), policy.DefaultGate)
+	p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+sections), policy.DefaultGate)
 	require.NoError(t, err)
 	return p
 }
@@ -80,7 +80,7 @@ func TestARegistrationFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testi
 			records: []record.Record{gone("old", map[string]string{"disk": "fast", ciRole: "", "node-restriction.kubernetes.io/tier": "gold"})}, labels: fast, gated: true, outcome: "deferred",
 		},
 		"but a protected label waits whatever the policy does with protected labels": {
-			policy:  followHead + "labels: {keep: ['*', 'node-restriction.kubernetes.io/*'], protected: inline}\nmachine: {follow: true}\n",
+			policy:  "labels: {keep: ['*', 'node-restriction.kubernetes.io/*'], protected: inline}\nmachine: {follow: true}\n",
 			records: []record.Record{gone("old", map[string]string{"disk": "fast", ciRole: "", "node-restriction.kubernetes.io/tier": "gold"})}, labels: fast, gated: true, outcome: "deferred",
 		},
 		"but a protected label waits also where an administrator creates the Node": {
@@ -99,7 +99,7 @@ func TestARegistrationFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testi
 			records: []record.Record{gone("old", fast, func(r *record.Record) { r.Machine = record.Machine{} })}, machine: " ", outcome: "nothing_missing",
 		},
 		"but none where the policy does not say so": {
-			policy: followHead + "machine: {onMismatch: quarantine}\n", records: []record.Record{gone("old", fast)}, outcome: "nothing_missing",
+			policy: "machine: {onMismatch: quarantine}\n", records: []record.Record{gone("old", fast)}, outcome: "nothing_missing",
 		},
 		"but none of two, as of cloned images": {
 			records: []record.Record{gone("old", fast), gone("older", fast)}, gated: true, outcome: "nothing_missing",
@@ -120,20 +120,12 @@ func TestARegistrationFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testi
 				_, err := known.Put(t.Context(), r, "")
 				require.NoError(t, err)
 			}
-			if c.policy == "" {
-				c.policy = follows
-			}
-			p, err := policy.Load([]byte(c.policy), policy.DefaultGate)
-			require.NoError(t, err)
-			if c.machine == "" {
-				c.machine = machineA
-			}
 			user := byKubelet()
 			if c.user != nil {
 				user = *c.user
 			}
-			request := creation(user, registration(c.machine, c.brings))
-			h := newHook(known, p)
+			request := creation(user, registration(cmp.Or(c.machine, machineA), c.brings))
+			h := newHook(known, load(t, cmp.Or(c.policy, follows)))
 
 			after := typed(t, requireSafe(t, request, h.review(t, bodyOf(t, request))))
 
@@ -158,15 +150,14 @@ func TestARegistrationFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testi
 }
 
 func TestARegistrationFollowsNothingWhereTheRecordsOfAMachineCannotBeFound(t *testing.T) {
-	p, err := policy.Load([]byte(follows), policy.DefaultGate)
-	require.NoError(t, err)
+	p := load(t, follows)
 	request := creation(byKubelet(), registration(machineA, map[string]string{"own": "x"}))
 	after := typed(t, requireSafe(t, request, newHook(unindexed{&records{}}, p).review(t, bodyOf(t, request))))
 	assert.Equal(t, map[string]string{"own": "x"}, after.Labels)
 	assert.True(t, policy.DefaultGate.On(after.Spec.Taints), "capture decides whether there is one to follow")
 
 	known := &records{}
-	_, err = known.Put(t.Context(), gone("old", map[string]string{"disk": "fast"}), "")
+	_, err := known.Put(t.Context(), gone("old", map[string]string{"disk": "fast"}), "")
 	require.NoError(t, err)
 	known.Tamper(worker, []byte("{"))
 	after = typed(t, requireSafe(t, request, newHook(known, p).review(t, bodyOf(t, request))))

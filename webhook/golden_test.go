@@ -53,6 +53,7 @@ func TestGoldenReviews(t *testing.T) {
 				requireSettled(t, h, c.request, after)
 			}
 			c.compare(t, response)
+			c.requireExplained(t, response)
 			if response.Patch != nil {
 				c.requireSameButTheGateWhileRecordsAreStale(t)
 			}

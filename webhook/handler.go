@@ -79,7 +79,7 @@ func (h *Handler) Handle(_ context.Context, request admission.Request) admission
 		k, p = selfTest(p.Gate())
 	}
 	a := answerTo(in, k, p, h.decide)
-	d, operations := a.decision, a.operations
+	d := a.decision
 	if d.outcome == tooLarge {
 		h.warnings.Do(func() {
 			h.logger.Error("node is too large to be given labels and taints; capture tries to give them back", "node", short(in.node), "bytes", in.size)
@@ -91,10 +91,7 @@ func (h *Handler) Handle(_ context.Context, request admission.Request) admission
 	h.metrics.byRules(a.incoming, d)
 	h.logger.Debug("reviewed node", "node", in.node, "outcome", d.outcome, "restored", len(d.restore.Add),
 		"deferred", len(d.restore.Protected), "withheld", len(d.restore.Withheld), "taints", len(d.taints))
-	if len(operations) == 0 {
-		return admission.Allowed("")
-	}
-	return admission.Patched("", operations...)
+	return admission.Patched("", a.operations...)
 }
 
 // known looks the Node up. After any error there, nothing is restored.
@@ -128,7 +125,7 @@ func (h *Handler) follow(node string, machine record.Machine) (r record.Record, 
 }
 
 func (h *Handler) passOver(request admission.Request, err error) admission.Response {
-	if errors.Is(err, errNotOurs) {
+	if errors.Is(err, ErrNotOurs) {
 		h.metrics.passedOver(notOurs)
 		return admission.Allowed("")
 	}

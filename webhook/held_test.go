@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -38,8 +37,7 @@ func TestWhileRulesAreHeldTheyOnlyAddLabelsToANodeThatRegisters(t *testing.T) {
 		"a removal of what the Node does not": {rules: clean, held: labels{}, inForce: labels{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := policy.Load([]byte("{apiVersion: nodekeep.dev/v1alpha1, kind: Policy, labels: {rules: ["+c.rules+"]}}"), policy.DefaultGate)
-			require.NoError(t, err)
+			p := load(t, "labels: {rules: ["+c.rules+"]}")
 			k := known{current: true, record: record.New("n1", record.Object{}, c.recorded)}
 			k.record.Derived, k.record.Machine = c.derived, record.Machine{SystemUUID: "a"}
 			installers := corev1.Taint{Key: "installer.example.com/slow", Effect: corev1.TaintEffectNoSchedule}

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -51,16 +53,22 @@ type hook struct {
 }
 
 func newHook(known webhook.Records, p policy.Policy) *hook {
+	reviews, registry := newReviews(quiet())
+	handler := webhook.NewHandler(known, func() policy.Policy { return p }, reviews.Metrics, quiet())
+	return &hook{reviews.Of(webhook.RestoreReview, handler), registry}
+}
+
+// newReviews are ready, with metrics of their own.
+func newReviews(logger *slog.Logger) (webhook.Reviews, *prometheus.Registry) {
 	registry := prometheus.NewRegistry()
-	metrics := webhook.NewMetrics(registry)
-	handler := webhook.NewHandler(known, func() policy.Policy { return p }, metrics, quiet())
-	return &hook{webhook.Reviews(handler, always, webhook.NewLimits(), metrics, quiet()), registry}
+	return webhook.Reviews{Ready: always, Limits: webhook.NewLimits(), Metrics: webhook.NewMetrics(registry), Logger: logger}, registry
 }
 
 // newHookWith is a hook with a handler and a readiness of the test's own.
 func newHookWith(handler admission.HandlerFunc, ready func() bool) *hook {
-	registry := prometheus.NewRegistry()
-	return &hook{webhook.Reviews(handler, ready, webhook.NewLimits(), webhook.NewMetrics(registry), quiet()), registry}
+	reviews, registry := newReviews(quiet())
+	reviews.Ready = ready
+	return &hook{reviews.Of(webhook.RestoreReview, handler), registry}
 }
 
 func always() bool { return true }
@@ -94,20 +102,39 @@ func (h *hook) review(t testing.TB, body []byte) *admissionv1.AdmissionResponse 
 	return review.Response
 }
 
-// count is the value of a counter for one outcome.
-func (h *hook) count(t testing.TB, name, outcome string) int {
+// series are those of a metric, by their one label.
+func series(t testing.TB, registry *prometheus.Registry, name string) map[string]*dto.Metric {
 	t.Helper()
-	families, err := h.registry.Gather()
+	families, err := registry.Gather()
 	require.NoError(t, err)
+	series := map[string]*dto.Metric{}
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
-			if family.GetName() == name && metric.GetLabel()[0].GetValue() == outcome {
-				return int(metric.GetCounter().GetValue())
+			if family.GetName() == name {
+				series[metric.GetLabel()[0].GetValue()] = metric
 			}
 		}
 	}
-	t.Fatalf("no series %s{outcome=%q}", name, outcome)
-	return 0
+	return series
+}
+
+// count is the value of a counter for one outcome.
+func (h *hook) count(t testing.TB, name, outcome string) int {
+	t.Helper()
+	counters := series(t, h.registry, name)
+	require.Contains(t, counters, outcome)
+	return int(counters[outcome].GetCounter().GetValue())
+}
+
+// outcomes are the counts of reviews that are not 0.
+func (h *hook) outcomes(t testing.TB) map[string]int {
+	t.Helper()
+	counts := map[string]int{}
+	for outcome := range series(t, h.registry, reviewsTotal) {
+		counts[outcome] = h.count(t, reviewsTotal, outcome)
+	}
+	maps.DeleteFunc(counts, func(_ string, count int) bool { return count == 0 })
+	return counts
 }
 
 const (

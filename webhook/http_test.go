@@ -16,7 +16,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"gomodules.xyz/jsonpatch/v2"
@@ -200,9 +199,8 @@ func TestRequestsThatCannotBeReadAreLoggedOnceASecond(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
 				logger := slog.New(slog.NewTextHandler(&log, nil))
-				metrics := webhook.NewMetrics(prometheus.NewRegistry())
-				handler := webhook.NewHandler(&records{}, policy.Default, metrics, logger)
-				h := webhook.Reviews(handler, always, webhook.NewLimits(), metrics, logger)
+				reviews, _ := newReviews(logger)
+				h := reviews.Of(webhook.RestoreReview, webhook.NewHandler(&records{}, policy.Default, reviews.Metrics, logger))
 				for range 100 {
 					answer := httptest.NewRecorder()
 					h.ServeHTTP(answer, post(body))

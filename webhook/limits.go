@@ -32,35 +32,27 @@ const mostTurns = 4
 // decoded at a time, on half of the CPUs. In addition, one large review of all addresses is decoded. Other reviews wait, but usual reviews
 // of other addresses do not wait for them.
 type Limits struct {
-	oneLarge *semaphore.Weighted
-	turns    int64
+	usual, large *semaphore.Weighted // bytes
+	oneLarge     *semaphore.Weighted
+	turns        int64
 
 	mu      sync.Mutex
-	usual   part
-	large   part
 	callers map[string]*caller
 }
 
 // NewLimits makes the limits of a process.
 func NewLimits() *Limits {
 	return &Limits{
-		oneLarge: semaphore.NewWeighted(1),
-		turns:    int64(min(max(runtime.GOMAXPROCS(0)/2, 1), mostTurns)),
-		usual:    part{limit: usualBudget},
-		large:    part{limit: largeBudget},
-		callers:  map[string]*caller{},
+		usual: semaphore.NewWeighted(usualBudget), large: semaphore.NewWeighted(largeBudget), oneLarge: semaphore.NewWeighted(1),
+		turns:   int64(min(max(runtime.GOMAXPROCS(0)/2, 1), mostTurns)),
+		callers: map[string]*caller{},
 	}
 }
 
-// part is a part of the budget, or the share of it that one address may hold.
-type part struct{ held, limit int64 }
-
-func (p *part) fits(weight int64) bool { return p.held+weight <= p.limit }
-
-// caller is an address with reviews in flight.
+// caller is an address with reviews in flight, and its share of the limits.
 type caller struct {
 	reviews      int
-	usual, large part
+	usual, large *semaphore.Weighted // bytes
 	turns        *semaphore.Weighted
 }
 
@@ -79,36 +71,40 @@ func (l *Limits) admit(remoteAddress string, length int64) (inFlight, bool) {
 	if length < 0 {
 		length = maxReviewBytes
 	}
-	address, _, err := net.SplitHostPort(remoteAddress)
-	if err != nil {
-		address = remoteAddress
-	}
-	f := inFlight{limits: l, address: address, weight: length + reviewOverhead, large: length > usualReviewBytes}
+	f := inFlight{limits: l, address: addressOf(remoteAddress), weight: length + reviewOverhead, large: length > usualReviewBytes}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known, ok := l.callers[address]
-	if !ok {
-		known = &caller{
-			usual: part{limit: usualBudget / shareOfBudget}, large: part{limit: largeBudget / shareOfBudget}, turns: semaphore.NewWeighted(l.turns),
+	if f.caller = l.callers[f.address]; f.caller == nil {
+		f.caller = &caller{
+			usual: semaphore.NewWeighted(usualBudget / shareOfBudget), large: semaphore.NewWeighted(largeBudget / shareOfBudget), turns: semaphore.NewWeighted(l.turns),
 		}
 	}
-	f.caller = known
 	all, own := f.parts()
-	if !all.fits(f.weight) || !own.fits(f.weight) {
+	if !all.TryAcquire(f.weight) {
 		return inFlight{}, false
 	}
-	all.held += f.weight
-	own.held += f.weight
-	known.reviews++
-	l.callers[address] = known
+	if !own.TryAcquire(f.weight) {
+		all.Release(f.weight)
+		return inFlight{}, false
+	}
+	f.caller.reviews++
+	l.callers[f.address] = f.caller
 	return f, true
 }
 
-func (f *inFlight) parts() (all, own *part) {
-	if f.large {
-		return &f.limits.large, &f.caller.large
+// addressOf is a remote address without its port.
+func addressOf(remote string) string {
+	if address, _, err := net.SplitHostPort(remote); err == nil {
+		return address
 	}
-	return &f.limits.usual, &f.caller.usual
+	return remote
+}
+
+func (f *inFlight) parts() (all, own *semaphore.Weighted) {
+	if f.large {
+		return f.limits.large, f.caller.large
+	}
+	return f.limits.usual, f.caller.usual
 }
 
 // begin waits for the review's turn. A large review waits only for other large reviews. If it also waited for a turn of its address, large
@@ -140,11 +136,11 @@ func (f *inFlight) waitsFor() *semaphore.Weighted {
 // release counts the review no longer.
 func (f *inFlight) release() {
 	f.end()
+	all, own := f.parts()
+	all.Release(f.weight)
+	own.Release(f.weight)
 	f.limits.mu.Lock()
 	defer f.limits.mu.Unlock()
-	all, own := f.parts()
-	all.held -= f.weight
-	own.held -= f.weight
 	if f.caller.reviews--; f.caller.reviews == 0 {
 		delete(f.limits.callers, f.address)
 	}

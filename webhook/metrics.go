@@ -39,9 +39,7 @@ const (
 // NewMetrics registers the series, each with a first value of 0.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
-		reviews: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodekeep_webhook_reviews_total", Help: "AdmissionReviews answered, by outcome.",
-		}, []string{"outcome"}),
+		reviews: counter(registry, "nodekeep_webhook_reviews_total", "AdmissionReviews answered, by outcome.", "outcome", outcomes()...),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "nodekeep_webhook_review_duration_seconds", Help: "Time to decide on a registering Node, once its AdmissionReview is decoded.",
 			Buckets: []float64{0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1},
@@ -50,39 +48,31 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "nodekeep_webhook_request_duration_seconds", Help: "Time from an AdmissionReview's arrival until it is answered, body and answer included.",
 			Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1},
 		}, []string{"review"}),
-		annotations: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodekeep_webhook_annotations_total", Help: "Recorded annotations that a registering Node lacked, by outcome.",
-		}, []string{"outcome"}),
-		labels: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodekeep_webhook_labels_total", Help: "Recorded labels that a registering Node lacked, by outcome.",
-		}, []string{"outcome"}),
-		taints: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodekeep_webhook_taints_total", Help: "Recorded taints that a registering Node lacked, by outcome, and taints added by the policy.",
-		}, []string{"outcome"}),
-		ruled: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodekeep_webhook_rule_labels_total", Help: "Labels that rules set on registering Nodes, and labels and taints that they removed; deferred: labels that wait for capture.",
-		}, []string{"change"}),
+		annotations: counter(registry, "nodekeep_webhook_annotations_total",
+			"Recorded annotations that a registering Node lacked, by outcome.", "outcome", itemRestored, itemWithheld, itemInvalid),
+		labels: counter(registry, "nodekeep_webhook_labels_total",
+			"Recorded labels that a registering Node lacked, by outcome.", "outcome", itemRestored, itemDeferred, itemWithheld, itemInvalid),
+		taints: counter(registry, "nodekeep_webhook_taints_total",
+			"Recorded taints that a registering Node lacked, by outcome, and taints added by the policy.", "outcome", itemRestored, itemWithheld, itemInvalid, taintAdded),
+		ruled: counter(registry, "nodekeep_webhook_rule_labels_total",
+			"Labels that rules set on registering Nodes, and labels and taints that they removed; deferred: labels that wait for capture.",
+			"change", ruleSets, ruleDefers, ruleRemoves),
 	}
-	registry.MustRegister(m.ruled, m.reviews, m.duration, m.requests, m.labels, m.taints, m.annotations)
+	registry.MustRegister(m.duration, m.requests)
 	for _, review := range []Review{RestoreReview, ProtectedReview, DeletionReview} {
 		m.requests.WithLabelValues(string(review))
 	}
-	for _, outcome := range outcomes() {
-		m.reviews.WithLabelValues(string(outcome))
-	}
-	for _, change := range []string{ruleSets, ruleDefers, ruleRemoves} {
-		m.ruled.WithLabelValues(change)
-	}
-	for _, outcome := range []string{itemRestored, itemDeferred, itemWithheld, itemInvalid} {
-		m.labels.WithLabelValues(outcome)
-	}
-	for _, outcome := range []string{itemRestored, itemWithheld, itemInvalid, taintAdded} {
-		m.taints.WithLabelValues(outcome)
-	}
-	for _, outcome := range []string{itemRestored, itemWithheld, itemInvalid} {
-		m.annotations.WithLabelValues(outcome)
-	}
 	return m
+}
+
+// counter registers a counter with one label, and has it count each value of the label from 0.
+func counter[Value ~string](registry prometheus.Registerer, name, help, label string, values ...Value) *prometheus.CounterVec {
+	vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+	registry.MustRegister(vec)
+	for _, value := range values {
+		vec.WithLabelValues(string(value))
+	}
+	return vec
 }
 
 func (m *Metrics) reviewed(how outcome, took time.Duration) {
@@ -90,9 +80,8 @@ func (m *Metrics) reviewed(how outcome, took time.Duration) {
 	m.duration.Observe(took.Seconds())
 }
 
+// passedOver counts a review on which nothing was decided.
 func (m *Metrics) passedOver(how outcome) { m.reviews.WithLabelValues(string(how)).Inc() }
-
-func (m *Metrics) refused(how outcome) { m.reviews.WithLabelValues(string(how)).Inc() }
 
 func (m *Metrics) restored(r policy.Restore, dropped record.Dropped) {
 	for item := range r.Add {

@@ -61,14 +61,12 @@ func TestLabelsAreCountedByWhatBecameOfThem(t *testing.T) {
 }
 
 func TestWhatRulesDoAtARegistrationIsCounted(t *testing.T) {
-	p, err := policy.Load([]byte(`apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
+	p := load(t, `
 labels:
   rules:
   - {name: tier, when: {names: [worker-1]}, set: {tier: one, team: red, node-role.kubernetes.io/worker: ""}}
   - {name: clean, ensureAbsent: [left-over, not-there, "left-over:NoSchedule"]}
-`), policy.DefaultGate)
-	require.NoError(t, err)
+`)
 	h := newHook((&records{}), p)
 
 	h.review(t, bodyOf(t, creation(byKubelet(), []byte(
@@ -77,22 +75,6 @@ labels:
 	for change, want := range map[string]int{"set": 1, "deferred": 1, "removed": 2} {
 		assert.Equal(t, want, h.count(t, "nodekeep_webhook_rule_labels_total", change), change)
 	}
-}
-
-// outcomes are the counts of reviews that are not 0.
-func (h *hook) outcomes(t testing.TB) map[string]int {
-	t.Helper()
-	families, err := h.registry.Gather()
-	require.NoError(t, err)
-	counts := map[string]int{}
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			if count := int(metric.GetCounter().GetValue()); family.GetName() == reviewsTotal && count > 0 {
-				counts[metric.GetLabel()[0].GetValue()] = count
-			}
-		}
-	}
-	return counts
 }
 
 func remembering(labels map[string]string) func(*testing.T) *records {

@@ -1,11 +1,11 @@
 package webhook
 
 import (
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 )
 
 // How often reviews may write only the time of an observation: once in momentEvery for each Node object. For all objects together, the
@@ -17,31 +17,21 @@ const (
 	momentsASecond = 100
 )
 
-// moments bounds the writes that record a moment only. It holds the UIDs of Node objects that exist, for two periods at most.
+// moments bounds the writes that record a moment only. It holds the UIDs of Node objects that exist, for momentEvery.
 type moments struct {
-	mu            sync.Mutex
-	all           *rate.Limiter
-	since         time.Time
-	last, current map[types.UID]struct{} // those that were written in the period before and in this one
+	all     *rate.Limiter
+	written *cache.Expiring
 }
 
-// take reports whether the moment of a Node object may be written now, and notes that it is.
-func (m *moments) take(uid types.UID, now time.Time) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.all == nil {
-		m.all = rate.NewLimiter(momentsASecond, momentsAtOnce)
-	}
-	if past := now.Sub(m.since); m.current == nil || past >= momentEvery || past < 0 {
-		if m.last = m.current; past >= 2*momentEvery {
-			m.last = nil
-		}
-		m.current, m.since = map[types.UID]struct{}{}, now
-	}
-	_, before := m.last[uid]
-	if _, again := m.current[uid]; again || before || !m.all.AllowN(now, 1) {
+func newMoments() moments {
+	return moments{all: rate.NewLimiter(momentsASecond, momentsAtOnce), written: cache.NewExpiring()}
+}
+
+// take reports whether the moment of a Node object may be written now, and notes that it is. Nobody else asks about that object meanwhile.
+func (m moments) take(uid types.UID) bool {
+	if _, again := m.written.Get(uid); again || !m.all.Allow() {
 		return false
 	}
-	m.current[uid] = struct{}{}
+	m.written.Set(uid, nil, momentEvery)
 	return true
 }

@@ -3,6 +3,7 @@ package webhook
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -10,27 +11,30 @@ import (
 )
 
 func TestTheMomentOfANodeObjectIsWrittenOnceInAWhile(t *testing.T) {
-	var m moments
-	at := time.Now()
-	assert.True(t, m.take("a", at))
-	assert.False(t, m.take("a", at))
-	assert.True(t, m.take("b", at), "each object has its own")
-	assert.False(t, m.take("a", at.Add(momentEvery-time.Second)))
-	assert.False(t, m.take("a", at.Add(momentEvery)), "at least that long, twice that at most")
-	assert.True(t, m.take("a", at.Add(2*momentEvery)))
-	assert.True(t, m.take("a", at.Add(10*momentEvery)))
+	synctest.Test(t, func(t *testing.T) {
+		m := newMoments()
+		assert.True(t, m.take("a"))
+		assert.False(t, m.take("a"))
+		assert.True(t, m.take("b"), "each object has its own")
+		time.Sleep(momentEvery - time.Second)
+		assert.False(t, m.take("a"))
+		time.Sleep(time.Second)
+		assert.True(t, m.take("a"))
+	})
 }
 
 func TestMomentsAreBoundedInAllAndForgotten(t *testing.T) {
-	var m moments
-	written, now := 0, time.Now()
-	for n := range 3 * momentsAtOnce {
-		if m.take(types.UID(fmt.Sprint(n)), now) {
-			written++
+	synctest.Test(t, func(t *testing.T) {
+		m, written := newMoments(), 0
+		for n := range 3 * momentsAtOnce {
+			if m.take(types.UID(fmt.Sprint(n))) {
+				written++
+			}
 		}
-	}
-	assert.Equal(t, momentsAtOnce, written)
-	assert.Len(t, m.current, momentsAtOnce, "what was not written takes no memory")
-	m.take("later", now.Add(3*momentEvery))
-	assert.LessOrEqual(t, len(m.current)+len(m.last), 1)
+		assert.Equal(t, momentsAtOnce, written)
+		assert.Equal(t, momentsAtOnce, m.written.Len(), "what was not written takes no memory")
+		time.Sleep(momentEvery)
+		m.take("later")
+		assert.Equal(t, 1, m.written.Len())
+	})
 }

@@ -1,4 +1,4 @@
-package webhook_test
+package webhook
 
 import (
 	"net/http"
@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-
-	"nodekeep.dev/nodekeep/webhook"
 )
 
 func TestARequestLastsAsLongAsTheAPIServerSaysThatItWaits(t *testing.T) {
@@ -34,7 +32,7 @@ func TestARequestLastsAsLongAsTheAPIServerSaysThatItWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				got := time.Duration(none)
-				hook := webhook.Patience(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				hook := patience(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 					if deadline, ok := r.Context().Deadline(); ok {
 						got = time.Until(deadline)
 					}

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/contain"
 	"nodekeep.dev/nodekeep/policy"
@@ -30,9 +31,7 @@ type Proof struct {
 	client kubernetes.Interface
 	policy func() policy.Policy
 	logger *slog.Logger
-
-	mu  sync.RWMutex
-	err error // why not; nil once it is proved
+	err    atomic.Pointer[error] // why not; errNotProvedYet before the first dry run
 }
 
 var errNotProvedYet = errors.New("not proved yet")
@@ -52,18 +51,14 @@ func NewProof(config *rest.Config, currentPolicy func() policy.Policy, logger *s
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the self-test: %w", err)
 	}
-	return &Proof{client: client, policy: currentPolicy, logger: logger, err: errNotProvedYet}, nil
+	return &Proof{client: client, policy: currentPolicy, logger: logger}, nil
 }
 
 // Proved reports whether the last dry run showed that the inline route works.
 func (p *Proof) Proved() bool { return p.Err() == nil }
 
 // Err is why protected labels are deferred although the policy says inline; nil where they are not.
-func (p *Proof) Err() error {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.err
-}
+func (p *Proof) Err() error { return ptr.Deref(p.err.Load(), errNotProvedYet) }
 
 // Run proves the route from time to time until ctx is done, while the policy asks for it.
 func (p *Proof) Run(ctx context.Context) error {
@@ -100,10 +95,7 @@ func (p *Proof) prove(ctx context.Context) error {
 }
 
 func (p *Proof) learn(err error) {
-	p.mu.Lock()
-	before := p.err
-	p.err = err
-	p.mu.Unlock()
+	before := ptr.Deref(p.err.Swap(&err), errNotProvedYet)
 	switch {
 	case err == nil && before != nil:
 		p.logger.Info("protected labels are restored inline: proved on this API server")

@@ -22,56 +22,52 @@ func TestTheSecondPassActsOnlyOnWhatTheFirstPassLeft(t *testing.T) {
 		}
 	}
 	inline := policy.Default().WithProtected(policy.Inline)
+	type pass struct {
+		incoming
+		known
+		policy policy.Policy
+	}
 	for name, c := range map[string]struct {
-		change func(in *incoming, k *known, p *policy.Policy)
+		change func(p *pass)
 		acts   bool
 	}{
-		"the first pass has been": {change: func(*incoming, *known, *policy.Policy) {}, acts: true},
-		"the first pass has not been": {change: func(in *incoming, _ *known, _ *policy.Policy) {
-			in.annotations, in.taints, in.labels = nil, nil, nil
-		}},
-		"the stamp cannot be read": {change: func(in *incoming, _ *known, _ *policy.Policy) {
-			in.annotations[policy.StampAnnotation] = "x"
-		}},
-		"a record that has become known since has one more": {change: func(_ *incoming, k *known, _ *policy.Policy) {
-			k.record = record.New("n1", record.Object{}, map[string]string{"dedicated": "ci", role: "", "node-role.kubernetes.io/new": ""})
+		"the first pass has been":     {change: func(*pass) {}, acts: true},
+		"the first pass has not been": {change: func(p *pass) { p.annotations, p.taints, p.labels = nil, nil, nil }},
+		"the stamp cannot be read":    {change: func(p *pass) { p.annotations[policy.StampAnnotation] = "x" }},
+		"a record that has become known since has one more": {change: func(p *pass) {
+			p.record = record.New("n1", record.Object{}, map[string]string{"dedicated": "ci", role: "", "node-role.kubernetes.io/new": ""})
 		}, acts: true},
-		"the stamp says nothing": {change: func(in *incoming, _ *known, _ *policy.Policy) {
-			in.annotations[policy.StampAnnotation] = "{}"
-		}, acts: true},
-		"nothing is missing any more": {change: func(_ *incoming, k *known, _ *policy.Policy) {
-			k.record = record.New("n1", record.Object{}, map[string]string{"dedicated": "ci"})
+		"the stamp says nothing": {change: func(p *pass) { p.annotations[policy.StampAnnotation] = "{}" }, acts: true},
+		"nothing is missing any more": {change: func(p *pass) {
+			p.record = record.New("n1", record.Object{}, map[string]string{"dedicated": "ci"})
 		}},
-		"another machine registers under the name, and the policy isolates it": {change: func(in *incoming, k *known, p *policy.Policy) {
-			var err error
-			*p, err = policy.Load([]byte("{apiVersion: nodekeep.dev/v1alpha1, kind: Policy, labels: {protected: inline}, machine: {onMismatch: quarantine}}"), policy.DefaultGate)
-			require.NoError(t, err)
-			in.machine, k.record.Machine = record.Machine{SystemUUID: "here"}, record.Machine{SystemUUID: "there"}
+		"another machine registers under the name, and the policy isolates it": {change: func(p *pass) {
+			p.policy = load(t, "labels: {protected: inline}\nmachine: {onMismatch: quarantine}")
+			p.machine, p.record.Machine = record.Machine{SystemUUID: "here"}, record.Machine{SystemUUID: "there"}
 		}},
-		"which record the machine follows is not decided yet": {change: func(_ *incoming, k *known, _ *policy.Policy) { k.undecided = true }},
-		"another machine has the name":                        {change: func(_ *incoming, k *known, _ *policy.Policy) { k.record.Quarantined = &record.Record{} }},
-		"there is no room for the stamp": {change: func(in *incoming, _ *known, _ *policy.Policy) {
-			in.annotations["example.com/full"] = strings.Repeat("x", 262_100)
-		}},
-		"an ordinary label is missing": {change: func(in *incoming, _ *known, _ *policy.Policy) { in.labels = nil }},
-		"the gate is not on":           {change: func(in *incoming, _ *known, _ *policy.Policy) { in.taints = nil }},
-		"an admin creates the Node":    {change: func(in *incoming, _ *known, _ *policy.Policy) { in.occasion = policy.CreateByOther }},
-		"the records may be behind":    {change: func(_ *incoming, k *known, _ *policy.Policy) { k.current = false }},
-		"the record cannot be read":    {change: func(_ *incoming, k *known, _ *policy.Policy) { k.unreadable = true }},
-		"the policy says deferred":     {change: func(_ *incoming, _ *known, p *policy.Policy) { *p = policy.Default() }},
-		"the policy says never":        {change: func(_ *incoming, _ *known, p *policy.Policy) { *p = p.WithProtected(policy.Never) }},
+		"which record the machine follows is not decided yet": {change: func(p *pass) { p.undecided = true }},
+		"another machine has the name":                        {change: func(p *pass) { p.record.Quarantined = &record.Record{} }},
+		"there is no room for the stamp":                      {change: func(p *pass) { p.annotations["example.com/full"] = strings.Repeat("x", 262_100) }},
+		"an ordinary label is missing":                        {change: func(p *pass) { p.labels = nil }},
+		"the gate is not on":                                  {change: func(p *pass) { p.taints = nil }},
+		"an admin creates the Node":                           {change: func(p *pass) { p.occasion = policy.CreateByOther }},
+		"the records may be behind":                           {change: func(p *pass) { p.current = false }},
+		"the record cannot be read":                           {change: func(p *pass) { p.unreadable = true }},
+		"the policy says deferred":                            {change: func(p *pass) { p.policy = policy.Default() }},
+		"the policy says never":                               {change: func(p *pass) { p.policy = p.policy.WithProtected(policy.Never) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in, k, p := afterFirstPass(), remembered, inline
-			c.change(&in, &k, &p)
-			operations := patch(in, decideProtected(in, k, p))
+			p := pass{afterFirstPass(), remembered, inline}
+			c.change(&p)
+			decided := decideProtected(p.incoming, p.known, p.policy)
+			operations := patch(p.incoming, decided)
 			if !c.acts {
 				assert.Empty(t, operations)
 				return
 			}
-			added := len(k.record.Entries) - 1 // but the ordinary label
+			added := len(p.record.Entries) - 1 // but the ordinary label
 			assert.Len(t, operations, added+2, "the labels, the stamp, the gate: %v", operations)
-			stamp, ok := record.ParseStamp(decideProtected(in, k, p).own[policy.StampAnnotation])
+			stamp, ok := record.ParseStamp(decided.own[policy.StampAnnotation])
 			require.True(t, ok)
 			assert.Contains(t, stamp.Given, role)
 			assert.Zero(t, stamp.Given[role].Since, "it stands in the CREATE")
@@ -82,8 +78,7 @@ func TestTheSecondPassActsOnlyOnWhatTheFirstPassLeft(t *testing.T) {
 // A rule of the cluster judges the CREATE after the second pass as well.
 func TestTheSecondPassLeavesLabelsThatThePolicyDefersBehindTheGate(t *testing.T) {
 	const role = "node-role.kubernetes.io/infra"
-	p, err := policy.Load([]byte(`{apiVersion: nodekeep.dev/v1alpha1, kind: Policy, labels: {protected: inline, defer: [dedicated]}, taints: {rules: [{selector: dedicated, taint: "dedicated={value}:NoSchedule"}]}}`), policy.DefaultGate)
-	require.NoError(t, err)
+	p := load(t, "labels: {protected: inline, defer: [dedicated]}\ntaints: {rules: [{selector: dedicated, taint: \"dedicated={value}:NoSchedule\"}]}")
 	gate := policy.DefaultGate.Taint()
 	for name, c := range map[string]struct {
 		remembered map[string]string
@@ -120,8 +115,7 @@ func TestTheSecondPassLeavesLabelsThatThePolicyDefersBehindTheGate(t *testing.T)
 // What the first pass did with taints still stands in the stamp and is shown after the second.
 func TestTheSecondPassKeepsWhatTheFirstSaidOfTaints(t *testing.T) {
 	const role = "node-role.kubernetes.io/infra"
-	p, err := policy.Load([]byte(`{apiVersion: nodekeep.dev/v1alpha1, kind: Policy, labels: {protected: inline}, taints: {rules: [{selector: `+role+`, taint: "`+role+`:NoSchedule"}]}}`), policy.DefaultGate)
-	require.NoError(t, err)
+	p := load(t, "labels: {protected: inline}\ntaints: {rules: [{selector: "+role+", taint: \""+role+":NoSchedule\"}]}")
 	k := known{current: true, record: record.New("n1", record.Object{}, map[string]string{"maintenance:NoExecute": "disk", role: ""})}
 	in := incoming{node: "n1", occasion: policy.CreateByKubelet}
 	first := decide(in, k, p)

@@ -30,48 +30,47 @@ func short(text string) string { return policy.Shortened(text, maxShown) }
 // retryPause is how long a request waits before it is sent back to be tried again.
 const retryPause = 50 * time.Millisecond
 
+// Reviews serves AdmissionReviews by HTTP, and has what all kinds of them share. While Ready is false, and beyond the limits, it answers 503
+// with `Retry-After: 0`. The API server then tries again within the webhook's timeout, and may reach another replica.
+type Reviews struct {
+	Ready   func() bool
+	Limits  *Limits
+	Metrics *Metrics
+	Logger  *slog.Logger
+}
+
+// Of serves the reviews of one kind. The handler of [DeletionReview] waits for the API server, for as long as its caller does. Other reviews
+// can be decoded meanwhile. All other handlers answer from memory.
+func (r Reviews) Of(kind Review, handler admission.Handler) http.Handler {
+	waits := kind == DeletionReview
+	var served http.Handler = &reviews{Reviews: r, handler: handler, waits: waits, warnings: rate.Sometimes{Interval: time.Second}}
+	if waits {
+		served = patience(served)
+	}
+	return r.Metrics.timed(kind, served)
+}
+
 // reviews turns HTTP requests into admission requests and back. The adapter of controller-runtime answers unreadable requests with
 // `allowed: false`, which keeps Nodes out. Here, they become an HTTP error. That is a failed call to the API server, and failurePolicy
 // Ignore lets the Node pass.
 type reviews struct {
+	Reviews
 	handler admission.Handler
 	waits   bool // the handler waits for the API server
-	ready   func() bool
-	limits  *Limits
-	metrics *Metrics
-	logger  *slog.Logger
 	// warnings are logged once a second, since any client may send requests. The metric counts all.
 	warnings rate.Sometimes
 }
 
-// Reviews serves AdmissionReviews with a handler that answers from memory. While ready is false, and beyond the limits, it answers 503 with
-// `Retry-After: 0`. The API server then tries again within the webhook's timeout, and may reach another replica.
-func Reviews(handler admission.Handler, ready func() bool, limits *Limits, metrics *Metrics, logger *slog.Logger) http.Handler {
-	return newReviews(handler, false, ready, limits, metrics, logger)
-}
-
-// WaitingReviews is [Reviews] for a handler that waits for the API server. While it waits, other reviews can be decoded.
-func WaitingReviews(handler admission.Handler, ready func() bool, limits *Limits, metrics *Metrics, logger *slog.Logger) http.Handler {
-	return newReviews(handler, true, ready, limits, metrics, logger)
-}
-
-func newReviews(handler admission.Handler, waits bool, ready func() bool, limits *Limits, metrics *Metrics, logger *slog.Logger) *reviews {
-	return &reviews{
-		handler: handler, waits: waits, ready: ready, limits: limits, metrics: metrics, logger: logger,
-		warnings: rate.Sometimes{Interval: time.Second},
-	}
-}
-
 func (s *reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := contain.Call(func() error { s.serve(w, r); return nil }); err != nil {
-		s.logger.Error("review panicked; the Node passes unpatched", "error", err)
-		s.metrics.refused(panicked)
+		s.Logger.Error("review panicked; the Node passes unpatched", "error", err)
+		s.Metrics.passedOver(panicked)
 		http.Error(w, "internal error", http.StatusInternalServerError)
 	}
 }
 
 func (s *reviews) serve(w http.ResponseWriter, r *http.Request) {
-	if !s.ready() {
+	if !s.Ready() {
 		s.sendBack(w, r, notReady, "records are still being read")
 		return
 	}
@@ -79,7 +78,7 @@ func (s *reviews) serve(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, status, err)
 		return
 	}
-	review, ok := s.limits.admit(r.RemoteAddr, r.ContentLength)
+	review, ok := s.Limits.admit(r.RemoteAddr, r.ContentLength)
 	if !ok {
 		s.sendBack(w, r, tooBusy, "too many reviews at once")
 		return
@@ -97,7 +96,7 @@ func (s *reviews) review(w http.ResponseWriter, r *http.Request, f *inFlight) {
 	// The server's deadline was for the body. From here on the caller may wait as long as it likes.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	if err := f.begin(r.Context()); err != nil {
-		s.metrics.refused(tooBusy)
+		s.Metrics.passedOver(tooBusy)
 		http.Error(w, "too many reviews at once", http.StatusServiceUnavailable)
 		return
 	}
@@ -117,14 +116,14 @@ func (s *reviews) review(w http.ResponseWriter, r *http.Request, f *inFlight) {
 }
 
 func (s *reviews) refuse(w http.ResponseWriter, status int, err error) {
-	says := policy.Shortened(err.Error(), maxShown)
-	s.warnings.Do(func() { s.logger.Warn("request is no AdmissionReview", "error", says) })
-	s.metrics.refused(malformedReview)
+	says := short(err.Error())
+	s.warnings.Do(func() { s.Logger.Warn("request is no AdmissionReview", "error", says) })
+	s.Metrics.passedOver(malformedReview)
 	http.Error(w, says, status)
 }
 
 func (s *reviews) sendBack(w http.ResponseWriter, r *http.Request, why outcome, says string) {
-	s.metrics.refused(why)
+	s.Metrics.passedOver(why)
 	select {
 	case <-time.After(retryPause):
 	case <-r.Context().Done():
@@ -135,20 +134,20 @@ func (s *reviews) sendBack(w http.ResponseWriter, r *http.Request, why outcome, 
 
 func (s *reviews) answer(w http.ResponseWriter, kind metav1.TypeMeta, request admission.Request, response admission.Response) {
 	if err := complete(&response, request); err != nil {
-		s.logger.Error("patch cannot be written; the Node passes unpatched", "node", short(request.Name), "error", err)
+		s.Logger.Error("patch cannot be written; the Node passes unpatched", "node", short(request.Name), "error", err)
 		http.Error(w, "complete response", http.StatusInternalServerError)
 		return
 	}
 	body, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: kind, Response: &response.AdmissionResponse})
 	if err != nil {
-		s.logger.Error("response cannot be written; the Node passes unpatched", "node", short(request.Name), "error", err)
+		s.Logger.Error("response cannot be written; the Node passes unpatched", "node", short(request.Name), "error", err)
 		http.Error(w, "marshal response", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if _, err := w.Write(body); err != nil {
 		s.warnings.Do(func() {
-			s.logger.Warn("API server did not wait for the answer", "node", short(request.Name), "error", err)
+			s.Logger.Warn("API server did not wait for the answer", "node", short(request.Name), "error", err)
 		})
 	}
 }

@@ -28,12 +28,7 @@ type running struct {
 func startServer(t *testing.T, drain time.Duration, handler http.Handler) *running {
 	t.Helper()
 	certificate, roots := newCertificate(t)
-	return startServerWith(t, drain, handler, roots, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate, nil })
-}
-
-func startServerWith(t *testing.T, drain time.Duration, handler http.Handler, roots *x509.CertPool, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *running {
-	t.Helper()
-	return startServerFor(t, drain, handler, roots, certificate, nil)
+	return startServerFor(t, drain, handler, roots, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate, nil }, nil)
 }
 
 func startServerFor(t *testing.T, drain time.Duration, handler http.Handler, roots *x509.CertPool, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), clients *webhook.Clients) *running {

@@ -159,12 +159,12 @@ func TestServerLivesWithoutACertificateUntilThereIsOne(t *testing.T) {
 	t.Parallel()
 	certificate, roots := newCertificate(t)
 	var loaded atomic.Bool
-	s := startServerWith(t, 0, http.NotFoundHandler(), roots, func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	s := startServerFor(t, 0, http.NotFoundHandler(), roots, func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		if !loaded.Load() {
 			return nil, errors.New("no certificate yet")
 		}
 		return certificate, nil
-	})
+	}, nil)
 	client := s.client(func(*http.Transport) {})
 	require.Error(t, get(client, s.url()).err)
 

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,12 +62,11 @@ func TestStampAndListOfDerivedTaintsNeedRoomTogether(t *testing.T) {
 		return fmt.Sprintf("%s/%s%03d", strings.Repeat(kind, 253), strings.Repeat("n", 60), n)
 	}
 	const rules = 630
-	file := "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ntaints:\n  rules:\n"
+	sections := "taints:\n  rules:\n"
 	for i := range rules {
-		file += fmt.Sprintf("  - {selector: dedicated, taint: %q}\n", long("r", i)+"="+strings.Repeat("v", 63)+":PreferNoSchedule")
+		sections += fmt.Sprintf("  - {selector: dedicated, taint: %q}\n", long("r", i)+"="+strings.Repeat("v", 63)+":PreferNoSchedule")
 	}
-	p, err := policy.Load([]byte(file), policy.DefaultGate)
-	require.NoError(t, err)
+	p := load(t, sections)
 	remembered := map[string]string{"dedicated": "ci"}
 	for i := range 50 {
 		remembered[long("l", i)] = ""
@@ -113,9 +111,7 @@ func TestNodeTooLargeGetsNoLabelsButTheGate(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ntaints: {"+test.taints+"}"), policy.DefaultGate)
-			require.NoError(t, err)
-			h := newHook((&records{}).remember(t, test.remembered), p)
+			h := newHook((&records{}).remember(t, test.remembered), load(t, "taints: {"+test.taints+"}"))
 			node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: worker, Annotations: map[string]string{policy.StampAnnotation: "forged", policy.TaintsAnnotation: "forged"}}}
 			node.Status.NodeInfo.OSImage = strings.Repeat("x", 1<<20)
 			request := creation(byKubelet(), marshal(t, node))

@@ -10,78 +10,42 @@ import (
 	"nodekeep.dev/nodekeep/classify"
 )
 
-// partialStatus is the part of a Node's status that is decoded.
-type partialStatus struct {
-	capacity, allocatable corev1.ResourceList // of resources that rules use
-	info                  corev1.NodeSystemInfo
-}
-
-// readStatus reads what machines and rules use. A value of another type than the API's is not known. The API server writes images, most
+// readStatus reads what machines and rules use: nodeInfo, and the capacity and allocatable of resources in rules. A value of another type than the API's is not known. The API server writes images, most
 // of a Node, after that. If the status is the last part that is needed, images are not read.
-func readStatus(decoder *jsontext.Decoder, rules classify.Rules, last bool) (status partialStatus, err error) {
-	if decoder.PeekKind() != '{' {
-		return status, decoder.SkipValue()
-	}
-	if _, err := decoder.ReadToken(); err != nil {
-		return status, err
-	}
+func readStatus(decoder *jsontext.Decoder, rules classify.Rules, last bool) (status corev1.NodeStatus, err error) {
 	capacity, allocatable := rules.Resources()
-	for left := 3; decoder.PeekKind() != '}'; {
-		if left == 0 && last {
-			return status, nil
-		}
-		name, err := decoder.ReadToken()
-		if err != nil {
-			return status, err
-		}
+	left := 3
+	err = members(decoder, func(name string) (more bool, err error) {
 		left--
-		switch name.String() {
+		switch name {
 		case "capacity":
-			status.capacity, err = readResources(decoder, capacity)
+			status.Capacity, err = readResources(decoder, capacity)
 		case "allocatable":
-			status.allocatable, err = readResources(decoder, allocatable)
+			status.Allocatable, err = readResources(decoder, allocatable)
 		case "nodeInfo":
-			status.info, err = readInfo(decoder)
+			err = readInfo(decoder, &status.NodeInfo)
 		default:
 			left++
 			err = decoder.SkipValue()
 		}
-		if err != nil {
-			return status, err
-		}
-	}
-	_, err = decoder.ReadToken()
+		return left > 0 || !last, err
+	})
 	return status, err
 }
 
 // readInfo reads the texts of nodeInfo that machines and rules use.
-func readInfo(decoder *jsontext.Decoder) (info corev1.NodeSystemInfo, err error) {
-	if decoder.PeekKind() != '{' {
-		return info, decoder.SkipValue()
-	}
-	if _, err := decoder.ReadToken(); err != nil {
-		return info, err
-	}
-	for decoder.PeekKind() != '}' {
-		name, err := decoder.ReadToken()
-		if err != nil {
-			return info, err
-		}
-		text := textOf(&info, name.String())
+func readInfo(decoder *jsontext.Decoder, info *corev1.NodeSystemInfo) error {
+	return members(decoder, func(name string) (more bool, err error) {
+		text := textOf(info, name)
 		if text == nil || decoder.PeekKind() != '"' {
-			if err := decoder.SkipValue(); err != nil {
-				return info, err
-			}
-			continue
+			return true, decoder.SkipValue()
 		}
 		value, err := decoder.ReadToken()
-		if err != nil {
-			return info, err
+		if err == nil {
+			*text = value.String()
 		}
-		*text = value.String()
-	}
-	_, err = decoder.ReadToken()
-	return info, err
+		return true, err
+	})
 }
 
 // textOf is where a text of nodeInfo is stored; nil: it is not needed.
@@ -107,33 +71,44 @@ func textOf(info *corev1.NodeSystemInfo, name string) *string {
 
 // readResources reads the quantities of resources that are used.
 func readResources(decoder *jsontext.Decoder, used map[string]bool) (corev1.ResourceList, error) {
-	if len(used) == 0 || decoder.PeekKind() != '{' {
+	if len(used) == 0 {
 		return nil, decoder.SkipValue()
 	}
-	if _, err := decoder.ReadToken(); err != nil {
-		return nil, err
-	}
 	list := corev1.ResourceList{}
-	for decoder.PeekKind() != '}' {
-		token, err := decoder.ReadToken()
-		if err != nil {
-			return nil, err
-		}
-		name := token.String()
+	err := members(decoder, func(name string) (more bool, err error) {
 		if kind := decoder.PeekKind(); !used[name] || kind == '{' || kind == '[' {
-			if err := decoder.SkipValue(); err != nil {
-				return nil, err
-			}
-			continue
+			return true, decoder.SkipValue()
 		}
 		value, err := decoder.ReadToken()
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		if amount, err := resource.ParseQuantity(strings.TrimSpace(value.String())); err == nil {
 			list[corev1.ResourceName(name)] = amount
 		}
+		return true, nil
+	})
+	return list, err
+}
+
+// members calls read with the name of each member of a JSON object, while read wants more of them. The decoder then stands before the
+// value, which read reads or skips. A value that is no object is skipped.
+func members(decoder *jsontext.Decoder, read func(name string) (more bool, err error)) error {
+	if decoder.PeekKind() != '{' {
+		return decoder.SkipValue()
+	}
+	if _, err := decoder.ReadToken(); err != nil {
+		return err
+	}
+	for decoder.PeekKind() != '}' {
+		name, err := decoder.ReadToken()
+		if err != nil {
+			return err
+		}
+		if more, err := read(name.String()); err != nil || !more {
+			return err
+		}
 	}
 	_, err := decoder.ReadToken()
-	return list, err
+	return err
 }

@@ -15,9 +15,9 @@ const (
 	DeletionReview  Review = "deletion"
 )
 
-// Timed measures each request to next as a whole: reading and decoding the body, the review, and writing the answer. The API server also
+// timed measures each request to next as a whole: reading and decoding the body, the review, and writing the answer. The API server also
 // waits for TLS and for the network to the webhook and back.
-func (m *Metrics) Timed(review Review, next http.Handler) http.Handler {
+func (m *Metrics) timed(review Review, next http.Handler) http.Handler {
 	took := m.requests.WithLabelValues(string(review))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		started := time.Now()

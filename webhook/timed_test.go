@@ -37,13 +37,12 @@ func (s slow) Write(from []byte) (int, error) {
 
 func TestARequestIsTimedFromItsBodyToItsAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		registry := prometheus.NewRegistry()
-		metrics := webhook.NewMetrics(registry)
+		reviews, registry := newReviews(quiet())
 		decides := admission.HandlerFunc(func(context.Context, admission.Request) admission.Response {
 			time.Sleep(10 * time.Millisecond)
 			return admission.Allowed("")
 		})
-		hook := metrics.Timed(webhook.RestoreReview, webhook.Reviews(decides, always, webhook.NewLimits(), metrics, quiet()))
+		hook := reviews.Of(webhook.RestoreReview, decides)
 		body := bodyOf(t, creation(byKubelet(), []byte(`{"metadata":{"name":"worker-1"}}`)))
 		var reads int
 		request := httptest.NewRequest(http.MethodPost, "/restore", slow{Reader: counting{bytes.NewReader(body), &reads}, takes: 10 * time.Millisecond})
@@ -61,10 +60,9 @@ func TestARequestIsTimedFromItsBodyToItsAnswer(t *testing.T) {
 }
 
 func TestARequestThatPanicsIsTimedToo(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	metrics := webhook.NewMetrics(registry)
+	reviews, registry := newReviews(quiet())
 	panics := admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { panic("at the worst moment") })
-	hook := metrics.Timed(webhook.DeletionReview, webhook.Reviews(panics, always, webhook.NewLimits(), metrics, quiet()))
+	hook := reviews.Of(webhook.DeletionReview, panics)
 	hook.ServeHTTP(httptest.NewRecorder(), post(bodyOf(t, creation(byKubelet(), []byte(`{}`)))))
 	count, _ := requests(t, registry, "deletion")
 	assert.EqualValues(t, 1, count)
@@ -83,15 +81,7 @@ func (c counting) Read(into []byte) (int, error) {
 
 func requests(t *testing.T, registry *prometheus.Registry, review string) (count uint64, sum float64) {
 	t.Helper()
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			if family.GetName() == "nodekeep_webhook_request_duration_seconds" && metric.GetLabel()[0].GetValue() == review {
-				return metric.GetHistogram().GetSampleCount(), metric.GetHistogram().GetSampleSum()
-			}
-		}
-	}
-	t.Fatalf("no series for %s", review)
-	return 0, 0
+	histogram := series(t, registry, "nodekeep_webhook_request_duration_seconds")[review].GetHistogram()
+	require.NotNil(t, histogram)
+	return histogram.GetSampleCount(), histogram.GetSampleSum()
 }

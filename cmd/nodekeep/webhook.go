@@ -63,11 +63,11 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 		Metrics: webhook.NewDeletionMetrics(p.registry), Logger: p.logger, Now: time.Now,
 	})
 	callers := callersOf(o, p)
-	limits := webhook.NewLimits()
+	reviews := webhook.Reviews{Ready: p.records.Synced, Limits: webhook.NewLimits(), Metrics: metrics, Logger: p.logger}
 	mux := http.NewServeMux()
-	mux.Handle(restorePath, metrics.Timed(webhook.RestoreReview, webhook.Reviews(webhook.ShowsCertificate(handler, serving.GetCertificate), p.records.Synced, limits, metrics, p.logger)))
-	mux.Handle(protectedPath, metrics.Timed(webhook.ProtectedReview, webhook.Reviews(protected, p.records.Synced, limits, metrics, p.logger)))
-	mux.Handle(deletionPath, metrics.Timed(webhook.DeletionReview, webhook.Patience(webhook.WaitingReviews(deletions, p.records.Synced, limits, metrics, p.logger))))
+	mux.Handle(restorePath, reviews.Of(webhook.RestoreReview, webhook.ShowsCertificate(handler, serving.GetCertificate)))
+	mux.Handle(protectedPath, reviews.Of(webhook.ProtectedReview, protected))
+	mux.Handle(deletionPath, reviews.Of(webhook.DeletionReview, deletions))
 	address := net.JoinHostPort(o.host, strconv.Itoa(o.port))
 	server, err := webhook.NewServer(address, mux, serving.GetCertificate, callers.clients(), o.drain, p.logger)
 	if err != nil {

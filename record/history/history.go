@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/record"
 )
@@ -47,7 +48,10 @@ type Change struct {
 }
 
 // Values are what an item was and what it became; nil where it was not there.
-type Values struct{ From, To *string }
+type Values struct {
+	From *string `json:"from,omitempty"`
+	To   *string `json:"to,omitempty"`
+}
 
 // Cause is who made a change, and when. An empty actor is one that is not known.
 type Cause struct {
@@ -120,7 +124,7 @@ func FollowingRules(prev, r record.Record, itemsAfter map[string]string, now tim
 				values.To = shownBy(itemsAfter, key)
 				is = was
 			}
-			if sameValue(values.From, values.To) {
+			if ptr.Equal(values.From, values.To) {
 				continue
 			}
 			if changes[is.Rule] == nil {
@@ -158,7 +162,7 @@ func differences(before, after record.Record) map[string]Values {
 				continue
 			}
 			values := Values{From: shown(e.Key, was, had), To: shown(e.Key, is, has)}
-			if !sameValue(values.From, values.To) && record.Valid(e.Key, "") {
+			if !ptr.Equal(values.From, values.To) && record.Valid(e.Key, "") {
 				different[e.Key] = values
 			}
 		}
@@ -170,8 +174,6 @@ func remembered(r record.Record, key string) (value string, is bool) {
 	e, known := r.Entry(key)
 	return e.Value, known && !e.Removed
 }
-
-func sameValue(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
 
 func shownBy(items map[string]string, item string) *string {
 	value, is := items[item]

@@ -14,48 +14,37 @@ import (
 
 // changeFields is the JSON of a [Change]. Labels, taints and annotations stand apart, as in a record.
 type changeFields struct {
-	Number      int                    `json:"number,omitempty"`
-	Time        metav1.Time            `json:"time"`
-	Actor       string                 `json:"actor,omitempty"`
-	Labels      map[string]valueFields `json:"labels,omitempty"`
-	Taints      []taintChangeFields    `json:"taints,omitempty"`
-	Annotations map[string]valueFields `json:"annotations,omitempty"`
-	Omitted     int                    `json:"omitted,omitempty"`
-}
-
-type valueFields struct {
-	From *string `json:"from,omitempty"`
-	To   *string `json:"to,omitempty"`
+	Number      int                 `json:"number,omitempty"`
+	Time        metav1.Time         `json:"time"`
+	Actor       string              `json:"actor,omitempty"`
+	Labels      map[string]Values   `json:"labels,omitempty"`
+	Taints      []taintChangeFields `json:"taints,omitempty"`
+	Annotations map[string]Values   `json:"annotations,omitempty"`
+	Omitted     int                 `json:"omitted,omitempty"`
 }
 
 type taintChangeFields struct {
 	Key    string             `json:"key"`
 	Effect corev1.TaintEffect `json:"effect"`
-	valueFields
+	Values
 }
 
 // MarshalJSON writes an entry with its labels, taints and annotations apart, in a stable order.
 func (c Change) MarshalJSON() ([]byte, error) {
-	fields := changeFields{Number: c.Number, Time: c.Time, Actor: c.Actor, Omitted: c.Omitted}
-	names := make(map[string]string, len(c.Items))
-	for item := range c.Items {
-		names[item] = ""
-	}
-	labels, taints := record.Split(names)
-	for key := range labels {
-		if fields.Labels == nil {
-			fields.Labels = make(map[string]valueFields, len(labels))
+	fields := changeFields{Number: c.Number, Time: c.Time, Actor: c.Actor, Labels: map[string]Values{}, Annotations: map[string]Values{}, Omitted: c.Omitted}
+	var taints []corev1.Taint
+	for item, values := range c.Items {
+		if annotation, ok := record.Annotation(item); ok {
+			fields.Annotations[annotation] = values
+		} else if record.IsTaint(item) {
+			taints = append(taints, record.Taint(item, ""))
+		} else {
+			fields.Labels[item] = values
 		}
-		fields.Labels[key] = valueFields(c.Items[key])
 	}
+	record.SortTaints(taints)
 	for _, taint := range taints {
-		fields.Taints = append(fields.Taints, taintChangeFields{Key: taint.Key, Effect: taint.Effect, valueFields: valueFields(c.Items[record.TaintKey(taint)])})
-	}
-	for annotation := range record.SplitAnnotations(names) {
-		if fields.Annotations == nil {
-			fields.Annotations = map[string]valueFields{}
-		}
-		fields.Annotations[annotation] = valueFields(c.Items[record.AnnotationKey(annotation)])
+		fields.Taints = append(fields.Taints, taintChangeFields{taint.Key, taint.Effect, c.Items[record.TaintKey(taint)]})
 	}
 	return json.Marshal(fields)
 }
@@ -67,17 +56,14 @@ func (c *Change) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*c = Change{Number: fields.Number, Time: fields.Time, Actor: fields.Actor, Omitted: fields.Omitted}
-	if all := len(fields.Labels) + len(fields.Taints) + len(fields.Annotations); all > 0 {
-		c.Items = make(map[string]Values, all)
-	}
-	for key, values := range fields.Labels {
-		c.Items[key] = Values(values)
+	if c.Items = fields.Labels; c.Items == nil && len(fields.Taints)+len(fields.Annotations) > 0 {
+		c.Items = map[string]Values{}
 	}
 	for _, taint := range fields.Taints {
-		c.Items[record.TaintKey(corev1.Taint{Key: taint.Key, Effect: taint.Effect})] = Values(taint.valueFields)
+		c.Items[record.TaintKey(corev1.Taint{Key: taint.Key, Effect: taint.Effect})] = taint.Values
 	}
 	for annotation, values := range fields.Annotations {
-		c.Items[record.AnnotationKey(annotation)] = Values(values)
+		c.Items[record.AnnotationKey(annotation)] = values
 	}
 	return nil
 }
@@ -115,7 +101,7 @@ func (c Change) valid() bool {
 		return false
 	}
 	for item, values := range c.Items {
-		if sameValue(values.From, values.To) || !validOf(item, values.From) || !validOf(item, values.To) {
+		if ptr.Equal(values.From, values.To) || !validOf(item, values.From) || !validOf(item, values.To) {
 			return false
 		}
 	}

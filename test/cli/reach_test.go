@@ -16,6 +16,7 @@ import (
 
 	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/test/harness/proxy"
+	"nodekeep.dev/nodekeep/test/logged"
 )
 
 func TestAUserWhoLacksARightSeesWhichAndHowToGetIt(t *testing.T) {
@@ -142,7 +143,7 @@ func TestCtrlCEndsACommandThatReads(t *testing.T) {
 // interrupted runs a program and sends it Ctrl-C when it is far enough.
 func interrupted(t *testing.T, command *exec.Cmd, farEnough func(out string) bool) answer {
 	t.Helper()
-	var out, errOut synchronized
+	var out, errOut logged.Buffer
 	command.Stdout, command.Stderr = &out, &errOut
 	require.NoError(t, command.Start())
 	ended := make(chan struct{})

@@ -1,15 +1,10 @@
 package differential
 
 import (
-	"go/parser"
-	"go/token"
-	"os"
 	"reflect"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // Each row is what happens to the label a of a Node that registered while a=old was wanted.
@@ -97,22 +92,5 @@ func TestASeedIsAScript(t *testing.T) {
 	kinds, total := write(7, 100, 10, false).operations()
 	for _, kind := range []kind{labelling, changing, unlabelling, deleting, registering, restarting} {
 		assert.Greater(t, kinds[kind], total/50, "%s", kind)
-	}
-}
-
-// A model that shares code with what it checks would share its errors.
-func TestTheModelKnowsNothingOfTheProduct(t *testing.T) {
-	files, err := os.ReadDir(".")
-	require.NoError(t, err)
-	for _, file := range files {
-		if !strings.HasSuffix(file.Name(), ".go") {
-			continue
-		}
-		source, err := parser.ParseFile(token.NewFileSet(), file.Name(), nil, parser.ImportsOnly)
-		require.NoError(t, err)
-		for _, imported := range source.Imports {
-			path := strings.Trim(imported.Path.Value, `"`)
-			assert.False(t, strings.HasPrefix(path, "nodekeep.dev/nodekeep/") && !strings.HasPrefix(path, "nodekeep.dev/nodekeep/test/"), "%s imports %s", file.Name(), path)
-		}
 	}
 }

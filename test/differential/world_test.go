@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/test/harness"
@@ -57,53 +57,38 @@ func (w *world) subject(t *testing.T, name string) *subject {
 
 // play runs one part: the processes go where it takes them, early Nodes do not wait for that.
 func (w *world) play(ctx context.Context, title string, p part) error {
-	there := make(chan struct{})
-	var brought error
-	go func() {
-		defer close(there)
-		brought = w.processes.bring(ctx, p)
-	}()
-	failures := make([]error, len(w.subjects))
-	w.each(p, true, func(n int) { failures[n] = w.playOne(ctx, title, n, p) })
-	<-there
-	if brought != nil {
-		return brought
+	var bringing, resuming errgroup.Group
+	bringing.Go(func() error { return w.processes.bring(ctx, p) })
+	early := w.each(p, true, func(n int) error { return w.playOne(ctx, title, n, p) })
+	if err := bringing.Wait(); err != nil {
+		return err
 	}
-	var resumed error
-	resuming := make(chan struct{})
-	go func() {
-		defer close(resuming)
+	resuming.Go(func() (err error) {
 		if w.processes.paused {
 			time.Sleep(lag)
-			resumed = w.processes.resume()
+			err = w.processes.resume()
 		}
 		if p.pauseCapture {
-			resumed = errors.Join(resumed, w.processes.pause())
+			err = errors.Join(err, w.processes.pause())
 		}
-	}()
-	w.each(p, false, func(n int) { failures[n] = w.playOne(ctx, title, n, p) })
-	<-resuming
-	if resumed != nil {
-		return resumed
-	}
-	return errors.Join(failures...)
+		return err
+	})
+	others := w.each(p, false, func(n int) error { return w.playOne(ctx, title, n, p) })
+	return errors.Join(resuming.Wait(), early, others)
 }
 
 // each calls do for the early Nodes, or for the others, some at a time.
-func (w *world) each(p part, early bool, do func(n int)) {
-	var all sync.WaitGroup
-	turns := make(chan struct{}, parallel)
+func (w *world) each(p part, early bool, do func(n int) error) error {
+	var all errgroup.Group
+	all.SetLimit(parallel)
+	failures := make([]error, len(w.subjects))
 	for n := range w.subjects {
-		if p.early[n] != early || len(p.operations[n]) == 0 {
-			continue
+		if p.early[n] == early && len(p.operations[n]) > 0 {
+			all.Go(func() error { failures[n] = do(n); return nil })
 		}
-		turns <- struct{}{}
-		all.Go(func() {
-			defer func() { <-turns }()
-			do(n)
-		})
 	}
-	all.Wait()
+	_ = all.Wait()
+	return errors.Join(failures...)
 }
 
 // playOne does what the part has for one Node, in order.

@@ -16,7 +16,8 @@
 // Separately, orders.go takes every history of one key up to a length, and every subset of its states. It takes every order in which these can be
 // observed, each as often as one likes. All must lead to the same.
 //
-// Package labels is the part about migrations and rules for labels.
+// Package labels is the part about migrations and rules for labels. Package search visits the states of both parts, and shrinks and replays
+// counterexamples.
 //
 // A counterexample is shrunk and printed as text, one step a line. It can be replayed:
 //

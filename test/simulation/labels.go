@@ -30,31 +30,19 @@ func (s settings) labels(only *regexp.Regexp, out io.Writer) (ok bool, states, c
 			continue
 		}
 		b := p.bounds
-		for _, flag := range []struct {
-			set  int
-			into *int
-		}{{s.objects, &b.Objects}, {s.edits, &b.Edits}, {s.faults, &b.Faults}, {s.captures, &b.Captures}} {
-			if flag.set >= 0 {
-				*flag.into = flag.set
-			}
-		}
+		override(s.objects, &b.Objects)
+		override(s.edits, &b.Edits)
+		override(s.faults, &b.Faults)
+		override(s.captures, &b.Captures)
 		begin := time.Now()
-		r, err := labels.Explore(b, s.limit)
+		r, excused, err := labels.Explore(b, s.limit)
 		if err != nil {
 			return false, states, checks, fmt.Errorf("explore %s: %w", p.name, err)
 		}
 		states, checks = states+r.States, checks+r.Checks
-		fmt.Fprintf(out, "%-19s %d objects, %d captures, %d edits, %d faults: %d states, %d at rest, %s; excused: %d unobserved\n", p.name, b.Objects, b.Captures, b.Edits, b.Faults,
-			r.States, r.Checks, time.Since(begin).Round(10*time.Millisecond), r.Excused)
-		if !r.Exhaustive {
-			fmt.Fprintf(out, "%s: not exhaustive within %s\n", p.name, s.limit)
-		}
-		if r.Violation != "" {
-			line, err := json.Marshal(b)
-			fmt.Fprintf(out, "VIOLATION in %s: %s\n# labels %s\n%s", p.name, r.Violation, line, r.Scenario)
-			return false, states, checks, err
-		}
-		if !r.Exhaustive {
+		size := fmt.Sprintf("%d objects, %d captures, %d edits, %d faults", b.Objects, b.Captures, b.Edits, b.Faults)
+		s.print(out, p.name, size, r, time.Since(begin), fmt.Sprintf("excused: %d unobserved", excused), "labels", b)
+		if r.Violation != "" || !r.Exhaustive {
 			return false, states, checks, nil
 		}
 	}

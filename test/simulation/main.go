@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"nodekeep.dev/nodekeep/test/simulation/oracle"
+	"nodekeep.dev/nodekeep/test/simulation/search"
 )
 
 func main() {
@@ -82,14 +83,9 @@ func newModel(b bounds) *model { return &model{bounds: b, names: keyNames(b.Tain
 
 // over is the bounds of a part with those that flags set.
 func (s settings) over(b bounds) bounds {
-	for _, flag := range []struct {
-		set  int
-		into *int8
-	}{{s.objects, &b.Objects}, {s.edits, &b.Edits}, {s.faults, &b.Faults}} {
-		if flag.set >= 0 {
-			*flag.into = int8(flag.set)
-		}
-	}
+	override(s.objects, &b.Objects)
+	override(s.edits, &b.Edits)
+	override(s.faults, &b.Faults)
 	if s.captures > 0 {
 		b.Captures = min(s.captures, 2)
 	}
@@ -97,28 +93,35 @@ func (s settings) over(b bounds) bounds {
 	return b
 }
 
+// override sets a bound where a flag says so.
+func override[N int | int8](flag int, bound *N) {
+	if flag >= 0 {
+		*bound = N(flag)
+	}
+}
+
 func (s settings) explore(p part, out io.Writer) result {
 	m := newModel(s.over(p.bounds))
 	begin := time.Now()
 	r, b := m.explore(s.limit), m.bounds
-	fmt.Fprintf(out, "%-19s %d objects, %d captures, %d edits, %d faults: %d states, %d at rest, %s; %s\n", p.name, b.Objects, b.Captures, b.Edits, b.Faults,
-		r.States, r.Checks, time.Since(begin).Round(10*time.Millisecond), excused(r.Excused))
-	if !r.Exhaustive {
-		fmt.Fprintf(out, "%s: not exhaustive within %s\n", p.name, s.limit)
-	}
-	if r.Violation != "" {
-		fmt.Fprintf(out, "VIOLATION in %s: %s\n%s", p.name, r.Violation, m.counterexample(r.Scenario))
-	}
+	size := fmt.Sprintf("%d objects, %d captures, %d edits, %d faults", b.Objects, b.Captures, b.Edits, b.Faults)
+	s.print(out, p.name, size, r.Result, time.Since(begin), excused(r.Excused), "bounds", b)
 	return r
 }
 
-// counterexample is a scenario that can be replayed: its bounds, its steps, and what each step did.
-func (m *model) counterexample(steps []step) string {
-	b, err := json.Marshal(m.bounds)
-	if err != nil {
-		panic(err)
+// print writes what an exploration found. What is wrong can be replayed: its bounds, its steps, and what each step did.
+func (s settings) print(out io.Writer, name, size string, r search.Result, took time.Duration, excused, head string, bounds any) {
+	fmt.Fprintf(out, "%-19s %s: %d states, %d at rest, %s; %s\n", name, size, r.States, r.Checks, took.Round(10*time.Millisecond), excused)
+	if !r.Exhaustive {
+		fmt.Fprintf(out, "%s: not exhaustive within %s\n", name, s.limit)
 	}
-	return fmt.Sprintf("# bounds %s\n%s", b, m.scenario(m.shrink(steps)))
+	if r.Violation != "" {
+		line, err := json.Marshal(bounds)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Fprintf(out, "VIOLATION in %s: %s\n# %s %s\n%s", name, r.Violation, head, line, r.Scenario)
+	}
 }
 
 func excused(counts [oracle.Excuses]int64) string {
@@ -180,14 +183,5 @@ func (s settings) replayFile(out io.Writer) (ok bool, err error) {
 	if err := json.Unmarshal([]byte(text), &b); err != nil {
 		return false, fmt.Errorf("read bounds of scenario: %w", err)
 	}
-	m := newModel(b)
-	w, did, err := m.replay(strings.NewReader(steps))
-	if err != nil {
-		return false, fmt.Errorf("replay scenario: %w", err)
-	}
-	did = append(did, m.rest(&w)...)
-	fmt.Fprint(out, m.scenario(did))
-	violation := m.judgeAtRest(&w, new([oracle.Excuses]int64))
-	fmt.Fprintln(out, cmp.Or(violation, "nothing is wrong"))
-	return violation == "", nil
+	return newModel(b).space(new([oracle.Excuses]int64)).Replay(strings.NewReader(steps), out)
 }

@@ -39,15 +39,15 @@ func TestAScenarioCanBeReplayed(t *testing.T) {
 
 // What is printed can be replayed, with what each step did as comments.
 func TestWhatIsPrintedOfAScenarioReplaysTheSame(t *testing.T) {
-	m := newModel(bounds{Keys: 1, Values: 2, Captures: 1, Objects: 2, Edits: 1, Faults: 2})
-	w, steps, err := m.replay(strings.NewReader(lost))
-	require.NoError(t, err)
-	steps = append(steps, m.rest(&w)...)
 	var counts [oracle.Excuses]int64
-	require.Empty(t, m.judgeAtRest(&w, &counts))
+	space := newModel(bounds{Keys: 1, Values: 2, Captures: 1, Objects: 2, Edits: 1, Faults: 2}).space(&counts)
+	w, steps, err := space.Read(strings.NewReader(lost))
+	require.NoError(t, err)
+	steps = append(steps, space.Rest(&w)...)
+	require.Empty(t, space.JudgeAtRest(&w))
 	assert.Equal(t, int64(1), counts[oracle.Unobserved])
-	again, did, err := m.replay(strings.NewReader(m.scenario(steps)))
+	again, did, err := space.Read(strings.NewReader(space.Show(steps)))
 	require.NoError(t, err)
 	assert.Equal(t, steps, did)
-	assert.Equal(t, m.hash(&w), m.hash(&again))
+	assert.Equal(t, space.Hash(&w), space.Hash(&again))
 }

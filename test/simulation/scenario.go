@@ -1,38 +1,28 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"strings"
 
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
-// A scenario is text: one step a line, as [model.text] has it. Lines that begin with # are comments: what the step did.
-
-// scenario is steps as text, with what each did.
-func (m *model) scenario(steps []step) string {
+// tell is what a step did: the states, the records, and what was observed.
+func (m *model) tell(was, is *world) string {
 	var b strings.Builder
-	w := m.start()
-	for _, s := range steps {
-		m.tell(&b, &w, s)
+	for at := len(was.log); at < len(is.log); at++ {
+		fmt.Fprintf(&b, "#   version %d: %s\n", at+1, m.describe(is.log[at]))
 	}
-	fmt.Fprintf(&b, "# observed: %s\n", w.sights())
+	for at := range is.log {
+		if bit := uint64(1) << at; is.observed&bit != 0 && was.observed&bit == 0 {
+			fmt.Fprintf(&b, "#   observed: version %d\n", at+1)
+		}
+	}
+	for at := len(was.records); at < len(is.records); at++ {
+		fmt.Fprintf(&b, "#   record %d: %s\n", at, describeRecord(is.records[at].Record))
+	}
 	return b.String()
-}
-
-func (m *model) tell(b *strings.Builder, w *world, s step) {
-	states, records := len(w.log), len(w.records)
-	m.do(w, s)
-	fmt.Fprintln(b, m.text(s))
-	for at := states; at < len(w.log); at++ {
-		fmt.Fprintf(b, "#   version %d: %s\n", at+1, m.describe(w.log[at]))
-	}
-	for at := records; at < len(w.records); at++ {
-		fmt.Fprintf(b, "#   record %d: %s\n", at, describeRecord(w.records[at].Record))
-	}
 }
 
 func (m *model) describe(s *state) string {
@@ -81,38 +71,4 @@ func describeRecord(r record.Record) string {
 		fmt.Fprintf(&b, "quarantined: [%s], ", describeRecord(*r.Quarantined))
 	}
 	return strings.TrimSuffix(b.String(), ", ")
-}
-
-func (w *world) sights() string {
-	var b strings.Builder
-	for at := range w.log {
-		if w.observed&(1<<at) != 0 {
-			fmt.Fprintf(&b, "%d ", at+1)
-		}
-	}
-	return strings.TrimSpace(b.String())
-}
-
-// replay carries out a scenario. It fails at a line that is no step that can happen there.
-func (m *model) replay(r io.Reader) (w world, steps []step, err error) {
-	w = m.start()
-	lines := bufio.NewScanner(r)
-	for number := 1; lines.Scan(); number++ {
-		line := strings.TrimSpace(lines.Text())
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		found := false
-		for _, s := range m.steps(&w) {
-			if found = m.text(s) == line; found {
-				m.do(&w, s)
-				steps = append(steps, s)
-				break
-			}
-		}
-		if !found {
-			return w, steps, fmt.Errorf("line %d: %q cannot happen here", number, line)
-		}
-	}
-	return w, steps, lines.Err()
 }

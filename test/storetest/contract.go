@@ -21,32 +21,124 @@ import (
 // Contract checks what a store promises. Each promise is checked on a store of its own.
 func Contract(t *testing.T, newStore func(t *testing.T) Store) {
 	promises := map[string]func(subject){
-		"a Node that nobody put has no record":                       nothingThere,
-		"what was put is there at once":                              reads,
-		"a record has all its fields":                                readsEverything,
-		"a record has its taints, in one order":                      readsTaints,
-		"a record has its history, but not in memory":                keepsHistory,
-		"a record of the longest name is kept":                       readsLongNames,
-		"a record is replaced by who read it":                        replaces,
-		"what is put is not changed by changing the record later":    copies,
-		"who read an older version changes nothing":                  refusesStale,
-		"who thinks that there is no record changes nothing":         refusesSecondCreate,
-		"who read a record that was removed makes none":              refusesRemoved,
-		"a removed record is no longer there":                        forgets,
-		"a record can be made again":                                 createsAgain,
-		"who read the record before the one made again is too late":  refusesFormerLife,
-		"a record that is too large is refused":                      refusesLarge,
-		"of two who replace one wins":                                oneReplaces,
-		"of two who create one wins":                                 oneCreates,
-		"what cannot be read is never used and never overwritten":    leavesUnreadable,
-		"what was mended is readable":                                readsMended,
-		"fields of a later version survive":                          keepsUnknown,
-		"a record is deleted by who read it":                         deletes,
-		"who read an older version deletes nothing":                  deletesNoOther,
-		"who read the record before the one made again deletes none": deletesNoLaterLife,
-		"without a version nothing is deleted":                       deletesNothingUnread,
-		"who read a record that was deleted changes nothing":         refusesDeleted,
-		"of one who deletes and one who replaces one wins":           oneDeletes,
+		"a Node that nobody put has no record": func(s subject) { s.lacks() },
+		"what was put is there at once": func(s subject) {
+			entry := s.put(s.record("ci"), "")
+			s.same(store.Entry{Record: s.record("ci"), Version: entry.Version}, entry)
+			s.holds(entry)
+		},
+		"a record has all its fields":                 readsEverything,
+		"a record has its taints, in one order":       readsTaints,
+		"a record has its history, but not in memory": keepsHistory,
+		"a record of the longest name is kept": func(s subject) {
+			short := s.node
+			s.node += "." + strings.Repeat("a", 253-len(s.node)-1)
+			s.t.Cleanup(func() { s.Remove(s.node) })
+			s.holds(s.put(s.record("ci"), ""))
+			_, err := s.Get(short)
+			assert.ErrorIs(s.t, err, store.ErrNotFound)
+		},
+		"a record is replaced by who read it": func(s subject) {
+			entry := s.put(s.record("0"), "")
+			for i := range 20 {
+				next := s.put(s.record(fmt.Sprint(i+1)), entry.Version)
+				assert.NotEqual(s.t, entry.Version, next.Version)
+				s.holds(next)
+				entry = next
+			}
+			s.holds(s.put(s.recordOf(), entry.Version))
+		},
+		"what is put is not changed by changing the record later": func(s subject) {
+			r := s.record("ci")
+			version := s.put(r, "").Version
+			r.Entries[0].Value, r.Seen[0].UID = "changed", "changed"
+			s.holds(store.Entry{Record: s.record("ci"), Version: version})
+		},
+		"who read an older version changes and deletes nothing": func(s subject) {
+			first := s.put(s.record("ci"), "")
+			second := s.put(s.record("gpu"), first.Version)
+			s.conflicts(s.record("late"), first.Version)
+			s.remains(first.Version)
+			s.holds(second)
+
+			s.Tamper(s.node, []byte("{"))
+			s.remains(second.Version)
+			s.unusable()
+		},
+		"who thinks that there is no record changes nothing": func(s subject) {
+			entry := s.put(s.record("ci"), "")
+			s.conflicts(s.record("late"), "")
+			s.conflicts(s.record("ci"), "")
+			s.holds(entry)
+		},
+		"who read a record that was removed makes none": func(s subject) {
+			entry := s.put(s.record("ci"), "")
+			s.Remove(s.node)
+			s.conflicts(s.record("late"), entry.Version)
+			s.lacks()
+		},
+		"a removed record is no longer there": func(s subject) {
+			s.put(s.record("ci"), "")
+			s.Remove(s.node)
+			s.lacks()
+			s.Remove(s.node)
+			s.lacks()
+		},
+		"a record can be made again": func(s subject) {
+			first := s.put(s.record("ci"), "")
+			s.Remove(s.node)
+			second := s.put(s.record("gpu"), "")
+			assert.NotEqual(s.t, first.Version, second.Version)
+			s.holds(second)
+			// What the watch brings late of the first life must not bring it back.
+			assert.Never(s.t, func() bool {
+				got, err := s.Get(s.node)
+				return err != nil || got.Version != second.Version
+			}, 100*time.Millisecond, 5*time.Millisecond)
+		},
+		"who read the record before the one made again is too late": func(s subject) {
+			first := s.put(s.record("ci"), "")
+			s.Remove(s.node)
+			second := s.put(s.record("gpu"), "")
+			s.conflicts(s.record("late"), first.Version)
+			s.remains(first.Version)
+			s.holds(second)
+		},
+		"a record that is too large is refused": func(s subject) {
+			_, err := s.Put(s.t.Context(), s.recordOf("large", strings.Repeat("x", record.MaxBytes)), "")
+			require.Error(s.t, err)
+			require.NotErrorIs(s.t, err, store.ErrConflict, "trying again is of no use")
+			s.lacks()
+		},
+		"of two who replace one wins":                             oneReplaces,
+		"of two who create one wins":                              func(s subject) { oneWins(s, "") },
+		"what cannot be read is never used and never overwritten": leavesUnreadable,
+		"what was mended is readable":                             readsMended,
+		"fields of a later version survive":                       keepsUnknown,
+		"a record is deleted by who read it": func(s subject) {
+			first := s.put(s.record("ci"), "")
+			second := s.put(s.record("gpu"), first.Version)
+			require.NoError(s.t, s.Delete(s.t.Context(), s.node, second.Version))
+			s.isGone()
+			s.remains(second.Version)
+			again := s.put(s.record("ci"), "")
+			s.holds(again)
+			require.NoError(s.t, s.Delete(s.t.Context(), s.node, again.Version))
+			s.isGone()
+		},
+		"without a version nothing is deleted": func(s subject) {
+			s.remains("")
+			entry := s.put(s.record("ci"), "")
+			s.remains("")
+			s.holds(entry)
+		},
+		"who read a record that was deleted changes nothing": func(s subject) {
+			entry := s.put(s.record("ci"), "")
+			require.NoError(s.t, s.Delete(s.t.Context(), s.node, entry.Version))
+			s.conflicts(s.record("late"), entry.Version)
+			s.isGone()
+		},
+		"of one who deletes and one who replaces one wins": oneDeletes,
 	}
 	for _, name := range slices.Sorted(maps.Keys(promises)) {
 		t.Run(name, func(t *testing.T) {
@@ -55,16 +147,6 @@ func Contract(t *testing.T, newStore func(t *testing.T) Store) {
 			promises[name](s)
 		})
 	}
-}
-
-func nothingThere(s subject) {
-	s.lacks()
-}
-
-func reads(s subject) {
-	entry := s.put(s.record("ci"), "")
-	s.same(store.Entry{Record: s.record("ci"), Version: entry.Version}, entry)
-	s.holds(entry)
 }
 
 func readsEverything(s subject) {
@@ -143,73 +225,4 @@ func keepsHistory(s subject) {
 	require.NoError(s.t, err)
 	_, err = s.Put(s.t.Context(), held.Record, held.Version)
 	require.Error(s.t, err, "the history of the other machine would be lost")
-}
-
-func readsLongNames(s subject) {
-	short := s.node
-	s.node += "." + strings.Repeat("a", 253-len(s.node)-1)
-	s.t.Cleanup(func() { s.Remove(s.node) })
-	s.holds(s.put(s.record("ci"), ""))
-	_, err := s.Get(short)
-	assert.ErrorIs(s.t, err, store.ErrNotFound)
-}
-
-func replaces(s subject) {
-	entry := s.put(s.record("0"), "")
-	for i := range 20 {
-		next := s.put(s.record(fmt.Sprint(i+1)), entry.Version)
-		assert.NotEqual(s.t, entry.Version, next.Version)
-		s.holds(next)
-		entry = next
-	}
-	s.holds(s.put(s.recordOf(), entry.Version))
-}
-
-func copies(s subject) {
-	r := s.record("ci")
-	version := s.put(r, "").Version
-	r.Entries[0].Value, r.Seen[0].UID = "changed", "changed"
-	s.holds(store.Entry{Record: s.record("ci"), Version: version})
-}
-
-func refusesStale(s subject) {
-	first := s.put(s.record("ci"), "")
-	second := s.put(s.record("gpu"), first.Version)
-	s.conflicts(s.record("late"), first.Version)
-	s.holds(second)
-}
-
-func refusesSecondCreate(s subject) {
-	entry := s.put(s.record("ci"), "")
-	s.conflicts(s.record("late"), "")
-	s.conflicts(s.record("ci"), "")
-	s.holds(entry)
-}
-
-func createsAgain(s subject) {
-	first := s.put(s.record("ci"), "")
-	s.Remove(s.node)
-	second := s.put(s.record("gpu"), "")
-	assert.NotEqual(s.t, first.Version, second.Version)
-	s.holds(second)
-	// What the watch brings late of the first life must not bring it back.
-	assert.Never(s.t, func() bool {
-		got, err := s.Get(s.node)
-		return err != nil || got.Version != second.Version
-	}, 100*time.Millisecond, 5*time.Millisecond)
-}
-
-func refusesFormerLife(s subject) {
-	first := s.put(s.record("ci"), "")
-	s.Remove(s.node)
-	second := s.put(s.record("gpu"), "")
-	s.conflicts(s.record("late"), first.Version)
-	s.holds(second)
-}
-
-func refusesLarge(s subject) {
-	_, err := s.Put(s.t.Context(), s.recordOf("large", strings.Repeat("x", record.MaxBytes)), "")
-	require.Error(s.t, err)
-	require.NotErrorIs(s.t, err, store.ErrConflict, "trying again is of no use")
-	s.lacks()
 }

@@ -16,13 +16,7 @@ import (
 type Memory struct {
 	mu      sync.Mutex
 	version int
-	data    map[string]kept // by name
-}
-
-// kept is a stored record. Neither field is changed once it is here.
-type kept struct {
-	*corev1.ConfigMap
-	node string // whose record it is; empty if it cannot be read
+	data    map[string]*corev1.ConfigMap // by name; none is changed once it is here
 }
 
 // Get is the record of a Node, without its history. The error is [store.ErrNotFound] or [store.ErrUnreadable].
@@ -49,7 +43,7 @@ func (m *Memory) GetLive(_ context.Context, node string) (store.Entry, error) {
 	if !found {
 		return store.Entry{}, fmt.Errorf("read record of node %q: %w", node, store.ErrNotFound)
 	}
-	listed := store.ListedOf(cm.ConfigMap)
+	listed := store.ListedOf(cm)
 	return listed.Entry, listed.Err
 }
 
@@ -101,8 +95,8 @@ func (m *Memory) Nodes() (nodes []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, cm := range m.data {
-		if cm.node != "" {
-			nodes = append(nodes, cm.node)
+		if listed := store.ListedOf(cm); listed.Err == nil {
+			nodes = append(nodes, listed.Node)
 		}
 	}
 	return nodes
@@ -135,12 +129,8 @@ func (m *Memory) put(cm *corev1.ConfigMap) (version string) {
 	m.version++
 	cm.ResourceVersion = strconv.Itoa(m.version)
 	if m.data == nil {
-		m.data = map[string]kept{}
+		m.data = map[string]*corev1.ConfigMap{}
 	}
-	stored := kept{ConfigMap: cm}
-	if listed := store.ListedOf(cm); listed.Err == nil {
-		stored.node = listed.Node
-	}
-	m.data[cm.Name] = stored
+	m.data[cm.Name] = cm
 	return cm.ResourceVersion
 }

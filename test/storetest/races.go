@@ -19,8 +19,6 @@ func oneReplaces(s subject) {
 	}
 }
 
-func oneCreates(s subject) { oneWins(s, "") }
-
 // oneWins lets many write over the same version at the same time. Each writes something new. The API server ignores a write that changes nothing, and
 // answers it with the existing version.
 func oneWins(s subject, version string) {
@@ -47,4 +45,39 @@ func oneWins(s subject, version string) {
 	}
 	require.Len(s.t, winners, 1)
 	s.holds(winners[0])
+}
+
+// oneDeletes lets one delete and many write over the same version at the same time.
+func oneDeletes(s subject) {
+	for round := range 5 {
+		before := s.put(s.record(fmt.Sprint(round)), "")
+		const writers = 3
+		var entries [writers]store.Entry
+		var errs [writers + 1]error
+		var all sync.WaitGroup
+		all.Go(func() { errs[writers] = s.Delete(s.t.Context(), s.node, before.Version) })
+		for i := range writers {
+			all.Go(func() {
+				entries[i], errs[i] = s.Put(s.t.Context(), s.record(fmt.Sprintf("over-%d-%d", round, i)), before.Version)
+			})
+		}
+		all.Wait()
+		won := -1
+		for i, err := range errs {
+			if err != nil {
+				require.ErrorIs(s.t, err, store.ErrConflict)
+				continue
+			}
+			require.Equal(s.t, -1, won, "two have won")
+			won = i
+		}
+		require.NotEqual(s.t, -1, won, "nobody has won")
+		if won == writers {
+			s.isGone()
+			continue
+		}
+		s.holds(entries[won])
+		require.NoError(s.t, s.Delete(s.t.Context(), s.node, entries[won].Version))
+		s.isGone()
+	}
 }

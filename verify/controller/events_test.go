@@ -1,44 +1,19 @@
 package controller
 
 import (
-	"bytes"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 
+	"nodekeep.dev/nodekeep/test/logged"
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// lines is a log that a test reads while it is written.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(data []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(data)
-}
-
-// with are the lines that have a text.
-func (l *lines) with(text string) (found []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.text.String()) {
-		if strings.Contains(line, text) {
-			found = append(found, line)
-		}
-	}
-	return found
-}
-
 func TestABadReportIsInconclusiveAndLoggedOnceForEachNode(t *testing.T) {
-	var log lines
+	var log logged.Buffer
 	b := newBed(t)
 	b.log = &log
 	hostile := map[string]string{
@@ -58,10 +33,10 @@ func TestABadReportIsInconclusiveAndLoggedOnceForEachNode(t *testing.T) {
 		assert.Equal(t, verify.VerdictInconclusive, last.Result, name)
 		assert.False(t, isOpen(b.node(name)), name)
 	}
-	said := log.with("a worker's report cannot be used")
+	said := log.With("a worker's report cannot be used")
 	assert.Len(t, said, len(hostile), "%s", said)
 	for name := range hostile {
-		assert.Len(t, log.with("logged once for each Node\" node="+name+" "), 1, name)
+		assert.Len(t, log.With("logged once for each Node\" node="+name+" "), 1, name)
 	}
 	b.waitFor("each one counts", func() bool {
 		inconclusive := series(t, c.Metrics.attempts, "nodekeep_verify_attempts_total", "all", string(verify.VerdictInconclusive))
