@@ -3,8 +3,6 @@ package observe
 import (
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/record/history"
@@ -16,6 +14,6 @@ const maxShownNode = 100
 // Follow is the first record of a Node whose machine had another name before; see [record.Follow]. Its history begins with that.
 func Follow(old record.Record, node string, machine record.Machine, now time.Time) record.Record {
 	r := record.Follow(old, node, machine, policy.FollowsOnlyAccepted)
-	cause := history.Cause{Actor: "followed " + policy.Shortened(old.Node, maxShownNode), Time: metav1.NewTime(now.UTC().Truncate(time.Second))}
+	cause := causeAt("followed "+policy.Shortened(old.Node, maxShownNode), now)
 	return history.Following(record.Record{Node: node}, r, func(string, history.Values) history.Cause { return cause })
 }

@@ -3,8 +3,6 @@ package observe
 import (
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -32,7 +30,7 @@ func renamedBy(r record.Record, p policy.Policy, now time.Time, shown bool, rena
 		if !renamed {
 			continue
 		}
-		cause := history.Cause{Actor: history.RuleActor(classify.CopyRule), Time: metav1.NewTime(now.UTC().Truncate(time.Second))}
+		cause := causeAt(history.RuleActor(classify.CopyRule), now)
 		r, changed = history.Following(r, next, func(string, history.Values) history.Cause { return cause }), true
 	}
 	return r, changed
