@@ -89,22 +89,16 @@ func (c *compliance) nodes(one brokenRule) int {
 	return c.counts[one]
 }
 
-// violationSeries are nodekeep_governance_violations, read at each scrape. The policy bounds them.
-type violationSeries struct{ *Controller }
-
-func violationsDesc() *prometheus.Desc {
-	return prometheus.NewDesc("nodekeep_governance_violations", "Nodes whose labels break a rule of governance, by the key of the rule and the kind: required, value, pattern, requires or reserved.", []string{"key", "kind"}, nil)
-}
-
-// Describe says which series there are.
-func (violationSeries) Describe(to chan<- *prometheus.Desc) { to <- violationsDesc() }
-
-// Collect reads them.
-func (s violationSeries) Collect(to chan<- prometheus.Metric) {
-	for _, v := range s.Policy().Governance().Countable() {
-		count := s.compliance.nodes(brokenRule{v.Rule, v.Kind})
-		to <- prometheus.MustNewConstMetric(violationsDesc(), prometheus.GaugeValue, float64(count), v.Rule, string(v.Kind))
-	}
+// violationSeries are read at each scrape. The policy bounds them.
+func (c *Controller) violationSeries() series {
+	desc := prometheus.NewDesc("nodekeep_governance_violations",
+		"Nodes whose labels break a rule of governance, by the key of the rule and the kind: required, value, pattern, requires or reserved.", []string{"key", "kind"}, nil)
+	return series{[]*prometheus.Desc{desc}, func(to chan<- prometheus.Metric) {
+		for _, v := range c.Policy().Governance().Countable() {
+			count := c.compliance.nodes(brokenRule{v.Rule, v.Kind})
+			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(count), v.Rule, string(v.Kind))
+		}
+	}}
 }
 
 // govern observes the labels of a live Node. If overdue, the Node has broken a rule for as long as the policy allows before the taint.

@@ -92,7 +92,7 @@ func (c *Change) setByRules(node *observe.Node) {
 		case label.Absent:
 			c.RuleRemoves = append(c.RuleRemoves, key)
 		default:
-			c.label(key, label.Value)
+			c.RuleSets = with(c.RuleSets, key, label.Value)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func (c *Change) undoEndedRules(r record.Record, node *observe.Node, in Circumst
 			continue
 		}
 		if value, is := clientsValue(r, node, key, in.Policy); is && !in.Refused[key] {
-			c.label(key, value) // not given: the stamp would show that the client had removed it
+			c.RuleSets = with(c.RuleSets, key, value) // not given: the stamp would show that the client had removed it
 		} else if !was.Absent {
 			c.RuleRemoves = append(c.RuleRemoves, key)
 		}
@@ -145,13 +145,9 @@ func lastDerived(prev record.Record, node *observe.Node, own map[string]record.D
 // heldBack are the labels of rules while some must not be removed or changed. Labels that the Node has stay as they are.
 func heldBack(want, own map[string]record.Derived, items map[string]string, holds func(key string) bool) map[string]record.Derived {
 	for key, label := range own {
-		if !label.ShownBy(items, key) || !holds(key) {
-			continue
+		if label.ShownBy(items, key) && holds(key) {
+			want = with(want, key, label)
 		}
-		if want == nil {
-			want = map[string]record.Derived{}
-		}
-		want[key] = label
 	}
 	return want
 }
@@ -164,13 +160,9 @@ func keptWhileHeld(own, last map[string]record.Derived, items map[string]string)
 	for key, label := range last {
 		_, listed := own[key]
 		_, shown := items[key]
-		if listed || shown && !label.Absent {
-			continue
+		if !listed && (!shown || label.Absent) {
+			kept = with(kept, key, label)
 		}
-		if kept == nil {
-			kept = map[string]record.Derived{}
-		}
-		kept[key] = label
 	}
 	return kept
 }
@@ -183,13 +175,9 @@ func withRefused(labels, last map[string]record.Derived, refused map[string]bool
 	}
 	kept := maps.Clone(labels)
 	for key, label := range last {
-		if _, is := kept[key]; is || !refused[key] {
-			continue
+		if _, is := kept[key]; !is && refused[key] {
+			kept = with(kept, key, label)
 		}
-		if kept == nil {
-			kept = map[string]record.Derived{}
-		}
-		kept[key] = label
 	}
 	return kept
 }

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -272,23 +273,23 @@ func TestTheGateStaysWhileLabelsOfRulesHaveNoRoom(t *testing.T) {
 func TestWhichChangesOfRulesTheBrakeAsksAbout(t *testing.T) {
 	listed := ruledBy("r", labels{"tier": "gold"})
 	for name, c := range map[string]struct {
-		ruled  RuleChange
+		ruled  Change
 		alters bool
 		drifts []string
 	}{
-		"a label that is added":   {ruled: RuleChange{RuleSets: labels{"rack": "r1"}, Listed: listed}},
-		"a label that is removed": {ruled: RuleChange{RuleRemoves: []string{"tier"}, Listed: listed}, alters: true},
-		"another value":           {ruled: RuleChange{RuleSets: labels{"tier": "iron"}, Listed: listed}, alters: true},
-		"the same value again: another client had changed it": {ruled: RuleChange{RuleSets: labels{"tier": "gold"}, Listed: listed}, drifts: []string{"tier"}},
-		"back to what an operator gave it":                    {ruled: RuleChange{RuleSets: labels{"tier": "iron"}, Listed: listed}, alters: true},
+		"a label that is added":   {ruled: Change{RuleSets: labels{"rack": "r1"}, Listed: listed}},
+		"a label that is removed": {ruled: Change{RuleRemoves: []string{"tier"}, Listed: listed}, alters: true},
+		"another value":           {ruled: Change{RuleSets: labels{"tier": "iron"}, Listed: listed}, alters: true},
+		"the same value again: another client had changed it": {ruled: Change{RuleSets: labels{"tier": "gold"}, Listed: listed}, drifts: []string{"tier"}},
+		"back to what an operator gave it":                    {ruled: Change{RuleSets: labels{"tier": "iron"}, Listed: listed}, alters: true},
 		"a label that is held for a while from now on": {
-			ruled:  RuleChange{Labels: derivedLabels{"tier": {Value: "gold", Rule: "r", Until: now}}, Listed: listed, WriteLabelList: true},
+			ruled:  Change{Labels: derivedLabels{"tier": {Value: "gold", Rule: "r", Until: now}}, Listed: listed, WriteLabelList: true},
 			alters: true,
 		},
 		"a label that was held before": {
-			ruled: RuleChange{Labels: derivedLabels{"tier": {Value: "gold", Rule: "r", Until: now}}, Listed: derivedLabels{"tier": {Value: "gold", Rule: "r", Until: now}}},
+			ruled: Change{Labels: derivedLabels{"tier": {Value: "gold", Rule: "r", Until: now}}, Listed: derivedLabels{"tier": {Value: "gold", Rule: "r", Until: now}}},
 		},
-		"the annotation only": {ruled: RuleChange{WriteLabelList: true, Listed: listed}},
+		"the annotation only": {ruled: Change{WriteLabelList: true, Listed: listed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, c.alters, c.ruled.altersLabels())
@@ -299,42 +300,35 @@ func TestWhichChangesOfRulesTheBrakeAsksAbout(t *testing.T) {
 
 func TestWhatIsNotDoneNowIsListedAsBefore(t *testing.T) {
 	listed := derivedLabels{"tier": {Value: "gold", Rule: "r"}, "rack": {Value: "r1", Rule: "r"}}
-	all := RuleChange{
+	all := Change{
 		RuleSets: labels{"tier": "iron", "zone": "z1"}, RuleRemoves: []string{"rack"}, Listed: listed,
 		Labels: derivedLabels{"tier": {Value: "iron", Rule: "r"}, "zone": {Value: "z1", Rule: "r"}}, WriteLabelList: true,
 	}
 	for name, c := range map[string]struct {
 		drop []setting
-		want RuleChange
+		want Change
 	}{
 		"nothing is dropped": {want: all},
 		"a value that is added": {
 			drop: []setting{{item: "zone", value: "z1"}},
-			want: RuleChange{RuleSets: labels{"tier": "iron"}, RuleRemoves: []string{"rack"}, Labels: derivedLabels{"tier": {Value: "iron", Rule: "r"}}, WriteLabelList: true},
+			want: Change{RuleSets: labels{"tier": "iron"}, RuleRemoves: []string{"rack"}, Labels: derivedLabels{"tier": {Value: "iron", Rule: "r"}}, WriteLabelList: true},
 		},
 		"a value that is changed": {
 			drop: []setting{{item: "tier", value: "iron"}},
-			want: RuleChange{RuleSets: labels{"zone": "z1"}, RuleRemoves: []string{"rack"}, Labels: derivedLabels{"tier": {Value: "gold", Rule: "r"}, "zone": {Value: "z1", Rule: "r"}}, WriteLabelList: true},
+			want: Change{RuleSets: labels{"zone": "z1"}, RuleRemoves: []string{"rack"}, Labels: derivedLabels{"tier": {Value: "gold", Rule: "r"}, "zone": {Value: "z1", Rule: "r"}}, WriteLabelList: true},
 		},
 		"a removal": {
 			drop: []setting{{item: "rack", removed: true}},
-			want: RuleChange{RuleSets: labels{"tier": "iron", "zone": "z1"}, Labels: derivedLabels{"tier": {Value: "iron", Rule: "r"}, "rack": {Value: "r1", Rule: "r"}, "zone": {Value: "z1", Rule: "r"}}, WriteLabelList: true},
+			want: Change{RuleSets: labels{"tier": "iron", "zone": "z1"}, RuleRemoves: []string{}, Labels: derivedLabels{"tier": {Value: "iron", Rule: "r"}, "rack": {Value: "r1", Rule: "r"}, "zone": {Value: "z1", Rule: "r"}}, WriteLabelList: true},
 		},
 		"another value of the same label is no reason": {drop: []setting{{item: "tier", value: "silver"}}, want: all},
 		"everything: the annotation stays as it is": {
 			drop: []setting{{item: "tier", value: "iron"}, {item: "zone", value: "z1"}, {item: "rack", removed: true}},
-			want: RuleChange{RuleSets: labels{}, Labels: listed},
+			want: Change{RuleSets: labels{}, RuleRemoves: []string{}, Labels: listed},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := all.without(func(set setting) bool {
-				for _, drop := range c.drop {
-					if set == drop {
-						return true
-					}
-				}
-				return false
-			})
+			got, _ := all.without(func(set setting) bool { return slices.Contains(c.drop, set) }, gate)
 			c.want.Listed = listed
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, listed["tier"].Value, all.Listed["tier"].Value, "the whole is not changed")

@@ -136,25 +136,19 @@ func (c *Controller) preloadOf(p policy.Policy, name string) (next record.Record
 func Preloads(p policy.Policy, facts classify.Facts, now time.Time) (derived map[string]record.Derived) {
 	result := p.Classify(facts, nil, now)
 	for _, key := range p.LabelRules().FromInventory(result) {
-		if derived == nil {
-			derived = map[string]record.Derived{}
-		}
-		derived[key] = result.Labels[key]
+		derived = with(derived, key, result.Labels[key])
 	}
 	return derived
 }
 
 // preloads are the Nodes that sources with preload list, each with its machine, sorted by source and name.
 func (i *inventories) preloads(p policy.Policy, now time.Time) (names []string) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	for _, source := range p.Inventory() {
-		state := i.sources[source.Name]
-		if !source.Preload || state == nil || state.stale(now) || !p.LabelRules().LooksAtInventory() {
+	for _, source := range i.current(p, now, nil) {
+		if !source.Preload {
 			continue
 		}
-		for _, name := range state.inForce.Names() {
-			if state.inForce.SystemUUID(name) != "" {
+		for _, name := range source.snapshot.Names() {
+			if source.snapshot.SystemUUID(name) != "" {
 				names = append(names, name)
 			}
 		}
@@ -164,15 +158,9 @@ func (i *inventories) preloads(p policy.Policy, now time.Time) (names []string) 
 
 // machine is the one that sources with preload list for a Node; empty: none, or they contradict each other.
 func (i *inventories) machine(p policy.Policy, name string, now time.Time) (systemUUID string) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	for _, source := range p.Inventory() {
-		state := i.sources[source.Name]
-		if !source.Preload || state == nil || state.stale(now) {
-			continue
-		}
-		switch is := state.inForce.SystemUUID(name); {
-		case is == "" || is == systemUUID:
+	for _, source := range i.current(p, now, nil) {
+		switch is := source.snapshot.SystemUUID(name); {
+		case !source.Preload || is == "" || is == systemUUID:
 		case systemUUID != "":
 			return ""
 		default:

@@ -143,7 +143,7 @@ func (c *Controller) reportChange(step Step, done Change, node *observe.Node) {
 			"By the rules of the policy; added: %s; removed: %s", orNone(policy.Shown(done.AddTaints)), orNone(policy.Shown(done.RemoveTaints)))
 	}
 	if done.changesLabels() {
-		c.Metrics.followed(done.RuleChange)
+		c.Metrics.followed(done)
 		c.Events.Eventf(reference(node), corev1.EventTypeNormal, LabelsFollowed, "By the rules of the policy; set: %s; removed: %s",
 			orNone(shownLabels(done.RuleSets)), orNone(strings.Join(done.RuleRemoves, ", ")))
 	}
@@ -259,7 +259,7 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 		if !c.notesOf(node.UID).report("problem " + problem.Key + "=" + value) {
 			continue
 		}
-		c.Metrics.badLabel()
+		c.Metrics.badLabels.Inc()
 		c.Logger.Warn("rule makes a value that no label can have; the label is not set", "node", node.Name, "key", problem.Key, "rule", problem.Rule, "value", value)
 		c.Events.Eventf(reference(node), corev1.EventTypeWarning, RuleLabelInvalid,
 			"Rule %s makes %s=%q of what this Node reports, which is no label value (%s). The label is not set; change the rule.", problem.Rule, problem.Key, value, problem.Why)
@@ -269,7 +269,7 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 		if label.ShownBy(node.Items, key) || !c.notesOf(node.UID).report("audited "+key+"="+label.Value+" "+label.Rule) {
 			continue
 		}
-		c.Metrics.audited(label.Rule)
+		c.Metrics.wouldSet.WithLabelValues(label.Rule).Inc()
 		what := "set a label"
 		if label.Absent {
 			what = "remove a " + kindOf(key)

@@ -3,16 +3,12 @@ package capture
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -102,14 +98,13 @@ func (c *Controller) checkRules(ctx context.Context) {
 }
 
 func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules string) error {
-	state, err := c.Client.CoreV1().ConfigMaps(c.Namespace).Get(ctx, store.RulesName, metav1.GetOptions{})
-	exists := err == nil
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("get configmap %q: %w", store.RulesName, err)
+	state, err := c.configMap(ctx, store.RulesName)
+	if err != nil {
+		return err
 	}
-	inForce := policy.NoRules
-	if exists {
-		inForce = state.Data[store.RulesInForce]
+	inForce, accepted := policy.NoRules, ""
+	if state != nil {
+		inForce, accepted = state.Data[store.RulesInForce], state.Data[store.RulesAccepted]
 	}
 	if !c.leading.Load() { // the leader puts rules in force: a replica with another policy must not undo what it does
 		if c.rollout.holds(inForce) {
@@ -118,7 +113,7 @@ func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules s
 		}
 		return nil
 	}
-	if rules != inForce && state.Data[store.RulesAccepted] != rules {
+	if rules != inForce && accepted != rules {
 		if !c.devices.known(p.LabelRules().Drivers()) || !c.inventories.known(p, c.Now()) {
 			return nil // what the rules would change is not known; this is called again once it is
 		}
@@ -131,35 +126,14 @@ func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules s
 		}
 	}
 	if rules != inForce {
-		if err := c.putInForce(ctx, exists, rules); err != nil {
+		// An acceptance counts once. The next time that the same rules come, they may affect other Nodes.
+		err := c.writeConfigMap(ctx, store.RulesName, state != nil, map[string]*string{store.RulesInForce: &rules, store.RulesAccepted: nil})
+		if err != nil && !apierrors.IsAlreadyExists(err) { // another replica may have done so
 			return err
 		}
 	}
 	c.rollout.release(rules)
 	c.enqueueAll()
-	return nil
-}
-
-// putInForce notes that rules are in force now. Another replica may have done so.
-func (c *Controller) putInForce(ctx context.Context, exists bool, rules string) (err error) {
-	configMaps := c.Client.CoreV1().ConfigMaps(c.Namespace)
-	if exists {
-		// An acceptance counts once. The next time that the same rules come, they may affect other Nodes.
-		body, encodeErr := json.Marshal(map[string]any{"data": map[string]any{store.RulesInForce: rules, store.RulesAccepted: nil}})
-		if encodeErr != nil {
-			return fmt.Errorf("encode rules in force: %w", encodeErr)
-		}
-		_, err = configMaps.Patch(ctx, store.RulesName, types.MergePatchType, body, metav1.PatchOptions{FieldManager: observe.FieldManager})
-	} else {
-		created := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.RulesName, Namespace: c.Namespace}, Data: map[string]string{store.RulesInForce: rules}}
-		_, err = configMaps.Create(ctx, created, metav1.CreateOptions{FieldManager: observe.FieldManager})
-	}
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("write configmap %q: %w", store.RulesName, err)
-	}
 	return nil
 }
 
