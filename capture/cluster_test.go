@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
@@ -65,7 +66,8 @@ type replica struct {
 	reads  []string
 }
 
-func newCluster(t testing.TB, sections string) *cluster {
+// newCluster is a cluster with these sections of the policy, records and Nodes.
+func newCluster(t testing.TB, sections string, holds ...any) *cluster {
 	t.Helper()
 	shipped, err := guard.Shipped()
 	require.NoError(t, err)
@@ -75,6 +77,13 @@ func newCluster(t testing.TB, sections string) *cluster {
 	}
 	c.guard.Check(t.Context())
 	require.True(t, c.guard.InForce())
+	for _, object := range holds {
+		if n, is := object.(*corev1.Node); is {
+			c.register(n)
+		} else {
+			c.holds(object.(*record.Record))
+		}
+	}
 	return c
 }
 
@@ -127,6 +136,14 @@ func (c *cluster) leader(modify ...func(*Options)) *replica {
 	return r
 }
 
+// leads is a leader that has done all that was to do.
+func (c *cluster) leads() *replica {
+	c.t.Helper()
+	r := c.leader()
+	require.Empty(c.t, r.works())
+	return r
+}
+
 func (c *cluster) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,6 +160,15 @@ func (c *cluster) passes(d time.Duration) {
 func (c *cluster) holds(r *record.Record) {
 	c.t.Helper()
 	_, err := c.Put(c.t.Context(), *r, "")
+	require.NoError(c.t, err)
+}
+
+// rewrites has another process write the record of n1.
+func (c *cluster) rewrites(change func(record.Record) record.Record) {
+	c.t.Helper()
+	entry, err := c.GetLive(c.t.Context(), "n1")
+	require.NoError(c.t, err)
+	_, err = c.Put(c.t.Context(), change(entry.Record), entry.Version)
 	require.NoError(c.t, err)
 }
 
@@ -311,6 +337,31 @@ func (r *replica) works() map[string]error {
 		r.queue.Done(name)
 	}
 	return failed
+}
+
+// reconciles works on n1.
+func (r *replica) reconciles() {
+	r.cluster.t.Helper()
+	r.Enqueue("n1")
+	require.Empty(r.cluster.t, r.works())
+}
+
+// rests checks that nothing is left to do.
+func (r *replica) rests() {
+	r.cluster.t.Helper()
+	r.enqueueAll()
+	require.Empty(r.cluster.t, r.works())
+	assert.Empty(r.cluster.t, r.wrote(), "nothing is left to do")
+}
+
+// meanwhile has something happen once, just before such a write arrives.
+func (r *replica) meanwhile(write string, do func()) {
+	once := sync.OnceFunc(do)
+	r.before = func(this string) {
+		if this == write {
+			once()
+		}
+	}
 }
 
 // looks is a tick of a replica that does not lead.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/governance"
@@ -141,5 +140,5 @@ func (c *Controller) reportViolations(node *observe.Node, violations []governanc
 		return
 	}
 	c.Logger.Warn("labels of a node break rules of governance", "node", node.Name, "violations", len(violations))
-	c.Events.Eventf(reference(node), corev1.EventTypeWarning, GovernanceViolated, "Labels of this Node break the policy: %s. To see all: nodekeep explain %s", text, node.Name)
+	c.warn(node, GovernanceViolated, "Labels of this Node break the policy: %s. To see all: nodekeep explain %s", text, node.Name)
 }

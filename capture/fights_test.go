@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -81,13 +80,39 @@ func TestAnItemIsNotCountedAsPausedOnceItIsSetOrWantedNoLonger(t *testing.T) {
 	assert.Zero(t, b.paused(now.Add(time.Hour)))
 }
 
-func TestWhatABrakeRemembersIsBounded(t *testing.T) {
-	b := newFights(longestPause)
-	b.items.most = 10
-	for i := range 30 {
-		b.Done(types.UID(fmt.Sprint(i)), fought, now)
+func TestEachPauseIsTwiceAsLongAsTheOneBeforeUntilTheLongest(t *testing.T) {
+	for flaps, want := range map[int]time.Duration{
+		0: 0, 1: 0, 2: 0, 3: time.Second, 4: 2 * time.Second, 5: 4 * time.Second, 10: 128 * time.Second,
+		11: 256 * time.Second, 12: 5 * time.Minute, 13: 5 * time.Minute, 1_000_000: 5 * time.Minute,
+	} {
+		assert.Equal(t, want, pauseAfter(flaps, longestPause), "after %d flaps", flaps)
 	}
-	assert.LessOrEqual(t, len(b.items.fresh)+len(b.items.former), 20)
-	sets, _ := attacked(b, "new", fought, now, now.Add(10*time.Second))
-	assert.Equal(t, 7, sets, "a new fight must find room")
+	assert.Equal(t, 500*time.Millisecond, pauseAfter(3, 500*time.Millisecond))
+	assert.Zero(t, pauseAfter(100, 0))
+}
+
+func TestOnlySettingTheSameAgainSoonAfterIsAFlap(t *testing.T) {
+	type set struct {
+		after time.Duration
+		to    uint64
+		flaps int
+	}
+	for name, sets := range map[string][]set{
+		"again at once":                         {{0, 1, 0}, {0, 1, 1}, {0, 1, 2}},
+		"again within a minute":                 {{0, 1, 0}, {time.Minute - 1, 1, 1}},
+		"a minute later":                        {{0, 1, 0}, {time.Minute, 1, 0}},
+		"another value":                         {{0, 1, 0}, {0, 2, 0}, {0, 1, 0}},
+		"within a minute of the end of a pause": {{0, 1, 0}, {0, 1, 1}, {0, 1, 2}, {0, 1, 3}, {61*time.Second - 1, 1, 4}, {62*time.Second - 1, 1, 5}},
+		"a minute after the end of a pause":     {{0, 1, 0}, {0, 1, 1}, {0, 1, 2}, {0, 1, 3}, {61 * time.Second, 1, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var f fight
+			clock := now
+			for i, set := range sets {
+				clock = clock.Add(set.after)
+				f = f.after(set.to, clock, longestPause)
+				assert.Equal(t, fight{setting: set.to, set: clock, flaps: set.flaps}, f, "set %d", i)
+			}
+		})
+	}
 }

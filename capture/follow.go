@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -107,7 +105,7 @@ func (a *attempt) reportAmbiguous(several []string) {
 		return
 	}
 	a.Logger.Warn("machine cannot be followed: a Node that exists, or several records, have its identity", "node", a.node.Name, "records", names)
-	a.Events.Eventf(reference(a.node), corev1.EventTypeWarning, MachineAmbiguous,
+	a.warn(a.node, MachineAmbiguous,
 		"Nothing is restored from other names of this machine: the records of %d Nodes have its providerID, systemUUID or machineID, or one of a Node that exists or is quarantined. Nodes: %s",
 		len(several), names)
 }
@@ -118,6 +116,6 @@ func (a *attempt) reportFollowed(after record.Record) {
 	if after.Quarantined != nil {
 		waits = keyList(after.Quarantined.Items()) + "; to decide: nodekeep accept " + after.Node + " --machine old (they belong to this machine) or new (they do not)"
 	}
-	a.Events.Eventf(reference(a.node), corev1.EventTypeNormal, MachineFollowed,
+	a.tell(a.node, MachineFollowed,
 		"This machine was Node %s before, and gets its record. Waits for an operator: %s", after.Followed, waits)
 }

@@ -178,12 +178,8 @@ func (c *Controller) changeBy(ctx context.Context, state *inventoryState, next i
 	if noted.InForce == next.Hash() || noted.accepted == next.Hash() { // before a restart, or by an operator
 		return nil, nil
 	}
-	p := c.Policy()
 	change := inventory.Change{Lost: state.inForce.Lost(next), Listed: state.inForce.Len()}
-	change.Altered, _, change.Nodes = c.alteredNodes(Circumstances{
-		Policy: p, Guarded: c.Guard.InForce(), Devices: c.devices.under(p), Now: c.Now(),
-		Inventory: c.inventories.under(p, c.Now(), map[string]inventory.Snapshot{state.source.Name: next}),
-	})
+	change.Altered, _, change.Nodes = c.alteredNodes(c.Policy(), map[string]inventory.Snapshot{state.source.Name: next})
 	if !change.NeedsAcceptance() {
 		return nil, nil
 	}

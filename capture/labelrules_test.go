@@ -66,23 +66,55 @@ const (
 	gpuRule    = "labels:\n  rules:\n  - {name: gpu, when: {capacity: {nvidia.com/gpu: \">=1\"}}, set: {gpu: \"{capacity.nvidia.com/gpu}\"}}\n  - {name: none, set: {gpu: none}}\n"
 )
 
-func TestWhatRulesChangeOnANode(t *testing.T) {
-	for name, c := range map[string]struct {
-		policy    string
-		record    *record.Record // nil: there is none
-		node      *corev1.Node
-		unguarded bool
-		held      bool
-		refused   string
+// ruling is what the rules of a policy change on a Node.
+type ruling struct {
+	policy          string
+	record          *record.Record // nil: there is none
+	node            *corev1.Node
+	unguarded, held bool
+	refused         string
 
-		label   labels
-		unlabel []string
-		lists   derivedLabels
-		relist  bool
-		waits   time.Duration // until the rules are asked again
-		denied  bool          // a label of them was refused
-		noRoom  []string
-	}{
+	label   labels
+	unlabel []string
+	lists   derivedLabels
+	relist  bool
+	waits   time.Duration // until the rules are asked again
+	denied  bool          // a label of them was refused
+	noRoom  []string
+	drifted []string
+}
+
+func (c ruling) circumstances(t *testing.T) Circumstances {
+	t.Helper()
+	return Circumstances{Policy: loadPolicy(t, c.policy).Holding(c.held), Guarded: !c.unguarded, Refused: map[string]bool{c.refused: c.refused != ""}, Now: now}
+}
+
+func (c ruling) recorded() record.Record {
+	if c.record == nil {
+		return record.Record{}
+	}
+	return *c.record
+}
+
+// check returns the change, whose labels are as they should be.
+func (c ruling) check(t *testing.T) (got Change) {
+	t.Helper()
+	n := observe.Of(c.node)
+	result, denied := got.followLabelRules(c.recorded(), c.recorded(), n, c.circumstances(t))
+	assert.Equal(t, c.label, got.RuleSets, "set")
+	assert.Equal(t, c.unlabel, got.RuleRemoves, "removed")
+	if len(c.lists) > 0 || len(got.Labels) > 0 {
+		assert.Equal(t, c.lists, got.Labels, "listed")
+	}
+	assert.Equal(t, c.relist, got.WriteLabelList, "listed anew")
+	assert.Equal(t, c.denied, denied, "the gate waits for a label, and for no removal")
+	assert.Equal(t, c.noRoom, got.NoRoom)
+	assert.Equal(t, c.waits, settlesIn(result, n, now))
+	return got
+}
+
+func TestWhatRulesChangeOnANode(t *testing.T) {
+	for name, c := range map[string]ruling{
 		"a label that is missing is set and listed": {
 			policy: tierRule, node: node("a", "10", nil),
 			label: labels{"tier": "gold"}, lists: ruledBy("tier", labels{"tier": "gold"}), relist: true,
@@ -222,25 +254,7 @@ func TestWhatRulesChangeOnANode(t *testing.T) {
 			relist: true,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			in := Circumstances{Policy: loadPolicy(t, c.policy).Holding(c.held), Guarded: !c.unguarded, Refused: map[string]bool{c.refused: c.refused != ""}, Now: now}
-			var r record.Record
-			if c.record != nil {
-				r = *c.record
-			}
-			n := observe.Of(c.node)
-			var got Change
-			result, denied := got.followLabelRules(r, r, n, in)
-			assert.Equal(t, c.label, got.RuleSets, "set")
-			assert.Equal(t, c.unlabel, got.RuleRemoves, "removed")
-			if len(c.lists) > 0 || len(got.Labels) > 0 {
-				assert.Equal(t, c.lists, got.Labels, "listed")
-			}
-			assert.Equal(t, c.relist, got.WriteLabelList, "listed anew")
-			assert.Equal(t, c.denied, denied)
-			assert.Equal(t, c.noRoom, got.NoRoom)
-			assert.Equal(t, c.waits, settlesIn(result, n, now))
-		})
+		t.Run(name, func(t *testing.T) { c.check(t) })
 	}
 }
 
@@ -400,25 +414,17 @@ func TestAValueThatARuleReturnsToAnOperatorIsRecordedAsBefore(t *testing.T) {
 func TestTheRecordKeepsWhatAnOperatorSetWhileARuleSetsAnotherValue(t *testing.T) {
 	for name, key := range map[string]string{"a label that kubelets may set": "tier", "a label that no kubelet may set": worker} {
 		t.Run(name, func(t *testing.T) {
-			w := newCluster(t, "")
-			w.register(node("a", "10", labels{key: "by-hand"}))
-			r := w.leader()
-			require.Empty(t, r.works())
+			w := newCluster(t, "", node("a", "10", labels{key: "by-hand"}))
+			r := w.leads()
 			require.Equal(t, labels{key: "by-hand"}, w.record().Items())
 
-			w.policy = loadPolicy(t, "labels:\n  rules:\n  - {name: one, set: {"+key+": by-rule}, precedence: rule}\n")
-			r.rollout.release(w.policy.RulesHash())
-			r.EnqueueAll()
-			require.Empty(t, r.works())
+			r.follows("labels:\n  rules:\n  - {name: one, set: {" + key + ": by-rule}, precedence: rule}\n")
 			require.Equal(t, labels{key: "by-rule"}, w.shows())
 			w.label("other", "1") // the Node is observed once more
 			require.Empty(t, r.works())
 			assert.Equal(t, labels{key: "by-hand", "other": "1"}, w.record().Items())
 
-			w.policy = loadPolicy(t, "")
-			r.rollout.release(w.policy.RulesHash())
-			r.EnqueueAll()
-			require.Empty(t, r.works())
+			r.follows("")
 			assert.Equal(t, labels{key: "by-hand", "other": "1"}, w.shows())
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"nodekeep.dev/nodekeep/inventory"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -117,7 +118,7 @@ func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules s
 		if !c.devices.known(p.LabelRules().Drivers()) || !c.inventories.known(p, c.Now()) {
 			return nil // what the rules would change is not known; this is called again once it is
 		}
-		changed, renamed, of := c.changedBy(p)
+		changed, renamed, of := c.alteredNodes(p, nil)
 		if RulesNeedAcceptance(changed, renamed, of) {
 			if c.rollout.hold(rules, changed) {
 				c.reportHeld(p, changed, renamed, of)
@@ -150,16 +151,12 @@ func RulesPatch(state *corev1.ConfigMap, key, rules string) []byte {
 	return patch
 }
 
-// changedBy counts all live Nodes (of), and those on which rules would remove or change labels (changed). The third count is of Nodes from
-// which migrations would remove the old key (renamed).
-func (c *Controller) changedBy(p policy.Policy) (changed, renamed, of int) {
-	return c.alteredNodes(Circumstances{
-		Policy: p, Guarded: c.Guard.InForce(), Devices: c.devices.under(p), Inventory: c.inventories.under(p, c.Now(), nil), Now: c.Now(),
-	})
-}
-
-// alteredNodes counts as changedBy does.
-func (c *Controller) alteredNodes(in Circumstances) (changed, renamed, of int) {
+// alteredNodes counts all live Nodes (of), and those on which the rules of a policy would remove or change labels (changed). The third count
+// is of Nodes from which migrations would remove the old key (renamed). Snapshots of instead replace those that are in force.
+func (c *Controller) alteredNodes(p policy.Policy, instead map[string]inventory.Snapshot) (changed, renamed, of int) {
+	in := Circumstances{
+		Policy: p, Guarded: c.Guard.InForce(), Devices: c.devices.under(p), Inventory: c.inventories.under(p, c.Now(), instead), Now: c.Now(),
+	}
 	for _, name := range c.observations.names() {
 		_, node := c.observations.look(name)
 		if node == nil || node.Fault != nil {
