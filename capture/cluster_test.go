@@ -217,10 +217,15 @@ func (c *cluster) edit(change func(n *corev1.Node)) {
 	c.t.Helper()
 	n := c.node()
 	change(n)
+	c.commit(n)
+}
+
+// commit stores the next state of a Node.
+func (c *cluster) commit(n *corev1.Node) {
 	c.mu.Lock()
 	c.version++
 	n.ResourceVersion = strconv.Itoa(c.version)
-	c.nodes["n1"] = n
+	c.nodes[n.Name] = n
 	c.mu.Unlock()
 	c.tell(n)
 }
@@ -242,20 +247,20 @@ func (c *cluster) untaint(key string) {
 	})
 }
 
-func (c *cluster) delete() {
+func (c *cluster) delete() { c.deleteNode("n1") }
+
+func (c *cluster) deleteNode(name string) {
 	c.t.Helper()
-	n := c.node()
+	n, err := c.get(name)
+	require.NoError(c.t, err)
 	c.mu.Lock()
 	c.version++
 	n.ResourceVersion = strconv.Itoa(c.version)
-	delete(c.nodes, n.Name)
-	replicas := slices.Clone(c.replicas)
+	delete(c.nodes, name)
 	c.mu.Unlock()
-	for _, r := range replicas {
-		if !r.deaf {
-			r.observations.went(observe.SlimOf(observe.OfKeeping(n, r.Policy().Annotations())))
-			r.Enqueue(n.Name)
-		}
+	for _, r := range c.listening() {
+		r.observations.went(observe.SlimOf(observe.OfKeeping(n, r.Policy().Annotations())))
+		r.Enqueue(name)
 	}
 }
 
@@ -312,16 +317,20 @@ func (c *cluster) patched(before *corev1.Node, body []byte) (*corev1.Node, error
 
 // tell brings a state of a Node to all replicas.
 func (c *cluster) tell(n *corev1.Node) {
-	c.mu.Lock()
-	replicas := slices.Clone(c.replicas)
-	c.mu.Unlock()
-	for _, r := range replicas {
+	for _, r := range c.listening() {
 		r.receives(n)
 	}
 }
 
+// listening are the replicas whose watches bring what happens.
+func (c *cluster) listening() []*replica {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(c.replicas), func(r *replica) bool { return r.deaf })
+}
+
 func (r *replica) receives(n *corev1.Node) {
-	if !r.deaf && r.observations.lives(observe.SlimOf(observe.OfKeeping(n, r.Policy().Annotations()))) {
+	if r.observations.lives(observe.SlimOf(observe.OfKeeping(n, r.Policy().Annotations()))) {
 		r.Enqueue(n.Name)
 	}
 }
@@ -445,13 +454,8 @@ func (r replicaRecords) Put(ctx context.Context, next record.Record, version str
 	if err != nil {
 		return entry, err
 	}
-	r.cluster.mu.Lock()
-	replicas := slices.Clone(r.cluster.replicas)
-	r.cluster.mu.Unlock()
-	for _, other := range replicas {
-		if !other.deaf {
-			other.Enqueue(next.Node)
-		}
+	for _, other := range r.cluster.listening() {
+		other.Enqueue(next.Node)
 	}
 	return entry, nil
 }

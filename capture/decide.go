@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -209,12 +210,8 @@ func noncompliant(node *observe.Node, derived []corev1.Taint, in Circumstances) 
 
 // labelsOf are the labels of a Node.
 func labelsOf(node *observe.Node) map[string]string {
-	labels := make(map[string]string, len(node.Items))
-	for key, value := range node.Items {
-		if record.IsLabel(key) {
-			labels[key] = value
-		}
-	}
+	labels := maps.Clone(node.Items)
+	maps.DeleteFunc(labels, func(key, _ string) bool { return !record.IsLabel(key) })
 	return labels
 }
 

@@ -96,13 +96,20 @@ func check(t *testing.T, decisions map[string]decision) {
 	}
 }
 
+// patchOf is the body of the PATCH that makes a change.
+func patchOf(t *testing.T, n *observe.Node, change Change) string {
+	t.Helper()
+	body, err := PatchFor(n, change, gate)
+	require.NoError(t, err)
+	return string(body)
+}
+
 // assertValid checks that a change cannot make the Node invalid, which would have the API server refuse all of it.
 func assertValid(t *testing.T, n *corev1.Node, action Action) {
 	t.Helper()
-	body, err := PatchFor(observe.Of(n), action.Change, gate)
-	require.NoError(t, err)
+	body := patchOf(t, observe.Of(n), action.Change)
 	var sent corev1.Node
-	require.NoError(t, json.Unmarshal(body, &sent))
+	require.NoError(t, json.Unmarshal([]byte(body), &sent))
 	keys := map[string]bool{}
 	for _, taint := range sent.Spec.Taints {
 		assert.False(t, keys[record.TaintKey(taint)], "twice: %s", body)
@@ -676,13 +683,12 @@ func TestAPatchOfTaintsLeavesTheOthersAsTheyAre(t *testing.T) {
 	added := metav1.Now().Rfc3339Copy()
 	n := node("a", "10", nil, gated, tainted("mine=1:NoExecute"), derived("ours=1:NoSchedule"), tainted("stale:NoSchedule", "wrong=1:NoSchedule"))
 	n.Spec.Taints[1].TimeAdded = &added
-	body, err := PatchFor(observe.Of(n), Change{
+	body := patchOf(t, observe.Of(n), Change{
 		LiftGate: true, RemoveTaints: taints("ours=1:NoSchedule"), Remove: []string{"stale:NoSchedule", "label"},
 		Correct: labels{"wrong:NoSchedule": "2", "other": "x"}, Add: labels{"maintenance:NoExecute": "disk", "k": "v"},
 		AddTaints: taints("ours=2:NoSchedule", "mine=2:NoExecute"), Derived: taints("ours=2:NoSchedule"), RegisterTaints: taints("check:NoSchedule"),
 		Stamp: record.Stamp{}.With(labels{"label": "x", "old": "1"}, 0),
-	}, gate)
-	require.NoError(t, err)
+	})
 	when, err := json.Marshal(added)
 	require.NoError(t, err)
 	stamp, err := json.Marshal(record.Stamp{}.With(labels{"old": "1"}, 0).With(labels{"wrong:NoSchedule": "2", "other": "x", "maintenance:NoExecute": "disk", "k": "v"}, 10).String())
@@ -696,7 +702,7 @@ func TestAPatchOfTaintsLeavesTheOthersAsTheyAre(t *testing.T) {
 			{"key": "maintenance", "value": "disk", "effect": "NoExecute"},
 			{"key": "ours", "value": "2", "effect": "NoSchedule"},
 			{"key": "check", "effect": "NoSchedule"}
-		]}}`, string(body))
+		]}}`, body)
 }
 
 func TestAPatchWritesOnlyTheAnnotationsThatItChanges(t *testing.T) {
@@ -714,10 +720,8 @@ func TestAPatchWritesOnlyTheAnnotationsThatItChanges(t *testing.T) {
 		"a label is restored, and there is no room": {Change{Add: labels{"k": "v"}}, node("a", "10", nil, withoutRoom), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			body, err := PatchFor(observe.Of(c.node), c.change, gate)
-			require.NoError(t, err)
 			var patch nodePatch
-			require.NoError(t, json.Unmarshal(body, &patch))
+			require.NoError(t, json.Unmarshal([]byte(patchOf(t, observe.Of(c.node), c.change)), &patch))
 			assert.ElementsMatch(t, c.want, slices.Collect(maps.Keys(patch.Metadata.Annotations)))
 		})
 	}
@@ -742,9 +746,8 @@ func TestAKubeletThatClaimsAClientsTaintForNodekeepHidesItFromNoRecord(t *testin
 
 func TestThePatchThatLiftsTheGateRemovesEveryCopyOfIt(t *testing.T) {
 	n := node("a", "10", nil, gated, tainted("nodekeep.dev/restoring=x:NoExecute"))
-	body, err := PatchFor(observe.Of(n), Change{LiftGate: true}, gate)
-	require.NoError(t, err)
-	assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10"},"spec":{"taints":null}}`, string(body))
+	body := patchOf(t, observe.Of(n), Change{LiftGate: true})
+	assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10"},"spec":{"taints":null}}`, body)
 	assert.Len(t, n.Spec.Taints, 2, "what was read is left as it is")
 }
 
@@ -763,19 +766,16 @@ func TestACordonIsPatchedAsTheFieldThatItIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.change.ByClient = true
-			body, err := PatchFor(observe.Of(c.node), c.change, gate)
-			require.NoError(t, err)
-			assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10"},"spec":`+c.want+`}`, string(body))
+			assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10"},"spec":`+c.want+`}`, patchOf(t, observe.Of(c.node), c.change))
 		})
 	}
 }
 
 // Were it listed, the record would take an operator's rollback for nodekeep's own change, and capture would undo it.
 func TestTheStampDoesNotListWhatAnOperatorsCommandChanges(t *testing.T) {
-	body, err := PatchFor(observe.Of(node("a", "10", labels{"b": "1", "c": "1", "t:NoSchedule": "old"})), Change{
+	body := patchOf(t, observe.Of(node("a", "10", labels{"b": "1", "c": "1", "t:NoSchedule": "old"})), Change{
 		ByClient: true, Add: labels{"a": "1"}, Correct: labels{"b": "2", "t:NoSchedule": "new"}, Remove: []string{"c"}, Stamp: record.Stamp{}.With(labels{"c": "1"}, 3),
-	}, gate)
-	require.NoError(t, err)
+	})
 	assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10","labels":{"a":"1","b":"2","c":null}},
-		"spec":{"taints":[{"key":"t","value":"new","effect":"NoSchedule"}]}}`, string(body))
+		"spec":{"taints":[{"key":"t","value":"new","effect":"NoSchedule"}]}}`, body)
 }

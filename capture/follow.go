@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,7 +57,7 @@ func (a *attempt) followed() (entry store.Entry, found predecessor) {
 		case live != nil:
 		case only && len(gone) == 0:
 			return store.Entry{Record: observe.Follow(old, a.node.Name, a.node.Machine, a.Now())}, oneRecord
-		case !quarantined(records, several[0]):
+		case !slices.ContainsFunc(records, func(r record.Record) bool { return r.Node == several[0] && r.Isolated() }):
 			a.queue.Add(several[0])
 			return store.Entry{}, lateRecord
 		}
@@ -86,15 +87,6 @@ func (a *attempt) mayFollow(ctx context.Context, old string) (result, error) {
 		return postponed, nil
 	}
 	return finished, nil
-}
-
-func quarantined(records []record.Record, node string) bool {
-	for _, r := range records {
-		if r.Node == node {
-			return r.Isolated()
-		}
-	}
-	return false
 }
 
 // reportAmbiguous reports once why a machine does not get what it had under another name.

@@ -170,29 +170,6 @@ func TestANodeFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testing.T) {
 	}
 }
 
-func TestWhatWaitsAfterAMachineWasFollowedIsDecidedByAnOperator(t *testing.T) {
-	for side, want := range map[store.Side]labels{store.OldMachine: {"disk": "fast", worker: ""}, store.NewMachine: {"disk": "fast"}} {
-		t.Run(string(side), func(t *testing.T) {
-			w := newCluster(t, follows, under("old", labels{"disk": "fast", worker: ""}), node("a", "20", nil, gated, machine(machineA)))
-			r := w.leads()
-			require.NotContains(t, w.shows(), worker)
-			w.passes(365 * 24 * time.Hour)
-			r.enqueueAll()
-			require.Empty(t, r.works())
-			require.NotContains(t, w.shows(), worker, "no time accepts it")
-
-			r.sees = func(_ string, _ bool, entry *store.Entry, err error) error {
-				entry.Accepted = side
-				return err
-			}
-			r.reconciles()
-			assert.Equal(t, want, w.shows(), "the gate is lifted")
-			assert.Equal(t, want, w.record().Items())
-			assert.Equal(t, "old", w.record().Followed)
-		})
-	}
-}
-
 func TestANodeWaitsForTheLastStateOfTheNodeThatItFollows(t *testing.T) {
 	for name, c := range map[string]struct {
 		record *record.Record

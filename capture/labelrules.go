@@ -20,16 +20,21 @@ func (c *Change) followLabelRules(prev, r record.Record, node *observe.Node, in 
 	}
 	own := withoutMarks(node.DerivedLabels(r, in.Policy, in.Guarded))
 	result = c.classify(prev, r, node, own, in)
-	for key, label := range result.Labels {
+	maps.DeleteFunc(result.Labels, func(key string, label record.Derived) bool {
 		refused = refused || in.Refused[key] && !label.Absent
+		return in.Refused[key]
+	})
+	shown := shownOf(own, node.Items)
+	for key, label := range shown {
+		if in.Refused[key] {
+			result.Labels = with(result.Labels, key, label)
+		}
 	}
-	maps.DeleteFunc(result.Labels, func(key string, _ record.Derived) bool { return in.Refused[key] })
-	result.Labels = heldBack(result.Labels, own, node.Items, func(key string) bool { return in.Refused[key] })
 
 	c.Listed, c.Labels = own, result.Labels
 	if !policy.RoomFor(c.Labels, node.AnnotationBytes) { // what is not listed would count as an operator's
 		c.NoRoom = notOn(c.Labels, node.Items)
-		c.Labels = heldBack(nil, own, node.Items, func(string) bool { return true }) // a kubelet that fills the annotations removes nothing
+		c.Labels = shown // a kubelet that fills the annotations removes nothing
 	}
 	c.setByRules(node)
 	c.undoEndedRules(r, node, in)
@@ -142,21 +147,18 @@ func lastDerived(prev record.Record, node *observe.Node, own map[string]record.D
 	return prev.Derived
 }
 
-// heldBack are the labels of rules while some must not be removed or changed. Labels that the Node has stay as they are.
-func heldBack(want, own map[string]record.Derived, items map[string]string, holds func(key string) bool) map[string]record.Derived {
-	for key, label := range own {
-		if label.ShownBy(items, key) && holds(key) {
-			want = with(want, key, label)
-		}
-	}
-	return want
+// shownOf are the labels of rules that a Node with these items shows as they were set.
+func shownOf(own map[string]record.Derived, items map[string]string) map[string]record.Derived {
+	shown := maps.Clone(own)
+	maps.DeleteFunc(shown, func(key string, label record.Derived) bool { return !label.ShownBy(items, key) })
+	return shown
 }
 
 // keptWhileHeld are the labels of rules that stay as they are while new rules must only add labels. A new object of the same machine does
 // not list the labels that it lacks. Either no webhook answered, or no kubelet may carry them. The record shows what rules set and removed
 // last. If an object lists a label and lacks it, a client has removed it.
 func keptWhileHeld(own, last map[string]record.Derived, items map[string]string) map[string]record.Derived {
-	kept := heldBack(nil, own, items, func(string) bool { return true })
+	kept := shownOf(own, items)
 	for key, label := range last {
 		_, listed := own[key]
 		_, shown := items[key]

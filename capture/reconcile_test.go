@@ -3,6 +3,7 @@ package capture
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -112,22 +113,44 @@ func orNoLabels(items labels) labels {
 	return items
 }
 
-func TestAnAcceptedSideOfAQuarantinedRecordIsCarriedOut(t *testing.T) {
-	for side, want := range map[store.Side]labels{store.OldMachine: {"own": "x", "k": "v"}, store.NewMachine: {"own": "x"}} {
-		t.Run(string(side), func(t *testing.T) {
-			w := newCluster(t, "machine: {onMismatch: quarantine}", remembered("a", 10, labels{"k": "v"}, ofMachine("m1")))
-			w.register(node("b", "20", labels{"own": "x"}, machine("m2"), gated))
-			r := w.leads()
-			assert.Equal(t, labels{"own": "x", gate.Taint().Key + ":NoSchedule": ""}, w.shows())
+func TestAnAcceptedSideIsCarriedOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy  string
+		record  *record.Record
+		node    *corev1.Node
+		waits   labels // until an operator decides
+		old, by labels // what the Node shows if the old machine is accepted, or the new one
+	}{
+		"of two machines of one name": {
+			"machine: {onMismatch: quarantine}", remembered("a", 10, labels{"k": "v"}, ofMachine("m1")), node("b", "20", labels{"own": "x"}, machine("m2"), gated),
+			labels{"own": "x"}, labels{"own": "x", "k": "v"}, labels{"own": "x"},
+		},
+		"of what a machine had under another name": {
+			follows, under("old", labels{"disk": "fast", worker: ""}), node("a", "20", nil, gated, machine(machineA)),
+			labels{"disk": "fast"}, labels{"disk": "fast", worker: ""}, labels{"disk": "fast"},
+		},
+	} {
+		for side, want := range map[store.Side]labels{store.OldMachine: c.old, store.NewMachine: c.by} {
+			t.Run(name+", "+string(side), func(t *testing.T) {
+				w := newCluster(t, c.policy, c.record, c.node.DeepCopy())
+				r := w.leads()
+				w.passes(365 * 24 * time.Hour) // no time accepts it
+				r.enqueueAll()
+				require.Empty(t, r.works())
+				waits := maps.Clone(c.waits)
+				waits[gate.Taint().Key+":NoSchedule"] = ""
+				require.Equal(t, waits, w.shows())
 
-			r.sees = func(_ string, _ bool, entry *store.Entry, err error) error {
-				entry.Accepted = side
-				return err
-			}
-			r.reconciles()
-			assert.Equal(t, want, w.shows())
-			assert.Equal(t, want, w.record().Items())
-		})
+				r.sees = func(_ string, _ bool, entry *store.Entry, err error) error {
+					entry.Accepted = side
+					return err
+				}
+				r.reconciles()
+				assert.Equal(t, want, w.shows(), "the gate is lifted")
+				assert.Equal(t, want, w.record().Items())
+				assert.Equal(t, c.record.Node != "n1", w.record().Followed == c.record.Node)
+			})
+		}
 	}
 }
 
