@@ -36,13 +36,13 @@ func newCompliance() *compliance {
 	return &compliance{byNode: map[string]breaking{}, counts: map[brokenRule]int{}}
 }
 
-// observe notes what is wrong with a Node now. It returns since when the Node breaks a rule of mode warn or deny.
-func (c *compliance) observe(node string, uid types.UID, violations []governance.Violation, now time.Time) (since time.Time, breaks bool) {
+// observe notes what is wrong with a Node now. It returns since when the Node breaks a rule of mode warn or deny; zero: it breaks none.
+func (c *compliance) observe(node string, uid types.UID, violations []governance.Violation, now time.Time) (since time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.remove(node)
 	if len(violations) == 0 {
-		return time.Time{}, false
+		return time.Time{}
 	}
 	is := breaking{uid: uid}
 	counted := map[brokenRule]bool{}
@@ -60,7 +60,7 @@ func (c *compliance) observe(node string, uid types.UID, violations []governance
 		}
 	}
 	c.byNode[node] = is
-	return is.since, !is.since.IsZero()
+	return is.since
 }
 
 // forget drops a Node object that is deleted.
@@ -108,9 +108,9 @@ func (a *attempt) govern() (violations []governance.Violation, overdue bool) {
 		return nil, false
 	}
 	violations = rules.Violations(labelsOf(a.node))
-	since, breaks := a.compliance.observe(a.node.Name, a.node.UID, violations, a.Now())
+	since := a.compliance.observe(a.node.Name, a.node.UID, violations, a.Now())
 	_, after, taints := rules.Noncompliant()
-	if !breaks || !taints {
+	if since.IsZero() || !taints {
 		return violations, false
 	}
 	if wait := since.Add(after).Sub(a.Now()); wait > 0 {

@@ -10,15 +10,15 @@ import (
 
 var fought = setting{item: "dedicated:NoSchedule", value: "ci"}
 
-// attacked has a client undo at once what nodekeep sets, and counts how often nodekeep sets it and how often it reports that.
-func attacked(b *fights, object types.UID, set setting, from, until time.Time) (sets, reports int) {
+// attacked has a client undo at once what nodekeep sets on object 1, and counts how often nodekeep sets it and how often it reports that.
+func attacked(b *fights, set setting, from, until time.Time) (sets, reports int) {
 	for clock := from; clock.Before(until); clock = clock.Add(10 * time.Millisecond) {
-		wait, begins := b.Allow(object, set, clock)
+		wait, begins := b.Allow("1", set, clock)
 		if begins {
 			reports++
 		}
 		if wait == 0 {
-			b.Done(object, set, clock)
+			b.Done("1", set, clock)
 			sets++
 		}
 	}
@@ -27,7 +27,7 @@ func attacked(b *fights, object types.UID, set setting, from, until time.Time) (
 
 func TestAnItemThatAnotherClientKeepsUndoingIsSetLessAndLessOften(t *testing.T) {
 	for length, want := range map[time.Duration]int{10 * time.Second: 7, time.Minute: 9, time.Hour: 23} {
-		sets, reports := attacked(newFights(longestPause), "1", fought, now, now.Add(length))
+		sets, reports := attacked(newFights(longestPause), fought, now, now.Add(length))
 		assert.Equal(t, want, sets, "in %s", length)
 		assert.Equal(t, 1, reports, "in %s", length)
 	}
@@ -35,7 +35,7 @@ func TestAnItemThatAnotherClientKeepsUndoingIsSetLessAndLessOften(t *testing.T) 
 
 func TestOtherItemsAndOtherNodesDoNotWaitForAPause(t *testing.T) {
 	b := newFights(longestPause)
-	attacked(b, "1", fought, now, now.Add(time.Minute))
+	attacked(b, fought, now, now.Add(time.Minute))
 	clock := now.Add(time.Minute)
 	assert.Equal(t, 1, b.paused(clock))
 	for name, c := range map[string]struct {
@@ -57,10 +57,10 @@ func TestOtherItemsAndOtherNodesDoNotWaitForAPause(t *testing.T) {
 
 func TestAFightIsForgottenAfterAQuietTimeOrWithAChangeOfThePolicy(t *testing.T) {
 	b := newFights(longestPause)
-	attacked(b, "1", fought, now, now.Add(time.Hour))
+	attacked(b, fought, now, now.Add(time.Hour))
 	clock := now.Add(2 * time.Hour)
 	assert.Zero(t, b.paused(clock))
-	sets, reports := attacked(b, "1", fought, clock, clock.Add(time.Second/2))
+	sets, reports := attacked(b, fought, clock, clock.Add(time.Second/2))
 	assert.Equal(t, 4, sets)
 	assert.Equal(t, 1, reports)
 	b.items.clear()
@@ -71,7 +71,7 @@ func TestAFightIsForgottenAfterAQuietTimeOrWithAChangeOfThePolicy(t *testing.T) 
 
 func TestAnItemIsNotCountedAsPausedOnceItIsSetOrWantedNoLonger(t *testing.T) {
 	b := newFights(longestPause)
-	attacked(b, "1", fought, now, now.Add(10*time.Second))
+	attacked(b, fought, now, now.Add(10*time.Second))
 	assert.Equal(t, 1, b.paused(now.Add(10*time.Second)))
 	b.Done("1", fought, now.Add(15*time.Second))
 	assert.Zero(t, b.paused(now.Add(15*time.Second)))

@@ -3,7 +3,7 @@ package capture
 import (
 	"context"
 	"encoding/json"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,40 +30,26 @@ func RulesNeedAcceptance(changed, renamed, of int) bool {
 // rollout keeps new rules from removing or changing labels on many Nodes at once. They only add labels until they are known to change few
 // Nodes, or an operator has accepted them.
 type rollout struct {
-	mu       sync.Mutex
-	released string // the rules that may do so
-	reported string // the rules of which it was reported that they are held
-	nodes    int    // on how many Nodes the rules would remove or change labels that are held
+	released atomic.Value // the hash of the rules that may do so; nothing at the start
+	nodes    atomic.Int64 // on how many Nodes the rules would remove or change labels that are held
+	reported string       // the rules of which it was reported that they are held; only [Controller.checkRules] uses it
 }
 
 // holds reports whether rules must only add labels.
-func (r *rollout) holds(rules string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.released != rules
-}
+func (r *rollout) holds(rules string) bool { return r.released.Load() != any(rules) }
 
 // release lets rules do all that they say.
 func (r *rollout) release(rules string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.released, r.nodes = rules, 0
+	r.released.Store(rules)
+	r.nodes.Store(0)
 }
 
 // hold notes on how many Nodes rules are held, and reports whether that is news.
 func (r *rollout) hold(rules string, nodes int) (news bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.nodes.Store(int64(nodes))
 	news = r.reported != rules
-	r.reported, r.nodes = rules, nodes
+	r.reported = rules
 	return news
-}
-
-// held is on how many Nodes rules are held.
-func (r *rollout) held() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.nodes
 }
 
 // rollOut looks after the rules of the policy until ctx is done.

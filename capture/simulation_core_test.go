@@ -25,7 +25,7 @@ import (
 	"nodekeep.dev/nodekeep/webhook"
 )
 
-// All that the simulation knows of the product stands in this file, in export_test.go and in [capture.ReviewCreation]; the rest knows Nodes, records by what
+// All that the simulation knows of the product stands in this file and in export_test.go; the rest knows Nodes, records by what
 // they remember, and the annotations by their names.
 
 const (
@@ -185,6 +185,9 @@ func recordDeletion(nodes webhook.Nodes, records capture.Records, current func()
 		Logger: slog.New(slog.DiscardHandler), Now: now,
 	}).Record(context.Background(), name, uid)
 }
+
+// reviewCreation is what the API server makes of a Node after the webhook's answer.
+var reviewCreation = capture.ReviewCreation
 
 // taintKey names a taint as records do.
 func taintKey(taint corev1.Taint) string { return record.TaintKey(taint) }

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/record"
 )
 
@@ -92,7 +91,7 @@ func (w *cluster) review(h *webhookReplica, n *node, byKubelet bool) (knew map[s
 	records := &replicaRecords{cluster: w, webhookReplica: h}
 	object := n.object()
 	object.UID, object.ResourceVersion, object.ManagedFields = "", "", nil
-	patched := capture.ReviewCreation(records, func() policyFile { return h.policy.policyFile }, byKubelet, object)
+	patched := reviewCreation(records, func() policyFile { return h.policy.policyFile }, byKubelet, object)
 
 	before := n.items()
 	n.labels, n.taints, n.annotations = patched.Labels, patched.Spec.Taints, patched.Annotations
