@@ -107,7 +107,7 @@ func (c *cluster) replica(modify ...func(*Options)) *replica {
 		return true, n, err
 	})
 	options := Options{
-		Client: client, Records: replicaRecords{r}, Policy: func() policy.Policy { return c.policy }, Events: r.events, Guard: c.guard,
+		Client: client, Records: replicaRecords{&c.Memory, r}, Policy: func() policy.Policy { return c.policy }, Events: r.events, Guard: c.guard,
 		Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler), Workers: 1, Now: c.now,
 	}
 	for _, m := range modify {
@@ -420,42 +420,38 @@ func (r *replica) reported() (reasons []string) {
 }
 
 // replicaRecords are the records as one replica reads and writes them.
-type replicaRecords struct{ *replica }
+type replicaRecords struct {
+	*storetest.Memory
+	of *replica
+}
 
 func (r replicaRecords) Get(name string) (store.Entry, error) {
-	entry, err := r.cluster.Get(name)
+	entry, err := r.Memory.Get(name)
 	return r.seen(name, false, entry, err)
 }
 
 func (r replicaRecords) GetLive(ctx context.Context, name string) (store.Entry, error) {
-	entry, err := r.cluster.GetLive(ctx, name)
+	entry, err := r.Memory.GetLive(ctx, name)
 	return r.seen(name, true, entry, err)
 }
 
 func (r replicaRecords) seen(name string, live bool, entry store.Entry, err error) (store.Entry, error) {
-	if r.sees != nil {
-		err = r.sees(name, live, &entry, err)
+	if r.of.sees != nil {
+		err = r.of.sees(name, live, &entry, err)
 	}
 	return entry, err
 }
 
-func (r replicaRecords) OfMachine(m record.Machine) ([]record.Record, error) {
-	return r.cluster.OfMachine(m)
-}
-
-func (r replicaRecords) Nodes() []string { return r.cluster.Nodes() }
-
 func (r replicaRecords) Put(ctx context.Context, next record.Record, version string) (store.Entry, error) {
-	r.writing("put " + next.Node)
-	if r.refuses != nil {
-		return store.Entry{}, r.refuses
+	r.of.writing("put " + next.Node)
+	if r.of.refuses != nil {
+		return store.Entry{}, r.of.refuses
 	}
-	entry, err := r.cluster.Put(ctx, next, version)
-	if err != nil {
-		return entry, err
+	entry, err := r.Memory.Put(ctx, next, version)
+	if err == nil {
+		for _, other := range r.of.cluster.listening() {
+			other.Enqueue(next.Node)
+		}
 	}
-	for _, other := range r.cluster.listening() {
-		other.Enqueue(next.Node)
-	}
-	return entry, nil
+	return entry, err
 }

@@ -101,14 +101,3 @@ func TestAHandlerThatPanicsEndsNoProcess(t *testing.T) {
 	held.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "n1", Obj: second})
 	assert.Equal(t, map[string]int{"n1": 3}, panicked)
 }
-
-// silentInformer is an informer that does nothing but take a handler.
-type silentInformer struct {
-	cache.SharedIndexInformer
-	handler cache.ResourceEventHandler
-}
-
-func (h *silentInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	h.handler = handler
-	return nil, nil
-}

@@ -744,38 +744,41 @@ func TestAKubeletThatClaimsAClientsTaintForNodekeepHidesItFromNoRecord(t *testin
 	})
 }
 
-func TestThePatchThatLiftsTheGateRemovesEveryCopyOfIt(t *testing.T) {
-	n := node("a", "10", nil, gated, tainted("nodekeep.dev/restoring=x:NoExecute"))
-	body := patchOf(t, observe.Of(n), Change{LiftGate: true})
-	assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10"},"spec":{"taints":null}}`, body)
-	assert.Len(t, n.Spec.Taints, 2, "what was read is left as it is")
-}
-
-func TestACordonIsPatchedAsTheFieldThatItIs(t *testing.T) {
+func TestWhatAPatchSends(t *testing.T) {
 	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
 	follows := tainted("node.kubernetes.io/unschedulable:NoSchedule") // the node lifecycle controller adds and removes it
 	for name, c := range map[string]struct {
-		change Change
-		node   *corev1.Node
-		want   string
+		change         Change
+		node           *corev1.Node
+		metadata, spec string
 	}{
-		"it is restored":                       {Change{Add: labels{policy.Cordon: ""}}, node("a", "10", nil), `{"unschedulable":true}`},
-		"it is restored with a taint":          {Change{Add: labels{policy.Cordon: "", "t:NoSchedule": ""}}, node("a", "10", nil), `{"unschedulable":true,"taints":[{"key":"t","effect":"NoSchedule"}]}`},
-		"it is removed, and the taint follows": {Change{Remove: []string{policy.Cordon}}, node("a", "10", nil, cordoned, follows), `{"unschedulable":null}`},
-		"another item is removed":              {Change{Remove: []string{"t:NoSchedule"}}, node("a", "10", nil, cordoned, tainted("t:NoSchedule")), `{"taints":null}`},
+		"the gate is lifted: every copy of it goes": {
+			change: Change{LiftGate: true}, node: node("a", "10", nil, gated, tainted("nodekeep.dev/restoring=x:NoExecute")), spec: `{"taints":null}`,
+		},
+		"a cordon is restored: the field": {change: Change{Add: labels{policy.Cordon: ""}, ByClient: true}, node: node("a", "10", nil), spec: `{"unschedulable":true}`},
+		"a cordon is restored, with a taint": {
+			change: Change{Add: labels{policy.Cordon: "", "t:NoSchedule": ""}, ByClient: true}, node: node("a", "10", nil),
+			spec: `{"unschedulable":true,"taints":[{"key":"t","effect":"NoSchedule"}]}`,
+		},
+		"a cordon is removed, and the taint follows": {
+			change: Change{Remove: []string{policy.Cordon}, ByClient: true}, node: node("a", "10", nil, cordoned, follows), spec: `{"unschedulable":null}`,
+		},
+		"another item is removed: the cordon stays": {
+			change: Change{Remove: []string{"t:NoSchedule"}, ByClient: true}, node: node("a", "10", nil, cordoned, tainted("t:NoSchedule")), spec: `{"taints":null}`,
+		},
+		// Were it listed, the record would take an operator's rollback for nodekeep's own change, and capture would undo it.
+		"an operator's command: the stamp does not list it": {
+			change: Change{
+				ByClient: true, Add: labels{"a": "1"}, Correct: labels{"b": "2", "t:NoSchedule": "new"}, Remove: []string{"c"}, Stamp: record.Stamp{}.With(labels{"c": "1"}, 3),
+			},
+			node:     node("a", "10", labels{"b": "1", "c": "1", "t:NoSchedule": "old"}),
+			metadata: `,"labels":{"a":"1","b":"2","c":null}`, spec: `{"taints":[{"key":"t","value":"new","effect":"NoSchedule"}]}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.change.ByClient = true
-			assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10"},"spec":`+c.want+`}`, patchOf(t, observe.Of(c.node), c.change))
+			before := c.node.DeepCopy()
+			assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10"`+c.metadata+`},"spec":`+c.spec+`}`, patchOf(t, observe.Of(c.node), c.change))
+			assert.Equal(t, before, c.node, "what was read is left as it is")
 		})
 	}
-}
-
-// Were it listed, the record would take an operator's rollback for nodekeep's own change, and capture would undo it.
-func TestTheStampDoesNotListWhatAnOperatorsCommandChanges(t *testing.T) {
-	body := patchOf(t, observe.Of(node("a", "10", labels{"b": "1", "c": "1", "t:NoSchedule": "old"})), Change{
-		ByClient: true, Add: labels{"a": "1"}, Correct: labels{"b": "2", "t:NoSchedule": "new"}, Remove: []string{"c"}, Stamp: record.Stamp{}.With(labels{"c": "1"}, 3),
-	})
-	assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10","labels":{"a":"1","b":"2","c":null}},
-		"spec":{"taints":[{"key":"t","value":"new","effect":"NoSchedule"}]}}`, body)
 }
