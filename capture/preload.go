@@ -119,7 +119,7 @@ func (c *Controller) preloadOf(p policy.Policy, name string) (next record.Record
 		}
 	}
 	facts := classify.Facts{Name: name, Uninitialized: true, Inventory: c.inventories.of(p, name, machine.SystemUUID, c.Now(), nil)}
-	next = record.Record{Node: name, Cluster: c.Cluster(), Machine: machine, DeletedAt: stored(c.Now()), Derived: Preloads(p, facts, c.Now())}
+	next = record.Record{Node: name, Cluster: c.Cluster(), Machine: machine, DeletedAt: stored(c.Now()), Derived: fromInventory(p, facts, c.Now())}
 	if version == "" {
 		return next, "", machine.SystemUUID != "" && len(next.Derived) > 0
 	}
@@ -131,9 +131,9 @@ func (c *Controller) preloadOf(p policy.Policy, name string) (next record.Record
 	return next, version, true
 }
 
-// Preloads are the labels that rules make of a Node when only its name and the inventories' facts are known. Labels that need no inventory
+// fromInventory are the labels that rules make of a Node when only its name and the inventories' facts are known. Labels that need no inventory
 // are left out.
-func Preloads(p policy.Policy, facts classify.Facts, now time.Time) (derived map[string]record.Derived) {
+func fromInventory(p policy.Policy, facts classify.Facts, now time.Time) (derived map[string]record.Derived) {
 	result := p.Classify(facts, nil, now)
 	for _, key := range p.LabelRules().FromInventory(result) {
 		derived = with(derived, key, result.Labels[key])
