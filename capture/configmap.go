@@ -27,13 +27,13 @@ func (c *Controller) configMap(ctx context.Context, name string) (*corev1.Config
 
 // writeConfigMap sets keys of a ConfigMap, and removes those whose value is nil. If it does not exist, it is created. Otherwise this is a
 // patch, because capture needs no right to update ConfigMaps.
-func (c *Controller) writeConfigMap(ctx context.Context, name string, exists bool, data map[string]*string) error {
+func (c *Controller) writeConfigMap(ctx context.Context, name string, exists bool, data map[string]*string) (err error) {
 	configMaps := c.Client.CoreV1().ConfigMaps(c.Namespace)
-	body, err := json.Marshal(map[string]any{"data": data})
-	if err != nil {
-		return fmt.Errorf("encode configmap %q: %w", name, err)
-	}
 	if exists {
+		body, encodeErr := json.Marshal(map[string]any{"data": data})
+		if encodeErr != nil {
+			return fmt.Errorf("encode configmap %q: %w", name, encodeErr)
+		}
 		_, err = configMaps.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: observe.FieldManager})
 	} else {
 		created := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.Namespace}, Data: map[string]string{}}

@@ -56,15 +56,14 @@ func (c *Change) classify(prev, r record.Record, node *observe.Node, own map[str
 	} else {
 		result, *in.Why = in.Policy.LabelRules().Explain(facts, last, in.Now)
 	}
-	shows := func(item string) bool { _, is := node.Items[item]; return is }
 	maps.DeleteFunc(result.Labels, func(key string, label record.Derived) bool {
 		_, blocked := result.Blocked[key]
-		return label.Absent && blocked && shows(key)
+		return label.Absent && blocked && shows(node, key)
 	})
 	if in.Policy.Held() {
 		result.Labels = result.OnlyAdd(keptWhileHeld(own, last, node.Items), func(item string) bool {
 			_, restored := c.Add[item]
-			return restored || shows(item)
+			return restored || shows(node, item)
 		})
 	}
 	return result

@@ -23,12 +23,27 @@ func migrating(phase policy.MigrationPhase) string {
 	return fmt.Sprintf("labels: {migrations: [{from: %s, to: %s, phase: %s}]}\n", oldKey, newKey, phase)
 }
 
-// follows puts a policy in force whose rules are accepted.
-func (r *replica) follows(sections string) {
+// accepts puts a policy in force whose rules are accepted.
+func (r *replica) accepts(sections string) {
 	r.cluster.policy = loadPolicy(r.cluster.t, sections).After(r.cluster.policy)
 	r.rollout.release(r.cluster.policy.RulesHash())
 	r.EnqueueAll()
+}
+
+// follows works under such a policy.
+func (r *replica) follows(sections string) {
+	r.accepts(sections)
 	require.Empty(r.cluster.t, r.works())
+}
+
+// refusing has the API server refuse Nodes that have a label, or lack it.
+func refusing(key string, has bool) func(before, after *corev1.Node) error {
+	return func(_, after *corev1.Node) error {
+		if _, is := after.Labels[key]; is == has {
+			return errors.New("no such label")
+		}
+		return nil
+	}
 }
 
 // neverWithout fails the test if a PATCH would leave n1 without both keys.
@@ -129,24 +144,14 @@ func TestWhatAMigrationLeavesAlone(t *testing.T) {
 			shows: labels{oldKey: "rtx", newKey: "rtx"}, holds: labels{},
 		},
 		"the new key is refused": {
-			node: node("a", "10", labels{oldKey: "rtx"}, owned("kubectl-label", oldKey)),
-			admits: func(_, after *corev1.Node) error {
-				if _, is := after.Labels[newKey]; is {
-					return errors.New("no new key here")
-				}
-				return nil
-			},
-			shows: labels{oldKey: "rtx"}, holds: labels{oldKey: "rtx"},
+			node:   node("a", "10", labels{oldKey: "rtx"}, owned("kubectl-label", oldKey)),
+			admits: refusing(newKey, true),
+			shows:  labels{oldKey: "rtx"}, holds: labels{oldKey: "rtx"},
 		},
 		"the removal is refused": {
-			node: node("a", "10", labels{oldKey: "rtx"}, owned("kubectl-label", oldKey)),
-			admits: func(_, after *corev1.Node) error {
-				if _, is := after.Labels[oldKey]; !is {
-					return errors.New("the old key stays")
-				}
-				return nil
-			},
-			shows: labels{oldKey: "rtx", newKey: "rtx"}, holds: labels{newKey: "rtx"},
+			node:   node("a", "10", labels{oldKey: "rtx"}, owned("kubectl-label", oldKey)),
+			admits: refusing(oldKey, false),
+			shows:  labels{oldKey: "rtx", newKey: "rtx"}, holds: labels{newKey: "rtx"},
 		},
 		"one value, set by operators under both keys": {
 			node:  node("a", "10", labels{oldKey: "rtx", newKey: "rtx"}, owned("kubectl-label", oldKey, newKey)),
@@ -160,9 +165,7 @@ func TestWhatAMigrationLeavesAlone(t *testing.T) {
 				w.admits = c.admits
 			}
 			r := w.leader()
-			w.policy = loadPolicy(t, migrating(policy.MigrateNew))
-			r.rollout.release(w.policy.RulesHash())
-			r.EnqueueAll()
+			r.accepts(migrating(policy.MigrateNew))
 			for range 3 { // a refusal is an error, and then known
 				_ = r.works()
 				r.enqueueAll()
@@ -204,35 +207,6 @@ func TestEditsWhileAMigrationGoesOnAreNotLost(t *testing.T) {
 		assert.Equal(t, labels{newKey: "b200"}, w.shows())
 		assert.Equal(t, labels{newKey: "b200"}, w.record().Items())
 	})
-	t.Run("the old key is removed in both: the new one goes with it", func(t *testing.T) {
-		w, r := register(t, policy.MigrateBoth)
-		w.admits = nil
-		w.unset(oldKey)
-		require.Empty(t, r.works())
-		assert.Empty(t, w.shows())
-		assert.Empty(t, w.record().Items())
-	})
-	t.Run("the old key is set again in new, to the same value: it is removed", func(t *testing.T) {
-		w, r := register(t, policy.MigrateNew)
-		require.Equal(t, labels{newKey: "rtx"}, w.shows())
-		w.label(oldKey, "rtx")
-		require.Empty(t, r.works())
-		assert.Equal(t, labels{newKey: "rtx"}, w.shows())
-	})
-	t.Run("the old key is set again in new, to another value: both stay", func(t *testing.T) {
-		w, r := register(t, policy.MigrateNew)
-		w.label(oldKey, "other")
-		require.Empty(t, r.works())
-		assert.Equal(t, labels{oldKey: "other", newKey: "rtx"}, w.shows())
-		assert.Equal(t, labels{oldKey: "other", newKey: "rtx"}, w.record().Items())
-	})
-	t.Run("the new key is removed in new: that is an operator's decision", func(t *testing.T) {
-		w, r := register(t, policy.MigrateNew)
-		w.unset(newKey)
-		require.Empty(t, r.works())
-		assert.Empty(t, w.shows())
-		assert.Empty(t, w.record().Items())
-	})
 	t.Run("the old key is edited between the record and the Node", func(t *testing.T) {
 		w, r := register(t, policy.MigrateBoth)
 		edited := false
@@ -248,31 +222,44 @@ func TestEditsWhileAMigrationGoesOnAreNotLost(t *testing.T) {
 	})
 	t.Run("withdrawn, from new to both to nothing", func(t *testing.T) {
 		w, r := register(t, policy.MigrateBoth)
-		patched := 0
-		w.admits = func(_, after *corev1.Node) error {
-			if _, is := after.Labels[oldKey]; !is {
-				patched++
-				return errors.New("not now")
-			}
-			return nil
-		}
-		w.policy = loadPolicy(t, migrating(policy.MigrateNew)).After(w.policy)
-		r.rollout.release(w.policy.RulesHash())
-		r.EnqueueAll()
+		w.admits = refusing(oldKey, false)
+		r.accepts(migrating(policy.MigrateNew))
 		require.NotEmpty(t, r.works(), "only the record was written")
-		require.Positive(t, patched)
 		w.neverWithout(oldKey, newKey)
 		r.follows(migrating(policy.MigrateBoth))
 		r.follows("")
 		assert.Equal(t, labels{oldKey: "rtx", newKey: "rtx"}, w.shows())
 		assert.Equal(t, labels{oldKey: "rtx", newKey: "rtx"}, w.record().Items())
 	})
-	t.Run("withdrawn from both: the new key goes", func(t *testing.T) {
-		w, r := register(t, policy.MigrateBoth)
-		r.follows("")
-		assert.Equal(t, labels{oldKey: "rtx"}, w.shows())
-		assert.Equal(t, labels{oldKey: "rtx"}, w.record().Items())
-	})
+	for name, c := range map[string]struct {
+		phase policy.MigrationPhase
+		edit  func(w *cluster, r *replica)
+		shows labels // and so the record
+	}{
+		"the old key is removed in both: the new one goes with it": {
+			policy.MigrateBoth, func(w *cluster, _ *replica) { w.admits = nil; w.unset(oldKey) }, labels{},
+		},
+		"the old key is set again in new, to the same value: it is removed": {
+			policy.MigrateNew, func(w *cluster, _ *replica) { w.label(oldKey, "rtx") }, labels{newKey: "rtx"},
+		},
+		"the old key is set again in new, to another value: both stay": {
+			policy.MigrateNew, func(w *cluster, _ *replica) { w.label(oldKey, "other") }, labels{oldKey: "other", newKey: "rtx"},
+		},
+		"the new key is removed in new: that is an operator's decision": {
+			policy.MigrateNew, func(w *cluster, _ *replica) { w.unset(newKey) }, labels{},
+		},
+		"withdrawn from both: the new key goes": {
+			policy.MigrateBoth, func(_ *cluster, r *replica) { r.follows("") }, labels{oldKey: "rtx"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, r := register(t, c.phase)
+			c.edit(w, r)
+			require.Empty(t, r.works())
+			assert.Equal(t, c.shows, w.shows())
+			assert.Equal(t, c.shows, w.record().Items())
+		})
+	}
 }
 
 func TestAMigrationIsHeldUntilAnOperatorAcceptsIt(t *testing.T) {
@@ -341,16 +328,9 @@ func parsedStamp(t *testing.T, n *corev1.Node) record.Stamp {
 func returned(t *testing.T, back *corev1.Node) *cluster {
 	t.Helper()
 	w := newCluster(t, "", remembered("a", 10, labels{newKey: "rtx"}, goneSince(earlier)), back)
-	w.admits = func(_, after *corev1.Node) error {
-		if _, is := after.Labels[newKey]; is {
-			return errors.New("no new key here")
-		}
-		return nil
-	}
+	w.admits = refusing(newKey, true)
 	r := w.leader()
-	w.policy = loadPolicy(t, migrating(policy.MigrateNew))
-	r.rollout.release(w.policy.RulesHash())
-	r.EnqueueAll()
+	r.accepts(migrating(policy.MigrateNew))
 	for range 8 {
 		_ = r.works()
 		r.enqueueAll()

@@ -293,13 +293,7 @@ func TestANodeThatIsReplacedMeanwhileIsLeftAlone(t *testing.T) {
 func TestALabelThatTheAPIServerRefusesIsFoundKeyByKey(t *testing.T) {
 	w := newCluster(t, followDedicated, remembered("a", 10, labels{"dedicated": "ci", "k": "v", "refused": "x", "z": "1"}))
 	w.register(node("b", "20", nil, gated))
-	refuses := true
-	w.admits = func(_, after *corev1.Node) error {
-		if _, shown := after.Labels["refused"]; shown && refuses {
-			return errors.New("no such label")
-		}
-		return nil
-	}
+	w.admits = refusing("refused", true)
 	r := w.leader()
 	retries := 0
 	for ; len(r.works()) > 0; retries++ {
@@ -316,7 +310,7 @@ func TestALabelThatTheAPIServerRefusesIsFoundKeyByKey(t *testing.T) {
 	r.wrote()
 	r.rests()
 
-	refuses = false
+	w.admits = nil
 	r.EnqueueAll() // the policy has changed
 	require.Empty(t, r.works())
 	delete(all, "nodekeep.dev/restoring:NoSchedule")
@@ -326,20 +320,14 @@ func TestALabelThatTheAPIServerRefusesIsFoundKeyByKey(t *testing.T) {
 
 func TestWhereEveryChangeIsRefusedNoLabelIsGivenUp(t *testing.T) {
 	w := newCluster(t, "", remembered("a", 10, labels{"k": "v"}), node("b", "20", nil, gated))
-	refuses := true
-	w.admits = func(*corev1.Node, *corev1.Node) error {
-		if refuses {
-			return errors.New("maintenance")
-		}
-		return nil
-	}
+	w.admits = func(*corev1.Node, *corev1.Node) error { return errors.New("maintenance") }
 	r := w.leader()
 	for range 10 {
 		require.Len(t, r.works(), 1)
 		r.Enqueue("n1")
 	}
 	assert.Empty(t, r.refusedOn("b"))
-	refuses = false
+	w.admits = nil
 	require.Empty(t, r.works())
 	assert.Equal(t, labels{"k": "v"}, w.shows())
 }
