@@ -137,8 +137,8 @@ func RulesPatch(state *corev1.ConfigMap, key, rules string) []byte {
 	return patch
 }
 
-// alteredNodes counts all live Nodes (of), and those on which the rules of a policy would remove or change labels (changed). The third count
-// is of Nodes from which migrations would remove the old key (renamed). Snapshots of instead replace those that are in force.
+// alteredNodes counts all live Nodes (of), and those on which rules would remove or change labels (changed). The third count is of Nodes
+// from which migrations would remove the old key (renamed). Snapshots of instead replace those that are in force.
 func (c *Controller) alteredNodes(p policy.Policy, instead map[string]inventory.Snapshot) (changed, renamed, of int) {
 	in := Circumstances{
 		Policy: p, Guarded: c.Guard.InForce(), Devices: c.devices.under(p), Inventory: c.inventories.under(p, c.Now(), instead), Now: c.Now(),
