@@ -262,7 +262,7 @@ func TestWhatRulesChangeOnANode(t *testing.T) {
 func TestWhileRulesAreHeldCaptureRestoresWhatTheyWouldRemove(t *testing.T) {
 	p := loadPolicy(t, "labels:\n  rules:\n  - {name: clean, ensureAbsent: [tier]}\n")
 	entry := store.Entry{Record: *remembered("a", 9, labels{"tier": "gold"})}
-	registered := observe.Of(node("b", "10", nil, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{p.Gate().Taint()} }))
+	registered := observe.Of(node("b", "10", nil, gated))
 	for held, restored := range map[bool]string{true: "gold", false: ""} {
 		action := Decide(entry, true, registered, Present, Circumstances{Policy: p.Holding(held), Guarded: true, Now: now})
 		assert.Equal(t, restored, action.Add["tier"], "held: %v", held)
@@ -271,7 +271,6 @@ func TestWhileRulesAreHeldCaptureRestoresWhatTheyWouldRemove(t *testing.T) {
 
 func TestTheGateStaysWhileLabelsOfRulesHaveNoRoom(t *testing.T) {
 	p := loadPolicy(t, tierRule)
-	gated := func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{p.Gate().Taint()} }
 	in := Circumstances{Policy: p, Guarded: true, Now: now}
 	entry := store.Entry{Record: *remembered("a", 10, nil, withDerived(ruledBy("tier", labels{"tier": "gold"})))}
 
@@ -441,7 +440,6 @@ func TestALabelOfRulesThatIsRefusedKeepsTheGateAndStaysInTheRecord(t *testing.T)
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := loadPolicy(t, c.policy).Holding(c.held)
-			gated := func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{p.Gate().Taint()} }
 			in := Circumstances{Policy: p, Guarded: true, Now: now, Refused: map[string]bool{"gpu": true}}
 			n := observe.Of(node("b", "10", nil, gated, machine("m"), gpus("0", 0)))
 			entry := store.Entry{Record: *remembered("a", 9, nil, withDerived(ruledBy("gpu", c.set)), onMachine)}
