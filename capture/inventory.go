@@ -59,7 +59,8 @@ func (s *inventoryState) neverInForce() bool {
 
 // inventoryInForce is a source and its snapshot that counts now.
 type inventoryInForce struct {
-	inventory.Source
+	source   string
+	preload  bool
 	snapshot inventory.Snapshot
 }
 
@@ -77,7 +78,7 @@ func (i *inventories) current(p policy.Policy, now time.Time, instead map[string
 			snapshot, counts = state.inForce, true
 		}
 		if counts {
-			all = append(all, inventoryInForce{source, snapshot})
+			all = append(all, inventoryInForce{source.Name, source.Preload, snapshot})
 		}
 	}
 	return all
@@ -85,9 +86,9 @@ func (i *inventories) current(p policy.Policy, now time.Time, instead map[string
 
 // of are the facts of a Node. A source that does not count now, or lists another machine, is not in them.
 func (i *inventories) of(p policy.Policy, node, systemUUID string, now time.Time, instead map[string]inventory.Snapshot) (facts map[string]map[string]string) {
-	for _, source := range i.current(p, now, instead) {
-		if attributes, ok := source.snapshot.Of(node, systemUUID); ok {
-			facts = with(facts, source.Name, attributes)
+	for _, inForce := range i.current(p, now, instead) {
+		if attributes, ok := inForce.snapshot.Of(node, systemUUID); ok {
+			facts = with(facts, inForce.source, attributes)
 		}
 	}
 	return facts
@@ -103,9 +104,9 @@ func (i *inventories) under(p policy.Policy, now time.Time, instead map[string]i
 // inForce names the inputs that decide which facts Nodes have: the snapshots that count now. It is empty if rules use none.
 func (i *inventories) inForce(p policy.Policy, now time.Time) string {
 	var all packing.Writer
-	for _, source := range i.current(p, now, nil) {
-		all.Text(source.Name)
-		all.Text(source.snapshot.Hash())
+	for _, inForce := range i.current(p, now, nil) {
+		all.Text(inForce.source)
+		all.Text(inForce.snapshot.Hash())
 	}
 	return string(all)
 }

@@ -143,12 +143,12 @@ func fromInventory(p policy.Policy, facts classify.Facts, now time.Time) (derive
 
 // preloads are the Nodes that sources with preload list, each with its machine, sorted by source and name.
 func (i *inventories) preloads(p policy.Policy, now time.Time) (names []string) {
-	for _, source := range i.current(p, now, nil) {
-		if !source.Preload {
+	for _, inForce := range i.current(p, now, nil) {
+		if !inForce.preload {
 			continue
 		}
-		for _, name := range source.snapshot.Names() {
-			if source.snapshot.SystemUUID(name) != "" {
+		for _, name := range inForce.snapshot.Names() {
+			if inForce.snapshot.SystemUUID(name) != "" {
 				names = append(names, name)
 			}
 		}
@@ -158,9 +158,9 @@ func (i *inventories) preloads(p policy.Policy, now time.Time) (names []string) 
 
 // machine is the one that sources with preload list for a Node; empty: none, or they contradict each other.
 func (i *inventories) machine(p policy.Policy, name string, now time.Time) (systemUUID string) {
-	for _, source := range i.current(p, now, nil) {
-		switch is := source.snapshot.SystemUUID(name); {
-		case !source.Preload || is == "" || is == systemUUID:
+	for _, inForce := range i.current(p, now, nil) {
+		switch is := inForce.snapshot.SystemUUID(name); {
+		case !inForce.preload || is == "" || is == systemUUID:
 		case systemUUID != "":
 			return ""
 		default:
