@@ -17,10 +17,8 @@ import (
 
 // A write that was not answered reaches the cache late. So a record that is not in memory need not have been removed.
 func TestTheLastStateOfAnObjectCountsWhileItsRecordIsNotInMemoryYet(t *testing.T) {
-	w := newCluster(t, "")
-	w.holds(remembered("a", 10, labels{"k": "v"}, goneSince(earlier)))
-	r := w.leader()
-	require.Empty(t, r.works())
+	w := newCluster(t, "", remembered("a", 10, labels{"k": "v"}, goneSince(earlier)))
+	r := w.leads()
 	r.sees = func(_ string, live bool, _ *store.Entry, err error) error {
 		if !live {
 			return store.ErrNotFound
@@ -44,18 +42,15 @@ func TestTheLastStateOfAnObjectCountsWhileItsRecordIsNotInMemoryYet(t *testing.T
 }
 
 func TestADeletionThatAStandbyHoldsDoesNotBringBackARecordWhoseRetentionIsOver(t *testing.T) {
-	w := newCluster(t, "")
-	w.holds(remembered("a", 5, labels{"k": "v"}, goneSince(earlier)))
+	w := newCluster(t, "", remembered("a", 5, labels{"k": "v"}, goneSince(earlier)))
 	r := w.replica()
 	require.Empty(t, r.works())
 	r.observations.went(observe.SlimOf(observe.Of(node("a", "6", labels{"k": "v"})))) // the leader knows the object from a list, at version 5
-	r.Enqueue("n1")
-	require.Empty(t, r.works())
+	r.reconciles()
 	require.True(t, r.Knows("n1"), "it may have to be written yet")
 
 	w.Remove("n1") // the leader has collected it
-	r.Enqueue("n1")
-	require.Empty(t, r.works())
+	r.reconciles()
 	assert.False(t, r.Knows("n1"))
 	r.Lead()
 	require.Empty(t, r.works())
@@ -63,8 +58,7 @@ func TestADeletionThatAStandbyHoldsDoesNotBringBackARecordWhoseRetentionIsOver(t
 }
 
 func TestADeletionAfterTheRecordWasRemovedCounts(t *testing.T) {
-	w := newCluster(t, "")
-	w.holds(remembered("a", 5, labels{"k": "v"}, goneSince(earlier)))
+	w := newCluster(t, "", remembered("a", 5, labels{"k": "v"}, goneSince(earlier)))
 	r := w.replica()
 	w.register(node("b", "9", labels{"own": "1"})) // the record was removed a moment before, and the watch has not brought that
 	require.Empty(t, r.works())

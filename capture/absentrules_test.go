@@ -47,19 +47,7 @@ func absentBy(rule string, keys ...string) derivedLabels {
 
 func TestWhatRulesRemoveFromANode(t *testing.T) {
 	both := absentBy("one-node", "joined", controlPlane)
-	for name, c := range map[string]struct {
-		policy          string
-		record          *record.Record
-		node            *corev1.Node
-		unguarded, held bool
-		refused         string
-
-		label   labels
-		unlabel []string
-		lists   derivedLabels
-		relist  bool
-		drifted []string
-	}{
+	for name, c := range map[string]ruling{
 		"a label and a taint that others set are removed, and listed": {
 			policy: absentRule, node: node("a", "10", labels{"joined": "yes", controlPlane: "", "rack": "r1", "dedicated:NoSchedule": ""}),
 			unlabel: []string{"joined", controlPlane}, lists: both, relist: true,
@@ -106,11 +94,11 @@ func TestWhatRulesRemoveFromANode(t *testing.T) {
 		},
 		"the rule is false and holds: what a client puts back is removed again": {
 			policy: absentHold, node: node("a", "10", labels{"joined": "yes", controlPlane: ""}, listing(both)), record: remembered("a", 9, labels{"joined": "yes", controlPlane: ""}),
-			unlabel: []string{"joined", controlPlane}, lists: until(both, time.Hour), relist: true, drifted: []string{"joined", controlPlane},
+			unlabel: []string{"joined", controlPlane}, lists: until(both, time.Hour), relist: true, waits: time.Hour - 6, drifted: []string{"joined", controlPlane},
 		},
 		"without guard policies: a list that a kubelet forged holds off nothing that no kubelet may remove": {
 			unguarded: true, policy: absentHold, node: node("a", "10", labels{"joined": "yes", controlPlane: ""}, listing(both)), record: remembered("a", 9, labels{"joined": "yes", controlPlane: ""}),
-			unlabel: []string{"joined"}, lists: until(absentBy("one-node", "joined"), time.Hour), relist: true, drifted: []string{"joined"},
+			unlabel: []string{"joined"}, lists: until(absentBy("one-node", "joined"), time.Hour), relist: true, waits: time.Hour - 6, drifted: []string{"joined"},
 		},
 		"a removal that the API server refused is not tried again": {
 			policy: absentRule, node: node("a", "10", labels{"joined": "yes"}), refused: "joined",
@@ -135,35 +123,20 @@ func TestWhatRulesRemoveFromANode(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := Circumstances{Policy: loadPolicy(t, c.policy).Holding(c.held), Guarded: !c.unguarded, Refused: map[string]bool{c.refused: c.refused != ""}, Now: now}
-			var r record.Record
-			if c.record != nil {
-				r = *c.record
-			}
-			n := observe.Of(c.node)
-			var got Change
-			_, refused := got.followLabelRules(r, r, n, in)
-			assert.Equal(t, c.label, got.RuleSets, "set")
-			assert.Equal(t, c.unlabel, got.RuleRemoves, "removed")
+			got := c.check(t)
 			assert.Equal(t, c.drifted, got.drifted())
-			if len(c.lists)+len(got.Labels) > 0 {
-				assert.Equal(t, c.lists, got.Labels, "listed")
-			}
-			assert.Equal(t, c.relist, got.WriteLabelList, "listed anew")
-			assert.False(t, refused, "the gate does not wait for a removal")
 			assert.Equal(t, len(got.RuleRemoves) > 0 || len(got.RuleSets) > 0, got.altersLabels(), "new rules are held for it")
-			assert.Equal(t, !c.held && got.altersLabels() || c.held && c.policy != "" || c.held && c.record != nil, RulesAlter(r, n, in), "whether it is held or not")
+			assert.Equal(t, !c.held && got.altersLabels() || c.held && c.policy != "" || c.held && c.record != nil, RulesAlter(c.recorded(), observe.Of(c.node), c.circumstances(t)),
+				"whether it is held or not")
 		})
 	}
 }
 
 // The rule goes at the end, and the record has kept what the operator had set.
 func TestWhatAnInstallerPutsBackIsRemovedAndTheRecordKeepsWhatAnOperatorSet(t *testing.T) {
-	w := newCluster(t, absentRule)
-	w.register(node("a", "10", labels{"rack": "r1"}))
+	w := newCluster(t, absentRule, node("a", "10", labels{"rack": "r1"}))
 	r := w.leader()
-	r.rollout.release(w.policy.RulesHash())
-	require.Empty(t, r.works())
+	r.follows(absentRule)
 	assert.Equal(t, labels{"rack": "r1"}, w.shows())
 	install := func() {
 		w.label("joined", "by-the-installer")
@@ -193,8 +166,7 @@ func TestWhatAnInstallerPutsBackIsRemovedAndTheRecordKeepsWhatAnOperatorSet(t *t
 		assert.Equal(t, 2, count(r.reported(), ItemPaused), "the label and the taint")
 		assert.Contains(t, w.shows(), "joined")
 		w.passes(8 * firstPause)
-		r.Enqueue("n1")
-		require.Empty(t, r.works())
+		r.reconciles()
 		assert.Equal(t, labels{"rack": "r1"}, w.shows())
 	})
 	t.Run("a new object gets nothing of it back", func(t *testing.T) {
@@ -207,14 +179,11 @@ func TestWhatAnInstallerPutsBackIsRemovedAndTheRecordKeepsWhatAnOperatorSet(t *t
 	})
 	t.Run("the rule goes, and the record's values are restored once", func(t *testing.T) {
 		w.passes(time.Minute) // records are written at once again
-		w.policy = loadPolicy(t, "")
-		r.rollout.release(w.policy.RulesHash())
-		r.EnqueueAll()
-		require.Empty(t, r.works())
+		r.follows("")
 		want := labels{"rack": "r1", "joined": "by-the-installer", controlPlane: ""}
 		assert.Equal(t, want, w.shows())
 		assert.Equal(t, want, w.record().Items())
-		w.edit(func(n *corev1.Node) { delete(n.Labels, "joined") })
+		w.unset("joined")
 		require.Empty(t, r.works())
 		assert.NotContains(t, w.shows(), "joined", "from now on an operator decides again")
 		assert.NotContains(t, w.record().Items(), "joined")
@@ -222,16 +191,13 @@ func TestWhatAnInstallerPutsBackIsRemovedAndTheRecordKeepsWhatAnOperatorSet(t *t
 }
 
 func TestRulesThatRemoveFromManyNodesAreHeld(t *testing.T) {
-	w := newCluster(t, absentRule)
-	w.register(node("a", "10", labels{"joined": "yes"}))
+	w := newCluster(t, absentRule, node("a", "10", labels{"joined": "yes"}))
 	r := w.leader()
-	changed, _, of := r.changedBy(w.policy)
+	changed, _, of := r.alteredNodes(w.policy, nil)
 	assert.Equal(t, [2]int{1, 1}, [2]int{changed, of}, "although no rule has set anything before")
 	require.Empty(t, r.works())
 	assert.Equal(t, labels{"joined": "yes"}, w.shows())
-	r.rollout.release(w.policy.RulesHash())
-	r.EnqueueAll()
-	require.Empty(t, r.works())
+	r.follows(absentRule)
 	assert.Empty(t, w.shows())
 }
 
@@ -240,8 +206,7 @@ func TestARuleInAuditReportsOnceWhatItWouldRemove(t *testing.T) {
 	w.register(node("a", "10", labels{"joined": "yes"}))
 	r := w.leader()
 	for range 3 {
-		r.Enqueue("n1")
-		require.Empty(t, r.works())
+		r.reconciles()
 	}
 	assert.InDelta(t, 1, valueOf(t, r.Metrics.wouldSet.WithLabelValues("audited")), 0, "the label that is there")
 	assert.Equal(t, labels{"joined": "yes"}, w.shows())
@@ -252,8 +217,7 @@ func TestWhatIsAbsentIsWhatRulesSayAfterAnythingThatHappens(t *testing.T) {
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			draw := rand.New(rand.NewPCG(seed, 1))
-			w := newCluster(t, "")
-			w.register(node("0", "10", nil))
+			w := newCluster(t, "", node("0", "10", nil))
 			r := w.leader()
 			keys, want := []string{"joined", controlPlane}, labels{}
 			var removed []string
@@ -273,9 +237,7 @@ func TestWhatIsAbsentIsWhatRulesSayAfterAnythingThatHappens(t *testing.T) {
 					}
 				case 2: // the policy changes
 					removed = [][]string{nil, keys[:1], keys[1:], keys}[draw.IntN(4)]
-					w.policy = loadPolicy(t, absentPolicy(removed))
-					r.rollout.release(w.policy.RulesHash())
-					r.EnqueueAll()
+					r.accepts(absentPolicy(removed))
 				case 3: // the Node registers again, as a kubelet does that the webhook has not seen
 					w.delete()
 					require.Empty(t, r.works())
@@ -294,9 +256,7 @@ func TestWhatIsAbsentIsWhatRulesSayAfterAnythingThatHappens(t *testing.T) {
 				}
 				require.Equal(t, shown, w.shows(), "%v; the rule removes %v", happened, removed)
 				r.wrote()
-				r.EnqueueAll()
-				require.Empty(t, r.works())
-				require.Empty(t, r.wrote(), "nothing is left to do")
+				r.rests()
 			}
 			assert.Equal(t, want, w.record().Items())
 		})

@@ -20,29 +20,25 @@ func TestThePatchWritesAnnotationsAndTheStamp(t *testing.T) {
 	p := loadPolicy(t, keepsAnnotations)
 	n := node("a", "10", labels{}, annotated("a.io/stale", "old"), annotated("a.io/gone", "x"))
 	change := Change{Add: labels{"@a.io/x": "1", "label": "1"}, Correct: labels{"@a.io/stale": "new"}, Remove: []string{"@a.io/gone"}}
-	body, err := PatchFor(observe.OfKeeping(n, p.Annotations()), change, gate)
-	require.NoError(t, err)
+	body := patchOf(t, observe.OfKeeping(n, p.Annotations()), change)
 	assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10","labels":{"label":"1"},"annotations":{"a.io/x":"1","a.io/stale":"new","a.io/gone":null,
-		"nodekeep.dev/restored":"{\"given\":{\"@a.io/stale\":{\"value\":\"new\",\"since\":\"10\"},\"@a.io/x\":{\"value\":\"1\",\"since\":\"10\"},\"label\":{\"value\":\"1\",\"since\":\"10\"}}}"}}}`, string(body))
+		"nodekeep.dev/restored":"{\"given\":{\"@a.io/stale\":{\"value\":\"new\",\"since\":\"10\"},\"@a.io/x\":{\"value\":\"1\",\"since\":\"10\"},\"label\":{\"value\":\"1\",\"since\":\"10\"}}}"}}}`, body)
 
 	change.ByClient = true
-	body, err = PatchFor(observe.OfKeeping(n, p.Annotations()), change, gate)
-	require.NoError(t, err)
-	assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10","labels":{"label":"1"},"annotations":{"a.io/x":"1","a.io/stale":"new","a.io/gone":null}}}`, string(body), "a rollback")
+	body = patchOf(t, observe.OfKeeping(n, p.Annotations()), change)
+	assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10","labels":{"label":"1"},"annotations":{"a.io/x":"1","a.io/stale":"new","a.io/gone":null}}}`, body, "a rollback")
 }
 
 func TestAnnotationsLeaveRoomForTheStamp(t *testing.T) {
 	p := loadPolicy(t, keepsAnnotations)
 	others := 256<<10 - 8200
 	n := node("a", "10", labels{}, annotated("big", strings.Repeat("x", others)))
-	body, err := PatchFor(observe.OfKeeping(n, p.Annotations()), Change{Add: labels{"@a.io/x": strings.Repeat("y", 8100)}}, gate)
-	require.NoError(t, err)
-	assert.NotContains(t, string(body), policy.StampAnnotation, "a stamp as well would be too much for the API server")
+	body := patchOf(t, observe.OfKeeping(n, p.Annotations()), Change{Add: labels{"@a.io/x": strings.Repeat("y", 8100)}})
+	assert.NotContains(t, body, policy.StampAnnotation, "a stamp as well would be too much for the API server")
 }
 
 func TestAnnotationsOfLivingNodesAreReadOnceWhenThePolicyKeepsThem(t *testing.T) {
-	c := newCluster(t, "")
-	c.register(node("a", "10", labels{"k": "v"}, annotated("a.io/x", "1")))
+	c := newCluster(t, "", node("a", "10", labels{"k": "v"}, annotated("a.io/x", "1")))
 	leader, standby := c.leader(), c.replica()
 	leader.looks()
 	require.Empty(t, record.SplitAnnotations(c.record().Items()))
@@ -74,8 +70,7 @@ func TestAnnotationsOfLivingNodesAreReadOnceWhenThePolicyKeepsThem(t *testing.T)
 }
 
 func TestAHeartbeatInAnAnnotationThatIsNotKeptWritesNothing(t *testing.T) {
-	c := newCluster(t, keepsAnnotations)
-	c.register(node("a", "10", labels{"k": "v"}, annotated("a.io/x", "1"), annotated("other.io/heartbeat", "1")))
+	c := newCluster(t, keepsAnnotations, node("a", "10", labels{"k": "v"}, annotated("a.io/x", "1"), annotated("other.io/heartbeat", "1")))
 	leader := c.leader()
 	leader.looks()
 	leader.writes = nil
@@ -103,15 +98,4 @@ func TestCaptureRestoresAndCorrectsAnnotations(t *testing.T) {
 	quarantined := *r
 	quarantined.Quarantined = remembered("a", 5, labels{"@a.io/y": "1"})
 	assert.Empty(t, decide(&quarantined, node("b", "10", labels{}, gated)).Add)
-}
-
-// A fresh machine would inherit that it has passed a check, or wait for one that nobody makes again.
-func TestNothingOfTheNodeReadinessControllerIsRecorded(t *testing.T) {
-	w := newCluster(t, "annotations: {keep: ['*.k8s.io/*', example.com/owner]}\ntaints: {keep: ['*']}\n")
-	const passed = "readiness.k8s.io/bootstrap-completed-network"
-	w.register(node("a", "10", labels{"rack": "r1", passed: "true", "readiness.k8s.io/network:NoSchedule": "pending", "dedicated:NoSchedule": "ci"},
-		annotated(passed, "true"), annotated("example.com/owner", "team-a")))
-	r := w.leader()
-	require.Empty(t, r.works())
-	assert.Equal(t, labels{"rack": "r1", "dedicated:NoSchedule": "ci", "@example.com/owner": "team-a"}, w.record().Items())
 }

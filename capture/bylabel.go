@@ -142,30 +142,17 @@ func (c *Controller) countByLabel() {
 	}
 }
 
-// labelSeries are the series by label, read at each scrape.
-type labelSeries struct{ *byLabel }
-
-func labelDescs() (nodes, seconds, coreSeconds *prometheus.Desc) {
+// labelSeries are the series by label.
+func labelSeries(of *byLabel) series {
 	by := []string{"key", "value"}
-	return prometheus.NewDesc("nodekeep_nodes_by_label", "Nodes by the value of each governed label; other: all values beyond the first 100.", by, nil),
-		prometheus.NewDesc("nodekeep_node_seconds_total", "Seconds that Nodes with this value of a governed label existed while this process ran, added up over the Nodes.", by, nil),
-		prometheus.NewDesc("nodekeep_cpu_core_seconds_total", "The same, each Node times the CPU cores of its capacity.", by, nil)
-}
-
-// Describe says which series there are.
-func (labelSeries) Describe(to chan<- *prometheus.Desc) {
-	nodes, seconds, coreSeconds := labelDescs()
-	to <- nodes
-	to <- seconds
-	to <- coreSeconds
-}
-
-// Collect reads them.
-func (s labelSeries) Collect(to chan<- prometheus.Metric) {
-	count, nodeSeconds, cpuSeconds := labelDescs()
-	s.each(func(key, value string, nodes int, seconds, coreSeconds float64) {
-		to <- prometheus.MustNewConstMetric(count, prometheus.GaugeValue, float64(nodes), key, value)
-		to <- prometheus.MustNewConstMetric(nodeSeconds, prometheus.CounterValue, seconds, key, value)
-		to <- prometheus.MustNewConstMetric(cpuSeconds, prometheus.CounterValue, coreSeconds, key, value)
-	})
+	nodes := prometheus.NewDesc("nodekeep_nodes_by_label", "Nodes by the value of each governed label; other: all values beyond the first 100.", by, nil)
+	seconds := prometheus.NewDesc("nodekeep_node_seconds_total", "Seconds that Nodes with this value of a governed label existed while this process ran, added up over the Nodes.", by, nil)
+	coreSeconds := prometheus.NewDesc("nodekeep_cpu_core_seconds_total", "The same, each Node times the CPU cores of its capacity.", by, nil)
+	return series{[]*prometheus.Desc{nodes, seconds, coreSeconds}, func(to chan<- prometheus.Metric) {
+		of.each(func(key, value string, count int, forNodes, forCores float64) {
+			to <- prometheus.MustNewConstMetric(nodes, prometheus.GaugeValue, float64(count), key, value)
+			to <- prometheus.MustNewConstMetric(seconds, prometheus.CounterValue, forNodes, key, value)
+			to <- prometheus.MustNewConstMetric(coreSeconds, prometheus.CounterValue, forCores, key, value)
+		})
+	}}
 }

@@ -22,10 +22,16 @@ type Change struct {
 	RemoveTaints   []corev1.Taint    // taints that were derived from labels, and that rules no longer want
 	RegisterTaints []corev1.Taint    // taints that a new Node gets once
 	LiftGate       bool
-	RuleChange
 	// WriteTaintList says that the annotation lists a derived taint that the Node does not show any more. A client that adds this taint later
 	// would lose it, since nodekeep would take it for its own.
 	WriteTaintList bool
+
+	RuleSets       map[string]string         // labels that rules want; and items that no rule decides any more, with the value that a client gave them
+	RuleRemoves    []string                  // labels that rules have set and no longer want; and items that rules remove
+	Listed         map[string]record.Derived // labels of rules as the annotation lists them before the change
+	Labels         map[string]record.Derived // and after it
+	WriteLabelList bool                      // the annotation has to be written
+	NoRoom         []string                  // labels that rules want and the annotation has no room to list: they wait, and with them the gate
 
 	// ByClient says that an operator's command makes the change. The stamp does not list it: it is a client's decision.
 	ByClient bool
@@ -126,6 +132,16 @@ func (s setting) shownBy(items map[string]string) bool {
 // them, so nodekeep follows a client that removes only the item. It does not follow a client that also removes the stamp. Registration
 // taints are not included: they are added once.
 func (c Change) settings(gate policy.Gate) (all []setting) {
+	set := func(items map[string]string) {
+		for _, key := range slices.Sorted(maps.Keys(items)) {
+			all = append(all, setting{item: key, value: items[key]})
+		}
+	}
+	remove := func(keys []string) {
+		for _, key := range keys {
+			all = append(all, setting{item: key, removed: true})
+		}
+	}
 	replaced := map[string]bool{}
 	for _, taint := range c.AddTaints {
 		all = append(all, settingOf(taint, false))
@@ -136,21 +152,21 @@ func (c Change) settings(gate policy.Gate) (all []setting) {
 			all = append(all, settingOf(taint, true))
 		}
 	}
-	for _, items := range []map[string]string{c.Add, c.Correct} {
-		for _, key := range slices.Sorted(maps.Keys(items)) {
-			all = append(all, setting{item: key, value: items[key]})
-		}
-	}
-	for _, key := range c.Remove {
-		all = append(all, setting{item: key, removed: true})
-	}
+	set(c.Add)
+	set(c.Correct)
+	remove(c.Remove)
 	if c.LiftGate {
 		all = append(all, settingOf(gate.Taint(), true))
 	}
 	if c.WriteTaintList {
 		all = append(all, c.taintListing())
 	}
-	return append(all, c.RuleChange.settings()...)
+	set(c.RuleSets)
+	remove(c.RuleRemoves)
+	if c.WriteLabelList && !c.changesLabels() {
+		all = append(all, c.labelListing())
+	}
+	return all
 }
 
 // taintListing is that the annotation lists the derived taints.
@@ -175,28 +191,40 @@ func (c Change) without(drop func(setting) bool, gate policy.Gate) (rest Change,
 	if !slices.ContainsFunc(c.settings(gate), drop) {
 		return c, false
 	}
-	put := func(taint corev1.Taint) bool { return drop(settingOf(taint, false)) }
-	take := func(taint corev1.Taint) bool { return drop(settingOf(taint, true)) }
-	rest = c
-	rest.AddTaints, rest.RemoveTaints = slices.DeleteFunc(slices.Clone(c.AddTaints), put), slices.DeleteFunc(slices.Clone(c.RemoveTaints), take)
-	rest.Derived = slices.DeleteFunc(slices.Clone(c.Derived), func(taint corev1.Taint) bool { return slices.Contains(c.AddTaints, taint) && put(taint) })
-	for _, taint := range c.RemoveTaints {
-		if take(taint) {
-			rest.Derived = append(rest.Derived, taint)
+	items := func(of map[string]string) map[string]string {
+		of = maps.Clone(of)
+		maps.DeleteFunc(of, func(key, value string) bool { return drop(setting{item: key, value: value}) })
+		return of
+	}
+	keys := func(of []string) []string {
+		return slices.DeleteFunc(slices.Clone(of), func(key string) bool { return drop(setting{item: key, removed: true}) })
+	}
+	taints := func(of []corev1.Taint, removed bool) (kept, left []corev1.Taint) {
+		for _, taint := range of {
+			if drop(settingOf(taint, removed)) {
+				left = append(left, taint)
+			} else {
+				kept = append(kept, taint)
+			}
 		}
+		return kept, left
 	}
-	record.SortTaints(rest.Derived)
-	rest.Add, rest.Correct = maps.Clone(c.Add), maps.Clone(c.Correct)
-	for _, items := range []map[string]string{rest.Add, rest.Correct} {
-		maps.DeleteFunc(items, func(key, value string) bool { return drop(setting{item: key, value: value}) })
-	}
-	rest.Remove = slices.DeleteFunc(slices.Clone(c.Remove), func(key string) bool { return drop(setting{item: key, removed: true}) })
-	rest.LiftGate = false
-	rest.WriteTaintList = c.WriteTaintList && !drop(c.taintListing())
-	rest.RuleChange = c.RuleChange.without(drop)
+	rest = c
+	rest.Add, rest.Correct, rest.Remove = items(c.Add), items(c.Correct), keys(c.Remove)
 	if len(rest.Add) == 0 {
 		rest.RegisterTaints = nil // it comes with the first labels or when the gate is lifted
 	}
+	rest.LiftGate = false
+
+	var notAdded, notRemoved []corev1.Taint
+	rest.AddTaints, notAdded = taints(c.AddTaints, false)
+	rest.RemoveTaints, notRemoved = taints(c.RemoveTaints, true)
+	rest.Derived = derivedAfter(c.Derived, notRemoved, notAdded)
+	rest.WriteTaintList = c.WriteTaintList && !drop(c.taintListing())
+
+	rest.RuleSets, rest.RuleRemoves = items(c.RuleSets), keys(c.RuleRemoves)
+	rest.Labels = c.relisted(rest)
+	rest.WriteLabelList = c.WriteLabelList && (rest.changesLabels() || !record.SameDerived(rest.Labels, c.Listed)) && !drop(c.labelListing())
 	return rest, true
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
@@ -65,7 +66,8 @@ type replica struct {
 	reads  []string
 }
 
-func newCluster(t testing.TB, sections string) *cluster {
+// newCluster is a cluster with these sections of the policy, records and Nodes.
+func newCluster(t testing.TB, sections string, holds ...any) *cluster {
 	t.Helper()
 	shipped, err := guard.Shipped()
 	require.NoError(t, err)
@@ -75,6 +77,13 @@ func newCluster(t testing.TB, sections string) *cluster {
 	}
 	c.guard.Check(t.Context())
 	require.True(t, c.guard.InForce())
+	for _, object := range holds {
+		if n, is := object.(*corev1.Node); is {
+			c.register(n)
+		} else {
+			c.holds(object.(*record.Record))
+		}
+	}
 	return c
 }
 
@@ -98,7 +107,7 @@ func (c *cluster) replica(modify ...func(*Options)) *replica {
 		return true, n, err
 	})
 	options := Options{
-		Client: client, Records: replicaRecords{r}, Policy: func() policy.Policy { return c.policy }, Events: r.events, Guard: c.guard,
+		Client: client, Records: replicaRecords{&c.Memory, r}, Policy: func() policy.Policy { return c.policy }, Events: r.events, Guard: c.guard,
 		Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler), Workers: 1, Now: c.now,
 	}
 	for _, m := range modify {
@@ -127,6 +136,14 @@ func (c *cluster) leader(modify ...func(*Options)) *replica {
 	return r
 }
 
+// leads is a leader that has done all that was to do.
+func (c *cluster) leads() *replica {
+	c.t.Helper()
+	r := c.leader()
+	require.Empty(c.t, r.works())
+	return r
+}
+
 func (c *cluster) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,6 +160,15 @@ func (c *cluster) passes(d time.Duration) {
 func (c *cluster) holds(r *record.Record) {
 	c.t.Helper()
 	_, err := c.Put(c.t.Context(), *r, "")
+	require.NoError(c.t, err)
+}
+
+// rewrites has another process write the record of n1.
+func (c *cluster) rewrites(change func(record.Record) record.Record) {
+	c.t.Helper()
+	entry, err := c.GetLive(c.t.Context(), "n1")
+	require.NoError(c.t, err)
+	_, err = c.Put(c.t.Context(), change(entry.Record), entry.Version)
 	require.NoError(c.t, err)
 }
 
@@ -191,10 +217,15 @@ func (c *cluster) edit(change func(n *corev1.Node)) {
 	c.t.Helper()
 	n := c.node()
 	change(n)
+	c.commit(n)
+}
+
+// commit stores the next state of a Node.
+func (c *cluster) commit(n *corev1.Node) {
 	c.mu.Lock()
 	c.version++
 	n.ResourceVersion = strconv.Itoa(c.version)
-	c.nodes["n1"] = n
+	c.nodes[n.Name] = n
 	c.mu.Unlock()
 	c.tell(n)
 }
@@ -216,20 +247,20 @@ func (c *cluster) untaint(key string) {
 	})
 }
 
-func (c *cluster) delete() {
+func (c *cluster) delete() { c.deleteNode("n1") }
+
+func (c *cluster) deleteNode(name string) {
 	c.t.Helper()
-	n := c.node()
+	n, err := c.get(name)
+	require.NoError(c.t, err)
 	c.mu.Lock()
 	c.version++
 	n.ResourceVersion = strconv.Itoa(c.version)
-	delete(c.nodes, n.Name)
-	replicas := slices.Clone(c.replicas)
+	delete(c.nodes, name)
 	c.mu.Unlock()
-	for _, r := range replicas {
-		if !r.deaf {
-			r.observations.went(observe.SlimOf(observe.OfKeeping(n, r.Policy().Annotations())))
-			r.Enqueue(n.Name)
-		}
+	for _, r := range c.listening() {
+		r.observations.went(observe.SlimOf(observe.OfKeeping(n, r.Policy().Annotations())))
+		r.Enqueue(name)
 	}
 }
 
@@ -286,16 +317,20 @@ func (c *cluster) patched(before *corev1.Node, body []byte) (*corev1.Node, error
 
 // tell brings a state of a Node to all replicas.
 func (c *cluster) tell(n *corev1.Node) {
-	c.mu.Lock()
-	replicas := slices.Clone(c.replicas)
-	c.mu.Unlock()
-	for _, r := range replicas {
+	for _, r := range c.listening() {
 		r.receives(n)
 	}
 }
 
+// listening are the replicas whose watches bring what happens.
+func (c *cluster) listening() []*replica {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(c.replicas), func(r *replica) bool { return r.deaf })
+}
+
 func (r *replica) receives(n *corev1.Node) {
-	if !r.deaf && r.observations.lives(observe.SlimOf(observe.OfKeeping(n, r.Policy().Annotations()))) {
+	if r.observations.lives(observe.SlimOf(observe.OfKeeping(n, r.Policy().Annotations()))) {
 		r.Enqueue(n.Name)
 	}
 }
@@ -311,6 +346,31 @@ func (r *replica) works() map[string]error {
 		r.queue.Done(name)
 	}
 	return failed
+}
+
+// reconciles works on n1.
+func (r *replica) reconciles() {
+	r.cluster.t.Helper()
+	r.Enqueue("n1")
+	require.Empty(r.cluster.t, r.works())
+}
+
+// rests checks that nothing is left to do.
+func (r *replica) rests() {
+	r.cluster.t.Helper()
+	r.enqueueAll()
+	require.Empty(r.cluster.t, r.works())
+	assert.Empty(r.cluster.t, r.wrote(), "nothing is left to do")
+}
+
+// meanwhile has something happen once, just before such a write arrives.
+func (r *replica) meanwhile(write string, do func()) {
+	once := sync.OnceFunc(do)
+	r.before = func(this string) {
+		if this == write {
+			once()
+		}
+	}
 }
 
 // looks is a tick of a replica that does not lead.
@@ -360,47 +420,38 @@ func (r *replica) reported() (reasons []string) {
 }
 
 // replicaRecords are the records as one replica reads and writes them.
-type replicaRecords struct{ *replica }
+type replicaRecords struct {
+	*storetest.Memory
+	of *replica
+}
 
 func (r replicaRecords) Get(name string) (store.Entry, error) {
-	entry, err := r.cluster.Get(name)
+	entry, err := r.Memory.Get(name)
 	return r.seen(name, false, entry, err)
 }
 
 func (r replicaRecords) GetLive(ctx context.Context, name string) (store.Entry, error) {
-	entry, err := r.cluster.GetLive(ctx, name)
+	entry, err := r.Memory.GetLive(ctx, name)
 	return r.seen(name, true, entry, err)
 }
 
 func (r replicaRecords) seen(name string, live bool, entry store.Entry, err error) (store.Entry, error) {
-	if r.sees != nil {
-		err = r.sees(name, live, &entry, err)
+	if r.of.sees != nil {
+		err = r.of.sees(name, live, &entry, err)
 	}
 	return entry, err
 }
 
-func (r replicaRecords) OfMachine(m record.Machine) ([]record.Record, error) {
-	return r.cluster.OfMachine(m)
-}
-
-func (r replicaRecords) Nodes() []string { return r.cluster.Nodes() }
-
 func (r replicaRecords) Put(ctx context.Context, next record.Record, version string) (store.Entry, error) {
-	r.writing("put " + next.Node)
-	if r.refuses != nil {
-		return store.Entry{}, r.refuses
+	r.of.writing("put " + next.Node)
+	if r.of.refuses != nil {
+		return store.Entry{}, r.of.refuses
 	}
-	entry, err := r.cluster.Put(ctx, next, version)
-	if err != nil {
-		return entry, err
-	}
-	r.cluster.mu.Lock()
-	replicas := slices.Clone(r.cluster.replicas)
-	r.cluster.mu.Unlock()
-	for _, other := range replicas {
-		if !other.deaf {
+	entry, err := r.Memory.Put(ctx, next, version)
+	if err == nil {
+		for _, other := range r.of.cluster.listening() {
 			other.Enqueue(next.Node)
 		}
 	}
-	return entry, nil
+	return entry, err
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/governance"
@@ -37,13 +36,13 @@ func newCompliance() *compliance {
 	return &compliance{byNode: map[string]breaking{}, counts: map[brokenRule]int{}}
 }
 
-// observe notes what is wrong with a Node now. It returns since when the Node breaks a rule of mode warn or deny.
-func (c *compliance) observe(node string, uid types.UID, violations []governance.Violation, now time.Time) (since time.Time, breaks bool) {
+// observe notes what is wrong with a Node now. It returns since when the Node breaks a rule of mode warn or deny; zero: it breaks none.
+func (c *compliance) observe(node string, uid types.UID, violations []governance.Violation, now time.Time) (since time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.remove(node)
 	if len(violations) == 0 {
-		return time.Time{}, false
+		return time.Time{}
 	}
 	is := breaking{uid: uid}
 	counted := map[brokenRule]bool{}
@@ -61,7 +60,7 @@ func (c *compliance) observe(node string, uid types.UID, violations []governance
 		}
 	}
 	c.byNode[node] = is
-	return is.since, !is.since.IsZero()
+	return is.since
 }
 
 // forget drops a Node object that is deleted.
@@ -89,22 +88,16 @@ func (c *compliance) nodes(one brokenRule) int {
 	return c.counts[one]
 }
 
-// violationSeries are nodekeep_governance_violations, read at each scrape. The policy bounds them.
-type violationSeries struct{ *Controller }
-
-func violationsDesc() *prometheus.Desc {
-	return prometheus.NewDesc("nodekeep_governance_violations", "Nodes whose labels break a rule of governance, by the key of the rule and the kind: required, value, pattern, requires or reserved.", []string{"key", "kind"}, nil)
-}
-
-// Describe says which series there are.
-func (violationSeries) Describe(to chan<- *prometheus.Desc) { to <- violationsDesc() }
-
-// Collect reads them.
-func (s violationSeries) Collect(to chan<- prometheus.Metric) {
-	for _, v := range s.Policy().Governance().Countable() {
-		count := s.compliance.nodes(brokenRule{v.Rule, v.Kind})
-		to <- prometheus.MustNewConstMetric(violationsDesc(), prometheus.GaugeValue, float64(count), v.Rule, string(v.Kind))
-	}
+// violationSeries are read at each scrape. The policy bounds them.
+func (c *Controller) violationSeries() series {
+	desc := prometheus.NewDesc("nodekeep_governance_violations",
+		"Nodes whose labels break a rule of governance, by the key of the rule and the kind: required, value, pattern, requires or reserved.", []string{"key", "kind"}, nil)
+	return series{[]*prometheus.Desc{desc}, func(to chan<- prometheus.Metric) {
+		for _, v := range c.Policy().Governance().Countable() {
+			count := c.compliance.nodes(brokenRule{v.Rule, v.Kind})
+			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(count), v.Rule, string(v.Kind))
+		}
+	}}
 }
 
 // govern observes the labels of a live Node. If overdue, the Node has broken a rule for as long as the policy allows before the taint.
@@ -115,9 +108,9 @@ func (a *attempt) govern() (violations []governance.Violation, overdue bool) {
 		return nil, false
 	}
 	violations = rules.Violations(labelsOf(a.node))
-	since, breaks := a.compliance.observe(a.node.Name, a.node.UID, violations, a.Now())
+	since := a.compliance.observe(a.node.Name, a.node.UID, violations, a.Now())
 	_, after, taints := rules.Noncompliant()
-	if !breaks || !taints {
+	if since.IsZero() || !taints {
 		return violations, false
 	}
 	if wait := since.Add(after).Sub(a.Now()); wait > 0 {
@@ -147,5 +140,5 @@ func (c *Controller) reportViolations(node *observe.Node, violations []governanc
 		return
 	}
 	c.Logger.Warn("labels of a node break rules of governance", "node", node.Name, "violations", len(violations))
-	c.Events.Eventf(reference(node), corev1.EventTypeWarning, GovernanceViolated, "Labels of this Node break the policy: %s. To see all: nodekeep explain %s", text, node.Name)
+	c.warn(node, GovernanceViolated, "Labels of this Node break the policy: %s. To see all: nodekeep explain %s", text, node.Name)
 }

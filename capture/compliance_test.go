@@ -20,29 +20,20 @@ func TestComplianceCountsNodesAndKnowsSinceWhenTheyBreakRules(t *testing.T) {
 	audited := []governance.Violation{{Rule: "cost", Kind: governance.Value, Key: "cost", Mode: governance.Audit}}
 	at := func(minutes int) time.Time { return now.Add(time.Duration(minutes) * time.Minute) }
 
-	since, breaks := c.observe("n1", "a", denied, at(0))
-	assert.True(t, breaks)
-	assert.Equal(t, at(0), since)
+	assert.Equal(t, at(0), c.observe("n1", "a", denied, at(0)))
 	assert.Equal(t, 1, c.nodes(reserved), "a Node counts once, however many reserved keys it has")
-
-	since, _ = c.observe("n1", "a", denied, at(1))
-	assert.Equal(t, at(0), since, "since the first time")
+	assert.Equal(t, at(0), c.observe("n1", "a", denied, at(1)), "since the first time")
 	assert.Equal(t, 1, c.nodes(reserved))
-	since, _ = c.observe("n1", "b", denied, at(2))
-	assert.Equal(t, at(2), since, "another object of the name begins anew")
+	assert.Equal(t, at(2), c.observe("n1", "b", denied, at(2)), "another object of the name begins anew")
 
-	_, breaks = c.observe("n2", "c", denied, at(3))
-	assert.True(t, breaks)
+	assert.Equal(t, at(3), c.observe("n2", "c", denied, at(3)))
 	assert.Equal(t, 2, c.nodes(reserved))
-	_, breaks = c.observe("n2", "c", audited, at(4))
-	assert.False(t, breaks, "rules of mode audit cause no taint")
+	assert.Zero(t, c.observe("n2", "c", audited, at(4)), "rules of mode audit cause no taint")
 	assert.Equal(t, 1, c.nodes(brokenRule{"cost", governance.Value}))
-	since, _ = c.observe("n2", "c", denied, at(5))
-	assert.Equal(t, at(5), since, "it broke no rule of mode deny meanwhile")
+	assert.Equal(t, at(5), c.observe("n2", "c", denied, at(5)), "it broke no rule of mode deny meanwhile")
 
 	c.forget("n1")
-	_, breaks = c.observe("n2", "c", nil, at(6))
-	assert.False(t, breaks)
+	assert.Zero(t, c.observe("n2", "c", nil, at(6)))
 	assert.Zero(t, c.nodes(reserved))
 	assert.Empty(t, c.byNode, "only Nodes that break a rule are held")
 	assert.Empty(t, c.counts)

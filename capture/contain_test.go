@@ -69,11 +69,8 @@ func TestATransformThatPanicsLeavesANodeOfWhichNothingIsConcluded(t *testing.T) 
 	assert.Equal(t, "20", unreadable.GetObjectMeta().GetResourceVersion())
 	require.ErrorContains(t, unreadable.Node().Fault, "cannot read")
 
-	w := newCluster(t, "")
-	w.holds(remembered("a", 10, labels{"k": "v"}))
-	w.register(node("a", "10", labels{"k": "v"}))
-	r := w.leader()
-	require.Empty(t, r.works())
+	w := newCluster(t, "", remembered("a", 10, labels{"k": "v"}), node("a", "10", labels{"k": "v"}))
+	r := w.leads()
 	before := w.record()
 	require.True(t, r.observations.lives(unreadable))
 	r.Enqueue("n1")
@@ -103,15 +100,4 @@ func TestAHandlerThatPanicsEndsNoProcess(t *testing.T) {
 	held.handler.OnUpdate(first, second)
 	held.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "n1", Obj: second})
 	assert.Equal(t, map[string]int{"n1": 3}, panicked)
-}
-
-// silentInformer is an informer that does nothing but take a handler.
-type silentInformer struct {
-	cache.SharedIndexInformer
-	handler cache.ResourceEventHandler
-}
-
-func (h *silentInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	h.handler = handler
-	return nil, nil
 }

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -100,26 +101,27 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in C
 	if event == Present && !in.Policy.Held() && !node.Deleting() && !next.Ahead(o) {
 		next, renamed = node.Renamed(next, in.Policy, in.Guarded, in.Now)
 	}
-	change, rules, taken := changeOf(prev, next, node, o, in)
-	if event == Present && !next.Ahead(o) && !next.Isolated() {
-		if len(change.NoRoom) == 0 { // else they are still wanted
-			next.Derived = withRefused(change.Labels, lastDerived(prev, node, nil), in.Refused)
+	action := changeOf(prev, next, node, o, in)
+	current := event == Present && !next.Ahead(o) && !next.Isolated()
+	if current {
+		if len(action.NoRoom) == 0 { // else they are still wanted
+			next.Derived = withRefused(action.Labels, lastDerived(prev, node, nil), in.Refused)
 		}
 		if found {
-			next = history.FollowingRules(prev, next, change.itemsOn(node), in.Now)
+			next = history.FollowingRules(prev, next, action.itemsOn(node), in.Now)
 		}
 	}
-	if foreign || !found && (prev.Followed != "" || in.Ambiguous) || record.Write(prev, next, o, change.complete()) {
+	if foreign || !found && (prev.Followed != "" || in.Ambiguous) || record.Write(prev, next, o, action.complete()) {
 		step := stepOf(prev, next, found, foreign)
 		if renamed && step == Update {
 			step = Rename
 		}
 		return Action{Step: step, Write: &next}
 	}
-	if event == Deleted || node.Deleting() || next.Ahead(o) || next.Isolated() {
+	if !current || node.Deleting() {
 		return Action{Step: Nothing}
 	}
-	return Action{Step: change.step(), Change: change, Foreign: taken, Rules: rules, Again: settlesIn(rules, node, in.Now)}
+	return action
 }
 
 // DecideAbsent is the next action where there is no such Node. Nothing else is known of its end.
@@ -174,30 +176,32 @@ func stepOf(prev, next record.Record, found, foreign bool) Step {
 	}
 }
 
-// changeOf is the change that the Node needs, if this is its newest state. The result foreign has the taints that rules want and cannot
-// have. The parameter prev is the record before the observation was merged.
-func changeOf(prev, r record.Record, node *observe.Node, o record.Observation, in Circumstances) (_ Change, _ classify.Result, foreign []corev1.Taint) {
-	p := in.Policy
+// changeOf is the change that the Node needs, if this is its newest state. The parameter prev is the record before the observation was
+// merged.
+func changeOf(prev, r record.Record, node *observe.Node, o record.Observation, in Circumstances) (next Action) {
+	p, gated := in.Policy, in.Policy.Gate().On(node.Taints)
 	restore := p.Restorable(node.Kept(), policy.Kept{Items: record.Missing(r, o), Machine: r.Machine}, policy.Live)
 	correct, remove := record.Stale(r, o)
-	change, refused := Change{Add: restore.Add, Correct: correct, Remove: remove}.without(func(set setting) bool { return in.Refused[set.item] }, p.Gate())
-	rules, rulesRefused := change.followLabelRules(prev, r, node, in)
+	var refused, rulesRefused bool
+	next.Change, refused = Change{Add: restore.Add, Correct: correct, Remove: remove}.without(func(set setting) bool { return in.Refused[set.item] }, p.Gate())
+	next.Rules, rulesRefused = next.followLabelRules(prev, r, node, in)
 
-	final := change.itemsOn(node)
-	taints, _ := change.taintsOn(node, p.Gate())
+	final := next.itemsOn(node)
+	taints, _ := next.taintsOn(node, p.Gate())
 	derived := node.DerivedTaints(r, p, in.Guarded)
-	change.AddTaints, change.RemoveTaints, foreign = compareTaints(taints, derived, p.TaintsWith(noncompliant(node, derived, in), final))
-	change.Derived = derivedAfter(derived, change.AddTaints, change.RemoveTaints)
-	change.WriteTaintList = node.ListsTaintsThatAreGone()
+	next.AddTaints, next.RemoveTaints, next.Foreign = compareTaints(taints, derived, p.TaintsWith(noncompliant(node, derived, in), final))
+	next.Derived = derivedAfter(derived, next.AddTaints, next.RemoveTaints)
+	next.WriteTaintList = node.ListsTaintsThatAreGone()
 
 	// This same change adds all that the Node still lacks. Items that were refused, have no room, or wait, keep the gate on.
-	change.LiftGate = p.Gate().On(node.Taints) && !refused && !rulesRefused && len(change.NoRoom) == 0 && r.Quarantined == nil
-	if p.Gate().On(node.Taints) && !node.Registered(in.Guarded) && (len(change.Add) > 0 || change.LiftGate) { // what is removed while the Node waits is not fought over
-		taints, _ = change.taintsOn(node, p.Gate())
-		change.RegisterTaints = policy.FreeOf(p.RegistrationTaints(final), taints)
+	next.LiftGate = gated && !refused && !rulesRefused && len(next.NoRoom) == 0 && r.Quarantined == nil
+	if gated && !node.Registered(in.Guarded) && (len(next.Add) > 0 || next.LiftGate) { // what is removed while the Node waits is not fought over
+		taints, _ = next.taintsOn(node, p.Gate())
+		next.RegisterTaints = policy.FreeOf(p.RegistrationTaints(final), taints)
 	}
-	change.Stamp, _ = node.Stamp(in.Guarded)
-	return change, rules, foreign
+	next.Stamp, _ = node.Stamp(in.Guarded)
+	next.Step, next.Again = next.step(), settlesIn(next.Rules, node, in.Now)
+	return next
 }
 
 // noncompliant reports whether the Node should have the taint of Nodes that break a rule of governance. A Node that has the taint keeps it
@@ -209,12 +213,8 @@ func noncompliant(node *observe.Node, derived []corev1.Taint, in Circumstances) 
 
 // labelsOf are the labels of a Node.
 func labelsOf(node *observe.Node) map[string]string {
-	labels := make(map[string]string, len(node.Items))
-	for key, value := range node.Items {
-		if record.IsLabel(key) {
-			labels[key] = value
-		}
-	}
+	labels := maps.Clone(node.Items)
+	maps.DeleteFunc(labels, func(key, _ string) bool { return !record.IsLabel(key) })
 	return labels
 }
 

@@ -48,9 +48,9 @@ type outcome struct {
 	taken               string // taints that rules want and cannot have
 }
 
-func (d decision) decide(t *testing.T) Action {
+func (d decision) decide(t *testing.T, at time.Time) Action {
 	t.Helper()
-	in := Circumstances{Policy: loadPolicy(t, d.policy), Guarded: !d.unguarded, Cluster: d.cluster, Now: now, Refused: map[string]bool{}}
+	in := Circumstances{Policy: loadPolicy(t, d.policy), Guarded: !d.unguarded, Cluster: d.cluster, Now: at, Refused: map[string]bool{}}
 	for _, key := range d.refused {
 		in.Refused[key] = true
 	}
@@ -77,9 +77,7 @@ func outcomeOf(a Action) outcome {
 			*items = nil
 		}
 	}
-	if len(got.remove) == 0 {
-		got.remove = nil
-	}
+	got.remove = append([]string(nil), got.remove...) // nil where it is empty
 	return got
 }
 
@@ -87,7 +85,7 @@ func check(t *testing.T, decisions map[string]decision) {
 	t.Helper()
 	for name, d := range decisions {
 		t.Run(name, func(t *testing.T) {
-			got := d.decide(t)
+			got := d.decide(t, now)
 			assert.Equal(t, d.want, outcomeOf(got))
 			if got.Write == nil {
 				assertValid(t, d.node, got)
@@ -96,13 +94,20 @@ func check(t *testing.T, decisions map[string]decision) {
 	}
 }
 
+// patchOf is the body of the PATCH that makes a change.
+func patchOf(t *testing.T, n *observe.Node, change Change) string {
+	t.Helper()
+	body, err := PatchFor(n, change, gate)
+	require.NoError(t, err)
+	return string(body)
+}
+
 // assertValid checks that a change cannot make the Node invalid, which would have the API server refuse all of it.
 func assertValid(t *testing.T, n *corev1.Node, action Action) {
 	t.Helper()
-	body, err := PatchFor(observe.Of(n), action.Change, gate)
-	require.NoError(t, err)
+	body := patchOf(t, observe.Of(n), action.Change)
 	var sent corev1.Node
-	require.NoError(t, json.Unmarshal(body, &sent))
+	require.NoError(t, json.Unmarshal([]byte(body), &sent))
 	keys := map[string]bool{}
 	for _, taint := range sent.Spec.Taints {
 		assert.False(t, keys[record.TaintKey(taint)], "twice: %s", body)
@@ -659,14 +664,9 @@ func TestAClockThatIsOffChangesNothingButWhatIsWrittenAsTheTimeOfADeletionOrACha
 		"a record of another cluster is reset": {cluster: "here", record: remembered("a", 5, labels{"a": "1"}, ofCluster("there")), node: node("b", "7", nil)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			right := d.decide(t)
+			right := outcomeOf(d.decide(t, now))
 			for _, off := range []time.Duration{time.Hour, -time.Hour} {
-				entry := store.Entry{}
-				if d.record != nil {
-					entry.Record = *d.record
-				}
-				skewed := Decide(entry, d.record != nil, observe.Of(d.node), d.event, Circumstances{Policy: loadPolicy(t, d.policy), Guarded: true, Cluster: d.cluster, Now: now.Add(off)})
-				assert.Equal(t, outcomeOf(right), outcomeOf(skewed))
+				assert.Equal(t, right, outcomeOf(d.decide(t, now.Add(off))))
 			}
 		})
 	}
@@ -676,13 +676,12 @@ func TestAPatchOfTaintsLeavesTheOthersAsTheyAre(t *testing.T) {
 	added := metav1.Now().Rfc3339Copy()
 	n := node("a", "10", nil, gated, tainted("mine=1:NoExecute"), derived("ours=1:NoSchedule"), tainted("stale:NoSchedule", "wrong=1:NoSchedule"))
 	n.Spec.Taints[1].TimeAdded = &added
-	body, err := PatchFor(observe.Of(n), Change{
+	body := patchOf(t, observe.Of(n), Change{
 		LiftGate: true, RemoveTaints: taints("ours=1:NoSchedule"), Remove: []string{"stale:NoSchedule", "label"},
 		Correct: labels{"wrong:NoSchedule": "2", "other": "x"}, Add: labels{"maintenance:NoExecute": "disk", "k": "v"},
 		AddTaints: taints("ours=2:NoSchedule", "mine=2:NoExecute"), Derived: taints("ours=2:NoSchedule"), RegisterTaints: taints("check:NoSchedule"),
 		Stamp: record.Stamp{}.With(labels{"label": "x", "old": "1"}, 0),
-	}, gate)
-	require.NoError(t, err)
+	})
 	when, err := json.Marshal(added)
 	require.NoError(t, err)
 	stamp, err := json.Marshal(record.Stamp{}.With(labels{"old": "1"}, 0).With(labels{"wrong:NoSchedule": "2", "other": "x", "maintenance:NoExecute": "disk", "k": "v"}, 10).String())
@@ -696,7 +695,7 @@ func TestAPatchOfTaintsLeavesTheOthersAsTheyAre(t *testing.T) {
 			{"key": "maintenance", "value": "disk", "effect": "NoExecute"},
 			{"key": "ours", "value": "2", "effect": "NoSchedule"},
 			{"key": "check", "effect": "NoSchedule"}
-		]}}`, string(body))
+		]}}`, body)
 }
 
 func TestAPatchWritesOnlyTheAnnotationsThatItChanges(t *testing.T) {
@@ -714,10 +713,8 @@ func TestAPatchWritesOnlyTheAnnotationsThatItChanges(t *testing.T) {
 		"a label is restored, and there is no room": {Change{Add: labels{"k": "v"}}, node("a", "10", nil, withoutRoom), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			body, err := PatchFor(observe.Of(c.node), c.change, gate)
-			require.NoError(t, err)
 			var patch nodePatch
-			require.NoError(t, json.Unmarshal(body, &patch))
+			require.NoError(t, json.Unmarshal([]byte(patchOf(t, observe.Of(c.node), c.change)), &patch))
 			assert.ElementsMatch(t, c.want, slices.Collect(maps.Keys(patch.Metadata.Annotations)))
 		})
 	}
@@ -740,42 +737,41 @@ func TestAKubeletThatClaimsAClientsTaintForNodekeepHidesItFromNoRecord(t *testin
 	})
 }
 
-func TestThePatchThatLiftsTheGateRemovesEveryCopyOfIt(t *testing.T) {
-	n := node("a", "10", nil, gated, tainted("nodekeep.dev/restoring=x:NoExecute"))
-	body, err := PatchFor(observe.Of(n), Change{LiftGate: true}, gate)
-	require.NoError(t, err)
-	assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10"},"spec":{"taints":null}}`, string(body))
-	assert.Len(t, n.Spec.Taints, 2, "what was read is left as it is")
-}
-
-func TestACordonIsPatchedAsTheFieldThatItIs(t *testing.T) {
+func TestWhatAPatchSends(t *testing.T) {
 	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
 	follows := tainted("node.kubernetes.io/unschedulable:NoSchedule") // the node lifecycle controller adds and removes it
 	for name, c := range map[string]struct {
-		change Change
-		node   *corev1.Node
-		want   string
+		change         Change
+		node           *corev1.Node
+		metadata, spec string
 	}{
-		"it is restored":                       {Change{Add: labels{policy.Cordon: ""}}, node("a", "10", nil), `{"unschedulable":true}`},
-		"it is restored with a taint":          {Change{Add: labels{policy.Cordon: "", "t:NoSchedule": ""}}, node("a", "10", nil), `{"unschedulable":true,"taints":[{"key":"t","effect":"NoSchedule"}]}`},
-		"it is removed, and the taint follows": {Change{Remove: []string{policy.Cordon}}, node("a", "10", nil, cordoned, follows), `{"unschedulable":null}`},
-		"another item is removed":              {Change{Remove: []string{"t:NoSchedule"}}, node("a", "10", nil, cordoned, tainted("t:NoSchedule")), `{"taints":null}`},
+		"the gate is lifted: every copy of it goes": {
+			change: Change{LiftGate: true}, node: node("a", "10", nil, gated, tainted("nodekeep.dev/restoring=x:NoExecute")), spec: `{"taints":null}`,
+		},
+		"a cordon is restored: the field": {change: Change{Add: labels{policy.Cordon: ""}, ByClient: true}, node: node("a", "10", nil), spec: `{"unschedulable":true}`},
+		"a cordon is restored, with a taint": {
+			change: Change{Add: labels{policy.Cordon: "", "t:NoSchedule": ""}, ByClient: true}, node: node("a", "10", nil),
+			spec: `{"unschedulable":true,"taints":[{"key":"t","effect":"NoSchedule"}]}`,
+		},
+		"a cordon is removed, and the taint follows": {
+			change: Change{Remove: []string{policy.Cordon}, ByClient: true}, node: node("a", "10", nil, cordoned, follows), spec: `{"unschedulable":null}`,
+		},
+		"another item is removed: the cordon stays": {
+			change: Change{Remove: []string{"t:NoSchedule"}, ByClient: true}, node: node("a", "10", nil, cordoned, tainted("t:NoSchedule")), spec: `{"taints":null}`,
+		},
+		// Were it listed, the record would take an operator's rollback for nodekeep's own change, and capture would undo it.
+		"an operator's command: the stamp does not list it": {
+			change: Change{
+				ByClient: true, Add: labels{"a": "1"}, Correct: labels{"b": "2", "t:NoSchedule": "new"}, Remove: []string{"c"}, Stamp: record.Stamp{}.With(labels{"c": "1"}, 3),
+			},
+			node:     node("a", "10", labels{"b": "1", "c": "1", "t:NoSchedule": "old"}),
+			metadata: `,"labels":{"a":"1","b":"2","c":null}`, spec: `{"taints":[{"key":"t","value":"new","effect":"NoSchedule"}]}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.change.ByClient = true
-			body, err := PatchFor(observe.Of(c.node), c.change, gate)
-			require.NoError(t, err)
-			assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10"},"spec":`+c.want+`}`, string(body))
+			before := c.node.DeepCopy()
+			assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10"`+c.metadata+`},"spec":`+c.spec+`}`, patchOf(t, observe.Of(c.node), c.change))
+			assert.Equal(t, before, c.node, "what was read is left as it is")
 		})
 	}
-}
-
-// Were it listed, the record would take an operator's rollback for nodekeep's own change, and capture would undo it.
-func TestTheStampDoesNotListWhatAnOperatorsCommandChanges(t *testing.T) {
-	body, err := PatchFor(observe.Of(node("a", "10", labels{"b": "1", "c": "1", "t:NoSchedule": "old"})), Change{
-		ByClient: true, Add: labels{"a": "1"}, Correct: labels{"b": "2", "t:NoSchedule": "new"}, Remove: []string{"c"}, Stamp: record.Stamp{}.With(labels{"c": "1"}, 3),
-	}, gate)
-	require.NoError(t, err)
-	assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10","labels":{"a":"1","b":"2","c":null}},
-		"spec":{"taints":[{"key":"t","value":"new","effect":"NoSchedule"}]}}`, string(body))
 }

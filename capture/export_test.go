@@ -36,7 +36,9 @@ func NewProcess(options Options, pause time.Duration, delayed func(node string, 
 	p := &Process{queue: &manualQueue{delayed: delayed, ready: map[string]bool{}, later: map[string]bool{}}}
 	p.Controller = newController(options, p.queue)
 	p.fights, p.coalescer = newFights(pause), newCoalescer(pause)
-	_, _ = feed(handlerOf{handler: &p.handler}, p.observations, p.queue.Add, func(_ string, err error) { panic(err) })
+	var watch silentInformer
+	_, _ = feed(&watch, p.observations, p.queue.Add, func(_ string, err error) { panic(err) })
+	p.handler = watch.handler
 	return p
 }
 
@@ -152,13 +154,13 @@ func (q *manualQueue) AddAfter(name string, wait time.Duration) {
 	q.later[name], q.waits = true, true
 }
 
-// handlerOf is as much of an informer as feed needs.
-type handlerOf struct {
+// silentInformer is an informer that does nothing but take a handler.
+type silentInformer struct {
 	cache.SharedIndexInformer
-	handler *cache.ResourceEventHandler
+	handler cache.ResourceEventHandler
 }
 
-func (h handlerOf) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	*h.handler = handler
+func (h *silentInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	h.handler = handler
 	return nil, nil
 }

@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -11,15 +10,15 @@ import (
 
 var fought = setting{item: "dedicated:NoSchedule", value: "ci"}
 
-// attacked has a client undo at once what nodekeep sets, and counts how often nodekeep sets it and how often it reports that.
-func attacked(b *fights, object types.UID, set setting, from, until time.Time) (sets, reports int) {
+// attacked has a client undo at once what nodekeep sets on object 1, and counts how often nodekeep sets it and how often it reports that.
+func attacked(b *fights, set setting, from, until time.Time) (sets, reports int) {
 	for clock := from; clock.Before(until); clock = clock.Add(10 * time.Millisecond) {
-		wait, begins := b.Allow(object, set, clock)
+		wait, begins := b.Allow("1", set, clock)
 		if begins {
 			reports++
 		}
 		if wait == 0 {
-			b.Done(object, set, clock)
+			b.Done("1", set, clock)
 			sets++
 		}
 	}
@@ -28,7 +27,7 @@ func attacked(b *fights, object types.UID, set setting, from, until time.Time) (
 
 func TestAnItemThatAnotherClientKeepsUndoingIsSetLessAndLessOften(t *testing.T) {
 	for length, want := range map[time.Duration]int{10 * time.Second: 7, time.Minute: 9, time.Hour: 23} {
-		sets, reports := attacked(newFights(longestPause), "1", fought, now, now.Add(length))
+		sets, reports := attacked(newFights(longestPause), fought, now, now.Add(length))
 		assert.Equal(t, want, sets, "in %s", length)
 		assert.Equal(t, 1, reports, "in %s", length)
 	}
@@ -36,7 +35,7 @@ func TestAnItemThatAnotherClientKeepsUndoingIsSetLessAndLessOften(t *testing.T) 
 
 func TestOtherItemsAndOtherNodesDoNotWaitForAPause(t *testing.T) {
 	b := newFights(longestPause)
-	attacked(b, "1", fought, now, now.Add(time.Minute))
+	attacked(b, fought, now, now.Add(time.Minute))
 	clock := now.Add(time.Minute)
 	assert.Equal(t, 1, b.paused(clock))
 	for name, c := range map[string]struct {
@@ -58,10 +57,10 @@ func TestOtherItemsAndOtherNodesDoNotWaitForAPause(t *testing.T) {
 
 func TestAFightIsForgottenAfterAQuietTimeOrWithAChangeOfThePolicy(t *testing.T) {
 	b := newFights(longestPause)
-	attacked(b, "1", fought, now, now.Add(time.Hour))
+	attacked(b, fought, now, now.Add(time.Hour))
 	clock := now.Add(2 * time.Hour)
 	assert.Zero(t, b.paused(clock))
-	sets, reports := attacked(b, "1", fought, clock, clock.Add(time.Second/2))
+	sets, reports := attacked(b, fought, clock, clock.Add(time.Second/2))
 	assert.Equal(t, 4, sets)
 	assert.Equal(t, 1, reports)
 	b.items.clear()
@@ -72,7 +71,7 @@ func TestAFightIsForgottenAfterAQuietTimeOrWithAChangeOfThePolicy(t *testing.T) 
 
 func TestAnItemIsNotCountedAsPausedOnceItIsSetOrWantedNoLonger(t *testing.T) {
 	b := newFights(longestPause)
-	attacked(b, "1", fought, now, now.Add(10*time.Second))
+	attacked(b, fought, now, now.Add(10*time.Second))
 	assert.Equal(t, 1, b.paused(now.Add(10*time.Second)))
 	b.Done("1", fought, now.Add(15*time.Second))
 	assert.Zero(t, b.paused(now.Add(15*time.Second)))
@@ -81,13 +80,39 @@ func TestAnItemIsNotCountedAsPausedOnceItIsSetOrWantedNoLonger(t *testing.T) {
 	assert.Zero(t, b.paused(now.Add(time.Hour)))
 }
 
-func TestWhatABrakeRemembersIsBounded(t *testing.T) {
-	b := newFights(longestPause)
-	b.items.most = 10
-	for i := range 30 {
-		b.Done(types.UID(fmt.Sprint(i)), fought, now)
+func TestEachPauseIsTwiceAsLongAsTheOneBeforeUntilTheLongest(t *testing.T) {
+	for flaps, want := range map[int]time.Duration{
+		0: 0, 1: 0, 2: 0, 3: time.Second, 4: 2 * time.Second, 5: 4 * time.Second, 10: 128 * time.Second,
+		11: 256 * time.Second, 12: 5 * time.Minute, 13: 5 * time.Minute, 1_000_000: 5 * time.Minute,
+	} {
+		assert.Equal(t, want, pauseAfter(flaps, longestPause), "after %d flaps", flaps)
 	}
-	assert.LessOrEqual(t, len(b.items.fresh)+len(b.items.former), 20)
-	sets, _ := attacked(b, "new", fought, now, now.Add(10*time.Second))
-	assert.Equal(t, 7, sets, "a new fight must find room")
+	assert.Equal(t, 500*time.Millisecond, pauseAfter(3, 500*time.Millisecond))
+	assert.Zero(t, pauseAfter(100, 0))
+}
+
+func TestOnlySettingTheSameAgainSoonAfterIsAFlap(t *testing.T) {
+	type set struct {
+		after time.Duration
+		to    uint64
+		flaps int
+	}
+	for name, sets := range map[string][]set{
+		"again at once":                         {{0, 1, 0}, {0, 1, 1}, {0, 1, 2}},
+		"again within a minute":                 {{0, 1, 0}, {time.Minute - 1, 1, 1}},
+		"a minute later":                        {{0, 1, 0}, {time.Minute, 1, 0}},
+		"another value":                         {{0, 1, 0}, {0, 2, 0}, {0, 1, 0}},
+		"within a minute of the end of a pause": {{0, 1, 0}, {0, 1, 1}, {0, 1, 2}, {0, 1, 3}, {61*time.Second - 1, 1, 4}, {62*time.Second - 1, 1, 5}},
+		"a minute after the end of a pause":     {{0, 1, 0}, {0, 1, 1}, {0, 1, 2}, {0, 1, 3}, {61 * time.Second, 1, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var f fight
+			clock := now
+			for i, set := range sets {
+				clock = clock.Add(set.after)
+				f = f.after(set.to, clock, longestPause)
+				assert.Equal(t, fight{setting: set.to, set: clock, flaps: set.flaps}, f, "set %d", i)
+			}
+		})
+	}
 }

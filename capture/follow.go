@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
@@ -58,7 +57,7 @@ func (a *attempt) followed() (entry store.Entry, found predecessor) {
 		case live != nil:
 		case only && len(gone) == 0:
 			return store.Entry{Record: observe.Follow(old, a.node.Name, a.node.Machine, a.Now())}, oneRecord
-		case !quarantined(records, several[0]):
+		case !slices.ContainsFunc(records, func(r record.Record) bool { return r.Node == several[0] && r.Isolated() }):
 			a.queue.Add(several[0])
 			return store.Entry{}, lateRecord
 		}
@@ -90,15 +89,6 @@ func (a *attempt) mayFollow(ctx context.Context, old string) (result, error) {
 	return finished, nil
 }
 
-func quarantined(records []record.Record, node string) bool {
-	for _, r := range records {
-		if r.Node == node {
-			return r.Isolated()
-		}
-	}
-	return false
-}
-
 // reportAmbiguous reports once why a machine does not get what it had under another name.
 func (a *attempt) reportAmbiguous(several []string) {
 	shown := several[:min(len(several), maxShownNodes)]
@@ -107,7 +97,7 @@ func (a *attempt) reportAmbiguous(several []string) {
 		return
 	}
 	a.Logger.Warn("machine cannot be followed: a Node that exists, or several records, have its identity", "node", a.node.Name, "records", names)
-	a.Events.Eventf(reference(a.node), corev1.EventTypeWarning, MachineAmbiguous,
+	a.warn(a.node, MachineAmbiguous,
 		"Nothing is restored from other names of this machine: the records of %d Nodes have its providerID, systemUUID or machineID, or one of a Node that exists or is quarantined. Nodes: %s",
 		len(several), names)
 }
@@ -118,6 +108,6 @@ func (a *attempt) reportFollowed(after record.Record) {
 	if after.Quarantined != nil {
 		waits = keyList(after.Quarantined.Items()) + "; to decide: nodekeep accept " + after.Node + " --machine old (they belong to this machine) or new (they do not)"
 	}
-	a.Events.Eventf(reference(a.node), corev1.EventTypeNormal, MachineFollowed,
+	a.tell(a.node, MachineFollowed,
 		"This machine was Node %s before, and gets its record. Waits for an operator: %s", after.Followed, waits)
 }

@@ -145,8 +145,7 @@ func TestANodeFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testing.T) {
 			for _, other := range c.others {
 				w.register(other)
 			}
-			r.Enqueue("n1")
-			require.Empty(t, r.works())
+			r.reconciles()
 			assert.Equal(t, orNoLabels(c.shows), w.shows())
 			assert.Equal(t, c.events, r.reported())
 			var writes []string
@@ -165,37 +164,8 @@ func TestANodeFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testing.T) {
 			} else {
 				assert.Empty(t, c.follows)
 			}
-			r.enqueueAll()
-			require.Empty(t, r.works())
-			assert.Empty(t, r.wrote(), "nothing is left to do")
+			r.rests()
 			assert.Empty(t, r.reported(), "an Event is reported once")
-		})
-	}
-}
-
-func TestWhatWaitsAfterAMachineWasFollowedIsDecidedByAnOperator(t *testing.T) {
-	for side, want := range map[store.Side]labels{store.OldMachine: {"disk": "fast", worker: ""}, store.NewMachine: {"disk": "fast"}} {
-		t.Run(string(side), func(t *testing.T) {
-			w := newCluster(t, follows)
-			w.holds(under("old", labels{"disk": "fast", worker: ""}))
-			w.register(node("a", "20", nil, gated, machine(machineA)))
-			r := w.leader()
-			require.Empty(t, r.works())
-			require.NotContains(t, w.shows(), worker)
-			w.passes(365 * 24 * time.Hour)
-			r.enqueueAll()
-			require.Empty(t, r.works())
-			require.NotContains(t, w.shows(), worker, "no time accepts it")
-
-			r.sees = func(_ string, _ bool, entry *store.Entry, err error) error {
-				entry.Accepted = side
-				return err
-			}
-			r.Enqueue("n1")
-			require.Empty(t, r.works())
-			assert.Equal(t, want, w.shows(), "the gate is lifted")
-			assert.Equal(t, want, w.record().Items())
-			assert.Equal(t, "old", w.record().Followed)
 		})
 	}
 }
@@ -211,8 +181,7 @@ func TestANodeWaitsForTheLastStateOfTheNodeThatItFollows(t *testing.T) {
 		"where it registered again, was changed and deleted a moment after": {under("old", labels{"disk": "fast"}), node("", "15", labels{"disk": "faster"}, called("old"), func(n *corev1.Node) { n.UID = "second of old" }, machine(machineA)), labels{"disk": "faster"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newCluster(t, follows)
-			w.holds(c.record)
+			w := newCluster(t, follows, c.record)
 			r := w.leader()
 			for r.queue.Len() > 0 { // nobody works on the old Node yet
 				name, _ := r.queue.Get()
@@ -237,10 +206,8 @@ func TestANodeWaitsForTheLastStateOfTheNodeThatItFollows(t *testing.T) {
 }
 
 func TestOfTwoMachinesThatClaimOneIdentityAtOnceOnlyOneFollows(t *testing.T) {
-	w := newCluster(t, follows)
-	w.holds(under("old", labels{"disk": "fast"}))
-	r := w.leader()
-	require.Empty(t, r.works())
+	w := newCluster(t, follows, under("old", labels{"disk": "fast"}))
+	r := w.leads()
 	restored := []func(*corev1.Node){given(labels{"disk": "fast"}), machine(machineA)} // by a webhook that knew of none of them
 	w.register(node("a", "20", labels{"disk": "fast"}, restored...))
 	w.register(node("", "21", labels{"disk": "fast"}, append(restored, called("n2"))...))
@@ -284,9 +251,7 @@ func TestOfTwoMachinesThatClaimOneIdentityAtOnceOnlyOneFollows(t *testing.T) {
 }
 
 func TestARecordThatHasChangedSinceItWasReadIsNotFollowedYet(t *testing.T) {
-	w := newCluster(t, follows)
-	w.holds(under("old", labels{"disk": "fast"}))
-	w.register(node("a", "20", nil, gated, machine(machineA)))
+	w := newCluster(t, follows, under("old", labels{"disk": "fast"}), node("a", "20", nil, gated, machine(machineA)))
 	r := w.leader()
 	r.sees = func(name string, live bool, entry *store.Entry, err error) error {
 		if name == "old" && live {
@@ -297,8 +262,7 @@ func TestARecordThatHasChangedSinceItWasReadIsNotFollowedYet(t *testing.T) {
 	require.Empty(t, r.works())
 	assert.Empty(t, r.wrote())
 	r.sees = nil
-	r.Enqueue("n1")
-	require.Empty(t, r.works())
+	r.reconciles()
 	assert.Equal(t, labels{"disk": "fast"}, w.shows())
 }
 
@@ -308,8 +272,7 @@ func TestTheEventOfAnAmbiguousMachineIsBounded(t *testing.T) {
 		w.holds(under(fmt.Sprintf("%s-%02d", strings.Repeat("x", 200), i), labels{"disk": "fast"}))
 	}
 	w.register(node("a", "20", nil, gated, machine(machineA)))
-	r := w.leader()
-	require.Empty(t, r.works())
+	r := w.leads()
 	event := <-r.events.Events
 	assert.Contains(t, event, MachineAmbiguous)
 	assert.Contains(t, event, "50 Nodes")
@@ -317,9 +280,7 @@ func TestTheEventOfAnAmbiguousMachineIsBounded(t *testing.T) {
 }
 
 func TestANodeThatNothingIsKnownOfFollowsNothingWhereTheIndexFails(t *testing.T) {
-	w := newCluster(t, follows)
-	w.holds(under("old", labels{"disk": "fast"}))
-	w.register(node("a", "20", labels{"own": "x"}, gated, machine(machineA)))
+	w := newCluster(t, follows, under("old", labels{"disk": "fast"}), node("a", "20", labels{"own": "x"}, gated, machine(machineA)))
 	r := w.leader(func(o *Options) { o.Records = withoutIndex{o.Records} })
 	require.Empty(t, r.works())
 	assert.Equal(t, labels{"own": "x"}, w.shows(), "it is a Node like any other")

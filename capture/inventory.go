@@ -1,6 +1,8 @@
 package capture
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,7 +23,7 @@ type inventories struct {
 	sources map[string]*inventoryState // by name
 }
 
-// inventoryState is what is known of one source.
+// inventoryState is what is known of one source. Only the goroutine that reads the source changes it, and reads it without the lock.
 type inventoryState struct {
 	source    inventory.Source
 	read      bool // there is a snapshot in force
@@ -55,24 +57,38 @@ func (s *inventoryState) neverInForce() bool {
 	return !s.read && (s.failure != "" || s.held != nil) && s.noted != nil && s.noted.InForce == ""
 }
 
-// of are the facts of a Node. A source that was not read, or is stale, or lists another machine, is not in them.
-func (i *inventories) of(p policy.Policy, node, systemUUID string, now time.Time, instead map[string]inventory.Snapshot) map[string]map[string]string {
+// inventoryInForce is a source and its snapshot that counts now.
+type inventoryInForce struct {
+	source   string
+	preload  bool
+	snapshot inventory.Snapshot
+}
+
+// current are the sources of a policy whose snapshots count now: those that were read and are not stale. The snapshots of instead replace
+// those that are in force. There are none if no rule uses an inventory.
+func (i *inventories) current(p policy.Policy, now time.Time, instead map[string]inventory.Snapshot) (all []inventoryInForce) {
 	if !p.LabelRules().LooksAtInventory() {
 		return nil
 	}
-	facts := map[string]map[string]string{}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, source := range p.Inventory() {
-		snapshot, is := instead[source.Name]
-		if state := i.sources[source.Name]; !is {
-			if state == nil || state.stale(now) {
-				continue
-			}
-			snapshot = state.inForce
+		snapshot, counts := instead[source.Name]
+		if state := i.sources[source.Name]; !counts && state != nil && !state.stale(now) {
+			snapshot, counts = state.inForce, true
 		}
-		if attributes, ok := snapshot.Of(node, systemUUID); ok {
-			facts[source.Name] = attributes
+		if counts {
+			all = append(all, inventoryInForce{source.Name, source.Preload, snapshot})
+		}
+	}
+	return all
+}
+
+// of are the facts of a Node. A source that does not count now, or lists another machine, is not in them.
+func (i *inventories) of(p policy.Policy, node, systemUUID string, now time.Time, instead map[string]inventory.Snapshot) (facts map[string]map[string]string) {
+	for _, inForce := range i.current(p, now, instead) {
+		if attributes, ok := inForce.snapshot.Of(node, systemUUID); ok {
+			facts = with(facts, inForce.source, attributes)
 		}
 	}
 	return facts
@@ -85,19 +101,12 @@ func (i *inventories) under(p policy.Policy, now time.Time, instead map[string]i
 	}
 }
 
-// inForce names the inputs that decide which facts Nodes have: the snapshots in force that are not stale. It is empty if rules use none.
+// inForce names the inputs that decide which facts Nodes have: the snapshots that count now. It is empty if rules use none.
 func (i *inventories) inForce(p policy.Policy, now time.Time) string {
-	if !p.LabelRules().LooksAtInventory() {
-		return ""
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
 	var all packing.Writer
-	for _, source := range p.Inventory() {
-		if state := i.sources[source.Name]; state != nil && !state.stale(now) {
-			all.Text(source.Name)
-			all.Text(state.inForce.Hash())
-		}
+	for _, inForce := range i.current(p, now, nil) {
+		all.Text(inForce.source)
+		all.Text(inForce.snapshot.Hash())
 	}
 	return string(all)
 }
@@ -135,51 +144,38 @@ func (i *inventories) state(source inventory.Source) *inventoryState {
 func (i *inventories) forget(sources []inventory.Source) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	has := map[string]bool{}
-	for _, source := range sources {
-		has[source.Name] = true
-	}
-	for name := range i.sources {
-		if !has[name] {
-			delete(i.sources, name)
-		}
-	}
+	maps.DeleteFunc(i.sources, func(name string, _ *inventoryState) bool {
+		return !slices.ContainsFunc(sources, func(source inventory.Source) bool { return source.Name == name })
+	})
 }
 
-func (i *inventories) holds(state *inventoryState) bool {
+// change changes a state. Only the goroutine that reads the source may do so.
+func (i *inventories) change(do func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return state.held != nil
+	do()
 }
 
 // failed notes why a source could not be read, and reports whether that is news.
 func (i *inventories) failed(state *inventoryState, reason fetch.Reason) (news bool) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
 	news = state.failure != reason
-	state.failure = reason
-	state.failures[reason]++
+	i.change(func() {
+		state.failure = reason
+		state.failures[reason]++
+	})
 	return news
 }
 
 // answered notes that a source could be read, and reports whether that is news.
 func (i *inventories) answered(state *inventoryState, now time.Time) (news bool) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
 	news = state.failure != ""
-	state.failure, state.answered = "", now
+	i.change(func() { state.failure, state.answered = "", now })
 	return news
 }
 
-// confirm notes that the source says what is in force; a snapshot that was held is none any more.
-func (i *inventories) confirm(state *inventoryState) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	state.confirmed, state.held, state.change = state.answered, nil, inventory.Change{}
-}
-
+// put puts a snapshot in force, which the source has just confirmed. A snapshot that was held is none any more.
 func (i *inventories) put(state *inventoryState, next inventory.Snapshot) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	state.read, state.inForce, state.confirmed, state.held, state.change = true, next, state.answered, nil, inventory.Change{}
+	i.change(func() {
+		state.read, state.inForce, state.confirmed, state.held, state.change = true, next, state.answered, nil, inventory.Change{}
+	})
 }

@@ -7,12 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/inventory"
-	"nodekeep.dev/nodekeep/observe"
 )
 
 // InventoryName is the ConfigMap that shows which snapshot of each source of the inventory is in force. The key is the name of the source; its value
@@ -58,22 +54,15 @@ func (n InventoryNote) Accepted() bool { return n.Held != "" && n.accepted == n.
 
 // notedInventory reads the note of a source.
 func (c *Controller) notedInventory(ctx context.Context, source string) (note InventoryNote, exists bool, err error) {
-	from, err := c.Client.CoreV1().ConfigMaps(c.Namespace).Get(ctx, InventoryName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return InventoryNote{}, false, nil
-	}
-	if err != nil {
-		return InventoryNote{}, false, fmt.Errorf("get configmap %q: %w", InventoryName, err)
-	}
+	from, err := c.configMap(ctx, InventoryName)
 	note, _ = InventoryNoteOf(from, source)
-	return note, true, nil
+	return note, from != nil, err
 }
 
 // noteInventory shows which snapshot of a source is in force, and since when. It also shows which one is held, and why the source cannot be
 // read. The parameter next is a snapshot that comes into force, or that the source has confirmed. If next is nil, what is in force stays.
 func (c *Controller) noteInventory(ctx context.Context, state *inventoryState, next *inventory.Snapshot) error {
 	now := stored(c.Now())
-	c.inventories.mu.Lock()
 	note := InventoryNote{Failure: string(state.failure), Confirmed: stored(state.confirmed)}
 	switch {
 	case next != nil:
@@ -84,9 +73,7 @@ func (c *Controller) noteInventory(ctx context.Context, state *inventoryState, n
 	if next == nil && state.held != nil {
 		note.Held, note.Change = state.held.Hash(), state.change
 	}
-	last, at := state.noted, state.notedAt
-	c.inventories.mu.Unlock()
-	if last != nil && now.Sub(at) < noteInterval && note.says(*last) {
+	if state.noted != nil && now.Sub(state.notedAt) < noteInterval && note.says(*state.noted) {
 		return nil
 	}
 	before, exists, err := c.notedInventory(ctx, state.source.Name)
@@ -105,9 +92,7 @@ func (c *Controller) noteInventory(ctx context.Context, state *inventoryState, n
 			return err
 		}
 	}
-	c.inventories.mu.Lock()
-	state.noted, state.notedAt = &note, now
-	c.inventories.mu.Unlock()
+	c.inventories.change(func() { state.noted, state.notedAt = &note, now })
 	return nil
 }
 
@@ -117,29 +102,17 @@ func (n InventoryNote) says(last InventoryNote) bool {
 	return inForce && n.Held == last.Held && n.Change == last.Change && n.Failure == last.Failure
 }
 
-// writeInventoryNote writes a note. An acceptance counts once.
+// writeInventoryNote writes a note. An acceptance counts once. If another source was faster to create the ConfigMap, the next read writes
+// again.
 func (c *Controller) writeInventoryNote(ctx context.Context, exists bool, source string, note InventoryNote, forget bool) error {
-	text, err := json.Marshal(note)
+	encoded, err := json.Marshal(note)
 	if err != nil {
 		return fmt.Errorf("encode inventory note: %w", err)
 	}
-	configMaps := c.Client.CoreV1().ConfigMaps(c.Namespace)
-	if exists {
-		data := map[string]any{source: string(text)}
-		if forget {
-			data[AcceptedKey(source)] = nil
-		}
-		body, encodeErr := json.Marshal(map[string]any{"data": data})
-		if encodeErr != nil {
-			return fmt.Errorf("encode inventory note: %w", encodeErr)
-		}
-		_, err = configMaps.Patch(ctx, InventoryName, types.MergePatchType, body, metav1.PatchOptions{FieldManager: observe.FieldManager})
-	} else {
-		created := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: InventoryName, Namespace: c.Namespace}, Data: map[string]string{source: string(text)}}
-		_, err = configMaps.Create(ctx, created, metav1.CreateOptions{FieldManager: observe.FieldManager})
+	text := string(encoded)
+	data := map[string]*string{source: &text}
+	if forget {
+		data[AcceptedKey(source)] = nil
 	}
-	if err != nil { // also where another source was faster to create it: the next read writes again
-		return fmt.Errorf("write configmap %q: %w", InventoryName, err)
-	}
-	return nil
+	return c.writeConfigMap(ctx, InventoryName, exists, data)
 }

@@ -2,7 +2,6 @@ package capture
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -45,8 +44,7 @@ func (m *mapReader) says(nodes ...string) {
 	for _, name := range nodes {
 		entries = append(entries, fmt.Sprintf(`{"name":%q,"attributes":{"rack":"r7"}}`, name))
 	}
-	document := `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"Inventory","nodes":[` + strings.Join(entries, ",") + `]}`
-	_, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "racks"}, Data: map[string]string{fetch.Key: document}}, metav1.CreateOptions{})
+	_, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "racks"}, Data: map[string]string{fetch.Key: documentOf(entries)}}, metav1.CreateOptions{})
 	require.NoError(m.cluster.t, err)
 }
 

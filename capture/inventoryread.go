@@ -71,7 +71,6 @@ func (c *Controller) followInventory(ctx context.Context, source inventory.Sourc
 	fetcher := fetch.New(source, c.inventoryMap)
 	retry := firstInventoryRetry
 	for next := time.Duration(0); ; {
-		var wait time.Duration
 		if next <= 0 {
 			next = source.Interval
 			if err := c.Contained("read inventory", "", func() error { return c.readInventory(ctx, state, fetcher) }); err != nil && ctx.Err() == nil {
@@ -82,7 +81,8 @@ func (c *Controller) followInventory(ctx context.Context, source inventory.Sourc
 		} else if err := c.Contained("accept inventory", "", func() error { return c.acceptInventory(ctx, state) }); err != nil && ctx.Err() == nil {
 			c.Logger.Warn("inventory that is held is looked at again", "inventory", source.Name, "error", err)
 		}
-		if wait = next; c.inventories.holds(state) {
+		wait := next
+		if state.held != nil {
 			wait = min(next, rolloutInterval)
 		}
 		next -= wait
@@ -122,15 +122,12 @@ func (c *Controller) readInventory(ctx context.Context, state *inventoryState, f
 
 // acceptInventory puts the snapshot that is held in force, if an operator has accepted it.
 func (c *Controller) acceptInventory(ctx context.Context, state *inventoryState) error {
-	c.inventories.mu.Lock()
-	held := state.held
-	c.inventories.mu.Unlock()
-	if held == nil {
+	if state.held == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, turn)
 	defer cancel()
-	if noted, _, err := c.notedInventory(ctx, state.source.Name); err != nil || noted.accepted != held.Hash() {
+	if noted, _, err := c.notedInventory(ctx, state.source.Name); err != nil || noted.accepted != state.held.Hash() {
 		return err
 	}
 	return c.settleInventory(ctx, state, nil)
@@ -140,22 +137,19 @@ func (c *Controller) acceptInventory(ctx context.Context, state *inventoryState)
 func (c *Controller) settleInventory(ctx context.Context, state *inventoryState, next *inventory.Snapshot) error {
 	ctx, cancel := context.WithTimeout(ctx, turn)
 	defer cancel()
-	c.inventories.mu.Lock()
-	read, inForce, held := state.read, state.inForce, state.held
 	if next == nil {
-		next = held
+		next = state.held
 	}
-	c.inventories.mu.Unlock()
-	if next == nil && !read {
+	if next == nil && !state.read {
 		return nil
 	}
-	if next == nil || read && next.Hash() == inForce.Hash() {
-		c.inventories.confirm(state)
+	if next == nil || state.read && next.Hash() == state.inForce.Hash() {
+		c.inventories.put(state, state.inForce)
 		c.compareMachines(state)
 		signal(c.inventories.preload)
-		return c.noteInventory(ctx, state, &inForce)
+		return c.noteInventory(ctx, state, &state.inForce)
 	}
-	change, err := c.changeBy(ctx, state, inForce, *next)
+	change, err := c.changeBy(ctx, state, *next)
 	if err != nil {
 		return err
 	}
@@ -176,7 +170,7 @@ func (c *Controller) settleInventory(ctx context.Context, state *inventoryState,
 }
 
 // changeBy is the change that an operator has to accept before a snapshot comes into force; nil: none.
-func (c *Controller) changeBy(ctx context.Context, state *inventoryState, inForce, next inventory.Snapshot) (*inventory.Change, error) {
+func (c *Controller) changeBy(ctx context.Context, state *inventoryState, next inventory.Snapshot) (*inventory.Change, error) {
 	noted, _, err := c.notedInventory(ctx, state.source.Name)
 	if err != nil {
 		return nil, err
@@ -184,12 +178,8 @@ func (c *Controller) changeBy(ctx context.Context, state *inventoryState, inForc
 	if noted.InForce == next.Hash() || noted.accepted == next.Hash() { // before a restart, or by an operator
 		return nil, nil
 	}
-	p := c.Policy()
-	change := inventory.Change{Lost: inForce.Lost(next), Listed: inForce.Len()}
-	change.Altered, _, change.Nodes = c.alteredNodes(Circumstances{
-		Policy: p, Guarded: c.Guard.InForce(), Devices: c.devices.under(p), Now: c.Now(),
-		Inventory: c.inventories.under(p, c.Now(), map[string]inventory.Snapshot{state.source.Name: next}),
-	})
+	change := inventory.Change{Lost: state.inForce.Lost(next), Listed: state.inForce.Len()}
+	change.Altered, _, change.Nodes = c.alteredNodes(c.Policy(), map[string]inventory.Snapshot{state.source.Name: next})
 	if !change.NeedsAcceptance() {
 		return nil, nil
 	}
@@ -198,35 +188,27 @@ func (c *Controller) changeBy(ctx context.Context, state *inventoryState, inForc
 
 // holdInventory keeps a snapshot until an operator accepts it.
 func (c *Controller) holdInventory(state *inventoryState, next inventory.Snapshot, change inventory.Change) {
-	c.inventories.mu.Lock()
-	state.held, state.change = &next, change
-	news := state.reported != next.Hash()
-	state.reported = next.Hash()
-	c.inventories.mu.Unlock()
-	if news {
+	c.inventories.change(func() { state.held, state.change = &next, change })
+	if state.reported != next.Hash() {
+		state.reported = next.Hash()
 		c.reportHeldInventory(state.source.Name, next.Hash(), change)
 	}
 }
 
 // compareMachines counts the Nodes whose machine is another one than the snapshot in force lists.
 func (c *Controller) compareMachines(state *inventoryState) {
-	c.inventories.mu.Lock()
-	snapshot := state.inForce
-	c.inventories.mu.Unlock()
 	differs := 0
 	for _, name := range c.observations.names() {
-		if snapshot.SystemUUID(name) == "" {
+		if state.inForce.SystemUUID(name) == "" {
 			continue
 		}
 		if _, node := c.observations.look(name); node != nil && node.Fault == nil {
-			if _, same := snapshot.Of(name, node.Machine.SystemUUID); !same {
+			if _, same := state.inForce.Of(name, node.Machine.SystemUUID); !same {
 				differs++
 			}
 		}
 	}
-	c.inventories.mu.Lock()
-	defer c.inventories.mu.Unlock()
-	state.differs = differs
+	c.inventories.change(func() { state.differs = differs })
 }
 
 // inventoryMap reads a source that is a ConfigMap.

@@ -20,16 +20,21 @@ func (c *Change) followLabelRules(prev, r record.Record, node *observe.Node, in 
 	}
 	own := withoutMarks(node.DerivedLabels(r, in.Policy, in.Guarded))
 	result = c.classify(prev, r, node, own, in)
-	for key, label := range result.Labels {
+	maps.DeleteFunc(result.Labels, func(key string, label record.Derived) bool {
 		refused = refused || in.Refused[key] && !label.Absent
+		return in.Refused[key]
+	})
+	shown := shownOf(own, node.Items)
+	for key, label := range shown {
+		if in.Refused[key] {
+			result.Labels = with(result.Labels, key, label)
+		}
 	}
-	maps.DeleteFunc(result.Labels, func(key string, _ record.Derived) bool { return in.Refused[key] })
-	result.Labels = heldBack(result.Labels, own, node.Items, func(key string) bool { return in.Refused[key] })
 
 	c.Listed, c.Labels = own, result.Labels
 	if !policy.RoomFor(c.Labels, node.AnnotationBytes) { // what is not listed would count as an operator's
 		c.NoRoom = notOn(c.Labels, node.Items)
-		c.Labels = heldBack(nil, own, node.Items, func(string) bool { return true }) // a kubelet that fills the annotations removes nothing
+		c.Labels = shown // a kubelet that fills the annotations removes nothing
 	}
 	c.setByRules(node)
 	c.undoEndedRules(r, node, in)
@@ -51,15 +56,14 @@ func (c *Change) classify(prev, r record.Record, node *observe.Node, own map[str
 	} else {
 		result, *in.Why = in.Policy.LabelRules().Explain(facts, last, in.Now)
 	}
-	shows := func(item string) bool { _, is := node.Items[item]; return is }
 	maps.DeleteFunc(result.Labels, func(key string, label record.Derived) bool {
 		_, blocked := result.Blocked[key]
-		return label.Absent && blocked && shows(key)
+		return label.Absent && blocked && shows(node, key)
 	})
 	if in.Policy.Held() {
 		result.Labels = result.OnlyAdd(keptWhileHeld(own, last, node.Items), func(item string) bool {
 			_, restored := c.Add[item]
-			return restored || shows(item)
+			return restored || shows(node, item)
 		})
 	}
 	return result
@@ -92,7 +96,7 @@ func (c *Change) setByRules(node *observe.Node) {
 		case label.Absent:
 			c.RuleRemoves = append(c.RuleRemoves, key)
 		default:
-			c.label(key, label.Value)
+			c.RuleSets = with(c.RuleSets, key, label.Value)
 		}
 	}
 }
@@ -108,7 +112,7 @@ func (c *Change) undoEndedRules(r record.Record, node *observe.Node, in Circumst
 			continue
 		}
 		if value, is := clientsValue(r, node, key, in.Policy); is && !in.Refused[key] {
-			c.label(key, value) // not given: the stamp would show that the client had removed it
+			c.RuleSets = with(c.RuleSets, key, value) // not given: the stamp would show that the client had removed it
 		} else if !was.Absent {
 			c.RuleRemoves = append(c.RuleRemoves, key)
 		}
@@ -142,35 +146,24 @@ func lastDerived(prev record.Record, node *observe.Node, own map[string]record.D
 	return prev.Derived
 }
 
-// heldBack are the labels of rules while some must not be removed or changed. Labels that the Node has stay as they are.
-func heldBack(want, own map[string]record.Derived, items map[string]string, holds func(key string) bool) map[string]record.Derived {
-	for key, label := range own {
-		if !label.ShownBy(items, key) || !holds(key) {
-			continue
-		}
-		if want == nil {
-			want = map[string]record.Derived{}
-		}
-		want[key] = label
-	}
-	return want
+// shownOf are the labels of rules that a Node with these items shows as they were set.
+func shownOf(own map[string]record.Derived, items map[string]string) map[string]record.Derived {
+	shown := maps.Clone(own)
+	maps.DeleteFunc(shown, func(key string, label record.Derived) bool { return !label.ShownBy(items, key) })
+	return shown
 }
 
 // keptWhileHeld are the labels of rules that stay as they are while new rules must only add labels. A new object of the same machine does
 // not list the labels that it lacks. Either no webhook answered, or no kubelet may carry them. The record shows what rules set and removed
 // last. If an object lists a label and lacks it, a client has removed it.
 func keptWhileHeld(own, last map[string]record.Derived, items map[string]string) map[string]record.Derived {
-	kept := heldBack(nil, own, items, func(string) bool { return true })
+	kept := shownOf(own, items)
 	for key, label := range last {
 		_, listed := own[key]
 		_, shown := items[key]
-		if listed || shown && !label.Absent {
-			continue
+		if !listed && (!shown || label.Absent) {
+			kept = with(kept, key, label)
 		}
-		if kept == nil {
-			kept = map[string]record.Derived{}
-		}
-		kept[key] = label
 	}
 	return kept
 }
@@ -183,13 +176,9 @@ func withRefused(labels, last map[string]record.Derived, refused map[string]bool
 	}
 	kept := maps.Clone(labels)
 	for key, label := range last {
-		if _, is := kept[key]; is || !refused[key] {
-			continue
+		if _, is := kept[key]; !is && refused[key] {
+			kept = with(kept, key, label)
 		}
-		if kept == nil {
-			kept = map[string]record.Derived{}
-		}
-		kept[key] = label
 	}
 	return kept
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -57,77 +58,56 @@ const (
 
 // NewMetrics registers the series, each with a first value of 0.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
-	m := &Metrics{
+	factory := promauto.With(registry)
+	counter := func(name, help string) prometheus.Counter {
+		return factory.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	kinds := []string{labelKind, taintKind, annotationKind}
+	return &Metrics{
 		registry: registry, churn: churn{newRecent[undone](flapWindow)},
-		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodekeep_capture_steps_total", Help: "Records written and Nodes changed, by what for.",
-		}, []string{"step"}),
-		conflicts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodekeep_capture_conflicts_total", Help: "Optimistic writes that met a conflict with another writer, and were planned again.",
-		}, []string{"object"}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "nodekeep_capture_failures_total", Help: "Times that reconciling a Node failed and was postponed.",
-		}),
-		panics: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "nodekeep_capture_panics_total", Help: "Panics in the work on one Node or record. The process and the work on all others go on.",
-		}),
-		refused: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "nodekeep_capture_labels_refused_total", Help: "Labels that the API server would not have back on a Node.",
-		}),
-		vanished: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "nodekeep_capture_records_vanished_total", Help: "Records of live Nodes that another client deleted; capture writes them again from the Nodes.",
-		}),
+		steps: counters(factory, "nodekeep_capture_steps_total", "Records written and Nodes changed, by what for.", "step",
+			Create, Follow, Update, Adopt, MarkGone, Isolate, Rename, Accept, Complete, Lift, Reset, FollowRules),
+		conflicts: counters(factory, "nodekeep_capture_conflicts_total", "Optimistic writes that met a conflict with another writer, and were planned again.", "object",
+			recordConflict, nodeConflict),
+		failures: counter("nodekeep_capture_failures_total", "Times that reconciling a Node failed and was postponed."),
+		panics:   counter("nodekeep_capture_panics_total", "Panics in the work on one Node or record. The process and the work on all others go on."),
+		refused:  counter("nodekeep_capture_labels_refused_total", "Labels that the API server would not have back on a Node."),
+		vanished: counter("nodekeep_capture_records_vanished_total", "Records of live Nodes that another client deleted; capture writes them again from the Nodes."),
 
-		lag: prometheus.NewHistogram(prometheus.HistogramOpts{
+		lag: factory.NewHistogram(prometheus.HistogramOpts{
 			Name: "nodekeep_capture_lag_seconds", Help: "Time from the leader's observation of a Node's change to the first record stored for it.",
 			Buckets: []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60},
 		}),
-		gated: prometheus.NewHistogram(prometheus.HistogramOpts{
+		gated: factory.NewHistogram(prometheus.HistogramOpts{
 			Name: "nodekeep_capture_gated_duration_seconds", Help: "How long Nodes carried the gate, observed by the leader when the gate is removed.",
 			Buckets: []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400},
 		}),
-		restored: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodekeep_capture_restored_total", Help: "Labels, taints and annotations that capture restored to Nodes.",
-		}, []string{"kind"}),
-		changes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodekeep_capture_changes_total", Help: "Recorded changes of labels and taints of living Nodes.",
-		}, []string{"kind"}),
-		flaps: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodekeep_capture_flaps_total", Help: "Recorded changes that undid the one before, of the same label or taint of the same Node, within a minute.",
-		}, []string{"kind"}),
+		restored: counters(factory, "nodekeep_capture_restored_total", "Labels, taints and annotations that capture restored to Nodes.", "kind", kinds...),
+		changes:  counters(factory, "nodekeep_capture_changes_total", "Recorded changes of labels and taints of living Nodes.", "kind", kinds...),
+		flaps: counters(factory, "nodekeep_capture_flaps_total", "Recorded changes that undid the one before, of the same label or taint of the same Node, within a minute.", "kind",
+			kinds...),
+
+		ruleLabels: counters(factory, "nodekeep_rule_labels_total",
+			"Labels and taints that capture set or removed on Nodes because of rules. Of these, drifted counts those that it set or removed again after another client.", "change",
+			labelSet, labelRemoved, labelDrifted),
+		drifted: counters[string](factory, "nodekeep_rule_labels_drifted_total",
+			"Labels of rules that another client changed or removed, and what it put back that a rule removes; capture corrected each.", "key"),
+		wouldSet: counters[string](factory, "nodekeep_rule_labels_audited_total",
+			"Labels that a rule of mode audit would set, and what it would remove, once for each Node and value.", "rule"),
+		badLabels: counter("nodekeep_rule_labels_invalid_total", "Values that a rule made and no label can have, once for each Node and value."),
+		preloadsLeft: factory.NewGauge(prometheus.GaugeOpts{
+			Name: "nodekeep_inventory_preloads_left", Help: "Nodes that inventories list and that have no record, because as many records as are allowed were written ahead.",
+		}),
 	}
-	registry.MustRegister(m.steps, m.conflicts, m.failures, m.panics, m.refused, m.vanished)
-	m.ruleLabels = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "nodekeep_rule_labels_total", Help: "Labels and taints that capture set or removed on Nodes because of rules. Of these, drifted counts those that it set or removed again after another client.",
-	}, []string{"change"})
-	m.drifted = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "nodekeep_rule_labels_drifted_total", Help: "Labels of rules that another client changed or removed, and what it put back that a rule removes; capture corrected each.",
-	}, []string{"key"})
-	m.wouldSet = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "nodekeep_rule_labels_audited_total", Help: "Labels that a rule of mode audit would set, and what it would remove, once for each Node and value.",
-	}, []string{"rule"})
-	m.badLabels = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "nodekeep_rule_labels_invalid_total", Help: "Values that a rule made and no label can have, once for each Node and value.",
-	})
-	m.preloadsLeft = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "nodekeep_inventory_preloads_left", Help: "Nodes that inventories list and that have no record, because as many records as are allowed were written ahead.",
-	})
-	registry.MustRegister(m.ruleLabels, m.drifted, m.wouldSet, m.badLabels, m.preloadsLeft)
-	for _, change := range []string{labelSet, labelRemoved, labelDrifted} {
-		m.ruleLabels.WithLabelValues(change)
+}
+
+// counters are counters by a label. Those of the values that are known are there from the start.
+func counters[V ~string](factory promauto.Factory, name, help, label string, known ...V) *prometheus.CounterVec {
+	vec := factory.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+	for _, value := range known {
+		vec.WithLabelValues(string(value))
 	}
-	registry.MustRegister(m.lag, m.gated, m.restored, m.changes, m.flaps)
-	for _, step := range []Step{Create, Follow, Update, Adopt, MarkGone, Isolate, Rename, Accept, Complete, Lift, Reset, FollowRules} {
-		m.steps.WithLabelValues(string(step))
-	}
-	m.conflicts.WithLabelValues(recordConflict)
-	m.conflicts.WithLabelValues(nodeConflict)
-	for _, items := range []*prometheus.CounterVec{m.restored, m.changes, m.flaps} {
-		items.WithLabelValues(labelKind)
-		items.WithLabelValues(taintKind)
-		items.WithLabelValues(annotationKind)
-	}
-	return m
+	return vec
 }
 
 // watch adds the series that are read off a controller at each scrape.
@@ -139,9 +119,9 @@ func (m *Metrics) watch(c *Controller) {
 		}, func() float64 { return float64(c.migrations.in(state)) }))
 	}
 	m.registry.MustRegister(
-		labelSeries{c.observations.labels},
-		violationSeries{c},
-		newInventoryCollector(c),
+		labelSeries(c.observations.labels),
+		c.violationSeries(),
+		c.inventorySeries(),
 		gauge("nodekeep_capture_nodes", "Nodes that exist.", func() float64 { live, _, _ := c.observations.counts(); return float64(live) }),
 		gauge("nodekeep_capture_nodes_current", "Nodes whose record is current: every observation is recorded, and nothing is left to restore.",
 			func() float64 { _, current, _ := c.observations.counts(); return float64(current) }),
@@ -154,13 +134,29 @@ func (m *Metrics) watch(c *Controller) {
 		gauge("nodekeep_capture_guard_policies_in_force", "1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.",
 			func() float64 { return oneIf(c.Guard.InForce()) }),
 		gauge("nodekeep_rules_held_nodes", "Nodes on which held rules would remove or change labels; 0 while no rules wait for an operator.",
-			func() float64 { return float64(c.rollout.held()) }),
+			func() float64 { return float64(c.rollout.nodes.Load()) }),
 		gauge("nodekeep_rules_devices_unknown", "1 while rules look at devices and the ResourceSlices have not been read; 0 otherwise.",
 			func() float64 { return oneIf(!c.devices.known(c.Policy().LabelRules().Drivers())) }),
 		gauge("nodekeep_migrations_open", "Migrations of labels in the policy.", func() float64 { return float64(len(c.Policy().Migrations())) }),
 		gauge("nodekeep_capture_leading", "1 while this process leads.", func() float64 { return oneIf(c.leading.Load()) }),
 	)
 }
+
+// series are made at each scrape.
+type series struct {
+	descs   []*prometheus.Desc
+	collect func(to chan<- prometheus.Metric)
+}
+
+// Describe is for the registry.
+func (s series) Describe(to chan<- *prometheus.Desc) {
+	for _, desc := range s.descs {
+		to <- desc
+	}
+}
+
+// Collect is for the registry.
+func (s series) Collect(to chan<- prometheus.Metric) { s.collect(to) }
 
 func oneIf(yes bool) float64 {
 	if yes {
@@ -188,7 +184,7 @@ func (m *Metrics) changed(before, after record.Record, now time.Time) {
 }
 
 // followed counts what rules changed on a Node.
-func (m *Metrics) followed(done RuleChange) {
+func (m *Metrics) followed(done Change) {
 	m.ruleLabels.WithLabelValues(labelSet).Add(float64(len(done.RuleSets)))
 	m.ruleLabels.WithLabelValues(labelRemoved).Add(float64(len(done.RuleRemoves)))
 	for _, key := range done.drifted() {
@@ -196,9 +192,6 @@ func (m *Metrics) followed(done RuleChange) {
 		m.ruleLabels.WithLabelValues(labelDrifted).Inc()
 	}
 }
-
-func (m *Metrics) badLabel()           { m.badLabels.Inc() }
-func (m *Metrics) audited(rule string) { m.wouldSet.WithLabelValues(rule).Inc() }
 
 func kindOf(item string) string {
 	switch {

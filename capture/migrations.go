@@ -4,8 +4,9 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/record"
 )
 
 // migrationsInterval is how often the leader counts how far migrations are, at most.
@@ -14,9 +15,10 @@ const migrationsInterval = time.Minute
 // migrations counts Nodes, and records of Nodes that do not exist, by how far the migrations of their labels are. A Node counts once for each
 // migration.
 type migrations struct {
-	mu      sync.Mutex
-	counted time.Time
-	states  map[policy.MigrationState]int
+	counted time.Time // only the goroutine that counts uses it
+
+	mu     sync.Mutex
+	states map[policy.MigrationState]int
 }
 
 // in is how many Nodes are in a state.
@@ -26,52 +28,36 @@ func (m *migrations) in(state policy.MigrationState) int {
 	return m.states[state]
 }
 
-// due reports whether it is time to count again.
-func (m *migrations) due(now time.Time) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.counted.IsZero() || now.Sub(m.counted) >= migrationsInterval
-}
-
-func (m *migrations) set(states map[policy.MigrationState]int, now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.states, m.counted = states, now
-}
-
-// countMigrations looks at each Node and record in memory.
+// countMigrations looks at each Node and record in memory, if it is time to count again.
 func (c *Controller) countMigrations() {
-	now := c.Now()
-	if !c.migrations.due(now) {
+	p, now := c.Policy(), c.Now()
+	if now.Sub(c.migrations.counted) < migrationsInterval {
 		return
 	}
-	p := c.Policy()
+	c.migrations.counted = now
 	states := map[policy.MigrationState]int{}
 	if len(p.Migrations()) > 0 && c.leading.Load() {
-		for _, name := range c.Records.Nodes() {
-			if _, live := c.observations.look(name); live == nil {
-				entry, err := c.Records.Get(name)
-				for _, m := range p.Migrations() {
-					if err == nil {
-						states[m.StateAway(entry.Record)]++
-					}
-				}
-			}
-		}
-		for _, name := range c.observations.names() {
-			_, live := c.observations.look(name)
-			if live == nil || live.Fault != nil {
-				continue
-			}
-			var r record.Record
-			if entry, err := c.Records.Get(name); err == nil {
-				r = entry.Record
-			}
-			metadata := live.Metadata(r, p, c.Guard.InForce())
-			for _, m := range p.Migrations() {
-				states[m.StateOn(p, metadata)]++
-			}
+		for name := range sets.New(c.observations.names()...).Insert(c.Records.Nodes()...) {
+			c.countMigrationsOf(name, p, states)
 		}
 	}
-	c.migrations.set(states, now)
+	c.migrations.mu.Lock()
+	defer c.migrations.mu.Unlock()
+	c.migrations.states = states
+}
+
+func (c *Controller) countMigrationsOf(name string, p policy.Policy, states map[policy.MigrationState]int) {
+	entry, err := c.Records.Get(name)
+	_, live := c.observations.look(name)
+	switch {
+	case live == nil && err == nil:
+		for _, m := range p.Migrations() {
+			states[m.StateAway(entry.Record)]++
+		}
+	case live != nil && live.Fault == nil:
+		metadata := live.Metadata(entry.Record, p, c.Guard.InForce())
+		for _, m := range p.Migrations() {
+			states[m.StateOn(p, metadata)]++
+		}
+	}
 }

@@ -3,7 +3,6 @@ package capture
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -24,12 +23,27 @@ func migrating(phase policy.MigrationPhase) string {
 	return fmt.Sprintf("labels: {migrations: [{from: %s, to: %s, phase: %s}]}\n", oldKey, newKey, phase)
 }
 
-// follows puts a policy in force whose rules are accepted.
-func (r *replica) follows(sections string) {
+// accepts puts a policy in force whose rules are accepted.
+func (r *replica) accepts(sections string) {
 	r.cluster.policy = loadPolicy(r.cluster.t, sections).After(r.cluster.policy)
 	r.rollout.release(r.cluster.policy.RulesHash())
 	r.EnqueueAll()
+}
+
+// follows works under such a policy.
+func (r *replica) follows(sections string) {
+	r.accepts(sections)
 	require.Empty(r.cluster.t, r.works())
+}
+
+// refusing has the API server refuse Nodes that have a label, or lack it.
+func refusing(key string, has bool) func(before, after *corev1.Node) error {
+	return func(_, after *corev1.Node) error {
+		if _, is := after.Labels[key]; is == has {
+			return errors.New("no such label")
+		}
+		return nil
+	}
 }
 
 // neverWithout fails the test if a PATCH would leave n1 without both keys.
@@ -46,11 +60,9 @@ func (c *cluster) neverWithout(keys ...string) {
 }
 
 func TestAMigrationRenamesAKeyOnANodeThatIsThere(t *testing.T) {
-	w := newCluster(t, "")
-	w.register(node("a", "10", labels{oldKey: "rtx", "rack": "r1"}, owned("kubectl-label", oldKey, "rack")))
+	w := newCluster(t, "", node("a", "10", labels{oldKey: "rtx", "rack": "r1"}, owned("kubectl-label", oldKey, "rack")))
 	w.neverWithout(oldKey, newKey)
-	r := w.leader()
-	require.Empty(t, r.works())
+	r := w.leads()
 
 	r.follows(migrating(policy.MigrateBoth))
 	assert.Equal(t, labels{oldKey: "rtx", newKey: "rtx", "rack": "r1"}, w.shows())
@@ -90,8 +102,7 @@ func TestAMigrationOfANodeThatIsAway(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newCluster(t, "")
-			w.holds(remembered("a", 10, labels{oldKey: "rtx"}, goneSince(earlier)))
+			w := newCluster(t, "", remembered("a", 10, labels{oldKey: "rtx"}, goneSince(earlier)))
 			r := w.leader()
 			r.follows(migrating(policy.MigrateBoth))
 			assert.Equal(t, labels{oldKey: "rtx"}, w.record().Items())
@@ -116,70 +127,6 @@ func TestAMigrationOfANodeThatIsAway(t *testing.T) {
 	}
 }
 
-// killedAt has capture die at the number'th write, before or after it is carried out. done is false where it did not write that much.
-func (c *cluster) killedAt(number int, after bool, happens func(*replica)) (died bool) {
-	r := c.leader()
-	r.rollout.release(c.policy.RulesHash())
-	writes, end := 0, errors.New("killed")
-	r.before = func(string) {
-		if writes++; writes == number && !after || writes == number+1 && after {
-			panic(end)
-		}
-	}
-	func() {
-		defer func() {
-			if gone := recover(); gone != nil {
-				died = true
-			}
-		}()
-		r.EnqueueAll()
-		for r.queue.Len() > 0 {
-			name, _ := r.queue.Get()
-			entry := r.inTurn(c.t.Context(), name)
-			died = died || entry != nil && strings.Contains(entry.Error(), "killed")
-			r.queue.Done(name)
-			if died {
-				return
-			}
-		}
-		happens(r)
-	}()
-	r.deaf = true
-	return died
-}
-
-func TestAMigrationThatIsKilledAtEveryWriteEndsTheSame(t *testing.T) {
-	kills := 0
-	for _, after := range []bool{false, true} {
-		for number := 1; ; number++ {
-			died := false
-			t.Run(fmt.Sprintf("write %d, after it: %t", number, after), func(t *testing.T) {
-				w := newCluster(t, "")
-				w.register(node("a", "10", labels{oldKey: "rtx"}, owned("kubectl-label", oldKey)))
-				w.neverWithout(oldKey, newKey)
-				for _, sections := range []string{"", migrating(policy.MigrateBoth), migrating(policy.MigrateNew)} {
-					w.policy = loadPolicy(t, sections).After(w.policy)
-					if w.killedAt(number, after, func(*replica) {}) {
-						died = true
-						kills++
-					}
-					if died {
-						r := w.leader()
-						r.follows(sections)
-						r.deaf = true
-					}
-				}
-				assert.Equal(t, labels{newKey: "rtx"}, w.shows())
-				assert.Equal(t, labels{newKey: "rtx"}, w.record().Items())
-			})
-			if !died {
-				break
-			}
-		}
-	}
-	assert.GreaterOrEqual(t, kills, 6)
-}
-
 func TestWhatAMigrationLeavesAlone(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy string
@@ -197,24 +144,14 @@ func TestWhatAMigrationLeavesAlone(t *testing.T) {
 			shows: labels{oldKey: "rtx", newKey: "rtx"}, holds: labels{},
 		},
 		"the new key is refused": {
-			node: node("a", "10", labels{oldKey: "rtx"}, owned("kubectl-label", oldKey)),
-			admits: func(_, after *corev1.Node) error {
-				if _, is := after.Labels[newKey]; is {
-					return errors.New("no new key here")
-				}
-				return nil
-			},
-			shows: labels{oldKey: "rtx"}, holds: labels{oldKey: "rtx"},
+			node:   node("a", "10", labels{oldKey: "rtx"}, owned("kubectl-label", oldKey)),
+			admits: refusing(newKey, true),
+			shows:  labels{oldKey: "rtx"}, holds: labels{oldKey: "rtx"},
 		},
 		"the removal is refused": {
-			node: node("a", "10", labels{oldKey: "rtx"}, owned("kubectl-label", oldKey)),
-			admits: func(_, after *corev1.Node) error {
-				if _, is := after.Labels[oldKey]; !is {
-					return errors.New("the old key stays")
-				}
-				return nil
-			},
-			shows: labels{oldKey: "rtx", newKey: "rtx"}, holds: labels{newKey: "rtx"},
+			node:   node("a", "10", labels{oldKey: "rtx"}, owned("kubectl-label", oldKey)),
+			admits: refusing(oldKey, false),
+			shows:  labels{oldKey: "rtx", newKey: "rtx"}, holds: labels{newKey: "rtx"},
 		},
 		"one value, set by operators under both keys": {
 			node:  node("a", "10", labels{oldKey: "rtx", newKey: "rtx"}, owned("kubectl-label", oldKey, newKey)),
@@ -222,16 +159,13 @@ func TestWhatAMigrationLeavesAlone(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newCluster(t, "")
-			w.register(c.node)
+			w := newCluster(t, "", c.node)
 			w.neverWithout(oldKey, newKey)
 			if c.admits != nil {
 				w.admits = c.admits
 			}
 			r := w.leader()
-			w.policy = loadPolicy(t, migrating(policy.MigrateNew))
-			r.rollout.release(w.policy.RulesHash())
-			r.EnqueueAll()
+			r.accepts(migrating(policy.MigrateNew))
 			for range 3 { // a refusal is an error, and then known
 				_ = r.works()
 				r.enqueueAll()
@@ -251,8 +185,7 @@ func TestWhatAMigrationLeavesAlone(t *testing.T) {
 
 func TestEditsWhileAMigrationGoesOnAreNotLost(t *testing.T) {
 	register := func(t *testing.T, phase policy.MigrationPhase) (*cluster, *replica) {
-		w := newCluster(t, "")
-		w.register(node("a", "10", labels{oldKey: "rtx"}, owned("kubectl-label", oldKey)))
+		w := newCluster(t, "", node("a", "10", labels{oldKey: "rtx"}, owned("kubectl-label", oldKey)))
 		w.neverWithout(oldKey, newKey)
 		r := w.leader()
 		r.follows(migrating(phase))
@@ -269,49 +202,18 @@ func TestEditsWhileAMigrationGoesOnAreNotLost(t *testing.T) {
 		assert.Contains(t, r.reported(), MigrationConflict)
 
 		w.admits = nil
-		w.edit(func(n *corev1.Node) { delete(n.Labels, oldKey) })
+		w.unset(oldKey)
 		require.Empty(t, r.works())
 		assert.Equal(t, labels{newKey: "b200"}, w.shows())
 		assert.Equal(t, labels{newKey: "b200"}, w.record().Items())
 	})
-	t.Run("the old key is removed in both: the new one goes with it", func(t *testing.T) {
-		w, r := register(t, policy.MigrateBoth)
-		w.admits = nil
-		w.edit(func(n *corev1.Node) { delete(n.Labels, oldKey) })
-		require.Empty(t, r.works())
-		assert.Empty(t, w.shows())
-		assert.Empty(t, w.record().Items())
-	})
-	t.Run("the old key is set again in new, to the same value: it is removed", func(t *testing.T) {
-		w, r := register(t, policy.MigrateNew)
-		require.Equal(t, labels{newKey: "rtx"}, w.shows())
-		w.label(oldKey, "rtx")
-		require.Empty(t, r.works())
-		assert.Equal(t, labels{newKey: "rtx"}, w.shows())
-	})
-	t.Run("the old key is set again in new, to another value: both stay", func(t *testing.T) {
-		w, r := register(t, policy.MigrateNew)
-		w.label(oldKey, "other")
-		require.Empty(t, r.works())
-		assert.Equal(t, labels{oldKey: "other", newKey: "rtx"}, w.shows())
-		assert.Equal(t, labels{oldKey: "other", newKey: "rtx"}, w.record().Items())
-	})
-	t.Run("the new key is removed in new: that is an operator's decision", func(t *testing.T) {
-		w, r := register(t, policy.MigrateNew)
-		w.edit(func(n *corev1.Node) { delete(n.Labels, newKey) })
-		require.Empty(t, r.works())
-		assert.Empty(t, w.shows())
-		assert.Empty(t, w.record().Items())
-	})
 	t.Run("the old key is edited between the record and the Node", func(t *testing.T) {
 		w, r := register(t, policy.MigrateBoth)
 		edited := false
-		r.before = func(write string) {
-			if !edited && write == "patch n1" {
-				edited = true
-				w.label(oldKey, "b200")
-			}
-		}
+		r.meanwhile("patch n1", func() {
+			edited = true
+			w.label(oldKey, "b200")
+		})
 		r.follows(migrating(policy.MigrateNew))
 		require.True(t, edited)
 		assert.Equal(t, "b200", w.shows()[oldKey], "the edit is there still")
@@ -320,40 +222,52 @@ func TestEditsWhileAMigrationGoesOnAreNotLost(t *testing.T) {
 	})
 	t.Run("withdrawn, from new to both to nothing", func(t *testing.T) {
 		w, r := register(t, policy.MigrateBoth)
-		patched := 0
-		w.admits = func(_, after *corev1.Node) error {
-			if _, is := after.Labels[oldKey]; !is {
-				patched++
-				return errors.New("not now")
-			}
-			return nil
-		}
-		w.policy = loadPolicy(t, migrating(policy.MigrateNew)).After(w.policy)
-		r.rollout.release(w.policy.RulesHash())
-		r.EnqueueAll()
+		w.admits = refusing(oldKey, false)
+		r.accepts(migrating(policy.MigrateNew))
 		require.NotEmpty(t, r.works(), "only the record was written")
-		require.Positive(t, patched)
 		w.neverWithout(oldKey, newKey)
 		r.follows(migrating(policy.MigrateBoth))
 		r.follows("")
 		assert.Equal(t, labels{oldKey: "rtx", newKey: "rtx"}, w.shows())
 		assert.Equal(t, labels{oldKey: "rtx", newKey: "rtx"}, w.record().Items())
 	})
-	t.Run("withdrawn from both: the new key goes", func(t *testing.T) {
-		w, r := register(t, policy.MigrateBoth)
-		r.follows("")
-		assert.Equal(t, labels{oldKey: "rtx"}, w.shows())
-		assert.Equal(t, labels{oldKey: "rtx"}, w.record().Items())
-	})
+	for name, c := range map[string]struct {
+		phase policy.MigrationPhase
+		edit  func(w *cluster, r *replica)
+		shows labels // and so the record
+	}{
+		"the old key is removed in both: the new one goes with it": {
+			policy.MigrateBoth, func(w *cluster, _ *replica) { w.admits = nil; w.unset(oldKey) }, labels{},
+		},
+		"the old key is set again in new, to the same value: it is removed": {
+			policy.MigrateNew, func(w *cluster, _ *replica) { w.label(oldKey, "rtx") }, labels{newKey: "rtx"},
+		},
+		"the old key is set again in new, to another value: both stay": {
+			policy.MigrateNew, func(w *cluster, _ *replica) { w.label(oldKey, "other") }, labels{oldKey: "other", newKey: "rtx"},
+		},
+		"the new key is removed in new: that is an operator's decision": {
+			policy.MigrateNew, func(w *cluster, _ *replica) { w.unset(newKey) }, labels{},
+		},
+		"withdrawn from both: the new key goes": {
+			policy.MigrateBoth, func(_ *cluster, r *replica) { r.follows("") }, labels{oldKey: "rtx"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, r := register(t, c.phase)
+			c.edit(w, r)
+			require.Empty(t, r.works())
+			assert.Equal(t, c.shows, w.shows())
+			assert.Equal(t, c.shows, w.record().Items())
+		})
+	}
 }
 
 func TestAMigrationIsHeldUntilAnOperatorAcceptsIt(t *testing.T) {
-	w := newCluster(t, "")
-	w.register(node("a", "10", labels{oldKey: "rtx"}, owned("kubectl-label", oldKey)))
+	w := newCluster(t, "", node("a", "10", labels{oldKey: "rtx"}, owned("kubectl-label", oldKey)))
 	r := w.leader()
 	r.follows(migrating(policy.MigrateBoth))
 	w.policy = loadPolicy(t, migrating(policy.MigrateNew)).After(w.policy)
-	changed, renamed, of := r.changedBy(w.policy)
+	changed, renamed, of := r.alteredNodes(w.policy, nil)
 	assert.Equal(t, [3]int{1, 1, 1}, [3]int{changed, renamed, of})
 	assert.True(t, RulesNeedAcceptance(changed, renamed, 1000), "however few they are: workloads may select on the old key")
 	r.EnqueueAll()
@@ -363,8 +277,7 @@ func TestAMigrationIsHeldUntilAnOperatorAcceptsIt(t *testing.T) {
 }
 
 func TestAMigrationAndAnotherMachine(t *testing.T) {
-	w := newCluster(t, "machine: {onMismatch: quarantine}\n")
-	w.holds(remembered("a", 10, labels{oldKey: "rtx"}, ofMachine("m1")))
+	w := newCluster(t, "machine: {onMismatch: quarantine}\n", remembered("a", 10, labels{oldKey: "rtx"}, ofMachine("m1")))
 	r := w.leader()
 	w.register(node("b", "200", labels{"own": "x"}, machine("m2"), gated))
 	require.Empty(t, r.works())
@@ -374,8 +287,7 @@ func TestAMigrationAndAnotherMachine(t *testing.T) {
 }
 
 func TestTwoCapturesWithDifferentPoliciesMigrateWithoutLoss(t *testing.T) {
-	w := newCluster(t, migrating(policy.MigrateBoth))
-	w.register(node("a", "10", labels{oldKey: "rtx"}, owned("kubectl-label", oldKey)))
+	w := newCluster(t, migrating(policy.MigrateBoth), node("a", "10", labels{oldKey: "rtx"}, owned("kubectl-label", oldKey)))
 	w.neverWithout(oldKey, newKey)
 	behind := w.policy
 	slow := w.leader(func(o *Options) { o.Policy = func() policy.Policy { return behind } })
@@ -415,19 +327,10 @@ func parsedStamp(t *testing.T, n *corev1.Node) record.Stamp {
 // returned is a Node that registers after its record was renamed, while something refuses the new key.
 func returned(t *testing.T, back *corev1.Node) *cluster {
 	t.Helper()
-	w := newCluster(t, "")
-	w.holds(remembered("a", 10, labels{newKey: "rtx"}, goneSince(earlier)))
-	w.register(back)
-	w.admits = func(_, after *corev1.Node) error {
-		if _, is := after.Labels[newKey]; is {
-			return errors.New("no new key here")
-		}
-		return nil
-	}
+	w := newCluster(t, "", remembered("a", 10, labels{newKey: "rtx"}, goneSince(earlier)), back)
+	w.admits = refusing(newKey, true)
 	r := w.leader()
-	w.policy = loadPolicy(t, migrating(policy.MigrateNew))
-	r.rollout.release(w.policy.RulesHash())
-	r.EnqueueAll()
+	r.accepts(migrating(policy.MigrateNew))
 	for range 8 {
 		_ = r.works()
 		r.enqueueAll()

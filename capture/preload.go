@@ -119,7 +119,7 @@ func (c *Controller) preloadOf(p policy.Policy, name string) (next record.Record
 		}
 	}
 	facts := classify.Facts{Name: name, Uninitialized: true, Inventory: c.inventories.of(p, name, machine.SystemUUID, c.Now(), nil)}
-	next = record.Record{Node: name, Cluster: c.Cluster(), Machine: machine, DeletedAt: stored(c.Now()), Derived: Preloads(p, facts, c.Now())}
+	next = record.Record{Node: name, Cluster: c.Cluster(), Machine: machine, DeletedAt: stored(c.Now()), Derived: fromInventory(p, facts, c.Now())}
 	if version == "" {
 		return next, "", machine.SystemUUID != "" && len(next.Derived) > 0
 	}
@@ -131,30 +131,24 @@ func (c *Controller) preloadOf(p policy.Policy, name string) (next record.Record
 	return next, version, true
 }
 
-// Preloads are the labels that rules make of a Node when only its name and the inventories' facts are known. Labels that need no inventory
+// fromInventory are the labels that rules make of a Node when only its name and the inventories' facts are known. Labels that need no inventory
 // are left out.
-func Preloads(p policy.Policy, facts classify.Facts, now time.Time) (derived map[string]record.Derived) {
+func fromInventory(p policy.Policy, facts classify.Facts, now time.Time) (derived map[string]record.Derived) {
 	result := p.Classify(facts, nil, now)
 	for _, key := range p.LabelRules().FromInventory(result) {
-		if derived == nil {
-			derived = map[string]record.Derived{}
-		}
-		derived[key] = result.Labels[key]
+		derived = with(derived, key, result.Labels[key])
 	}
 	return derived
 }
 
 // preloads are the Nodes that sources with preload list, each with its machine, sorted by source and name.
 func (i *inventories) preloads(p policy.Policy, now time.Time) (names []string) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	for _, source := range p.Inventory() {
-		state := i.sources[source.Name]
-		if !source.Preload || state == nil || state.stale(now) || !p.LabelRules().LooksAtInventory() {
+	for _, inForce := range i.current(p, now, nil) {
+		if !inForce.preload {
 			continue
 		}
-		for _, name := range state.inForce.Names() {
-			if state.inForce.SystemUUID(name) != "" {
+		for _, name := range inForce.snapshot.Names() {
+			if inForce.snapshot.SystemUUID(name) != "" {
 				names = append(names, name)
 			}
 		}
@@ -164,15 +158,9 @@ func (i *inventories) preloads(p policy.Policy, now time.Time) (names []string) 
 
 // machine is the one that sources with preload list for a Node; empty: none, or they contradict each other.
 func (i *inventories) machine(p policy.Policy, name string, now time.Time) (systemUUID string) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	for _, source := range p.Inventory() {
-		state := i.sources[source.Name]
-		if !source.Preload || state == nil || state.stale(now) {
-			continue
-		}
-		switch is := state.inForce.SystemUUID(name); {
-		case is == "" || is == systemUUID:
+	for _, inForce := range i.current(p, now, nil) {
+		switch is := inForce.snapshot.SystemUUID(name); {
+		case !inForce.preload || is == "" || is == systemUUID:
 		case systemUUID != "":
 			return ""
 		default:

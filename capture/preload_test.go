@@ -27,12 +27,15 @@ func (r *replica) lists(names ...string) {
 		nodes = append(nodes, fmt.Sprintf(`{"name":%q,"systemUUID":"uuid-%s","attributes":{"rack":"r7"}}`, name, name))
 	}
 	source := r.Policy().Inventory()[0]
-	document := `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"Inventory","nodes":[` + strings.Join(nodes, ",") + `]}`
-	snapshot, err := inventory.Decode(json.NewDecoder(strings.NewReader(document)), source)
+	snapshot, err := inventory.Decode(json.NewDecoder(strings.NewReader(documentOf(nodes))), source)
 	require.NoError(r.cluster.t, err)
 	state := r.inventories.state(source)
 	r.inventories.answered(state, r.Now())
 	r.inventories.put(state, snapshot)
+}
+
+func documentOf(nodes []string) string {
+	return `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"Inventory","nodes":[` + strings.Join(nodes, ",") + `]}`
 }
 
 func unpaced(context.Context) error { return nil }

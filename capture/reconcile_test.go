@@ -3,6 +3,7 @@ package capture
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -100,9 +101,7 @@ func TestWhatIsWrittenForANode(t *testing.T) {
 				assert.Equal(t, c.object, w.record().Newest().UID)
 			}
 
-			r.enqueueAll()
-			require.Empty(t, r.works())
-			assert.Empty(t, r.wrote(), "nothing is left to do")
+			r.rests()
 		})
 	}
 }
@@ -114,25 +113,44 @@ func orNoLabels(items labels) labels {
 	return items
 }
 
-func TestAnAcceptedSideOfAQuarantinedRecordIsCarriedOut(t *testing.T) {
-	for side, want := range map[store.Side]labels{store.OldMachine: {"own": "x", "k": "v"}, store.NewMachine: {"own": "x"}} {
-		t.Run(string(side), func(t *testing.T) {
-			w := newCluster(t, "machine: {onMismatch: quarantine}")
-			w.holds(remembered("a", 10, labels{"k": "v"}, ofMachine("m1")))
-			w.register(node("b", "20", labels{"own": "x"}, machine("m2"), gated))
-			r := w.leader()
-			require.Empty(t, r.works())
-			assert.Equal(t, labels{"own": "x", gate.Taint().Key + ":NoSchedule": ""}, w.shows())
+func TestAnAcceptedSideIsCarriedOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy  string
+		record  *record.Record
+		node    *corev1.Node
+		waits   labels // until an operator decides
+		old, by labels // what the Node shows if the old machine is accepted, or the new one
+	}{
+		"of two machines of one name": {
+			"machine: {onMismatch: quarantine}", remembered("a", 10, labels{"k": "v"}, ofMachine("m1")), node("b", "20", labels{"own": "x"}, machine("m2"), gated),
+			labels{"own": "x"}, labels{"own": "x", "k": "v"}, labels{"own": "x"},
+		},
+		"of what a machine had under another name": {
+			follows, under("old", labels{"disk": "fast", worker: ""}), node("a", "20", nil, gated, machine(machineA)),
+			labels{"disk": "fast"}, labels{"disk": "fast", worker: ""}, labels{"disk": "fast"},
+		},
+	} {
+		for side, want := range map[store.Side]labels{store.OldMachine: c.old, store.NewMachine: c.by} {
+			t.Run(name+", "+string(side), func(t *testing.T) {
+				w := newCluster(t, c.policy, c.record, c.node.DeepCopy())
+				r := w.leads()
+				w.passes(365 * 24 * time.Hour) // no time accepts it
+				r.enqueueAll()
+				require.Empty(t, r.works())
+				waits := maps.Clone(c.waits)
+				waits[gate.Taint().Key+":NoSchedule"] = ""
+				require.Equal(t, waits, w.shows())
 
-			r.sees = func(_ string, _ bool, entry *store.Entry, err error) error {
-				entry.Accepted = side
-				return err
-			}
-			r.Enqueue("n1")
-			require.Empty(t, r.works())
-			assert.Equal(t, want, w.shows())
-			assert.Equal(t, want, w.record().Items())
-		})
+				r.sees = func(_ string, _ bool, entry *store.Entry, err error) error {
+					entry.Accepted = side
+					return err
+				}
+				r.reconciles()
+				assert.Equal(t, want, w.shows(), "the gate is lifted")
+				assert.Equal(t, want, w.record().Items())
+				assert.Equal(t, c.record.Node != "n1", w.record().Followed == c.record.Node)
+			})
+		}
 	}
 }
 
@@ -150,10 +168,8 @@ func TestTheRecordOfADeletedNodeSaysSo(t *testing.T) {
 		"also where it was deleted as it was recorded": {items: labels{"k": "v"}, want: labels{"k": "v"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newCluster(t, "")
-			w.register(node("a", "10", labels{"k": "v"}))
-			first := w.leader()
-			require.Empty(t, first.works())
+			w := newCluster(t, "", node("a", "10", labels{"k": "v"}))
+			first := w.leads()
 			first.deaf = c.deaf
 			w.edit(func(n *corev1.Node) { n.Labels, n.Spec.Taints = c.items, c.taints })
 			w.delete()
@@ -170,8 +186,7 @@ func TestTheRecordOfADeletedNodeSaysSo(t *testing.T) {
 }
 
 func TestANodeThatOnlyTheCacheLacksIsNotTakenForDeleted(t *testing.T) {
-	w := newCluster(t, "")
-	w.holds(remembered("a", 10, labels{"k": "v"}))
+	w := newCluster(t, "", remembered("a", 10, labels{"k": "v"}))
 	r := w.leader()
 	r.deaf = true
 	w.register(node("a", "10", labels{"k": "v"}))
@@ -183,8 +198,7 @@ func TestANodeThatOnlyTheCacheLacksIsNotTakenForDeleted(t *testing.T) {
 // A new list shows neither the object nor its end if both fall between two watches.
 func TestANodeThatIsDeletedBeforeTheWatchHasBroughtItIsMarkedAsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newCluster(t, "")
-		w.holds(remembered("a", 10, labels{"k": "v"}))
+		w := newCluster(t, "", remembered("a", 10, labels{"k": "v"}))
 		r := w.leader(func(o *Options) { o.Now = time.Now })
 		r.deaf = true
 		w.register(node("b", "20", labels{"k": "v"}))
@@ -199,24 +213,16 @@ func TestANodeThatIsDeletedBeforeTheWatchHasBroughtItIsMarkedAsDeleted(t *testin
 }
 
 func TestARecordThatChangedMeanwhileIsReadAndDecidedAgain(t *testing.T) {
-	w := newCluster(t, "")
-	w.register(node("a", "10", labels{"k": "v"}))
-	r := w.leader()
-	require.Empty(t, r.works())
+	w := newCluster(t, "", node("a", "10", labels{"k": "v"}))
+	r := w.leads()
 	r.wrote()
 
 	w.edit(func(n *corev1.Node) { n.Labels["k"] = "w" })
-	once := true
-	r.before = func(string) {
-		if once { // the webhook records a deletion, and the Node registers again with another label
-			once = false
-			entry, err := w.GetLive(t.Context(), "n1")
-			require.NoError(t, err)
-			other := record.Merge(entry.Record, record.Observation{UID: "b", Version: 200, Items: map[string]record.Item{"other": {Value: "1", Owner: record.Client}}})
-			_, err = w.Put(t.Context(), other, entry.Version)
-			require.NoError(t, err)
-		}
-	}
+	r.meanwhile("put n1", func() { // the webhook records a deletion, and the Node registers again with another label
+		w.rewrites(func(r record.Record) record.Record {
+			return record.Merge(r, record.Observation{UID: "b", Version: 200, Items: map[string]record.Item{"other": {Value: "1", Owner: record.Client}}})
+		})
+	})
 	require.Empty(t, r.works())
 	assert.Equal(t, []string{"put n1", "put n1"}, r.wrote())
 	assert.Equal(t, labels{"k": "w", "other": "1"}, w.record().Items(), "neither is lost")
@@ -243,27 +249,16 @@ func TestANodeThatChangedMeanwhileIsReadAndDecidedAgain(t *testing.T) {
 		},
 		"an operator makes nodekeep forget a label": {
 			func(w *cluster) {
-				entry, err := w.GetLive(w.t.Context(), "n1")
-				require.NoError(w.t, err)
-				_, err = w.Put(w.t.Context(), record.Forget(entry.Record, []string{worker}), entry.Version)
-				require.NoError(w.t, err)
+				w.rewrites(func(r record.Record) record.Record { return record.Forget(r, []string{worker}) })
 				w.label("other", "1")
 			},
 			labels{"k": "v", "other": "1"}, labels{"k": "v", "other": "1"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newCluster(t, "")
-			w.holds(remembered("a", 10, labels{"k": "v", worker: ""}))
-			w.register(node("b", "20", nil, gated))
+			w := newCluster(t, "", remembered("a", 10, labels{"k": "v", worker: ""}), node("b", "20", nil, gated))
 			r := w.leader()
-			once := true
-			r.before = func(write string) {
-				if once && write == "patch n1" {
-					once = false
-					c.meanwhile(w)
-				}
-			}
+			r.meanwhile("patch n1", func() { c.meanwhile(w) })
 			require.Empty(t, r.works())
 			assert.Equal(t, c.shows, w.shows())
 			assert.Equal(t, c.remembers, w.record().Items())
@@ -275,20 +270,15 @@ func TestANodeThatChangedMeanwhileIsReadAndDecidedAgain(t *testing.T) {
 func TestANodeThatIsReplacedMeanwhileIsLeftAlone(t *testing.T) {
 	for name, register := range map[string]bool{"deleted": false, "deleted and registered again": true} {
 		t.Run(name, func(t *testing.T) {
-			w := newCluster(t, "")
-			w.holds(remembered("a", 10, labels{worker: ""}))
-			w.register(node("b", "20", nil, gated))
+			w := newCluster(t, "", remembered("a", 10, labels{worker: ""}), node("b", "20", nil, gated))
 			r := w.leader()
-			once := true
-			r.before = func(string) {
-				if once {
-					once, r.deaf = false, true
-					w.delete()
-					if register {
-						w.register(node("c", "300", nil, gated))
-					}
+			r.meanwhile("patch n1", func() {
+				r.deaf = true
+				w.delete()
+				if register {
+					w.register(node("c", "300", nil, gated))
 				}
-			}
+			})
 			require.Empty(t, r.works(), "the watch will bring what comes next")
 			assert.Equal(t, []string{"patch n1"}, r.wrote())
 			assert.Equal(t, types.UID("a"), w.record().Newest().UID)
@@ -301,16 +291,9 @@ func TestANodeThatIsReplacedMeanwhileIsLeftAlone(t *testing.T) {
 }
 
 func TestALabelThatTheAPIServerRefusesIsFoundKeyByKey(t *testing.T) {
-	w := newCluster(t, followDedicated)
-	w.holds(remembered("a", 10, labels{"dedicated": "ci", "k": "v", "refused": "x", "z": "1"}))
+	w := newCluster(t, followDedicated, remembered("a", 10, labels{"dedicated": "ci", "k": "v", "refused": "x", "z": "1"}))
 	w.register(node("b", "20", nil, gated))
-	refuses := true
-	w.admits = func(_, after *corev1.Node) error {
-		if _, shown := after.Labels["refused"]; shown && refuses {
-			return errors.New("no such label")
-		}
-		return nil
-	}
+	w.admits = refusing("refused", true)
 	r := w.leader()
 	retries := 0
 	for ; len(r.works()) > 0; retries++ {
@@ -325,11 +308,9 @@ func TestALabelThatTheAPIServerRefusesIsFoundKeyByKey(t *testing.T) {
 	assert.Equal(t, 1, count(r.reported(), LabelRefused))
 
 	r.wrote()
-	r.enqueueAll()
-	require.Empty(t, r.works())
-	assert.Empty(t, r.wrote(), "it is not tried again all the time")
+	r.rests()
 
-	refuses = false
+	w.admits = nil
 	r.EnqueueAll() // the policy has changed
 	require.Empty(t, r.works())
 	delete(all, "nodekeep.dev/restoring:NoSchedule")
@@ -338,50 +319,22 @@ func TestALabelThatTheAPIServerRefusesIsFoundKeyByKey(t *testing.T) {
 }
 
 func TestWhereEveryChangeIsRefusedNoLabelIsGivenUp(t *testing.T) {
-	w := newCluster(t, "")
-	w.holds(remembered("a", 10, labels{"k": "v"}))
-	w.register(node("b", "20", nil, gated))
-	refuses := true
-	w.admits = func(*corev1.Node, *corev1.Node) error {
-		if refuses {
-			return errors.New("maintenance")
-		}
-		return nil
-	}
+	w := newCluster(t, "", remembered("a", 10, labels{"k": "v"}), node("b", "20", nil, gated))
+	w.admits = func(*corev1.Node, *corev1.Node) error { return errors.New("maintenance") }
 	r := w.leader()
 	for range 10 {
 		require.Len(t, r.works(), 1)
 		r.Enqueue("n1")
 	}
 	assert.Empty(t, r.refusedOn("b"))
-	refuses = false
+	w.admits = nil
 	require.Empty(t, r.works())
 	assert.Equal(t, labels{"k": "v"}, w.shows())
 }
 
-func TestACorrectionThatIsRefusedKeepsTheGate(t *testing.T) {
-	w := newCluster(t, "")
-	w.holds(remembered("a", 10, labels{"k": "new"}))
-	w.register(node("b", "20", labels{"k": "stale"}, given(labels{"k": "stale"}), gated))
-	w.admits = func(before, after *corev1.Node) error {
-		if before.Labels["k"] != after.Labels["k"] {
-			return errors.New("k is immutable")
-		}
-		return nil
-	}
-	r := w.leader()
-	for len(r.works()) > 0 {
-		r.Enqueue("n1")
-	}
-	assert.Equal(t, labels{"k": "stale", "nodekeep.dev/restoring:NoSchedule": ""}, w.shows())
-	assert.Equal(t, labels{"k": "new"}, w.record().Items())
-}
-
 func TestATaintThatAClientAddsAgainAfterItWasDerivedIsTheClients(t *testing.T) {
-	w := newCluster(t, followDedicated)
-	w.register(node("a", "10", labels{"dedicated": "ci", "k": "v"}))
-	r := w.leader()
-	require.Empty(t, r.works())
+	w := newCluster(t, followDedicated, node("a", "10", labels{"dedicated": "ci", "k": "v"}))
+	r := w.leads()
 	require.Equal(t, labels{"dedicated": "ci", "dedicated:NoSchedule": "ci", "k": "v"}, w.shows())
 
 	w.edit(func(n *corev1.Node) { // in one request
@@ -397,20 +350,15 @@ func TestATaintThatAClientAddsAgainAfterItWasDerivedIsTheClients(t *testing.T) {
 }
 
 func TestTheStampSaysSinceWhichVersionALabelIsSet(t *testing.T) {
-	w := newCluster(t, "")
-	w.holds(remembered("a", 10, labels{"k": "v", worker: ""}))
-	w.register(node("b", "120", labels{"k": "v"}, given(labels{"k": "v"}), gated))
-	r := w.leader()
-	require.Empty(t, r.works())
+	w := newCluster(t, "", remembered("a", 10, labels{"k": "v", worker: ""}), node("b", "120", labels{"k": "v"}, given(labels{"k": "v"}), gated))
+	w.leads()
 	stamp, ok := record.ParseStamp(w.node().Annotations[policy.StampAnnotation])
 	require.True(t, ok)
 	assert.Equal(t, map[string]record.Given{"k": {Value: "v"}, worker: {Since: 120}}, stamp.Given)
 }
 
 func TestOnlyWhatTheWebhookGaveIsReportedAsRestoredAtRegistration(t *testing.T) {
-	w := newCluster(t, "")
-	w.holds(remembered("a", 10, labels{"k": "v", worker: ""}))
-	w.register(node("b", "120", labels{"k": "v"}, given(labels{"k": "v"}), gated))
+	w := newCluster(t, "", remembered("a", 10, labels{"k": "v", worker: ""}), node("b", "120", labels{"k": "v"}, given(labels{"k": "v"}), gated))
 	r := w.leader()
 	r.refuses = errors.New("quota")
 	require.Len(t, r.works(), 1, "the label is restored, and the record cannot be written")
@@ -439,23 +387,19 @@ func TestAnUnreadableRecordIsLeftAsItIsAndKeepsTheGate(t *testing.T) {
 	assert.Equal(t, []string{RecordInvalid}, r.reported(), "once")
 	assert.Empty(t, standby.reported(), "the leader reports it")
 	w.register(node("b", "12", labels{"k": "v"}, gated))
-	r.Enqueue("n1")
-	require.Empty(t, r.works())
+	r.reconciles()
 	assert.Equal(t, []string{RecordInvalid}, r.reported(), "again for the new Node object")
 	_, current, _ := r.observations.counts()
 	assert.Zero(t, current)
 
 	w.Remove("n1")
-	r.Enqueue("n1")
-	require.Empty(t, r.works())
+	r.reconciles()
 	assert.Equal(t, labels{"k": "v"}, w.shows())
 	assert.Equal(t, labels{"k": "v"}, w.record().Items())
 }
 
 func TestARecordThatLostItsLabelIsFoundAgain(t *testing.T) {
-	w := newCluster(t, "")
-	w.holds(remembered("a", 10, labels{"k": "v", worker: ""}))
-	w.register(node("b", "20", nil, gated))
+	w := newCluster(t, "", remembered("a", 10, labels{"k": "v", worker: ""}), node("b", "20", nil, gated))
 	r := w.replica()
 	lost := true // the label by which a cache finds it, until it is written again
 	r.sees = func(_ string, live bool, entry *store.Entry, err error) error {
@@ -478,21 +422,16 @@ func TestARecordThatLostItsLabelIsFoundAgain(t *testing.T) {
 }
 
 func TestThatARecordOfALiveNodeVanishedIsCountedAndItIsWrittenAgain(t *testing.T) {
-	w := newCluster(t, "")
-	w.register(node("a", "10", labels{"k": "v"}))
-	r := w.leader()
-	require.Empty(t, r.works())
+	w := newCluster(t, "", node("a", "10", labels{"k": "v"}))
+	r := w.leads()
 	w.Remove("n1")
-	r.Enqueue("n1")
-	require.Empty(t, r.works())
+	r.reconciles()
 	assert.Equal(t, labels{"k": "v"}, w.record().Items())
 	assert.Equal(t, 1, int(valueOf(t, r.Metrics.vanished)))
 }
 
 func TestAnAnswerWithoutAVersionChangesNothing(t *testing.T) {
-	w := newCluster(t, "")
-	w.holds(remembered("a", 10, labels{"k": "v"}))
-	w.register(node("b", "20", nil, gated))
+	w := newCluster(t, "", remembered("a", 10, labels{"k": "v"}), node("b", "20", nil, gated))
 	r := w.leader()
 	r.versionless, r.deaf = true, true
 	require.ErrorContains(t, r.works()["n1"], "resourceVersion")
@@ -501,10 +440,8 @@ func TestAnAnswerWithoutAVersionChangesNothing(t *testing.T) {
 }
 
 func TestATaintOfARuleThatAClientKeepsRemovingIsAddedLessAndLessOften(t *testing.T) {
-	w := newCluster(t, followDedicated)
-	w.register(node("a", "10", labels{"dedicated": "ci"}))
-	r := w.leader()
-	require.Empty(t, r.works())
+	w := newCluster(t, followDedicated, node("a", "10", labels{"dedicated": "ci"}))
+	r := w.leads()
 	for range freeFlaps {
 		w.untaint("dedicated")
 		require.Empty(t, r.works())
@@ -522,19 +459,15 @@ func TestATaintOfARuleThatAClientKeepsRemovingIsAddedLessAndLessOften(t *testing
 	assert.Contains(t, w.shows(), "nodekeep.dev/restoring:NoSchedule", "the gate stays, since the Node is not as it should be")
 
 	w.passes(firstPause)
-	r.Enqueue("n1")
-	require.Empty(t, r.works())
+	r.reconciles()
 	assert.Equal(t, labels{"dedicated": "ci", "dedicated:NoSchedule": "ci"}, w.shows())
 	assert.LessOrEqual(t, len(r.wrote()), 2)
 }
 
 // Without the annotation, nobody can tell that the label was there: it is restored each time.
 func TestALabelThatAClientKeepsRemovingTogetherWithTheAnnotationIsRestoredLessAndLessOften(t *testing.T) {
-	w := newCluster(t, "")
-	w.holds(remembered("a", 10, labels{"k": "v", "other": "1"}))
-	w.register(node("b", "20", labels{"other": "1"}, given(labels{"other": "1"})))
-	r := w.leader()
-	require.Empty(t, r.works())
+	w := newCluster(t, "", remembered("a", 10, labels{"k": "v", "other": "1"}), node("b", "20", labels{"other": "1"}, given(labels{"other": "1"})))
+	r := w.leads()
 	r.wrote()
 	r.reported()
 	for range 100 {
@@ -549,16 +482,13 @@ func TestALabelThatAClientKeepsRemovingTogetherWithTheAnnotationIsRestoredLessAn
 	assert.NotContains(t, w.shows(), "k")
 
 	w.passes(firstPause)
-	r.Enqueue("n1")
-	require.Empty(t, r.works())
+	r.reconciles()
 	assert.Equal(t, labels{"k": "v", "other": "1"}, w.shows())
 }
 
 func TestTheRecordOfANodeThatChangesAllTheTimeWaitsAndHoldsTheLastState(t *testing.T) {
-	w := newCluster(t, "")
-	w.register(node("a", "10", labels{"k": "0"}))
-	r := w.leader()
-	require.Empty(t, r.works())
+	w := newCluster(t, "", node("a", "10", labels{"k": "0"}))
+	r := w.leads()
 	r.wrote()
 	for i := range 100 {
 		w.label("k", fmt.Sprint(i+1))
@@ -567,8 +497,7 @@ func TestTheRecordOfANodeThatChangesAllTheTimeWaitsAndHoldsTheLastState(t *testi
 	}
 	assert.Len(t, r.wrote(), 4, "in 2 s")
 	w.passes(recordInterval)
-	r.Enqueue("n1")
-	require.Empty(t, r.works())
+	r.reconciles()
 	assert.Equal(t, labels{"k": "100"}, w.record().Items())
 
 	for i := range 10 {
@@ -580,17 +509,12 @@ func TestTheRecordOfANodeThatChangesAllTheTimeWaitsAndHoldsTheLastState(t *testi
 }
 
 func TestAGatedNodeWhoseDeletionWasRecordedAndDidNotHappenIsCompleted(t *testing.T) {
-	w := newCluster(t, "")
-	w.holds(remembered("a", 10, labels{"k": "v"}))
-	w.register(node("b", "120", labels{"x": "1"}, gated))
+	w := newCluster(t, "", remembered("a", 10, labels{"k": "v"}), node("b", "120", labels{"x": "1"}, gated))
 	r := w.leader()
 	r.deaf = true
 	w.edit(func(*corev1.Node) {}) // a heartbeat; then the webhook records a deletion that another admission policy denies
-	entry, err := w.GetLive(t.Context(), "n1")
-	require.NoError(t, err)
 	observed := record.Observation{UID: "b", Version: 121, Final: true, Items: map[string]record.Item{"x": {Value: "1"}}}
-	_, err = w.Put(t.Context(), record.Merge(entry.Record, observed), entry.Version)
-	require.NoError(t, err)
+	w.rewrites(func(r record.Record) record.Record { return record.Merge(r, observed) })
 	require.Empty(t, r.works())
 	assert.Contains(t, w.shows(), "nodekeep.dev/restoring:NoSchedule", "a later state than the watch has brought")
 

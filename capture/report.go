@@ -54,7 +54,7 @@ func (c *Controller) reportUnreadable(node *observe.Node, version string, err er
 		return
 	}
 	c.Logger.Error("record cannot be read; nothing is restored from it and nothing is written over it", "node", node.Name, "error", err)
-	c.Events.Eventf(reference(node), corev1.EventTypeWarning, RecordInvalid,
+	c.warn(node, RecordInvalid,
 		"The record of this Node cannot be read, so nothing is restored and the taint %s stays if it is on. Correct ConfigMap %s in namespace %s, or delete it: nodekeep forget %s. (%v)",
 		c.Policy().Gate(), store.Name(node.Name), c.Namespace, node.Name, err)
 }
@@ -76,13 +76,13 @@ func (c *Controller) reportWrite(step Step, before, after record.Record, node *o
 	switch step {
 	case Isolate:
 		c.Logger.Warn("another machine has the name of a node; nothing is restored until an operator has decided", "node", after.Node)
-		c.Events.Eventf(reference(node), corev1.EventTypeWarning, MachineMismatch,
+		c.warn(node, MachineMismatch,
 			"Another machine registered under this name. Nothing is restored, and the taint %s stays if it is on. To decide: nodekeep accept %s --machine old (the record belongs to this machine) or --machine new (it does not). Without that program: kubectl -n %s annotate configmap %s %s=%s (or %s)",
 			c.Policy().Gate(), after.Node, c.Namespace, store.Name(after.Node), store.AcceptAnnotation, store.OldMachine, store.NewMachine)
 	case Reset:
 		c.Logger.Warn("record is not of this cluster; its values are used, its versions are dropped", "node", after.Node)
 		newest := before.Newest()
-		c.Events.Eventf(reference(node), corev1.EventTypeWarning, RecordReset,
+		c.warn(node, RecordReset,
 			"The record of this Node was not written in this cluster: it named object %q and resourceVersion %q, but this Node is at %s. Its labels and taints are used; its versions were dropped. (ConfigMap %s)",
 			newest.UID, newest.Version, node.ResourceVersion, store.Name(after.Node))
 	case Update:
@@ -105,7 +105,7 @@ func (c *Controller) reportKeptOff(r record.Record, node *observe.Node) {
 		}
 	}
 	if len(removed) > 0 {
-		c.Events.Eventf(reference(node), corev1.EventTypeNormal, LabelsFollowed, "By the rules of the policy, removed at registration: %s", strings.Join(removed, ", "))
+		c.tell(node, LabelsFollowed, "By the rules of the policy, removed at registration: %s", strings.Join(removed, ", "))
 	}
 }
 
@@ -121,7 +121,7 @@ func (c *Controller) reportRestored(before record.Record, node *observe.Node) {
 	}
 	slices.Sort(restored)
 	if len(restored) > 0 {
-		c.Events.Eventf(reference(node), corev1.EventTypeNormal, LabelsRestored, "Restored at registration: %s", strings.Join(restored, ", "))
+		c.tell(node, LabelsRestored, "Restored at registration: %s", strings.Join(restored, ", "))
 	}
 }
 
@@ -132,33 +132,33 @@ func (c *Controller) reportChange(step Step, done Change, node *observe.Node) {
 		"corrected", len(done.Correct)+len(done.Remove), "ruleTaintsAdded", len(done.AddTaints), "ruleTaintsRemoved", len(done.RemoveTaints),
 		"registered", len(done.RegisterTaints), "gateLifted", done.LiftGate)
 	if len(done.Add) > 0 {
-		c.Events.Eventf(reference(node), corev1.EventTypeNormal, LabelsRestored, "Restored: %s", keyList(done.Add))
+		c.tell(node, LabelsRestored, "Restored: %s", keyList(done.Add))
 	}
 	if len(done.Correct)+len(done.Remove) > 0 {
-		c.Events.Eventf(reference(node), corev1.EventTypeNormal, LabelsCorrected,
+		c.tell(node, LabelsCorrected,
 			"Registration had used a record a moment too old; set: %s; removed: %s", keyList(done.Correct), strings.Join(done.Remove, ", "))
 	}
 	if len(done.AddTaints)+len(done.RemoveTaints) > 0 {
-		c.Events.Eventf(reference(node), corev1.EventTypeNormal, TaintsFollowed,
+		c.tell(node, TaintsFollowed,
 			"By the rules of the policy; added: %s; removed: %s", orNone(policy.Shown(done.AddTaints)), orNone(policy.Shown(done.RemoveTaints)))
 	}
 	if done.changesLabels() {
-		c.Metrics.followed(done.RuleChange)
-		c.Events.Eventf(reference(node), corev1.EventTypeNormal, LabelsFollowed, "By the rules of the policy; set: %s; removed: %s",
+		c.Metrics.followed(done)
+		c.tell(node, LabelsFollowed, "By the rules of the policy; set: %s; removed: %s",
 			orNone(shownLabels(done.RuleSets)), orNone(strings.Join(done.RuleRemoves, ", ")))
 	}
 	if len(done.RegisterTaints) > 0 {
-		c.Events.Eventf(reference(node), corev1.EventTypeNormal, TaintsRegistered, "Added at registration, once: %s", policy.Shown(done.RegisterTaints))
+		c.tell(node, TaintsRegistered, "Added at registration, once: %s", policy.Shown(done.RegisterTaints))
 	}
 	if done.LiftGate {
-		c.Events.Eventf(reference(node), corev1.EventTypeNormal, GateLifted, "Nothing is left to restore; removed the taint %s", c.Policy().Gate())
+		c.tell(node, GateLifted, "Nothing is left to restore; removed the taint %s", c.Policy().Gate())
 	}
 }
 
 func (c *Controller) reportRefused(node *observe.Node, key string, refusal error) {
 	c.Metrics.refused.Inc()
 	c.Logger.Error("label refused; it stays remembered and the gate stays on", "node", node.Name, "key", key, "error", refusal)
-	c.Events.Eventf(reference(node), corev1.EventTypeWarning, LabelRefused,
+	c.warn(node, LabelRefused,
 		"Label %s is recorded but refused, and the taint %s stays until an operator removes it or the policy ignores the label. (%v)",
 		key, c.Policy().Gate(), refusal)
 }
@@ -170,7 +170,7 @@ func (c *Controller) reportNoRoom(node *observe.Node, keys []string) {
 	}
 	c.Metrics.refused.Add(float64(len(keys)))
 	c.Logger.Warn("annotations are full; labels of rules are not set", "node", node.Name, "keys", len(keys))
-	c.Events.Eventf(reference(node), corev1.EventTypeWarning, LabelRefused,
+	c.warn(node, LabelRefused,
 		"The annotations of this Node have no room to list %d labels that rules set (%s first). They are not set, and a gate stays. Remove large annotations from the Node.",
 		len(keys), keys[0])
 }
@@ -182,7 +182,7 @@ func (c *Controller) reportForeign(node *observe.Node, foreign []corev1.Taint) {
 			continue
 		}
 		c.Logger.Warn("taint of a rule is not added: another client's taint has its key and effect", "node", node.Name, "taint", taint.ToString())
-		c.Events.Eventf(reference(node), corev1.EventTypeWarning, RuleTaintTaken,
+		c.warn(node, RuleTaintTaken,
 			"A rule of the policy wants the taint %s, but the Node has one with this key and effect that nodekeep did not add. nodekeep leaves it alone, also after the label is removed. To let the rule decide, remove the taint.",
 			taint.ToString())
 	}
@@ -200,7 +200,7 @@ func (a *attempt) reportPaused(set setting) {
 	if !set.removed {
 		intent = fmt.Sprintf("sets it to %q", set.value)
 	}
-	a.Events.Eventf(reference(a.node), corev1.EventTypeWarning, ItemPaused,
+	a.warn(a.node, ItemPaused,
 		"Field managers %q and %s fight over %v: nodekeep %s, and the other client undoes that within seconds. nodekeep now waits longer each time before it does so again, up to %s, and keeps the taint %s on the Node meanwhile if it is there. Stop the other client, or change the policy of nodekeep.",
 		observe.FieldManager, named, set, intent, a.fights.longest, a.Policy().Gate())
 }
@@ -230,7 +230,7 @@ func (c *Controller) reportConflict(node *observe.Node, key, old, is string) {
 	if old == is || is == "" && !shows(node, key) || !c.notesOf(node.UID).report("conflict "+key+"="+old+" "+is) {
 		return
 	}
-	c.Events.Eventf(reference(node), corev1.EventTypeWarning, MigrationConflict,
+	c.warn(node, MigrationConflict,
 		"The migration of label %s to %s leaves this Node alone: it has %s=%s and %s=%s. Remove or change one of the two.", from, key, from, old, key, is)
 }
 
@@ -250,7 +250,7 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 		if label.Value == is || !c.notesOf(node.UID).report("taken "+key+"="+label.Value+" "+is) {
 			continue
 		}
-		c.Events.Eventf(reference(node), corev1.EventTypeNormal, RuleLabelTaken,
+		c.tell(node, RuleLabelTaken,
 			"Rule %s says %s=%s, but the Node has %s=%s, which is not from a rule. It is left alone. To let the rule decide: remove the label, or give the rule precedence: rule",
 			label.Rule, key, label.Value, key, is)
 	}
@@ -259,9 +259,9 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 		if !c.notesOf(node.UID).report("problem " + problem.Key + "=" + value) {
 			continue
 		}
-		c.Metrics.badLabel()
+		c.Metrics.badLabels.Inc()
 		c.Logger.Warn("rule makes a value that no label can have; the label is not set", "node", node.Name, "key", problem.Key, "rule", problem.Rule, "value", value)
-		c.Events.Eventf(reference(node), corev1.EventTypeWarning, RuleLabelInvalid,
+		c.warn(node, RuleLabelInvalid,
 			"Rule %s makes %s=%q of what this Node reports, which is no label value (%s). The label is not set; change the rule.", problem.Rule, problem.Key, value, problem.Why)
 	}
 	for _, key := range slices.Sorted(maps.Keys(rules.Audited)) {
@@ -269,7 +269,7 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 		if label.ShownBy(node.Items, key) || !c.notesOf(node.UID).report("audited "+key+"="+label.Value+" "+label.Rule) {
 			continue
 		}
-		c.Metrics.audited(label.Rule)
+		c.Metrics.wouldSet.WithLabelValues(label.Rule).Inc()
 		what := "set a label"
 		if label.Absent {
 			what = "remove a " + kindOf(key)
@@ -280,6 +280,16 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 
 // maxShownValue is how many bytes are shown of a value that no label can have.
 const maxShownValue = 100
+
+// tell creates an Event about a Node object.
+func (c *Controller) tell(node *observe.Node, reason, format string, args ...any) {
+	c.Events.Eventf(reference(node), corev1.EventTypeNormal, reason, format, args...)
+}
+
+// warn creates an Event about a Node object that an operator should see.
+func (c *Controller) warn(node *observe.Node, reason, format string, args ...any) {
+	c.Events.Eventf(reference(node), corev1.EventTypeWarning, reason, format, args...)
+}
 
 // reference names the Node object that an Event is about.
 func reference(node *observe.Node) *corev1.ObjectReference {

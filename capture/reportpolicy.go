@@ -5,7 +5,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/inventory"
 	"nodekeep.dev/nodekeep/inventory/fetch"
@@ -22,12 +21,12 @@ func (c *Controller) reportHeld(p policy.Policy, changed, renamed, of int) {
 	if !c.leading.Load() {
 		return // the leader says it
 	}
-	c.Events.Eventf(c.policyMap(), corev1.EventTypeWarning, RulesHeld,
+	c.warnOfPolicy(RulesHeld,
 		"The new rules for labels would remove or change labels on %d of %d Nodes. Until they are accepted, they only add labels. To see on how many: nodekeep policy accept %s --dry-run. To accept: the same without --dry-run.",
 		changed, of, rules)
 	for _, m := range p.Migrations() {
 		if m.Phase == policy.MigrateNew && renamed > 0 {
-			c.Events.Eventf(c.policyMap(), corev1.EventTypeWarning, RulesHeld,
+			c.warnOfPolicy(RulesHeld,
 				"The migration of label %s to %s waits: capture does not remove the old key before an operator has seen that nothing selects on it. To check that and go on: nodekeep migrate new %s=%s",
 				m.From, m.To, m.From, m.To)
 		}
@@ -41,7 +40,7 @@ func (c *Controller) reportDevices(err error) {
 		c.Logger.Warn("rules look at devices, and the resource slices cannot be read; until they can, these rules decide nothing, and new rules only add labels", "error", err)
 	}
 	if event {
-		c.Events.Eventf(c.policyMap(), corev1.EventTypeWarning, DevicesUnknown,
+		c.warnOfPolicy(DevicesUnknown,
 			"Rules look at devices, and the ResourceSlices cannot be read. Until they can, these rules set and remove nothing, and new rules only add labels. The chart grants the right with rules.devices=true; the API resource.k8s.io/v1 is there from Kubernetes 1.34 on. (%v)",
 			err)
 	}
@@ -52,7 +51,7 @@ func (c *Controller) reportUnreadInventory(ctx context.Context, state *inventory
 	if reason := fetch.ReasonOf(err); c.inventories.failed(state, reason) {
 		text := policy.Shortened(policy.Text(err.Error()), maxShownError)
 		c.Logger.Warn("inventory cannot be read; what it said last stays in force", "inventory", state.source.Name, "reason", reason, "error", text)
-		c.Events.Eventf(c.policyMap(), corev1.EventTypeWarning, InventoryUnread,
+		c.warnOfPolicy(InventoryUnread,
 			"Inventory %s cannot be read (%s). What it said last stays in force until it is stale; then labels stay as they are. (%s)", state.source.Name, reason, text)
 	}
 	if err := c.noteInventory(ctx, state, nil); err != nil && ctx.Err() == nil {
@@ -67,7 +66,7 @@ const maxShownError = 300
 func (c *Controller) reportHeldInventory(source, hash string, change inventory.Change) {
 	c.Logger.Warn("inventory would change many nodes; until it is accepted, what it said before stays in force", "inventory", source, "hash", hash,
 		"lost", change.Lost, "listed", change.Listed, "altered", change.Altered, "nodes", change.Nodes)
-	c.Events.Eventf(c.policyMap(), corev1.EventTypeWarning, InventoryHeld,
+	c.warnOfPolicy(InventoryHeld,
 		"Inventory %s does not list %d of %d Nodes any more, and would remove or change labels on %d of %d. What it said before stays in force. To accept: nodekeep policy accept %s",
 		source, change.Lost, change.Listed, change.Altered, change.Nodes, hash)
 }
@@ -77,20 +76,20 @@ func (c *Controller) ReportPolicy(err error) {
 	if !c.leading.Load() {
 		return // the leader says it
 	}
-	c.Events.Eventf(c.policyMap(), corev1.EventTypeWarning, PolicyInvalid, "The last good policy stays in force, since this one cannot be used: %v", err)
+	c.warnOfPolicy(PolicyInvalid, "The last good policy stays in force, since this one cannot be used: %v", err)
 }
 
 // policyMapTimeout is how long an Event about the policy waits for the UID of the ConfigMap.
 const policyMapTimeout = 5 * time.Second
 
-// policyMap is the ConfigMap of the policy file. kubectl describe shows the Events only with its UID. An Event without it is better than
-// none.
-func (c *Controller) policyMap() *corev1.ObjectReference {
-	reference := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: c.Namespace, Name: policyName}
+// warnOfPolicy creates an Event about the ConfigMap of the policy file. kubectl describe shows the Event only with its UID. An Event without
+// it is better than none.
+func (c *Controller) warnOfPolicy(reason, format string, args ...any) {
+	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: c.Namespace, Name: policyName}
 	ctx, cancel := context.WithTimeout(context.Background(), policyMapTimeout)
 	defer cancel()
-	if cm, err := c.Client.CoreV1().ConfigMaps(c.Namespace).Get(ctx, policyName, metav1.GetOptions{}); err == nil {
-		reference.UID = cm.UID
+	if file, err := c.configMap(ctx, policyName); err == nil && file != nil {
+		about.UID = file.UID
 	}
-	return reference
+	c.Events.Eventf(about, corev1.EventTypeWarning, reason, format, args...)
 }

@@ -14,6 +14,7 @@ import (
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/guard"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -101,10 +102,7 @@ func TestAResyncReconcilesANodeIfAnyInputOfTheDecisionHasChanged(t *testing.T) {
 func TestAResyncReconcilesANodeOfWhichAnEventWasMissed(t *testing.T) {
 	for name, change := range map[string]func(w *cluster, r *replica){
 		"its record has changed": func(w *cluster, _ *replica) {
-			entry, err := w.Get("n1")
-			require.NoError(t, err)
-			_, err = w.Put(t.Context(), *remembered("a", 5, labels{"team": "b"}), entry.Version)
-			require.NoError(t, err)
+			w.rewrites(func(record.Record) record.Record { return *remembered("a", 5, labels{"team": "b"}) })
 		},
 		"its record was removed": func(w *cluster, _ *replica) { w.Remove("n1") },
 		"its record was made unreadable": func(w *cluster, _ *replica) {
@@ -115,10 +113,7 @@ func TestAResyncReconcilesANodeOfWhichAnEventWasMissed(t *testing.T) {
 		"a fact has changed":              func(w *cluster, r *replica) { w.edit(gpus("2", time.Hour)); drain(r) },
 		"it was deleted":                  func(w *cluster, r *replica) { w.delete(); drain(r) },
 		"another one was deleted before this process first listed Nodes": func(w *cluster, _ *replica) {
-			of := *remembered("b", 5, labels{"team": "b"})
-			of.Node = "n2"
-			_, err := w.Put(t.Context(), of, "")
-			require.NoError(t, err)
+			w.holds(remembered("b", 5, labels{"team": "b"}, func(r *record.Record) { r.Node = "n2" }))
 		},
 		"the work on it has failed": func(_ *cluster, r *replica) {
 			r.sees = func(string, bool, *store.Entry, error) error { return errors.New("broken") }
@@ -168,8 +163,7 @@ func TestANodeForWhichSomethingIsDueLaterIsNotSkipped(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newCluster(t, c.policy)
-			w.register(node("a", "10", labels{"team": "a"}, owned("kubectl-label", "team"), gpus("1", time.Hour)))
+			w := newCluster(t, c.policy, node("a", "10", labels{"team": "a"}, owned("kubectl-label", "team"), gpus("1", time.Hour)))
 			r := w.leader()
 			r.rollout.release(w.policy.RulesHash())
 			require.Empty(t, r.works())
@@ -194,10 +188,8 @@ func TestANodeForWhichSomethingIsDueLaterIsNotSkipped(t *testing.T) {
 
 func TestANodeThatMayFollowItsMachineIsNotSkipped(t *testing.T) {
 	for _, follows := range []bool{false, true} {
-		w := newCluster(t, fmt.Sprintf("machine: {follow: %t}", follows))
-		w.register(node("a", "10", nil))
-		r := w.leader()
-		require.Empty(t, r.works())
+		w := newCluster(t, fmt.Sprintf("machine: {follow: %t}", follows), node("a", "10", nil))
+		r := w.leads()
 		require.Empty(t, w.Nodes(), "nothing is recorded of it")
 		r.enqueueAll()
 		require.Empty(t, r.works())

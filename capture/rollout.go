@@ -3,16 +3,13 @@ package capture
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/inventory"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -33,40 +30,26 @@ func RulesNeedAcceptance(changed, renamed, of int) bool {
 // rollout keeps new rules from removing or changing labels on many Nodes at once. They only add labels until they are known to change few
 // Nodes, or an operator has accepted them.
 type rollout struct {
-	mu       sync.Mutex
-	released string // the rules that may do so
-	reported string // the rules of which it was reported that they are held
-	nodes    int    // on how many Nodes the rules would remove or change labels that are held
+	released atomic.Value // the hash of the rules that may do so; nothing at the start
+	nodes    atomic.Int64 // on how many Nodes the rules would remove or change labels that are held
+	reported string       // the rules of which it was reported that they are held; only [Controller.checkRules] uses it
 }
 
 // holds reports whether rules must only add labels.
-func (r *rollout) holds(rules string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.released != rules
-}
+func (r *rollout) holds(rules string) bool { return r.released.Load() != any(rules) }
 
 // release lets rules do all that they say.
 func (r *rollout) release(rules string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.released, r.nodes = rules, 0
+	r.released.Store(rules)
+	r.nodes.Store(0)
 }
 
 // hold notes on how many Nodes rules are held, and reports whether that is news.
 func (r *rollout) hold(rules string, nodes int) (news bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.nodes.Store(int64(nodes))
 	news = r.reported != rules
-	r.reported, r.nodes = rules, nodes
+	r.reported = rules
 	return news
-}
-
-// held is on how many Nodes rules are held.
-func (r *rollout) held() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.nodes
 }
 
 // rollOut looks after the rules of the policy until ctx is done.
@@ -102,14 +85,13 @@ func (c *Controller) checkRules(ctx context.Context) {
 }
 
 func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules string) error {
-	state, err := c.Client.CoreV1().ConfigMaps(c.Namespace).Get(ctx, store.RulesName, metav1.GetOptions{})
-	exists := err == nil
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("get configmap %q: %w", store.RulesName, err)
+	state, err := c.configMap(ctx, store.RulesName)
+	if err != nil {
+		return err
 	}
-	inForce := policy.NoRules
-	if exists {
-		inForce = state.Data[store.RulesInForce]
+	inForce, accepted := policy.NoRules, ""
+	if state != nil {
+		inForce, accepted = state.Data[store.RulesInForce], state.Data[store.RulesAccepted]
 	}
 	if !c.leading.Load() { // the leader puts rules in force: a replica with another policy must not undo what it does
 		if c.rollout.holds(inForce) {
@@ -118,11 +100,11 @@ func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules s
 		}
 		return nil
 	}
-	if rules != inForce && state.Data[store.RulesAccepted] != rules {
+	if rules != inForce && accepted != rules {
 		if !c.devices.known(p.LabelRules().Drivers()) || !c.inventories.known(p, c.Now()) {
 			return nil // what the rules would change is not known; this is called again once it is
 		}
-		changed, renamed, of := c.changedBy(p)
+		changed, renamed, of := c.alteredNodes(p, nil)
 		if RulesNeedAcceptance(changed, renamed, of) {
 			if c.rollout.hold(rules, changed) {
 				c.reportHeld(p, changed, renamed, of)
@@ -131,35 +113,14 @@ func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules s
 		}
 	}
 	if rules != inForce {
-		if err := c.putInForce(ctx, exists, rules); err != nil {
+		// An acceptance counts once. The next time that the same rules come, they may affect other Nodes.
+		err := c.writeConfigMap(ctx, store.RulesName, state != nil, map[string]*string{store.RulesInForce: &rules, store.RulesAccepted: nil})
+		if err != nil && !apierrors.IsAlreadyExists(err) { // another replica may have done so
 			return err
 		}
 	}
 	c.rollout.release(rules)
 	c.enqueueAll()
-	return nil
-}
-
-// putInForce notes that rules are in force now. Another replica may have done so.
-func (c *Controller) putInForce(ctx context.Context, exists bool, rules string) (err error) {
-	configMaps := c.Client.CoreV1().ConfigMaps(c.Namespace)
-	if exists {
-		// An acceptance counts once. The next time that the same rules come, they may affect other Nodes.
-		body, encodeErr := json.Marshal(map[string]any{"data": map[string]any{store.RulesInForce: rules, store.RulesAccepted: nil}})
-		if encodeErr != nil {
-			return fmt.Errorf("encode rules in force: %w", encodeErr)
-		}
-		_, err = configMaps.Patch(ctx, store.RulesName, types.MergePatchType, body, metav1.PatchOptions{FieldManager: observe.FieldManager})
-	} else {
-		created := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.RulesName, Namespace: c.Namespace}, Data: map[string]string{store.RulesInForce: rules}}
-		_, err = configMaps.Create(ctx, created, metav1.CreateOptions{FieldManager: observe.FieldManager})
-	}
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("write configmap %q: %w", store.RulesName, err)
-	}
 	return nil
 }
 
@@ -176,16 +137,12 @@ func RulesPatch(state *corev1.ConfigMap, key, rules string) []byte {
 	return patch
 }
 
-// changedBy counts all live Nodes (of), and those on which rules would remove or change labels (changed). The third count is of Nodes from
-// which migrations would remove the old key (renamed).
-func (c *Controller) changedBy(p policy.Policy) (changed, renamed, of int) {
-	return c.alteredNodes(Circumstances{
-		Policy: p, Guarded: c.Guard.InForce(), Devices: c.devices.under(p), Inventory: c.inventories.under(p, c.Now(), nil), Now: c.Now(),
-	})
-}
-
-// alteredNodes counts as changedBy does.
-func (c *Controller) alteredNodes(in Circumstances) (changed, renamed, of int) {
+// alteredNodes counts all live Nodes (of), and those on which rules would remove or change labels (changed). The third count is of Nodes
+// from which migrations would remove the old key (renamed). Snapshots of instead replace those that are in force.
+func (c *Controller) alteredNodes(p policy.Policy, instead map[string]inventory.Snapshot) (changed, renamed, of int) {
+	in := Circumstances{
+		Policy: p, Guarded: c.Guard.InForce(), Devices: c.devices.under(p), Inventory: c.inventories.under(p, c.Now(), instead), Now: c.Now(),
+	}
 	for _, name := range c.observations.names() {
 		_, node := c.observations.look(name)
 		if node == nil || node.Fault != nil {

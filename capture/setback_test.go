@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
@@ -26,8 +25,7 @@ func TestWhatAClientSetsBackToWhatARuleLeftIsTheClients(t *testing.T) {
 		"a label that a rule keeps off Nodes": {rule + "ensureAbsent: [" + key + "]}\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newCluster(t, "")
-			w.register(node("a", "10", labels{oldKey: "one"}, owned("kubectl-label", oldKey)))
+			w := newCluster(t, "", node("a", "10", labels{oldKey: "one"}, owned("kubectl-label", oldKey)))
 			r := w.leader()
 			r.follows(c.policy)
 			shown := labels{oldKey: "one"}
@@ -37,17 +35,15 @@ func TestWhatAClientSetsBackToWhatARuleLeftIsTheClients(t *testing.T) {
 			require.Equal(t, shown, w.shows())
 
 			setBack := false
-			r.before = func(write string) {
-				if write == "patch n1" && !setBack {
-					setBack = true
-					assert.Equal(t, "two", w.record().Items()[key], "the record has the client's other value")
-					if c.left == "" {
-						w.edit(func(n *corev1.Node) { delete(n.Labels, key) })
-					} else {
-						w.label(key, c.left)
-					}
+			r.meanwhile("patch n1", func() {
+				setBack = true
+				assert.Equal(t, "two", w.record().Items()[key], "the record has the client's other value")
+				if c.left == "" {
+					w.unset(key)
+				} else {
+					w.label(key, c.left)
 				}
-			}
+			})
 			w.label(key, "two")
 			require.Empty(t, r.works())
 			require.True(t, setBack)
@@ -62,8 +58,7 @@ func TestWhatAClientSetsBackToWhatARuleLeftIsTheClients(t *testing.T) {
 
 func TestSinceWhenALabelIsAsItsRuleWantsIt(t *testing.T) {
 	const rules = "labels:\n  rules:\n  - {name: r, set: {tier: gold}, precedence: rule}\n  - {name: r2, set: {rack: r1}}\n  - {name: r3, ensureAbsent: [joined]}\n"
-	w := newCluster(t, "")
-	w.register(node("a", "10", labels{"joined": "1"}))
+	w := newCluster(t, "", node("a", "10", labels{"joined": "1"}))
 	since := func() map[string]record.Version {
 		versions := map[string]record.Version{}
 		for key, label := range observe.Of(w.node()).ListedLabels() {

@@ -2,25 +2,17 @@ package capture_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"reflect"
 	"slices"
 	"time"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-
 	"github.com/prometheus/client_golang/prometheus"
-	admissionv1 "k8s.io/api/admission/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	eventrecord "k8s.io/client-go/tools/record"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/capture/gc"
@@ -194,47 +186,8 @@ func recordDeletion(nodes webhook.Nodes, records capture.Records, current func()
 	}).Record(context.Background(), name, uid)
 }
 
-// webhookMetrics are shared: nothing reads them.
-var webhookMetrics = webhook.NewMetrics(prometheus.NewRegistry())
-
 // reviewCreation is what the API server makes of a Node after the webhook's answer.
-func reviewCreation(records webhook.Records, current func() policy.Policy, byKubelet bool, node *corev1.Node) *corev1.Node {
-	object, err := json.Marshal(node)
-	if err != nil {
-		panic(err)
-	}
-	user := authenticationv1.UserInfo{Username: "administrator", Groups: []string{"system:masters"}}
-	if byKubelet {
-		user = authenticationv1.UserInfo{Username: "system:node:" + node.Name, Groups: []string{"system:nodes", "system:authenticated"}}
-	}
-	handler := webhook.NewHandler(records, current, webhookMetrics, slog.New(slog.DiscardHandler))
-	response := handler.Handle(context.Background(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-		UID: "review", Operation: admissionv1.Create, Name: node.Name, UserInfo: user,
-		Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Node"}, Object: runtime.RawExtension{Raw: object},
-	}})
-	if !response.Allowed {
-		panic("the webhook denies a Node")
-	}
-	if len(response.Patches) == 0 {
-		return node
-	}
-	operations, err := json.Marshal(response.Patches)
-	if err != nil {
-		panic(err)
-	}
-	patch, err := jsonpatch.DecodePatch(operations)
-	if err == nil {
-		object, err = patch.Apply(object)
-	}
-	if err != nil {
-		panic(fmt.Sprintf("the API server cannot apply %s: %v", operations, err))
-	}
-	patched := &corev1.Node{}
-	if err := json.Unmarshal(object, patched); err != nil {
-		panic(err)
-	}
-	return patched
-}
+var reviewCreation = capture.ReviewCreation
 
 // taintKey names a taint as records do.
 func taintKey(taint corev1.Taint) string { return record.TaintKey(taint) }

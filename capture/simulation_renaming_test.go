@@ -25,7 +25,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
@@ -281,51 +280,63 @@ func (w *renaming) registers(name string) {
 	n := node(uid, "", own, called(name), machine(machineOf), gated)
 	n.UID, n.ResourceVersion = "", ""
 	way := pick(w.random, []string{"fresh", "fresh", "stale", "down"})
-	if way != "down" {
-		n = w.reviewed(n, way == "stale")
+	switch way {
+	case "fresh":
+		n = ReviewCreation(snapshot{w.known(), time.Now()}, func() policy.Policy { return w.policy }, true, n)
+	case "stale": // it knows that it is behind
+		n = ReviewCreation(snapshot{entries: w.stale}, func() policy.Policy { return w.policy }, true, n)
 	}
 	w.say("%s registers on %s with %v, webhook %s: %v", name, machineOf[:4], own, way, n.Labels)
-	w.mu.Lock()
-	w.version++
-	n.UID, n.ResourceVersion = uid, strconv.Itoa(w.version)
-	m.born = w.version
-	w.mu.Unlock()
-	m.free = false
+	n.UID = uid
+	w.commit(n)
+	m.born, m.free = w.version, false
 	m.machine, m.reused = machineOf, m.followed
 	for key, value := range own {
 		m.wants[key], m.touched[key] = value, value
 	}
-	w.register(n)
 }
 
-// reviewed is a Node as the webhook lets it in.
-func (w *renaming) reviewed(n *corev1.Node, stale bool) *corev1.Node {
-	known := snapshot{w.known(), time.Now()}
-	if stale {
-		known = snapshot{entries: w.stale} // it knows that it is behind
+// ReviewCreation is what the API server makes of a Node after the webhook's answer.
+func ReviewCreation(records webhook.Records, current func() policy.Policy, byKubelet bool, node *corev1.Node) *corev1.Node {
+	object, err := json.Marshal(node)
+	if err != nil {
+		panic(err)
 	}
-	raw, err := json.Marshal(n)
-	require.NoError(w.t, err)
-	h := webhook.NewHandler(known, func() policy.Policy { return w.policy }, webhook.NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
-	answer := h.Handle(context.Background(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-		UID: "1", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Node"}, Resource: metav1.GroupVersionResource{Version: "v1", Resource: "nodes"},
-		Name: n.Name, Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: raw},
-		UserInfo: authenticationv1.UserInfo{Username: "system:node:" + n.Name, Groups: []string{"system:nodes"}},
+	user := authenticationv1.UserInfo{Username: "administrator", Groups: []string{"system:masters"}}
+	if byKubelet {
+		user = authenticationv1.UserInfo{Username: "system:node:" + node.Name, Groups: []string{"system:nodes", "system:authenticated"}}
+	}
+	handler := webhook.NewHandler(records, current, webhookMetrics, slog.New(slog.DiscardHandler))
+	response := handler.Handle(context.Background(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		UID: "review", Operation: admissionv1.Create, Name: node.Name, UserInfo: user,
+		Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Node"}, Object: runtime.RawExtension{Raw: object},
 	}})
-	require.True(w.t, answer.Allowed)
-	if len(answer.Patches) == 0 {
-		return n
+	if !response.Allowed {
+		panic("the webhook denies a Node")
 	}
-	patch, err := json.Marshal(answer.Patches)
-	require.NoError(w.t, err)
-	operations, err := jsonpatch.DecodePatch(patch)
-	require.NoError(w.t, err)
-	raw, err = operations.Apply(raw)
-	require.NoError(w.t, err)
-	after := &corev1.Node{}
-	require.NoError(w.t, json.Unmarshal(raw, after))
-	return after
+	if len(response.Patches) == 0 {
+		return node
+	}
+	operations, err := json.Marshal(response.Patches)
+	if err != nil {
+		panic(err)
+	}
+	patch, err := jsonpatch.DecodePatch(operations)
+	if err == nil {
+		object, err = patch.Apply(object)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("the API server cannot apply %s: %v", operations, err))
+	}
+	patched := &corev1.Node{}
+	if err := json.Unmarshal(object, patched); err != nil {
+		panic(err)
+	}
+	return patched
 }
+
+// webhookMetrics are shared: nothing reads them.
+var webhookMetrics = webhook.NewMetrics(prometheus.NewRegistry())
 
 // snapshot is records as they were.
 type snapshot struct {
@@ -360,18 +371,9 @@ func (w *renaming) known() map[string]store.Entry {
 }
 
 func (w *renaming) deletes(name string) {
-	n, err := w.get(name)
-	require.NoError(w.t, err)
 	w.say("%s is deleted", name)
-	w.names[name].deleted = true
-	w.mu.Lock()
-	w.version++
-	n.ResourceVersion = strconv.Itoa(w.version)
-	w.names[name].died = w.version
-	delete(w.nodes, name)
-	w.mu.Unlock()
-	w.leader.observations.went(observe.SlimOf(observe.Of(n)))
-	w.leader.Enqueue(name)
+	w.deleteNode(name)
+	w.names[name].deleted, w.names[name].died = true, w.version
 }
 
 // edits is an operator who sets or removes a label.
@@ -403,12 +405,7 @@ func (w *renaming) edits(name string) {
 		delete(m.waits, key) // what is known since comes first
 	}
 	w.say("an operator sets %s of %s to %q", key, name, value)
-	w.mu.Lock()
-	w.version++
-	n.ResourceVersion = strconv.Itoa(w.version)
-	w.nodes[name] = n
-	w.mu.Unlock()
-	w.tell(n)
+	w.commit(n)
 }
 
 // decides is an operator who accepts what waits, or not.

@@ -154,10 +154,7 @@ func TestAStandbyTakesOverFromALeaderThatStopsAndStopsWhenAnotherOneStarts(t *te
 
 // A label that flaps, or a Node that comes and goes, must not keep a standby waiting for a leader that has ended.
 func TestAClientThatUndoesItsOwnEditIsNoProgressOfALeader(t *testing.T) {
-	w := newCluster(t, "")
-	w.register(numbered(7))
-	w.holds(remembered("a", 10, labels{"k": "v"}))
-	w.register(node("a", "10", labels{"k": "v"}))
+	w := newCluster(t, "", numbered(7), remembered("a", 10, labels{"k": "v"}), node("a", "10", labels{"k": "v"}))
 	standby := w.replica()
 	for range 30 {
 		require.Empty(t, standby.works())
@@ -248,14 +245,7 @@ func TestAStandbyThatHasTakenOverActsAtOnceForAWhile(t *testing.T) {
 	t.Run("unless another replica writes a record first", func(t *testing.T) {
 		w, standby := takenOver()
 		w.register(numbered(2))
-		once := true
-		standby.before = func(string) {
-			if once {
-				once = false
-				other := w.leader()
-				assert.Empty(t, other.works())
-			}
-		}
+		standby.meanwhile("put n2", func() { w.leads() })
 		require.Empty(t, standby.works())
 		standby.wrote()
 		w.register(numbered(3))
@@ -276,8 +266,7 @@ func TestANodeThatWaitsForAnotherReasonIsQueuedOnceInAWhile(t *testing.T) {
 }
 
 func TestWhatAStandbyCanDoNothingAboutKeepsItNotBusy(t *testing.T) {
-	w := newCluster(t, "")
-	w.holds(remembered("a", 10, labels{"k": "v"}))
+	w := newCluster(t, "", remembered("a", 10, labels{"k": "v"}))
 	r := w.replica()
 	r.deaf = true
 	w.register(node("a", "10", labels{"k": "v"})) // its watch has not brought the Node
@@ -297,20 +286,17 @@ func TestWhatAStandbyCanDoNothingAboutKeepsItNotBusy(t *testing.T) {
 	require.Empty(t, r.works())
 	assert.NotEmpty(t, r.standby.due)
 	w.Tamper("n1", []byte("no JSON"))
-	r.Enqueue("n1")
-	require.Empty(t, r.works())
+	r.reconciles()
 	assert.Empty(t, r.standby.due)
 }
 
 func TestABrakeCountsWhatTheLeaderSets(t *testing.T) {
-	w := newCluster(t, followDedicated)
-	w.register(node("a", "10", labels{"dedicated": "ci"}))
+	w := newCluster(t, followDedicated, node("a", "10", labels{"dedicated": "ci"}))
 	leader, standby := w.leader(), w.replica()
 	step := func() {
 		require.Empty(t, standby.works()) // it observes what is due
 		w.passes(firstPause)
-		leader.Enqueue("n1")
-		require.Empty(t, leader.works())
+		leader.reconciles()
 		require.Empty(t, standby.works()) // and what the leader made of it
 	}
 	step()
@@ -331,15 +317,12 @@ func TestABrakeCountsWhatTheLeaderSets(t *testing.T) {
 	require.Empty(t, standby.works())
 	assert.NotContains(t, w.shows(), "dedicated:NoSchedule")
 	w.passes(patience)
-	standby.Enqueue("n1")
-	require.Empty(t, standby.works())
+	standby.reconciles()
 	assert.Contains(t, w.shows(), "dedicated:NoSchedule")
 }
 
 func TestABrakeDoesNotCountWhatNobodySet(t *testing.T) {
-	w := newCluster(t, followDedicated)
-	w.holds(remembered("a", 10, labels{"dedicated": "ci"}))
-	w.register(node("a", "10", labels{"dedicated": "ci"}))
+	w := newCluster(t, followDedicated, remembered("a", 10, labels{"dedicated": "ci"}), node("a", "10", labels{"dedicated": "ci"}))
 	standby := w.replica()
 	for range 2 * freeFlaps { // a client adds and removes the label of a rule, and nobody acts
 		w.label("dedicated", "ci")
@@ -405,8 +388,7 @@ func TestARunningStandbyActsByItself(t *testing.T) {
 }
 
 func TestOnlyTheLeaderReportsWhatEveryReplicaObserves(t *testing.T) {
-	w := newCluster(t, followDedicated)
-	w.holds(remembered("a", 10, labels{"dedicated": "ci", "dedicated:NoSchedule": "mine"}))
+	w := newCluster(t, followDedicated, remembered("a", 10, labels{"dedicated": "ci", "dedicated:NoSchedule": "mine"}))
 	w.register(node("a", "10", labels{"dedicated": "ci"}, tainted("dedicated=mine:NoSchedule")))
 	leader, standby := w.leader(), w.replica()
 	for _, r := range []*replica{leader, standby} {
@@ -418,9 +400,7 @@ func TestOnlyTheLeaderReportsWhatEveryReplicaObserves(t *testing.T) {
 }
 
 func TestAReplicaThatStartsToLeadForgetsNoRefusedLabel(t *testing.T) {
-	w := newCluster(t, "")
-	w.holds(remembered("a", 10, labels{"k": "v"}))
-	w.register(node("b", "20", nil, gated))
+	w := newCluster(t, "", remembered("a", 10, labels{"k": "v"}), node("b", "20", nil, gated))
 	r := w.replica()
 	r.notesOf("b").refused["k"] = true
 	r.Lead()

@@ -1,14 +1,12 @@
 package observe
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/record"
@@ -21,23 +19,10 @@ func annotated(version record.Version, annotations labels) *corev1.Node {
 	return n
 }
 
-// annotating is an entry of managedFields of a manager that owns annotations.
-func annotating(manager string, annotations ...string) metav1.ManagedFieldsEntry {
-	owned := map[string]any{}
-	for _, annotation := range annotations {
-		owned["f:"+annotation] = struct{}{}
-	}
-	raw, err := json.Marshal(map[string]any{"f:metadata": map[string]any{"f:annotations": owned}})
-	if err != nil {
-		panic(err)
-	}
-	return metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: metav1.NewFieldsV1(string(raw))}
-}
-
 func TestOnlyAnnotationsThatThePolicyKeepsAreHeldInMemory(t *testing.T) {
 	p := loaded(t, `annotations: {keep: ["a.io/*"]}`)
 	object := annotated(5, labels{"a.io/x": "1", "other.io/x": strings.Repeat("x", 1000), "a.io/large": strings.Repeat("x", record.MaxAnnotationBytes+1)})
-	object.ManagedFields = append(object.ManagedFields, wrote("kubectl", 1, "label"), annotating("kubectl", "a.io/x", "other.io/x"))
+	object.ManagedFields = append(object.ManagedFields, wrote("kubectl", 1, "label"), wrote("kubectl", 1, "@a.io/x", "@other.io/x"))
 	read := OfKeeping(object, p.Annotations())
 	assert.Equal(t, labels{"@a.io/x": "1"}, read.Items)
 	assert.Equal(t, []string{"@a.io/large"}, read.TooLarge)
@@ -86,7 +71,7 @@ func TestWhatIsRecordedOfAnnotations(t *testing.T) {
 			for key, value := range tt.shows {
 				object.Annotations[key] = value
 				for _, manager := range tt.managers {
-					object.ManagedFields = append(object.ManagedFields, annotating(manager, key))
+					object.ManagedFields = append(object.ManagedFields, wrote(manager, 1, record.AnnotationKey(key)))
 				}
 			}
 			r := remembering("a", 5, tt.record)
@@ -121,7 +106,7 @@ func TestARecordHoldsNoMoreAnnotationsThanTheLimit(t *testing.T) {
 func TestAnAnnotationHasACauseInTheHistory(t *testing.T) {
 	p := loaded(t, `annotations: {keep: ["a.io/*"]}`)
 	object := annotated(9, labels{"a.io/x": "2"})
-	object.ManagedFields = append(object.ManagedFields, annotating("kubectl-annotate", "a.io/x"))
+	object.ManagedFields = append(object.ManagedFields, wrote("kubectl-annotate", 1, "@a.io/x"))
 	r := remembering("a", 5, labels{"@a.io/x": "1"})
 	next := merged(t, r, OfKeeping(object, p.Annotations()), p)
 	assert.Contains(t, string(next.History), `"actor":"kubectl-annotate","annotations":{"a.io/x":{"from":"1","to":"2"}}`)

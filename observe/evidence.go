@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -21,7 +22,10 @@ type annotations struct {
 
 func annotationsOf(all map[string]string, by stampWriter) annotations {
 	stamp, stamped := record.ParseStamp(all[policy.StampAnnotation])
-	return annotations{stamp: stamp, stamped: stamped, by: by, derived: policy.DerivedTaints(all[policy.TaintsAnnotation]), labels: policy.DerivedLabels(all[policy.LabelsAnnotation])}
+	return annotations{
+		stamp: stamp, stamped: stamped, by: by,
+		derived: policy.DerivedTaints(all[policy.TaintsAnnotation]), labels: policy.DerivedLabels(all[policy.LabelsAnnotation]),
+	}
 }
 
 // Stamp is the annotation's list of what nodekeep set on this object. If the annotation is missing or not trusted, ok is false. The
@@ -89,21 +93,11 @@ func (n *Node) ListsTaintsThatAreGone() bool {
 // unproved are the keys of a stamp that a kubelet may have forged. The kubelet may not set these keys itself, or the record does not know
 // them. Invented keys would fill the record with removals.
 func unproved(stamp record.Stamp, r record.Record) map[string]bool {
-	var keys map[string]bool
-	note := func(key string) {
-		if _, known := r.Entry(key); known && !record.IsTaint(key) && policy.AllowedForKubelet(key) {
-			return
+	keys := map[string]bool{}
+	for key := range sets.KeySet(stamp.Given).Union(sets.KeySet(stamp.Brought)) {
+		if _, known := r.Entry(key); !known || record.IsTaint(key) || !policy.AllowedForKubelet(key) {
+			keys[key] = true
 		}
-		if keys == nil {
-			keys = map[string]bool{}
-		}
-		keys[key] = true
-	}
-	for key := range stamp.Given {
-		note(key)
-	}
-	for key := range stamp.Brought {
-		note(key)
 	}
 	return keys
 }

@@ -60,12 +60,12 @@ func TestTheStampIsEvidenceAsFarAsNoKubeletCanHaveWrittenIt(t *testing.T) {
 	}{
 		"a webhook wrote it: it has no owner":             {nil, true, true},
 		"nothing says so":                                 {[]metav1.ManagedFieldsEntry{{}}, true, true},
-		"capture wrote it, it seems":                      {[]metav1.ManagedFieldsEntry{wrote(FieldManager, 1, policy.StampAnnotation)}, true, false},
-		"the API server has put owners together":          {[]metav1.ManagedFieldsEntry{wrote(ancientChanges, 1, policy.StampAnnotation)}, true, false},
-		"a kubelet wrote it":                              {[]metav1.ManagedFieldsEntry{wrote("kubelet", 1, policy.StampAnnotation)}, false, false},
-		"a client wrote it":                               {[]metav1.ManagedFieldsEntry{wrote("kubectl-annotate", 1, policy.StampAnnotation)}, false, false},
-		"capture and then a kubelet wrote it":             {[]metav1.ManagedFieldsEntry{wrote(FieldManager, 2, policy.StampAnnotation), wrote("kubelet", 1, policy.StampAnnotation)}, false, false},
-		"a kubelet wrote the list of derived taints only": {[]metav1.ManagedFieldsEntry{wrote("kubelet", 1, policy.TaintsAnnotation)}, true, true},
+		"capture wrote it, it seems":                      {[]metav1.ManagedFieldsEntry{wrote(FieldManager, 1, "@"+policy.StampAnnotation)}, true, false},
+		"the API server has put owners together":          {[]metav1.ManagedFieldsEntry{wrote(ancientChanges, 1, "@"+policy.StampAnnotation)}, true, false},
+		"a kubelet wrote it":                              {[]metav1.ManagedFieldsEntry{wrote("kubelet", 1, "@"+policy.StampAnnotation)}, false, false},
+		"a client wrote it":                               {[]metav1.ManagedFieldsEntry{wrote("kubectl-annotate", 1, "@"+policy.StampAnnotation)}, false, false},
+		"capture and then a kubelet wrote it":             {[]metav1.ManagedFieldsEntry{wrote(FieldManager, 2, "@"+policy.StampAnnotation), wrote("kubelet", 1, "@"+policy.StampAnnotation)}, false, false},
+		"a kubelet wrote the list of derived taints only": {[]metav1.ManagedFieldsEntry{wrote("kubelet", 1, "@"+policy.TaintsAnnotation)}, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			of := stamped(object("a", 7, labels{"k": "v"}, c.fields...), given(labels{"k": "v", worker: "", "t:NoSchedule": ""}))

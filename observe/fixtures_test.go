@@ -22,7 +22,7 @@ const worker = "node-role.kubernetes.io/worker" // no kubelet may set it
 var now = time.Date(2026, 5, 1, 12, 0, 0, 700_000_000, time.UTC)
 
 // wrote is an entry of managedFields: who owns these items, and when it last changed one, in minutes before now. "taints"
-// stands for the list of taints, and a key of an annotation for itself.
+// stands for the list of taints, "@" and a key for an annotation.
 func wrote(manager string, minutesAgo int, items ...string) metav1.ManagedFieldsEntry {
 	fields, owned, annotated := map[string]any{}, map[string]any{}, map[string]any{}
 	for _, item := range items {
@@ -31,10 +31,12 @@ func wrote(manager string, minutesAgo int, items ...string) metav1.ManagedFields
 			fields["f:spec"] = map[string]any{"f:taints": struct{}{}}
 		case "unschedulable":
 			fields["f:spec"] = map[string]any{"f:unschedulable": struct{}{}}
-		case policy.StampAnnotation, policy.TaintsAnnotation:
-			annotated["f:"+item] = struct{}{}
 		default:
-			owned["f:"+item] = struct{}{}
+			if annotation, is := record.Annotation(item); is {
+				annotated["f:"+annotation] = struct{}{}
+			} else {
+				owned["f:"+item] = struct{}{}
+			}
 		}
 	}
 	fields["f:metadata"] = map[string]any{"f:labels": owned, "f:annotations": annotated}

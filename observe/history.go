@@ -19,7 +19,7 @@ const FieldManager = "nodekeep"
 // Then the actor is empty, and the time is that of the observation.
 func (n *Node) cause(key string, values history.Values, p policy.Policy, now time.Time) history.Cause {
 	shown, is := n.Items[key]
-	unknown := history.Cause{Time: metav1.NewTime(now.UTC().Truncate(time.Second))}
+	unknown := causeAt("", now)
 	wrote := func(w Writer) bool { return slices.Contains(w.Labels, key) }
 	taint := record.IsTaint(key) && key != policy.Cordon
 	switch {
@@ -29,7 +29,7 @@ func (n *Node) cause(key string, values history.Values, p policy.Policy, now tim
 		wrote = func(w Writer) bool { return w.Cordon }
 	}
 	if label := n.annotations.labels[key]; label.Adopted && values.To == nil && is && shown == label.Value {
-		return history.Cause{Actor: history.RuleActor(label.Rule), Time: unknown.Time}
+		return causeAt(history.RuleActor(label.Rule), now)
 	}
 	switch last, found := LastWriter(n.Writers, wrote); {
 	case values.To == nil && !taint, values.To != nil && (!is || shown != *values.To):
@@ -37,10 +37,15 @@ func (n *Node) cause(key string, values history.Values, p policy.Policy, now tim
 	case !found || last.Manager == ancientChanges || taint && !tellsOfTaints(last.Manager, p):
 		return unknown
 	case last.At == 0:
-		return history.Cause{Actor: last.Manager, Time: unknown.Time}
+		return causeAt(last.Manager, now)
 	default:
 		return history.Cause{Actor: last.Manager, Time: metav1.Unix(last.At, 0)}
 	}
+}
+
+// causeAt is an actor at a time, which records have in whole seconds.
+func causeAt(actor string, at time.Time) history.Cause {
+	return history.Cause{Actor: actor, Time: metav1.NewTime(at.UTC().Truncate(time.Second))}
 }
 
 // LastWriter is who wrote last of those that own an item.

@@ -38,12 +38,12 @@ type owners struct {
 
 // Writer is an entry of managedFields that owns labels, the taints, the cordon or annotations that the policy keeps.
 type Writer struct {
-	Manager string   `json:"manager"`
-	Labels  []string `json:"labels,omitempty"` // keys of labels and annotations, sorted
-	Taints  bool     `json:"taints,omitempty"`
-	Cordon  bool     `json:"cordon,omitempty"`
+	Manager string
+	Labels  []string // keys of labels and annotations, sorted
+	Taints  bool
+	Cordon  bool
 	// At is when it last changed anything that it owns, in seconds since 1970; 0: not known.
-	At int64 `json:"-"`
+	At int64
 }
 
 // stampWriter is who wrote the stamp.

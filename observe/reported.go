@@ -69,24 +69,26 @@ func (r Reported) facts(rules classify.Rules, now time.Time) classify.Facts {
 	shape, amounts := packing.Reader(r.shape.Value()), packing.Reader(r.amounts)
 	system := shape.Texts()
 	capacity, allocatable := rules.Resources()
-	read := func(used map[string]bool) corev1.ResourceList {
-		list := corev1.ResourceList{}
-		for _, name := range shape.Texts() {
-			text := amounts.Text()
-			if !used[name] {
-				continue
-			}
-			if amount, err := resource.ParseQuantity(text); err == nil {
-				list[corev1.ResourceName(name)] = amount
-			}
-		}
-		return list
-	}
 	return classify.Facts{
 		System:   classify.System{Arch: system[0], OS: system[1], Kernel: system[2], Runtime: system[3], Kubelet: system[4]},
-		Capacity: read(capacity), Allocatable: read(allocatable),
+		Capacity: unpackList(&shape, &amounts, capacity), Allocatable: unpackList(&shape, &amounts, allocatable),
 		PluginsRegistered: r.Ready != 0 && !now.Before(time.Unix(r.Ready, 0).Add(classify.PluginGrace)),
 	}
+}
+
+// unpackList reads the next list of resources, and keeps those that are used.
+func unpackList(shape, amounts *packing.Reader, used map[string]bool) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for _, name := range shape.Texts() {
+		text := amounts.Text()
+		if !used[name] {
+			continue
+		}
+		if amount, err := resource.ParseQuantity(text); err == nil {
+			list[corev1.ResourceName(name)] = amount
+		}
+	}
+	return list
 }
 
 // Cores is the CPU of the machine; 0: it is not known.
@@ -96,18 +98,8 @@ func (r Reported) Cores() float64 {
 	}
 	shape, amounts := packing.Reader(r.shape.Value()), packing.Reader(r.amounts)
 	shape.Texts() // the software
-	for _, name := range shape.Texts() {
-		text := amounts.Text()
-		if name != string(corev1.ResourceCPU) {
-			continue
-		}
-		amount, err := resource.ParseQuantity(text)
-		if err != nil {
-			return 0
-		}
-		return max(0, amount.AsApproximateFloat64())
-	}
-	return 0
+	capacity := unpackList(&shape, &amounts, map[string]bool{string(corev1.ResourceCPU): true})
+	return max(0, capacity.Cpu().AsApproximateFloat64())
 }
 
 // Facts are what rules use in the Node while it has these labels, at a moment.

@@ -131,7 +131,7 @@ func AdoptingChange(node *observe.Node, label AdoptedLabel, key string) capture.
 		listed = map[string]record.Derived{}
 	}
 	listed[key] = record.Derived{Value: label.Value, Rule: label.Rule, Adopted: true}
-	return capture.Change{RuleChange: capture.RuleChange{Labels: listed, WriteLabelList: true}}
+	return capture.Change{Labels: listed, WriteLabelList: true}
 }
 
 // Document is the plan.

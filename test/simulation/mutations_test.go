@@ -52,12 +52,12 @@ func TestTheModelCheckerFindsEachMutation(t *testing.T) {
 		"the end of an object is not written":                                  {"write.go", "case final && before.Observed(o.UID) < after.Observed(o.UID):", "case final && false:", "annotations", nil},
 		"a record is renamed before the Node has the new key":                  {"../policy/migrations.go", "known && !old.Removed && shown && value == old.Value &&", "known && !old.Removed && (value == old.Value || !shown) &&", "renames", []string{"-length", "0"}},
 		"the old key stays on the Node":                                        {"../policy/migrations.go", "return renamed && shown && value == node.Items[m.From]", "return false && renamed && shown && value == node.Items[m.From]", "renames", []string{"-length", "0"}},
-		"the record of a Node that is away is not renamed":                     {"../observe/migrations.go", "{ return m.Phase == policy.MigrateNew }", "{ return false }", "renames", []string{"-length", "0"}},
+		"the record of a Node that is away is not renamed":                     {"../observe/renames.go", "{ return m.Phase == policy.MigrateNew }", "{ return false }", "renames", []string{"-length", "0"}},
 		"a label that is set back to what a rule had set is not seen":          {"merge.go", "case item.Owner == Other && ruled && here && since < e.Version:", "case false && since > 0:", "label-rules", []string{"-length", "0"}},
 		"the new key of a migration that is set back is not seen":              {"merge.go", "case item.Owner == Other && ruled && here && since < e.Version:", "case false && since > 0:", "renames-edits", []string{"-length", "0"}},
 		"what a rule replaces is forgotten":                                    {"merge.go", "case item.Owner == Other && ruled && here && since < e.Version:", "case item.Owner == Other && ruled && here:", "label-rules-win", []string{"-length", "0"}},
 		"a label that is removed again, as a rule had removed it, is not seen": {"merge.go", "case item.Owner == Absent && ruled && here && since < e.Version:", "case false:", "label-rules-absent", []string{"-length", "0"}},
-		"that a rule sets a label again is not listed":                         {"../capture/rulechange.go", "if listed && !r.sets(key) && was.Value", "if listed && was.Value", "label-rules-win", []string{"-length", "0"}},
+		"that a rule sets a label again is not listed":                         {"../capture/rulechange.go", "if listed && !c.sets(key) && was.Value", "if listed && was.Value", "label-rules-win", []string{"-length", "0"}},
 		"the object of an entry is not written":                                {"write.go", " || before.decidedOn(was) != after.decidedOn(e)", "", "annotations", nil},
 	}
 	unchanged := mutation{file: "merge.go", part: "renames"}.build(t) // with all parts

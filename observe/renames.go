@@ -3,13 +3,21 @@ package observe
 import (
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/record/history"
 )
+
+// maxShownNode leaves room for the word before it in the name of an actor.
+const maxShownNode = 100
+
+// Follow is the first record of a Node whose machine had another name before; see [record.Follow]. Its history begins with that.
+func Follow(old record.Record, node string, machine record.Machine, now time.Time) record.Record {
+	r := record.Follow(old, node, machine, policy.FollowsOnlyAccepted)
+	cause := causeAt("followed "+policy.Shortened(old.Node, maxShownNode), now)
+	return history.Following(record.Record{Node: node}, r, func(string, history.Values) history.Cause { return cause })
+}
 
 // Renamed is the record after migrations of phase new have renamed labels that this Node shows under both keys. If any label was renamed,
 // changed is true. The newest observation in r must be that of this Node.
@@ -32,7 +40,7 @@ func renamedBy(r record.Record, p policy.Policy, now time.Time, shown bool, rena
 		if !renamed {
 			continue
 		}
-		cause := history.Cause{Actor: history.RuleActor(classify.CopyRule), Time: metav1.NewTime(now.UTC().Truncate(time.Second))}
+		cause := causeAt(history.RuleActor(classify.CopyRule), now)
 		r, changed = history.Following(r, next, func(string, history.Values) history.Cause { return cause }), true
 	}
 	return r, changed
