@@ -85,7 +85,7 @@ func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates
 	case state != nil && state.Data[store.RulesAccepted] == rules:
 		return nil, c.done("rules %s: accepted before; capture has still to carry it out", rules)
 	}
-	c.in = c.under(ctx, p)
+	c.decideUnder(ctx, p)
 	changed, renamed, of, err := c.alteredByRules(ctx)
 	if err != nil {
 		return nil, err
@@ -112,15 +112,6 @@ func (c *cluster) toRules(verbs ...string) []access {
 		needed = append(needed, c.toConfigMap(verb, store.RulesName))
 	}
 	return needed
-}
-
-// rulesState is which rules are in force and which were accepted; nil: nothing was written yet.
-func (c *cluster) rulesState(ctx context.Context) (*corev1.ConfigMap, error) {
-	state, err := c.client.CoreV1().ConfigMaps(c.namespace).Get(ctx, store.RulesName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return state, c.failed(c.toRecords("get"), err)
 }
 
 // inForce are the rules that may remove and change labels.

@@ -137,7 +137,7 @@ func (o *options) begin(ctx context.Context, has ability, args []string) (*clust
 		if err != nil {
 			return nil, err
 		}
-		c.in = c.under(ctx, p)
+		c.decideUnder(ctx, p)
 		if o.policy.file == "" { // of another policy it shows what that wants
 			held, err := c.rulesHeld(ctx, p)
 			if err != nil {

@@ -18,9 +18,6 @@ import (
 	"nodekeep.dev/nodekeep/observe"
 )
 
-// freedAtOnce is how many Nodes are freed at the same time.
-const freedAtOnce = 16
-
 // awaitCapture gives capture, which completes Nodes before it frees them, the time to do so.
 func (u *uninstalling) awaitCapture(ctx context.Context) error {
 	gated, err := u.gated(ctx)
@@ -30,8 +27,8 @@ func (u *uninstalling) awaitCapture(ctx context.Context) error {
 	_ = u.done("%s behind the gate; capture has %s to complete and free them", view.Counted(len(gated), "Node"), u.patience)
 	_ = wait.PollUntilContextTimeout(ctx, time.Second, u.patience, false, func(ctx context.Context) (bool, error) {
 		gated = slices.DeleteFunc(gated, func(name string) bool {
-			node, err := u.gatedNode(ctx, name)
-			return err == nil && node == nil
+			node, err := u.node(ctx, name)
+			return err == nil && (node == nil || !u.gate.On(node.Spec.Taints))
 		})
 		return len(gated) == 0, nil
 	})
@@ -51,15 +48,6 @@ func (u *uninstalling) gated(ctx context.Context) (gated []string, err error) {
 	return gated, nil
 }
 
-// gatedNode is a Node that is behind the gate; nil where it is not, or is deleted.
-func (u *uninstalling) gatedNode(ctx context.Context, name string) (*corev1.Node, error) {
-	node, err := u.node(ctx, name)
-	if err != nil || node == nil || !u.gate.On(node.Spec.Taints) {
-		return nil, err
-	}
-	return node, nil
-}
-
 // free lifts the gates of Nodes and returns how many. One that fails does not keep the others behind the gate.
 func (u *uninstalling) free(ctx context.Context, gated []string, stopped time.Time) (freed int, err error) {
 	var (
@@ -67,10 +55,12 @@ func (u *uninstalling) free(ctx context.Context, gated []string, stopped time.Ti
 		mu    sync.Mutex
 		errs  []error
 	)
-	group.SetLimit(freedAtOnce)
+	group.SetLimit(changedAtOnce)
 	for _, name := range gated {
 		group.Go(func() error {
-			node, err := u.lift(ctx, name)
+			node, err := u.changeNode(ctx, name, func(node *corev1.Node) (capture.Change, bool) {
+				return capture.Change{LiftGate: true}, u.gate.On(node.Spec.Taints)
+			})
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -95,22 +85,26 @@ func (u *uninstalling) free(ctx context.Context, gated []string, stopped time.Ti
 	return freed, fmt.Errorf("%s behind the gate still: run this again, or kubectl taint node NODE %s-: %w", view.Counted(len(errs), "Node"), u.gate, errors.Join(errs...))
 }
 
-// lift lifts the gate of one Node and returns the Node as it was. It returns nil if the Node is already deleted or has no gate.
-func (u *uninstalling) lift(ctx context.Context, name string) (lifted *corev1.Node, err error) {
+// changeNode changes one Node and returns it as it was. It returns nil if the Node is already deleted, or if no change is needed.
+func (u *uninstalling) changeNode(ctx context.Context, name string, needed func(*corev1.Node) (capture.Change, bool)) (changed *corev1.Node, err error) {
 	err = change(ctx, func(ctx context.Context) (*plan, error) {
-		node, err := u.gatedNode(ctx, name)
+		node, err := u.node(ctx, name)
 		if err != nil || node == nil {
 			return nil, err
 		}
+		wanted, ok := needed(node)
+		if !ok {
+			return nil, nil
+		}
 		return &plan{do: func(ctx context.Context) error {
-			err := u.patchNode(ctx, observe.Of(node), capture.Change{LiftGate: true}, u.gate, metav1.PatchOptions{FieldManager: "nodekeep-uninstall"})
+			err := u.patchNode(ctx, observe.Of(node), wanted, metav1.PatchOptions{FieldManager: "nodekeep-uninstall"})
 			if err == nil {
-				lifted = node
+				changed = node
 			}
 			return err
 		}}, nil
 	}, nil)
-	return lifted, err
+	return changed, err
 }
 
 // late reports whether a Node was created with the gate after gating had stopped. Both times are by the clock of the API server. Such a Node gets the

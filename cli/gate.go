@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -93,7 +92,7 @@ restore it where it can.`,
 				return nil, c.done("node/%s is not behind the gate", args[0])
 			}
 			return &plan{document: gated.Document(c.now()), question: "\n" + gated.Question(state), same: gated.Lacks(), do: func(ctx context.Context) error {
-				if err := c.patchNode(ctx, observe.Of(state.Node), capture.Change{LiftGate: true}, c.in.Policy.Gate(), metav1.PatchOptions{FieldManager: "nodekeep-gate-lift"}); err != nil {
+				if err := c.patchNode(ctx, observe.Of(state.Node), capture.Change{LiftGate: true}, metav1.PatchOptions{FieldManager: "nodekeep-gate-lift"}); err != nil {
 					return err
 				}
 				return c.done("node/%s: gate lifted", args[0])
@@ -118,12 +117,11 @@ func (c *cluster) captures(ctx context.Context) view.Captures {
 		known.Silent = leader.Silent()
 	}
 	last := map[types.UID]metav1.Time{}
-	for event, err := range all[*corev1.Event](ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		options.FieldSelector = fields.Set{"involvedObject.kind": "Node", "reason": capture.LabelRefused}.String()
-		return c.client.CoreV1().Events(eventsOfNodes).List(ctx, options)
-	}) {
+	refusals := metav1.ListOptions{FieldSelector: fields.Set{"involvedObject.kind": "Node", "reason": capture.LabelRefused}.String()}
+	toEvents := access{verb: "list", resource: "events", namespace: eventsOfNodes}
+	for event, err := range every[*corev1.Event](ctx, c, toEvents, c.client.CoreV1().Events(eventsOfNodes), refusals) {
 		if err != nil {
-			c.say("What the API server has refused is not known: %v", c.failed(access{verb: "list", resource: "events", namespace: eventsOfNodes}, err))
+			c.say("What the API server has refused is not known: %v", err)
 			known.Refused = nil
 			break
 		}

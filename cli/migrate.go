@@ -121,7 +121,7 @@ writes NEW into each record before it removes OLD from the Node. It removes OLD 
 		if !is || known.To != renaming.To {
 			return fmt.Errorf("the policy in the cluster has no migration of %s to %s; begin with: nodekeep migrate plan %s", renaming.From, renaming.To, args[0])
 		}
-		c.in = c.under(ctx, p)
+		c.decideUnder(ctx, p)
 		if err := c.mayFinish(ctx, force, known); err != nil {
 			return err
 		}

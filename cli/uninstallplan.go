@@ -84,7 +84,7 @@ func (u *uninstalling) plan(ctx context.Context) (plan view.Uninstall, err error
 		if u.gate.On(node.Spec.Taints) {
 			plan.Gated = append(plan.Gated, node.Name)
 		}
-		if len(without(node.Spec.Taints, keys)) != len(node.Spec.Taints) {
+		if len(withKeys(node.Spec.Taints, keys)) > 0 {
 			plan.Unverified = append(plan.Unverified, node.Name)
 		}
 	}

@@ -9,11 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -224,12 +222,9 @@ func (c *cluster) verified(ctx context.Context, namespace, name string) (view.Ve
 // lastReport is the last attempt that did not pass; nil where none is kept.
 func (c *cluster) lastReport(ctx context.Context, namespace, node string) (*verify.SavedReport, error) {
 	name := verify.ReportName(node)
-	kept, err := c.client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, c.failed(access{verb: "get", resource: "configmaps", namespace: namespace}, err)
+	kept, err := c.configMap(ctx, namespace, name)
+	if err != nil || kept == nil {
+		return nil, err
 	}
 	report, err := verify.ParseSavedReport(kept.Data[verify.ReportKey])
 	if err == nil && report.Node != node {
@@ -243,12 +238,9 @@ func (c *cluster) lastReport(ctx context.Context, namespace, node string) (*veri
 
 // ledger is what was removed lately.
 func (c *cluster) ledger(ctx context.Context, namespace string) (verify.Ledger, error) {
-	kept, err := c.client.CoreV1().ConfigMaps(namespace).Get(ctx, verify.LedgerMap, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return verify.Ledger{}, nil
-	}
-	if err != nil {
-		return verify.Ledger{}, c.failed(access{verb: "get", resource: "configmaps", namespace: namespace}, err)
+	kept, err := c.configMap(ctx, namespace, verify.LedgerMap)
+	if err != nil || kept == nil {
+		return verify.Ledger{}, err
 	}
 	text, ok := kept.Data[verify.LedgerKey]
 	ledger, err := verify.ParseLedger(text)
@@ -282,10 +274,8 @@ func (c *cluster) removalsOf(ctx context.Context, namespace, node string) ([]ver
 // workers are the worker Pods by the name of their Node.
 func (c *cluster) workers(ctx context.Context, namespace string) (map[string]*corev1.Pod, error) {
 	workers := map[string]*corev1.Pod{}
-	for pod, err := range all[*corev1.Pod](ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		list, err := c.client.CoreV1().Pods(namespace).List(ctx, options)
-		return list, c.failed(access{verb: "list", resource: "pods", namespace: namespace}, err)
-	}) {
+	to := access{verb: "list", resource: "pods", namespace: namespace}
+	for pod, err := range every[*corev1.Pod](ctx, c, to, c.client.CoreV1().Pods(namespace), metav1.ListOptions{}) {
 		if err != nil {
 			return nil, err
 		}

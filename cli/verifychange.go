@@ -54,7 +54,7 @@ taint's effect is NoSchedule, Pods on the Node go on to run. With NoExecute they
 				change.Remove = []string{profiles.Label}
 			}
 			return &plan{question: view.RunQuestion(node, taint), same: [2]string{string(node.UID), taint.ToString()}, do: func(ctx context.Context) error {
-				if err := c.patchNode(ctx, observe.Of(node), change, c.in.Policy.Gate(), metav1.PatchOptions{FieldManager: runManager}); err != nil {
+				if err := c.patchNode(ctx, observe.Of(node), change, metav1.PatchOptions{FieldManager: runManager}); err != nil {
 					return err
 				}
 				return c.done("node/%s: taint %s added; the controller verifies the Node", args[0], taint.ToString())
@@ -87,7 +87,7 @@ verified Node. It is not checked again before it registers again, or before node
 			}
 			v := view.VerificationOf(node, nil, nil, c.in.Policy, c.now())
 			return &plan{question: view.ReleaseQuestion(v), same: [2]string{string(node.UID), strings.Join(v.Taints, ",")}, do: func(ctx context.Context) error {
-				if err := c.patchNode(ctx, observe.Of(node), released(node, held, c.now()), c.in.Policy.Gate(), metav1.PatchOptions{FieldManager: releaseManager}); err != nil {
+				if err := c.patchNode(ctx, observe.Of(node), released(node, held, c.now()), metav1.PatchOptions{FieldManager: releaseManager}); err != nil {
 					return err
 				}
 				c.report(ctx, node, corev1.EventTypeWarning, verify.EventReleased, releasedByOperator)
@@ -102,11 +102,7 @@ const releasedByOperator = "an operator released the Node: nodekeep verify relea
 
 // released is the change that lets a Node take workloads, and shows that an operator did.
 func released(node *corev1.Node, held []corev1.Taint, now time.Time) capture.Change {
-	change := capture.Change{ByClient: true}
-	for _, taint := range held {
-		taint.TimeAdded = nil
-		change.RemoveTaints = append(change.RemoveTaints, taint)
-	}
+	change := removing(held)
 	progress := verify.ParseProgress(node.Annotations[verify.Annotation]).ReleasedBy(releasedByOperator, now.UTC())
 	change.Add = map[string]string{record.AnnotationKey(verify.Annotation): progress.String()}
 	return change
