@@ -28,7 +28,7 @@ func newPolicyAcceptCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		}
 		return c.toRules("get", "patch", "create")
 	}
-	command := o.command(&cobra.Command{
+	command := o.changing(&cobra.Command{
 		Use:   "accept HASH [flags]",
 		Short: "Let new rules or an inventory remove and change labels on many Nodes",
 		Long: `Accept releases rules for labels that are held. New rules are held if they would remove or change labels on
@@ -47,14 +47,9 @@ show it. The command writes key SOURCE.accepted of ConfigMap ` + capture.Invento
 
 			# Accept without a question
 			nodekeep policy accept none --yes`,
-		Args: func(command *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("%s takes the hash of the rules, and was given %d arguments", command.CommandPath(), len(args))
-			}
-			return nil
-		},
-	}, asks, func(ctx context.Context, c *cluster, args []string) error {
-		return o.change(ctx, c, func(ctx context.Context) (*plan, error) { return c.acceptRules(ctx, args[0], dryRun, false) })
+		Args: one("the hash of the rules", unchecked),
+	}, asks, func(ctx context.Context, c *cluster, args []string) (*plan, error) {
+		return c.acceptRules(ctx, args[0], dryRun, false)
 	})
 	command.Flags().BoolVar(&dryRun, "dry-run", false, "only show on how many Nodes labels would be removed or changed")
 	return command

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/cli/view"
@@ -55,15 +54,7 @@ annotation is written; run it again for the others. The rules must be in force.`
 
 			# Hand it over without a question
 			nodekeep rules adopt hardware.tier --yes`,
-		Args: func(command *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("%s takes the key of one label, and was given %d arguments", command.CommandPath(), len(args))
-			}
-			if wrong := validation.IsQualifiedName(args[0]); len(wrong) > 0 {
-				return fmt.Errorf("%q cannot be the key of a label: %s", args[0], wrong[0])
-			}
-			return nil
-		},
+		Args: one("the key of one label", checkLabelKey),
 	}, prints|asks, func(ctx context.Context, c *cluster, args []string) error {
 		if err := c.followRules(ctx, args[0], rule); err != nil {
 			return err

@@ -109,6 +109,16 @@ func reading[T any](e *examination, into *doctor.Read[T], a access, call func(co
 	}
 }
 
+// getter is a typed client that reads one object.
+type getter[T any] interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+}
+
+// getting is [reading] of one object.
+func getting[T any](e *examination, into *doctor.Read[T], a access, client getter[T], name string) func(context.Context) {
+	return reading(e, into, a, func(ctx context.Context) (T, error) { return client.Get(ctx, name, metav1.GetOptions{}) })
+}
+
 // told is the error as doctor shows it; some looks have their own text.
 func (e *examination) told(a access, err error) error {
 	var refused refusedError

@@ -69,7 +69,7 @@ func newGateLiftCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o.rights = func(c *cluster, args []string) []access {
 		return append(c.toState(args[0]), c.toNode("patch", args[0]))
 	}
-	return o.command(&cobra.Command{
+	return o.changing(&cobra.Command{
 		Use:   "lift NODE [flags]",
 		Short: "Remove the gate from a Node although something may be missing",
 		Long: `Lift removes the gate from a Node, from exactly the object and the state that were read. What the Node still lacks is
@@ -78,26 +78,24 @@ restore it where it can.`,
 		Example: `
 			# A Node that is needed now, whatever it lacks
 			nodekeep gate lift worker-4 --yes`,
-	}, aboutNode|decides|asks, func(ctx context.Context, c *cluster, args []string) error {
-		return o.change(ctx, c, func(ctx context.Context) (*plan, error) {
-			state, err := c.look(ctx, args[0])
-			switch {
-			case err != nil:
-				return nil, err
-			case state.Node == nil:
-				return nil, fmt.Errorf("there is no Node %q", args[0])
+	}, aboutNode|decides|asks, func(ctx context.Context, c *cluster, args []string) (*plan, error) {
+		state, err := c.look(ctx, args[0])
+		switch {
+		case err != nil:
+			return nil, err
+		case state.Node == nil:
+			return nil, fmt.Errorf("there is no Node %q", args[0])
+		}
+		gated, ok := view.GatedOf(state, c.in, c.captures(ctx))
+		if !ok {
+			return nil, c.done("node/%s is not behind the gate", args[0])
+		}
+		return &plan{document: gated.Document(c.now()), question: "\n" + gated.Question(state), same: gated.Lacks(), do: func(ctx context.Context) error {
+			if err := c.patchNode(ctx, observe.Of(state.Node), capture.Change{LiftGate: true}, metav1.PatchOptions{FieldManager: "nodekeep-gate-lift"}); err != nil {
+				return err
 			}
-			gated, ok := view.GatedOf(state, c.in, c.captures(ctx))
-			if !ok {
-				return nil, c.done("node/%s is not behind the gate", args[0])
-			}
-			return &plan{document: gated.Document(c.now()), question: "\n" + gated.Question(state), same: gated.Lacks(), do: func(ctx context.Context) error {
-				if err := c.patchNode(ctx, observe.Of(state.Node), capture.Change{LiftGate: true}, metav1.PatchOptions{FieldManager: "nodekeep-gate-lift"}); err != nil {
-					return err
-				}
-				return c.done("node/%s: gate lifted", args[0])
-			}}, nil
-		})
+			return c.done("node/%s: gate lifted", args[0])
+		}}, nil
 	})
 }
 

@@ -27,7 +27,7 @@ type deletion struct {
 
 // deletable is a typed client of one resource.
 type deletable[T any] interface {
-	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+	getter[T]
 	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
 }
 

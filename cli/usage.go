@@ -15,14 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/pager"
 
+	"nodekeep.dev/nodekeep/report"
 	"nodekeep.dev/nodekeep/selection"
 )
-
-// unread is a kind of objects that could not be read. It is not known what they select on.
-type unread struct {
-	Kind string
-	Err  error
-}
 
 // selecting is a kind of objects that select Nodes.
 type selecting struct {
@@ -56,12 +51,12 @@ func (c *cluster) selectingKinds() []selecting {
 
 // allUses lists every object that selects Nodes by labels, page by page. It calls see with the uses of each, and see must not change them. If the
 // caller may not list a kind, it is returned in missing, and the next kinds are still read. Any other error ends the list.
-func (c *cluster) allUses(ctx context.Context, see func(uses []selection.Use)) (missing []unread, err error) {
+func (c *cluster) allUses(ctx context.Context, see func(uses []selection.Use)) (missing []report.NotRead, err error) {
 	for _, of := range c.selectingKinds() {
 		for object, err := range all[runtime.Object](ctx, of.list) {
 			var denied deniedError
 			if errors.As(err, &denied) {
-				missing = append(missing, unread{of.kind, denied})
+				missing = append(missing, report.NotRead{Kind: of.kind, Why: denied.Error()})
 				break
 			}
 			if err != nil {
@@ -73,4 +68,12 @@ func (c *cluster) allUses(ctx context.Context, see func(uses []selection.Use)) (
 		}
 	}
 	return missing, nil
+}
+
+// kindsOf are the kinds that could not be read.
+func kindsOf(missing []report.NotRead) (kinds []string) {
+	for _, one := range missing {
+		kinds = append(kinds, one.Kind)
+	}
+	return kinds
 }
