@@ -13,9 +13,7 @@ import (
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/view"
-	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -81,22 +79,26 @@ func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates
 		return nil, c.done("rules %s: accepted before; capture has still to carry it out", rules)
 	}
 	c.decideUnder(ctx, p)
-	changed, renamed, of, err := c.alteredByRules(ctx)
-	if err != nil {
-		return nil, err
+	var altered view.Altered
+	for state, err := range c.allStates(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		altered.See(state, c.in)
 	}
-	if m, finishing := finishes(p, renamed); finishing && !migrates && !dryRun {
+	if m, finishing := finishes(p, altered.Renamed); finishing && !migrates && !dryRun {
 		return nil, fmt.Errorf("nothing was changed: these rules remove label %s from Nodes, and workloads may select on it. nodekeep migrate new %s=%s checks that and accepts them", m.From, m.From, m.To)
 	}
-	what := fmt.Sprintf("Rules %s remove or change labels on %d of %s.", rules, changed, view.Counted(of, "Node"))
+	on := fmt.Sprintf("on %d of %s", altered.Changed, view.Counted(altered.Of, "Node"))
+	what := fmt.Sprintf("Rules %s remove or change labels %s.", rules, on)
 	if dryRun {
 		return nil, c.done("%s Nothing was changed (dry run).", what)
 	}
-	return &plan{question: what + "\nAccept them?", same: changed, do: func(ctx context.Context) error {
+	return &plan{question: what + "\nAccept them?", same: altered.Changed, do: func(ctx context.Context) error {
 		if err := c.writeAccepted(ctx, state, rules); err != nil {
 			return err
 		}
-		return c.done("rules %s: accepted; labels are removed or changed on %d of %s", rules, changed, view.Counted(of, "Node"))
+		return c.done("rules %s: accepted; labels are removed or changed %s", rules, on)
 	}}, nil
 }
 
@@ -132,32 +134,4 @@ func (c *cluster) writeAccepted(ctx context.Context, state *corev1.ConfigMap, ru
 		return store.ErrConflict // capture was faster: the plan is made again
 	}
 	return c.failedWrite(c.toRecords(verb), "ConfigMap "+store.RulesName, err)
-}
-
-// alteredByRules counts the Nodes. On the changed Nodes, rules remove or change labels. From the renamed Nodes, migrations remove the old key.
-func (c *cluster) alteredByRules(ctx context.Context) (changed, renamed, of int, err error) {
-	for state, err := range c.allStates(ctx) {
-		if err != nil {
-			return 0, 0, 0, err
-		}
-		if state.Node == nil {
-			continue
-		}
-		var r record.Record
-		if state.Record != nil {
-			r = *state.Record
-		}
-		node := observe.Of(state.Node)
-		if node.Fault != nil {
-			continue
-		}
-		of++
-		if capture.RulesAlter(r, node, c.in) {
-			changed++
-		}
-		if capture.MigrationsRemove(r, node, c.in) {
-			renamed++
-		}
-	}
-	return changed, renamed, of, nil
 }

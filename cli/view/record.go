@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -163,13 +164,7 @@ func (s Sides) Question(side store.Side) string {
 
 // Remembered describes in one line how the next record differs from the present one. A nil record: it does not change.
 func Remembered(s NodeState, next *record.Record) string {
-	var before, after record.Record
-	if s.Record != nil {
-		before, after = *s.Record, *s.Record
-	}
-	if next != nil {
-		after = *next
-	}
+	before, after := s.record(), *cmp.Or(next, s.Record, &record.Record{})
 	was, is := before.Items(), after.Items()
 	labels, taints := record.Split(is)
 	holds := Counted(len(labels), "label") + ", " + Counted(len(taints), "taint")
