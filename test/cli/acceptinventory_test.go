@@ -53,25 +53,14 @@ func racksNote(t *testing.T) (note capture.InventoryNote) {
 }
 
 func TestAHeldSnapshotOfAnInventoryChangesLabelsOnceAnOperatorAcceptsIt(t *testing.T) {
-	loseEverything(t)
 	names := []string{"accept-inventory-1", "accept-inventory-2", "accept-inventory-3"}
 	listRacks(t, "r7", names...)
-	shipped := setPolicyMap(t, racksPolicy)
-	restore := nodekeep.UsePolicy(t, racksPolicy)
-	defer func() {
-		setPolicyMap(t, shipped)
-		loseEverything(t)
-		restore()
-	}()
-	racks := func(value string) func() bool {
-		return func() bool {
-			return nodekeep.MustKubectl(t, "get", "nodes", "-o", `jsonpath={.items[*].metadata.labels.example\.com/rack}`) == value+" "+value+" "+value
-		}
-	}
+	defer under(t, racksPolicy)()
+	const rack = `example\.com/rack`
 	for _, name := range names {
 		register(t, name)
 	}
-	require.Eventually(t, racks("r7"), settles, 100*time.Millisecond)
+	allHave(t, rack, "r7")
 	first := racksNote(t)
 	assert.NotEmpty(t, first.InForce, "capture has the right to read the ConfigMap and to write the note")
 	requireGolden(t, "explain-inventory", strings.ReplaceAll(run(t, "explain", names[0]).RequireDone(t).Out, first.InForce, "<hash here>"))
@@ -91,11 +80,11 @@ func TestAHeldSnapshotOfAnInventoryChangesLabelsOnceAnOperatorAcceptsIt(t *testi
 	a = run(t, "policy", "accept", held)
 	assert.NotEqual(t, 0, a.Code, "nobody has answered the question")
 	assert.Equal(t, held, racksNote(t).Held)
-	assert.True(t, racks("r7")(), "nothing has changed yet")
+	assert.Equal(t, "r7 r7 r7", valuesOf(t, rack), "nothing has changed yet")
 
 	a = run(t, "policy", "accept", held, "--yes").RequireDone(t)
 	assert.Equal(t, "inventory racks: snapshot "+held+" accepted; capture follows within seconds\n", a.Out)
-	require.Eventually(t, racks("r8"), settles, 100*time.Millisecond)
+	allHave(t, rack, "r8")
 	require.Eventually(t, func() bool { return racksNote(t).InForce == held && racksNote(t).Held == "" }, settles, 100*time.Millisecond)
 	assert.NotContains(t, run(t, "doctor").Out, "is held")
 	a = run(t, "policy", "accept", held, "--yes")

@@ -93,15 +93,18 @@ func nodeExists(t *testing.T, name string) bool {
 // bindRole binds a shipped role to a user as docs/operating.md says.
 func bindRole(t *testing.T, role, user string) {
 	t.Helper()
-	do := func(args ...string) {
-		nodekeep.MustKubectl(t, append(args, "--user="+user)...)
-		undo(t, args...)
-	}
-	do("create", "clusterrolebinding", role+"-"+user, "--clusterrole="+role)
+	granted(t, "create", "clusterrolebinding", role+"-"+user, "--clusterrole="+role, "--user="+user)
 	_, _ = nodekeep.Kubectl(t.Context(), "create", "namespace", verify.Namespace) // another test may have made it
 	for _, namespace := range []string{harness.Namespace, verify.Namespace, "default"} {
-		do("create", "rolebinding", role+"-"+user, "--clusterrole="+role+"-namespaced", "-n", namespace)
+		granted(t, "create", "rolebinding", role+"-"+user, "--clusterrole="+role+"-namespaced", "--user="+user, "-n", namespace)
 	}
+}
+
+// granted has kubectl make something that is deleted at the end.
+func granted(t *testing.T, args ...string) {
+	t.Helper()
+	nodekeep.MustKubectl(t, args...)
+	undo(t, args...)
 }
 
 // undo deletes at the end what kubectl has made by these arguments.
@@ -180,8 +183,7 @@ func TestAViewerSeesWhatSelectsNodesAsFarAsHeMay(t *testing.T) {
 	a := run(t, "report", "usage", "--as=uwe")
 	assert.Equal(t, 1, a.Code)
 	assert.Contains(t, a.ErrOut, "not everything that selects Nodes could be read: Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job, CronJob, Pod")
-	nodekeep.MustKubectl(t, "create", "clusterrolebinding", "uwe-views", "--clusterrole=system:aggregate-to-view", "--user=uwe") // no controller-manager makes view of it here
-	undo(t, "create", "clusterrolebinding", "uwe-views")
+	granted(t, "create", "clusterrolebinding", "uwe-views", "--clusterrole=system:aggregate-to-view", "--user=uwe") // no controller-manager makes view of it here
 	require.Eventually(t, func() bool {
 		a = run(t, "report", "usage", "--as=uwe")
 		return a.Code == 0

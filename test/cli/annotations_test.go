@@ -18,7 +18,7 @@ annotations:
 
 func TestCommandsShowCompareRollBackAndForgetAnnotationsAsTheyDoLabels(t *testing.T) {
 	const name, host, item = "annotated-1", "metal3.io/BareMetalHost", "@metal3.io/BareMetalHost"
-	under(t, annotationsPolicy)
+	defer under(t, annotationsPolicy)()
 	recorded := func(value string) {
 		t.Helper()
 		require.Eventually(t, func() bool {

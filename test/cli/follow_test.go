@@ -75,7 +75,7 @@ func TestExplainForetellsWhatANodeWithoutARecordFollows(t *testing.T) {
 	registerNode(t, node)
 	policy := policyFile(t, followed)
 	explain := func(args ...string) (f follows) {
-		require.NoError(t, json.Unmarshal([]byte(run(t, append([]string{"explain", "follow-new", "-o", "json"}, args...)...).RequireDone(t).Out), &f))
+		answerJSON(t, &f, append([]string{"explain", "follow-new"}, args...)...)
 		return f
 	}
 	assert.Empty(t, explain().Follows, "the policy follows none")

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/record"
-	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -65,11 +63,9 @@ func remove(t *testing.T, name string) {
 // eventually waits until the record of a Node is as it should be.
 func eventually(t *testing.T, name string, is func(record.Record) bool) {
 	t.Helper()
-	records, err := store.NewConfigMaps(nodekeep.Admin, harness.Namespace, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
 	var last record.Record
 	require.Eventually(t, func() bool {
-		entry, err := records.GetLive(t.Context(), name)
+		entry, err := records(t).GetLive(t.Context(), name)
 		last = entry.Record
 		return err == nil && is(entry.Record)
 	}, settles, 20*time.Millisecond, "record of %s: %v", name, &last)
@@ -78,9 +74,7 @@ func eventually(t *testing.T, name string, is func(record.Record) bool) {
 // current reports whether the record has the taints that the Node has, whose gate is off.
 func current(t *testing.T, r record.Record) bool {
 	t.Helper()
-	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), r.Node, metav1.GetOptions{})
-	require.NoError(t, err)
-	for _, taint := range node.Spec.Taints {
+	for _, taint := range nodekeep.Node(t, r.Node).Spec.Taints {
 		if _, remembered := r.Items()[taint.Key+":"+string(taint.Effect)]; !remembered && taint.Key != corev1.TaintNodeNotReady {
 			return false
 		}
@@ -92,9 +86,7 @@ func current(t *testing.T, r record.Record) bool {
 func eventuallyHas(t *testing.T, name, key string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
-		require.NoError(t, err)
-		_, has := node.Labels[key]
+		_, has := nodekeep.Node(t, name).Labels[key]
 		return has
 	}, settles, 20*time.Millisecond, "%s has no %s", name, key)
 }

@@ -62,14 +62,6 @@ func TestPruneRemovesRecordsOfNodesThatHaveBeenGoneForLongAndNoOthers(t *testing
 	}
 }
 
-func TestPruneSaysWhatIsWrongWithTheCall(t *testing.T) {
-	for given, want := range map[string]string{"": "says for how long", "0": "nothing to remove", "1m": "must not be shorter than 10m", "x": "must be a duration"} {
-		a := run(t, "prune", "--older-than", given)
-		assert.Equal(t, 2, a.Code, given)
-		assert.Contains(t, a.ErrOut, want)
-	}
-}
-
 func TestALongPlanOfPruneIsShownInPart(t *testing.T) {
 	for n := range 25 {
 		goneFor(t, fmt.Sprintf("prune-many-%02d", n), 10*year+time.Duration(n)*time.Hour)

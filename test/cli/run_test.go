@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -31,6 +32,12 @@ func answering(t *testing.T, stdin string, args ...string) answer {
 func shell(t *testing.T, dir, line string) answer {
 	t.Helper()
 	return nodekeep.Shell(t, "", dir, line)
+}
+
+// answerJSON runs the program as an admin with -o json, and reads its answer.
+func answerJSON(t *testing.T, into any, args ...string) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(run(t, append(args, "-o", "json")...).RequireDone(t).Out), into))
 }
 
 // What differs from run to run.

@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"context"
-	"encoding/json"
-	"os"
 	"testing"
 	"time"
 
@@ -31,26 +28,9 @@ verify:
     checks: [{name: api, api: {}}]
 `
 
-// under has another policy in force until the test ends.
-func under(t *testing.T, other string) {
-	t.Helper()
-	content, err := os.ReadFile(nodekeep.PolicyFile)
-	require.NoError(t, err)
-	nodekeep.UsePolicy(t, other)
-	setPolicyMap(t, other)
-	t.Cleanup(func() {
-		shipped, err := json.Marshal(map[string]any{"data": map[string]string{"policy.yaml": string(content)}})
-		require.NoError(t, err)
-		_, err = nodekeep.Kubectl(context.WithoutCancel(t.Context()), "-n", "nodekeep-system", "patch", "configmap", "nodekeep-policy", "--type=merge", "-p", string(shipped))
-		require.NoError(t, err)
-	})
-}
-
 func taintsOf(t *testing.T, name string) (taints []string) {
 	t.Helper()
-	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
-	require.NoError(t, err)
-	for _, taint := range node.Spec.Taints {
+	for _, taint := range nodekeep.Node(t, name).Spec.Taints {
 		if taint.Key != corev1.TaintNodeNotReady && !policy.DefaultGate.Is(taint) {
 			taints = append(taints, taint.ToString())
 		}
@@ -63,9 +43,7 @@ func becomesReady(t *testing.T, name string) {
 	t.Helper()
 	nodekeep.MustKubectl(t, "patch", "node", name, "--subresource=status", "--type=strategic", "-p", `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
 	require.Eventually(t, func() bool { return !gateOn(t, name) }, settles, 50*time.Millisecond)
-	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
-	require.NoError(t, err)
-	for _, taint := range node.Spec.Taints { // the node lifecycle controller does not run here
+	for _, taint := range nodekeep.Node(t, name).Spec.Taints { // the node lifecycle controller does not run here
 		if taint.Key == corev1.TaintNodeNotReady {
 			nodekeep.MustKubectl(t, "taint", "node", name, taint.Key+":"+string(taint.Effect)+"-")
 		}
@@ -92,8 +70,7 @@ func reported(t *testing.T, report verify.SavedReport) {
 }
 
 func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
-	loseEverything(t)
-	under(t, profiles) // no controller runs
+	defer under(t, profiles)() // no controller runs
 	registerWith(t, "verify-gpu", map[string]string{"gpu": "yes"})
 	registerWith(t, "verify-new", map[string]string{"verified": "yes"})
 	registerWith(t, "verify-tried", map[string]string{"verified": "yes"})
@@ -106,8 +83,7 @@ func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return !gateOn(t, "verify-gpu") }, settles, 50*time.Millisecond)
 
-	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), "verify-tried", metav1.GetOptions{})
-	require.NoError(t, err)
+	node := nodekeep.Node(t, "verify-tried")
 	loaded, err := policy.Load([]byte(profiles), policy.DefaultGate)
 	require.NoError(t, err)
 	tried := time.Now().Add(-2 * time.Second).UTC().Truncate(time.Second)
@@ -134,7 +110,7 @@ func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
 		Verification struct{ State, Why string }
 		Report       verify.SavedReport
 	}
-	require.NoError(t, json.Unmarshal([]byte(run(t, "verify", "show", "verify-tried", "-o", "json").RequireDone(t).Out), &shown))
+	answerJSON(t, &shown, "verify", "show", "verify-tried")
 	assert.Equal(t, "NodeVerification", shown.Kind)
 	assert.Equal(t, "stuck", shown.Verification.State)
 	assert.Len(t, shown.Report.Results, 2)
@@ -145,19 +121,10 @@ func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
 
 	remove(t, "verify-tried")
 	requireGolden(t, "verify-show-deleted", run(t, "verify", "show", "verify-tried").RequireDone(t).Out)
-	for want, args := range map[string][]string{
-		`there is no Node "verify-none", and no report about one in namespace nodekeep-checks`: {"verify", "show", "verify-none"},
-		`--checks-namespace "A"`:     {"verify", "list", "--checks-namespace", "A"},
-		"takes the name of one Node": {"verify", "release"},
-	} {
-		a := run(t, args...)
-		assert.NotZero(t, a.Code)
-		assert.Contains(t, a.ErrOut, want)
-	}
 }
 
 func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
-	under(t, profiles) // no controller runs
+	defer under(t, profiles)() // no controller runs
 	registerWith(t, "verify-again", map[string]string{"verified": "yes"})
 	becomesReady(t, "verify-again")
 
@@ -172,8 +139,7 @@ func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
 	assert.Empty(t, a.ErrOut, "an operator may write the Event")
 	assert.Contains(t, nodekeep.MustKubectl(t, "describe", "node", "verify-again"), "an operator released the Node: nodekeep verify release")
 	assert.Empty(t, taintsOf(t, "verify-again"))
-	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), "verify-again", metav1.GetOptions{})
-	require.NoError(t, err)
+	node := nodekeep.Node(t, "verify-again")
 	progress := verify.ParseProgress(node.Annotations[verify.Annotation])
 	require.NotNil(t, progress.Last)
 	assert.Equal(t, 1, progress.Round)
@@ -189,9 +155,7 @@ func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
 	assert.Equal(t, "node/verify-again: taint nodekeep.dev/unverified:NoSchedule added; the controller verifies the Node\n", run(t, "verify", "run", "verify-again", "--yes").RequireDone(t).Out)
 	assert.Equal(t, []string{"nodekeep.dev/unverified:NoSchedule"}, taintsOf(t, "verify-again"))
 	assert.NotContains(t, labelsOf(t, "verify-again"), verify.Label)
-	node, err = nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), "verify-again", metav1.GetOptions{})
-	require.NoError(t, err)
-	assert.Equal(t, 1, verify.ParseProgress(node.Annotations[verify.Annotation]).Round, "it is never removed, also if verification was off while it was open")
+	assert.Equal(t, 1, verify.ParseProgress(nodekeep.Node(t, "verify-again").Annotations[verify.Annotation]).Round, "it is never removed, also if verification was off while it was open")
 	assert.Contains(t, run(t, "verify", "run", "verify-again", "--yes").RequireDone(t).Out, "is being verified already")
 
 	registerWith(t, "verify-unselected", nil)
@@ -222,17 +186,13 @@ func wroteLedger(t *testing.T, text string) {
 }
 
 func TestAnOperatorSeesWhatHoldsRemovalsAndWhichNodesWereRemoved(t *testing.T) {
-	loseEverything(t)
-	under(t, profiles) // no controller runs
-	nodekeep.UsePolicy(t, removing)
-	setPolicyMap(t, removing)
+	defer under(t, removing)() // no controller runs
 	registerWith(t, "remove-held", map[string]string{"removable": "yes"})
 	becomesReady(t, "remove-held")
 	inChecks(t)
 	run(t, "verify", "list").RequireDone(t) // says nothing of removals
 
-	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), "remove-held", metav1.GetOptions{})
-	require.NoError(t, err)
+	node := nodekeep.Node(t, "remove-held")
 	loaded, err := policy.Load([]byte(removing), policy.DefaultGate)
 	require.NoError(t, err)
 	now := time.Now().UTC().Truncate(time.Second)
@@ -259,13 +219,12 @@ func TestAnOperatorSeesWhatHoldsRemovalsAndWhichNodesWereRemoved(t *testing.T) {
 			Brake  verify.Brake
 		}
 	}
-	asJSON := run(t, "verify", "list", "-o", "json").RequireDone(t)
-	require.NoError(t, json.Unmarshal([]byte(asJSON.Out), &listed))
+	answerJSON(t, &listed, "verify", "list")
 	assert.Equal(t, verify.BrakePods, listed.Items[0].RemovalHeld.Reason)
 	assert.Equal(t, verify.BrakeBudget, listed.Removals.Brake.Reason)
 	assert.Len(t, listed.Removals.Lately, 2)
 	var shown struct{ Removals []verify.Removal }
-	require.NoError(t, json.Unmarshal([]byte(run(t, "verify", "show", "remove-gone", "-o", "json").RequireDone(t).Out), &shown))
+	answerJSON(t, &shown, "verify", "show", "remove-gone")
 	assert.Equal(t, verify.RemoveNodeClaim, shown.Removals[0].Kind)
 
 	wroteLedger(t, "{")
