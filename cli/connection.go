@@ -77,8 +77,8 @@ type cluster struct {
 
 // open reads the kubeconfig; it makes no call yet. An error is one in how the command was called.
 func (c *connection) open() (*cluster, error) {
-	if wrong := validation.IsDNS1123Label(*c.flags.Namespace); len(wrong) > 0 {
-		return nil, usage(fmt.Errorf("--namespace %q: %s", *c.flags.Namespace, wrong[0]))
+	if err := checkNamespace("--namespace", *c.flags.Namespace); err != nil {
+		return nil, usage(err)
 	}
 	config, err := c.flags.ToRESTConfig()
 	if err != nil {
@@ -100,11 +100,26 @@ func (c *connection) open() (*cluster, error) {
 	return &cluster{IOStreams: c.IOStreams, config: config, client: client, namespace: *c.flags.Namespace, records: records, now: time.Now}, nil
 }
 
+// checkNamespace is an error if a flag's value cannot be the name of a namespace.
+func checkNamespace(flag, name string) error {
+	if wrong := validation.IsDNS1123Label(name); len(wrong) > 0 {
+		return fmt.Errorf("%s %q: %s", flag, name, wrong[0])
+	}
+	return nil
+}
+
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // say writes to stderr what was not asked for.
 func (c *cluster) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(c.ErrOut, format+"\n", args...)
+}
+
+// sayUnknown writes to stderr what is not known because of an error, if there is one.
+func (c *cluster) sayUnknown(what string, err error) {
+	if err != nil {
+		c.say("%s is not known: %v", what, err)
+	}
 }
 
 // done writes a line to stdout: what a command did.

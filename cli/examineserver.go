@@ -115,8 +115,8 @@ const (
 	leaseLooked = 6 * time.Second
 )
 
-func (e *examination) toLease(name string) access {
-	return access{verb: "get", group: coordinationv1.GroupName, resource: "leases", namespace: e.namespace, name: name}
+func (c *cluster) toLease(name string) access {
+	return access{verb: "get", group: coordinationv1.GroupName, resource: "leases", namespace: c.namespace, name: name}
 }
 
 // leaderOf is [cluster.leadership] by the clock of the API server.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -110,7 +109,7 @@ func (c *cluster) captures(ctx context.Context) view.Captures {
 	case apierrors.IsNotFound(err):
 		known.Never = true
 	case err != nil:
-		c.say("Whether a capture runs is not known: %v", c.failed(access{verb: "get", group: coordinationv1.GroupName, resource: "leases", namespace: c.namespace, name: capture.LeaseName}, err))
+		c.sayUnknown("Whether a capture runs", c.failed(c.toLease(capture.LeaseName), err))
 	default:
 		known.Silent = leader.Silent()
 	}
@@ -119,7 +118,7 @@ func (c *cluster) captures(ctx context.Context) view.Captures {
 	toEvents := access{verb: "list", resource: "events", namespace: eventsOfNodes}
 	for event, err := range every[*corev1.Event](ctx, c, toEvents, c.client.CoreV1().Events(eventsOfNodes), refusals) {
 		if err != nil {
-			c.say("What the API server has refused is not known: %v", err)
+			c.sayUnknown("What the API server has refused", err)
 			known.Refused = nil
 			break
 		}

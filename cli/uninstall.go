@@ -135,7 +135,7 @@ func (u *uninstalling) run(ctx context.Context) error {
 	}
 	freed := 0
 	for range maxPasses {
-		gated, err := u.gated(ctx)
+		gated, err := u.needing(ctx, u.gates(stopped))
 		if err != nil {
 			return err
 		}
@@ -147,7 +147,7 @@ func (u *uninstalling) run(ctx context.Context) error {
 			}
 			return u.delete(ctx, u.guarding()...)
 		}
-		n, err := u.free(ctx, gated, stopped)
+		n, err := u.free(ctx, gated, u.gates(stopped))
 		if freed += n; err != nil {
 			return err
 		}

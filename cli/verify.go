@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/cli/view"
@@ -56,12 +55,7 @@ func (n *checksNamespace) addTo(command *cobra.Command) {
 	command.Flags().StringVar((*string)(n), "checks-namespace", verify.Namespace, "the namespace of worker Pods and reports")
 }
 
-func (n *checksNamespace) validate() error {
-	if wrong := validation.IsDNS1123Label(string(*n)); len(wrong) > 0 {
-		return fmt.Errorf("--checks-namespace %q: %s", string(*n), wrong[0])
-	}
-	return nil
-}
+func (n *checksNamespace) validate() error { return checkNamespace("--checks-namespace", string(*n)) }
 
 func newVerifyListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
@@ -106,9 +100,7 @@ taint. The Pods of DaemonSets that a profile waits for are looked at by show onl
 		Args: none,
 	}, prints|decides, func(ctx context.Context, c *cluster, _ []string) error {
 		workers, err := c.workers(ctx, string(namespace))
-		if err != nil {
-			c.say("Which worker Pods exist is not known: %v", err)
-		}
+		c.sayUnknown("Which worker Pods exist", err)
 		list, selected := view.VerificationList{Items: []view.Verification{}}, 0
 		for node, err := range c.allNodes(ctx) {
 			if err != nil {
@@ -197,23 +189,15 @@ func (c *cluster) verified(ctx context.Context, namespace, name string) (view.Ve
 	case !known:
 		return shown, fmt.Errorf("there is no Node %q, and no report about one in namespace %s", name, namespace)
 	}
-	if reportErr != nil {
-		c.say("What the last report said is not known: %v", reportErr)
-	}
-	if ledgerErr != nil {
-		c.say("Whether a Node of this name was removed is not known: %v", ledgerErr)
-	}
+	c.sayUnknown("What the last report said", reportErr)
+	c.sayUnknown("Whether a Node of this name was removed", ledgerErr)
 	if node == nil {
 		return shown, nil
 	}
 	workers, err := c.workers(ctx, namespace)
-	if err != nil {
-		c.say("Whether a worker Pod exists is not known: %v", err)
-	}
+	c.sayUnknown("Whether a worker Pod exists", err)
 	ready, err := c.readyDaemonSets(ctx, node)
-	if err != nil {
-		c.say("Whether the DaemonSets of the profile are ready is not known: %v", err)
-	}
+	c.sayUnknown("Whether the DaemonSets of the profile are ready", err)
 	v := view.VerificationOf(node, workers[name], ready, c.in.Policy, c.now())
 	shown.UID, shown.Verification = string(node.UID), &v
 	return shown, nil
@@ -258,7 +242,7 @@ func (c *cluster) ledger(ctx context.Context, namespace string) (verify.Ledger, 
 func (c *cluster) removals(ctx context.Context, namespace string, nodes int) *view.Removals {
 	ledger, err := c.ledger(ctx, namespace)
 	if err != nil {
-		c.say("Which Nodes were removed, and what holds removals, is not known: %v", err)
+		c.sayUnknown("Which Nodes were removed, and what holds removals,", err)
 		return nil
 	}
 	removals := view.RemovalsOf(ledger, c.in.Policy.Verify(), nodes, c.now())
