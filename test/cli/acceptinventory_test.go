@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/capture"
@@ -17,9 +16,7 @@ import (
 )
 
 // racksPolicy has an inventory in a ConfigMap, and a rule that makes a label of it.
-const racksPolicy = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
+const racksPolicy = policyHead + `labels:
   rules:
   - {name: rack, set: {example.com/rack: "{inventory.racks.rack}"}}
 inventory:
@@ -34,12 +31,7 @@ func listRacks(t *testing.T, rack string, nodes ...string) {
 		entries = append(entries, fmt.Sprintf(`{"name":%q,"attributes":{"rack":%q}}`, name, rack))
 	}
 	document := `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"Inventory","nodes":[` + strings.Join(entries, ",") + `]}`
-	configMaps := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
-	wanted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "racks"}, Data: map[string]string{fetch.Key: document}}
-	if _, err := configMaps.Update(t.Context(), wanted, metav1.UpdateOptions{}); err != nil {
-		_, err = configMaps.Create(t.Context(), wanted, metav1.CreateOptions{})
-		require.NoError(t, err)
-	}
+	hasMap(t, harness.Namespace, "racks", fetch.Key, document)
 }
 
 // racksNote is what capture notes of the inventory.

@@ -19,7 +19,7 @@ import (
 
 // tierPolicy has a rule that sets label tier on every Node.
 func tierPolicy(value string) string {
-	return "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels:\n  rules:\n  - {name: all, set: {tier: " + value + "}}\n"
+	return policyHead + "labels: {rules: [{name: all, set: {tier: " + value + "}}]}\n"
 }
 
 // rollOut gives the cluster's ConfigMap and the processes a policy, which they have read then, and returns the hash of its rules.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -110,11 +109,11 @@ func granted(t *testing.T, args ...string) {
 // undo deletes at the end what kubectl has made by these arguments.
 func undo(t *testing.T, made ...string) {
 	t.Helper()
-	args := append([]string{"delete"}, made[1:3]...)
+	args := slices.Clone(made[1:3])
 	if at := slices.Index(made, "-n"); at > 0 {
 		args = append(args, made[at:at+2]...)
 	}
-	t.Cleanup(func() { _, _ = nodekeep.Kubectl(context.WithoutCancel(t.Context()), args...) })
+	deletedAtEnd(t, args...)
 }
 
 // untilAllowed runs a command until the API server follows what was granted.

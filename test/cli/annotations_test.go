@@ -10,9 +10,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-const annotationsPolicy = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-annotations:
+const annotationsPolicy = policyHead + `annotations:
   keep: ["metal3.io/BareMetalHost"]
 `
 

@@ -21,6 +21,10 @@ type explained struct {
 		Gated   bool
 		Patch   json.RawMessage
 	}
+	Follows struct {
+		Node, Why string
+		Waits     []string
+	}
 	Items []struct {
 		Item, Registration, Why string
 		Kept                    bool

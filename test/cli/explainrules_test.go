@@ -13,9 +13,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
-const explainedRules = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
+const explainedRules = policyHead + `labels:
   rules:
   - {name: gpu, when: {devices: {driver: gpu.example.com, min: 2}}, set: {gpu.count: "2"}}
   - {name: team, set: {team: red}}

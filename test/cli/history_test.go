@@ -83,24 +83,16 @@ func TestHistoryShowsWhoChangedWhatAndRollbackUndoesIt(t *testing.T) {
 	assert.Equal(t, before, labelsOf(t, name), "and can itself be undone")
 }
 
-func TestRollbackLeavesAloneWhatBelongsToOthers(t *testing.T) {
-	const name = "history-2"
-	withHistory(t, name)
-	policy := policyFile(t, "labels: {ignore: [dedicated]}")
-
-	a := run(t, "rollback", name, "--to", "0", "--yes", "--policy", policy)
-
-	assert.Equal(t, 1, a.Code)
-	assert.Contains(t, a.ErrOut, "1 value of Node history-2 left alone")
-	assert.Contains(t, a.Out, "labels.ignore has dedicated")
-	assert.Equal(t, map[string]string{"team": "a", "dedicated": "batch"}, labelsOf(t, name))
-}
-
-func TestRollbackSaysWhatItCannotDo(t *testing.T) {
+func TestRollbackSaysWhatItCannotDoAndLeavesAloneWhatBelongsToOthers(t *testing.T) {
 	withHistory(t, "history-3")
 	a := run(t, "rollback", "history-3", "--to", "9", "--yes")
 	assert.Equal(t, 3, a.Code)
 	assert.Contains(t, a.ErrOut, "entries 0 to 4")
+	a = run(t, "rollback", "history-3", "--to", "0", "--yes", "--policy", policyFile(t, "labels: {ignore: [dedicated]}"))
+	assert.Equal(t, 1, a.Code)
+	assert.Contains(t, a.ErrOut, "1 value of Node history-3 left alone")
+	assert.Contains(t, a.Out, "labels.ignore has dedicated")
+	assert.Equal(t, map[string]string{"team": "a", "dedicated": "batch"}, labelsOf(t, "history-3"))
 	remove(t, "history-3")
 	a = run(t, "rollback", "history-3", "--to", "1", "--yes")
 	assert.Equal(t, 3, a.Code)

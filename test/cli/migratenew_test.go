@@ -16,7 +16,7 @@ import (
 
 // migrating is a policy that renames gpu, with further sections.
 func migrating(phase, further string) string {
-	return "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels:\n  migrations: [{from: gpu, to: example.com/gpu, phase: " + phase + "}]\n" + further
+	return policyHead + "labels:\n  migrations: [{from: gpu, to: example.com/gpu, phase: " + phase + "}]\n" + further
 }
 
 func TestMigrateNewRefusesWhileASelectorOfThePolicyNamesTheOldKey(t *testing.T) {

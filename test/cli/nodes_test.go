@@ -33,8 +33,14 @@ func registerWith(t *testing.T, name string, labels map[string]string) {
 func registerNode(t *testing.T, node *corev1.Node) {
 	t.Helper()
 	nodekeep.RegisterNode(t, node)
+	deletedAtEnd(t, "node", node.Name)
+}
+
+// deletedAtEnd has kubectl delete something at the end of the test, if it is there.
+func deletedAtEnd(t *testing.T, args ...string) {
+	t.Helper()
 	t.Cleanup(func() {
-		_, _ = nodekeep.Kubectl(context.WithoutCancel(t.Context()), "delete", "node", node.Name, "--ignore-not-found")
+		_, _ = nodekeep.Kubectl(context.WithoutCancel(t.Context()), append([]string{"delete", "--ignore-not-found"}, args...)...)
 	})
 }
 
@@ -91,10 +97,13 @@ func eventuallyHas(t *testing.T, name, key string) {
 	}, settles, 20*time.Millisecond, "%s has no %s", name, key)
 }
 
+// policyHead is how a policy begins.
+const policyHead = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"
+
 // policyFile is a policy with these sections.
 func policyFile(t *testing.T, sections string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "policy.yaml")
-	require.NoError(t, os.WriteFile(path, []byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+sections+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte(policyHead+sections+"\n"), 0o600))
 	return path
 }

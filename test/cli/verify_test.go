@@ -7,16 +7,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/verify"
 )
 
-const profiles = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-verify:
+const profiles = policyHead + `verify:
   profiles:
   - name: gpu
     nodeSelector: gpu=yes
@@ -50,23 +47,39 @@ func becomesReady(t *testing.T, name string) {
 	}
 }
 
-// inChecks makes the namespace of worker Pods, reports and the ledger.
-func inChecks(t *testing.T) {
+// inChecks writes a ConfigMap with one key into the namespace of worker Pods, reports and the ledger.
+func inChecks(t *testing.T, name, key, text string) {
 	t.Helper()
-	namespaces := nodekeep.Admin.CoreV1().Namespaces()
-	if _, err := namespaces.Get(t.Context(), verify.Namespace, metav1.GetOptions{}); err != nil {
-		_, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: verify.Namespace}}, metav1.CreateOptions{})
+	_, _ = nodekeep.Kubectl(t.Context(), "create", "namespace", verify.Namespace) // another test may have made it
+	hasMap(t, verify.Namespace, name, key, text)
+}
+
+// hasMap writes a ConfigMap with one key, whether it is there or not.
+func hasMap(t *testing.T, namespace, name, key, text string) {
+	t.Helper()
+	configMaps := nodekeep.Admin.CoreV1().ConfigMaps(namespace)
+	wanted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{key: text}}
+	if _, err := configMaps.Update(t.Context(), wanted, metav1.UpdateOptions{}); err != nil {
+		_, err = configMaps.Create(t.Context(), wanted, metav1.CreateOptions{})
 		require.NoError(t, err)
 	}
 }
 
-// reported keeps a report about a Node, as the controller does.
-func reported(t *testing.T, report verify.SavedReport) {
+// failedOften has the annotation of a Node say that all attempts of a profile failed.
+func failedOften(t *testing.T, name, content, profile string, at time.Time, held *verify.Brake) {
 	t.Helper()
-	inChecks(t)
-	kept := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: verify.ReportName(report.Node)}, Data: map[string]string{verify.ReportKey: report.String()}}
-	_, err := nodekeep.Admin.CoreV1().ConfigMaps(verify.Namespace).Create(t.Context(), kept, metav1.CreateOptions{})
+	loaded, err := policy.Load([]byte(content), policy.DefaultGate)
 	require.NoError(t, err)
+	progress := verify.Progress{
+		Attempts: 5, Profile: profile, BootID: nodekeep.Node(t, name).Status.NodeInfo.BootID, RemovalHeld: held,
+		Last: &verify.Last{Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Message: "no answer in time", Time: at},
+	}
+	for _, one := range loaded.Verify().All() {
+		if one.Name == profile {
+			progress.Hash = one.Hash
+		}
+	}
+	nodekeep.MustKubectl(t, "annotate", "node", name, verify.Annotation+"="+progress.String())
 }
 
 func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
@@ -84,21 +97,16 @@ func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
 	require.Eventually(t, func() bool { return !gateOn(t, "verify-gpu") }, settles, 50*time.Millisecond)
 
 	node := nodekeep.Node(t, "verify-tried")
-	loaded, err := policy.Load([]byte(profiles), policy.DefaultGate)
-	require.NoError(t, err)
 	tried := time.Now().Add(-2 * time.Second).UTC().Truncate(time.Second)
-	progress := verify.Progress{
-		Attempts: 5, Profile: "rest", Hash: loaded.Verify().All()[1].Hash, BootID: node.Status.NodeInfo.BootID,
-		Last: &verify.Last{Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Message: "no answer in time", Time: tried},
-	}
-	nodekeep.MustKubectl(t, "annotate", "node", "verify-tried", verify.Annotation+"="+progress.String())
-	reported(t, verify.SavedReport{
+	failedOften(t, "verify-tried", profiles, "rest", tried, nil)
+	report := verify.SavedReport{
 		Node: "verify-tried", UID: string(node.UID), Profile: "rest", Attempt: 5, Time: tried, Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Message: "no answer in time",
 		Results: []verify.Result{
 			{Check: "api", Outcome: verify.Failed, Required: true, Reason: "Timeout", Message: "no answer in time\x1b[2J\u202e", Millis: 29500, Tries: 17},
 			{Check: "internet", Outcome: verify.Passed, Millis: 12, Tries: 1},
 		},
-	})
+	}
+	inChecks(t, verify.ReportName("verify-tried"), verify.ReportKey, report.String()) // as the controller does
 
 	requireGolden(t, "verify-list", run(t, "verify", "list").RequireDone(t).Out)
 	requireGolden(t, "verify-list-wide", run(t, "verify", "list", "--all", "-o", "wide", "-l", "verified").RequireDone(t).Out)
@@ -164,9 +172,7 @@ func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
 	assert.Contains(t, a.ErrOut, `no profile of the policy selects node "verify-unselected" by its labels`)
 }
 
-const removing = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-verify:
+const removing = policyHead + `verify:
   profiles:
   - name: gpu
     nodeSelector: removable=yes
@@ -174,38 +180,18 @@ verify:
     checks: [{name: api, api: {}}]
 `
 
-// wroteLedger has the ledger of removals say this.
-func wroteLedger(t *testing.T, text string) {
-	t.Helper()
-	maps := nodekeep.Admin.CoreV1().ConfigMaps(verify.Namespace)
-	err := maps.Delete(t.Context(), verify.LedgerMap, metav1.DeleteOptions{})
-	require.True(t, err == nil || apierrors.IsNotFound(err), "%v", err)
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: verify.LedgerMap}, Data: map[string]string{verify.LedgerKey: text}}
-	_, err = maps.Create(t.Context(), object, metav1.CreateOptions{})
-	require.NoError(t, err)
-}
-
 func TestAnOperatorSeesWhatHoldsRemovalsAndWhichNodesWereRemoved(t *testing.T) {
 	defer under(t, removing)() // no controller runs
 	registerWith(t, "remove-held", map[string]string{"removable": "yes"})
 	becomesReady(t, "remove-held")
-	inChecks(t)
 	run(t, "verify", "list").RequireDone(t) // says nothing of removals
 
-	node := nodekeep.Node(t, "remove-held")
-	loaded, err := policy.Load([]byte(removing), policy.DefaultGate)
-	require.NoError(t, err)
 	now := time.Now().UTC().Truncate(time.Second)
-	progress := verify.Progress{
-		Attempts: 5, Profile: "gpu", Hash: loaded.Verify().All()[0].Hash, BootID: node.Status.NodeInfo.BootID,
-		Last:        &verify.Last{Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Message: "no answer in time", Time: now},
-		RemovalHeld: &verify.Brake{Reason: verify.BrakePods, Message: "Pod default/web-1 runs on it"},
-	}
-	nodekeep.MustKubectl(t, "annotate", "node", "remove-held", verify.Annotation+"="+progress.String())
+	failedOften(t, "remove-held", removing, "gpu", now, &verify.Brake{Reason: verify.BrakePods, Message: "Pod default/web-1 runs on it"})
 	ledger := verify.Ledger{}.
 		With(verify.Removal{Node: "remove-gone", UID: "U1", Kind: verify.RemoveNodeClaim, Profile: "gpu", Time: now.Add(-3 * time.Hour), Done: true}, now).
 		With(verify.Removal{Node: "remove-other", UID: "U2", Kind: verify.RemoveNodeClaim, Profile: "gpu", Time: now.Add(-5 * time.Minute), Done: true}, now)
-	wroteLedger(t, ledger.String())
+	inChecks(t, verify.LedgerMap, verify.LedgerKey, ledger.String())
 
 	list := run(t, "verify", "list") // lines for operators are next to the table, which scripts read
 	assert.Zero(t, list.Code)
@@ -227,7 +213,7 @@ func TestAnOperatorSeesWhatHoldsRemovalsAndWhichNodesWereRemoved(t *testing.T) {
 	answerJSON(t, &shown, "verify", "show", "remove-gone")
 	assert.Equal(t, verify.RemoveNodeClaim, shown.Removals[0].Kind)
 
-	wroteLedger(t, "{")
+	inChecks(t, verify.LedgerMap, verify.LedgerKey, "{")
 	const spoiled = "ConfigMap nodekeep-verify in namespace nodekeep-checks: read removals: not a list of removals in JSON; no Node is removed until this is corrected. " +
 		"To correct it, delete the ConfigMap (kubectl -n nodekeep-checks delete configmap nodekeep-verify)"
 	list = run(t, "verify", "list")
