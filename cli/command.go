@@ -275,7 +275,7 @@ func commonFlags() string {
 // them.
 func HideCommonFlags(command *cobra.Command) {
 	command.Flags().VisitAll(func(flag *pflag.Flag) {
-		if isCommon(flag) {
+		if _, common := flag.Annotations[commonFlag]; common {
 			flag.Hidden = true
 		}
 	})

@@ -33,11 +33,6 @@ const DefaultNamespace = "nodekeep-system"
 // commonFlag is the annotation of flags that all commands have in common.
 const commonFlag = "nodekeep.dev/common"
 
-func isCommon(flag *pflag.Flag) bool {
-	_, common := flag.Annotations[commonFlag]
-	return common
-}
-
 // connection defines which cluster is meant and who the caller is: kubectl's flags.
 type connection struct {
 	genericiooptions.IOStreams

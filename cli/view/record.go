@@ -76,8 +76,8 @@ func (r Record) Document(now time.Time) Document {
 // recordTable lists what a record holds and, where some are named, only these.
 func recordTable(title string, r record.Record, only ...string) *metav1.Table {
 	values, states := map[string]string{}, map[string]string{}
-	for _, e := range remembered(r) {
-		if len(only) > 0 && !slices.Contains(only, e.Key) {
+	for _, e := range r.Entries {
+		if e.Removed || len(only) > 0 && !slices.Contains(only, e.Key) {
 			continue
 		}
 		values[e.Key], states[e.Key] = e.Value, "recorded"
@@ -99,13 +99,6 @@ func derivedTable(derived map[string]record.Derived) *metav1.Table {
 		add(table, key, shown(&label.Value), label.Rule, orNone(until))
 	}
 	return table
-}
-
-// remembered lists the entries that are no removals, labels before taints.
-func remembered(r record.Record) []record.Entry {
-	entries := slices.DeleteFunc(slices.Clone(r.Entries), func(e record.Entry) bool { return e.Removed })
-	slices.SortFunc(entries, func(a, b record.Entry) int { return compareItems(a.Key, b.Key) })
-	return entries
 }
 
 func machineText(m record.Machine) string {
