@@ -40,9 +40,7 @@ func TestAcceptShowsBothMachinesAndHasCaptureCarryOutWhatWasDecided(t *testing.T
 		assert.Equal(t, want, recordOf(t, name).Items())
 		assert.Equal(t, "bbbb", recordOf(t, name).Machine.SystemUUID)
 
-		a = run(t, "accept", name, "--machine", side, "--yes")
-		assert.Equal(t, 3, a.Code)
-		assert.Contains(t, a.ErrOut, "there is nothing to decide")
+		ends(t, 3, "there is nothing to decide", "accept", name, "--machine", side, "--yes")
 	}
 }
 

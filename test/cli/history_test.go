@@ -75,9 +75,7 @@ func TestHistoryShowsWhoChangedWhatAndRollbackUndoesIt(t *testing.T) {
 	assert.Contains(t, run(t, "history", name).RequireDone(t).Out, "nodekeep-rollback", "a rollback is a change like any other")
 
 	last := run(t, "history", name, "-o", "jsonpath={.changes[-1:].number}").RequireDone(t).Out
-	a = run(t, "rollback", name, "--to", last, "--yes")
-	assert.Equal(t, 0, a.Code)
-	assert.Contains(t, a.ErrOut, "nothing is to be done")
+	ends(t, 0, "nothing is to be done", "rollback", name, "--to", last, "--yes")
 
 	require.Equal(t, 0, run(t, "rollback", name, "--to", "4", "--yes").Code)
 	assert.Equal(t, before, labelsOf(t, name), "and can itself be undone")
@@ -85,17 +83,11 @@ func TestHistoryShowsWhoChangedWhatAndRollbackUndoesIt(t *testing.T) {
 
 func TestRollbackSaysWhatItCannotDoAndLeavesAloneWhatBelongsToOthers(t *testing.T) {
 	withHistory(t, "history-3")
-	a := run(t, "rollback", "history-3", "--to", "9", "--yes")
-	assert.Equal(t, 3, a.Code)
-	assert.Contains(t, a.ErrOut, "entries 0 to 4")
-	a = run(t, "rollback", "history-3", "--to", "0", "--yes", "--policy", policyFile(t, "labels: {ignore: [dedicated]}"))
-	assert.Equal(t, 1, a.Code)
-	assert.Contains(t, a.ErrOut, "1 value of Node history-3 left alone")
+	ends(t, 3, "entries 0 to 4", "rollback", "history-3", "--to", "9", "--yes")
+	a := ends(t, 1, "1 value of Node history-3 left alone", "rollback", "history-3", "--to", "0", "--yes", "--policy", policyFile(t, "labels: {ignore: [dedicated]}"))
 	assert.Contains(t, a.Out, "labels.ignore has dedicated")
 	assert.Equal(t, map[string]string{"team": "a", "dedicated": "batch"}, labelsOf(t, "history-3"))
 	remove(t, "history-3")
-	a = run(t, "rollback", "history-3", "--to", "1", "--yes")
-	assert.Equal(t, 3, a.Code)
-	assert.Contains(t, a.ErrOut, `no Node "history-3" any more`)
+	ends(t, 3, `no Node "history-3" any more`, "rollback", "history-3", "--to", "1", "--yes")
 	assert.Contains(t, run(t, "history", "history-3").RequireDone(t).Out, "alice", "the history of a deleted Node can still be read")
 }

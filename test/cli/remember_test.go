@@ -43,7 +43,5 @@ func TestRememberWritesNothingOverWhatCannotBeRead(t *testing.T) {
 	register(t, "remember-spoiled")
 	edit(t, "remember-spoiled", map[string]string{"dedicated": "ci"})
 	spoil(t, "remember-spoiled")
-	a := run(t, "remember", "remember-spoiled")
-	assert.Equal(t, 3, a.Code)
-	assert.Contains(t, a.ErrOut, "nodekeep forget remember-spoiled deletes it")
+	ends(t, 3, "nodekeep forget remember-spoiled deletes it", "remember", "remember-spoiled")
 }

@@ -167,9 +167,7 @@ func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
 	assert.Contains(t, run(t, "verify", "run", "verify-again", "--yes").RequireDone(t).Out, "is being verified already")
 
 	registerWith(t, "verify-unselected", nil)
-	a = run(t, "verify", "run", "verify-unselected", "--yes")
-	assert.Equal(t, 3, a.Code)
-	assert.Contains(t, a.ErrOut, `no profile of the policy selects node "verify-unselected" by its labels`)
+	ends(t, 3, `no profile of the policy selects node "verify-unselected" by its labels`, "verify", "run", "verify-unselected", "--yes")
 }
 
 const removing = policyHead + `verify:
