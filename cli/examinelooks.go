@@ -35,10 +35,13 @@ func (e *examination) object(object *doctor.Object) func(context.Context) {
 // firstLooks read what stands by itself.
 func (e *examination) firstLooks() []look {
 	seen, configMaps := &e.seen, e.client.CoreV1().ConfigMaps(e.namespace)
+	slices := e.client.DiscoveryV1().EndpointSlices(e.namespace)
+	ofService := metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + doctor.Service}
+	ofBoth := metav1.ListOptions{LabelSelector: doctor.PodSelector}
 	looks := []look{
 		{read: getting(e, &seen.InCluster, e.to("get", "", "namespaces"), e.client.CoreV1().Namespaces(), e.namespace)},
-		{read: reading(e, &seen.Endpoints, e.to("list", discoveryv1.GroupName, "endpointslices"), e.endpoints)},
-		{read: reading(e, &seen.Pods, e.to("list", "", "pods"), e.pods)},
+		{read: listing(e, &seen.Endpoints, e.to("list", discoveryv1.GroupName, "endpointslices"), slices, ofService)},
+		{read: listing(e, &seen.Pods, e.to("list", "", "pods"), e.client.CoreV1().Pods(e.namespace), ofBoth)},
 		{read: reading(e, &seen.GateServed, e.toAll("get", groupAdmission, "mutatingadmissionpolicies"), e.gateServed)},
 		{read: reading(e, &seen.Leader, e.toLease(capture.LeaseName), e.leaderOf(capture.LeaseName))},
 		{read: getting(e, &seen.LabelRules, e.toRecords("get"), configMaps, store.RulesName), checks: []string{"label-rules", "migrations"}},
@@ -106,22 +109,6 @@ func (e *examination) lastLooks() []look {
 		return nil
 	}
 	return []look{{read: reading(e, &e.seen.Certificate, e.to("get", "", "secrets"), e.certificate), checks: []string{"certificate", "ca-bundle"}}}
-}
-
-func (e *examination) endpoints(ctx context.Context) ([]discoveryv1.EndpointSlice, error) {
-	list, err := e.client.DiscoveryV1().EndpointSlices(e.namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + doctor.Service})
-	if err != nil {
-		return nil, err
-	}
-	return list.Items, nil
-}
-
-func (e *examination) pods(ctx context.Context) ([]corev1.Pod, error) {
-	list, err := e.client.CoreV1().Pods(e.namespace).List(ctx, metav1.ListOptions{LabelSelector: doctor.PodSelector})
-	if err != nil {
-		return nil, err
-	}
-	return list.Items, nil
 }
 
 // certificate is the Secret that the webhook serves from, without its private keys.
