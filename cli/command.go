@@ -83,11 +83,16 @@ func (o *options) addTo(command *cobra.Command, has ability) {
 	}
 }
 
-// command completes a command. It runs once its flags are right and what it decides by was read. Its error gets an exit code.
+// command completes a command. Without Args it takes the name of a Node, if it is about one, or else nothing. It runs once its flags are right and
+// what it decides by was read. Its error gets an exit code.
 func (o *options) command(command *cobra.Command, has ability, run func(ctx context.Context, c *cluster, args []string) error) *cobra.Command {
+	args := command.Args
+	if args == nil {
+		args = none
+	}
 	if has&aboutNode != 0 {
 		if command.Args == nil {
-			command.Args = oneNode
+			args = oneNode
 		}
 		if command.ValidArgsFunction == nil {
 			command.ValidArgsFunction = o.complete(nodeNames)
@@ -104,7 +109,6 @@ func (o *options) command(command *cobra.Command, has ability, run func(ctx cont
 		return ended(command.Context(), err)
 	}
 	command.DisableFlagsInUseLine = true
-	args := command.Args
 	command.Args = func(command *cobra.Command, given []string) error { return usage(args(command, given)) }
 	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	o.connection.addTo(command.Flags())

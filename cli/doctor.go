@@ -65,7 +65,6 @@ installed version.`,
 			# For scripts: what is not right
 			nodekeep doctor -o jsonpath='{range .checks[?(@.status!="ok")]}{.check}{": "}{.what}{"\n"}{end}'`,
 		GroupID: groupSee,
-		Args:    none,
 	}, prints, o.run)
 	o.validate = o.checkFlags
 	o.name = func() string { return command.Root().DisplayName() }

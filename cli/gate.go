@@ -43,7 +43,6 @@ capture runs at all. The wide format lists what each Node lacks.`,
 
 			# How many there are
 			nodekeep gate list --no-headers | wc -l`,
-		Args: none,
 	}, prints|decides, func(ctx context.Context, c *cluster, _ []string) error {
 		captures := c.captures(ctx)
 		list := view.GatedList{Items: []view.Gated{}}

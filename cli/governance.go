@@ -36,7 +36,6 @@ The API server goes by the objects once they are applied. Nothing is changed by 
 
 			# Of a file
 			nodekeep governance render --policy policy.yaml`,
-		Args: none,
 	}, decides, func(_ context.Context, c *cluster, _ []string) error {
 		text, err := governance.Render(c.in.Policy.Governance(), *o.flags.Namespace)
 		if err != nil {

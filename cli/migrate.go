@@ -73,7 +73,6 @@ it.`,
 
 			# For scripts
 			nodekeep migrate status -o jsonpath='{.migrations[*].selecting}'`,
-		Args: none,
 	}, prints|decides, func(ctx context.Context, c *cluster, _ []string) error {
 		all := view.Migrations{Migrations: []*view.Migration{}}
 		for _, m := range c.in.Policy.Migrations() {

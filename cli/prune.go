@@ -44,7 +44,6 @@ the Node registers in that very moment, its record is put back. The first error 
 			# Remove it, the oldest 1000 at most
 			nodekeep prune --older-than 720h --at-most 1000 --yes`,
 		GroupID: groupAct,
-		Args:    none,
 	}, asks, func(ctx context.Context, c *cluster, _ []string) error {
 		plan := &view.Pruning{Retention: retention, Now: c.now()}
 		for listed, err := range c.allRecords(ctx) {

@@ -66,7 +66,6 @@ It deletes neither the processes nor the records. The Job of "helm uninstall" ru
 			nodekeep uninstall
 			kubectl delete --ignore-not-found -f manifests/nodekeep.yaml`,
 		GroupID: groupAct,
-		Args:    none,
 	}, knowsGate|asks, func(ctx context.Context, c *cluster, _ []string) error {
 		kubelet, err := kubernetes.NewForConfig(webhook.SelfTestKubelet(c.config))
 		if err != nil {

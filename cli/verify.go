@@ -97,7 +97,6 @@ taint. The Pods of DaemonSets that a profile waits for are looked at by show onl
 
 			# How many there are
 			nodekeep verify list --no-headers | wc -l`,
-		Args: none,
 	}, prints|decides, func(ctx context.Context, c *cluster, _ []string) error {
 		workers, err := c.workers(ctx, string(namespace))
 		c.sayUnknown("Which worker Pods exist", err)
