@@ -13,9 +13,7 @@ import (
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/view"
-	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -28,7 +26,7 @@ func newPolicyAcceptCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		}
 		return c.toRules("get", "patch", "create")
 	}
-	command := o.command(&cobra.Command{
+	command := o.changing(&cobra.Command{
 		Use:   "accept HASH [flags]",
 		Short: "Let new rules or an inventory remove and change labels on many Nodes",
 		Long: `Accept releases rules for labels that are held. New rules are held if they would remove or change labels on
@@ -47,14 +45,9 @@ show it. The command writes key SOURCE.accepted of ConfigMap ` + capture.Invento
 
 			# Accept without a question
 			nodekeep policy accept none --yes`,
-		Args: func(command *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("%s takes the hash of the rules, and was given %d arguments", command.CommandPath(), len(args))
-			}
-			return nil
-		},
-	}, asks, func(ctx context.Context, c *cluster, args []string) error {
-		return o.change(ctx, c, func(ctx context.Context) (*plan, error) { return c.acceptRules(ctx, args[0], dryRun, false) })
+		Args: one("the hash of the rules", unchecked),
+	}, asks, func(ctx context.Context, c *cluster, args []string) (*plan, error) {
+		return c.acceptRules(ctx, args[0], dryRun, false)
 	})
 	command.Flags().BoolVar(&dryRun, "dry-run", false, "only show on how many Nodes labels would be removed or changed")
 	return command
@@ -85,23 +78,27 @@ func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates
 	case state != nil && state.Data[store.RulesAccepted] == rules:
 		return nil, c.done("rules %s: accepted before; capture has still to carry it out", rules)
 	}
-	c.in = c.under(ctx, p)
-	changed, renamed, of, err := c.alteredByRules(ctx)
-	if err != nil {
-		return nil, err
+	c.decideUnder(ctx, p)
+	var altered view.Altered
+	for state, err := range c.allStates(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		altered.See(state, c.in)
 	}
-	if m, finishing := finishes(p, renamed); finishing && !migrates && !dryRun {
+	if m, finishing := finishes(p, altered.Renamed); finishing && !migrates && !dryRun {
 		return nil, fmt.Errorf("nothing was changed: these rules remove label %s from Nodes, and workloads may select on it. nodekeep migrate new %s=%s checks that and accepts them", m.From, m.From, m.To)
 	}
-	what := fmt.Sprintf("Rules %s remove or change labels on %d of %s.", rules, changed, view.Counted(of, "Node"))
+	on := fmt.Sprintf("on %d of %s", altered.Changed, view.Counted(altered.Of, "Node"))
+	what := fmt.Sprintf("Rules %s remove or change labels %s.", rules, on)
 	if dryRun {
 		return nil, c.done("%s Nothing was changed (dry run).", what)
 	}
-	return &plan{question: what + "\nAccept them?", same: changed, do: func(ctx context.Context) error {
+	return &plan{question: what + "\nAccept them?", same: altered.Changed, do: func(ctx context.Context) error {
 		if err := c.writeAccepted(ctx, state, rules); err != nil {
 			return err
 		}
-		return c.done("rules %s: accepted; labels are removed or changed on %d of %s", rules, changed, view.Counted(of, "Node"))
+		return c.done("rules %s: accepted; labels are removed or changed %s", rules, on)
 	}}, nil
 }
 
@@ -112,15 +109,6 @@ func (c *cluster) toRules(verbs ...string) []access {
 		needed = append(needed, c.toConfigMap(verb, store.RulesName))
 	}
 	return needed
-}
-
-// rulesState is which rules are in force and which were accepted; nil: nothing was written yet.
-func (c *cluster) rulesState(ctx context.Context) (*corev1.ConfigMap, error) {
-	state, err := c.client.CoreV1().ConfigMaps(c.namespace).Get(ctx, store.RulesName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return state, c.failed(c.toRecords("get"), err)
 }
 
 // inForce are the rules that may remove and change labels.
@@ -148,30 +136,39 @@ func (c *cluster) writeAccepted(ctx context.Context, state *corev1.ConfigMap, ru
 	return c.failedWrite(c.toRecords(verb), "ConfigMap "+store.RulesName, err)
 }
 
-// alteredByRules counts the Nodes. On the changed Nodes, rules remove or change labels. From the renamed Nodes, migrations remove the old key.
-func (c *cluster) alteredByRules(ctx context.Context) (changed, renamed, of int, err error) {
-	for state, err := range c.allStates(ctx) {
-		if err != nil {
-			return 0, 0, 0, err
-		}
-		if state.Node == nil {
-			continue
-		}
-		var r record.Record
-		if state.Record != nil {
-			r = *state.Record
-		}
-		node := observe.Of(state.Node)
-		if node.Fault != nil {
-			continue
-		}
-		of++
-		if capture.RulesAlter(r, node, c.in) {
-			changed++
-		}
-		if capture.MigrationsRemove(r, node, c.in) {
-			renamed++
-		}
+// acceptInventory plans to accept the snapshot of a source that is held; named shows that hash names one.
+func (c *cluster) acceptInventory(ctx context.Context, p policy.Policy, hash string, dryRun bool) (_ *plan, named bool, err error) {
+	if len(p.Inventory()) == 0 {
+		return nil, false, nil
 	}
-	return changed, renamed, of, nil
+	state, err := c.inventoryState(ctx)
+	if err != nil || state == nil {
+		return nil, false, err
+	}
+	for _, source := range p.Inventory() {
+		note, ok := capture.InventoryNoteOf(state, source.Name)
+		if !ok || note.Held != hash {
+			continue
+		}
+		what := fmt.Sprintf("Inventory %s does not list %d of %d Nodes any more, and would remove or change labels on %d of %d Nodes that live.",
+			source.Name, note.Change.Lost, note.Change.Listed, note.Change.Altered, note.Change.Nodes)
+		do := func(ctx context.Context) error {
+			_, err := c.client.CoreV1().ConfigMaps(c.namespace).Patch(ctx, capture.InventoryName, types.MergePatchType,
+				capture.RulesPatch(state, capture.AcceptedKey(source.Name), hash), metav1.PatchOptions{})
+			if err := c.failedWrite(c.toRecords("patch"), "ConfigMap "+capture.InventoryName, err); err != nil {
+				return err
+			}
+			return c.done("inventory %s: snapshot %s accepted; capture follows within seconds", source.Name, hash)
+		}
+		if note.Accepted() {
+			do = func(context.Context) error {
+				return c.done("inventory %s: snapshot %s was accepted before; capture has still to carry it out", source.Name, hash)
+			}
+		}
+		if dryRun {
+			return nil, true, c.done("%s Nothing was changed (dry run).", what)
+		}
+		return &plan{question: what + "\nAccept it?", same: note, do: do}, true, nil
+	}
+	return nil, false, nil
 }

@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/cli/view"
@@ -21,9 +18,6 @@ import (
 
 // adoptManager owns the annotation that hands labels over.
 const adoptManager = "nodekeep-adopt"
-
-// adoptedAtOnce is how many Nodes are changed at the same time.
-const adoptedAtOnce = 16
 
 func newRulesCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return newGroupCommand(&cobra.Command{
@@ -60,15 +54,7 @@ annotation is written; run it again for the others. The rules must be in force.`
 
 			# Hand it over without a question
 			nodekeep rules adopt hardware.tier --yes`,
-		Args: func(command *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("%s takes the key of one label, and was given %d arguments", command.CommandPath(), len(args))
-			}
-			if wrong := validation.IsQualifiedName(args[0]); len(wrong) > 0 {
-				return fmt.Errorf("%q cannot be the key of a label: %s", args[0], wrong[0])
-			}
-			return nil
-		},
+		Args: one("the key of one label", checkLabelKey),
 	}, prints|asks, func(ctx context.Context, c *cluster, args []string) error {
 		if err := c.followRules(ctx, args[0], rule); err != nil {
 			return err
@@ -127,36 +113,27 @@ func (c *cluster) followRules(ctx context.Context, key, rule string) error {
 	case state == nil || state.Data[store.RulesInForce] != p.RulesHash():
 		return fmt.Errorf("nothing was changed: the rules of the policy in the cluster (%s) are not in force. capture puts them in force within a minute; if it holds them: nodekeep policy accept %s", p.RulesHash(), p.RulesHash())
 	}
-	c.in = c.under(ctx, p)
+	c.decideUnder(ctx, p)
 	return nil
 }
 
-// adopt hands labels over, on a few Nodes at a time. After an error or Ctrl-C it starts no more, and finishes those that it has started.
+// adopt hands labels over, and reports on how many Nodes.
 func (c *cluster) adopt(ctx context.Context, plan view.Adoption) error {
-	var mu sync.Mutex
 	adopted, changed := 0, 0
-	group, working := errgroup.WithContext(ctx)
-	group.SetLimit(adoptedAtOnce)
-	for _, label := range plan.Adopt {
-		group.Go(func() error {
-			if working.Err() != nil {
-				return nil
-			}
-			done, err := c.adoptOne(ctx, plan.Key, label)
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err != nil:
-				return fmt.Errorf("node %s: %w", label.Node, err)
-			case done:
-				adopted++
-			default:
-				changed++
-			}
-			return nil
-		})
-	}
-	err := group.Wait()
+	err := changeEach(ctx, plan.Adopt, func(label view.AdoptedLabel) (done bool, err error) {
+		if done, err = c.adoptOne(ctx, plan.Key, label); err != nil {
+			err = fmt.Errorf("node %s: %w", label.Node, err)
+		}
+		return done, err
+	}, func(done bool, err error) {
+		switch {
+		case err != nil:
+		case done:
+			adopted++
+		default:
+			changed++
+		}
+	})
 	all := len(plan.Adopt)
 	switch {
 	case err != nil && adopted == 0:
@@ -187,7 +164,7 @@ func (c *cluster) adoptOne(ctx context.Context, key string, label view.AdoptedLa
 		}
 		return &plan{do: func(ctx context.Context) error {
 			node := observe.OfKeeping(state.Node, c.in.Policy.Annotations())
-			err := c.patchNode(ctx, node, view.AdoptingChange(node, label, key), c.in.Policy.Gate(), metav1.PatchOptions{FieldManager: adoptManager})
+			err := c.patchNode(ctx, node, view.AdoptingChange(node, label, key), metav1.PatchOptions{FieldManager: adoptManager})
 			done = done || err == nil
 			return err
 		}}, nil

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,7 +19,6 @@ import (
 	"nodekeep.dev/nodekeep/capture/gc"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/observe"
-	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -98,6 +99,30 @@ func finish(ctx context.Context) (context.Context, context.CancelFunc) {
 	return step, func() { stop(); cancel() }
 }
 
+// changedAtOnce is how many Nodes or records are changed at the same time.
+const changedAtOnce = 16
+
+// changeEach changes items, a few at a time, and reports what became of each. After an error or Ctrl-C it starts no more, and finishes those that it
+// has started. Reports come one after the other.
+func changeEach[T, R any](ctx context.Context, items []T, do func(T) (R, error), report func(R, error)) error {
+	var mu sync.Mutex
+	group, working := errgroup.WithContext(ctx)
+	group.SetLimit(changedAtOnce)
+	for _, item := range items {
+		group.Go(func() error {
+			if working.Err() != nil {
+				return nil
+			}
+			result, err := do(item)
+			mu.Lock()
+			defer mu.Unlock()
+			report(result, err)
+			return err
+		})
+	}
+	return group.Wait()
+}
+
 // overtaken reports whether a write failed because its object has changed. The object may have a newer state (409) or be deleted. It may also be
 // replaced by another of its name (422: its uid cannot be changed).
 func overtaken(err error) bool {
@@ -151,8 +176,8 @@ func (c *cluster) put(ctx context.Context, r record.Record, version string) erro
 }
 
 // patchNode makes a change on exactly the state of a Node that was read.
-func (c *cluster) patchNode(ctx context.Context, node *observe.Node, change capture.Change, gate policy.Gate, options metav1.PatchOptions) error {
-	body, err := capture.PatchFor(node, change, gate)
+func (c *cluster) patchNode(ctx context.Context, node *observe.Node, change capture.Change, options metav1.PatchOptions) error {
+	body, err := capture.PatchFor(node, change, c.gate)
 	if err != nil {
 		return err
 	}

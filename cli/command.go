@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/capture"
@@ -82,28 +83,53 @@ func (o *options) addTo(command *cobra.Command, has ability) {
 	}
 }
 
-// command completes a command. It runs once its flags are right and what it decides by was read.
+// command completes a command. Without Args it takes the name of a Node, if it is about one, or else nothing. It runs once its flags are right and
+// what it decides by was read. Its error gets an exit code.
 func (o *options) command(command *cobra.Command, has ability, run func(ctx context.Context, c *cluster, args []string) error) *cobra.Command {
+	args := command.Args
+	if args == nil {
+		args = none
+	}
 	if has&aboutNode != 0 {
 		if command.Args == nil {
-			command.Args = oneNode
+			args = oneNode
 		}
 		if command.ValidArgsFunction == nil {
 			command.ValidArgsFunction = o.complete(nodeNames)
 		}
 	}
-	newCommand(command, o.connection, func(ctx context.Context, args []string) error {
+	command.RunE = func(command *cobra.Command, args []string) error {
 		if has&aboutNode != 0 && len(args) > 0 {
 			args[0], _ = nodeName(args[0]) // Args has checked it
 		}
-		c, err := o.begin(ctx, has, args)
-		if err != nil {
+		c, err := o.begin(command.Context(), has, args)
+		if err == nil {
+			err = run(command.Context(), c, args)
+		}
+		return ended(command.Context(), err)
+	}
+	command.DisableFlagsInUseLine = true
+	command.Args = func(command *cobra.Command, given []string) error { return usage(args(command, given)) }
+	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	o.connection.addTo(command.Flags())
+	o.addTo(command, has)
+	write := command.UsageFunc()
+	command.SetUsageFunc(func(command *cobra.Command) error { // without kubectl's flags
+		HideCommonFlags(command)
+		if err := write(command); err != nil {
 			return err
 		}
-		return run(ctx, c, args)
+		_, err := fmt.Fprintf(command.OutOrStderr(), "\nUse %q for the flags that say which cluster and as whom; they are kubectl's.\n", command.Root().DisplayName()+" options")
+		return err
 	})
-	o.addTo(command, has)
 	return command
+}
+
+// changing is a command that makes a plan, asks and carries it out; see [change].
+func (o *options) changing(command *cobra.Command, has ability, read func(ctx context.Context, c *cluster, args []string) (*plan, error)) *cobra.Command {
+	return o.command(command, has, func(ctx context.Context, c *cluster, args []string) error {
+		return o.change(ctx, c, func(ctx context.Context) (*plan, error) { return read(ctx, c, args) })
+	})
 }
 
 func (o *options) begin(ctx context.Context, has ability, args []string) (*cluster, error) {
@@ -137,7 +163,7 @@ func (o *options) begin(ctx context.Context, has ability, args []string) (*clust
 		if err != nil {
 			return nil, err
 		}
-		c.in = c.under(ctx, p)
+		c.decideUnder(ctx, p)
 		if o.policy.file == "" { // of another policy it shows what that wants
 			held, err := c.rulesHeld(ctx, p)
 			if err != nil {
@@ -149,28 +175,6 @@ func (o *options) begin(ctx context.Context, has ability, args []string) (*clust
 		c.gate, err = o.policy.gate(ctx, c)
 	}
 	return c, err
-}
-
-// newCommand completes a command. It adds the flags for the cluster and the user, the exit codes, and a usage text without kubectl's flags.
-func newCommand(command *cobra.Command, cluster *connection, run func(ctx context.Context, args []string) error) *cobra.Command {
-	command.RunE = func(command *cobra.Command, args []string) error {
-		return ended(command.Context(), run(command.Context(), args))
-	}
-	command.DisableFlagsInUseLine = true
-	args := command.Args
-	command.Args = func(command *cobra.Command, given []string) error { return usage(args(command, given)) }
-	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	cluster.addTo(command.Flags())
-	write := command.UsageFunc()
-	command.SetUsageFunc(func(command *cobra.Command) error {
-		HideCommonFlags(command)
-		if err := write(command); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(command.OutOrStderr(), "\nUse %q for the flags that say which cluster and as whom; they are kubectl's.\n", command.Root().DisplayName()+" options")
-		return err
-	})
-	return command
 }
 
 // newGroupCommand is a command that only holds others.
@@ -187,13 +191,32 @@ func newGroupCommand(command *cobra.Command, below ...*cobra.Command) *cobra.Com
 	return command
 }
 
+// one takes exactly one argument, and checks it.
+func one(what string, check func(argument string) error) cobra.PositionalArgs {
+	return func(command *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("%s takes %s, and was given %d arguments", command.CommandPath(), what, len(args))
+		}
+		return check(args[0])
+	}
+}
+
+func unchecked(string) error { return nil }
+
 // oneNode takes exactly one argument, the name of a Node.
 func oneNode(command *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("%s takes the name of one Node, and was given %d arguments", command.CommandPath(), len(args))
+	return one("the name of one Node", func(argument string) error {
+		_, err := nodeName(argument)
+		return err
+	})(command, args)
+}
+
+// checkLabelKey is an error for what cannot be the key of a label.
+func checkLabelKey(key string) error {
+	if wrong := validation.IsQualifiedName(key); len(wrong) > 0 {
+		return fmt.Errorf("%q cannot be the key of a label: %s", key, wrong[0])
 	}
-	_, err := nodeName(args[0])
-	return err
+	return nil
 }
 
 // none takes no arguments.
@@ -256,7 +279,7 @@ func commonFlags() string {
 // them.
 func HideCommonFlags(command *cobra.Command) {
 	command.Flags().VisitAll(func(flag *pflag.Flag) {
-		if isCommon(flag) {
+		if _, common := flag.Annotations[commonFlag]; common {
 			flag.Hidden = true
 		}
 	})

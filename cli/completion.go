@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/metadata"
 )
 
@@ -54,9 +53,8 @@ func nodeNames(ctx context.Context, c *cluster, _ []string, begun string) []stri
 		return name < begun
 	}
 	if client, err := metadata.NewForConfig(c.config); err == nil {
-		for node, err := range all[*metav1.PartialObjectMetadata](ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return client.Resource(corev1.SchemeGroupVersion.WithResource("nodes")).List(ctx, options)
-		}) {
+		nodes := client.Resource(corev1.SchemeGroupVersion.WithResource("nodes"))
+		for node, err := range every[*metav1.PartialObjectMetadata](ctx, c, c.toNodes("list"), nodes, metav1.ListOptions{}) {
 			if err != nil || !add(node.Name) {
 				break
 			}

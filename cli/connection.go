@@ -11,7 +11,6 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -33,11 +32,6 @@ const DefaultNamespace = "nodekeep-system"
 
 // commonFlag is the annotation of flags that all commands have in common.
 const commonFlag = "nodekeep.dev/common"
-
-func isCommon(flag *pflag.Flag) bool {
-	_, common := flag.Annotations[commonFlag]
-	return common
-}
 
 // connection defines which cluster is meant and who the caller is: kubectl's flags.
 type connection struct {
@@ -73,13 +67,13 @@ type cluster struct {
 	now       func() time.Time
 
 	in   capture.Circumstances // of a command that decides
-	gate policy.Gate           // of a command that only knows the gate
+	gate policy.Gate           // of a command that decides or knows the gate
 }
 
 // open reads the kubeconfig; it makes no call yet. An error is one in how the command was called.
 func (c *connection) open() (*cluster, error) {
-	if wrong := validation.IsDNS1123Label(*c.flags.Namespace); len(wrong) > 0 {
-		return nil, usage(fmt.Errorf("--namespace %q: %s", *c.flags.Namespace, wrong[0]))
+	if err := checkNamespace("--namespace", *c.flags.Namespace); err != nil {
+		return nil, usage(err)
 	}
 	config, err := c.flags.ToRESTConfig()
 	if err != nil {
@@ -101,11 +95,26 @@ func (c *connection) open() (*cluster, error) {
 	return &cluster{IOStreams: c.IOStreams, config: config, client: client, namespace: *c.flags.Namespace, records: records, now: time.Now}, nil
 }
 
+// checkNamespace is an error if a flag's value cannot be the name of a namespace.
+func checkNamespace(flag, name string) error {
+	if wrong := validation.IsDNS1123Label(name); len(wrong) > 0 {
+		return fmt.Errorf("%s %q: %s", flag, name, wrong[0])
+	}
+	return nil
+}
+
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // say writes to stderr what was not asked for.
 func (c *cluster) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(c.ErrOut, format+"\n", args...)
+}
+
+// sayUnknown writes to stderr what is not known because of an error, if there is one.
+func (c *cluster) sayUnknown(what string, err error) {
+	if err != nil {
+		c.say("%s is not known: %v", what, err)
+	}
 }
 
 // done writes a line to stdout: what a command did.
@@ -125,15 +134,19 @@ func (c *cluster) under(ctx context.Context, p policy.Policy) capture.Circumstan
 	return capture.Circumstances{Policy: p, Guarded: guards.InForce(), Cluster: of.UID(), Now: c.now(), Devices: c.devices(ctx, p.LabelRules().Drivers())}
 }
 
+// decideUnder has a command decide by a policy.
+func (c *cluster) decideUnder(ctx context.Context, p policy.Policy) {
+	c.in, c.gate = c.under(ctx, p), p.Gate()
+}
+
 // devices returns the devices of each Node that rules use. It is nil if rules use none, or the ResourceSlices cannot be read.
 func (c *cluster) devices(ctx context.Context, drivers classify.Drivers) func(node string) observe.Devices {
 	if len(drivers) == 0 {
 		return nil
 	}
 	byNode := map[string][]*observe.Slice{}
-	for slice, err := range all[*resourcev1.ResourceSlice](ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return c.client.ResourceV1().ResourceSlices().List(ctx, options)
-	}) {
+	to := access{verb: "list", group: resourcev1.GroupName, resource: "resourceslices"}
+	for slice, err := range every[*resourcev1.ResourceSlice](ctx, c, to, c.client.ResourceV1().ResourceSlices(), metav1.ListOptions{}) {
 		if err != nil {
 			return nil
 		}
@@ -144,13 +157,28 @@ func (c *cluster) devices(ctx context.Context, drivers classify.Drivers) func(no
 	return func(node string) observe.Devices { return observe.DevicesOf(byNode[node]) }
 }
 
-// inventoryState is what capture shows of the sources of the inventory; nil: nothing yet.
-func (c *cluster) inventoryState(ctx context.Context) (*corev1.ConfigMap, error) {
-	state, err := c.client.CoreV1().ConfigMaps(c.namespace).Get(ctx, capture.InventoryName, metav1.GetOptions{})
+// configMap reads a ConfigMap of a namespace; nil: there is none.
+func (c *cluster) configMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
+	found, err := c.client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
-	return state, c.failed(c.toRecords("get"), err)
+	return found, c.failed(access{verb: "get", resource: "configmaps", namespace: namespace}, err)
+}
+
+// policyMap holds the policy and the gate's key; nil: nodekeep is not installed.
+func (c *cluster) policyMap(ctx context.Context) (*corev1.ConfigMap, error) {
+	return c.configMap(ctx, c.namespace, policyConfigMap)
+}
+
+// inventoryState is what capture shows of the sources of the inventory; nil: nothing yet.
+func (c *cluster) inventoryState(ctx context.Context) (*corev1.ConfigMap, error) {
+	return c.configMap(ctx, c.namespace, capture.InventoryName)
+}
+
+// rulesState is which rules are in force and which were accepted; nil: nothing was written yet.
+func (c *cluster) rulesState(ctx context.Context) (*corev1.ConfigMap, error) {
+	return c.configMap(ctx, c.namespace, store.RulesName)
 }
 
 // rulesHeld reports whether rules of the cluster's policy must not remove or change labels until an operator has accepted them.

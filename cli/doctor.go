@@ -20,17 +20,16 @@ import (
 
 // doctorOptions are the flags of `doctor`.
 type doctorOptions struct {
-	*connection
-	output
+	*options
 	gateAfter time.Duration
 	timeout   time.Duration
 	skip      []string
-	name      string // that the program was called by
+	name      func() string // that the program was called by
 }
 
 func newDoctorCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &doctorOptions{connection: newConnection(streams)}
-	command := newCommand(&cobra.Command{
+	o := &doctorOptions{options: newOptions(streams)}
+	command := o.command(&cobra.Command{
 		Use:   "doctor [flags]",
 		Short: "Check the installation, and name a remedy for each problem",
 		Long: `Doctor looks at everything that nodekeep consists of in a cluster:
@@ -66,42 +65,30 @@ installed version.`,
 			# For scripts: what is not right
 			nodekeep doctor -o jsonpath='{range .checks[?(@.status!="ok")]}{.check}{": "}{.what}{"\n"}{end}'`,
 		GroupID: groupSee,
-		Args:    none,
-	}, o.connection, o.run)
-	run := command.RunE
-	command.RunE = func(command *cobra.Command, args []string) error {
-		o.name = command.Root().DisplayName()
-		return run(command, args)
-	}
-	o.addTo(command)
-	return command
-}
-
-func (o *doctorOptions) addTo(command *cobra.Command) {
+	}, prints, o.run)
+	o.validate = o.checkFlags
+	o.name = func() string { return command.Root().DisplayName() }
 	flags := command.Flags()
 	flags.DurationVar(&o.gateAfter, "gate-after", 5*time.Minute, "a Node that has been behind the gate for longer is a finding")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "how long any one check may take; what takes longer is unknown")
 	flags.StringSliceVar(&o.skip, "skip", nil, "checks to leave out")
 	_ = command.RegisterFlagCompletionFunc("skip", cobra.FixedCompletions(doctor.Names(), cobra.ShellCompDirectiveNoFileComp))
-	o.output.addTo(command)
+	return command
 }
 
-func (o *doctorOptions) run(ctx context.Context, _ []string) error {
-	if err := o.check(); err != nil {
-		return err
-	}
+func (o *doctorOptions) checkFlags() error {
 	for _, name := range o.skip {
 		if !slices.Contains(doctor.Names(), name) {
-			return usage(fmt.Errorf("--skip %q: must be one of %s", name, strings.Join(doctor.Names(), ", ")))
+			return fmt.Errorf("--skip %q: must be one of %s", name, strings.Join(doctor.Names(), ", "))
 		}
 	}
 	if o.gateAfter < 0 || o.timeout <= 0 {
-		return usage(errors.New("--gate-after must not be negative, and --timeout must be more than 0"))
+		return errors.New("--gate-after must not be negative, and --timeout must be more than 0")
 	}
-	c, err := o.open()
-	if err != nil {
-		return err
-	}
+	return nil
+}
+
+func (o *doctorOptions) run(ctx context.Context, c *cluster, _ []string) error {
 	seen, err := c.examine(ctx, o)
 	if err != nil {
 		return err
@@ -155,5 +142,5 @@ func (o *doctorOptions) tell(w io.Writer, report doctor.Report) error {
 
 // asCalled writes the name by which the program was called into a command line.
 func (o *doctorOptions) asCalled(command string) string {
-	return regexp.MustCompile(`(^|\| )`+program+` `).ReplaceAllString(command, "${1}"+o.name+" ")
+	return regexp.MustCompile(`(^|\| )`+program+` `).ReplaceAllString(command, "${1}"+o.name()+" ")
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -107,6 +108,32 @@ func reading[T any](e *examination, into *doctor.Read[T], a access, call func(co
 			*into = doctor.NotKnown[T](e.unknown(e.told(a, err)))
 		}
 	}
+}
+
+// getter is a typed client that reads one object.
+type getter[T any] interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+}
+
+// getting is [reading] of one object.
+func getting[T any](e *examination, into *doctor.Read[T], a access, client getter[T], name string) func(context.Context) {
+	return reading(e, into, a, func(ctx context.Context) (T, error) { return client.Get(ctx, name, metav1.GetOptions{}) })
+}
+
+// listing is [reading] of all objects that the selectors select.
+func listing[T any, P interface {
+	*T
+	runtime.Object
+}, L runtime.Object](e *examination, into *doctor.Read[[]T], a access, client lister[L], selectors metav1.ListOptions) func(context.Context) {
+	return reading(e, into, a, func(ctx context.Context) (all []T, err error) {
+		for object, err := range every[P](ctx, e.cluster, a, client, selectors) {
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, *object)
+		}
+		return all, nil
+	})
 }
 
 // told is the error as doctor shows it; some looks have their own text.

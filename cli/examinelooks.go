@@ -17,46 +17,40 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// API groups that are looked into.
-const (
-	groupAdmission    = admissionregistrationv1.GroupName
-	groupCoordination = "coordination.k8s.io"
-	groupDiscovery    = discoveryv1.GroupName
-)
+// groupAdmission is the API group of admission policies and webhook configurations.
+const groupAdmission = admissionregistrationv1.GroupName
 
-// object is a look at one object of the manifests.
-func (e *examination) object(object *doctor.Object) look {
+// object is how to read one object of the manifests.
+func (e *examination) object(object *doctor.Object) func(context.Context) {
 	shipped := object.Shipped
 	kind := shipped.GroupVersionKind()
 	resource, _ := meta.UnsafeGuessKindToResource(kind)
 	a := access{verb: "get", group: kind.Group, resource: resource.Resource, namespace: shipped.GetNamespace(), name: shipped.GetName()}
-	return look{read: reading(e, &object.Found, a, func(ctx context.Context) (*unstructured.Unstructured, error) {
-		return e.dynamic.Resource(resource).Namespace(shipped.GetNamespace()).Get(ctx, shipped.GetName(), metav1.GetOptions{})
-	})}
+	client := e.dynamic.Resource(resource).Namespace(shipped.GetNamespace())
+	return reading(e, &object.Found, a, func(ctx context.Context) (*unstructured.Unstructured, error) {
+		return client.Get(ctx, shipped.GetName(), metav1.GetOptions{})
+	})
 }
 
 // firstLooks read what stands by itself.
 func (e *examination) firstLooks() []look {
-	seen := &e.seen
+	seen, configMaps := &e.seen, e.client.CoreV1().ConfigMaps(e.namespace)
+	slices := e.client.DiscoveryV1().EndpointSlices(e.namespace)
+	ofService := metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + doctor.Service}
+	ofBoth := metav1.ListOptions{LabelSelector: doctor.PodSelector}
 	looks := []look{
-		{read: reading(e, &seen.InCluster, e.to("get", "", "namespaces"), func(ctx context.Context) (*corev1.Namespace, error) {
-			return e.client.CoreV1().Namespaces().Get(ctx, e.namespace, metav1.GetOptions{})
-		})},
-		{read: reading(e, &seen.Endpoints, e.to("list", groupDiscovery, "endpointslices"), e.endpoints)},
-		{read: reading(e, &seen.Pods, e.to("list", "", "pods"), e.pods)},
+		{read: getting(e, &seen.InCluster, e.to("get", "", "namespaces"), e.client.CoreV1().Namespaces(), e.namespace)},
+		{read: listing(e, &seen.Endpoints, e.to("list", discoveryv1.GroupName, "endpointslices"), slices, ofService)},
+		{read: listing(e, &seen.Pods, e.to("list", "", "pods"), e.client.CoreV1().Pods(e.namespace), ofBoth)},
 		{read: reading(e, &seen.GateServed, e.toAll("get", groupAdmission, "mutatingadmissionpolicies"), e.gateServed)},
 		{read: reading(e, &seen.Leader, e.toLease(capture.LeaseName), e.leaderOf(capture.LeaseName))},
-		{read: reading(e, &seen.LabelRules, e.to("get", "", "configmaps"), func(ctx context.Context) (*corev1.ConfigMap, error) {
-			return e.client.CoreV1().ConfigMaps(e.namespace).Get(ctx, store.RulesName, metav1.GetOptions{})
-		}), checks: []string{"label-rules", "migrations"}},
-		{read: reading(e, &seen.Inventory, e.to("get", "", "configmaps"), func(ctx context.Context) (*corev1.ConfigMap, error) {
-			return e.client.CoreV1().ConfigMaps(e.namespace).Get(ctx, capture.InventoryName, metav1.GetOptions{})
-		}), checks: []string{"inventory"}},
+		{read: getting(e, &seen.LabelRules, e.toRecords("get"), configMaps, store.RulesName), checks: []string{"label-rules", "migrations"}},
+		{read: getting(e, &seen.Inventory, e.toRecords("get"), configMaps, capture.InventoryName), checks: []string{"inventory"}},
 		{read: e.lookAtYourRights, checks: []string{"your-rights"}},
 	}
 	for i := range seen.Objects {
 		if seen.Objects[i].Shipped.GetNamespace() != verify.Namespace {
-			looks = append(looks, e.object(&seen.Objects[i]))
+			looks = append(looks, look{read: e.object(&seen.Objects[i])})
 		}
 	}
 	return looks
@@ -64,14 +58,15 @@ func (e *examination) firstLooks() []look {
 
 // verificationLooks read what belongs to verification, in the namespace that its controller uses.
 func (e *examination) verificationLooks() (looks []look) {
-	const check = "verification"
-	seen := &e.seen
+	seen, core, rbac := &e.seen, e.client.CoreV1(), e.client.RbacV1()
+	add := func(read func(context.Context)) {
+		looks = append(looks, look{read: read, checks: []string{"verification"}})
+	}
 	namespace := seen.ChecksNamespace()
 	for i := range seen.Objects {
 		if object := &seen.Objects[i]; object.Shipped.GetNamespace() == verify.Namespace {
 			object.Shipped.SetNamespace(namespace)
-			of := e.object(object)
-			looks = append(looks, look{read: of.read, checks: []string{check}})
+			add(e.object(object))
 		}
 	}
 	for _, namespace := range seen.LookupNamespaces() {
@@ -82,26 +77,17 @@ func (e *examination) verificationLooks() (looks []look) {
 		to := func(resource string) access {
 			return access{verb: "get", group: rbacv1.GroupName, resource: resource, namespace: of.Namespace, name: doctor.LookupRole}
 		}
-		looks = append(looks,
-			look{checks: []string{check}, read: reading(e, &of.Role, to("roles"), func(ctx context.Context) (*rbacv1.Role, error) {
-				return e.client.RbacV1().Roles(of.Namespace).Get(ctx, doctor.LookupRole, metav1.GetOptions{})
-			})},
-			look{checks: []string{check}, read: reading(e, &of.Binding, to("rolebindings"), func(ctx context.Context) (*rbacv1.RoleBinding, error) {
-				return e.client.RbacV1().RoleBindings(of.Namespace).Get(ctx, doctor.LookupRole, metav1.GetOptions{})
-			})})
+		add(getting(e, &of.Role, to("roles"), rbac.Roles(of.Namespace), doctor.LookupRole))
+		add(getting(e, &of.Binding, to("rolebindings"), rbac.RoleBindings(of.Namespace), doctor.LookupRole))
 	}
 	if seen.Removes() {
-		looks = append(looks,
-			look{read: reading(e, &seen.Groups, access{verb: "get", resource: "apis"}, e.apiGroups), checks: []string{check}},
-			look{read: reading(e, &seen.Ledger, access{verb: "get", resource: "configmaps", namespace: namespace, name: verify.LedgerMap}, func(ctx context.Context) (*corev1.ConfigMap, error) {
-				return e.client.CoreV1().ConfigMaps(namespace).Get(ctx, verify.LedgerMap, metav1.GetOptions{})
-			}), checks: []string{check}})
+		add(reading(e, &seen.Groups, access{verb: "get", resource: "apis"}, e.apiGroups))
+		toLedger := access{verb: "get", resource: "configmaps", namespace: namespace, name: verify.LedgerMap}
+		add(getting(e, &seen.Ledger, toLedger, core.ConfigMaps(namespace), verify.LedgerMap))
 	}
-	return append(looks,
-		look{read: reading(e, &seen.VerifyLeader, e.toLease(doctor.VerifyDeployment), e.leaderOf(doctor.VerifyDeployment)), checks: []string{check}},
-		look{read: reading(e, &seen.ChecksIn, e.toAll("get", "", "namespaces"), func(ctx context.Context) (*corev1.Namespace, error) {
-			return e.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
-		}), checks: []string{check}})
+	add(reading(e, &seen.VerifyLeader, e.toLease(doctor.VerifyDeployment), e.leaderOf(doctor.VerifyDeployment)))
+	add(getting(e, &seen.ChecksIn, e.toAll("get", "", "namespaces"), core.Namespaces(), namespace))
+	return looks
 }
 
 // laterLooks read what depends on that.
@@ -123,22 +109,6 @@ func (e *examination) lastLooks() []look {
 		return nil
 	}
 	return []look{{read: reading(e, &e.seen.Certificate, e.to("get", "", "secrets"), e.certificate), checks: []string{"certificate", "ca-bundle"}}}
-}
-
-func (e *examination) endpoints(ctx context.Context) ([]discoveryv1.EndpointSlice, error) {
-	list, err := e.client.DiscoveryV1().EndpointSlices(e.namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + doctor.Service})
-	if err != nil {
-		return nil, err
-	}
-	return list.Items, nil
-}
-
-func (e *examination) pods(ctx context.Context) ([]corev1.Pod, error) {
-	list, err := e.client.CoreV1().Pods(e.namespace).List(ctx, metav1.ListOptions{LabelSelector: doctor.PodSelector})
-	if err != nil {
-		return nil, err
-	}
-	return list.Items, nil
 }
 
 // certificate is the Secret that the webhook serves from, without its private keys.

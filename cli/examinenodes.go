@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/metadata"
 
@@ -127,10 +126,8 @@ func (e *examination) strays(ctx context.Context) (names doctor.Few[string], err
 		return names, err
 	}
 	configMaps := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(e.namespace)
-	for stray, err := range all[*metav1.PartialObjectMetadata](ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		options.LabelSelector = store.RecordLabel + "!=true"
-		return configMaps.List(ctx, options)
-	}) {
+	unmarked := metav1.ListOptions{LabelSelector: store.RecordLabel + "!=true"}
+	for stray, err := range every[*metav1.PartialObjectMetadata](ctx, e.cluster, e.toRecords("list"), configMaps, unmarked) {
 		if err != nil {
 			return names, err
 		}

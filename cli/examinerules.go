@@ -7,13 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"nodekeep.dev/nodekeep/cli/doctor"
 )
 
 // API groups of policy engines. The kinds of constraints are as many as an administrator makes.
@@ -25,12 +21,15 @@ const (
 
 // ruleLooks read the admission rules of the whole cluster.
 func (e *examination) ruleLooks() []look {
-	seen, checks := &e.seen, []string{"admission-rules"}
+	seen, admission := &e.seen, e.client.AdmissionregistrationV1()
+	checks, both := []string{"admission-rules"}, []string{"admission-rules", "governance"}
+	to := func(resource string) access { return e.toAll("list", groupAdmission, resource) }
+	all := metav1.ListOptions{}
 	return []look{
-		{checks: []string{"admission-rules", "governance"}, read: rules(e, &seen.Policies, "validatingadmissionpolicies")},
-		{checks: []string{"admission-rules", "governance"}, read: rules(e, &seen.Bindings, "validatingadmissionpolicybindings")},
-		{checks: checks, read: rules(e, &seen.AllValidating, "validatingwebhookconfigurations")},
-		{checks: checks, read: rules(e, &seen.AllMutating, "mutatingwebhookconfigurations")},
+		{checks: both, read: listing(e, &seen.Policies, to("validatingadmissionpolicies"), admission.ValidatingAdmissionPolicies(), all)},
+		{checks: both, read: listing(e, &seen.Bindings, to("validatingadmissionpolicybindings"), admission.ValidatingAdmissionPolicyBindings(), all)},
+		{checks: checks, read: listing(e, &seen.AllValidating, to("validatingwebhookconfigurations"), admission.ValidatingWebhookConfigurations(), all)},
+		{checks: checks, read: listing(e, &seen.AllMutating, to("mutatingwebhookconfigurations"), admission.MutatingWebhookConfigurations(), all)},
 		{checks: checks, read: reading(e, &seen.Kyverno, e.toAll("list", groupKyverno, "clusterpolicies"), func(ctx context.Context) ([]unstructured.Unstructured, error) {
 			policies, err := e.objectsOf(ctx, groupKyverno, "clusterpolicies")
 			more, moreErr := e.objectsOf(ctx, groupKyvernoPolicies, "validatingpolicies")
@@ -40,23 +39,6 @@ func (e *examination) ruleLooks() []look {
 			return e.objectsOf(ctx, groupGatekeeper, "")
 		})},
 	}
-}
-
-// rules lists the objects of one kind of admission rule.
-func rules[T any](e *examination, into *doctor.Read[[]T], resource string) func(context.Context) {
-	return reading(e, into, e.toAll("list", groupAdmission, resource), func(ctx context.Context) ([]T, error) {
-		list, err := e.dynamic.Resource(admissionregistrationv1.SchemeGroupVersion.WithResource(resource)).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, err
-		}
-		all := make([]T, len(list.Items))
-		for i, item := range list.Items {
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &all[i]); err != nil {
-				return nil, fmt.Errorf("read %s %q: %w", resource, item.GetName(), err)
-			}
-		}
-		return all, nil
-	})
 }
 
 // objectsOf lists the objects of a resource of an API group. Without a resource it lists all of the group; if the group is not served, the list is

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -113,8 +115,8 @@ const (
 	leaseLooked = 6 * time.Second
 )
 
-func (e *examination) toLease(name string) access {
-	return access{verb: "get", group: groupCoordination, resource: "leases", namespace: e.namespace, name: name}
+func (c *cluster) toLease(name string) access {
+	return access{verb: "get", group: coordinationv1.GroupName, resource: "leases", namespace: c.namespace, name: name}
 }
 
 // leaderOf is [cluster.leadership] by the clock of the API server.
@@ -143,4 +145,24 @@ func (c *cluster) leadership(ctx context.Context, name string, now func() time.T
 		return leader.Renewed, nil // the first read counts where there is no other
 	})
 	return leader, nil
+}
+
+// lookAtYourRights asks who the caller is and what he may do.
+func (e *examination) lookAtYourRights(ctx context.Context) {
+	seen := &e.seen
+	reading(e, &seen.You, e.toAll("create", authenticationv1.GroupName, "selfsubjectreviews"), e.you)(ctx)
+	reading(e, &seen.Yours, e.toAll("create", authorizationv1.GroupName, "selfsubjectaccessreviews"), e.yourRights)(ctx)
+}
+
+func (e *examination) yourRights(ctx context.Context) ([]doctor.HeldRight, error) {
+	rights := doctor.YourRights(e.namespace)
+	for i, right := range rights {
+		a := access{verb: right.Verb, group: right.Group, resource: right.Resource, namespace: right.Namespace}
+		var err error
+		if rights[i].Held, err = e.may(ctx, a); err != nil {
+			return nil, err
+		}
+		rights[i].Lacking = lacking(a, e.seen.You.Value, e.namespace)
+	}
+	return rights, nil
 }

@@ -21,7 +21,7 @@ func newForgetCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		}
 		return append(c.toState(args[0]), c.toRecord("delete", args[0]), c.toRecords("create")) // a Node that registers meanwhile gets its record back
 	}
-	return o.command(&cobra.Command{
+	return o.changing(&cobra.Command{
 		Use:   "forget NODE [KEY...] [flags]",
 		Short: "Forget the record of a Node, or some of it",
 		Long: `Forget removes labels (KEY), taints (KEY:EFFECT) and annotations (@KEY) from the record of a Node. Without
@@ -41,29 +41,27 @@ the Node lives. A record that cannot be read is removed as a whole. If the Node 
 			return oneNode(command, args[:min(1, len(args))])
 		},
 		ValidArgsFunction: o.complete(nodeNames, recordedItems),
-	}, aboutNode|asks, func(ctx context.Context, c *cluster, args []string) error {
-		return o.change(ctx, c, func(ctx context.Context) (*plan, error) {
-			state, err := c.look(ctx, args[0])
-			if err != nil {
-				return nil, err
+	}, aboutNode|asks, func(ctx context.Context, c *cluster, args []string) (*plan, error) {
+		state, err := c.look(ctx, args[0])
+		if err != nil {
+			return nil, err
+		}
+		if state.Unreadable != nil && state.Entry.Unlisted {
+			return nil, fmt.Errorf("ConfigMap %s in namespace %s is not a record of nodekeep: it has no label %s; kubectl deletes it", store.Name(args[0]), c.namespace, store.RecordLabel)
+		}
+		forgetting := view.ForgettingOf(state, args[1:])
+		p := &plan{document: forgetting.Document(c.now()), question: fmt.Sprintf("\nForget this of Node %q?", args[0]), same: forgetting.Document(time.Time{})}
+		if state.Unreadable != nil && forgetting.Whole {
+			c.say("%v\nIt is deleted as it is, with all that could still be read in it; a copy:\n  kubectl -n %s get configmap %s -o yaml", state.Unreadable, c.namespace, store.Name(args[0]))
+			p.document, p.question = view.Document{}, fmt.Sprintf("Delete the record of Node %q?", args[0])
+		}
+		p.do = func(ctx context.Context) error {
+			if err := c.forget(ctx, state, forgetting); err != nil {
+				return err
 			}
-			if state.Unreadable != nil && state.Entry.Unlisted {
-				return nil, fmt.Errorf("ConfigMap %s in namespace %s is not a record of nodekeep: it has no label %s; kubectl deletes it", store.Name(args[0]), c.namespace, store.RecordLabel)
-			}
-			forgetting := view.ForgettingOf(state, args[1:])
-			p := &plan{document: forgetting.Document(c.now()), question: fmt.Sprintf("\nForget this of Node %q?", args[0]), same: forgetting.Document(time.Time{})}
-			if state.Unreadable != nil && forgetting.Whole {
-				c.say("%v\nIt is deleted as it is, with all that could still be read in it; a copy:\n  kubectl -n %s get configmap %s -o yaml", state.Unreadable, c.namespace, store.Name(args[0]))
-				p.document, p.question = view.Document{}, fmt.Sprintf("Delete the record of Node %q?", args[0])
-			}
-			p.do = func(ctx context.Context) error {
-				if err := c.forget(ctx, state, forgetting); err != nil {
-					return err
-				}
-				return c.done("%s", forgetting.Done())
-			}
-			return p, forgetting.Err()
-		})
+			return c.done("%s", forgetting.Done())
+		}
+		return p, forgetting.Err()
 	})
 }
 
@@ -94,7 +92,7 @@ func newRememberCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o.rights = func(c *cluster, args []string) []access {
 		return append(c.toState(args[0]), c.toRecords("create"), c.toRecord("patch", args[0]))
 	}
-	return o.command(&cobra.Command{
+	return o.changing(&cobra.Command{
 		Use:   "remember NODE [flags]",
 		Short: "Record now what a Node shows",
 		Long: `Remember writes what a live Node shows into its record, at once and without capture. Use it before the Node is
@@ -107,27 +105,25 @@ It does not ask: capture does the same by itself, sooner or later.`,
 			# A Node that is about to be deleted, while capture is down
 			nodekeep remember worker-1`,
 		GroupID: groupAct,
-	}, aboutNode|decides, func(ctx context.Context, c *cluster, args []string) error {
-		return o.change(ctx, c, func(ctx context.Context) (*plan, error) {
-			state, err := c.look(ctx, args[0])
-			switch {
-			case err != nil:
-				return nil, err
-			case state.Node == nil:
-				return nil, fmt.Errorf("there is no Node %q to look at; its record stays as it is", args[0])
-			case state.Unreadable != nil:
-				return nil, c.readable(state)
-			}
-			return &plan{do: func(ctx context.Context) error {
-				next := state.Written(c.in)
-				if next != nil {
-					if err := c.put(ctx, *next, state.Entry.Version); err != nil {
-						return err
-					}
+	}, aboutNode|decides, func(ctx context.Context, c *cluster, args []string) (*plan, error) {
+		state, err := c.look(ctx, args[0])
+		switch {
+		case err != nil:
+			return nil, err
+		case state.Node == nil:
+			return nil, fmt.Errorf("there is no Node %q to look at; its record stays as it is", args[0])
+		case state.Unreadable != nil:
+			return nil, c.readable(state)
+		}
+		return &plan{do: func(ctx context.Context) error {
+			next := state.Written(c.in)
+			if next != nil {
+				if err := c.put(ctx, *next, state.Entry.Version); err != nil {
+					return err
 				}
-				return c.done("%s", view.Remembered(state, next))
-			}}, nil
-		})
+			}
+			return c.done("%s", view.Remembered(state, next))
+		}}, nil
 	})
 }
 
@@ -137,7 +133,7 @@ func newAcceptCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		return []access{c.toRecord("get", args[0]), c.toRecord("patch", args[0])}
 	}
 	var machine string
-	command := o.command(&cobra.Command{
+	command := o.changing(&cobra.Command{
 		Use:   "accept NODE --machine old|new [flags]",
 		Short: "Decide between two machines that have had one name",
 		Long: `Accept decides about a record that is quarantined. Under machine.onMismatch: quarantine, another machine has
@@ -154,29 +150,27 @@ Both sides are shown first. The decision is written on the record, and capture c
 			# The board was replaced, the Node is the same
 			nodekeep accept worker-3 --machine old --yes`,
 		GroupID: groupAct,
-	}, aboutNode|asks, func(ctx context.Context, c *cluster, args []string) error {
+	}, aboutNode|asks, func(ctx context.Context, c *cluster, args []string) (*plan, error) {
 		name, side := args[0], store.Side(machine)
-		return o.change(ctx, c, func(ctx context.Context) (*plan, error) {
-			state, err := c.withRecord(ctx, view.NodeState{Name: name})
-			if err == nil {
-				err = c.readable(state)
+		state, err := c.withRecord(ctx, view.NodeState{Name: name})
+		if err == nil {
+			err = c.readable(state)
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case state.Record.Quarantined == nil:
+			return nil, fmt.Errorf("there is nothing to decide: no other machine has taken the name %q since it was last decided", name)
+		case state.Entry.Accepted == side:
+			return nil, c.done("node/%s: machine %q was accepted before; capture has still to carry it out", name, side)
+		}
+		sides := view.SidesOf(state.Entry)
+		return &plan{document: sides.Document(c.now()), question: "\n" + sides.Question(side), same: sides, do: func(ctx context.Context) error {
+			if err := c.failedWrite(c.toRecords("patch"), "the record of Node "+name, c.records.Accept(ctx, name, side, state.Entry.Version)); err != nil {
+				return err
 			}
-			switch {
-			case err != nil:
-				return nil, err
-			case state.Record.Quarantined == nil:
-				return nil, fmt.Errorf("there is nothing to decide: no other machine has taken the name %q since it was last decided", name)
-			case state.Entry.Accepted == side:
-				return nil, c.done("node/%s: machine %q was accepted before; capture has still to carry it out", name, side)
-			}
-			sides := view.SidesOf(state.Entry)
-			return &plan{document: sides.Document(c.now()), question: "\n" + sides.Question(side), same: sides, do: func(ctx context.Context) error {
-				if err := c.failedWrite(c.toRecords("patch"), "the record of Node "+name, c.records.Accept(ctx, name, side, state.Entry.Version)); err != nil {
-					return err
-				}
-				return c.done("node/%s: machine %q accepted", name, side)
-			}}, nil
-		})
+			return c.done("node/%s: machine %q accepted", name, side)
+		}}, nil
 	})
 	sides := []string{string(store.OldMachine), string(store.NewMachine)}
 	oneOf(command, &machine, "machine", "whose record is right: old or new", sides...)

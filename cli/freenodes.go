@@ -16,105 +16,176 @@ import (
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/verify"
 )
-
-// freedAtOnce is how many Nodes are freed at the same time.
-const freedAtOnce = 16
 
 // awaitCapture gives capture, which completes Nodes before it frees them, the time to do so.
 func (u *uninstalling) awaitCapture(ctx context.Context) error {
-	gated, err := u.gated(ctx)
+	gated, err := u.needing(ctx, u.gates(time.Time{}))
 	if err != nil || len(gated) == 0 || u.patience <= 0 {
 		return err
 	}
 	_ = u.done("%s behind the gate; capture has %s to complete and free them", view.Counted(len(gated), "Node"), u.patience)
 	_ = wait.PollUntilContextTimeout(ctx, time.Second, u.patience, false, func(ctx context.Context) (bool, error) {
 		gated = slices.DeleteFunc(gated, func(name string) bool {
-			node, err := u.gatedNode(ctx, name)
-			return err == nil && node == nil
+			node, err := u.node(ctx, name)
+			return err == nil && (node == nil || !u.gate.On(node.Spec.Taints))
 		})
 		return len(gated) == 0, nil
 	})
 	return ctx.Err()
 }
 
-// gated reads all Nodes and returns the names of those behind the gate.
-func (u *uninstalling) gated(ctx context.Context) (gated []string, err error) {
+// needing reads all Nodes and returns the names of those that need a change.
+func (u *uninstalling) needing(ctx context.Context, what freeing) (names []string, err error) {
 	for node, err := range u.allNodes(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("list nodes: %w", err)
 		}
-		if u.gate.On(node.Spec.Taints) {
-			gated = append(gated, node.Name)
+		if _, needed := what.needed(node); needed {
+			names = append(names, node.Name)
 		}
 	}
-	return gated, nil
+	return names, nil
 }
 
-// gatedNode is a Node that is behind the gate; nil where it is not, or is deleted.
-func (u *uninstalling) gatedNode(ctx context.Context, name string) (*corev1.Node, error) {
-	node, err := u.node(ctx, name)
-	if err != nil || node == nil || !u.gate.On(node.Spec.Taints) {
-		return nil, err
+// freeing removes one kind of taint from Nodes.
+type freeing struct {
+	step   string // of an error
+	still  string // how the Nodes are that remain
+	key    string // of the taint
+	needed func(*corev1.Node) (change capture.Change, ok bool)
+	done   func(*corev1.Node) string // reports the change
+}
+
+func (u *uninstalling) gates(stopped time.Time) freeing {
+	return freeing{
+		step: "lift gate", still: "behind the gate", key: string(u.gate),
+		needed: func(node *corev1.Node) (capture.Change, bool) {
+			return capture.Change{LiftGate: true}, u.gate.On(node.Spec.Taints)
+		},
+		done: func(node *corev1.Node) string {
+			if late(node, stopped) {
+				return "gate lifted. The Node registered after gating had stopped, so its kubelet (--register-with-taints) or its provisioner (startupTaints) adds it"
+			}
+			return "gate lifted"
+		},
 	}
-	return node, nil
 }
 
-// free lifts the gates of Nodes and returns how many. One that fails does not keep the others behind the gate.
-func (u *uninstalling) free(ctx context.Context, gated []string, stopped time.Time) (freed int, err error) {
+func verificationTaints(keys []string) freeing {
+	return freeing{
+		step: "remove verification taint", still: "with a verification taint", key: keys[0],
+		needed: func(node *corev1.Node) (capture.Change, bool) {
+			taints := withKeys(node.Spec.Taints, keys)
+			return removing(taints), len(taints) > 0
+		},
+		done: func(*corev1.Node) string { return "verification taint removed" },
+	}
+}
+
+// free changes Nodes and returns how many. One that fails does not keep the others from it.
+func (u *uninstalling) free(ctx context.Context, names []string, what freeing) (freed int, err error) {
 	var (
 		group errgroup.Group
 		mu    sync.Mutex
 		errs  []error
 	)
-	group.SetLimit(freedAtOnce)
-	for _, name := range gated {
+	group.SetLimit(changedAtOnce)
+	for _, name := range names {
 		group.Go(func() error {
-			node, err := u.lift(ctx, name)
+			node, err := u.changeNode(ctx, name, what.needed)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
 			case err != nil:
-				errs = append(errs, fmt.Errorf("lift gate of node %q: %w", name, err))
-				return nil
-			case node == nil:
-				return nil
+				errs = append(errs, fmt.Errorf("%s of node %q: %w", what.step, name, err))
+			case node != nil:
+				freed++
+				_ = u.done("node %s: %s", name, what.done(node))
 			}
-			freed++
-			who := ""
-			if late(node, stopped) {
-				who = ". The Node registered after gating had stopped, so its kubelet (--register-with-taints) or its provisioner (startupTaints) adds it"
-			}
-			_ = u.done("node %s: gate lifted%s", name, who)
 			return nil
 		})
 	}
 	if _ = group.Wait(); len(errs) == 0 {
 		return freed, nil
 	}
-	return freed, fmt.Errorf("%s behind the gate still: run this again, or kubectl taint node NODE %s-: %w", view.Counted(len(errs), "Node"), u.gate, errors.Join(errs...))
+	return freed, fmt.Errorf("%s %s still: run this again, or kubectl taint node NODE %s-: %w", view.Counted(len(errs), "Node"), what.still, what.key, errors.Join(errs...))
 }
 
-// lift lifts the gate of one Node and returns the Node as it was. It returns nil if the Node is already deleted or has no gate.
-func (u *uninstalling) lift(ctx context.Context, name string) (lifted *corev1.Node, err error) {
+// freeUnverified removes the verification taints of all Nodes: once nodekeep is deleted, nothing else does.
+func (u *uninstalling) freeUnverified(ctx context.Context) error {
+	keys, err := u.verificationKeys(ctx)
+	if err != nil {
+		return err
+	}
+	unverified, err := u.needing(ctx, verificationTaints(keys))
+	if err != nil {
+		return err
+	}
+	_, err = u.free(ctx, unverified, verificationTaints(keys))
+	return err
+}
+
+// changeNode changes one Node and returns it as it was. It returns nil if the Node is already deleted, or if no change is needed.
+func (u *uninstalling) changeNode(ctx context.Context, name string, needed func(*corev1.Node) (capture.Change, bool)) (changed *corev1.Node, err error) {
 	err = change(ctx, func(ctx context.Context) (*plan, error) {
-		node, err := u.gatedNode(ctx, name)
+		node, err := u.node(ctx, name)
 		if err != nil || node == nil {
 			return nil, err
 		}
+		wanted, ok := needed(node)
+		if !ok {
+			return nil, nil
+		}
 		return &plan{do: func(ctx context.Context) error {
-			err := u.patchNode(ctx, observe.Of(node), capture.Change{LiftGate: true}, u.gate, metav1.PatchOptions{FieldManager: "nodekeep-uninstall"})
+			err := u.patchNode(ctx, observe.Of(node), wanted, metav1.PatchOptions{FieldManager: "nodekeep-uninstall"})
 			if err == nil {
-				lifted = node
+				changed = node
 			}
 			return err
 		}}, nil
 	}, nil)
-	return lifted, err
+	return changed, err
 }
 
 // late reports whether a Node was created with the gate after gating had stopped. Both times are by the clock of the API server. Such a Node gets the
 // gate from its kubelet or its provisioner.
 func late(node *corev1.Node, stopped time.Time) bool {
 	return !stopped.IsZero() && node.CreationTimestamp.After(stopped)
+}
+
+// verificationKeys are the keys of the taints that keep workloads off a Node until it is verified. They are the keys of the policy and the default
+// key, which a deleted profile may have left. A policy that cannot be read has none.
+func (u *uninstalling) verificationKeys(ctx context.Context) (keys []string, err error) {
+	keys = []string{verify.Taint}
+	found, err := u.policyMap(ctx)
+	if err != nil || found == nil {
+		return keys, err
+	}
+	inForce, err := policy.Load([]byte(found.Data[policyKey]), u.gate)
+	if err != nil {
+		return keys, u.done("ConfigMap %s cannot be read, so only taints with the key %s are removed: %v", policyConfigMap, verify.Taint, err)
+	}
+	for _, taint := range inForce.Verify().Taints() {
+		keys = append(keys, taint.Key)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys), nil
+}
+
+// withKeys are the taints with these keys.
+func withKeys(taints []corev1.Taint, keys []string) []corev1.Taint {
+	return slices.DeleteFunc(slices.Clone(taints), func(taint corev1.Taint) bool { return !slices.Contains(keys, taint.Key) })
+}
+
+// removing is the change that removes taints, whenever they were added.
+func removing(taints []corev1.Taint) capture.Change {
+	change := capture.Change{ByClient: true}
+	for _, taint := range taints {
+		taint.TimeAdded = nil
+		change.RemoveTaints = append(change.RemoveTaints, taint)
+	}
+	return change
 }

@@ -5,12 +5,10 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -45,7 +43,6 @@ capture runs at all. The wide format lists what each Node lacks.`,
 
 			# How many there are
 			nodekeep gate list --no-headers | wc -l`,
-		Args: none,
 	}, prints|decides, func(ctx context.Context, c *cluster, _ []string) error {
 		captures := c.captures(ctx)
 		list := view.GatedList{Items: []view.Gated{}}
@@ -70,7 +67,7 @@ func newGateLiftCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o.rights = func(c *cluster, args []string) []access {
 		return append(c.toState(args[0]), c.toNode("patch", args[0]))
 	}
-	return o.command(&cobra.Command{
+	return o.changing(&cobra.Command{
 		Use:   "lift NODE [flags]",
 		Short: "Remove the gate from a Node although something may be missing",
 		Long: `Lift removes the gate from a Node, from exactly the object and the state that were read. What the Node still lacks is
@@ -79,26 +76,24 @@ restore it where it can.`,
 		Example: `
 			# A Node that is needed now, whatever it lacks
 			nodekeep gate lift worker-4 --yes`,
-	}, aboutNode|decides|asks, func(ctx context.Context, c *cluster, args []string) error {
-		return o.change(ctx, c, func(ctx context.Context) (*plan, error) {
-			state, err := c.look(ctx, args[0])
-			switch {
-			case err != nil:
-				return nil, err
-			case state.Node == nil:
-				return nil, fmt.Errorf("there is no Node %q", args[0])
+	}, aboutNode|decides|asks, func(ctx context.Context, c *cluster, args []string) (*plan, error) {
+		state, err := c.look(ctx, args[0])
+		switch {
+		case err != nil:
+			return nil, err
+		case state.Node == nil:
+			return nil, fmt.Errorf("there is no Node %q", args[0])
+		}
+		gated, ok := view.GatedOf(state, c.in, c.captures(ctx))
+		if !ok {
+			return nil, c.done("node/%s is not behind the gate", args[0])
+		}
+		return &plan{document: gated.Document(c.now()), question: "\n" + gated.Question(state), same: gated.Lacks(), do: func(ctx context.Context) error {
+			if err := c.patchNode(ctx, observe.Of(state.Node), capture.Change{LiftGate: true}, metav1.PatchOptions{FieldManager: "nodekeep-gate-lift"}); err != nil {
+				return err
 			}
-			gated, ok := view.GatedOf(state, c.in, c.captures(ctx))
-			if !ok {
-				return nil, c.done("node/%s is not behind the gate", args[0])
-			}
-			return &plan{document: gated.Document(c.now()), question: "\n" + gated.Question(state), same: gated.Lacks(), do: func(ctx context.Context) error {
-				if err := c.patchNode(ctx, observe.Of(state.Node), capture.Change{LiftGate: true}, c.in.Policy.Gate(), metav1.PatchOptions{FieldManager: "nodekeep-gate-lift"}); err != nil {
-					return err
-				}
-				return c.done("node/%s: gate lifted", args[0])
-			}}, nil
-		})
+			return c.done("node/%s: gate lifted", args[0])
+		}}, nil
 	})
 }
 
@@ -113,17 +108,16 @@ func (c *cluster) captures(ctx context.Context) view.Captures {
 	case apierrors.IsNotFound(err):
 		known.Never = true
 	case err != nil:
-		c.say("Whether a capture runs is not known: %v", c.failed(access{verb: "get", group: coordinationv1.GroupName, resource: "leases", namespace: c.namespace, name: capture.LeaseName}, err))
+		c.sayUnknown("Whether a capture runs", c.failed(c.toLease(capture.LeaseName), err))
 	default:
 		known.Silent = leader.Silent()
 	}
 	last := map[types.UID]metav1.Time{}
-	for event, err := range all[*corev1.Event](ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		options.FieldSelector = fields.Set{"involvedObject.kind": "Node", "reason": capture.LabelRefused}.String()
-		return c.client.CoreV1().Events(eventsOfNodes).List(ctx, options)
-	}) {
+	refusals := metav1.ListOptions{FieldSelector: fields.Set{"involvedObject.kind": "Node", "reason": capture.LabelRefused}.String()}
+	toEvents := access{verb: "list", resource: "events", namespace: eventsOfNodes}
+	for event, err := range every[*corev1.Event](ctx, c, toEvents, c.client.CoreV1().Events(eventsOfNodes), refusals) {
 		if err != nil {
-			c.say("What the API server has refused is not known: %v", c.failed(access{verb: "list", resource: "events", namespace: eventsOfNodes}, err))
+			c.sayUnknown("What the API server has refused", err)
 			known.Refused = nil
 			break
 		}

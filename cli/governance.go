@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/governance"
@@ -37,7 +36,6 @@ The API server goes by the objects once they are applied. Nothing is changed by 
 
 			# Of a file
 			nodekeep governance render --policy policy.yaml`,
-		Args: none,
 	}, decides, func(_ context.Context, c *cluster, _ []string) error {
 		text, err := governance.Render(c.in.Policy.Governance(), *o.flags.Namespace)
 		if err != nil {
@@ -51,10 +49,7 @@ The API server goes by the objects once they are applied. Nothing is changed by 
 	})
 	o.validate = func() error {
 		o.offline = o.policy.file != ""
-		if wrong := validation.IsDNS1123Label(*o.flags.Namespace); len(wrong) > 0 {
-			return fmt.Errorf("--namespace %q: %s", *o.flags.Namespace, wrong[0])
-		}
-		return nil
+		return checkNamespace("--namespace", *o.flags.Namespace)
 	}
 	return command
 }

@@ -56,7 +56,6 @@ Node does not show, and RULE LABELS the labels that rules set last.`,
 			# For scripts
 			nodekeep list -o jsonpath='{range .items[*]}{.name}{"\t"}{.status}{"\n"}{end}'`,
 		GroupID: groupSee,
-		Args:    none,
 	}, prints|decides, func(ctx context.Context, c *cluster, _ []string) error {
 		lines := &lines{output: &o.output, cluster: c, none: "Nothing to show: no such Node and no such record in namespace " + c.namespace + ".", want: func(state view.NodeState, summary view.Summary) bool {
 			return state.Selected(selector) && (!gone || summary.Status == view.Gone) && (!live || state.Node != nil) && (!stale || !summary.Current)

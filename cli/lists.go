@@ -54,21 +54,34 @@ func all[T runtime.Object](ctx context.Context, list pager.ListPageFunc) iter.Se
 	}
 }
 
+// lister is a typed client that lists one resource.
+type lister[L runtime.Object] interface {
+	List(ctx context.Context, options metav1.ListOptions) (L, error)
+}
+
+// pagesOf is how a typed client lists what the selectors select. An error names the missing right.
+func pagesOf[L runtime.Object](c *cluster, to access, client lister[L], selectors metav1.ListOptions) pager.ListPageFunc {
+	return func(ctx context.Context, page metav1.ListOptions) (runtime.Object, error) {
+		page.LabelSelector, page.FieldSelector = selectors.LabelSelector, selectors.FieldSelector
+		list, err := client.List(ctx, page)
+		return list, c.failed(to, err)
+	}
+}
+
+// every is [all] by a typed client.
+func every[T, L runtime.Object](ctx context.Context, c *cluster, to access, client lister[L], selectors metav1.ListOptions) iter.Seq2[T, error] {
+	return all[T](ctx, pagesOf(c, to, client, selectors))
+}
+
 // allNodes goes through the Nodes in the order of their names.
 func (c *cluster) allNodes(ctx context.Context) iter.Seq2[*corev1.Node, error] {
-	return all[*corev1.Node](ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		list, err := c.client.CoreV1().Nodes().List(ctx, options)
-		return list, c.failed(c.toNodes("list"), err)
-	})
+	return every[*corev1.Node](ctx, c, c.toNodes("list"), c.client.CoreV1().Nodes(), metav1.ListOptions{})
 }
 
 // allRecords goes through the records in the order of their ConfigMaps' names.
 func (c *cluster) allRecords(ctx context.Context) iter.Seq2[store.Listed, error] {
-	return mapped(all[*corev1.ConfigMap](ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		options.LabelSelector = store.RecordLabel + "=true"
-		list, err := c.client.CoreV1().ConfigMaps(c.namespace).List(ctx, options)
-		return list, c.failed(c.toRecords("list"), err)
-	}), store.ListedOf)
+	marked := metav1.ListOptions{LabelSelector: store.RecordLabel + "=true"}
+	return mapped(every[*corev1.ConfigMap](ctx, c, c.toRecords("list"), c.client.CoreV1().ConfigMaps(c.namespace), marked), store.ListedOf)
 }
 
 // mapped is a sequence of what its items become.

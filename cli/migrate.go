@@ -1,12 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/capture"
@@ -37,7 +37,7 @@ whether the policy can have this migration. Nothing is changed.
 Plan does not see others that select on OLD: a custom resource, or a program that reads Nodes.`,
 		Example: `
 			nodekeep migrate plan gpu=example.com/gpu`,
-		Args: oneRenaming,
+		Args: one("one OLD=NEW", checkRenaming),
 	}, prints|decides, func(ctx context.Context, c *cluster, args []string) error {
 		renaming := renamingOf(args[0])
 		m := view.NewMigration(renaming, c.in.Policy)
@@ -73,7 +73,6 @@ it.`,
 
 			# For scripts
 			nodekeep migrate status -o jsonpath='{.migrations[*].selecting}'`,
-		Args: cobra.NoArgs,
 	}, prints|decides, func(ctx context.Context, c *cluster, _ []string) error {
 		all := view.Migrations{Migrations: []*view.Migration{}}
 		for _, m := range c.in.Policy.Migrations() {
@@ -110,7 +109,7 @@ says phase: new, capture holds the migration, and New releases it, as "nodekeep 
 writes NEW into each record before it removes OLD from the Node. It removes OLD only from Nodes that have both.`,
 		Example: `
 			nodekeep migrate new gpu=example.com/gpu`,
-		Args: oneRenaming,
+		Args: one("one OLD=NEW", checkRenaming),
 	}, asks, func(ctx context.Context, c *cluster, args []string) error {
 		renaming := renamingOf(args[0])
 		p, err := (&policySource{}).read(ctx, c)
@@ -121,7 +120,7 @@ writes NEW into each record before it removes OLD from the Node. It removes OLD 
 		if !is || known.To != renaming.To {
 			return fmt.Errorf("the policy in the cluster has no migration of %s to %s; begin with: nodekeep migrate plan %s", renaming.From, renaming.To, args[0])
 		}
-		c.in = c.under(ctx, p)
+		c.decideUnder(ctx, p)
 		if err := c.mayFinish(ctx, force, known); err != nil {
 			return err
 		}
@@ -182,33 +181,22 @@ func (c *cluster) lookAtMigrations(ctx context.Context, in capture.Circumstances
 	if err != nil {
 		return err
 	}
-	var unread []string
-	for _, one := range missing {
-		unread = append(unread, one.Kind)
-	}
 	for _, m := range all {
-		m.Done(unread)
+		m.Done(kindsOf(missing))
 	}
 	return nil
 }
 
-func oneRenaming(command *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("%s takes one OLD=NEW, and was given %d arguments", command.CommandPath(), len(args))
-	}
-	from, to, both := strings.Cut(args[0], "=")
+// checkRenaming is an error for what is not OLD=NEW.
+func checkRenaming(argument string) error {
+	from, to, both := strings.Cut(argument, "=")
 	if !both {
-		return fmt.Errorf("%q must be OLD=NEW, such as gpu=example.com/gpu", args[0])
+		return fmt.Errorf("%q must be OLD=NEW, such as gpu=example.com/gpu", argument)
 	}
-	for _, key := range []string{from, to} {
-		if wrong := validation.IsQualifiedName(key); len(wrong) > 0 {
-			return fmt.Errorf("%q cannot be the key of a label: %s", key, wrong[0])
-		}
-	}
-	return nil
+	return cmp.Or(checkLabelKey(from), checkLabelKey(to))
 }
 
-// renamingOf is the migration that an argument names; oneRenaming has checked it.
+// renamingOf is the migration that an argument names; checkRenaming has checked it.
 func renamingOf(argument string) policy.Migration {
 	from, to, _ := strings.Cut(argument, "=")
 	return policy.Migration{From: from, To: to, Phase: policy.MigrateBoth}

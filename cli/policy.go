@@ -61,12 +61,7 @@ A key that a policy no longer keeps stays in the record and is not restored. Wha
 
 			# For scripts: how many records would be collected
 			nodekeep policy check policy.yaml --against-cluster -o jsonpath='{.impact.due.then}'`,
-		Args: func(command *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("%s takes one policy file, or - for stdin, and was given %d arguments", command.CommandPath(), len(args))
-			}
-			return nil
-		},
+		Args: one("one policy file, or - for stdin", unchecked),
 	}, prints|decides, func(ctx context.Context, c *cluster, args []string) error {
 		content, err := readFile(args[0], o.In)
 		if err != nil {

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/policy"
 )
@@ -52,38 +52,37 @@ func (s *policySource) gate(ctx context.Context, c *cluster) (policy.Gate, error
 	if s.key != "" {
 		return policy.Gate(s.key), nil
 	}
-	data, _, err := c.configMap(ctx, policyConfigMap)
-	return s.gateIn(data), err
+	found, err := c.policyMap(ctx)
+	return s.gateIn(found), err
 }
 
-func (s *policySource) gateIn(data map[string]string) policy.Gate {
-	return policy.Gate(cmp.Or(s.key, data[gateKey], string(policy.DefaultGate)))
+func (s *policySource) gateIn(found *corev1.ConfigMap) policy.Gate {
+	return policy.Gate(cmp.Or(s.key, ptr.Deref(found, corev1.ConfigMap{}).Data[gateKey], string(policy.DefaultGate)))
 }
 
 // read is the policy of the file, or that of the cluster; without either, the default, with a message. With c nil no cluster
 // is asked.
 func (s *policySource) read(ctx context.Context, c *cluster) (p policy.Policy, err error) {
-	var data map[string]string
-	found := false
+	var found *corev1.ConfigMap
 	if c != nil && (s.file == "" || s.key == "") {
-		if data, found, err = c.configMap(ctx, policyConfigMap); err != nil {
+		if found, err = c.policyMap(ctx); err != nil {
 			return p, err
 		}
 	}
-	gate := s.gateIn(data)
+	gate := s.gateIn(found)
 	switch {
 	case s.file != "":
 		s.from = s.file
 		return loadFile(s.file, gate)
-	case !found && c != nil:
+	case found == nil && c != nil:
 		s.from = fmt.Sprintf("the default policy, since namespace %s has no ConfigMap %s", c.namespace, policyConfigMap)
 		c.say("Namespace %s has no ConfigMap %s, so nodekeep is not installed there. The default policy is taken for the policy of the cluster. If nodekeep is in another namespace, name it with -n.", c.namespace, policyConfigMap)
 		fallthrough
-	case !found:
+	case found == nil:
 		return policy.Default().WithGate(gate), nil
 	}
 	s.from = fmt.Sprintf("the policy of the cluster (ConfigMap %s in namespace %s)", policyConfigMap, c.namespace)
-	if p, err = policy.Load([]byte(data[policyKey]), gate); err != nil {
+	if p, err = policy.Load([]byte(found.Data[policyKey]), gate); err != nil {
 		err = fmt.Errorf("the cluster's policy (%s of ConfigMap %s in namespace %s) is wrong; the processes go by the last good one, and --policy FILE says which that is: %w", policyKey, policyConfigMap, c.namespace, err)
 	}
 	return p, err
@@ -99,18 +98,6 @@ func loadFile(path string, gate policy.Gate) (policy.Policy, error) {
 		return policy.Policy{}, usage(fmt.Errorf("--policy %s: %w", path, err))
 	}
 	return loaded, nil
-}
-
-// configMap is what a ConfigMap of the installation holds; one that is not there holds nothing.
-func (c *cluster) configMap(ctx context.Context, name string) (data map[string]string, found bool, err error) {
-	cm, err := c.client.CoreV1().ConfigMaps(c.namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, c.failed(c.toRecords("get"), err)
-	}
-	return cm.Data, true, nil
 }
 
 // readFile reads a file, or stdin where the name is "-".

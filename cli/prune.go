@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/capture/gc"
@@ -18,7 +16,6 @@ import (
 
 const (
 	shownOfMany   = 20   // lines of a long plan that are shown before a question
-	removedAtOnce = 16   // records
 	progressEvery = 5000 // records
 )
 
@@ -47,7 +44,6 @@ the Node registers in that very moment, its record is put back. The first error 
 			# Remove it, the oldest 1000 at most
 			nodekeep prune --older-than 720h --at-most 1000 --yes`,
 		GroupID: groupAct,
-		Args:    none,
 	}, asks, func(ctx context.Context, c *cluster, _ []string) error {
 		plan := &view.Pruning{Retention: retention, Now: c.now()}
 		for listed, err := range c.allRecords(ctx) {
@@ -110,30 +106,19 @@ the Node registers in that very moment, its record is put back. The first error 
 	return command
 }
 
-// prune removes due records, a few at a time. After an error or Ctrl-C it starts no more, and finishes those that it has started.
+// prune removes due records, and reports how many.
 func (c *cluster) prune(ctx context.Context, plan *view.Pruning) error {
-	var mu sync.Mutex
 	outcomes, tried := map[gc.Outcome]int{}, 0
-	group, working := errgroup.WithContext(ctx)
-	group.SetLimit(removedAtOnce)
-	for _, due := range plan.Due {
-		group.Go(func() error {
-			if working.Err() != nil {
-				return nil
-			}
-			step, cancel := finish(ctx)
-			defer cancel()
-			outcome, err := gc.Remover{Records: c.records, Client: c.client}.Collect(step, due.Node, plan.IsDue)
-			mu.Lock()
-			defer mu.Unlock()
-			outcomes[outcome]++
-			if tried++; tried%progressEvery == 0 {
-				c.say("%d of %d records", tried, len(plan.Due))
-			}
-			return err
-		})
-	}
-	err := group.Wait()
+	err := changeEach(ctx, plan.Due, func(due view.DueRecord) (gc.Outcome, error) {
+		step, cancel := finish(ctx)
+		defer cancel()
+		return gc.Remover{Records: c.records, Client: c.client}.Collect(step, due.Node, plan.IsDue)
+	}, func(outcome gc.Outcome, _ error) {
+		outcomes[outcome]++
+		if tried++; tried%progressEvery == 0 {
+			c.say("%d of %d records", tried, len(plan.Due))
+		}
+	})
 	removed, all := outcomes[gc.Collected], len(plan.Due)
 	switch {
 	case err != nil && removed == 0:

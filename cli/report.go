@@ -12,12 +12,11 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/report"
-	"nodekeep.dev/nodekeep/selection"
 )
 
 // reportKind is the kind of what report prints for programs.
@@ -86,7 +85,7 @@ show the first rows; -o json and -o csv have all. Nothing is changed.`,
 			return err
 		}
 		if found.Usage != nil && len(found.Usage.NotRead) > 0 {
-			return findings(errors.New("not everything that selects Nodes could be read: " + notReadKinds(found.Usage.NotRead)))
+			return findings(errors.New("not everything that selects Nodes could be read: " + strings.Join(kindsOf(found.Usage.NotRead), ", ")))
 		}
 		return nil
 	})
@@ -101,8 +100,8 @@ show the first rows; -o json and -o csv have all. Nothing is changed.`,
 	flags.DurationVar(&want.last, "last", 0, "of cost, count at most so long of each Node; 0: since it was created")
 	flags.IntVar(&want.rows, "rows", rowsShown, "show at most so many rows of a table")
 	o.validate = func() error {
-		if wrong := validation.IsQualifiedName(want.tier); len(wrong) > 0 {
-			return fmt.Errorf("--tier %q cannot be the key of a label: %s", want.tier, wrong[0])
+		if err := checkLabelKey(want.tier); err != nil {
+			return fmt.Errorf("--tier %w", err)
 		}
 		if want.last < 0 {
 			return fmt.Errorf("--last %s: must not be negative", want.last)
@@ -187,28 +186,28 @@ func (c *cluster) addUp(ctx context.Context, want reported) (report.Report, erro
 	return found, nil
 }
 
+// violations are those of a Node as a report counts them.
+func violations(of []governance.Violation) (all []report.Violation) {
+	for _, v := range of {
+		all = append(all, report.Violation{Rule: v.Rule, Kind: string(v.Kind), Mode: string(v.Mode), Key: v.Key, Value: v.Value})
+	}
+	return all
+}
+
 // usage is what selects on labels, these labels of Nodes included that nothing selects on.
 func (c *cluster) usage(ctx context.Context, onNodes map[string]int) (*report.Usage, error) {
 	uses := report.NewUses()
 	for _, reference := range c.in.Policy.References() {
 		uses.SeePolicy(reference.Key, reference.Field, reference.Selects)
 	}
-	missing, err := c.allUses(ctx, func(of []selection.Use) { uses.See(of) })
+	missing, err := c.allUses(ctx, uses.See)
 	if err != nil {
 		return nil, err
 	}
 	for _, kind := range missing {
-		uses.NotRead(kind.Kind, kind.Err.Error())
+		uses.NotRead(kind.Kind, kind.Why)
 	}
 	return uses.Usage(onNodes), nil
-}
-
-func notReadKinds(of []report.NotRead) string {
-	var kinds []string
-	for _, kind := range of {
-		kinds = append(kinds, kind.Kind)
-	}
-	return strings.Join(kinds, ", ")
 }
 
 // writeReport writes a report in whichever format was asked for.

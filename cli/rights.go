@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -83,7 +84,8 @@ func (c *cluster) require(ctx context.Context, needed []access) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return deniedError{missing: missing, user: c.user(ctx), release: c.namespace}
+	user, _ := c.you(ctx)
+	return deniedError{missing: missing, user: cmp.Or(user, unknownUser), release: c.namespace}
 }
 
 // may asks whether the caller has a right.
@@ -98,11 +100,11 @@ func (c *cluster) may(ctx context.Context, a access) (bool, error) {
 	return answer.Status.Allowed, nil
 }
 
-// user is the caller's name, as far as the API server says it.
-func (c *cluster) user(ctx context.Context) string {
+// you is the caller's name.
+func (c *cluster) you(ctx context.Context) (string, error) {
 	review, err := c.client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if err != nil || review.Status.UserInfo.Username == "" {
-		return unknownUser
+	if err != nil {
+		return "", err
 	}
-	return review.Status.UserInfo.Username
+	return review.Status.UserInfo.Username, nil
 }

@@ -67,7 +67,7 @@ is ignored by the policy, is left alone. The exit code is 1 then.`,
 				case dryRun == dryRunServer:
 					options.DryRun = []string{metav1.DryRunAll}
 				}
-				return c.patchNode(ctx, observe.OfKeeping(state.Node, c.in.Policy.Annotations()), rollback.Change(), c.in.Policy.Gate(), options)
+				return c.patchNode(ctx, observe.OfKeeping(state.Node, c.in.Policy.Annotations()), rollback.Change(), options)
 			}}, nil
 		}, func(ctx context.Context, _ *plan) error {
 			if err := o.write(c, "NodeRollback", rollback); err != nil || changes == 0 || dryRun != dryRunNone {

@@ -35,7 +35,7 @@ break. If the policy cannot be read, the record is shown without them.`,
 		p, err := o.policy.read(ctx, c)
 		if err != nil { // the record is there all the same
 			p = policy.Default().WithGate(c.gate)
-			c.say("Whether the labels of the Node break rules of governance is not known: %v", err)
+			c.sayUnknown("Whether the labels of the Node break rules of governance", err)
 		}
 		shown, err := view.RecordOf(state, c.namespace, p)
 		if err != nil {

@@ -66,7 +66,6 @@ It deletes neither the processes nor the records. The Job of "helm uninstall" ru
 			nodekeep uninstall
 			kubectl delete --ignore-not-found -f manifests/nodekeep.yaml`,
 		GroupID: groupAct,
-		Args:    none,
 	}, knowsGate|asks, func(ctx context.Context, c *cluster, _ []string) error {
 		kubelet, err := kubernetes.NewForConfig(webhook.SelfTestKubelet(c.config))
 		if err != nil {
@@ -135,7 +134,7 @@ func (u *uninstalling) run(ctx context.Context) error {
 	}
 	freed := 0
 	for range maxPasses {
-		gated, err := u.gated(ctx)
+		gated, err := u.needing(ctx, u.gates(stopped))
 		if err != nil {
 			return err
 		}
@@ -147,7 +146,7 @@ func (u *uninstalling) run(ctx context.Context) error {
 			}
 			return u.delete(ctx, u.guarding()...)
 		}
-		n, err := u.free(ctx, gated, stopped)
+		n, err := u.free(ctx, gated, u.gates(stopped))
 		if freed += n; err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,7 +28,7 @@ type deletion struct {
 
 // deletable is a typed client of one resource.
 type deletable[T any] interface {
-	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+	getter[T]
 	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
 }
 
@@ -77,16 +78,11 @@ func (u *uninstalling) plan(ctx context.Context) (plan view.Uninstall, err error
 		return plan, err
 	}
 	plan.Cluster, plan.Namespace = u.config.Host, u.namespace
-	for node, err := range u.allNodes(ctx) {
-		if err != nil {
-			return plan, fmt.Errorf("list nodes: %w", err)
-		}
-		if u.gate.On(node.Spec.Taints) {
-			plan.Gated = append(plan.Gated, node.Name)
-		}
-		if len(without(node.Spec.Taints, keys)) != len(node.Spec.Taints) {
-			plan.Unverified = append(plan.Unverified, node.Name)
-		}
+	if plan.Gated, err = u.needing(ctx, u.gates(time.Time{})); err != nil {
+		return plan, err
+	}
+	if plan.Unverified, err = u.needing(ctx, verificationTaints(keys)); err != nil {
+		return plan, err
 	}
 	for _, object := range append(u.gating(), u.guarding()...) {
 		state := "to be deleted"

@@ -5,77 +5,58 @@ import (
 	"errors"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	nodev1 "k8s.io/api/node/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/pager"
 
+	"nodekeep.dev/nodekeep/report"
 	"nodekeep.dev/nodekeep/selection"
 )
-
-// unread is a kind of objects that could not be read. It is not known what they select on.
-type unread struct {
-	Kind string
-	Err  error
-}
 
 // selecting is a kind of objects that select Nodes.
 type selecting struct {
 	kind string
-	to   access
-	list func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)
+	list pager.ListPageFunc
+}
+
+func selectingOf[L runtime.Object](c *cluster, group, kind string, client lister[L]) selecting {
+	resource, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
+	return selecting{kind, pagesOf(c, access{verb: "list", group: group, resource: resource.Resource}, client, metav1.ListOptions{})}
 }
 
 // selectingKinds are all that package selection looks into, in its order. Pods come last: there are the most of them.
 func (c *cluster) selectingKinds() []selecting {
-	core, apps, batch, storage, node := c.client.CoreV1(), c.client.AppsV1(), c.client.BatchV1(), c.client.StorageV1(), c.client.NodeV1()
+	core, apps, batch := c.client.CoreV1(), c.client.AppsV1(), c.client.BatchV1()
 	const everywhere = metav1.NamespaceAll
 	return []selecting{
-		{"Deployment", access{verb: "list", group: "apps", resource: "deployments"}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return apps.Deployments(everywhere).List(ctx, o)
-		}},
-		{"StatefulSet", access{verb: "list", group: "apps", resource: "statefulsets"}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return apps.StatefulSets(everywhere).List(ctx, o)
-		}},
-		{"DaemonSet", access{verb: "list", group: "apps", resource: "daemonsets"}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return apps.DaemonSets(everywhere).List(ctx, o)
-		}},
-		{"ReplicaSet", access{verb: "list", group: "apps", resource: "replicasets"}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return apps.ReplicaSets(everywhere).List(ctx, o)
-		}},
-		{"ReplicationController", access{verb: "list", resource: "replicationcontrollers"}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return core.ReplicationControllers(everywhere).List(ctx, o)
-		}},
-		{"Job", access{verb: "list", group: "batch", resource: "jobs"}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return batch.Jobs(everywhere).List(ctx, o)
-		}},
-		{"CronJob", access{verb: "list", group: "batch", resource: "cronjobs"}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return batch.CronJobs(everywhere).List(ctx, o)
-		}},
-		{"PersistentVolume", access{verb: "list", resource: "persistentvolumes"}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return core.PersistentVolumes().List(ctx, o)
-		}},
-		{"StorageClass", access{verb: "list", group: "storage.k8s.io", resource: "storageclasses"}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return storage.StorageClasses().List(ctx, o)
-		}},
-		{"RuntimeClass", access{verb: "list", group: "node.k8s.io", resource: "runtimeclasses"}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return node.RuntimeClasses().List(ctx, o)
-		}},
-		{"Pod", access{verb: "list", resource: "pods"}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return core.Pods(everywhere).List(ctx, o)
-		}},
+		selectingOf(c, appsv1.GroupName, "Deployment", apps.Deployments(everywhere)),
+		selectingOf(c, appsv1.GroupName, "StatefulSet", apps.StatefulSets(everywhere)),
+		selectingOf(c, appsv1.GroupName, "DaemonSet", apps.DaemonSets(everywhere)),
+		selectingOf(c, appsv1.GroupName, "ReplicaSet", apps.ReplicaSets(everywhere)),
+		selectingOf(c, "", "ReplicationController", core.ReplicationControllers(everywhere)),
+		selectingOf(c, batchv1.GroupName, "Job", batch.Jobs(everywhere)),
+		selectingOf(c, batchv1.GroupName, "CronJob", batch.CronJobs(everywhere)),
+		selectingOf(c, "", "PersistentVolume", core.PersistentVolumes()),
+		selectingOf(c, storagev1.GroupName, "StorageClass", c.client.StorageV1().StorageClasses()),
+		selectingOf(c, nodev1.GroupName, "RuntimeClass", c.client.NodeV1().RuntimeClasses()),
+		selectingOf(c, "", "Pod", core.Pods(everywhere)),
 	}
 }
 
 // allUses lists every object that selects Nodes by labels, page by page. It calls see with the uses of each, and see must not change them. If the
 // caller may not list a kind, it is returned in missing, and the next kinds are still read. Any other error ends the list.
-func (c *cluster) allUses(ctx context.Context, see func(uses []selection.Use)) (missing []unread, err error) {
+func (c *cluster) allUses(ctx context.Context, see func(uses []selection.Use)) (missing []report.NotRead, err error) {
 	for _, of := range c.selectingKinds() {
-		for object, err := range all[runtime.Object](ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			list, err := of.list(ctx, options)
-			return list, c.failed(of.to, err)
-		}) {
+		for object, err := range all[runtime.Object](ctx, of.list) {
 			var denied deniedError
 			if errors.As(err, &denied) {
-				missing = append(missing, unread{of.kind, denied})
+				missing = append(missing, report.NotRead{Kind: of.kind, Why: denied.Error()})
 				break
 			}
 			if err != nil {
@@ -87,4 +68,12 @@ func (c *cluster) allUses(ctx context.Context, see func(uses []selection.Use)) (
 		}
 	}
 	return missing, nil
+}
+
+// kindsOf are the kinds that could not be read.
+func kindsOf(missing []report.NotRead) (kinds []string) {
+	for _, one := range missing {
+		kinds = append(kinds, one.Kind)
+	}
+	return kinds
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
+	"nodekeep.dev/nodekeep/report"
 	"nodekeep.dev/nodekeep/selection"
 )
 
@@ -47,7 +49,7 @@ func TestAllUsesNamesTheKindsThatMayNotBeRead(t *testing.T) {
 		return true, nil, apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "daemonsets"}, "",
 			assert.AnError)
 	})
-	seen := func() (names []string, missing []unread, err error) {
+	seen := func() (names []string, missing []report.NotRead, err error) {
 		missing, err = c.allUses(context.Background(), func(uses []selection.Use) { names = append(names, uses[0].String()) })
 		return names, missing, err
 	}
@@ -56,16 +58,12 @@ func TestAllUsesNamesTheKindsThatMayNotBeRead(t *testing.T) {
 
 	client.PrependReactor("list", "daemonsets", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "daemonsets"}, "",
-			errorText(`User "u" cannot list resource "daemonsets" in API group "apps" at the cluster scope`))
+			errors.New(`User "u" cannot list resource "daemonsets" in API group "apps" at the cluster scope`))
 	})
 	names, missing, err := seen()
 	require.NoError(t, err)
 	assert.Equal(t, []string{"RuntimeClass/rc", "Pod/b/pod"}, names)
 	require.Len(t, missing, 1)
 	assert.Equal(t, "DaemonSet", missing[0].Kind)
-	assert.ErrorContains(t, missing[0].Err, "kubectl create clusterrole")
+	assert.Contains(t, missing[0].Why, "kubectl create clusterrole")
 }
-
-type errorText string
-
-func (e errorText) Error() string { return string(e) }

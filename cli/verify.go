@@ -9,12 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/cli/view"
@@ -58,12 +55,7 @@ func (n *checksNamespace) addTo(command *cobra.Command) {
 	command.Flags().StringVar((*string)(n), "checks-namespace", verify.Namespace, "the namespace of worker Pods and reports")
 }
 
-func (n *checksNamespace) validate() error {
-	if wrong := validation.IsDNS1123Label(string(*n)); len(wrong) > 0 {
-		return fmt.Errorf("--checks-namespace %q: %s", string(*n), wrong[0])
-	}
-	return nil
-}
+func (n *checksNamespace) validate() error { return checkNamespace("--checks-namespace", string(*n)) }
 
 func newVerifyListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
@@ -105,12 +97,9 @@ taint. The Pods of DaemonSets that a profile waits for are looked at by show onl
 
 			# How many there are
 			nodekeep verify list --no-headers | wc -l`,
-		Args: none,
 	}, prints|decides, func(ctx context.Context, c *cluster, _ []string) error {
 		workers, err := c.workers(ctx, string(namespace))
-		if err != nil {
-			c.say("Which worker Pods exist is not known: %v", err)
-		}
+		c.sayUnknown("Which worker Pods exist", err)
 		list, selected := view.VerificationList{Items: []view.Verification{}}, 0
 		for node, err := range c.allNodes(ctx) {
 			if err != nil {
@@ -199,23 +188,15 @@ func (c *cluster) verified(ctx context.Context, namespace, name string) (view.Ve
 	case !known:
 		return shown, fmt.Errorf("there is no Node %q, and no report about one in namespace %s", name, namespace)
 	}
-	if reportErr != nil {
-		c.say("What the last report said is not known: %v", reportErr)
-	}
-	if ledgerErr != nil {
-		c.say("Whether a Node of this name was removed is not known: %v", ledgerErr)
-	}
+	c.sayUnknown("What the last report said", reportErr)
+	c.sayUnknown("Whether a Node of this name was removed", ledgerErr)
 	if node == nil {
 		return shown, nil
 	}
 	workers, err := c.workers(ctx, namespace)
-	if err != nil {
-		c.say("Whether a worker Pod exists is not known: %v", err)
-	}
+	c.sayUnknown("Whether a worker Pod exists", err)
 	ready, err := c.readyDaemonSets(ctx, node)
-	if err != nil {
-		c.say("Whether the DaemonSets of the profile are ready is not known: %v", err)
-	}
+	c.sayUnknown("Whether the DaemonSets of the profile are ready", err)
 	v := view.VerificationOf(node, workers[name], ready, c.in.Policy, c.now())
 	shown.UID, shown.Verification = string(node.UID), &v
 	return shown, nil
@@ -224,12 +205,9 @@ func (c *cluster) verified(ctx context.Context, namespace, name string) (view.Ve
 // lastReport is the last attempt that did not pass; nil where none is kept.
 func (c *cluster) lastReport(ctx context.Context, namespace, node string) (*verify.SavedReport, error) {
 	name := verify.ReportName(node)
-	kept, err := c.client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, c.failed(access{verb: "get", resource: "configmaps", namespace: namespace}, err)
+	kept, err := c.configMap(ctx, namespace, name)
+	if err != nil || kept == nil {
+		return nil, err
 	}
 	report, err := verify.ParseSavedReport(kept.Data[verify.ReportKey])
 	if err == nil && report.Node != node {
@@ -243,12 +221,9 @@ func (c *cluster) lastReport(ctx context.Context, namespace, node string) (*veri
 
 // ledger is what was removed lately.
 func (c *cluster) ledger(ctx context.Context, namespace string) (verify.Ledger, error) {
-	kept, err := c.client.CoreV1().ConfigMaps(namespace).Get(ctx, verify.LedgerMap, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return verify.Ledger{}, nil
-	}
-	if err != nil {
-		return verify.Ledger{}, c.failed(access{verb: "get", resource: "configmaps", namespace: namespace}, err)
+	kept, err := c.configMap(ctx, namespace, verify.LedgerMap)
+	if err != nil || kept == nil {
+		return verify.Ledger{}, err
 	}
 	text, ok := kept.Data[verify.LedgerKey]
 	ledger, err := verify.ParseLedger(text)
@@ -266,7 +241,7 @@ func (c *cluster) ledger(ctx context.Context, namespace string) (verify.Ledger, 
 func (c *cluster) removals(ctx context.Context, namespace string, nodes int) *view.Removals {
 	ledger, err := c.ledger(ctx, namespace)
 	if err != nil {
-		c.say("Which Nodes were removed, and what holds removals, is not known: %v", err)
+		c.sayUnknown("Which Nodes were removed, and what holds removals,", err)
 		return nil
 	}
 	removals := view.RemovalsOf(ledger, c.in.Policy.Verify(), nodes, c.now())
@@ -282,10 +257,8 @@ func (c *cluster) removalsOf(ctx context.Context, namespace, node string) ([]ver
 // workers are the worker Pods by the name of their Node.
 func (c *cluster) workers(ctx context.Context, namespace string) (map[string]*corev1.Pod, error) {
 	workers := map[string]*corev1.Pod{}
-	for pod, err := range all[*corev1.Pod](ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		list, err := c.client.CoreV1().Pods(namespace).List(ctx, options)
-		return list, c.failed(access{verb: "list", resource: "pods", namespace: namespace}, err)
-	}) {
+	to := access{verb: "list", resource: "pods", namespace: namespace}
+	for pod, err := range every[*corev1.Pod](ctx, c, to, c.client.CoreV1().Pods(namespace), metav1.ListOptions{}) {
 		if err != nil {
 			return nil, err
 		}

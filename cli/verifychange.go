@@ -25,7 +25,7 @@ func toVerified(c *cluster, args []string) []access {
 func newVerifyRunCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
 	o.rights = toVerified
-	return o.command(&cobra.Command{
+	return o.changing(&cobra.Command{
 		Use:   "run NODE [flags]",
 		Short: "Check a Node again",
 		Long: `Run adds the taint of the Node's profile, and removes the label that says the Node is verified. Both are one
@@ -34,39 +34,37 @@ taint's effect is NoSchedule, Pods on the Node go on to run. With NoExecute they
 		Example: `
 			# After a repair
 			nodekeep verify run worker-1`,
-	}, aboutNode|decides|asks, func(ctx context.Context, c *cluster, args []string) error {
-		return o.change(ctx, c, func(ctx context.Context) (*plan, error) {
-			node, err := c.liveNode(ctx, args[0])
-			if err != nil {
-				return nil, err
+	}, aboutNode|decides|asks, func(ctx context.Context, c *cluster, args []string) (*plan, error) {
+		node, err := c.liveNode(ctx, args[0])
+		if err != nil {
+			return nil, err
+		}
+		taint, err := view.TaintToRun(node, c.in.Policy)
+		if err != nil {
+			return nil, err
+		}
+		profiles := c.in.Policy.Verify()
+		if len(profiles.HeldBy(node.Spec.Taints)) > 0 {
+			return nil, c.done("node/%s is being verified already; nodekeep verify show %s says how far it is", args[0], args[0])
+		}
+		progress := verify.ParseProgress(node.Annotations[verify.Annotation]).Opened()
+		change := capture.Change{AddTaints: []corev1.Taint{taint}, Add: map[string]string{record.AnnotationKey(verify.Annotation): progress.String()}, ByClient: true}
+		if _, labelled := node.Labels[profiles.Label]; labelled {
+			change.Remove = []string{profiles.Label}
+		}
+		return &plan{question: view.RunQuestion(node, taint), same: [2]string{string(node.UID), taint.ToString()}, do: func(ctx context.Context) error {
+			if err := c.patchNode(ctx, observe.Of(node), change, metav1.PatchOptions{FieldManager: runManager}); err != nil {
+				return err
 			}
-			taint, err := view.TaintToRun(node, c.in.Policy)
-			if err != nil {
-				return nil, err
-			}
-			profiles := c.in.Policy.Verify()
-			if len(profiles.HeldBy(node.Spec.Taints)) > 0 {
-				return nil, c.done("node/%s is being verified already; nodekeep verify show %s says how far it is", args[0], args[0])
-			}
-			progress := verify.ParseProgress(node.Annotations[verify.Annotation]).Opened()
-			change := capture.Change{AddTaints: []corev1.Taint{taint}, Add: map[string]string{record.AnnotationKey(verify.Annotation): progress.String()}, ByClient: true}
-			if _, labelled := node.Labels[profiles.Label]; labelled {
-				change.Remove = []string{profiles.Label}
-			}
-			return &plan{question: view.RunQuestion(node, taint), same: [2]string{string(node.UID), taint.ToString()}, do: func(ctx context.Context) error {
-				if err := c.patchNode(ctx, observe.Of(node), change, c.in.Policy.Gate(), metav1.PatchOptions{FieldManager: runManager}); err != nil {
-					return err
-				}
-				return c.done("node/%s: taint %s added; the controller verifies the Node", args[0], taint.ToString())
-			}}, nil
-		})
+			return c.done("node/%s: taint %s added; the controller verifies the Node", args[0], taint.ToString())
+		}}, nil
 	})
 }
 
 func newVerifyReleaseCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
 	o.rights = toVerified
-	return o.command(&cobra.Command{
+	return o.changing(&cobra.Command{
 		Use:   "release NODE [flags]",
 		Short: "Let a Node take workloads although it is not verified",
 		Long: `Release removes the taint of verification, from exactly the object and the state that were read. It says so in
@@ -75,25 +73,23 @@ verified Node. It is not checked again before it registers again, or before node
 		Example: `
 			# A Node that is needed now, whatever its checks say
 			nodekeep verify release worker-1 --yes`,
-	}, aboutNode|decides|asks, func(ctx context.Context, c *cluster, args []string) error {
-		return o.change(ctx, c, func(ctx context.Context) (*plan, error) {
-			node, err := c.liveNode(ctx, args[0])
-			if err != nil {
-				return nil, err
+	}, aboutNode|decides|asks, func(ctx context.Context, c *cluster, args []string) (*plan, error) {
+		node, err := c.liveNode(ctx, args[0])
+		if err != nil {
+			return nil, err
+		}
+		held := c.in.Policy.Verify().HeldBy(node.Spec.Taints)
+		if len(held) == 0 {
+			return nil, c.done("node/%s has no taint of verification", args[0])
+		}
+		v := view.VerificationOf(node, nil, nil, c.in.Policy, c.now())
+		return &plan{question: view.ReleaseQuestion(v), same: [2]string{string(node.UID), strings.Join(v.Taints, ",")}, do: func(ctx context.Context) error {
+			if err := c.patchNode(ctx, observe.Of(node), released(node, held, c.now()), metav1.PatchOptions{FieldManager: releaseManager}); err != nil {
+				return err
 			}
-			held := c.in.Policy.Verify().HeldBy(node.Spec.Taints)
-			if len(held) == 0 {
-				return nil, c.done("node/%s has no taint of verification", args[0])
-			}
-			v := view.VerificationOf(node, nil, nil, c.in.Policy, c.now())
-			return &plan{question: view.ReleaseQuestion(v), same: [2]string{string(node.UID), strings.Join(v.Taints, ",")}, do: func(ctx context.Context) error {
-				if err := c.patchNode(ctx, observe.Of(node), released(node, held, c.now()), c.in.Policy.Gate(), metav1.PatchOptions{FieldManager: releaseManager}); err != nil {
-					return err
-				}
-				c.report(ctx, node, corev1.EventTypeWarning, verify.EventReleased, releasedByOperator)
-				return c.done("node/%s: released without verification", args[0])
-			}}, nil
-		})
+			c.report(ctx, node, corev1.EventTypeWarning, verify.EventReleased, releasedByOperator)
+			return c.done("node/%s: released without verification", args[0])
+		}}, nil
 	})
 }
 
@@ -102,12 +98,26 @@ const releasedByOperator = "an operator released the Node: nodekeep verify relea
 
 // released is the change that lets a Node take workloads, and shows that an operator did.
 func released(node *corev1.Node, held []corev1.Taint, now time.Time) capture.Change {
-	change := capture.Change{ByClient: true}
-	for _, taint := range held {
-		taint.TimeAdded = nil
-		change.RemoveTaints = append(change.RemoveTaints, taint)
-	}
+	change := removing(held)
 	progress := verify.ParseProgress(node.Annotations[verify.Annotation]).ReleasedBy(releasedByOperator, now.UTC())
 	change.Add = map[string]string{record.AnnotationKey(verify.Annotation): progress.String()}
 	return change
+}
+
+// component is where Events of the commands come from.
+const component = "nodekeep"
+
+// report writes an Event about what a command did to a Node. The change is made by then: without the right it is only said that nobody else sees it.
+func (c *cluster) report(ctx context.Context, node *corev1.Node, kind, reason, message string) {
+	now := metav1.NewTime(c.now())
+	event := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{GenerateName: component + "-", Namespace: eventsOfNodes},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID},
+		Type:           kind, Reason: reason, Message: message,
+		Source:         corev1.EventSource{Component: component},
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	}
+	if _, err := c.client.CoreV1().Events(eventsOfNodes).Create(ctx, event, metav1.CreateOptions{}); err != nil {
+		c.say("No Event shows this: %v", c.failed(access{verb: "create", resource: "events", namespace: eventsOfNodes}, err))
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -107,11 +106,7 @@ func (s NodeState) notAdopted(key string, label record.Derived, in capture.Circu
 		after.Annotations = map[string]string{}
 	}
 	after.Annotations[policy.LabelsAnnotation] = policy.Own{Labels: change.Labels}.Annotations(0)[policy.LabelsAnnotation]
-	var r record.Record
-	if s.Record != nil {
-		r = *s.Record
-	}
-	r, _ = r.Rebase(in.Cluster, node.Version)
+	r, _ := s.record().Rebase(in.Cluster, node.Version)
 	adopted := observe.OfKeeping(after, in.Policy.Annotations())
 	e, known := record.Merge(r, adopted.Observation(r, in.Policy, in.Guarded)).Entry(key)
 	switch {
@@ -143,10 +138,10 @@ func (a Adoption) Document(time.Time) Document {
 	d.with("Left alone", "on "+Counted(len(a.Left), "Node"))
 	adopt, left := tableOf("Handed over", "Rule", "Nodes", "Such as"), tableOf("Left alone", "Rule", "Why", "Nodes", "Such as")
 	for _, group := range grouped(a.Adopt) {
-		add(adopt, shown(&group.Value), group.Rule, group.nodes, strings.Join(group.first, ","))
+		add(adopt, shown(&group.Value), group.Rule, group.Nodes, strings.Join(group.First, ","))
 	}
 	for _, group := range grouped(a.Left) {
-		add(left, shown(&group.Value), orNone(group.Rule), group.Why, group.nodes, strings.Join(group.first, ","))
+		add(left, shown(&group.Value), orNone(group.Rule), group.Why, group.Nodes, strings.Join(group.First, ","))
 	}
 	d.Tables = append(d.Tables, adopt, left)
 	return d
@@ -155,31 +150,18 @@ func (a Adoption) Document(time.Time) Document {
 // adoptedLabels are labels that differ in nothing but their Node.
 type adoptedLabels struct {
 	AdoptedLabel
-	nodes int
-	first []string
+	NodeCount
 }
 
-// grouped are labels with the number of their Nodes and the first of these, the most first.
-func grouped(labels []AdoptedLabel) (groups []adoptedLabels) {
-	all := map[AdoptedLabel]*adoptedLabels{}
+// grouped are labels with the number of their Nodes, the most first.
+func grouped(labels []AdoptedLabel) []adoptedLabels {
+	var groups tally[AdoptedLabel, adoptedLabels]
 	for _, label := range labels {
 		node := label.Node
 		label.Node = ""
-		group, known := all[label]
-		if !known {
-			group = &adoptedLabels{AdoptedLabel: label}
-			all[label] = group
-		}
-		group.nodes++
-		if len(group.first) < firstNodes {
-			group.first = append(group.first, node)
-		}
+		groups.at(label, len(labels), adoptedLabels{AdoptedLabel: label}).see(node)
 	}
-	for _, group := range all {
-		groups = append(groups, *group)
-	}
-	slices.SortFunc(groups, func(x, y adoptedLabels) int {
-		return cmp.Or(cmp.Compare(y.nodes, x.nodes), cmp.Compare(x.Value, y.Value), cmp.Compare(x.Rule, y.Rule), cmp.Compare(x.Why, y.Why))
+	return groups.sorted(func(x, y adoptedLabels) int {
+		return cmp.Or(cmp.Compare(y.Nodes, x.Nodes), cmp.Compare(x.Value, y.Value), cmp.Compare(x.Rule, y.Rule), cmp.Compare(x.Why, y.Why))
 	})
-	return groups
 }

@@ -14,11 +14,8 @@ import (
 	"nodekeep.dev/nodekeep/webhook"
 )
 
-// What is held of a comparison, however many Nodes there are.
-const (
-	firstNodes  = 5      // of each change
-	mostChanges = 10_000 // in a cluster whose Nodes have keys of their own there are more
-)
+// mostChanges bounds a comparison. In a cluster whose Nodes have keys of their own there are more changes.
+const mostChanges = 10_000
 
 // Comparison holds a policy to the one that is in force, Node by Node. It keeps counts and a few names, no Nodes.
 type Comparison struct {
@@ -28,19 +25,14 @@ type Comparison struct {
 	impact  Impact
 	rules   ruleComparison
 	records int
-	changes map[changeKey]*Change
+	changes tally[changed, Change]
 	notKept NotKeptItems
-}
-
-type changeKey struct {
-	kind      ChangeKind
-	item, why string
 }
 
 // NewComparison begins with no Node. The policy in force is that of now; inForce names the rules for labels that capture has put in force. The rules
 // of the other policy use devices.
 func NewComparison(now capture.Circumstances, then policy.Policy, inForce string, devices func(node string) observe.Devices) *Comparison {
-	c := &Comparison{now: now, then: now, inForce: inForce, changes: map[changeKey]*Change{}}
+	c := &Comparison{now: now, then: now, inForce: inForce}
 	c.then.Policy, c.then.Devices = then.After(now.Policy), devices
 	before := now.Policy.Settings()
 	for i, setting := range then.Settings() {
@@ -81,11 +73,8 @@ func (c *Comparison) See(s NodeState) error {
 // Impact is what was counted.
 func (c *Comparison) Impact() Impact {
 	impact := c.impact
-	for _, change := range c.changes {
-		impact.Changes = append(impact.Changes, *change)
-	}
-	slices.SortFunc(impact.Changes, compareChanges)
-	impact.NotKept, impact.MoreNotKept = c.notKept.All(), c.notKept.more
+	impact.Changes, impact.More = c.changes.sorted(compareChanges), c.changes.more
+	impact.NotKept, impact.MoreNotKept = c.notKept.All(), c.notKept.items.more
 	impact.LabelRules = c.rules.impact(c.then.Policy, c.inForce)
 	impact.SweepsAtMost = min(impact.Due.Then, gc.SweepsAtMost(gc.DefaultSweepFraction, c.records))
 	return impact
@@ -173,18 +162,8 @@ func (c *Comparison) countNew(kind ChangeKind, before, after []corev1.Taint, nod
 
 // count adds a Node to a change.
 func (c *Comparison) count(kind ChangeKind, item, why, node string) {
-	key := changeKey{kind, item, why}
-	change, known := c.changes[key]
-	if !known {
-		if len(c.changes) == mostChanges {
-			c.impact.More++
-			return
-		}
-		change = &Change{Kind: kind, Item: item, Why: why}
-		c.changes[key] = change
-	}
-	change.Nodes++
-	if len(change.First) < firstNodes {
-		change.First = append(change.First, node)
+	what := changed{kind, item, why}
+	if change := c.changes.at(what, mostChanges, Change{changed: what}); change != nil {
+		change.see(node)
 	}
 }

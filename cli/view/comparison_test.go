@@ -161,7 +161,8 @@ func TestComparisonIsBoundedHoweverManyNodesThereAre(t *testing.T) {
 	assert.Equal(t, nodes, impact.Nodes)
 	assert.Len(t, impact.Changes, mostChanges)
 	assert.Equal(t, 11, impact.More)
-	assert.Equal(t, Change{Kind: Dropped, Item: "pool", Why: "labels.keep does not select it", Nodes: nodes, First: []string{"worker-0", "worker-1", "worker-2", "worker-3", "worker-4"}}, impact.Changes[0])
+	first := NodeCount{nodes, []string{"worker-0", "worker-1", "worker-2", "worker-3", "worker-4"}}
+	assert.Equal(t, Change{changed{Dropped, "pool", "labels.keep does not select it"}, first}, impact.Changes[0])
 }
 
 func TestAComparisonListsWhatIsNotKeptByOwnerAndReason(t *testing.T) {
@@ -169,11 +170,11 @@ func TestAComparisonListsWhatIsNotKeptByOwnerAndReason(t *testing.T) {
 	for _, name := range []string{"worker-1", "worker-2"} {
 		require.NoError(t, c.See(present(name, map[string]string{"kubernetes.io/hostname": name, "pool": "a", "kept": "1"}, taint("node.kubernetes.io/not-ready", ""))))
 	}
-	both := []string{"worker-1", "worker-2"}
+	both := NodeCount{2, []string{"worker-1", "worker-2"}}
 	assert.Equal(t, []NotKept{
-		{"kubernetes.io/hostname", "it belongs to the kubelet", 2, both},
-		{"node.kubernetes.io/not-ready:NoSchedule", "it belongs to the node lifecycle controller", 2, both},
-		{"pool", "labels.ignore has pool", 2, both},
+		{"kubernetes.io/hostname", "it belongs to the kubelet", both},
+		{"node.kubernetes.io/not-ready:NoSchedule", "it belongs to the node lifecycle controller", both},
+		{"pool", "labels.ignore has pool", both},
 	}, c.Impact().NotKept)
 
 	for i := range mostNotKept {

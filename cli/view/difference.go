@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/observe"
@@ -73,11 +74,11 @@ func Diff(s NodeState, in capture.Circumstances) Difference {
 		switch {
 		case old != nil:
 			different.Record, different.Why = old, s.problem(in)
-		case !same(different.Record, is):
+		case !ptr.Equal(different.Record, is):
 			different.Why = notRecorded(different.Record, is)
 		case why[item] != "":
 			different.Why = why[item]
-		case same(different.Record, different.Node):
+		case ptr.Equal(different.Record, different.Node):
 			continue
 		default:
 			different.Why = cmp.Or(string(reasons[item]), s.problem(in), "capture has still to decide")

@@ -85,12 +85,7 @@ func yesNo(yes bool) string {
 	return "no"
 }
 
-func orNone(text string) string {
-	if text == "" {
-		return none
-	}
-	return text
-}
+func orNone(text string) string { return cmp.Or(text, none) }
 
 // maxShown is how much of an annotation's value a table shows. No label or taint has a longer one.
 const maxShown = 80
@@ -154,7 +149,5 @@ func valueIn(items map[string]string, item string) *string {
 	}
 	return nil
 }
-
-func same(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
 
 func taintItems(taints []corev1.Taint) map[string]string { return record.Join(nil, taints) }

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/utils/ptr"
+
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
@@ -58,7 +60,7 @@ func (s NodeState) Drift(in capture.Circumstances) (labels []report.DriftedLabel
 		differs(key, report.Stale, "record", nil)
 	}
 	for key, value := range after {
-		if !same(valueIn(before, key), &value) && same(valueIn(node.Items, key), &value) {
+		if !ptr.Equal(valueIn(before, key), &value) && ptr.Equal(valueIn(node.Items, key), &value) {
 			differs(key, report.NotRecorded, "record", valueIn(before, key))
 		}
 	}

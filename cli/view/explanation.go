@@ -89,15 +89,13 @@ func ExplainReview(s NodeState, request *admissionv1.AdmissionRequest, in captur
 
 func explain(s NodeState, request *admissionv1.AdmissionRequest, in capture.Circumstances) (Explanation, webhook.Explanation) {
 	e := Explanation{Node: s.Name, Status: s.presence(), Problem: s.problem(in), Unverified: NotVerified(s.Node, in.Policy), Follows: s.Follows}
-	e.Registration = ExplainedReview{User: request.UserInfo.Username}
 	answer, err := webhook.Explain(request, cmp.Or(s.Record, s.followed), s.Unreadable != nil, in.Policy, in.Now)
-	if err == nil {
-		e.Registration.Kubelet, e.Registration.Outcome, e.Registration.Gated, e.Registration.Patch = answer.Kubelet, answer.Outcome, answer.GateOn, answer.Patch
-	} else {
+	e.Registration = ExplainedReview{User: request.UserInfo.Username, Kubelet: answer.Kubelet, Outcome: answer.Outcome, Gated: answer.GateOn, Patch: answer.Patch}
+	switch {
+	case errors.Is(err, webhook.ErrNotOurs):
+		e.Registration.Outcome, e.Registration.Passes = "not_ours", err.Error()
+	case err != nil:
 		e.Registration.Outcome, e.Registration.Passes = "malformed_node", err.Error()
-		if errors.Is(err, webhook.ErrNotOurs) {
-			e.Registration.Outcome = "not_ours"
-		}
 	}
 	e.Violations = s.violations(in.Policy)
 	if s.Node != nil && s.Unreadable == nil { // capture leaves a record alone that it cannot read

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 func TestAnExplanationSaysWhyALabelIsDeferred(t *testing.T) {
@@ -36,9 +35,7 @@ func TestAnExplanationSaysWhyALabelIsDeferred(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			gone, in := state(nil, recorded(set{"dedicated": "ci", "rack": "r1", role: "", judged: ""}, goneSince(time.Hour))), under(load(t, c.policy))
-			review, err := Registration(gone, in)
-			require.NoError(t, err)
-			explanation := Explain(gone, review, in)
+			explanation := explained(t, gone, in)
 			got := map[string]string{}
 			for _, item := range explanation.Items {
 				if item.Remembered != nil {
@@ -52,11 +49,8 @@ func TestAnExplanationSaysWhyALabelIsDeferred(t *testing.T) {
 }
 
 func TestAnExplanationSaysNothingOfWhatCaptureWritesWhereTheRecordCannotBeRead(t *testing.T) {
-	in := under(load(t, ""))
 	spoiled := NodeState{Name: "n1", Node: live(set{"a": "1"}), Unreadable: errors.New("it is not JSON")}
-	review, err := Registration(spoiled, in)
-	require.NoError(t, err)
-	explanation := Explain(spoiled, review, in)
+	explanation := explained(t, spoiled, under(load(t, "")))
 	assert.Equal(t, "it is not JSON", explanation.Problem)
 	assert.Nil(t, explanation.Capture, "capture leaves it alone")
 }

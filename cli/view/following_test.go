@@ -3,45 +3,39 @@ package view
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 )
 
 func TestANodeWithoutARecordShowsWhatItFollows(t *testing.T) {
-	p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nmachine: {follow: true}\n"), policy.DefaultGate)
-	require.NoError(t, err)
-	in := capture.Circumstances{Policy: p, Now: time.Unix(1, 0)}
+	in := under(load(t, "machine: {follow: true}"))
 	machine := record.Machine{SystemUUID: "4c4c4544-0051-3010-8052-b4c04f4a3132"}
-	of := func(node string, items map[string]string, gone bool) record.Record {
-		r := record.New(node, record.Object{UID: "u", Version: 1}, items)
-		r.Machine = machine
-		if gone {
-			r.DeletedAt = time.Unix(1, 0)
-		}
-		return r
+	of := func(node string, items set, change ...func(*record.Record)) record.Record {
+		r := recorded(items, change...)
+		r.Node, r.Machine = node, machine
+		return *r
 	}
+	gone := goneSince(0)
 	var many []record.Record
 	for i := range 16 {
-		many = append(many, of(fmt.Sprintf("clone-%02d", i), nil, true))
+		many = append(many, of(fmt.Sprintf("clone-%02d", i), nil, gone))
 	}
 	for name, c := range map[string]struct {
 		machine record.Machine
 		others  []record.Record
 		want    string
 	}{
-		"the only record of its machine": {machine, []record.Record{of("old", map[string]string{"k": "v"}, true)},
+		"the only record of its machine": {machine, []record.Record{of("old", set{"k": "v"}, gone)},
 			"the record of node old: this machine was that Node before, and no other record is of this machine"},
-		"and what waits then": {machine, []record.Record{of("old", map[string]string{"k": "v", "node-role.kubernetes.io/b": "", "node-role.kubernetes.io/a": ""}, true)},
+		"and what waits then": {machine, []record.Record{of("old", set{"k": "v", "node-role.kubernetes.io/b": "", "node-role.kubernetes.io/a": ""}, gone)},
 			"the record of node old: this machine was that Node before, and no other record is of this machine; waits for nodekeep accept then: node-role.kubernetes.io/a, node-role.kubernetes.io/b"},
 		"nothing without a record of its machine": {machine, nil, "nothing: no other record is of this machine"},
-		"nothing without an identity":             {record.Machine{MachineID: "0000"}, []record.Record{of("old", nil, true)}, "nothing: the Node reports no providerID, systemUUID or machineID that identifies one machine"},
-		"nothing of a Node that exists": {machine, []record.Record{of("live", nil, false)},
+		"nothing without an identity":             {record.Machine{MachineID: "0000"}, []record.Record{of("old", nil, gone)}, "nothing: the Node reports no providerID, systemUUID or machineID that identifies one machine"},
+		"nothing of a Node that exists": {machine, []record.Record{of("live", nil)},
 			"nothing: node live has the identity of this machine, and its record does not say that it is deleted, or waits for nodekeep accept"},
 		"nothing of two": {machine, many[:2], "nothing: the records of 2 Nodes are of this machine, as with cloned images: clone-00, clone-01"},
 		"nothing of many, of which ten are named": {machine, many,
@@ -56,6 +50,6 @@ func TestANodeWithoutARecordShowsWhatItFollows(t *testing.T) {
 	has := many[0]
 	assert.False(t, NodeState{Name: "new", Record: &has}.MayFollow(in), "its own record counts")
 	assert.False(t, NodeState{Name: "new", Unreadable: assert.AnError}.MayFollow(in))
-	assert.False(t, NodeState{Name: "new"}.MayFollow(capture.Circumstances{Policy: policy.Default()}))
+	assert.False(t, NodeState{Name: "new"}.MayFollow(under(policy.Default())))
 	assert.Equal(t, "not known: forbidden", NodeState{}.FollowingUnknown("forbidden").Follows.text())
 }

@@ -50,12 +50,12 @@ func ForgettingOf(s NodeState, items []string) Forgetting {
 			return f
 		}
 	}
-	if s.Record.Quarantined != nil && !s.Record.Isolated() {
-		f.why = "labels of the record of node " + s.Record.Followed + " wait for an operator: nodekeep accept " + s.Name + " --machine old|new"
-		return f
-	}
 	if s.Record.Quarantined != nil {
-		f.why = "another machine has taken the name, and no operator has decided yet which machine owns the record: nodekeep accept " + s.Name + " --machine old|new"
+		f.why = "another machine has taken the name, and no operator has decided yet which machine owns the record"
+		if !s.Record.Isolated() {
+			f.why = "labels of the record of node " + s.Record.Followed + " wait for an operator"
+		}
+		f.why += ": nodekeep accept " + s.Name + " --machine old|new"
 		return f
 	}
 	items = slices.Clone(items)

@@ -78,10 +78,12 @@ func (s NodeState) whyGated(in capture.Circumstances, c Captures, g Gated) (why,
 	switch {
 	case s.Unreadable != nil:
 		return "its record cannot be read", fmt.Sprintf("correct ConfigMap %s, or nodekeep forget %s", store.Name(s.Name), s.Name)
-	case s.Record != nil && s.Record.Quarantined != nil && !s.Record.Isolated() && s.Entry.Accepted == "":
-		return "labels of its machine's record as node " + s.Record.Followed + " wait for an operator", fmt.Sprintf("nodekeep accept %s --machine old|new", s.Name)
-	case s.Record != nil && s.Record.Quarantined != nil && s.Entry.Accepted == "":
-		return "another machine has its name", fmt.Sprintf("nodekeep accept %s --machine old|new", s.Name)
+	case s.record().Quarantined != nil && s.Entry.Accepted == "":
+		why = "another machine has its name"
+		if !s.Record.Isolated() {
+			why = "labels of its machine's record as node " + s.Record.Followed + " wait for an operator"
+		}
+		return why, fmt.Sprintf("nodekeep accept %s --machine old|new", s.Name)
 	case down != "":
 		return down, "nodekeep doctor says why; nodekeep gate lift " + s.Name + " if it cannot wait"
 	case len(g.Missing) > 0 && c.Refused[s.Node.UID] != "":

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/record"
@@ -88,7 +89,7 @@ func RollbackTo(s NodeState, number int, in capture.Circumstances) (Rollback, er
 	for _, item := range slices.SortedFunc(maps.Keys(before), compareItems) {
 		step := RollbackStep{Kind: kindOf(item), Item: item, From: valueIn(node.Items, item), To: before[item]}
 		switch {
-		case same(step.From, step.To):
+		case ptr.Equal(step.From, step.To):
 			continue
 		case step.To == nil:
 			step.Action = Remove

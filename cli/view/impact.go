@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,11 +75,15 @@ type SettingChange struct {
 
 // Change is the change of one label or taint under the policy. It counts all Nodes with the same change for the same reason.
 type Change struct {
-	Kind  ChangeKind `json:"change"`
-	Item  string     `json:"item"`          // a label's key, a taint's key and effect, or a taint
-	Why   string     `json:"why,omitempty"` // in the words of the policy
-	Nodes int        `json:"nodes"`
-	First []string   `json:"first"` // the first of these Nodes
+	changed
+	NodeCount
+}
+
+// changed is what changes, and why.
+type changed struct {
+	Kind ChangeKind `json:"change"`
+	Item string     `json:"item"`          // a label's key, a taint's key and effect, or a taint
+	Why  string     `json:"why,omitempty"` // in the words of the policy
 }
 
 // ChangeKind defines what changes.
@@ -99,15 +104,14 @@ const (
 	NotAnyMore ChangeKind = "notAnyMore" // a taint that registrations add today
 )
 
-// kinds are all kinds, in the order in which they are shown, in words.
-func kinds() []struct {
+type kindText struct {
 	kind ChangeKind
 	text string
-} {
-	return []struct {
-		kind ChangeKind
-		text string
-	}{
+}
+
+// kinds are all kinds, in the order in which they are shown, in words.
+func kinds() []kindText {
+	return []kindText{
 		{Kept, "kept from now on"},
 		{Dropped, "no longer kept"},
 		{Restored, "restored in the CREATE"},
@@ -179,12 +183,7 @@ func (i Impact) Changed() bool {
 
 // order is the place of a kind among all.
 func (k ChangeKind) order() int {
-	for i, known := range kinds() {
-		if known.kind == k {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(kinds(), func(known kindText) bool { return known.kind == k })
 }
 
 func compareChanges(a, b Change) int {

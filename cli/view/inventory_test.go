@@ -47,9 +47,7 @@ func TestARecordAndAnExplanationShowTheRulesOfGovernanceThatTheNodeBreaks(t *tes
 	require.NoError(t, err)
 	assert.Equal(t, want, r.Violations)
 	assert.Contains(t, text(r.Document(now)), "Governance: "+want[0]+"; "+want[1])
-	review, err := Registration(s, under(p))
-	require.NoError(t, err)
-	assert.Equal(t, want, Explain(s, review, under(p)).Violations)
+	assert.Equal(t, want, explained(t, s, under(p)).Violations)
 
 	deleted, err := RecordOf(state(nil, recorded(set{"tier": "iron"}, goneSince(time.Hour))), "ns", p)
 	require.NoError(t, err)

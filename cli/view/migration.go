@@ -3,14 +3,14 @@ package view
 import (
 	"cmp"
 	"fmt"
-	"maps"
+	"math"
+	"path"
 	"slices"
 	"strings"
 	"time"
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/selection"
 )
 
@@ -35,8 +35,8 @@ type Migration struct {
 	Notes  []string `json:"notes,omitempty"`
 
 	of     policy.Migration
-	groups map[MigrationGroup]*MigrationGroup
-	uses   map[MigrationUse]*MigrationUse
+	groups tally[MigrationGroup, MigrationGroup]
+	uses   tally[MigrationUse, MigrationUse]
 }
 
 // MigrationGroup counts Nodes, or records of Nodes that do not exist, of which the same is true.
@@ -58,10 +58,7 @@ type MigrationUse struct {
 
 // NewMigration is a migration of which nothing is counted yet.
 func NewMigration(of policy.Migration, p policy.Policy) *Migration {
-	m := &Migration{
-		From: of.From, To: of.To, Groups: []MigrationGroup{}, Selecting: []MigrationUse{}, Named: []policy.Reference{}, of: of,
-		groups: map[MigrationGroup]*MigrationGroup{}, uses: map[MigrationUse]*MigrationUse{},
-	}
+	m := &Migration{From: of.From, To: of.To, Named: []policy.Reference{}, of: of}
 	if known, is := p.MigrationOf(of.From); is && known.To == of.To {
 		m.of, m.Phase = known, known.Phase
 	}
@@ -88,42 +85,28 @@ func notesOn(of policy.Migration) (notes []string) {
 
 // See counts a Node or a record.
 func (m *Migration) See(s NodeState, in capture.Circumstances) {
-	metadata := s.metadata(in)
-	state, old, is := policy.MigrationNone, none, none
+	state, items := policy.MigrationNone, itemsOf(s.Record)
 	if s.Node != nil {
-		state = m.of.StateOn(in.Policy, metadata)
-		old, is = shown(valueIn(metadata.Items, m.From)), shown(valueIn(metadata.Items, m.To))
+		metadata := s.metadata(in)
+		state, items = m.of.StateOn(in.Policy, metadata), metadata.Items
 	} else if s.Record != nil {
 		state = m.of.StateAway(*s.Record)
-		old, is = recordedIn(*s.Record, m.From), recordedIn(*s.Record, m.To)
 	}
-	if state == policy.MigrationNone {
+	key := MigrationGroup{State: state}
+	switch state {
+	case policy.MigrationNone:
+		return
+	case policy.MigrationDone, policy.MigrationCopied: // whatever the value is
+	default:
+		key.Old, key.New = shown(valueIn(items, m.From)), shown(valueIn(items, m.To))
+	}
+	group := m.groups.at(key, mostChanges, key)
+	if group == nil {
 		return
 	}
-	key := MigrationGroup{State: state, Old: old, New: is}
-	if state == policy.MigrationDone || state == policy.MigrationCopied {
-		key.Old, key.New = "", "" // whatever the value is
-	}
-	group, known := m.groups[key]
-	if !known {
-		group = &MigrationGroup{State: state, Old: key.Old, New: key.New}
-		if len(m.groups) == mostChanges {
-			return
-		}
-		m.groups[key] = group
-	}
-	group.Nodes++
-	if named := strings.Count(group.First, ",") + 1; group.First == "" || named < firstNodes {
+	if group.Nodes++; group.Nodes <= firstNodes {
 		group.First = joinedBy(group.First, s.Name)
 	}
-}
-
-func recordedIn(r record.Record, key string) string {
-	e, known := r.Entry(key)
-	if !known || e.Removed {
-		return none
-	}
-	return shown(&e.Value)
 }
 
 func joinedBy(list, name string) string {
@@ -140,18 +123,9 @@ func (m *Migration) Selects(uses []selection.Use) {
 			continue
 		}
 		key := MigrationUse{Kind: use.Kind, How: use.How}
-		counted, known := m.uses[key]
-		if !known {
-			counted = &MigrationUse{Kind: use.Kind, How: use.How}
-			m.uses[key] = counted
-		}
-		counted.Count++
-		if counted.Count <= firstNodes {
-			name := use.Name
-			if use.Namespace != "" {
-				name = use.Namespace + "/" + use.Name
-			}
-			counted.First = joinedBy(counted.First, name)
+		counted := m.uses.at(key, math.MaxInt, key) // there are few kinds
+		if counted.Count++; counted.Count <= firstNodes {
+			counted.First = joinedBy(counted.First, path.Join(use.Namespace, use.Name))
 		}
 	}
 }
@@ -159,18 +133,12 @@ func (m *Migration) Selects(uses []selection.Use) {
 // Done completes the migration once all was counted.
 func (m *Migration) Done(unread []string) {
 	order := func(s policy.MigrationState) int { return slices.Index(policy.MigrationStates(), s) }
-	for _, group := range m.groups {
-		m.Groups = append(m.Groups, *group)
-	}
-	slices.SortFunc(m.Groups, func(a, b MigrationGroup) int {
+	m.Groups = m.groups.sorted(func(a, b MigrationGroup) int {
 		return cmp.Or(cmp.Compare(order(a.State), order(b.State)), cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Old, b.Old), cmp.Compare(a.New, b.New))
 	})
-	kinds := slices.SortedFunc(maps.Values(m.uses), func(a, b *MigrationUse) int {
+	m.Selecting = m.uses.sorted(func(a, b MigrationUse) int {
 		return cmp.Or(cmp.Compare(rankOf(a.Kind), rankOf(b.Kind)), cmp.Compare(a.How, b.How))
 	})
-	for _, use := range kinds {
-		m.Selecting = append(m.Selecting, *use)
-	}
 	m.Unread = unread
 }
 

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -75,8 +76,8 @@ func (r Record) Document(now time.Time) Document {
 // recordTable lists what a record holds and, where some are named, only these.
 func recordTable(title string, r record.Record, only ...string) *metav1.Table {
 	values, states := map[string]string{}, map[string]string{}
-	for _, e := range remembered(r) {
-		if len(only) > 0 && !slices.Contains(only, e.Key) {
+	for _, e := range r.Entries {
+		if e.Removed || len(only) > 0 && !slices.Contains(only, e.Key) {
 			continue
 		}
 		values[e.Key], states[e.Key] = e.Value, "recorded"
@@ -98,13 +99,6 @@ func derivedTable(derived map[string]record.Derived) *metav1.Table {
 		add(table, key, shown(&label.Value), label.Rule, orNone(until))
 	}
 	return table
-}
-
-// remembered lists the entries that are no removals, labels before taints.
-func remembered(r record.Record) []record.Entry {
-	entries := slices.DeleteFunc(slices.Clone(r.Entries), func(e record.Entry) bool { return e.Removed })
-	slices.SortFunc(entries, func(a, b record.Entry) int { return compareItems(a.Key, b.Key) })
-	return entries
 }
 
 func machineText(m record.Machine) string {
@@ -163,13 +157,7 @@ func (s Sides) Question(side store.Side) string {
 
 // Remembered describes in one line how the next record differs from the present one. A nil record: it does not change.
 func Remembered(s NodeState, next *record.Record) string {
-	var before, after record.Record
-	if s.Record != nil {
-		before, after = *s.Record, *s.Record
-	}
-	if next != nil {
-		after = *next
-	}
+	before, after := s.record(), *cmp.Or(next, s.Record, &record.Record{})
 	was, is := before.Items(), after.Items()
 	labels, taints := record.Split(is)
 	holds := Counted(len(labels), "label") + ", " + Counted(len(taints), "taint")

@@ -51,18 +51,13 @@ func (r Removals) Lines(now time.Time) (lines []string) {
 		lines = append(lines, fmt.Sprintf("No Node of profile %s is removed now: %s.", one.Profile, brakeText(one.Brake, now)))
 	}
 	if len(r.Lately) > 0 {
-		line := "Removed lately: " + removalText(r.Lately[0], now)
+		line := "Removed lately: " + r.Lately[0].Node + " " + howRemoved(r.Lately[0], now)
 		if more := len(r.Lately) - 1; more > 0 {
 			line += fmt.Sprintf("; %d more within 24 hours", more)
 		}
 		lines = append(lines, line+".")
 	}
 	return lines
-}
-
-// removalText reports which Node was removed, how and when.
-func removalText(r verify.Removal, now time.Time) string {
-	return r.Node + " " + howRemoved(r, now)
 }
 
 // howRemoved reports how a Node was removed and when, or that it is still to be.

@@ -12,20 +12,11 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-const removingPolicy = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-verify:
+const removing = `verify:
   limits: {deletionsPerHour: 2, orPercent: 100, cooldown: 10m}
   profiles:
   - {name: gpu, onFailure: nodeClaim, checks: [{name: api, api: {}}]}
 `
-
-func removingNodes(t *testing.T) policy.Policy {
-	t.Helper()
-	p, err := policy.Load([]byte(removingPolicy), policy.DefaultGate)
-	require.NoError(t, err)
-	return p
-}
 
 // removedBefore is a removal of so many minutes ago.
 func removedBefore(node string, minutes int, done bool) verify.Removal {
@@ -33,7 +24,7 @@ func removedBefore(node string, minutes int, done bool) verify.Removal {
 }
 
 func TestWhatHoldsEveryRemovalAndWhatWasRemovedLast(t *testing.T) {
-	p := removingNodes(t).Verify()
+	p := load(t, removing).Verify()
 	for name, one := range map[string]struct {
 		removals []verify.Removal
 		brake    verify.BrakeReason
@@ -67,7 +58,7 @@ func TestWhatHoldsEveryRemovalAndWhatWasRemovedLast(t *testing.T) {
 }
 
 func TestEachBrakeIsListedWithItsReasonAndUntilWhenItIsOpen(t *testing.T) {
-	p := removingNodes(t)
+	p := load(t, removing)
 	for _, reason := range verify.BrakeReasons() {
 		brake := verify.Brake{Reason: reason, Until: noon.Add(90 * time.Minute)}
 		v := VerificationOf(annotated(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), held(t, p, brake)), nil, nil, p, noon)
@@ -84,10 +75,10 @@ func TestABrakeOfAProfileIsListedUntilItIsNoLongerSeen(t *testing.T) {
 	for _, reason := range []verify.BrakeReason{verify.BrakeSharedFailure, verify.BrakeTooMany} {
 		ledger, news := verify.Ledger{}.Seeing("gpu", reason, noon.Add(-time.Minute))
 		require.True(t, news)
-		open := RemovalsOf(ledger, removingNodes(t).Verify(), 10, noon)
+		open := RemovalsOf(ledger, load(t, removing).Verify(), 10, noon)
 		assert.Equal(t, []string{"No Node of profile gpu is removed now: " + string(reason) + " for another 60s: " + reason.Means() + "."}, open.Lines(noon))
 		assert.Equal(t, noon.Add(time.Minute), open.Profiles[0].Brake.Until)
-		assert.Empty(t, RemovalsOf(ledger, removingNodes(t).Verify(), 10, noon.Add(time.Minute)).Lines(noon.Add(time.Minute)))
+		assert.Empty(t, RemovalsOf(ledger, load(t, removing).Verify(), 10, noon.Add(time.Minute)).Lines(noon.Add(time.Minute)))
 	}
 }
 
@@ -103,7 +94,7 @@ func held(t *testing.T, p policy.Policy, brake verify.Brake) verify.Progress {
 
 func TestANodeSaysWhyItIsNotRemovedAndThatItIs(t *testing.T) {
 	const taint = "nodekeep.dev/unverified:NoSchedule"
-	p := removingNodes(t)
+	p := load(t, removing)
 	shownOf := func(progress verify.Progress) (Verification, Document) {
 		v := VerificationOf(annotated(nodeToVerify(nil, taint), progress), nil, nil, p, noon)
 		return v, VerifiedNode{Node: "a", UID: "U1", Verification: &v}.Document(noon)
@@ -115,7 +106,7 @@ func TestANodeSaysWhyItIsNotRemovedAndThatItIs(t *testing.T) {
 
 	progress := held(t, p, verify.Brake{Reason: verify.BrakePods})
 	progress.RemovalHeld, progress.Removing = nil, verify.RemoveNodeClaim
-	removing, shown := shownOf(progress)
+	underWay, shown := shownOf(progress)
 	assert.Contains(t, shown.Facts, Fact{"Removal", "under way, by nodeClaim"})
 
 	// The column is there only where a Node has something in it.
@@ -128,7 +119,7 @@ func TestANodeSaysWhyItIsNotRemovedAndThatItIs(t *testing.T) {
 	waiting := VerificationOf(nodeToVerify(nil, taint), nil, nil, p, noon)
 	assert.NotContains(t, columns(waiting), "Removal")
 	assert.Equal(t, "Removal", columns(waiting, v)[6])
-	rows := VerificationList{Items: []Verification{waiting, v, removing}}.Document(noon).Tables[0].Rows
+	rows := VerificationList{Items: []Verification{waiting, v, underWay}}.Document(noon).Tables[0].Rows
 	assert.Equal(t, []any{"-", "held: Pods: Pod default/web-1 runs on it", "under way, by nodeClaim"},
 		[]any{rows[0].Cells[6], rows[1].Cells[6], rows[2].Cells[6]})
 
@@ -147,7 +138,7 @@ func TestARemovedNodeSaysWhenAndByWhat(t *testing.T) {
 	removal := removedBefore("a", 5, true)
 	gone := VerifiedNode{Node: "a", Removals: []verify.Removal{removal}}
 	assert.Equal(t, []Fact{{"Node", "a"}, {"State", "the Node is deleted"}, {"Removed", "by nodeClaim 5m ago, profile gpu"}}, gone.Document(noon).Facts)
-	v := VerificationOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), nil, nil, removingNodes(t), noon)
+	v := VerificationOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), nil, nil, load(t, removing), noon)
 	again := VerifiedNode{Node: "a", UID: "U1", Verification: &v, Removals: []verify.Removal{removal}}
 	assert.Contains(t, again.Document(noon).Facts, Fact{"Removed", "by nodeClaim 5m ago, profile gpu, an earlier Node of this name"})
 }

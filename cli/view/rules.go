@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -29,13 +30,14 @@ func (s NodeState) explainRules(steps []classify.Step, next capture.Action) (exp
 	for _, step := range steps {
 		var why string
 		facts := factsText(step.Tests, plugins)
+		always := cmp.Or(facts, "it is for every Node")
 		switch step.Outcome {
 		case classify.Sets:
-			if why = "true: " + orAlways(facts); noRoom(step, next) {
+			if why = "true: " + always; noRoom(step, next) {
 				why = "not set: the annotations of the Node leave no room to list labels of rules"
 			}
 		case classify.Removes:
-			why = "true: " + orAlways(facts)
+			why = "true: " + always
 		case classify.False:
 			why = "false: " + facts
 		case classify.Unknown:
@@ -49,11 +51,11 @@ func (s NodeState) explainRules(steps []classify.Step, next capture.Action) (exp
 		case classify.Held:
 			why = fmt.Sprintf("false: %s; the label is held until %s", facts, step.Until.UTC().Format(time.RFC3339))
 		case classify.Taken:
-			why = "the Node has the label from an operator or its kubelet, which stays; the rule is true: " + orAlways(facts)
+			why = "the Node has the label from an operator or its kubelet, which stays; the rule is true: " + always
 		case classify.Audited:
-			why = "mode audit, nothing is set; the rule is true: " + orAlways(facts)
+			why = "mode audit, nothing is set; the rule is true: " + always
 		case classify.Invalid:
-			why = "its value can be no label: " + orAlways(facts)
+			why = "its value can be no label: " + always
 		case classify.Later:
 			why = "rule " + decided[step.Key] + " decides the label before"
 		}
@@ -70,13 +72,6 @@ func noRoom(step classify.Step, next capture.Action) bool {
 	_, wanted := next.Rules.Labels[step.Key]
 	_, listed := next.Labels[step.Key]
 	return wanted && !listed
-}
-
-func orAlways(facts string) string {
-	if facts == "" {
-		return "it is for every Node"
-	}
-	return facts
 }
 
 // factsText lists facts with their values on the Node. plugins shows until when a device plugin may still register.

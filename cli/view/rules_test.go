@@ -29,10 +29,8 @@ func TestAnExplanationSaysWhyEachRuleSetsALabelOrNot(t *testing.T) {
 	in := under(load(t, tiers))
 	in.Guarded = true
 	s := state(live(set{"mine": "1"}, small), recorded(set{"mine": "1"}))
-	review, err := Registration(s, in)
-	require.NoError(t, err)
 	got := map[string]string{}
-	e := Explain(s, review, in)
+	e := explained(t, s, in)
 	for _, rule := range e.Rules {
 		got[rule.Rule+" "+rule.Key] = rule.Why
 	}
@@ -49,9 +47,7 @@ func TestAnExplanationSaysThatAnnotationsLeaveNoRoom(t *testing.T) {
 	in := under(load(t, "labels: {rules: [{name: rest, set: {tier: standard}}]}"))
 	full := func(n *corev1.Node) { n.Annotations = map[string]string{"big": string(make([]byte, 256<<10))} }
 	s := state(live(nil, full), recorded(nil))
-	review, err := Registration(s, in)
-	require.NoError(t, err)
-	assert.Equal(t, "not set: the annotations of the Node leave no room to list labels of rules", Explain(s, review, in).Rules[0].Why)
+	assert.Equal(t, "not set: the annotations of the Node leave no room to list labels of rules", explained(t, s, in).Rules[0].Why)
 }
 
 func TestDiffNamesTheRuleOfALabel(t *testing.T) {
@@ -85,10 +81,8 @@ func TestAnExplanationNamesTheComponentThatClaimsAnItem(t *testing.T) {
 	}
 	in := under(load(t, ""))
 	s := state(live(set{"a:NoSchedule": "1", "role": "db", "free": "1"}, claimed), nil)
-	review, err := Registration(s, in)
-	require.NoError(t, err)
 	got := map[string][]string{}
-	for _, item := range Explain(s, review, in).Items {
+	for _, item := range explained(t, s, in).Items {
 		if item.OnNode == nil { // what only a registration has
 			continue
 		}

@@ -9,7 +9,6 @@ import (
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/record"
 )
 
 // RulesImpact is what labels.rules of a policy change on the Nodes as they are now.
@@ -30,13 +29,12 @@ type RulesImpact struct {
 
 // RuleChange is what rules do about a label, on all Nodes of which the same is true.
 type RuleChange struct {
-	Kind  RuleChangeKind `json:"change"`
-	Key   string         `json:"key"`
-	Now   *string        `json:"now,omitempty"`  // the value that the Nodes have
-	Then  *string        `json:"then,omitempty"` // the value that the rule derives, or that an operator set before
-	Rule  string         `json:"rule,omitempty"`
-	Nodes int            `json:"nodes"`
-	First []string       `json:"first"` // the first of these Nodes
+	Kind RuleChangeKind `json:"change"`
+	Key  string         `json:"key"`
+	Now  *string        `json:"now,omitempty"`  // the value that the Nodes have
+	Then *string        `json:"then,omitempty"` // the value that the rule derives, or that an operator set before
+	Rule string         `json:"rule,omitempty"`
+	NodeCount
 }
 
 // RuleChangeKind defines what rules do about a label.
@@ -55,10 +53,32 @@ func ruleKinds() []RuleChangeKind {
 	return []RuleChangeKind{RuleAdds, RuleChanges, RuleRemoves, RuleLeaves, RuleBlocked}
 }
 
+// Altered counts the Nodes on which rules remove or change labels. From the renamed ones, migrations remove the old key.
+type Altered struct{ Of, Changed, Renamed int }
+
+// See counts a Node that is there, by the decisions of capture.
+func (a *Altered) See(s NodeState, in capture.Circumstances) {
+	if s.Node == nil {
+		return
+	}
+	node := observe.OfKeeping(s.Node, in.Policy.Annotations())
+	if node.Fault != nil {
+		return
+	}
+	a.Of++
+	if capture.RulesAlter(s.record(), node, in) {
+		a.Changed++
+	}
+	if capture.MigrationsRemove(s.record(), node, in) {
+		a.Renamed++
+	}
+}
+
 // ruleComparison counts what rules change. Its size is bounded.
 type ruleComparison struct {
-	of, altered, renamed, listed, more int
-	changes                            map[ruleChangeKey]*RuleChange
+	altered Altered
+	listed  int // Nodes that list labels of rules
+	changes tally[ruleChangeKey, RuleChange]
 }
 
 type ruleChangeKey struct {
@@ -72,19 +92,9 @@ func (c *ruleComparison) see(s NodeState, then capture.Circumstances) {
 	if node.Fault != nil {
 		return
 	}
-	var r record.Record
-	if s.Record != nil {
-		r = *s.Record
-	}
-	c.of++
+	c.altered.See(s, then)
 	if len(node.ListedLabels()) > 0 {
 		c.listed++
-	}
-	if capture.RulesAlter(r, node, then) {
-		c.altered++
-	}
-	if capture.MigrationsRemove(r, node, then) {
-		c.renamed++
 	}
 	if s.Unreadable != nil { // capture leaves the Node alone
 		return
@@ -109,46 +119,24 @@ func (c *ruleComparison) see(s NodeState, then capture.Circumstances) {
 }
 
 func (c *ruleComparison) count(kind RuleChangeKind, key string, now, then *string, rule, node string) {
-	at := ruleChangeKey{kind, key, shown(now), shown(then), rule}
-	change, known := c.changes[at]
-	if !known {
-		if len(c.changes) == mostChanges {
-			c.more++
-			return
-		}
-		change = &RuleChange{Kind: kind, Key: key, Now: now, Then: then, Rule: rule}
-		put(&c.changes, at, change)
+	what := ruleChangeKey{kind, key, shown(now), shown(then), rule}
+	if change := c.changes.at(what, mostChanges, RuleChange{Kind: kind, Key: key, Now: now, Then: then, Rule: rule}); change != nil {
+		change.see(node)
 	}
-	change.Nodes++
-	if len(change.First) < firstNodes {
-		change.First = append(change.First, node)
-	}
-}
-
-func put[K comparable, V any](into *map[K]V, key K, value V) {
-	if *into == nil {
-		*into = map[K]V{}
-	}
-	(*into)[key] = value
 }
 
 // impact is what was counted.
 func (c *ruleComparison) impact(p policy.Policy, inForce string) RulesImpact {
-	impact := RulesImpact{
-		rules: !p.LabelRules().Empty() || c.listed > 0,
-
-		Rules: p.RulesHash(), Altered: c.altered, Held: p.RulesHash() != inForce && capture.RulesNeedAcceptance(c.altered, c.renamed, c.of), Renamed: c.renamed,
-		Labels: []RuleChange{}, More: c.more,
-	}
-	for _, change := range c.changes {
-		impact.Labels = append(impact.Labels, *change)
-	}
 	order := func(r RuleChange) int { return slices.Index(ruleKinds(), r.Kind) }
-	slices.SortFunc(impact.Labels, func(a, b RuleChange) int {
+	labels := c.changes.sorted(func(a, b RuleChange) int {
 		return cmp.Or(strings.Compare(a.Key, b.Key), cmp.Compare(order(a), order(b)), cmp.Compare(b.Nodes, a.Nodes),
 			strings.Compare(shown(a.Now), shown(b.Now)), strings.Compare(shown(a.Then), shown(b.Then)), strings.Compare(a.Rule, b.Rule))
 	})
-	return impact
+	held := p.RulesHash() != inForce && capture.RulesNeedAcceptance(c.altered.Changed, c.altered.Renamed, c.altered.Of)
+	return RulesImpact{
+		Rules: p.RulesHash(), Altered: c.altered.Changed, Held: held, Renamed: c.altered.Renamed, Labels: labels, More: c.changes.more,
+		rules: !p.LabelRules().Empty() || c.listed > 0,
+	}
 }
 
 // changed reports whether rules change a label.

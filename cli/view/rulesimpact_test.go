@@ -92,7 +92,7 @@ func TestWhatRulesChangeIsBoundedHoweverManyNodesThereAre(t *testing.T) {
 		value := "0"
 		c.count(RuleLeaves, "tier", &value, nil, "all", "a")
 	}
-	assert.Equal(t, 20, c.more)
+	assert.Equal(t, 20, c.changes.more)
 	zero := "0"
-	assert.Len(t, c.changes[ruleChangeKey{RuleLeaves, "tier", zero, shown(nil), "all"}].First, firstNodes)
+	assert.Len(t, c.changes.counts[ruleChangeKey{RuleLeaves, "tier", zero, shown(nil), "all"}].First, firstNodes)
 }

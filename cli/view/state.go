@@ -3,6 +3,7 @@ package view
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/observe"
@@ -57,35 +58,25 @@ func (s NodeState) Written(in capture.Circumstances) *record.Record {
 }
 
 // itemsOf is what a record holds; nil holds nothing.
-func itemsOf(r *record.Record) map[string]string {
-	if r == nil {
-		return nil
-	}
-	return r.Items()
-}
+func itemsOf(r *record.Record) map[string]string { return ptr.Deref(r, record.Record{}).Items() }
+
+// record is the record that was read; an empty one where there is none.
+func (s NodeState) record() record.Record { return ptr.Deref(s.Record, record.Record{}) }
 
 // metadata is what the policy looks at; of a Node that is deleted only the record is known.
 func (s NodeState) metadata(in capture.Circumstances) policy.Metadata {
-	var r record.Record
-	if s.Record != nil {
-		r = *s.Record
-	}
 	if s.Node == nil {
-		return policy.Metadata{Record: r}
+		return policy.Metadata{Record: s.record()}
 	}
-	return observe.OfKeeping(s.Node, in.Policy.Annotations()).Metadata(r, in.Policy, in.Guarded)
+	return observe.OfKeeping(s.Node, in.Policy.Annotations()).Metadata(s.record(), in.Policy, in.Guarded)
 }
 
 // machine is the one that the Node is on, or was on when it was last observed.
 func (s NodeState) machine() record.Machine {
-	switch {
-	case s.Node != nil:
+	if s.Node != nil {
 		return observe.Of(s.Node).Machine
-	case s.Record != nil:
-		return s.Record.Machine
-	default:
-		return record.Machine{}
 	}
+	return s.record().Machine
 }
 
 // labels are those of the Node or, of one that is deleted, the recorded ones.

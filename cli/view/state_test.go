@@ -2,8 +2,10 @@ package view
 
 import (
 	"slices"
+	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -59,6 +61,14 @@ func goneSince(ago time.Duration) func(*record.Record) {
 
 func quarantining(items set) func(*record.Record) {
 	return func(r *record.Record) { r.Quarantined = recorded(items) }
+}
+
+// explained explains a Node as nodekeep explain does.
+func explained(t *testing.T, s NodeState, in capture.Circumstances) Explanation {
+	t.Helper()
+	review, err := Registration(s, in)
+	require.NoError(t, err)
+	return Explain(s, review, in)
 }
 
 func state(node *corev1.Node, r *record.Record) NodeState {

@@ -50,16 +50,11 @@ type Summary struct {
 func SummaryOf(s NodeState, in capture.Circumstances) Summary {
 	summary := Summary{Name: s.Name, Status: s.presence(), Current: true}
 	if s.Record != nil {
-		for _, e := range remembered(*s.Record) {
-			switch {
-			case record.IsTaint(e.Key):
-				summary.Taints++
-			case record.IsAnnotation(e.Key):
-				summary.Annotations++
-			default:
-				summary.Labels++
-			}
-			if e.NotShown {
+		items := s.Record.Items()
+		labels, taints := record.Split(items)
+		summary.Labels, summary.Taints, summary.Annotations = len(labels), len(taints), len(record.SplitAnnotations(items))
+		for _, e := range s.Record.Entries {
+			if e.NotShown && !e.Removed {
 				summary.NotShown++
 			}
 		}

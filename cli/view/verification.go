@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/verify"
 )
 
@@ -266,10 +265,5 @@ func NotVerified(node *corev1.Node, p policy.Policy) string {
 	if len(held) == 0 {
 		return ""
 	}
-	items := make([]string, len(held))
-	for i, taint := range held {
-		items[i] = record.TaintKey(taint)
-	}
-	slices.Sort(items)
-	return fmt.Sprintf("it is not verified yet (%s): nodekeep verify show %s", strings.Join(items, ", "), node.Name)
+	return fmt.Sprintf("it is not verified yet (%s): nodekeep verify show %s", listOf(taintItems(held)), node.Name)
 }

@@ -15,9 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-const verifyingPolicy = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-verify:
+const verifying = `verify:
   profiles:
   - name: gpu
     nodeSelector: gpu=yes
@@ -30,13 +28,6 @@ verify:
     nodeSelector: "!control"
     checks: [{name: api, api: {}}]
 `
-
-func verifying(t *testing.T) policy.Policy {
-	t.Helper()
-	p, err := policy.Load([]byte(verifyingPolicy), policy.DefaultGate)
-	require.NoError(t, err)
-	return p
-}
 
 var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
@@ -58,7 +49,7 @@ func annotated(node *corev1.Node, progress verify.Progress) *corev1.Node {
 
 func TestWhereTheVerificationOfANodeStands(t *testing.T) {
 	const byDefault = "nodekeep.dev/unverified:NoSchedule"
-	p := verifying(t)
+	p := load(t, verifying)
 	rest, _ := p.Verify().For(nil)
 	withGPU := func(node *corev1.Node) *corev1.Node {
 		node.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
@@ -110,7 +101,7 @@ func TestTheDocumentOfANodeThatIsDeletedHasItsLastReport(t *testing.T) {
 	require.Len(t, d.Tables, 1)
 	assert.Equal(t, []any{"dns", "failed", "yes", "Timeout", "no answer", "1.5s", 3}, d.Tables[0].Rows[0].Cells)
 
-	v := VerificationOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), nil, nil, verifying(t), noon)
+	v := VerificationOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), nil, nil, load(t, verifying), noon)
 	shown.UID, shown.Verification = "U1", &v
 	assert.Contains(t, shown.Document(noon).Facts, Fact{"Last report", "failed 60m ago, attempt 2, profile rest, of an earlier Node of this name: check dns: no answer"})
 	assert.Contains(t, shown.Document(noon).Facts, Fact{"Deadline", "in 4m; the taint stays, and attempts go on"})
@@ -118,7 +109,7 @@ func TestTheDocumentOfANodeThatIsDeletedHasItsLastReport(t *testing.T) {
 }
 
 func TestWhatIsAskedBeforeANodeIsCheckedAgain(t *testing.T) {
-	p := verifying(t)
+	p := load(t, verifying)
 	node := nodeToVerify(map[string]string{"gpu": "yes"})
 	taint, err := TaintToRun(node, p)
 	require.NoError(t, err)

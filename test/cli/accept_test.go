@@ -40,32 +40,8 @@ func TestAcceptShowsBothMachinesAndHasCaptureCarryOutWhatWasDecided(t *testing.T
 		assert.Equal(t, want, recordOf(t, name).Items())
 		assert.Equal(t, "bbbb", recordOf(t, name).Machine.SystemUUID)
 
-		a = run(t, "accept", name, "--machine", side, "--yes")
-		assert.Equal(t, 3, a.Code)
-		assert.Contains(t, a.ErrOut, "there is nothing to decide")
+		ends(t, 3, "there is nothing to decide", "accept", name, "--machine", side, "--yes")
 	}
-}
-
-func TestAcceptSaysWhatIsWrongWithTheCall(t *testing.T) {
-	for what, args := range map[string][]string{
-		`--machine "": must be old or new`:            {"accept", "n1"},
-		`--machine "both": must be old or new`:        {"accept", "n1", "--machine", "both"},
-		"takes the name of one Node, and was given 0": {"accept", "--machine", "old"},
-		`"N1" cannot be the name of a Node`:           {"accept", "N1", "--machine", "old"},
-	} {
-		a := run(t, args...)
-		assert.Equal(t, 2, a.Code, what)
-		assert.Contains(t, a.ErrOut, what)
-	}
-	a := run(t, "accept", "accept-nobody", "--machine", "old")
-	assert.Equal(t, 3, a.Code)
-	assert.Contains(t, a.ErrOut, "there is no record of Node")
-	quarantined(t, "accept-spoiled")
-	spoil(t, "accept-spoiled")
-	defer run(t, "forget", "accept-spoiled", "--yes")
-	a = run(t, "accept", "accept-spoiled", "--machine", "old")
-	assert.Equal(t, 3, a.Code)
-	assert.Contains(t, a.ErrOut, "unreadable record")
 }
 
 func TestAnAcceptedSideThatCaptureHasNotSeenYetIsNotAskedForAgain(t *testing.T) {

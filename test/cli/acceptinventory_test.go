@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/capture"
@@ -17,9 +16,7 @@ import (
 )
 
 // racksPolicy has an inventory in a ConfigMap, and a rule that makes a label of it.
-const racksPolicy = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
+const racksPolicy = policyHead + `labels:
   rules:
   - {name: rack, set: {example.com/rack: "{inventory.racks.rack}"}}
 inventory:
@@ -34,12 +31,7 @@ func listRacks(t *testing.T, rack string, nodes ...string) {
 		entries = append(entries, fmt.Sprintf(`{"name":%q,"attributes":{"rack":%q}}`, name, rack))
 	}
 	document := `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"Inventory","nodes":[` + strings.Join(entries, ",") + `]}`
-	configMaps := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
-	wanted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "racks"}, Data: map[string]string{fetch.Key: document}}
-	if _, err := configMaps.Update(t.Context(), wanted, metav1.UpdateOptions{}); err != nil {
-		_, err = configMaps.Create(t.Context(), wanted, metav1.CreateOptions{})
-		require.NoError(t, err)
-	}
+	hasMap(t, harness.Namespace, "racks", fetch.Key, document)
 }
 
 // racksNote is what capture notes of the inventory.
@@ -53,25 +45,14 @@ func racksNote(t *testing.T) (note capture.InventoryNote) {
 }
 
 func TestAHeldSnapshotOfAnInventoryChangesLabelsOnceAnOperatorAcceptsIt(t *testing.T) {
-	loseEverything(t)
 	names := []string{"accept-inventory-1", "accept-inventory-2", "accept-inventory-3"}
 	listRacks(t, "r7", names...)
-	shipped := setPolicyMap(t, racksPolicy)
-	restore := nodekeep.UsePolicy(t, racksPolicy)
-	defer func() {
-		setPolicyMap(t, shipped)
-		loseEverything(t)
-		restore()
-	}()
-	racks := func(value string) func() bool {
-		return func() bool {
-			return nodekeep.MustKubectl(t, "get", "nodes", "-o", `jsonpath={.items[*].metadata.labels.example\.com/rack}`) == value+" "+value+" "+value
-		}
-	}
+	defer under(t, racksPolicy)()
+	const rack = `example\.com/rack`
 	for _, name := range names {
 		register(t, name)
 	}
-	require.Eventually(t, racks("r7"), settles, 100*time.Millisecond)
+	allHave(t, rack, "r7")
 	first := racksNote(t)
 	assert.NotEmpty(t, first.InForce, "capture has the right to read the ConfigMap and to write the note")
 	requireGolden(t, "explain-inventory", strings.ReplaceAll(run(t, "explain", names[0]).RequireDone(t).Out, first.InForce, "<hash here>"))
@@ -91,11 +72,11 @@ func TestAHeldSnapshotOfAnInventoryChangesLabelsOnceAnOperatorAcceptsIt(t *testi
 	a = run(t, "policy", "accept", held)
 	assert.NotEqual(t, 0, a.Code, "nobody has answered the question")
 	assert.Equal(t, held, racksNote(t).Held)
-	assert.True(t, racks("r7")(), "nothing has changed yet")
+	assert.Equal(t, "r7 r7 r7", valuesOf(t, rack), "nothing has changed yet")
 
 	a = run(t, "policy", "accept", held, "--yes").RequireDone(t)
 	assert.Equal(t, "inventory racks: snapshot "+held+" accepted; capture follows within seconds\n", a.Out)
-	require.Eventually(t, racks("r8"), settles, 100*time.Millisecond)
+	allHave(t, rack, "r8")
 	require.Eventually(t, func() bool { return racksNote(t).InForce == held && racksNote(t).Held == "" }, settles, 100*time.Millisecond)
 	assert.NotContains(t, run(t, "doctor").Out, "is held")
 	a = run(t, "policy", "accept", held, "--yes")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ import (
 
 // tierPolicy has a rule that sets label tier on every Node.
 func tierPolicy(value string) string {
-	return "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels:\n  rules:\n  - {name: all, set: {tier: " + value + "}}\n"
+	return policyHead + "labels: {rules: [{name: all, set: {tier: " + value + "}}]}\n"
 }
 
 // rollOut gives the cluster's ConfigMap and the processes a policy, which they have read then, and returns the hash of its rules.
@@ -42,6 +43,46 @@ func setPolicyMap(t *testing.T, content string) (before string) {
 	return before
 }
 
+// under deletes everything and has another policy in force. The result does the same with the shipped policy: it has no rules, so without Nodes it is
+// not held.
+func under(t *testing.T, content string) (back func()) {
+	t.Helper()
+	loseEverything(t)
+	shipped := setPolicyMap(t, content)
+	restore := nodekeep.UsePolicy(t, content)
+	return func() {
+		t.Helper()
+		setPolicyMap(t, shipped)
+		loseEverything(t)
+		restore()
+	}
+}
+
+// shippedPolicy is the content of the policy file.
+func shippedPolicy(t *testing.T) string {
+	t.Helper()
+	content, err := os.ReadFile(nodekeep.PolicyFile)
+	require.NoError(t, err)
+	return string(content)
+}
+
+// inForce waits until rules are in force.
+func inForce(t *testing.T, rules string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return rulesState(t)[store.RulesInForce] == rules }, settles, 50*time.Millisecond)
+}
+
+// allHave waits until each of three Nodes has a value of a label. The key is as jsonpath writes it.
+func allHave(t *testing.T, key, value string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return valuesOf(t, key) == value+" "+value+" "+value }, settles, 100*time.Millisecond)
+}
+
+func valuesOf(t *testing.T, key string) string {
+	t.Helper()
+	return nodekeep.MustKubectl(t, "get", "nodes", "-o", "jsonpath={.items[*].metadata.labels."+key+"}")
+}
+
 func rulesState(t *testing.T) map[string]string {
 	t.Helper()
 	found, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), store.RulesName, metav1.GetOptions{})
@@ -52,25 +93,13 @@ func rulesState(t *testing.T) map[string]string {
 }
 
 func TestRulesThatAreHeldChangeLabelsOnceAnOperatorAcceptsThem(t *testing.T) {
-	loseEverything(t)
-	shipped := setPolicyMap(t, tierPolicy("one"))
-	restore := nodekeep.UsePolicy(t, tierPolicy("one"))
-	defer func() { // the shipped policy has no rules: without Nodes it is not held
-		setPolicyMap(t, shipped)
-		loseEverything(t)
-		restore()
-	}()
+	defer under(t, tierPolicy("one"))()
 	first := rollOut(t, tierPolicy("one"))
-	require.Eventually(t, func() bool { return rulesState(t)[store.RulesInForce] == first }, settles, 100*time.Millisecond)
-	tiers := func(value string) func() bool {
-		return func() bool {
-			return nodekeep.MustKubectl(t, "get", "nodes", "-o", "jsonpath={.items[*].metadata.labels.tier}") == value+" "+value+" "+value
-		}
-	}
+	inForce(t, first)
 	for _, name := range []string{"accept-rules-1", "accept-rules-2", "accept-rules-3"} {
 		register(t, name)
 	}
-	require.Eventually(t, tiers("one"), settles, 100*time.Millisecond)
+	allHave(t, "tier", "one")
 
 	second := rollOut(t, tierPolicy("two"))
 	require.Eventually(t, func() bool {
@@ -88,11 +117,11 @@ func TestRulesThatAreHeldChangeLabelsOnceAnOperatorAcceptsThem(t *testing.T) {
 	a = run(t, "policy", "accept", second)
 	assert.NotEqual(t, 0, a.Code, "nobody has answered the question")
 	assert.Empty(t, rulesState(t)[store.RulesAccepted])
-	assert.True(t, tiers("one")(), "nothing has changed yet")
+	assert.Equal(t, "one one one", valuesOf(t, "tier"), "nothing has changed yet")
 
 	a = run(t, "policy", "accept", second, "--yes").RequireDone(t)
 	assert.Equal(t, "rules "+second+": accepted; labels are removed or changed on 3 of 3 Nodes\n", a.Out)
-	require.Eventually(t, tiers("two"), settles, 100*time.Millisecond)
+	allHave(t, "tier", "two")
 	assert.Equal(t, second, rulesState(t)[store.RulesInForce], "capture has the right to write it")
 	a = run(t, "policy", "accept", second).RequireDone(t)
 	assert.Equal(t, "rules "+second+": in force, nothing is held\n", a.Out)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -93,25 +92,28 @@ func nodeExists(t *testing.T, name string) bool {
 // bindRole binds a shipped role to a user as docs/operating.md says.
 func bindRole(t *testing.T, role, user string) {
 	t.Helper()
-	do := func(args ...string) {
-		nodekeep.MustKubectl(t, append(args, "--user="+user)...)
-		undo(t, args...)
-	}
-	do("create", "clusterrolebinding", role+"-"+user, "--clusterrole="+role)
+	granted(t, "create", "clusterrolebinding", role+"-"+user, "--clusterrole="+role, "--user="+user)
 	_, _ = nodekeep.Kubectl(t.Context(), "create", "namespace", verify.Namespace) // another test may have made it
 	for _, namespace := range []string{harness.Namespace, verify.Namespace, "default"} {
-		do("create", "rolebinding", role+"-"+user, "--clusterrole="+role+"-namespaced", "-n", namespace)
+		granted(t, "create", "rolebinding", role+"-"+user, "--clusterrole="+role+"-namespaced", "--user="+user, "-n", namespace)
 	}
+}
+
+// granted has kubectl make something that is deleted at the end.
+func granted(t *testing.T, args ...string) {
+	t.Helper()
+	nodekeep.MustKubectl(t, args...)
+	undo(t, args...)
 }
 
 // undo deletes at the end what kubectl has made by these arguments.
 func undo(t *testing.T, made ...string) {
 	t.Helper()
-	args := append([]string{"delete"}, made[1:3]...)
+	args := slices.Clone(made[1:3])
 	if at := slices.Index(made, "-n"); at > 0 {
 		args = append(args, made[at:at+2]...)
 	}
-	t.Cleanup(func() { _, _ = nodekeep.Kubectl(context.WithoutCancel(t.Context()), args...) })
+	deletedAtEnd(t, args...)
 }
 
 // untilAllowed runs a command until the API server follows what was granted.
@@ -177,11 +179,8 @@ func TestAViewerMayWatchTheList(t *testing.T) {
 func TestAViewerSeesWhatSelectsNodesAsFarAsHeMay(t *testing.T) {
 	bindRole(t, forViewers, "uwe")
 	untilAllowed(t, "uwe", "list")
-	a := run(t, "report", "usage", "--as=uwe")
-	assert.Equal(t, 1, a.Code)
-	assert.Contains(t, a.ErrOut, "not everything that selects Nodes could be read: Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job, CronJob, Pod")
-	nodekeep.MustKubectl(t, "create", "clusterrolebinding", "uwe-views", "--clusterrole=system:aggregate-to-view", "--user=uwe") // no controller-manager makes view of it here
-	undo(t, "create", "clusterrolebinding", "uwe-views")
+	a := ends(t, 1, "not everything that selects Nodes could be read: Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job, CronJob, Pod", "report", "usage", "--as=uwe")
+	granted(t, "create", "clusterrolebinding", "uwe-views", "--clusterrole=system:aggregate-to-view", "--user=uwe") // no controller-manager makes view of it here
 	require.Eventually(t, func() bool {
 		a = run(t, "report", "usage", "--as=uwe")
 		return a.Code == 0

@@ -11,7 +11,6 @@ import (
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
-	"nodekeep.dev/nodekeep/store"
 )
 
 // ruleSets waits until the annotation lists a label as a rule's, the record has none of an operator, and nothing is left to do.
@@ -30,15 +29,8 @@ func ruleSets(t *testing.T, name, value string) {
 }
 
 func TestLabelsOfAnOlderJobAreHandedOverToARuleAndFollowIt(t *testing.T) {
-	loseEverything(t)
-	shipped := setPolicyMap(t, tierPolicy("one"))
-	restore := nodekeep.UsePolicy(t, shipped)
-	defer func() {
-		setPolicyMap(t, shipped)
-		loseEverything(t)
-		restore()
-	}()
-	setPolicyMap(t, shipped)
+	shipped := shippedPolicy(t)
+	defer under(t, shipped)()
 	jobs, special := []string{"adopt-1", "adopt-2", "adopt-3", "adopt-4"}, "adopt-5"
 	for _, name := range jobs {
 		register(t, name)
@@ -46,25 +38,21 @@ func TestLabelsOfAnOlderJobAreHandedOverToARuleAndFollowIt(t *testing.T) {
 	}
 	register(t, special)
 	edit(t, special, map[string]string{"tier": "mine"})
-	a := run(t, "rules", "adopt", "tier", "--yes")
-	assert.Equal(t, 3, a.Code)
-	assert.Contains(t, a.ErrOut, "no rule of the policy in the cluster sets label tier")
+	ends(t, 3, "no rule of the policy in the cluster sets label tier", "rules", "adopt", "tier", "--yes")
 
-	inForce := func(rules string) {
+	follow := func(rules string) {
 		t.Helper()
-		require.Eventually(t, func() bool { return rulesState(t)[store.RulesInForce] == rules }, settles, 50*time.Millisecond)
+		inForce(t, rules)
 		nodekeep.RulesInForce(t)
 	}
-	inForce(rollOut(t, tierPolicy("one")))
+	follow(rollOut(t, tierPolicy("one")))
 	// Nodes that register again show nodekeep, and no client, as the one who set the label.
 	remove(t, jobs[3])
 	register(t, jobs[3])
 	eventually(t, jobs[3], func(r record.Record) bool { return r.DeletedAt.IsZero() && r.Items()["tier"] == "one" })
 
-	a = run(t, "rules", "adopt", "tier", "--rule", "none")
-	assert.Equal(t, 3, a.Code)
-	assert.Contains(t, a.ErrOut, "these do: all")
-	a = run(t, "rules", "adopt", "tier", "--dry-run")
+	ends(t, 3, "these do: all", "rules", "adopt", "tier", "--rule", "none")
+	a := run(t, "rules", "adopt", "tier", "--dry-run")
 	assert.Equal(t, 1, a.Code, "a label is left alone")
 	requireGolden(t, "adopt-dry-run", a.Out+a.ErrOut)
 	a = run(t, "rules", "adopt", "tier")
@@ -73,9 +61,7 @@ func TestLabelsOfAnOlderJobAreHandedOverToARuleAndFollowIt(t *testing.T) {
 		assert.Equal(t, "one", recordOf(t, name).Items()["tier"], "nothing was changed")
 	}
 
-	a = run(t, "rules", "adopt", "tier", "--yes")
-	assert.Equal(t, 1, a.Code, a.ErrOut)
-	assert.Contains(t, a.ErrOut, "Label tier: handed over on 4 Nodes.")
+	ends(t, 1, "Label tier: handed over on 4 Nodes.", "rules", "adopt", "tier", "--yes")
 	for _, name := range jobs {
 		ruleSets(t, name, "one")
 	}
@@ -101,7 +87,7 @@ func TestLabelsOfAnOlderJobAreHandedOverToARuleAndFollowIt(t *testing.T) {
 	accepted := func(rules string) {
 		t.Helper()
 		require.Eventually(t, func() bool { return run(t, "policy", "accept", rules, "--yes").Code == 0 }, settles, 500*time.Millisecond)
-		inForce(rules)
+		follow(rules)
 	}
 	accepted(second)
 	for _, name := range jobs {

@@ -10,15 +10,13 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-const annotationsPolicy = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-annotations:
+const annotationsPolicy = policyHead + `annotations:
   keep: ["metal3.io/BareMetalHost"]
 `
 
 func TestCommandsShowCompareRollBackAndForgetAnnotationsAsTheyDoLabels(t *testing.T) {
 	const name, host, item = "annotated-1", "metal3.io/BareMetalHost", "@metal3.io/BareMetalHost"
-	under(t, annotationsPolicy)
+	defer under(t, annotationsPolicy)()
 	recorded := func(value string) {
 		t.Helper()
 		require.Eventually(t, func() bool {

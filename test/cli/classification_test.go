@@ -73,17 +73,9 @@ func (s step) requirePrints(t *testing.T, dir string) {
 }
 
 func TestTheClassificationOfTheDocsRunsAsItIsWritten(t *testing.T) {
-	loseEverything(t) // the page counts all Nodes
 	configMaps := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
-	content, err := os.ReadFile(nodekeep.PolicyFile)
-	require.NoError(t, err)
-	restore := nodekeep.UsePolicy(t, string(content))
-	shipped := setPolicyMap(t, string(content))
-	defer func() { // the shipped policy has no rules: without Nodes it is not held
-		setPolicyMap(t, shipped)
-		loseEverything(t)
-		restore()
-	}()
+	shipped := shippedPolicy(t)
+	defer under(t, shipped)()
 	dir := t.TempDir()
 	policyFile, steps := classification(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte(policyFile), 0o600))
@@ -101,7 +93,7 @@ func TestTheClassificationOfTheDocsRunsAsItIsWritten(t *testing.T) {
 		s.requirePrints(t, dir)
 		found, err := configMaps.Get(t.Context(), "nodekeep-policy", metav1.GetOptions{})
 		require.NoError(t, err)
-		if now := found.Data["policy.yaml"]; now != applied && now != string(content) { // as a kubelet mounts the ConfigMap
+		if now := found.Data["policy.yaml"]; now != applied && now != shipped { // as a kubelet mounts the ConfigMap
 			applied = now
 			nodekeep.SetPolicy(t, applied)
 		}

@@ -21,6 +21,10 @@ type explained struct {
 		Gated   bool
 		Patch   json.RawMessage
 	}
+	Follows struct {
+		Node, Why string
+		Waits     []string
+	}
 	Items []struct {
 		Item, Registration, Why string
 		Kept                    bool
@@ -30,7 +34,7 @@ type explained struct {
 func explanation(t *testing.T, args ...string) explained {
 	t.Helper()
 	var e explained
-	require.NoError(t, json.Unmarshal([]byte(run(t, append([]string{"explain", "-o", "json"}, args...)...).RequireDone(t).Out), &e))
+	answerJSON(t, &e, append([]string{"explain"}, args...)...)
 	return e
 }
 
@@ -108,21 +112,4 @@ func TestExplainTakesAReviewFromAFileWithoutACluster(t *testing.T) {
 	review, err := os.ReadFile(filepath.Join(golden, "review.json"))
 	require.NoError(t, err)
 	requireGolden(t, "explain-review", answering(t, string(review), append([]string{"explain", "--review", "-", "--record", filepath.Join(golden, "record.json")}, nowhere...)...).RequireDone(t).Out)
-	for name, c := range map[string]struct {
-		args []string
-		says string
-	}{
-		"a review and a Node":         {[]string{"explain", "worker-1", "--review", "x.json"}, "not both"},
-		"a record without a review":   {[]string{"explain", "worker-1", "--record", "x.json"}, "go with --review"},
-		"a review that is not there":  {[]string{"explain", "--review", "/does/not/exist"}, "--review /does/not/exist"},
-		"a file that holds no review": {[]string{"explain", "--offline", "--review", filepath.Join(golden, "record.json")}, "decode AdmissionReview"},
-		"a record of another Node":    {[]string{"explain", "--offline", "--review", filepath.Join(golden, "review.json"), "--record", filepath.Join(golden, "..", "the-record-is-of-another-node", "record.json")}, "it is the record of node"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := run(t, c.args...)
-			assert.Equal(t, 2, a.Code)
-			assert.Contains(t, a.ErrOut, c.says)
-			assert.Empty(t, a.Out)
-		})
-	}
 }

@@ -11,12 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
 )
 
-const explainedRules = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
+const explainedRules = policyHead + `labels:
   rules:
   - {name: gpu, when: {devices: {driver: gpu.example.com, min: 2}}, set: {gpu.count: "2"}}
   - {name: team, set: {team: red}}
@@ -40,19 +37,11 @@ func hasTwoDevices(t *testing.T, node string) {
 
 func TestExplainAndDiffTellWhatEachRuleSaysAndThatRulesAreHeld(t *testing.T) {
 	const name = "explain-rules-1"
-	loseEverything(t)
 	before := strings.ReplaceAll(explainedRules, "TIER", "one")
-	shipped := setPolicyMap(t, before)
-	restore := nodekeep.UsePolicy(t, before)
+	defer under(t, before)()
 	nodekeep.MustKubectl(t, "patch", "clusterrole", "nodekeep-capture", "--type=json",
 		`-p=[{"op":"add","path":"/rules/-","value":{"apiGroups":["resource.k8s.io"],"resources":["resourceslices"],"verbs":["list","watch"]}}]`)
-	defer func() {
-		setPolicyMap(t, shipped)
-		loseEverything(t)
-		restore()
-	}()
-	first := rollOut(t, before)
-	require.Eventually(t, func() bool { return rulesState(t)[store.RulesInForce] == first }, settles, 100*time.Millisecond)
+	inForce(t, rollOut(t, before))
 	register(t, name)
 	register(t, "explain-rules-2") // rules that change one Node are not held
 	hasTwoDevices(t, name)

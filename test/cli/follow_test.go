@@ -1,16 +1,13 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/record"
-	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -21,19 +18,12 @@ const (
 	machineC = "b0a7f3d2-1c5e-4a68-9f07-6d21e8c4035b"
 )
 
-// ofGone puts the record of a Node that is deleted.
-func ofGone(t *testing.T, node, machine string, modify ...func(*record.Record)) {
-	t.Helper()
-	r := record.New(node, record.Object{UID: "00000000-0000-0000-0000-000000000000", Version: 1}, map[string]string{"rack": "r1", "tenant:NoSchedule": "blue"})
-	r.Machine.SystemUUID, r.DeletedAt = machine, time.Now().UTC().Truncate(time.Second)
-	for _, m := range modify {
-		m(&r)
+// onMachine makes it the record of a machine in a rack.
+func onMachine(machine string) func(*record.Record) {
+	return func(r *record.Record) {
+		r.Machine.SystemUUID = machine
+		r.Entries = record.New(r.Node, r.Newest(), map[string]string{"rack": "r1", "tenant:NoSchedule": "blue"}).Entries
 	}
-	_, err := records(t).Put(t.Context(), r, "")
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, _ = nodekeep.Kubectl(context.WithoutCancel(t.Context()), "-n", harness.Namespace, "delete", "configmap", store.Name(node))
-	})
 }
 
 // holding has a record remember a label that no kubelet may set.
@@ -51,21 +41,12 @@ func waiting(r *record.Record) {
 }
 
 func TestShowAndExplainNameWhatANodeFollowedAndWhatWaits(t *testing.T) {
-	ofGone(t, "follow-done", machineA, func(r *record.Record) { r.Followed = "follow-before" })
-	ofGone(t, "follow-waits", machineA, waiting)
+	goneFor(t, "follow-done", 0, onMachine(machineA), func(r *record.Record) { r.Followed = "follow-before" })
+	goneFor(t, "follow-waits", 0, onMachine(machineA), waiting)
 	for _, name := range []string{"follow-done", "follow-waits"} {
 		requireGolden(t, "show-"+name, run(t, "show", name).RequireDone(t).Out)
 		requireGolden(t, "explain-"+name, run(t, "explain", name).RequireDone(t).Out)
 	}
-}
-
-// follows is what `explain -o json` prints of it.
-type follows struct {
-	Follows struct {
-		Node, Why string
-		Waits     []string
-	}
-	Registration struct{ Gated bool }
 }
 
 func TestExplainForetellsWhatANodeWithoutARecordFollows(t *testing.T) {
@@ -74,30 +55,26 @@ func TestExplainForetellsWhatANodeWithoutARecordFollows(t *testing.T) {
 	node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID = machineB, ""
 	registerNode(t, node)
 	policy := policyFile(t, followed)
-	explain := func(args ...string) (f follows) {
-		require.NoError(t, json.Unmarshal([]byte(run(t, append([]string{"explain", "follow-new", "-o", "json"}, args...)...).RequireDone(t).Out), &f))
-		return f
-	}
-	assert.Empty(t, explain().Follows, "the policy follows none")
-	assert.Equal(t, "no other record is of this machine", explain("--policy", policy).Follows.Why)
+	assert.Empty(t, explanation(t, "follow-new").Follows, "the policy follows none")
+	assert.Equal(t, "no other record is of this machine", explanation(t, "follow-new", "--policy", policy).Follows.Why)
 
-	ofGone(t, "follow-gone", machineB, holding)
+	goneFor(t, "follow-gone", 0, onMachine(machineB), holding)
 	requireGolden(t, "explain-follows", run(t, "explain", "follow-new", "--policy", policy).RequireDone(t).Out)
-	f := explain("--policy", policy)
+	f := explanation(t, "follow-new", "--policy", policy)
 	assert.Equal(t, "follow-gone", f.Follows.Node)
 	assert.Equal(t, []string{"node-role.kubernetes.io/worker"}, f.Follows.Waits)
 	assert.True(t, f.Registration.Gated)
 
-	ofGone(t, "follow-clone", machineB)
+	goneFor(t, "follow-clone", 0, onMachine(machineB))
 	requireGolden(t, "explain-follows-none", run(t, "explain", "follow-new", "--policy", policy).RequireDone(t).Out)
 
 	t.Log("a review, of a Node that does not exist")
-	ofGone(t, "follow-review", machineC)
+	goneFor(t, "follow-review", 0, onMachine(machineC))
 	review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","kind":{"version":"v1","kind":"Node"},"resource":{"version":"v1","resource":"nodes"},
 		"name":"follow-next","operation":"CREATE","userInfo":{"username":"system:node:follow-next","groups":["system:nodes"]},
 		"object":{"metadata":{"name":"follow-next"},"status":{"nodeInfo":{"systemUUID":"` + machineC + `"}}}}}`
 	args := []string{"explain", "--review", "-", "--policy", policy}
-	f = follows{}
+	f = explained{}
 	require.NoError(t, json.Unmarshal([]byte(answering(t, review, append(args, "-o", "json")...).RequireDone(t).Out), &f))
 	assert.Equal(t, "follow-review", f.Follows.Node)
 	assert.Contains(t, answering(t, review, append(args, "--offline")...).RequireDone(t).Out, "not known: records are not read with --offline")

@@ -1,14 +1,12 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/test/harness"
@@ -37,9 +35,7 @@ func received(t *testing.T, name string) {
 
 func gateOn(t *testing.T, name string) bool {
 	t.Helper()
-	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
-	require.NoError(t, err)
-	return policy.DefaultGate.On(node.Spec.Taints)
+	return policy.DefaultGate.On(nodekeep.Node(t, name).Spec.Taints)
 }
 
 func TestGateListSaysWhyNodesWaitAndWhatToDo(t *testing.T) {
@@ -64,7 +60,7 @@ func TestGateListSaysWhyNodesWaitAndWhatToDo(t *testing.T) {
 				Missing map[string]string
 			}
 		}
-		require.NoError(t, json.Unmarshal([]byte(run(t, "gate", "list", "-o", "json").RequireDone(t).Out), &found))
+		answerJSON(t, &found, "gate", "list")
 		assert.Equal(t, "GatedNodeList", found.Kind)
 		require.Len(t, found.Items, 3)
 		assert.Equal(t, map[string]string{worker: ""}, found.Items[0].Missing)
@@ -96,10 +92,4 @@ func TestGateListSaysWhyNodesWaitAndWhatToDo(t *testing.T) {
 	}
 	assert.NotNil(t, recordOf(t, "gate-undecided").Quarantined, "that is still to be decided")
 	assert.Equal(t, "node/gate-spoiled is not behind the gate\n", run(t, "gate", "lift", "gate-spoiled").RequireDone(t).Out)
-	a := run(t, "gate", "lift", "gate-nobody")
-	assert.Equal(t, 3, a.Code)
-	assert.Contains(t, a.ErrOut, `there is no Node "gate-nobody"`)
-	a = run(t, "gate", "open")
-	assert.Equal(t, 2, a.Code)
-	assert.Contains(t, a.ErrOut, `unknown command "open" for "nodekeep gate"`)
 }

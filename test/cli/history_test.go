@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/record/history"
@@ -35,9 +34,7 @@ func withHistory(t *testing.T, name string) {
 // labelsOf are the labels of a Node that operators have set, and its taints that are not the cluster's.
 func labelsOf(t *testing.T, name string) map[string]string {
 	t.Helper()
-	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
-	require.NoError(t, err)
-	items := map[string]string{}
+	node, items := nodekeep.Node(t, name), map[string]string{}
 	for key, value := range node.Labels {
 		if !strings.HasPrefix(key, "kubernetes.io/") {
 			items[key] = value
@@ -78,48 +75,19 @@ func TestHistoryShowsWhoChangedWhatAndRollbackUndoesIt(t *testing.T) {
 	assert.Contains(t, run(t, "history", name).RequireDone(t).Out, "nodekeep-rollback", "a rollback is a change like any other")
 
 	last := run(t, "history", name, "-o", "jsonpath={.changes[-1:].number}").RequireDone(t).Out
-	a = run(t, "rollback", name, "--to", last, "--yes")
-	assert.Equal(t, 0, a.Code)
-	assert.Contains(t, a.ErrOut, "nothing is to be done")
+	ends(t, 0, "nothing is to be done", "rollback", name, "--to", last, "--yes")
 
 	require.Equal(t, 0, run(t, "rollback", name, "--to", "4", "--yes").Code)
 	assert.Equal(t, before, labelsOf(t, name), "and can itself be undone")
 }
 
-func TestRollbackLeavesAloneWhatBelongsToOthers(t *testing.T) {
-	const name = "history-2"
-	withHistory(t, name)
-	policy := policyFile(t, "labels: {ignore: [dedicated]}")
-
-	a := run(t, "rollback", name, "--to", "0", "--yes", "--policy", policy)
-
-	assert.Equal(t, 1, a.Code)
-	assert.Contains(t, a.ErrOut, "1 value of Node history-2 left alone")
-	assert.Contains(t, a.Out, "labels.ignore has dedicated")
-	assert.Equal(t, map[string]string{"team": "a", "dedicated": "batch"}, labelsOf(t, name))
-}
-
-func TestRollbackSaysWhatItCannotDo(t *testing.T) {
+func TestRollbackSaysWhatItCannotDoAndLeavesAloneWhatBelongsToOthers(t *testing.T) {
 	withHistory(t, "history-3")
-	for name, c := range map[string]struct {
-		args []string
-		code int
-		says string
-	}{
-		"a moment that is not in the history": {[]string{"rollback", "history-3", "--to", "9", "--yes"}, 3, "entries 0 to 4"},
-		"no moment":                           {[]string{"rollback", "history-3", "--yes"}, 2, `"to" not set`},
-		"no such dry run":                     {[]string{"rollback", "history-3", "--to", "1", "--dry-run=maybe"}, 2, "none, server, client"},
-		"a Node that never was":               {[]string{"rollback", "history-0", "--to", "1"}, 3, `there is no Node "history-0"`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := run(t, c.args...)
-			assert.Equal(t, c.code, a.Code)
-			assert.Contains(t, a.ErrOut, c.says)
-		})
-	}
+	ends(t, 3, "entries 0 to 4", "rollback", "history-3", "--to", "9", "--yes")
+	a := ends(t, 1, "1 value of Node history-3 left alone", "rollback", "history-3", "--to", "0", "--yes", "--policy", policyFile(t, "labels: {ignore: [dedicated]}"))
+	assert.Contains(t, a.Out, "labels.ignore has dedicated")
+	assert.Equal(t, map[string]string{"team": "a", "dedicated": "batch"}, labelsOf(t, "history-3"))
 	remove(t, "history-3")
-	a := run(t, "rollback", "history-3", "--to", "1", "--yes")
-	assert.Equal(t, 3, a.Code)
-	assert.Contains(t, a.ErrOut, `no Node "history-3" any more`)
+	ends(t, 3, `no Node "history-3" any more`, "rollback", "history-3", "--to", "1", "--yes")
 	assert.Contains(t, run(t, "history", "history-3").RequireDone(t).Out, "alice", "the history of a deleted Node can still be read")
 }

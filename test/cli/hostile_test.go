@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"testing"
 	"unicode"
 
@@ -22,14 +19,8 @@ func TestWhatAKubeletSaysOfItsMachineDoesNothingToATerminal(t *testing.T) {
 	node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID = system, machine
 	node.Status.NodeInfo.KernelVersion, node.Status.NodeInfo.KubeletVersion = system, machine
 	node.Annotations = map[string]string{"talos.dev/owned-labels": `["dedicated", "\u001b[2J"]`}
-	rules := filepath.Join(t.TempDir(), "policy.yaml")
-	require.NoError(t, os.WriteFile(rules, []byte(`apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-machine: {follow: true}
-labels:
-  rules:
-  - {name: modern, when: {node: {kernel: ">=6", kubelet: "v1*"}}, set: {modern: "yes"}}
-`), 0o600))
+	rules := policyFile(t, `machine: {follow: true}
+labels: {rules: [{name: modern, when: {node: {kernel: ">=6", kubelet: "v1*"}}, set: {modern: "yes"}}]}`)
 	registerNode(t, node)
 	edit(t, name, map[string]string{"dedicated": "ci"})
 
@@ -49,6 +40,6 @@ labels:
 	var answer struct {
 		Record struct{ Machine record.Machine }
 	}
-	require.NoError(t, json.Unmarshal([]byte(run(t, "show", name, "-o", "json").RequireDone(t).Out), &answer))
+	answerJSON(t, &answer, "show", name)
 	assert.Equal(t, record.Machine{SystemUUID: system, MachineID: machine}, answer.Record.Machine)
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -32,7 +31,7 @@ func TestListShowsEveryNodeAndEveryRecordOnce(t *testing.T) {
 			Current, Gated bool
 		}
 	}
-	require.NoError(t, json.Unmarshal([]byte(run(t, "list", "-o", "json", "-l", of+"="+test).RequireDone(t).Out), &list))
+	answerJSON(t, &list, "list", "-l", of+"="+test)
 	assert.Equal(t, "nodekeep.dev/v1alpha1", list.APIVersion)
 	assert.Equal(t, "NodeSummaryList", list.Kind)
 	require.Len(t, list.Items, 2)

@@ -16,7 +16,7 @@ import (
 
 // migrating is a policy that renames gpu, with further sections.
 func migrating(phase, further string) string {
-	return "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels:\n  migrations: [{from: gpu, to: example.com/gpu, phase: " + phase + "}]\n" + further
+	return policyHead + "labels:\n  migrations: [{from: gpu, to: example.com/gpu, phase: " + phase + "}]\n" + further
 }
 
 func TestMigrateNewRefusesWhileASelectorOfThePolicyNamesTheOldKey(t *testing.T) {
@@ -44,14 +44,7 @@ func TestMigrateNewRefusesWhileASelectorOfThePolicyNamesTheOldKey(t *testing.T) 
 }
 
 func TestMigrateNewWithForceRemovesAnOldKeyThatIsInUseButNoneThatAKubeletSets(t *testing.T) {
-	loseEverything(t)
-	shipped := setPolicyMap(t, migrating("both", ""))
-	restore := nodekeep.UsePolicy(t, migrating("both", ""))
-	defer func() { // the shipped policy has no migration: without Nodes it is not held
-		setPolicyMap(t, shipped)
-		loseEverything(t)
-		restore()
-	}()
+	defer under(t, migrating("both", ""))()
 	register(t, "force-1")
 	edit(t, "force-1", map[string]string{"gpu": "a"})
 	registerWith(t, "force-foreign", map[string]string{"gpu": "a"}) // --node-labels
@@ -83,7 +76,7 @@ func TestMigrateNewWithForceRemovesAnOldKeyThatIsInUseButNoneThatAKubeletSets(t 
 	require.Zero(t, forced.Code, forced.ErrOut)
 	assert.Contains(t, forced.ErrOut, "DaemonSet selects on gpu by nodeSelector: default/force-agent (removing the label deletes their Pods)")
 	require.Eventually(t, keys("force-1", ",a"), settles, 100*time.Millisecond)
-	require.Eventually(t, func() bool { return rulesState(t)[store.RulesInForce] == rules }, settles, 100*time.Millisecond)
+	inForce(t, rules)
 	eventually(t, "force-1", func(r record.Record) bool { _, has := r.Items()["gpu"]; return !has })
 	assert.True(t, keys("force-foreign", "a,a")(), "the kubelet sets it again")
 	status = run(t, "migrate", "status")

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/record"
-	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -35,8 +33,14 @@ func registerWith(t *testing.T, name string, labels map[string]string) {
 func registerNode(t *testing.T, node *corev1.Node) {
 	t.Helper()
 	nodekeep.RegisterNode(t, node)
+	deletedAtEnd(t, "node", node.Name)
+}
+
+// deletedAtEnd has kubectl delete something at the end of the test, if it is there.
+func deletedAtEnd(t *testing.T, args ...string) {
+	t.Helper()
 	t.Cleanup(func() {
-		_, _ = nodekeep.Kubectl(context.WithoutCancel(t.Context()), "delete", "node", node.Name, "--ignore-not-found")
+		_, _ = nodekeep.Kubectl(context.WithoutCancel(t.Context()), append([]string{"delete", "--ignore-not-found"}, args...)...)
 	})
 }
 
@@ -65,11 +69,9 @@ func remove(t *testing.T, name string) {
 // eventually waits until the record of a Node is as it should be.
 func eventually(t *testing.T, name string, is func(record.Record) bool) {
 	t.Helper()
-	records, err := store.NewConfigMaps(nodekeep.Admin, harness.Namespace, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
 	var last record.Record
 	require.Eventually(t, func() bool {
-		entry, err := records.GetLive(t.Context(), name)
+		entry, err := records(t).GetLive(t.Context(), name)
 		last = entry.Record
 		return err == nil && is(entry.Record)
 	}, settles, 20*time.Millisecond, "record of %s: %v", name, &last)
@@ -78,9 +80,7 @@ func eventually(t *testing.T, name string, is func(record.Record) bool) {
 // current reports whether the record has the taints that the Node has, whose gate is off.
 func current(t *testing.T, r record.Record) bool {
 	t.Helper()
-	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), r.Node, metav1.GetOptions{})
-	require.NoError(t, err)
-	for _, taint := range node.Spec.Taints {
+	for _, taint := range nodekeep.Node(t, r.Node).Spec.Taints {
 		if _, remembered := r.Items()[taint.Key+":"+string(taint.Effect)]; !remembered && taint.Key != corev1.TaintNodeNotReady {
 			return false
 		}
@@ -92,17 +92,18 @@ func current(t *testing.T, r record.Record) bool {
 func eventuallyHas(t *testing.T, name, key string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
-		require.NoError(t, err)
-		_, has := node.Labels[key]
+		_, has := nodekeep.Node(t, name).Labels[key]
 		return has
 	}, settles, 20*time.Millisecond, "%s has no %s", name, key)
 }
+
+// policyHead is how a policy begins.
+const policyHead = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"
 
 // policyFile is a policy with these sections.
 func policyFile(t *testing.T, sections string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "policy.yaml")
-	require.NoError(t, os.WriteFile(path, []byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+sections+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte(policyHead+sections+"\n"), 0o600))
 	return path
 }

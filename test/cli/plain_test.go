@@ -21,16 +21,5 @@ func TestAListOfNothingSaysWhetherAllIsWell(t *testing.T) {
 	for _, path := range []string{"{.nothing}", "{.changes[*].nothing}"} { // as kubectl does
 		assert.Empty(t, run(t, "history", "well-1", "-o", "jsonpath="+path).RequireDone(t).ErrOut, path)
 	}
-	a := run(t, "list", "--live", "--gone")
-	assert.Equal(t, 2, a.Code)
-	assert.Equal(t, "--gone and --live exclude each other\n", a.ErrOut)
 	loseEverything(t)
-}
-
-func TestAChangeThatIsNoNumberIsNamedInPlainWords(t *testing.T) {
-	for _, wrong := range []string{"abc", "-1", "1.5"} {
-		a := run(t, "rollback", "any", "--to="+wrong)
-		assert.Equal(t, 2, a.Code)
-		assert.Equal(t, `invalid argument "`+wrong+`" for "--to" flag: must be a number that nodekeep history shows, or 0 for the state before the first change`+"\n", a.ErrOut)
-	}
 }

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"context"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -33,9 +31,7 @@ func selectsOn(t *testing.T, name, key string) {
 	sets := nodekeep.Admin.AppsV1().DaemonSets("default")
 	_, err := sets.Create(t.Context(), set, metav1.CreateOptions{})
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, _ = nodekeep.Kubectl(context.WithoutCancel(t.Context()), "-n", "default", "delete", "daemonset", name, "--ignore-not-found")
-	})
+	deletedAtEnd(t, "daemonset", name, "-n", "default")
 }
 
 var days = regexp.MustCompile(`\b\d{4}-\d{2}-\d{2}\b`)
@@ -78,7 +74,7 @@ func TestMigratePlanAndStatusShowWhatIsLeftAndNewRefusesWhileAnObjectSelectsOnTh
 	requireGolden(t, "migrate-status-none", run(t, "migrate", "status").RequireDone(t).Out)
 
 	// The processes go by their own policy file, so nothing is renamed here; test/integration/migration does that.
-	const both = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {migrations: [{from: gpu, to: example.com/gpu, phase: both}]}\n"
+	both := migrating("both", "")
 	shipped := setPolicyMap(t, both)
 	defer func() { setPolicyMap(t, shipped) }()
 	status := run(t, "migrate", "status")
@@ -91,7 +87,7 @@ func TestMigratePlanAndStatusShowWhatIsLeftAndNewRefusesWhileAnObjectSelectsOnTh
 	assert.Contains(t, findings, "the migration of gpu to example.com/gpu is open, in phase both: old key only 1, both keys 1, conflict 1, away 1")
 	assert.Contains(t, findings, "leaves 1 Nodes or records alone: both keys have a value of their own there")
 
-	setPolicyMap(t, strings.Replace(both, "both", "new", 1))
+	setPolicyMap(t, migrating("new", ""))
 	findings = run(t, "doctor").Out
 	assert.Contains(t, findings, "the migration of gpu to example.com/gpu is held, and blocked: 1 DaemonSet selects on gpu by nodeSelector: default/migrate-agent")
 	assert.Contains(t, findings, "nodekeep migrate new gpu=example.com/gpu\n")
@@ -111,12 +107,10 @@ func TestGovernanceRenderPrintsTheAdmissionPolicies(t *testing.T) {
 func TestShowNamesTheRulesOfGovernanceThatANodeBreaks(t *testing.T) {
 	register(t, "show-governed")
 	edit(t, "show-governed", map[string]string{"tier": "iron"})
-	shipped := setPolicyMap(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+governedSections)
+	shipped := setPolicyMap(t, policyHead+governedSections)
 	defer func() { setPolicyMap(t, shipped) }()
 	requireGolden(t, "show-governed", run(t, "show", "show-governed").RequireDone(t).Out)
 	setPolicyMap(t, "wrong: policy\n")
-	a := run(t, "show", "show-governed")
-	assert.Equal(t, 0, a.Code)
-	assert.Contains(t, a.ErrOut, "is not known: the cluster's policy")
+	a := ends(t, 0, "is not known: the cluster's policy", "show", "show-governed")
 	assert.Contains(t, a.Out, "tier", "the record is shown all the same")
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -31,6 +32,21 @@ func answering(t *testing.T, stdin string, args ...string) answer {
 func shell(t *testing.T, dir, line string) answer {
 	t.Helper()
 	return nodekeep.Shell(t, "", dir, line)
+}
+
+// ends runs the program as an admin. It must end with this code and say this on stderr.
+func ends(t *testing.T, code int, says string, args ...string) answer {
+	t.Helper()
+	a := run(t, args...)
+	assert.Equal(t, code, a.Code, "%v\n%s", args, a.ErrOut)
+	assert.Contains(t, a.ErrOut, says, "%v", args)
+	return a
+}
+
+// answerJSON runs the program as an admin with -o json, and reads its answer.
+func answerJSON(t *testing.T, into any, args ...string) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(run(t, append(args, "-o", "json")...).RequireDone(t).Out), into))
 }
 
 // What differs from run to run.

@@ -85,9 +85,7 @@ func TestTheShellSnippetsOfTheDocsRun(t *testing.T) {
 	values := strings.NewReplacer("NODE", "worker-1", "FILE", "policy.yaml", "HASH", "none", "new.yaml", "policy.yaml",
 		"accept worker-1", "accept worker-3", "nodekeep doctor\n", "nodekeep doctor || true\n") // no kubelet runs here, which doctor finds
 	nodekeep.MustKubectl(t, "create", "clusterrolebinding", "nodekeep-verify-removal", "--clusterrole=view", "--user=nobody") // as with onFailure
-	t.Cleanup(func() {
-		_, _ = nodekeep.Kubectl(context.WithoutCancel(t.Context()), "delete", "clusterrolebinding", "nodekeep-verify-removal", "--ignore-not-found")
-	})
+	deletedAtEnd(t, "clusterrolebinding", "nodekeep-verify-removal")
 	for _, s := range snippets(t) {
 		commands := otherTools.ReplaceAllString(s.commands, "")
 		if _, ok := s.runElsewhere(); ok || strings.TrimSpace(commands) == "" {
@@ -105,13 +103,12 @@ func TestTheShellSnippetsOfTheDocsRun(t *testing.T) {
 			}
 			gate, err := nodekeep.Admin.RbacV1().RoleBindings(harness.Namespace).Get(t.Context(), "nodekeep-gate", metav1.GetOptions{})
 			require.NoError(t, err)
-			t.Cleanup(func() { // the block may have switched it off, or granted something
-				ctx := context.WithoutCancel(t.Context())
+			t.Cleanup(func() { // the block may have switched it off
 				gate.UID, gate.ResourceVersion = "", ""
-				_, _ = nodekeep.Admin.RbacV1().RoleBindings(harness.Namespace).Create(ctx, gate, metav1.CreateOptions{})
-				_, _ = nodekeep.Kubectl(ctx, "delete", "clusterrolebinding,rolebinding", "nodekeep-viewer-jane", "--ignore-not-found", "-n", harness.Namespace)
-				_, _ = nodekeep.Kubectl(ctx, "delete", "rolebinding", "nodekeep-viewer-jane", "--ignore-not-found", "-n", "default")
+				_, _ = nodekeep.Admin.RbacV1().RoleBindings(harness.Namespace).Create(context.WithoutCancel(t.Context()), gate, metav1.CreateOptions{})
 			})
+			deletedAtEnd(t, "clusterrolebinding,rolebinding", "nodekeep-viewer-jane", "-n", harness.Namespace) // the block may have granted it
+			deletedAtEnd(t, "rolebinding", "nodekeep-viewer-jane", "-n", "default")
 			a := shell(t, dir, "set -e; yes | {\n"+values.Replace(commands)+"\n}")
 			assert.Equal(t, want, a.Code, "%s\n%s%s", commands, a.Out, a.ErrOut)
 		})

@@ -1,25 +1,19 @@
 package cli
 
 import (
-	"context"
-	"encoding/json"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/verify"
 )
 
-const profiles = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-verify:
+const profiles = policyHead + `verify:
   profiles:
   - name: gpu
     nodeSelector: gpu=yes
@@ -31,26 +25,9 @@ verify:
     checks: [{name: api, api: {}}]
 `
 
-// under has another policy in force until the test ends.
-func under(t *testing.T, other string) {
-	t.Helper()
-	content, err := os.ReadFile(nodekeep.PolicyFile)
-	require.NoError(t, err)
-	nodekeep.UsePolicy(t, other)
-	setPolicyMap(t, other)
-	t.Cleanup(func() {
-		shipped, err := json.Marshal(map[string]any{"data": map[string]string{"policy.yaml": string(content)}})
-		require.NoError(t, err)
-		_, err = nodekeep.Kubectl(context.WithoutCancel(t.Context()), "-n", "nodekeep-system", "patch", "configmap", "nodekeep-policy", "--type=merge", "-p", string(shipped))
-		require.NoError(t, err)
-	})
-}
-
 func taintsOf(t *testing.T, name string) (taints []string) {
 	t.Helper()
-	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
-	require.NoError(t, err)
-	for _, taint := range node.Spec.Taints {
+	for _, taint := range nodekeep.Node(t, name).Spec.Taints {
 		if taint.Key != corev1.TaintNodeNotReady && !policy.DefaultGate.Is(taint) {
 			taints = append(taints, taint.ToString())
 		}
@@ -63,37 +40,50 @@ func becomesReady(t *testing.T, name string) {
 	t.Helper()
 	nodekeep.MustKubectl(t, "patch", "node", name, "--subresource=status", "--type=strategic", "-p", `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
 	require.Eventually(t, func() bool { return !gateOn(t, name) }, settles, 50*time.Millisecond)
-	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
-	require.NoError(t, err)
-	for _, taint := range node.Spec.Taints { // the node lifecycle controller does not run here
+	for _, taint := range nodekeep.Node(t, name).Spec.Taints { // the node lifecycle controller does not run here
 		if taint.Key == corev1.TaintNodeNotReady {
 			nodekeep.MustKubectl(t, "taint", "node", name, taint.Key+":"+string(taint.Effect)+"-")
 		}
 	}
 }
 
-// inChecks makes the namespace of worker Pods, reports and the ledger.
-func inChecks(t *testing.T) {
+// inChecks writes a ConfigMap with one key into the namespace of worker Pods, reports and the ledger.
+func inChecks(t *testing.T, name, key, text string) {
 	t.Helper()
-	namespaces := nodekeep.Admin.CoreV1().Namespaces()
-	if _, err := namespaces.Get(t.Context(), verify.Namespace, metav1.GetOptions{}); err != nil {
-		_, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: verify.Namespace}}, metav1.CreateOptions{})
+	_, _ = nodekeep.Kubectl(t.Context(), "create", "namespace", verify.Namespace) // another test may have made it
+	hasMap(t, verify.Namespace, name, key, text)
+}
+
+// hasMap writes a ConfigMap with one key, whether it is there or not.
+func hasMap(t *testing.T, namespace, name, key, text string) {
+	t.Helper()
+	configMaps := nodekeep.Admin.CoreV1().ConfigMaps(namespace)
+	wanted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{key: text}}
+	if _, err := configMaps.Update(t.Context(), wanted, metav1.UpdateOptions{}); err != nil {
+		_, err = configMaps.Create(t.Context(), wanted, metav1.CreateOptions{})
 		require.NoError(t, err)
 	}
 }
 
-// reported keeps a report about a Node, as the controller does.
-func reported(t *testing.T, report verify.SavedReport) {
+// failedOften has the annotation of a Node say that all attempts of a profile failed.
+func failedOften(t *testing.T, name, content, profile string, at time.Time, held *verify.Brake) {
 	t.Helper()
-	inChecks(t)
-	kept := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: verify.ReportName(report.Node)}, Data: map[string]string{verify.ReportKey: report.String()}}
-	_, err := nodekeep.Admin.CoreV1().ConfigMaps(verify.Namespace).Create(t.Context(), kept, metav1.CreateOptions{})
+	loaded, err := policy.Load([]byte(content), policy.DefaultGate)
 	require.NoError(t, err)
+	progress := verify.Progress{
+		Attempts: 5, Profile: profile, BootID: nodekeep.Node(t, name).Status.NodeInfo.BootID, RemovalHeld: held,
+		Last: &verify.Last{Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Message: "no answer in time", Time: at},
+	}
+	for _, one := range loaded.Verify().All() {
+		if one.Name == profile {
+			progress.Hash = one.Hash
+		}
+	}
+	nodekeep.MustKubectl(t, "annotate", "node", name, verify.Annotation+"="+progress.String())
 }
 
 func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
-	loseEverything(t)
-	under(t, profiles) // no controller runs
+	defer under(t, profiles)() // no controller runs
 	registerWith(t, "verify-gpu", map[string]string{"gpu": "yes"})
 	registerWith(t, "verify-new", map[string]string{"verified": "yes"})
 	registerWith(t, "verify-tried", map[string]string{"verified": "yes"})
@@ -106,23 +96,17 @@ func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return !gateOn(t, "verify-gpu") }, settles, 50*time.Millisecond)
 
-	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), "verify-tried", metav1.GetOptions{})
-	require.NoError(t, err)
-	loaded, err := policy.Load([]byte(profiles), policy.DefaultGate)
-	require.NoError(t, err)
+	node := nodekeep.Node(t, "verify-tried")
 	tried := time.Now().Add(-2 * time.Second).UTC().Truncate(time.Second)
-	progress := verify.Progress{
-		Attempts: 5, Profile: "rest", Hash: loaded.Verify().All()[1].Hash, BootID: node.Status.NodeInfo.BootID,
-		Last: &verify.Last{Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Message: "no answer in time", Time: tried},
-	}
-	nodekeep.MustKubectl(t, "annotate", "node", "verify-tried", verify.Annotation+"="+progress.String())
-	reported(t, verify.SavedReport{
+	failedOften(t, "verify-tried", profiles, "rest", tried, nil)
+	report := verify.SavedReport{
 		Node: "verify-tried", UID: string(node.UID), Profile: "rest", Attempt: 5, Time: tried, Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Message: "no answer in time",
 		Results: []verify.Result{
 			{Check: "api", Outcome: verify.Failed, Required: true, Reason: "Timeout", Message: "no answer in time\x1b[2J\u202e", Millis: 29500, Tries: 17},
 			{Check: "internet", Outcome: verify.Passed, Millis: 12, Tries: 1},
 		},
-	})
+	}
+	inChecks(t, verify.ReportName("verify-tried"), verify.ReportKey, report.String()) // as the controller does
 
 	requireGolden(t, "verify-list", run(t, "verify", "list").RequireDone(t).Out)
 	requireGolden(t, "verify-list-wide", run(t, "verify", "list", "--all", "-o", "wide", "-l", "verified").RequireDone(t).Out)
@@ -134,7 +118,7 @@ func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
 		Verification struct{ State, Why string }
 		Report       verify.SavedReport
 	}
-	require.NoError(t, json.Unmarshal([]byte(run(t, "verify", "show", "verify-tried", "-o", "json").RequireDone(t).Out), &shown))
+	answerJSON(t, &shown, "verify", "show", "verify-tried")
 	assert.Equal(t, "NodeVerification", shown.Kind)
 	assert.Equal(t, "stuck", shown.Verification.State)
 	assert.Len(t, shown.Report.Results, 2)
@@ -145,19 +129,10 @@ func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
 
 	remove(t, "verify-tried")
 	requireGolden(t, "verify-show-deleted", run(t, "verify", "show", "verify-tried").RequireDone(t).Out)
-	for want, args := range map[string][]string{
-		`there is no Node "verify-none", and no report about one in namespace nodekeep-checks`: {"verify", "show", "verify-none"},
-		`--checks-namespace "A"`:     {"verify", "list", "--checks-namespace", "A"},
-		"takes the name of one Node": {"verify", "release"},
-	} {
-		a := run(t, args...)
-		assert.NotZero(t, a.Code)
-		assert.Contains(t, a.ErrOut, want)
-	}
 }
 
 func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
-	under(t, profiles) // no controller runs
+	defer under(t, profiles)() // no controller runs
 	registerWith(t, "verify-again", map[string]string{"verified": "yes"})
 	becomesReady(t, "verify-again")
 
@@ -172,8 +147,7 @@ func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
 	assert.Empty(t, a.ErrOut, "an operator may write the Event")
 	assert.Contains(t, nodekeep.MustKubectl(t, "describe", "node", "verify-again"), "an operator released the Node: nodekeep verify release")
 	assert.Empty(t, taintsOf(t, "verify-again"))
-	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), "verify-again", metav1.GetOptions{})
-	require.NoError(t, err)
+	node := nodekeep.Node(t, "verify-again")
 	progress := verify.ParseProgress(node.Annotations[verify.Annotation])
 	require.NotNil(t, progress.Last)
 	assert.Equal(t, 1, progress.Round)
@@ -189,20 +163,14 @@ func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
 	assert.Equal(t, "node/verify-again: taint nodekeep.dev/unverified:NoSchedule added; the controller verifies the Node\n", run(t, "verify", "run", "verify-again", "--yes").RequireDone(t).Out)
 	assert.Equal(t, []string{"nodekeep.dev/unverified:NoSchedule"}, taintsOf(t, "verify-again"))
 	assert.NotContains(t, labelsOf(t, "verify-again"), verify.Label)
-	node, err = nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), "verify-again", metav1.GetOptions{})
-	require.NoError(t, err)
-	assert.Equal(t, 1, verify.ParseProgress(node.Annotations[verify.Annotation]).Round, "it is never removed, also if verification was off while it was open")
+	assert.Equal(t, 1, verify.ParseProgress(nodekeep.Node(t, "verify-again").Annotations[verify.Annotation]).Round, "it is never removed, also if verification was off while it was open")
 	assert.Contains(t, run(t, "verify", "run", "verify-again", "--yes").RequireDone(t).Out, "is being verified already")
 
 	registerWith(t, "verify-unselected", nil)
-	a = run(t, "verify", "run", "verify-unselected", "--yes")
-	assert.Equal(t, 3, a.Code)
-	assert.Contains(t, a.ErrOut, `no profile of the policy selects node "verify-unselected" by its labels`)
+	ends(t, 3, `no profile of the policy selects node "verify-unselected" by its labels`, "verify", "run", "verify-unselected", "--yes")
 }
 
-const removing = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-verify:
+const removing = policyHead + `verify:
   profiles:
   - name: gpu
     nodeSelector: removable=yes
@@ -210,42 +178,18 @@ verify:
     checks: [{name: api, api: {}}]
 `
 
-// wroteLedger has the ledger of removals say this.
-func wroteLedger(t *testing.T, text string) {
-	t.Helper()
-	maps := nodekeep.Admin.CoreV1().ConfigMaps(verify.Namespace)
-	err := maps.Delete(t.Context(), verify.LedgerMap, metav1.DeleteOptions{})
-	require.True(t, err == nil || apierrors.IsNotFound(err), "%v", err)
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: verify.LedgerMap}, Data: map[string]string{verify.LedgerKey: text}}
-	_, err = maps.Create(t.Context(), object, metav1.CreateOptions{})
-	require.NoError(t, err)
-}
-
 func TestAnOperatorSeesWhatHoldsRemovalsAndWhichNodesWereRemoved(t *testing.T) {
-	loseEverything(t)
-	under(t, profiles) // no controller runs
-	nodekeep.UsePolicy(t, removing)
-	setPolicyMap(t, removing)
+	defer under(t, removing)() // no controller runs
 	registerWith(t, "remove-held", map[string]string{"removable": "yes"})
 	becomesReady(t, "remove-held")
-	inChecks(t)
 	run(t, "verify", "list").RequireDone(t) // says nothing of removals
 
-	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), "remove-held", metav1.GetOptions{})
-	require.NoError(t, err)
-	loaded, err := policy.Load([]byte(removing), policy.DefaultGate)
-	require.NoError(t, err)
 	now := time.Now().UTC().Truncate(time.Second)
-	progress := verify.Progress{
-		Attempts: 5, Profile: "gpu", Hash: loaded.Verify().All()[0].Hash, BootID: node.Status.NodeInfo.BootID,
-		Last:        &verify.Last{Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Message: "no answer in time", Time: now},
-		RemovalHeld: &verify.Brake{Reason: verify.BrakePods, Message: "Pod default/web-1 runs on it"},
-	}
-	nodekeep.MustKubectl(t, "annotate", "node", "remove-held", verify.Annotation+"="+progress.String())
+	failedOften(t, "remove-held", removing, "gpu", now, &verify.Brake{Reason: verify.BrakePods, Message: "Pod default/web-1 runs on it"})
 	ledger := verify.Ledger{}.
 		With(verify.Removal{Node: "remove-gone", UID: "U1", Kind: verify.RemoveNodeClaim, Profile: "gpu", Time: now.Add(-3 * time.Hour), Done: true}, now).
 		With(verify.Removal{Node: "remove-other", UID: "U2", Kind: verify.RemoveNodeClaim, Profile: "gpu", Time: now.Add(-5 * time.Minute), Done: true}, now)
-	wroteLedger(t, ledger.String())
+	inChecks(t, verify.LedgerMap, verify.LedgerKey, ledger.String())
 
 	list := run(t, "verify", "list") // lines for operators are next to the table, which scripts read
 	assert.Zero(t, list.Code)
@@ -259,16 +203,15 @@ func TestAnOperatorSeesWhatHoldsRemovalsAndWhichNodesWereRemoved(t *testing.T) {
 			Brake  verify.Brake
 		}
 	}
-	asJSON := run(t, "verify", "list", "-o", "json").RequireDone(t)
-	require.NoError(t, json.Unmarshal([]byte(asJSON.Out), &listed))
+	answerJSON(t, &listed, "verify", "list")
 	assert.Equal(t, verify.BrakePods, listed.Items[0].RemovalHeld.Reason)
 	assert.Equal(t, verify.BrakeBudget, listed.Removals.Brake.Reason)
 	assert.Len(t, listed.Removals.Lately, 2)
 	var shown struct{ Removals []verify.Removal }
-	require.NoError(t, json.Unmarshal([]byte(run(t, "verify", "show", "remove-gone", "-o", "json").RequireDone(t).Out), &shown))
+	answerJSON(t, &shown, "verify", "show", "remove-gone")
 	assert.Equal(t, verify.RemoveNodeClaim, shown.Removals[0].Kind)
 
-	wroteLedger(t, "{")
+	inChecks(t, verify.LedgerMap, verify.LedgerKey, "{")
 	const spoiled = "ConfigMap nodekeep-verify in namespace nodekeep-checks: read removals: not a list of removals in JSON; no Node is removed until this is corrected. " +
 		"To correct it, delete the ConfigMap (kubectl -n nodekeep-checks delete configmap nodekeep-verify)"
 	list = run(t, "verify", "list")
