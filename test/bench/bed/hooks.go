@@ -2,10 +2,9 @@ package bed
 
 import (
 	"context"
-	"fmt"
 
+	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
@@ -55,7 +54,7 @@ func nodes(operation admissionregistrationv1.OperationType) []admissionregistrat
 }
 
 // clientConfig is where the API server finds who answers.
-func (b *Bed) clientConfig(ctx context.Context, v Variant) (config admissionregistrationv1.WebhookClientConfig, err error) {
+func (b *Bed) clientConfig(ctx context.Context, v Variant) admissionregistrationv1.WebhookClientConfig {
 	var address string
 	switch v.Answerer {
 	case Nodekeep, deletions:
@@ -64,22 +63,15 @@ func (b *Bed) clientConfig(ctx context.Context, v Variant) (config admissionregi
 			address = v.At.reviews
 		}
 	default:
-		if err := b.startReference(ctx); err != nil {
-			return config, err
-		}
+		b.startReference(ctx)
 		address = b.reference.address
 	}
-	return admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://" + address + string(v.Answerer)), CABundle: b.certificate}, nil
+	return admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://" + address + string(v.Answerer)), CABundle: b.certificate}
 }
 
 // dropHooks takes the benchmarks' webhook configurations away, if they are there.
-func (b *Bed) dropHooks(ctx context.Context) error {
-	client := b.Admin.AdmissionregistrationV1()
-	if err := client.MutatingWebhookConfigurations().Delete(ctx, hookName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete mutating webhook configuration: %w", err)
-	}
-	if err := client.ValidatingWebhookConfigurations().Delete(ctx, hookName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete validating webhook configuration: %w", err)
-	}
-	return nil
+func (b *Bed) dropHooks(ctx context.Context) {
+	hooks := b.Admin.AdmissionregistrationV1()
+	require.NoError(b, ignoreNotFound(hooks.MutatingWebhookConfigurations().Delete(ctx, hookName, metav1.DeleteOptions{})))
+	require.NoError(b, ignoreNotFound(hooks.ValidatingWebhookConfigurations().Delete(ctx, hookName, metav1.DeleteOptions{})))
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -28,8 +27,8 @@ func (b *Bed) Register(ctx context.Context, name string) (*corev1.Node, error) {
 }
 
 // AddNodes makes Nodes with the labels of operators.
-func (b *Bed) AddNodes(ctx context.Context, names []string) (measure.Load, error) {
-	return measure.Run(ctx, names, loaders, func(ctx context.Context, name string) error {
+func (b *Bed) AddNodes(ctx context.Context, names []string) measure.Load {
+	return b.Load(ctx, names, loaders, func(ctx context.Context, name string) error {
 		node := b.Registration(name)
 		maps.Copy(node.Labels, Kept())
 		_, err := b.Admin.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
@@ -38,14 +37,13 @@ func (b *Bed) AddNodes(ctx context.Context, names []string) (measure.Load, error
 }
 
 // DeleteNodes deletes Nodes, as an admin.
-func (b *Bed) DeleteNodes(ctx context.Context, names []string) (measure.Load, error) {
-	return measure.Run(ctx, names, loaders, func(ctx context.Context, name string) error {
-		err := b.Admin.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return err
-	})
+func (b *Bed) DeleteNodes(ctx context.Context, names []string) measure.Load {
+	return b.Load(ctx, names, loaders, b.DeleteNode)
+}
+
+// DeleteNode deletes a Node, if it is there, as an admin.
+func (b *Bed) DeleteNode(ctx context.Context, name string) error {
+	return ignoreNotFound(b.Admin.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}))
 }
 
 // Label sets a label on a Node as an operator does.
