@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -49,6 +49,10 @@ type Bed struct {
 	webhook     *Program     // the one that was started last
 	gated       bool         // the gate policy is in force
 	guarded     bool         // the guard policies are in force
+
+	// What the chart has the API server call, under other names.
+	restoreHook admissionregistrationv1.MutatingWebhook
+	captureHook admissionregistrationv1.ValidatingWebhook
 }
 
 // Files of the certificate that all webhooks serve with, in the folder of the cluster.
@@ -74,7 +78,8 @@ func New(ctx context.Context, run *Run, build harness.Product) *Bed {
 	require.NoError(run, err)
 	b.writeCertificate()
 	b.connect(ctx)
-	b.clear(ctx)
+	b.takeShipped(ctx)
+	b.Use(ctx, Variant{})
 	return b
 }
 
@@ -109,14 +114,6 @@ func (b *Bed) client(config *rest.Config) *kubernetes.Clientset {
 	client, err := kubernetes.NewForConfig(config)
 	require.NoError(b, err)
 	return client
-}
-
-// clear takes the shipped webhook configurations and the gate away, which the benchmarks add by themselves.
-func (b *Bed) clear(ctx context.Context) {
-	client := b.Admin.AdmissionregistrationV1()
-	require.NoError(b, client.MutatingWebhookConfigurations().Delete(ctx, "nodekeep", metav1.DeleteOptions{}))
-	require.NoError(b, client.ValidatingWebhookConfigurations().Delete(ctx, "nodekeep", metav1.DeleteOptions{}))
-	b.Use(ctx, Variant{})
 }
 
 // account is the config of a ServiceAccount of the manifests, and writes its kubeconfig.

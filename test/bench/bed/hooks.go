@@ -12,45 +12,37 @@ import (
 // hookName is that of the webhook configurations that the benchmarks make.
 const hookName = "nodekeep-bench"
 
-// restoreHook has the API server call at every CREATE of a Node, as the chart does.
-func restoreHook(config admissionregistrationv1.WebhookClientConfig) *admissionregistrationv1.MutatingWebhookConfiguration {
-	return &admissionregistrationv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: hookName},
-		Webhooks: []admissionregistrationv1.MutatingWebhook{{
-			Name:                    "restore.bench.nodekeep.dev",
-			AdmissionReviewVersions: []string{"v1"},
-			ClientConfig:            config,
-			Rules:                   nodes(admissionregistrationv1.Create),
-			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
-			FailurePolicy:           ptr.To(admissionregistrationv1.Ignore),
-			TimeoutSeconds:          ptr.To[int32](1),
-		}},
-	}
+// takeShipped takes the shipped webhook configurations away. The benchmarks add them again by themselves, for whoever is to answer.
+func (b *Bed) takeShipped(ctx context.Context) {
+	mutating, validating := b.Admin.AdmissionregistrationV1().MutatingWebhookConfigurations(), b.Admin.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	restore, err := mutating.Get(ctx, "nodekeep", metav1.GetOptions{})
+	require.NoError(b, err)
+	capture, err := validating.Get(ctx, "nodekeep", metav1.GetOptions{})
+	require.NoError(b, err)
+	b.restoreHook, b.captureHook = restore.Webhooks[0], capture.Webhooks[0]
+	b.restoreHook.Name, b.captureHook.Name = "restore.bench.nodekeep.dev", "capture.bench.nodekeep.dev"
+	require.NoError(b, mutating.Delete(ctx, "nodekeep", metav1.DeleteOptions{}))
+	require.NoError(b, validating.Delete(ctx, "nodekeep", metav1.DeleteOptions{}))
 }
 
-// captureHook has the API server call at every DELETE of a Node, as the chart does too.
-func captureHook(config admissionregistrationv1.WebhookClientConfig) *admissionregistrationv1.ValidatingWebhookConfiguration {
-	return &admissionregistrationv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: hookName},
-		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name:                    "capture.bench.nodekeep.dev",
-			AdmissionReviewVersions: []string{"v1"},
-			ClientConfig:            config,
-			Rules:                   nodes(admissionregistrationv1.Delete),
-			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNoneOnDryRun),
-			FailurePolicy:           ptr.To(admissionregistrationv1.Ignore),
-			TimeoutSeconds:          ptr.To[int32](1),
-		}},
-	}
+// reviewCreates has the API server call at every CREATE of a Node, as the chart does.
+func (b *Bed) reviewCreates(ctx context.Context, v Variant) {
+	hook := b.restoreHook
+	hook.ClientConfig = b.clientConfig(ctx, v)
+	_, err := b.Admin.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: hookName}, Webhooks: []admissionregistrationv1.MutatingWebhook{hook},
+	}, metav1.CreateOptions{})
+	require.NoError(b, err)
 }
 
-func nodes(operation admissionregistrationv1.OperationType) []admissionregistrationv1.RuleWithOperations {
-	return []admissionregistrationv1.RuleWithOperations{{
-		Operations: []admissionregistrationv1.OperationType{operation},
-		Rule: admissionregistrationv1.Rule{
-			APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes"}, Scope: ptr.To(admissionregistrationv1.ClusterScope),
-		},
-	}}
+// reviewDeletes has the API server call nodekeep at every DELETE of a Node, as the chart does too.
+func (b *Bed) reviewDeletes(ctx context.Context) {
+	hook := b.captureHook
+	hook.ClientConfig = b.clientConfig(ctx, Variant{Answerer: deletions})
+	_, err := b.Admin.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: hookName}, Webhooks: []admissionregistrationv1.ValidatingWebhook{hook},
+	}, metav1.CreateOptions{})
+	require.NoError(b, err)
 }
 
 // clientConfig is where the API server finds who answers.

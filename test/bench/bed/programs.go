@@ -1,7 +1,6 @@
 package bed
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -130,9 +129,7 @@ func (p *Program) CPU() time.Duration { return p.Usage().CPU }
 
 // Series are the metrics of the process.
 func (p *Program) Series(ctx context.Context) measure.Series {
-	page, err := p.bed.get(ctx, "http://"+p.metrics+"/metrics")
-	require.NoError(p.bed, err)
-	series, err := measure.ReadSeries(bytes.NewReader(page))
+	series, err := measure.Scrape(ctx, p.bed.web, "http://"+p.metrics+"/metrics")
 	require.NoError(p.bed, err)
 	return series
 }

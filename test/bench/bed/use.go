@@ -25,18 +25,14 @@ func (b *Bed) Use(ctx context.Context, v Variant) {
 	if v.Answerer == Nobody {
 		return
 	}
-	hook := restoreHook(b.clientConfig(ctx, v))
-	_, err := b.Admin.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, hook, metav1.CreateOptions{})
-	require.NoError(b, err)
+	b.reviewCreates(ctx, v)
 	b.settle(ctx, v)
 }
 
 // Install has the API server use nodekeep as it is shipped. This is the gate, the guard policies, and the webhook at CREATE and at DELETE.
 func (b *Bed) Install(ctx context.Context) {
 	b.Use(ctx, Variant{Answerer: Nodekeep, Gate: true, Guards: true})
-	hook := captureHook(b.clientConfig(ctx, Variant{Answerer: deletions}))
-	_, err := b.Admin.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, hook, metav1.CreateOptions{})
-	require.NoError(b, err)
+	b.reviewDeletes(ctx)
 }
 
 // setGate puts the shipped gate policy in force, or out of it by taking its binding away.
