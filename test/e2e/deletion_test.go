@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func remembersTheLastMoment(t *testing.T) {
@@ -19,8 +18,8 @@ func remembersTheLastMoment(t *testing.T) {
 		for range rounds {
 			round++
 			last := must{labels: map[string]string{domain + "moment": fmt.Sprint(round)}}
-			label(t, k.name, map[string]any{domain + "moment": fmt.Sprint(round)})
-			remove(t, k.name)
+			on.nodes.Label(t, k.name, map[string]any{domain + "moment": fmt.Sprint(round)})
+			on.nodes.DeleteNode(t, k.name)
 			w.expect(k.name, last)
 			received(t, k, last)
 			require.Empty(t, last.lacks(k.register(t)), "round %d: a label set at the moment of the deletion", round)
@@ -39,7 +38,7 @@ func received(t *testing.T, k *kubelet, want must, without ...string) {
 	t.Helper()
 	eventually(t, func() error {
 		for range inARow {
-			node, err := k.client.CoreV1().Nodes().Create(t.Context(), k.node(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			node, err := k.dryRun(t)
 			if err != nil {
 				return err
 			}

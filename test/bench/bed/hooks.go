@@ -12,7 +12,7 @@ import (
 // hookName is that of the webhook configurations that the benchmarks make.
 const hookName = "nodekeep-bench"
 
-// takeShipped takes the shipped webhook configurations away. The benchmarks add them again by themselves, for whoever is to answer.
+// takeShipped takes the shipped webhook configurations away. The benchmarks add them again under other names.
 func (b *Bed) takeShipped(ctx context.Context) {
 	mutating, validating := b.Admin.AdmissionregistrationV1().MutatingWebhookConfigurations(), b.Admin.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	restore, err := mutating.Get(ctx, "nodekeep", metav1.GetOptions{})
