@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/test/bench/measure"
 )
@@ -53,39 +54,30 @@ func (b *Bed) Label(ctx context.Context, node, key, value string) error {
 
 // SetLabels sets labels of a Node as kubectl does, and removes those without a value.
 func (b *Bed) SetLabels(ctx context.Context, node string, labels map[string]*string) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
-	if err != nil {
-		return fmt.Errorf("write label: %w", err)
-	}
-	if _, err := b.Admin.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-label"}); err != nil {
-		return fmt.Errorf("label node %q: %w", node, err)
-	}
-	return nil
+	change := map[string]any{"metadata": map[string]any{"labels": labels}}
+	return patch(ctx, b.Admin, node, types.MergePatchType, change, "kubectl-label")
 }
 
 // Taint adds a taint to a Node as kubectl does.
 func (b *Bed) Taint(ctx context.Context, node string, taint corev1.Taint) error {
-	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"taints": []corev1.Taint{taint}}})
-	if err != nil {
-		return fmt.Errorf("write taint: %w", err)
-	}
+	change := map[string]any{"spec": map[string]any{"taints": []corev1.Taint{taint}}}
 	// Strategic merge patches merge taints by their key.
-	_, err = b.Admin.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-taint"})
-	if err != nil {
-		return fmt.Errorf("taint node %q: %w", node, err)
-	}
-	return nil
+	return patch(ctx, b.Admin, node, types.StrategicMergePatchType, change, "kubectl-taint")
 }
 
 // Heartbeat reports the status of a Node as its kubelet does when nothing has changed.
 func (b *Bed) Heartbeat(ctx context.Context, node string) error {
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": conditions(metav1.NewTime(time.Now()))}})
+	change := map[string]any{"status": map[string]any{"conditions": conditions(metav1.NewTime(time.Now()))}}
+	return patch(AsKubelet(ctx, node), b.Kubelets, node, types.StrategicMergePatchType, change, "", "status")
+}
+
+func patch(ctx context.Context, client kubernetes.Interface, node string, kind types.PatchType, change map[string]any, manager string, subresources ...string) error {
+	body, err := json.Marshal(change)
 	if err != nil {
-		return fmt.Errorf("write status: %w", err)
+		return fmt.Errorf("encode patch of node %q: %w", node, err)
 	}
-	_, err = b.Kubelets.CoreV1().Nodes().Patch(AsKubelet(ctx, node), node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	if err != nil {
-		return fmt.Errorf("report status of node %q: %w", node, err)
+	if _, err := client.CoreV1().Nodes().Patch(ctx, node, kind, body, metav1.PatchOptions{FieldManager: manager}, subresources...); err != nil {
+		return fmt.Errorf("patch node %q: %w", node, err)
 	}
 	return nil
 }
