@@ -68,7 +68,8 @@ func (b *bench) governance(ctx context.Context) {
 		for round, cell := range found[variant.name][atOnce] {
 			ratios = append(ratios, float64(cell.cpu)/float64(max(1, found[first][atOnce][round].cpu)))
 		}
-		table.Row(variant.name, all.row(), measure.Ratio(float64(all.cpu), float64(found.all(first, atOnce).cpu)), fmt.Sprintf("%.3f", measure.Median(ratios)))
+		ofFirst := measure.Ratio(float64(all.cpu), float64(found.all(first, atOnce).cpu))
+		table.Row(variant.name, all.row(), ofFirst, fmt.Sprintf("%.3f", measure.Median(ratios)))
 	}
 	table.Flush()
 	b.phase("done")

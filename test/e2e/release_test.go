@@ -102,12 +102,6 @@ func (c *cluster) runHelm(ctx context.Context, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// released says whether helm knows the release.
-func (c *cluster) released(ctx context.Context) (bool, error) {
-	out, err := c.runHelm(ctx, "list", "--all-namespaces", "--filter", "^"+release+"$", "--short", "--namespace", namespace)
-	return strings.TrimSpace(out) != "", err
-}
-
 // scale sets the replicas of a Deployment, waits until so many run and no other, and returns how many there were.
 func (c *cluster) scale(t *testing.T, name string, replicas int32) (before int32) {
 	t.Helper()

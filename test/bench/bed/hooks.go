@@ -14,7 +14,8 @@ const hookName = "nodekeep-bench"
 
 // takeShipped takes the shipped webhook configurations away. The benchmarks add them again under other names.
 func (b *Bed) takeShipped(ctx context.Context) {
-	mutating, validating := b.Admin.AdmissionregistrationV1().MutatingWebhookConfigurations(), b.Admin.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	hooks := b.Admin.AdmissionregistrationV1()
+	mutating, validating := hooks.MutatingWebhookConfigurations(), hooks.ValidatingWebhookConfigurations()
 	restore, err := mutating.Get(ctx, "nodekeep", metav1.GetOptions{})
 	require.NoError(b, err)
 	capture, err := validating.Get(ctx, "nodekeep", metav1.GetOptions{})

@@ -71,12 +71,12 @@ func (b *Bed) Heartbeat(ctx context.Context, node string) error {
 	return patch(AsKubelet(ctx, node), b.Kubelets, node, types.StrategicMergePatchType, change, "", "status")
 }
 
-func patch(ctx context.Context, client kubernetes.Interface, node string, kind types.PatchType, change map[string]any, manager string, subresources ...string) error {
+func patch(ctx context.Context, client *kubernetes.Clientset, node string, kind types.PatchType, change any, manager string, part ...string) error {
 	body, err := json.Marshal(change)
 	if err != nil {
 		return fmt.Errorf("encode patch of node %q: %w", node, err)
 	}
-	if _, err := client.CoreV1().Nodes().Patch(ctx, node, kind, body, metav1.PatchOptions{FieldManager: manager}, subresources...); err != nil {
+	if _, err := client.CoreV1().Nodes().Patch(ctx, node, kind, body, metav1.PatchOptions{FieldManager: manager}, part...); err != nil {
 		return fmt.Errorf("patch node %q: %w", node, err)
 	}
 	return nil

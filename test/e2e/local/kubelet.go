@@ -2,7 +2,9 @@ package local
 
 import (
 	"bytes"
+	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"nodekeep.dev/nodekeep/test/harness"
 )
@@ -48,11 +51,10 @@ func (k *kubelet) startContainers(t *testing.T) {
 		"--bridge="+k.name,
 		"--network="+k.address+"/24",
 	)
-	require.Eventually(t, func() bool {
-		requireRuns(t, process)
+	untilIt(t, process, "serves", func() bool {
 		_, err := os.Stat(k.socket)
 		return err == nil
-	}, startTimeout, 20*time.Millisecond, "the container runtime must start")
+	})
 }
 
 // stopContainers stops the container runtime and all containers, as if the machine were switched off.
@@ -109,12 +111,10 @@ func (k *kubelet) losesNode(t *testing.T) {
 // waitReady waits until the kubelet reports that its Node is ready for pods.
 func (k *kubelet) waitReady(t *testing.T) {
 	t.Helper()
-	process := k.cluster.Cluster.Process(k.process())
-	require.Eventually(t, func() bool {
-		requireRuns(t, process)
+	untilIt(t, k.cluster.Cluster.Process(k.process()), "makes its Node ready", func() bool {
 		node, err := k.cluster.Admin.CoreV1().Nodes().Get(t.Context(), k.name, metav1.GetOptions{})
 		return err == nil && ready(node)
-	}, startTimeout, 50*time.Millisecond, "the Node of kubelet %s must become ready; its log is %s", k.name, process.LogPath())
+	})
 }
 
 func ready(node *corev1.Node) bool {
@@ -123,13 +123,16 @@ func ready(node *corev1.Node) bool {
 	})
 }
 
-// requireRuns fails the test once a process has ended.
-func requireRuns(t *testing.T, process *harness.Process) {
+// untilIt waits until a process does something. It fails the test at once if the process ends.
+func untilIt(t *testing.T, process *harness.Process, what string, does func() bool) {
 	t.Helper()
-	select {
-	case <-process.Exited():
-		log, _ := os.ReadFile(process.LogPath())
-		require.Fail(t, process.Name()+" ended", "%s", log)
-	default:
-	}
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, startTimeout, true, func(context.Context) (bool, error) {
+		select {
+		case <-process.Exited():
+			return false, errors.New("it ended")
+		default:
+			return does(), nil
+		}
+	})
+	require.NoError(t, err, "wait until %s %s; its log is %s", process.Name(), what, process.LogPath())
 }

@@ -72,10 +72,10 @@ func (c *cluster) startServices(t *testing.T) {
 	notify := cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { s.again() }, UpdateFunc: func(any, any) { s.again() }, DeleteFunc: func(any) { s.again() },
 	}
-	for _, informer := range []cache.SharedIndexInformer{factory.Core().V1().Services().Informer(), factory.Discovery().V1().EndpointSlices().Informer()} {
-		_, err := informer.AddEventHandler(notify)
-		require.NoError(t, err)
-	}
+	_, err = factory.Core().V1().Services().Informer().AddEventHandler(notify)
+	require.NoError(t, err)
+	_, err = factory.Discovery().V1().EndpointSlices().Informer().AddEventHandler(notify)
+	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(stop)
 	factory.Start(ctx.Done())

@@ -41,7 +41,8 @@ func (c *cluster) verifying(t *testing.T, policy string) {
 	t.Helper()
 	only := c.add(t, "node-1")
 	// Service default/app has the API server as its endpoint.
-	c.addService(t, metav1.NamespaceDefault, "app", corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP}}})
+	https := []corev1.ServicePort{{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP}}
+	c.addService(t, metav1.NamespaceDefault, "app", corev1.ServiceSpec{Ports: https})
 	c.publish(t, metav1.NamespaceDefault, "app", httpsOfAPIServer, apiEndpoint)
 	c.installed(t, "--set", "verify.enabled=true,verify.replicas=1", "--set-json", "policy.verify="+policy)
 	// Service nodekeep-system/probes is HTTP without TLS, answered by the webhook's Pods.
