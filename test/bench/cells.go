@@ -17,8 +17,8 @@ type cell struct {
 // cells are the rounds, by variant and number of kubelets at once.
 type cells map[string]map[int][]cell
 
-// inTurn calls do for each variant in each round. Each round begins with another variant, so that none always comes after the same one. Round 0 is
-// further: connections are made and memory is grown in it, so it does not count.
+// inTurn calls do for each variant in each round. Each round begins with another variant, so that none always comes after the same one. There is one
+// more round, 0, which does not count: connections are made and memory is grown in it.
 func (b *bench) inTurn(rounds, variants int, do func(round, variant int)) {
 	for round := range rounds + 1 {
 		b.phase("round %d of %d", round, rounds)

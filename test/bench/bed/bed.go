@@ -139,7 +139,7 @@ func (b *Bed) ControlPlane() []*harness.Process {
 // SetPolicy replaces the policy file, which processes read at their start and follow.
 func (b *Bed) SetPolicy(content string) { require.NoError(b, b.nodekeep.WritePolicy(content)) }
 
-// Until asks every so often until done says yes, for so long at most. What says what is waited for.
+// Until asks every so often until done says yes, for so long at most. The error says "wait until" and what.
 func (b *Bed) Until(ctx context.Context, limit, every time.Duration, what string, done func(ctx context.Context) (bool, error)) {
 	err := wait.PollUntilContextTimeout(ctx, every, limit, true, done)
 	require.NoError(b, err, "wait until %s", what)

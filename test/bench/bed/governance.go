@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// Govern writes the admission policies of governance. None is in force before [Bed.Enforce].
+// Govern applies the admission policies of governance. All are in force until [Bed.Enforce].
 func (b *Bed) Govern(ctx context.Context, rules governance.Rules) {
 	text, err := governance.Render(rules, harness.Namespace)
 	require.NoError(b, err)
@@ -23,11 +23,9 @@ func (b *Bed) Govern(ctx context.Context, rules governance.Rules) {
 	require.NoError(b, os.WriteFile(file, []byte(text), 0o600))
 	_, err = b.nodekeep.Kubectl(ctx, "apply", "--server-side", "-f", file)
 	require.NoError(b, err)
-	b.Enforce(ctx, "")
 }
 
-// Enforce leaves the bindings of these policies, and deletes those of the others. With a Node as probe, it waits until a label of that Node is
-// denied, or no longer is. Without one, it gives the API server two seconds to notice.
+// Enforce leaves the bindings of these policies, and deletes those of the others. It waits until a label of the Node probe is denied, or no longer is.
 func (b *Bed) Enforce(ctx context.Context, probe string, policies ...string) {
 	bindings := b.Admin.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
 	denies := false
@@ -46,10 +44,6 @@ func (b *Bed) Enforce(ctx context.Context, probe string, policies ...string) {
 			},
 		}, metav1.CreateOptions{})
 		require.NoError(b, err)
-	}
-	if probe == "" {
-		time.Sleep(2 * time.Second)
-		return
 	}
 	b.Until(ctx, settles, Look, "the API server goes by the bindings", func(ctx context.Context) (bool, error) {
 		_, err := b.Admin.CoreV1().Nodes().Patch(ctx, probe, types.MergePatchType, []byte(`{"metadata":{"labels":{"example.com/key-0":"not-listed"}}}`),
