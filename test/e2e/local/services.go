@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/url"
 	"strconv"
@@ -80,7 +81,7 @@ func (c *cluster) startServices(t *testing.T) {
 	t.Cleanup(stop)
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	s.reconcile(t)
+	require.NoError(t, s.reconcile())
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
@@ -88,7 +89,9 @@ func (c *cluster) startServices(t *testing.T) {
 			case <-ctx.Done():
 				return
 			case <-s.changed:
-				s.reconcile(t)
+				if err := s.reconcile(); err != nil {
+					t.Errorf("serve services: %v", err)
+				}
 			}
 		}
 	})
@@ -147,19 +150,18 @@ func (s *services) following(follow func([]*corev1.Service)) {
 	s.again()
 }
 
-// reconcile makes the relays those of the Services that have ready endpoints. It is called by other goroutines than the test's.
-func (s *services) reconcile(t *testing.T) {
+// reconcile makes the relays those of the Services that have ready endpoints.
+func (s *services) reconcile() (err error) {
 	all, err := s.services.List(labels.Everything())
-	assert.NoError(t, err)
 	want := map[frontend][]string{}
 	for _, service := range all {
-		assert.NoError(t, s.add(want, service))
+		err = errors.Join(err, s.add(want, service))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for at, r := range s.relays {
 		if len(want[at]) == 0 {
-			assert.NoError(t, r.close(), "%v", at)
+			err = errors.Join(err, r.close())
 			delete(s.relays, at)
 		}
 	}
@@ -168,13 +170,17 @@ func (s *services) reconcile(t *testing.T) {
 			r.endpoints.Store(&endpoints)
 			continue
 		}
-		if r, err := newRelay(at, endpoints); assert.NoError(t, err, "%v", at) {
-			s.relays[at] = r
+		made, failed := newRelay(at, endpoints)
+		if failed != nil {
+			err = errors.Join(err, failed)
+			continue
 		}
+		s.relays[at] = made
 	}
 	if s.follow != nil {
 		s.follow(all)
 	}
+	return err
 }
 
 // add adds the frontends of a Service that have ready endpoints.
