@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 )
 
 func remembersTheLastMoment(t *testing.T) {
@@ -32,25 +33,19 @@ func remembersTheLastMoment(t *testing.T) {
 	w.sawNothingBare(t)
 }
 
-// received waits until dry-run registrations, several in a row, bring all of that, and not the labels without. The record was written a few milliseconds ago, and the
+// received waits until dry-run registrations bring all of that, and not the labels without. The record was written a few milliseconds ago. The
 // replica of the webhook that reviews a registration may not have received it yet. A kubelet leaves it the time: none registers so soon.
 func received(t *testing.T, k *kubelet, want must, without ...string) {
 	t.Helper()
-	eventually(t, func() error {
-		for range inARow {
-			node, err := k.dryRun(t)
-			if err != nil {
-				return err
-			}
-			if lacking := want.lacks(node); lacking != "" {
-				return errors.New("not yet " + lacking)
-			}
-			for _, key := range without {
-				if _, has := node.Labels[key]; has {
-					return errors.New("still " + key)
-				}
+	k.dryRuns(t, "the webhook must have received the record", func(node *corev1.Node) error {
+		if lacking := want.lacks(node); lacking != "" {
+			return errors.New("not yet " + lacking)
+		}
+		for _, key := range without {
+			if _, has := node.Labels[key]; has {
+				return errors.New("still " + key)
 			}
 		}
 		return nil
-	}, "the webhook must have received the record of node %s", k.name)
+	})
 }

@@ -70,9 +70,24 @@ func (k *kubelet) register(t testing.TB) *corev1.Node {
 	return node
 }
 
-// dryRun sends a CREATE that stores nothing.
-func (k *kubelet) dryRun(t testing.TB) (*corev1.Node, error) {
-	return k.client.CoreV1().Nodes().Create(t.Context(), k.node(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+// inARow is how many reviews show the state of all replicas of the webhook, as far as a client can see.
+const inARow = 5
+
+// dryRuns sends CREATEs that store nothing, until several in a row bring what they should.
+func (k *kubelet) dryRuns(t testing.TB, what string, check func(*corev1.Node) error) {
+	t.Helper()
+	eventually(t, func() error {
+		for range inARow {
+			node, err := k.client.CoreV1().Nodes().Create(t.Context(), k.node(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if err != nil {
+				return err
+			}
+			if err := check(node); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, "%s, of node %s", what, k.name)
 }
 
 // heartbeats reports all Nodes of this run to be ready, every few seconds until ctx ends, as their kubelets would.
