@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"strings"
@@ -12,38 +11,36 @@ import (
 
 	"nodekeep.dev/nodekeep/test/bench/bed"
 	"nodekeep.dev/nodekeep/test/bench/measure"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // bench is one run.
 type bench struct {
-	*bed.Bed
+	*bed.Run
+	*bed.Bed // nil where builds are compared: these have control planes of their own
 	settings
 
-	out    io.Writer // tables; what is going on goes to stderr
 	began  time.Time
-	memory []memoryRow
-	starts []startRow
+	memory *measure.Table
+	starts *measure.Table
 }
 
-func newBench(ctx context.Context, s settings, out io.Writer) (*bench, error) {
-	b := &bench{settings: s, out: out, began: time.Now()}
-	if len(s.builds) == 0 { // builds have control planes of their own
+func newBench(ctx context.Context, run *bed.Run, s settings) *bench {
+	b := &bench{Run: run, settings: s, began: time.Now()}
+	b.memory = b.table("Memory", "process", "moment", "resident", "peak since the row before")
+	b.starts = b.table("Start: from the start of the process until it is ready", "process", "there is", "time")
+	if len(s.builds) == 0 {
 		b.phase("start the control plane")
-		var err error
-		if b.Bed, err = bed.New(ctx); err != nil {
-			return nil, err
-		}
+		b.Bed = bed.New(ctx, run, harness.Product{})
+		b.Images = s.images
 	}
-	fmt.Fprintf(out, "bench %s\n%s\n", strings.Join(os.Args[1:], " "), machine())
-	return b, nil
+	fmt.Printf("bench %s\n%s\n", strings.Join(os.Args[1:], " "), machine())
+	return b
 }
 
-// Close stops the control plane.
-func (b *bench) Close() error {
-	if b.Bed == nil {
-		return nil
-	}
-	return b.Bed.Close()
+// table starts a table. What is going on meanwhile goes to stderr.
+func (b *bench) table(title string, columns ...string) *measure.Table {
+	return measure.NewTable(os.Stdout, title, columns...)
 }
 
 // phase reports what comes next.
@@ -59,9 +56,8 @@ func (b *bench) done(what string, load measure.Load) {
 // controlPlane reports how much memory the control plane has come to.
 func (b *bench) controlPlane() {
 	for _, process := range b.ControlPlane() {
-		if usage, err := measure.UsageOf(process.Pid()); err == nil {
-			b.phase("%s has %s, at most %s", process.Name(), measure.Mebibytes(usage.Resident), measure.Mebibytes(usage.Peak))
-		}
+		usage := b.Usage(process.Pid())
+		b.phase("%s has %s, at most %s", process.Name(), measure.Mebibytes(usage.Resident), measure.Mebibytes(usage.Peak))
 	}
 }
 

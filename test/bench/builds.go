@@ -61,51 +61,43 @@ taints:
 const ruleLabel = "example.com/dedicated"
 
 // startSides starts a control plane for each build.
-func (b *bench) startSides(ctx context.Context) (sides []*side, err error) {
+func (b *bench) startSides(ctx context.Context) (sides []*side) {
 	for _, build := range b.builds {
 		b.phase("start the control plane of %s", build.name)
-		start := bed.New
-		if build.Binary != "" {
-			start = func(ctx context.Context) (*bed.Bed, error) { return bed.NewOf(ctx, build.Product) }
-		}
-		on, err := start(ctx)
-		if err != nil {
-			return sides, fmt.Errorf("%s: %w", build.name, err)
-		}
-		sides = append(sides, &side{Bed: on, name: build.name})
-		if err := on.SetPolicy(comparedPolicy); err != nil {
-			return sides, err
-		}
+		s := &side{Bed: bed.New(ctx, b.Run, build.Product), name: build.name}
+		s.SetPolicy(comparedPolicy)
+		sides = append(sides, s)
 	}
-	return sides, nil
+	return sides
 }
 
-// inTurns calls do for each side, beginning with another one each turn.
-func inTurns(sides []*side, turn int, do func(*side) error) error {
-	for n := range sides {
-		s := sides[(n+turn)%len(sides)]
-		if err := do(s); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+// inTurns calls do for each side, beginning with another one each turn. If a step fails, the error names the build.
+func inTurns(sides []*side, turn int, do func(*side)) {
+	var at *side
+	defer func() {
+		if at != nil {
+			at.Errorf("the build was %s", at.name)
 		}
+	}()
+	for n := range sides {
+		at = sides[(n+turn)%len(sides)]
+		do(at)
 	}
-	return nil
+	at = nil
 }
 
 // up starts the webhook and has the API server call it, with the policies that are shipped.
-func (s *side) up(ctx context.Context) (err error) {
-	if s.webhook, err = s.StartWebhook(ctx); err != nil {
-		return err
-	}
-	return s.Install(ctx)
+func (s *side) up(ctx context.Context) {
+	s.webhook = s.StartWebhook(ctx)
+	s.Install(ctx)
 }
 
 // down stops the processes that run.
-func (s *side) down() (err error) {
+func (s *side) down() {
 	for _, process := range []**bed.Program{&s.capture, &s.webhook} {
 		if *process != nil {
-			err = errors.Join(err, (*process).Stop())
+			(*process).Stop()
 			*process = nil
 		}
 	}
-	return err
 }

@@ -17,46 +17,70 @@ type cell struct {
 // cells are the rounds, by variant and number of kubelets at once.
 type cells map[string]map[int][]cell
 
-func (c cells) add(variant string, atOnce int, round cell) {
+// inTurn calls do for each variant in each round. Each round begins with another variant, so that none always comes after the same one. There is one
+// more round, 0, which does not count: connections are made and memory is grown in it.
+func (b *bench) inTurn(rounds, variants int, do func(round, variant int)) {
+	for round := range rounds + 1 {
+		b.phase("round %d of %d", round, rounds)
+		for n := range variants {
+			do(round, (n+round)%variants)
+		}
+	}
+}
+
+// add adds a round, if it counts.
+func (c cells) add(round int, variant string, atOnce int, found cell) {
+	if round == 0 {
+		return
+	}
 	if c[variant] == nil {
 		c[variant] = map[int][]cell{}
 	}
-	c[variant][atOnce] = append(c[variant][atOnce], round)
+	c[variant][atOnce] = append(c[variant][atOnce], found)
 }
 
 // all are the rounds of a cell taken together.
 func (c cells) all(variant string, atOnce int) (all cell) {
 	for _, round := range c[variant][atOnce] {
-		all = all.and(round)
+		all.Times = slices.Concat(all.Times, round.Times)
+		all.Took += round.Took
+		all.cpu += round.cpu
 	}
 	return all
 }
 
-// and takes two rounds together.
-func (c cell) and(other cell) cell {
-	return cell{Load: measure.Load{Times: slices.Concat(c.Times, other.Times), Took: c.Took + other.Took}, cpu: c.cpu + other.cpu}
-}
-
-// each is the CPU time of one CREATE.
+// each is the CPU time of one call.
 func (c cell) each() time.Duration { return c.cpu / time.Duration(max(1, len(c.Times))) }
 
-// timed runs a load and takes the CPU time that a process has used meanwhile.
-func timed(cpu func() (time.Duration, error), run func() (measure.Load, error)) (round cell, err error) {
-	before, err := cpu()
-	if err != nil {
-		return round, err
+// timed runs a load and takes the CPU time that was spent meanwhile.
+func timed(cpu func() time.Duration, run func() measure.Load) (round cell) {
+	_, used := spent(func() { round.Load = run() }, cpu)
+	round.cpu = used[0]
+	return round
+}
+
+// spent calls do. It returns how long that took, and the CPU time that each meter counted meanwhile.
+func spent(do func(), meters ...func() time.Duration) (took time.Duration, cpu []time.Duration) {
+	for _, meter := range meters {
+		cpu = append(cpu, -meter())
 	}
-	if round.Load, err = run(); err != nil {
-		return round, err
+	began := time.Now()
+	do()
+	took = time.Since(began)
+	for i, meter := range meters {
+		cpu[i] += meter()
 	}
-	after, err := cpu()
-	round.cpu = after - before
-	return round, err
+	return took, cpu
+}
+
+// share is a CPU time as a part of one CPU.
+func share(cpu, took time.Duration) string {
+	return fmt.Sprintf("%.1f %%", 100*cpu.Seconds()/took.Seconds())
 }
 
 // row are the common cells of all comparisons: p50, p99, calls a second, CPU time of a call.
 func (c cell) row() []any {
-	return []any{measure.Milliseconds(c.Times.Quantile(0.5)), measure.Milliseconds(c.Times.Quantile(0.99)), fmt.Sprintf("%.0f", c.Rate()), measure.Milliseconds(c.each())}
+	return []any{c.Times.Milliseconds(0.5, 0.99), fmt.Sprintf("%.0f", c.Rate()), measure.Milliseconds(c.each())}
 }
 
 // against are the ratios of the p50 and of the CPU time of a call to another variant. Both are empty without another variant, or for itself.

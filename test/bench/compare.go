@@ -2,51 +2,46 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// allParts are what builds are compared in, in this order.
-var allParts = []string{"writes", "failover", "memory"}
+// parts are what builds are compared in, in this order.
+var parts = []struct {
+	name string
+	do   func(*bench, context.Context, []*side)
+}{
+	{"writes", (*bench).compareWrites},
+	{"failover", (*bench).compareFailover},
+	{"memory", (*bench).compareMemory},
+}
 
-func parts(list string) (chosen []string, err error) {
-	for word := range strings.SplitSeq(list, ",") {
-		if !slices.Contains(allParts, word) {
-			return nil, fmt.Errorf("%q is none of %s", word, strings.Join(allParts, ", "))
+func partNames() (names []string) {
+	for _, part := range parts {
+		names = append(names, part.name)
+	}
+	return names
+}
+
+// readParts reads names of parts, comma-separated.
+func readParts(list string) ([]string, error) {
+	chosen := strings.Split(list, ",")
+	for _, word := range chosen {
+		if !slices.Contains(partNames(), word) {
+			return nil, fmt.Errorf("%q is none of %s", word, strings.Join(partNames(), ", "))
 		}
-		chosen = append(chosen, word)
 	}
 	return chosen, nil
 }
 
 // compare measures builds of nodekeep in turn.
-func (b *bench) compare(ctx context.Context) (err error) {
-	sides, err := b.startSides(ctx)
-	defer func() {
-		for _, s := range sides {
-			err = errors.Join(err, s.Close())
-		}
-	}()
-	if err != nil {
-		return err
-	}
-	if slices.Contains(b.parts, "writes") {
-		if err := b.compareWrites(ctx, sides); err != nil {
-			return err
-		}
-	}
-	if slices.Contains(b.parts, "failover") {
-		if err := b.compareFailover(ctx, sides); err != nil {
-			return err
-		}
-	}
-	if slices.Contains(b.parts, "memory") {
-		if err := b.compareMemory(ctx, sides); err != nil {
-			return err
+func (b *bench) compare(ctx context.Context) {
+	sides := b.startSides(ctx)
+	for _, part := range parts {
+		if slices.Contains(b.parts, part.name) {
+			part.do(b, ctx, sides)
 		}
 	}
 	b.phase("done")
-	return nil
 }

@@ -2,18 +2,17 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/test/bench/bed"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // What operators set while writes are counted. The first two labels are among those of bed.Kept.
@@ -31,13 +30,15 @@ const (
 // event happens to each of some Nodes. What nodekeep writes meanwhile is counted.
 type event struct {
 	name   string
-	fresh  bool                                                     // it happens to Nodes that were never there before
-	before func(ctx context.Context, s *side, nodes []string) error // is not counted
-	once   func(ctx context.Context, s *side) error
+	fresh  bool                                               // it happens to Nodes that were never there before
+	before func(ctx context.Context, s *side, nodes []string) // is not counted
+	once   func(ctx context.Context, s *side)
 	each   func(ctx context.Context, s *side, node string) error
-	// done reports whether nodekeep has done its work; nil where a later event shows it.
-	done func(ctx context.Context, s *side, node string) (bool, error)
+	done   condition // whether nodekeep has done its work; nil where a later event shows it
 }
+
+// condition is what may hold for a Node.
+type condition func(ctx context.Context, s *side, node string) bool
 
 // events happen one after the other to the same Nodes, which the cluster had before nodekeep was installed.
 func events() []event {
@@ -63,39 +64,27 @@ func events() []event {
 }
 
 // withoutNodekeep registers Nodes and gives them labels, and only then installs nodekeep.
-func withoutNodekeep(ctx context.Context, s *side, nodes []string) error {
-	if err := s.Use(ctx, bed.Variant{}); err != nil {
-		return err
-	}
+func withoutNodekeep(ctx context.Context, s *side, nodes []string) {
+	s.Use(ctx, bed.Variant{})
 	for _, node := range nodes {
-		if err := register(ctx, s, node); err != nil {
-			return err
-		}
-		if err := addLabels(ctx, s, node); err != nil {
-			return err
-		}
+		require.NoError(s, register(ctx, s, node))
+		require.NoError(s, addLabels(ctx, s, node))
 	}
-	return s.up(ctx)
+	s.up(ctx)
 }
 
 // heartbeats make the Nodes newer than what was last recorded of them, as nearly all Nodes are that are deleted.
-func heartbeats(ctx context.Context, s *side, nodes []string) error {
+func heartbeats(ctx context.Context, s *side, nodes []string) {
 	for _, node := range nodes {
-		if err := s.Heartbeat(ctx, node); err != nil {
-			return err
-		}
+		require.NoError(s, s.Heartbeat(ctx, node))
 	}
-	return nil
 }
 
-func startCapture(ctx context.Context, s *side) (err error) {
-	s.capture, err = s.StartCapture(ctx, "")
-	return err
-}
+func startCapture(ctx context.Context, s *side) { s.capture = s.StartCapture(ctx, "") }
 
-func stopWebhook(_ context.Context, s *side, _ []string) error { return s.webhook.Stop() }
+func stopWebhook(_ context.Context, s *side, _ []string) { s.webhook.Stop() }
 
-func startWebhook(ctx context.Context, s *side, _ []string) error { return s.up(ctx) }
+func startWebhook(ctx context.Context, s *side, _ []string) { s.up(ctx) }
 
 func heartbeat(ctx context.Context, s *side, node string) error { return s.Heartbeat(ctx, node) }
 
@@ -110,10 +99,7 @@ func taint(ctx context.Context, s *side, node string) error {
 	return s.Taint(ctx, node, corev1.Taint{Key: maintenance, Value: "true", Effect: corev1.TaintEffectNoSchedule})
 }
 
-func deleteNode(ctx context.Context, s *side, node string) error {
-	_, err := s.DeleteNodes(ctx, []string{node})
-	return err
-}
+func deleteNode(ctx context.Context, s *side, node string) error { return s.DeleteNode(ctx, node) }
 
 func register(ctx context.Context, s *side, node string) error {
 	_, err := s.Register(ctx, node)
@@ -138,39 +124,32 @@ func editAndDelete(ctx context.Context, s *side, node string) error {
 }
 
 // recorded reports whether a text is in the record.
-func recorded(text string) func(context.Context, *side, string) (bool, error) {
-	return func(ctx context.Context, s *side, node string) (bool, error) {
-		record, err := s.RecordText(ctx, node)
-		return strings.Contains(record, text), err
+func recorded(text string) condition {
+	return func(ctx context.Context, s *side, node string) bool {
+		return strings.Contains(s.RecordText(ctx, node), text)
 	}
 }
 
 // restored reports whether the Node has no gate, and the labels and taints that the events have left on it. It must also have the further labels.
-func restored(further ...string) func(context.Context, *side, string) (bool, error) {
-	return func(ctx context.Context, s *side, name string) (bool, error) {
+func restored(further ...string) condition {
+	want := bed.Kept()
+	want[editedLabel], want[ruleLabel] = editedValue, ruleValue
+	delete(want, removedLabel)
+	for _, key := range further {
+		want[key] = ""
+	}
+	return func(ctx context.Context, s *side, name string) bool {
 		node, err := s.Admin.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return false, nil
+			return false
 		}
-		if err != nil {
-			return false, fmt.Errorf("read node %q: %w", name, err)
-		}
-		want := bed.Kept()
-		want[editedLabel], want[ruleLabel] = editedValue, ruleValue
-		delete(want, removedLabel)
-		for _, key := range further {
-			want[key] = ""
-		}
-		if _, found := node.Labels[removedLabel]; found || policy.DefaultGate.On(node.Spec.Taints) {
-			return false, nil
-		}
+		require.NoError(s, err)
 		for _, key := range []string{maintenance, ruleLabel} {
 			if !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key }) {
-				return false, nil
+				return false
 			}
 		}
-		shown := maps.Clone(node.Labels)
-		maps.DeleteFunc(shown, func(key, _ string) bool { _, wanted := want[key]; return !wanted })
-		return maps.Equal(shown, want), nil
+		_, removed := node.Labels[removedLabel]
+		return !removed && !harness.Gated(node) && harness.HasAll(node.Labels, want)
 	}
 }

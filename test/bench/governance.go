@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
+	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"nodekeep.dev/nodekeep/governance"
@@ -47,54 +47,30 @@ func governedBy() governance.Settings {
 
 // governance measures heartbeats of kubelets without and with the admission policies of governance, in short turns. It compares the CPU time of
 // the API server.
-func (b *bench) governance(ctx context.Context) error {
+func (b *bench) governance(ctx context.Context) {
 	rules, errs := governance.Compile(governedBy(), field.NewPath("governance"))
-	if len(errs) > 0 {
-		return errs.ToAggregate()
-	}
-	b.Images = b.images
-	if err := b.Use(ctx, bed.Variant{Gate: true, Guards: true}); err != nil {
-		return err
-	}
-	nodes := bed.Names("beating", b.count)
-	for _, name := range nodes {
-		if _, err := b.Register(ctx, name); err != nil {
-			return err
-		}
-	}
-	if err := b.Govern(ctx, rules); err != nil {
-		return err
-	}
+	require.NoError(b, errs.ToAggregate())
+	nodes := b.beating(ctx, bed.Variant{Gate: true, Guards: true})
+	b.Govern(ctx, rules)
 	atOnce := b.parallel[0]
 	found := cells{}
-	for round := range b.rounds + 1 {
-		b.phase("round %d of %d", round, b.rounds)
-		for n := range governing {
-			variant := governing[(n+round)%len(governing)]
-			if err := b.Enforce(ctx, nodes[0], variant.policies...); err != nil {
-				return err
-			}
-			beats, err := timed(b.APIServerCPU, func() (measure.Load, error) { return measure.Run(ctx, nodes, atOnce, b.Heartbeat) })
-			if err != nil {
-				return fmt.Errorf("measure heartbeats: %w", err)
-			}
-			if round > 0 {
-				found.add(variant.name, atOnce, beats)
-			}
-		}
-	}
+	b.inTurn(b.rounds, len(governing), func(round, n int) {
+		b.Enforce(ctx, nodes[0], governing[n].policies...)
+		beats := timed(b.APIServerCPU, func() measure.Load { return b.Load(ctx, nodes, atOnce, b.Heartbeat) })
+		found.add(round, governing[n].name, atOnce, beats)
+	})
 	title := fmt.Sprintf("Heartbeats with %d governed keys: %d rounds of %d for each row, CPU of the API server", governedKeys, b.rounds, b.count)
-	table := measure.NewTable(b.out, title, "admission policies", "p50", "p99", "a second", "CPU each", "CPU / first", "median of rounds")
-	first := found.all(governing[0].name, atOnce)
+	table := b.table(title, "admission policies", "p50", "p99", "a second", "CPU each", "CPU / first", "median of rounds")
+	first := governing[0].name
 	for _, variant := range governing {
 		all := found.all(variant.name, atOnce)
 		var ratios []float64
 		for round, cell := range found[variant.name][atOnce] {
-			ratios = append(ratios, float64(cell.cpu)/float64(max(1, found[governing[0].name][atOnce][round].cpu)))
+			ratios = append(ratios, float64(cell.cpu)/float64(max(1, found[first][atOnce][round].cpu)))
 		}
-		table.Row(append(append([]any{variant.name}, all.row()...), measure.Ratio(float64(all.cpu), float64(first.cpu)), fmt.Sprintf("%.3f", measure.Median(ratios)))...)
+		ofFirst := measure.Ratio(float64(all.cpu), float64(found.all(first, atOnce).cpu))
+		table.Row(variant.name, all.row(), ofFirst, fmt.Sprintf("%.3f", measure.Median(ratios)))
 	}
 	table.Flush()
-	b.phase("done in %s", measure.Seconds(time.Since(b.began)))
-	return nil
+	b.phase("done")
 }

@@ -3,7 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/test/bench/bed"
 	"nodekeep.dev/nodekeep/test/bench/measure"
@@ -16,53 +17,40 @@ var guarding = []bed.Variant{
 }
 
 // guards measures heartbeats and CREATEs of kubelets without and with the guard policies, in turn.
-func (b *bench) guards(ctx context.Context) error {
-	nodes := bed.Names("beating", b.count)
-	if err := b.Use(ctx, guarding[0]); err != nil {
-		return err
-	}
-	for _, name := range nodes {
-		if _, err := b.Register(ctx, name); err != nil {
-			return err
-		}
-	}
+func (b *bench) guards(ctx context.Context) {
+	nodes := b.beating(ctx, guarding[0])
 	heartbeats, creations := cells{}, cells{}
-	for round := range b.rounds + 1 {
-		b.phase("round %d of %d", round, b.rounds)
-		for n := range guarding {
-			variant := guarding[(n+round)%len(guarding)]
-			if err := b.Use(ctx, variant); err != nil {
-				return err
-			}
-			for _, atOnce := range b.parallel {
-				beats, err := timed(b.CPU, func() (measure.Load, error) { return measure.Run(ctx, nodes, atOnce, b.Heartbeat) })
-				if err != nil {
-					return fmt.Errorf("measure heartbeats: %w", err)
-				}
-				load, err := b.registrations(ctx, variant, bed.Names(kind("bare", round, atOnce), b.count), atOnce)
-				if err != nil {
-					return err
-				}
-				if round > 0 {
-					heartbeats.add(variant.Name, atOnce, beats)
-					creations.add(variant.Name, atOnce, load)
-				}
-			}
+	b.inTurn(b.rounds, len(guarding), func(round, n int) {
+		variant := guarding[n]
+		b.Use(ctx, variant)
+		for _, atOnce := range b.parallel {
+			heartbeats.add(round, variant.Name, atOnce, timed(b.CPU, func() measure.Load { return b.Load(ctx, nodes, atOnce, b.Heartbeat) }))
+			names := bed.Names(kind("bare", round, atOnce), b.count)
+			creations.add(round, variant.Name, atOnce, b.registrations(ctx, variant, names, atOnce))
 		}
-	}
+	})
 	b.printGuards("Heartbeats (PATCH of nodes/status)", heartbeats)
 	b.printGuards("CREATE of a Node, no webhook", creations)
-	b.phase("done in %s", measure.Seconds(time.Since(b.began)))
-	return nil
+	b.phase("done")
+}
+
+// beating registers the Nodes whose heartbeats are measured, under a variant.
+func (b *bench) beating(ctx context.Context, variant bed.Variant) []string {
+	nodes := bed.Names("beating", b.count)
+	b.Use(ctx, variant)
+	for _, name := range nodes {
+		_, err := b.Register(ctx, name)
+		require.NoError(b, err)
+	}
+	return nodes
 }
 
 func (b *bench) printGuards(what string, found cells) {
 	title := fmt.Sprintf("%s: %d rounds of %d for each cell", what, b.rounds, b.count)
-	table := measure.NewTable(b.out, title, "at once", "variant", "p50", "p99", "a second", "CPU each", "p50 / gate", "CPU / gate")
+	table := b.table(title, "at once", "variant", "p50", "p99", "a second", "CPU each", "p50 / gate", "CPU / gate")
 	for _, atOnce := range b.parallel {
 		for _, variant := range guarding {
-			row := append([]any{atOnce, variant.Name}, found.all(variant.Name, atOnce).row()...)
-			table.Row(append(row, found.against(variant.Name, guarding[0].Name, atOnce)...)...)
+			table.Row(atOnce, variant.Name, found.all(variant.Name, atOnce).row(), found.against(variant.Name, guarding[0].Name, atOnce))
 		}
 	}
 	table.Flush()

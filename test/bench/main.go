@@ -5,15 +5,18 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	"nodekeep.dev/nodekeep/test/bench/bed"
 )
 
 // programs are what can be run, by the first argument.
-var programs = map[string]func(*bench, context.Context) error{
+var programs = map[string]func(*bench, context.Context){
 	"capture":    (*bench).firstCaptures,
 	"compare":    (*bench).compare,
 	"create":     (*bench).create,
@@ -45,18 +48,13 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string) (err error) {
+func run(ctx context.Context, args []string) error {
 	if len(args) == 0 || programs[args[0]] == nil {
-		return errors.New("say what to measure: capture, compare, create, governance, growth, guards, list, scale, steady or verify; -h lists the flags of each")
+		return fmt.Errorf("say what to measure: %s; -h lists the flags of each", strings.Join(slices.Sorted(maps.Keys(programs)), ", "))
 	}
 	s, err := readSettings(args[0], args[1:])
 	if err != nil {
 		return err
 	}
-	b, err := newBench(ctx, s, os.Stdout)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, b.Close()) }()
-	return programs[args[0]](b, ctx)
+	return bed.Start(func(run *bed.Run) { programs[args[0]](newBench(ctx, run, s), ctx) })
 }

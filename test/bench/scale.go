@@ -6,47 +6,38 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/stretchr/testify/require"
+
 	"nodekeep.dev/nodekeep/test/bench/bed"
 	"nodekeep.dev/nodekeep/test/bench/measure"
 )
 
 // scale measures everything that needs a large population. Its order matters: one part leaves what the next one needs.
-func (b *bench) scale(ctx context.Context) error {
-	nodes := bed.Names("node", b.nodes)
-	b.phase("make %d Nodes of 50 images", len(nodes))
-	load, err := b.AddNodes(ctx, nodes)
-	if err != nil {
-		return err
-	}
-	b.done("Nodes", load)
+func (b *bench) scale(ctx context.Context) {
+	nodes := b.population(ctx)
 	b.controlPlane()
-	bare, err := b.grow(ctx)
-	if err != nil {
-		return err
-	}
+	bare := b.grow(ctx)
 	written := slices.Concat(bed.Names("grow", growthCount), nodes[:b.nodes-growthCount])
-	if load, err = b.DeleteRecords(ctx, written); err != nil {
-		return err
-	}
-	b.done("records deleted again", load)
+	b.done("records deleted again", b.DeleteRecords(ctx, written))
 	runtime.GC()
-	if err := b.firstCapture(ctx, bare); err != nil {
-		return err
-	}
-	pair, err := b.startBoth(ctx)
-	if err != nil {
-		return err
-	}
-	for _, part := range []func(context.Context, both, []string) error{b.steady, b.heartbeats, b.stormOf, b.restarts} {
-		if err := part(ctx, pair, nodes); err != nil {
-			return err
-		}
-	}
-	b.printMemory()
-	b.printStarts()
+	b.firstCapture(ctx, bare)
+	pair := b.startBoth(ctx)
+	b.steady(ctx, pair, nodes)
+	b.heartbeats(ctx, pair, nodes)
+	b.stormOf(ctx, pair, nodes)
+	b.restarts(ctx, pair, nodes)
+	b.memory.Flush()
+	b.starts.Flush()
 	b.controlPlane()
 	b.phase("done")
-	return nil
+}
+
+// population makes the Nodes.
+func (b *bench) population(ctx context.Context) []string {
+	nodes := bed.Names("node", b.nodes)
+	b.phase("make %d Nodes of %d images", len(nodes), b.Images)
+	b.done("Nodes", b.AddNodes(ctx, nodes))
+	return nodes
 }
 
 // both are the two processes at work.
@@ -55,43 +46,29 @@ type both struct {
 }
 
 // startBoth starts both processes with all Nodes and all records there, and has the API server call the webhook.
-func (b *bench) startBoth(ctx context.Context) (pair both, err error) {
+func (b *bench) startBoth(ctx context.Context) (pair both) {
 	there := fmt.Sprintf("%d Nodes, %d records", b.nodes, b.nodes)
-	if pair.capture, err = b.StartCapture(ctx, ""); err != nil {
-		return pair, err
-	}
+	pair.capture = b.StartCapture(ctx, "")
 	b.started("capture", there, pair.capture)
-	if err := b.remember(pair.capture, "has read "+there); err != nil {
-		return pair, err
-	}
-	if pair.webhook, err = b.StartWebhook(ctx); err != nil {
-		return pair, err
-	}
-	if err := b.rest(ctx, pair.capture, "half a minute later"); err != nil {
-		return pair, err
-	}
-	if err := measure.ForgetPeak(pair.webhook.Pid()); err != nil {
-		return pair, err
-	}
-	return pair, b.Install(ctx)
+	b.remember(pair.capture, "has read "+there)
+	pair.webhook = b.StartWebhook(ctx)
+	b.rest(ctx, pair.capture, "half a minute later")
+	require.NoError(b, measure.ForgetPeak(pair.webhook.Pid()))
+	b.Install(ctx)
+	return pair
 }
 
 // rememberBoth notes the memory of both.
-func (b *bench) rememberBoth(pair both, moment string) error {
-	if err := b.remember(pair.webhook, moment); err != nil {
-		return err
-	}
-	return b.remember(pair.capture, moment)
+func (b *bench) rememberBoth(pair both, moment string) {
+	b.remember(pair.webhook, moment)
+	b.remember(pair.capture, moment)
 }
 
 // settled waits until capture has nothing left to do.
-func (b *bench) settled(ctx context.Context, capture *bed.Program) error {
+func (b *bench) settled(ctx context.Context, capture *bed.Program) {
 	steps, quiet := 0, 0
-	err := bed.Await(ctx, patience, settlePoll, func(ctx context.Context) (bool, error) {
-		series, err := capture.Series(ctx)
-		if err != nil {
-			return false, err
-		}
+	b.Until(ctx, patience, settlePoll, "capture has settled", func(ctx context.Context) (bool, error) {
+		series := capture.Series(ctx)
 		now := int(series.Sum(stepsSeries))
 		if now != steps || series.Sum("nodekeep_capture_queue_length") > 0 {
 			steps, quiet = now, 0
@@ -100,8 +77,4 @@ func (b *bench) settled(ctx context.Context, capture *bed.Program) error {
 		quiet++
 		return quiet >= settledLooks, nil
 	})
-	if err != nil {
-		return fmt.Errorf("wait until capture has settled: %w", err)
-	}
-	return nil
 }

@@ -48,11 +48,11 @@ func readSettings(program string, args []string) (s settings, err error) {
 	flags.IntVar(&s.storm, "storm", 20_000, "Nodes that register again at once, a fifth of -nodes at most; scale only")
 	flags.IntVar(&s.restarts, "restarts", 100_000, "restarts of kubelets, over the Nodes again and again; scale only")
 	flags.Float64Var(&s.qps, "capture-qps", -1, "capture's --kube-api-qps at the first capture; -1, its own default, is no limit; scale only")
-	flags.IntVar(&s.images, "images", bed.AllImages, "images of each Node; fewer make Nodes smaller, and what the control plane does with them cheaper; steady, verify, governance and compare only")
+	flags.IntVar(&s.images, "images", bed.AllImages, "images of each Node; fewer make Nodes smaller, and what the control plane does with them cheaper")
 	flags.Func("binary", "`NAME=PATH[,MANIFESTS]`: a build of nodekeep, and the folder of its manifests where they are not those of this tree; repeated; compare only, which measures this tree without any", s.addBuild)
-	s.parts = allParts
-	flags.Func("parts", "what to compare, comma-separated (default "+strings.Join(allParts, ",")+"); compare only", func(value string) (err error) {
-		s.parts, err = parts(value)
+	s.parts = partNames()
+	flags.Func("parts", "what to compare, comma-separated (default "+strings.Join(s.parts, ",")+"); compare only", func(value string) (err error) {
+		s.parts, err = readParts(value)
 		return err
 	})
 	flags.IntVar(&s.repeat, "repeat", 3, "how often captures are killed, and processes started for their memory; compare only")

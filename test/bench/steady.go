@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/test/bench/measure"
@@ -18,7 +21,7 @@ type change struct {
 }
 
 // steady changes labels at an even rate and measures how long each takes to be in the stored record.
-func (b *bench) steady(ctx context.Context, pair both, nodes []string) error {
+func (b *bench) steady(ctx context.Context, pair both, nodes []string) {
 	b.phase("%d label changes a second for %s", b.changes, b.period)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -26,7 +29,7 @@ func (b *bench) steady(ctx context.Context, pair both, nodes []string) error {
 	var mu sync.Mutex
 	missing := len(changes)
 	all := make(chan struct{})
-	ended, err := b.WatchRecords(ctx, func(record record.Record) {
+	ended := b.WatchRecords(ctx, func(record record.Record) {
 		now := time.Now()
 		number, err := strconv.Atoi(record.Items()[changedLabel])
 		if err != nil || number >= len(changes) {
@@ -42,56 +45,48 @@ func (b *bench) steady(ctx context.Context, pair both, nodes []string) error {
 			}
 		}
 	})
-	if err != nil {
-		return err
-	}
-	before, err := b.taken(pair.capture)
-	if err != nil {
-		return err
-	}
-	took, err := b.makeChanges(ctx, nodes, changes, &mu, "")
-	if err != nil {
-		return err
-	}
-	select {
-	case <-all:
-	case err := <-ended:
-		return err
-	case <-time.After(time.Minute):
-		mu.Lock()
-		defer mu.Unlock()
-		return fmt.Errorf("wait for records: %d of %d changes are in none", missing, len(changes))
-	}
-	after, err := b.taken(pair.capture)
-	if err != nil {
-		return err
-	}
-	b.printChanges("Steady state", changes, took, after.since(before))
-	return b.rememberBoth(pair, "after label changes")
+	var took time.Duration
+	_, cpu := spent(func() {
+		took = b.makeChanges(ctx, nodes, changes, &mu, "")
+		select {
+		case <-all:
+		case err := <-ended:
+			require.NoError(b, err)
+		case <-time.After(time.Minute):
+			mu.Lock()
+			defer mu.Unlock()
+			require.Zero(b, missing, "changes of %d that are in no record", len(changes))
+		}
+	}, b.ControlPlaneCPU, b.ownCPU, pair.capture.CPU)
+	b.printChanges("Steady state", changes, took, cpu...)
+	b.rememberBoth(pair, "after label changes")
+}
+
+// steadyAlone measures label changes on a population of its own. First it measures their cost without capture, then with both processes at work.
+func (b *bench) steadyAlone(ctx context.Context) {
+	nodes := b.population(ctx)
+	b.uncaptured(ctx, nodes)
+	first := b.StartCapture(ctx, "")
+	b.settled(ctx, first)
+	b.whole(ctx)
+	first.Stop()
+	b.steady(ctx, b.startBoth(ctx), nodes)
 }
 
 // uncaptured makes the same changes with neither process there: what the control plane and the clients cost by themselves.
-func (b *bench) uncaptured(ctx context.Context, nodes []string) error {
+func (b *bench) uncaptured(ctx context.Context, nodes []string) {
 	b.phase("%d label changes a second for %s, and nobody captures them", b.changes, b.period)
 	changes := make([]change, b.changes*int(b.period/time.Second))
-	before, err := b.taken(nil)
-	if err != nil {
-		return err
-	}
-	took, err := b.makeChanges(ctx, nodes, changes, &sync.Mutex{}, "uncaptured-")
-	if err != nil {
-		return err
-	}
-	after, err := b.taken(nil)
-	if err != nil {
-		return err
-	}
-	b.printChanges("Label changes that nobody captures", changes, took, after.since(before))
-	return nil
+	var took time.Duration
+	_, cpu := spent(func() { took = b.makeChanges(ctx, nodes, changes, &sync.Mutex{}, "uncaptured-") }, b.ControlPlaneCPU, b.ownCPU)
+	b.printChanges("Label changes that nobody captures", changes, took, cpu...)
 }
 
+// ownCPU is the CPU time of this program, which has all clients.
+func (b *bench) ownCPU() time.Duration { return b.Usage(os.Getpid()).CPU }
+
 // makeChanges labels one Node after the other, at the rate of the settings. Each label value is the prefix and the number of the change.
-func (b *bench) makeChanges(ctx context.Context, nodes []string, changes []change, mu *sync.Mutex, prefix string) (time.Duration, error) {
+func (b *bench) makeChanges(ctx context.Context, nodes []string, changes []change, mu *sync.Mutex, prefix string) time.Duration {
 	return b.pace(ctx, len(changes), b.changes, func(ctx context.Context, number int) error {
 		asked := time.Now()
 		err := b.Label(ctx, nodes[number%len(nodes)], changedLabel, prefix+strconv.Itoa(number))
@@ -102,14 +97,15 @@ func (b *bench) makeChanges(ctx context.Context, nodes []string, changes []chang
 	})
 }
 
-func (b *bench) printChanges(title string, changes []change, took time.Duration, cpu taken) {
-	share := func(used time.Duration) string { return fmt.Sprintf("%.0f %%", 100*used.Seconds()/took.Seconds()) }
+// printChanges prints how long changes took. The CPU times are of the control plane, of the clients and, if it ran, of capture.
+func (b *bench) printChanges(title string, changes []change, took time.Duration, cpu ...time.Duration) {
+	of := func(cpu time.Duration) string { return fmt.Sprintf("%.0f %%", 100*cpu.Seconds()/took.Seconds()) }
 	head := fmt.Sprintf("%s: %d in %s, %.0f a second; of one CPU the control plane used %s, these clients %s",
-		title, len(changes), measure.Seconds(took), measure.Rate(len(changes), took), share(cpu.controlPlane), share(cpu.clients))
-	if cpu.capture > 0 {
-		head += ", capture " + share(cpu.capture)
+		title, len(changes), measure.Seconds(took), measure.Rate(len(changes), took), of(cpu[0]), of(cpu[1]))
+	if len(cpu) > 2 {
+		head += ", capture " + of(cpu[2])
 	}
-	table := measure.NewTable(b.out, head, "time", "p50", "p90", "p99", "longest")
+	table := b.table(head, "time", "p50", "p90", "p99", "longest")
 	row := func(what string, from, to func(change) time.Time) {
 		var times measure.Times
 		for _, c := range changes {
@@ -118,8 +114,7 @@ func (b *bench) printChanges(title string, changes []change, took time.Duration,
 			}
 			times = append(times, max(0, to(c).Sub(from(c))))
 		}
-		table.Row(what, measure.Milliseconds(times.Quantile(0.5)), measure.Milliseconds(times.Quantile(0.9)),
-			measure.Milliseconds(times.Quantile(0.99)), measure.Milliseconds(times.Quantile(1)))
+		table.Row(what, times.Milliseconds(0.5, 0.9, 0.99, 1))
 	}
 	asked := func(c change) time.Time { return c.asked }
 	answered := func(c change) time.Time { return c.answered }
@@ -130,32 +125,25 @@ func (b *bench) printChanges(title string, changes []change, took time.Duration,
 	table.Flush()
 }
 
-// pace calls do count times, at perSecond calls a second. It does not wait for one call before the next. When all are over, it returns the first
-// error.
-func (b *bench) pace(ctx context.Context, count, perSecond int, do func(ctx context.Context, number int) error) (time.Duration, error) {
+// pace calls do count times, at perSecond calls a second. It does not wait for one call before the next. The first error ends the run, when all
+// are over.
+func (b *bench) pace(ctx context.Context, count, perSecond int, do func(ctx context.Context, number int) error) time.Duration {
 	const mostAtOnce = 1000 // where the API server cannot keep up, the rate sinks and the title shows it
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	turns := make(chan struct{}, mostAtOnce)
+	all, running := errgroup.WithContext(ctx)
+	all.SetLimit(mostAtOnce)
 	ticker := time.NewTicker(time.Second / time.Duration(perSecond))
 	defer ticker.Stop()
-	var running sync.WaitGroup
 	began := time.Now()
 	for number := range count {
 		select {
 		case <-ticker.C:
-		case <-ctx.Done():
-			running.Wait()
-			return 0, context.Cause(ctx)
+			all.Go(func() error { return do(running, number) })
+			continue
+		case <-running.Done():
 		}
-		turns <- struct{}{}
-		running.Go(func() {
-			defer func() { <-turns }()
-			if err := do(ctx, number); err != nil && !errors.Is(err, context.Canceled) {
-				cancel(err)
-			}
-		})
+		break
 	}
-	running.Wait()
-	return time.Since(began), context.Cause(ctx)
+	require.NoError(b, all.Wait())
+	require.NoError(b, ctx.Err())
+	return time.Since(began)
 }

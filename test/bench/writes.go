@@ -6,6 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"nodekeep.dev/nodekeep/test/bench/bed"
 	"nodekeep.dev/nodekeep/test/bench/measure"
 )
@@ -29,16 +32,11 @@ func (w written) writes() int {
 }
 
 // compareWrites counts the API writes of each build at each event.
-func (b *bench) compareWrites(ctx context.Context, sides []*side) error {
-	table := measure.NewTable(b.out, fmt.Sprintf("API writes of nodekeep for each event of a Node: %d Nodes each", b.count), "event", "build",
+func (b *bench) compareWrites(ctx context.Context, sides []*side) {
+	table := b.table(fmt.Sprintf("API writes of nodekeep for each event of a Node: %d Nodes each", b.count), "event", "build",
 		"record created", "record changed", "record deleted", "Node changed", "writes", "writes / "+sides[0].name, "Events", "other", "webhook calls that failed open")
-	err := inTurns(sides, 0, func(s *side) (err error) {
-		s.counter, err = s.CountWrites()
-		return err
-	})
-	if err != nil {
-		return err
-	}
+	defer table.Flush()
+	inTurns(sides, 0, func(s *side) { s.counter = s.CountWrites() })
 	for turn, e := range events() {
 		nodes := bed.Names("kept", b.count)
 		if e.fresh {
@@ -46,95 +44,64 @@ func (b *bench) compareWrites(ctx context.Context, sides []*side) error {
 		}
 		b.phase("%s: %d Nodes", e.name, len(nodes))
 		found := map[*side]written{}
-		err := inTurns(sides, turn, func(s *side) (err error) {
-			found[s], err = s.happens(ctx, e, nodes)
-			return err
-		})
-		if err != nil {
-			table.Flush()
-			return fmt.Errorf("%s: %w", e.name, err)
-		}
+		inTurns(sides, turn, func(s *side) { found[s] = s.happens(ctx, e, nodes) })
 		for _, s := range sides {
-			table.Row(found[s].cells(e, s, found[sides[0]].writes(), len(nodes))...)
+			table.Row(e.name, s.name, found[s].cells(found[sides[0]].writes(), len(nodes)))
 		}
 	}
-	table.Flush()
-	return inTurns(sides, 0, func(s *side) error {
+	inTurns(sides, 0, func(s *side) {
 		s.counter, s.Route = nil, nil // without the proxy again
-		return s.down()
+		s.down()
 	})
 }
 
 // happens lets an event happen to Nodes and counts what is written until nodekeep is quiet again.
-func (s *side) happens(ctx context.Context, e event, nodes []string) (w written, err error) {
+func (s *side) happens(ctx context.Context, e event, nodes []string) written {
 	if e.before != nil {
-		if err := e.before(ctx, s, nodes); err != nil {
-			return w, err
-		}
-		if err := s.quiet(ctx); err != nil {
-			return w, err
-		}
+		e.before(ctx, s, nodes)
+		s.quiet(ctx)
 	}
 	s.counter.Take()
-	before, err := s.CallsFailedOpen(ctx)
-	if err != nil {
-		return w, err
-	}
+	before := s.CallsFailedOpen(ctx)
 	if e.once != nil {
-		if err := e.once(ctx, s); err != nil {
-			return w, err
-		}
+		e.once(ctx, s)
 	}
 	if e.each != nil {
-		if _, err := measure.Run(ctx, nodes, eventsAtOnce, func(ctx context.Context, node string) error { return e.each(ctx, s, node) }); err != nil {
-			return w, err
-		}
+		s.Load(ctx, nodes, eventsAtOnce, func(ctx context.Context, node string) error { return e.each(ctx, s, node) })
 	}
 	if e.done != nil {
-		if err := s.each(ctx, nodes, e.done); err != nil {
-			return w, err
-		}
+		s.each(ctx, nodes, e.done)
 	}
-	if err := s.quiet(ctx); err != nil {
-		return w, err
-	}
-	after, err := s.CallsFailedOpen(ctx)
-	return written{s.counter.Take(), after - before}, err
+	s.quiet(ctx)
+	return written{s.counter.Take(), s.CallsFailedOpen(ctx) - before}
 }
 
 // each waits until something holds for each of some Nodes.
-func (s *side) each(ctx context.Context, nodes []string, holds func(context.Context, *side, string) (bool, error)) error {
+func (s *side) each(ctx context.Context, nodes []string, holds condition) {
 	for _, node := range nodes {
-		err := bed.Await(ctx, time.Minute, bed.Look, func(ctx context.Context) (bool, error) { return holds(ctx, s, node) })
+		err := wait.PollUntilContextTimeout(ctx, bed.Look, time.Minute, true, func(ctx context.Context) (bool, error) { return holds(ctx, s, node), nil })
 		if err != nil {
-			record, _ := s.RecordText(ctx, node)
-			return fmt.Errorf("wait for node %q, whose record is %s: %w", node, record, err)
+			require.NoError(s, err, "wait for node %q, whose record is %s", node, s.RecordText(ctx, node))
 		}
 	}
-	return nil
 }
 
 // quiet waits until nodekeep has written nothing for a while.
-func (s *side) quiet(ctx context.Context) error {
+func (s *side) quiet(ctx context.Context) {
 	total, since := s.counter.Total(), time.Now()
-	err := bed.Await(ctx, patience, 100*time.Millisecond, func(context.Context) (bool, error) {
+	s.Until(ctx, patience, 100*time.Millisecond, "nodekeep writes nothing", func(context.Context) (bool, error) {
 		if now := s.counter.Total(); now != total {
 			total, since = now, time.Now()
 		}
 		return time.Since(since) >= quiet, nil
 	})
-	if err != nil {
-		return fmt.Errorf("wait until nodekeep writes nothing: %w", err)
-	}
-	return nil
 }
 
-// cells are the row of a build. Writes are given for each Node, and compared with those of the first build.
-func (w written) cells(e event, s *side, first, nodes int) []any {
+// cells are the figures of a build. Writes are given for each Node, and compared with those of the first build.
+func (w written) cells(first, nodes int) (row []any) {
 	each := func(count int) string {
 		return strings.TrimSuffix(fmt.Sprintf("%.2f", float64(count)/float64(nodes)), ".00")
 	}
-	row := []any{e.name, s.name}
 	for _, kind := range []bed.Kind{bed.RecordCreated, bed.RecordChanged, bed.RecordDeleted, bed.NodeChanged} {
 		row = append(row, each(w.counts[kind]))
 	}

@@ -8,15 +8,21 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"testing"
 
+	"github.com/stretchr/testify/require"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // cluster is the one that KUBECONFIG names, and what the suite has on it.
@@ -24,6 +30,10 @@ type cluster struct {
 	settings
 	config *rest.Config
 	admin  *kubernetes.Clientset
+	// objects reads objects of any kind without their contents.
+	objects metadata.Interface
+	// nodes has what tests do with Nodes, for which it needs the admin alone.
+	nodes *harness.Installation
 	// run is in the names and marks of everything that this run makes.
 	run string
 	// home is helm's.
@@ -48,11 +58,18 @@ func connect() (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
+	objects, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make metadata client: %w", err)
+	}
 	home, err := os.MkdirTemp("", "nodekeep-e2e-")
 	if err != nil {
 		return nil, err
 	}
-	return &cluster{settings: s, config: config, admin: client, run: utilrand.String(5), home: home}, nil
+	return &cluster{
+		settings: s, config: config, admin: client, objects: objects, nodes: &harness.Installation{Admin: client},
+		run: utilrand.String(5), home: home,
+	}, nil
 }
 
 // mayRun says why the suite must not or cannot run here, if so.
@@ -89,53 +106,34 @@ func (c *cluster) nodekeeps(ctx context.Context) (found []string, err error) {
 	for _, d := range deployments.Items {
 		found = append(found, "deployment "+d.Namespace+"/"+d.Name)
 	}
-	admission, rbac := c.admin.AdmissionregistrationV1(), c.admin.RbacV1()
+	admission := schema.GroupVersion{Group: "admissionregistration.k8s.io", Version: "v1"}
+	rbac := schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
 	for _, object := range []struct {
-		what string
-		get  func() error
+		kind schema.GroupVersionResource
+		name string
 	}{
-		{"mutating webhook configuration nodekeep", func() error {
-			_, err := admission.MutatingWebhookConfigurations().Get(ctx, "nodekeep", metav1.GetOptions{})
-			return err
-		}},
-		{"validating webhook configuration nodekeep", func() error {
-			_, err := admission.ValidatingWebhookConfigurations().Get(ctx, "nodekeep", metav1.GetOptions{})
-			return err
-		}},
-		{"gate policy nodekeep-gate", func() error {
-			_, err := admission.MutatingAdmissionPolicies().Get(ctx, "nodekeep-gate", metav1.GetOptions{})
-			return err
-		}},
-		{"binding of gate policy nodekeep-gate", func() error {
-			_, err := admission.MutatingAdmissionPolicyBindings().Get(ctx, "nodekeep-gate", metav1.GetOptions{})
-			return err
-		}},
-		{"cluster role nodekeep-capture", func() error {
-			_, err := rbac.ClusterRoles().Get(ctx, "nodekeep-capture", metav1.GetOptions{})
-			return err
-		}},
-		{"cluster role nodekeep-webhook", func() error {
-			_, err := rbac.ClusterRoles().Get(ctx, "nodekeep-webhook", metav1.GetOptions{})
-			return err
-		}},
+		{admission.WithResource("mutatingwebhookconfigurations"), "nodekeep"},
+		{admission.WithResource("validatingwebhookconfigurations"), "nodekeep"},
+		{admission.WithResource("mutatingadmissionpolicies"), "nodekeep-gate"},
+		{admission.WithResource("mutatingadmissionpolicybindings"), "nodekeep-gate"},
+		{rbac.WithResource("clusterroles"), "nodekeep-capture"},
+		{rbac.WithResource("clusterroles"), "nodekeep-webhook"},
 	} {
-		switch err := object.get(); {
+		switch _, err := c.objects.Resource(object.kind).Get(ctx, object.name, metav1.GetOptions{}); {
 		case err == nil:
-			found = append(found, object.what)
+			found = append(found, object.kind.Resource+" "+object.name)
 		case !apierrors.IsNotFound(err): // older clusters have no gate policies; those answer 404 too
-			return nil, fmt.Errorf("look for %s: %w", object.what, err)
+			return nil, fmt.Errorf("look for %s %s: %w", object.kind.Resource, object.name, err)
 		}
 	}
 	return found, nil
 }
 
 // makeNamespace makes the release namespace, with the mark. Pods on the host network need the privileged profile.
-func (c *cluster) makeNamespace(ctx context.Context) error {
-	_, err := c.admin.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{
+func (c *cluster) makeNamespace(t *testing.T) {
+	t.Helper()
+	_, err := c.admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{
 		mark: c.run, "pod-security.kubernetes.io/enforce": "privileged",
 	}}}, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("make namespace %s: %w", namespace, err)
-	}
-	return nil
+	require.NoError(t, err)
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
 )
 
 func remembersTheLastMoment(t *testing.T) {
@@ -19,8 +19,8 @@ func remembersTheLastMoment(t *testing.T) {
 		for range rounds {
 			round++
 			last := must{labels: map[string]string{domain + "moment": fmt.Sprint(round)}}
-			label(t, k.name, map[string]any{domain + "moment": fmt.Sprint(round)})
-			remove(t, k.name)
+			on.nodes.Label(t, k.name, map[string]any{domain + "moment": fmt.Sprint(round)})
+			on.nodes.DeleteNode(t, k.name)
 			w.expect(k.name, last)
 			received(t, k, last)
 			require.Empty(t, last.lacks(k.register(t)), "round %d: a label set at the moment of the deletion", round)
@@ -33,25 +33,19 @@ func remembersTheLastMoment(t *testing.T) {
 	w.sawNothingBare(t)
 }
 
-// received waits until dry-run registrations, several in a row, bring all of that, and not the labels without. The record was written a few milliseconds ago, and the
+// received waits until dry-run registrations bring all of that, and not the labels without. The record was written a few milliseconds ago. The
 // replica of the webhook that reviews a registration may not have received it yet. A kubelet leaves it the time: none registers so soon.
 func received(t *testing.T, k *kubelet, want must, without ...string) {
 	t.Helper()
-	eventually(t, func() error {
-		for range inARow {
-			node, err := k.client.CoreV1().Nodes().Create(t.Context(), k.node(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-			if err != nil {
-				return err
-			}
-			if lacking := want.lacks(node); lacking != "" {
-				return errors.New("not yet " + lacking)
-			}
-			for _, key := range without {
-				if _, has := node.Labels[key]; has {
-					return errors.New("still " + key)
-				}
+	k.dryRuns(t, "the webhook must have received the record", func(node *corev1.Node) error {
+		if lacking := want.lacks(node); lacking != "" {
+			return errors.New("not yet " + lacking)
+		}
+		for _, key := range without {
+			if _, has := node.Labels[key]; has {
+				return errors.New("still " + key)
 			}
 		}
 		return nil
-	}, "the webhook must have received the record of node %s", k.name)
+	})
 }

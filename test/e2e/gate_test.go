@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"errors"
 	"testing"
 
@@ -18,13 +17,10 @@ var errStillThere = errors.New("it is still there")
 // without runs something while a Deployment has no pods.
 func without(t *testing.T, deployment string, do func()) {
 	t.Helper()
-	before, err := on.scale(t.Context(), deployment, 0)
-	require.NoError(t, err)
+	before := on.scale(t, deployment, 0)
 	defer func() {
-		ctx := context.WithoutCancel(t.Context())
-		_, err := on.scale(ctx, deployment, before)
-		require.NoError(t, err)
-		require.NoError(t, on.called(ctx))
+		on.scale(t, deployment, before)
+		on.called(t)
 	}()
 	do()
 }
@@ -32,9 +28,7 @@ func without(t *testing.T, deployment string, do func()) {
 // startedGated lets a kubelet of a cluster without the gate policy put the gate on by itself, as the docs ask for there.
 func startedGated(t *testing.T, k *kubelet) {
 	t.Helper()
-	gated, err := on.gated(t.Context())
-	require.NoError(t, err)
-	if !gated {
+	if !on.gated(t) {
 		t.Log("this cluster has no gate policy; the kubelet registers with the taint by itself")
 		k.taints = []corev1.Taint{policy.DefaultGate.Taint()}
 	}
@@ -48,13 +42,13 @@ func keepsNodesGated(t *testing.T) {
 	startedGated(t, k)
 	w.expect(k.name, want)
 	without(t, webhookName, func() {
-		remove(t, k.name)
+		on.nodes.DeleteNode(t, k.name)
 		node := k.register(t)
 		require.NotEmpty(t, want.lacks(node), "nobody can have restored anything yet")
 		require.True(t, behindGate(node), "a Node that registers while the webhook is down is gated")
 		whole(t, k.name, want)
 	})
-	remove(t, k.name)
+	on.nodes.DeleteNode(t, k.name)
 	received(t, k, ordinary())
 	again := k.register(t)
 	require.Empty(t, ordinary().lacks(again), "the webhook is back")

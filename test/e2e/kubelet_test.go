@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"sync"
 	"testing"
@@ -25,7 +24,6 @@ import (
 // kubelet registers a Node of the suite as that Node's kubelet: user system:node:NAME in group system:nodes, by impersonation.
 type kubelet struct {
 	name   string
-	run    string
 	client *kubernetes.Clientset
 	// labels are those of its --node-labels.
 	labels map[string]string
@@ -33,23 +31,23 @@ type kubelet struct {
 	taints []corev1.Taint
 }
 
-// kubelet makes one for a Node with a name of this run.
-func (c *cluster) kubelet(name string) (*kubelet, error) {
-	k := &kubelet{name: "e2e-" + c.run + "-" + name, run: c.run}
-	config := rest.CopyConfig(c.config)
+// newKubelet makes one for a Node with a name of this run.
+func newKubelet(t testing.TB, name string) *kubelet {
+	t.Helper()
+	k := &kubelet{name: "e2e-" + on.run + "-" + name}
+	config := rest.CopyConfig(on.config)
 	config.UserAgent = "kubelet/nodekeep-e2e" // managedFields are to say kubelet
 	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + k.name, Groups: []string{"system:nodes"}}
 	var err error
-	if k.client, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("make client of kubelet: %w", err)
-	}
-	return k, nil
+	k.client, err = kubernetes.NewForConfig(config)
+	require.NoError(t, err)
+	return k
 }
 
 // node is what the kubelet sends at its start. There is no room for pods, and the Node is ready: see the package's invariants.
 func (k *kubelet) node() *corev1.Node {
 	node := harness.Registration(k.name)
-	node.Labels[mark] = k.run
+	node.Labels[mark] = on.run
 	maps.Copy(node.Labels, k.labels)
 	node.Spec.Taints = k.taints
 	room := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0"), corev1.ResourceCPU: resource.MustParse("0"), corev1.ResourceMemory: resource.MustParse("0")}
@@ -72,12 +70,24 @@ func (k *kubelet) register(t testing.TB) *corev1.Node {
 	return node
 }
 
-// newKubelet is kubelet for tests.
-func newKubelet(t testing.TB, name string) *kubelet {
+// inARow is how many reviews show the state of all replicas of the webhook, as far as a client can see.
+const inARow = 5
+
+// dryRuns sends CREATEs that store nothing, until several in a row bring what they should.
+func (k *kubelet) dryRuns(t testing.TB, what string, check func(*corev1.Node) error) {
 	t.Helper()
-	k, err := on.kubelet(name)
-	require.NoError(t, err)
-	return k
+	eventually(t, func() error {
+		for range inARow {
+			node, err := k.client.CoreV1().Nodes().Create(t.Context(), k.node(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if err != nil {
+				return err
+			}
+			if err := check(node); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, "%s, of node %s", what, k.name)
 }
 
 // heartbeats reports all Nodes of this run to be ready, every few seconds until ctx ends, as their kubelets would.

@@ -138,16 +138,13 @@ func (c *cluster) tidy() error {
 	return errors.Join(errs...)
 }
 
-// tidyRelease uninstalls the release; where the uninstall hook fails, without it, but with its work done before.
+// tidyRelease uninstalls the release, if it is there; where the uninstall hook fails, without it, but with its work done before.
 func (c *cluster) tidyRelease(ctx context.Context) error {
-	there, err := c.released(ctx)
-	if err != nil || !there {
-		return err
-	}
-	if _, err = c.uninstall(ctx); err == nil {
+	_, err := c.uninstall(ctx, "--ignore-not-found")
+	if err == nil {
 		return nil
 	}
-	_, again := c.uninstall(ctx, "--no-hooks")
+	_, again := c.uninstall(ctx, "--ignore-not-found", "--no-hooks")
 	return errors.Join(fmt.Errorf("the uninstall hook failed: %w", err), again)
 }
 

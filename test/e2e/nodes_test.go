@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -13,8 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
@@ -50,41 +50,6 @@ func (m must) lacks(node *corev1.Node) string {
 // behindGate says whether workloads are kept off a Node.
 func behindGate(node *corev1.Node) bool { return policy.DefaultGate.Holds(node.Spec.Taints) }
 
-// label does what `kubectl label` does; nil takes a label off.
-func label(t testing.TB, name string, labels map[string]any) {
-	t.Helper()
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
-	require.NoError(t, err)
-	_, err = on.admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "kubectl-label"})
-	require.NoError(t, err)
-}
-
-// taint does what `kubectl taint` does: it puts taints on, or with take takes them off.
-func taint(t testing.TB, name string, take bool, texts ...string) {
-	t.Helper()
-	require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		node, err := on.admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		for _, text := range texts {
-			wanted := harness.TaintOf(text)
-			node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(other corev1.Taint) bool { return other.MatchTaint(&wanted) })
-			if !take {
-				node.Spec.Taints = append(node.Spec.Taints, wanted)
-			}
-		}
-		_, err = on.admin.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{FieldManager: "kubectl-taint"})
-		return err
-	}))
-}
-
-// remove deletes a Node.
-func remove(t testing.TB, name string) {
-	t.Helper()
-	require.NoError(t, on.admin.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{}))
-}
-
 // read is a Node as it is now. One that another client has deleted is an error that says so.
 func read(t testing.TB, name string) (*corev1.Node, error) {
 	node, err := on.admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
@@ -98,16 +63,12 @@ func read(t testing.TB, name string) (*corev1.Node, error) {
 func eventually(t testing.TB, look func() error, what string, args ...any) {
 	t.Helper()
 	var last error
-	require.Eventually(t, func() bool {
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, settles, true, func(context.Context) (bool, error) {
 		last = look()
-		return last == nil
-	}, settles, 50*time.Millisecond, "%s; last seen: %v", fmt.Sprintf(what, args...), errorOf{&last})
+		return last == nil, nil
+	})
+	require.NoError(t, err, "%s; last seen: %v", fmt.Sprintf(what, args...), last)
 }
-
-// errorOf is printed as the error that is there by then.
-type errorOf struct{ err *error }
-
-func (e errorOf) String() string { return fmt.Sprint(*e.err) }
 
 // remembered waits until the record of a Node object holds all of this.
 func remembered(t testing.TB, node *corev1.Node, want must) {
@@ -130,10 +91,9 @@ func remembered(t testing.TB, node *corev1.Node, want must) {
 
 // plainRecord is what operators see of a record with kubectl.
 type plainRecord struct {
-	UID       string            `json:"uid"`
-	Labels    map[string]string `json:"labels"`
-	Taints    []corev1.Taint    `json:"taints"`
-	DeletedAt *metav1.Time      `json:"deletedAt"`
+	UID    string            `json:"uid"`
+	Labels map[string]string `json:"labels"`
+	Taints []corev1.Taint    `json:"taints"`
 }
 
 func recordOf(t testing.TB, node string) (r plainRecord, err error) {

@@ -11,10 +11,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,31 +52,24 @@ func (c *cluster) baseValues() map[string]any {
 }
 
 // upgrade installs or upgrades the release and waits until helm takes it for ready.
-func (c *cluster) upgrade(ctx context.Context, values map[string]any) error {
+func (c *cluster) upgrade(t *testing.T, values map[string]any) {
+	t.Helper()
 	encoded, err := yaml.Marshal(values)
-	if err != nil {
-		return fmt.Errorf("encode values: %w", err)
-	}
+	require.NoError(t, err)
 	file := filepath.Join(c.home, "values.yaml")
-	if err := os.WriteFile(file, encoded, 0o600); err != nil {
-		return fmt.Errorf("write values: %w", err)
-	}
+	require.NoError(t, os.WriteFile(file, encoded, 0o600))
 	args := append([]string{"upgrade", "--install", release, harness.Chart(), "--namespace", namespace, "--values", file, "--wait", "--timeout", patience.String()}, c.helmArgs...)
-	if _, err = c.runHelm(ctx, args...); err != nil {
-		return fmt.Errorf("%w\n%s", err, c.diagnose(context.WithoutCancel(ctx)))
+	if _, err = c.runHelm(t.Context(), args...); err != nil {
+		t.Fatalf("%v\n%s", err, c.diagnose(t))
 	}
-	return nil
 }
 
 // diagnose says what helm does not: how the pods are, and what they printed last.
-func (c *cluster) diagnose(ctx context.Context) string {
+func (c *cluster) diagnose(t *testing.T) string {
+	t.Helper()
 	var said strings.Builder
 	for _, name := range []string{webhookName, captureName} {
-		pods, err := c.pods(ctx, name)
-		if err != nil {
-			return err.Error()
-		}
-		for _, pod := range pods {
+		for _, pod := range c.pods(t, name) {
 			fmt.Fprintf(&said, "pod %s: %s\n", pod.Name, pod.Status.Phase)
 			for _, condition := range pod.Status.Conditions {
 				if condition.Status != corev1.ConditionTrue {
@@ -85,7 +79,7 @@ func (c *cluster) diagnose(ctx context.Context) string {
 			for _, status := range pod.Status.ContainerStatuses {
 				fmt.Fprintf(&said, "  container %s: %d restarts, %+v\n", status.Name, status.RestartCount, status.State)
 			}
-			fmt.Fprintf(&said, "  log: %s\n", logs(ctx, pod.Name))
+			fmt.Fprintf(&said, "  log: %s\n", logs(t.Context(), pod.Name))
 		}
 	}
 	return said.String()
@@ -108,47 +102,34 @@ func (c *cluster) runHelm(ctx context.Context, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// released says whether helm knows the release.
-func (c *cluster) released(ctx context.Context) (bool, error) {
-	out, err := c.runHelm(ctx, "list", "--all-namespaces", "--filter", "^"+release+"$", "--short", "--namespace", namespace)
-	return strings.TrimSpace(out) != "", err
-}
-
 // scale sets the replicas of a Deployment, waits until so many run and no other, and returns how many there were.
-func (c *cluster) scale(ctx context.Context, name string, replicas int32) (before int32, err error) {
+func (c *cluster) scale(t *testing.T, name string, replicas int32) (before int32) {
+	t.Helper()
 	deployments := c.admin.AppsV1().Deployments(namespace)
-	old, err := deployments.GetScale(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return 0, fmt.Errorf("read scale of %s: %w", name, err)
-	}
-	_, err = deployments.UpdateScale(ctx, name, &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}, metav1.UpdateOptions{})
-	if err != nil {
-		return 0, fmt.Errorf("scale %s: %w", name, err)
-	}
-	return old.Spec.Replicas, c.rolledOut(ctx, name)
+	scale, err := deployments.GetScale(t.Context(), name, metav1.GetOptions{})
+	require.NoError(t, err)
+	before, scale.Spec.Replicas, scale.ResourceVersion = scale.Spec.Replicas, replicas, ""
+	_, err = deployments.UpdateScale(t.Context(), name, scale, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	c.rolledOut(t, name)
+	return before
 }
 
 // rolledOut waits until a Deployment runs what it should and nothing else: no pod of it is left that ends.
-func (c *cluster) rolledOut(ctx context.Context, name string) error {
+func (c *cluster) rolledOut(t *testing.T, name string) {
+	t.Helper()
 	var last string
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		deployment, err := c.admin.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			last = err.Error()
 			return false, nil //nolint:nilerr // not yet
 		}
-		pods, err := c.pods(ctx, name)
-		if err != nil {
-			last = err.Error()
-			return false, nil //nolint:nilerr // not yet
-		}
-		last = fmt.Sprintf("%d pods, %+v", len(pods), deployment.Status)
-		return complete(deployment) && len(pods) == int(*deployment.Spec.Replicas), nil
+		pods := len(c.pods(t, name))
+		last = fmt.Sprintf("%d pods, %+v", pods, deployment.Status)
+		return complete(deployment) && pods == int(*deployment.Spec.Replicas), nil
 	})
-	if err != nil {
-		return fmt.Errorf("wait for deployment %s: %w; last seen: %s", name, err, last)
-	}
-	return nil
+	require.NoError(t, err, "wait for deployment %s; last seen: %s", name, last)
 }
 
 func complete(d *appsv1.Deployment) bool {
@@ -157,51 +138,29 @@ func complete(d *appsv1.Deployment) bool {
 }
 
 // pods are those of a Deployment.
-func (c *cluster) pods(ctx context.Context, deployment string) ([]corev1.Pod, error) {
+func (c *cluster) pods(t *testing.T, deployment string) []corev1.Pod {
+	t.Helper()
 	component := strings.TrimPrefix(deployment, "nodekeep-")
-	list, err := c.admin.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=nodekeep,app.kubernetes.io/component=" + component})
-	if err != nil {
-		return nil, fmt.Errorf("list pods of %s: %w", deployment, err)
-	}
-	return list.Items, nil
+	list, err := c.admin.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=nodekeep,app.kubernetes.io/component=" + component})
+	require.NoError(t, err)
+	return list.Items
 }
 
-// inARow is how many reviews show the state of all replicas of the webhook, as far as a client can see.
-const inARow = 5
-
-// called waits until the API servers call the webhook: several dry runs in a row show its stamp, whichever of them answers.
-func (c *cluster) called(ctx context.Context) error {
-	kubelet, err := c.kubelet("probe")
-	if err != nil {
-		return err
-	}
-	good, last := 0, error(nil)
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		node, err := kubelet.client.CoreV1().Nodes().Create(ctx, kubelet.node(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		switch {
-		case err != nil:
-			good, last = 0, err
-		case node.Annotations[policy.StampAnnotation] == "":
-			good, last = 0, errors.New("a dry-run CREATE returned without the webhook's stamp")
-		default:
-			good++
+// called waits until the API servers call the webhook: dry runs show its stamp, whichever of them answers.
+func (c *cluster) called(t *testing.T) {
+	t.Helper()
+	newKubelet(t, "probe").dryRuns(t, "the API server must call the webhook", func(node *corev1.Node) error {
+		if node.Annotations[policy.StampAnnotation] == "" {
+			return errors.New("a dry-run CREATE returned without the webhook's stamp")
 		}
-		return good == inARow, nil
+		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("wait until the API server calls the webhook: %w; last: %w", err, last)
-	}
-	return nil
 }
 
 // gated says whether the gate policy is on the cluster.
-func (c *cluster) gated(ctx context.Context) (bool, error) {
-	_, err := c.admin.AdmissionregistrationV1().MutatingAdmissionPolicies().Get(ctx, "nodekeep-gate", metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("look for gate policy: %w", err)
-	}
-	return true, nil
+func (c *cluster) gated(t *testing.T) bool {
+	t.Helper()
+	_, err := c.admin.AdmissionregistrationV1().MutatingAdmissionPolicies().Get(t.Context(), "nodekeep-gate", metav1.GetOptions{})
+	require.True(t, err == nil || apierrors.IsNotFound(err), "%v", err)
+	return err == nil
 }

@@ -25,12 +25,8 @@ func ordinary() must {
 // putOn puts this on a Node, as an admin.
 func putOn(t testing.TB, node string, what must) {
 	t.Helper()
-	labels := map[string]any{}
-	for key, value := range what.labels {
-		labels[key] = value
-	}
-	label(t, node, labels)
-	taint(t, node, false, what.taints...)
+	on.nodes.Label(t, node, what.labels)
+	on.nodes.Taint(t, node, what.taints...)
 }
 
 // known registers a Node, puts something on it and waits until that is recorded.
@@ -57,7 +53,7 @@ func remembersANodeThatWasThere(t *testing.T, k *kubelet) {
 	node, err := read(t, k.name)
 	require.NoError(t, err)
 	remembered(t, node, ordinary())
-	remove(t, k.name)
+	on.nodes.DeleteNode(t, k.name)
 	received(t, k, ordinary())
 	again := k.register(t)
 	require.Empty(t, ordinary().lacks(again), "the object that the CREATE stored must carry everything")
@@ -69,7 +65,7 @@ func restoresInTheCreate(t *testing.T) {
 	k, first := known(t, "restore", ordinary())
 	w.expect(k.name, ordinary())
 	for range 3 {
-		remove(t, k.name)
+		on.nodes.DeleteNode(t, k.name)
 		received(t, k, ordinary())
 		again := k.register(t)
 		require.NotEqual(t, first.UID, again.UID)
@@ -83,7 +79,7 @@ func restoresInTheCreate(t *testing.T) {
 	left := ordinary()
 	delete(left.labels, domain+"rack")
 	w.expect(k.name, left)
-	label(t, k.name, map[string]any{domain + "rack": nil})
+	on.nodes.Label(t, k.name, map[string]any{domain + "rack": nil})
 	eventually(t, func() error {
 		r, err := recordOf(t, k.name)
 		if err == nil && r.Labels[domain+"rack"] != "" {
@@ -91,7 +87,7 @@ func restoresInTheCreate(t *testing.T) {
 		}
 		return err
 	}, "a label that a client removes must leave the record")
-	remove(t, k.name)
+	on.nodes.DeleteNode(t, k.name)
 	received(t, k, left, domain+"rack")
 	require.NotContains(t, k.register(t).Labels, domain+"rack")
 	whole(t, k.name, left)
@@ -104,7 +100,7 @@ func givesProtectedLabelsBack(t *testing.T) {
 	want.labels["node-role.kubernetes.io/e2e"] = ""
 	k, _ := known(t, "protected", want)
 	w.expect(k.name, want)
-	remove(t, k.name)
+	on.nodes.DeleteNode(t, k.name)
 	received(t, k, ordinary())
 	again := k.register(t)
 	require.Empty(t, ordinary().lacks(again), "what kubelets may set is in the CREATE")

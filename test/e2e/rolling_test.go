@@ -112,7 +112,7 @@ func missesNothingWhileTheWebhookRestarts(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for _, name := range []string{webhookName, captureName} {
-		require.NoError(t, on.rolledOut(t.Context(), name))
+		on.rolledOut(t, name)
 	}
 	load.end(t, fmt.Sprintf("a rolling restart of %s", time.Since(begun).Round(time.Second)))
 	w.sawNothingBare(t)

@@ -34,19 +34,18 @@ func TestNodekeep(t *testing.T) {
 // install installs the chart into a namespace with the mark and waits until the API server calls the webhook.
 func install(t *testing.T) {
 	t.Helper()
-	require.NoError(t, on.makeNamespace(t.Context()))
+	on.makeNamespace(t)
 	begun := time.Now()
-	require.NoError(t, on.upgrade(t.Context(), on.baseValues()), "install the chart")
+	on.upgrade(t, on.baseValues())
 	ready := time.Since(begun)
-	require.NoError(t, on.called(t.Context()))
+	on.called(t)
 	t.Logf("installed: helm returned after %s, five dry-run CREATEs in a row were stamped after %s", ready.Round(100*time.Millisecond), time.Since(begun).Round(100*time.Millisecond))
 }
 
 // runsWithoutRestarts looks for what a cluster's operator would be told about: containers that ended, and calls that RBAC refused.
 func runsWithoutRestarts(t *testing.T) {
 	for _, name := range []string{webhookName, captureName} {
-		pods, err := on.pods(t.Context(), name)
-		require.NoError(t, err)
+		pods := on.pods(t, name)
 		require.NotEmpty(t, pods)
 		for _, pod := range pods {
 			for _, status := range pod.Status.ContainerStatuses {

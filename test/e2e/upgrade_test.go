@@ -81,7 +81,7 @@ func watchBundles(t *testing.T) (lost func() []string) {
 func keepsRecordsOverAnUpgrade(t *testing.T) {
 	k, _ := known(t, "upgraded", ordinary())
 	ignored := domain + "ignored"
-	label(t, k.name, map[string]any{ignored: "yes"})
+	on.nodes.Label(t, k.name, map[string]any{ignored: "yes"})
 	node, err := read(t, k.name)
 	require.NoError(t, err)
 	remembered(t, node, must{labels: map[string]string{ignored: "yes"}})
@@ -97,9 +97,9 @@ func keepsRecordsOverAnUpgrade(t *testing.T) {
 		values[component] = map[string]any{"podAnnotations": map[string]string{mark: "upgraded"}}
 	}
 	begun := time.Now()
-	require.NoError(t, on.upgrade(t.Context(), values))
+	on.upgrade(t, values)
 	for _, name := range []string{webhookName, captureName} {
-		require.NoError(t, on.rolledOut(t.Context(), name))
+		on.rolledOut(t, name)
 	}
 	load.end(t, fmt.Sprintf("an upgrade of %s", time.Since(begun).Round(time.Second)))
 
@@ -113,7 +113,7 @@ func keepsRecordsOverAnUpgrade(t *testing.T) {
 			require.Equal(t, data, now[name], "record %s", name)
 		}
 	}
-	remove(t, k.name)
+	on.nodes.DeleteNode(t, k.name)
 	again := k.register(t)
 	require.Empty(t, ordinary().lacks(again))
 	require.NotContains(t, again.Labels, ignored, "the new policy is in force")

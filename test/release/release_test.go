@@ -73,12 +73,7 @@ func TestARelease(t *testing.T) {
 	t.Run("installs with kubectl, is checked and uninstalled", func(t *testing.T) {
 		own, err := harness.InstallProduct(t.Context(), harness.ForTest(t, harness.Options{}), harness.Product{Binary: cli, Manifests: release})
 		require.NoError(t, err)
-		hasTheImage(t, own)
-		// The processes run outside the cluster: doctor would call Deployments without Pods an error.
-		own.MustKubectl(t, "-n", harness.Namespace, "delete", "deployment", "--all")
-		require.NoError(t, own.Start(t.Context()))
-		own.RegisterRecorded(t, "worker-1", map[string]string{"dedicated": "ci"})
-		doctorIsContent(t, cli, own)
+		works(t, cli, own)
 		run(t, release, cli, "uninstall", "--yes", "--kubeconfig", own.AdminKubeconfig())
 		require.NoError(t, own.StopCapture())
 		require.NoError(t, own.StopWebhook())
@@ -94,12 +89,8 @@ func TestARelease(t *testing.T) {
 			require.NoError(t, err)
 		}
 		helm("install", "nodekeep", charts[0])
-		hasTheImage(t, own)
 		own.WaitGating(t, true)
-		own.MustKubectl(t, "-n", harness.Namespace, "delete", "deployment", "--all")
-		require.NoError(t, own.Start(t.Context()))
-		own.RegisterRecorded(t, "worker-1", map[string]string{"dedicated": "ci"})
-		doctorIsContent(t, cli, own)
+		works(t, cli, own)
 		job := make(chan error)
 		go func() {
 			_, err := harness.RunUninstallJob(t.Context(), own.Cluster, cli, harness.Namespace)
@@ -111,19 +102,8 @@ func TestARelease(t *testing.T) {
 	})
 }
 
-// doctorIsContent waits until doctor finds nothing wrong: the processes report a moment after their start.
-func doctorIsContent(t *testing.T, cli string, own *harness.Installation) {
-	t.Helper()
-	var out []byte
-	require.Eventually(t, func() bool {
-		var err error
-		out, err = exec.CommandContext(t.Context(), cli, "doctor", "--kubeconfig", own.AdminKubeconfig()).CombinedOutput()
-		return err == nil
-	}, harness.Settles, time.Second, "%s", &out)
-}
-
-// hasTheImage looks at what the Deployments run.
-func hasTheImage(t *testing.T, own *harness.Installation) {
+// works looks at what the Deployments run, and then runs the same processes outside the cluster. A Node is recorded, and doctor finds nothing wrong.
+func works(t *testing.T, cli string, own *harness.Installation) {
 	t.Helper()
 	deployments, err := own.Admin.AppsV1().Deployments(harness.Namespace).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
@@ -131,4 +111,13 @@ func hasTheImage(t *testing.T, own *harness.Installation) {
 	for _, deployment := range deployments.Items {
 		assert.Regexp(t, "^"+image+":v", deployment.Spec.Template.Spec.Containers[0].Image, deployment.Name)
 	}
+	own.MustKubectl(t, "-n", harness.Namespace, "delete", "deployment", "--all") // without Pods they are an error to doctor
+	require.NoError(t, own.Start(t.Context()))
+	own.RegisterRecorded(t, "worker-1", map[string]string{"dedicated": "ci"})
+	var out []byte
+	require.Eventually(t, func() bool { // the processes report a moment after their start
+		var err error
+		out, err = exec.CommandContext(t.Context(), cli, "doctor", "--kubeconfig", own.AdminKubeconfig()).CombinedOutput()
+		return err == nil
+	}, harness.Settles, time.Second, "%s", &out)
 }

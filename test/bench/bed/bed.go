@@ -2,25 +2,32 @@ package bed
 
 import (
 	"context"
-	"errors"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"nodekeep.dev/nodekeep/test/harness"
-	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
 
-// Bed is a control plane with nodekeep's manifests on it. Neither process runs and no webhook is configured.
+// Bed is a control plane with nodekeep's manifests on it. Neither process runs and no webhook is configured. Methods that return no error end the
+// run when they fail.
 type Bed struct {
+	*Run
+
 	// Admin may do anything. API priority and fairness does not hold it up.
 	Admin *kubernetes.Clientset
 	// Kubelets registers and changes Nodes as the kubelets of the names that [AsKubelet] puts in the context.
@@ -36,12 +43,16 @@ type Bed struct {
 
 	cluster     *harness.Cluster
 	nodekeep    *harness.Installation
-	web         *http.Client // for probes and metrics
+	web         *http.Client // for probes, metrics and webhooks
 	certificate []byte       // of the authority of every webhook's
 	reference   *reference   // nil until it is needed
 	webhook     *Program     // the one that was started last
 	gated       bool         // the gate policy is in force
 	guarded     bool         // the guard policies are in force
+
+	// What the chart has the API server call, under other names.
+	restoreHook admissionregistrationv1.MutatingWebhook
+	captureHook admissionregistrationv1.ValidatingWebhook
 }
 
 // Files of the certificate that all webhooks serve with, in the folder of the cluster.
@@ -50,125 +61,114 @@ const (
 	keyFile  = "tls.key"
 )
 
-// New starts the control plane, in a temporary folder, builds nodekeep and applies the manifests.
-func New(ctx context.Context) (*Bed, error) { return start(ctx, harness.Install) }
+// Look is the interval of most polls. A measured start or failover can be wrong by this time.
+const Look = 5 * time.Millisecond
 
-// NewOf is New with another build of nodekeep and the manifests that belong to it.
-func NewOf(ctx context.Context, product harness.Product) (*Bed, error) {
-	return start(ctx, func(ctx context.Context, control *harness.Cluster) (*harness.Installation, error) {
-		return harness.InstallProduct(ctx, control, product)
-	})
-}
-
-func start(ctx context.Context, nodekeep func(context.Context, *harness.Cluster) (*harness.Installation, error)) (b *Bed, err error) {
+// New starts the control plane, in a temporary folder, and applies the manifests of a build of nodekeep. Without a build it builds this tree.
+func New(ctx context.Context, run *Run, build harness.Product) *Bed {
 	control, err := harness.StartCluster(ctx, harness.Options{})
-	if err != nil {
-		return nil, err
+	require.NoError(run, err)
+	run.Cleanup(control.Stop)
+	b := &Bed{Run: run, Images: AllImages, cluster: control, gated: true, guarded: true}
+	if build.Binary == "" {
+		b.nodekeep, err = harness.Install(ctx, control)
+	} else {
+		b.nodekeep, err = harness.InstallProduct(ctx, control, build)
 	}
-	b = &Bed{Images: AllImages, cluster: control, gated: true, guarded: true, web: &http.Client{Timeout: 30 * time.Second}}
-	defer func() {
-		if err != nil { // b is nil by then
-			_ = control.Stop()
-		}
-	}()
-	if b.nodekeep, err = nodekeep(ctx, control); err != nil {
-		return nil, err
-	}
-	if err := b.writeCertificate(); err != nil {
-		return nil, err
-	}
-	if err := b.connect(ctx); err != nil {
-		return nil, err
-	}
-	return b, b.clear(ctx)
+	require.NoError(run, err)
+	b.writeCertificate()
+	b.connect(ctx)
+	b.takeShipped(ctx)
+	b.Use(ctx, Variant{})
+	return b
 }
 
-func (b *Bed) writeCertificate() error {
+func (b *Bed) writeCertificate() {
 	authority, err := harness.NewAuthority()
-	if err != nil {
-		return err
-	}
+	require.NoError(b, err)
 	b.certificate = authority.PEM
 	cert, key, err := authority.Server([]string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}, time.Now().Add(24*time.Hour))
-	if err != nil {
-		return err
-	}
-	dir := b.cluster.Dir()
-	return errors.Join(os.WriteFile(filepath.Join(dir, certFile), cert, 0o600), os.WriteFile(filepath.Join(dir, keyFile), key, 0o600))
+	require.NoError(b, err)
+	require.NoError(b, os.WriteFile(b.file(certFile), cert, 0o600))
+	require.NoError(b, os.WriteFile(b.file(keyFile), key, 0o600))
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(b.certificate)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}, ForceAttemptHTTP2: true}
+	b.web = &http.Client{Timeout: 30 * time.Second, Transport: transport}
 }
 
-func (b *Bed) connect(ctx context.Context) (err error) {
+func (b *Bed) connect(ctx context.Context) {
 	admin := protobuf(b.cluster.Admin())
-	if b.Admin, err = kubernetes.NewForConfig(admin); err != nil {
-		return fmt.Errorf("make admin client: %w", err)
-	}
-	if b.Metadata, err = metadata.NewForConfig(admin); err != nil {
-		return fmt.Errorf("make metadata client: %w", err)
-	}
+	b.Admin = b.client(admin)
+	var err error
+	b.Metadata, err = metadata.NewForConfig(admin)
+	require.NoError(b, err)
 	kubelets := protobuf(b.cluster.Admin())
 	kubelets.UserAgent = "kubelet/nodekeep-bench"
 	kubelets.Wrap(func(next http.RoundTripper) http.RoundTripper { return identity{next} })
-	if b.Kubelets, err = kubernetes.NewForConfig(kubelets); err != nil {
-		return fmt.Errorf("make kubelet client: %w", err)
-	}
-	writer, err := b.account(ctx, captureProcess)
-	if err != nil {
-		return err
-	}
-	if b.Writer, err = kubernetes.NewForConfig(writer); err != nil {
-		return fmt.Errorf("make client of capture: %w", err)
-	}
-	return nil
+	b.Kubelets = b.client(kubelets)
+	b.Writer = b.client(b.account(ctx, captureProcess))
 }
 
-// clear takes the shipped webhook configurations and the gate away, which the benchmarks add by themselves.
-func (b *Bed) clear(ctx context.Context) error {
-	client := b.Admin.AdmissionregistrationV1()
-	if err := client.MutatingWebhookConfigurations().Delete(ctx, "nodekeep", metav1.DeleteOptions{}); err != nil {
-		return fmt.Errorf("delete mutating webhook configuration: %w", err)
-	}
-	if err := client.ValidatingWebhookConfigurations().Delete(ctx, "nodekeep", metav1.DeleteOptions{}); err != nil {
-		return fmt.Errorf("delete validating webhook configuration: %w", err)
-	}
-	return b.Use(ctx, Variant{})
+func (b *Bed) client(config *rest.Config) *kubernetes.Clientset {
+	client, err := kubernetes.NewForConfig(config)
+	require.NoError(b, err)
+	return client
 }
 
 // account is the config of a ServiceAccount of the manifests, and writes its kubeconfig.
-func (b *Bed) account(ctx context.Context, process string) (*rest.Config, error) {
+func (b *Bed) account(ctx context.Context, process string) *rest.Config {
 	config, err := b.cluster.ServiceAccount(ctx, harness.Namespace, process)
-	if err != nil {
-		return nil, err
-	}
+	require.NoError(b, err)
 	if b.Route != nil {
 		config = b.Route(config)
 	}
-	return config, harness.WriteKubeconfig(b.kubeconfig(process), config)
+	require.NoError(b, harness.WriteKubeconfig(b.kubeconfig(process), config))
+	return config
 }
 
-func (b *Bed) kubeconfig(process string) string {
-	return filepath.Join(b.cluster.Dir(), process+".kubeconfig")
-}
+func (b *Bed) kubeconfig(process string) string { return b.file(process + ".kubeconfig") }
+
+func (b *Bed) file(name string) string { return filepath.Join(b.cluster.Dir(), name) }
 
 // ControlPlane names the processes that are measured together with ours, for their memory.
 func (b *Bed) ControlPlane() []*harness.Process {
 	return []*harness.Process{b.cluster.Process("etcd"), b.cluster.Process("kube-apiserver")}
 }
 
-// Through starts a proxy to the API server. Processes that start from now on use it.
-func (b *Bed) Through() (*proxy.Proxy, error) {
-	p, err := proxy.Start(b.cluster.Admin())
-	if err != nil {
-		return nil, err
-	}
-	b.Route = p.Through
-	return p, nil
+// SetPolicy replaces the policy file, which processes read at their start and follow.
+func (b *Bed) SetPolicy(content string) { require.NoError(b, b.nodekeep.WritePolicy(content)) }
+
+// Until asks every so often until done says yes, for so long at most. The error says "wait until" and what.
+func (b *Bed) Until(ctx context.Context, limit, every time.Duration, what string, done func(ctx context.Context) (bool, error)) {
+	err := wait.PollUntilContextTimeout(ctx, every, limit, true, done)
+	require.NoError(b, err, "wait until %s", what)
 }
 
-// SetPolicy replaces the policy file, which processes read at their start and follow.
-func (b *Bed) SetPolicy(content string) error { return b.nodekeep.WritePolicy(content) }
+// get reads a page that one of the started processes serves.
+func (b *Bed) get(ctx context.Context, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", url, err)
+	}
+	response, err := b.web.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", url, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("get %s: %s", url, response.Status)
+	}
+	return io.ReadAll(response.Body)
+}
 
-// Close stops everything that was started, by process id.
-func (b *Bed) Close() error { return b.cluster.Stop() }
+// ignoreNotFound is the error of a deletion, where that means something else than that the object is deleted.
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
 
 // protobuf is the format that kubelets speak; it costs the client and the API server less than JSON.
 func protobuf(config *rest.Config) *rest.Config {

@@ -3,14 +3,12 @@ package bed
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
+	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,27 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Caller calls nodekeep's webhook as the API server does, without an API server.
-type Caller struct {
-	web     *http.Client
-	address string
-}
-
-// Caller makes a caller of a webhook.
-func (p *Program) Caller() *Caller {
-	trusted := x509.NewCertPool()
-	trusted.AppendCertsFromPEM(p.bed.certificate)
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}, ForceAttemptHTTP2: true}
-	return &Caller{web: &http.Client{Timeout: 10 * time.Second, Transport: transport}, address: "https://" + p.reviews}
-}
-
 // Review is the body of the call for a registering Node.
-func (b *Bed) Review(node string) ([]byte, error) {
+func (b *Bed) Review(node string) []byte {
 	object, err := json.Marshal(b.Registration(node))
-	if err != nil {
-		return nil, fmt.Errorf("write node %q: %w", node, err)
-	}
-	return json.Marshal(admissionv1.AdmissionReview{
+	require.NoError(b, err)
+	body, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{Kind: "AdmissionReview", APIVersion: admissionv1.SchemeGroupVersion.String()},
 		Request: &admissionv1.AdmissionRequest{
 			UID: types.UID("bench-" + node), Name: node, Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: object},
@@ -47,16 +29,18 @@ func (b *Bed) Review(node string) ([]byte, error) {
 			UserInfo: authenticationv1.UserInfo{Username: "system:node:" + node, Groups: []string{"system:nodes", "system:authenticated"}},
 		},
 	})
+	require.NoError(b, err)
+	return body
 }
 
-// Call sends the body and checks that the answer allows the request and restores the labels.
-func (c *Caller) Call(ctx context.Context, body []byte) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.address+string(Nodekeep)+"?timeout=1s", bytes.NewReader(body))
+// Call calls a webhook as the API server does, without an API server. It checks that the answer allows the request and restores the labels.
+func (p *Program) Call(ctx context.Context, body []byte) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+p.reviews+string(Nodekeep)+"?timeout=1s", bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("call webhook: %w", err)
 	}
 	request.Header.Set("Content-Type", "application/json")
-	response, err := c.web.Do(request)
+	response, err := p.bed.web.Do(request)
 	if err != nil {
 		return fmt.Errorf("call webhook: %w", err)
 	}

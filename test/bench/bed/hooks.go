@@ -2,10 +2,9 @@ package bed
 
 import (
 	"context"
-	"fmt"
 
+	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
@@ -13,49 +12,42 @@ import (
 // hookName is that of the webhook configurations that the benchmarks make.
 const hookName = "nodekeep-bench"
 
-// restoreHook has the API server call at every CREATE of a Node, as the chart does.
-func restoreHook(config admissionregistrationv1.WebhookClientConfig) *admissionregistrationv1.MutatingWebhookConfiguration {
-	return &admissionregistrationv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: hookName},
-		Webhooks: []admissionregistrationv1.MutatingWebhook{{
-			Name:                    "restore.bench.nodekeep.dev",
-			AdmissionReviewVersions: []string{"v1"},
-			ClientConfig:            config,
-			Rules:                   nodes(admissionregistrationv1.Create),
-			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
-			FailurePolicy:           ptr.To(admissionregistrationv1.Ignore),
-			TimeoutSeconds:          ptr.To[int32](1),
-		}},
-	}
+// takeShipped takes the shipped webhook configurations away. The benchmarks add them again under other names.
+func (b *Bed) takeShipped(ctx context.Context) {
+	hooks := b.Admin.AdmissionregistrationV1()
+	mutating, validating := hooks.MutatingWebhookConfigurations(), hooks.ValidatingWebhookConfigurations()
+	restore, err := mutating.Get(ctx, "nodekeep", metav1.GetOptions{})
+	require.NoError(b, err)
+	capture, err := validating.Get(ctx, "nodekeep", metav1.GetOptions{})
+	require.NoError(b, err)
+	b.restoreHook, b.captureHook = restore.Webhooks[0], capture.Webhooks[0]
+	b.restoreHook.Name, b.captureHook.Name = "restore.bench.nodekeep.dev", "capture.bench.nodekeep.dev"
+	require.NoError(b, mutating.Delete(ctx, "nodekeep", metav1.DeleteOptions{}))
+	require.NoError(b, validating.Delete(ctx, "nodekeep", metav1.DeleteOptions{}))
 }
 
-// captureHook has the API server call at every DELETE of a Node, as the chart does too.
-func captureHook(config admissionregistrationv1.WebhookClientConfig) *admissionregistrationv1.ValidatingWebhookConfiguration {
-	return &admissionregistrationv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: hookName},
-		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name:                    "capture.bench.nodekeep.dev",
-			AdmissionReviewVersions: []string{"v1"},
-			ClientConfig:            config,
-			Rules:                   nodes(admissionregistrationv1.Delete),
-			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNoneOnDryRun),
-			FailurePolicy:           ptr.To(admissionregistrationv1.Ignore),
-			TimeoutSeconds:          ptr.To[int32](1),
-		}},
-	}
+// reviewCreates has the API server call at every CREATE of a Node, as the chart does.
+func (b *Bed) reviewCreates(ctx context.Context, v Variant) {
+	hook := b.restoreHook
+	hook.ClientConfig = b.clientConfig(ctx, v)
+	_, err := b.Admin.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: hookName}, Webhooks: []admissionregistrationv1.MutatingWebhook{hook},
+	}, metav1.CreateOptions{})
+	require.NoError(b, err)
 }
 
-func nodes(operation admissionregistrationv1.OperationType) []admissionregistrationv1.RuleWithOperations {
-	return []admissionregistrationv1.RuleWithOperations{{
-		Operations: []admissionregistrationv1.OperationType{operation},
-		Rule: admissionregistrationv1.Rule{
-			APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes"}, Scope: ptr.To(admissionregistrationv1.ClusterScope),
-		},
-	}}
+// reviewDeletes has the API server call nodekeep at every DELETE of a Node, as the chart does too.
+func (b *Bed) reviewDeletes(ctx context.Context) {
+	hook := b.captureHook
+	hook.ClientConfig = b.clientConfig(ctx, Variant{Answerer: deletions})
+	_, err := b.Admin.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: hookName}, Webhooks: []admissionregistrationv1.ValidatingWebhook{hook},
+	}, metav1.CreateOptions{})
+	require.NoError(b, err)
 }
 
 // clientConfig is where the API server finds who answers.
-func (b *Bed) clientConfig(ctx context.Context, v Variant) (config admissionregistrationv1.WebhookClientConfig, err error) {
+func (b *Bed) clientConfig(ctx context.Context, v Variant) admissionregistrationv1.WebhookClientConfig {
 	var address string
 	switch v.Answerer {
 	case Nodekeep, deletions:
@@ -64,22 +56,15 @@ func (b *Bed) clientConfig(ctx context.Context, v Variant) (config admissionregi
 			address = v.At.reviews
 		}
 	default:
-		if err := b.startReference(ctx); err != nil {
-			return config, err
-		}
+		b.startReference(ctx)
 		address = b.reference.address
 	}
-	return admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://" + address + string(v.Answerer)), CABundle: b.certificate}, nil
+	return admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://" + address + string(v.Answerer)), CABundle: b.certificate}
 }
 
 // dropHooks takes the benchmarks' webhook configurations away, if they are there.
-func (b *Bed) dropHooks(ctx context.Context) error {
-	client := b.Admin.AdmissionregistrationV1()
-	if err := client.MutatingWebhookConfigurations().Delete(ctx, hookName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete mutating webhook configuration: %w", err)
-	}
-	if err := client.ValidatingWebhookConfigurations().Delete(ctx, hookName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete validating webhook configuration: %w", err)
-	}
-	return nil
+func (b *Bed) dropHooks(ctx context.Context) {
+	hooks := b.Admin.AdmissionregistrationV1()
+	require.NoError(b, ignoreNotFound(hooks.MutatingWebhookConfigurations().Delete(ctx, hookName, metav1.DeleteOptions{})))
+	require.NoError(b, ignoreNotFound(hooks.ValidatingWebhookConfigurations().Delete(ctx, hookName, metav1.DeleteOptions{})))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
@@ -19,12 +20,17 @@ import (
 const InformerCommand = "informer"
 
 // StartInformer starts the informer that does nothing.
-func (b *Bed) StartInformer() (*harness.Process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
-	}
-	return b.cluster.Go(InformerCommand, self, []string{InformerCommand, b.nodekeep.AdminKubeconfig()})
+func (b *Bed) StartInformer() *harness.Process {
+	return b.self(InformerCommand, b.nodekeep.AdminKubeconfig())
+}
+
+// self starts this program again with other arguments. The first one is also the name of the process.
+func (b *Bed) self(command string, args ...string) *harness.Process {
+	path, err := os.Executable()
+	require.NoError(b, err)
+	process, err := b.cluster.Go(command, path, append([]string{command}, args...))
+	require.NoError(b, err)
+	return process
 }
 
 // WatchNodes watches all Nodes, keeps their names only, and does nothing, until the process is stopped.

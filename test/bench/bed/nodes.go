@@ -8,9 +8,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/test/bench/measure"
 )
@@ -28,8 +28,8 @@ func (b *Bed) Register(ctx context.Context, name string) (*corev1.Node, error) {
 }
 
 // AddNodes makes Nodes with the labels of operators.
-func (b *Bed) AddNodes(ctx context.Context, names []string) (measure.Load, error) {
-	return measure.Run(ctx, names, loaders, func(ctx context.Context, name string) error {
+func (b *Bed) AddNodes(ctx context.Context, names []string) measure.Load {
+	return b.Load(ctx, names, loaders, func(ctx context.Context, name string) error {
 		node := b.Registration(name)
 		maps.Copy(node.Labels, Kept())
 		_, err := b.Admin.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
@@ -38,14 +38,13 @@ func (b *Bed) AddNodes(ctx context.Context, names []string) (measure.Load, error
 }
 
 // DeleteNodes deletes Nodes, as an admin.
-func (b *Bed) DeleteNodes(ctx context.Context, names []string) (measure.Load, error) {
-	return measure.Run(ctx, names, loaders, func(ctx context.Context, name string) error {
-		err := b.Admin.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return err
-	})
+func (b *Bed) DeleteNodes(ctx context.Context, names []string) measure.Load {
+	return b.Load(ctx, names, loaders, b.DeleteNode)
+}
+
+// DeleteNode deletes a Node, if it is there, as an admin.
+func (b *Bed) DeleteNode(ctx context.Context, name string) error {
+	return ignoreNotFound(b.Admin.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}))
 }
 
 // Label sets a label on a Node as an operator does.
@@ -55,39 +54,30 @@ func (b *Bed) Label(ctx context.Context, node, key, value string) error {
 
 // SetLabels sets labels of a Node as kubectl does, and removes those without a value.
 func (b *Bed) SetLabels(ctx context.Context, node string, labels map[string]*string) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
-	if err != nil {
-		return fmt.Errorf("write label: %w", err)
-	}
-	if _, err := b.Admin.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-label"}); err != nil {
-		return fmt.Errorf("label node %q: %w", node, err)
-	}
-	return nil
+	change := map[string]any{"metadata": map[string]any{"labels": labels}}
+	return patch(ctx, b.Admin, node, types.MergePatchType, change, "kubectl-label")
 }
 
 // Taint adds a taint to a Node as kubectl does.
 func (b *Bed) Taint(ctx context.Context, node string, taint corev1.Taint) error {
-	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"taints": []corev1.Taint{taint}}})
-	if err != nil {
-		return fmt.Errorf("write taint: %w", err)
-	}
+	change := map[string]any{"spec": map[string]any{"taints": []corev1.Taint{taint}}}
 	// Strategic merge patches merge taints by their key.
-	_, err = b.Admin.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-taint"})
-	if err != nil {
-		return fmt.Errorf("taint node %q: %w", node, err)
-	}
-	return nil
+	return patch(ctx, b.Admin, node, types.StrategicMergePatchType, change, "kubectl-taint")
 }
 
 // Heartbeat reports the status of a Node as its kubelet does when nothing has changed.
 func (b *Bed) Heartbeat(ctx context.Context, node string) error {
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": conditions(metav1.NewTime(time.Now()))}})
+	change := map[string]any{"status": map[string]any{"conditions": conditions(metav1.NewTime(time.Now()))}}
+	return patch(AsKubelet(ctx, node), b.Kubelets, node, types.StrategicMergePatchType, change, "", "status")
+}
+
+func patch(ctx context.Context, client *kubernetes.Clientset, node string, kind types.PatchType, change any, manager string, part ...string) error {
+	body, err := json.Marshal(change)
 	if err != nil {
-		return fmt.Errorf("write status: %w", err)
+		return fmt.Errorf("encode patch of node %q: %w", node, err)
 	}
-	_, err = b.Kubelets.CoreV1().Nodes().Patch(AsKubelet(ctx, node), node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	if err != nil {
-		return fmt.Errorf("report status of node %q: %w", node, err)
+	if _, err := client.CoreV1().Nodes().Patch(ctx, node, kind, body, metav1.PatchOptions{FieldManager: manager}, part...); err != nil {
+		return fmt.Errorf("patch node %q: %w", node, err)
 	}
 	return nil
 }

@@ -4,11 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"syscall"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Answered is how an operator's command answered.
@@ -19,19 +20,15 @@ type Answered struct {
 }
 
 // Tool runs an operator's command as an admin.
-func (b *Bed) Tool(ctx context.Context, args ...string) (answered Answered, err error) {
+func (b *Bed) Tool(ctx context.Context, args ...string) (answered Answered) {
 	command := exec.CommandContext(ctx, b.nodekeep.Binary(), args...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+b.nodekeep.AdminKubeconfig())
 	var errOut bytes.Buffer
 	command.Stderr = &errOut
 	out, err := command.StdoutPipe()
-	if err != nil {
-		return Answered{}, err
-	}
+	require.NoError(b, err)
 	began := time.Now()
-	if err := command.Start(); err != nil {
-		return Answered{}, fmt.Errorf("run nodekeep %v: %w", args, err)
-	}
+	require.NoError(b, command.Start())
 	for lines := bufio.NewReader(out); err == nil; {
 		if _, err = lines.ReadSlice('\n'); err == nil {
 			if answered.Lines++; answered.Lines == 1 {
@@ -39,12 +36,10 @@ func (b *Bed) Tool(ctx context.Context, args ...string) (answered Answered, err 
 			}
 		}
 	}
-	if err := command.Wait(); err != nil {
-		return Answered{}, fmt.Errorf("run nodekeep %v: %w\n%s", args, err, errOut.Bytes())
-	}
+	require.NoError(b, command.Wait(), "run nodekeep %v\n%s", args, &errOut)
 	answered.Took = time.Since(began)
 	if usage, ok := command.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		answered.Peak = usage.Maxrss << 10 // KiB on Linux
 	}
-	return answered, nil
+	return answered
 }

@@ -2,11 +2,12 @@ package bed
 
 import (
 	"context"
-	"fmt"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/pager"
 
 	"nodekeep.dev/nodekeep/test/harness"
 )
@@ -18,30 +19,27 @@ const pageSize = 2000
 type Versions map[string]string
 
 // NodeVersions are those of all Nodes.
-func (b *Bed) NodeVersions(ctx context.Context) (Versions, error) {
-	return b.versions(ctx, corev1.SchemeGroupVersion.WithResource("nodes"), "")
-}
+func (b *Bed) NodeVersions(ctx context.Context) Versions { return b.versions(ctx, "nodes", "") }
 
 // RecordVersions are those of all ConfigMaps in the namespace of the records.
-func (b *Bed) RecordVersions(ctx context.Context) (Versions, error) {
-	return b.versions(ctx, corev1.SchemeGroupVersion.WithResource("configmaps"), harness.Namespace)
+func (b *Bed) RecordVersions(ctx context.Context) Versions {
+	return b.versions(ctx, "configmaps", harness.Namespace)
 }
 
-func (b *Bed) versions(ctx context.Context, resource schema.GroupVersionResource, namespace string) (Versions, error) {
+func (b *Bed) versions(ctx context.Context, resource, namespace string) Versions {
 	found := Versions{}
-	options := metav1.ListOptions{Limit: pageSize}
-	for {
-		page, err := b.Metadata.Resource(resource).Namespace(namespace).List(ctx, options)
-		if err != nil {
-			return nil, fmt.Errorf("list versions of %s: %w", resource.Resource, err)
-		}
-		for n := range page.Items {
-			found[page.Items[n].Name] = page.Items[n].ResourceVersion
-		}
-		if options.Continue = page.Continue; page.Continue == "" {
-			return found, nil
-		}
-	}
+	objects := b.Metadata.Resource(corev1.SchemeGroupVersion.WithResource(resource)).Namespace(namespace)
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return objects.List(ctx, options)
+	})
+	pages.PageSize = pageSize
+	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+		one := object.(*metav1.PartialObjectMetadata)
+		found[one.Name] = one.ResourceVersion
+		return nil
+	})
+	require.NoError(b, err)
+	return found
 }
 
 // Changed counts the objects that came, went or were written since.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -14,28 +14,22 @@ import (
 
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
-	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // WatchRecords calls seen with every record that is written from now on, until ctx is done. The channel that it returns
 // yields one error when the watch ends.
-func (b *Bed) WatchRecords(ctx context.Context, seen func(record.Record)) (<-chan error, error) {
-	configMaps := b.Admin.CoreV1().ConfigMaps(harness.Namespace)
+func (b *Bed) WatchRecords(ctx context.Context, seen func(record.Record)) <-chan error {
 	selector := store.RecordLabel + "=true"
-	now, err := configMaps.List(ctx, metav1.ListOptions{LabelSelector: selector, Limit: 1})
-	if err != nil {
-		return nil, fmt.Errorf("watch records: %w", err)
-	}
+	now, err := b.records().List(ctx, metav1.ListOptions{LabelSelector: selector, Limit: 1})
+	require.NoError(b, err)
 	// The API server ends watches whose client is slow; this one then continues from where it was.
 	watcher, err := watchtools.NewRetryWatcherWithContext(ctx, now.ResourceVersion, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			options.LabelSelector = selector
-			return configMaps.Watch(ctx, options)
+			return b.records().Watch(ctx, options)
 		},
 	})
-	if err != nil {
-		return nil, fmt.Errorf("watch records: %w", err)
-	}
+	require.NoError(b, err)
 	ended := make(chan error, 1)
 	go func() {
 		defer watcher.Stop()
@@ -45,14 +39,14 @@ func (b *Bed) WatchRecords(ctx context.Context, seen func(record.Record)) (<-cha
 				ended <- fmt.Errorf("watch records: %v", event.Object)
 				return
 			}
-			record, err := store.Decode([]byte(cm.Data[store.DataKey]), strings.TrimPrefix(cm.Name, "node."))
-			if err != nil {
-				ended <- fmt.Errorf("watch records: %w", err)
+			listed := store.ListedOf(cm)
+			if listed.Err != nil {
+				ended <- fmt.Errorf("watch records: %w", listed.Err)
 				return
 			}
-			seen(record)
+			seen(listed.Entry.Record)
 		}
 		ended <- errors.New("watch records: it ended")
 	}()
-	return ended, nil
+	return ended
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/stretchr/testify/require"
+
 	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
 
@@ -28,12 +30,11 @@ type Counter struct {
 }
 
 // CountWrites has the processes that are started from now on go through a proxy that counts what they write.
-func (b *Bed) CountWrites() (*Counter, error) {
+func (b *Bed) CountWrites() *Counter {
 	c := &Counter{counts: map[Kind]int{}}
-	through, err := b.Through()
-	if err != nil {
-		return nil, err
-	}
+	through, err := proxy.Start(b.cluster.Admin())
+	require.NoError(b, err)
+	b.Route = through.Through
 	through.Break(proxy.Report(proxy.Writes, func(r *http.Request) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -41,7 +42,7 @@ func (b *Bed) CountWrites() (*Counter, error) {
 			c.counts[kind]++
 		}
 	}))
-	return c, nil
+	return c
 }
 
 // Take returns the counts since the last Take.

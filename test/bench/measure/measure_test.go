@@ -75,3 +75,16 @@ func TestSeries(t *testing.T) {
 	assert.InDelta(t, 3.0, series.Sum("a", `y="2"`), 0)
 	assert.InDelta(t, 5.0, series.Sum("a_b"), 0)
 }
+
+func TestATableIsMarkdownAndASliceStandsForSeveralCells(t *testing.T) {
+	var out strings.Builder
+	table := measure.NewTable(&out, "Times", "what", "p50", "longest", "ratio")
+	table.Row("a call", measure.Times{time.Millisecond, 2 * time.Millisecond}.Milliseconds(0.5, 1), measure.Ratio(3, 2))
+	table.Row("none", []any{[]any{"", ""}, measure.Ratio(3, 0)})
+	table.Flush()
+	assert.Equal(t, "\n### Times\n\n"+
+		"| what   | p50     | longest | ratio |\n"+
+		"| ----   | ---     | ------- | ----- |\n"+
+		"| a call | 2.00 ms | 2.00 ms | 1.50  |\n"+
+		"| none   |         |         |       |\n", out.String())
+}

@@ -22,17 +22,25 @@ func NewTable(out io.Writer, title string, columns ...string) *Table {
 	for n, column := range columns {
 		head[n], rule[n] = column, strings.Repeat("-", max(3, len(column)))
 	}
-	t.Row(head...)
-	t.Row(rule...)
+	t.Row(head)
+	t.Row(rule)
 	return t
 }
 
-// Row adds a row.
+// Row adds a row. A slice stands for several cells.
 func (t *Table) Row(cells ...any) {
+	t.cells(cells)
+	fmt.Fprintln(t.to, "|")
+}
+
+func (t *Table) cells(cells []any) {
 	for _, cell := range cells {
+		if several, ok := cell.([]any); ok {
+			t.cells(several)
+			continue
+		}
 		fmt.Fprintf(t.to, "| %v\t", cell)
 	}
-	fmt.Fprintln(t.to, "|")
 }
 
 // Flush prints the table.

@@ -17,6 +17,14 @@ func (t Times) Quantile(q float64) time.Duration {
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }
 
+// Milliseconds are quantiles as cells of a table.
+func (t Times) Milliseconds(quantiles ...float64) (cells []any) {
+	for _, q := range quantiles {
+		cells = append(cells, Milliseconds(t.Quantile(q)))
+	}
+	return cells
+}
+
 // Median is the middle one of some numbers, 0 of none.
 func Median(of []float64) float64 {
 	if len(of) == 0 {

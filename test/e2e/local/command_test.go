@@ -10,9 +10,9 @@ import (
 )
 
 // nodekeep runs a command of an operator outside the cluster and returns what it prints.
-func (c *Cluster) nodekeep(t *testing.T, args ...string) string {
+func (c *cluster) nodekeep(t *testing.T, args ...string) string {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), binary(t), append(args, "--kubeconfig", c.Kubeconfig)...)
+	command := exec.CommandContext(t.Context(), binary(t), append(args, "--kubeconfig", c.kubeconfig)...)
 	out, err := command.CombinedOutput()
 	require.NoError(t, err, "nodekeep %v: %s", args, out)
 	return string(out)
@@ -21,7 +21,5 @@ func (c *Cluster) nodekeep(t *testing.T, args ...string) string {
 // binary is the path of nodekeep on this computer.
 func binary(t *testing.T) string {
 	t.Helper()
-	built, err := isolated()
-	require.NoError(t, err)
-	return filepath.Join(built, binariesFolder, runtime.GOOS, runtime.GOARCH, "nodekeep")
+	return filepath.Join(built(t), binariesFolder, runtime.GOOS, runtime.GOARCH, "nodekeep")
 }

@@ -1,29 +1,35 @@
 package local
 
 import (
-	"encoding/json"
-	"fmt"
+	"os"
 	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// Faults are what is broken on a kubelet's machine. The zero value is nothing.
-type Faults struct {
-	// Lost are addresses, or ranges of them. What pods send there is lost on its way, from the next pod on.
+// faults are what is broken on a kubelet's machine. The zero value is nothing.
+type faults struct {
+	// Lost are ranges of addresses. What pods send there is lost on its way, from the next pod on.
 	Lost []string `json:"lost,omitempty"`
 	// NoImage is that the nodekeep image is not there.
 	NoImage bool `json:"noImage,omitempty"`
 }
 
-// Break breaks these things and no others.
-func (k *Kubelet) Break(faults Faults) error {
-	content, err := json.Marshal(faults)
-	if err != nil {
-		return fmt.Errorf("encode faults of %s: %w", k.Name, err)
-	}
-	if err := replaceFile(k.faults(), content); err != nil {
-		return fmt.Errorf("write faults of %s: %w", k.Name, err)
-	}
-	return nil
+// breaks breaks these things and no others.
+func (k *kubelet) breaks(t *testing.T, broken faults) {
+	t.Helper()
+	require.NoError(t, replaceFile(k.faults(), harness.MustJSON(t, broken)))
 }
 
-func (k *Kubelet) faults() string { return filepath.Join(k.folder, "faults.json") }
+func (k *kubelet) faults() string { return filepath.Join(k.folder, "faults.json") }
+
+// replaceFile writes a file that others read meanwhile: they see all of the old content, or all of the new.
+func replaceFile(path string, content []byte) error {
+	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}

@@ -19,7 +19,7 @@ import (
 
 // killedAtEachWrite has a Node register and be verified by a controller on the host. The controller is killed before and after each write that
 // decides something, and starts again.
-func (c *Cluster) killedAtEachWrite(t *testing.T, k *Kubelet, log auditLog) {
+func (c *cluster) killedAtEachWrite(t *testing.T, k *kubelet) {
 	t.Helper()
 	c.runsVerifiers(t, 0)
 	defer c.runsVerifiers(t, 1)
@@ -33,15 +33,15 @@ func (c *Cluster) killedAtEachWrite(t *testing.T, k *Kubelet, log auditLog) {
 				reached := make(chan string, 1)
 				p.Break(proxy.Hold(proxy.Decides, number, moment, func(r *http.Request) { reached <- r.Method + " " + r.URL.Path }))
 				defer p.Break(nil)
-				require.NoError(t, c.Admin.CoreV1().Nodes().Delete(t.Context(), k.Name, metav1.DeleteOptions{}))
-				states := c.watchesNode(t, k.Name)
-				uid := k.registersAgain(t, log).stored(t).UID
+				c.DeleteNode(t, k.name)
+				states := c.watchesNode(t, k.name)
+				uid := k.registersAgain(t).stored(t).UID
 				controller := start(t)
-				held = reachedOrOpen(t, reached, func() bool { node := c.nodeOf(t, k.Name); return node.UID == uid && !unverified(node) })
+				held = reachedOrOpen(t, reached, func() bool { node := c.Node(t, k.name); return node.UID == uid && !unverified(node) })
 				require.NoError(t, controller.Kill())
 				p.Break(nil)
 				controller = start(t)
-				openedOnce(t, states, c.opens(t, k.Name))
+				openedOnce(t, states, c.opens(t, k.name))
 				require.NoError(t, controller.Kill())
 			})
 			if held {
@@ -54,9 +54,9 @@ func (c *Cluster) killedAtEachWrite(t *testing.T, k *Kubelet, log auditLog) {
 }
 
 // controllerOnTheHost is a controller that a test starts as a process, with the rights of the chart's, behind a proxy.
-func (c *Cluster) controllerOnTheHost(t *testing.T) (p *proxy.Proxy, start func(*testing.T) *harness.Process) {
+func (c *cluster) controllerOnTheHost(t *testing.T) (p *proxy.Proxy, start func(*testing.T) *harness.Process) {
 	t.Helper()
-	config, err := c.Control.ServiceAccount(t.Context(), namespace, "nodekeep-verify")
+	config, err := c.Cluster.ServiceAccount(t.Context(), namespace, "nodekeep-verify")
 	require.NoError(t, err)
 	p, err = proxy.Start(config)
 	require.NoError(t, err)
@@ -69,8 +69,8 @@ func (c *Cluster) controllerOnTheHost(t *testing.T) (p *proxy.Proxy, start func(
 	require.NoError(t, os.WriteFile(policy, []byte(shipped.Data["policy.yaml"]), 0o600))
 	return p, func(t *testing.T) *harness.Process {
 		t.Helper()
-		controller, err := c.Control.Go("verify", binary(t), []string{
-			"verify", "--leader-elect=false", "--image", Image, "--image-pull-policy", string(corev1.PullNever), "--kubeconfig", kubeconfig,
+		controller, err := c.Cluster.Go("verify", binary(t), []string{
+			"verify", "--leader-elect=false", "--image", image, "--image-pull-policy", string(corev1.PullNever), "--kubeconfig", kubeconfig,
 			"--namespace", namespace, "--policy", policy, "--health-probe-bind-address", "0", "--metrics-bind-address", "0",
 		})
 		require.NoError(t, err)

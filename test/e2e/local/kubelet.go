@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"testing"
 	"text/template"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -21,147 +24,115 @@ import (
 // kubeletBinary is the name of the program.
 const kubeletBinary = "kubelet"
 
-// Kubelet is a real kubelet and its container runtime. The containers run on while the kubelet is stopped, as on any machine.
-type Kubelet struct {
-	// Name is that of its Node.
-	Name string
+// kubelet is a real kubelet and its container runtime. The containers run on while the kubelet is stopped, as on any machine.
+type kubelet struct {
+	name string // of its Node
 
-	cluster *Cluster
+	cluster *cluster
 	address string
 	folder  string
 	socket  string
 }
 
-// Process is the name of the kubelet's process and log.
-func (k *Kubelet) Process() string { return kubeletBinary + "-" + k.Name }
+// The names of the processes, and of their logs.
+func (k *kubelet) process() string { return kubeletBinary + "-" + k.name }
+func (k *kubelet) runtime() string { return "runtime-" + k.name }
+func (k *kubelet) devices() string { return "devices-" + k.name }
 
-// StopContainers stops the container runtime and all containers, as if the machine were switched off.
-func (k *Kubelet) StopContainers() error {
-	return k.cluster.Control.Process(k.runtime()).Stop()
-}
-
-func (k *Kubelet) runtime() string { return "runtime-" + k.Name }
-
-// StartContainers starts the container runtime, without any containers, and waits until it can be called.
-func (k *Kubelet) StartContainers(ctx context.Context) error {
-	built, err := isolated()
-	if err != nil {
-		return err
-	}
-	process, err := k.cluster.Control.Go(k.runtime(), filepath.Join(built, machineFile), []string{
-		"runtime",
-		"--socket=" + k.socket,
-		"--image=" + filepath.Join(built, imageFolder, "oci"),
-		"--image-name=" + Image,
-		"--state=" + filepath.Join(k.folder, "containers"),
-		"--faults=" + k.faults(),
-		"--bridge=" + k.Name,
-		"--network=" + k.address + "/24",
-	})
-	if err != nil {
-		return err
-	}
-	err = wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) {
-		select {
-		case <-process.Exited():
-			log, _ := os.ReadFile(process.LogPath())
-			return false, fmt.Errorf("it ended: %s", log)
-		default:
-		}
+// startContainers starts the container runtime, without any containers, and waits until it can be called.
+func (k *kubelet) startContainers(t *testing.T) {
+	t.Helper()
+	process := k.cluster.runs(t, k.runtime(), "runtime",
+		"--socket="+k.socket,
+		"--image="+filepath.Join(built(t), imageFolder, "oci"),
+		"--image-name="+image,
+		"--state="+filepath.Join(k.folder, "containers"),
+		"--faults="+k.faults(),
+		"--bridge="+k.name,
+		"--network="+k.address+"/24",
+	)
+	untilIt(t, process, "serves", func() bool {
 		_, err := os.Stat(k.socket)
-		return err == nil, nil
+		return err == nil
 	})
-	if err != nil {
-		return fmt.Errorf("wait for container runtime: %w", err)
-	}
-	return nil
 }
 
-// StartDevices starts a device plugin that offers count devices of a resource to the newest kubelet. All kubelets of this machine have their sockets
+// stopContainers stops the container runtime and all containers, as if the machine were switched off.
+func (k *kubelet) stopContainers(t *testing.T) { k.cluster.stops(t, k.runtime()) }
+
+// startDevices starts a device plugin that offers count devices of a resource to the newest kubelet. All kubelets of this machine have their sockets
 // in one folder.
-func (k *Kubelet) StartDevices(resource string, count int) error {
-	built, err := isolated()
-	if err != nil {
-		return err
-	}
-	_, err = k.cluster.Control.Go(k.devices(), filepath.Join(built, machineFile), []string{"devices", "--resource=" + resource, fmt.Sprintf("--count=%d", count)})
-	return err
+func (k *kubelet) startDevices(t *testing.T, resource string, count int) {
+	k.cluster.runs(t, k.devices(), "devices", "--resource="+resource, fmt.Sprintf("--count=%d", count))
 }
 
-// StopDevices stops the device plugin.
-func (k *Kubelet) StopDevices() error { return k.cluster.Control.Process(k.devices()).Stop() }
-
-func (k *Kubelet) devices() string { return "devices-" + k.Name }
+func (k *kubelet) stopDevices(t *testing.T) { k.cluster.stops(t, k.devices()) }
 
 //go:embed kubelet.yaml
 var configuration string
 
-// configure writes the kubelet's configuration.
-func (k *Kubelet) configure(file string) error {
+// start starts the kubelet with further arguments. It returns at once; the Node registers by itself.
+func (k *kubelet) start(t *testing.T, args ...string) {
+	t.Helper()
+	control := k.cluster.Cluster
 	var content bytes.Buffer
-	err := template.Must(template.New("kubelet.yaml").Parse(configuration)).Execute(&content, map[string]string{
-		"Socket": k.socket, "Folder": k.folder, "Address": k.address, "Logs": filepath.Join(k.cluster.Control.Dir(), "logs", "pods-"+k.Name),
+	require.NoError(t, template.Must(template.New("kubelet.yaml").Parse(configuration)).Execute(&content, map[string]string{
+		"Socket": k.socket, "Folder": k.folder, "Address": k.address, "Logs": filepath.Join(control.Dir(), "logs", "pods-"+k.name),
 		"DNS": clusterDNS, "Domain": clusterDomain,
-	})
-	if err != nil {
-		return fmt.Errorf("write configuration of kubelet: %w", err)
-	}
-	if err := os.WriteFile(file, content.Bytes(), 0o600); err != nil {
-		return fmt.Errorf("write configuration of kubelet: %w", err)
-	}
-	return nil
-}
-
-// Start starts the kubelet with further arguments. It returns at once; the Node registers by itself.
-func (k *Kubelet) Start(args ...string) error {
+	}))
 	file, kubeconfig := filepath.Join(k.folder, "kubelet.yaml"), filepath.Join(k.folder, "kubeconfig")
-	if err := k.configure(file); err != nil {
-		return err
-	}
-	if err := harness.WriteKubeconfig(kubeconfig, k.cluster.Control.Kubelet(k.Name)); err != nil {
-		return err
-	}
-	_, err := k.cluster.Control.Go(k.Process(), harness.Binary(kubeletBinary), append([]string{
+	require.NoError(t, os.WriteFile(file, content.Bytes(), 0o600))
+	require.NoError(t, harness.WriteKubeconfig(kubeconfig, control.Kubelet(k.name)))
+	_, err := control.Go(k.process(), harness.Binary(kubeletBinary), append([]string{
 		"--config=" + file,
 		"--kubeconfig=" + kubeconfig,
 		"--root-dir=" + k.folder,
 		"--cert-dir=" + filepath.Join(k.folder, "pki"),
-		"--hostname-override=" + k.Name,
+		"--hostname-override=" + k.name,
 		"--node-ip=" + k.address,
 		"--v=2",
 	}, args...))
-	return err
+	require.NoError(t, err)
 }
 
-// Stop stops the kubelet and leaves its containers running.
-func (k *Kubelet) Stop() error {
-	if process := k.cluster.Control.Process(k.Process()); process != nil {
-		return process.Stop()
-	}
-	return nil
+// stop stops the kubelet and leaves its containers running.
+func (k *kubelet) stop(t *testing.T) {
+	t.Helper()
+	k.cluster.stops(t, k.process())
 }
 
-// WaitReady waits until the kubelet reports that its Node is ready for pods.
-func (k *Kubelet) WaitReady(ctx context.Context) error {
-	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+// losesNode stops the kubelet and deletes its Node.
+func (k *kubelet) losesNode(t *testing.T) {
+	t.Helper()
+	k.stop(t)
+	k.cluster.DeleteNode(t, k.name)
+}
+
+// waitReady waits until the kubelet reports that its Node is ready for pods.
+func (k *kubelet) waitReady(t *testing.T) {
+	t.Helper()
+	untilIt(t, k.cluster.Cluster.Process(k.process()), "makes its Node ready", func() bool {
+		node, err := k.cluster.Admin.CoreV1().Nodes().Get(t.Context(), k.name, metav1.GetOptions{})
+		return err == nil && ready(node)
+	})
+}
+
+func ready(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// untilIt waits until a process does something. It fails the test at once if the process ends.
+func untilIt(t *testing.T, process *harness.Process, what string, does func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, startTimeout, true, func(context.Context) (bool, error) {
 		select {
-		case <-k.cluster.Control.Process(k.Process()).Exited():
+		case <-process.Exited():
 			return false, errors.New("it ended")
 		default:
+			return does(), nil
 		}
-		node, err := k.cluster.Admin.CoreV1().Nodes().Get(ctx, k.Name, metav1.GetOptions{})
-		if err != nil {
-			return false, nil //nolint:nilerr // not yet
-		}
-		for _, c := range node.Status.Conditions {
-			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
-				return true, nil
-			}
-		}
-		return false, nil
 	})
-	if err != nil {
-		return fmt.Errorf("wait for kubelet of %s: %w; its log is %s", k.Name, err, k.cluster.Control.LogPath(k.Process()))
-	}
-	return nil
+	require.NoError(t, err, "wait until %s %s; its log is %s", process.Name(), what, process.LogPath())
 }

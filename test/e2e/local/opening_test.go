@@ -37,26 +37,26 @@ func TestHowLongANodeTakesToOpen(t *testing.T) {
 		count, err = strconv.Atoi(text)
 		require.NoError(t, err, registrationsVariable)
 	}
-	c := ForTest(t)
-	c.startDNS(t, 2, nil)
+	c := forTest(t)
+	c.startDNS(t)
 	c.verifying(t, openingPolicy)
-	k := c.AddForTest(t, "node-2")
-	c.opens(t, k.Name)
+	k := c.add(t, "node-2")
+	c.opens(t, k.name)
 	seen := c.observes(t)
 
 	var whole, until, worker, after, running, plain measure.Times
 	for range count {
-		require.NoError(t, k.Stop())
-		require.NoError(t, c.Admin.CoreV1().Nodes().Delete(t.Context(), k.Name, metav1.DeleteOptions{}))
-		require.NoError(t, k.Start())
-		node := c.opens(t, k.Name)
+		k.losesNode(t)
+		k.start(t)
+		node := c.opens(t, k.name)
 		isReady, opened := seen.when(t, node.UID, "ready"), seen.when(t, node.UID, "open")
 		check := seen.workerOf(t, node.UID)
 		created, ended := seen.when(t, check, "created"), seen.when(t, check, "ended")
 		whole = append(whole, opened.Sub(isReady))
 		until, worker, after = append(until, created.Sub(isReady)), append(worker, ended.Sub(created)), append(after, opened.Sub(ended))
 
-		pod := c.plainPod(t, k.Name)
+		pod := c.createPod(t, corev1.PodSpec{NodeName: k.name}, "version")
+		c.untilPod(t, pod.Name, succeeded)
 		created = seen.when(t, pod.UID, "created")
 		running = append(running, seen.when(t, pod.UID, "started").Sub(created))
 		plain = append(plain, seen.when(t, pod.UID, "ended").Sub(created))
@@ -75,8 +75,7 @@ func TestHowLongANodeTakesToOpen(t *testing.T) {
 		{"plain Pod created", "reported to run", running},
 		{"plain Pod created", "its end reported", plain},
 	} {
-		q := func(q float64) string { return measure.Milliseconds(row.times.Quantile(q)) }
-		table.Row(row.from, row.to, q(0.5), q(0.9), q(0.99), q(1))
+		table.Row(row.from, row.to, row.times.Milliseconds(0.5, 0.9, 0.99, 1))
 	}
 	for _, row := range []struct {
 		to    string
@@ -91,26 +90,6 @@ func TestHowLongANodeTakesToOpen(t *testing.T) {
 	t.Log(out.String())
 }
 
-// plainPod runs a pod that ends by itself and returns when it has ended.
-func (c *Cluster) plainPod(t *testing.T, node string) *corev1.Pod {
-	t.Helper()
-	pods := c.Admin.CoreV1().Pods(metav1.NamespaceDefault)
-	pod, err := pods.Create(t.Context(), &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "plain-"},
-		Spec: corev1.PodSpec{
-			NodeName: node, RestartPolicy: corev1.RestartPolicyNever,
-			Containers: []corev1.Container{{Name: "plain", Image: Image, ImagePullPolicy: corev1.PullNever, Args: []string{"version"}}},
-		},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		pod, err = pods.Get(t.Context(), pod.Name, metav1.GetOptions{})
-		require.NoError(t, err)
-		return pod.Status.Phase == corev1.PodSucceeded
-	}, settles, 20*time.Millisecond, "the pod must end")
-	return pod
-}
-
 // moments are when clients could first see something of Nodes and Pods.
 type moments struct {
 	mu      sync.Mutex
@@ -119,7 +98,7 @@ type moments struct {
 }
 
 // observes notes from now on when Nodes become ready and open, and when Pods are created, run and end.
-func (c *Cluster) observes(t *testing.T) *moments {
+func (c *cluster) observes(t *testing.T) *moments {
 	t.Helper()
 	m := &moments{times: map[types.UID]map[string]time.Time{}, workers: map[types.UID]types.UID{}}
 	factory := informers.NewSharedInformerFactory(c.Admin, 0)

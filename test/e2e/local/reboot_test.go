@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -21,48 +22,48 @@ const rebooting = `{"profiles": [{"name": "all", "checks": [{"name": "api", "api
 
 // A restart of the kubelet is over before anybody misses it, or it is not; a reboot ends all containers and gives the machine another boot ID.
 func TestARealNodeIsVerifiedAgainAfterARebootAndNotAfterARestartOfItsKubelet(t *testing.T) {
-	c := ForTest(t)
+	c := forTest(t)
 	c.verifying(t, rebooting)
-	k := c.AddForTest(t, "node-2")
-	first := c.opens(t, k.Name)
+	k := c.add(t, "node-2")
+	first := c.opens(t, k.name)
 	require.Equal(t, 1, roundOf(first))
-	states := c.watchesNode(t, k.Name)
+	states := c.watchesNode(t, k.name)
 
 	t.Run("a short restart of the kubelet", func(t *testing.T) {
-		require.NoError(t, k.Stop())
-		before := c.nodeOf(t, k.Name)
-		require.NoError(t, k.Start())
-		c.until(t, k.Name, "reported by the new kubelet", func(node *corev1.Node) bool { return heartbeat(node).After(heartbeat(before)) })
-		for _, node := range nodesOf(states) {
+		k.stop(t)
+		before := c.Node(t, k.name)
+		k.start(t)
+		reported := c.until(t, k.name, "reported by the new kubelet", func(node *corev1.Node) bool { return heartbeat(node).After(heartbeat(before)) })
+		for _, node := range states.upTo(t, reported) {
 			assert.False(t, unverified(node), "version %s", node.ResourceVersion)
 			assert.Equal(t, 1, roundOf(node), "version %s", node.ResourceVersion)
 		}
 	})
 
 	t.Run("a kubelet that is away for long", func(t *testing.T) {
-		require.NoError(t, k.Stop())
-		c.until(t, k.Name, "held while it is not Ready", func(node *corev1.Node) bool { return !ready(node) && unverified(node) })
-		require.NoError(t, k.Start())
-		node := c.until(t, k.Name, "open", func(node *corev1.Node) bool { return ready(node) && !unverified(node) })
+		k.stop(t)
+		c.until(t, k.name, "held while it is not Ready", func(node *corev1.Node) bool { return !ready(node) && unverified(node) })
+		k.start(t)
+		node := c.until(t, k.name, "open", func(node *corev1.Node) bool { return ready(node) && !unverified(node) })
 		assert.Equal(t, 1, roundOf(node), "it was not checked again")
 		assert.Equal(t, "true", node.Labels[verify.Label])
 	})
 
 	t.Run("a reboot, after which a check fails", func(t *testing.T) {
-		require.NoError(t, k.Stop())
-		require.NoError(t, k.StopContainers())
-		c.until(t, k.Name, "held while it is not Ready", func(node *corev1.Node) bool { return !ready(node) && unverified(node) })
-		pod := c.workload(t, k.Name)
-		require.NoError(t, k.Break(Faults{Lost: []string{"10.96.0.1"}}))
+		k.stop(t)
+		k.stopContainers(t)
+		c.until(t, k.name, "held while it is not Ready", func(node *corev1.Node) bool { return !ready(node) && unverified(node) })
+		pod := c.createPod(t, corev1.PodSpec{NodeSelector: map[string]string{corev1.LabelHostname: k.name}}, "version").Name
+		k.breaks(t, faults{Lost: []string{"10.96.0.1/32"}})
 		k.boots(t, "11111111-1111-4111-8111-111111111111")
-		c.staysTainted(t, k.Name, verify.VerdictFailed, "api", []string{string(verify.ReasonTimeout)})
+		c.staysTainted(t, k.name, verify.VerdictFailed, "api", []string{string(verify.ReasonTimeout)})
 		assert.Empty(t, c.pod(t, pod).Spec.NodeName, "a Pod without toleration was bound to a Node that has not passed since it booted")
-		require.NoError(t, k.Break(Faults{}))
-		assert.Equal(t, 2, roundOf(c.opens(t, k.Name)))
-		require.Eventually(t, func() bool { return c.pod(t, pod).Status.Phase == corev1.PodSucceeded }, settles, 50*time.Millisecond, "then it runs")
+		k.breaks(t, faults{})
+		assert.Equal(t, 2, roundOf(c.opens(t, k.name)))
+		c.untilPod(t, pod, succeeded)
 	})
 	var booted int
-	for _, node := range nodesOf(states) {
+	for _, node := range states.upTo(t, c.Node(t, k.name)) {
 		if node.Status.NodeInfo.BootID == first.Status.NodeInfo.BootID {
 			continue
 		}
@@ -72,20 +73,20 @@ func TestARealNodeIsVerifiedAgainAfterARebootAndNotAfterARestartOfItsKubelet(t *
 	assert.Positive(t, booted, "the kubelet must have reported the new boot")
 
 	t.Run("a reboot that is over before the Node stops being ready", func(t *testing.T) {
-		require.NoError(t, k.Stop())
-		require.NoError(t, k.StopContainers())
+		k.stop(t)
+		k.stopContainers(t)
 		k.boots(t, "22222222-2222-4222-8222-222222222222")
-		c.until(t, k.Name, "verified again", func(node *corev1.Node) bool { return !unverified(node) && roundOf(node) == 3 })
+		c.until(t, k.name, "verified again", func(node *corev1.Node) bool { return !unverified(node) && roundOf(node) == 3 })
 	})
 }
 
 // boots starts the machine of a kubelet anew, which has this boot ID.
-func (k *Kubelet) boots(t *testing.T, bootID string) {
+func (k *kubelet) boots(t *testing.T, bootID string) {
 	t.Helper()
 	file := filepath.Join(k.folder, "boot_id")
 	require.NoError(t, os.WriteFile(file, []byte(bootID+"\n"), 0o600))
-	require.NoError(t, k.StartContainers(t.Context()))
-	require.NoError(t, k.Start("--boot-id-file="+file))
+	k.startContainers(t)
+	k.start(t, "--boot-id-file="+file)
 }
 
 func roundOf(node *corev1.Node) int {
@@ -102,46 +103,14 @@ func heartbeat(node *corev1.Node) (last time.Time) {
 	return last
 }
 
-func nodesOf(states *versions) (nodes []*corev1.Node) {
-	for _, event := range states.all() {
-		if node, ok := event.Object.(*corev1.Node); ok && event.Type == watch.Modified {
-			nodes = append(nodes, node)
-		}
-	}
-	return nodes
-}
-
-func (c *Cluster) nodeOf(t *testing.T, name string) *corev1.Node {
+// until waits until a Node is what it should be, and returns it as it is then.
+func (c *cluster) until(t *testing.T, name, what string, holds func(*corev1.Node) bool) (node *corev1.Node) {
 	t.Helper()
-	node, err := c.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
-	require.NoError(t, err)
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, settles, true, func(ctx context.Context) (bool, error) {
+		var err error
+		node, err = c.Admin.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		return err == nil && holds(node), nil
+	})
+	require.NoError(t, err, "node %s must be %s; last seen: labels %v, taints %v, annotations %v", name, what, node.Labels, node.Spec.Taints, node.Annotations)
 	return node
-}
-
-// until waits until something holds for a Node, and returns it as it is then.
-func (c *Cluster) until(t *testing.T, name, what string, holds func(*corev1.Node) bool) (node *corev1.Node) {
-	t.Helper()
-	require.Eventually(t, func() bool { node = c.nodeOf(t, name); return holds(node) }, settles, 50*time.Millisecond, "node %s must be %s", name, what)
-	return node
-}
-
-// workload creates a Pod that the scheduler can bind to one Node only.
-func (c *Cluster) workload(t *testing.T, node string) (name string) {
-	t.Helper()
-	pod, err := c.Admin.CoreV1().Pods(metav1.NamespaceDefault).Create(t.Context(), &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "workload-"},
-		Spec: corev1.PodSpec{
-			NodeSelector: map[string]string{corev1.LabelHostname: node}, RestartPolicy: corev1.RestartPolicyNever,
-			Containers: []corev1.Container{{Name: "plain", Image: Image, ImagePullPolicy: corev1.PullNever, Args: []string{"version"}}},
-		},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	return pod.Name
-}
-
-func (c *Cluster) pod(t *testing.T, name string) *corev1.Pod {
-	t.Helper()
-	pod, err := c.Admin.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})
-	require.NoError(t, err)
-	return pod
 }

@@ -1,9 +1,7 @@
 package local
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -13,11 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
-	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -28,9 +24,9 @@ const namespace = "nodekeep-system"
 const settles = harness.Settles
 
 // installed installs the chart on the only node, with further arguments of Helm, and returns when its pods are ready.
-func (c *Cluster) installed(t *testing.T, args ...string) {
+func (c *cluster) installed(t *testing.T, args ...string) {
 	t.Helper()
-	_, err := harness.RunHelm(t.Context(), append([]string{"install", "nodekeep", harness.Chart(), "--kubeconfig", c.Kubeconfig, "--namespace", namespace, "--create-namespace",
+	_, err := harness.RunHelm(t.Context(), append([]string{"install", "nodekeep", harness.Chart(), "--kubeconfig", c.kubeconfig, "--namespace", namespace, "--create-namespace",
 		"--set", "image.repository=nodekeep,image.tag=test,image.pullPolicy=Never,capture.replicas=1", "--wait", "--timeout", settles.String()}, args...)...)
 	require.NoError(t, err)
 }
@@ -39,56 +35,42 @@ func (c *Cluster) installed(t *testing.T, args ...string) {
 var (
 	ordinary  = map[string]string{"tier": "gold", "example.com/rack": "r7"}
 	protected = map[string]string{"node-role.kubernetes.io/storage": ""}
-	disk      = corev1.Taint{Key: "maintenance", Value: "disk", Effect: corev1.TaintEffectPreferNoSchedule}
+	disk      = "maintenance=disk:PreferNoSchedule"
 )
 
 // Real kubelets, whose Nodes are deleted and which are started again: one next to the node that nodekeep runs on, then that very node.
 func TestARealKubeletGetsBackWhatItsNodeHad(t *testing.T) {
-	log, args := auditing(t)
-	c := ForTest(t, args...)
-	only := c.AddForTest(t, "node-1")
+	c := forTest(t)
+	only := c.add(t, "node-1")
 	c.installed(t)
 	t.Run("runs pods with the rights that the chart grants", runsPodsWithoutRights)
-	k := c.AddForTest(t, "node-2", "--node-labels=example.com/own=kubelet")
-	first := log.next(t, k.Name, 0)
+	k := c.add(t, "node-2", "--node-labels=example.com/own=kubelet")
+	first := c.audit.next(t, k.name, 0)
 	t.Run("sends what is known of kubelets", func(t *testing.T) { sendsWhatIsKnown(t, first) })
-	c.decorate(t, k.Name)
+	c.decorate(t, k.name)
 
-	t.Run("stays away until it is started again", func(t *testing.T) { staysAwayUntilItIsStarted(t, c, k, log) })
-	t.Run("gets everything back each time", func(t *testing.T) { getsEverythingBackEachTime(t, c, k, log) })
-	t.Run("changes nothing by a mere restart", func(t *testing.T) { changesNothingByARestart(t, c, k, log) })
-	t.Run("may put the gate on by itself", func(t *testing.T) { mayPutTheGateOnByItself(t, c, k, log) })
+	t.Run("stays away until it is started again", func(t *testing.T) { staysAwayUntilItIsStarted(t, c, k) })
+	t.Run("gets everything back each time", func(t *testing.T) { getsEverythingBackEachTime(t, c, k) })
+	t.Run("changes nothing by a mere restart", func(t *testing.T) { changesNothingByARestart(t, c, k) })
+	t.Run("may put the gate on by itself", func(t *testing.T) { mayPutTheGateOnByItself(t, c, k) })
 
-	require.NoError(t, k.Stop())
-	require.NoError(t, c.Admin.CoreV1().Nodes().Delete(t.Context(), k.Name, metav1.DeleteOptions{}))
-	c.decorate(t, only.Name)
-	t.Run("registers as the only node of its cluster", func(t *testing.T) { comesBackByItself(t, c, only, log) })
-	t.Run("registers so with all pods deleted", func(t *testing.T) { comesBackByItselfWithoutItsPods(t, c, only, log) })
+	k.losesNode(t)
+	c.decorate(t, only.name)
+	t.Run("registers as the only node of its cluster", func(t *testing.T) { comesBackByItself(t, c, only) })
+	t.Run("registers so with all pods deleted", func(t *testing.T) { comesBackByItselfWithoutItsPods(t, c, only) })
 }
 
 // decorate puts labels and a taint on a Node as operators do, and waits until its record holds them.
-func (c *Cluster) decorate(t *testing.T, name string) {
+func (c *cluster) decorate(t *testing.T, name string) {
 	t.Helper()
-	labels := map[string]string{}
-	for _, some := range []map[string]string{ordinary, protected} {
-		for key, value := range some {
-			labels[key] = value
-		}
-	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}, "spec": map[string]any{"taints": []corev1.Taint{disk}}})
-	require.NoError(t, err)
-	node, err := c.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "kubectl-label"})
-	require.NoError(t, err)
+	c.Label(t, name, ordinary)
+	c.Label(t, name, protected)
+	node := c.Taint(t, name, disk)
 	require.Eventually(t, func() bool {
-		cm, err := c.Admin.CoreV1().ConfigMaps(namespace).Get(t.Context(), store.Name(name), metav1.GetOptions{})
-		if err != nil {
-			return false
-		}
-		found, err := store.Decode([]byte(cm.Data[store.DataKey]), name)
-		require.NoError(t, err)
+		found, _ := c.Record(t, name)
 		items := found.Items()
 		assert.NotContains(t, items, "example.com/own", "the kubelet sets its --node-labels by itself")
-		return found.Newest().UID == node.UID && items["tier"] == "gold" && items[record.TaintKey(disk)] != ""
+		return found.Newest().UID == node.UID && harness.HasAll(items, ordinary) && items[record.TaintKey(harness.TaintOf(disk))] != ""
 	}, settles, 50*time.Millisecond, "the record of %s must come to hold what was added", name)
 }
 
@@ -111,7 +93,7 @@ func sendsWhatIsKnown(t *testing.T, r registration) {
 	assert.NotEmpty(t, sent.Status.Images)
 	assert.NotEmpty(t, sent.Status.Capacity)
 	stored := r.stored(t)
-	assert.False(t, policy.DefaultGate.On(stored.Spec.Taints), "a Node that nobody remembers is not kept waiting: %v", stored.Spec.Taints)
+	assert.False(t, harness.Gated(stored), "a Node that nobody remembers is not kept waiting: %v", stored.Spec.Taints)
 	managers := map[string]bool{}
 	for _, entry := range stored.ManagedFields {
 		managers[entry.Manager] = true
@@ -120,59 +102,46 @@ func sendsWhatIsKnown(t *testing.T, r registration) {
 }
 
 // staysAwayUntilItIsStarted: a running kubelet does not notice that its Node is deleted.
-func staysAwayUntilItIsStarted(t *testing.T, c *Cluster, k *Kubelet, log auditLog) {
-	registered := len(log.of(t, k.Name))
-	require.NoError(t, c.Admin.CoreV1().Nodes().Delete(t.Context(), k.Name, metav1.DeleteOptions{}))
+func staysAwayUntilItIsStarted(t *testing.T, c *cluster, k *kubelet) {
+	registered := len(c.audit.of(t, k.name))
+	c.DeleteNode(t, k.name)
 	// It reports its status every ten seconds.
-	assert.Never(t, func() bool { return len(log.of(t, k.Name)) > registered }, 12*time.Second, time.Second)
-	k.registersAgain(t, log)
-	c.comesBack(t, k.Name)
+	assert.Never(t, func() bool { return len(c.audit.of(t, k.name)) > registered }, 12*time.Second, time.Second)
+	k.registersAgain(t)
+	c.comesBack(t, k.name)
 }
 
 // registersAgain starts the kubelet again and returns what it sends.
-func (k *Kubelet) registersAgain(t *testing.T, log auditLog, args ...string) registration {
+func (k *kubelet) registersAgain(t *testing.T, args ...string) registration {
 	t.Helper()
-	registered := len(log.of(t, k.Name))
-	require.NoError(t, k.Stop())
-	require.NoError(t, k.Start(append([]string{"--node-labels=example.com/own=kubelet"}, args...)...))
-	return log.next(t, k.Name, registered)
+	registered := len(k.cluster.audit.of(t, k.name))
+	k.stop(t)
+	k.start(t, append([]string{"--node-labels=example.com/own=kubelet"}, args...)...)
+	return k.cluster.audit.next(t, k.name, registered)
 }
 
 // comesBack waits until a Node carries everything, is ready and not behind the gate.
-func (c *Cluster) comesBack(t *testing.T, name string) *corev1.Node {
+func (c *cluster) comesBack(t *testing.T, name string) *corev1.Node {
 	t.Helper()
-	var node *corev1.Node
-	var last string
-	require.Eventually(t, func() bool {
-		var err error
-		if node, err = c.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{}); err != nil {
-			last = err.Error()
-			return false
-		}
-		last = fmt.Sprintf("labels %v, taints %v", node.Labels, node.Spec.Taints)
-		return harness.HasAll(node.Labels, ordinary) && harness.HasAll(node.Labels, protected) && harness.Carries(node, disk.ToString()) && !policy.DefaultGate.On(node.Spec.Taints) && ready(node)
-	}, settles, 20*time.Millisecond, "node %s must register fully restored; last seen: %s", name, &last)
-	return node
+	return c.until(t, name, "fully restored and ready", func(node *corev1.Node) bool { return restored(node) && ready(node) })
 }
 
-func ready(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
+// restored reports whether a Node has what decorate gave it, and no gate.
+func restored(node *corev1.Node) bool {
+	return harness.HasAll(node.Labels, ordinary) && harness.HasAll(node.Labels, protected) && harness.Carries(node, disk) && !harness.Gated(node)
 }
 
-func getsEverythingBackEachTime(t *testing.T, c *Cluster, k *Kubelet, log auditLog) {
+func getsEverythingBackEachTime(t *testing.T, c *cluster, k *kubelet) {
 	for round := range 5 {
-		require.NoError(t, k.Stop())
-		require.NoError(t, c.Admin.CoreV1().Nodes().Delete(t.Context(), k.Name, metav1.DeleteOptions{}))
+		k.losesNode(t)
 		begun := time.Now()
-		r := k.registersAgain(t, log)
+		r := k.registersAgain(t)
 		stored := r.stored(t)
 		assert.False(t, harness.HasAll(r.Sent.Labels, ordinary), "the kubelet knows nothing of it")
-		assert.True(t, harness.HasAll(stored.Labels, ordinary) && harness.Carries(stored, disk.ToString()), "round %d: what kubelets may set is in the object that its own CREATE stored: %v", round, stored.Labels)
+		assert.True(t, harness.HasAll(stored.Labels, ordinary) && harness.Carries(stored, disk), "round %d: what kubelets may set is in the object that its own CREATE stored: %v", round, stored.Labels)
 		assert.False(t, harness.HasAll(stored.Labels, protected))
 		assert.True(t, policy.DefaultGate.Holds(stored.Spec.Taints), "round %d: what they may not set comes behind the gate: %v", round, stored.Spec.Taints)
-		node := c.comesBack(t, k.Name)
+		node := c.comesBack(t, k.name)
 		require.Equal(t, stored.UID, node.UID)
 		t.Logf("round %d: CREATE %s after the start of the kubelet, answered in %s; whole and ready %s after the CREATE", round,
 			r.Received.Sub(begun).Round(time.Millisecond), r.Answered.Sub(r.Received).Round(time.Millisecond), time.Since(r.Answered).Round(time.Millisecond))
@@ -180,39 +149,26 @@ func getsEverythingBackEachTime(t *testing.T, c *Cluster, k *Kubelet, log auditL
 }
 
 // changesNothingByARestart: each start sends a CREATE, and the Node stays the object that it is.
-func changesNothingByARestart(t *testing.T, c *Cluster, k *Kubelet, log auditLog) {
-	before := c.comesBack(t, k.Name)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	watcher, err := c.Admin.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + k.Name, ResourceVersion: before.ResourceVersion})
-	require.NoError(t, err)
-	gated := make(chan bool, 1)
-	go func() {
-		ever := false
-		for event := range watcher.ResultChan() {
-			if node, ok := event.Object.(*corev1.Node); ok {
-				ever = ever || policy.DefaultGate.On(node.Spec.Taints) || !harness.HasAll(node.Labels, ordinary) || !harness.HasAll(node.Labels, protected)
-			}
-		}
-		gated <- ever
-	}()
-	r := k.registersAgain(t, log)
+func changesNothingByARestart(t *testing.T, c *cluster, k *kubelet) {
+	before := c.comesBack(t, k.name)
+	states := c.watchesNode(t, k.name)
+	r := k.registersAgain(t)
 	assert.Equal(t, 409, r.ResponseStatus.Code, "the kubelet sends a CREATE for a Node that exists: %s", r.Response)
 	var status metav1.Status
 	require.NoError(t, json.Unmarshal(r.Response, &status))
 	assert.True(t, apierrors.IsAlreadyExists(&apierrors.StatusError{ErrStatus: status}))
-	after := c.comesBack(t, k.Name)
+	after := c.comesBack(t, k.name)
 	assert.Equal(t, before.UID, after.UID)
-	watcher.Stop()
-	assert.False(t, <-gated, "it is never gated, nor without its labels")
+	for _, node := range states.upTo(t, after) {
+		assert.True(t, restored(node), "it is never gated, nor without its labels: version %s", node.ResourceVersion)
+	}
 }
 
 // mayPutTheGateOnByItself: the gate policy must not put a second one.
-func mayPutTheGateOnByItself(t *testing.T, c *Cluster, k *Kubelet, log auditLog) {
-	require.NoError(t, k.Stop())
-	require.NoError(t, c.Admin.CoreV1().Nodes().Delete(t.Context(), k.Name, metav1.DeleteOptions{}))
-	r := k.registersAgain(t, log, "--register-with-taints="+string(policy.DefaultGate)+"=:NoSchedule")
-	assert.True(t, policy.DefaultGate.On(r.Sent.Spec.Taints))
+func mayPutTheGateOnByItself(t *testing.T, c *cluster, k *kubelet) {
+	k.losesNode(t)
+	r := k.registersAgain(t, "--register-with-taints="+string(policy.DefaultGate)+"=:NoSchedule")
+	assert.True(t, harness.Gated(&r.Sent))
 	stored := r.stored(t)
 	copies := 0
 	for _, taint := range stored.Spec.Taints {
@@ -221,42 +177,41 @@ func mayPutTheGateOnByItself(t *testing.T, c *Cluster, k *Kubelet, log auditLog)
 		}
 	}
 	assert.Equal(t, 1, copies)
-	c.comesBack(t, k.Name)
+	c.comesBack(t, k.name)
 }
 
 // comesBackByItself: all of nodekeep runs on the very Node that goes.
-func comesBackByItself(t *testing.T, c *Cluster, k *Kubelet, log auditLog) {
+func comesBackByItself(t *testing.T, c *cluster, k *kubelet) {
 	before := c.pods(t)
-	r := c.goesAndComesBack(t, k, log, func() {})
+	r := c.goesAndComesBack(t, k, func() {})
 	assert.NotEmpty(t, r.stored(t).Annotations[policy.StampAnnotation], "its containers run on without it, and so the webhook answered")
 	assert.Equal(t, before, c.pods(t))
 }
 
 // comesBackByItselfWithoutItsPods: the machine was off, and the pods that replace those that were on it found no node.
-func comesBackByItselfWithoutItsPods(t *testing.T, c *Cluster, k *Kubelet, log auditLog) {
+func comesBackByItselfWithoutItsPods(t *testing.T, c *cluster, k *kubelet) {
 	before := c.pods(t)
-	r := c.goesAndComesBack(t, k, log, func() {
-		require.NoError(t, k.StopContainers())
+	r := c.goesAndComesBack(t, k, func() {
+		k.stopContainers(t)
 		for name := range before { // as the garbage collector does with pods of Nodes that have been gone for forty seconds
 			require.NoError(t, c.Admin.CoreV1().Pods(namespace).Delete(t.Context(), name, *metav1.NewDeleteOptions(0)))
 		}
 		require.Eventually(t, func() bool { return c.endpoints(t) == 0 && len(c.pods(t)) == len(before) }, settles, 20*time.Millisecond)
-		require.NoError(t, k.StartContainers(t.Context()))
+		k.startContainers(t)
 	})
 	assert.Empty(t, r.stored(t).Annotations[policy.StampAnnotation], "there was no webhook")
 }
 
 // goesAndComesBack deletes the Node of a kubelet and starts that again.
-func (c *Cluster) goesAndComesBack(t *testing.T, k *Kubelet, log auditLog, meanwhile func()) registration {
+func (c *cluster) goesAndComesBack(t *testing.T, k *kubelet, meanwhile func()) registration {
 	t.Helper()
-	require.NoError(t, k.Stop())
-	require.NoError(t, c.Admin.CoreV1().Nodes().Delete(t.Context(), k.Name, metav1.DeleteOptions{}))
+	k.losesNode(t)
 	meanwhile()
 	begun := time.Now()
-	r := k.registersAgain(t, log)
+	r := k.registersAgain(t)
 	reviewed := r.stored(t).Annotations[policy.StampAnnotation] != ""
 	assert.Equal(t, reviewed || c.gates(t), policy.DefaultGate.Holds(r.stored(t).Spec.Taints), "the gate waits for the protected label: %v", r.stored(t).Spec.Taints)
-	c.comesBack(t, k.Name)
+	c.comesBack(t, k.name)
 	whole := time.Since(r.Answered)
 	require.Eventually(t, func() bool { return c.endpoints(t) == 3 }, settles, 20*time.Millisecond, "the webhook must be called again")
 	t.Logf("CREATE %s after the start of the kubelet; whole and ready %s after the CREATE; the webhook has all its replicas %s after it", r.Received.Sub(begun).Round(time.Millisecond),
@@ -265,7 +220,7 @@ func (c *Cluster) goesAndComesBack(t *testing.T, k *Kubelet, log auditLog, meanw
 }
 
 // gates reports whether the API server gates new Nodes by itself: the chart installs the policy where the API server serves its kind.
-func (c *Cluster) gates(t *testing.T) bool {
+func (c *cluster) gates(t *testing.T) bool {
 	t.Helper()
 	_, err := c.Admin.AdmissionregistrationV1().MutatingAdmissionPolicies().Get(t.Context(), "nodekeep-gate", metav1.GetOptions{})
 	require.True(t, err == nil || apierrors.IsNotFound(err), "%v", err)
@@ -273,7 +228,7 @@ func (c *Cluster) gates(t *testing.T) bool {
 }
 
 // pods are those of nodekeep, and how often their containers were started again.
-func (c *Cluster) pods(t *testing.T) map[string]int {
+func (c *cluster) pods(t *testing.T) map[string]int {
 	t.Helper()
 	list, err := c.Admin.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
@@ -288,7 +243,7 @@ func (c *Cluster) pods(t *testing.T) map[string]int {
 }
 
 // endpoints is how many replicas of the webhook the API server may call.
-func (c *Cluster) endpoints(t *testing.T) (count int) {
+func (c *cluster) endpoints(t *testing.T) (count int) {
 	t.Helper()
 	slices, err := c.Admin.DiscoveryV1().EndpointSlices(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=nodekeep-webhook"})
 	require.NoError(t, err)

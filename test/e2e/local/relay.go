@@ -1,30 +1,26 @@
 package local
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// idle is how long a relay remembers a client that sends packets and gets none. The kernel's connection tracking does the same for UDP.
-const idle = 30 * time.Second
+// answerTimeout is how long a relay waits for the answer to a packet.
+const answerTimeout = 30 * time.Second
 
-// relay passes the traffic of a Service's port to its endpoints. Each TCP connection, and each UDP client, gets a random endpoint.
+// relay passes the traffic of a Service's port to its endpoints. Each TCP connection, and each UDP packet, gets a random endpoint.
 type relay struct {
 	endpoints atomic.Pointer[[]string]
 	listener  io.Closer
-
-	mu      sync.Mutex
-	clients map[string]net.Conn // of UDP, by the client's address
 }
 
 func newRelay(at frontend, endpoints []string) (*relay, error) {
-	r := &relay{clients: map[string]net.Conn{}}
+	r := &relay{}
 	r.endpoints.Store(&endpoints)
 	if at.network == "udp" {
 		packets, err := net.ListenPacket(at.network, at.address)
@@ -44,16 +40,7 @@ func newRelay(at frontend, endpoints []string) (*relay, error) {
 	return r, nil
 }
 
-func (r *relay) close() error {
-	err := r.listener.Close()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, endpoint := range r.clients {
-		err = errors.Join(err, endpoint.Close())
-	}
-	clear(r.clients)
-	return err
-}
+func (r *relay) close() error { return r.listener.Close() }
 
 func (r *relay) choose() string {
 	endpoints := *r.endpoints.Load()
@@ -95,52 +82,29 @@ func (r *relay) packets(from net.PacketConn) {
 		if err != nil {
 			return
 		}
-		endpoint, err := r.endpointOf(from, client)
-		if err != nil {
-			continue // lost, as packets may be
-		}
-		_, _ = endpoint.Write(buffer[:n])
+		question := bytes.Clone(buffer[:n])
+		go func() {
+			if answer, err := ask(r.choose(), question); err == nil { // otherwise it is lost, as packets may be
+				_, _ = from.WriteTo(answer, client)
+			}
+		}()
 	}
 }
 
-// endpointOf is the connection by which the packets of a client go to its endpoint.
-func (r *relay) endpointOf(from net.PacketConn, client net.Addr) (net.Conn, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	name := client.String()
-	if endpoint := r.clients[name]; endpoint != nil {
-		return endpoint, nil
-	}
-	endpoint, err := net.Dial("udp", r.choose())
+// ask sends a packet and returns the answer to it: in DNS there is one.
+func ask(address string, question []byte) ([]byte, error) {
+	endpoint, err := net.Dial("udp", address)
 	if err != nil {
 		return nil, err
 	}
-	r.clients[name] = endpoint
-	go func() {
-		r.answers(from, client, endpoint)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.clients[name] == endpoint {
-			delete(r.clients, name)
-		}
-		_ = endpoint.Close()
-	}()
-	return endpoint, nil
-}
-
-// answers passes packets back until none has come for a while.
-func (r *relay) answers(from net.PacketConn, client net.Addr, endpoint net.Conn) {
-	buffer := make([]byte, 64<<10)
-	for {
-		if err := endpoint.SetReadDeadline(time.Now().Add(idle)); err != nil {
-			return
-		}
-		n, err := endpoint.Read(buffer)
-		if err != nil {
-			return
-		}
-		if _, err := from.WriteTo(buffer[:n], client); err != nil {
-			return
-		}
+	defer endpoint.Close()
+	if err := endpoint.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
+		return nil, err
 	}
+	if _, err := endpoint.Write(question); err != nil {
+		return nil, err
+	}
+	buffer := make([]byte, 64<<10)
+	n, err := endpoint.Read(buffer)
+	return buffer[:n], err
 }

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,16 +14,9 @@ import (
 // runsPodsWithoutRights looks at the processes of nodekeep as the kernel knows them: it is what came of the chart's security contexts, by
 // way of the kubelet and the container runtime.
 func runsPodsWithoutRights(t *testing.T) {
-	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	require.NoError(t, err)
-	programs := 0
-	for _, file := range found {
-		command, err := os.ReadFile(file)
-		if err != nil || !bytes.HasPrefix(command, []byte("/nodekeep\x00")) {
-			continue
-		}
-		programs++
-		process := filepath.Dir(file)
+	running := programs(t)
+	assert.Len(t, running, 4, "three replicas of the webhook and one of capture")
+	for process, args := range running {
 		status, err := os.ReadFile(filepath.Join(process, "status"))
 		require.NoError(t, err)
 		for field, want := range map[string]string{
@@ -33,7 +25,7 @@ func runsPodsWithoutRights(t *testing.T) {
 		} {
 			line := regexp.MustCompile(`(?m)^` + field + `:\s*(.*)$`).FindSubmatch(status)
 			require.NotNil(t, line, field)
-			assert.Equal(t, want, strings.Join(strings.Fields(string(line[1])), " "), "%s of %s", field, bytes.ReplaceAll(command, []byte{0}, []byte{' '}))
+			assert.Equal(t, want, strings.Join(strings.Fields(string(line[1])), " "), "%s of %s", field, args)
 		}
 		mounts, err := os.ReadFile(filepath.Join(process, "mountinfo"))
 		require.NoError(t, err)
@@ -41,5 +33,4 @@ func runsPodsWithoutRights(t *testing.T) {
 		assert.Regexp(t, `(?m) /var/run/secrets/kubernetes.io/serviceaccount ro,| /run/secrets/kubernetes.io/serviceaccount ro,`, string(mounts))
 		assert.Regexp(t, `(?m) /etc/nodekeep ro,`, string(mounts))
 	}
-	assert.Equal(t, 4, programs, "three replicas of the webhook and one of capture")
 }

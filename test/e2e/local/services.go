@@ -3,22 +3,20 @@ package local
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"net"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	discoverylisters "k8s.io/client-go/listers/discovery/v1"
 	"k8s.io/client-go/tools/cache"
@@ -39,12 +37,9 @@ type services struct {
 	services corelisters.ServiceLister
 	slices   discoverylisters.EndpointSliceLister
 	changed  chan struct{}
-	stop     context.CancelFunc
-	done     chan struct{}
 
 	mu     sync.Mutex
 	relays map[frontend]*relay
-	failed map[frontend]error
 	follow func([]*corev1.Service) // is called with all Services after each change
 }
 
@@ -58,64 +53,85 @@ func frontendOf(service *corev1.Service, port corev1.ServicePort) frontend {
 	return frontend{strings.ToLower(string(port.Protocol)), net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(int(port.Port)))}
 }
 
-// startServices publishes the endpoint of Service kubernetes and serves Services until close. The context bounds the start.
-func startServices(ctx context.Context, client kubernetes.Interface, apiServer string) (*services, error) {
-	target, err := url.Parse(apiServer)
-	if err != nil {
-		return nil, fmt.Errorf("serve services: %w", err)
-	}
-	if err := publishAPIServer(ctx, client); err != nil {
-		return nil, fmt.Errorf("serve services: %w", err)
-	}
-	factory := informers.NewSharedInformerFactory(client, 0)
+// startServices publishes the endpoint of Service kubernetes and serves Services until the test ends.
+func (c *cluster) startServices(t *testing.T) {
+	t.Helper()
+	target, err := url.Parse(c.Cluster.URL())
+	require.NoError(t, err)
+	// This API server listens on loopback, which is no address for an endpoint. So it publishes none.
+	c.publish(t, metav1.NamespaceDefault, "kubernetes", httpsOfAPIServer, apiEndpoint)
+	toAPIServer, err := newRelay(frontend{"tcp", net.JoinHostPort(apiEndpoint, strconv.Itoa(apiPort))}, []string{target.Host})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, toAPIServer.close()) })
+
+	factory := informers.NewSharedInformerFactory(c.Admin, 0)
 	s := &services{
 		services: factory.Core().V1().Services().Lister(), slices: factory.Discovery().V1().EndpointSlices().Lister(),
-		changed: make(chan struct{}, 1), done: make(chan struct{}), relays: map[frontend]*relay{}, failed: map[frontend]error{},
+		changed: make(chan struct{}, 1), relays: map[frontend]*relay{},
 	}
-	// The API server listens on loopback, which is no address for an endpoint.
-	atEndpoint := frontend{"tcp", net.JoinHostPort(apiEndpoint, strconv.Itoa(apiPort))}
-	toAPIServer, err := newRelay(atEndpoint, []string{target.Host})
-	if err != nil {
-		return nil, fmt.Errorf("serve services: %w", err)
-	}
+	c.services = s
 	notify := cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { s.again() }, UpdateFunc: func(any, any) { s.again() }, DeleteFunc: func(any) { s.again() },
 	}
-	_, serviceErr := factory.Core().V1().Services().Informer().AddEventHandler(notify)
-	_, sliceErr := factory.Discovery().V1().EndpointSlices().Informer().AddEventHandler(notify)
-	if err := errors.Join(serviceErr, sliceErr); err != nil {
-		return nil, errors.Join(fmt.Errorf("serve services: %w", err), toAPIServer.close())
-	}
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s.stop = stop
-	factory.Start(running.Done())
+	_, err = factory.Core().V1().Services().Informer().AddEventHandler(notify)
+	require.NoError(t, err)
+	_, err = factory.Discovery().V1().EndpointSlices().Informer().AddEventHandler(notify)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	t.Cleanup(stop)
+	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	if err := s.reconcile(); err != nil {
+	require.NoError(t, s.reconcile())
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-s.changed:
+				if err := s.reconcile(); err != nil {
+					t.Errorf("serve services: %v", err)
+				}
+			}
+		}
+	})
+	t.Cleanup(func() {
 		stop()
-		return nil, errors.Join(fmt.Errorf("serve services: %w", err), toAPIServer.close())
-	}
-	go func() {
-		defer close(s.done)
-		s.run(running)
+		running.Wait()
 		factory.Shutdown()
-		_ = toAPIServer.close()
-	}()
-	return s, nil
+		for at, r := range s.relays {
+			assert.NoError(t, r.close(), "%v", at)
+		}
+	})
 }
 
-// publishAPIServer makes the endpoint of Service kubernetes, which this API server does not do for an address on loopback.
-func publishAPIServer(ctx context.Context, client kubernetes.Interface) error {
+// httpsOfAPIServer is the port of an endpoint that is the API server.
+var httpsOfAPIServer = []corev1.ServicePort{{Name: "https", Port: apiPort, Protocol: corev1.ProtocolTCP}}
+
+func (c *cluster) addService(t *testing.T, namespace, name string, spec corev1.ServiceSpec) {
+	t.Helper()
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+	_, err := c.Admin.CoreV1().Services(namespace).Create(t.Context(), service, metav1.CreateOptions{})
+	require.NoError(t, err)
+}
+
+// publish makes the endpoints of a Service that no controller publishes: their processes run outside the cluster.
+func (c *cluster) publish(t *testing.T, namespace, service string, ports []corev1.ServicePort, addresses ...string) {
+	t.Helper()
 	slice := &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Name: "kubernetes", Labels: map[string]string{discoveryv1.LabelServiceName: "kubernetes"}},
+		ObjectMeta:  metav1.ObjectMeta{Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
 		AddressType: discoveryv1.AddressTypeIPv4,
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{apiEndpoint}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}},
-		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("https"), Port: ptr.To[int32](apiPort), Protocol: ptr.To(corev1.ProtocolTCP)}},
 	}
-	_, err := client.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).Create(ctx, slice, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("publish endpoint of API server: %w", err)
+	for _, port := range ports {
+		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: &port.Name, Port: &port.Port, Protocol: &port.Protocol})
 	}
-	return nil
+	for _, address := range addresses {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)},
+		})
+	}
+	_, err := c.Admin.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), slice, metav1.CreateOptions{})
+	require.NoError(t, err)
 }
 
 // again asks for a reconciliation.
@@ -123,17 +139,6 @@ func (s *services) again() {
 	select {
 	case s.changed <- struct{}{}:
 	default: // asked for already
-	}
-}
-
-func (s *services) run(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.changed:
-			_ = s.reconcile() // close returns the errors that remain
-		}
 	}
 }
 
@@ -146,23 +151,17 @@ func (s *services) following(follow func([]*corev1.Service)) {
 }
 
 // reconcile makes the relays those of the Services that have ready endpoints.
-func (s *services) reconcile() error {
+func (s *services) reconcile() (err error) {
 	all, err := s.services.List(labels.Everything())
-	if err != nil {
-		return err
-	}
 	want := map[frontend][]string{}
 	for _, service := range all {
-		if err := s.add(want, service); err != nil {
-			return err
-		}
+		err = errors.Join(err, s.add(want, service))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.failed = map[frontend]error{}
 	for at, r := range s.relays {
 		if len(want[at]) == 0 {
-			s.failed[at] = r.close()
+			err = errors.Join(err, r.close())
 			delete(s.relays, at)
 		}
 	}
@@ -171,17 +170,17 @@ func (s *services) reconcile() error {
 			r.endpoints.Store(&endpoints)
 			continue
 		}
-		r, err := newRelay(at, endpoints)
-		if err != nil {
-			s.failed[at] = err
+		made, failed := newRelay(at, endpoints)
+		if failed != nil {
+			err = errors.Join(err, failed)
 			continue
 		}
-		s.relays[at] = r
+		s.relays[at] = made
 	}
 	if s.follow != nil {
 		s.follow(all)
 	}
-	return s.errors()
+	return err
 }
 
 // add adds the frontends of a Service that have ready endpoints.
@@ -194,13 +193,12 @@ func (s *services) add(want map[frontend][]string, service *corev1.Service) erro
 		return err
 	}
 	for _, port := range service.Spec.Ports {
-		at := frontendOf(service, port)
+		var endpoints []string
 		for _, slice := range list {
-			want[at] = append(want[at], readyEndpoints(slice, port.Name)...)
+			endpoints = append(endpoints, readyEndpoints(slice, port.Name)...)
 		}
-		slices.Sort(want[at])
-		if len(want[at]) == 0 || port.Protocol == corev1.ProtocolSCTP {
-			delete(want, at)
+		if len(endpoints) > 0 {
+			want[frontendOf(service, port)] = endpoints
 		}
 	}
 	return nil
@@ -219,24 +217,6 @@ func readyEndpoints(slice *discoveryv1.EndpointSlice, portName string) (list []s
 		}
 	}
 	return list
-}
-
-// errors are those of the frontends that are not served as they should be.
-func (s *services) errors() error {
-	return errors.Join(slices.Collect(maps.Values(s.failed))...)
-}
-
-// close serves nothing any more. The error names the frontends that could not be served in the end.
-func (s *services) close() error {
-	s.stop()
-	<-s.done
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	err := s.errors()
-	for _, r := range s.relays {
-		err = errors.Join(err, r.close())
-	}
-	return err
 }
 
 // serves reports whether a server answers there.

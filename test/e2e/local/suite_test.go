@@ -3,6 +3,7 @@ package local
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,12 +12,12 @@ import (
 // The end-to-end suite against a cluster of one node with a real kubelet. The only value that differs from the chart's defaults is that
 // of the replicas of capture: on the host network, two of them need two hosts.
 func TestTheEndToEndSuitePassesOnARealKubelet(t *testing.T) {
-	c := ForTest(t)
-	c.AddForTest(t, "node-1")
-	suite := exec.CommandContext(t.Context(), Compiled("test/e2e"), "-test.v", "-test.timeout=10m")
+	c := forTest(t)
+	c.add(t, "node-1")
+	suite := exec.CommandContext(t.Context(), filepath.Join(built(t), suiteFile), "-test.v", "-test.timeout=10m")
 	suite.Env = append(os.Environ(),
-		"KUBECONFIG="+c.Kubeconfig,
-		"NODEKEEP_E2E_IMAGE="+Image,
+		"KUBECONFIG="+c.kubeconfig,
+		"NODEKEEP_E2E_IMAGE="+image,
 		"NODEKEEP_E2E_PULL_POLICY=Never",
 		"NODEKEEP_E2E_HELM_ARGS=--set capture.replicas=1",
 	)

@@ -42,11 +42,9 @@ func (r *containerRuntime) CreateContainer(_ context.Context, request *cri.Creat
 	if name := config.GetImage().GetImage(); !r.image.is(name) {
 		return nil, fmt.Errorf("create container: there is no image %s", name)
 	}
-	r.mu.Lock()
-	s := r.sandboxes[request.GetPodSandboxId()]
-	r.mu.Unlock()
-	if s == nil {
-		return nil, notFound("pod", request.GetPodSandboxId())
+	s, err := r.sandbox(request.GetPodSandboxId())
+	if err != nil {
+		return nil, err
 	}
 	described, err := newSpec(config, r.image.config.Config)
 	if err != nil {
@@ -98,60 +96,46 @@ func (c *container) run() (err error) {
 		return errors.New("it was started before")
 	}
 	namespaces, err := c.sandbox.join()
-	defer closeAll(namespaces)
+	defer func() {
+		for _, file := range namespaces {
+			_ = file.Close()
+		}
+	}()
 	if err != nil {
 		return err
 	}
-	// Three pipes: two for the program's output, one for the reason why it could not be run.
-	var readers, writers [3]*os.File
-	defer func() { closeAll(writers[:]) }()
-	for i := range readers {
-		if readers[i], writers[i], err = os.Pipe(); err != nil {
-			closeAll(readers[:])
-			return err
-		}
+	reports, report, err := os.Pipe() // why the program could not be run
+	if err != nil {
+		return err
 	}
+	defer reports.Close()
 	command := self(containerName, c.specFile())
 	command.Env = []string{}
-	command.Stdout, command.Stderr, command.ExtraFiles = writers[0], writers[1], []*os.File{writers[2]}
+	command.Stdout, command.Stderr, command.ExtraFiles = c.log.stream("stdout"), c.log.stream("stderr"), []*os.File{report}
 	own := uintptr(unix.CLONE_NEWNS | unix.CLONE_NEWPID)
 	if c.sandbox.onHost() {
 		own |= unix.CLONE_NEWIPC
 	}
 	process, err := start(command, own, namespaces...)
+	_ = report.Close()
 	if err != nil {
-		closeAll(readers[:])
 		return err
 	}
 	c.process, c.started = process, time.Now().UnixNano()
-	closeAll(writers[:])
-	go c.follow(readers[0], readers[1])
-
-	defer readers[2].Close()
-	reason, err := io.ReadAll(readers[2])
+	go c.follow()
+	reason, err := io.ReadAll(reports)
 	if err == nil && len(reason) > 0 {
 		err = errors.New(string(reason))
 	}
 	return err
 }
 
-// follow writes the log until the program has ended.
-func (c *container) follow(stdout, stderr *os.File) {
-	var both sync.WaitGroup
-	both.Go(func() { c.log.copy("stdout", stdout) })
-	both.Go(func() { c.log.copy("stderr", stderr) })
-	both.Wait()
-	closeAll([]*os.File{stdout, stderr})
+// follow notes when the program has ended and its log is complete.
+func (c *container) follow() {
 	<-c.process.ended
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.finished = time.Now().UnixNano()
-}
-
-func closeAll(files []*os.File) {
-	for _, file := range files {
-		_ = file.Close() // nil is fine, and so is a second time
-	}
 }
 
 // stop ends the program: SIGTERM, so much time, SIGKILL.

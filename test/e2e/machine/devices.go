@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -44,36 +42,21 @@ func serveDevices(args []string) error {
 		return fmt.Errorf("wait for the kubelet: %w", err)
 	}
 	const endpoint = "machine.sock" // in the folder that the kubelet empties when it starts
-	socket := filepath.Join(plugin.DevicePluginPath, endpoint)
-	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		return err
-	}
 	server := grpc.NewServer()
 	plugin.RegisterDevicePluginServer(server, d)
+	running, fail := context.WithCancelCause(stop)
 	go func() {
-		<-stop.Done()
-		server.Stop()
-	}()
-	failed := make(chan error, 1)
-	go func() {
-		if err := register(stop, endpoint, *resource); err != nil {
-			failed <- fmt.Errorf("register with the kubelet: %w", err)
-			server.Stop()
+		if err := register(running, endpoint, *resource); err != nil {
+			fail(fmt.Errorf("register with the kubelet: %w", err))
 		}
 	}()
-	if err := server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+	if err := serve(running, server, filepath.Join(plugin.DevicePluginPath, endpoint)); err != nil {
 		return err
 	}
-	select {
-	case err := <-failed:
-		return err
-	default:
+	if stop.Err() != nil {
 		return nil
 	}
+	return context.Cause(running)
 }
 
 // register registers a device plugin with the kubelet. The kubelet then calls it.

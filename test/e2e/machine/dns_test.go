@@ -48,11 +48,11 @@ func TestFaultsAreReadFromAFileThatMayBeMissing(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, faults{}, broken)
 
-	require.NoError(t, os.WriteFile(path, []byte(`{"lost":["10.96.0.1","10.244.0.0/24"],"noImage":true}`), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte(`{"lost":["10.96.0.1/32","10.244.0.0/24"],"noImage":true}`), 0o600))
 	broken, err = faultsFile(path).read()
 	require.NoError(t, err)
 	assert.True(t, broken.NoImage)
-	assert.Equal(t, "[10.96.0.1/32 10.244.0.0/24]", fmt.Sprint(broken.lost))
+	assert.Equal(t, "[10.96.0.1/32 10.244.0.0/24]", fmt.Sprint(broken.Lost))
 
 	require.NoError(t, os.WriteFile(path, []byte(`{"lost":["everywhere"]}`), 0o600))
 	_, err = faultsFile(path).read()

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -15,34 +13,19 @@ type faultsFile string
 
 // faults is what is broken.
 type faults struct {
-	// Lost are addresses, or ranges of them. What pods that start from now on send there is lost on its way.
-	Lost []string `json:"lost,omitempty"`
+	// Lost are ranges of addresses. What pods that start from now on send there is lost on its way.
+	Lost []netip.Prefix `json:"lost,omitempty"`
 	// NoImage is an image that is not there, and cannot be pulled.
 	NoImage bool `json:"noImage,omitempty"`
-
-	lost []netip.Prefix
 }
 
 // read reads the file. Without one, nothing is broken.
 func (f faultsFile) read() (broken faults, err error) {
-	content, err := os.ReadFile(string(f))
-	if f == "" || errors.Is(err, fs.ErrNotExist) {
+	err = readJSON(string(f), &broken)
+	if errors.Is(err, fs.ErrNotExist) {
 		return faults{}, nil
 	}
-	if err != nil {
-		return faults{}, fmt.Errorf("read faults: %w", err)
-	}
-	if err := json.Unmarshal(content, &broken); err != nil {
-		return faults{}, fmt.Errorf("decode %s: %w", string(f), err)
-	}
-	for _, text := range broken.Lost {
-		prefix, err := parsePrefix(text)
-		if err != nil {
-			return faults{}, fmt.Errorf("decode %s: %w", string(f), err)
-		}
-		broken.lost = append(broken.lost, prefix)
-	}
-	return broken, nil
+	return broken, err
 }
 
 // writeFile writes a file and makes its folder. Anybody may read it, since programs in pods are anybody.

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	securejoin "github.com/cyphar/filepath-securejoin"
 	"github.com/opencontainers/go-digest"
 	imagev1 "github.com/opencontainers/image-spec/specs-go/v1"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -109,6 +108,11 @@ func unpackLayer(path, root string) error {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return err
 	}
+	into, err := os.OpenRoot(root)
+	if err != nil {
+		return err
+	}
+	defer into.Close()
 	for archive := tar.NewReader(content); ; {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
@@ -117,41 +121,38 @@ func unpackLayer(path, root string) error {
 		if err != nil {
 			return err
 		}
-		if err := unpackEntry(root, header, archive); err != nil {
+		if err := unpackEntry(into, header, archive); err != nil {
 			return fmt.Errorf("unpack %s: %w", header.Name, err)
 		}
 	}
 }
 
-func unpackEntry(root string, header *tar.Header, content io.Reader) error {
+// unpackEntry unpacks one file or folder. The image cannot lead out of the root.
+func unpackEntry(root *os.Root, header *tar.Header, content io.Reader) error {
 	if strings.HasPrefix(filepath.Base(header.Name), ".wh.") {
 		return errors.New("it is a whiteout")
 	}
-	folder, err := securejoin.SecureJoin(root, filepath.Dir(header.Name))
-	if err != nil {
+	name := filepath.Join(".", filepath.Clean("/"+header.Name))
+	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
-	}
-	path := filepath.Join(folder, filepath.Base(filepath.Clean("/"+header.Name)))
-	mode := header.FileInfo().Mode()
+	var err error
 	switch header.Typeflag {
 	case tar.TypeDir:
-		err = os.MkdirAll(path, 0o755)
+		err = root.MkdirAll(name, 0o755)
 	case tar.TypeSymlink:
-		return errors.Join(os.Symlink(header.Linkname, path), os.Lchown(path, header.Uid, header.Gid))
+		return errors.Join(root.Symlink(header.Linkname, name), root.Lchown(name, header.Uid, header.Gid))
 	case tar.TypeReg:
-		err = write(path, content)
+		err = write(root, name, content)
 	default:
 		return fmt.Errorf("its type is %q", header.Typeflag)
 	}
 	// The mode after the owner: a change of owner clears setuid.
-	return errors.Join(err, os.Chown(path, header.Uid, header.Gid), os.Chmod(path, mode))
+	return errors.Join(err, root.Chown(name, header.Uid, header.Gid), root.Chmod(name, header.FileInfo().Mode()))
 }
 
-func write(path string, content io.Reader) error {
-	file, err := os.Create(path)
+func write(root *os.Root, name string, content io.Reader) error {
+	file, err := root.Create(name)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func isolate(args []string) error {
 // readIsolate reads the arguments of isolate, which are also those of first.
 func readIsolate(args []string) (addresses []netip.Prefix, program []string, err error) {
 	flags := flag.NewFlagSet(isolateName, flag.ContinueOnError)
-	list := flags.String("addresses", "", "further addresses of the machine, and whole ranges of them (10.96.0.0/16), with commas: those of Services that it answers for")
+	list := flags.String("addresses", "", "further ranges of addresses of the machine (10.96.0.0/16), with commas: those of Services that it answers for")
 	if err := flags.Parse(args); err != nil {
 		return nil, nil, err
 	}
@@ -40,21 +40,13 @@ func readIsolate(args []string) (addresses []netip.Prefix, program []string, err
 		if text == "" {
 			continue
 		}
-		address, err := parsePrefix(text)
+		address, err := netip.ParsePrefix(text)
 		if err != nil {
 			return nil, nil, fmt.Errorf("read --addresses: %w", err)
 		}
 		addresses = append(addresses, address)
 	}
 	return addresses, flags.Args(), nil
-}
-
-// parsePrefix reads a range of addresses, or a single one.
-func parsePrefix(text string) (netip.Prefix, error) {
-	if address, err := netip.ParseAddr(text); err == nil {
-		return netip.PrefixFrom(address, address.BitLen()), nil
-	}
-	return netip.ParsePrefix(text)
 }
 
 // first is process 1 of the new machine. It furnishes it, runs the program, collects orphans and ends with the program's exit code. The kernel then

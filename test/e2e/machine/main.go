@@ -16,6 +16,16 @@ const (
 	containerName = "container" // becomes the program of a container
 )
 
+var programs = map[string]func(args []string) error{
+	isolateName:   isolate,
+	runtimeName:   serveRuntime,
+	devicesName:   serveDevices,
+	dnsName:       serveDNS,
+	firstName:     first,
+	pauseName:     pause,
+	containerName: become,
+}
+
 func main() {
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "machine:", err)
@@ -24,25 +34,8 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) == 0 {
+	if len(args) == 0 || programs[args[0]] == nil {
 		return fmt.Errorf("say what: %s, %s, %s or %s", isolateName, runtimeName, devicesName, dnsName)
 	}
-	program, args := args[0], args[1:]
-	switch program {
-	case isolateName:
-		return isolate(args)
-	case runtimeName:
-		return serveRuntime(args)
-	case devicesName:
-		return serveDevices(args)
-	case dnsName:
-		return serveDNS(args)
-	case firstName:
-		return first(args)
-	case pauseName:
-		return pause(args)
-	case containerName:
-		return become(args)
-	}
-	return fmt.Errorf("%s: there is no such program; say %s, %s, %s or %s", program, isolateName, runtimeName, devicesName, dnsName)
+	return programs[args[0]](args[1:])
 }

@@ -122,44 +122,41 @@ func (n *network) join(pid int, lost []netip.Prefix) (address netip.Addr, err er
 		return netip.Addr{}, fmt.Errorf("open network of pod: %w", err)
 	}
 	defer there.Close()
-	if err := n.furnish(there, inside, address); err != nil {
+	eth, err := n.furnish(there, inside, address)
+	if err != nil {
 		return netip.Addr{}, err
 	}
-	return address, n.lose(there, inside, lost)
+	return address, lose(there, eth, lost)
 }
 
-// furnish arranges the network inside of a pod.
-func (n *network) furnish(there *netlink.Handle, device string, address netip.Addr) error {
+// furnish arranges the network inside of a pod, and returns its device.
+func (n *network) furnish(there *netlink.Handle, device string, address netip.Addr) (netlink.Link, error) {
 	lo, loErr := there.LinkByName("lo")
 	eth, ethErr := there.LinkByName(device)
 	if err := errors.Join(loErr, ethErr); err != nil {
-		return fmt.Errorf("find devices in pod: %w", err)
+		return nil, fmt.Errorf("find devices in pod: %w", err)
 	}
 	if err := there.AddrAdd(eth, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(address, n.prefix.Bits()))}); err != nil {
-		return fmt.Errorf("give pod its address: %w", err)
+		return nil, fmt.Errorf("give pod its address: %w", err)
 	}
 	for _, link := range []netlink.Link{lo, eth} {
 		if err := there.LinkSetUp(link); err != nil {
-			return fmt.Errorf("bring up device %s in pod: %w", link.Attrs().Name, err)
+			return nil, fmt.Errorf("bring up device %s in pod: %w", link.Attrs().Name, err)
 		}
 	}
 	if err := there.RouteAdd(&netlink.Route{LinkIndex: eth.Attrs().Index, Gw: n.prefix.Addr().AsSlice()}); err != nil {
-		return fmt.Errorf("add default route of pod: %w", err)
+		return nil, fmt.Errorf("add default route of pod: %w", err)
 	}
-	return nil
+	return eth, nil
 }
 
 // nowhere is the hardware address of nobody. The bridge passes on what is sent there, and no device takes it.
 var nowhere = net.HardwareAddr{0x02, 0xff, 0xff, 0xff, 0xff, 0xff}
 
 // lose makes a pod send packets for some addresses to nowhere. So its connections get no answer, not even an error.
-func (n *network) lose(there *netlink.Handle, device string, lost []netip.Prefix) error {
+func lose(there *netlink.Handle, eth netlink.Link, lost []netip.Prefix) error {
 	if len(lost) == 0 {
 		return nil
-	}
-	eth, err := there.LinkByName(device)
-	if err != nil {
-		return fmt.Errorf("find device in pod: %w", err)
 	}
 	const gateway = "169.254.0.1" // of no network here
 	via := net.ParseIP(gateway)

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
-	"errors"
+	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,25 +40,19 @@ func start(command *exec.Cmd, namespaces uintptr, join ...*os.File) (*process, e
 			return
 		}
 		started <- nil
-		p.code = exitCode(command.Wait())
+		_ = command.Wait() // the state has it
+		p.code = exitCode(command.ProcessState)
 		close(p.ended)
 	}()
 	return p, <-started
 }
 
 // exitCode is that of a shell: 128 and the signal for a program that a signal ended.
-func exitCode(err error) int {
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		if err != nil {
-			return 128 // its output could not be read to the end
-		}
-		return 0
-	}
-	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+func exitCode(state *os.ProcessState) int {
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())
 	}
-	return exit.ExitCode()
+	return state.ExitCode()
 }
 
 // stop sends a signal, waits for so long at most, and kills what is left.
@@ -111,23 +103,27 @@ func (l *podLog) reopen() error {
 	return nil
 }
 
-// copy writes what comes on a stream until its end.
-func (l *podLog) copy(stream string, from io.Reader) {
-	const longest = 16 << 10
-	lines := bufio.NewReaderSize(from, longest)
-	for {
-		line, part, err := lines.ReadLine()
-		if err != nil {
-			return
+// stream is one of the streams of a log.
+type stream struct {
+	log  *podLog
+	name string
+}
+
+func (l *podLog) stream(name string) stream { return stream{l, name} }
+
+// Write logs each line, or the part of it that has come.
+func (s stream) Write(data []byte) (int, error) {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	for line := range bytes.Lines(data) {
+		text, full := bytes.CutSuffix(line, []byte("\n"))
+		tag := "P"
+		if full {
+			tag = "F"
 		}
-		tag := "F"
-		if part {
-			tag = "P"
-		}
-		l.mu.Lock()
-		_, _ = fmt.Fprintf(l.file, "%s %s %s %s\n", time.Now().UTC().Format(time.RFC3339Nano), stream, tag, line)
-		l.mu.Unlock()
+		_, _ = fmt.Fprintf(s.log.file, "%s %s %s %s\n", time.Now().UTC().Format(time.RFC3339Nano), s.name, tag, text)
 	}
+	return len(data), nil
 }
 
 func (l *podLog) close() {

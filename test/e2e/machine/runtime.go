@@ -61,27 +61,31 @@ func serveRuntime(args []string) error {
 	if r.network, err = newNetwork(*bridge, prefix); err != nil {
 		return err
 	}
-	if err := os.Remove(*socket); err != nil && !errors.Is(err, os.ErrNotExist) { // of a runtime that was killed
-		return err
-	}
-	listener, err := net.Listen("unix", *socket)
-	if err != nil {
-		return err
-	}
 	server := grpc.NewServer(grpc.UnaryInterceptor(logged))
 	cri.RegisterRuntimeServiceServer(server, r)
 	cri.RegisterImageServiceServer(server, &images{image: r.image, state: *state, faults: r.faults})
-
 	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
-	go func() {
-		<-stop.Done()
-		server.Stop()
-	}()
-	if err := server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+	if err := serve(stop, server, *socket); err != nil {
 		return err
 	}
 	r.stopAll()
+	return nil
+}
+
+// serve serves gRPC on a socket until it is stopped.
+func serve(stop context.Context, server *grpc.Server, socket string) error {
+	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) { // of a program that was killed
+		return err
+	}
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		return err
+	}
+	context.AfterFunc(stop, server.Stop)
+	if err := server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return err
+	}
 	return nil
 }
 
@@ -158,6 +162,15 @@ func (r *containerRuntime) ListMetricDescriptors(context.Context, *cri.ListMetri
 // ListPodSandboxMetrics knows of no metrics.
 func (r *containerRuntime) ListPodSandboxMetrics(context.Context, *cri.ListPodSandboxMetricsRequest) (*cri.ListPodSandboxMetricsResponse, error) {
 	return &cri.ListPodSandboxMetricsResponse{}, nil
+}
+
+func (r *containerRuntime) sandbox(id string) (*sandbox, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.sandboxes[id]; s != nil {
+		return s, nil
+	}
+	return nil, notFound("pod", id)
 }
 
 func (r *containerRuntime) container(id string) (*container, error) {

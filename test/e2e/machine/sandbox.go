@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -104,7 +103,7 @@ func (r *containerRuntime) RunPodSandbox(_ context.Context, request *cri.RunPodS
 		if s.pause, err = start(self(pauseName, s.config.GetHostname()), unix.CLONE_NEWNET|unix.CLONE_NEWIPC|unix.CLONE_NEWUTS); err != nil {
 			return nil, fmt.Errorf("run pod: %w", err)
 		}
-		if s.address, err = r.network.join(s.pause.command.Process.Pid, faults.lost); err != nil {
+		if s.address, err = r.network.join(s.pause.command.Process.Pid, faults.Lost); err != nil {
 			s.pause.stop(syscall.SIGKILL, time.Second)
 			return nil, fmt.Errorf("run pod: %w", err)
 		}
@@ -188,10 +187,10 @@ func (r *containerRuntime) ListPodSandbox(_ context.Context, request *cri.ListPo
 
 // has reports whether labels hold all those that a selector names.
 func has(labels, selector map[string]string) bool {
-	all := maps.Clone(labels)
-	if all == nil {
-		all = map[string]string{}
+	for key, value := range selector {
+		if got, ok := labels[key]; !ok || got != value {
+			return false
+		}
 	}
-	maps.Copy(all, selector)
-	return maps.Equal(all, labels) || len(selector) == 0
+	return true
 }

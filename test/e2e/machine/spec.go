@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -128,23 +129,16 @@ func (s *spec) environment(config *cri.ContainerConfig, img imagev1.ImageConfig)
 
 // identity is what the pod says, or else the image; an image may say it with numbers only.
 func (s *spec) identity(security *cri.LinuxContainerSecurityContext, imageUser string) error {
-	user, group, grouped := strings.Cut(imageUser, ":")
-	if user != "" && security.GetRunAsUser() == nil {
-		uid, err := strconv.Atoi(user)
-		if err != nil {
-			return fmt.Errorf("user of image: %w: a name needs a list of users, which is not read here", err)
-		}
-		s.UID = uid
-	}
-	if grouped && security.GetRunAsGroup() == nil && security.GetRunAsUser() == nil {
-		gid, err := strconv.Atoi(group)
-		if err != nil {
-			return fmt.Errorf("group of image: %w: a name needs a list of groups, which is not read here", err)
-		}
-		s.GID = gid
-	}
 	if user := security.GetRunAsUser(); user != nil {
 		s.UID = int(user.GetValue())
+	} else if imageUser != "" {
+		user, group, _ := strings.Cut(imageUser, ":")
+		var userErr, groupErr error
+		s.UID, userErr = strconv.Atoi(user)
+		s.GID, groupErr = strconv.Atoi(cmp.Or(group, "0"))
+		if err := errors.Join(userErr, groupErr); err != nil {
+			return fmt.Errorf("user of image: %w: a name needs a list of users, which is not read here", err)
+		}
 	}
 	if group := security.GetRunAsGroup(); group != nil {
 		s.GID = int(group.GetValue())
