@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -85,7 +86,7 @@ func running(pod Pod, containers map[string]ContainerState, names []string, prof
 			if until := pod.Created.Add(profile.StartTimeout); now.Before(until) {
 				return until, nil
 			}
-			reason := orElse(container.Reason, "NotStarted")
+			reason := cmp.Or(container.Reason, "NotStarted")
 			judged := inconclusive(reason, fmt.Sprintf("container %s did not start within %s: %s", name, profile.StartTimeout, reason))
 			return time.Time{}, &judged
 		}
@@ -114,7 +115,7 @@ func containerNames(checks []Check) []string {
 func judgeEnded(pod Pod, containers map[string]ContainerState, expected []Check) Judged {
 	worker := containers[Worker]
 	if !worker.Ended || worker.Message == "" { // evicted, out of memory, its kubelet shut down
-		reason := orElse(pod.Reason, orElse(worker.Reason, "NoReport"))
+		reason := cmp.Or(pod.Reason, worker.Reason, "NoReport")
 		return inconclusive(reason, "the worker ended without a report: "+reason)
 	}
 	report, err := ParseReport(worker.Message, expected)
@@ -164,5 +165,5 @@ func judgeContainer(check Check, container ContainerState, pod Pod) Result {
 }
 
 func inconclusive(reason, message string) Judged {
-	return Judged{Verdict: VerdictInconclusive, Reason: cutShort(Clean(reason)), Message: cutShort(Clean(message))}
+	return Judged{Verdict: VerdictInconclusive, Reason: Shorten(reason), Message: Shorten(message)}
 }

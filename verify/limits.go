@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,13 +49,7 @@ func RemovalKinds() []RemovalKind {
 // maxDeletions bounds the ledger: the removals of 24 hours fit into one ConfigMap.
 const maxDeletions = 50
 
-// CompileLimits checks limits; those that are not given are the defaults.
-func CompileLimits(limits Limits, path *field.Path) (CompiledLimits, field.ErrorList) {
-	var c compiler
-	compiled := c.limits(limits, path)
-	return compiled, c.errs
-}
-
+// limits checks limits; those that are not given are the defaults.
 func (c *compiler) limits(limits Limits, at *field.Path) CompiledLimits {
 	return CompiledLimits{
 		StopAbove:        c.share(limits.StopAbove, at.Child("stopAbove")),
@@ -84,12 +77,6 @@ func (c *compiler) share(share *intstr.IntOrString, at *field.Path) intstr.IntOr
 		return intstr.FromInt32(0)
 	}
 	return *share
-}
-
-func (c *compiler) onFailure(kind RemovalKind, at *field.Path) RemovalKind {
-	kind = orElse(kind, KeepNode)
-	oneOf(c, at, kind, slices.Concat([]RemovalKind{KeepNode}, RemovalKinds())...)
-	return kind
 }
 
 // allows is how many of so many Nodes StopAbove lets fail, rounded down.

@@ -44,14 +44,14 @@ func (c *Controller) remove(ctx context.Context, n *node, action verify.Action, 
 	if errors.Is(err, remove.ErrChanged) {
 		return errChanged
 	} else if err != nil {
-		return c.record(ctx, n, decided.HeldBy(verify.BrakeOf(verify.BrakeLedger, err)), profiles)
+		return c.record(ctx, n, decided.HeldBy(verify.BrakeOf(verify.BrakeLedger, err.Error())), profiles)
 	}
 	err = c.remover.Remove(ctx, target)
 	if errors.Is(err, remove.ErrChanged) {
 		return errChanged
 	} else if err != nil {
 		c.Metrics.removals.WithLabelValues(string(decided.Removal.Kind), outcomeFailed).Inc()
-		return c.record(ctx, n, decided.HeldBy(verify.BrakeOf(verify.BrakeAPIError, err)), profiles)
+		return c.record(ctx, n, decided.HeldBy(verify.BrakeOf(verify.BrakeAPIError, err.Error())), profiles)
 	}
 	c.reportRemoved(n, decided, target)
 	if _, err := c.ledger.Write(ctx, stored, stored.Ledger.Finished(n.uid)); errors.Is(err, remove.ErrChanged) {
@@ -75,8 +75,7 @@ func (c *Controller) removals(ctx context.Context, n *node, action verify.Action
 	}
 	stored, err := c.ledger.Read(ctx)
 	if err != nil {
-		brake := verify.BrakeOf(verify.BrakeLedger, err)
-		seen.Blocked = &brake
+		seen.Blocked = verify.BrakeOf(verify.BrakeLedger, err.Error())
 		return stored, seen, remove.Target{}, nil
 	}
 	seen.Ledger = c.withSeen(stored.Ledger)
@@ -87,31 +86,27 @@ func (c *Controller) removals(ctx context.Context, n *node, action verify.Action
 
 // confirm finds what is to be removed, and whether something on the Node itself holds that.
 func (c *Controller) confirm(ctx context.Context, n *node, kind verify.RemovalKind) (remove.Target, *verify.Brake, error) {
-	held := func(reason verify.BrakeReason, err error) *verify.Brake {
-		brake := verify.BrakeOf(reason, err)
-		return &brake
-	}
 	live, err := c.Client.CoreV1().Nodes().Get(ctx, n.name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), err == nil && (string(live.UID) != n.uid || live.ResourceVersion != n.version):
 		return remove.Target{}, nil, errChanged // the watch is about to bring it
 	case err != nil:
-		return remove.Target{}, held(verify.BrakeAPIError, err), nil
+		return remove.Target{}, verify.BrakeOf(verify.BrakeAPIError, err.Error()), nil
 	}
 	target, err := c.remover.Confirm(ctx, live, kind)
 	var refused *remove.RefusedError
 	switch {
 	case errors.As(err, &refused):
-		return target, &verify.Brake{Reason: verify.BrakeRefused, Message: verify.Shorten(refused.Why)}, nil
+		return target, verify.BrakeOf(verify.BrakeRefused, refused.Why), nil
 	case err != nil:
-		return target, held(verify.BrakeAPIError, err), nil
+		return target, verify.BrakeOf(verify.BrakeAPIError, err.Error()), nil
 	}
 	pod, err := c.remover.Blocking(ctx, n.name)
 	switch {
 	case err != nil:
-		return target, held(verify.BrakeAPIError, err), nil
+		return target, verify.BrakeOf(verify.BrakeAPIError, err.Error()), nil
 	case pod != "":
-		return target, &verify.Brake{Reason: verify.BrakePods, Message: "Pod " + pod + " runs on the Node"}, nil
+		return target, verify.BrakeOf(verify.BrakePods, "Pod "+pod+" runs on the Node"), nil
 	}
 	return target, nil, nil
 }
