@@ -9,6 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// Over reports whether all containers of a Pod have ended for good.
+func (p Pod) Over() bool { return p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed }
+
 // grace is what a kubelet may take, beyond the timeout of the checks, to report that a container has ended.
 const grace = 10 * time.Second
 
@@ -76,7 +79,7 @@ func judgeKubelet(check Check, log Log) Result {
 // time is late.
 func running(pod Pod, containers map[string]ContainerState, names []string, profile CompiledProfile, now time.Time) (until time.Time, late *Judged) {
 	ended := !slices.ContainsFunc(names, func(name string) bool { return !containers[name].Ended })
-	if ended || pod.Phase == corev1.PodSucceeded || pod.Phase == corev1.PodFailed {
+	if ended || pod.Over() {
 		return time.Time{}, nil
 	}
 	latest := pod.Created
@@ -141,10 +144,13 @@ func judgeEnded(pod Pod, containers map[string]ContainerState, expected []Check)
 	case len(required) == 0, worker.ExitCode != 0 && worker.ExitCode != 1: // 1 is a required check that failed
 		judged.Verdict, judged.Reason = VerdictInconclusive, "ExitCode"
 		judged.Message = fmt.Sprintf("the worker could not finish: it ended with exit code %d", worker.ExitCode)
-	case required[0].Outcome == Failed:
-		judged.Verdict, judged.Check, judged.Reason, judged.Message = VerdictFailed, required[0].Check, string(required[0].Reason), required[0].Message
-	default: // the worker skips nothing that it is asked, and a container that was cut off says nothing about the Node
-		judged.Verdict, judged.Check, judged.Reason, judged.Message = VerdictInconclusive, required[0].Check, string(required[0].Reason), required[0].Message
+	default:
+		first := required[0]
+		judged.Check, judged.Reason, judged.Message = first.Check, string(first.Reason), first.Message
+		judged.Verdict = VerdictInconclusive // the worker skips nothing that it is asked, and a container that was cut off says nothing about the Node
+		if first.Outcome == Failed {
+			judged.Verdict = VerdictFailed
+		}
 	}
 	return judged
 }
@@ -152,9 +158,9 @@ func judgeEnded(pod Pod, containers map[string]ContainerState, expected []Check)
 // judgeContainer is the result of a container check.
 func judgeContainer(check Check, container ContainerState, pod Pod) Result {
 	result := Result{Check: check.Name, Required: check.IsRequired(), Outcome: Passed}
-	switch over := pod.Phase == corev1.PodSucceeded || pod.Phase == corev1.PodFailed; {
+	switch {
 	case container.Ended && container.ExitCode == 0:
-	case pod.Reason != "", over && !container.Ended: // evicted, or the Node shut down
+	case pod.Reason != "", pod.Over() && !container.Ended: // evicted, or the Node shut down
 		result.Outcome, result.Reason, result.Message = Skipped, "CutOff", "the container did not run to its end"
 	case !container.Ended:
 		result.Outcome, result.Reason, result.Message = Failed, ReasonTimeout, "the container did not end in time"

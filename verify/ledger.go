@@ -1,14 +1,11 @@
 package verify
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation"
-	kjson "sigs.k8s.io/json"
 )
 
 // Names of the ConfigMap, in the namespace of worker Pods, that has the state of the brakes.
@@ -55,23 +52,16 @@ type Ledger struct {
 // ParseLedger reads a ledger strictly. With an error, nothing may be removed: what was removed before is not known. An empty text is an empty ledger.
 func ParseLedger(text string) (Ledger, error) {
 	var ledger Ledger
-	switch {
-	case text == "":
+	if text == "" {
 		return Ledger{}, nil
-	case len(text) > maxLedger:
-		return Ledger{}, fmt.Errorf("read removals: %d bytes, more than %d", len(text), maxLedger)
-	case !utf8.ValidString(text):
-		return Ledger{}, errors.New("read removals: not UTF-8")
 	}
-	strict, err := kjson.UnmarshalStrict([]byte(text), &ledger)
-	switch {
-	case err != nil:
-		return Ledger{}, errors.New("read removals: not a list of removals in JSON")
-	case len(strict) > 0:
-		return Ledger{}, errors.New("read removals: unknown or repeated fields")
-	case len(ledger.Removals) > maxRemovals:
+	if err := readJSON(text, maxLedger, "a list of removals", &ledger); err != nil {
+		return Ledger{}, fmt.Errorf("read removals: %w", err)
+	}
+	if len(ledger.Removals) > maxRemovals {
 		return Ledger{}, fmt.Errorf("read removals: %d entries, more than %d", len(ledger.Removals), maxRemovals)
-	case len(ledger.Brakes) > maxBrakes:
+	}
+	if len(ledger.Brakes) > maxBrakes {
 		return Ledger{}, fmt.Errorf("read removals: %d brakes, more than %d", len(ledger.Brakes), maxBrakes)
 	}
 	for i, one := range ledger.Brakes {

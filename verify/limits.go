@@ -1,8 +1,7 @@
 package verify
 
 import (
-	"strconv"
-	"strings"
+	"regexp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -59,6 +58,8 @@ func (c *compiler) limits(limits Limits, at *field.Path) CompiledLimits {
 	}
 }
 
+var percentage = regexp.MustCompile(`^([1-9]?[0-9]|100)%$`)
+
 // share reads a number of Nodes or a percentage; 0 and 0% stop every removal.
 func (c *compiler) share(share *intstr.IntOrString, at *field.Path) intstr.IntOrString {
 	if share == nil {
@@ -70,9 +71,7 @@ func (c *compiler) share(share *intstr.IntOrString, at *field.Path) intstr.IntOr
 		}
 		return *share
 	}
-	digits, isPercent := strings.CutSuffix(share.StrVal, "%")
-	percent, err := strconv.Atoi(digits)
-	if !isPercent || err != nil || percent < 0 || percent > 100 || strconv.Itoa(percent) != digits {
+	if !percentage.MatchString(share.StrVal) {
 		c.invalid(at, share.StrVal, "must be a number of Nodes, or a percentage from 0% to 100%")
 		return intstr.FromInt32(0)
 	}

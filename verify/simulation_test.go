@@ -261,15 +261,11 @@ func (m *model) count() (workers, controls int) {
 		switch {
 		case pod.control == "":
 			workers++
-		case !pod.over():
+		case !pod.Over():
 			controls++
 		}
 	}
 	return workers, controls
-}
-
-func (p *modelPod) over() bool {
-	return p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed
 }
 
 func (m *model) fail(format string, values ...any) {
@@ -449,7 +445,7 @@ func (m *model) goOn(name string) {
 	}
 	pod.age++
 	switch {
-	case pod.Phase == corev1.PodSucceeded || pod.Phase == corev1.PodFailed:
+	case pod.Over():
 		return
 	case node.hostile && m.chance(2):
 		switch m.rng.IntN(4) {
@@ -505,7 +501,7 @@ func (c *modelController) take(event logged) {
 	switch {
 	case event.pod != nil:
 		c.pods[event.name] = *event.pod
-		if event.pod.control != "" && event.pod.over() {
+		if event.pod.control != "" && event.pod.Over() {
 			c.starts.Gone(event.pod.UID)
 		} else {
 			c.starts.Exists(event.pod.UID)
@@ -633,7 +629,7 @@ func (c *modelController) work(name string) (action verify.Action) {
 		switch {
 		case !ok || pod.UID != action.Pod.UID:
 			return action
-		case action.Force || pod.Phase == corev1.PodSucceeded || pod.Phase == corev1.PodFailed:
+		case action.Force || pod.Over():
 			delete(c.model.pods, action.Pod.Name)
 		case pod.Deleted.IsZero():
 			pod.Deleted = c.now.Add(time.Second)

@@ -166,8 +166,7 @@ func TestAChangedPolicyCountsAtOnce(t *testing.T) {
 
 func TestOnlyWhatTheControllerCreatedCountsAsAWorkerPod(t *testing.T) {
 	owned := func(change func(*corev1.Pod)) *pod {
-		object, err := workerPod(namespace, image{Name: "x"}, verify.Node{Name: "n1", UID: "u1"}, verify.Action{PodName: "check-1"}, verify.Task{})
-		require.NoError(t, err)
+		object := workerPod(Options{Namespace: namespace, Image: "x"}, &verify.Node{Name: "n1", UID: "u1"}, verify.Action{PodName: "check-1"}, verify.Task{})
 		change(object)
 		return podOf(object)
 	}

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -126,6 +127,7 @@ type standing struct {
 	open map[string]int    // by profile
 	// controls are how many Nodes a control Pod can run on, by profile.
 	controls map[string]int
+	takers   int // Nodes on which ordinary Pods can run
 }
 
 type stands struct {
@@ -139,32 +141,35 @@ type stands struct {
 func (s *standing) changed(before, after *node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if before != nil && !before.held {
-		if s.open[before.profile]--; s.open[before.profile] <= 0 {
-			delete(s.open, before.profile)
+	for n, by := range counted(before, after) {
+		if !n.held {
+			s.open[n.profile] += by
+		}
+		if n.controls {
+			s.controls[n.profile] += by
+		}
+		if n.takes {
+			s.takers += by
 		}
 	}
-	if after != nil && !after.held {
-		s.open[after.profile]++
-	}
-	if before != nil && before.controls {
-		if s.controls[before.profile]--; s.controls[before.profile] <= 0 {
-			delete(s.controls, before.profile)
-		}
-	}
-	if after != nil && after.controls {
-		s.controls[after.profile]++
-	}
+	zero := func(_ string, count int) bool { return count == 0 } // of a profile that is deleted
+	maps.DeleteFunc(s.open, zero)
+	maps.DeleteFunc(s.controls, zero)
 	switch {
-	case after != nil && after.held:
-		if _, ok := s.held[after.name]; !ok {
-			s.held[after.name] = stands{profile: after.profile, state: verify.StateWaiting}
-		}
-	case after != nil:
-		delete(s.held, after.name)
-	default:
+	case after == nil:
 		delete(s.held, before.name)
+	case !after.held:
+		delete(s.held, after.name)
+	case s.held[after.name] == stands{}:
+		s.held[after.name] = stands{profile: after.profile, state: verify.StateWaiting}
 	}
+}
+
+// isCold reports whether ordinary Pods can run on no Node.
+func (s *standing) isCold() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.takers == 0
 }
 
 // set notes what is planned for a Node with the taint.

@@ -15,21 +15,18 @@ type outage struct {
 
 // changed counts an event of a Node; began is true when an outage begins with it.
 func (o *outage) changed(before, after *node, now time.Time) (began bool) {
-	counted, away := 0, 0
-	for _, one := range []struct {
-		node *node
-		by   int
-	}{{before, -1}, {after, 1}} {
-		if one.node != nil && one.node.counts {
-			counted += one.by
-			if one.node.away {
-				away += one.by
-			}
+	counts, away := 0, 0
+	for n, by := range counted(before, after) {
+		if n.counts {
+			counts += by
+		}
+		if n.counts && n.away {
+			away += by
 		}
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.nodes.Change(counted, away, now)
+	return o.nodes.Change(counts, away, now)
 }
 
 func (o *outage) until(now time.Time) time.Time {
