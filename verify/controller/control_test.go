@@ -260,7 +260,7 @@ func (b *bed) controlPods() (created int) {
 
 func sharedFailure(t *testing.T, c *Controller) float64 {
 	t.Helper()
-	return series(t, &standingCollector{c}, "nodekeep_verify_shared_failure", "all")
+	return series(t, newStandingCollector(c), "nodekeep_verify_shared_failure", "all")
 }
 
 // series is the value of a gauge or counter, by the values of its labels.

@@ -57,7 +57,6 @@ type Controller struct {
 	leading     atomic.Bool
 	memory      memory
 	standing    standing
-	outage      outage
 	brakes      brakes
 	told        told
 	remover     *remove.Remover
@@ -185,7 +184,7 @@ func (c *Controller) nodeChanged(before, after *node) {
 	if before != nil && !same {
 		c.memory.forget(before.uid)
 	}
-	if c.outage.changed(before, after, c.Now()) {
+	if c.standing.changed(before, after, c.Now()) {
 		c.Logger.Warn("many nodes are not ready at once: no node is verified again because of a reboot until they are back")
 		for n := range all[node](c.nodes) {
 			if n.away {
@@ -199,7 +198,6 @@ func (c *Controller) nodeChanged(before, after *node) {
 	if isHeld {
 		c.memory.hold(after.uid, c.Now())
 	}
-	c.standing.changed(before, after)
 	switch {
 	case after == nil:
 		c.queue.Add(before.name)

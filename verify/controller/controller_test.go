@@ -209,18 +209,18 @@ func TestAMirrorPodUnderTheNameOfAWorkerPodIsDeleted(t *testing.T) {
 
 func TestCountsOfNodesSurviveAChangeOfThePolicy(t *testing.T) {
 	var s standing
-	s.held, s.open = map[string]stands{}, map[string]int{}
+	s.held, s.open, s.controls = map[string]stands{}, map[string]int{}, map[string]int{}
 	open := func(profile string) *node { return &node{name: "n1", uid: "u1", profile: profile} }
 	held := &node{name: "n1", uid: "u1", profile: "b", held: true}
-	s.changed(nil, open("a"))
+	s.changed(nil, open("a"), time.Now())
 	assert.Equal(t, map[string]int{"a": 1}, s.open)
-	s.changed(open("a"), held) // another policy takes its taint for one of verification
+	s.changed(open("a"), held, time.Now()) // another policy takes its taint for one of verification
 	assert.Empty(t, s.open)
 	assert.True(t, s.isHeld("n1"))
-	s.changed(held, open("b"))
+	s.changed(held, open("b"), time.Now())
 	assert.Equal(t, map[string]int{"b": 1}, s.open)
 	assert.False(t, s.isHeld("n1"))
-	s.changed(open("b"), nil)
+	s.changed(open("b"), nil, time.Now())
 	assert.Empty(t, s.open)
 }
 

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"iter"
 	"strings"
 	"time"
 
@@ -49,16 +48,4 @@ func nodeOf(object *corev1.Node, profiles verify.Profiles, now time.Time) (slim 
 		return nil
 	})
 	return slim
-}
-
-// counted is what an event of a Node takes from counts, and what it adds.
-func counted(before, after *node) iter.Seq2[*node, int] {
-	return func(yield func(*node, int) bool) {
-		if before != nil && !yield(before, -1) {
-			return
-		}
-		if after != nil {
-			yield(after, 1)
-		}
-	}
 }

@@ -28,7 +28,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 		return err
 	}
 	cluster := c.Cluster
-	cluster.OutageUntil = c.outage.until(c.Now())
+	cluster.OutageUntil = c.standing.outageUntil(c.Now())
 	action := verify.Plan(seen, profiles, cluster, c.Now())
 	c.standing.set(name, n, action)
 	if !c.Leading() {

@@ -195,7 +195,7 @@ func first(ledger verify.Ledger) (verify.Removal, bool) {
 
 func brakeOpen(t *testing.T, c *Controller, reason verify.BrakeReason) float64 {
 	t.Helper()
-	return series(t, &standingCollector{c}, "nodekeep_verify_brake_open", string(reason))
+	return series(t, newStandingCollector(c), "nodekeep_verify_brake_open", string(reason))
 }
 
 func TestOfManyFailingNodesNoneIsRemovedAndOneEventSaysWhy(t *testing.T) {
