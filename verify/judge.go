@@ -36,10 +36,8 @@ func Judge(pod Pod, profile CompiledProfile, now time.Time) Judged {
 		containers[container.Name] = container
 	}
 	expected := slices.DeleteFunc(slices.Clone(profile.Checks), func(check Check) bool { return slices.Contains(pod.Skipped, check.Name) })
-	if until, late := running(pod, containers, containerNames(expected), profile, now); late != nil {
-		return *late
-	} else if !until.IsZero() {
-		return Judged{Again: until}
+	if judged, ok := judgeRunning(pod, containers, containerNames(expected), profile, now); ok {
+		return judged
 	}
 	judged := judgeEnded(pod, containers, expected)
 	if judged.Verdict == VerdictInconclusive || !slices.ContainsFunc(expected, func(check Check) bool { return check.Kubelet != nil }) {
@@ -75,32 +73,28 @@ func judgeKubelet(check Check, log Log) Result {
 	return result
 }
 
-// running is until when a Pod may still run. The time is zero if the Pod has ended or its time is over. The verdict about a Pod that did not start in
-// time is late.
-func running(pod Pod, containers map[string]ContainerState, names []string, profile CompiledProfile, now time.Time) (until time.Time, late *Judged) {
+// judgeRunning judges a Pod that may still run, or did not start in time. If the Pod has ended or its time is over, ok is false.
+func judgeRunning(pod Pod, containers map[string]ContainerState, names []string, profile CompiledProfile, now time.Time) (judged Judged, ok bool) {
 	ended := !slices.ContainsFunc(names, func(name string) bool { return !containers[name].Ended })
 	if ended || pod.Over() {
-		return time.Time{}, nil
+		return Judged{}, false
 	}
-	latest := pod.Created
+	started := pod.Created
 	for _, name := range names {
 		container := containers[name]
 		if container.Started.IsZero() && !container.Ended {
 			if until := pod.Created.Add(profile.StartTimeout); now.Before(until) {
-				return until, nil
+				return Judged{Again: until}, true
 			}
 			reason := cmp.Or(container.Reason, "NotStarted")
-			judged := inconclusive(reason, fmt.Sprintf("container %s did not start within %s: %s", name, profile.StartTimeout, reason))
-			return time.Time{}, &judged
+			return inconclusive(reason, fmt.Sprintf("container %s did not start within %s: %s", name, profile.StartTimeout, reason)), true
 		}
-		if container.Started.After(latest) && !container.Started.After(now) {
-			latest = container.Started
+		if !container.Started.After(now) {
+			started = latest(started, container.Started)
 		}
 	}
-	if until := latest.Add(profile.Timeout + grace); now.Before(until) {
-		return until, nil
-	}
-	return time.Time{}, nil
+	until := started.Add(profile.Timeout + grace)
+	return Judged{Again: until}, now.Before(until)
 }
 
 // containerNames are the containers of a worker Pod.

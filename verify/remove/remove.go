@@ -40,7 +40,7 @@ func (r *Remover) Remove(ctx context.Context, target Target) error {
 	case err == nil, apierrors.IsNotFound(err):
 		return nil
 	case apierrors.IsConflict(err), apierrors.IsInvalid(err) && target.Kind == verify.RemoveMachine: // the uid of a patch is validated as a field
-		return fmt.Errorf("remove node %q by %s: %w", target.Node, target, ErrChanged)
+		err = ErrChanged
 	}
 	return fmt.Errorf("remove node %q by %s: %w", target.Node, target, err)
 }
