@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/verify"
 	"nodekeep.dev/nodekeep/verify/remove"
@@ -37,7 +36,7 @@ func (c *Controller) patchNode(ctx context.Context, n *node, action verify.Actio
 		body["spec"] = opened
 	case verify.DoOpen:
 		body["spec"] = opened
-		metadata.Labels = map[string]*string{profiles.Label: ptr.To("true")}
+		metadata.Labels = map[string]*string{profiles.Label: new("true")}
 	case verify.DoFree:
 		body["spec"] = opened
 		fallthrough

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/verify"
 	"nodekeep.dev/nodekeep/verify/remove"
@@ -263,7 +262,7 @@ func (c *Controller) existing(ctx context.Context, node, name string, ours func(
 		return string(object.UID), nil
 	}
 	c.Logger.Warn("a pod that is no worker pod has the name of one; it is deleted", "node", node, "pod", object.Name, "podNode", object.Spec.NodeName)
-	options := metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0)), Preconditions: &metav1.Preconditions{UID: &object.UID}}
+	options := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &object.UID}}
 	if err := pods.Delete(ctx, object.Name, options); err != nil && !apierrors.IsNotFound(err) {
 		return "", fmt.Errorf("delete pod %q, which has the name of the worker Pod of node %q: %w", object.Name, node, err)
 	}
@@ -272,9 +271,9 @@ func (c *Controller) existing(ctx context.Context, node, name string, ours func(
 
 // deletePod deletes exactly the worker Pod that was observed.
 func (c *Controller) deletePod(ctx context.Context, name string, action verify.Action) error {
-	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID(action.Pod.UID))}}
+	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: new(types.UID(action.Pod.UID))}}
 	if action.Force {
-		options.GracePeriodSeconds = ptr.To(int64(0))
+		options.GracePeriodSeconds = new(int64(0))
 	}
 	err := c.Client.CoreV1().Pods(c.Namespace).Delete(ctx, action.Pod.Name, options)
 	switch {

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -44,13 +43,13 @@ func workerPod(options Options, node *verify.Node, action verify.Action, task ve
 			Tolerations:                   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 			PriorityClassName:             priorityClass,
 			RestartPolicy:                 corev1.RestartPolicyNever,
-			ActiveDeadlineSeconds:         ptr.To(int64(math.Ceil((profile.StartTimeout + profile.Timeout + time.Minute).Seconds()))),
-			TerminationGracePeriodSeconds: ptr.To(int64(1)),
+			ActiveDeadlineSeconds:         new(int64(math.Ceil((profile.StartTimeout + profile.Timeout + time.Minute).Seconds()))),
+			TerminationGracePeriodSeconds: new(int64(1)),
 			ServiceAccountName:            verify.Account,
-			AutomountServiceAccountToken:  ptr.To(false),
-			EnableServiceLinks:            ptr.To(false),
+			AutomountServiceAccountToken:  new(false),
+			EnableServiceLinks:            new(false),
 			SecurityContext: &corev1.PodSecurityContext{
-				RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To(int64(unprivileged)), RunAsGroup: ptr.To(int64(unprivileged)),
+				RunAsNonRoot: new(true), RunAsUser: new(int64(unprivileged)), RunAsGroup: new(int64(unprivileged)),
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 			Containers: []corev1.Container{{
@@ -81,7 +80,7 @@ func workerPod(options Options, node *verify.Node, action verify.Action, task ve
 // restricted is what Pod Security restricted asks of a container.
 func restricted(readOnly bool) *corev1.SecurityContext {
 	return &corev1.SecurityContext{
-		AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: &readOnly, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: &readOnly, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}
 }
 
@@ -102,9 +101,9 @@ func containerCheck(check verify.Check) corev1.Container {
 func addToken(spec *corev1.PodSpec) {
 	spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "token", MountPath: credentials, ReadOnly: true}}
 	spec.Volumes = []corev1.Volume{{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: ptr.To(int64(tokenSeconds))}},
+		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: new(int64(tokenSeconds))}},
 		{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}, Items: []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}}}},
 		{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}}}}},
 	}}}}}
-	spec.SecurityContext.FSGroup = ptr.To(int64(unprivileged))
+	spec.SecurityContext.FSGroup = new(int64(unprivileged))
 }

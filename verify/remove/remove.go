@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -24,7 +23,7 @@ func (r *Remover) Remove(ctx context.Context, target Target) error {
 	if target.Removed {
 		return nil
 	}
-	condition := &metav1.Preconditions{UID: ptr.To(types.UID(target.uid)), ResourceVersion: &target.version}
+	condition := &metav1.Preconditions{UID: new(types.UID(target.uid)), ResourceVersion: &target.version}
 	var err error
 	switch target.Kind {
 	case verify.RemoveNodeClaim:
