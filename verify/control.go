@@ -78,9 +78,10 @@ func controlCounts(pod Pod, profile CompiledProfile, now time.Time) time.Time {
 // longest is how long a Pod of this profile may take: then it is judged as it is.
 func (p CompiledProfile) longest() time.Duration { return p.StartTimeout + p.Timeout + grace }
 
-// about is what the control means for an attempt that failed. If the failure counts, ok is false: no other Node can answer the check, or none is
-// verified. The failure also counts if the control passed, gave no result, or did not finish in time.
-func (c Control) about(action Action, now time.Time) (next Action, ok bool) {
+// about is what the control means for an attempt that failed. While its verdict is to come, waits is true. If a verified Node fails the same check,
+// the verdict becomes [VerdictShared]. Otherwise the failure counts: no other Node can answer the check, or none is verified. It also counts if the
+// control passed, gave no result, or did not finish in time.
+func (c Control) about(action Action, now time.Time) (next Action, waits bool) {
 	failed := failedChecks(action.Judged)
 	if slices.ContainsFunc(failed, func(name string) bool { return !action.Profile.isNetwork(name) }) {
 		return action, false
@@ -95,8 +96,8 @@ func (c Control) about(action Action, now time.Time) (next Action, ok bool) {
 		if judged.Verdict != VerdictFailed || len(shared) == 0 {
 			return action, false
 		}
-		action.Do, action.Judged, action.ControlOn = DoRecord, action.Judged.shared(shared[0], c.On), c.On
-		return action, true
+		action.Judged, action.ControlOn = action.Judged.shared(shared[0], c.On), c.On
+		return action, false
 	case !c.Possible || !now.Before(until):
 		return action, false
 	}

@@ -179,24 +179,18 @@ func (seen Observed) ended(action Action, profiles Profiles, now time.Time) (nex
 	judged := Judge(pod, profile, now)
 	action.Pod, action.Judged, action.Again = pod, judged, judged.Again
 	notReady := seen.Node.notReady()
-	controlled := false
 	if judged.Verdict == VerdictFailed && notReady == "" {
-		action, controlled = seen.Control.about(action, now)
+		var waits bool
+		if action, waits = seen.Control.about(action, now); waits {
+			action.State = StateChecking
+			return action, false
+		}
 		judged = action.Judged
 	}
 	last := Last{Result: judged.Verdict, Check: judged.Check, Reason: judged.Reason, Message: judged.Message, Time: now, Skipped: pod.Skipped}
 	switch {
 	case judged.Verdict == VerdictPassed:
 		action.Do, action.Reason, action.Progress = DoOpen, "all required checks passed", progress.closed(last)
-		return action, true
-	case controlled && action.Do != DoRecord:
-		action.State = StateChecking
-		return action, false
-	case controlled:
-		action.Reason, action.Progress = judged.Message, progress.after(last, pod.Created)
-		if profile.Removes() && progress.Failed+1 >= profile.Attempts.Max {
-			action = action.held(&Brake{Reason: BrakeSharedFailure})
-		}
 		return action, true
 	case judged.Verdict == VerdictRunning:
 		action.State, action.Reason = StateChecking, "the worker Pod runs"
@@ -205,8 +199,11 @@ func (seen Observed) ended(action Action, profiles Profiles, now time.Time) (nex
 		return deletePod(pod, notReady+"; this attempt does not count", action, now), true
 	}
 	action.Do, action.Reason, action.Progress = DoRecord, judged.Message, progress.after(last, pod.Created)
-	if judged.Verdict == VerdictFailed {
+	switch {
+	case judged.Verdict == VerdictFailed:
 		action = seen.removal(action, progress, profiles, now)
+	case judged.Verdict == VerdictShared && profile.Removes() && progress.Failed+1 >= profile.Attempts.Max:
+		action = action.held(&Brake{Reason: BrakeSharedFailure})
 	}
 	if action.Do == DoRecord || action.Do == DoRemove {
 		return action, true
