@@ -51,6 +51,8 @@ func TestARemovalFitsOrABrakeSaysUntilWhen(t *testing.T) {
 		"the same name within 24 h":                   {ledger: three[:1], next: verify.Removal{Node: "a", UID: "other", Time: ledgerStart.Add(23 * time.Hour)}, limits: hour, nodes: 100, brake: &verify.Brake{Reason: verify.BrakeSameNode, Until: ledgerStart.Add(24 * time.Hour)}},
 		"the same name after 24 h":                    {ledger: three[:1], next: verify.Removal{Node: "a", UID: "other", Time: ledgerStart.Add(24 * time.Hour)}, limits: hour, nodes: 100},
 		"the same object once it is done":             {ledger: three[:1], next: removal("a", time.Hour), limits: hour, nodes: 100, brake: &verify.Brake{Reason: verify.BrakeSameNode, Until: ledgerStart.Add(24 * time.Hour)}},
+		"limits that were never compiled":             {next: removal("a", 30*time.Minute), nodes: 100, brake: &verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(90 * time.Minute)}},
+		"the same after another":                      {ledger: three[:1], next: removal("b", 30*time.Minute), nodes: 100, brake: &verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(90 * time.Minute)}},
 		"one that was not finished":                   {ledger: []verify.Removal{removal("a", 0)}, next: removal("a", time.Second), limits: hour, nodes: 3},
 		"one that was not finished, and others since": {ledger: []verify.Removal{removal("a", 0), removal("b", 0)}, next: removal("a", time.Minute), limits: hour, nodes: 3, brake: &verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
 	} {
@@ -137,16 +139,6 @@ func TestALedgerThatIsNoneIsRefused(t *testing.T) {
 	} {
 		_, err := verify.ParseLedger(text)
 		assert.ErrorContains(t, err, says)
-	}
-}
-
-func TestLimitsThatWereNeverCompiledAllowNoRemoval(t *testing.T) {
-	for says, ledger := range map[string]verify.Ledger{
-		"an empty ledger":         {},
-		"a ledger with a removal": {Removals: []verify.Removal{done(removal("b", 0))}},
-	} {
-		brake := ledger.Holds(removal("a", 0), verify.CompiledLimits{}, 100, ledgerStart.Add(30*time.Minute))
-		assert.Equal(t, &verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(90 * time.Minute)}, brake, says)
 	}
 }
 

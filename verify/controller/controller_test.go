@@ -26,7 +26,7 @@ func (b *bed) waitFor(what string, holds func() bool) {
 func TestANodeIsOpenedOnceItsWorkerPodPassed(t *testing.T) {
 	b := newBed(t)
 	b.register("n1", passes)
-	_, stop := b.process()
+	c, stop := b.process()
 	defer stop()
 	b.waitFor("the Node must be opened", func() bool { return isOpen(b.node("n1")) && len(b.podList()) == 0 })
 	b.waitFor("the condition must say so", func() bool { return conditionOf(b.node("n1")).Status == corev1.ConditionTrue })
@@ -34,6 +34,13 @@ func TestANodeIsOpenedOnceItsWorkerPodPassed(t *testing.T) {
 	assert.Equal(t, 1, progress.Round)
 	assert.Equal(t, verify.VerdictPassed, progress.Last.Result)
 	assert.Contains(t, <-b.events.Events, Verified)
+
+	b.waitFor("nothing is left of it in memory", func() bool {
+		c.memory.mu.Lock()
+		defer c.memory.mu.Unlock()
+		object, ok, err := c.nodes.GetStore().GetByKey("n1")
+		return len(c.memory.nodes) == 0 && err == nil && ok && object.(*node).full == nil
+	})
 
 	// The taint is added again: the Node is verified again.
 	b.change("n1", func(node *corev1.Node) {
@@ -233,21 +240,4 @@ func TestCountsOfNodesSurviveAChangeOfThePolicy(t *testing.T) {
 	assert.False(t, s.isHeld("n1"))
 	s.changed(open("b"), nil, time.Now())
 	assert.Empty(t, s.open)
-}
-
-func TestTheMemoryOfANodeEndsWhenItIsOpenedOrDeleted(t *testing.T) {
-	b := newBed(t)
-	b.register("n1", passes)
-	c, stop := b.process()
-	defer stop()
-	b.waitFor("the Node must be opened", func() bool { return isOpen(b.node("n1")) && len(b.podList()) == 0 })
-	b.waitFor("nothing is left of it in memory", func() bool {
-		c.memory.mu.Lock()
-		defer c.memory.mu.Unlock()
-		return len(c.memory.nodes) == 0
-	})
-	b.waitFor("memory holds little of it", func() bool {
-		object, ok, err := c.nodes.GetStore().GetByKey("n1")
-		return err == nil && ok && object.(*node).full == nil
-	})
 }
