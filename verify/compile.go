@@ -93,7 +93,10 @@ func Compile(settings Settings, path *field.Path) (Profiles, field.ErrorList) {
 		return Profiles{}, field.ErrorList{field.TooMany(path.Child("profiles"), len(settings.Profiles), MaxProfiles)}
 	}
 	var c compiler
-	compiled := Profiles{Label: cmp.Or(settings.Label, Label), Start: c.start(settings.Start, path.Child("start")), Limits: c.limits(settings.Limits, path.Child("limits"))}
+	compiled := Profiles{
+		Label: cmp.Or(settings.Label, Label),
+		Start: c.start(settings.Start, path.Child("start")), Limits: c.limits(settings.Limits, path.Child("limits")),
+	}
 	c.invalid(path.Child("label"), compiled.Label, validation.IsQualifiedName(compiled.Label)...)
 	names := sets.New[string]()
 	all := "" // the profile that selects every Node

@@ -65,7 +65,8 @@ func ParseProgress(annotation string) Progress {
 	if len(annotation) > maxAnnotation || json.Unmarshal([]byte(annotation), &p) != nil {
 		return Progress{}
 	}
-	if least, most := min(p.Round, p.Attempts, p.Returns, p.Shared, p.Failed), max(p.Round, p.Attempts, p.Returns, p.Shared); least < 0 || most > maxCount || p.Failed > p.Attempts {
+	least, most := min(p.Round, p.Attempts, p.Returns, p.Shared, p.Failed), max(p.Round, p.Attempts, p.Returns, p.Shared)
+	if least < 0 || most > maxCount || p.Failed > p.Attempts {
 		return Progress{}
 	}
 	if p.Last != nil {

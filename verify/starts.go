@@ -25,7 +25,10 @@ const unseen = 2 * time.Minute
 
 // NewStarts is a Starts in which nothing waits and no Pod exists.
 func NewStarts(start Start) *Starts {
-	s := &Starts{limit: rate.NewLimiter(0, 1), waiting: map[string]bool{}, granted: sets.New[string](), creating: sets.New[string](), pods: map[string]time.Time{}}
+	s := &Starts{
+		limit: rate.NewLimiter(0, 1), waiting: map[string]bool{}, pods: map[string]time.Time{},
+		granted: sets.New[string](), creating: sets.New[string](),
+	}
 	s.Limit(start, time.Time{})
 	return s
 }

@@ -10,8 +10,8 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// controlWork is the key in the queue of the work on control Pods that exist. With the name of a profile behind it, the work is to start its control Pod.
-// No Node can have such a name.
+// controlWork is the key in the queue of the work on control Pods that exist. With the name of a profile behind it, the work is to start its
+// control Pod. No Node can have such a name.
 const controlWork = "/control/"
 
 // isShared reports whether a failure of a profile is shared now. It was found to be shared, and Nodes of the profile still wait.

@@ -95,8 +95,8 @@ func TestAProcessThatIsKilledAfterAnyWriteLosesNothing(t *testing.T) {
 	}
 }
 
-// killedAfterEachWrite kills the process of a bed after its first write, that of another bed after its second write, and so on, until one is over before.
-// The process that follows has to finish. It returns how often it killed one.
+// killedAfterEachWrite kills the process of a bed after its first write, that of another bed after its second write, and so on, until one is over
+// before. The process that follows has to finish. It returns how often it killed one.
 func killedAfterEachWrite(prepare func() *bed, over, finished func(*bed) bool, check func(b *bed, killAt int)) (killed int) {
 	for killAt := 1; killAt < 40; killAt++ {
 		b := prepare()

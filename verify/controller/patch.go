@@ -27,7 +27,8 @@ type preconditions struct {
 // patchNode writes what an action plans for a Node, as a JSON merge patch (RFC 7386).
 func (c *Controller) patchNode(ctx context.Context, n *node, action verify.Action, profiles verify.Profiles) error {
 	metadata := preconditions{UID: n.uid, ResourceVersion: n.version, Annotations: map[string]string{verify.Annotation: action.Progress.String()}}
-	body, opened := map[string]any{}, map[string]any{"taints": profiles.Opened(n.taints)} // the whole list, which is safe only together with the resourceVersion
+	body := map[string]any{}
+	opened := map[string]any{"taints": profiles.Opened(n.taints)} // the whole list, which is safe only together with the resourceVersion
 	switch action.Do {
 	case verify.DoHold:
 		body["spec"] = map[string]any{"taints": append(slices.Clone(n.taints), action.Hold)}

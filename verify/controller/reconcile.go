@@ -232,7 +232,8 @@ func (c *Controller) createPod(ctx context.Context, on *verify.Node, action veri
 	if err != nil {
 		return "", err
 	}
-	created, err := c.Client.CoreV1().Pods(c.Namespace).Create(ctx, workerPod(c.Options, on, action, task), metav1.CreateOptions{FieldManager: verify.Manager})
+	wanted := workerPod(c.Options, on, action, task)
+	created, err := c.Client.CoreV1().Pods(c.Namespace).Create(ctx, wanted, metav1.CreateOptions{FieldManager: verify.Manager})
 	if apierrors.IsAlreadyExists(err) {
 		return c.existing(ctx, on.Name, action.PodName, ours)
 	}
@@ -243,7 +244,8 @@ func (c *Controller) createPod(ctx context.Context, on *verify.Node, action veri
 	if action.Do == verify.DoControl {
 		message = "control pod created"
 	}
-	c.Logger.Info(message, "node", on.Name, "pod", action.PodName, "profile", action.Profile.Name, "attempt", action.Progress.Attempts+1, "skipped", action.Skip)
+	c.Logger.Info(message, "node", on.Name, "pod", action.PodName, "profile", action.Profile.Name,
+		"attempt", action.Progress.Attempts+1, "skipped", action.Skip)
 	return string(created.UID), nil
 }
 
