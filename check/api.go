@@ -46,8 +46,7 @@ func (r *run) api(ctx context.Context) error {
 	request.Header.Set("Accept", "application/json")
 	response, err := p.ask(request, roots)
 	if err != nil {
-		failed := asFailure(err)
-		return failf(failed.reason, "ask the API server at %s: %s", p.APIServer, failed.message)
+		return failing(err, "ask the API server at %s", p.APIServer)
 	}
 	defer func() { _ = response.Body.Close() }() // all of it was read
 	switch response.StatusCode {
@@ -71,8 +70,7 @@ func (p Pod) judge(body io.Reader) error {
 	}
 	text, err := io.ReadAll(body) // the connection is bounded
 	if err != nil {
-		failed := asFailure(err)
-		return failf(failed.reason, "read the answer of the API server at %s: %s", p.APIServer, failed.message)
+		return failing(err, "read the answer of the API server at %s", p.APIServer)
 	}
 	if err := json.Unmarshal(text, &answer); err != nil || answer.Kind != "SelfSubjectReview" {
 		return failf(verify.ReasonBadAnswer, "the API server at %s answered no SelfSubjectReview", p.APIServer)

@@ -103,7 +103,6 @@ func TestTheAPIServerIsAskedForTheAccount(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			result := ask(t, podOf(t, test.server, test.files), test.reason, verify.Check{API: &verify.API{}}, verify.Task{})
-			assert.Equal(t, test.reason, result.Reason, result.Message)
 			assert.Contains(t, result.Message, test.message)
 			assert.NotContains(t, result.Message, "secret-token")
 		})

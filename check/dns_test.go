@@ -56,22 +56,15 @@ func TestDNSAnswersAreDistinguished(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			result := ask(t, podWithDNS(dnsServer(t, test.answer)), test.reason, verify.Check{DNS: &verify.DNS{Names: []string{test.name}}}, verify.Task{Services: services})
-			assert.Equal(t, test.reason, result.Reason, result.Message)
 			assert.Equal(t, test.reason == "", result.Outcome == verify.Passed)
 			assert.Contains(t, result.Message, test.message)
 		})
 	}
 }
 
-func TestADNSPortThatIsClosedIsRefused(t *testing.T) {
-	result := ask(t, podWithDNS(closedPort(t)), verify.ReasonRefused, verify.Check{DNS: &verify.DNS{Names: []string{"example.com."}}}, verify.Task{})
-	assert.Equal(t, verify.ReasonRefused, result.Reason, result.Message)
-}
-
 func TestAllNamesMustResolve(t *testing.T) {
 	server := dnsServer(t, withAddresses(map[string][]string{"a.example.com.": {"192.0.2.1"}}))
 	result := ask(t, podWithDNS(server), verify.ReasonNoSuchName, verify.Check{DNS: &verify.DNS{Names: []string{"a.example.com.", "b.example.com."}}}, verify.Task{})
-	assert.Equal(t, verify.ReasonNoSuchName, result.Reason)
 	assert.Contains(t, result.Message, "b.example.com.")
 }
 
@@ -95,13 +88,13 @@ func TestEachServerIsAsked(t *testing.T) {
 		"the endpoints answer and the ClusterIP does not": {silent, []string{good, other}, verify.EachServer, verify.ReasonTimeout, ":53 sent no answer in time (1 of 3 DNS servers failed)"},
 		"there are no endpoints":                          {good, nil, verify.EachServer, verify.ReasonNoService, "no ready endpoint"},
 		"any asks the Pod's resolver alone":               {good, []string{silent, failing, closed}, verify.AnyServer, "", ""},
+		"nothing listens at the Pod's resolver":           {closed, nil, verify.AnyServer, verify.ReasonRefused, ""},
 		"no setting asks the Pod's resolver alone":        {good, []string{silent, failing, closed}, "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			result := ask(t, podWithDNS(test.resolver), test.reason, verify.Check{DNS: &verify.DNS{Names: names, Servers: test.servers}},
 				verify.Task{DNS: verify.Target{Endpoints: test.endpoints}})
-			assert.Equal(t, test.reason, result.Reason, result.Message)
 			assert.Contains(t, result.Message, test.message)
 		})
 	}
@@ -158,8 +151,7 @@ func TestHostileDNSServersOverTCPAreNamed(t *testing.T) {
 				}
 				return dial(ctx, network, address)
 			}
-			result := ask(t, pod, test.reason, verify.Check{DNS: &verify.DNS{Names: []string{"example.com."}}}, verify.Task{})
-			assert.Equal(t, test.reason, result.Reason, result.Message)
+			ask(t, pod, test.reason, verify.Check{DNS: &verify.DNS{Names: []string{"example.com."}}}, verify.Task{})
 		})
 	}
 }
@@ -184,7 +176,7 @@ func TestAFloodOfPacketsEnds(t *testing.T) {
 			}()
 		}
 	}()
-	result := ask(t, podWithDNS(flood.LocalAddr().String()), verify.ReasonTooLarge, verify.Check{DNS: &verify.DNS{Names: []string{"example.com."}}}, verify.Task{})
+	result := answer(t, podWithDNS(flood.LocalAddr().String()), verify.ReasonTooLarge, verify.Check{DNS: &verify.DNS{Names: []string{"example.com."}}}, verify.Task{})
 	assert.Contains(t, []verify.Reason{verify.ReasonTooLarge, verify.ReasonBadAnswer}, result.Reason, result.Message)
 }
 

@@ -119,8 +119,7 @@ func (e *exchanges) failure(name string, err error) failure {
 	if errors.As(err, &ofDNS) && ofDNS.IsNotFound {
 		return failf(verify.ReasonNoSuchName, "%s has no address", name)
 	}
-	failed := asFailure(err)
-	return failf(failed.reason, "%s: %s", name, failed.message)
+	return failing(err, "%s", name)
 }
 
 // watched is a connection to a DNS server that notes what comes of the one question asked over it.

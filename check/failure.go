@@ -30,6 +30,13 @@ func failf(reason verify.Reason, format string, arguments ...any) failure {
 	return failure{reason, fmt.Sprintf(format, arguments...)}
 }
 
+// failing is the failure of an error, with a formatted text before its message.
+func failing(err error, format string, arguments ...any) failure {
+	failed := asFailure(err)
+	failed.message = fmt.Sprintf(format, arguments...) + ": " + failed.message
+	return failed
+}
+
 // asFailure names an error of the network, of TLS or of HTTP.
 func asFailure(err error) failure {
 	var named failure

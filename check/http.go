@@ -2,6 +2,7 @@ package check
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -28,14 +29,10 @@ func (r *run) http(ctx context.Context, check *verify.HTTP) error {
 	}
 	response, err := r.pod.ask(request, roots)
 	if err != nil {
-		failed := asFailure(err)
-		return failf(failed.reason, "GET %s: %s", request.URL.Host, failed.message)
+		return failing(err, "GET %s", request.URL.Host)
 	}
 	defer func() { _ = response.Body.Close() }() // nothing more is expected of the connection
-	expected := check.Status
-	if expected == 0 {
-		expected = http.StatusOK
-	}
+	expected := cmp.Or(check.Status, http.StatusOK)
 	if response.StatusCode == expected {
 		return nil
 	}
@@ -119,19 +116,12 @@ func (b body) Close() error { return b.end() }
 
 // hostAndPort is where to connect for a URL.
 func hostAndPort(of *url.URL) string {
-	port := of.Port()
-	if port == "" {
-		port = of.Scheme // the names of both ports
-	}
-	return net.JoinHostPort(of.Hostname(), port)
+	return net.JoinHostPort(of.Hostname(), cmp.Or(of.Port(), of.Scheme)) // the schemes are the names of the ports
 }
 
 // named is the failure of a request. The network and TLS have reasons of their own; the rest is an answer that is no HTTP.
 func named(ctx context.Context, err error) failure {
-	if cause := ctx.Err(); cause != nil {
-		err = cause
-	}
-	failed := asFailure(err)
+	failed := asFailure(cmp.Or(ctx.Err(), err))
 	if failed.reason == verify.ReasonError {
 		failed.reason = verify.ReasonBadAnswer
 	}

@@ -96,7 +96,6 @@ func TestHTTPAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			result := ask(t, check.Pod{}, test.reason, verify.Check{HTTP: &verify.HTTP{URL: test.url, Status: test.status, CA: test.ca}}, verify.Task{})
-			assert.Equal(t, test.reason, result.Reason, result.Message)
 			assert.Contains(t, result.Message, test.message)
 			assert.NotContains(t, result.Message, "hunter2")
 			assert.Less(t, len(result.Message), 5000)

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -26,11 +27,7 @@ type Pod struct {
 func ThisPod(getenv func(string) string) Pod {
 	pod := Pod{Credentials: credentials}
 	if host := getenv("KUBERNETES_SERVICE_HOST"); host != "" {
-		port := getenv("KUBERNETES_SERVICE_PORT")
-		if port == "" {
-			port = "443"
-		}
-		pod.APIServer = net.JoinHostPort(host, port)
+		pod.APIServer = net.JoinHostPort(host, cmp.Or(getenv("KUBERNETES_SERVICE_PORT"), "443"))
 	}
 	return pod
 }

@@ -43,12 +43,7 @@ func (p Pod) Run(ctx context.Context, task verify.Task) verify.Report {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	var checks []verify.Check
-	for _, check := range task.Checks {
-		if check.ByWorker() {
-			checks = append(checks, check)
-		}
-	}
+	checks := slices.DeleteFunc(slices.Clone(task.Checks), func(check verify.Check) bool { return !check.ByWorker() })
 	r := &run{pod: p, task: task, slots: make(chan struct{}, maxAtOnce), roots: sync.OnceValues(machineRoots)}
 	report := verify.Report{Results: make([]verify.Result, len(checks))}
 	var group sync.WaitGroup

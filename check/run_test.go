@@ -55,67 +55,37 @@ func TestAllChecksAreAskedAtOnceAndReportedInTheirOrder(t *testing.T) {
 	assert.False(t, report.Failed())
 }
 
-func TestACheckIsRetriedUntilItPasses(t *testing.T) {
-	var tries atomic.Int32
-	pod := check.Pod{Dial: func(_ context.Context, _, address string) (net.Conn, error) {
-		if tries.Add(1) < 3 {
-			return nil, refused(address)
-		}
-		return connected()
-	}}
-	report := pod.Run(t.Context(), verify.Task{Timeout: "1m", Checks: []verify.Check{to("a", "a:1")}})
-	assert.Equal(t, verify.Passed, report.Results[0].Outcome)
-	assert.Equal(t, 3, report.Results[0].Tries)
-	assert.Empty(t, report.Results[0].Reason)
-	assert.Empty(t, report.Results[0].Message)
-}
-
-func TestTheLastFailureIsReported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // its clock runs only while nothing else does
-		var tries atomic.Int32
-		pod := check.Pod{Dial: func(_ context.Context, _, address string) (net.Conn, error) {
-			if tries.Add(1) == 1 {
-				return nil, refused(address)
-			}
-			return nil, syscall.EHOSTUNREACH
-		}}
-		report := pod.Run(t.Context(), verify.Task{Timeout: "500ms", Checks: []verify.Check{to("a", "a:1")}})
-		assert.Equal(t, verify.Failed, report.Results[0].Outcome)
-		assert.Equal(t, verify.ReasonUnreachable, report.Results[0].Reason)
-		assert.Greater(t, report.Results[0].Tries, 1)
-	})
-}
-
-func TestATryThatTheTimeoutCutsShortHidesNoFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // its clock runs only while nothing else does
-		var tries atomic.Int32
-		pod := check.Pod{Dial: func(ctx context.Context, _, address string) (net.Conn, error) {
-			if tries.Add(1) == 1 {
-				return nil, refused(address)
-			}
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}}
-		report := pod.Run(t.Context(), verify.Task{Timeout: "500ms", Checks: []verify.Check{to("a", "a:1")}})
-		assert.Equal(t, 2, report.Results[0].Tries)
-		assert.Equal(t, verify.ReasonRefused, report.Results[0].Reason)
-	})
-}
-
-func TestATryEndsBeforeTheTimeoutSoThatALostPacketIsSentAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // its clock runs only while nothing else does
-		var tries atomic.Int32
-		pod := check.Pod{Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			if tries.Add(1) == 1 {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}
-			return connected()
-		}}
-		report := pod.Run(t.Context(), verify.Task{Timeout: "1m", Checks: []verify.Check{to("a", "a:1")}})
-		assert.Equal(t, verify.Passed, report.Results[0].Outcome)
-		assert.Equal(t, 2, report.Results[0].Tries)
-	})
+func TestACheckIsRetriedUntilItPassesOrItsTimeIsOver(t *testing.T) {
+	refuses := func(_ context.Context, _, address string) (net.Conn, error) { return nil, refused(address) }
+	unreachable := func(context.Context, string, string) (net.Conn, error) { return nil, syscall.EHOSTUNREACH }
+	lost := func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
+	connects := func(context.Context, string, string) (net.Conn, error) { return connected() }
+	type dial = func(context.Context, string, string) (net.Conn, error)
+	for name, test := range map[string]struct {
+		dials   []dial // one try after the other; the last one again and again
+		timeout string
+		reason  verify.Reason
+		tries   int
+	}{
+		"it passes in the end":                            {[]dial{refuses, refuses, connects}, "1m", "", 3},
+		"the last failure is reported":                    {[]dial{refuses, unreachable}, "500ms", verify.ReasonUnreachable, 2},
+		"a try that the timeout cuts short hides nothing": {[]dial{refuses, lost}, "500ms", verify.ReasonRefused, 2},
+		"a try ends so that a lost packet is sent again":  {[]dial{lost, connects}, "1m", "", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // its clock runs only while nothing else does
+				var tries atomic.Int32
+				pod := check.Pod{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+					return test.dials[min(int(tries.Add(1)), len(test.dials))-1](ctx, network, address)
+				}}
+				result := pod.Run(t.Context(), verify.Task{Timeout: test.timeout, Checks: []verify.Check{to("a", "a:1")}}).Results[0]
+				assert.Equal(t, test.reason, result.Reason)
+				assert.Equal(t, test.reason == "", result.Outcome == verify.Passed)
+				assert.Equal(t, test.reason == "", result.Message == "")
+				assert.Equal(t, test.tries, result.Tries)
+			})
+		})
+	}
 }
 
 func TestAnInterruptedRunEnds(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/check"
@@ -185,9 +186,16 @@ func (a authority) issue(t *testing.T, change func(*x509.Certificate)) tls.Certi
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// ask runs one check, for as long as a result of this reason takes (none is for a check that passes), and returns the result. It asserts that the
-// controller can read each result.
+// ask runs one check, and asserts that its result has this reason; none is for a check that passes.
 func ask(t *testing.T, pod check.Pod, expected verify.Reason, question verify.Check, task verify.Task) verify.Result {
+	t.Helper()
+	result := answer(t, pod, expected, question, task)
+	assert.Equal(t, expected, result.Reason, result.Message)
+	return result
+}
+
+// answer runs one check, for as long as a result of this reason takes. It asserts that the controller can read each result.
+func answer(t *testing.T, pod check.Pod, expected verify.Reason, question verify.Check, task verify.Task) verify.Result {
 	t.Helper()
 	const longest = time.Minute
 	timeout := 200 * time.Millisecond

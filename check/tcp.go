@@ -10,8 +10,7 @@ func (p Pod) tcp(ctx context.Context, address string) error {
 	connection, err := p.dial(ctx, "tcp", address)
 	if err != nil {
 		host, _, _ := net.SplitHostPort(address) // without one, nothing is repeated
-		failed := dialFailure(err, host)
-		return failf(failed.reason, "connect to %s: %s", address, failed.message)
+		return failing(dialFailure(err, host), "connect to %s", address)
 	}
 	_ = connection.Close() // nothing was sent
 	return nil

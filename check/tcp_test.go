@@ -53,7 +53,6 @@ func TestTCPConnections(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			result := ask(t, test.pod, test.reason, verify.Check{TCP: &verify.TCP{Address: test.address}}, verify.Task{})
-			assert.Equal(t, test.reason, result.Reason, result.Message)
 			assert.Contains(t, result.Message, test.message)
 		})
 	}
@@ -106,7 +105,6 @@ func TestAServiceIsAskedAtItsClusterIPAndAtEndpoints(t *testing.T) {
 				task.Services[fmt.Sprintf("kube-system/kube-dns:%d", test.port)] = *test.target
 			}
 			result := ask(t, lostAt(lost, ""), test.reason, verify.Check{Service: &verify.Service{Name: "kube-system/kube-dns", Port: test.port, Endpoints: test.endpoints}}, task)
-			assert.Equal(t, test.reason, result.Reason, result.Message)
 			assert.Contains(t, result.Message, test.message)
 		})
 	}

@@ -46,13 +46,10 @@ func (r BrakeReason) Shared() bool {
 // Kept reports whether the ledger keeps when a brake was seen. Others are read off the removals, or concern one Node.
 func (r BrakeReason) Kept() bool { return r == BrakeSharedFailure || r == BrakeTooMany }
 
-// BrakeOf is a brake with an error for its message.
-func BrakeOf(reason BrakeReason, err error) Brake {
-	return Brake{Reason: reason, Message: Shorten(err.Error())}
+// BrakeOf is a brake with a message, which may be long.
+func BrakeOf(reason BrakeReason, message string) *Brake {
+	return &Brake{Reason: reason, Message: Shorten(message)}
 }
-
-// Shorten makes a text fit for the annotation: without control characters, and not too long.
-func Shorten(text string) string { return cutShort(Clean(text)) }
 
 // Means explains why a Node is not removed.
 func (r BrakeReason) Means() string {

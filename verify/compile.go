@@ -1,9 +1,7 @@
 package verify
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -95,10 +93,11 @@ func Compile(settings Settings, path *field.Path) (Profiles, field.ErrorList) {
 		return Profiles{}, field.ErrorList{field.TooMany(path.Child("profiles"), len(settings.Profiles), MaxProfiles)}
 	}
 	var c compiler
-	compiled := Profiles{Label: orElse(settings.Label, Label), Start: c.start(settings.Start, path.Child("start")), Limits: c.limits(settings.Limits, path.Child("limits"))}
-	for _, wrong := range validation.IsQualifiedName(compiled.Label) {
-		c.invalid(path.Child("label"), compiled.Label, wrong)
+	compiled := Profiles{
+		Label: cmp.Or(settings.Label, Label),
+		Start: c.start(settings.Start, path.Child("start")), Limits: c.limits(settings.Limits, path.Child("limits")),
 	}
+	c.invalid(path.Child("label"), compiled.Label, validation.IsQualifiedName(compiled.Label)...)
 	names := sets.New[string]()
 	all := "" // the profile that selects every Node
 	for i, profile := range settings.Profiles {
@@ -128,8 +127,18 @@ type compiler struct {
 	wrongSelector bool // of the profile at hand
 }
 
-func (c *compiler) invalid(at *field.Path, value any, detail string) {
-	c.errs = append(c.errs, field.Invalid(at, value, detail))
+// invalid says what is wrong with a value; nothing may be.
+func (c *compiler) invalid(at *field.Path, value any, details ...string) {
+	for _, detail := range details {
+		c.errs = append(c.errs, field.Invalid(at, value, detail))
+	}
+}
+
+// invalidPart is invalid for a part of a value, which the messages name.
+func (c *compiler) invalidPart(at *field.Path, value any, part string, details []string) {
+	for _, detail := range details {
+		c.invalid(at, value, part+" "+detail)
+	}
 }
 
 func (c *compiler) required(at *field.Path, detail string) {
@@ -138,15 +147,18 @@ func (c *compiler) required(at *field.Path, detail string) {
 
 // name checks a name of a profile or check.
 func (c *compiler) name(name string, before sets.Set[string], at *field.Path) {
+	c.unique(name, before, at, "Events, metrics and nodekeep verify show it", validation.IsDNS1123Label)
+}
+
+// unique checks a name that is required, and that no entry before has.
+func (c *compiler) unique(name string, before sets.Set[string], at *field.Path, why string, valid func(string) []string) {
 	switch {
 	case name == "":
-		c.required(at, "Events, metrics and nodekeep verify show it")
+		c.required(at, why)
 	case before.Has(name):
 		c.errs = append(c.errs, field.Duplicate(at, name))
 	default:
-		for _, wrong := range validation.IsDNS1123Label(name) {
-			c.invalid(at, name, wrong)
-		}
+		c.invalid(at, name, valid(name)...)
 	}
 	before.Insert(name)
 }
@@ -156,7 +168,7 @@ func (c *compiler) number(value, otherwise, most int, at *field.Path) int {
 	if value < 0 || value > most {
 		c.invalid(at, value, fmt.Sprintf("must be from 1 to %d", most))
 	}
-	return orElse(value, otherwise)
+	return cmp.Or(value, otherwise)
 }
 
 // tooMany checks the length of a list.
@@ -167,15 +179,17 @@ func (c *compiler) tooMany(length int, at *field.Path) bool {
 	return length > maxList
 }
 
-func oneOf[T ~string](c *compiler, at *field.Path, value T, allowed ...T) {
+// oneOf checks a value, and returns it.
+func oneOf[T ~string](c *compiler, at *field.Path, value T, allowed ...T) T {
 	if !slices.Contains(allowed, value) {
 		c.errs = append(c.errs, field.NotSupported(at, value, allowed))
 	}
+	return value
 }
 
 // duration reads a duration and writes its default into the text.
 func (c *compiler) duration(text *string, otherwise string, least, most time.Duration, at *field.Path) time.Duration {
-	*text = orElse(*text, otherwise)
+	*text = cmp.Or(*text, otherwise)
 	duration, err := time.ParseDuration(*text)
 	switch {
 	case err != nil:
@@ -213,7 +227,7 @@ func (c *compiler) profile(profile Profile, at *field.Path) CompiledProfile {
 		selector = labels.Nothing()
 	}
 	one.Selector = selector
-	one.Profile.Taint = orElse(profile.Taint, Taint+":"+string(corev1.TaintEffectNoSchedule))
+	one.Profile.Taint = cmp.Or(profile.Taint, Taint+":"+string(corev1.TaintEffectNoSchedule))
 	one.Taint = c.taint(one.Profile.Taint, at.Child("taint"))
 	one.Wait, one.Allocatable = c.wait(profile.Wait, at.Child("wait"))
 	one.Timeout = c.duration(&one.Profile.Timeout, "30s", time.Second, 10*time.Minute, at.Child("timeout"))
@@ -226,16 +240,14 @@ func (c *compiler) profile(profile Profile, at *field.Path) CompiledProfile {
 		c.invalid(attempts.Child("maxBackoff"), one.Attempts.MaxBackoff, "must not be shorter than backoff, "+one.Attempts.Backoff)
 	}
 	one.Deadline = c.duration(&one.Profile.Deadline, "14m", time.Minute, 7*24*time.Hour, at.Child("deadline"))
-	one.OnTimeout = orElse(profile.OnTimeout, Keep)
-	oneOf(c, at.Child("onTimeout"), one.OnTimeout, Keep, Release)
-	one.Reverify = orElse(profile.Reverify, Never)
-	oneOf(c, at.Child("reverify"), one.Reverify, Never, OnReboot)
+	one.OnTimeout = oneOf(c, at.Child("onTimeout"), cmp.Or(profile.OnTimeout, Keep), Keep, Release)
+	one.Reverify = oneOf(c, at.Child("reverify"), cmp.Or(profile.Reverify, Never), Never, OnReboot)
 	if one.Reverify == OnReboot && one.Taint.Effect == corev1.TaintEffectNoExecute {
 		c.errs = append(c.errs, field.Forbidden(at.Child("reverify"), "onReboot needs a taint with the effect NoSchedule: the taint is added whenever a Node is not Ready, and NoExecute would evict its Pods"))
 	}
-	one.OnFailure = c.onFailure(profile.OnFailure, at.Child("onFailure"))
+	one.OnFailure = oneOf(c, at.Child("onFailure"), cmp.Or(profile.OnFailure, KeepNode), append([]RemovalKind{KeepNode}, RemovalKinds()...)...)
 	one.Checks = c.checks(profile.Checks, at.Child("checks"))
-	one.Hash = hashOf(one.Profile)
+	one.Hash = hash(6, "%s", Task{Timeout: one.Profile.Timeout, Checks: one.Checks})
 	return one
 }
 
@@ -247,27 +259,13 @@ func orLonger(text string, other time.Duration) string {
 	return text
 }
 
-// hashOf names what is asked.
-func hashOf(profile Profile) string {
-	text, err := json.Marshal(Task{Timeout: profile.Timeout, Checks: profile.Checks})
-	if err != nil {
-		panic("marshal checks: " + err.Error()) // cannot happen: texts and numbers
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:6])
-}
-
 // taint reads KEY:EFFECT or KEY=VALUE:EFFECT.
 func (c *compiler) taint(text string, at *field.Path) corev1.Taint {
 	name, effect, _ := cutLast(text, ":")
 	key, value, _ := strings.Cut(name, "=")
 	taint := corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)}
-	for _, wrong := range validation.IsQualifiedName(key) {
-		c.invalid(at, text, "key "+wrong)
-	}
-	for _, wrong := range validation.IsValidLabelValue(value) {
-		c.invalid(at, text, "value "+wrong)
-	}
+	c.invalidPart(at, text, "key", validation.IsQualifiedName(key))
+	c.invalidPart(at, text, "value", validation.IsValidLabelValue(value))
 	if taint.Effect != corev1.TaintEffectNoSchedule && taint.Effect != corev1.TaintEffectNoExecute {
 		c.invalid(at, text, "must end in :NoSchedule or :NoExecute, or it would not keep workloads away")
 	}
@@ -279,13 +277,4 @@ func cutLast(text, mark string) (before, after string, found bool) {
 		return text[:i], text[i+len(mark):], true
 	}
 	return text, "", false
-}
-
-// orElse is a value, or its default where it is not given.
-func orElse[T comparable](value, otherwise T) T {
-	var none T
-	if value == none {
-		return otherwise
-	}
-	return value
 }

@@ -1,46 +1,36 @@
 package verify
 
 import (
+	"cmp"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// kind is one kind of checks, named as the field of a check.
-type kind struct {
-	name  string
-	given func(Check) bool
+// Kinds are the names of all kinds of checks: those of the fields of [Check].
+func Kinds() []string {
+	return []string{"dns", "api", "service", "tcp", "http", "container", "kubelet"}
 }
 
-func kinds() []kind {
-	return []kind{
-		{"dns", func(c Check) bool { return c.DNS != nil }},
-		{"api", func(c Check) bool { return c.API != nil }},
-		{"service", func(c Check) bool { return c.Service != nil }},
-		{"tcp", func(c Check) bool { return c.TCP != nil }},
-		{"http", func(c Check) bool { return c.HTTP != nil }},
-		{"container", func(c Check) bool { return c.Container != nil }},
-		{"kubelet", func(c Check) bool { return c.Kubelet != nil }},
+// kinds are those of a check that are given.
+func (c Check) kinds() (given []string) {
+	for i, is := range []bool{c.DNS != nil, c.API != nil, c.Service != nil, c.TCP != nil, c.HTTP != nil, c.Container != nil, c.Kubelet != nil} {
+		if is {
+			given = append(given, Kinds()[i])
+		}
 	}
-}
-
-// Kinds are the names of all kinds of checks.
-func Kinds() (names []string) {
-	for _, kind := range kinds() {
-		names = append(names, kind.name)
-	}
-	return names
+	return given
 }
 
 // Kind is what kind of check it is; empty where none is given.
@@ -53,15 +43,6 @@ func (c Check) Kind() string {
 
 // IsRequired reports whether the verdict depends on the check.
 func (c Check) IsRequired() bool { return c.Required == nil || *c.Required }
-
-func (c Check) kinds() (given []string) {
-	for _, kind := range kinds() {
-		if kind.given(c) {
-			given = append(given, kind.name)
-		}
-	}
-	return given
-}
 
 // checks checks the checks of a profile, and returns them with their defaults.
 func (c *compiler) checks(of []Check, at *field.Path) []Check {
@@ -106,10 +87,7 @@ func (c *compiler) checks(of []Check, at *field.Path) []Check {
 
 // check checks one check, and returns it with its defaults.
 func (c *compiler) check(check Check, at *field.Path) Check {
-	if check.Required == nil {
-		check.Required = new(bool)
-		*check.Required = true
-	}
+	check.Required = new(check.IsRequired())
 	if check.DNS != nil {
 		check.DNS = c.dns(*check.DNS, at.Child("dns"))
 	}
@@ -134,21 +112,16 @@ func (c *compiler) dns(dns DNS, at *field.Path) *DNS {
 	}
 	if !c.tooMany(len(dns.Names), at.Child("names")) {
 		for i, name := range dns.Names {
-			for _, wrong := range validation.IsDNS1123Subdomain(strings.TrimSuffix(name, ".")) {
-				c.invalid(at.Child("names").Index(i), name, wrong)
-			}
+			c.invalid(at.Child("names").Index(i), name, validation.IsDNS1123Subdomain(strings.TrimSuffix(name, "."))...)
 		}
 	}
-	dns.Servers = orElse(dns.Servers, AnyServer)
-	oneOf(c, at.Child("servers"), dns.Servers, AnyServer, EachServer)
+	dns.Servers = oneOf(c, at.Child("servers"), cmp.Or(dns.Servers, AnyServer), AnyServer, EachServer)
 	return &dns
 }
 
 func (c *compiler) service(service Service, at *field.Path) {
 	c.namespaced(service.Name, validation.IsDNS1123Label, at.Child("name"))
-	for _, wrong := range validation.IsValidPortNum(service.Port) {
-		c.invalid(at.Child("port"), service.Port, wrong)
-	}
+	c.invalid(at.Child("port"), service.Port, validation.IsValidPortNum(service.Port)...)
 	if service.Endpoints < 0 || service.Endpoints > maxEndpoints {
 		c.invalid(at.Child("endpoints"), service.Endpoints, fmt.Sprintf("must be from 0, the Service alone, to %d", maxEndpoints))
 	}
@@ -163,21 +136,18 @@ func (c *compiler) address(text string, at *field.Path) {
 		c.invalid(at, text, "must be HOST:PORT; an IPv6 address is in brackets")
 		return
 	}
-	switch {
-	case opened:
-		for _, wrong := range validation.IsValidIP(at, bare) {
-			c.invalid(at, text, "host "+wrong.Detail)
-		}
-	default:
-		c.host(host, text, at)
-	}
+	c.host(bare, opened, text, at)
 	c.port(port, text, at)
 }
 
-// host checks a name or an IPv4 address: an address is a valid name, too.
-func (c *compiler) host(host, text string, at *field.Path) {
-	for _, wrong := range validation.IsDNS1123Subdomain(strings.ToLower(strings.TrimSuffix(host, "."))) {
-		c.invalid(at, text, "host "+wrong)
+// host checks an address in brackets. Without brackets it is a name or an IPv4 address, which is a valid name, too.
+func (c *compiler) host(host string, inBrackets bool, text string, at *field.Path) {
+	if !inBrackets {
+		c.invalidPart(at, text, "host", validation.IsDNS1123Subdomain(strings.ToLower(strings.TrimSuffix(host, "."))))
+		return
+	}
+	for _, wrong := range validation.IsValidIP(at, host) {
+		c.invalid(at, text, "host "+wrong.Detail)
 	}
 }
 
@@ -190,7 +160,7 @@ func (c *compiler) port(port, text string, at *field.Path) {
 
 func (c *compiler) http(http HTTP, at *field.Path) *HTTP {
 	c.url(http.URL, at.Child("url"))
-	http.Status = orElse(http.Status, 200)
+	http.Status = cmp.Or(http.Status, 200)
 	if http.Status < 100 || http.Status > 599 {
 		c.invalid(at.Child("status"), http.Status, "must be an HTTP status, from 100 to 599")
 	}
@@ -199,7 +169,7 @@ func (c *compiler) http(http HTTP, at *field.Path) *HTTP {
 			c.errs = append(c.errs, field.Forbidden(at.Child("ca"), "only an https URL has a certificate to verify"))
 		}
 		if problem := certificates(http.CA); problem != "" {
-			c.invalid(at.Child("ca"), shortened(http.CA), problem)
+			c.invalid(at.Child("ca"), cut(http.CA, maxShown), problem)
 		}
 	}
 	return &http
@@ -211,11 +181,11 @@ func (c *compiler) url(text string, at *field.Path) {
 		return
 	}
 	parsed, err := url.Parse(text)
+	shown := withoutUser(text)
 	if err != nil {
-		c.invalid(at, withoutUser(text), "must be a URL, https://HOST/PATH or http://HOST/PATH")
+		c.invalid(at, shown, "must be a URL, https://HOST/PATH or http://HOST/PATH")
 		return
 	}
-	shown := withoutUser(text)
 	if parsed.Scheme != "http" && parsed.Scheme != "https" {
 		c.invalid(at, shown, "must begin with https:// or http://")
 		return
@@ -226,52 +196,24 @@ func (c *compiler) url(text string, at *field.Path) {
 	if parsed.Fragment != "" {
 		c.invalid(at, shown, "must have no fragment: it is not sent")
 	}
-	switch host := parsed.Hostname(); {
-	case host == "":
+	if host := parsed.Hostname(); host == "" {
 		c.invalid(at, shown, "must name a host")
-	case strings.Contains(host, ":"):
-		for _, wrong := range validation.IsValidIP(at, host) {
-			c.invalid(at, shown, "host "+wrong.Detail)
-		}
-	default:
-		c.host(host, shown, at)
+	} else {
+		c.host(host, strings.Contains(host, ":"), shown, at)
 	}
 	if port := parsed.Port(); port != "" {
 		c.port(port, shown, at)
 	}
 }
 
-// withoutUser is a URL for error messages: a password must not get into logs.
-func withoutUser(text string) string {
-	authority, rest := text, ""
-	scheme, after, found := strings.Cut(text, "://")
-	if found {
-		authority = after
-	}
-	if i := strings.IndexAny(authority, "/?#"); i >= 0 {
-		authority, rest = authority[:i], authority[i:]
-	}
-	if _, host, user := cutLast(authority, "@"); user {
-		authority = "...@" + host
-	}
-	if found {
-		authority = scheme + "://" + authority
-	}
-	return shortened(authority + rest)
-}
+// user is what stands before the host of a URL, if it is one at all.
+var user = regexp.MustCompile(`(?s)^(.*?://)?[^/?#]*@`)
 
-// shortened is the start of a text that may be long.
-func shortened(text string) string {
-	const most = 80
-	if len(text) <= most {
-		return text
-	}
-	cut := most
-	for !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + "..."
-}
+// withoutUser is a URL for error messages: a password must not get into logs.
+func withoutUser(text string) string { return cut(user.ReplaceAllString(text, "${1}...@"), maxShown) }
+
+// maxShown bounds, in bytes, what an error shows of a text that may be long.
+const maxShown = 80
 
 // certificates reports what is wrong with a bundle of certificates; empty: nothing.
 func certificates(bundle string) (problem string) {

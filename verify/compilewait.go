@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"maps"
 	"regexp"
 	"slices"
@@ -30,22 +31,12 @@ func (c *compiler) wait(wait Wait, at *field.Path) (Wait, corev1.ResourceList) {
 }
 
 func (c *compiler) condition(condition *WaitCondition, before sets.Set[string], at *field.Path) {
-	switch name := condition.Type; {
-	case name == "":
-		c.required(at.Child("type"), "as in the status of the Node: kubectl describe node")
-	case name == Condition:
-		c.invalid(at.Child("type"), name, "is what verification itself sets: the Node would wait for ever")
-	case before.Has(name):
-		c.errs = append(c.errs, field.Duplicate(at.Child("type"), name))
-	default:
-		for _, wrong := range validation.IsQualifiedName(name) {
-			c.invalid(at.Child("type"), name, wrong)
-		}
+	c.unique(condition.Type, before, at.Child("type"), "as in the status of the Node: kubectl describe node", validation.IsQualifiedName)
+	if condition.Type == Condition {
+		c.invalid(at.Child("type"), condition.Type, "is what verification itself sets: the Node would wait for ever")
 	}
-	before.Insert(condition.Type)
 	oneOf(c, at.Child("status"), condition.Status, string(corev1.ConditionTrue), string(corev1.ConditionFalse), string(corev1.ConditionUnknown))
-	condition.IfMissing = orElse(condition.IfMissing, WaitIfMissing)
-	oneOf(c, at.Child("ifMissing"), condition.IfMissing, WaitIfMissing, PassIfMissing)
+	condition.IfMissing = oneOf(c, at.Child("ifMissing"), cmp.Or(condition.IfMissing, WaitIfMissing), WaitIfMissing, PassIfMissing)
 }
 
 // namespaced checks NAMESPACE/NAME.
@@ -55,12 +46,8 @@ func (c *compiler) namespaced(text string, valid func(string) []string, at *fiel
 		c.invalid(at, text, "must be NAMESPACE/NAME")
 		return
 	}
-	for _, wrong := range validation.IsDNS1123Label(namespace) {
-		c.invalid(at, text, "namespace "+wrong)
-	}
-	for _, wrong := range valid(name) {
-		c.invalid(at, text, "name "+wrong)
-	}
+	c.invalidPart(at, text, "namespace", validation.IsDNS1123Label(namespace))
+	c.invalidPart(at, text, "name", valid(name))
 }
 
 // resources reads quantities of resources.
@@ -70,9 +57,7 @@ func (c *compiler) resources(of map[string]Quantity, at *field.Path) corev1.Reso
 	}
 	list := corev1.ResourceList{}
 	for _, name := range slices.Sorted(maps.Keys(of)) {
-		for _, wrong := range validation.IsQualifiedName(name) {
-			c.invalid(at.Key(name), name, wrong)
-		}
+		c.invalid(at.Key(name), name, validation.IsQualifiedName(name)...)
 		if !strings.Contains(name, "/") && !isStandard(name) {
 			c.invalid(at.Key(name), name, "is no resource that Kubernetes knows: cpu, memory, ephemeral-storage, hugepages-SIZE, pods, or a name with a domain such as nvidia.com/gpu")
 		}
@@ -102,11 +87,8 @@ func parseQuantity(text string) (resource.Quantity, error) {
 }
 
 func isStandard(name string) bool {
-	switch corev1.ResourceName(name) {
-	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods:
-		return true
-	}
-	return strings.HasPrefix(name, corev1.ResourceHugePagesPrefix)
+	standard := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods}
+	return slices.Contains(standard, corev1.ResourceName(name)) || strings.HasPrefix(name, corev1.ResourceHugePagesPrefix)
 }
 
 func whole(quantity resource.Quantity) bool {

@@ -1,8 +1,6 @@
 package verify
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,8 +31,13 @@ type Control struct {
 
 // Network is the profile with the checks that another Node can answer as well. A container asks about the machine, and kubelet about the kubelet.
 func (p CompiledProfile) Network() CompiledProfile {
-	p.Checks = slices.DeleteFunc(slices.Clone(p.Checks), func(check Check) bool { return check.Container != nil || check.Kubelet != nil })
+	p.Checks = slices.DeleteFunc(slices.Clone(p.Checks), func(check Check) bool { return !check.ByWorker() })
 	return p
+}
+
+// isNetwork reports whether another Node can answer the check of this name as well.
+func (p CompiledProfile) isNetwork(name string) bool {
+	return slices.ContainsFunc(p.Checks, func(check Check) bool { return check.Name == name && check.ByWorker() })
 }
 
 // Controls reports whether a control Pod can run on a Node: it was verified, takes workloads, and is Ready. A Node whose kubelet fakes that can keep attempts
@@ -48,8 +51,7 @@ func (p CompiledProfile) ControlKey() string { return p.Name + "/" + p.Hash }
 
 // ControlName is the name of the control Pod that follows another one, by its uid. Two controllers that start the same one collide.
 func ControlName(key, before string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", key, before))
-	return ControlPrefix + hex.EncodeToString(sum[:16])
+	return ControlPrefix + hash(16, "%q %q", key, before)
 }
 
 // ControlDue reports whether a control Pod is to be started: none runs, and none has ended recently.
@@ -76,38 +78,43 @@ func controlCounts(pod Pod, profile CompiledProfile, now time.Time) time.Time {
 // longest is how long a Pod of this profile may take: then it is judged as it is.
 func (p CompiledProfile) longest() time.Duration { return p.StartTimeout + p.Timeout + grace }
 
-// about is what the control means for an attempt that failed. If the failure counts, ok is false: no other Node can answer the check, or none is
-// verified. The failure also counts if the control passed, gave no result, or did not finish in time.
-func (c Control) about(action Action, now time.Time) (next Action, ok bool) {
+// about is what the control means for an attempt that failed. While its verdict is to come, waits is true. If a verified Node fails the same check,
+// the verdict becomes [VerdictShared]. Otherwise the failure counts: no other Node can answer the check, or none is verified. It also counts if the
+// control passed, gave no result, or did not finish in time.
+func (c Control) about(action Action, now time.Time) (next Action, waits bool) {
 	failed := failedChecks(action.Judged)
-	network := action.Profile.Network()
-	if slices.ContainsFunc(failed, func(name string) bool {
-		return !slices.ContainsFunc(network.Checks, func(check Check) bool { return check.Name == name })
-	}) {
+	if slices.ContainsFunc(failed, func(name string) bool { return !action.Profile.isNetwork(name) }) {
 		return action, false
 	}
-	var judged Judged
-	if c.Pod != nil {
-		judged = Judge(*c.Pod, network, now)
-	}
-	until := action.Pod.Created.Add(2 * action.Profile.longest()) // a kubelet may delete the Pods on its Node
+	judged, runs := c.judged(action.Profile, now)
+	until := action.controlledUntil()
 	switch {
-	case c.Pod != nil && judged.Verdict == VerdictRunning && now.Before(until):
-		action.Do, action.Reason, action.Again = DoWait, "a verified Node is asked the same", earliest(judged.Again, until)
-		return action, true
+	case runs && now.Before(until):
+		return action.next(DoWait, "a verified Node is asked the same", earliest(judged.Again, until)), true
 	case !ControlDue(c.Pod, action.Profile, now):
 		shared := slices.DeleteFunc(failedChecks(judged), func(name string) bool { return !slices.Contains(failed, name) })
 		if judged.Verdict != VerdictFailed || len(shared) == 0 {
 			return action, false
 		}
-		action.Do, action.Judged, action.ControlOn = DoRecord, action.Judged.shared(shared[0], c.On), c.On
-		return action, true
+		action.Judged, action.ControlOn = action.Judged.shared(shared[0], c.On), c.On
+		return action, false
 	case !c.Possible || !now.Before(until):
 		return action, false
 	}
-	action.Do, action.Reason, action.Again = DoControl, "a verified Node is to be asked the same", now.Add(controlRetry)
-	return action, true
+	return action.next(DoControl, "a verified Node is to be asked the same", now.Add(controlRetry)), true
 }
+
+// judged is what came of the control Pod; runs is false where there is none.
+func (c Control) judged(profile CompiledProfile, now time.Time) (judged Judged, runs bool) {
+	if c.Pod == nil {
+		return Judged{}, false
+	}
+	judged = Judge(*c.Pod, profile.Network(), now)
+	return judged, judged.Verdict == VerdictRunning
+}
+
+// controlledUntil is how long an attempt waits for its control: a kubelet may delete the Pods on its Node.
+func (a Action) controlledUntil() time.Time { return a.Pod.Created.Add(2 * a.Profile.longest()) }
 
 // controlRetry is when to look again for a control Pod that was to be started.
 const controlRetry = time.Second

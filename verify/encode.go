@@ -1,7 +1,10 @@
 package verify
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -70,6 +73,21 @@ func (r Report) within(limit int) (string, bool) {
 	return encoded, err == nil && len(encoded) <= limit
 }
 
+// toJSON is a value of this package as JSON. All of them are texts, numbers and times of our own, which cannot fail.
+func toJSON(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic("marshal " + err.Error())
+	}
+	return string(text)
+}
+
+// hash names values by so many bytes of their hash. A format quotes texts, so that no two lists of values are the same text.
+func hash(length int, format string, values ...any) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, format, values...))
+	return hex.EncodeToString(sum[:length])
+}
+
 // Clean is a text on one line, safe to show. Each run of white space, control, format (bidirectional ones too) or broken characters becomes one
 // space.
 func Clean(text string) string {
@@ -77,6 +95,9 @@ func Clean(text string) string {
 		return r == utf8.RuneError || unicode.IsSpace(r) || !unicode.IsPrint(r)
 	}), " ")
 }
+
+// Shorten makes a text fit for the annotation: [Clean], and not too long.
+func Shorten(text string) string { return cut(Clean(text), maxMessage) }
 
 // cut shortens a text to a length in bytes and never within a character.
 func cut(text string, length int) string {

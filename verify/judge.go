@@ -1,12 +1,16 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
+
+// Over reports whether all containers of a Pod have ended for good.
+func (p Pod) Over() bool { return p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed }
 
 // grace is what a kubelet may take, beyond the timeout of the checks, to report that a container has ended.
 const grace = 10 * time.Second
@@ -32,10 +36,8 @@ func Judge(pod Pod, profile CompiledProfile, now time.Time) Judged {
 		containers[container.Name] = container
 	}
 	expected := slices.DeleteFunc(slices.Clone(profile.Checks), func(check Check) bool { return slices.Contains(pod.Skipped, check.Name) })
-	if until, late := running(pod, containers, containerNames(expected), profile, now); late != nil {
-		return *late
-	} else if !until.IsZero() {
-		return Judged{Again: until}
+	if judged, ok := judgeRunning(pod, containers, containerNames(expected), profile, now); ok {
+		return judged
 	}
 	judged := judgeEnded(pod, containers, expected)
 	if judged.Verdict == VerdictInconclusive || !slices.ContainsFunc(expected, func(check Check) bool { return check.Kubelet != nil }) {
@@ -71,32 +73,28 @@ func judgeKubelet(check Check, log Log) Result {
 	return result
 }
 
-// running is until when a Pod may still run. The time is zero if the Pod has ended or its time is over. The verdict about a Pod that did not start in
-// time is late.
-func running(pod Pod, containers map[string]ContainerState, names []string, profile CompiledProfile, now time.Time) (until time.Time, late *Judged) {
+// judgeRunning judges a Pod that may still run, or did not start in time. If the Pod has ended or its time is over, ok is false.
+func judgeRunning(pod Pod, containers map[string]ContainerState, names []string, profile CompiledProfile, now time.Time) (judged Judged, ok bool) {
 	ended := !slices.ContainsFunc(names, func(name string) bool { return !containers[name].Ended })
-	if ended || pod.Phase == corev1.PodSucceeded || pod.Phase == corev1.PodFailed {
-		return time.Time{}, nil
+	if ended || pod.Over() {
+		return Judged{}, false
 	}
-	latest := pod.Created
+	started := pod.Created
 	for _, name := range names {
 		container := containers[name]
 		if container.Started.IsZero() && !container.Ended {
 			if until := pod.Created.Add(profile.StartTimeout); now.Before(until) {
-				return until, nil
+				return Judged{Again: until}, true
 			}
-			reason := orElse(container.Reason, "NotStarted")
-			judged := inconclusive(reason, fmt.Sprintf("container %s did not start within %s: %s", name, profile.StartTimeout, reason))
-			return time.Time{}, &judged
+			reason := cmp.Or(container.Reason, "NotStarted")
+			return inconclusive(reason, fmt.Sprintf("container %s did not start within %s: %s", name, profile.StartTimeout, reason)), true
 		}
-		if container.Started.After(latest) && !container.Started.After(now) {
-			latest = container.Started
+		if !container.Started.After(now) {
+			started = latest(started, container.Started)
 		}
 	}
-	if until := latest.Add(profile.Timeout + grace); now.Before(until) {
-		return until, nil
-	}
-	return time.Time{}, nil
+	until := started.Add(profile.Timeout + grace)
+	return Judged{Again: until}, now.Before(until)
 }
 
 // containerNames are the containers of a worker Pod.
@@ -114,7 +112,7 @@ func containerNames(checks []Check) []string {
 func judgeEnded(pod Pod, containers map[string]ContainerState, expected []Check) Judged {
 	worker := containers[Worker]
 	if !worker.Ended || worker.Message == "" { // evicted, out of memory, its kubelet shut down
-		reason := orElse(pod.Reason, orElse(worker.Reason, "NoReport"))
+		reason := cmp.Or(pod.Reason, worker.Reason, "NoReport")
 		return inconclusive(reason, "the worker ended without a report: "+reason)
 	}
 	report, err := ParseReport(worker.Message, expected)
@@ -140,10 +138,13 @@ func judgeEnded(pod Pod, containers map[string]ContainerState, expected []Check)
 	case len(required) == 0, worker.ExitCode != 0 && worker.ExitCode != 1: // 1 is a required check that failed
 		judged.Verdict, judged.Reason = VerdictInconclusive, "ExitCode"
 		judged.Message = fmt.Sprintf("the worker could not finish: it ended with exit code %d", worker.ExitCode)
-	case required[0].Outcome == Failed:
-		judged.Verdict, judged.Check, judged.Reason, judged.Message = VerdictFailed, required[0].Check, string(required[0].Reason), required[0].Message
-	default: // the worker skips nothing that it is asked, and a container that was cut off says nothing about the Node
-		judged.Verdict, judged.Check, judged.Reason, judged.Message = VerdictInconclusive, required[0].Check, string(required[0].Reason), required[0].Message
+	default:
+		first := required[0]
+		judged.Check, judged.Reason, judged.Message = first.Check, string(first.Reason), first.Message
+		judged.Verdict = VerdictInconclusive // the worker skips nothing that it is asked, and a container that was cut off says nothing about the Node
+		if first.Outcome == Failed {
+			judged.Verdict = VerdictFailed
+		}
 	}
 	return judged
 }
@@ -151,9 +152,9 @@ func judgeEnded(pod Pod, containers map[string]ContainerState, expected []Check)
 // judgeContainer is the result of a container check.
 func judgeContainer(check Check, container ContainerState, pod Pod) Result {
 	result := Result{Check: check.Name, Required: check.IsRequired(), Outcome: Passed}
-	switch over := pod.Phase == corev1.PodSucceeded || pod.Phase == corev1.PodFailed; {
+	switch {
 	case container.Ended && container.ExitCode == 0:
-	case pod.Reason != "", over && !container.Ended: // evicted, or the Node shut down
+	case pod.Reason != "", pod.Over() && !container.Ended: // evicted, or the Node shut down
 		result.Outcome, result.Reason, result.Message = Skipped, "CutOff", "the container did not run to its end"
 	case !container.Ended:
 		result.Outcome, result.Reason, result.Message = Failed, ReasonTimeout, "the container did not end in time"
@@ -164,5 +165,5 @@ func judgeContainer(check Check, container ContainerState, pod Pod) Result {
 }
 
 func inconclusive(reason, message string) Judged {
-	return Judged{Verdict: VerdictInconclusive, Reason: cutShort(Clean(reason)), Message: cutShort(Clean(message))}
+	return Judged{Verdict: VerdictInconclusive, Reason: Shorten(reason), Message: Shorten(message)}
 }

@@ -1,15 +1,11 @@
 package verify
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation"
-	kjson "sigs.k8s.io/json"
 )
 
 // Names of the ConfigMap, in the namespace of worker Pods, that has the state of the brakes.
@@ -56,21 +52,13 @@ type Ledger struct {
 // ParseLedger reads a ledger strictly. With an error, nothing may be removed: what was removed before is not known. An empty text is an empty ledger.
 func ParseLedger(text string) (Ledger, error) {
 	var ledger Ledger
-	switch {
-	case text == "":
+	if text == "" {
 		return Ledger{}, nil
-	case len(text) > maxLedger:
-		return Ledger{}, fmt.Errorf("read removals: %d bytes, more than %d", len(text), maxLedger)
-	case !utf8.ValidString(text):
-		return Ledger{}, errors.New("read removals: not UTF-8")
 	}
-	strict, err := kjson.UnmarshalStrict([]byte(text), &ledger)
-	switch {
-	case err != nil:
-		return Ledger{}, errors.New("read removals: not a list of removals in JSON")
-	case len(strict) > 0:
-		return Ledger{}, errors.New("read removals: unknown or repeated fields")
-	case len(ledger.Removals) > maxRemovals:
+	if err := readJSON(text, maxLedger, "a list of removals", &ledger); err != nil {
+		return Ledger{}, fmt.Errorf("read removals: %w", err)
+	}
+	if len(ledger.Removals) > maxRemovals {
 		return Ledger{}, fmt.Errorf("read removals: %d entries, more than %d", len(ledger.Removals), maxRemovals)
 	}
 	if len(ledger.Brakes) > maxBrakes {
@@ -115,11 +103,7 @@ func (l Ledger) String() string {
 	if l.Removals == nil {
 		l.Removals = []Removal{}
 	}
-	text, err := json.Marshal(l)
-	if err != nil {
-		panic("marshal removals: " + err.Error()) // cannot happen: times of our own and texts
-	}
-	return string(text)
+	return toJSON(l)
 }
 
 // Of is the removal of a Node object.
@@ -131,9 +115,9 @@ func (l Ledger) Of(uid string) (removal Removal, ok bool) {
 	return l.Removals[i], true
 }
 
-// Fits decides whether a removal may be made now, in a cluster where profiles select so many nodes. If it may not, brake is the reason. A removal
-// that is in the ledger and not done must fit as a new one does. So removals that were impossible for hours are not made all at once.
-func (l Ledger) Fits(removal Removal, limits CompiledLimits, nodes int, now time.Time) (brake Brake, ok bool) {
+// Holds is the brake that holds a removal now, in a cluster where profiles select so many nodes. It is nil if the removal may be made. A removal that
+// is in the ledger and not done must fit as a new one does. So removals that were impossible for hours are not made all at once.
+func (l Ledger) Holds(removal Removal, limits CompiledLimits, nodes int, now time.Time) *Brake {
 	var sameName, newest time.Time
 	var inHour []time.Time
 	for _, one := range l.Removals {
@@ -152,17 +136,17 @@ func (l Ledger) Fits(removal Removal, limits CompiledLimits, nodes int, now time
 	budget := limits.budget(nodes)
 	switch {
 	case sameName.After(now):
-		return Brake{Reason: BrakeSameNode, Until: sameName}, false
+		return &Brake{Reason: BrakeSameNode, Until: sameName}
 	case budget < 1: // limits that were never compiled allow nothing
-		return Brake{Reason: BrakeBudget, Until: now.Add(budgetWindow)}, false
+		return &Brake{Reason: BrakeBudget, Until: now.Add(budgetWindow)}
 	case len(inHour) >= budget:
-		return Brake{Reason: BrakeBudget, Until: inHour[len(inHour)-budget].Add(budgetWindow)}, false
+		return &Brake{Reason: BrakeBudget, Until: inHour[len(inHour)-budget].Add(budgetWindow)}
 	case newest.Add(limits.Cooldown).After(now) && !newest.IsZero():
-		return Brake{Reason: BrakeCooldown, Until: newest.Add(limits.Cooldown)}, false
+		return &Brake{Reason: BrakeCooldown, Until: newest.Add(limits.Cooldown)}
 	case len(l.kept(now)) >= maxRemovals:
-		return Brake{Reason: BrakeLedger, Until: now.Add(budgetWindow)}, false
+		return &Brake{Reason: BrakeLedger, Until: now.Add(budgetWindow)}
 	}
-	return Brake{}, true
+	return nil
 }
 
 // TooMany reports whether more Nodes of a profile fail, or were removed within 24 hours, than StopAbove allows. The keys of existing are the uids of
@@ -214,14 +198,14 @@ func (l Ledger) Seeing(profile string, reason BrakeReason, now time.Time) (seein
 	return Ledger{Removals: l.kept(now), Brakes: brakes}, true
 }
 
-// openAt is a brake of a profile that was open at some time.
-func (l Ledger) openAt(profile string, at time.Time) (brake Brake, open bool) {
+// openAt is the brake of a profile that was open at some time, and for longest; nil: none was.
+func (l Ledger) openAt(profile string, at time.Time) (open *Brake) {
 	for _, one := range l.Brakes {
-		if seen := one.Brake(); one.Profile == profile && seen.Until.After(at) && seen.Until.After(brake.Until) {
-			brake, open = seen, true
+		if seen := one.Brake(); one.Profile == profile && seen.Until.After(at) && (open == nil || seen.Until.After(open.Until)) {
+			open = &seen
 		}
 	}
-	return brake, open
+	return open
 }
 
 // Brake is the brake, open until it is not seen for a while.

@@ -25,9 +25,9 @@ func done(one verify.Removal) verify.Removal {
 
 func limitsOf(t *testing.T, text string) verify.CompiledLimits {
 	t.Helper()
-	limits, errs := verify.CompileLimits(read(t, "limits: "+text).Limits, nil)
+	profiles, errs := compile(read(t, "limits: "+text))
 	require.Empty(t, errs)
-	return limits
+	return profiles.Limits
 }
 
 func TestARemovalFitsOrABrakeSaysUntilWhen(t *testing.T) {
@@ -38,26 +38,26 @@ func TestARemovalFitsOrABrakeSaysUntilWhen(t *testing.T) {
 		next   verify.Removal
 		limits verify.CompiledLimits
 		nodes  int
-		brake  verify.Brake
+		brake  *verify.Brake
 	}{
 		"the first one":                               {next: removal("a", 0), limits: hour, nodes: 1},
-		"the fourth one of an hour":                   {ledger: three, next: removal("d", 30*time.Minute), limits: hour, nodes: 100, brake: verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
+		"the fourth one of an hour":                   {ledger: three, next: removal("d", 30*time.Minute), limits: hour, nodes: 100, brake: &verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
 		"the fourth one after an hour":                {ledger: three, next: removal("d", time.Hour), limits: hour, nodes: 100},
-		"the third one of 20 Nodes":                   {ledger: three[:2], next: removal("d", 30*time.Minute), limits: hour, nodes: 20, brake: verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
+		"the third one of 20 Nodes":                   {ledger: three[:2], next: removal("d", 30*time.Minute), limits: hour, nodes: 20, brake: &verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
 		"the second one of 20 Nodes":                  {ledger: three[:1], next: removal("d", 30*time.Minute), limits: hour, nodes: 20},
-		"the second one of 3 Nodes":                   {ledger: three[:1], next: removal("d", 30*time.Minute), limits: hour, nodes: 3, brake: verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
-		"too soon after another":                      {ledger: three[:1], next: removal("d", 14*time.Minute), limits: limitsOf(t, "{}"), nodes: 100, brake: verify.Brake{Reason: verify.BrakeCooldown, Until: ledgerStart.Add(15 * time.Minute)}},
+		"the second one of 3 Nodes":                   {ledger: three[:1], next: removal("d", 30*time.Minute), limits: hour, nodes: 3, brake: &verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
+		"too soon after another":                      {ledger: three[:1], next: removal("d", 14*time.Minute), limits: limitsOf(t, "{}"), nodes: 100, brake: &verify.Brake{Reason: verify.BrakeCooldown, Until: ledgerStart.Add(15 * time.Minute)}},
 		"after the cooldown":                          {ledger: three[:1], next: removal("d", 15*time.Minute), limits: limitsOf(t, "{}"), nodes: 100},
-		"the same name within 24 h":                   {ledger: three[:1], next: verify.Removal{Node: "a", UID: "other", Time: ledgerStart.Add(23 * time.Hour)}, limits: hour, nodes: 100, brake: verify.Brake{Reason: verify.BrakeSameNode, Until: ledgerStart.Add(24 * time.Hour)}},
+		"the same name within 24 h":                   {ledger: three[:1], next: verify.Removal{Node: "a", UID: "other", Time: ledgerStart.Add(23 * time.Hour)}, limits: hour, nodes: 100, brake: &verify.Brake{Reason: verify.BrakeSameNode, Until: ledgerStart.Add(24 * time.Hour)}},
 		"the same name after 24 h":                    {ledger: three[:1], next: verify.Removal{Node: "a", UID: "other", Time: ledgerStart.Add(24 * time.Hour)}, limits: hour, nodes: 100},
-		"the same object once it is done":             {ledger: three[:1], next: removal("a", time.Hour), limits: hour, nodes: 100, brake: verify.Brake{Reason: verify.BrakeSameNode, Until: ledgerStart.Add(24 * time.Hour)}},
+		"the same object once it is done":             {ledger: three[:1], next: removal("a", time.Hour), limits: hour, nodes: 100, brake: &verify.Brake{Reason: verify.BrakeSameNode, Until: ledgerStart.Add(24 * time.Hour)}},
+		"limits that were never compiled":             {next: removal("a", 30*time.Minute), nodes: 100, brake: &verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(90 * time.Minute)}},
+		"the same after another":                      {ledger: three[:1], next: removal("b", 30*time.Minute), nodes: 100, brake: &verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(90 * time.Minute)}},
 		"one that was not finished":                   {ledger: []verify.Removal{removal("a", 0)}, next: removal("a", time.Second), limits: hour, nodes: 3},
-		"one that was not finished, and others since": {ledger: []verify.Removal{removal("a", 0), removal("b", 0)}, next: removal("a", time.Minute), limits: hour, nodes: 3, brake: verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
+		"one that was not finished, and others since": {ledger: []verify.Removal{removal("a", 0), removal("b", 0)}, next: removal("a", time.Minute), limits: hour, nodes: 3, brake: &verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			brake, ok := verify.Ledger{Removals: one.ledger}.Fits(one.next, one.limits, one.nodes, one.next.Time)
-			assert.Equal(t, one.brake, brake)
-			assert.Equal(t, one.brake == verify.Brake{}, ok)
+			assert.Equal(t, one.brake, verify.Ledger{Removals: one.ledger}.Holds(one.next, one.limits, one.nodes, one.next.Time))
 		})
 	}
 }
@@ -142,17 +142,6 @@ func TestALedgerThatIsNoneIsRefused(t *testing.T) {
 	}
 }
 
-func TestLimitsThatWereNeverCompiledAllowNoRemoval(t *testing.T) {
-	for says, ledger := range map[string]verify.Ledger{
-		"an empty ledger":         {},
-		"a ledger with a removal": {Removals: []verify.Removal{done(removal("b", 0))}},
-	} {
-		brake, ok := ledger.Fits(removal("a", 0), verify.CompiledLimits{}, 100, ledgerStart.Add(30*time.Minute))
-		assert.False(t, ok, says)
-		assert.Equal(t, verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(90 * time.Minute)}, brake, says)
-	}
-}
-
 func FuzzParseLedger(f *testing.F) {
 	f.Add(verify.Ledger{Removals: []verify.Removal{removal("a", 0)}}.String())
 	f.Fuzz(func(t *testing.T, text string) {
@@ -164,6 +153,6 @@ func FuzzParseLedger(f *testing.F) {
 		again, err := verify.ParseLedger(ledger.String())
 		require.NoError(t, err)
 		require.Equal(t, ledger.String(), again.String())
-		ledger.Fits(removal("a", 0), verify.CompiledLimits{}, 0, ledgerStart)
+		ledger.Holds(removal("a", 0), verify.CompiledLimits{}, 0, ledgerStart)
 	})
 }

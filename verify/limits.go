@@ -1,9 +1,7 @@
 package verify
 
 import (
-	"slices"
-	"strconv"
-	"strings"
+	"regexp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -50,13 +48,7 @@ func RemovalKinds() []RemovalKind {
 // maxDeletions bounds the ledger: the removals of 24 hours fit into one ConfigMap.
 const maxDeletions = 50
 
-// CompileLimits checks limits; those that are not given are the defaults.
-func CompileLimits(limits Limits, path *field.Path) (CompiledLimits, field.ErrorList) {
-	var c compiler
-	compiled := c.limits(limits, path)
-	return compiled, c.errs
-}
-
+// limits checks limits; those that are not given are the defaults.
 func (c *compiler) limits(limits Limits, at *field.Path) CompiledLimits {
 	return CompiledLimits{
 		StopAbove:        c.share(limits.StopAbove, at.Child("stopAbove")),
@@ -65,6 +57,8 @@ func (c *compiler) limits(limits Limits, at *field.Path) CompiledLimits {
 		Cooldown:         c.duration(&limits.Cooldown, "15m", time.Minute, 24*time.Hour, at.Child("cooldown")),
 	}
 }
+
+var percentage = regexp.MustCompile(`^([1-9]?[0-9]|100)%$`)
 
 // share reads a number of Nodes or a percentage; 0 and 0% stop every removal.
 func (c *compiler) share(share *intstr.IntOrString, at *field.Path) intstr.IntOrString {
@@ -77,19 +71,11 @@ func (c *compiler) share(share *intstr.IntOrString, at *field.Path) intstr.IntOr
 		}
 		return *share
 	}
-	digits, isPercent := strings.CutSuffix(share.StrVal, "%")
-	percent, err := strconv.Atoi(digits)
-	if !isPercent || err != nil || percent < 0 || percent > 100 || strconv.Itoa(percent) != digits {
+	if !percentage.MatchString(share.StrVal) {
 		c.invalid(at, share.StrVal, "must be a number of Nodes, or a percentage from 0% to 100%")
 		return intstr.FromInt32(0)
 	}
 	return *share
-}
-
-func (c *compiler) onFailure(kind RemovalKind, at *field.Path) RemovalKind {
-	kind = orElse(kind, KeepNode)
-	oneOf(c, at, kind, slices.Concat([]RemovalKind{KeepNode}, RemovalKinds())...)
-	return kind
 }
 
 // allows is how many of so many Nodes StopAbove lets fail, rounded down.

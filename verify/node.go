@@ -1,8 +1,8 @@
 package verify
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -185,12 +185,7 @@ func (o Observed) waits(profile CompiledProfile) (reason string) {
 			return "the Pod of DaemonSet " + name + " is not Ready on the Node"
 		}
 	}
-	resources := make([]corev1.ResourceName, 0, len(profile.Allocatable))
-	for resource := range profile.Allocatable {
-		resources = append(resources, resource)
-	}
-	slices.SortFunc(resources, cmp.Compare[corev1.ResourceName])
-	for _, resource := range resources {
+	for _, resource := range slices.Sorted(maps.Keys(profile.Allocatable)) {
 		least := profile.Allocatable[resource]
 		if has, ok := o.Node.Allocatable[resource]; !ok || has.Cmp(least) < 0 {
 			return fmt.Sprintf("the Node must have at least %s of %s allocatable", least.String(), resource)

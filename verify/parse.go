@@ -3,6 +3,7 @@ package verify
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -15,7 +16,6 @@ import (
 const (
 	maxMillis = 24 * 60 * 60 * 1000
 	maxTries  = 1_000_000
-	maxReason = 40 // bytes
 )
 
 // ParseReport reads the termination message of a worker about the checks of its [Task]. The message is untrusted. It must be exactly a report about
@@ -23,20 +23,11 @@ const (
 // for display ([Clean]). The error quotes nothing from the message.
 func ParseReport(message string, expected []Check) (Report, error) {
 	var report Report
-	switch {
-	case message == "":
+	if message == "" {
 		return Report{}, errors.New("read report: it is empty")
-	case len(message) > ReportLimit(expected):
-		return Report{}, fmt.Errorf("read report: it has %d bytes, more than %d", len(message), ReportLimit(expected))
-	case !utf8.ValidString(message):
-		return Report{}, errors.New("read report: it is not UTF-8")
 	}
-	strict, err := kjson.UnmarshalStrict([]byte(message), &report)
-	if err != nil {
-		return Report{}, errors.New("read report: it is not a report in JSON")
-	}
-	if len(strict) > 0 {
-		return Report{}, errors.New("read report: it has unknown or repeated fields")
+	if err := readJSON(message, ReportLimit(expected), "a report", &report); err != nil {
+		return Report{}, fmt.Errorf("read report: %w", err)
 	}
 	if err := report.about(expected, len(message)); err != nil {
 		return Report{}, fmt.Errorf("read report: %w", err)
@@ -98,12 +89,24 @@ func (r *Result) plausible(check *Check) error {
 }
 
 // isWord reports whether a reason is a word as Kubernetes has them: letters and digits, a capital first.
-func (r Reason) isWord() bool {
-	for i, c := range []byte(r) {
-		letter, digit := c|0x20 >= 'a' && c|0x20 <= 'z', c >= '0' && c <= '9'
-		if i == 0 && (c < 'A' || c > 'Z') || !letter && !digit {
-			return false
-		}
+func (r Reason) isWord() bool { return word.MatchString(string(r)) }
+
+var word = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,39}$`)
+
+// readJSON reads JSON that is untrusted: not too long, in UTF-8, and with known fields only. An error quotes nothing from it.
+func readJSON(text string, most int, what string, into any) error {
+	switch {
+	case len(text) > most:
+		return fmt.Errorf("%d bytes, more than %d", len(text), most)
+	case !utf8.ValidString(text):
+		return errors.New("not UTF-8")
 	}
-	return r != "" && len(r) <= maxReason
+	strict, err := kjson.UnmarshalStrict([]byte(text), into)
+	switch {
+	case err != nil:
+		return fmt.Errorf("not %s in JSON", what)
+	case len(strict) > 0:
+		return errors.New("unknown or repeated fields")
+	}
+	return nil
 }

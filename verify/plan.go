@@ -101,7 +101,7 @@ func next(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Acti
 	if len(held) == 0 {
 		action := opened(profile, progress, now)
 		if action.Do == DoNothing {
-			action = watchReboot(node, profile, progress, cluster, action, now)
+			action = watchReboot(node, cluster, action, now)
 		}
 		return deleteAll(seen.Pods, "the Node has no taint of verification", action, now)
 	}
@@ -109,20 +109,18 @@ func next(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Acti
 	// The taint is there. Labels decide about the profile, so others complete them first.
 	action := Action{Do: DoWait, State: StateWaiting, Profile: profile, Progress: progress}
 	if reason := Incomplete(node.Taints, cluster.Gate); reason != "" {
-		action.Reason = reason
-		return action
+		return action.next(DoWait, reason, time.Time{})
 	}
 	if at := progress.resumes(now); at.After(now) && len(seen.Pods) == 0 {
-		action.Reason = fmt.Sprintf("another client put the taint back, %d times in a row soon after it was removed; nodekeep pauses", progress.Returns)
-		action.Again = at
-		return action
+		reason := fmt.Sprintf("another client put the taint back, %d times in a row soon after it was removed; nodekeep pauses", progress.Returns)
+		return action.next(DoWait, reason, at)
 	}
 	if !selected {
 		action.Do, action.Reason = DoFree, "no profile selects the Node"
 		action.Progress = progress.closed(Last{Result: VerdictNotSelected, Message: action.Reason, Time: now})
 		return deleteAll(seen.Pods, action.Reason, action, now)
 	}
-	if after, ok := afterHold(node, held, profile, progress, cluster, action, now); ok {
+	if after, ok := afterHold(node, held, cluster, action, now); ok {
 		return after
 	}
 	progress = progress.of(profile, node.BootID)
@@ -181,24 +179,18 @@ func (seen Observed) ended(action Action, profiles Profiles, now time.Time) (nex
 	judged := Judge(pod, profile, now)
 	action.Pod, action.Judged, action.Again = pod, judged, judged.Again
 	notReady := seen.Node.notReady()
-	controlled := false
 	if judged.Verdict == VerdictFailed && notReady == "" {
-		action, controlled = seen.Control.about(action, now)
+		var waits bool
+		if action, waits = seen.Control.about(action, now); waits {
+			action.State = StateChecking
+			return action, false
+		}
 		judged = action.Judged
 	}
 	last := Last{Result: judged.Verdict, Check: judged.Check, Reason: judged.Reason, Message: judged.Message, Time: now, Skipped: pod.Skipped}
 	switch {
 	case judged.Verdict == VerdictPassed:
 		action.Do, action.Reason, action.Progress = DoOpen, "all required checks passed", progress.closed(last)
-		return action, true
-	case controlled && action.Do != DoRecord:
-		action.State = StateChecking
-		return action, false
-	case controlled:
-		action.Reason, action.Progress = judged.Message, progress.sharing(last)
-		if profile.Removes() && progress.Failed+1 >= profile.Attempts.Max {
-			action = action.held(Brake{Reason: BrakeSharedFailure})
-		}
 		return action, true
 	case judged.Verdict == VerdictRunning:
 		action.State, action.Reason = StateChecking, "the worker Pod runs"
@@ -207,8 +199,11 @@ func (seen Observed) ended(action Action, profiles Profiles, now time.Time) (nex
 		return deletePod(pod, notReady+"; this attempt does not count", action, now), true
 	}
 	action.Do, action.Reason, action.Progress = DoRecord, judged.Message, progress.after(last, pod.Created)
-	if judged.Verdict == VerdictFailed {
+	switch {
+	case judged.Verdict == VerdictFailed:
 		action = seen.removal(action, progress, profiles, now)
+	case judged.Verdict == VerdictShared && profile.Removes() && progress.Failed+1 >= profile.Attempts.Max:
+		action = action.held(&Brake{Reason: BrakeSharedFailure})
 	}
 	if action.Do == DoRecord || action.Do == DoRemove {
 		return action, true
@@ -340,6 +335,12 @@ func projection(node *Node, action Action) (show Projection, differs bool) {
 		return Projection{}, false // no condition says the same, without a write
 	}
 	return show, show != node.Verified
+}
+
+// next is the action with another step.
+func (a Action) next(do Do, reason string, again time.Time) Action {
+	a.Do, a.Reason, a.Again = do, reason, again
+	return a
 }
 
 func earliest(a, b time.Time) time.Time {

@@ -14,6 +14,10 @@ const (
 	Manager    = "nodekeep-verify"         // the field manager of what the controller writes to Nodes
 )
 
+// EventReleased is the reason of the Event about a Node whose taint was removed without a passed check. The deadline passed, or an operator removed
+// it.
+const EventReleased = "VerificationReleased"
+
 // Settings are the section verify of the policy.
 type Settings struct {
 	// Label is the label that a verified Node gets, with the value "true". It is never recorded or restored.

@@ -1,10 +1,7 @@
 package verify
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -68,17 +65,18 @@ func ParseProgress(annotation string) Progress {
 	if len(annotation) > maxAnnotation || json.Unmarshal([]byte(annotation), &p) != nil {
 		return Progress{}
 	}
-	if p.Round < 0 || p.Round > maxCount || p.Attempts < 0 || p.Attempts > maxCount || p.Returns < 0 || p.Returns > maxCount || p.Shared < 0 || p.Shared > maxCount || p.Failed < 0 || p.Failed > p.Attempts {
+	least, most := min(p.Round, p.Attempts, p.Returns, p.Shared, p.Failed), max(p.Round, p.Attempts, p.Returns, p.Shared)
+	if least < 0 || most > maxCount || p.Failed > p.Attempts {
 		return Progress{}
 	}
 	if p.Last != nil {
-		p.Last.Message, p.Last.Check, p.Last.Reason = cutShort(Clean(p.Last.Message)), cutShort(Clean(p.Last.Check)), cutShort(Clean(p.Last.Reason))
+		p.Last.Message, p.Last.Check, p.Last.Reason = Shorten(p.Last.Message), Shorten(p.Last.Check), Shorten(p.Last.Reason)
+	}
+	if p.RemovalHeld != nil && !slices.Contains(BrakeReasons(), p.RemovalHeld.Reason) {
+		p.RemovalHeld = nil
 	}
 	if p.RemovalHeld != nil {
-		p.RemovalHeld.Message = cutShort(Clean(p.RemovalHeld.Message))
-		if !slices.Contains(BrakeReasons(), p.RemovalHeld.Reason) {
-			p.RemovalHeld = nil
-		}
+		p.RemovalHeld.Message = Shorten(p.RemovalHeld.Message)
 	}
 	if !slices.Contains(RemovalKinds(), p.Removing) {
 		p.Removing = ""
@@ -87,13 +85,7 @@ func ParseProgress(annotation string) Progress {
 }
 
 // String is the annotation.
-func (p Progress) String() string {
-	text, err := json.Marshal(p)
-	if err != nil {
-		panic("marshal progress: " + err.Error()) // cannot happen: a time of our own, texts and numbers
-	}
-	return string(text)
-}
+func (p Progress) String() string { return toJSON(p) }
 
 // of is the progress with the checks of a profile. Other checks and another boot begin the attempts anew.
 func (p Progress) of(profile CompiledProfile, bootID string) Progress {
@@ -111,10 +103,16 @@ func (p Progress) untried() Progress {
 	return p
 }
 
-// after is the progress once an attempt did not pass whose worker Pod was created at this time. An attempt that was inconclusive says nothing about brakes.
+// after is the progress once an attempt did not pass whose worker Pod was created at this time. A failure that a verified Node has, too, is no attempt
+// of this Node. An attempt that was inconclusive says nothing about brakes.
 func (p Progress) after(last Last, created time.Time) Progress {
-	last.Message = cutShort(last.Message)
-	p.Attempts, p.Last = p.Attempts+1, &last
+	last.Message = cut(last.Message, maxMessage)
+	p.Last = &last
+	if last.Result == VerdictShared {
+		p.Shared++
+		return p
+	}
+	p.Attempts++
 	if last.Result != VerdictFailed {
 		return p
 	}
@@ -125,19 +123,12 @@ func (p Progress) after(last Last, created time.Time) Progress {
 	return p
 }
 
-// sharing is the progress once an attempt failed as a verified Node does.
-func (p Progress) sharing(last Last) Progress {
-	last.Message = cutShort(last.Message)
-	p.Shared, p.Last = p.Shared+1, &last
-	return p
-}
-
 // tried is how many attempts of this round are over.
 func (p Progress) tried() int { return p.Attempts + p.Shared }
 
 // closed is the progress once a round has ended: worker Pods of that round no longer count.
 func (p Progress) closed(last Last) Progress {
-	last.Message = cutShort(last.Message)
+	last.Message = cut(last.Message, maxMessage)
 	switch removed, at := p.removed(); {
 	case !removed: // attempts that did not pass, or another client, came between
 	case last.Time.Sub(at) < soon+p.pause():
@@ -148,6 +139,11 @@ func (p Progress) closed(last Last) Progress {
 	p = p.untried()
 	p.Round, p.Last, p.Removing = p.Round+1, &last, ""
 	return p
+}
+
+// ReleasedBy is the progress once a client has removed the taint on purpose. The round ends, and worker Pods of it no longer count.
+func (p Progress) ReleasedBy(message string, now time.Time) Progress {
+	return p.closed(Last{Result: VerdictReleased, Message: Clean(message), Time: now})
 }
 
 // Opened is the progress of a Node that was open before, whatever the annotation says. Verification may have been off, or the annotation was deleted.
@@ -186,8 +182,7 @@ func (p Progress) removed() (yes bool, at time.Time) {
 	if p.tried() > 0 || p.Last == nil {
 		return false, time.Time{}
 	}
-	how := p.Last.Result
-	return how == VerdictPassed || how == VerdictReleased || how == VerdictNotSelected || how == VerdictRebooted, p.Last.Time
+	return slices.Contains([]Verdict{VerdictPassed, VerdictReleased, VerdictNotSelected, VerdictRebooted}, p.Last.Result), p.Last.Time
 }
 
 // resumes is when nodekeep continues with a Node whose taint keeps returning; a time that is past: now. A time in the future, which only a kubelet
@@ -243,18 +238,5 @@ const PodPrefix = "check-"
 // PodName is the name of the worker Pod of an attempt. It encodes everything that the attempt is about, and cannot be changed. So two controllers
 // that start the same attempt collide. A Pod of an older round, other checks or another Node has another name.
 func PodName(nodeUID string, p Progress) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %d %q %q", nodeUID, p.Round, p.tried()+1, p.Hash, p.BootID))
-	return PodPrefix + hex.EncodeToString(sum[:16])
-}
-
-// cutShort cuts a text to maxMessage bytes, at the start of a character.
-func cutShort(text string) string {
-	if len(text) <= maxMessage {
-		return text
-	}
-	cut := maxMessage - len("...")
-	for cut > 0 && text[cut]&0xC0 == 0x80 {
-		cut--
-	}
-	return text[:cut] + "..."
+	return PodPrefix + hash(16, "%q %d %d %q %q", nodeUID, p.Round, p.tried()+1, p.Hash, p.BootID)
 }

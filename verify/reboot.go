@@ -1,9 +1,6 @@
 package verify
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -50,14 +47,11 @@ func (p Profiles) Away(node *Node) (counts, away bool) {
 
 // rebootOwner is how the value of a taint begins that was added because this Node was not Ready. A kubelet that registers its Node with a taint
 // cannot know the uid, so it cannot write this value. No kubelet can change a taint later.
-func (n *Node) rebootOwner() string { return "reboot-" + shortHash(n.UID) + "-" }
+func (n *Node) rebootOwner() string { return "reboot-" + hash(8, "%q", []string{n.UID}) + "-" }
 
 // rebootMark is the whole value: it also names the boot that was checked.
-func (n *Node) rebootMark(bootID string) string { return n.rebootOwner() + shortHash(n.UID, bootID) }
-
-func shortHash(parts ...string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q", parts))
-	return hex.EncodeToString(sum[:8])
+func (n *Node) rebootMark(bootID string) string {
+	return n.rebootOwner() + hash(8, "%q", []string{n.UID, bootID})
 }
 
 // rebootMarks reports whether a Node has the taints of verification for no other reason than that it was not Ready. Then it was open before.
@@ -72,16 +66,16 @@ func (n *Node) rebooted(profile CompiledProfile, progress Progress) bool {
 
 // watchReboot is the next step for an open Node. A Node that may be rebooting gets the taint while it is not Ready. So no Pod can be bound to it
 // between the reboot and the checks.
-func watchReboot(node *Node, profile CompiledProfile, progress Progress, cluster Cluster, action Action, now time.Time) Action {
+func watchReboot(node *Node, cluster Cluster, action Action, now time.Time) Action {
+	profile, progress := action.Profile, action.Progress
 	rebooted := node.rebooted(profile, progress)
 	if profile.Reverify != OnReboot || node.BootID == "" || Incomplete(node.Taints, cluster.Gate) != "" || node.Ready && !rebooted {
 		return action
 	}
 	if outage := cluster.OutageUntil.After(now); outage && rebooted {
-		return unhold(node, profile, progress, rebooted, action, now)
+		return unhold(node, action, rebooted, now)
 	} else if outage {
-		action.Do, action.Again = DoWait, cluster.OutageUntil
-		return action
+		return action.next(DoWait, action.Reason, cluster.OutageUntil)
 	}
 	bootID := node.BootID
 	action.Do, action.Reason = DoHold, "the Node is not Ready: if it reboots, it is checked again"
@@ -93,16 +87,16 @@ func watchReboot(node *Node, profile CompiledProfile, progress Progress, cluster
 }
 
 // afterHold is the next step for a Node whose taint was added by [DoHold]. If the Node must be checked like any other, ok is false.
-func afterHold(node *Node, held []corev1.Taint, profile CompiledProfile, progress Progress, cluster Cluster, action Action, now time.Time) (next Action, ok bool) {
+func afterHold(node *Node, held []corev1.Taint, cluster Cluster, action Action, now time.Time) (next Action, ok bool) {
 	if !node.rebootMarks(held) {
 		return action, false
 	}
 	same := !slices.ContainsFunc(held, func(taint corev1.Taint) bool { return taint.Value != node.rebootMark(node.BootID) })
 	switch {
-	case profile.Reverify != OnReboot, cluster.OutageUntil.After(now):
-		return unhold(node, profile, progress, !same, action, now), true
+	case action.Profile.Reverify != OnReboot, cluster.OutageUntil.After(now):
+		return unhold(node, action, !same, now), true
 	case same && node.Ready:
-		action = unhold(node, profile, progress, false, action, now)
+		action = unhold(node, action, false, now)
 		action.Reason = "the Node is Ready again, and did not reboot"
 		return action, true
 	case same:
@@ -113,15 +107,15 @@ func afterHold(node *Node, held []corev1.Taint, profile CompiledProfile, progres
 }
 
 // unhold lets a Node be open as it was before.
-func unhold(node *Node, profile CompiledProfile, progress Progress, rebooted bool, action Action, now time.Time) Action {
+func unhold(node *Node, action Action, rebooted bool, now time.Time) Action {
+	onReboot := action.Profile.Reverify == OnReboot
 	action.Do, action.Reason = DoUnhold, "too many Nodes are not Ready at once: none is checked again because of it"
-	if profile.Reverify != OnReboot {
+	if !onReboot {
 		action.Reason = "the profile does not check Nodes again after a reboot"
 	}
 	if rebooted {
-		progress = progress.closed(Last{Result: VerdictRebooted, Message: action.Reason, Time: now})
+		action.Progress = action.Progress.closed(Last{Result: VerdictRebooted, Message: action.Reason, Time: now})
 	}
-	progress.BootID, progress.OnReboot = node.BootID, profile.Reverify == OnReboot
-	action.Progress = progress
+	action.Progress.BootID, action.Progress.OnReboot = node.BootID, onReboot
 	return action
 }

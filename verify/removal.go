@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -63,7 +64,7 @@ func (o Observed) removal(record Action, before Progress, profiles Profiles, now
 	}
 	cleared, held := o.Control.clears(record, now)
 	if held != nil {
-		return record.held(*held)
+		return record.held(held)
 	}
 	if cleared.Do != DoRecord { // a verified Node is asked
 		return cleared
@@ -81,10 +82,9 @@ func (o Observed) removal(record Action, before Progress, profiles Profiles, now
 //
 // For checks of the machine itself, another Node must have passed the same checks since this one fails.
 func (c Control) clears(record Action, now time.Time) (next Action, held *Brake) {
-	network := record.Profile.Network()
 	asked := false
 	for _, name := range failedChecks(record.Judged) {
-		if slices.ContainsFunc(network.Checks, func(check Check) bool { return check.Name == name }) {
+		if record.Profile.isNetwork(name) {
 			asked = true
 		} else if !c.Passed.After(record.Progress.FailingSince) || c.Passed.After(now) {
 			return record, noControl("no other Node of the profile has passed check %s since this one fails", name)
@@ -93,41 +93,34 @@ func (c Control) clears(record Action, now time.Time) (next Action, held *Brake)
 	if !asked {
 		return record, nil
 	}
-	var judged Judged
-	if c.Pod != nil {
-		judged = Judge(*c.Pod, network, now)
-	}
-	runs := c.Pod != nil && judged.Verdict == VerdictRunning
-	until := record.Pod.Created.Add(2 * record.Profile.longest())
-	next = record
+	judged, runs := c.judged(record.Profile, now)
+	until := record.controlledUntil()
 	switch fresh := c.Pod != nil && !c.Pod.Created.Before(record.Pod.Created); {
 	case fresh && judged.Verdict == VerdictPassed:
 		return record, nil
 	case fresh && judged.Verdict == VerdictFailed:
-		return record, &Brake{Reason: BrakeSharedFailure, Message: Shorten(fmt.Sprintf("verified Node %s fails check %s", c.On, judged.Check))}
+		return record, BrakeOf(BrakeSharedFailure, fmt.Sprintf("verified Node %s fails check %s", c.On, judged.Check))
 	case fresh && !runs:
 		return record, noControl("verified Node %s was asked the same, and gave no result", c.On)
 	case !now.Before(until):
 		return record, noControl("no verified Node answered the same in time")
 	case runs:
-		next.Do, next.Reason, next.Again = DoWait, "a verified Node is asked the same", earliest(judged.Again, until)
+		return record.next(DoWait, "a verified Node is asked the same", earliest(judged.Again, until)), nil
 	case !c.Possible:
 		return record, noControl("no Node of the profile is verified and Ready")
 	case ControlDue(c.Pod, record.Profile, now):
-		next.Do, next.Reason, next.Again = DoControl, "a verified Node is to be asked the same", now.Add(controlRetry)
-	default:
-		next.Do, next.Reason, next.Again = DoWait, "a verified Node is to be asked the same again", earliest(controlCounts(*c.Pod, record.Profile, now), until)
+		return record.next(DoControl, "a verified Node is to be asked the same", now.Add(controlRetry)), nil
 	}
-	return next, nil
+	return record.next(DoWait, "a verified Node is to be asked the same again", earliest(controlCounts(*c.Pod, record.Profile, now), until)), nil
 }
 
 func noControl(format string, values ...any) *Brake {
-	return &Brake{Reason: BrakeNoControl, Message: Shorten(fmt.Sprintf(format, values...))}
+	return BrakeOf(BrakeNoControl, fmt.Sprintf(format, values...))
 }
 
 // held is the action that records the attempt and the brake; the Node stays, and is tried on.
-func (a Action) held(brake Brake) Action {
-	a.Do, a.Progress.RemovalHeld = DoRecord, &brake
+func (a Action) held(brake *Brake) Action {
+	a.Do, a.Progress.RemovalHeld = DoRecord, brake
 	return a
 }
 
@@ -143,7 +136,7 @@ func (a Action) Decide(seen Removals, limits CompiledLimits, now time.Time) Acti
 		a.Removal, a.Progress.Removing = before, before.Kind
 		return a
 	}
-	if brake, open := a.brake(seen, limits, now); open {
+	if brake := a.brake(seen, limits, now); brake != nil {
 		return a.held(brake)
 	}
 	if held := a.heldBefore; held != nil && (held.Until.IsZero() || held.Until.After(a.Pod.Created)) {
@@ -154,28 +147,19 @@ func (a Action) Decide(seen Removals, limits CompiledLimits, now time.Time) Acti
 	return a
 }
 
-// brake is the first brake that is open.
-func (a Action) brake(seen Removals, limits CompiledLimits, now time.Time) (brake Brake, open bool) {
-	nodes := maps.Clone(seen.Nodes)
-	if nodes == nil {
-		nodes = map[string]bool{}
-	}
+// brake is the first brake that is open; nil: none is.
+func (a Action) brake(seen Removals, limits CompiledLimits, now time.Time) *Brake {
+	nodes := map[string]bool{}
+	maps.Copy(nodes, seen.Nodes)
 	nodes[a.Removal.UID] = true
-	brake, open = seen.Ledger.openAt(a.Profile.Name, a.Pod.Created)
-	fits, ok := seen.Ledger.Fits(a.Removal, limits, seen.Selected, a.Pod.Created)
-	switch {
-	case seen.Blocked != nil:
-		return *seen.Blocked, true
-	case seen.Ledger.TooMany(a.Profile.Name, nodes, limits, now):
-		return Brake{Reason: BrakeTooMany}, true
-	case open:
-		return brake, true
+	if seen.Blocked == nil && seen.Ledger.TooMany(a.Profile.Name, nodes, limits, now) {
+		return &Brake{Reason: BrakeTooMany}
 	}
-	return fits, !ok
+	return cmp.Or(seen.Blocked, seen.Ledger.openAt(a.Profile.Name, a.Pod.Created), seen.Ledger.Holds(a.Removal, limits, seen.Selected, a.Pod.Created))
 }
 
 // HeldBy is the action with a brake that was met while the removal was carried out.
-func (a Action) HeldBy(brake Brake) Action {
+func (a Action) HeldBy(brake *Brake) Action {
 	a.Progress.Removing = ""
 	return a.held(brake)
 }

@@ -71,9 +71,9 @@ func TestANodeIsRemovedOnlyWhereAllOfTheConditionsHold(t *testing.T) {
 		"no Node is verified":            {control: &verify.Control{}, want: verify.DoRecord, held: verify.BrakeNoControl},
 		"no control yet":                 {control: &verify.Control{Possible: true}, want: verify.DoControl},
 		"no control in time":             {control: &verify.Control{Possible: true}, now: born.Add(time.Hour), want: verify.DoRecord, held: verify.BrakeNoControl},
-		"the control passed too early":   {control: ptrTo(controlOf(-time.Second, 0, passes)), want: verify.DoWait, again: born.Add(75 * time.Second)},
-		"the control says nothing":       {control: ptrTo(controlOf(0, 137, "")), want: verify.DoRecord, held: verify.BrakeNoControl},
-		"the control fails":              {control: ptrTo(controlOf(0, 1, refuses)), want: verify.DoRecord, held: verify.BrakeSharedFailure},
+		"the control passed too early":   {control: new(controlOf(-time.Second, 0, passes)), want: verify.DoWait, again: born.Add(75 * time.Second)},
+		"the control says nothing":       {control: new(controlOf(0, 137, "")), want: verify.DoRecord, held: verify.BrakeNoControl},
+		"the control fails":              {control: new(controlOf(0, 1, refuses)), want: verify.DoRecord, held: verify.BrakeSharedFailure},
 		"the machine fails":              {profile: both, pod: smi, control: &verify.Control{Passed: born.Add(time.Second)}, want: verify.DoRemove},
 		"others passed before":           {profile: both, pod: smi, control: &verify.Control{Passed: born}, want: verify.DoRecord, held: verify.BrakeNoControl},
 		"others pass in times to come":   {profile: both, pod: smi, control: &verify.Control{Passed: soon.Add(time.Second)}, want: verify.DoRecord, held: verify.BrakeNoControl},
@@ -129,8 +129,6 @@ func TestANodeIsRemovedOnlyWhereAllOfTheConditionsHold(t *testing.T) {
 		})
 	}
 }
-
-func ptrTo[T any](value T) *T { return &value }
 
 // planned is a removal as Plan plans it, of a Node whose attempt before met this brake; its worker Pod was created at born + 1 s.
 func planned(t *testing.T, limits string, before *verify.Brake) (verify.Action, verify.CompiledLimits) {

@@ -1,5 +1,7 @@
 package verify
 
+import "slices"
+
 // MaxReport is the greatest length of a [Report] in bytes: the kubelet cuts a termination message there. [ReportLimit] has the limit of one Pod.
 const MaxReport = 4096
 
@@ -51,12 +53,7 @@ type Result struct {
 
 // Failed reports whether a required check failed.
 func (r Report) Failed() bool {
-	for i := range r.Results {
-		if r.Results[i].Required && r.Results[i].Outcome == Failed {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Results, func(result Result) bool { return result.Required && result.Outcome == Failed })
 }
 
 // rank orders results in a report. A required failure is the last to be omitted, so that an omitted result never changes the verdict.

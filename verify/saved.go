@@ -1,8 +1,6 @@
 package verify
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -45,13 +43,7 @@ func (a Action) Report(node *Node) SavedReport {
 }
 
 // String is the report as JSON.
-func (r SavedReport) String() string {
-	text, err := json.Marshal(r)
-	if err != nil {
-		panic("marshal report: " + err.Error()) // cannot happen: a time of our own, texts and numbers
-	}
-	return string(text)
-}
+func (r SavedReport) String() string { return toJSON(r) }
 
 // ParseSavedReport reads a report that was kept. The caller compares its Node with the one that it asked for.
 func ParseSavedReport(text string) (SavedReport, error) {
@@ -69,7 +61,6 @@ func ReportName(node string) string {
 	if len(name) <= validation.DNS1123SubdomainMaxLength {
 		return name
 	}
-	sum := sha256.Sum256([]byte(node))
-	suffix := "." + hex.EncodeToString(sum[:reportHash])
+	suffix := "." + hash(reportHash, "%s", node)
 	return strings.TrimRight(name[:validation.DNS1123SubdomainMaxLength-len(suffix)], ".-") + suffix
 }

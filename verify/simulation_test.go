@@ -39,42 +39,27 @@ func setting(variable string, usual uint64) uint64 {
 //	NODEKEEP_SIMULATION_SCENARIOS=100000 go test -count=1 -timeout 0 -v -run TestSimulationOfThePlan ./verify
 func TestSimulationOfThePlan(t *testing.T) {
 	first, scenarios := setting(firstVariable, 0), setting(scenariosVariable, usualScenarios)
-	var totals modelTotals
+	totals, mostPods := map[string]int{}, 0
 	for seed := first; seed < first+scenarios; seed++ {
 		m := newModel(seed)
 		m.run()
 		if len(m.wrong) > 0 {
 			t.Fatalf("seed %d: %v\n%s=%d %s=1 repeats it", seed, m.wrong[0], firstVariable, seed, scenariosVariable)
 		}
-		totals.add(m)
+		for what, times := range m.totals {
+			totals[what] += times
+		}
+		mostPods = max(mostPods, m.mostPods)
 	}
-	t.Logf("%d scenarios: %+v", scenarios, totals)
+	t.Logf("%d scenarios, at most %d Pods: %v", scenarios, mostPods, totals)
 	if scenarios < usualScenarios {
 		return
 	}
-	assert.Positive(t, min(totals.Holds, totals.Unholds, totals.Outages, totals.Opened, totals.Freed, totals.Conflicts, totals.Crashes, totals.Recorded, totals.Fakes, totals.Retaints, totals.Collisions, totals.Shared, totals.Controls, totals.Removed, totals.HeldRemovals, totals.Noted), "the scenarios must reach everything")
-}
-
-type modelTotals struct{ Holds, Unholds, Outages, Opened, Freed, Recorded, Conflicts, Crashes, Fakes, Retaints, Collisions, Shared, Controls, Removed, HeldRemovals, Noted, MostPods int }
-
-func (t *modelTotals) add(m *model) {
-	t.Holds += m.totals.Holds
-	t.Unholds += m.totals.Unholds
-	t.Noted += m.totals.Noted
-	t.Outages += m.totals.Outages
-	t.Opened += m.totals.Opened
-	t.Freed += m.totals.Freed
-	t.Recorded += m.totals.Recorded
-	t.Conflicts += m.totals.Conflicts
-	t.Crashes += m.totals.Crashes
-	t.Fakes += m.totals.Fakes
-	t.Retaints += m.totals.Retaints
-	t.Collisions += m.totals.Collisions
-	t.Shared += m.totals.Shared
-	t.Controls += m.totals.Controls
-	t.Removed += m.totals.Removed
-	t.HeldRemovals += m.totals.HeldRemovals
-	t.MostPods = max(t.MostPods, m.totals.MostPods)
+	for _, what := range []string{
+		"Holds", "Unholds", "Outages", "Opened", "Freed", "Conflicts", "Crashes", "Recorded", "Fakes", "Retaints", "Collisions", "Shared", "Controls", "Removed", "HeldRemovals", "Noted",
+	} {
+		assert.Positive(t, totals[what], "the scenarios must reach everything, also %s", what)
+	}
 }
 
 // modelNode is a Node as the API server has it, and what is true of it.
@@ -120,7 +105,8 @@ type model struct {
 	removed     []verify.Removal     // what was removed, and when
 	shared      map[string]time.Time // when a failure of a profile was last found to be shared
 	wrong       []error
-	totals      modelTotals
+	totals      map[string]int // how often the scenario reached what
+	mostPods    int
 }
 
 // logged is an object after a change; both are nil after a deletion.
@@ -135,18 +121,15 @@ type logged struct {
 // modelController is one process: what it has observed, and its memory.
 type modelController struct {
 	*model
-	policy      int
-	read        int // entries of the log
-	nodes       map[string]modelNode
-	pods        map[string]modelPod
-	held        map[string]time.Time // by uid
-	started     map[string]time.Time
-	interrupted map[string]bool
-	opened      map[string]bool // by uid: the taint was added to a Node that had none
-	starts      *verify.Starts
-	outage      verify.Outage
-	brakes      map[string]map[verify.BrakeReason]time.Time // by profile, as verify/controller keeps them
-	nested      bool                                        // this work came between two writes of another process
+	policy int
+	read   int // entries of the log
+	nodes  map[string]modelNode
+	pods   map[string]modelPod
+	memory map[string]*verify.Observed // by uid: Held, Started, Interrupted, Opened
+	starts *verify.Starts
+	outage verify.Outage
+	brakes map[string]map[verify.BrakeReason]time.Time // by profile, as verify/controller keeps them
+	nested bool                                        // this work came between two writes of another process
 }
 
 func modelProfiles(rng *rand.Rand, timeout string) verify.Profiles {
@@ -177,9 +160,16 @@ func modelProfiles(rng *rand.Rand, timeout string) verify.Profiles {
 	return profiles
 }
 
+func emptyModel(rng *rand.Rand) *model {
+	return &model{
+		rng: rng, now: time.Unix(1_700_000_000, 0), nodes: map[string]*modelNode{}, pods: map[string]*modelPod{}, hosts: map[string]string{},
+		shared: map[string]time.Time{}, totals: map[string]int{},
+	}
+}
+
 func newModel(seed uint64) *model {
 	rng := rand.New(rand.NewPCG(seed, 17))
-	m := &model{rng: rng, now: time.Unix(1_700_000_000, 0), nodes: map[string]*modelNode{}, pods: map[string]*modelPod{}, hosts: map[string]string{}, shared: map[string]time.Time{}}
+	m := emptyModel(rng)
 	profiles := modelProfiles(rng, "10s")
 	m.profiles = [2]verify.Profiles{profiles, profiles}
 	if rng.IntN(3) == 0 {
@@ -219,6 +209,10 @@ func (m *model) register(name string) {
 
 const gate = "nodekeep.dev/restoring"
 
+func isOurs(taint corev1.Taint) bool { return taint.Key == verify.Taint }
+
+func isGate(taint corev1.Taint) bool { return taint.Key == gate }
+
 var modelCluster = verify.Cluster{Gate: gate, DNS: "kube-system/kube-dns"}
 
 // wrote logs a Node as it is now.
@@ -230,7 +224,7 @@ func (m *model) wrote(name string) {
 	}
 	m.serial++
 	node.version = m.serial
-	node.wasOpen = node.wasOpen || !slices.ContainsFunc(node.Taints, func(taint corev1.Taint) bool { return taint.Key == verify.Taint })
+	node.wasOpen = node.wasOpen || !slices.ContainsFunc(node.Taints, isOurs)
 	observed := *node
 	observed.Taints = slices.Clone(node.Taints)
 	m.log = append(m.log, logged{name: name, on: name, node: &observed})
@@ -244,7 +238,7 @@ func (m *model) wrotePod(name string) {
 	} else {
 		m.log = append(m.log, logged{name: name, on: m.hosts[name], pods: true})
 	}
-	m.totals.MostPods = max(m.totals.MostPods, len(m.pods))
+	m.mostPods = max(m.mostPods, len(m.pods))
 	// Each process that leads keeps the limit by itself. Of two at once, which the Lease allows for a moment only, each may not see the other's.
 	workers, controls := m.count()
 	if most := m.inFlight * m.leaders; workers > most {
@@ -261,15 +255,11 @@ func (m *model) count() (workers, controls int) {
 		switch {
 		case pod.control == "":
 			workers++
-		case !pod.over():
+		case !pod.Over():
 			controls++
 		}
 	}
 	return workers, controls
-}
-
-func (p *modelPod) over() bool {
-	return p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed
 }
 
 func (m *model) fail(format string, values ...any) {
@@ -280,25 +270,16 @@ func (m *model) fail(format string, values ...any) {
 func (m *model) chance(of int) bool { return m.rng.IntN(of) == 0 }
 
 func (m *model) any() string {
-	names := make([]string, 0, len(m.nodes))
-	for name := range m.nodes {
-		names = append(names, name)
-	}
+	names := m.nodesByName()
 	if len(names) == 0 {
 		return ""
 	}
-	slices.Sort(names)
 	return names[m.rng.IntN(len(names))]
 }
 
-func (m *model) podNames() []string {
-	names := make([]string, 0, len(m.pods))
-	for name := range m.pods {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func (m *model) nodesByName() []string { return slices.Sorted(maps.Keys(m.nodes)) }
+
+func (m *model) podNames() []string { return slices.Sorted(maps.Keys(m.pods)) }
 
 func (m *model) run() {
 	for range 60 + m.rng.IntN(200) {
@@ -332,7 +313,7 @@ func (m *model) disturb() {
 		return
 	}
 	node := m.nodes[name]
-	held := slices.ContainsFunc(node.Taints, func(taint corev1.Taint) bool { return taint.Key == verify.Taint })
+	held := slices.ContainsFunc(node.Taints, isOurs)
 	switch m.rng.IntN(19) {
 	case 18: // a Pod that tolerates the taint comes, or goes
 		node.occupied = !node.occupied
@@ -358,17 +339,17 @@ func (m *model) disturb() {
 		if !held {
 			node.Taints = append(node.Taints, corev1.Taint{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule})
 			node.epoch++
-			m.totals.Retaints++
+			m.totals["Retaints"]++
 		}
 	case 7: // another client removes it
 		if held {
-			node.Taints = slices.DeleteFunc(node.Taints, func(taint corev1.Taint) bool { return taint.Key == verify.Taint })
+			node.Taints = slices.DeleteFunc(node.Taints, isOurs)
 			node.faked = true
 		}
 	case 8:
 		if node.hostile {
 			node.faked = true
-			m.totals.Fakes++
+			m.totals["Fakes"]++
 			node.Annotation = []string{
 				"", "{", `{"round":0,"attempts":0}`, `{"round":1000000,"attempts":1000000,"last":{"time":"2999-01-01T00:00:00Z"}}`, `{"round":-5}`,
 				verify.Progress{Round: m.rng.IntN(3), Attempts: m.rng.IntN(4), Hash: m.profiles[0].All()[0].Hash, BootID: node.BootID,
@@ -376,7 +357,7 @@ func (m *model) disturb() {
 			}[m.rng.IntN(6)]
 		}
 	case 9:
-		node.Taints = slices.DeleteFunc(node.Taints, func(taint corev1.Taint) bool { return taint.Key == gate })
+		node.Taints = slices.DeleteFunc(node.Taints, isGate)
 	case 10: // the policy changes; the processes read it at different times
 		m.controllers[m.rng.IntN(2)].policy = m.rng.IntN(2)
 		return
@@ -387,7 +368,7 @@ func (m *model) disturb() {
 			node.Labels = map[string]string{}
 		}
 	case 12: // a process is killed
-		m.totals.Crashes++
+		m.totals["Crashes"]++
 		m.controllers[m.rng.IntN(2)].restart()
 		return
 	case 13: // power is cut, and returns
@@ -417,12 +398,9 @@ const (
 
 // kubelets let one worker Pod go on.
 func (m *model) kubelets() {
-	names := m.podNames()
-	if len(names) == 0 {
-		return
+	if names := m.podNames(); len(names) > 0 {
+		m.goOn(names[m.rng.IntN(len(names))])
 	}
-	name := names[m.rng.IntN(len(names))]
-	m.goOn(name)
 }
 
 func (m *model) goOn(name string) {
@@ -449,7 +427,7 @@ func (m *model) goOn(name string) {
 	}
 	pod.age++
 	switch {
-	case pod.Phase == corev1.PodSucceeded || pod.Phase == corev1.PodFailed:
+	case pod.Over():
 		return
 	case node.hostile && m.chance(2):
 		switch m.rng.IntN(4) {
@@ -478,7 +456,7 @@ func (m *model) goOn(name string) {
 
 // restart is a process that was killed and starts again: it knows what the API server has, and nothing else.
 func (c *modelController) restart() {
-	c.nodes, c.pods, c.held, c.started, c.interrupted, c.opened = map[string]modelNode{}, map[string]modelPod{}, map[string]time.Time{}, map[string]time.Time{}, map[string]bool{}, map[string]bool{}
+	c.nodes, c.pods, c.memory = map[string]modelNode{}, map[string]modelPod{}, map[string]*verify.Observed{}
 	c.starts = verify.NewStarts(c.profiles[0].Start)
 	c.outage, c.brakes = verify.Outage{}, map[string]map[verify.BrakeReason]time.Time{}
 	c.read = len(c.log)
@@ -501,11 +479,19 @@ func (c *modelController) observe(all bool) {
 	}
 }
 
+// of is what the process itself has observed of a Node object.
+func (c *modelController) of(uid string) *verify.Observed {
+	if c.memory[uid] == nil {
+		c.memory[uid] = &verify.Observed{}
+	}
+	return c.memory[uid]
+}
+
 func (c *modelController) take(event logged) {
 	switch {
 	case event.pod != nil:
 		c.pods[event.name] = *event.pod
-		if event.pod.control != "" && event.pod.over() {
+		if event.pod.control != "" && event.pod.Over() {
 			c.starts.Gone(event.pod.UID)
 		} else {
 			c.starts.Exists(event.pod.UID)
@@ -523,14 +509,13 @@ func (c *modelController) take(event logged) {
 		c.count(event.name, &node.Node)
 		held := c.profiles[c.policy].HeldBy
 		if before, ok := c.nodes[event.name]; ok && before.UID == node.UID && len(held(before.Taints)) == 0 && len(held(node.Taints)) > 0 {
-			c.opened[node.UID] = true
+			c.of(node.UID).Opened = true
 		}
 		c.nodes[event.name] = node
-		if len(c.profiles[c.policy].HeldBy(node.Taints)) == 0 {
-			delete(c.held, node.UID)
-			c.interrupted[node.UID] = true
-		} else if c.held[node.UID].IsZero() {
-			c.held[node.UID] = c.now
+		if own := c.of(node.UID); len(held(node.Taints)) == 0 {
+			own.Held, own.Interrupted = time.Time{}, true
+		} else if own.Held.IsZero() {
+			own.Held = c.now
 		}
 	}
 }
@@ -553,7 +538,7 @@ func (c *modelController) count(name string, after *verify.Node) {
 		of(after, 1)
 	}
 	if c.outage.Change(counted, away, c.now) {
-		c.totals.Outages++
+		c.totals["Outages"]++
 	}
 }
 
@@ -570,11 +555,11 @@ func (c *modelController) grant() {
 
 // work plans for one Node and does what the plan says, as verify/controller does. A process may be killed before each write.
 func (c *modelController) work(name string) (action verify.Action) {
-	observed := verify.Observed{Services: map[string]int{}}
+	var observed verify.Observed
 	node, ok := c.nodes[name]
 	if ok {
+		observed = *c.of(node.UID)
 		observed.Node = &node.Node
-		observed.Held, observed.Started, observed.Interrupted, observed.Opened = c.held[node.UID], c.started[node.UID], c.interrupted[node.UID], c.opened[node.UID]
 	}
 	for _, pod := range c.pods {
 		if pod.node == name && pod.control == "" {
@@ -583,7 +568,7 @@ func (c *modelController) work(name string) (action verify.Action) {
 	}
 	slices.SortFunc(observed.Pods, func(a, b verify.Pod) int { return a.Created.Compare(b.Created) })
 	if len(observed.Pods) == 0 && ok {
-		delete(c.interrupted, node.UID)
+		c.of(node.UID).Interrupted = false
 	}
 	profiles := c.profiles[c.policy]
 	if ok {
@@ -598,7 +583,7 @@ func (c *modelController) work(name string) (action verify.Action) {
 		c.starts.Leave(name)
 	}
 	if action.Do != verify.DoNothing && action.Do != verify.DoWait && c.crashes && c.chance(40) {
-		c.totals.Crashes++
+		c.totals["Crashes"]++
 		c.restart()
 		return action
 	}
@@ -609,23 +594,12 @@ func (c *modelController) work(name string) (action verify.Action) {
 			return action
 		}
 		if _, exists := c.model.pods[action.PodName]; exists {
-			c.totals.Collisions++
+			c.totals["Collisions"]++
 			c.starts.Created(action.PodName, "", c.now)
 			return action
 		}
-		c.started[node.UID] = c.now
-		c.serial++
-		epoch := 0
-		if live, ok := c.model.nodes[name]; ok {
-			epoch = live.epoch
-		}
-		uid := fmt.Sprint("pod-", c.serial)
-		c.starts.Created(action.PodName, uid, c.now)
-		c.model.pods[action.PodName] = &modelPod{node: name, epoch: epoch, Pod: verify.Pod{
-			Name: action.PodName, UID: uid, NodeUID: node.UID, Created: c.now, Phase: corev1.PodPending,
-		}}
-		c.hosts[action.PodName] = name
-		c.wrotePod(action.PodName)
+		c.of(node.UID).Started = c.now
+		c.create(action.PodName, name, "")
 	case verify.DoControl:
 		c.startControl(action.Profile)
 	case verify.DoDelete:
@@ -633,7 +607,7 @@ func (c *modelController) work(name string) (action verify.Action) {
 		switch {
 		case !ok || pod.UID != action.Pod.UID:
 			return action
-		case action.Force || pod.Phase == corev1.PodSucceeded || pod.Phase == corev1.PodFailed:
+		case action.Force || pod.Over():
 			delete(c.model.pods, action.Pod.Name)
 		case pod.Deleted.IsZero():
 			pod.Deleted = c.now.Add(time.Second)
@@ -644,7 +618,7 @@ func (c *modelController) work(name string) (action verify.Action) {
 	case verify.DoOpen, verify.DoFree, verify.DoRecord, verify.DoClose, verify.DoNote, verify.DoShow, verify.DoHold, verify.DoUnhold:
 		live, ok := c.model.nodes[name]
 		if !ok || live.UID != node.UID || live.version != node.version {
-			c.totals.Conflicts++
+			c.totals["Conflicts"]++
 			return action
 		}
 		if action.Do == verify.DoRecord {
@@ -691,13 +665,21 @@ func (c *modelController) startControl(profile verify.CompiledProfile) {
 		return
 	}
 	c.starts.Control(name, c.now)
-	c.totals.Controls++
+	c.totals["Controls"]++
+	c.create(name, able[c.rng.IntN(len(able))], profile.ControlKey())
+}
+
+// create creates a Pod on a Node that the process has observed; control is what a control Pod is for.
+func (c *modelController) create(name, on, control string) {
 	c.serial++
-	on := able[c.rng.IntN(len(able))]
-	uid := fmt.Sprint("pod-", c.serial)
-	c.starts.Created(name, uid, c.now)
-	c.model.pods[name] = &modelPod{node: on, control: profile.ControlKey(), Pod: verify.Pod{Name: name, UID: uid, NodeUID: c.nodes[on].UID, Created: c.now, Phase: corev1.PodPending}}
-	c.hosts[name] = on
+	pod := &modelPod{node: on, control: control, Pod: verify.Pod{
+		Name: name, UID: fmt.Sprint("pod-", c.serial), NodeUID: c.nodes[on].UID, Created: c.now, Phase: corev1.PodPending,
+	}}
+	if live, ok := c.model.nodes[on]; ok {
+		pod.epoch = live.epoch
+	}
+	c.starts.Created(name, pod.UID, c.now)
+	c.model.pods[name], c.hosts[name] = pod, on
 	c.wrotePod(name)
 }
 
@@ -742,7 +724,7 @@ func (c *modelController) checkCounted(action verify.Action, control verify.Cont
 		c.fail("pod %s: an attempt was counted although a verified Node fails, too", action.Pod.Name)
 	}
 	if after.Last.Result == verify.VerdictShared {
-		c.totals.Shared++
+		c.totals["Shared"]++
 	}
 }
 
@@ -757,7 +739,7 @@ func (c *modelController) change(live *modelNode, action verify.Action, profiles
 		c.checkHeld(live, profiles)
 		live.Taints = append(slices.Clone(live.Taints), action.Hold)
 		live.epoch++
-		c.totals.Holds++
+		c.totals["Holds"]++
 		c.wrote(live.Name)
 		return
 	}
@@ -770,23 +752,23 @@ func (c *modelController) change(live *modelNode, action verify.Action, profiles
 	}
 	switch action.Do {
 	case verify.DoNote:
-		c.totals.Noted++
-		delete(c.opened, live.UID)
+		c.totals["Noted"]++
+		c.of(live.UID).Opened = false
 	case verify.DoUnhold:
-		c.totals.Unholds++
+		c.totals["Unholds"]++
 		c.checkUnheld(live, profiles)
 		live.Taints = profiles.Opened(live.Taints)
 	case verify.DoRecord:
-		c.totals.Recorded++
+		c.totals["Recorded"]++
 		if action.Progress.Last.Result == verify.VerdictShared && action.Profile.Removes() {
 			c.shared[action.Profile.Name] = c.now
 		}
 	case verify.DoOpen:
-		c.totals.Opened++
+		c.totals["Opened"]++
 		live.Taints = profiles.Opened(live.Taints)
 		c.checkOpened(live, action.Pod)
 	case verify.DoFree:
-		c.totals.Freed++
+		c.totals["Freed"]++
 		_, selected := profiles.For(live.Labels)
 		if age := c.now.Sub(live.Created); selected && (action.Profile.OnTimeout != verify.Release || age < action.Profile.Deadline) {
 			c.fail("node %s was released %s after its creation", live.Name, age)
@@ -844,7 +826,7 @@ func (c *modelController) checkOpened(live *modelNode, by verify.Pod) {
 		c.fail("node %s was opened by a Pod of another Node object", live.Name)
 	case by.Phase != corev1.PodSucceeded || report != passes:
 		c.fail("node %s was opened by a Pod that did not pass: %s %s", live.Name, by.Phase, report)
-	case slices.ContainsFunc(live.Taints, func(taint corev1.Taint) bool { return taint.Key == gate }):
+	case slices.ContainsFunc(live.Taints, isGate):
 		c.fail("node %s was opened behind the gate", live.Name)
 	}
 	for _, event := range c.log {
@@ -864,7 +846,7 @@ func (m *model) settle() {
 	for _, name := range m.nodesByName() {
 		node := m.nodes[name]
 		node.hostile, node.Ready = false, true
-		node.Taints = slices.DeleteFunc(node.Taints, func(taint corev1.Taint) bool { return taint.Key == gate })
+		node.Taints = slices.DeleteFunc(node.Taints, isGate)
 		if node.broken = m.chance(4); node.broken && len(m.profiles[0].HeldBy(node.Taints)) > 0 {
 			node.faked = true
 		}
@@ -916,15 +898,6 @@ func (m *model) settle() {
 	}
 }
 
-func (m *model) nodesByName() []string {
-	names := make([]string, 0, len(m.nodes))
-	for name := range m.nodes {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
 // decided reports whether a Node is open, or tainted with a failed check that is shown.
 func (m *model) decided(node *modelNode) bool {
 	progress := verify.ParseProgress(node.Annotation)
@@ -940,8 +913,8 @@ func TestAThousandNodesAtOnceTakeLittleMoreThanTheirPacedMinimum(t *testing.T) {
 		Name: "all", Checks: []verify.Check{{Name: "dns", DNS: &verify.DNS{Names: []string{"kubernetes.default.svc"}}}},
 	}}}, nil)
 	require.Empty(t, errs)
-	m := &model{rng: rand.New(rand.NewPCG(1, 1)), now: time.Unix(1_700_000_000, 0), nodes: map[string]*modelNode{}, pods: map[string]*modelPod{}, hosts: map[string]string{}, shared: map[string]time.Time{}, leaders: 1}
-	m.profiles, m.inFlight = [2]verify.Profiles{profiles, profiles}, profiles.Start.InFlight
+	m := emptyModel(rand.New(rand.NewPCG(1, 1)))
+	m.leaders, m.profiles, m.inFlight = 1, [2]verify.Profiles{profiles, profiles}, profiles.Start.InFlight
 	c := &modelController{model: m}
 	m.controllers = []*modelController{c}
 	for i := range 1000 {

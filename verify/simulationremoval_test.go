@@ -29,7 +29,7 @@ func (c *modelController) remove(name string, node modelNode, action verify.Acti
 		one, ok := c.model.nodes[name]
 		ok = ok && one.UID == node.UID && one.version == node.version
 		if !ok {
-			c.totals.Conflicts++
+			c.totals["Conflicts"]++
 		}
 		return one, ok
 	}
@@ -42,7 +42,7 @@ func (c *modelController) remove(name string, node modelNode, action verify.Acti
 	}
 	decided := action.Decide(seen, profiles.Limits, c.now)
 	if decided.Do != verify.DoRemove {
-		c.totals.HeldRemovals++
+		c.totals["HeldRemovals"]++
 		c.noteBrakes(decided)
 		c.checkCounted(decided, control)
 		c.change(one, decided, profiles)
@@ -62,7 +62,7 @@ func (c *modelController) remove(name string, node modelNode, action verify.Acti
 	c.checkRemoved(one, decided, control, seen, profiles)
 	delete(c.model.nodes, name)
 	c.wrote(name)
-	c.totals.Removed++
+	c.totals["Removed"]++
 	c.removed = append(c.removed, verify.Removal{Node: name, UID: node.UID, Profile: action.Profile.Name, Time: c.now})
 	if c.mayEnd() || c.written != written {
 		return
@@ -85,7 +85,7 @@ func (c *modelController) mayEnd() bool {
 		other.nested = false
 	}
 	if c.crashes && c.chance(8) {
-		c.totals.Crashes++
+		c.totals["Crashes"]++
 		c.restart()
 		return true
 	}

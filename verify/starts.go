@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // Starts decides which Node gets its worker Pod next: so many a second, and so many Pods at once. First attempts go before retries, so that Nodes which keep
@@ -14,8 +15,8 @@ type Starts struct {
 
 	first, retries []string             // names of Nodes, the oldest first
 	waiting        map[string]bool      // those in first and retries; true: in first
-	granted        map[string]struct{}  // Nodes that may start a Pod now
-	creating       map[string]struct{}  // names of worker Pods that are being created
+	granted        sets.Set[string]     // Nodes that may start a Pod now
+	creating       sets.Set[string]     // names of worker Pods that are being created
 	pods           map[string]time.Time // worker Pods that exist, by uid: when they were created here; zero: the watch has brought them
 }
 
@@ -24,7 +25,10 @@ const unseen = 2 * time.Minute
 
 // NewStarts is a Starts in which nothing waits and no Pod exists.
 func NewStarts(start Start) *Starts {
-	s := &Starts{limit: rate.NewLimiter(0, 1), waiting: map[string]bool{}, granted: map[string]struct{}{}, creating: map[string]struct{}{}, pods: map[string]time.Time{}}
+	s := &Starts{
+		limit: rate.NewLimiter(0, 1), waiting: map[string]bool{}, pods: map[string]time.Time{},
+		granted: sets.New[string](), creating: sets.New[string](),
+	}
 	s.Limit(start, time.Time{})
 	return s
 }
@@ -40,11 +44,7 @@ func (s *Starts) Limit(start Start, now time.Time) {
 
 // Want has a Node wait for its turn, unless it waits already or has it.
 func (s *Starts) Want(node string, first bool) {
-	if _, ok := s.granted[node]; ok {
-		return
-	}
-	before, ok := s.waiting[node]
-	if ok && before == first {
+	if before, ok := s.waiting[node]; s.granted.Has(node) || ok && before == first {
 		return
 	}
 	s.waiting[node] = first
@@ -75,7 +75,7 @@ func (s *Starts) Next(now time.Time) (node string, again time.Duration) {
 			node, *queue = (*queue)[0], (*queue)[1:]
 			if first, ok := s.waiting[node]; ok && first == (queue == &s.first) { // else it changed queues, or waits no more
 				delete(s.waiting, node)
-				s.granted[node] = struct{}{}
+				s.granted.Insert(node)
 				return node, 0
 			}
 		}
@@ -85,9 +85,9 @@ func (s *Starts) Next(now time.Time) (node string, again time.Duration) {
 
 // Take uses the turn of a Node for a Pod of this name. If the Node has no turn, ok is false. The Pod counts from now on.
 func (s *Starts) Take(node, pod string) (ok bool) {
-	if _, ok = s.granted[node]; ok {
-		delete(s.granted, node)
-		s.creating[pod] = struct{}{}
+	if ok = s.granted.Has(node); ok {
+		s.granted.Delete(node)
+		s.creating.Insert(pod)
 	}
 	return ok
 }
@@ -95,12 +95,12 @@ func (s *Starts) Take(node, pod string) (ok bool) {
 // Control counts a control Pod that is created now. It never waits: Nodes that fill inFlight may wait for it. Worker Pods start later instead.
 func (s *Starts) Control(pod string, now time.Time) {
 	s.limit.ReserveN(now, 1)
-	s.creating[pod] = struct{}{}
+	s.creating.Insert(pod)
 }
 
 // Created ends a Take or a Control. It gets the uid of the Pod, or no uid if the Pod could not be created.
 func (s *Starts) Created(pod, uid string, now time.Time) {
-	delete(s.creating, pod)
+	s.creating.Delete(pod)
 	if _, known := s.pods[uid]; uid != "" && !known {
 		s.pods[uid] = now
 	}
@@ -109,7 +109,7 @@ func (s *Starts) Created(pod, uid string, now time.Time) {
 // Leave is called when a Node is not to be started any more.
 func (s *Starts) Leave(node string) {
 	delete(s.waiting, node)
-	delete(s.granted, node)
+	s.granted.Delete(node)
 }
 
 // Exists counts a Pod that was observed.

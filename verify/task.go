@@ -25,6 +25,9 @@ type Task struct {
 	DNS      Target            `json:"dns"`                // the DNS Service
 }
 
+// String is the task as JSON.
+func (t Task) String() string { return toJSON(t) }
+
 // Target is where a Service is.
 type Target struct {
 	ClusterIPs []string `json:"clusterIPs,omitempty"`

@@ -31,9 +31,7 @@ func RemovalsOf(ledger verify.Ledger, profiles verify.Profiles, nodes int, now t
 		removals.Lately = []verify.Removal{}
 	}
 	slices.SortFunc(removals.Lately, func(a, b verify.Removal) int { return b.Time.Compare(a.Time) })
-	if brake, fits := ledger.Fits(verify.Removal{}, profiles.Limits, nodes, now); !fits { // of a Node that was never removed
-		removals.Brake = &brake
-	}
+	removals.Brake = ledger.Holds(verify.Removal{}, profiles.Limits, nodes, now) // of a Node that was never removed
 	for _, seen := range ledger.Brakes {
 		if brake := seen.Brake(); brake.Until.After(now) {
 			removals.Profiles = append(removals.Profiles, ProfileBrake{seen.Profile, brake})

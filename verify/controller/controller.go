@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,11 +55,8 @@ type Controller struct {
 	lookups     *lookups
 	queue       workqueue.TypedRateLimitingInterface[string]
 	leading     atomic.Bool
-	takers      atomic.Int64 // Nodes on which ordinary Pods can run
 	memory      memory
 	standing    standing
-	outage      outage
-	controls    controls
 	brakes      brakes
 	told        told
 	remover     *remove.Remover
@@ -95,39 +94,22 @@ func New(options Options) (*Controller, error) {
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 	}
 	c.memory.nodes, c.standing.held, c.standing.open = map[string]remembered{}, map[string]stands{}, map[string]int{}
-	c.standing.controls, c.controls.wanted = map[string]int{}, map[string]bool{}
+	c.standing.controls = map[string]int{}
 	c.brakes.seen, c.told.facts = map[brakeKey]time.Time{}, map[fact]telling{}
 	nodes := store.ListWatch(options.Client, options.Client.CoreV1().Nodes(), "", nil)
 	c.nodes = cache.NewSharedIndexInformer(nodes, &corev1.Node{}, 0, cache.Indexers{})
 	pods := store.ListWatch(options.Client, options.Client.CoreV1().Pods(options.Namespace), "", nil)
-	c.pods = cache.NewSharedIndexInformer(pods, &corev1.Pod{}, 0, cache.Indexers{byNode: func(object any) ([]string, error) {
-		if p, ok := object.(*pod); ok && p.node != "" {
-			return []string{p.node}, nil
-		}
-		return nil, nil
-	}, byControl: func(object any) ([]string, error) {
-		if p, ok := object.(*pod); ok && p.control != "" {
-			return []string{p.control}, nil
-		}
-		return nil, nil
-	}})
+	c.pods = cache.NewSharedIndexInformer(pods, &corev1.Pod{}, 0, cache.Indexers{
+		byNode:    indexed(func(p *pod) string { return p.node }),
+		byControl: indexed(func(p *pod) string { return p.control }),
+	})
 	for _, watched := range []struct {
 		informer cache.SharedIndexInformer
 		keep     cache.TransformFunc
 		handlers cache.ResourceEventHandlerFuncs
 	}{
-		{c.nodes, func(object any) (any, error) {
-			if n, ok := object.(*corev1.Node); ok {
-				return nodeOf(n, c.Profiles(), c.Now()), nil
-			}
-			return object, nil
-		}, handlers(c.nodeChanged)},
-		{c.pods, func(object any) (any, error) {
-			if p, ok := object.(*corev1.Pod); ok {
-				return podOf(p), nil
-			}
-			return object, nil
-		}, handlers(c.podChanged)},
+		{c.nodes, kept(func(n *corev1.Node) any { return nodeOf(n, c.Profiles(), c.Now()) }), handlers(c.nodeChanged)},
+		{c.pods, kept(func(p *corev1.Pod) any { return podOf(p) }), handlers(c.podChanged)},
 	} {
 		if err := watched.informer.SetTransform(watched.keep); err != nil {
 			return nil, fmt.Errorf("watch: %w", err)
@@ -144,6 +126,37 @@ func New(options Options) (*Controller, error) {
 	options.Metrics.watch(c)
 	options.Metrics.profiles(options.Profiles())
 	return c, nil
+}
+
+// indexed indexes Pods by a value; those without one are left out.
+func indexed(by func(*pod) string) cache.IndexFunc {
+	return func(object any) ([]string, error) {
+		if p, ok := object.(*pod); ok && by(p) != "" {
+			return []string{by(p)}, nil
+		}
+		return nil, nil
+	}
+}
+
+// kept has memory hold what of makes of an object.
+func kept[T any](of func(*T) any) cache.TransformFunc {
+	return func(object any) (any, error) {
+		if typed, ok := object.(*T); ok {
+			return of(typed), nil
+		}
+		return object, nil
+	}
+}
+
+// all are the objects that an informer has.
+func all[T any](informer cache.SharedIndexInformer) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for _, object := range informer.GetStore().List() {
+			if typed, ok := object.(*T); ok && !yield(typed) {
+				return
+			}
+		}
+	}
 }
 
 // handlers call changed with the object before and after each event; nil: there was none, or is none.
@@ -168,21 +181,13 @@ func (c *Controller) nodeChanged(before, after *node) {
 	held := func(n *node) bool { return n != nil && len(profiles.HeldBy(n.taints)) > 0 }
 	wasHeld, isHeld := held(before), held(after)
 	same := before != nil && after != nil && before.uid == after.uid
-	if before != nil {
-		if before.takes {
-			c.takers.Add(-1)
-		}
-		if !same {
-			c.memory.forget(before.uid)
-		}
+	if before != nil && !same {
+		c.memory.forget(before.uid)
 	}
-	if after != nil && after.takes {
-		c.takers.Add(1)
-	}
-	if c.outage.changed(before, after, c.Now()) {
+	if c.standing.changed(before, after, c.Now()) {
 		c.Logger.Warn("many nodes are not ready at once: no node is verified again because of a reboot until they are back")
-		for _, object := range c.nodes.GetStore().List() {
-			if n, ok := object.(*node); ok && n.away {
+		for n := range all[node](c.nodes) {
+			if n.away {
 				c.queue.Add(n.name)
 			}
 		}
@@ -193,7 +198,6 @@ func (c *Controller) nodeChanged(before, after *node) {
 	if isHeld {
 		c.memory.hold(after.uid, c.Now())
 	}
-	c.standing.changed(before, after)
 	switch {
 	case after == nil:
 		c.queue.Add(before.name)
@@ -242,8 +246,8 @@ func (c *Controller) EnqueueAll() {
 
 // enqueueWorkers has every Node looked at that has a worker Pod.
 func (c *Controller) enqueueWorkers() {
-	for _, object := range c.pods.GetStore().List() {
-		if p, ok := object.(*pod); ok && p.node != "" {
+	for p := range all[pod](c.pods) {
+		if p.node != "" {
 			c.queue.Add(p.node)
 		}
 	}
@@ -320,8 +324,8 @@ func (c *Controller) work(ctx context.Context) {
 		err := c.contained("reconcile node", name, func() error {
 			ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 			defer cancel()
-			if name == controlWork {
-				return c.workControls(ctx)
+			if profile, ok := strings.CutPrefix(name, controlWork); ok {
+				return c.workControls(ctx, profile)
 			}
 			return c.reconcile(ctx, name)
 		})
@@ -329,7 +333,7 @@ func (c *Controller) work(ctx context.Context) {
 		case err == nil || ctx.Err() != nil:
 			c.queue.Forget(name)
 		case errors.Is(err, errNoTurn): // a Node whose Pod could not be created keeps its backoff
-		case errors.Is(err, errChanged):
+		case errors.Is(err, remove.ErrChanged):
 			c.Metrics.conflicts.Inc()
 			c.queue.AddRateLimited(name) // the watch is about to bring the newer state
 		default:

@@ -2,7 +2,7 @@ package controller
 
 import (
 	"errors"
-	"strings"
+	"fmt"
 	"testing"
 	"time"
 
@@ -26,22 +26,27 @@ func (b *bed) waitFor(what string, holds func() bool) {
 func TestANodeIsOpenedOnceItsWorkerPodPassed(t *testing.T) {
 	b := newBed(t)
 	b.register("n1", passes)
-	_, stop := b.process()
+	c, stop := b.process()
 	defer stop()
 	b.waitFor("the Node must be opened", func() bool { return isOpen(b.node("n1")) && len(b.podList()) == 0 })
 	b.waitFor("the condition must say so", func() bool { return conditionOf(b.node("n1")).Status == corev1.ConditionTrue })
-	progress := verify.ParseProgress(b.node("n1").Annotations[verify.Annotation])
+	progress := b.progress("n1")
 	assert.Equal(t, 1, progress.Round)
 	assert.Equal(t, verify.VerdictPassed, progress.Last.Result)
 	assert.Contains(t, <-b.events.Events, Verified)
+
+	b.waitFor("nothing is left of it in memory", func() bool {
+		c.memory.mu.Lock()
+		defer c.memory.mu.Unlock()
+		object, ok, err := c.nodes.GetStore().GetByKey("n1")
+		return len(c.memory.nodes) == 0 && err == nil && ok && object.(*node).full == nil
+	})
 
 	// The taint is added again: the Node is verified again.
 	b.change("n1", func(node *corev1.Node) {
 		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule})
 	})
-	b.waitFor("the Node must be opened again", func() bool {
-		return isOpen(b.node("n1")) && verify.ParseProgress(b.node("n1").Annotations[verify.Annotation]).Round == 2
-	})
+	b.waitFor("the Node must be opened again", func() bool { return isOpen(b.node("n1")) && b.progress("n1").Round == 2 })
 }
 
 func TestANodeWhoseCheckFailsStaysTaintedWithAReportAndOpensWhenTheFaultEnds(t *testing.T) {
@@ -50,7 +55,7 @@ func TestANodeWhoseCheckFailsStaysTaintedWithAReportAndOpensWhenTheFaultEnds(t *
 	_, stop := b.process()
 	defer stop()
 	b.waitFor("the Node must be stuck", func() bool {
-		return verify.ParseProgress(b.node("n1").Annotations[verify.Annotation]).Attempts >= 2 && conditionOf(b.node("n1")).Status == corev1.ConditionFalse
+		return b.progress("n1").Attempts >= 2 && conditionOf(b.node("n1")).Status == corev1.ConditionFalse
 	})
 	assert.False(t, isOpen(b.node("n1")))
 	assert.Equal(t, "check dns: no answer", conditionOf(b.node("n1")).Message)
@@ -63,49 +68,68 @@ func TestANodeWhoseCheckFailsStaysTaintedWithAReportAndOpensWhenTheFaultEnds(t *
 	assert.Contains(t, <-b.events.Events, VerificationFailed)
 	assert.Contains(t, <-b.events.Events, VerificationStuck)
 
-	b.mu.Lock()
-	b.report["n1"] = passes
-	b.mu.Unlock()
+	b.say("n1", passes)
 	b.waitFor("the Node must open by itself", func() bool { return isOpen(b.node("n1")) })
 }
 
 func TestAProcessThatIsKilledAfterAnyWriteLosesNothing(t *testing.T) {
 	for _, report := range []string{passes, refuses} {
-		killed := 0
-		for killAt := 1; killAt < 20; killAt++ {
+		prepare := func() *bed {
 			b := newBed(t)
 			b.register("n1", report)
-			b.killAt = killAt
-			_, stop := b.process()
-			decided := func() bool {
-				node := b.node("n1")
-				if report == passes {
-					return isOpen(node) && conditionOf(node).Status == corev1.ConditionTrue && len(b.podList()) == 0
-				}
-				return verify.ParseProgress(node.Annotations[verify.Annotation]).Attempts >= 2 && conditionOf(node).Status == corev1.ConditionFalse
-			}
-			dead := func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.dead }
-			b.waitFor("it must be decided or killed", func() bool { return dead() || decided() })
-			stop()
-			if !dead() {
-				break
-			}
-			killed++
-			b.mu.Lock()
-			b.dead, b.killAt = false, 0
-			b.mu.Unlock()
-			_, stop = b.process()
-			b.waitFor("the next process must finish", decided)
-			stop()
-			b.mu.Lock()
-			writes := strings.Join(b.writes, ", ")
-			b.mu.Unlock()
-			if report == passes {
-				assert.LessOrEqual(t, strings.Count(writes, "create pods"), 1, "killed after write %d: %s", killAt, writes)
-			}
+			return b
 		}
+		decided := func(b *bed) bool {
+			node := b.node("n1")
+			if report == passes {
+				return isOpen(node) && conditionOf(node).Status == corev1.ConditionTrue && len(b.podList()) == 0
+			}
+			return b.progress("n1").Attempts >= 2 && conditionOf(node).Status == corev1.ConditionFalse
+		}
+		killed := killedAfterEachWrite(prepare, decided, decided, func(b *bed, killAt int) {
+			if report == passes {
+				assert.LessOrEqual(t, b.wroteTimes("create pods"), 1, "killed after write %d: %s", killAt, b.writes)
+			}
+		})
 		assert.GreaterOrEqual(t, killed, 3, "Pod, Node, condition, deletion: %s", report)
 	}
+}
+
+// killedAfterEachWrite kills the process of a bed after its first write, that of another bed after its second write, and so on, until one is over
+// before. The process that follows has to finish. It returns how often it killed one.
+func killedAfterEachWrite(prepare func() *bed, over, finished func(*bed) bool, check func(b *bed, killAt int)) (killed int) {
+	for killAt := 1; killAt < 40; killAt++ {
+		b := prepare()
+		b.killAt = killAt
+		_, stop := b.process()
+		dead := func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.dead }
+		b.waitFor("it must be over, or the process be killed", func() bool { return dead() || over(b) })
+		stop()
+		if !dead() {
+			break
+		}
+		killed++
+		b.mu.Lock()
+		b.dead, b.killAt = false, 0
+		b.mu.Unlock()
+		_, stop = b.process()
+		b.waitFor(fmt.Sprintf("the next process must finish; killed after write %d", killAt), func() bool { return finished(b) })
+		stop()
+		check(b, killAt)
+	}
+	return killed
+}
+
+// wroteTimes is how often a write of this name was accepted.
+func (b *bed) wroteTimes(name string) (times int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, write := range b.writes {
+		if write == name {
+			times++
+		}
+	}
+	return times
 }
 
 func TestANodeWhoseWorkerPodCannotBeCreatedIsTriedAgainWithGrowingPauses(t *testing.T) {
@@ -127,23 +151,15 @@ func TestANodeWhoseWorkerPodCannotBeCreatedIsTriedAgainWithGrowingPauses(t *test
 
 func TestTwoControllersStartOnePodForEachAttempt(t *testing.T) {
 	b := newBed(t)
-	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	names := numbered("n", 8)
 	for _, name := range names {
 		b.register(name, passes)
 	}
 	_, stop := b.processes(2)
 	defer stop()
-	b.waitFor("all must be opened", func() bool {
-		for _, name := range names {
-			if !isOpen(b.node(name)) {
-				return false
-			}
-		}
-		return len(b.podList()) == 0
-	})
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	created := strings.Count(strings.Join(b.writes, ","), "create pods")
+	b.waitFor("all must be opened", b.each(names, func(name string) bool { return isOpen(b.node(name)) }))
+	b.waitFor("all Pods must go", func() bool { return len(b.podList()) == 0 })
+	created := b.wroteTimes("create pods")
 	// A stale view may start an attempt whose Pod has passed and was deleted already; that Pod opens nothing.
 	assert.LessOrEqual(t, created, 2*len(names))
 	assert.GreaterOrEqual(t, created, len(names))
@@ -154,9 +170,7 @@ func TestAChangedPolicyCountsAtOnce(t *testing.T) {
 	b.register("n1", refuses)
 	c, stop := b.process()
 	defer stop()
-	b.waitFor("an attempt must fail", func() bool {
-		return verify.ParseProgress(b.node("n1").Annotations[verify.Annotation]).Attempts >= 1
-	})
+	b.waitFor("an attempt must fail", func() bool { return b.progress("n1").Attempts >= 1 })
 	b.use(func(profile *verify.Profile) { profile.NodeSelector = "pool=none" })
 	c.EnqueueAll()
 	b.waitFor("no profile selects the Node, so the taint goes", func() bool { return len(b.node("n1").Spec.Taints) == 1 })
@@ -166,8 +180,7 @@ func TestAChangedPolicyCountsAtOnce(t *testing.T) {
 
 func TestOnlyWhatTheControllerCreatedCountsAsAWorkerPod(t *testing.T) {
 	owned := func(change func(*corev1.Pod)) *pod {
-		object, err := workerPod(namespace, image{Name: "x"}, verify.Node{Name: "n1", UID: "u1"}, verify.Action{PodName: "check-1"}, verify.Task{})
-		require.NoError(t, err)
+		object := workerPod(Options{Namespace: namespace, Image: "x"}, &verify.Node{Name: "n1", UID: "u1"}, verify.Action{PodName: "check-1"}, verify.Task{})
 		change(object)
 		return podOf(object)
 	}
@@ -190,19 +203,23 @@ func TestAtAColdStartTheFirstNodeIsOpenedWithoutWhatCannotBeThereYet(t *testing.
 	_, stop := b.process()
 	defer stop()
 	b.waitFor("the Node must be opened", func() bool { return isOpen(b.node("n1")) })
-	assert.Equal(t, []string{"dns"}, verify.ParseProgress(b.node("n1").Annotations[verify.Annotation]).Last.Skipped)
+	assert.Equal(t, []string{"dns"}, b.progress("n1").Last.Skipped)
 	assert.Contains(t, <-b.events.Events, "skipped")
+}
+
+// mirror has a hostile kubelet take the name of a Pod.
+func (b *bed) mirror(name string) {
+	b.t.Helper()
+	require.NoError(b.t, b.client.Tracker().Add(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "mirror", Annotations: map[string]string{corev1.MirrorPodAnnotationKey: "x"}},
+		Spec:       corev1.PodSpec{NodeName: "hostile"}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}))
 }
 
 func TestAMirrorPodUnderTheNameOfAWorkerPodIsDeleted(t *testing.T) {
 	b := newBed(t)
 	b.register("n1", passes)
-	node := b.node("n1")
-	progress := verify.Progress{Hash: b.profiles.All()[0].Hash, BootID: "b1"}
-	require.NoError(t, b.client.Tracker().Add(&corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: verify.PodName(string(node.UID), progress), UID: "mirror", Annotations: map[string]string{corev1.MirrorPodAnnotationKey: "x"}},
-		Spec:       corev1.PodSpec{NodeName: "hostile"},
-	}))
+	b.mirror(verify.PodName(string(b.node("n1").UID), verify.Progress{Hash: b.profiles.All()[0].Hash, BootID: "b1"}))
 	_, stop := b.process()
 	defer stop()
 	b.waitFor("the Node must be opened", func() bool { return isOpen(b.node("n1")) })
@@ -210,34 +227,17 @@ func TestAMirrorPodUnderTheNameOfAWorkerPodIsDeleted(t *testing.T) {
 
 func TestCountsOfNodesSurviveAChangeOfThePolicy(t *testing.T) {
 	var s standing
-	s.held, s.open = map[string]stands{}, map[string]int{}
+	s.held, s.open, s.controls = map[string]stands{}, map[string]int{}, map[string]int{}
 	open := func(profile string) *node { return &node{name: "n1", uid: "u1", profile: profile} }
 	held := &node{name: "n1", uid: "u1", profile: "b", held: true}
-	s.changed(nil, open("a"))
+	s.changed(nil, open("a"), time.Now())
 	assert.Equal(t, map[string]int{"a": 1}, s.open)
-	s.changed(open("a"), held) // another policy takes its taint for one of verification
+	s.changed(open("a"), held, time.Now()) // another policy takes its taint for one of verification
 	assert.Empty(t, s.open)
 	assert.True(t, s.isHeld("n1"))
-	s.changed(held, open("b"))
+	s.changed(held, open("b"), time.Now())
 	assert.Equal(t, map[string]int{"b": 1}, s.open)
 	assert.False(t, s.isHeld("n1"))
-	s.changed(open("b"), nil)
+	s.changed(open("b"), nil, time.Now())
 	assert.Empty(t, s.open)
-}
-
-func TestTheMemoryOfANodeEndsWhenItIsOpenedOrDeleted(t *testing.T) {
-	b := newBed(t)
-	b.register("n1", passes)
-	c, stop := b.process()
-	defer stop()
-	b.waitFor("the Node must be opened", func() bool { return isOpen(b.node("n1")) && len(b.podList()) == 0 })
-	b.waitFor("nothing is left of it in memory", func() bool {
-		c.memory.mu.Lock()
-		defer c.memory.mu.Unlock()
-		return len(c.memory.nodes) == 0
-	})
-	b.waitFor("memory holds little of it", func() bool {
-		object, ok, err := c.nodes.GetStore().GetByKey("n1")
-		return err == nil && ok && object.(*node).full == nil
-	})
 }

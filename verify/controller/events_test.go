@@ -26,10 +26,8 @@ func TestABadReportIsInconclusiveAndLoggedOnceForEachNode(t *testing.T) {
 	c, stop := b.process()
 	defer stop()
 	for name := range hostile {
-		b.waitFor("each Node must be tried again and again", func() bool {
-			return verify.ParseProgress(b.node(name).Annotations[verify.Annotation]).Attempts >= 3
-		})
-		last := verify.ParseProgress(b.node(name).Annotations[verify.Annotation]).Last
+		b.waitFor("each Node must be tried again and again", func() bool { return b.progress(name).Attempts >= 3 })
+		last := b.progress(name).Last
 		assert.Equal(t, verify.VerdictInconclusive, last.Result, name)
 		assert.False(t, isOpen(b.node(name)), name)
 	}
@@ -72,14 +70,12 @@ func TestTheEndOfEachVerificationIsShownAndCounted(t *testing.T) {
 		return series(t, c.Metrics.ended, "nodekeep_verify_ended_total", string(how), "all")
 	}
 	for _, name := range []string{"released", "unselected", "untainted", "verified"} {
-		b.waitFor("an attempt must fail", func() bool { return verify.ParseProgress(b.node(name).Annotations[verify.Annotation]).Attempts >= 1 })
+		b.waitFor("an attempt must fail", func() bool { return b.progress(name).Attempts >= 1 })
 	}
 	assert.Contains(t, b.told(VerificationFailed), "Warning VerificationFailed The Node stays tainted: attempt 1 of profile all was failed: check dns: no answer. The next attempt comes in 1s. ConfigMap check.")
 	assert.Contains(t, b.told(VerificationStuck), "Warning VerificationStuck The Node stays tainted: attempt 2 of profile all was failed: check dns: no answer. It is tried on, every 1s. ConfigMap check.")
 
-	b.mu.Lock()
-	b.report["verified"] = passes
-	b.mu.Unlock()
+	b.say("verified", passes)
 	assert.Equal(t, "Normal Verified The checks of profile all passed: the taint was removed", b.told(" Verified "))
 	b.change("unselected", func(node *corev1.Node) { node.Labels = map[string]string{"pool": "none"} })
 	assert.Equal(t, "Normal VerificationEnded The Node is not verified any more: no profile selects the Node", b.told(VerificationEnded))

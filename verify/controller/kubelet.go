@@ -34,7 +34,7 @@ func (c *Controller) readLog(ctx context.Context, pod *verify.Pod, profile verif
 	}
 	timed, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()
-	stream, err := c.Client.CoreV1().Pods(c.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: verify.Worker, LimitBytes: ptr.To(int64(1))}).Stream(timed)
+	stream, err := c.Client.CoreV1().Pods(c.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: verify.Worker, LimitBytes: new(int64(1))}).Stream(timed)
 	if err == nil {
 		_, err = io.Copy(io.Discard, stream)
 		_ = stream.Close() // it was read

@@ -37,11 +37,11 @@ func TestWhileNoLogCanBeReadADeadlineStillReleasesTheNode(t *testing.T) {
 	defer stop()
 	b.waitFor("the log must be read again", func() bool { return reads.Load() > 2 })
 	assert.NotEmpty(t, b.node("n1").Spec.Taints)
-	assert.Zero(t, verify.ParseProgress(b.node("n1").Annotations[verify.Annotation]).Attempts, "it is no fault of the Node")
+	assert.Zero(t, b.progress("n1").Attempts, "it is no fault of the Node")
 
 	b.pass(11 * time.Minute)
 	b.waitFor("the Node must be released", func() bool { return len(b.node("n1").Spec.Taints) == 1 })
-	assert.Equal(t, verify.VerdictReleased, verify.ParseProgress(b.node("n1").Annotations[verify.Annotation]).Last.Result)
+	assert.Equal(t, verify.VerdictReleased, b.progress("n1").Last.Result)
 }
 
 func TestWhatAnAnswerToAReadOfALogSaysOfTheNode(t *testing.T) {

@@ -142,7 +142,7 @@ func (f found) target(port int, except string) (target verify.Target) {
 }
 
 // task is what the worker of an attempt is to do.
-func (l *lookups) task(ctx context.Context, n verify.Node, action verify.Action, dns string) (verify.Task, error) {
+func (l *lookups) task(ctx context.Context, on string, action verify.Action, dns string) (verify.Task, error) {
 	task := verify.Task{Timeout: action.Profile.Profile.Timeout, Services: map[string]verify.Target{}}
 	asksDNS := false
 	for _, check := range action.Profile.Checks {
@@ -158,7 +158,7 @@ func (l *lookups) task(ctx context.Context, n verify.Node, action verify.Action,
 		if err != nil {
 			return verify.Task{}, err
 		}
-		task.Services[check.Service.Target()] = service.target(check.Service.Port, n.Name)
+		task.Services[check.Service.Target()] = service.target(check.Service.Port, on)
 	}
 	for _, name := range action.Profile.Services(dns) {
 		service, err := l.service(ctx, name)
@@ -168,7 +168,7 @@ func (l *lookups) task(ctx context.Context, n verify.Node, action verify.Action,
 		if name == dns && asksDNS {
 			task.DNS = service.target(dnsPort, "")
 		}
-		task.Services[name] = service.target(0, n.Name)
+		task.Services[name] = service.target(0, on)
 	}
 	return task, nil
 }

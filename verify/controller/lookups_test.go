@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
-	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -23,7 +22,7 @@ func daemonPod(change func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "kube-system", Name: "cni-1",
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "cni", UID: "d1", Controller: ptr.To(true)}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "cni", UID: "d1", Controller: new(true)}},
 		},
 		Spec:   corev1.PodSpec{NodeName: "n1"},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
@@ -44,7 +43,7 @@ func TestADaemonSetIsReadyOnANodeOnlyByItsOwnReadyPodThere(t *testing.T) {
 		"not Ready":                  {func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }, false},
 		"no condition yet":           {func(p *corev1.Pod) { p.Status.Conditions = nil }, false},
 		"on another Node":            {func(p *corev1.Pod) { p.Spec.NodeName = "n2" }, false},
-		"is being deleted":           {func(p *corev1.Pod) { p.DeletionTimestamp, p.Finalizers = ptr.To(metav1.Now()), []string{"x/y"} }, false},
+		"is being deleted":           {func(p *corev1.Pod) { p.DeletionTimestamp, p.Finalizers = new(metav1.Now()), []string{"x/y"} }, false},
 		"of another DaemonSet":       {func(p *corev1.Pod) { p.OwnerReferences[0].Name = "cni-2" }, false},
 		"of a ReplicaSet":            {func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "ReplicaSet" }, false},
 		"owner is not in control":    {func(p *corev1.Pod) { p.OwnerReferences[0].Controller = nil }, false},

@@ -1,10 +1,12 @@
 package controller
 
 import (
+	"maps"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -26,31 +28,26 @@ type Metrics struct {
 
 // NewMetrics registers the series; those by profile get a first value of 0 with the policy.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
+	register := promauto.With(registry)
 	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+		return register.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return register.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	seconds := func(name, help string, buckets ...float64) *prometheus.HistogramVec {
+		return register.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{"profile"})
 	}
 	m := &Metrics{
 		registry: registry,
-		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodekeep_verify_attempts_total", Help: "Attempts to verify a Node, by profile and by what came of them.",
-		}, []string{"profile", "verdict"}),
-		results: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodekeep_verify_results_total", Help: "Results of checks, by profile, check and outcome.",
-		}, []string{"profile", "check", "outcome"}),
-		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodekeep_verify_ended_total", Help: "Nodes whose verification ended without a passed attempt, by profile and how.",
-		}, []string{"profile", "how"}),
-		removals: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodekeep_verify_removals_total", Help: "Decisions to remove a Node that failed its checks, by onFailure and by what came of them.",
-		}, []string{"kind", "outcome"}),
-		verified: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "nodekeep_verify_ready_to_verified_seconds", Help: "Time from the moment that a Node became Ready to the removal of its taint.",
-			Buckets: []float64{0.5, 1, 2, 3, 4, 5, 7.5, 10, 15, 30, 60, 120, 300, 900, 3600},
-		}, []string{"profile"}),
-		podStart: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "nodekeep_verify_pod_start_seconds", Help: "Time from the creation of a worker Pod to the start of its worker.",
-			Buckets: []float64{0.25, 0.5, 1, 1.5, 2, 3, 4, 5, 7.5, 10, 20, 30, 60, 120},
-		}, []string{"profile"}),
+		attempts: counters("nodekeep_verify_attempts_total", "Attempts to verify a Node, by profile and by what came of them.", "profile", "verdict"),
+		results:  counters("nodekeep_verify_results_total", "Results of checks, by profile, check and outcome.", "profile", "check", "outcome"),
+		ended:    counters("nodekeep_verify_ended_total", "Nodes whose verification ended without a passed attempt, by profile and how.", "profile", "how"),
+		removals: counters("nodekeep_verify_removals_total", "Decisions to remove a Node that failed its checks, by onFailure and by what came of them.", "kind", "outcome"),
+		verified: seconds("nodekeep_verify_ready_to_verified_seconds", "Time from the moment that a Node became Ready to the removal of its taint.",
+			0.5, 1, 2, 3, 4, 5, 7.5, 10, 15, 30, 60, 120, 300, 900, 3600),
+		podStart: seconds("nodekeep_verify_pod_start_seconds", "Time from the creation of a worker Pod to the start of its worker.",
+			0.25, 0.5, 1, 1.5, 2, 3, 4, 5, 7.5, 10, 20, 30, 60, 120),
 		garbage:   counter("nodekeep_verify_bad_reports_total", "Reports of workers that could not be used; each counts as inconclusive."),
 		conflicts: counter("nodekeep_verify_conflicts_total", "Optimistic writes that another client was faster than, and that were planned again."),
 		failures:  counter("nodekeep_verify_failures_total", "Times that a Node could not be worked on and was put off."),
@@ -61,7 +58,6 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			m.removals.WithLabelValues(string(kind), outcome)
 		}
 	}
-	registry.MustRegister(m.attempts, m.results, m.ended, m.removals, m.verified, m.podStart, m.garbage, m.conflicts, m.failures, m.panics)
 	return m
 }
 
@@ -93,30 +89,28 @@ func (m *Metrics) profiles(profiles verify.Profiles) {
 
 // watch adds the series that are read off a controller at each scrape.
 func (m *Metrics) watch(c *Controller) {
-	gauge := func(name, help string, read func() float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)
+	gauge := func(name, help string, read func() int) {
+		promauto.With(m.registry).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(read()) })
 	}
-	m.registry.MustRegister(
-		&standingCollector{c},
-		gauge("nodekeep_verify_in_flight", "Worker Pods that exist, and control Pods that run.", func() float64 {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			return float64(c.starts.InFlight())
-		}),
-		gauge("nodekeep_verify_queue_length", "Nodes that wait to be worked on.", func() float64 { return float64(c.queue.Len()) }),
-		gauge("nodekeep_verify_outage", "1 while so many Nodes are not Ready at once that none is verified again after a reboot.", func() float64 {
-			if c.outage.until(c.Now()).After(c.Now()) {
-				return 1
-			}
-			return 0
-		}),
-		gauge("nodekeep_verify_leading", "1 while this process leads.", func() float64 {
-			if c.Leading() {
-				return 1
-			}
-			return 0
-		}),
-	)
+	gauge("nodekeep_verify_in_flight", "Worker Pods that exist, and control Pods that run.", func() int {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.starts.InFlight()
+	})
+	gauge("nodekeep_verify_queue_length", "Nodes that wait to be worked on.", c.queue.Len)
+	gauge("nodekeep_verify_outage", "1 while so many Nodes are not Ready at once that none is verified again after a reboot.", func() int {
+		return oneIf(c.standing.outageUntil(c.Now()).After(c.Now()))
+	})
+	gauge("nodekeep_verify_leading", "1 while this process leads.", func() int { return oneIf(c.Leading()) })
+	m.registry.MustRegister(newStandingCollector(c))
+}
+
+// oneIf is a yes or no as a metric.
+func oneIf(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // standing is where all Nodes stand: those with the taint one by one, the others counted by profile.
@@ -126,6 +120,8 @@ type standing struct {
 	open map[string]int    // by profile
 	// controls are how many Nodes a control Pod can run on, by profile.
 	controls map[string]int
+	takers   int // Nodes on which ordinary Pods can run
+	outage   verify.Outage
 }
 
 type stands struct {
@@ -135,36 +131,47 @@ type stands struct {
 	brake   verify.BrakeReason // that holds the removal of the Node; empty: none does
 }
 
-// changed counts an event of a Node.
-func (s *standing) changed(before, after *node) {
+// changed counts an event of a Node; began is true when an outage begins with it.
+func (s *standing) changed(before, after *node, now time.Time) (began bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if before != nil && !before.held {
-		if s.open[before.profile]--; s.open[before.profile] <= 0 {
-			delete(s.open, before.profile)
+	counts, away := 0, 0
+	for by, n := range map[int]*node{-1: before, 1: after} {
+		if n == nil {
+			continue
 		}
+		s.open[n.profile] += by * oneIf(!n.held)
+		s.controls[n.profile] += by * oneIf(n.controls)
+		s.takers += by * oneIf(n.takes)
+		counts += by * oneIf(n.counts)
+		away += by * oneIf(n.away)
 	}
-	if after != nil && !after.held {
-		s.open[after.profile]++
-	}
-	if before != nil && before.controls {
-		if s.controls[before.profile]--; s.controls[before.profile] <= 0 {
-			delete(s.controls, before.profile)
-		}
-	}
-	if after != nil && after.controls {
-		s.controls[after.profile]++
-	}
+	zero := func(_ string, count int) bool { return count == 0 } // of a profile that is deleted
+	maps.DeleteFunc(s.open, zero)
+	maps.DeleteFunc(s.controls, zero)
 	switch {
-	case after != nil && after.held:
-		if _, ok := s.held[after.name]; !ok {
-			s.held[after.name] = stands{profile: after.profile, state: verify.StateWaiting}
-		}
-	case after != nil:
-		delete(s.held, after.name)
-	default:
+	case after == nil:
 		delete(s.held, before.name)
+	case !after.held:
+		delete(s.held, after.name)
+	case s.held[after.name] == stands{}:
+		s.held[after.name] = stands{profile: after.profile, state: verify.StateWaiting}
 	}
+	return s.outage.Change(counts, away, now)
+}
+
+// outageUntil is when the outage ends, if no more Nodes are away by then; see [verify.Outage.Until].
+func (s *standing) outageUntil(now time.Time) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.outage.Until(now)
+}
+
+// isCold reports whether ordinary Pods can run on no Node.
+func (s *standing) isCold() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.takers == 0
 }
 
 // set notes what is planned for a Node with the taint.
@@ -207,30 +214,29 @@ func (s *standing) holds(profile string) bool {
 }
 
 // standingCollector counts Nodes at each scrape.
-type standingCollector struct{ *Controller }
-
-func nodesSeries() *prometheus.Desc {
-	return prometheus.NewDesc("nodekeep_verify_nodes", "Nodes that a profile selects, by profile and state.", []string{"profile", "state"}, nil)
+type standingCollector struct {
+	*Controller
+	nodes, overdue, shared, brakes *prometheus.Desc
 }
 
-func overdueSeries() *prometheus.Desc {
-	return prometheus.NewDesc("nodekeep_verify_overdue_nodes", "Nodes with the taint that are past the deadline of their profile.", []string{"profile"}, nil)
-}
-
-func sharedSeries() *prometheus.Desc {
-	return prometheus.NewDesc("nodekeep_verify_shared_failure", "1 while Nodes of a profile fail a check that verified Nodes fail, too. Their attempts are not counted.", []string{"profile"}, nil)
-}
-
-func brakeSeries() *prometheus.Desc {
-	return prometheus.NewDesc("nodekeep_verify_brake_open", "1 while a brake holds the removal of a Node, by reason.", []string{"reason"}, nil)
+func newStandingCollector(c *Controller) *standingCollector {
+	series := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	return &standingCollector{
+		Controller: c,
+		nodes:      series("nodekeep_verify_nodes", "Nodes that a profile selects, by profile and state.", "profile", "state"),
+		overdue:    series("nodekeep_verify_overdue_nodes", "Nodes with the taint that are past the deadline of their profile.", "profile"),
+		shared:     series("nodekeep_verify_shared_failure", "1 while Nodes of a profile fail a check that verified Nodes fail, too. Their attempts are not counted.", "profile"),
+		brakes:     series("nodekeep_verify_brake_open", "1 while a brake holds the removal of a Node, by reason.", "reason"),
+	}
 }
 
 // Describe names the series.
 func (c *standingCollector) Describe(to chan<- *prometheus.Desc) {
-	to <- nodesSeries()
-	to <- overdueSeries()
-	to <- sharedSeries()
-	to <- brakeSeries()
+	for _, series := range []*prometheus.Desc{c.nodes, c.overdue, c.shared, c.brakes} {
+		to <- series
+	}
 }
 
 // Collect counts.
@@ -239,7 +245,7 @@ func (c *standingCollector) Collect(to chan<- prometheus.Metric) {
 		profile string
 		state   verify.State
 	}
-	now, nodes, overdue, brakes := c.Now(), map[series]int{}, map[string]int{}, map[verify.BrakeReason]float64{}
+	now, nodes, overdue, brakes := c.Now(), map[series]int{}, map[string]int{}, map[verify.BrakeReason]int{}
 	c.standing.mu.Lock()
 	for _, profile := range c.Profiles().All() {
 		for _, state := range verify.States() {
@@ -254,23 +260,20 @@ func (c *standingCollector) Collect(to chan<- prometheus.Metric) {
 		}
 		nodes[series{one.profile, one.state}]++
 		brakes[one.brake] = 1
-		if !one.due.IsZero() && now.After(one.due) {
-			overdue[one.profile]++
-		}
+		overdue[one.profile] += oneIf(!one.due.IsZero() && now.After(one.due))
 	}
 	c.standing.mu.Unlock()
+	send := func(series *prometheus.Desc, value int, labels ...string) {
+		to <- prometheus.MustNewConstMetric(series, prometheus.GaugeValue, float64(value), labels...)
+	}
 	for _, reason := range verify.BrakeReasons() {
-		to <- prometheus.MustNewConstMetric(brakeSeries(), prometheus.GaugeValue, brakes[reason], string(reason))
+		send(c.brakes, brakes[reason], string(reason))
 	}
 	for one, count := range nodes {
-		to <- prometheus.MustNewConstMetric(nodesSeries(), prometheus.GaugeValue, float64(count), one.profile, string(one.state))
+		send(c.nodes, count, one.profile, string(one.state))
 	}
 	for profile, count := range overdue {
-		to <- prometheus.MustNewConstMetric(overdueSeries(), prometheus.GaugeValue, float64(count), profile)
-		shared := 0.
-		if c.isShared(profile) {
-			shared = 1
-		}
-		to <- prometheus.MustNewConstMetric(sharedSeries(), prometheus.GaugeValue, shared, profile)
+		send(c.overdue, count, profile)
+		send(c.shared, oneIf(c.isShared(profile)), profile)
 	}
 }

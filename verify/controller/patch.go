@@ -1,68 +1,91 @@
 package controller
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/verify"
+	"nodekeep.dev/nodekeep/verify/remove"
 )
 
 // preconditions make a patch apply to exactly the object that it was planned for. Another object of that name answers 422, a newer state of it 409.
 type preconditions struct {
 	UID             string             `json:"uid"`
 	ResourceVersion string             `json:"resourceVersion"`
-	Labels          map[string]*string `json:"labels,omitempty"`
-	Annotations     map[string]*string `json:"annotations,omitempty"`
+	Labels          map[string]*string `json:"labels,omitempty"` // nil removes one
+	Annotations     map[string]string  `json:"annotations,omitempty"`
 }
 
-// nodePatch is the JSON merge patch of a Node (RFC 7386) for an action.
-func nodePatch(n *node, action verify.Action, profiles verify.Profiles) ([]byte, error) {
-	annotation, yes := action.Progress.String(), "true"
-	metadata := preconditions{UID: n.uid, ResourceVersion: n.version, Annotations: map[string]*string{verify.Annotation: &annotation}, Labels: map[string]*string{}}
-	patch := map[string]any{}
+// patchNode writes what an action plans for a Node, as a JSON merge patch (RFC 7386).
+func (c *Controller) patchNode(ctx context.Context, n *node, action verify.Action, profiles verify.Profiles) error {
+	metadata := preconditions{UID: n.uid, ResourceVersion: n.version, Annotations: map[string]string{verify.Annotation: action.Progress.String()}}
+	body := map[string]any{}
+	opened := map[string]any{"taints": profiles.Opened(n.taints)} // the whole list, which is safe only together with the resourceVersion
 	switch action.Do {
-	case verify.DoOpen:
-		metadata.Labels[profiles.Label] = &yes
-		patch["spec"] = map[string]any{"taints": profiles.Opened(n.taints)} // the whole list, which is safe only together with the resourceVersion
 	case verify.DoHold:
-		patch["spec"] = map[string]any{"taints": append(slices.Clone(n.taints), action.Hold)}
-		metadata.Annotations, metadata.Labels = nil, nil
+		body["spec"] = map[string]any{"taints": append(slices.Clone(n.taints), action.Hold)}
+		metadata.Annotations = nil
 	case verify.DoUnhold:
-		patch["spec"] = map[string]any{"taints": profiles.Opened(n.taints)}
+		body["spec"] = opened
+	case verify.DoOpen:
+		body["spec"] = opened
+		metadata.Labels = map[string]*string{profiles.Label: new("true")}
 	case verify.DoFree:
-		patch["spec"] = map[string]any{"taints": profiles.Opened(n.taints)}
+		body["spec"] = opened
+		fallthrough
+	default:
+		if _, labelled := n.full.Labels[profiles.Label]; labelled {
+			metadata.Labels = map[string]*string{profiles.Label: nil}
+		}
 	}
-	if _, labelled := n.full.Labels[profiles.Label]; labelled && action.Do != verify.DoOpen && action.Do != verify.DoHold && action.Do != verify.DoUnhold && profiles.Label != "" {
-		metadata.Labels[profiles.Label] = nil
-	}
-	patch["metadata"] = metadata
-	body, err := json.Marshal(patch)
-	if err != nil {
-		return nil, fmt.Errorf("encode patch of node %q: %w", n.name, err)
-	}
-	return body, nil
+	body["metadata"] = metadata
+	return c.patch(ctx, n, types.MergePatchType, body)
 }
 
-// statusPatch is the strategic merge patch of a Node's status for [verify.DoShow].
-func statusPatch(n *node, show verify.Projection, now time.Time) ([]byte, error) {
+// patchStatus writes the condition of a Node for [verify.DoShow].
+func (c *Controller) patchStatus(ctx context.Context, n *node, show verify.Projection) error {
 	condition := map[string]any{
-		"type": verify.Condition, "status": show.Status, "reason": show.Reason, "message": show.Message, "lastHeartbeatTime": metav1.NewTime(now),
+		"type": verify.Condition, "status": show.Status, "reason": show.Reason, "message": show.Message, "lastHeartbeatTime": metav1.NewTime(c.Now()),
 	}
 	if n.full.Verified.Status != show.Status {
-		condition["lastTransitionTime"] = metav1.NewTime(now)
+		condition["lastTransitionTime"] = metav1.NewTime(c.Now())
 	}
-	body, err := json.Marshal(map[string]any{
+	return c.patch(ctx, n, types.StrategicMergePatchType, map[string]any{
 		"metadata": preconditions{UID: n.uid, ResourceVersion: n.version}, "status": map[string]any{"conditions": []any{condition}},
-	})
+	}, "status")
+}
+
+// patch patches a Node that was observed. If it has changed, the error is [remove.ErrChanged]; a Node that is deleted needs no patch.
+func (c *Controller) patch(ctx context.Context, n *node, kind types.PatchType, body map[string]any, subresources ...string) error {
+	text, err := json.Marshal(body)
 	if err != nil {
-		return nil, fmt.Errorf("encode status patch of node %q: %w", n.name, err)
+		return fmt.Errorf("encode patch of node %q: %w", n.name, err)
 	}
-	return body, nil
+	_, err = c.Client.CoreV1().Nodes().Patch(ctx, n.name, kind, text, metav1.PatchOptions{FieldManager: verify.Manager}, subresources...)
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsConflict(err), apierrors.IsInvalid(err) && isUIDMismatch(err):
+		return remove.ErrChanged
+	}
+	return fmt.Errorf("patch node %q: %w", n.name, err)
+}
+
+// isUIDMismatch reports whether the API server refuses a patch because another Node has the name now.
+func isUIDMismatch(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(cause metav1.StatusCause) bool { return cause.Field == "metadata.uid" })
 }
 
 // reportMap is the ConfigMap that keeps the report of an attempt that did not pass.

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/verify"
@@ -38,8 +37,7 @@ func TestWhatAKubeletWritesIntoTheStatusOfAWorkerPodTakesLittleMemory(t *testing
 			before := heap()
 			var kept []*pod
 			for range pods {
-				object, err := workerPod(namespace, image{Name: "x"}, verify.Node{Name: "n1", UID: "u1"}, verify.Action{PodName: "check-1"}, verify.Task{})
-				require.NoError(t, err)
+				object := workerPod(Options{Namespace: namespace, Image: "x"}, &verify.Node{Name: "n1", UID: "u1"}, verify.Action{PodName: "check-1"}, verify.Task{})
 				text := strings.Repeat("x", size)
 				if state == nil {
 					object.Status.Reason = text

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,13 +11,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/verify"
+	"nodekeep.dev/nodekeep/verify/remove"
 )
-
-// errChanged is the error of a write that was planned for an older state.
-var errChanged = errors.New("the object has changed")
 
 // errNoTurn is returned for a Node that waits for its turn to start a worker Pod. [Controller.grantTurns] queues it then.
 var errNoTurn = errors.New("not this Node's turn")
@@ -29,7 +27,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 		return err
 	}
 	cluster := c.Cluster
-	cluster.OutageUntil = c.outage.until(c.Now())
+	cluster.OutageUntil = c.standing.outageUntil(c.Now())
 	action := verify.Plan(seen, profiles, cluster, c.Now())
 	c.standing.set(name, n, action)
 	if !c.Leading() {
@@ -49,40 +47,39 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 	case verify.DoStart:
 		return c.start(ctx, n, action)
 	case verify.DoControl:
-		c.want(action.Profile.Name)
+		c.queue.Add(controlWork + action.Profile.Name)
 	case verify.DoDelete:
 		return c.deletePod(ctx, name, action)
 	case verify.DoRecord:
 		return c.record(ctx, n, action, profiles)
 	case verify.DoRemove:
 		return c.remove(ctx, n, action, profiles)
-	case verify.DoOpen:
+	case verify.DoOpen, verify.DoFree, verify.DoClose, verify.DoHold, verify.DoUnhold, verify.DoNote:
 		if err := c.patchNode(ctx, n, action, profiles); err != nil {
 			return err
 		}
-		c.reportVerified(n, action)
-	case verify.DoFree, verify.DoClose:
-		if err := c.patchNode(ctx, n, action, profiles); err != nil {
-			return err
-		}
-		c.reportEnded(n, action)
-	case verify.DoHold, verify.DoUnhold:
-		if err := c.patchNode(ctx, n, action, profiles); err != nil {
-			return err
-		}
-		c.Logger.Info("node may reboot", "node", name, "do", action.Do, "reason", action.Reason)
-	case verify.DoNote:
-		if err := c.patchNode(ctx, n, action, profiles); err != nil {
-			return err
-		}
-		c.memory.change(n.uid, func(one *remembered) { one.opened = false }) // else a policy that drops the annotation would keep the Node from being checked
-		c.Logger.Info("the taint was added to a node that was open; it is never removed", "node", name)
+		c.report(n, action)
 	case verify.DoShow:
-		return c.patchStatus(ctx, n, action)
+		return c.patchStatus(ctx, n, action.Show)
 	case verify.DoNothing, verify.DoWait:
 		return err
 	}
 	return nil
+}
+
+// report shows what was written to a Node.
+func (c *Controller) report(n *node, action verify.Action) {
+	switch action.Do {
+	case verify.DoOpen:
+		c.reportVerified(n, action)
+	case verify.DoFree, verify.DoClose:
+		c.reportEnded(n, action)
+	case verify.DoHold, verify.DoUnhold:
+		c.Logger.Info("node may reboot", "node", n.name, "do", action.Do, "reason", action.Reason)
+	case verify.DoNote:
+		c.memory.change(n.uid, func(one *remembered) { one.opened = false }) // else a policy that drops the annotation would keep the Node from being checked
+		c.Logger.Info("the taint was added to a node that was open; it is never removed", "node", n.name)
+	}
 }
 
 // record keeps the report of an attempt that did not pass, and ends the attempt.
@@ -130,7 +127,7 @@ func (c *Controller) observe(ctx context.Context, name string, profiles verify.P
 	}
 	c.memory.hold(n.uid, c.Now()) // the policy may have changed since the watch brought the Node
 	own := c.memory.of(n.uid)
-	seen.Held, seen.Started, seen.Interrupted, seen.Opened, seen.Cold = own.held, own.started, own.interrupted, own.opened, c.takers.Load() == 0
+	seen.Held, seen.Started, seen.Interrupted, seen.Opened, seen.Cold = own.held, own.started, own.interrupted, own.opened, c.standing.isCold()
 	profile, selected := profiles.For(seen.Node.Labels)
 	if selected {
 		seen.Control = c.controlOf(profile)
@@ -184,16 +181,24 @@ func (c *Controller) readNode(ctx context.Context, slim *node) (*node, error) {
 
 // podsOn are the worker Pods on a Node, the oldest first.
 func (c *Controller) podsOn(name string) (pods []verify.Pod) {
-	objects, err := c.pods.GetIndexer().ByIndex(byNode, name)
+	for _, p := range c.podsBy(byNode, name) {
+		pods = append(pods, p.Pod)
+	}
+	return pods
+}
+
+// podsBy are the Pods that an index has by this value, the oldest first.
+func (c *Controller) podsBy(index, value string) (pods []*pod) {
+	objects, err := c.pods.GetIndexer().ByIndex(index, value)
 	if err != nil {
 		panic(err) // there is no such index
 	}
 	for _, object := range objects {
-		if p, ok := object.(*pod); ok {
-			pods = append(pods, p.Pod)
-		}
+		pods = append(pods, object.(*pod))
 	}
-	slices.SortFunc(pods, func(a, b verify.Pod) int { return a.Created.Compare(b.Created) })
+	slices.SortFunc(pods, func(a, b *pod) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID))
+	})
 	return pods
 }
 
@@ -208,37 +213,39 @@ func (c *Controller) start(ctx context.Context, n *node, action verify.Action) e
 	if !turn {
 		return errNoTurn
 	}
-	uid, err := c.createPod(ctx, n, action)
+	uid, err := c.createPod(ctx, n.full, action, func(p *pod) bool { return p.node == n.name })
 	c.starting(func(starts *verify.Starts) { starts.Created(action.PodName, uid, c.Now()) })
-	return err
-}
-
-func (c *Controller) createPod(ctx context.Context, n *node, action verify.Action) (uid string, err error) {
-	task, err := c.lookups.task(ctx, *n.full, action, c.Cluster.DNS)
-	if err != nil {
-		return "", err
-	}
-	wanted, err := workerPod(c.Namespace, image{c.Image, c.Pull}, *n.full, action, task)
-	if err != nil {
-		return "", err
-	}
-	pods := c.Client.CoreV1().Pods(c.Namespace)
-	created, err := pods.Create(ctx, wanted, metav1.CreateOptions{FieldManager: verify.Manager})
-	if apierrors.IsAlreadyExists(err) {
-		if uid, err = c.existing(ctx, n.name, action.PodName, func(p *pod) bool { return p.node == n.name }); err == nil {
-			c.memory.change(n.uid, func(one *remembered) { one.started = c.Now() })
-		}
-		return uid, err
-	}
 	// A quota, Pod Security, another webhook, or the image's name: an operator has to see it, once for all Nodes.
 	if (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) && c.told.due("create/"+action.Profile.Hash, n.uid, action, c.Now()) {
 		c.event(n, corev1.EventTypeWarning, VerificationFailed, "The worker Pod cannot be created: %v"+othersToo, err)
 	}
 	if err != nil {
-		return "", fmt.Errorf("create worker Pod of node %q: %w", n.name, err)
+		return fmt.Errorf("create worker Pod of node %q: %w", n.name, err)
 	}
 	c.memory.change(n.uid, func(one *remembered) { one.started = c.Now() })
-	c.Logger.Info("worker pod created", "node", n.name, "pod", action.PodName, "attempt", action.Progress.Attempts+1, "skipped", action.Skip)
+	return nil
+}
+
+// createPod creates the worker Pod or control Pod of an action on a Node, unless another process has done so.
+func (c *Controller) createPod(ctx context.Context, on *verify.Node, action verify.Action, ours func(*pod) bool) (uid string, err error) {
+	task, err := c.lookups.task(ctx, on.Name, action, c.Cluster.DNS)
+	if err != nil {
+		return "", err
+	}
+	wanted := workerPod(c.Options, on, action, task)
+	created, err := c.Client.CoreV1().Pods(c.Namespace).Create(ctx, wanted, metav1.CreateOptions{FieldManager: verify.Manager})
+	if apierrors.IsAlreadyExists(err) {
+		return c.existing(ctx, on.Name, action.PodName, ours)
+	}
+	if err != nil {
+		return "", err
+	}
+	message := "worker pod created"
+	if action.Do == verify.DoControl {
+		message = "control pod created"
+	}
+	c.Logger.Info(message, "node", on.Name, "pod", action.PodName, "profile", action.Profile.Name,
+		"attempt", action.Progress.Attempts+1, "skipped", action.Skip)
 	return string(created.UID), nil
 }
 
@@ -248,7 +255,7 @@ func (c *Controller) existing(ctx context.Context, node, name string, ours func(
 	pods := c.Client.CoreV1().Pods(c.Namespace)
 	object, err := pods.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return "", errChanged
+		return "", remove.ErrChanged
 	}
 	if err != nil {
 		return "", fmt.Errorf("read worker Pod of node %q: %w", node, err)
@@ -257,18 +264,18 @@ func (c *Controller) existing(ctx context.Context, node, name string, ours func(
 		return string(object.UID), nil
 	}
 	c.Logger.Warn("a pod that is no worker pod has the name of one; it is deleted", "node", node, "pod", object.Name, "podNode", object.Spec.NodeName)
-	options := metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0)), Preconditions: &metav1.Preconditions{UID: &object.UID}}
+	options := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &object.UID}}
 	if err := pods.Delete(ctx, object.Name, options); err != nil && !apierrors.IsNotFound(err) {
 		return "", fmt.Errorf("delete pod %q, which has the name of the worker Pod of node %q: %w", object.Name, node, err)
 	}
-	return "", errChanged
+	return "", remove.ErrChanged
 }
 
 // deletePod deletes exactly the worker Pod that was observed.
 func (c *Controller) deletePod(ctx context.Context, name string, action verify.Action) error {
-	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID(action.Pod.UID))}}
+	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: new(types.UID(action.Pod.UID))}}
 	if action.Force {
-		options.GracePeriodSeconds = ptr.To(int64(0))
+		options.GracePeriodSeconds = new(int64(0))
 	}
 	err := c.Client.CoreV1().Pods(c.Namespace).Delete(ctx, action.Pod.Name, options)
 	switch {
@@ -279,44 +286,4 @@ func (c *Controller) deletePod(ctx context.Context, name string, action verify.A
 	}
 	c.Logger.Info("worker pod deleted", "node", name, "pod", action.Pod.Name, "reason", action.Reason, "forced", action.Force)
 	return nil
-}
-
-func (c *Controller) patchNode(ctx context.Context, n *node, action verify.Action, profiles verify.Profiles) error {
-	body, err := nodePatch(n, action, profiles)
-	if err != nil {
-		return err
-	}
-	_, err = c.Client.CoreV1().Nodes().Patch(ctx, n.name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: verify.Manager})
-	return patched(n.name, err)
-}
-
-func (c *Controller) patchStatus(ctx context.Context, n *node, action verify.Action) error {
-	body, err := statusPatch(n, action.Show, c.Now())
-	if err != nil {
-		return err
-	}
-	_, err = c.Client.CoreV1().Nodes().Patch(ctx, n.name, types.StrategicMergePatchType, body, metav1.PatchOptions{FieldManager: verify.Manager}, "status")
-	return patched(n.name, err)
-}
-
-// patched is what came of a patch with a uid and a resourceVersion.
-func patched(name string, err error) error {
-	switch {
-	case err == nil, apierrors.IsNotFound(err):
-		return nil
-	case apierrors.IsConflict(err):
-		return errChanged
-	case apierrors.IsInvalid(err) && isUIDMismatch(err):
-		return errChanged
-	}
-	return fmt.Errorf("patch node %q: %w", name, err)
-}
-
-// isUIDMismatch reports whether the API server refuses a patch because another Node has the name now.
-func isUIDMismatch(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	return slices.ContainsFunc(status.Status().Details.Causes, func(cause metav1.StatusCause) bool { return cause.Field == "metadata.uid" })
 }

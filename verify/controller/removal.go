@@ -42,22 +42,20 @@ func (c *Controller) remove(ctx context.Context, n *node, action verify.Action, 
 	}
 	stored, err = c.ledger.Write(ctx, stored, seen.Ledger.With(decided.Removal, c.Now()))
 	if errors.Is(err, remove.ErrChanged) {
-		return errChanged
+		return err
 	} else if err != nil {
-		return c.record(ctx, n, decided.HeldBy(verify.BrakeOf(verify.BrakeLedger, err)), profiles)
+		return c.record(ctx, n, decided.HeldBy(verify.BrakeOf(verify.BrakeLedger, err.Error())), profiles)
 	}
 	err = c.remover.Remove(ctx, target)
 	if errors.Is(err, remove.ErrChanged) {
-		return errChanged
+		return err
 	} else if err != nil {
 		c.Metrics.removals.WithLabelValues(string(decided.Removal.Kind), outcomeFailed).Inc()
-		return c.record(ctx, n, decided.HeldBy(verify.BrakeOf(verify.BrakeAPIError, err)), profiles)
+		return c.record(ctx, n, decided.HeldBy(verify.BrakeOf(verify.BrakeAPIError, err.Error())), profiles)
 	}
 	c.reportRemoved(n, decided, target)
-	if _, err := c.ledger.Write(ctx, stored, stored.Ledger.Finished(n.uid)); errors.Is(err, remove.ErrChanged) {
-		return errChanged // the next turn finds the object removed, and only marks the entry
-	} else if err != nil {
-		return err
+	if _, err := c.ledger.Write(ctx, stored, stored.Ledger.Finished(n.uid)); err != nil {
+		return err // the next turn finds the object removed, and only marks the entry
 	}
 	return c.record(ctx, n, decided, profiles)
 }
@@ -65,18 +63,17 @@ func (c *Controller) remove(ctx context.Context, n *node, action verify.Action, 
 // removals reads live what the decision depends on. An error is that something has changed: decide again. What cannot be read holds the removal.
 func (c *Controller) removals(ctx context.Context, n *node, action verify.Action) (remove.Stored, verify.Removals, remove.Target, error) {
 	seen := verify.Removals{Nodes: map[string]bool{}}
-	for _, object := range c.nodes.GetStore().List() {
-		if one, ok := object.(*node); ok && one.profile != "" {
+	for one := range all[node](c.nodes) {
+		if one.profile != "" {
 			seen.Selected++
-			if one.profile == action.Profile.Name {
-				seen.Nodes[one.uid] = one.fails
-			}
+		}
+		if one.profile == action.Profile.Name {
+			seen.Nodes[one.uid] = one.fails
 		}
 	}
 	stored, err := c.ledger.Read(ctx)
 	if err != nil {
-		brake := verify.BrakeOf(verify.BrakeLedger, err)
-		seen.Blocked = &brake
+		seen.Blocked = verify.BrakeOf(verify.BrakeLedger, err.Error())
 		return stored, seen, remove.Target{}, nil
 	}
 	seen.Ledger = c.withSeen(stored.Ledger)
@@ -87,31 +84,27 @@ func (c *Controller) removals(ctx context.Context, n *node, action verify.Action
 
 // confirm finds what is to be removed, and whether something on the Node itself holds that.
 func (c *Controller) confirm(ctx context.Context, n *node, kind verify.RemovalKind) (remove.Target, *verify.Brake, error) {
-	held := func(reason verify.BrakeReason, err error) *verify.Brake {
-		brake := verify.BrakeOf(reason, err)
-		return &brake
-	}
 	live, err := c.Client.CoreV1().Nodes().Get(ctx, n.name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), err == nil && (string(live.UID) != n.uid || live.ResourceVersion != n.version):
-		return remove.Target{}, nil, errChanged // the watch is about to bring it
+		return remove.Target{}, nil, remove.ErrChanged // the watch is about to bring it
 	case err != nil:
-		return remove.Target{}, held(verify.BrakeAPIError, err), nil
+		return remove.Target{}, verify.BrakeOf(verify.BrakeAPIError, err.Error()), nil
 	}
 	target, err := c.remover.Confirm(ctx, live, kind)
 	var refused *remove.RefusedError
 	switch {
 	case errors.As(err, &refused):
-		return target, &verify.Brake{Reason: verify.BrakeRefused, Message: verify.Shorten(refused.Why)}, nil
+		return target, verify.BrakeOf(verify.BrakeRefused, refused.Why), nil
 	case err != nil:
-		return target, held(verify.BrakeAPIError, err), nil
+		return target, verify.BrakeOf(verify.BrakeAPIError, err.Error()), nil
 	}
 	pod, err := c.remover.Blocking(ctx, n.name)
 	switch {
 	case err != nil:
-		return target, held(verify.BrakeAPIError, err), nil
+		return target, verify.BrakeOf(verify.BrakeAPIError, err.Error()), nil
 	case pod != "":
-		return target, &verify.Brake{Reason: verify.BrakePods, Message: "Pod " + pod + " runs on the Node"}, nil
+		return target, verify.BrakeOf(verify.BrakePods, "Pod "+pod+" runs on the Node"), nil
 	}
 	return target, nil, nil
 }

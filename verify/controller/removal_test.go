@@ -97,7 +97,7 @@ func TestOneBrokenNodeOfFiftyIsRemovedOnce(t *testing.T) {
 	c, stop := b.process()
 	defer stop()
 	b.waitFor("the Node must be removed", func() bool { return !b.exists("broken") })
-	b.waitFor("the entry must be finished", func() bool { one, ok := first(b.ledger()); return ok && one.Done })
+	b.waitFor("the entry must be finished", b.allDone)
 	one, _ := first(b.ledger())
 	assert.Equal(t, "broken", one.Node)
 	assert.Len(t, b.ledger().Removals, 1)
@@ -195,7 +195,7 @@ func first(ledger verify.Ledger) (verify.Removal, bool) {
 
 func brakeOpen(t *testing.T, c *Controller, reason verify.BrakeReason) float64 {
 	t.Helper()
-	return series(t, &standingCollector{c}, "nodekeep_verify_brake_open", string(reason))
+	return series(t, newStandingCollector(c), "nodekeep_verify_brake_open", string(reason))
 }
 
 func TestOfManyFailingNodesNoneIsRemovedAndOneEventSaysWhy(t *testing.T) {
@@ -290,38 +290,17 @@ func (b *bed) owned(name string) {
 }
 
 func TestAProcessThatIsKilledBetweenTheWritesOfARemovalNeverMakesItTwice(t *testing.T) {
-	killed := 0
-	for killAt := 1; killAt < 40; killAt++ {
+	prepare := func() *bed {
 		b := fleet(t, 10)
 		b.register("broken", refuses)
-		b.killAt = killAt
-		_, stop := b.process()
-		dead := func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.dead }
-		over := func() bool { return !b.exists("broken") && len(b.podList()) <= 1 && b.allDone() }
-		b.waitFor("it must be removed, or the process be killed", func() bool { return dead() || over() })
-		stop()
-		if !dead() {
-			break
-		}
-		killed++
-		b.mu.Lock()
-		b.dead, b.killAt = false, 0
-		b.mu.Unlock()
-		_, stop = b.process()
-		b.waitFor(fmt.Sprintf("the next process must go on; killed after write %d", killAt), func() bool { return !b.exists("broken") })
-		stop()
-		assert.Len(t, b.ledger().Removals, 1, "killed after write %d: it counts once", killAt)
-		b.mu.Lock()
-		deletions := 0
-		for _, write := range b.writes {
-			if write == "delete nodes" {
-				deletions++
-			}
-		}
-		b.mu.Unlock()
-		assert.Equal(t, 1, deletions, "killed after write %d", killAt)
+		return b
 	}
-	t.Logf("killed after each of %d writes", killed)
+	over := func(b *bed) bool { return !b.exists("broken") && len(b.podList()) <= 1 && b.allDone() }
+	removed := func(b *bed) bool { return !b.exists("broken") }
+	killed := killedAfterEachWrite(prepare, over, removed, func(b *bed, killAt int) {
+		assert.Len(t, b.ledger().Removals, 1, "killed after write %d: it counts once", killAt)
+		assert.Equal(t, 1, b.wroteTimes("delete nodes"), "killed after write %d", killAt)
+	})
 	assert.GreaterOrEqual(t, killed, 5)
 }
 

@@ -100,9 +100,7 @@ func TestReportsAreReadAndDeletedPageByPage(t *testing.T) {
 	})
 	_, stop := b.process()
 	defer stop()
-	b.waitFor("the reports of all pages must be deleted", func() bool {
-		return !slices.ContainsFunc(names, b.keeps)
-	})
+	b.waitFor("the reports of all pages must be deleted", func() bool { return !slices.ContainsFunc(names, b.keeps) })
 	assert.GreaterOrEqual(t, pages.Load(), int64(3))
 	assert.Equal(t, int64(reportsAtOnce), largest.Load(), "the API server is asked for no more at once")
 }

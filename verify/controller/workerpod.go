@@ -1,8 +1,6 @@
 package controller
 
 import (
-	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -12,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -29,22 +26,12 @@ const (
 	credentials     = "/var/run/secrets/kubernetes.io/serviceaccount"
 )
 
-// image is what the worker's container runs.
-type image struct {
-	Name string
-	Pull corev1.PullPolicy
-}
-
 // workerPod is the Pod that carries out a task on a Node. It goes past the scheduler, and is small, unprivileged and without rights.
-func workerPod(namespace string, image image, node verify.Node, action verify.Action, task verify.Task) (*corev1.Pod, error) {
-	text, err := json.Marshal(task)
-	if err != nil {
-		return nil, fmt.Errorf("encode task of node %q: %w", node.Name, err)
-	}
+func workerPod(options Options, node *verify.Node, action verify.Action, task verify.Task) *corev1.Pod {
 	profile := action.Profile
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: action.PodName,
+			Namespace: options.Namespace, Name: action.PodName,
 			Labels: map[string]string{
 				"app.kubernetes.io/name": "nodekeep", "app.kubernetes.io/component": "check", "app.kubernetes.io/managed-by": "nodekeep", profileLabel: profile.Name,
 			},
@@ -56,18 +43,18 @@ func workerPod(namespace string, image image, node verify.Node, action verify.Ac
 			Tolerations:                   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 			PriorityClassName:             priorityClass,
 			RestartPolicy:                 corev1.RestartPolicyNever,
-			ActiveDeadlineSeconds:         ptr.To(int64(math.Ceil((profile.StartTimeout + profile.Timeout + time.Minute).Seconds()))),
-			TerminationGracePeriodSeconds: ptr.To(int64(1)),
+			ActiveDeadlineSeconds:         new(int64(math.Ceil((profile.StartTimeout + profile.Timeout + time.Minute).Seconds()))),
+			TerminationGracePeriodSeconds: new(int64(1)),
 			ServiceAccountName:            verify.Account,
-			AutomountServiceAccountToken:  ptr.To(false),
-			EnableServiceLinks:            ptr.To(false),
+			AutomountServiceAccountToken:  new(false),
+			EnableServiceLinks:            new(false),
 			SecurityContext: &corev1.PodSecurityContext{
-				RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To(int64(unprivileged)), RunAsGroup: ptr.To(int64(unprivileged)),
+				RunAsNonRoot: new(true), RunAsUser: new(int64(unprivileged)), RunAsGroup: new(int64(unprivileged)),
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 			Containers: []corev1.Container{{
-				Name: verify.Worker, Image: image.Name, ImagePullPolicy: image.Pull, Args: []string{"check"},
-				Env: []corev1.EnvVar{{Name: verify.TaskVariable, Value: string(text)}, {Name: skippedVariable, Value: strings.Join(action.Skip, ",")}},
+				Name: verify.Worker, Image: options.Image, ImagePullPolicy: options.Pull, Args: []string{"check"},
+				Env: []corev1.EnvVar{{Name: verify.TaskVariable, Value: task.String()}, {Name: skippedVariable, Value: strings.Join(action.Skip, ",")}},
 				Resources: corev1.ResourceRequirements{
 					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi")},
 					Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")},
@@ -80,52 +67,43 @@ func workerPod(namespace string, image image, node verify.Node, action verify.Ac
 		pod.Spec.Containers[0].Env = append(pod.Spec.Containers[0].Env, corev1.EnvVar{Name: controlVariable, Value: profile.ControlKey()})
 	}
 	for _, check := range task.Checks {
-		if check.Container == nil {
-			continue
+		if check.Container != nil {
+			pod.Spec.Containers = append(pod.Spec.Containers, containerCheck(check))
 		}
-		container, err := containerCheck(check)
-		if err != nil {
-			return nil, err
-		}
-		pod.Spec.Containers = append(pod.Spec.Containers, container)
 	}
 	if slices.ContainsFunc(task.Checks, func(check verify.Check) bool { return check.API != nil }) {
 		addToken(&pod.Spec)
 	}
-	return pod, nil
+	return pod
 }
 
 // restricted is what Pod Security restricted asks of a container.
 func restricted(readOnly bool) *corev1.SecurityContext {
 	return &corev1.SecurityContext{
-		AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: &readOnly, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: &readOnly, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}
 }
 
-func containerCheck(check verify.Check) (corev1.Container, error) {
+func containerCheck(check verify.Check) corev1.Container {
 	container := corev1.Container{
 		Name: check.Name, Image: check.Container.Image, Command: check.Container.Command, Args: check.Container.Args, SecurityContext: restricted(false),
 	}
 	for name, limit := range check.Container.Limits {
-		quantity, err := resource.ParseQuantity(string(limit))
-		if err != nil { // the policy was checked
-			return corev1.Container{}, fmt.Errorf("limit %s of check %q: %w", name, check.Name, err)
-		}
 		if container.Resources.Limits == nil {
 			container.Resources.Limits = corev1.ResourceList{}
 		}
-		container.Resources.Limits[corev1.ResourceName(name)] = quantity
+		container.Resources.Limits[corev1.ResourceName(name)] = resource.MustParse(string(limit)) // the policy was checked
 	}
-	return container, nil
+	return container
 }
 
 // addToken gives the worker a token that lives for ten minutes, of an account without rights.
 func addToken(spec *corev1.PodSpec) {
 	spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "token", MountPath: credentials, ReadOnly: true}}
 	spec.Volumes = []corev1.Volume{{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: ptr.To(int64(tokenSeconds))}},
+		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: new(int64(tokenSeconds))}},
 		{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}, Items: []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}}}},
 		{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}}}}},
 	}}}}}
-	spec.SecurityContext.FSGroup = ptr.To(int64(unprivileged))
+	spec.SecurityContext.FSGroup = new(int64(unprivileged))
 }

@@ -31,8 +31,8 @@ func TestWorkerPodsAskForNoMoreThanTheirChecksNeed(t *testing.T) {
 			profiles, errs := verify.Compile(verify.Settings{Profiles: []verify.Profile{{Name: "all", Checks: test.checks}}}, nil)
 			require.Empty(t, errs)
 			test.action.Profile, test.action.PodName = profiles.All()[0], "check-1"
-			made, err := workerPod("nodekeep-checks", image{Name: "nodekeep:test", Pull: corev1.PullIfNotPresent}, verify.Node{Name: "worker-1", UID: "uid-1"}, test.action, verify.Task{Checks: test.checks})
-			require.NoError(t, err)
+			options := Options{Namespace: "nodekeep-checks", Image: "nodekeep:test", Pull: corev1.PullIfNotPresent}
+			made := workerPod(options, &verify.Node{Name: "worker-1", UID: "uid-1"}, test.action, verify.Task{Checks: test.checks})
 			made.APIVersion, made.Kind = "v1", "Pod"
 			text, err := yaml.Marshal(made)
 			require.NoError(t, err)

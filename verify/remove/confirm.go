@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -51,12 +52,7 @@ type Target struct {
 
 // String names the object in messages.
 func (t Target) String() string {
-	switch {
-	case t.Namespace != "":
-		return fmt.Sprintf("%s %s/%s", t.Kind, t.Namespace, t.Name)
-	default:
-		return fmt.Sprintf("%s %s", t.Kind, t.Name)
-	}
+	return fmt.Sprintf("%s %s", t.Kind, cache.NewObjectName(t.Namespace, t.Name))
 }
 
 // RefusedError reports that no object was confirmed to stand for a Node. Another try gives the same until the Node or the object changes.
@@ -144,9 +140,8 @@ func (r *Remover) confirmMachine(ctx context.Context, node *corev1.Node) (Target
 	if provider, _, _ := unstructured.NestedString(machine.Object, "spec", "providerID"); differ(provider, node.Spec.ProviderID) {
 		return Target{}, refused(node.Name, "its spec.providerID is %q, and spec.providerID of Machine %s/%s is %q", node.Spec.ProviderID, namespace, name, provider)
 	}
-	if _, marked := machine.GetAnnotations()[remediateAnnotation]; marked {
-		target.Removed = true
-	}
+	_, marked := machine.GetAnnotations()[remediateAnnotation]
+	target.Removed = target.Removed || marked
 	return target, nil
 }
 

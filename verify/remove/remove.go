@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -24,7 +23,7 @@ func (r *Remover) Remove(ctx context.Context, target Target) error {
 	if target.Removed {
 		return nil
 	}
-	condition := &metav1.Preconditions{UID: ptr.To(types.UID(target.uid)), ResourceVersion: &target.version}
+	condition := &metav1.Preconditions{UID: new(types.UID(target.uid)), ResourceVersion: &target.version}
 	var err error
 	switch target.Kind {
 	case verify.RemoveNodeClaim:
@@ -40,7 +39,7 @@ func (r *Remover) Remove(ctx context.Context, target Target) error {
 	case err == nil, apierrors.IsNotFound(err):
 		return nil
 	case apierrors.IsConflict(err), apierrors.IsInvalid(err) && target.Kind == verify.RemoveMachine: // the uid of a patch is validated as a field
-		return fmt.Errorf("remove node %q by %s: %w", target.Node, target, ErrChanged)
+		err = ErrChanged
 	}
 	return fmt.Errorf("remove node %q by %s: %w", target.Node, target, err)
 }

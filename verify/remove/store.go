@@ -58,24 +58,23 @@ func (s *Store) spoiled(err error) error {
 
 // Write puts a state in the place of the one that was read, and returns it as it is stored. [ErrChanged] means that another process wrote first.
 func (s *Store) Write(ctx context.Context, read Stored, ledger verify.Ledger) (Stored, error) {
-	maps, data := s.client.CoreV1().ConfigMaps(s.namespace), map[string]string{verify.LedgerKey: ledger.String()}
+	maps := s.client.CoreV1().ConfigMaps(s.namespace)
 	var object *corev1.ConfigMap
 	var err error
 	if read.object == nil {
 		object, err = maps.Create(ctx, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: verify.LedgerMap, Labels: map[string]string{"app.kubernetes.io/managed-by": "nodekeep"}}, Data: data,
+			ObjectMeta: metav1.ObjectMeta{Name: verify.LedgerMap, Labels: map[string]string{"app.kubernetes.io/managed-by": "nodekeep"}},
+			Data:       map[string]string{verify.LedgerKey: ledger.String()},
 		}, metav1.CreateOptions{FieldManager: verify.Manager})
 	} else {
 		changed := read.object.DeepCopy() // with its uid and resourceVersion
-		for key, value := range data {
-			changed.Data[key] = value
-		}
+		changed.Data[verify.LedgerKey] = ledger.String()
 		object, err = maps.Update(ctx, changed, metav1.UpdateOptions{FieldManager: verify.Manager})
 	}
-	switch {
-	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), apierrors.IsNotFound(err) && read.object != nil:
-		return Stored{}, fmt.Errorf("write ConfigMap %s/%s: %w", s.namespace, verify.LedgerMap, ErrChanged)
-	case err != nil:
+	if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) && read.object != nil {
+		err = ErrChanged
+	}
+	if err != nil {
 		return Stored{}, fmt.Errorf("write ConfigMap %s/%s: %w", s.namespace, verify.LedgerMap, err)
 	}
 	return Stored{Ledger: ledger, object: object}, nil

@@ -2,7 +2,6 @@ package removal
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -100,23 +99,11 @@ func (k *kubelets) end(ctx context.Context, pod *corev1.Pod) {
 		}
 		return
 	}
-	outcome, reason, code, phase := verify.Passed, verify.Reason(""), int32(0), corev1.PodSucceeded
+	message, code := harness.WorkerReport(task.Checks, verify.Passed, ""), int32(0)
 	if k.fault.Load() || strings.HasPrefix(pod.Spec.NodeName, "broken") {
-		outcome, reason, code, phase = verify.Failed, verify.ReasonTimeout, 1, corev1.PodFailed
+		message, code = harness.WorkerReport(task.Checks, verify.Failed, verify.ReasonTimeout), 1
 	}
-	report := verify.Report{Results: []verify.Result{}}
-	for _, check := range task.Checks {
-		report.Results = append(report.Results, verify.Result{Check: check.Name, Outcome: outcome, Required: true, Reason: reason, Millis: 1})
-	}
-	message, err := json.Marshal(report)
-	if err != nil {
-		panic(err)
-	}
-	pod.Status.Phase = phase
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: verify.Worker, Image: "i", ImageID: "i", State: corev1.ContainerState{
-		Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: "Completed", Message: string(message), StartedAt: metav1.Now(), FinishedAt: metav1.Now()},
-	}}}
-	_, _ = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	_ = harness.EndWorker(ctx, nodekeep.Admin, pod, message, code)
 }
 
 // toCheck registers a Ready Node of the profile of a kind; it has the taint unless it is verified.
@@ -273,42 +260,40 @@ func eventsOf(t *testing.T, reason, name string) (times int) {
 	return times
 }
 
+// twoHundred registers Nodes whose names begin with prefix. What it returns reports whether something holds for each of them.
+func twoHundred(t *testing.T, prefix string, change func(*corev1.Node)) (each func(func(*corev1.Node, verify.Progress) bool) func() bool) {
+	t.Helper()
+	const many = 200
+	for i := range many {
+		toCheck(t, fmt.Sprint(prefix, "-", i), verify.RemoveNode, false, change)
+	}
+	return func(holds func(*corev1.Node, verify.Progress) bool) func() bool {
+		return func() bool {
+			list, err := nodekeep.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+			require.NoError(t, err)
+			ofThem := slices.DeleteFunc(list.Items, func(node corev1.Node) bool {
+				return !strings.HasPrefix(node.Name, prefix+"-") || !holds(&node, verify.ParseProgress(node.Annotations[verify.Annotation]))
+			})
+			return len(ofThem) == many
+		}
+	}
+}
+
+func isOpen(node *corev1.Node, _ verify.Progress) bool {
+	return node.Labels[verify.Label] == "true" && len(node.Spec.Taints) == 0
+}
+
 func TestAFaultThatTwoHundredNodesShareRemovesNoneAndOneEventSaysWhy(t *testing.T) {
 	const fault = "fault"
-	toCheck(t, fault+"-verified", verify.RemoveNode, true, nil)
-	var names []string
-	for i := range 200 {
-		names = append(names, fmt.Sprint(fault, "-", i))
-		toCheck(t, names[i], verify.RemoveNode, false, nil)
-	}
-	nodes := func() map[string]corev1.Node {
-		list, err := nodekeep.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: "onfailure=" + string(verify.RemoveNode)})
-		require.NoError(t, err)
-		found := map[string]corev1.Node{}
-		for _, node := range list.Items {
-			found[node.Name] = node
-		}
-		return found
-	}
-	each := func(holds func(corev1.Node) bool) func() bool {
-		return func() bool {
-			all := nodes()
-			return !slices.ContainsFunc(names, func(name string) bool { return !holds(all[name]) })
-		}
-	}
+	toCheck(t, "verified-fault", verify.RemoveNode, true, nil)
+	each := twoHundred(t, fault, nil)
 	k := beginWith(t, func(k *kubelets) { k.fault.Store(true) })
-	require.Eventually(t, each(func(node corev1.Node) bool {
-		return verify.ParseProgress(node.Annotations[verify.Annotation]).Shared > 0
-	}), settles, time.Second)
-	for _, node := range nodes() {
-		if node.Name != fault+"-verified" {
-			progress := verify.ParseProgress(node.Annotations[verify.Annotation])
-			assert.Zero(t, progress.Attempts, node.Name)
-			assert.Equal(t, verify.BrakeSharedFailure, progress.RemovalHeld.Reason, node.Name)
-		}
-	}
-	nodekeep.WaitEvent(t, fault+"-verified", "SharedFailure")
-	assert.Equal(t, 1, eventsOf(t, "SharedFailure", fault))
+	require.Eventually(t, each(func(_ *corev1.Node, progress verify.Progress) bool { return progress.Shared > 0 }), settles, time.Second)
+	assert.True(t, each(func(_ *corev1.Node, progress verify.Progress) bool {
+		return progress.Attempts == 0 && progress.RemovalHeld != nil && progress.RemovalHeld.Reason == verify.BrakeSharedFailure
+	})())
+	nodekeep.WaitEvent(t, "verified-fault", "SharedFailure")
+	assert.Equal(t, 1, eventsOf(t, "SharedFailure", "verified-fault"))
 	for _, reason := range []string{"VerificationFailed", "VerificationStuck", "RemovalHeld"} {
 		assert.Zero(t, eventsOf(t, reason, fault), reason)
 	}
@@ -317,7 +302,7 @@ func TestAFaultThatTwoHundredNodesShareRemovesNoneAndOneEventSaysWhy(t *testing.
 	waitBrakeOpen(t, verify.BrakeSharedFailure)
 
 	k.fault.Store(false)
-	require.Eventually(t, each(func(node corev1.Node) bool { return node.Labels[verify.Label] == "true" && len(node.Spec.Taints) == 0 }), settles, time.Second)
+	require.Eventually(t, each(isOpen), settles, time.Second)
 	assert.Empty(t, ledger(t).Removals)
 	assert.Zero(t, eventsOf(t, "NodeRemoved", fault))
 }
@@ -326,37 +311,19 @@ func TestAFaultThatTwoHundredNodesShareRemovesNoneAndOneEventSaysWhy(t *testing.
 func TestARegistryThatIsDownForTwoHundredNewNodesRemovesNoneAndOneEventSaysWhy(t *testing.T) {
 	labelled := func(node *corev1.Node) { node.Labels["onfailure"] = shortly }
 	toCheck(t, "registry-verified", verify.RemoveNode, true, labelled)
-	var names []string
-	for i := range 200 {
-		names = append(names, fmt.Sprint("new-", i))
-		toCheck(t, names[i], verify.RemoveNode, false, labelled)
-	}
-	each := func(holds func(corev1.Node) bool) func() bool {
-		return func() bool {
-			list, err := nodekeep.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: "onfailure=" + shortly})
-			require.NoError(t, err)
-			held := 0
-			for _, node := range list.Items {
-				if strings.HasPrefix(node.Name, "new-") && holds(node) {
-					held++
-				}
-			}
-			return held == len(names)
-		}
-	}
+	each := twoHundred(t, "new", labelled)
 	k := beginWith(t, func(k *kubelets) { k.registryDown.Store(true) })
-	require.Eventually(t, each(func(node corev1.Node) bool {
-		progress := verify.ParseProgress(node.Annotations[verify.Annotation])
+	require.Eventually(t, each(func(_ *corev1.Node, progress verify.Progress) bool {
 		return progress.Attempts > 0 && progress.Failed == 0 && progress.Last.Result == verify.VerdictInconclusive && strings.Contains(progress.Last.Message, "ErrImagePull")
 	}), settles, time.Second)
 	assert.Empty(t, ledger(t).Removals)
-	assert.True(t, each(func(node corev1.Node) bool { return len(node.Spec.Taints) > 0 })(), "all of them wait")
+	assert.True(t, each(func(node *corev1.Node, _ verify.Progress) bool { return len(node.Spec.Taints) > 0 })(), "all of them wait")
 	require.Eventually(t, func() bool { return eventsOf(t, "VerificationStuck", "new") > 0 }, settles, 100*time.Millisecond) // attempts.max is 1
 	assert.Equal(t, 1, eventsOf(t, "VerificationStuck", "new"), "for all of them")
 	assert.Zero(t, eventsOf(t, "VerificationFailed", "new"))
 
 	k.registryDown.Store(false)
-	require.Eventually(t, each(func(node corev1.Node) bool { return node.Labels[verify.Label] == "true" && len(node.Spec.Taints) == 0 }), settles, time.Second)
+	require.Eventually(t, each(isOpen), settles, time.Second)
 	assert.Empty(t, ledger(t).Removals)
 	assert.Zero(t, eventsOf(t, "NodeRemoved", "new"))
 }

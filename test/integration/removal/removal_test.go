@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/verify"
@@ -96,61 +95,6 @@ func ofClaim(claims ...*unstructured.Unstructured) func(*corev1.Node) {
 	}
 }
 
-// removeTwice removes a Node as a controller does that is killed before it could note the removal.
-func removeTwice(t *testing.T, node *corev1.Node, kind verify.RemovalKind) {
-	t.Helper()
-	remover := newRemover(t)
-	target, err := remover.Confirm(t.Context(), node, kind)
-	require.NoError(t, err)
-	require.NoError(t, remover.Remove(t.Context(), target))
-	if err := remover.Remove(t.Context(), target); kind == verify.RemoveMachine { // it is still there, with its mark
-		require.ErrorIs(t, err, remove.ErrChanged)
-		target, err = remover.Confirm(t.Context(), node, kind)
-		require.NoError(t, err)
-		assert.True(t, target.Removed)
-	}
-	require.NoError(t, remover.Remove(t.Context(), target), "it is removed already")
-}
-
-func TestANodeIsRemovedByTheConfiguredKindAndNothingElseIs(t *testing.T) {
-	t.Run("nodeClaim", func(t *testing.T) {
-		own, other := claim(t, "claim-own", "by-claim", "box://by-claim"), claim(t, "claim-other", "other", "box://other")
-		node := register(t, "by-claim", ofClaim(own))
-		removeTwice(t, node, verify.RemoveNodeClaim)
-		_, err := admin(t).Resource(nodeClaims).Get(t.Context(), own.GetName(), metav1.GetOptions{})
-		assert.True(t, apierrors.IsNotFound(err), "%v", err)
-		_, err = admin(t).Resource(nodeClaims).Get(t.Context(), other.GetName(), metav1.GetOptions{})
-		require.NoError(t, err)
-		assert.Equal(t, node.UID, nodekeep.Node(t, "by-claim").UID, "Karpenter removes the Node")
-	})
-	t.Run("machine", func(t *testing.T) {
-		own, other := machine(t, "machine-own", "by-machine", "box://by-machine"), machine(t, "machine-other", "other", "box://other")
-		node := register(t, "by-machine", ofMachine("default", "machine-own"))
-		removeTwice(t, node, verify.RemoveMachine)
-		marked, err := admin(t).Resource(machines).Namespace("default").Get(t.Context(), own.GetName(), metav1.GetOptions{})
-		require.NoError(t, err)
-		assert.Contains(t, marked.GetAnnotations(), remediate)
-		assert.Nil(t, marked.GetDeletionTimestamp(), "Cluster API deletes it")
-		unmarked, err := admin(t).Resource(machines).Namespace("default").Get(t.Context(), other.GetName(), metav1.GetOptions{})
-		require.NoError(t, err)
-		assert.NotContains(t, unmarked.GetAnnotations(), remediate)
-	})
-	t.Run("node", func(t *testing.T) {
-		own := claim(t, "claim-kept", "by-node", "box://by-node")
-		node := register(t, "by-node", func(node *corev1.Node) {
-			ofClaim(own)(node)
-			node.Spec.Taints = []corev1.Taint{{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}} // else the shipped policy denies it
-		})
-		removeTwice(t, node, verify.RemoveNode)
-		_, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), "by-node", metav1.GetOptions{})
-		assert.True(t, apierrors.IsNotFound(err), "%v", err)
-		_, err = admin(t).Resource(nodeClaims).Get(t.Context(), own.GetName(), metav1.GetOptions{})
-		assert.NoError(t, err, "one kind never stands in for another")
-	})
-	_, err := newRemover(t).Confirm(t.Context(), register(t, "kept", nil), verify.KeepNode)
-	assert.ErrorContains(t, err, "removes nothing")
-}
-
 func TestWhatAKubeletForgesRemovesNothing(t *testing.T) {
 	victim := claim(t, "victim-claim", "victim", "box://victim")
 	sameName := claim(t, "forged-provider", "forged-5", "box://another")
@@ -204,6 +148,8 @@ func TestAnObjectThatChangedSinceItWasConfirmedIsNotRemoved(t *testing.T) {
 		ofMachine("default", "changing")(node)
 		ofClaim(own)(node)
 	})
+	_, err := remover.Confirm(t.Context(), node, verify.KeepNode)
+	require.ErrorContains(t, err, "removes nothing")
 	var targets []remove.Target
 	for _, kind := range verify.RemovalKinds() {
 		target, err := remover.Confirm(t.Context(), node, kind)
@@ -211,7 +157,7 @@ func TestAnObjectThatChangedSinceItWasConfirmedIsNotRemoved(t *testing.T) {
 		targets = append(targets, target)
 	}
 	patch := []byte(`{"metadata":{"labels":{"changed":"yes"}}}`)
-	_, err := admin(t).Resource(nodeClaims).Patch(t.Context(), "changing", types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = admin(t).Resource(nodeClaims).Patch(t.Context(), "changing", types.MergePatchType, patch, metav1.PatchOptions{})
 	require.NoError(t, err)
 	_, err = admin(t).Resource(machines).Namespace("default").Patch(t.Context(), "changing", types.MergePatchType, patch, metav1.PatchOptions{})
 	require.NoError(t, err)
@@ -231,9 +177,15 @@ func TestAnObjectThatChangedSinceItWasConfirmedIsNotRemoved(t *testing.T) {
 	for _, target := range targets {
 		require.ErrorIs(t, remover.Remove(t.Context(), target), remove.ErrChanged, "%s", target)
 	}
-	marked, err := admin(t).Resource(machines).Namespace("default").Get(t.Context(), "changing", metav1.GetOptions{})
-	require.NoError(t, err)
-	assert.NotContains(t, marked.GetAnnotations(), remediate)
+	assert.False(t, marked(t, "changing"))
+
+	// One that does not exist any more is removed.
+	require.NoError(t, admin(t).Resource(nodeClaims).Delete(t.Context(), "changing", metav1.DeleteOptions{}))
+	require.NoError(t, admin(t).Resource(machines).Namespace("default").Delete(t.Context(), "changing", metav1.DeleteOptions{}))
+	nodekeep.DeleteNode(t, "changing")
+	for _, target := range targets {
+		require.NoError(t, remover.Remove(t.Context(), target), "%s", target)
+	}
 }
 
 // runPod has a Pod on a Node; change is what is special about it.
@@ -260,7 +212,7 @@ func runPod(t *testing.T, name, node string, change func(*corev1.Pod)) {
 }
 
 func ofDaemonSet(pod *corev1.Pod) {
-	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: "u", Controller: ptr.To(true)}}
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: "u", Controller: new(true)}}
 }
 
 func TestAPodThatIsNotOfADaemonSetAndNotStaticKeepsItsNode(t *testing.T) {
@@ -274,7 +226,7 @@ func TestAPodThatIsNotOfADaemonSetAndNotStaticKeepsItsNode(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, blocking)
 	runPod(t, "workload", "occupied", func(p *corev1.Pod) {
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "w", UID: "u", Controller: ptr.To(true)}}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "w", UID: "u", Controller: new(true)}}
 	})
 	blocking, err = remover.Blocking(t.Context(), "occupied")
 	require.NoError(t, err)

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/verify"
@@ -37,9 +36,7 @@ func TestAFaultThatVerifiedNodesShareCountsNoAttemptAndTheNodesOpenWhenItEnds(t 
 	nodekeep.WaitEvent(t, "shared-verified", "SharedFailure")
 	assert.InDelta(t, 1, harness.Series(t, nodekeep.MetricsURL("verify"), `nodekeep_verify_shared_failure{profile="shared"}`), 0)
 	require.Eventually(t, func() bool { // a control Pod goes, and the next one comes
-		pods, err := nodekeep.Admin.CoreV1().Pods(verify.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=shared-verified"})
-		require.NoError(t, err)
-		return slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return strings.HasPrefix(pod.Name, verify.ControlPrefix) })
+		return slices.ContainsFunc(workers(t, "shared-verified"), func(pod corev1.Pod) bool { return strings.HasPrefix(pod.Name, verify.ControlPrefix) })
 	}, settles, 50*time.Millisecond)
 
 	verified.will(honest)

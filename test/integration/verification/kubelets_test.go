@@ -2,8 +2,8 @@ package verification
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -34,23 +34,13 @@ type kubelet struct {
 }
 
 // honest reports that all that was asked passed.
-func honest(asked []verify.Check) (string, int32) { return reporting(asked, verify.Passed, ""), 0 }
+func honest(asked []verify.Check) (string, int32) {
+	return harness.WorkerReport(asked, verify.Passed, ""), 0
+}
 
 // failing reports that all that was asked failed.
 func failing(asked []verify.Check) (string, int32) {
-	return reporting(asked, verify.Failed, verify.ReasonTimeout), 1
-}
-
-func reporting(asked []verify.Check, outcome verify.Outcome, reason verify.Reason) string {
-	report := verify.Report{Results: []verify.Result{}}
-	for _, check := range asked {
-		report.Results = append(report.Results, verify.Result{Check: check.Name, Outcome: outcome, Required: true, Reason: reason, Millis: 1})
-	}
-	text, err := json.Marshal(report)
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
+	return harness.WorkerReport(asked, verify.Failed, verify.ReasonTimeout), 1
 }
 
 // register registers a Node that the profile selects, and plays its kubelet until the end of the test.
@@ -141,26 +131,22 @@ func (k *kubelet) serve(ctx context.Context) {
 			continue
 		}
 		message, code := k.report(task.Checks)
-		pod.Status.Phase = corev1.PodSucceeded
-		if code != 0 {
-			pod.Status.Phase = corev1.PodFailed
-		}
-		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: verify.Worker, Image: "i", ImageID: "i", State: corev1.ContainerState{
-			Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: "Completed", Message: message, StartedAt: metav1.Now(), FinishedAt: metav1.Now()},
-		}}}
-		if _, err := pods.UpdateStatus(ctx, &pod, metav1.UpdateOptions{}); err == nil {
+		if harness.EndWorker(ctx, k.client, &pod, message, code) == nil {
 			k.ended[pod.UID] = true
 		}
 	}
 }
 
 func held(node *corev1.Node) bool {
-	for _, taint := range node.Spec.Taints {
-		if taint.Key == verify.Taint {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == verify.Taint })
+}
+
+// workers are the worker Pods and control Pods on a Node.
+func workers(t *testing.T, name string) []corev1.Pod {
+	t.Helper()
+	list, err := nodekeep.Admin.CoreV1().Pods(verify.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + name})
+	require.NoError(t, err)
+	return list.Items
 }
 
 func progress(node *corev1.Node) verify.Progress {

@@ -118,19 +118,14 @@ func TestARebootThatIsNeverSeenAsNotReadyIsVerifiedToo(t *testing.T) {
 
 func TestATaintThatAKubeletRegistersWithIsNoReboot(t *testing.T) {
 	warm(t)
-	k := registerTainted(t, "forged-reboot", "reboot-0123456789abcdef-0123456789abcdef", failing)
+	forged := harness.RegistrationWith("forged-reboot", map[string]string{selected: "reboots"})
+	forged.Spec.Taints = []corev1.Taint{{Key: verify.Taint, Value: "reboot-0123456789abcdef-0123456789abcdef", Effect: corev1.TaintEffectNoSchedule}}
+	nodekeep.RegisterNode(t, forged)
+	k := play(t, "forged-reboot", failing)
 	node := waitFor(t, "forged-reboot", "checked", func(node *corev1.Node) bool { return progress(node).Attempts >= 1 })
 	assert.True(t, held(node))
 	k.will(honest)
 	waitOpen(t, "forged-reboot", 1)
-}
-
-func registerTainted(t *testing.T, name, value string, report func([]verify.Check) (string, int32)) *kubelet {
-	t.Helper()
-	node := harness.RegistrationWith(name, map[string]string{selected: "reboots"})
-	node.Spec.Taints = []corev1.Taint{{Key: verify.Taint, Value: value, Effect: corev1.TaintEffectNoSchedule}}
-	nodekeep.RegisterNode(t, node)
-	return play(t, name, report)
 }
 
 func TestAPowerCutOfAThirdOfTheNodesVerifiesNoneAgain(t *testing.T) {

@@ -64,14 +64,7 @@ func TestNoWorkloadIsBoundBeforeTheNodeWasVerifiedAndDaemonSetsRun(t *testing.T)
 		early, err := pods.Get(t.Context(), "early", metav1.GetOptions{})
 		return err == nil && early.Spec.NodeName == "bound"
 	}, settles, 50*time.Millisecond, "then the workload is bound")
-	waitFor(t, "bound", "shown as verified", func(node *corev1.Node) bool {
-		for _, condition := range node.Status.Conditions {
-			if condition.Type == verify.Condition {
-				return condition.Status == corev1.ConditionTrue
-			}
-		}
-		return false
-	})
+	waitFor(t, "bound", "shown as verified", func(node *corev1.Node) bool { return verify.NodeOf(node).Verified.Status == corev1.ConditionTrue })
 	nodekeep.WaitEvent(t, "bound", "Verified")
 }
 
@@ -79,26 +72,26 @@ func nodekeepKubectl(args ...string) { _, _ = nodekeep.Kubectl(background(), arg
 
 func TestHostileReportsKeepTheirNodeTaintedUntilItsKubeletIsHonest(t *testing.T) {
 	warm(t)
-	exit := func(code int32, message func([]verify.Check) string) func([]verify.Check) (string, int32) {
-		return func(asked []verify.Check) (string, int32) { return message(asked), code }
-	}
-	always := func(message string) func([]verify.Check) string {
-		return func([]verify.Check) string { return message }
-	}
-	passed := func(asked []verify.Check) string { return reporting(asked, verify.Passed, "") }
+	passed := func(asked []verify.Check) string { return harness.WorkerReport(asked, verify.Passed, "") }
 	hostile := map[string]func([]verify.Check) (string, int32){
-		"garbage":  exit(0, always("garbage")),
-		"empty":    exit(0, always("")),
-		"large":    exit(0, always(strings.Repeat(`{"results":[`, 100_000))),
-		"nothing":  exit(0, always(`{"results":[]}`)),
-		"skipped":  exit(0, func(asked []verify.Check) string { return reporting(asked, verify.Skipped, verify.ReasonColdStart) }),
-		"others":   exit(0, func(asked []verify.Check) string { return strings.ReplaceAll(passed(asked), `"dns"`, `"sns"`) }),
-		"half":     exit(0, func(asked []verify.Check) string { return passed(asked[:1]) }),
-		"exitcode": exit(2, passed),
-		"optional": exit(0, func(asked []verify.Check) string {
-			return strings.ReplaceAll(passed(asked), `"required":true`, `"required":false`)
-		}),
-		"escapes": exit(1, always("\x1b[31m{\"results\":[{\"check\":\"dns\",\"outcome\":\"failed\"}]}")),
+		"garbage": func([]verify.Check) (string, int32) { return "garbage", 0 },
+		"empty":   func([]verify.Check) (string, int32) { return "", 0 },
+		"large":   func([]verify.Check) (string, int32) { return strings.Repeat(`{"results":[`, 100_000), 0 },
+		"nothing": func([]verify.Check) (string, int32) { return `{"results":[]}`, 0 },
+		"skipped": func(asked []verify.Check) (string, int32) {
+			return harness.WorkerReport(asked, verify.Skipped, verify.ReasonColdStart), 0
+		},
+		"others": func(asked []verify.Check) (string, int32) {
+			return strings.ReplaceAll(passed(asked), `"dns"`, `"sns"`), 0
+		},
+		"half":     func(asked []verify.Check) (string, int32) { return passed(asked[:1]), 0 },
+		"exitcode": func(asked []verify.Check) (string, int32) { return passed(asked), 2 },
+		"optional": func(asked []verify.Check) (string, int32) {
+			return strings.ReplaceAll(passed(asked), `:true`, `:false`), 0
+		},
+		"escapes": func([]verify.Check) (string, int32) {
+			return "\x1b[31m{\"results\":[{\"check\":\"dns\",\"outcome\":\"failed\"}]}", 1
+		},
 	}
 	kubelets := map[string]*kubelet{}
 	for name, report := range hostile {
@@ -131,10 +124,7 @@ func TestAFailedCheckIsReportedAlsoAfterTheNodeIsDeletedAndTheNodeIsVerifiedWhen
 	require.NoError(t, err)
 	assert.Equal(t, string(node.UID), report.UID)
 	assert.Equal(t, verify.VerdictFailed, report.Result)
-	require.Eventually(t, func() bool {
-		pods, err := nodekeep.Admin.CoreV1().Pods(verify.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=broken"})
-		return err == nil && len(pods.Items) == 0
-	}, settles, 50*time.Millisecond, "its worker Pods go with it")
+	require.Eventually(t, func() bool { return len(workers(t, "broken")) == 0 }, settles, 50*time.Millisecond, "its worker Pods go with it")
 
 	again := register(t, "broken", honest)
 	assert.True(t, held(nodekeep.Node(t, again.name)))
@@ -147,10 +137,7 @@ func TestTheTaintAddedAgainMeansVerifiedAgain(t *testing.T) {
 	waitOpen(t, "again", 1)
 	k.will(nil)
 	nodekeep.MustKubectl(t, "taint", "node", "again", verify.Taint+"=by-hand:NoSchedule")
-	waitFor(t, "again", "checked anew", func(node *corev1.Node) bool {
-		pods, err := nodekeep.Admin.CoreV1().Pods(verify.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=again"})
-		return err == nil && len(pods.Items) == 1 && held(node)
-	})
+	waitFor(t, "again", "checked anew", func(node *corev1.Node) bool { return len(workers(t, "again")) == 1 && held(node) })
 	k.will(honest)
 	waitOpen(t, "again", 2)
 }
@@ -218,10 +205,7 @@ func TestAKubeletCannotOpenItsNodeOrKeepAnotherOneFromBeingVerified(t *testing.T
 	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:"true"}}}`, verify.Label)
 	_, err := k.client.CoreV1().Nodes().Patch(t.Context(), "forger", "application/merge-patch+json", []byte(patch), metav1.PatchOptions{})
 	require.NoError(t, err, "a kubelet may set this label on its own Node")
-	waitFor(t, "forger", "checked", func(*corev1.Node) bool {
-		pods, err := nodekeep.Admin.CoreV1().Pods(verify.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=forger"})
-		return err == nil && len(pods.Items) == 1
-	})
+	waitFor(t, "forger", "checked", func(*corev1.Node) bool { return len(workers(t, "forger")) == 1 })
 	assert.True(t, held(nodekeep.Node(t, "forger")))
 
 	// The name of a worker Pod can be computed, so a hostile kubelet can take it with a mirror Pod, before the Node is Ready.
