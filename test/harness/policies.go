@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -43,8 +42,8 @@ func (i *Installation) GuardsOff(ctx context.Context) error {
 
 // GuardsOn puts the guard policies in place as they are shipped and returns when they are in effect.
 func (i *Installation) GuardsOn(ctx context.Context) error {
-	if out, err := i.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-f", filepath.Join(i.manifests, manifest), "-l", "app.kubernetes.io/component=guards"); err != nil {
-		return fmt.Errorf("apply guard policies: %w\n%s", err, out)
+	if err := i.apply(ctx, manifest, "--force-conflicts", "-l", "app.kubernetes.io/component=guards"); err != nil {
+		return err
 	}
 	return i.guarded(ctx, true)
 }
@@ -126,10 +125,7 @@ func (i *Installation) GateOff(ctx context.Context) error {
 
 // GateOn puts everything of the gate policy in place that is not.
 func (i *Installation) GateOn(ctx context.Context) error {
-	if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(i.manifests, manifest), "-l", "app.kubernetes.io/component=gate"); err != nil {
-		return fmt.Errorf("switch gate policy on: %w\n%s", err, out)
-	}
-	return nil
+	return i.apply(ctx, manifest, "-l", "app.kubernetes.io/component=gate")
 }
 
 // WithInline does something while protected labels can be restored in the CREATE itself, if the policy says so.
