@@ -22,8 +22,8 @@ const Namespace = "nodekeep-system"
 const (
 	manifest          = "nodekeep.yaml"
 	namespaceManifest = "namespace.yaml"
-	// InlineManifest is applied over them where protected labels are restored in the CREATE itself.
-	InlineManifest = "nodekeep-inline.yaml"
+	// It is applied over them where protected labels are restored in the CREATE itself.
+	inlineManifest = "nodekeep-inline.yaml"
 )
 
 // Names of the processes and their log files.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -128,7 +129,7 @@ func (i *Installation) GateOn(ctx context.Context) error {
 	return i.apply(ctx, manifest, "-l", "app.kubernetes.io/component=gate")
 }
 
-// WithInline does something while protected labels can be restored in the CREATE itself, if the policy says so.
+// WithInline does something while protected labels are restored in the CREATE itself, as the policy says: the self-test has proved that.
 func (i *Installation) WithInline(t testing.TB, do func()) {
 	t.Helper()
 	reinstall := func(ctx context.Context, further ...string) {
@@ -137,6 +138,10 @@ func (i *Installation) WithInline(t testing.TB, do func()) {
 		require.NoError(t, i.StartWebhook(ctx))
 	}
 	defer reinstall(context.WithoutCancel(t.Context()))
-	reinstall(t.Context(), InlineManifest)
+	reinstall(t.Context(), inlineManifest)
+	require.Eventually(t, func() bool {
+		_, body := Readiness(i.ReadyURL("webhook"))
+		return strings.Contains(body, "[+] protected labels: inline")
+	}, Settles, 20*time.Millisecond, "the self-test must prove the inline route")
 	do()
 }

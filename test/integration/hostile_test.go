@@ -112,7 +112,7 @@ func TestNoShapeOfNodeIsKeptOut(t *testing.T) {
 		"without labels":      {node: "shape-1", make: func(node *corev1.Node) { node.Labels = nil }},
 		"without annotations": {node: "shape-2", make: func(node *corev1.Node) { node.Annotations = nil }},
 		"with taints": {node: "shape-3", make: func(node *corev1.Node) {
-			node.Spec.Taints = []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}, policy.DefaultGate.Taint(), {Key: "b", Effect: corev1.TaintEffectNoExecute}}
+			node.Spec.Taints = tainted("shape-3", "a:NoSchedule", gate, "b:NoExecute").Spec.Taints
 		}, taints: map[string]string{"a:NoSchedule": "", "b:NoExecute": ""}},
 		"with a forged stamp": {node: "shape-4", make: func(node *corev1.Node) {
 			node.Annotations = map[string]string{policy.StampAnnotation: `{"given":{"dedicated":{"value":"ci"},"` + worker + `":{"value":""}}}`}
@@ -150,9 +150,7 @@ func longName(length int) string {
 func TestAnUnreadableRecordKeepsTheGateUntilItIsMended(t *testing.T) {
 	const name = "unreadable-1"
 	putRaw(t, name, "}garbage{")
-	node := harness.Registration(name)
-	node.Spec.Taints = append(node.Spec.Taints, policy.DefaultGate.Taint())
-	back := nodekeep.RegisterNode(t, node)
+	back := nodekeep.RegisterNode(t, tainted(name, gate))
 	assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints), "a gate that is on stays on")
 	nodekeep.WaitEvent(t, name, "RecordInvalid")
 	assert.True(t, policy.DefaultGate.Holds(nodekeep.Node(t, name).Spec.Taints))

@@ -34,10 +34,16 @@ func comesToCarry(t testing.TB, name string, texts ...string) *corev1.Node {
 	return node
 }
 
-// staysAs checks that nobody writes a Node for a while.
-func staysAs(t testing.TB, node *corev1.Node, during time.Duration) {
+// staysAs checks that nobody has written a Node once capture has seen all that happened.
+func staysAs(t testing.TB, node *corev1.Node) {
 	t.Helper()
-	time.Sleep(during)
+	captureHasSeenAll(t)
+	unwritten(t, node)
+}
+
+// unwritten checks that nobody has written a Node.
+func unwritten(t testing.TB, node *corev1.Node) {
+	t.Helper()
 	now := nodekeep.Node(t, node.Name)
 	require.Equal(t, node.ResourceVersion, now.ResourceVersion, "node %s was written; it carries %v", node.Name, harness.TaintsOf(now))
 }
