@@ -129,7 +129,7 @@ func (i *Installation) GateOn(ctx context.Context) error {
 	return i.apply(ctx, manifest, "-l", "app.kubernetes.io/component=gate")
 }
 
-// WithInline does something while protected labels are restored in the CREATE itself, as the policy says: the self-test has proved that.
+// WithInline does something while protected labels are restored in the CREATE itself, as the policy says. The self-test has proved that then.
 func (i *Installation) WithInline(t testing.TB, do func()) {
 	t.Helper()
 	reinstall := func(ctx context.Context, further ...string) {

@@ -24,23 +24,40 @@ func countGates(node *corev1.Node) (gates int) {
 }
 
 func TestWithTheWebhookDownEveryNodeIsGatedUntilCaptureHasCompletedIt(t *testing.T) {
-	const count = 50
+	const count, maintenance = 50, "maintenance=disk:NoExecute"
 	names := harness.Names("gated", count)
-	want := map[string]string{"dedicated": "ci", worker: ""}
-	eachNode(names, func(name string) { nodekeep.RegisterRecorded(t, name, want) })
+	labels := map[string]string{"dedicated": "ci", worker: ""}
+	want := map[string]string{"dedicated": "ci", worker: "", "maintenance:NoExecute": "disk"}
+	eachNode(names, func(name string) {
+		node := nodekeep.Register(t, name)
+		nodekeep.Label(t, name, labels)
+		nodekeep.Taint(t, name, maintenance)
+		nodekeep.WaitRecorded(t, node, want)
+		nodekeep.DeleteNode(t, name)
+	})
+	seen := nodekeep.WatchNodes(t)
 	nodekeep.WithoutWebhook(t, func() {
 		eachNode(names, func(name string) {
-			nodekeep.DeleteNode(t, name)
-			assert.Equal(t, 1, countGates(nodekeep.Register(t, name)), "%s joined, but gated", name)
+			back := nodekeep.Register(t, name)
+			assert.Equal(t, 1, countGates(back), "%s joined, but gated", name)
+			assert.False(t, harness.Carries(back, maintenance), "the webhook was down")
 		})
 		fresh := nodekeep.Register(t, "gated-fresh")
 		assert.Equal(t, 1, countGates(fresh), "also one without a record")
 		for _, name := range names {
-			nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, name, want), want)
+			nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, name, labels), want)
+			assert.Equal(t, []string{maintenance}, harness.TaintsOf(nodekeep.Node(t, name)))
 		}
 		nodekeep.WaitEvent(t, names[0], "LabelsRestored")
 		nodekeep.WaitRestored(t, "gated-fresh", nil)
 	})
+	seen.Stop()
+	for _, name := range names {
+		for _, state := range seen.Of(name) {
+			complete := harness.Carries(state.Node, maintenance) && harness.HasAll(state.Labels, labels)
+			assert.True(t, complete || policy.DefaultGate.Holds(state.Spec.Taints), "%s was seen incomplete and without the gate", name)
+		}
+	}
 }
 
 func TestTheKubeletsOwnGateAndThePolicyTogetherAreOneGate(t *testing.T) {

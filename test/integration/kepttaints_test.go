@@ -96,38 +96,3 @@ func TestARemovedTaintStaysRemovedAfterReRegistration(t *testing.T) {
 	nodekeep.Register(t, name)
 	comesToCarry(t, name, "c=2:NoSchedule")
 }
-
-func TestWithTheWebhookDownCaptureGivesTaintsBackBeforeTheGateGoes(t *testing.T) {
-	const count = 20
-	names := harness.Names("kept-down", count)
-	want := map[string]string{"maintenance:NoExecute": "disk", "dedicated": "ci", worker: ""}
-	eachNode(names, func(name string) {
-		node := nodekeep.Register(t, name)
-		nodekeep.Label(t, name, map[string]any{"dedicated": "ci", worker: ""})
-		nodekeep.Taint(t, name, "maintenance=disk:NoExecute")
-		nodekeep.WaitRecorded(t, node, want)
-	})
-	for _, name := range names {
-		nodekeep.DeleteNode(t, name)
-	}
-	seen := nodekeep.WatchNodes(t)
-	nodekeep.WithoutWebhook(t, func() {
-		eachNode(names, func(name string) {
-			back := nodekeep.Register(t, name)
-			assert.False(t, harness.Carries(back, "maintenance=disk:NoExecute"), "the webhook was down")
-		})
-		for _, name := range names {
-			node := comesToCarry(t, name, "maintenance=disk:NoExecute")
-			assert.True(t, harness.HasAll(node.Labels, map[string]string{"dedicated": "ci", worker: ""}))
-			nodekeep.WaitRecorded(t, node, want)
-		}
-	})
-	seen.Stop()
-	for _, name := range names {
-		for _, state := range seen.Of(name) {
-			if !harness.Carries(state.Node, "maintenance=disk:NoExecute") {
-				assert.True(t, policy.DefaultGate.Holds(state.Spec.Taints), "%s was seen without the taint and without the gate", name)
-			}
-		}
-	}
-}

@@ -25,6 +25,9 @@ const gate = "nodekeep.dev/restoring:NoSchedule"
 // settles is how long anything that nodekeep does by itself may take in a test on a busy machine.
 const settles = harness.Settles
 
+// eachNode calls do for every name, some at a time.
+func eachNode(names []string, do func(name string)) { harness.Each(names, 16, do) }
+
 // givenTo are the keys that a Node's stamp says nodekeep set.
 func givenTo(t testing.TB, node *corev1.Node) []string {
 	t.Helper()

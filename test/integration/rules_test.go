@@ -1,15 +1,11 @@
 package integration
 
 import (
-	"fmt"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/test/harness"
@@ -65,42 +61,22 @@ func taintsFollowTheLabelsOfOneHundredNodes(t *testing.T) {
 	const count = 100
 	names := harness.Names("rules", count)
 	eachNode(names, func(name string) { nodekeep.Register(t, name) })
-	seen := nodekeep.WatchNodes(t)
 	for _, change := range []struct {
-		what  string
 		label any
 		want  []string
 	}{
-		{"the label is set: the taint appears", "ci", []string{"dedicated=ci:NoSchedule"}},
-		{"its value changes: the taint follows", "gpu", []string{"dedicated=gpu:NoSchedule"}},
-		{"the label goes: the taint vanishes", nil, []string{}},
+		{"ci", []string{"dedicated=ci:NoSchedule"}},
+		{"gpu", []string{"dedicated=gpu:NoSchedule"}},
+		{nil, nil},
 	} {
-		var mu sync.Mutex
-		var took []time.Duration
 		eachNode(names, func(name string) {
-			started := time.Now()
 			nodekeep.Label(t, name, map[string]any{"dedicated": change.label})
-			after := nodekeep.Node(t, name).ResourceVersion
-			at, ok := awaitState(t, seen, name, after, func(node *corev1.Node) bool { return slices.Equal(harness.TaintsOf(node), change.want) })
-			if assert.True(t, ok, "%s: %s", name, change.what) {
-				mu.Lock()
-				took = append(took, at.Sub(started))
-				mu.Unlock()
-			}
+			comesToCarry(t, name, change.want...)
 		})
-		require.Len(t, took, count)
-		t.Logf("%s, on %d of %d Nodes: %s", change.what, len(took), count, percentiles(took))
 	}
 	for _, name := range names {
 		require.Eventually(t, func() bool { return len(ruleTaintsOf(t, name)) == 0 }, settles, 10*time.Millisecond)
 	}
-}
-
-// percentiles writes durations as text.
-func percentiles(took []time.Duration) string {
-	slices.Sort(took)
-	at := func(percent int) time.Duration { return took[(len(took)-1)*percent/100].Round(100 * time.Microsecond) }
-	return fmt.Sprintf("p50 %s, p90 %s, p99 %s, max %s", at(50), at(90), at(99), at(100))
 }
 
 func rulesMakeTaintsOfEveryEffectAndShowThem(t *testing.T) {

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -58,29 +57,6 @@ func ruleTaintsOf(t testing.TB, node string) []string {
 		}
 	}
 	return texts
-}
-
-// awaitState waits until a state of a Node is seen that is newer than a version and as it should be, and returns when it was.
-func awaitState(t testing.TB, seen *harness.Watcher, name, after string, is func(*corev1.Node) bool) (at time.Time, ok bool) {
-	t.Helper()
-	for deadline := time.Now().Add(settles); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		for _, state := range slices.Backward(seen.Of(name)) {
-			if version(t, state.ResourceVersion) < version(t, after) {
-				break
-			}
-			if is(state.Node) {
-				return state.At, true
-			}
-		}
-	}
-	return time.Time{}, false
-}
-
-func version(t testing.TB, resourceVersion string) int {
-	t.Helper()
-	number, err := strconv.Atoi(resourceVersion)
-	require.NoError(t, err)
-	return number
 }
 
 // eventsOf counts the Events of a reason about an object.
