@@ -22,14 +22,27 @@ import (
 // putRaw writes what is stored for a Node, whatever it is, and waits until the webhook has it.
 func putRaw(t *testing.T, node, data string) {
 	t.Helper()
-	client := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
-	_ = client.Delete(t.Context(), store.Name(node), metav1.DeleteOptions{})
-	_, err := client.Create(t.Context(), &corev1.ConfigMap{
+	_ = nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Delete(t.Context(), store.Name(node), metav1.DeleteOptions{})
+	createRaw(t, node, data)
+	webhookHasRecords(t)
+}
+
+// createRaw stores this for a Node that has no record.
+func createRaw(t *testing.T, node, data string) {
+	t.Helper()
+	_, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: store.Name(node), Labels: map[string]string{store.RecordLabel: "true"}},
 		Data:       map[string]string{store.DataKey: data},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	webhookHasRecords(t)
+}
+
+// createRecord stores a record for a Node that has none.
+func createRecord(t *testing.T, r record.Record) {
+	t.Helper()
+	data, err := store.Encode(r)
+	require.NoError(t, err)
+	createRaw(t, r.Node, string(data))
 }
 
 // webhookHasRecords waits until the webhook has all records that the API server has: they come in order, so a good record
@@ -37,13 +50,7 @@ func putRaw(t *testing.T, node, data string) {
 func webhookHasRecords(t *testing.T) {
 	t.Helper()
 	witness := fmt.Sprintf("witness-%d", time.Now().UnixNano())
-	good, err := store.Encode(record.New(witness, record.Object{}, map[string]string{"seen": "1"}))
-	require.NoError(t, err)
-	_, err = nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: store.Name(witness), Labels: map[string]string{store.RecordLabel: "true"}},
-		Data:       map[string]string{store.DataKey: string(good)},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
+	createRecord(t, record.New(witness, record.Object{}, map[string]string{"seen": "1"}))
 	require.Eventually(t, func() bool {
 		seen, err := nodekeep.Admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: witness}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err == nil && seen.Labels["seen"] == "1"

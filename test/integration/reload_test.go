@@ -23,10 +23,10 @@ func aBadPolicyLeavesTheLastGoodOneInForce(t *testing.T) {
 	const name = "reloaded-1"
 	nodekeep.Register(t, name)
 	policyGood(t, 1)
-	events := eventsOf(t, harness.Namespace, "nodekeep-policy", "PolicyInvalid")
+	reported := nextEvent(t, harness.Namespace, "nodekeep-policy", "PolicyInvalid")
 	nodekeep.SetPolicy(t, policyOf("  rules: [{selector: dedicated=ci, taint: \"dedicated=ci:Sometimes\"}]\n"))
 	policyGood(t, 0)
-	require.Eventually(t, func() bool { return eventsOf(t, harness.Namespace, "nodekeep-policy", "PolicyInvalid") == events+1 }, 3*settles, 50*time.Millisecond)
+	reported()
 	described := nodekeep.MustKubectl(t, "-n", harness.Namespace, "describe", "configmap", "nodekeep-policy")
 	assert.Contains(t, described, "PolicyInvalid", "describe selects Events by the UID of the ConfigMap")
 

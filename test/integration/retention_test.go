@@ -10,11 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/record"
-	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -130,18 +127,10 @@ func TestASweepCollectsNoMoreThanItsFractionOfAllRecords(t *testing.T) {
 	names := harness.Names("retained-many", count)
 	nodekeep.WithoutCapture(t, func() {
 		// Records of Nodes that went long ago, as they stand after a year without anybody's collecting them.
-		records := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
 		eachNode(names, func(name string) {
 			long := record.New(name, record.Object{UID: "once", Version: 1}, map[string]string{"dedicated": "ci"})
 			long.DeletedAt = time.Now().Add(-year)
-			data, err := store.Encode(long)
-			if assert.NoError(t, err) {
-				_, err = records.Create(t.Context(), &corev1.ConfigMap{
-					ObjectMeta: metav1.ObjectMeta{Name: store.Name(name), Labels: map[string]string{store.RecordLabel: "true"}},
-					Data:       map[string]string{store.DataKey: string(data)},
-				}, metav1.CreateOptions{})
-				assert.NoError(t, err)
-			}
+			createRecord(t, long)
 		})
 	})
 	before := len(sweeps(t))

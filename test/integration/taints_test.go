@@ -72,6 +72,16 @@ func eventsOf(t testing.TB, namespace, object, reason string) (count int) {
 	return count
 }
 
+// nextEvent returns what waits for one more Event of a reason about an object.
+func nextEvent(t testing.TB, namespace, object, reason string) (wait func()) {
+	t.Helper()
+	before := eventsOf(t, namespace, object, reason)
+	return func() {
+		t.Helper()
+		require.Eventually(t, func() bool { return eventsOf(t, namespace, object, reason) > before }, 3*settles, 50*time.Millisecond, "one more Event %s about %s", reason, object)
+	}
+}
+
 // metric sums the series of a process.
 func metric(t *testing.T, process, series string) float64 {
 	t.Helper()
