@@ -18,8 +18,10 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
-// How often the inline route is proved: until it works for the first time, and from then on.
+// How often the inline route is proved: until it works for the first time, and from then on. The first tries follow each other closely.
+// A webhook that starts has no certificate and no records for a moment, and fails its own test.
 const (
+	proveFirst  = 250 * time.Millisecond
 	proveAgain  = 10 * time.Second
 	proveStill  = 10 * time.Minute
 	proveWithin = 5 * time.Second
@@ -62,8 +64,10 @@ func (p *Proof) Err() error { return ptr.Deref(p.err.Load(), errNotProvedYet) }
 
 // Run proves the route from time to time until ctx is done, while the policy asks for it.
 func (p *Proof) Run(ctx context.Context) error {
+	retry := proveFirst
 	for {
-		wait := proveAgain
+		wait := retry
+		retry = min(2*retry, proveAgain)
 		if p.policy().RestoresInline() {
 			p.learn(contain.Call(func() error { return p.prove(ctx) }))
 			if p.Proved() {

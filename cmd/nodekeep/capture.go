@@ -6,10 +6,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/tools/record"
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/capture/gc"
@@ -18,22 +14,15 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// lastEvents is how long a stopping process waits for its Events to be written.
-const lastEvents = time.Second
-
 func runCapture(ctx context.Context, o *captureOptions, p *process) error {
-	broadcaster := record.NewBroadcaster()
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: p.client.CoreV1().Events("")})
-	defer func() {
-		time.Sleep(lastEvents)
-		broadcaster.Shutdown()
-	}()
+	events, flush := newEvents(p.client, "nodekeep-capture")
+	defer flush()
 	cluster := store.NewCluster(p.client, p.logger)
 	controller, err := capture.New(capture.Options{
 		Client:    p.client,
 		Records:   p.records,
 		Policy:    p.policy.Policy,
-		Events:    broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "nodekeep-capture"}),
+		Events:    events,
 		Guard:     guard.New(p.client, p.logger),
 		Cluster:   cluster.UID,
 		Metrics:   capture.NewMetrics(p.registry),

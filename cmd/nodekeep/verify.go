@@ -13,9 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/tools/record"
 
 	"nodekeep.dev/nodekeep/leader"
 	"nodekeep.dev/nodekeep/verify"
@@ -71,12 +68,8 @@ func (o *verifyOptions) mistakes() []error {
 }
 
 func runVerify(ctx context.Context, o *verifyOptions, p *process) error {
-	broadcaster := record.NewBroadcaster()
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: p.client.CoreV1().Events("")})
-	defer func() {
-		time.Sleep(lastEvents)
-		broadcaster.Shutdown()
-	}()
+	events, flush := newEvents(p.client, "nodekeep-verify")
+	defer flush()
 	objects, err := dynamic.NewForConfig(p.config)
 	if err != nil {
 		return fmt.Errorf("make a client for NodeClaims and Machines: %w", err)
@@ -90,7 +83,7 @@ func runVerify(ctx context.Context, o *verifyOptions, p *process) error {
 		Namespace: o.checksNamespace,
 		Image:     o.image,
 		Pull:      corev1.PullPolicy(o.pull),
-		Events:    broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "nodekeep-verify"}),
+		Events:    events,
 		Metrics:   controller.NewMetrics(p.registry),
 		Logger:    p.logger,
 		Workers:   o.workers,

@@ -1,19 +1,20 @@
 package harness
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
+	"crypto"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"time"
+
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 )
 
 // certificateLife is longer than anyone leaves a cluster up.
@@ -24,33 +25,31 @@ type Authority struct {
 	// PEM is its own certificate.
 	PEM []byte
 
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	cert   *x509.Certificate
+	key    crypto.Signer
+	keyPEM []byte
 }
 
 // NewAuthority makes one with a key of its own.
 func NewAuthority() (*Authority, error) {
-	key, err := newKey()
+	keyPEM, err := keyutil.MakeEllipticPrivateKeyPEM()
+	if err != nil {
+		return nil, fmt.Errorf("generate CA key: %w", err)
+	}
+	key, err := parseKey(keyPEM)
 	if err != nil {
 		return nil, err
 	}
-	a := &Authority{key: key, cert: &x509.Certificate{
-		Subject:               pkix.Name{CommonName: "nodekeep-test-ca"},
-		IsCA:                  true,
-		BasicConstraintsValid: true,
-		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}}
-	if a.PEM, err = a.sign(a.cert, key); err != nil {
-		return nil, err
+	cert, err := certutil.NewSelfSignedCACert(certutil.Config{CommonName: "nodekeep-test-ca", NotBefore: time.Now().Add(-time.Hour)}, key)
+	if err != nil {
+		return nil, fmt.Errorf("make CA certificate: %w", err)
 	}
-	// Parsed again, because only then it has the key id by which certificates name their issuer.
-	a.cert, err = parseCertificate(a.PEM)
-	return a, err
+	return &Authority{PEM: encodeCertificate(cert.Raw), cert: cert, key: key, keyPEM: keyPEM}, nil
 }
 
 // loadAuthority reads the authority of a detached cluster.
 func loadAuthority(dir string) (*Authority, error) {
-	certPEM, err := os.ReadFile(filepath.Join(dir, caCertFile))
+	certs, err := certutil.CertsFromFile(filepath.Join(dir, caCertFile))
 	if err != nil {
 		return nil, fmt.Errorf("read CA certificate: %w", err)
 	}
@@ -58,19 +57,11 @@ func loadAuthority(dir string) (*Authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read CA key: %w", err)
 	}
-	cert, err := parseCertificate(certPEM)
+	key, err := parseKey(keyPEM)
 	if err != nil {
 		return nil, err
 	}
-	block, _ := pem.Decode(keyPEM)
-	if block == nil {
-		return nil, errors.New("decode CA key: no PEM block")
-	}
-	key, err := x509.ParseECPrivateKey(block.Bytes)
-	if err != nil {
-		return nil, fmt.Errorf("parse CA key: %w", err)
-	}
-	return &Authority{PEM: certPEM, cert: cert, key: key}, nil
+	return &Authority{PEM: encodeCertificate(certs[0].Raw), cert: certs[0], key: key, keyPEM: keyPEM}, nil
 }
 
 // Client issues a certificate that the API server takes for this user in these groups.
@@ -95,58 +86,35 @@ func (a *Authority) Server(names []string, addresses []net.IP, until time.Time) 
 }
 
 func (a *Authority) issue(template *x509.Certificate) (certPEM, keyPEM []byte, err error) {
-	key, err := newKey()
+	if keyPEM, err = keyutil.MakeEllipticPrivateKeyPEM(); err != nil {
+		return nil, nil, fmt.Errorf("generate key: %w", err)
+	}
+	key, err := parseKey(keyPEM)
 	if err != nil {
 		return nil, nil, err
 	}
-	if certPEM, err = a.sign(template, key); err != nil {
-		return nil, nil, err
+	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)); err != nil {
+		return nil, nil, fmt.Errorf("generate serial number: %w", err)
 	}
-	keyPEM, err = encodeKey(key)
-	return certPEM, keyPEM, err
-}
-
-func (a *Authority) sign(template *x509.Certificate, key *ecdsa.PrivateKey) ([]byte, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		return nil, fmt.Errorf("generate serial number: %w", err)
-	}
-	template.SerialNumber = serial
 	template.NotBefore = time.Now().Add(-time.Hour)
 	if template.NotAfter.IsZero() {
 		template.NotAfter = time.Now().Add(certificateLife)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {
-		return nil, fmt.Errorf("sign certificate of %q: %w", template.Subject.CommonName, err)
+		return nil, nil, fmt.Errorf("sign certificate of %q: %w", template.Subject.CommonName, err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
+	return encodeCertificate(der), keyPEM, nil
 }
 
-func parseCertificate(certPEM []byte) (*x509.Certificate, error) {
-	block, _ := pem.Decode(certPEM)
-	if block == nil {
-		return nil, errors.New("decode certificate: no PEM block")
-	}
-	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return nil, fmt.Errorf("parse certificate: %w", err)
-	}
-	return cert, nil
+func encodeCertificate(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: certutil.CertificateBlockType, Bytes: der})
 }
 
-func newKey() (*ecdsa.PrivateKey, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+func parseKey(keyPEM []byte) (crypto.Signer, error) {
+	key, err := keyutil.ParsePrivateKeyPEM(keyPEM)
 	if err != nil {
-		return nil, fmt.Errorf("generate key: %w", err)
+		return nil, fmt.Errorf("parse key: %w", err)
 	}
-	return key, nil
-}
-
-func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, fmt.Errorf("encode key: %w", err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
+	return key.(crypto.Signer), nil
 }

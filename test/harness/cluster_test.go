@@ -1,7 +1,6 @@
 package harness_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -25,9 +24,10 @@ import (
 )
 
 func TestCluster(t *testing.T) {
-	begin := time.Now()
-	c := harness.ForTest(t, harness.Options{})
-	t.Logf("up in %s", time.Since(begin).Round(time.Millisecond))
+	skipWithoutControlPlane(t)
+	c, err := harness.StartCluster(t.Context(), harness.Options{Scheduler: true, ControllerManager: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, c.Stop()) })
 	admin := client(t, c.Admin())
 
 	t.Run("an admin lists Nodes, and there are none", func(t *testing.T) {
@@ -93,73 +93,63 @@ func TestCluster(t *testing.T) {
 		assert.Equal(t, "system:node:n1", whoAmI(t, config))
 	})
 
+	t.Run("scheduler and controller manager take up work", func(t *testing.T) {
+		node := named("n4")
+		node.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10")}
+		_, err := admin.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+		require.NoError(t, err)
+		pods := admin.CoreV1().Pods("default")
+		_, err = pods.Create(t.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "p1"},
+			Spec: corev1.PodSpec{
+				Containers:  []corev1.Container{{Name: "c", Image: "none"}},
+				Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			},
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			pod, err := pods.Get(t.Context(), "p1", metav1.GetOptions{})
+			return err == nil && pod.Spec.NodeName == node.Name
+		}, harness.Settles, 100*time.Millisecond)
+	})
+
+	t.Run("without a static policy the account of the webhook may change its configuration", func(t *testing.T) {
+		require.NoError(t, thiefOf(t, c)(`[{"op":"replace","path":"/webhooks/0/rules/0/resources","value":["*"]}]`))
+	})
+
+	watch, err := admin.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	defer watch.Stop()
 	t.Run("the API server returns on the same address with the same data", func(t *testing.T) {
 		url, pid := c.URL(), c.Process("kube-apiserver").Pid()
-		watch, err := admin.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{})
-		require.NoError(t, err)
-		defer watch.Stop()
-		begin := time.Now()
 		require.NoError(t, c.RestartAPIServer(t.Context()))
-		t.Logf("restarted in %s", time.Since(begin).Round(time.Millisecond))
 		assert.Equal(t, url, c.URL())
 		assert.NotEqual(t, pid, c.Process("kube-apiserver").Pid())
 		_, err = admin.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{})
 		assert.NoError(t, err)
 	})
-}
 
-func TestSchedulerAndControllerManagerTakeUpWork(t *testing.T) {
-	begin := time.Now()
-	c := harness.ForTest(t, harness.Options{Scheduler: true, ControllerManager: true})
-	t.Logf("up in %s", time.Since(begin).Round(time.Millisecond))
-	admin := client(t, c.Admin())
-
-	node := named("n1")
-	node.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10")}
-	node, err := admin.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
-	require.NoError(t, err)
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "p1", Namespace: "default"},
-		Spec: corev1.PodSpec{
-			Containers:  []corev1.Container{{Name: "c", Image: "none"}},
-			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-		},
-	}
-	_, err = admin.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{})
-	require.NoError(t, err)
-	assert.EventuallyWithT(t, func(t *assert.CollectT) {
-		pod, err := admin.CoreV1().Pods("default").Get(context.Background(), "p1", metav1.GetOptions{})
+	t.Run("a stop leaves nothing behind", func(t *testing.T) {
+		sleeper, err := c.Go("sleeper", "sleep", []string{"600"})
 		require.NoError(t, err)
-		assert.Equal(t, node.Name, pod.Spec.NodeName)
-	}, harness.Settles, 100*time.Millisecond)
-}
-
-func TestStopLeavesNothingBehind(t *testing.T) {
-	skipWithoutControlPlane(t)
-	c, err := harness.StartCluster(t.Context(), harness.Options{})
-	require.NoError(t, err)
-	sleeper, err := c.Go("sleeper", "sleep", []string{"600"})
-	require.NoError(t, err)
-	_, err = c.Go("sleeper", "sleep", []string{"600"})
-	require.ErrorContains(t, err, "a process of that name is running")
-	watch, err := client(t, c.Admin()).CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{})
-	require.NoError(t, err)
-	defer watch.Stop()
-	pids := []int{c.Process("etcd").Pid(), c.Process("kube-apiserver").Pid(), sleeper.Pid()}
-	for _, pid := range pids {
-		require.True(t, alive(t, pid))
-	}
-
-	begin := time.Now()
-	require.NoError(t, c.Stop())
-	t.Logf("stopped in %s", time.Since(begin).Round(time.Millisecond))
-	for _, pid := range pids {
-		assert.False(t, alive(t, pid))
-	}
-	assert.NoDirExists(t, c.Dir())
-	require.NoError(t, c.Stop(), "a second time")
-	_, err = c.Go("late", "sleep", []string{"600"})
-	assert.ErrorContains(t, err, "the cluster is stopped")
+		_, err = c.Go("sleeper", "sleep", []string{"600"})
+		require.ErrorContains(t, err, "a process of that name is running")
+		pids := []int{sleeper.Pid()}
+		for _, name := range []string{"etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager"} {
+			pids = append(pids, c.Process(name).Pid())
+		}
+		for _, pid := range pids {
+			require.True(t, alive(t, pid))
+		}
+		require.NoError(t, c.Stop())
+		for _, pid := range pids {
+			assert.False(t, alive(t, pid))
+		}
+		assert.NoDirExists(t, c.Dir())
+		require.NoError(t, c.Stop(), "a second time")
+		_, err = c.Go("late", "sleep", []string{"600"})
+		assert.ErrorContains(t, err, "the cluster is stopped")
+	})
 }
 
 func skipWithoutControlPlane(t *testing.T) {

@@ -10,15 +10,12 @@ import (
 
 // CustomResourceDefinitions of other projects, for [Installation.ApplyCRDs]. Each is read from the Go module of its project.
 var (
-	KarpenterCRDs  = CRDs{module: "sigs.k8s.io/karpenter@v1.12.0", files: []string{"pkg/apis/crds/karpenter.sh_nodeclaims.yaml"}}
-	ClusterAPICRDs = CRDs{module: "sigs.k8s.io/cluster-api@v1.13.6", files: []string{"config/crd/bases/cluster.x-k8s.io_machines.yaml"}}
+	KarpenterCRDs  = CRDs{module: "sigs.k8s.io/karpenter@v1.12.0", file: "pkg/apis/crds/karpenter.sh_nodeclaims.yaml"}
+	ClusterAPICRDs = CRDs{module: "sigs.k8s.io/cluster-api@v1.13.6", file: "config/crd/bases/cluster.x-k8s.io_machines.yaml"}
 )
 
-// CRDs are files of a Go module.
-type CRDs struct {
-	module string
-	files  []string
-}
+// CRDs are a file of a Go module.
+type CRDs struct{ module, file string }
 
 // ApplyCRDs applies CustomResourceDefinitions and waits until they are served. The module is downloaded as a whole and is no dependency of nodekeep.
 func (i *Installation) ApplyCRDs(ctx context.Context, all ...CRDs) error {
@@ -30,14 +27,12 @@ func (i *Installation) ApplyCRDs(ctx context.Context, all ...CRDs) error {
 		if decodeErr := json.Unmarshal(out, &module); decodeErr != nil || module.Dir == "" {
 			return fmt.Errorf("download %s: %w: %s", crds.module, err, out)
 		}
-		for _, file := range crds.files {
-			path := filepath.Join(module.Dir, filepath.FromSlash(file))
-			if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", path); err != nil {
-				return fmt.Errorf("apply %s: %w\n%s", file, err, out)
-			}
-			if out, err := i.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=180s", "-f", path); err != nil {
-				return fmt.Errorf("wait for %s: %w\n%s", file, err, out)
-			}
+		path := filepath.Join(module.Dir, filepath.FromSlash(crds.file))
+		if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", path); err != nil {
+			return fmt.Errorf("apply %s: %w\n%s", crds.file, err, out)
+		}
+		if out, err := i.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=180s", "-f", path); err != nil {
+			return fmt.Errorf("wait for %s: %w\n%s", crds.file, err, out)
 		}
 	}
 	return nil

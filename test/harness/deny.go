@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,17 +48,12 @@ func (i *Installation) Deny(t testing.TB, name string, d Denial, denied func() b
 		},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	lifted := false
-	lift = func() {
-		if lifted {
-			return
-		}
-		lifted = true
+	lift = sync.OnceFunc(func() {
 		ctx := context.WithoutCancel(t.Context())
 		require.NoError(t, api.ValidatingAdmissionPolicyBindings().Delete(ctx, name, metav1.DeleteOptions{}))
 		require.NoError(t, api.ValidatingAdmissionPolicies().Delete(ctx, name, metav1.DeleteOptions{}))
 		require.Eventually(t, func() bool { return !denied() }, Settles, 50*time.Millisecond, "the policy must no longer be in force")
-	}
+	})
 	t.Cleanup(lift)
 	require.Eventually(t, denied, Settles, 50*time.Millisecond, "the policy must come into force")
 	return lift

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"k8s.io/client-go/util/keyutil"
 )
 
 // What a cluster's Dir holds, besides the pid file and the marker.
@@ -31,27 +33,19 @@ const (
 
 // writeCerts writes what the processes read: the authority, the API server's certificate, and the signing key of ServiceAccount tokens.
 func (a *Authority) writeCerts(dir string) error {
-	caKey, err := encodeKey(a.key)
-	if err != nil {
-		return err
-	}
 	cert, key, err := a.Server(
 		[]string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
 		[]net.IP{net.IPv4(127, 0, 0, 1), net.ParseIP(firstServiceIP)}, time.Time{})
 	if err != nil {
 		return err
 	}
-	signer, err := newKey()
+	tokenKey, err := keyutil.MakeEllipticPrivateKeyPEM()
 	if err != nil {
-		return err
-	}
-	tokenKey, err := encodeKey(signer)
-	if err != nil {
-		return err
+		return fmt.Errorf("generate key of tokens: %w", err)
 	}
 	for name, data := range map[string][]byte{
 		caCertFile:      a.PEM,
-		caKeyFile:       caKey,
+		caKeyFile:       a.keyPEM,
 		servingCertFile: cert,
 		servingKeyFile:  key,
 		tokenKeyFile:    tokenKey,

@@ -2,9 +2,7 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -25,8 +22,8 @@ const Namespace = "nodekeep-system"
 const (
 	manifest          = "nodekeep.yaml"
 	namespaceManifest = "namespace.yaml"
-	// InlineManifest is applied over them where protected labels are restored in the CREATE itself.
-	InlineManifest = "nodekeep-inline.yaml"
+	// It is applied over them where protected labels are restored in the CREATE itself.
+	inlineManifest = "nodekeep-inline.yaml"
 )
 
 // Names of the processes and their log files.
@@ -104,7 +101,7 @@ func InstallProduct(ctx context.Context, c *Cluster, product Product) (*Installa
 	if err := WriteKubeconfig(i.admin, c.Admin()); err != nil {
 		return nil, err
 	}
-	if err := i.apply(ctx, namespaceManifest, manifest); err != nil {
+	if err := i.applyAll(ctx); err != nil {
 		return nil, err
 	}
 	if err := i.shippedPolicy(ctx); err != nil {
@@ -130,16 +127,27 @@ func Manifests() string {
 // Reapply installs the manifests anew: their defaults, and over them the files named ("nodekeep-inline.yaml"). The webhook must be
 // stopped, and started again after it.
 func (i *Installation) Reapply(ctx context.Context, further ...string) error {
-	if out, err := i.Kubectl(ctx, "delete", "--ignore-not-found", "mutatingwebhookconfigurations.admissionregistration.k8s.io,validatingwebhookconfigurations.admissionregistration.k8s.io", "nodekeep"); err != nil {
+	const configurations = "mutatingwebhookconfigurations.admissionregistration.k8s.io,validatingwebhookconfigurations.admissionregistration.k8s.io"
+	if out, err := i.Kubectl(ctx, "delete", "--ignore-not-found", configurations, "nodekeep"); err != nil {
 		return fmt.Errorf("delete webhook configurations: %w\n%s", err, out)
 	}
-	return i.apply(ctx, append([]string{namespaceManifest, manifest}, further...)...)
+	return i.applyAll(ctx, further...)
 }
 
-func (i *Installation) apply(ctx context.Context, files ...string) error {
-	for _, file := range files {
-		if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(i.manifests, file)); err != nil {
-			return fmt.Errorf("apply %s: %w\n%s", file, err, out)
+// apply applies a file of the manifests.
+func (i *Installation) apply(ctx context.Context, file string, args ...string) error {
+	args = append([]string{"apply", "--server-side", "-f", filepath.Join(i.manifests, file)}, args...)
+	if out, err := i.Kubectl(ctx, args...); err != nil {
+		return fmt.Errorf("apply %s: %w\n%s", file, err, out)
+	}
+	return nil
+}
+
+// applyAll applies the manifests, and over them the files named.
+func (i *Installation) applyAll(ctx context.Context, further ...string) error {
+	for _, file := range append([]string{namespaceManifest, manifest}, further...) {
+		if err := i.apply(ctx, file); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -214,30 +222,7 @@ func (i *Installation) run(ctx context.Context, name string, args ...string) err
 	if err != nil {
 		return err
 	}
-	return i.waitReady(ctx, process, i.probes[name])
-}
-
-func (i *Installation) waitReady(ctx context.Context, process *Process, address string) error {
-	url := "http://" + address + "/readyz?verbose"
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
-		select {
-		case <-process.Exited():
-			return false, errors.New("it ended")
-		default:
-		}
-		response, err := http.Get(url)
-		if err != nil {
-			return false, nil
-		}
-		defer response.Body.Close()
-		return response.StatusCode == http.StatusOK, nil
-	})
-	if err != nil {
-		const tail = 4000
-		log, _ := os.ReadFile(process.LogPath())
-		return fmt.Errorf("wait until %s is ready: %w; the end of its log:\n%s", process.Name(), err, log[max(0, len(log)-tail):])
-	}
-	return nil
+	return await(ctx, process, answers("http://"+i.probes[name]+"/readyz"))
 }
 
 func (i *Installation) stop(name string) error {

@@ -3,8 +3,8 @@ package harness
 import (
 	"fmt"
 	"strings"
-	"sync"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,16 +39,12 @@ func Registration(name string) *corev1.Node {
 
 // Each calls do for every name, so many at a time.
 func Each(names []string, atOnce int, do func(name string)) {
-	var all sync.WaitGroup
-	turns := make(chan struct{}, atOnce)
+	var all errgroup.Group
+	all.SetLimit(atOnce)
 	for _, name := range names {
-		turns <- struct{}{}
-		all.Go(func() {
-			defer func() { <-turns }()
-			do(name)
-		})
+		all.Go(func() error { do(name); return nil })
 	}
-	all.Wait()
+	_ = all.Wait() // there are no errors
 }
 
 // Names are so many names of a kind.

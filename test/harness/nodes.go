@@ -58,6 +58,16 @@ func (i *Installation) Kubelet(t testing.TB, node string) *kubernetes.Clientset 
 	return client
 }
 
+// As is a client with the identity of a ServiceAccount of the release.
+func (i *Installation) As(t testing.TB, account string) *kubernetes.Clientset {
+	t.Helper()
+	config, err := i.Cluster.ServiceAccount(t.Context(), Namespace, account)
+	require.NoError(t, err)
+	client, err := kubernetes.NewForConfig(config)
+	require.NoError(t, err)
+	return client
+}
+
 // Register sends a kubelet's CREATE and returns the object that the API server stored.
 func (i *Installation) Register(t testing.TB, name string) *corev1.Node {
 	t.Helper()

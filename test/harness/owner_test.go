@@ -45,6 +45,7 @@ func TestClusterGoesWithItsOwner(t *testing.T) {
 		"when it is killed":                      {syscall.SIGKILL, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // each owner mostly waits
 			if end.signal == syscall.SIGKILL && runtime.GOOS != "linux" {
 				t.Skip("only Linux shows the children")
 			}

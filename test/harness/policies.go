@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,8 +43,8 @@ func (i *Installation) GuardsOff(ctx context.Context) error {
 
 // GuardsOn puts the guard policies in place as they are shipped and returns when they are in effect.
 func (i *Installation) GuardsOn(ctx context.Context) error {
-	if out, err := i.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-f", filepath.Join(i.manifests, manifest), "-l", "app.kubernetes.io/component=guards"); err != nil {
-		return fmt.Errorf("apply guard policies: %w\n%s", err, out)
+	if err := i.apply(ctx, manifest, "--force-conflicts", "-l", "app.kubernetes.io/component=guards"); err != nil {
+		return err
 	}
 	return i.guarded(ctx, true)
 }
@@ -126,13 +126,10 @@ func (i *Installation) GateOff(ctx context.Context) error {
 
 // GateOn puts everything of the gate policy in place that is not.
 func (i *Installation) GateOn(ctx context.Context) error {
-	if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(i.manifests, manifest), "-l", "app.kubernetes.io/component=gate"); err != nil {
-		return fmt.Errorf("switch gate policy on: %w\n%s", err, out)
-	}
-	return nil
+	return i.apply(ctx, manifest, "-l", "app.kubernetes.io/component=gate")
 }
 
-// WithInline does something while protected labels can be restored in the CREATE itself, if the policy says so.
+// WithInline does something while protected labels are restored in the CREATE itself, as the policy says. The self-test has proved that then.
 func (i *Installation) WithInline(t testing.TB, do func()) {
 	t.Helper()
 	reinstall := func(ctx context.Context, further ...string) {
@@ -141,9 +138,10 @@ func (i *Installation) WithInline(t testing.TB, do func()) {
 		require.NoError(t, i.StartWebhook(ctx))
 	}
 	defer reinstall(context.WithoutCancel(t.Context()))
-	reinstall(t.Context(), InlineManifest)
-	// At the first start the API server did not call it yet. So the self-test failed and would be repeated after 10 s.
-	require.NoError(t, i.StopWebhook())
-	require.NoError(t, i.StartWebhook(t.Context()))
+	reinstall(t.Context(), inlineManifest)
+	require.Eventually(t, func() bool {
+		_, body := Readiness(i.ReadyURL("webhook"))
+		return strings.Contains(body, "[+] protected labels: inline")
+	}, Settles, 20*time.Millisecond, "the self-test must prove the inline route")
 	do()
 }

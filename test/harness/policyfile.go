@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 )
 
 // UsePolicy restarts both processes with another policy, and capture with these arguments behind its own. They are restarted as
@@ -23,10 +23,15 @@ func (i *Installation) UsePolicy(t testing.TB, content string, captureArgs ...st
 	ctx := context.WithoutCancel(t.Context())
 	use := func(content string, args []string) {
 		t.Helper()
-		require.NoError(t, sideBySide(i.StopWebhook, i.StopCapture))
+		var stops, starts errgroup.Group
+		stops.Go(i.StopWebhook)
+		stops.Go(i.StopCapture)
+		require.NoError(t, stops.Wait())
 		require.NoError(t, i.WritePolicy(content))
 		i.CaptureArgs = args
-		require.NoError(t, sideBySide(func() error { return i.StartWebhook(ctx) }, func() error { return i.StartCapture(ctx) }))
+		starts.Go(func() error { return i.StartWebhook(ctx) })
+		starts.Go(func() error { return i.StartCapture(ctx) })
+		require.NoError(t, starts.Wait())
 	}
 	use(content, captureArgs)
 	restore = sync.OnceFunc(func() { use(string(before), argsBefore) })
@@ -61,15 +66,4 @@ func policyReads(t testing.TB, p *Process) int {
 	log, err := os.ReadFile(p.LogPath())
 	require.NoError(t, err)
 	return strings.Count(string(log), `msg="policy reloaded"`) + strings.Count(string(log), `msg="policy file can`)
-}
-
-// sideBySide does all of these at once.
-func sideBySide(all ...func() error) error {
-	errs := make([]error, len(all))
-	var group sync.WaitGroup
-	for n, do := range all {
-		group.Go(func() { errs[n] = do() })
-	}
-	group.Wait()
-	return errors.Join(errs...)
 }

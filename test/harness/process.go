@@ -95,7 +95,7 @@ func (p *Process) Wait() error {
 	return p.err
 }
 
-// Stop sends SIGTERM and waits for the end. A program that takes longer than thirty seconds is killed, and Stop returns an
+// Stop sends SIGTERM and waits for the end. A program that takes longer than stopGrace is killed, and Stop returns an
 // error that says so. The exit code is Wait's to tell. Stopping an ended program does nothing.
 func (p *Process) Stop() error {
 	if err := p.signal(syscall.SIGTERM); err != nil {

@@ -66,61 +66,49 @@ func (i *Installation) shippedPolicy(ctx context.Context) error {
 // pointAtLoopback replaces the Service by a URL in the webhook configurations, and the timeout where another one is wanted. It
 // leaves all else, the caBundle included.
 func (i *Installation) pointAtLoopback(ctx context.Context) error {
-	const name = "nodekeep"
-	client := i.Admin.AdmissionregistrationV1()
-	mutating, err := client.MutatingWebhookConfigurations().Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("read mutating webhook configuration: %w", err)
-	}
-	var configs []admissionregistrationv1.WebhookClientConfig
-	for _, hook := range mutating.Webhooks {
-		configs = append(configs, hook.ClientConfig)
-	}
-	if patch := i.loopbackPatch(configs); patch != nil {
-		if _, err := client.MutatingWebhookConfigurations().Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
-			return fmt.Errorf("point mutating webhooks at loopback: %w", err)
+	client := i.Admin.AdmissionregistrationV1().RESTClient()
+	for _, resource := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
+		found, err := client.Get().Resource(resource).Name("nodekeep").Do(ctx).Raw()
+		if err != nil {
+			return fmt.Errorf("read %s: %w", resource, err)
 		}
-	}
-	validating, err := client.ValidatingWebhookConfigurations().Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("read validating webhook configuration: %w", err)
-	}
-	configs = nil
-	for _, hook := range validating.Webhooks {
-		configs = append(configs, hook.ClientConfig)
-	}
-	if patch := i.loopbackPatch(configs); patch != nil {
-		if _, err := client.ValidatingWebhookConfigurations().Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
-			return fmt.Errorf("point validating webhooks at loopback: %w", err)
+		patch, err := i.loopbackPatch(found)
+		if err != nil {
+			return err
+		}
+		if patch == nil {
+			continue
+		}
+		if err := client.Patch(types.JSONPatchType).Resource(resource).Name("nodekeep").Body(patch).Do(ctx).Error(); err != nil {
+			return fmt.Errorf("point %s at loopback: %w", resource, err)
 		}
 	}
 	return nil
 }
 
 // loopbackPatch is nil where nothing is to be done.
-func (i *Installation) loopbackPatch(configs []admissionregistrationv1.WebhookClientConfig) []byte {
+func (i *Installation) loopbackPatch(configuration []byte) ([]byte, error) {
+	var of admissionregistrationv1.MutatingWebhookConfiguration // a validating one has the same fields here
+	if err := json.Unmarshal(configuration, &of); err != nil {
+		return nil, fmt.Errorf("decode webhook configuration: %w", err)
+	}
 	var operations []map[string]any
-	for n, config := range configs {
-		if config.Service == nil {
+	for n, hook := range of.Webhooks {
+		if hook.ClientConfig.Service == nil {
 			continue
 		}
-		path := fmt.Sprintf("/webhooks/%d/clientConfig/", n)
-		url := "https://127.0.0.1:" + i.webhookPort + *config.Service.Path
+		path := fmt.Sprintf("/webhooks/%d/", n)
 		operations = append(operations,
-			map[string]any{"op": "remove", "path": path + "service"},
-			map[string]any{"op": "add", "path": path + "url", "value": url})
+			map[string]any{"op": "remove", "path": path + "clientConfig/service"},
+			map[string]any{"op": "add", "path": path + "clientConfig/url", "value": "https://127.0.0.1:" + i.webhookPort + *hook.ClientConfig.Service.Path})
 		if i.TimeoutSeconds != 0 {
-			operations = append(operations, map[string]any{"op": "replace", "path": fmt.Sprintf("/webhooks/%d/timeoutSeconds", n), "value": i.TimeoutSeconds})
+			operations = append(operations, map[string]any{"op": "replace", "path": path + "timeoutSeconds", "value": i.TimeoutSeconds})
 		}
 	}
 	if len(operations) == 0 {
-		return nil
+		return nil, nil
 	}
-	patch, err := json.Marshal(operations)
-	if err != nil {
-		panic(err) // strings and maps always marshal
-	}
-	return patch
+	return json.Marshal(operations)
 }
 
 // waitCalled waits until the API server calls the webhook and believes its certificate.

@@ -13,9 +13,7 @@ import (
 )
 
 const (
-	// readyTimeout bounds the wait for one program: an API server takes about 3 s, on a busy machine much longer.
-	readyTimeout = 2 * time.Minute
-	pollInterval = 50 * time.Millisecond
+	pollInterval = 20 * time.Millisecond
 	probeTimeout = 5 * time.Second
 )
 
@@ -27,7 +25,7 @@ type probe func(ctx context.Context) error
 
 // await asks until all probes are content. It gives up at once when the process ends, and returns how.
 func await(ctx context.Context, p *Process, probes ...probe) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	go func() {
 		// Another program on the port of an ended one may keep a probe waiting.
@@ -47,10 +45,14 @@ func await(ctx context.Context, p *Process, probes ...probe) error {
 		case <-time.After(pollInterval):
 		}
 	}
-	if !p.running() {
-		return ended(p)
+	log := logTail(p)
+	switch {
+	case p.running():
+		return fmt.Errorf("wait for %s: %w (it last answered: %w); the end of its log:\n%s", p.Name(), ctx.Err(), last, log)
+	case bytes.Contains(log, []byte("address already in use")):
+		return fmt.Errorf("wait for %s: %w", p.Name(), errPortTaken)
 	}
-	return fmt.Errorf("wait for %s: %w (it last answered: %w)", p.Name(), ctx.Err(), last)
+	return fmt.Errorf("wait for %s: it ended: %w; the end of its log:\n%s", p.Name(), p.Wait(), log)
 }
 
 func all(ctx context.Context, probes []probe) error {
@@ -62,18 +64,11 @@ func all(ctx context.Context, probes []probe) error {
 	return nil
 }
 
-// ended reports what a program that should be running printed last.
-func ended(p *Process) error {
-	const tail = 2000
-	log, err := os.ReadFile(p.LogPath())
-	if err != nil {
-		return fmt.Errorf("wait for %s: it ended: %w", p.Name(), p.Wait())
-	}
-	log = log[max(0, len(log)-tail):]
-	if bytes.Contains(log, []byte("address already in use")) {
-		return fmt.Errorf("wait for %s: %w", p.Name(), errPortTaken)
-	}
-	return fmt.Errorf("wait for %s: it ended: %w; the end of its log:\n%s", p.Name(), p.Wait(), log)
+// logTail is what a program printed last, as far as it can be read.
+func logTail(p *Process) []byte {
+	const tail = 4000
+	log, _ := os.ReadFile(p.LogPath())
+	return log[max(0, len(log)-tail):]
 }
 
 // awaitAPIServer waits until the API server is ready and has made the namespace that everything else needs.

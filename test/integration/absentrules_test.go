@@ -32,9 +32,8 @@ labels:
 
 // joined is what the kubelet of a control plane sends, as kubeadm starts it.
 func joined(name string) *corev1.Node {
-	node := harness.Registration(name)
+	node := tainted(name, controlPlane)
 	node.Labels[excluded] = ""
-	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule})
 	return node
 }
 
@@ -73,7 +72,7 @@ func TestWhatAnInstallerPutsBackAtEachJoinIsAbsentWhileARuleSaysSo(t *testing.T)
 			nodekeep.Label(t, name, rack)
 			nodekeep.WaitRecorded(t, created, rack)
 			nodekeep.WaitEvent(t, name, "LabelsFollowed") // nobody else would tell the operator
-			staysAs(t, comesToShow(t, name, rack), resync)
+			staysAs(t, comesToShow(t, name, rack))
 		})
 		t.Run("what the installer puts back three times is removed three times", func(t *testing.T) {
 			drifted := measure(t, "capture", `nodekeep_rule_labels_drifted_total{key="`+excluded+`"}`)
@@ -90,7 +89,7 @@ func TestWhatAnInstallerPutsBackAtEachJoinIsAbsentWhileARuleSaysSo(t *testing.T)
 			assert.Equal(t, "r1", back.Labels["rack"])
 			assert.NotContains(t, back.Labels, excluded, "recorded, and not restored")
 			assert.False(t, harness.Carries(back, controlPlane))
-			staysAs(t, comesToShow(t, name, rack), resync)
+			staysAs(t, comesToShow(t, name, rack))
 			nodekeep.WaitRecorded(t, back, want)
 		})
 		t.Run("with the webhook down capture removes it before the gate goes", func(t *testing.T) {
@@ -116,21 +115,21 @@ func TestWhatAnInstallerPutsBackAtEachJoinIsAbsentWhileARuleSaysSo(t *testing.T)
 			held = harness.Names("single-held", len(all.Items)/9+3) // more than one in ten
 			eachNode(held, func(name string) { nodekeep.RegisterRecorded(t, name, rack) })
 			const more = absentPolicy + "  - {name: no-rack, when: {names: [\"single-held-*\"]}, ensureAbsent: [rack]}\n"
-			events := eventsOf(t, harness.Namespace, "nodekeep-policy", "RulesHeld")
+			reported := nextEvent(t, harness.Namespace, "nodekeep-policy", "RulesHeld")
 			nodekeep.SetPolicy(t, more)
-			require.Eventually(t, func() bool { return eventsOf(t, harness.Namespace, "nodekeep-policy", "RulesHeld") > events }, 3*settles, 50*time.Millisecond)
+			reported()
 			eachNode(held, func(name string) { comesToShow(t, name, rack) })
 			nodekeep.DeleteNode(t, held[0])
 			assert.Equal(t, "r1", nodekeep.Register(t, held[0]).Labels["rack"], "in the CREATE, too")
 			comesToShow(t, held[0], rack)
-			nodekeep.AcceptRules(t)
+			acceptRules(t)
 			eachNode(held, func(name string) { comesToShow(t, name, items{}) })
 			nodekeep.WaitRecorded(t, nodekeep.Node(t, held[0]), rack)
 		})
 	})
-	nodekeep.AcceptRules(t) // to add a taint on many Nodes waits as well
+	acceptRules(t) // to add a taint on many Nodes waits as well
 	node := comesToShow(t, name, items{"rack": "r1", excluded: "", controlPlane: ""})
 	assert.NotContains(t, node.Annotations, policy.LabelsAnnotation)
 	eachNode(held, func(name string) { comesToShow(t, name, rack) })
-	staysAs(t, node, resync)
+	staysAs(t, node)
 }

@@ -31,12 +31,7 @@ func annotate(t *testing.T, name string, annotations map[string]any) {
 // remembersAnnotations waits until the record of a Node has exactly these annotations.
 func remembersAnnotations(t *testing.T, name string, want map[string]string) {
 	t.Helper()
-	var got map[string]string
-	require.Eventually(t, func() bool {
-		found, _ := nodekeep.Record(t, name)
-		got = record.SplitAnnotations(found.Items())
-		return maps.Equal(got, want)
-	}, settles, 20*time.Millisecond, "the record of node %s must come to have %v; it has %v", name, want, &got)
+	recordComes(t, name, func(r record.Record) bool { return maps.Equal(record.SplitAnnotations(r.Items()), want) })
 }
 
 // annotationsOf are the annotations of a Node, but nodekeep's own and those of the API server's components.
@@ -64,7 +59,7 @@ func TestAnnotationsThatThePolicyNamesOutliveTheirNode(t *testing.T) {
 			assert.Equal(t, annotations{host: "metal3/host-7", config: long}, annotationsOf(back.Annotations), "in the CREATE")
 			assert.Less(t, len(back.Annotations[policy.StampAnnotation]), 500, "the stamp does not repeat what is long")
 			assert.False(t, harness.Gated(nodekeep.WaitRestored(t, name, nil)))
-			staysAs(t, nodekeep.Node(t, name), resync)
+			staysAs(t, nodekeep.Node(t, name))
 
 			annotate(t, name, map[string]any{host: nil})
 			remembersAnnotations(t, name, annotations{config: long})
@@ -95,10 +90,10 @@ func TestAnnotationsThatThePolicyNamesOutliveTheirNode(t *testing.T) {
 				full["full.example.com/"+key] = strings.Repeat("x", record.MaxAnnotationBytes-100)
 			}
 			annotate(t, name, full)
-			require.Eventually(t, func() bool {
-				kept := record.SplitAnnotations(nodekeep.MustRecord(t, name).Items())
+			recordComes(t, name, func(r record.Record) bool { // 64 KiB are kept: eight of the nine, and the host
+				kept := record.SplitAnnotations(r.Items())
 				return len(kept) == 9 && kept["full.example.com/9"] == ""
-			}, settles, 20*time.Millisecond, "64 KiB are kept: eight of the nine, and the host")
+			})
 			assert.Len(t, nodekeep.Node(t, name).Annotations["full.example.com/9"], record.MaxAnnotationBytes-100)
 			nodekeep.DeleteNode(t, name)
 			assert.Len(t, annotationsOf(nodekeep.Register(t, name).Annotations), 9)
@@ -126,7 +121,7 @@ func TestAnnotationsThatThePolicyNamesOutliveTheirNode(t *testing.T) {
 			patch := []byte(`{"metadata":{"annotations":{"b.example.com/heartbeat":"1"}},"status":{"conditions":[{"type":"Ready","status":"False","reason":"again"}]}}`)
 			_, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: "kubelet"}, "status")
 			require.NoError(t, err)
-			time.Sleep(resync)
+			captureHasSeenAll(t)
 			assert.Equal(t, before, nodekeep.RecordMap(t, name).ResourceVersion)
 		})
 	})
@@ -139,7 +134,7 @@ func TestAnnotationsFollowThePolicyFile(t *testing.T) {
 	nodekeep.Register(t, name)
 	annotate(t, name, map[string]any{key: "ops"})
 	withPolicy(t, narrow, func() {
-		time.Sleep(resync)
+		captureHasSeenAll(t)
 		remembersAnnotations(t, name, nil)
 		withPolicy(t, wide, func() { remembersAnnotations(t, name, map[string]string{key: "ops"}) }) // no report of the kubelet since
 		annotate(t, name, map[string]any{"metal3.io/BareMetalHost": "h"})
@@ -161,7 +156,7 @@ func TestAnnotationsOfAQuarantinedRecordAreNotRestored(t *testing.T) {
 		nodekeep.DeleteNode(t, name)
 		assert.NotContains(t, registerAs(t, name, "another").Annotations, host)
 		nodekeep.WaitEvent(t, name, "MachineMismatch")
-		time.Sleep(resync)
+		captureHasSeenAll(t)
 		assert.NotContains(t, nodekeep.Node(t, name).Annotations, host)
 	})
 }

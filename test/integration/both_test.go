@@ -3,7 +3,6 @@ package integration
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -11,38 +10,22 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-func TestWithCaptureDownOrdinaryLabelsAreRestoredAndProtectedOnesWaitBehindTheGate(t *testing.T) {
-	const name = "capture-down-1"
-	want := map[string]string{"dedicated": "ci", worker: ""}
-	nodekeep.RegisterRecorded(t, name, want)
-	nodekeep.WithoutCapture(t, func() {
-		nodekeep.DeleteNode(t, name)
-		back := nodekeep.Register(t, name)
-		assert.Equal(t, "ci", back.Labels["dedicated"])
-		time.Sleep(300 * time.Millisecond)
-		assert.True(t, policy.DefaultGate.Holds(nodekeep.Node(t, name).Spec.Taints), "the gate waits for capture")
-	})
-	nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, name, want), want)
-}
-
 func TestWithBothDownNodesRegisterGatedAndNothingIsLost(t *testing.T) {
 	const count = 30
 	names := harness.Names("both-down", count)
 	want := map[string]string{"dedicated": "ci", worker: ""}
 	eachNode(names, func(name string) { nodekeep.RegisterRecorded(t, name, want) })
 	stop := watchRecords(t)
-	nodekeep.WithoutCapture(t, func() {
-		nodekeep.WithoutWebhook(t, func() {
-			eachNode(names, func(name string) {
-				nodekeep.DeleteNode(t, name)
-				back := nodekeep.Register(t, name)
-				assert.NotContains(t, back.Labels, "dedicated")
-				assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints), "%s must not be schedulable", name)
-			})
-			for _, name := range names {
-				assert.True(t, policy.DefaultGate.Holds(nodekeep.Node(t, name).Spec.Taints), "and stays so")
-			}
+	nodekeep.WithoutBoth(t, func() {
+		eachNode(names, func(name string) {
+			nodekeep.DeleteNode(t, name)
+			back := nodekeep.Register(t, name)
+			assert.NotContains(t, back.Labels, "dedicated")
+			assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints), "%s must not be schedulable", name)
 		})
+		for _, name := range names {
+			assert.True(t, policy.DefaultGate.Holds(nodekeep.Node(t, name).Spec.Taints), "and stays so")
+		}
 	})
 	for _, name := range names {
 		nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, name, want), want)

@@ -25,7 +25,9 @@ func TestWhatToolsSayOfOneMachineIsNotRemembered(t *testing.T) {
 	}
 	nodekeep.Register(t, name)
 	nodekeep.Label(t, name, found)
-	nodekeep.Taint(t, name, "AggregatedNodeHealth=False:NoSchedule", "nodewright.nvidia.com=runtime-required:NoSchedule", "readiness.k8s.io/network=pending:NoSchedule", "own=1:NoSchedule")
+	nodekeep.Taint(t, name, "AggregatedNodeHealth=False:NoSchedule", "nodewright.nvidia.com=runtime-required:NoSchedule", "readiness.k8s.io/network=pending:NoSchedule",
+		"ToBeDeletedByClusterAutoscaler=1700000000:NoSchedule", "karpenter.sh/disrupted:NoSchedule", "nodekeep.dev/other:NoSchedule",
+		"node.kubernetes.io/unschedulable:NoSchedule", "node.kubernetes.io/unreachable:NoExecute", "own=1:NoSchedule")
 	nodekeep.Label(t, name, map[string]any{"rack": "r1"})
 	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"rack": "r1", "own:NoSchedule": "1"})
 
@@ -34,8 +36,10 @@ func TestWhatToolsSayOfOneMachineIsNotRemembered(t *testing.T) {
 	for key := range found {
 		assert.NotContains(t, back.Labels, key)
 	}
-	assert.True(t, harness.Carries(back, "own=1:NoSchedule"))
-	assert.Equal(t, map[string]string{"own:NoSchedule": "1"}, customTaints(back))
+	assert.Equal(t, []string{"own=1:NoSchedule"}, harness.TaintsOf(back))
+	for _, owned := range []string{"node.kubernetes.io/unschedulable:NoSchedule", "node.kubernetes.io/unreachable:NoExecute"} {
+		assert.False(t, harness.Carries(back, owned), owned)
+	}
 }
 
 const (

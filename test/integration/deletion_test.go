@@ -2,15 +2,14 @@ package integration
 
 import (
 	"maps"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -18,42 +17,29 @@ import (
 // it after it has answered.
 func recordHolds(t *testing.T, node string, want map[string]string) {
 	t.Helper()
-	var last map[string]string
-	require.Eventually(t, func() bool {
-		record, ok := nodekeep.Record(t, node)
-		last = record.Items()
-		return ok && maps.Equal(want, last)
-	}, settles, 20*time.Millisecond, "the record of node %s must come to hold %v; last seen %v", node, want, &last)
+	recordComes(t, node, func(r record.Record) bool { return r.Node != "" && maps.Equal(r.Items(), want) })
 }
 
 func TestAChangeAndADeletionInOneMomentWhileCaptureIsDownAreNotLost(t *testing.T) {
-	const count = 200
+	const count = 100
 	names := harness.Names("moment", count)
 	eachNode(names, func(name string) {
 		nodekeep.RegisterRecorded(t, name, map[string]string{"edited": "before", "removed": "1"})
 	})
-	var slowest atomic.Int64
 	nodekeep.WithoutCapture(t, func() {
 		eachNode(names, func(name string) {
-			started := time.Now()
 			nodekeep.Label(t, name, map[string]any{"edited": "after", "added": "1", "removed": nil})
 			nodekeep.DeleteNode(t, name)
-			if took := int64(time.Since(started)); took > slowest.Load() {
-				slowest.Store(took)
-			}
 		})
-		survived := 0
 		for _, name := range names {
 			recordHolds(t, name, map[string]string{"edited": "after", "added": "1"})
 		}
 		webhookHasRecords(t)
 		for _, name := range names {
 			back := nodekeep.Register(t, name)
-			if assert.Equal(t, "after", back.Labels["edited"]) && assert.Equal(t, "1", back.Labels["added"]) && assert.NotContains(t, back.Labels, "removed") {
-				survived++
-			}
+			assert.True(t, harness.HasAll(back.Labels, map[string]string{"edited": "after", "added": "1"}), "%v", back.Labels)
+			assert.NotContains(t, back.Labels, "removed")
 		}
-		t.Logf("%d of %d changes survived; a change and its deletion took %s at most", survived, count, time.Duration(slowest.Load()).Round(time.Millisecond))
 	})
 }
 
@@ -102,18 +88,13 @@ func TestAChangeMadeWhileAFinalizerHoldsTheNodeIsNotLost(t *testing.T) {
 	const name = "finalized-1"
 	nodekeep.RegisterRecorded(t, name, map[string]string{"a": "1"})
 	finalizers := func(value any) {
-		_, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType,
-			harness.MustJSON(t, map[string]any{"metadata": map[string]any{"finalizers": value}}), metav1.PatchOptions{})
-		require.NoError(t, err)
+		nodekeep.MergeNode(t, name, map[string]any{"metadata": map[string]any{"finalizers": value}})
 	}
 	finalizers([]string{"example.com/held"})
 	nodekeep.DeleteNode(t, name)
 	nodekeep.Label(t, name, map[string]any{"a": "2"})
 	finalizers(nil)
-	require.Eventually(t, func() bool {
-		record, _ := nodekeep.Record(t, name)
-		return record.Items()["a"] == "2" && !record.DeletedAt.IsZero()
-	}, settles, 20*time.Millisecond)
+	recordComes(t, name, func(r record.Record) bool { return r.Items()["a"] == "2" && !r.DeletedAt.IsZero() })
 	nodekeep.Register(t, name)
 	nodekeep.WaitRestored(t, name, map[string]string{"a": "2"})
 }

@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
 )
@@ -27,7 +27,7 @@ func oldName(t *testing.T, name, machine string, labels map[string]string) {
 
 func waitGone(t *testing.T, name string) {
 	t.Helper()
-	require.Eventually(t, func() bool { r, _ := nodekeep.Record(t, name); return !r.DeletedAt.IsZero() }, settles, 20*time.Millisecond)
+	nodekeep.WaitDeletionRecorded(t, name)
 	webhookHasRecords(t)
 }
 
@@ -77,20 +77,15 @@ func TestAMachineUnderANewNameGetsWhatItHad(t *testing.T) {
 				hostile := registerAs(t, after, side) // a kubelet's identity: it only claims to be that machine
 				assert.Equal(t, "fast", hostile.Labels["disk"])
 				nodekeep.WaitEvent(t, after, "MachineFollowed")
-				require.Eventually(t, func() bool {
-					stored, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), store.Name(after), metav1.GetOptions{})
-					return err == nil && stored.Data[store.QuarantinedKey] != ""
-				}, settles, 20*time.Millisecond)
-				require.NoError(t, nodekeep.StopCapture())
-				require.NoError(t, nodekeep.StartCapture(t.Context()))
+				require.Eventually(t, func() bool { return nodekeep.RecordMap(t, after).Data[store.QuarantinedKey] != "" }, settles, 20*time.Millisecond)
+				nodekeep.WithoutCapture(t, func() {})
 				nodekeep.Label(t, after, map[string]any{"seen": "1"})
-				require.Eventually(t, func() bool { r, _ := nodekeep.Record(t, after); return r.Items()["seen"] == "1" }, settles, 20*time.Millisecond)
+				recordComes(t, after, func(r record.Record) bool { return r.Items()["seen"] == "1" })
 				node := nodekeep.Node(t, after)
 				assert.NotContains(t, node.Labels, worker)
 				assert.True(t, policy.DefaultGate.On(node.Spec.Taints), "what waits keeps the gate on")
 
-				out, err := nodekeep.Kubectl(t.Context(), "-n", harness.Namespace, "annotate", "configmap", store.Name(after), store.AcceptAnnotation+"="+side)
-				require.NoError(t, err, out)
+				nodekeep.MustKubectl(t, "-n", harness.Namespace, "annotate", "configmap", store.Name(after), store.AcceptAnnotation+"="+side)
 				node = nodekeep.WaitRestored(t, after, map[string]string{"disk": "fast"})
 				if waits {
 					nodekeep.WaitRestored(t, after, map[string]string{worker: ""})

@@ -21,7 +21,7 @@ func aTaintOfSomebodyElseIsLeftAlone(t *testing.T) {
 		"foreign-taint-1": "dedicated=theirs:NoSchedule",
 		"foreign-taint-2": "dedicated=ci:NoSchedule", // the very taint that the rule wants
 	}
-	// Every step is made on each of the Nodes; none may be written by us after it, through resyncs and all.
+	// Every step is made on each of the Nodes; none may be written by us after it.
 	each := func(step func(name string)) {
 		for name := range theirs {
 			step(name)
@@ -39,12 +39,12 @@ func aTaintOfSomebodyElseIsLeftAlone(t *testing.T) {
 	reported := func(name string, times int) {
 		require.Eventually(t, func() bool { return eventsOf(t, "default", name, "RuleTaintTaken") == times }, 3*settles, 20*time.Millisecond, name)
 	}
-	untouched := func(during time.Duration) {
+	untouched := func() {
 		before := map[string]*corev1.Node{}
 		each(func(name string) { before[name] = nodekeep.Node(t, name) })
-		time.Sleep(during)
+		captureHasSeenAll(t)
 		each(func(name string) {
-			staysAs(t, before[name], 0)
+			unwritten(t, before[name])
 			assert.Equal(t, []string{theirs[name]}, harness.TaintsOf(before[name]))
 			assert.NotContains(t, before[name].Annotations, policy.TaintsAnnotation, "%s: not shown as ours", name)
 		})
@@ -58,7 +58,7 @@ func aTaintOfSomebodyElseIsLeftAlone(t *testing.T) {
 		remembered(name, "dedicated")
 		reported(name, 1)
 	})
-	untouched(twoResyncs)
+	untouched()
 	each(func(name string) { reported(name, 1) })
 
 	each(func(name string) { // the same on the next Node object, where admission restores it
@@ -71,7 +71,7 @@ func aTaintOfSomebodyElseIsLeftAlone(t *testing.T) {
 		nodekeep.Label(t, name, map[string]any{"dedicated": nil})
 		remembered(name)
 	})
-	untouched(resync + 200*time.Millisecond)
+	untouched()
 
 	each(func(name string) { // once it is removed, the rule has its way
 		nodekeep.Label(t, name, map[string]any{"dedicated": "ci"})
@@ -141,18 +141,15 @@ func liesOfKubeletsAreInVain(t *testing.T) {
 		}
 	})
 	for _, l := range liars {
-		require.Eventually(t, func() bool {
-			found, _ := nodekeep.Record(t, l.name)
-			return found.Newest().UID == nodekeep.Node(t, l.name).UID
-		}, settles, 10*time.Millisecond)
+		recordComes(t, l.name, func(r record.Record) bool { return r.Newest().UID == nodekeep.Node(t, l.name).UID })
 	}
-	time.Sleep(twoResyncs)
+	captureHasSeenAll(t)
 	for _, l := range liars {
 		assert.Equal(t, []string{"dedicated=ci:NoSchedule", "example.com/known=1:NoSchedule", admins}, harness.TaintsOf(nodekeep.Node(t, l.name)), l.name)
 		if l.adopted { // the rule's taint, which the kubelet dropped from the list, is left alone like a client's
-			reported := eventsOf(t, "default", l.name, "RuleTaintTaken")
+			reported := nextEvent(t, "default", l.name, "RuleTaintTaken")
 			nodekeep.Label(t, l.name, map[string]any{"dedicated": "gpu"})
-			require.Eventually(t, func() bool { return eventsOf(t, "default", l.name, "RuleTaintTaken") > reported }, 3*settles, 20*time.Millisecond, l.name)
+			reported()
 			assert.Equal(t, []string{"dedicated=ci:NoSchedule", "example.com/known=1:NoSchedule", admins}, harness.TaintsOf(nodekeep.Node(t, l.name)), l.name)
 		}
 	}

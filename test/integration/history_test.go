@@ -2,7 +2,6 @@ package integration
 
 import (
 	"encoding/json"
-	"fmt"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/record/history"
 	"nodekeep.dev/nodekeep/test/harness"
 )
@@ -18,11 +18,10 @@ import (
 // tells waits until the history of a Node's record has that many entries in all, dropped ones included, and returns it.
 func tells(t *testing.T, node string, changes int) (told []history.Change) {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		found, _ := nodekeep.Record(t, node)
-		told = history.Of(found)
+	recordComes(t, node, func(r record.Record) bool {
+		told = history.Of(r)
 		return len(told) > 0 && told[len(told)-1].Number >= changes
-	}, settles, 20*time.Millisecond, "the record of node %s must come to tell of %d changes; last seen %+v", node, changes, &told)
+	})
 	require.Equal(t, changes, told[len(told)-1].Number, "%+v", told)
 	return told
 }
@@ -81,6 +80,9 @@ func TestTheHistoryShowsWhoChangedWhatAndWhen(t *testing.T) {
 		}, "", `{"labels": {"team": {"from": "x"}}}`},
 	}
 	for n, step := range steps {
+		if n == len(steps)/2 { // the next leader continues where this one ended
+			nodekeep.WithoutCapture(t, func() {})
+		}
 		began := time.Now().Add(-time.Second)
 		step.do()
 		told := tells(t, name, n+1)
@@ -95,22 +97,15 @@ func TestTheHistoryShowsWhoChangedWhatAndWhen(t *testing.T) {
 
 	before := nodekeep.RecordMap(t, name).ResourceVersion
 	first, _ := nodekeep.Record(t, name)
-	kubelet := nodekeep.Kubelet(t, name)
-	for n := range 5 {
-		_, err := kubelet.CoreV1().Nodes().Patch(t.Context(), name, types.StrategicMergePatchType,
-			[]byte(fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":"True","reason":"beat-%d"}]}}`, n)), metav1.PatchOptions{FieldManager: "kubelet"}, "status")
-		require.NoError(t, err)
-	}
+	beats(t, name, 5)
 	nodekeep.MustKubectl(t, "annotate", "node", name, "note=mine")
 	nodekeep.DeleteNode(t, name) // is written down, and told of by nobody
 	nodekeep.Register(t, name)
 	nodekeep.WaitRestored(t, name, map[string]string{"dedicated": "gpu", worker: ""})
 	comesToCarry(t, name, "maintenance=disk:NoSchedule", "other=1:NoExecute")
-	require.Eventually(t, func() bool {
-		now, _ := nodekeep.Record(t, name)
-		return now.Newest().UID == nodekeep.Node(t, name).UID && now.DeletedAt.IsZero()
-	}, settles, 20*time.Millisecond)
-	again, _ := nodekeep.Record(t, name)
+	again := recordComes(t, name, func(r record.Record) bool {
+		return r.Newest().UID == nodekeep.Node(t, name).UID && r.DeletedAt.IsZero()
+	})
 	assert.NotEqual(t, before, nodekeep.RecordMap(t, name).ResourceVersion)
 	assert.Equal(t, history.Of(first), history.Of(again), "a Node that registers as it was has not changed")
 
@@ -133,40 +128,6 @@ func apply(t *testing.T, name, manager string, labels map[string]string) {
 	require.NoError(t, err)
 }
 
-func TestTheHistoryIsBoundedAndHeartbeatsAddNothing(t *testing.T) {
-	const name, changes = "history-2", history.Max + 5
-	node := nodekeep.Register(t, name)
-	nodekeep.Label(t, name, map[string]any{"dedicated": "v0"})
-	nodekeep.WaitRecorded(t, node, map[string]string{"dedicated": "v0"})
-	for n := range changes {
-		nodekeep.Label(t, name, map[string]any{"dedicated": fmt.Sprint("v", n+1)})
-		tells(t, name, n+1)
-		if n == changes/2 { // the next leader goes on where this one ended
-			nodekeep.WithoutCapture(t, func() {})
-		}
-	}
-	found, _ := nodekeep.Record(t, name)
-	require.Len(t, history.Of(found), history.Max)
-	for i, change := range history.Of(found) {
-		number := changes - history.Max + i + 1
-		assert.Equal(t, number, change.Number)
-		assert.Equal(t, "kubectl-label", change.Actor)
-		values := change.Items["dedicated"]
-		assert.Equal(t, []string{fmt.Sprint("v", number-1), fmt.Sprint("v", number)}, []string{*values.From, *values.To})
-	}
-	_, err := history.RollBack(found, 4)
-	require.EqualError(t, err, `roll back node "history-2" to entry 4 of its history: it can be rolled back to entries 5 to 25 (5 is before its first change that is kept)`)
-
-	before := nodekeep.RecordMap(t, name).ResourceVersion
-	for n := range 10 {
-		_, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.StrategicMergePatchType,
-			[]byte(fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":"True","reason":"beat-%d"}]}}`, n)), metav1.PatchOptions{FieldManager: "kubelet"}, "status")
-		require.NoError(t, err)
-	}
-	time.Sleep(500 * time.Millisecond) // whatever would happen has happened by then
-	assert.Equal(t, before, nodekeep.RecordMap(t, name).ResourceVersion)
-}
-
 func TestAChangeThatOnlyTheDeletionShowsIsInTheHistory(t *testing.T) {
 	const name = "history-3"
 	nodekeep.RegisterRecorded(t, name, map[string]string{"edited": "before", "removed": "1"})
@@ -182,7 +143,6 @@ func TestAChangeThatOnlyTheDeletionShowsIsInTheHistory(t *testing.T) {
 		assert.JSONEq(t, `{"removed": {"From": "1", "To": null}}`, told[""])
 	})
 	before, _ := nodekeep.Record(t, name)
-	require.Eventually(t, func() bool { now, _ := nodekeep.Record(t, name); return !now.DeletedAt.IsZero() }, settles, 20*time.Millisecond)
-	after, _ := nodekeep.Record(t, name)
+	after := nodekeep.WaitDeletionRecorded(t, name)
 	assert.Equal(t, history.Of(before), history.Of(after), "capture, which sees the same, does not tell it again")
 }

@@ -22,14 +22,27 @@ import (
 // putRaw writes what is stored for a Node, whatever it is, and waits until the webhook has it.
 func putRaw(t *testing.T, node, data string) {
 	t.Helper()
-	client := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
-	_ = client.Delete(t.Context(), store.Name(node), metav1.DeleteOptions{})
-	_, err := client.Create(t.Context(), &corev1.ConfigMap{
+	_ = nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Delete(t.Context(), store.Name(node), metav1.DeleteOptions{})
+	createRaw(t, node, data)
+	webhookHasRecords(t)
+}
+
+// createRaw stores this for a Node that has no record.
+func createRaw(t *testing.T, node, data string) {
+	t.Helper()
+	_, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: store.Name(node), Labels: map[string]string{store.RecordLabel: "true"}},
 		Data:       map[string]string{store.DataKey: data},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	webhookHasRecords(t)
+}
+
+// createRecord stores a record for a Node that has none.
+func createRecord(t *testing.T, r record.Record) {
+	t.Helper()
+	data, err := store.Encode(r)
+	require.NoError(t, err)
+	createRaw(t, r.Node, string(data))
 }
 
 // webhookHasRecords waits until the webhook has all records that the API server has: they come in order, so a good record
@@ -37,13 +50,7 @@ func putRaw(t *testing.T, node, data string) {
 func webhookHasRecords(t *testing.T) {
 	t.Helper()
 	witness := fmt.Sprintf("witness-%d", time.Now().UnixNano())
-	good, err := store.Encode(record.New(witness, record.Object{}, map[string]string{"seen": "1"}))
-	require.NoError(t, err)
-	_, err = nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: store.Name(witness), Labels: map[string]string{store.RecordLabel: "true"}},
-		Data:       map[string]string{store.DataKey: string(good)},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
+	createRecord(t, record.New(witness, record.Object{}, map[string]string{"seen": "1"}))
 	require.Eventually(t, func() bool {
 		seen, err := nodekeep.Admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: witness}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err == nil && seen.Labels["seen"] == "1"
@@ -112,7 +119,7 @@ func TestNoShapeOfNodeIsKeptOut(t *testing.T) {
 		"without labels":      {node: "shape-1", make: func(node *corev1.Node) { node.Labels = nil }},
 		"without annotations": {node: "shape-2", make: func(node *corev1.Node) { node.Annotations = nil }},
 		"with taints": {node: "shape-3", make: func(node *corev1.Node) {
-			node.Spec.Taints = []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}, policy.DefaultGate.Taint(), {Key: "b", Effect: corev1.TaintEffectNoExecute}}
+			node.Spec.Taints = tainted("shape-3", "a:NoSchedule", gate, "b:NoExecute").Spec.Taints
 		}, taints: map[string]string{"a:NoSchedule": "", "b:NoExecute": ""}},
 		"with a forged stamp": {node: "shape-4", make: func(node *corev1.Node) {
 			node.Annotations = map[string]string{policy.StampAnnotation: `{"given":{"dedicated":{"value":"ci"},"` + worker + `":{"value":""}}}`}
@@ -150,9 +157,7 @@ func longName(length int) string {
 func TestAnUnreadableRecordKeepsTheGateUntilItIsMended(t *testing.T) {
 	const name = "unreadable-1"
 	putRaw(t, name, "}garbage{")
-	node := harness.Registration(name)
-	node.Spec.Taints = append(node.Spec.Taints, policy.DefaultGate.Taint())
-	back := nodekeep.RegisterNode(t, node)
+	back := nodekeep.RegisterNode(t, tainted(name, gate))
 	assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints), "a gate that is on stays on")
 	nodekeep.WaitEvent(t, name, "RecordInvalid")
 	assert.True(t, policy.DefaultGate.Holds(nodekeep.Node(t, name).Spec.Taints))

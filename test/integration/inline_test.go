@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -94,11 +95,10 @@ func protectedLabelsOfRulesAreInTheKubeletsOwnCreate(t *testing.T) {
 		reports(t, name, "2", longReady())
 		nodekeep.Label(t, name, map[string]string{worker: ""})
 		becomes(t, name, want)
-		require.Eventually(t, func() bool {
-			found, _ := nodekeep.Record(t, name)
-			_, recorded := found.Derived[gpuWorker]
-			return recorded && found.Derived["gpu.count"].Value == "2" && found.Derived["hardware.tier"].Value == "dual-gpu"
-		}, settles, 20*time.Millisecond)
+		recordComes(t, name, func(r record.Record) bool {
+			_, recorded := r.Derived[gpuWorker]
+			return recorded && r.Derived["gpu.count"].Value == "2" && r.Derived["hardware.tier"].Value == "dual-gpu"
+		})
 		nodekeep.WithoutCapture(t, func() {
 			for range 5 {
 				nodekeep.DeleteNode(t, name)

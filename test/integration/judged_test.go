@@ -91,17 +91,3 @@ func TestALabelThatThePolicyDefersIsInTheCreateOfAnybodyElse(t *testing.T) {
 		assert.False(t, policy.DefaultGate.On(back.Spec.Taints))
 	})
 }
-
-// The supervisors of k3s and RKE2 set labels on Nodes under a field manager of each Node.
-func TestLabelsOfTheSupervisorsOfK3sAndRKE2AreNotRemembered(t *testing.T) {
-	for _, distribution := range []string{"k3s", "rke2"} {
-		name := "owned-" + distribution
-		manager := distribution + "-supervisor@" + name
-		nodekeep.Register(t, name)
-		apply(t, name, manager, map[string]string{distribution + ".example.com/internal-ip": "192.0.2.1", "pool": "a"})
-		nodekeep.Label(t, name, map[string]any{"pool": "b", "rack": "r1"})
-		node := nodekeep.Node(t, name)
-		require.Equal(t, "192.0.2.1", node.Labels[distribution+".example.com/internal-ip"])
-		nodekeep.WaitRecorded(t, node, map[string]string{"pool": "b", "rack": "r1"})
-	}
-}

@@ -5,24 +5,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/test/harness"
 )
-
-// registerWith sends a kubelet's CREATE with taints of its own (--register-with-taints).
-func registerWith(t testing.TB, name string, texts ...string) *corev1.Node {
-	t.Helper()
-	node := harness.Registration(name)
-	for _, text := range texts {
-		node.Spec.Taints = append(node.Spec.Taints, harness.TaintOf(text))
-	}
-	return nodekeep.RegisterNode(t, node)
-}
 
 func TestTaintsOfEveryEffectAreInTheVeryObjectThatTheKubeletsCreateReturns(t *testing.T) {
 	const name = "kept-1"
@@ -50,7 +38,7 @@ func TestTaintsOfEveryEffectAreInTheVeryObjectThatTheKubeletsCreateReturns(t *te
 		}
 		assert.False(t, policy.DefaultGate.On(back.Spec.Taints), "nothing is left to restore")
 		nodekeep.WaitRecorded(t, back, want)
-		staysAs(t, back, 300*time.Millisecond)
+		staysAs(t, back)
 	}
 	nodekeep.WaitEvent(t, name, "LabelsRestored")
 }
@@ -61,7 +49,7 @@ func TestTheKubeletsOwnTaintWinsOverTheRememberedOne(t *testing.T) {
 	nodekeep.Taint(t, name, "maintenance=disk:NoExecute", "example.com/other=1:NoSchedule")
 	nodekeep.WaitRecorded(t, node, map[string]string{"maintenance:NoExecute": "disk", "example.com/other:NoSchedule": "1"})
 	nodekeep.DeleteNode(t, name)
-	back := registerWith(t, name, "maintenance=network:NoExecute", "maintenance=network:NoSchedule")
+	back := nodekeep.RegisterNode(t, tainted(name, "maintenance=network:NoExecute", "maintenance=network:NoSchedule"))
 	want := []string{"example.com/other=1:NoSchedule", "maintenance=network:NoExecute", "maintenance=network:NoSchedule"}
 	assert.Equal(t, want, harness.TaintsOf(back), "one taint of a key and effect, and that is the Node's own")
 	nodekeep.WaitRecorded(t, back, map[string]string{ // the value that lost is not forgotten
@@ -77,30 +65,12 @@ func TestTheRememberedTaintReplacesTheKubeletsWhereThePolicySaysSo(t *testing.T)
 	nodekeep.WaitRecorded(t, node, map[string]string{"maintenance:NoExecute": "disk"})
 	withPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {onConflict: restoreStored}\n", func() {
 		nodekeep.DeleteNode(t, name)
-		back := registerWith(t, name, "first=1:NoSchedule", "maintenance=network:NoExecute", "last=1:NoSchedule")
+		back := nodekeep.RegisterNode(t, tainted(name, "first=1:NoSchedule", "maintenance=network:NoExecute", "last=1:NoSchedule"))
 		want := []string{"first=1:NoSchedule", "last=1:NoSchedule", "maintenance=disk:NoExecute"}
 		assert.Equal(t, want, harness.TaintsOf(back))
 		nodekeep.WaitRecorded(t, back, map[string]string{"maintenance:NoExecute": "disk", "first:NoSchedule": "1", "last:NoSchedule": "1"})
 		assert.Equal(t, want, harness.TaintsOf(nodekeep.Node(t, name)))
 	})
-}
-
-func TestNeitherACordonNorATaintThatAnotherComponentOwnsIsRestored(t *testing.T) {
-	const name = "kept-owned-1"
-	node := nodekeep.Register(t, name)
-	nodekeep.Taint(t, name, "mine=1:NoSchedule", "node.kubernetes.io/unschedulable:NoSchedule", "ToBeDeletedByClusterAutoscaler=1700000000:NoSchedule",
-		"node.kubernetes.io/unreachable:NoExecute", "karpenter.sh/disrupted:NoSchedule", "nodekeep.dev/other:NoSchedule")
-	_, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec": {"unschedulable": true}}`), metav1.PatchOptions{FieldManager: "kubectl-cordon"})
-	require.NoError(t, err)
-	nodekeep.WaitRecorded(t, node, map[string]string{"mine:NoSchedule": "1"})
-	nodekeep.DeleteNode(t, name)
-	back := nodekeep.Register(t, name)
-	assert.Equal(t, []string{"mine=1:NoSchedule"}, harness.TaintsOf(back))
-	for _, owned := range []string{"node.kubernetes.io/unschedulable:NoSchedule", "node.kubernetes.io/unreachable:NoExecute"} {
-		assert.False(t, harness.Carries(back, owned), owned)
-	}
-	assert.False(t, back.Spec.Unschedulable)
-	nodekeep.WaitRecorded(t, back, map[string]string{"mine:NoSchedule": "1"})
 }
 
 func TestARemovedTaintStaysRemovedAfterReRegistration(t *testing.T) {
@@ -125,39 +95,4 @@ func TestARemovedTaintStaysRemovedAfterReRegistration(t *testing.T) {
 	nodekeep.DeleteNode(t, name)
 	nodekeep.Register(t, name)
 	comesToCarry(t, name, "c=2:NoSchedule")
-}
-
-func TestWithTheWebhookDownCaptureGivesTaintsBackBeforeTheGateGoes(t *testing.T) {
-	const count = 20
-	names := harness.Names("kept-down", count)
-	want := map[string]string{"maintenance:NoExecute": "disk", "dedicated": "ci", worker: ""}
-	eachNode(names, func(name string) {
-		node := nodekeep.Register(t, name)
-		nodekeep.Label(t, name, map[string]any{"dedicated": "ci", worker: ""})
-		nodekeep.Taint(t, name, "maintenance=disk:NoExecute")
-		nodekeep.WaitRecorded(t, node, want)
-	})
-	for _, name := range names {
-		nodekeep.DeleteNode(t, name)
-	}
-	seen := nodekeep.WatchNodes(t)
-	nodekeep.WithoutWebhook(t, func() {
-		eachNode(names, func(name string) {
-			back := nodekeep.Register(t, name)
-			assert.False(t, harness.Carries(back, "maintenance=disk:NoExecute"), "the webhook was down")
-		})
-		for _, name := range names {
-			node := comesToCarry(t, name, "maintenance=disk:NoExecute")
-			assert.True(t, harness.HasAll(node.Labels, map[string]string{"dedicated": "ci", worker: ""}))
-			nodekeep.WaitRecorded(t, node, want)
-		}
-	})
-	seen.Stop()
-	for _, name := range names {
-		for _, state := range seen.Of(name) {
-			if !harness.Carries(state.Node, "maintenance=disk:NoExecute") {
-				assert.True(t, policy.DefaultGate.Holds(state.Spec.Taints), "%s was seen without the taint and without the gate", name)
-			}
-		}
-	}
 }

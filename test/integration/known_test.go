@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,8 +11,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -22,45 +27,48 @@ func noWatcherSeesAKnownNodeWithoutItsTaints(t *testing.T) {
 	labels := map[string]string{"dedicated": "ci", roleCI: ""}
 	want := []string{"dedicated=ci:NoSchedule", "role=ci:NoExecute"}
 	has := func(node *corev1.Node) bool { return harness.Carries(node, want[0]) && harness.Carries(node, want[1]) }
-	eachNode(names, func(name string) {
-		node := nodekeep.Register(t, name)
-		nodekeep.Label(t, name, map[string]any{"dedicated": "ci", roleCI: ""})
-		nodekeep.WaitRecorded(t, node, labels)
-		nodekeep.DeleteNode(t, name)
-	})
-	seen, uncalled := nodekeep.WatchNodes(t), failedOpen(t)
+	eachNode(names, func(name string) { nodekeep.RegisterRecorded(t, name, labels) })
+	seen, records, uncalled := nodekeep.WatchNodes(t), watchRecords(t), failedOpen(t)
 	var first atomic.Int64
 	eachNode(names, func(name string) {
-		if has(nodekeep.Register(t, name)) {
+		nodekeep.DeleteNode(t, name)
+		node := nodekeep.Register(t, name)
+		if has(node) && node.Labels["dedicated"] == "ci" {
 			first.Add(1)
 		}
+		assert.True(t, policy.DefaultGate.Holds(node.Spec.Taints), name)
 	})
+	uids := map[types.UID]bool{}
 	for _, name := range names {
 		node := nodekeep.WaitRestored(t, name, labels)
+		uids[node.UID] = true
 		require.Eventually(t, func() bool { return slices.Equal(ruleTaintsOf(t, name), want) }, settles, 10*time.Millisecond)
 		assert.Equal(t, want, harness.TaintsOf(node))
+		nodekeep.WaitRecorded(t, node, labels)
 	}
 	seen.Stop()
 	uncalled = failedOpen(t) - uncalled
-	never := 0
+	bare := 0 // Nodes that were seen without their taints, for a moment
 	for _, name := range names {
-		states := seen.Of(name)
+		states := slices.DeleteFunc(seen.Of(name), func(s harness.State) bool { return !uids[s.UID] })
 		require.NotEmpty(t, states, name)
-		assert.False(t, slices.ContainsFunc(states, func(s harness.State) bool { return !has(s.Node) && !policy.DefaultGate.Holds(s.Spec.Taints) }), name)
-		if !slices.ContainsFunc(states, func(s harness.State) bool { return !has(s.Node) }) {
-			never++
+		for _, state := range states {
+			complete := has(state.Node) && harness.HasAll(state.Labels, labels)
+			assert.True(t, complete || policy.DefaultGate.Holds(state.Spec.Taints), "%s was seen without the gate and with %v", name, state.Labels)
+		}
+		if slices.ContainsFunc(states, func(s harness.State) bool { return !has(s.Node) }) {
+			bare++
 		}
 	}
-	t.Logf("%d of %d CREATEs answered with the taints; %d of %d Nodes were never seen without them", first.Load(), count, never, count)
-	if uncalled > 0 {
-		t.Logf("the API server gave up %d calls of the webhook, which a busy machine answers too late; those Nodes were gated", uncalled)
+	for _, record := range records() {
+		if strings.HasPrefix(record.Node, "rules-known-") {
+			assert.Equal(t, labels, record.Items(), "a record of %s changed its labels", record.Node)
+		}
 	}
-	assert.GreaterOrEqual(t, int(first.Load())+uncalled, count)
-	assert.GreaterOrEqual(t, never+uncalled, count)
-
-	bare := bareControl(t, names[:5], has)
-	t.Logf("control, without webhook and gate: %d of 5 Nodes were seen without them", bare)
-	assert.Equal(t, 5, bare, "the watch would have shown it")
+	t.Logf("%d of %d CREATEs answered with the taints; %d Nodes were seen without them; the API server gave up %d calls", first.Load(), count, bare, uncalled)
+	assert.GreaterOrEqual(t, int(first.Load())+uncalled, count, "a busy machine answers too late; those Nodes are gated")
+	assert.LessOrEqual(t, bare, uncalled)
+	assert.Equal(t, 5, bareControl(t, names[:5], has), "without webhook and gate, the watch shows Nodes without their taints")
 }
 
 // failedOpen counts the calls of webhooks that the API server has given up so far, to go on without them.
@@ -105,4 +113,29 @@ func withoutGate(t *testing.T, do func()) {
 	}()
 	nodekeep.WaitGating(t, false)
 	do()
+}
+
+// watchRecords collects every state of every record from now on, until stop is called.
+func watchRecords(t *testing.T) (stop func() []record.Record) {
+	t.Helper()
+	w, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Watch(t.Context(), metav1.ListOptions{LabelSelector: store.RecordLabel})
+	require.NoError(t, err)
+	var seen []record.Record
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for event := range w.ResultChan() {
+			if cm, ok := event.Object.(*corev1.ConfigMap); ok {
+				if found, err := record.Decode([]byte(cm.Data[store.DataKey])); err == nil {
+					seen = append(seen, found)
+				}
+			}
+		}
+	}()
+	return func() []record.Record {
+		time.Sleep(200 * time.Millisecond)
+		w.Stop()
+		<-done
+		return seen
+	}
 }

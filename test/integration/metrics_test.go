@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
 )
@@ -98,9 +97,7 @@ func TestMetricsShowANodeThatWaitsBehindTheGate(t *testing.T) {
 	unreadable := measure(t, "capture", `nodekeep_store_records{state="unreadable"}`)
 	putRaw(t, name, "}garbage{")
 	unreadable.comesTo(t, 1)
-	node := harness.Registration(name)
-	node.Spec.Taints = append(node.Spec.Taints, policy.DefaultGate.Taint())
-	nodekeep.RegisterNode(t, node)
+	nodekeep.RegisterNode(t, tainted(name, gate))
 	nodes.comesTo(t, 1)
 	gated.comesTo(t, 1)
 	current.comesTo(t, 0)

@@ -2,19 +2,17 @@ package integration
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // createAsKubelet registers a Node whose kubelet is configured with --node-labels.
 func createAsKubelet(t *testing.T, name string, nodeLabels map[string]string) map[string]string {
 	t.Helper()
-	node := nodekeep.RegisterNode(t, harness.RegistrationWith(name, nodeLabels))
-	return node.Labels
+	return nodekeep.RegisterNode(t, harness.RegistrationWith(name, nodeLabels)).Labels
 }
 
 func TestALabelThatOnlyTheKubeletSetsIsNotRemembered(t *testing.T) {
@@ -36,10 +34,9 @@ func TestALabelOfTheKubeletThatAnOperatorChangedIsRecorded(t *testing.T) {
 
 	back := createAsKubelet(t, name, map[string]string{"example.com/pool": "a"})
 	assert.Equal(t, "a", back["example.com/pool"], "what the Node brings wins")
-	require.Eventually(t, func() bool {
-		record, _ := nodekeep.Record(t, name)
-		return record.Newest().UID == nodekeep.Node(t, name).UID && record.Items()["example.com/pool"] == "b"
-	}, settles, 20*time.Millisecond, "and the operator's value stays remembered")
+	recordComes(t, name, func(r record.Record) bool { // and the operator's value stays remembered
+		return r.Newest().UID == nodekeep.Node(t, name).UID && r.Items()["example.com/pool"] == "b"
+	})
 
 	nodekeep.DeleteNode(t, name)
 	assert.Equal(t, "b", createAsKubelet(t, name, nil)["example.com/pool"], "the kubelet dropped it: the operator's value is restored")

@@ -15,22 +15,6 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-func TestAStandbyTakesOverWhenTheLeaderLeaves(t *testing.T) {
-	const name = "failover-1"
-	captureLeads(t)
-	nodekeep.RegisterRecorded(t, name, map[string]string{"a": "1"})
-	standby := nodekeep.StartReplica(t, "capture").UntilReady(t)
-	assert.Zero(t, harness.Series(t, standby.Metrics, "nodekeep_capture_leading"))
-	assert.InDelta(t, 1, metric(t, "capture", "nodekeep_capture_leading"), 0)
-
-	started := time.Now()
-	nodekeep.WithoutCapture(t, func() {
-		nodekeep.Label(t, name, map[string]any{"b": "2"})
-		nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"a": "1", "b": "2"})
-		t.Logf("the standby recorded a change %s after the leader was told to stop", time.Since(started).Round(10*time.Millisecond))
-	})
-}
-
 // captureLeads waits until the installed capture leads: it is ready before it has the Lease, and works on Nodes without it.
 func captureLeads(t *testing.T) {
 	t.Helper()
@@ -53,34 +37,18 @@ func TestTheWebhookIsNotReadyBeforeItHasACertificateAndServesItOnceItIsThere(t *
 	replica.UntilReady(t)
 }
 
-func TestEverySeriesIsThereFromTheStartAndNoneCarriesANodesName(t *testing.T) {
+// A series for each Node would be too many. cmd/nodekeep pins the list of series.
+func TestNoSeriesCarriesANodesName(t *testing.T) {
 	const name = "measured-1"
 	captureLeads(t)
 	nodekeep.RegisterRecorded(t, name, map[string]string{"a": "1"})
-	for process, want := range map[string][]string{
-		"webhook": {
-			`nodekeep_webhook_reviews_total{outcome="restored"}`, `nodekeep_webhook_reviews_total{outcome="panicked"} 0`,
-			"nodekeep_webhook_review_duration_seconds_bucket", `nodekeep_webhook_labels_total{outcome="deferred"}`,
-			"nodekeep_webhook_certificate_expiry_timestamp_seconds", `nodekeep_store_records{state="readable"}`, "nodekeep_policy_file_good 1",
-		},
-		"capture": {
-			`nodekeep_capture_steps_total{step="create"}`, `nodekeep_capture_steps_total{step="follow_rules"}`, `nodekeep_capture_conflicts_total{object="node"}`, "nodekeep_capture_failures_total",
-			"nodekeep_capture_nodes ", "nodekeep_capture_nodes_gated ", "nodekeep_capture_queue_length ", "nodekeep_capture_leading 1",
-			`nodekeep_store_records{state="unreadable"}`,
-			`nodekeep_capture_records_collected_total{outcome="collected"}`, `nodekeep_capture_records_collected_total{outcome="dry_run"} 0`,
-			`nodekeep_capture_records_collected_total{outcome="kept"}`, `nodekeep_capture_records_collected_total{outcome="put_back"}`,
-			`nodekeep_capture_records_collected_total{outcome="failed"}`, "nodekeep_capture_records_gone ", "nodekeep_capture_records_due ",
-		},
-	} {
+	for _, process := range []string{"webhook", "capture"} {
 		response, err := http.Get(nodekeep.MetricsURL(process))
 		require.NoError(t, err)
 		defer response.Body.Close()
 		page, err := io.ReadAll(response.Body)
 		require.NoError(t, err)
-		body := string(page)
-		for _, series := range want {
-			assert.Contains(t, body, series, process)
-		}
-		assert.NotContains(t, body, name, "%s must not have a series per Node", process)
+		assert.Contains(t, string(page), `nodekeep_store_records{state="readable"}`, process)
+		assert.NotContains(t, string(page), name, process)
 	}
 }

@@ -3,15 +3,14 @@ package integration
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -37,12 +36,8 @@ func TestALabelThatTheAPIServerRefusesStaysRememberedAndTheGateStays(t *testing.
 
 	back := nodekeep.Register(t, name)
 	assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints))
-	require.Eventually(t, func() bool {
-		record, ok := nodekeep.Record(t, name)
-		return ok && record.Newest().UID == back.UID
-	}, settles, 50*time.Millisecond, "adopted without the refused label")
-	record, _ := nodekeep.Record(t, name)
-	assert.Equal(t, map[string]string{"a": "1", worker: "", key: ""}, record.Items())
+	adopted := recordComes(t, name, func(r record.Record) bool { return r.Newest().UID == back.UID })
+	assert.Equal(t, map[string]string{"a": "1", worker: "", key: ""}, adopted.Items(), "the refused label is not forgotten")
 	nodekeep.WaitEvent(t, name, "LabelRefused")
 	node := nodekeep.Node(t, name)
 	assert.Contains(t, node.Labels, worker, "the other labels were given")
@@ -68,7 +63,7 @@ func TestALabelOfARuleThatTheAPIServerRefusesStaysInTheRecordAndTheGateStays(t *
 
 		nodekeep.Register(t, name)
 		nodekeep.WaitEvent(t, name, "LabelRefused")
-		staysAs(t, nodekeep.Node(t, name), time.Second)
+		staysAs(t, nodekeep.Node(t, name))
 		assert.True(t, harness.Gated(nodekeep.Node(t, name)))
 
 		lift()

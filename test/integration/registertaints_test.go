@@ -29,7 +29,7 @@ func taintOwners(node *corev1.Node) (managers []string) {
 // from a taint that an operator added, and is recorded: docs/platforms.md says so, and names taints.ignore.
 func TestATaintThatAKubeletRegistersWithIsRecordedUnlessThePolicyIgnoresIt(t *testing.T) {
 	const name, own = "registers-with-taints", "example.com/burnin:NoSchedule"
-	node := registerWith(t, name, own)
+	node := nodekeep.RegisterNode(t, tainted(name, own))
 	assert.Equal(t, []string{"kubelet"}, taintOwners(node), "a webhook's additions to the list count as the kubelet's too")
 
 	// kube-controller-manager adds and removes taints of the node lifecycle.
@@ -45,7 +45,7 @@ func TestATaintThatAKubeletRegistersWithIsRecordedUnlessThePolicyIgnoresIt(t *te
 
 	withPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ntaints: {ignore: [example.com/burnin]}\n", func() {
 		nodekeep.DeleteNode(t, name)
-		assert.True(t, harness.Carries(registerWith(t, name, own), own), "the kubelet's own taint stays")
+		assert.True(t, harness.Carries(nodekeep.RegisterNode(t, tainted(name, own)), own), "the kubelet's own taint stays")
 		nodekeep.DeleteNode(t, name)
 		assert.False(t, harness.Carries(nodekeep.Register(t, name), own), "taints.ignore leaves the taint to the kubelet")
 	})

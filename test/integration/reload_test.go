@@ -23,12 +23,11 @@ func aBadPolicyLeavesTheLastGoodOneInForce(t *testing.T) {
 	const name = "reloaded-1"
 	nodekeep.Register(t, name)
 	policyGood(t, 1)
-	events := eventsOf(t, harness.Namespace, "nodekeep-policy", "PolicyInvalid")
+	reported := nextEvent(t, harness.Namespace, "nodekeep-policy", "PolicyInvalid")
 	nodekeep.SetPolicy(t, policyOf("  rules: [{selector: dedicated=ci, taint: \"dedicated=ci:Sometimes\"}]\n"))
 	policyGood(t, 0)
-	require.Eventually(t, func() bool { return eventsOf(t, harness.Namespace, "nodekeep-policy", "PolicyInvalid") == events+1 }, 3*settles, 50*time.Millisecond)
-	described, err := nodekeep.Kubectl(t.Context(), "-n", harness.Namespace, "describe", "configmap", "nodekeep-policy")
-	require.NoError(t, err, described)
+	reported()
+	described := nodekeep.MustKubectl(t, "-n", harness.Namespace, "describe", "configmap", "nodekeep-policy")
 	assert.Contains(t, described, "PolicyInvalid", "describe selects Events by the UID of the ConfigMap")
 
 	nodekeep.Label(t, name, map[string]any{"dedicated": "ci"})
@@ -60,7 +59,7 @@ func aRuleThatIsRemovedTakesItsOwnTaintsWithIt(t *testing.T) {
 	comesToCarry(t, "unruled-2", "dedicated=theirs:NoSchedule", "role=ci:NoExecute")
 	comesToCarry(t, "unruled-3", "role=ci:NoExecute")
 	comesToCarry(t, "unruled-4", "dedicated=ci:NoSchedule", "role=ci:NoExecute")
-	time.Sleep(twoResyncs)
+	captureHasSeenAll(t)
 	comesToCarry(t, "unruled-2", "dedicated=theirs:NoSchedule", "role=ci:NoExecute")
 	comesToCarry(t, "unruled-4", "dedicated=ci:NoSchedule", "role=ci:NoExecute")
 	for _, name := range []string{"unruled-1", "unruled-2", "unruled-3", "unruled-4"} {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// The Nodes that all tests before have left, in every state that rules and registrations bring about, are among those that resyncs leave alone.
 func aRulesTaintComesBackAndResyncsWriteNothing(t *testing.T) {
 	const name = "resynced-1"
 	nodekeep.Register(t, name)

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -34,10 +33,16 @@ func comesToCarry(t testing.TB, name string, texts ...string) *corev1.Node {
 	return node
 }
 
-// staysAs checks that nobody writes a Node for a while.
-func staysAs(t testing.TB, node *corev1.Node, during time.Duration) {
+// staysAs checks that nobody has written a Node once capture has seen all that happened.
+func staysAs(t testing.TB, node *corev1.Node) {
 	t.Helper()
-	time.Sleep(during)
+	captureHasSeenAll(t)
+	unwritten(t, node)
+}
+
+// unwritten checks that nobody has written a Node.
+func unwritten(t testing.TB, node *corev1.Node) {
+	t.Helper()
 	now := nodekeep.Node(t, node.Name)
 	require.Equal(t, node.ResourceVersion, now.ResourceVersion, "node %s was written; it carries %v", node.Name, harness.TaintsOf(now))
 }
@@ -54,29 +59,6 @@ func ruleTaintsOf(t testing.TB, node string) []string {
 	return texts
 }
 
-// awaitState waits until a state of a Node is seen that is newer than a version and as it should be, and returns when it was.
-func awaitState(t testing.TB, seen *harness.Watcher, name, after string, is func(*corev1.Node) bool) (at time.Time, ok bool) {
-	t.Helper()
-	for deadline := time.Now().Add(settles); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		for _, state := range slices.Backward(seen.Of(name)) {
-			if version(t, state.ResourceVersion) < version(t, after) {
-				break
-			}
-			if is(state.Node) {
-				return state.At, true
-			}
-		}
-	}
-	return time.Time{}, false
-}
-
-func version(t testing.TB, resourceVersion string) int {
-	t.Helper()
-	number, err := strconv.Atoi(resourceVersion)
-	require.NoError(t, err)
-	return number
-}
-
 // eventsOf counts the Events of a reason about an object.
 func eventsOf(t testing.TB, namespace, object, reason string) (count int) {
 	t.Helper()
@@ -88,6 +70,16 @@ func eventsOf(t testing.TB, namespace, object, reason string) (count int) {
 		}
 	}
 	return count
+}
+
+// nextEvent returns what waits for one more Event of a reason about an object.
+func nextEvent(t testing.TB, namespace, object, reason string) (wait func()) {
+	t.Helper()
+	before := eventsOf(t, namespace, object, reason)
+	return func() {
+		t.Helper()
+		require.Eventually(t, func() bool { return eventsOf(t, namespace, object, reason) > before }, 3*settles, 50*time.Millisecond, "one more Event %s about %s", reason, object)
+	}
 }
 
 // metric sums the series of a process.

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -17,7 +16,6 @@ import (
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
-	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -69,12 +67,8 @@ func randomRegistration(name string) taintedRegistration {
 }
 
 // record is what a hand or a fault may have left for the Node.
-func (r taintedRegistration) record() string {
-	data, err := json.Marshal(map[string]any{"version": 1, "node": r.node.Name, "labels": r.labels, "taints": r.remembered})
-	if err != nil {
-		panic(err) // strings always marshal
-	}
-	return string(data)
+func (r taintedRegistration) record(t *testing.T) string {
+	return string(harness.MustJSON(t, map[string]any{"version": 1, "node": r.node.Name, "labels": r.labels, "taints": r.remembered}))
 }
 
 // wanted are the taints that the Node must have in the end: its own before the recorded ones, these before what the rules
@@ -156,19 +150,13 @@ func TestNoSetOfTaintsKeepsANodeOut(t *testing.T) {
 			withWebhook = append(withWebhook, name)
 		}
 	}
-	eachNode(append(withWebhook, without...), func(name string) {
-		_, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: store.Name(name), Labels: map[string]string{store.RecordLabel: "true"}},
-			Data:       map[string]string{store.DataKey: all[name].record()},
-		}, metav1.CreateOptions{})
-		assert.NoError(t, err)
-	})
-	putRaw(t, "tainted-last", `{"version": 1, "node": "tainted-last"}`) // the webhook has all before it
+	eachNode(append(withWebhook, without...), func(name string) { createRaw(t, name, all[name].record(t)) })
+	webhookHasRecords(t)
 	var registered, atOnce atomic.Int64
 	create := func(name string) {
 		created, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), all[name].node, metav1.CreateOptions{})
 		if err != nil {
-			t.Errorf("%s with %v and record %s: %v", name, all[name].node.Spec.Taints, all[name].record(), err)
+			t.Errorf("%s with %v and record %s: %v", name, all[name].node.Spec.Taints, all[name].record(t), err)
 			return
 		}
 		registered.Add(1)
@@ -186,7 +174,7 @@ func TestNoSetOfTaintsKeepsANodeOut(t *testing.T) {
 			node := nodekeep.WaitRestored(t, name, r.labelsInTheEnd())
 			if !maps.Equal(customTaints(node), r.wanted()) {
 				require.Eventually(t, func() bool { node = nodekeep.Node(t, name); return maps.Equal(customTaints(node), r.wanted()) }, settles, 20*time.Millisecond,
-					"%s with %v and record %s: %v in place of %v", name, r.node.Spec.Taints, r.record(), node.Spec.Taints, r.wanted())
+					"%s with %v and record %s: %v in place of %v", name, r.node.Spec.Taints, r.record(t), node.Spec.Taints, r.wanted())
 			}
 		}
 	})

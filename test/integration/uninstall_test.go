@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,11 +12,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/governance"
@@ -43,59 +40,34 @@ func TestUninstalling(t *testing.T) {
 // uninstall runs the command and returns what it prints.
 func uninstall(t *testing.T, own *harness.Installation, args ...string) string {
 	t.Helper()
-	args = append([]string{"uninstall", "--yes", "--kubeconfig", own.AdminKubeconfig()}, args...)
-	out, err := exec.CommandContext(t.Context(), own.Binary(), args...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return string(out)
+	answer := own.Command(t, "", "", append([]string{"uninstall", "--yes"}, args...)...)
+	require.Equal(t, 0, answer.Code, answer.ErrOut)
+	return answer.Out
 }
 
 func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installation) {
 	client := own.Admin.CoreV1()
 	kubelets := registerAllTheWhile(t, own)
 	require.Eventually(t, func() bool { return len(own.GatedNodes(t)) > 5 }, settles, 50*time.Millisecond)
-	maintained := harness.Registration("maintained")
-	maintained.Spec.Taints = append(maintained.Spec.Taints, harness.TaintOf("maintenance=disk:NoExecute"))
-	maintained, err := client.Nodes().Create(t.Context(), maintained, metav1.CreateOptions{})
-	require.NoError(t, err)
+	maintained := own.RegisterNode(t, tainted("maintained", "maintenance=disk:NoExecute"))
 	stopChanging := changeAllTheWhile(t, own, "maintained")
-	_, err = client.ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "node.left-1"}}, metav1.CreateOptions{})
-	require.NoError(t, err)
-
-	for _, name := range []string{store.RulesName, capture.InventoryName} {
-		_, err = client.ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	for _, name := range []string{"node.left-1", store.RulesName, capture.InventoryName} {
+		_, err := client.ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		require.NoError(t, err)
 	}
-	for _, name := range governance.PolicyNames() {
-		_, err = own.Admin.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicy{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-				MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
-					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes"}},
-				}}}},
-				Validations: []admissionregistrationv1.Validation{{Expression: "true"}},
-			},
-		}, metav1.CreateOptions{})
-		require.NoError(t, err)
-		_, err = own.Admin.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}},
-		}, metav1.CreateOptions{})
-		require.NoError(t, err)
-	}
+	governed := filepath.Join(t.TempDir(), "policy.yaml")
+	require.NoError(t, os.WriteFile(governed, []byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ngovernance:\n  keys:\n"+
+		"  - {key: a, values: [x], mode: deny}\n  - {key: b, values: [x], mode: warn}\n  - {key: c, values: [x], mode: audit}\n"), 0o600))
+	own.Shell(t, "", "", "nodekeep governance render --policy "+governed+" | kubectl apply --server-side -f -").RequireDone(t)
 
-	unverified := harness.Registration("unverified")
 	tenant := harness.TaintOf("tenant=blue:NoExecute")
-	unverified.Spec.Taints = []corev1.Taint{harness.TaintOf("example.com/unverified:NoExecute"), tenant, harness.TaintOf("nodekeep.dev/unverified:NoSchedule")}
-	_, err = client.Nodes().Create(t.Context(), unverified, metav1.CreateOptions{})
-	require.NoError(t, err)
-	profiles, err := json.Marshal(map[string]any{"data": map[string]string{"policy.yaml": "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nverify:\n  profiles:\n" +
+	own.RegisterNode(t, tainted("unverified", "example.com/unverified:NoExecute", "tenant=blue:NoExecute", "nodekeep.dev/unverified:NoSchedule"))
+	profiles := harness.MustJSON(t, map[string]any{"data": map[string]string{"policy.yaml": "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nverify:\n  profiles:\n" +
 		"  - {name: all, taint: 'example.com/unverified:NoExecute', checks: [{name: api, api: {}}]}\n"}})
-	require.NoError(t, err)
-	_, err = client.ConfigMaps(harness.Namespace).Patch(t.Context(), "nodekeep-policy", types.MergePatchType, profiles, metav1.PatchOptions{})
+	_, err := client.ConfigMaps(harness.Namespace).Patch(t.Context(), "nodekeep-policy", types.MergePatchType, profiles, metav1.PatchOptions{})
 	require.NoError(t, err)
 
-	out := uninstall(t, own, "--settle", "3s", "--patience", "0s")
+	out := uninstall(t, own, "--settle", "1s", "--patience", "0s")
 	stopChanging()
 	registered := kubelets()
 	for _, line := range []string{
@@ -113,14 +85,10 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 	}
 	t.Logf("%d Nodes registered meanwhile, %d were freed", registered, strings.Count(out, ": gate lifted"))
 	assert.Empty(t, own.GatedNodes(t))
-	freed, err := client.Nodes().Get(t.Context(), "maintained", metav1.GetOptions{})
-	require.NoError(t, err)
-	assert.Equal(t, policy.DefaultGate.Without(maintained.Spec.Taints), freed.Spec.Taints, "nothing but the gate goes")
-
-	freed, err = client.Nodes().Get(t.Context(), "unverified", metav1.GetOptions{})
-	require.NoError(t, err)
-	assert.Contains(t, freed.Spec.Taints, tenant)
-	for _, taint := range freed.Spec.Taints {
+	assert.Equal(t, policy.DefaultGate.Without(maintained.Spec.Taints), own.Node(t, "maintained").Spec.Taints, "nothing but the gate goes")
+	verified := own.Node(t, "unverified").Spec.Taints
+	assert.Contains(t, verified, tenant)
+	for _, taint := range verified {
 		assert.NotContains(t, taint.Key, "unverified", "the taints of verification go, of the policy and the default one")
 	}
 
@@ -129,8 +97,7 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 	assert.Contains(t, again, "0 Nodes were freed")
 
 	// As `make uninstall` goes on.
-	deleted, err := own.Kubectl(t.Context(), "delete", "--ignore-not-found", "-f", harness.Manifest())
-	require.NoError(t, err, deleted)
+	own.MustKubectl(t, "delete", "--ignore-not-found", "-f", harness.Manifest())
 	left, err := harness.Left(t.Context(), own.Cluster)
 	require.NoError(t, err)
 	assert.Empty(t, left)
@@ -141,20 +108,11 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 // capture completes a Node before it frees it, so it is given the time to do so.
 func uninstallingLetsCaptureCompleteNodesFirst(t *testing.T, own *harness.Installation) {
 	require.NoError(t, own.StartCapture(t.Context()))
-	nodes := own.Admin.CoreV1().Nodes()
 	const name = "completed-last"
-	_, err := nodes.Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
-	require.NoError(t, err)
-	_, err = own.Kubectl(t.Context(), "label", "node", name, worker+"=")
-	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		record, err := own.Kubectl(t.Context(), "-n", harness.Namespace, "get", "configmap", "node."+name, "-o", "yaml")
-		return err == nil && strings.Contains(record, worker)
-	}, settles, 50*time.Millisecond)
+	own.RegisterRecorded(t, name, map[string]string{worker: ""})
 	require.NoError(t, own.StopCapture())
-	require.NoError(t, nodes.Delete(t.Context(), name, metav1.DeleteOptions{}))
-	_, err = nodes.Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
-	require.NoError(t, err)
+	own.DeleteNode(t, name)
+	own.Register(t, name)
 	require.Equal(t, []string{name}, own.GatedNodes(t))
 
 	path := filepath.Join(t.TempDir(), "uninstall")
@@ -174,31 +132,27 @@ func uninstallingLetsCaptureCompleteNodesFirst(t *testing.T, own *harness.Instal
 	defer func() { assert.NoError(t, own.StopCapture()) }()
 	require.NoError(t, command.Wait(), printed())
 	assert.Contains(t, printed(), "0 Nodes were freed here")
-	node, err := nodes.Get(t.Context(), name, metav1.GetOptions{})
-	require.NoError(t, err)
-	assert.False(t, policy.DefaultGate.On(node.Spec.Taints))
+	node := own.Node(t, name)
+	assert.False(t, harness.Gated(node))
 	assert.Contains(t, node.Labels, worker)
 }
 
 func uninstallingSaysWhatItMayNotDo(t *testing.T, own *harness.Installation) {
-	_, err := own.Admin.CoreV1().Nodes().Create(t.Context(), harness.Registration("left"), metav1.CreateOptions{})
-	require.NoError(t, err)
+	own.Register(t, "left")
 	config, err := own.Cluster.ServiceAccount(t.Context(), harness.Namespace, "nodekeep-webhook")
 	require.NoError(t, err)
 	kubeconfig := t.TempDir() + "/kubeconfig"
 	require.NoError(t, harness.WriteKubeconfig(kubeconfig, config))
-	out, err := exec.CommandContext(t.Context(), own.Binary(), "uninstall", "--yes", "--kubeconfig", kubeconfig).CombinedOutput()
-	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit)
-	assert.Equal(t, 3, exit.ExitCode(), "nothing was done")
+	refused := own.Command(t, kubeconfig, "", "uninstall", "--yes")
+	assert.Equal(t, 3, refused.Code, "nothing was done")
 	for _, what := range []string{
 		"delete mutatingadmissionpolicybindings.admissionregistration.k8s.io in the whole cluster", "delete rolebindings.rbac.authorization.k8s.io in namespace nodekeep-system",
 		"delete mutatingwebhookconfigurations.admissionregistration.k8s.io in the whole cluster", "list nodes in the whole cluster",
 	} {
-		assert.Contains(t, string(out), "you may not "+what)
+		assert.Contains(t, refused.ErrOut, "you may not "+what)
 	}
 	assert.Equal(t, []string{"left"}, own.GatedNodes(t))
-	require.NoError(t, own.Admin.CoreV1().Nodes().Delete(t.Context(), "left", metav1.DeleteOptions{}))
+	own.DeleteNode(t, "left")
 }
 
 // changeAllTheWhile changes the Node, so that writes of others meet conflicts, until stop is called.
@@ -213,8 +167,7 @@ func changeAllTheWhile(t *testing.T, own *harness.Installation, name string) (st
 				return
 			case <-time.After(20 * time.Millisecond):
 			}
-			_, err := own.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"n":"%d"}}}`, n), metav1.PatchOptions{})
-			assert.NoError(t, err)
+			own.Label(t, name, map[string]string{"n": fmt.Sprint(n)})
 		}
 	})
 	stop = sync.OnceFunc(func() { close(done); group.Wait() })
@@ -235,12 +188,7 @@ func registerAllTheWhile(t *testing.T, own *harness.Installation) (stop func() i
 				return
 			case <-time.After(30 * time.Millisecond):
 			}
-			name := fmt.Sprintf("joining-%d", registered)
-			client, err := kubernetes.NewForConfig(own.Cluster.Kubelet(name))
-			if assert.NoError(t, err) {
-				_, err = client.CoreV1().Nodes().Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
-				assert.NoError(t, err, "a kubelet must always be able to register its Node")
-			}
+			own.Register(t, fmt.Sprintf("joining-%d", registered))
 		}
 	})
 	stop = sync.OnceValue(func() int { close(done); group.Wait(); return registered })
@@ -249,11 +197,7 @@ func registerAllTheWhile(t *testing.T, own *harness.Installation) (stop func() i
 }
 
 func uninstallingShowsAPlanAndAsks(t *testing.T, own *harness.Installation) {
-	nodes := own.Admin.CoreV1().Nodes()
-	planned := harness.Registration("planned")
-	planned.Spec.Taints = []corev1.Taint{harness.TaintOf("nodekeep.dev/unverified:NoSchedule")}
-	_, err := nodes.Create(t.Context(), planned, metav1.CreateOptions{})
-	require.NoError(t, err)
+	own.RegisterNode(t, tainted("planned", "nodekeep.dev/unverified:NoSchedule"))
 	shows := func(plan string) {
 		t.Helper()
 		assert.Regexp(t, `Nodes behind the gate: +1 \(planned\)`, plan)
@@ -261,8 +205,7 @@ func uninstallingShowsAPlanAndAsks(t *testing.T, own *harness.Installation) {
 		assert.Regexp(t, `RoleBinding +nodekeep-gate +to be deleted\n`, plan)
 		assert.Regexp(t, `ConfigMap +nodekeep-rules +not there\n`, plan)
 		assert.Equal(t, []string{"planned"}, own.GatedNodes(t), "nothing is changed")
-		_, err := own.Kubectl(t.Context(), "-n", harness.Namespace, "get", "rolebinding/nodekeep-gate")
-		assert.NoError(t, err, "nothing is deleted")
+		own.MustKubectl(t, "-n", harness.Namespace, "get", "rolebinding/nodekeep-gate") // nothing is deleted
 	}
 	dry := own.Command(t, "", "", "uninstall", "--dry-run")
 	assert.Equal(t, 0, dry.Code, dry.ErrOut)
@@ -285,7 +228,7 @@ func uninstallingShowsAPlanAndAsks(t *testing.T, own *harness.Installation) {
 	assert.Equal(t, 0, agreed.Code, agreed.ErrOut)
 	assert.Contains(t, agreed.Out, "RoleBinding nodekeep-gate: deleted")
 	assert.Empty(t, own.GatedNodes(t))
-	require.NoError(t, nodes.Delete(t.Context(), "planned", metav1.DeleteOptions{}))
+	own.DeleteNode(t, "planned")
 	require.NoError(t, own.Reapply(t.Context()))
 	own.WaitGating(t, true)
 }

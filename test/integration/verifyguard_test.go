@@ -20,56 +20,61 @@ import (
 	verification "nodekeep.dev/nodekeep/verify"
 )
 
-// verifier is a client with the identity of the controller, in an installation of its own with what nodekeep-verify.yaml adds. It returns
-// when the API server goes by the policy nodekeep-verify and gates new Nodes. No process runs.
-func verifier(t *testing.T) (*harness.Installation, *kubernetes.Clientset) {
+// asVerifier does something with the identity of the controller once what nodekeep-verify.yaml adds is there, and the API server goes by the
+// policy nodekeep-verify. No process runs.
+func asVerifier(t *testing.T, do func(client *kubernetes.Clientset)) {
 	t.Helper()
-	own, err := nodekeep.InstallOn(t.Context(), harness.ForTest(t, harness.Options{}))
-	require.NoError(t, err)
-	own.MustKubectl(t, "apply", "--server-side", "-f", filepath.Join(harness.Manifests(), "nodekeep-verify.yaml"))
-	config, err := own.Cluster.ServiceAccount(t.Context(), harness.Namespace, "nodekeep-verify")
-	require.NoError(t, err)
-	client, err := kubernetes.NewForConfig(config)
-	require.NoError(t, err)
-	own.WaitGating(t, true)
-	own.Register(t, "probe")
-	require.Eventually(t, func() bool {
-		_, err := client.CoreV1().Nodes().Patch(t.Context(), "probe", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
-		return apierrors.IsInvalid(err)
-	}, harness.Settles, 50*time.Millisecond)
-	return own, client
+	nodekeep.MustKubectl(t, "apply", "--server-side", "-f", filepath.Join(harness.Manifests(), harness.VerifyManifest), "-l", "app.kubernetes.io/component in (verify, checks, guards)")
+	client := nodekeep.As(t, "nodekeep-verify")
+	nodekeep.WithoutBoth(t, func() {
+		nodekeep.Register(t, "verifier-probe")
+		require.Eventually(t, func() bool {
+			_, err := client.CoreV1().Nodes().Patch(t.Context(), "verifier-probe", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+			return apierrors.IsInvalid(err)
+		}, settles, 50*time.Millisecond)
+		nodekeep.DeleteNode(t, "verifier-probe")
+		do(client)
+	})
 }
 
 // old is a Node as it may be after a while: with labels, annotations, taints and status of many writers.
-func old(t *testing.T, own *harness.Installation, name string) {
+func old(t *testing.T, name string) {
 	t.Helper()
-	node := harness.Registration(name)
-	node.Spec.Taints = []corev1.Taint{{Key: verification.Taint, Effect: corev1.TaintEffectNoSchedule}, {Key: "tenant", Value: "blue", Effect: corev1.TaintEffectNoExecute}}
-	own.RegisterNode(t, node)
+	nodekeep.RegisterNode(t, tainted(name, verification.Taint+":NoSchedule", "tenant=blue:NoExecute"))
 	labels, annotations := map[string]any{"rack": "r1", harness.Worker: ""}, map[string]any{"example.com/note": "x"}
 	for i := range 150 {
 		labels[fmt.Sprintf("example.com/label-%d", i)], annotations[fmt.Sprintf("example.com/annotation-%d", i)] = "v", "v"
 	}
-	own.MergeNode(t, name, map[string]any{
+	nodekeep.MergeNode(t, name, map[string]any{
 		"metadata": map[string]any{"labels": labels, "annotations": annotations, "finalizers": []string{"example.com/finalizer"}},
 	})
-	node, err := own.Kubelet(t, name).CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+	node, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
 	require.NoError(t, err)
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}, {Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse}}
 	for i := range 50 { // as many as a kubelet reports
 		node.Status.Images = append(node.Status.Images, corev1.ContainerImage{Names: []string{fmt.Sprintf("registry.example.com/image-%d:1", i)}, SizeBytes: int64(i)})
 	}
-	_, err = own.Kubelet(t, name).CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{})
+	_, err = nodekeep.Kubelet(t, name).CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{})
 	require.NoError(t, err)
 }
 
 // RBAC lets the controller patch Nodes, and cannot say which fields. The policy nodekeep-verify does.
 func TestTheVerifiersAccountMayChangeOfNodesOnlyWhatVerificationNeeds(t *testing.T) {
-	own, client := verifier(t)
-	old(t, own, "verified")
+	asVerifier(t, func(client *kubernetes.Clientset) {
+		mayChangeOnlyWhatVerificationNeeds(t, client)
+		mayDoNothingElse(t, client)
+	})
+}
+
+func mayChangeOnlyWhatVerificationNeeds(t *testing.T, client *kubernetes.Clientset) {
+	old(t, "verified")
+	defer func() {
+		nodekeep.MergeNode(t, "verified", map[string]any{"metadata": map[string]any{"finalizers": nil}})
+		nodekeep.DeleteNode(t, "verified")
+	}()
 	const merge, patch = types.MergePatchType, types.JSONPatchType
-	gate := own.Node(t, "verified").Spec.Taints
-	require.Equal(t, "nodekeep.dev/restoring", gate[len(gate)-1].Key)
+	taints := nodekeep.Node(t, "verified").Spec.Taints
+	require.Equal(t, "nodekeep.dev/restoring", taints[len(taints)-1].Key)
 	for name, c := range map[string]struct {
 		kind        types.PatchType
 		body        string
@@ -154,7 +159,7 @@ func TestTheVerifiersAccountMayChangeOfNodesOnlyWhatVerificationNeeds(t *testing
 			}
 			require.True(t, apierrors.IsInvalid(err), "%v", err)
 			require.ErrorContains(t, err, "ValidatingAdmissionPolicy 'nodekeep-verify' with binding 'nodekeep-verify' denied request: nodekeep-verify can")
-			_, err = own.Admin.CoreV1().Nodes().Patch(t.Context(), "verified", c.kind, []byte(c.body), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, subresources...)
+			_, err = nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), "verified", c.kind, []byte(c.body), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, subresources...)
 			assert.NoError(t, err, "the policy concerns nobody else")
 		})
 	}
@@ -168,13 +173,12 @@ func TestTheVerifiersAccountMayChangeOfNodesOnlyWhatVerificationNeeds(t *testing
 		node, err := nodes.Patch(t.Context(), "verified", patch, []byte(`[{"op":"remove","path":"/spec/taints/0"},{"op":"add","path":"/metadata/labels/nodekeep.dev~1verified","value":"true"}]`), metav1.PatchOptions{})
 		require.NoError(t, err)
 		assert.Equal(t, "true", node.Labels[verification.Label])
-		assert.Equal(t, gate[1:], node.Spec.Taints)
+		assert.Equal(t, taints[1:], node.Spec.Taints)
 	})
-	mayDoNothingElse(t, own, client)
 }
 
 // mayDoNothingElse asserts what the account of the controller, and that of the Pods that it starts, may do with other objects.
-func mayDoNothingElse(t *testing.T, own *harness.Installation, client *kubernetes.Clientset) {
+func mayDoNothingElse(t *testing.T, client *kubernetes.Clientset) {
 	type access = authorizationv1.ResourceAttributes
 	may := map[string]access{
 		"patch Nodes":                          {Verb: "patch", Resource: "nodes"},
@@ -222,7 +226,7 @@ func mayDoNothingElse(t *testing.T, own *harness.Installation, client *kubernete
 		"delete Machines":                    {Verb: "delete", Group: "cluster.x-k8s.io", Resource: "machines"},
 		"delete NodeClaims":                  {Verb: "delete", Group: "karpenter.sh", Resource: "nodeclaims"},
 	}
-	config, err := own.Cluster.ServiceAccount(t.Context(), verification.Namespace, verification.Account)
+	config, err := nodekeep.Cluster.ServiceAccount(t.Context(), verification.Namespace, verification.Account)
 	require.NoError(t, err)
 	checker, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/manifests"
 	"nodekeep.dev/nodekeep/test/harness"
@@ -22,7 +22,7 @@ import (
 )
 
 // grantRemovals installs what the chart adds where profiles use every kind of removal.
-func grantRemovals(t *testing.T, own *harness.Installation) {
+func grantRemovals(t *testing.T) {
 	t.Helper()
 	var objects []string
 	for document := range strings.SplitSeq(manifests.Complete, "\n---\n") {
@@ -33,17 +33,20 @@ func grantRemovals(t *testing.T, own *harness.Installation) {
 	require.Len(t, objects, 4, "a ClusterRole, a policy, and their bindings")
 	file := filepath.Join(t.TempDir(), "removal.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(strings.Join(objects, "\n---\n")), 0o600))
-	own.MustKubectl(t, "apply", "--server-side", "-f", file)
+	nodekeep.MustKubectl(t, "apply", "--server-side", "-f", file)
 }
 
 // RBAC lets the controller delete any Node where a profile has onFailure. The policy nodekeep-verify-removal says which.
 func TestTheVerifiersAccountRemovesNoNodeThatWasOpen(t *testing.T) {
-	own, client := verifier(t)
-	require.NoError(t, own.ApplyCRDs(t.Context(), harness.KarpenterCRDs, harness.ClusterAPICRDs))
-	grantRemovals(t, own)
-	admin, err := dynamic.NewForConfig(own.Cluster.Admin())
+	require.NoError(t, nodekeep.ApplyCRDs(t.Context(), harness.KarpenterCRDs, harness.ClusterAPICRDs))
+	grantRemovals(t)
+	asVerifier(t, func(client *kubernetes.Clientset) { removesNoNodeThatWasOpen(t, client) })
+}
+
+func removesNoNodeThatWasOpen(t *testing.T, client *kubernetes.Clientset) {
+	admin, err := dynamic.NewForConfig(nodekeep.Cluster.Admin())
 	require.NoError(t, err)
-	config, err := own.Cluster.ServiceAccount(t.Context(), harness.Namespace, "nodekeep-verify")
+	config, err := nodekeep.Cluster.ServiceAccount(t.Context(), harness.Namespace, "nodekeep-verify")
 	require.NoError(t, err)
 	account, err := dynamic.NewForConfig(config)
 	require.NoError(t, err)
@@ -54,24 +57,22 @@ func TestTheVerifiersAccountRemovesNoNodeThatWasOpen(t *testing.T) {
 		require.ErrorContains(t, err, "ValidatingAdmissionPolicy 'nodekeep-verify-removal' with binding 'nodekeep-verify-removal' denied request: nodekeep-verify can "+says)
 	}
 
-	node := func(name string, taints ...corev1.Taint) {
-		one := harness.Registration(name)
-		one.Spec.Taints = taints
-		own.RegisterNode(t, one)
+	const reboots = verification.Taint + "=reboot-1-2:NoSchedule"
+	for name, taints := range map[string][]string{
+		"removed-open":    nil,
+		"removed-tenant":  {"tenant:NoSchedule"},
+		"removed-reboots": {reboots},
+		"removed-new":     {verification.Taint + ":NoSchedule"},
+		"removed-both":    {reboots, verification.Taint + ":NoExecute"},
+	} {
+		nodekeep.RegisterNode(t, tainted(name, taints...))
 	}
-	reboots := corev1.Taint{Key: verification.Taint, Value: "reboot-1-2", Effect: corev1.TaintEffectNoSchedule}
-	waits := corev1.Taint{Key: verification.Taint, Effect: corev1.TaintEffectNoSchedule}
-	node("removed-open")
-	node("removed-tenant", corev1.Taint{Key: "tenant", Effect: corev1.TaintEffectNoSchedule})
-	node("removed-reboots", reboots)
-	node("removed-new", waits)
-	node("removed-both", reboots, corev1.Taint{Key: verification.Taint, Effect: corev1.TaintEffectNoExecute})
 	require.Eventually(t, func() bool {
 		return apierrors.IsInvalid(client.CoreV1().Nodes().Delete(t.Context(), "removed-open", dry))
-	}, harness.Settles, 50*time.Millisecond)
+	}, settles, 50*time.Millisecond)
 	for _, name := range []string{"removed-open", "removed-tenant", "removed-reboots"} {
 		denied(t, client.CoreV1().Nodes().Delete(t.Context(), name, dry), "delete only Nodes that wait for their first verification")
-		require.NoError(t, own.Admin.CoreV1().Nodes().Delete(t.Context(), name, dry), "the policy concerns nobody else")
+		require.NoError(t, nodekeep.Admin.CoreV1().Nodes().Delete(t.Context(), name, dry), "the policy concerns nobody else")
 	}
 	for _, name := range []string{"removed-new", "removed-both"} {
 		require.NoError(t, client.CoreV1().Nodes().Delete(t.Context(), name, dry), name)

@@ -8,13 +8,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -109,29 +107,13 @@ func TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse(t *testing.T) {
 // keepsTheRecords runs the commands while a Node waits behind the gate, and installs again.
 func keepsTheRecords(t *testing.T, own *harness.Installation, name, commands string, installAgain func()) {
 	want := map[string]string{"dedicated": "ci", harness.Worker: ""}
-	nodes := own.Admin.CoreV1().Nodes()
 	require.NoError(t, own.Start(t.Context()))
-	_, err := nodes.Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
-	require.NoError(t, err)
-	_, err = own.Kubectl(t.Context(), "label", "node", name, "dedicated=ci", harness.Worker+"=")
-	require.NoError(t, err)
-	recordedAs := func() string {
-		out, err := own.Kubectl(t.Context(), "-n", harness.Namespace, "get", "configmap", store.Name(name), "-o", "jsonpath={.metadata.uid} {.data}")
-		if err != nil {
-			return ""
-		}
-		return out
-	}
-	require.Eventually(t, func() bool {
-		return strings.Contains(recordedAs(), harness.Worker) && strings.Contains(recordedAs(), "dedicated")
-	}, settles, 50*time.Millisecond)
+	own.RegisterRecorded(t, name, want)
 	require.NoError(t, own.StopCapture())
 	require.NoError(t, own.StopWebhook())
-	require.NoError(t, nodes.Delete(t.Context(), name, metav1.DeleteOptions{}))
-	_, err = nodes.Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
-	require.NoError(t, err)
-	require.Contains(t, own.GatedNodes(t), name)
-	before := recordedAs()
+	own.DeleteNode(t, name)
+	require.True(t, harness.Gated(own.Register(t, name)))
+	before := own.RecordMap(t, name)
 
 	done := make(chan struct{})
 	if strings.Contains(commands, "helm uninstall") {
@@ -150,29 +132,25 @@ func keepsTheRecords(t *testing.T, own *harness.Installation, name, commands str
 	namespace, err := own.Admin.CoreV1().Namespaces().Get(t.Context(), harness.Namespace, metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.Nil(t, namespace.DeletionTimestamp, "the records are in the namespace")
-	assert.Equal(t, before, recordedAs(), "the record stays as it is")
+	after := own.RecordMap(t, name)
+	assert.Equal(t, before.UID, after.UID, "the record stays")
+	assert.Equal(t, before.Data, after.Data, "and is as it was")
 	left, err := harness.Left(t.Context(), own.Cluster)
 	require.NoError(t, err)
 	assert.Empty(t, left)
 	assert.Empty(t, own.GatedNodes(t))
-	bare, err := nodes.Create(t.Context(), harness.Registration(name+"-bare"), metav1.CreateOptions{})
-	require.NoError(t, err)
-	assert.NotContains(t, own.GatedNodes(t), bare.Name, "nothing gates new Nodes any more")
+	assert.False(t, harness.Gated(own.Register(t, name+"-bare")), "nothing gates new Nodes any more")
 
 	installAgain()
-	require.NoError(t, nodes.Delete(t.Context(), name, metav1.DeleteOptions{}))
+	own.DeleteNode(t, name)
 	own.WaitGating(t, true)
 	require.NoError(t, own.StartWebhook(t.Context()))
-	back, err := nodes.Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
+	back, err := own.Admin.CoreV1().Nodes().Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
 	require.NoError(t, err)
-	for key, value := range want {
-		assert.Equal(t, value, back.Labels[key], "the new installation restores what the old one recorded")
-		assert.Contains(t, back.Labels, key)
-	}
+	assert.True(t, harness.HasAll(back.Labels, want), "the new installation restores what the old one recorded: %v", back.Labels)
 	require.NoError(t, own.StopWebhook())
-	for _, node := range []string{name, bare.Name} {
-		require.NoError(t, nodes.Delete(t.Context(), node, metav1.DeleteOptions{}))
-	}
+	own.DeleteNode(t, name)
+	own.DeleteNode(t, name+"-bare")
 }
 
 func TestTheDocumentedCommandsDeleteVerificationAndNothingElse(t *testing.T) {

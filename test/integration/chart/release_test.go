@@ -27,7 +27,7 @@ func TestAReleaseFromItsInstallToItsUninstall(t *testing.T) {
 			r := release{namespace: "release-" + serverSide, serverSide: serverSide}
 			notes, err := r.tryHelm(t, "install", "nodekeep", harness.Chart(), "--create-namespace", "--server-side="+serverSide)
 			require.NoError(t, err)
-			r.untilGating(t)
+			gatingComesToBe(t, true)
 			r.isFreedInAnEmergency(t, string(notes))
 			kept := r.live(t)
 			r.losesNothingByUpgrades(t, kept)
@@ -38,7 +38,7 @@ func TestAReleaseFromItsInstallToItsUninstall(t *testing.T) {
 
 			// Nothing that the first release left makes the second one fail, and its gate works.
 			r.helm(t, "install", "nodekeep", harness.Chart(), "--server-side="+serverSide)
-			r.untilGating(t)
+			gatingComesToBe(t, true)
 			r.helm(t, "uninstall", "nodekeep", "--no-hooks")
 		})
 	}
@@ -63,12 +63,12 @@ func (r release) upgrade(t *testing.T, args ...string) {
 	r.helm(t, append([]string{"upgrade", "nodekeep", harness.Chart(), "--reset-values", "--server-side=" + r.serverSide}, args...)...)
 }
 
-// untilGating waits until a Node that registers is gated.
-func (r release) untilGating(t *testing.T) {
+// gatingComesToBe waits until a Node that registers is gated, or is not.
+func gatingComesToBe(t *testing.T, want bool) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		node, err := admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "probe"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err == nil && policy.DefaultGate.On(node.Spec.Taints)
+		return err == nil && harness.Gated(node) == want
 	}, settles, 100*time.Millisecond)
 }
 
@@ -96,12 +96,9 @@ func (r release) isFreedInAnEmergency(t *testing.T, notes string) {
 		require.NoError(t, err)
 		assert.False(t, policy.DefaultGate.On(node.Spec.Taints), name)
 	}
-	require.Eventually(t, func() bool {
-		node, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "probe"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err == nil && !policy.DefaultGate.On(node.Spec.Taints)
-	}, settles, 100*time.Millisecond)
+	gatingComesToBe(t, false)
 	r.upgrade(t)
-	r.untilGating(t)
+	gatingComesToBe(t, true)
 }
 
 // alive is what the processes have made of a release.

@@ -1,21 +1,16 @@
 package monitoring
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
 )
@@ -27,12 +22,11 @@ func remedies(t *testing.T, nodekeep *harness.Installation) {
 	for _, name := range []string{"gated-1", "gated-2", "free-1"} {
 		node, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		require.NoError(t, err)
-		require.True(t, gated(node), "the gate policy is in force and nobody lifts the gate")
+		require.True(t, harness.Gated(node), "the gate policy is in force and nobody lifts the gate")
 	}
-	out, err := nodekeep.Kubectl(t.Context(), "taint", "node", "free-1", "nodekeep.dev/restoring-")
-	require.NoError(t, err, out)
+	nodekeep.MustKubectl(t, "taint", "node", "free-1", "nodekeep.dev/restoring-")
 	record := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.Name("gated-1"), Labels: map[string]string{store.RecordLabel: "true"}}}
-	_, err = nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Create(t.Context(), record, metav1.CreateOptions{})
+	_, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Create(t.Context(), record, metav1.CreateOptions{})
 	require.NoError(t, err)
 
 	t.Run("every command in the alerts is one", func(t *testing.T) {
@@ -69,25 +63,14 @@ func remedies(t *testing.T, nodekeep *harness.Installation) {
 			out, err := nodekeep.Kubectl(t.Context(), command...)
 			require.True(t, err == nil || notAllGated(out), out)
 		}
-		list, err := nodes.List(t.Context(), metav1.ListOptions{})
-		require.NoError(t, err)
-		for _, node := range list.Items {
-			assert.False(t, gated(&node), node.Name)
-		}
-		require.Eventually(t, func() bool {
-			node, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "later-1"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-			return err == nil && !gated(node)
-		}, harness.Settles, 100*time.Millisecond)
+		assert.Empty(t, nodekeep.GatedNodes(t))
+		nodekeep.WaitGating(t, false)
 	})
 }
 
 // notAllGated reports whether kubectl says that some Nodes did not have the gate. It frees the others all the same.
 func notAllGated(out string) bool {
 	return strings.Contains(out, `error: taint "nodekeep.dev/restoring" not found`) || strings.Contains(out, `taint "nodekeep.dev/unverified" not found`)
-}
-
-func gated(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == string(policy.DefaultGate) })
 }
 
 // filled puts in what an operator fills in.
@@ -117,9 +100,6 @@ func findsTheLargestRecord(t *testing.T, nodekeep *harness.Installation) {
 	require.GreaterOrEqual(t, i, 0)
 	line := regexp.MustCompile("`(kubectl [^`]*)`").FindStringSubmatch(filled().Replace(all[i].Annotations["description"]))
 	require.NotNil(t, line)
-	shell := exec.CommandContext(t.Context(), "sh", "-c", line[1])
-	shell.Env = []string{"HOME=" + t.TempDir(), "KUBECONFIG=" + nodekeep.AdminKubeconfig(), "PATH=" + filepath.Dir(harness.Binary("kubectl")) + string(filepath.ListSeparator) + os.Getenv("PATH")}
-	out, err := shell.CombinedOutput()
-	require.NoError(t, err, string(out))
-	assert.Regexp(t, `\n\d{5,} node\.large-1\n$`, string(out))
+	out := nodekeep.Shell(t, "", "", line[1]).RequireDone(t).Out
+	assert.Regexp(t, `\n\d{5,} node\.large-1\n$`, out)
 }

@@ -3,13 +3,9 @@ package scheduling
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // policyWith is the policy of these tests: a rule makes a taint of a label, and protected labels are restored as it says.
@@ -71,17 +67,4 @@ func withoutWebhookAndGatePolicy(t *testing.T) {
 func withoutAnything(t *testing.T) (startCapture func()) {
 	withoutWebhookAndGatePolicy(t)
 	return withoutCapture(t)
-}
-
-// inline lets the webhook put protected labels into the CREATE, and then does something.
-func inline(t *testing.T, do func()) {
-	t.Helper()
-	nodekeep.UsePolicy(t, policyWith("inline"))
-	nodekeep.WithInline(t, func() {
-		require.Eventually(t, func() bool {
-			_, body := harness.Readiness(nodekeep.ReadyURL("webhook"))
-			return strings.Contains(body, "[+] protected labels: inline")
-		}, settles, 50*time.Millisecond, "the self-test must prove the inline route")
-		do()
-	})
 }

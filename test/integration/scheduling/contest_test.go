@@ -40,10 +40,7 @@ func hold(t *testing.T, name string, count int, arrange func(t *testing.T) (afte
 	verdicts := watchVerdicts(t, pods)
 	stop := keepComing(t, pods, 500)
 	started := time.Now()
-	eachNode(nodes, func(name string) {
-		_, err := register(t.Context(), name, metav1.CreateOptions{})
-		assert.NoError(t, err, "a kubelet must always be able to register its Node")
-	})
+	eachNode(nodes, func(name string) { nodekeep.Register(t, name) })
 	afterwards()
 	complete(t, nodes)
 	result := contest{took: time.Since(started), pods: map[string]int{}, misplaced: map[string]int{}, verdicts: map[string]int{}}

@@ -2,7 +2,6 @@ package scheduling
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"testing"
 	"time"
@@ -11,8 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -43,15 +40,6 @@ func byRule() []corev1.Taint {
 // eachNode calls do for every name, some at a time.
 func eachNode(names []string, do func(name string)) { harness.Each(names, 4, do) }
 
-// register sends what a kubelet sends when it starts and returns what the API server stored.
-func register(ctx context.Context, name string, options metav1.CreateOptions) (*corev1.Node, error) {
-	client, err := kubernetes.NewForConfig(nodekeep.Cluster.Kubelet(name))
-	if err != nil {
-		return nil, err
-	}
-	return client.CoreV1().Nodes().Create(ctx, harness.Registration(name), options)
-}
-
 // rememberThenDelete registers Nodes, labels and taints them as an admin would, waits until all records hold that and
 // deletes the Nodes; where an earlier test has left it so, the Nodes need not exist again. What is registered under these
 // names goes with the test.
@@ -63,9 +51,9 @@ func rememberThenDelete(t *testing.T, names []string) {
 	}
 	labels, taints := carried()
 	eachNode(names, func(name string) {
-		if node, err := register(t.Context(), name, metav1.CreateOptions{}); assert.NoError(t, err) {
-			patch(t, name, labels, append(node.Spec.Taints, taints...))
-		}
+		nodekeep.Register(t, name)
+		nodekeep.Label(t, name, labels)
+		nodekeep.Taint(t, name, taints[0].ToString())
 	})
 	require.Eventually(t, func() bool { return remembered(t, names) }, settles, 100*time.Millisecond,
 		"every record must come to hold %v", record.Join(carried()))
@@ -79,17 +67,6 @@ func remembered(t *testing.T, names []string) bool {
 		found, err := record.Decode([]byte(cm.Data[store.DataKey]))
 		return found.Node, err == nil && maps.Equal(found.Items(), record.Join(carried()))
 	})
-}
-
-// patch adds labels to a Node, if any, and replaces its taints, as an admin.
-func patch(t *testing.T, name string, labels map[string]string, taints []corev1.Taint) {
-	t.Helper()
-	added := map[string]string{} // a nil map would be null, and remove all there are
-	maps.Copy(added, labels)
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": added}, "spec": map[string]any{"taints": taints}})
-	require.NoError(t, err)
-	_, err = nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "kubectl"})
-	assert.NoError(t, err)
 }
 
 // deleteNodes leaves the scheduler with no Node at all. It works when the test's own context has ended.
@@ -117,13 +94,7 @@ func complete(t *testing.T, names []string) {
 // whole reports whether a Node has all that every Node carries.
 func whole(node corev1.Node) bool {
 	labels, taints := carried()
-	has := record.Join(node.Labels, node.Spec.Taints)
-	for item, value := range record.Join(labels, append(taints, byRule()...)) {
-		if got, present := has[item]; !present || got != value {
-			return false
-		}
-	}
-	return true
+	return harness.HasAll(record.Join(node.Labels, node.Spec.Taints), record.Join(labels, append(taints, byRule()...)))
 }
 
 // each reports whether every name is among the items, and as it should be.

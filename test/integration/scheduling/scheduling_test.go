@@ -1,7 +1,6 @@
 package scheduling
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -39,7 +38,8 @@ func TestNoPodIsBoundToANodeBeforeTheNodeCarriesItsLabelsAndTaints(t *testing.T)
 				contest()
 				return
 			}
-			inline(t, contest)
+			nodekeep.UsePolicy(t, policyWith("inline"))
+			nodekeep.WithInline(t, contest)
 		})
 	}
 }
@@ -75,13 +75,12 @@ func TestAPodThatToleratesAllButTheGateStaysOffANodeUntilTheGateGoes(t *testing.
 	pods := podsIn(t, "gated")
 	rememberThenDelete(t, node)
 	startCapture := withoutCapture(t)
-	registered, err := register(t.Context(), node[0], metav1.CreateOptions{})
-	require.NoError(t, err)
+	nodekeep.Register(t, node[0])
 	// As when a Node becomes Ready while capture is dead: what the API server put there goes.
-	patch(t, node[0], nil, slices.DeleteFunc(registered.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == corev1.TaintNodeNotReady }))
+	nodekeep.Untaint(t, node[0], corev1.TaintNodeNotReady+":NoSchedule")
 
 	waiting := pod("tolerates-all-but-the-gate", tenant, dedicated)
-	_, err = pods.Create(t.Context(), waiting, metav1.CreateOptions{})
+	_, err := pods.Create(t.Context(), waiting, metav1.CreateOptions{})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		p, err := pods.Get(t.Context(), waiting.Name, metav1.GetOptions{})
