@@ -67,15 +67,9 @@ type replica struct {
 
 func newCluster(t testing.TB, sections string) *cluster {
 	t.Helper()
-	shipped, err := guard.Shipped()
-	require.NoError(t, err)
-	c := &cluster{
-		t: t, policy: loadPolicy(t, sections), clock: now, version: 100, nodes: map[string]*corev1.Node{},
-		guard: guard.New(fake.NewClientset(shipped.Guard, shipped.GuardBinding, shipped.Strip, shipped.StripBinding), slog.New(slog.DiscardHandler)),
+	return &cluster{
+		t: t, policy: loadPolicy(t, sections), clock: now, version: 100, nodes: map[string]*corev1.Node{}, guard: guard.Known(true),
 	}
-	c.guard.Check(t.Context())
-	require.True(t, c.guard.InForce())
-	return c
 }
 
 // replica starts a capture that knows all that is there.

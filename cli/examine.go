@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -24,12 +25,13 @@ const atOnce = 8
 // examination reads an installation.
 type examination struct {
 	*cluster
-	dynamic dynamic.Interface
-	probes  kubernetes.Interface // for dry runs
-	shown   *servedCertificates  // by answers to them
-	options *doctorOptions
-	seen    doctor.Seen
-	behind  time.Duration // this machine's clock, behind the API server's
+	dynamic   dynamic.Interface
+	discovery discovery.DiscoveryInterfaceWithContext
+	probes    kubernetes.Interface // for dry runs
+	shown     *servedCertificates  // by answers to them
+	options   *doctorOptions
+	seen      doctor.Seen
+	behind    time.Duration // this machine's clock, behind the API server's
 }
 
 // look is something to read, and the checks that need it; without any it is always read.
@@ -55,7 +57,10 @@ func (c *cluster) examine(ctx context.Context, o *doctorOptions) (doctor.Seen, e
 	if err != nil {
 		return doctor.Seen{}, err
 	}
-	e := &examination{cluster: c, dynamic: client, probes: probes, shown: served, options: o, seen: doctor.Seen{Namespace: c.namespace, Objects: objects}}
+	e := &examination{
+		cluster: c, dynamic: client, discovery: discovery.ToDiscoveryInterfaceWithContext(c.client.Discovery()), probes: probes, shown: served,
+		options: o, seen: doctor.Seen{Namespace: c.namespace, Objects: objects},
+	}
 	if err := e.lookAtAPIServer(ctx); err != nil {
 		return doctor.Seen{}, err
 	}
@@ -63,7 +68,7 @@ func (c *cluster) examine(ctx context.Context, o *doctorOptions) (doctor.Seen, e
 		var group errgroup.Group
 		group.SetLimit(atOnce)
 		for _, look := range looks() {
-			if len(look.checks) == 0 || !isSubset(look.checks, o.skip) {
+			if len(look.checks) == 0 || !sets.New(o.skip...).HasAll(look.checks...) {
 				group.Go(func() error { look.read(ctx); return nil })
 			}
 		}
@@ -74,10 +79,6 @@ func (c *cluster) examine(ctx context.Context, o *doctorOptions) (doctor.Seen, e
 	}
 	e.seen.Now = e.serverTime()
 	return e.seen, nil
-}
-
-func isSubset(some, of []string) bool {
-	return !slices.ContainsFunc(some, func(one string) bool { return !slices.Contains(of, one) })
 }
 
 // serverTime is what the API server's clock shows now.

@@ -6,7 +6,6 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,84 +23,76 @@ const (
 	groupDiscovery    = discoveryv1.GroupName
 )
 
-// object is a look at one object of the manifests.
-func (e *examination) object(object *doctor.Object) look {
-	shipped := object.Shipped
-	kind := shipped.GroupVersionKind()
-	resource, _ := meta.UnsafeGuessKindToResource(kind)
-	a := access{verb: "get", group: kind.Group, resource: resource.Resource, namespace: shipped.GetNamespace(), name: shipped.GetName()}
-	return look{read: reading(e, &object.Found, a, func(ctx context.Context) (*unstructured.Unstructured, error) {
-		return e.dynamic.Resource(resource).Namespace(shipped.GetNamespace()).Get(ctx, shipped.GetName(), metav1.GetOptions{})
-	})}
+// getting is the API call that reads one object, with the client of its kind.
+func getting[T any](client interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+}, name string,
+) func(context.Context) (T, error) {
+	return func(ctx context.Context) (T, error) { return client.Get(ctx, name, metav1.GetOptions{}) }
+}
+
+// object reads one object that is compared with the shipped one.
+func (e *examination) object(object *doctor.Object) func(context.Context) {
+	namespace, name := object.Shipped.GetNamespace(), object.Shipped.GetName()
+	resource, _ := meta.UnsafeGuessKindToResource(object.Shipped.GroupVersionKind())
+	a := access{verb: "get", group: resource.Group, resource: resource.Resource, namespace: namespace, name: name}
+	return reading(e, &object.Found, a, func(ctx context.Context) (*unstructured.Unstructured, error) {
+		return e.dynamic.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	})
 }
 
 // firstLooks read what stands by itself.
 func (e *examination) firstLooks() []look {
-	seen := &e.seen
+	seen, core := &e.seen, e.client.CoreV1()
 	looks := []look{
-		{read: reading(e, &seen.InCluster, e.to("get", "", "namespaces"), func(ctx context.Context) (*corev1.Namespace, error) {
-			return e.client.CoreV1().Namespaces().Get(ctx, e.namespace, metav1.GetOptions{})
-		})},
+		{read: reading(e, &seen.InCluster, e.to("get", "", "namespaces"), getting(core.Namespaces(), e.namespace))},
 		{read: reading(e, &seen.Endpoints, e.to("list", groupDiscovery, "endpointslices"), e.endpoints)},
 		{read: reading(e, &seen.Pods, e.to("list", "", "pods"), e.pods)},
 		{read: reading(e, &seen.GateServed, e.toAll("get", groupAdmission, "mutatingadmissionpolicies"), e.gateServed)},
 		{read: reading(e, &seen.Leader, e.toLease(capture.LeaseName), e.leaderOf(capture.LeaseName))},
-		{read: reading(e, &seen.LabelRules, e.to("get", "", "configmaps"), func(ctx context.Context) (*corev1.ConfigMap, error) {
-			return e.client.CoreV1().ConfigMaps(e.namespace).Get(ctx, store.RulesName, metav1.GetOptions{})
-		}), checks: []string{"label-rules", "migrations"}},
-		{read: reading(e, &seen.Inventory, e.to("get", "", "configmaps"), func(ctx context.Context) (*corev1.ConfigMap, error) {
-			return e.client.CoreV1().ConfigMaps(e.namespace).Get(ctx, capture.InventoryName, metav1.GetOptions{})
-		}), checks: []string{"inventory"}},
+		{
+			read:   reading(e, &seen.LabelRules, e.to("get", "", "configmaps"), getting(core.ConfigMaps(e.namespace), store.RulesName)),
+			checks: []string{"label-rules", "migrations"},
+		},
+		{
+			read:   reading(e, &seen.Inventory, e.to("get", "", "configmaps"), getting(core.ConfigMaps(e.namespace), capture.InventoryName)),
+			checks: []string{"inventory"},
+		},
 		{read: e.lookAtYourRights, checks: []string{"your-rights"}},
 	}
 	for i := range seen.Objects {
 		if seen.Objects[i].Shipped.GetNamespace() != verify.Namespace {
-			looks = append(looks, e.object(&seen.Objects[i]))
+			looks = append(looks, look{read: e.object(&seen.Objects[i])})
 		}
 	}
 	return looks
 }
 
-// verificationLooks read what belongs to verification, in the namespace that its controller uses.
+// verificationLooks read what belongs to verification, in the namespaces that its controller uses.
 func (e *examination) verificationLooks() (looks []look) {
-	const check = "verification"
-	seen := &e.seen
+	seen, core, checks := &e.seen, e.client.CoreV1(), []string{"verification"}
 	namespace := seen.ChecksNamespace()
+	seen.Objects = append(seen.Objects, seen.Lookups()...)
 	for i := range seen.Objects {
-		if object := &seen.Objects[i]; object.Shipped.GetNamespace() == verify.Namespace {
+		object := &seen.Objects[i]
+		switch {
+		case object.Shipped.GetName() == doctor.LookupRole:
+		case object.Shipped.GetNamespace() == verify.Namespace:
 			object.Shipped.SetNamespace(namespace)
-			of := e.object(object)
-			looks = append(looks, look{read: of.read, checks: []string{check}})
+		default:
+			continue // it was read before
 		}
-	}
-	for _, namespace := range seen.LookupNamespaces() {
-		seen.Lookups = append(seen.Lookups, doctor.Lookup{Namespace: namespace})
-	}
-	for i := range seen.Lookups {
-		of := &seen.Lookups[i]
-		to := func(resource string) access {
-			return access{verb: "get", group: rbacv1.GroupName, resource: resource, namespace: of.Namespace, name: doctor.LookupRole}
-		}
-		looks = append(looks,
-			look{checks: []string{check}, read: reading(e, &of.Role, to("roles"), func(ctx context.Context) (*rbacv1.Role, error) {
-				return e.client.RbacV1().Roles(of.Namespace).Get(ctx, doctor.LookupRole, metav1.GetOptions{})
-			})},
-			look{checks: []string{check}, read: reading(e, &of.Binding, to("rolebindings"), func(ctx context.Context) (*rbacv1.RoleBinding, error) {
-				return e.client.RbacV1().RoleBindings(of.Namespace).Get(ctx, doctor.LookupRole, metav1.GetOptions{})
-			})})
+		looks = append(looks, look{read: e.object(object), checks: checks})
 	}
 	if seen.Removes() {
+		ledger := access{verb: "get", resource: "configmaps", namespace: namespace, name: verify.LedgerMap}
 		looks = append(looks,
-			look{read: reading(e, &seen.Groups, access{verb: "get", resource: "apis"}, e.apiGroups), checks: []string{check}},
-			look{read: reading(e, &seen.Ledger, access{verb: "get", resource: "configmaps", namespace: namespace, name: verify.LedgerMap}, func(ctx context.Context) (*corev1.ConfigMap, error) {
-				return e.client.CoreV1().ConfigMaps(namespace).Get(ctx, verify.LedgerMap, metav1.GetOptions{})
-			}), checks: []string{check}})
+			look{read: reading(e, &seen.Groups, access{verb: "get", resource: "apis"}, e.apiGroups), checks: checks},
+			look{read: reading(e, &seen.Ledger, ledger, getting(core.ConfigMaps(namespace), verify.LedgerMap)), checks: checks})
 	}
 	return append(looks,
-		look{read: reading(e, &seen.VerifyLeader, e.toLease(doctor.VerifyDeployment), e.leaderOf(doctor.VerifyDeployment)), checks: []string{check}},
-		look{read: reading(e, &seen.ChecksIn, e.toAll("get", "", "namespaces"), func(ctx context.Context) (*corev1.Namespace, error) {
-			return e.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
-		}), checks: []string{check}})
+		look{read: reading(e, &seen.VerifyLeader, e.toLease(doctor.VerifyDeployment), e.leaderOf(doctor.VerifyDeployment)), checks: checks},
+		look{read: reading(e, &seen.ChecksIn, e.toAll("get", "", "namespaces"), getting(core.Namespaces(), namespace)), checks: checks})
 }
 
 // laterLooks read what depends on that.

@@ -30,8 +30,11 @@ func found(seen Seen) (all []string) {
 
 func TestStaticFilesOfEachOptionAreAsShipped(t *testing.T) {
 	for file, change := range map[string]func(*Seen){
-		"nodekeep.yaml":        func(*Seen) {},
-		"nodekeep-verify.yaml": func(s *Seen) { s.Objects = inCluster(t, "nodekeep.yaml", "nodekeep-verify.yaml") },
+		"nodekeep.yaml": func(*Seen) {},
+		"nodekeep-verify.yaml": func(s *Seen) {
+			s.Objects = inCluster(t, "nodekeep.yaml", "nodekeep-verify.yaml")
+			s.Objects = append(s.Objects, fromFiles(t, s.Lookups(), "nodekeep-verify.yaml")...)
+		},
 		"nodekeep-cert-manager.yaml": func(s *Seen) {
 			assert.Equal(t, "nodekeep-webhook-certificate", s.ServingSecret())
 		},
@@ -55,38 +58,30 @@ func TestStaticFilesOfEachOptionAreAsShipped(t *testing.T) {
 	}
 }
 
-// needsEverything makes an installation need all that is shipped.
-func needsEverything(t *testing.T, seen *Seen) {
-	t.Helper()
-	removing(t, verify.RemovalKinds()...)(seen)
-	seen.arg(captureObject, "--metrics-secure")
-	seen.arg(verifyObject, "--metrics-secure")
-}
-
-func TestEachObjectThatDoesNotExistIsFound(t *testing.T) {
+// Also what an installation does not need by itself is found where it does.
+func TestEachObjectThatDoesNotExistIsFoundAndEachThatCouldNotBeReadIsUnknown(t *testing.T) {
 	for _, expected := range expectations() {
 		t.Run(expected.object, func(t *testing.T) {
 			seen := healthy(t)
-			needsEverything(t, &seen)
-			require.NotEmpty(t, seen.object(expected.object).Name(), "the manifests have it")
-			seen.remove(expected.object)
-			all := found(seen)
-			assert.Contains(t, all, expected.check+": "+string(expected.severity)+": "+expected.object+": it does not exist: "+expected.without)
-		})
-	}
-}
-
-func TestEachObjectThatCouldNotBeReadIsUnknown(t *testing.T) {
-	for _, expected := range expectations() {
-		seen := healthy(t)
-		needsEverything(t, &seen)
-		for i := range seen.Objects {
-			if seen.Objects[i].Name() == expected.object {
-				seen.Objects[i].Found = NotKnown[*unstructured.Unstructured](Unknown{Why: "you may not", Remedy: Remedy{Text: "Ask."}})
+			removing(t, verify.RemovalKinds()...)(&seen)
+			seen.setPolicy(profilesOf("name: removes, nodeSelector: a, onFailure: node", "name: waits, wait: {daemonSets: [apps/driver]}"))
+			seen.grantLookups()
+			seen.arg(captureObject, "--metrics-secure")
+			seen.arg(verifyObject, "--metrics-secure")
+			object := seen.object(expected.object)
+			require.NotEmpty(t, object.Shipped.Object, "the manifests have it")
+			finding := func(severity Severity, what string) string {
+				return expected.check + ": " + string(severity) + ": " + expected.object + ": " + what
 			}
-		}
-		all := found(seen)
-		assert.Contains(t, all, expected.check+": unknown: "+expected.object+": you may not")
+			for i := range seen.Objects {
+				if seen.Objects[i].Name() == expected.object {
+					seen.Objects[i].Found = NotKnown[*unstructured.Unstructured](Unknown{Why: "you may not", Remedy: Remedy{Text: "Ask."}})
+				}
+			}
+			assert.Contains(t, found(seen), finding(Lacking, "you may not"))
+			seen.remove(expected.object)
+			assert.Contains(t, found(seen), finding(expected.severity, object.where()+"it does not exist: "+expected.without))
+		})
 	}
 }
 

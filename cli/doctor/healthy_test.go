@@ -8,6 +8,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,7 +18,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -61,9 +61,7 @@ func healthy(t *testing.T) Seen {
 	seen.Leader = Found(lease("worker-1_a", now.Add(-2*time.Second)))
 	seen.VerifyLeader = Found(lease("nodekeep-verify-1", now.Add(-2*time.Second)))
 	seen.ChecksIn = Found(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{podSecurity: restricted}}})
-	for _, namespace := range seen.LookupNamespaces() {
-		seen.Lookups = append(seen.Lookups, lookup(seen, namespace))
-	}
+	seen.grantLookups()
 	seen.You = Found("jane")
 	seen.Records = Found(Records{All: 130})
 	seen.Strays = Found(Few[string]{})
@@ -81,17 +79,13 @@ func healthy(t *testing.T) Seen {
 	return seen
 }
 
-// lookup is a Role that grants what the controller needs in a namespace, and its binding.
-func lookup(seen Seen, namespace string) Lookup {
-	role, binding := &rbacv1.Role{}, &rbacv1.RoleBinding{}
-	for _, right := range seen.lookupRights() {
-		if right.Namespace == namespace {
-			role.Rules = append(role.Rules, rbacv1.PolicyRule{Verbs: []string{right.Verb}, APIGroups: []string{right.Group}, Resources: []string{right.Resource}})
-		}
+// grantLookups puts the Roles and RoleBindings that the profiles in force need into the cluster, and no others.
+func (s *Seen) grantLookups() {
+	s.Objects = slices.DeleteFunc(s.Objects, func(o Object) bool { return o.Shipped.GetName() == LookupRole })
+	for _, object := range s.Lookups() {
+		object.Found = Found(object.Shipped.DeepCopy())
+		s.Objects = append(s.Objects, object)
 	}
-	binding.RoleRef.Name = LookupRole
-	binding.Subjects = []rbacv1.Subject{{Kind: "ServiceAccount", Name: VerifyDeployment, Namespace: seen.Namespace}}
-	return Lookup{Namespace: namespace, Role: Found(role), Binding: Found(binding)}
 }
 
 func held(rights []HeldRight) []HeldRight {

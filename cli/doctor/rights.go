@@ -7,7 +7,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 
 	"nodekeep.dev/nodekeep/manifests"
 )
@@ -49,8 +48,7 @@ func (s Seen) lackingRights(object Object) (lacking []string) {
 	shipped, found := rulesOf(&object.Shipped), rulesOf(object.Found.Value)
 	namespace := object.Shipped.GetNamespace()
 	for _, right := range expand(shipped, namespace) {
-		granted := slices.ContainsFunc(found, func(rule rbacv1.PolicyRule) bool { return grants(rule, right) })
-		if !granted && s.needsRight(object.Shipped.GetName(), right) {
+		if !grant(found, right) && s.needsRight(object.Shipped.GetName(), right) {
 			lacking = append(lacking, right.String())
 		}
 	}
@@ -66,29 +64,24 @@ const (
 
 // RoleFor names the shipped ClusterRole for users that grants the right, the one that grants least; empty where none does.
 func RoleFor(right Right) string {
-	for _, name := range []string{Viewer, Viewer + Namespaced, Operator, Operator + Namespaced} {
-		if right.Namespace == "" && strings.HasSuffix(name, Namespaced) {
+	names := []string{Viewer, Viewer + Namespaced, Operator, Operator + Namespaced}
+	roles, err := manifests.Objects(manifests.Namespace, func(name string) bool {
+		kind, name, _ := strings.Cut(name, "/")
+		return kind == "clusterrole" && slices.Contains(names, name)
+	})
+	if err != nil {
+		return ""
+	}
+	for _, name := range names {
+		at := slices.IndexFunc(roles, func(role unstructured.Unstructured) bool { return role.GetName() == name })
+		if right.Namespace == "" && strings.HasSuffix(name, Namespaced) || at < 0 {
 			continue
 		}
-		if slices.ContainsFunc(shippedRules(name), func(rule rbacv1.PolicyRule) bool { return grants(rule, right) }) {
+		if grant(rulesOf(&roles[at]), right) {
 			return name
 		}
 	}
 	return ""
-}
-
-// shippedRules are the rules of a shipped ClusterRole.
-func shippedRules(name string) []rbacv1.PolicyRule {
-	for document := range strings.SplitSeq(manifests.Complete, "\n---\n") {
-		if !strings.Contains(document, "\nkind: ClusterRole\n") || !strings.Contains(document, "\n  name: "+name+"\n") {
-			continue
-		}
-		var role rbacv1.ClusterRole
-		if err := yaml.Unmarshal([]byte(document), &role); err == nil {
-			return role.Rules
-		}
-	}
-	return nil
 }
 
 // rulesOf are the rules of a Role or ClusterRole; other objects have none.
@@ -100,10 +93,12 @@ func rulesOf(object *unstructured.Unstructured) []rbacv1.PolicyRule {
 	return role.Rules
 }
 
-// grants reports whether a rule grants the right.
-func grants(rule rbacv1.PolicyRule, right Right) bool {
-	return hasOrAll(rule.Verbs, right.Verb) && hasOrAll(rule.APIGroups, right.Group) && hasOrAll(rule.Resources, right.Resource) &&
-		(len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, right.Name))
+// grant reports whether one of the rules grants the right.
+func grant(rules []rbacv1.PolicyRule, right Right) bool {
+	return slices.ContainsFunc(rules, func(rule rbacv1.PolicyRule) bool {
+		return hasOrAll(rule.Verbs, right.Verb) && hasOrAll(rule.APIGroups, right.Group) && hasOrAll(rule.Resources, right.Resource) &&
+			(len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, right.Name))
+	})
 }
 
 // needsRight reports whether the options of this installation need the right: with other options the chart does not grant it.

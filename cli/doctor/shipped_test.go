@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"nodekeep.dev/nodekeep/manifests"
 )
 
 // parsed are the objects that the tests read, by file: YAML is slow to read.
@@ -25,43 +27,37 @@ func inCluster(t *testing.T, files ...string) (objects []Object) {
 	t.Helper()
 	key := strings.Join(files, " ")
 	if _, ok := parsed[key]; !ok {
-		parsed[key] = readObjects(t, files)
+		shipped, err := Shipped(namespace)
+		require.NoError(t, err)
+		parsed[key] = fromFiles(t, shipped, files...)
 	}
 	for _, object := range parsed[key] {
-		found := object.Found
-		if found.Found {
-			found.Value = found.Value.DeepCopy()
-		}
-		objects = append(objects, Object{Shipped: object.Shipped, Found: found})
+		object.Found.Value = object.Found.Value.DeepCopy()
+		objects = append(objects, object)
 	}
 	return objects
 }
 
-func readObjects(t *testing.T, files []string) []Object {
+// fromFiles are objects as static files have them.
+func fromFiles(t *testing.T, objects []Object, files ...string) []Object {
 	t.Helper()
-	objects, err := Shipped(namespace)
-	require.NoError(t, err)
-	var all []string
-	for _, file := range files {
-		content, err := os.ReadFile(filepath.Join("..", "..", "manifests", file))
-		require.NoError(t, err)
-		all = append(all, string(content))
-	}
 	for i := range objects {
 		objects[i].Found = Absent[*unstructured.Unstructured]()
 	}
-	for document := range strings.SplitSeq(strings.Join(all, "\n---\n"), "\n---\n") {
-		content, err := yaml.YAMLToJSON([]byte(document))
+	for _, file := range files {
+		content, err := os.ReadFile(filepath.Join("..", "..", "manifests", file))
 		require.NoError(t, err)
-		found := &unstructured.Unstructured{}
-		if string(content) == "null" {
-			continue
-		}
-		require.NoError(t, found.UnmarshalJSON(content))
-		complete(found.Object)
-		for i := range objects {
-			if (Object{Shipped: *found}).Name() == objects[i].Name() {
-				objects[i].Found = Found(found)
+		for document := range strings.SplitSeq(string(content), "\n---\n") {
+			if !strings.Contains(document, "\nkind: ") { // only comments
+				continue
+			}
+			found := &unstructured.Unstructured{}
+			require.NoError(t, yaml.Unmarshal([]byte(document), found))
+			complete(found.Object)
+			for i, object := range objects {
+				if object.Name() == manifests.Name(*found) && object.Shipped.GetNamespace() == found.GetNamespace() {
+					objects[i].Found = Found(found)
+				}
 			}
 		}
 	}

@@ -84,7 +84,6 @@ func judgeVerification(seen Seen) answer {
 	a = judgeDeployment(seen, checkVerification, seen.verify(), "verify", unverified)
 	a.ok = fmt.Sprintf("profiles: %d; %s; %s", len(seen.Profiles().All()), a.ok, seen.judgeVerifyLeader(&a))
 	seen.judgeChecksNamespace(&a)
-	seen.judgeLookups(&a)
 	seen.judgeRemovals(&a)
 	seen.judgeWorkerImage(&a)
 	lacks(&a, "", seen.Nodes)
