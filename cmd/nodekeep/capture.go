@@ -2,38 +2,25 @@ package main
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/tools/record"
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/capture/gc"
 	"nodekeep.dev/nodekeep/guard"
-	"nodekeep.dev/nodekeep/leader"
 	"nodekeep.dev/nodekeep/store"
 )
 
-// lastEvents is how long a stopping process waits for its Events to be written.
-const lastEvents = time.Second
-
 func runCapture(ctx context.Context, o *captureOptions, p *process) error {
-	broadcaster := record.NewBroadcaster()
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: p.client.CoreV1().Events("")})
-	defer func() {
-		time.Sleep(lastEvents)
-		broadcaster.Shutdown()
-	}()
+	events, stop := p.events("nodekeep-capture")
+	defer stop()
 	cluster := store.NewCluster(p.client, p.logger)
 	controller, err := capture.New(capture.Options{
 		Client:    p.client,
 		Records:   p.records,
 		Policy:    p.policy.Policy,
-		Events:    broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "nodekeep-capture"}),
+		Events:    events,
 		Guard:     guard.New(p.client, p.logger),
 		Cluster:   cluster.UID,
 		Metrics:   capture.NewMetrics(p.registry),
@@ -62,29 +49,7 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 	group.Go(func() error { return controller.Run(ctx, p.records.Synced) })
 	group.Go(func() error { cluster.Run(ctx); return nil })
 	group.Go(func() error { sweeper.Run(ctx, p.records.Synced, controller.Synced); return nil })
-	group.Go(func() error {
-		p.policy.follow(ctx, o.policyPoll, p.logger, controller.EnqueueAll, controller.ReportPolicy)
-		return nil
-	})
-	group.Go(func() error { return serveMetrics(ctx, &o.commonOptions, p) })
-	group.Go(func() error { return serveProfiles(ctx, o.pprofAddr) })
-	group.Go(func() error {
-		return serveHTTP(ctx, o.probeAddr, probes([]check{synced("records", p.records.Synced), synced("nodes", controller.Synced)}))
-	})
-	group.Go(func() error { return lead(ctx, o, p, controller) })
-	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
-}
-
-func lead(ctx context.Context, o *captureOptions, p *process, controller *capture.Controller) error {
-	if !o.leaderElect {
-		controller.Lead()
-		return nil
-	}
-	return leader.Elect(ctx, p.client, o.namespace, capture.LeaseName, func() {
-		p.logger.Info("leading")
-		controller.Lead()
-	})
+	group.Go(func() error { return p.lead(ctx, o.leaderElect, capture.LeaseName, controller.Lead) })
+	p.serve(ctx, group, controller.EnqueueAll, controller.ReportPolicy, synced("records", p.records.Synced), synced("nodes", controller.Synced))
+	return ended(group)
 }

@@ -13,11 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/tools/record"
 
-	"nodekeep.dev/nodekeep/leader"
 	"nodekeep.dev/nodekeep/verify"
 	"nodekeep.dev/nodekeep/verify/controller"
 )
@@ -48,9 +44,7 @@ func (o *verifyOptions) addTo(flags *pflag.FlagSet) {
 
 func (o *verifyOptions) mistakes() []error {
 	found := o.commonOptions.mistakes()
-	if o.workers < 1 {
-		found = append(found, fmt.Errorf("--workers %d: must be at least 1", o.workers))
-	}
+	found = append(found, positive("--workers", o.workers)...)
 	if o.image == "" {
 		found = append(found, errors.New("--image is needed: the image of worker Pods, which is nodekeep's own"))
 	}
@@ -64,19 +58,12 @@ func (o *verifyOptions) mistakes() []error {
 	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1035Label(name)) > 0 {
 		found = append(found, fmt.Errorf("--dns-service %q: must be NAMESPACE/NAME of a Service", o.dnsService))
 	}
-	if o.sweepEvery != 0 && o.sweepEvery < shortestInterval {
-		found = append(found, fmt.Errorf("--retention-sweep %s: must be at least %s, or 0 for never", o.sweepEvery, shortestInterval))
-	}
-	return found
+	return append(found, interval("--retention-sweep", o.sweepEvery)...)
 }
 
 func runVerify(ctx context.Context, o *verifyOptions, p *process) error {
-	broadcaster := record.NewBroadcaster()
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: p.client.CoreV1().Events("")})
-	defer func() {
-		time.Sleep(lastEvents)
-		broadcaster.Shutdown()
-	}()
+	events, stop := p.events("nodekeep-verify")
+	defer stop()
 	objects, err := dynamic.NewForConfig(p.config)
 	if err != nil {
 		return fmt.Errorf("make a client for NodeClaims and Machines: %w", err)
@@ -90,7 +77,7 @@ func runVerify(ctx context.Context, o *verifyOptions, p *process) error {
 		Namespace: o.checksNamespace,
 		Image:     o.image,
 		Pull:      corev1.PullPolicy(o.pull),
-		Events:    broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "nodekeep-verify"}),
+		Events:    events,
 		Metrics:   controller.NewMetrics(p.registry),
 		Logger:    p.logger,
 		Workers:   o.workers,
@@ -101,27 +88,8 @@ func runVerify(ctx context.Context, o *verifyOptions, p *process) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.Run(ctx) })
-	group.Go(func() error {
-		p.policy.follow(ctx, o.policyPoll, p.logger, c.EnqueueAll, func(error) {}) // capture reports a bad policy by an Event
-		return nil
-	})
-	group.Go(func() error { return serveMetrics(ctx, &o.commonOptions, p) })
-	group.Go(func() error { return serveProfiles(ctx, o.pprofAddr) })
-	group.Go(func() error {
-		return serveHTTP(ctx, o.probeAddr, probes([]check{synced("nodes", c.NodesSynced), synced("pods", c.PodsSynced)}))
-	})
-	group.Go(func() error {
-		if !o.leaderElect {
-			c.Lead()
-			return nil
-		}
-		return leader.Elect(ctx, p.client, o.namespace, controller.LeaseName, func() {
-			p.logger.Info("leading")
-			c.Lead()
-		})
-	})
-	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
+	group.Go(func() error { return p.lead(ctx, o.leaderElect, controller.LeaseName, c.Lead) })
+	onlyLogged := func(error) {} // capture reports a bad policy by an Event
+	p.serve(ctx, group, c.EnqueueAll, onlyLogged, synced("nodes", c.NodesSynced), synced("pods", c.PodsSynced))
+	return ended(group)
 }
