@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 func TestFindingsOfDeploymentsVersionsAndPolicy(t *testing.T) {
@@ -35,7 +36,9 @@ func TestFindingsOfDeploymentsVersionsAndPolicy(t *testing.T) {
 			nil,
 		},
 		"one is scaled to nothing": {
-			func(s *Seen) { edit(s, captureObject, func(d *appsv1.Deployment) { d.Spec.Replicas = ptr(int32(0)) }) }, []string{capture + "it is scaled to nothing" + unread},
+			func(s *Seen) {
+				edit(s, captureObject, func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To(int32(0)) })
+			}, []string{capture + "it is scaled to nothing" + unread},
 		},
 		"no replica is available, and a pod says why": {
 			func(s *Seen) {

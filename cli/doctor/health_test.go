@@ -48,7 +48,7 @@ func TestAnUnknownSaysWhyAndHowToGetToKnow(t *testing.T) {
 
 func TestTheWorstFindingIsWhatACheckComesTo(t *testing.T) {
 	var a answer
-	a.add(Finding{Severity: Lacking, What: "c"}, Finding{Severity: Warning, What: "b"}, Finding{Severity: Error, What: "a"}, Finding{Severity: Error, What: "z"})
+	a.findings = []Finding{{Severity: Lacking, What: "c"}, {Severity: Warning, What: "b"}, {Severity: Error, What: "a"}, {Severity: Error, What: "z"}}
 	result := a.result("x")
 	assert.Equal(t, Status(Error), result.Status)
 	assert.Equal(t, "a", result.What)
@@ -66,7 +66,9 @@ func TestFewNameTheFirstAndCountAll(t *testing.T) {
 	}
 	assert.Equal(t, 25, few.All)
 	assert.Len(t, few.First, mostNamed)
-	assert.Equal(t, "15 more things", more(few, Error, "things", "see")[0].What)
+	var a answer
+	findMore(&a, Error, few, "things", "see")
+	assert.Equal(t, "15 more things", a.findings[0].What)
 }
 
 // breakage is an installation in which one thing is not right.

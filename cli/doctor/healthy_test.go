@@ -20,6 +20,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
@@ -53,7 +54,7 @@ func healthy(t *testing.T) Seen {
 	seen.APIServer = Found(APIServer{Version: "v1.36.3", Date: now, Asked: now, Answered: now.Add(100 * time.Millisecond)})
 	seen.InCluster = Found(&corev1.Namespace{})
 	seen.Certificate = Found(secret)
-	seen.Endpoints = Found([]discoveryv1.EndpointSlice{{Endpoints: []discoveryv1.Endpoint{{}, {Conditions: discoveryv1.EndpointConditions{Ready: ptr(true)}}}}})
+	seen.Endpoints = Found([]discoveryv1.EndpointSlice{{Endpoints: []discoveryv1.Endpoint{{}, {Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}}}})
 	seen.Pods = Found(pods)
 	seen.GateServed = Found(true)
 	seen.Named = Found([]corev1.Node{stamped, stamped, stamped})
@@ -97,11 +98,9 @@ func held(rights []HeldRight) []HeldRight {
 
 func lease(holder string, renewed time.Time) Leadership {
 	return Leadership{At: now, Lease: &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
-		HolderIdentity: &holder, LeaseDurationSeconds: ptr(int32(15)), RenewTime: &metav1.MicroTime{Time: renewed},
+		HolderIdentity: &holder, LeaseDurationSeconds: ptr.To(int32(15)), RenewTime: &metav1.MicroTime{Time: renewed},
 	}}}
 }
-
-func ptr[T any](value T) *T { return &value }
 
 // authority signs certificates.
 type authority struct {

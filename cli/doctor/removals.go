@@ -65,11 +65,8 @@ func (s Seen) judgeRemovals(a *answer) {
 		if len(profiles) == 0 || group == "" || !s.Groups.Found || slices.Contains(s.Groups.Value, group) {
 			continue
 		}
-		a.add(Finding{
-			Severity: Error, Object: policyObject,
-			What:   fmt.Sprintf("profiles have onFailure: %s (%s), and the API server does not serve the API group %s: %s", kind, strings.Join(profiles, ", "), group, unremoved),
-			Remedy: Remedy{Text: "Install the CustomResourceDefinitions of that group, or change onFailure of these profiles."},
-		})
+		a.find(Error, policyObject, advice("Install the CustomResourceDefinitions of that group, or change onFailure of these profiles."),
+			"profiles have onFailure: %s (%s), and the API server does not serve the API group %s: %s", kind, strings.Join(profiles, ", "), group, unremoved)
 	}
 	ledger := "configmap/" + verify.LedgerMap
 	lacks(a, ledger, s.Ledger)
@@ -82,14 +79,10 @@ func (s Seen) judgeRemovals(a *answer) {
 		err = fmt.Errorf("it has no key %s", verify.LedgerKey)
 	}
 	if err != nil {
-		a.add(Finding{
-			Severity: Error, Object: ledger,
-			What: fmt.Sprintf("in namespace %s it cannot be read (%v): %s", s.ChecksNamespace(), err, unremoved),
-			Remedy: Remedy{
-				Text:     "Delete it. nodekeep then forgets which Nodes it removed within the last 24 hours, so the limits of removals begin anew:",
-				Commands: []string{fmt.Sprintf("kubectl -n %s delete configmap %s", s.ChecksNamespace(), verify.LedgerMap)},
-			},
-		})
+		a.find(Error, ledger,
+			advice("Delete it. nodekeep then forgets which Nodes it removed within the last 24 hours, so the limits of removals begin anew:",
+				fmt.Sprintf("kubectl -n %s delete configmap %s", s.ChecksNamespace(), verify.LedgerMap)),
+			"in namespace %s it cannot be read (%v): %s", s.ChecksNamespace(), err, unremoved)
 	}
 }
 

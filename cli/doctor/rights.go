@@ -180,7 +180,7 @@ func judgeYourRights(seen Seen) answer {
 		switch {
 		case right.Held:
 		case right.For == toSee:
-			a.add(Finding{Severity: Lacking, What: right.Lacking.Why, Remedy: right.Lacking.Remedy})
+			a.find(Lacking, "", right.Lacking.Remedy, "%s", right.Lacking.Why)
 		default:
 			lacking = append(lacking, right.String())
 		}

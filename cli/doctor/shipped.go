@@ -145,7 +145,7 @@ func typed[T any](s Seen, name string) Read[*T] {
 	}
 	value := new(T)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Value.Object, value); err != nil {
-		return NotKnown[*T](Unknown{Why: err.Error(), Remedy: Remedy{Text: "Use the kubectl plugin of the installed version."}})
+		return NotKnown[*T](Unknown{Why: err.Error(), Remedy: advice("Use the kubectl plugin of the installed version.")})
 	}
 	return Found(value)
 }
@@ -198,21 +198,21 @@ func (s Seen) compare(a *answer, check string) {
 }
 
 func (s Seen) compareObject(a *answer, expected expectation, object Object) {
-	find := func(what string, remedy Remedy) {
-		a.add(Finding{Severity: expected.severity, Object: expected.object, What: object.where() + what + ": " + expected.without, Remedy: expected.remedy(remedy)})
+	find := func(e expectation, remedy Remedy, what string) {
+		a.find(e.severity, e.object, e.remedy(remedy), "%s%s: %s", object.where(), what, e.without)
 	}
 	lacks(a, expected.object, object.Found)
 	if object.Found.Absent {
-		find("it does not exist", expected.reinstall())
+		find(expected, expected.reinstall(), "it does not exist")
 	}
 	if !object.Found.Found {
 		return
 	}
 	if rights := s.lackingRights(object); len(rights) > 0 {
-		find("it does not grant "+strings.Join(rights, ", "), reapply())
+		find(expected, reapply(), "it does not grant "+strings.Join(rights, ", "))
 	}
 	for _, difference := range s.differences(object) {
-		a.add(expected.finding(object, difference))
+		find(expected.but(difference), remedy(object, difference), difference.String())
 	}
 }
 
@@ -225,16 +225,15 @@ func asShipped(check, ok string) func(Seen) answer {
 	}
 }
 
-// finding reports what follows from a difference, and how to remove it.
-func (e expectation) finding(object Object, d manifests.Difference) Finding {
-	severity, leadsTo := e.severity, e.without
+// but is the expectation with what follows from this difference, where that is known.
+func (e expectation) but(d manifests.Difference) expectation {
 	for _, known := range consequences() {
 		if (known.object == "" || known.object == e.object) && strings.Contains(d.Path, known.field) {
-			severity, leadsTo = known.severity, known.leadsTo
+			e.severity, e.without = known.severity, known.leadsTo
 			break
 		}
 	}
-	return Finding{Severity: severity, Object: e.object, What: object.where() + d.String() + ": " + leadsTo, Remedy: e.remedy(remedy(object, d))}
+	return e
 }
 
 // consequence is what follows from another value of a field.
@@ -275,7 +274,7 @@ func (e expectation) reinstall() Remedy {
 // remedy is a remedy for the object of the expectation. The manifests of all other objects contain nothing of verification.
 func (e expectation) remedy(remedy Remedy) Remedy {
 	if e.check == checkVerification && slices.Equal(remedy.Commands, reinstall().Commands) {
-		return Remedy{Text: "Apply again what verification was installed from: helm upgrade with verify.enabled=true."}
+		return advice("Apply again what verification was installed from: helm upgrade with verify.enabled=true.")
 	}
 	return remedy
 }

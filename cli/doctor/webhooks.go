@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"fmt"
 	"net/url"
 	"slices"
 
@@ -26,11 +25,8 @@ func judgeRestoreWebhook(seen Seen) answer {
 		return slices.IndexFunc(mutating.Value.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool { return w.Name == name })
 	}
 	if first, second := position(protectedHook), position(restoreHook); first < 0 || first > second {
-		a.add(Finding{
-			Severity: Warning, Object: mutatingObject,
-			What:   fmt.Sprintf("the policy says protected: inline, and there is no webhook %s before %s: protected labels are deferred", protectedHook, restoreHook),
-			Remedy: Remedy{Text: "Install nodekeep with labels.protected inline, or say deferred in the policy."},
-		})
+		a.find(Warning, mutatingObject, advice("Install nodekeep with labels.protected inline, or say deferred in the policy."),
+			"the policy says protected: inline, and there is no webhook %s before %s: protected labels are deferred", protectedHook, restoreHook)
 	}
 	return a
 }

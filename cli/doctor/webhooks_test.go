@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -174,13 +175,13 @@ func TestFindingsOfEndpointsAndDryRuns(t *testing.T) {
 		"nobody behind the Service is ready": {
 			func(s *Seen) {
 				s.Endpoints.Value[0].Endpoints = s.Endpoints.Value[0].Endpoints[:1]
-				s.Endpoints.Value[0].Endpoints[0].Conditions.Ready = ptr(false)
+				s.Endpoints.Value[0].Endpoints[0].Conditions.Ready = ptr.To(false)
 			},
 			[]string{"webhook-endpoints: error: service/nodekeep-webhook: none of 1 endpoints is ready" + nobody},
 		},
 		"some behind the Service are not ready": {
 			func(s *Seen) {
-				s.Endpoints.Value = append(s.Endpoints.Value, discoveryv1.EndpointSlice{Endpoints: []discoveryv1.Endpoint{{Conditions: discoveryv1.EndpointConditions{Ready: ptr(false)}}}})
+				s.Endpoints.Value = append(s.Endpoints.Value, discoveryv1.EndpointSlice{Endpoints: []discoveryv1.Endpoint{{Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false)}}}})
 			},
 			[]string{"webhook-endpoints: warning: service/nodekeep-webhook: 2 of 3 endpoints are ready"},
 		},
@@ -214,7 +215,7 @@ func TestFindingsOfEndpointsAndDryRuns(t *testing.T) {
 // byURL lets the API server call a webhook by a URL.
 func byURL(client *admissionregistrationv1.WebhookClientConfig) {
 	path := *client.Service.Path
-	client.Service, client.URL = nil, ptr("https://nodekeep-webhook.nodekeep-system.svc:9443"+path)
+	client.Service, client.URL = nil, ptr.To("https://nodekeep-webhook.nodekeep-system.svc:9443"+path)
 }
 
 // byFiles lets the webhook serve from a Secret of the operator's.
