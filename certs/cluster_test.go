@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"gomodules.xyz/jsonpatch/v2"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -107,7 +108,7 @@ func (c *cluster) react(a clienttesting.Action) (runtime.Object, error) {
 		a.Object = o
 		return c.apply(a)
 	case clienttesting.PatchActionImpl:
-		var patch []operation
+		var patch []jsonpatch.Operation
 		if err := json.Unmarshal(a.Patch, &patch); err != nil {
 			return nil, err
 		}

@@ -28,7 +28,7 @@ const (
 // certificate is where the serving certificate comes from.
 type certificate interface {
 	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	Run(ctx context.Context) error
+	Run(ctx context.Context)
 	Loaded() error
 	NotAfter() time.Time
 	NotBefore() time.Time
@@ -92,7 +92,7 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	group, failed := errgroup.WithContext(ctx)
 	group.Go(func() error { p.records.Run(background); return nil })
-	group.Go(func() error { return serving.Run(background) })
+	group.Go(func() error { serving.Run(background); return nil })
 	if authorities != nil {
 		group.Go(func() error { authorities.Run(background); return nil })
 	}
