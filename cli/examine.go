@@ -50,16 +50,14 @@ func (c *cluster) examine(ctx context.Context, o *doctorOptions) (doctor.Seen, e
 	if err != nil {
 		return doctor.Seen{}, err
 	}
-	served := &servedCertificates{}
-	config := rest.CopyConfig(c.config)
-	config.WarningHandler = served
-	probes, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return doctor.Seen{}, err
-	}
 	e := &examination{
-		cluster: c, dynamic: client, discovery: discovery.ToDiscoveryInterfaceWithContext(c.client.Discovery()), probes: probes, shown: served,
+		cluster: c, dynamic: client, discovery: discovery.ToDiscoveryInterfaceWithContext(c.client.Discovery()), shown: &servedCertificates{},
 		options: o, seen: doctor.Seen{Namespace: c.namespace, Objects: objects},
+	}
+	config := rest.CopyConfig(c.config)
+	config.WarningHandler = e.shown
+	if e.probes, err = kubernetes.NewForConfig(config); err != nil {
+		return doctor.Seen{}, err
 	}
 	if err := e.lookAtAPIServer(ctx); err != nil {
 		return doctor.Seen{}, err
@@ -105,20 +103,9 @@ func reading[T any](e *examination, into *doctor.Read[T], a access, call func(co
 		case isAbsent(err):
 			*into = doctor.Absent[T]()
 		default:
-			*into = doctor.NotKnown[T](e.unknown(e.told(a, err)))
+			*into = doctor.NotKnown[T](e.unknown(a, err))
 		}
 	}
-}
-
-// told is the error as doctor shows it; some looks have their own text.
-func (e *examination) told(a access, err error) error {
-	var refused refusedError
-	var denied deniedError
-	var unreachable unreachableError
-	if errors.As(err, &refused) || errors.As(err, &denied) || errors.As(err, &unreachable) {
-		return err
-	}
-	return e.failed(a, err)
 }
 
 // isAbsent reports whether the API server says of its own that there is no such object. What stands between may answer 404
@@ -127,19 +114,27 @@ func isAbsent(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// unknown reports why something could not be read.
-func (e *examination) unknown(err error) doctor.Unknown {
+// unknown reports why something could not be read. Some looks have their own error, which has all that is to be said.
+func (e *examination) unknown(a access, err error) doctor.Unknown {
 	var denied deniedError
 	var refused refusedError
+	var unreachable unreachableError
+	if !errors.As(err, &refused) && !errors.As(err, &denied) && !errors.As(err, &unreachable) {
+		err = e.failed(a, err)
+	}
+	why := func(remedy string) doctor.Unknown {
+		return doctor.Unknown{Why: err.Error(), Remedy: doctor.Remedy{Text: remedy}}
+	}
 	switch {
 	case errors.As(err, &denied):
 		return lacking(denied.missing[0], denied.user, e.namespace)
 	case errors.Is(err, context.DeadlineExceeded):
-		return doctor.Unknown{Why: fmt.Sprintf("there was no answer within %s", e.options.timeout), Remedy: doctor.Remedy{Text: "Try again, with a longer --timeout."}}
+		err = fmt.Errorf("there was no answer within %s", e.options.timeout)
+		return why("Try again, with a longer --timeout.")
 	case errors.As(err, &refused):
-		return doctor.Unknown{Why: err.Error(), Remedy: doctor.Remedy{Text: "Exempt Nodes named " + webhook.ProbeNode + "* from the rule, or --skip the check. See admission-rules, too."}}
+		return why("Exempt Nodes named " + webhook.ProbeNode + "* from the rule, or --skip the check. See admission-rules, too.")
 	default:
-		return doctor.Unknown{Why: err.Error(), Remedy: doctor.Remedy{Text: "Try again."}}
+		return why("Try again.")
 	}
 }
 

@@ -18,16 +18,6 @@ const policyFile = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"
 
 const inline = policyFile + "labels: {protected: inline}\n"
 
-// found are the findings of all checks, each as "check: severity: object: what".
-func found(seen Seen) (all []string) {
-	for _, result := range Judge(seen, nil).Checks {
-		for _, finding := range result.Findings {
-			all = append(all, result.Check+": "+string(finding.Severity)+": "+finding.Object+": "+finding.What)
-		}
-	}
-	return all
-}
-
 func TestStaticFilesOfEachOptionAreAsShipped(t *testing.T) {
 	for file, change := range map[string]func(*Seen){
 		"nodekeep.yaml": func(*Seen) {},
@@ -78,9 +68,9 @@ func TestEachObjectThatDoesNotExistIsFoundAndEachThatCouldNotBeReadIsUnknown(t *
 					seen.Objects[i].Found = NotKnown[*unstructured.Unstructured](Unknown{Why: "you may not", Remedy: Remedy{Text: "Ask."}})
 				}
 			}
-			assert.Contains(t, found(seen), finding(Lacking, "you may not"))
+			assert.Contains(t, found(t, seen), finding(Lacking, "you may not"))
 			seen.remove(expected.object)
-			assert.Contains(t, found(seen), finding(expected.severity, object.where()+"it does not exist: "+expected.without))
+			assert.Contains(t, found(t, seen), finding(expected.severity, object.where()+"it does not exist: "+expected.without))
 		})
 	}
 }
@@ -180,7 +170,7 @@ func TestWhatAnInstallationMayChooseIsNoDifference(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seen := healthy(t)
 			seen.patch(t, c.object, "["+c.patch+"]")
-			all := found(seen)
+			all := found(t, seen)
 			assert.Empty(t, all)
 		})
 	}
@@ -191,7 +181,7 @@ func TestALongValueIsShownWhereItDiffers(t *testing.T) {
 	seen := healthy(t)
 	expression := text(mapsIn(seen.object(guard.GuardObject).Found.Value.Object, "spec", "matchConditions")[0], "expression")
 	mapsIn(seen.object(guard.GuardObject).Found.Value.Object, "spec", "matchConditions")[0]["expression"] = strings.Replace(expression, "400", "4000", 1)
-	all := found(seen)
+	all := found(t, seen)
 	require.Len(t, all, 1)
 	assert.Regexp(t, `spec\.matchConditions\[0\]\.expression is \.\.\..*<= 4000 &&.*\.\.\., and nodekeep ships \.\.\..*<= 400 &&`, all[0])
 	assert.Less(t, len(all[0]), 800)
@@ -202,7 +192,7 @@ func TestAGateWithAnotherKeyIsAsShippedWhereAllAgree(t *testing.T) {
 	seen := healthy(t)
 	edit(&seen, policyObject, func(c *corev1.ConfigMap) { c.Data[gateKey] = key })
 	seen.Unnamed.Value.Spec.Taints[0].Key = key
-	all := found(seen)
+	all := found(t, seen)
 	want := ".spec.containers[capture].args[--gate-key] is --gate-key=nodekeep.dev/restoring, and nodekeep ships --gate-key=" + key + ": Nodes do not come out from behind the gate"
 	assert.Contains(t, all, "capture-deployment: error: "+captureObject+": spec.template"+want)
 
@@ -213,7 +203,7 @@ func TestAGateWithAnotherKeyIsAsShippedWhereAllAgree(t *testing.T) {
 			require.NoError(t, seen.Objects[i].Found.Value.UnmarshalJSON([]byte(strings.ReplaceAll(string(content), "nodekeep.dev/restoring", key))))
 		}
 	}
-	all = found(seen)
+	all = found(t, seen)
 	assert.Empty(t, all)
 }
 
@@ -263,7 +253,7 @@ func TestOptionsDecideWhatIsNeeded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seen := healthy(t)
 			c.change(&seen)
-			all := found(seen)
+			all := found(t, seen)
 			joined := strings.Join(all, "\n")
 			for _, want := range c.want {
 				assert.Contains(t, joined, want)

@@ -79,7 +79,7 @@ type Nodes struct {
 	All   int           // Nodes
 	Gated int           // of which behind the gate
 	After time.Duration // how long is longer than usual
-	Stuck Few[GatedNode]
+	Stuck Few[WaitingNode]
 
 	Claimed []Claimed // by annotation
 	NotKept []NotKept // by reason
@@ -88,8 +88,8 @@ type Nodes struct {
 	Overdue    Few[WaitingNode] // of which longer than the deadline of their profile
 }
 
-// GatedNode has been behind the gate for longer than usual.
-type GatedNode struct {
+// WaitingNode has waited for longer than it should: behind the gate, or to be verified.
+type WaitingNode struct {
 	Name  string
 	Since time.Time
 	Why   string // what is left to do about it; empty where that is not known
@@ -107,11 +107,11 @@ func (g *Nodes) See(node *corev1.Node, gate policy.Gate, now time.Time) (named b
 	if now.Sub(since) <= g.After {
 		return false
 	}
-	return g.Stuck.Add(GatedNode{Name: node.Name, Since: since})
+	return g.Stuck.Add(WaitingNode{Name: node.Name, Since: since})
 }
 
-// judgeGatedNodes judges whether Nodes have been behind the gate for long.
-func judgeGatedNodes(seen Seen) answer {
+// judgeWaitingNodes judges whether Nodes have been behind the gate for long.
+func judgeWaitingNodes(seen Seen) answer {
 	var a answer
 	lacks(&a, "", seen.Nodes)
 	nodes := seen.Nodes.Value

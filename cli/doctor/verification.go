@@ -166,9 +166,3 @@ func (n *Nodes) SeeVerification(node *corev1.Node, keys []string, profiles verif
 		n.Overdue.Add(WaitingNode{Name: node.Name, Since: since})
 	}
 }
-
-// WaitingNode is a Node that should have been verified by now.
-type WaitingNode struct {
-	Name  string
-	Since time.Time
-}
