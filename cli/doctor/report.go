@@ -147,6 +147,7 @@ func Judge(seen Seen, leaveOut []string) Report {
 type Told struct {
 	Finding
 	Checks []string
+	order  int // of the first finding with the same remedy
 }
 
 // Sentence is the finding in one line. A missing right is the same for all objects that it hides.
@@ -170,18 +171,13 @@ func (r Report) Distinct() (all []Told) {
 				}
 				continue
 			}
-			all = append(all, Told{Finding: finding, Checks: []string{result.Check}})
+			told := Told{Finding: finding, Checks: []string{result.Check}}
+			all = append(all, told)
+			all[len(all)-1].order = slices.IndexFunc(all, func(other Told) bool { return other.Severity == told.Severity && other.SameRemedy(told) })
 		}
 	}
-	first := func(told Told) int {
-		return slices.IndexFunc(all, func(other Told) bool { return other.Severity == told.Severity && other.SameRemedy(told) })
-	}
-	order := make(map[string]int, len(all))
-	for _, told := range all {
-		order[told.Sentence()] = first(told)
-	}
 	slices.SortStableFunc(all, func(a, b Told) int {
-		return cmp.Or(cmp.Compare(rank(a.Severity), rank(b.Severity)), cmp.Compare(order[a.Sentence()], order[b.Sentence()]))
+		return cmp.Or(cmp.Compare(rank(a.Severity), rank(b.Severity)), cmp.Compare(a.order, b.order))
 	})
 	return all
 }
