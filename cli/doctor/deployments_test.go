@@ -3,7 +3,6 @@ package doctor
 import (
 	"testing"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,13 +24,7 @@ func TestFindingsOfDeploymentsVersionsAndPolicy(t *testing.T) {
 		"there are none, as the processes run outside the cluster": {
 			func(s *Seen) {
 				s.remove(webhookObject, captureObject)
-				restore, deletion := "https://nodekeep-webhook.nodekeep-system.svc:9443/restore", "https://nodekeep-webhook.nodekeep-system.svc:9443/deletion"
-				s.restore(func(w *admissionregistrationv1.MutatingWebhook) {
-					w.ClientConfig.Service, w.ClientConfig.URL = nil, &restore
-				})
-				s.deletion(func(w *admissionregistrationv1.ValidatingWebhook) {
-					w.ClientConfig.Service, w.ClientConfig.URL = nil, &deletion
-				})
+				s.byURL()
 			},
 			nil,
 		},

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"nodekeep.dev/nodekeep/manifests"
@@ -128,17 +129,31 @@ func (s *Seen) setPolicy(text string) {
 	edit(s, policyObject, func(c *corev1.ConfigMap) { c.Data[policyKey] = text })
 }
 
-// restore changes the webhook that restores, deletion the one that records deletions.
-func (s *Seen) restore(change func(*admissionregistrationv1.MutatingWebhook)) {
-	edit(s, mutatingObject, func(c *admissionregistrationv1.MutatingWebhookConfiguration) { change(&c.Webhooks[0]) })
+// client changes how the API server calls the first webhook of a configuration.
+func (s *Seen) client(object string, change func(*admissionregistrationv1.WebhookClientConfig)) {
+	if object == mutatingObject {
+		edit(s, object, func(c *admissionregistrationv1.MutatingWebhookConfiguration) { change(&c.Webhooks[0].ClientConfig) })
+		return
+	}
+	edit(s, object, func(c *admissionregistrationv1.ValidatingWebhookConfiguration) { change(&c.Webhooks[0].ClientConfig) })
 }
 
-func (s *Seen) deletion(change func(*admissionregistrationv1.ValidatingWebhook)) {
-	edit(s, validatingObject, func(c *admissionregistrationv1.ValidatingWebhookConfiguration) { change(&c.Webhooks[0]) })
+// bundle sets the caBundle of configurations; of both if none is named.
+func (s *Seen) bundle(pem []byte, objects ...string) {
+	if len(objects) == 0 {
+		objects = []string{mutatingObject, validatingObject}
+	}
+	for _, object := range objects {
+		s.client(object, func(c *admissionregistrationv1.WebhookClientConfig) { c.CABundle = pem })
+	}
 }
 
-// bundle sets the caBundle of both.
-func (s *Seen) bundle(pem []byte) {
-	s.restore(func(w *admissionregistrationv1.MutatingWebhook) { w.ClientConfig.CABundle = pem })
-	s.deletion(func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = pem })
+// byURL lets the API server call both webhooks by a URL.
+func (s *Seen) byURL() {
+	for _, object := range []string{mutatingObject, validatingObject} {
+		s.client(object, func(c *admissionregistrationv1.WebhookClientConfig) {
+			c.URL = ptr.To("https://nodekeep-webhook.nodekeep-system.svc:9443" + *c.Service.Path)
+			c.Service = nil
+		})
+	}
 }
