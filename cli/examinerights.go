@@ -5,7 +5,6 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/cli/doctor"
 )
@@ -20,14 +19,6 @@ func (e *examination) lookAtYourRights(ctx context.Context) {
 	seen := &e.seen
 	reading(e, &seen.You, e.toAll("create", groupAuthentication, "selfsubjectreviews"), e.you)(ctx)
 	reading(e, &seen.Yours, e.toAll("create", groupAuthorization, "selfsubjectaccessreviews"), e.yourRights)(ctx)
-}
-
-func (e *examination) you(ctx context.Context) (string, error) {
-	review, err := e.client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if err != nil {
-		return "", err
-	}
-	return review.Status.UserInfo.Username, nil
 }
 
 func (e *examination) yourRights(ctx context.Context) ([]doctor.HeldRight, error) {

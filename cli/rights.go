@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -98,11 +99,20 @@ func (c *cluster) may(ctx context.Context, a access) (bool, error) {
 	return answer.Status.Allowed, nil
 }
 
-// user is the caller's name, as far as the API server says it.
-func (c *cluster) user(ctx context.Context) string {
+// you is the caller's name, as the API server says it.
+func (c *cluster) you(ctx context.Context) (string, error) {
 	review, err := c.client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if err != nil || review.Status.UserInfo.Username == "" {
+	if err != nil {
+		return "", err
+	}
+	return review.Status.UserInfo.Username, nil
+}
+
+// user is that name, also where the API server does not say it.
+func (c *cluster) user(ctx context.Context) string {
+	name, err := c.you(ctx)
+	if err != nil {
 		return unknownUser
 	}
-	return review.Status.UserInfo.Username
+	return cmp.Or(name, unknownUser)
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"nodekeep.dev/nodekeep/verify"
 )
 
@@ -32,26 +34,27 @@ func (s Seen) removals() (kinds map[verify.RemovalKind][]string) {
 // Removes reports whether a profile in force removes Nodes.
 func (s Seen) Removes() bool { return len(s.removals()) > 0 }
 
-// needsRemoval reports whether the controller needs a right of its ClusterRole for removals.
+// removed are the objects that a kind of removal deletes.
+func removed(kind verify.RemovalKind) schema.GroupResource {
+	switch kind {
+	case verify.RemoveNodeClaim:
+		return schema.GroupResource{Group: "karpenter.sh", Resource: "nodeclaims"}
+	case verify.RemoveMachine:
+		return schema.GroupResource{Group: "cluster.x-k8s.io", Resource: "machines"}
+	default:
+		return schema.GroupResource{Resource: "nodes"} // which are always served
+	}
+}
+
+// needsRemoval reports whether the controller needs a right of its ClusterRole for removals. It needs the other rights for removals of any kind.
 func (s Seen) needsRemoval(right Right) bool {
 	kinds := s.removals()
-	for kind, resource := range map[verify.RemovalKind]string{verify.RemoveNode: "nodes", verify.RemoveNodeClaim: "nodeclaims", verify.RemoveMachine: "machines"} {
-		if right.Resource == resource {
+	for _, kind := range verify.RemovalKinds() {
+		if right.Resource == removed(kind).Resource {
 			return len(kinds[kind]) > 0
 		}
 	}
 	return len(kinds) > 0
-}
-
-// removalGroup is the API group of the objects that are removed; empty for Nodes, which are always served.
-func removalGroup(kind verify.RemovalKind) string {
-	switch kind {
-	case verify.RemoveNodeClaim:
-		return "karpenter.sh"
-	case verify.RemoveMachine:
-		return "cluster.x-k8s.io"
-	}
-	return ""
 }
 
 // judgeRemovals judges whether Nodes that fail can be removed. The rights are compared with the shipped ones elsewhere.
@@ -61,7 +64,7 @@ func (s Seen) judgeRemovals(a *answer) {
 	}
 	lacks(a, policyObject, s.Groups)
 	for _, kind := range verify.RemovalKinds() {
-		profiles, group := s.removals()[kind], removalGroup(kind)
+		profiles, group := s.removals()[kind], removed(kind).Group
 		if len(profiles) == 0 || group == "" || !s.Groups.Found || slices.Contains(s.Groups.Value, group) {
 			continue
 		}
@@ -84,9 +87,4 @@ func (s Seen) judgeRemovals(a *answer) {
 				fmt.Sprintf("kubectl -n %s delete configmap %s", s.ChecksNamespace(), verify.LedgerMap)),
 			"in namespace %s it cannot be read (%v): %s", s.ChecksNamespace(), err, unremoved)
 	}
-}
-
-// ledgerRight reports whether a right of the controller is to read the ledger by its name.
-func ledgerRight(role string, right Right) bool {
-	return role == checksRole && right.Resource == "configmaps" && right.Name == verify.LedgerMap
 }

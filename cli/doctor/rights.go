@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"nodekeep.dev/nodekeep/manifests"
+	"nodekeep.dev/nodekeep/verify"
 )
 
 // Right is one kind of call to the API server.
@@ -64,20 +65,12 @@ const (
 
 // RoleFor names the shipped ClusterRole for users that grants the right, the one that grants least; empty where none does.
 func RoleFor(right Right) string {
-	names := []string{Viewer, Viewer + Namespaced, Operator, Operator + Namespaced}
-	roles, err := manifests.Objects(manifests.Namespace, func(name string) bool {
-		kind, name, _ := strings.Cut(name, "/")
-		return kind == "clusterrole" && slices.Contains(names, name)
-	})
-	if err != nil {
-		return ""
-	}
-	for _, name := range names {
-		at := slices.IndexFunc(roles, func(role unstructured.Unstructured) bool { return role.GetName() == name })
-		if right.Namespace == "" && strings.HasSuffix(name, Namespaced) || at < 0 {
+	for _, name := range []string{Viewer, Viewer + Namespaced, Operator, Operator + Namespaced} {
+		if right.Namespace == "" && strings.HasSuffix(name, Namespaced) {
 			continue
 		}
-		if grant(rulesOf(&roles[at]), right) {
+		roles, err := manifests.Objects(manifests.Namespace, func(object string) bool { return object == "clusterrole/"+name })
+		if err == nil && slices.ContainsFunc(roles, func(role unstructured.Unstructured) bool { return grant(rulesOf(&role), right) }) {
 			return name
 		}
 	}
@@ -109,7 +102,7 @@ func (s Seen) needsRight(role string, right Right) bool {
 		return err == nil && len(inForce.LabelRules().Drivers()) > 0
 	case role == removalName:
 		return s.needsRemoval(right)
-	case ledgerRight(role, right):
+	case role == checksRole && right.Resource == "configmaps" && right.Name == verify.LedgerMap:
 		return s.Removes()
 	case role != WebhookDeployment:
 		return true

@@ -18,7 +18,7 @@ func judgeRestoreWebhook(seen Seen) answer {
 	a := answer{ok: "called at the CREATE of Nodes, fails open"}
 	seen.compare(&a, checkRestore)
 	mutating := seen.mutating()
-	if inForce, err := seen.InForce(); err != nil || !inForce.RestoresInline() || !mutating.Found {
+	if !seen.inline() || !mutating.Found {
 		return a
 	}
 	position := func(name string) int {
