@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
+	testingclock "k8s.io/utils/clock/testing"
 )
 
 var (
@@ -54,6 +55,15 @@ func newCluster(t testing.TB, objects ...runtime.Object) *cluster {
 // installed is what the manifests leave behind: an empty Secret and both configurations without a bundle.
 func installed(t testing.TB) *cluster {
 	return newCluster(t, emptySecret(), mutatingConfiguration(), validatingConfiguration())
+}
+
+// started are an installation at birth, its clock, and a replica that has filled it. before sees each request of the replica first.
+func started(t testing.TB, before func(clienttesting.Action) error) (*cluster, *testingclock.FakeClock, *SelfSigned) {
+	t.Helper()
+	c, clock := installed(t), testingclock.NewFakeClock(birth)
+	s := c.replica(clock, before)
+	require.NoError(t, s.sync(t.Context()))
+	return c, clock, s
 }
 
 // failing answers requests with one of these verbs with an error, while *down.
