@@ -33,9 +33,12 @@ func (l Leadership) Doubtful() bool {
 	return age > l.lasts() || age < -tolerated
 }
 
+// leads reports whether a replica is known to lead.
+func (l Leadership) leads() bool { return l.Renewed || !l.Doubtful() }
+
 // Silent is for how long nobody has led; 0 while a replica leads.
 func (l Leadership) Silent() time.Duration {
-	if l.Renewed || !l.Doubtful() {
+	if l.leads() {
 		return 0
 	}
 	last := l.Lease.CreationTimestamp.Time
@@ -68,7 +71,7 @@ func judgeLeader(seen Seen) answer {
 	case seen.Leader.Absent:
 		find("no capture has ever led")
 	case !seen.Leader.Found:
-	case leader.Renewed || !leader.Doubtful():
+	case leader.leads():
 		a.ok = leader.holder() + " leads"
 	case leader.holder() == "nobody" || leader.Lease.Spec.RenewTime == nil:
 		find("nobody leads, and nobody takes over")

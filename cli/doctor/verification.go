@@ -115,7 +115,7 @@ func (s Seen) judgeVerifyLeader(a *answer) string {
 	object := "lease/" + VerifyDeployment
 	lacks(a, object, s.VerifyLeader)
 	leader := s.VerifyLeader.Value
-	if s.VerifyLeader.Found && (leader.Renewed || !leader.Doubtful()) {
+	if s.VerifyLeader.Found && leader.leads() {
 		return leader.holder() + " leads"
 	}
 	if s.VerifyLeader.asked() {
