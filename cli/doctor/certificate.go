@@ -194,8 +194,8 @@ func (s Seen) certificateObject() string { return "secret/" + s.ServingSecret() 
 
 // certManager is the cert-manager Certificate that the serving certificate comes from; empty where none does.
 func (s Seen) certManager() string {
-	if mutating := s.mutating(); mutating.Found {
-		if _, name, ok := strings.Cut(mutating.Value.Annotations[injectedFrom], "/"); ok {
+	if mutating := s.object(mutatingObject).Found; mutating.Found {
+		if _, name, ok := strings.Cut(mutating.Value.GetAnnotations()[injectedFrom], "/"); ok {
 			return name
 		}
 	}

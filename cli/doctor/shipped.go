@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -153,13 +152,6 @@ func typed[T any](s Seen, name string) Read[*T] {
 func (s Seen) webhook() Read[*appsv1.Deployment] { return typed[appsv1.Deployment](s, webhookObject) }
 func (s Seen) capture() Read[*appsv1.Deployment] { return typed[appsv1.Deployment](s, captureObject) }
 func (s Seen) policy() Read[*corev1.ConfigMap]   { return typed[corev1.ConfigMap](s, policyObject) }
-func (s Seen) mutating() Read[*admissionregistrationv1.MutatingWebhookConfiguration] {
-	return typed[admissionregistrationv1.MutatingWebhookConfiguration](s, mutatingObject)
-}
-
-func (s Seen) validating() Read[*admissionregistrationv1.ValidatingWebhookConfiguration] {
-	return typed[admissionregistrationv1.ValidatingWebhookConfiguration](s, validatingObject)
-}
 
 // needed reports whether this installation needs the object: some belong to options of the chart.
 func (s Seen) needed(object string) bool {
