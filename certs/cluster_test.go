@@ -17,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	clienttesting "k8s.io/client-go/testing"
@@ -171,15 +170,9 @@ func (c *cluster) add(o runtime.Object) {
 	require.NoError(c.t, err)
 	c.last++
 	m.SetResourceVersion(strconv.Itoa(c.last))
-	var gvr schema.GroupVersionResource
-	switch o.(type) {
-	case *corev1.Secret:
-		gvr = secrets
-	case *admissionregistrationv1.MutatingWebhookConfiguration:
-		gvr = mutatings
-	case *admissionregistrationv1.ValidatingWebhookConfiguration:
-		gvr = validatings
-	}
+	kinds, _, err := scheme.Scheme.ObjectKinds(o)
+	require.NoError(c.t, err)
+	gvr, _ := meta.UnsafeGuessKindToResource(kinds[0])
 	if _, err := c.tracker.Get(gvr, m.GetNamespace(), m.GetName()); err == nil {
 		require.NoError(c.t, c.tracker.Update(gvr, o, m.GetNamespace()))
 		return
@@ -207,19 +200,13 @@ func (c *cluster) setData(data map[string][]byte) {
 }
 
 // bundles returns the caBundle of every webhook entry there is.
-func (c *cluster) bundles() [][]byte {
-	var all [][]byte
-	if o, err := c.tracker.Get(mutatings, "", "nodekeep"); err == nil {
-		for _, w := range o.(*admissionregistrationv1.MutatingWebhookConfiguration).Webhooks {
-			all = append(all, w.ClientConfig.CABundle)
-		}
+func (c *cluster) bundles() (bundles [][]byte) {
+	all, err := c.replica(clock.RealClock{}, nil).configurations(c.t.Context())
+	require.NoError(c.t, err)
+	for _, one := range all {
+		bundles = append(bundles, one.bundles...)
 	}
-	if o, err := c.tracker.Get(validatings, "", "nodekeep"); err == nil {
-		for _, w := range o.(*admissionregistrationv1.ValidatingWebhookConfiguration).Webhooks {
-			all = append(all, w.ClientConfig.CABundle)
-		}
-	}
-	return all
+	return bundles
 }
 
 // replica returns a SelfSigned on this cluster that a test moves with sync.
