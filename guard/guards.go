@@ -56,6 +56,9 @@ var errUnread = errors.New("read guard policies")
 
 // Check reads the policies now. Policies that could not be read three times in a row count as missing.
 func (g *Guard) Check(ctx context.Context) {
+	if g.client == nil {
+		return // it is [Known]
+	}
 	problem := contain.Call(func() error { return g.problem(ctx) })
 	if ctx.Err() != nil {
 		return // the process stops

@@ -58,6 +58,14 @@ func TestGuardPoliciesThatCannotBeReadCountAsMissing(t *testing.T) {
 	assert.False(t, again.InForce())
 }
 
+func TestAGuardThatIsKnownReadsNothing(t *testing.T) {
+	for _, inForce := range []bool{true, false} {
+		known := Known(inForce)
+		known.Check(t.Context())
+		assert.Equal(t, inForce, known.InForce())
+	}
+}
+
 // installed is a cluster with the policies.
 func installed(t *testing.T) *fake.Clientset {
 	t.Helper()

@@ -21,12 +21,11 @@ const verifyName = "nodekeep-verify"
 
 // These policies and their bindings, as kubectl takes them.
 const (
-	GuardObject         = "validatingadmissionpolicy/" + GuardName
-	GuardBindingObject  = "validatingadmissionpolicybinding/" + GuardName
-	StripObject         = "mutatingadmissionpolicy/" + StripName
-	StripBindingObject  = "mutatingadmissionpolicybinding/" + StripName
-	VerifyObject        = "validatingadmissionpolicy/" + verifyName
-	VerifyBindingObject = "validatingadmissionpolicybinding/" + verifyName
+	GuardObject        = "validatingadmissionpolicy/" + GuardName
+	GuardBindingObject = "validatingadmissionpolicybinding/" + GuardName
+	StripObject        = "mutatingadmissionpolicy/" + StripName
+	StripBindingObject = "mutatingadmissionpolicybinding/" + StripName
+	VerifyObject       = "validatingadmissionpolicy/" + verifyName
 )
 
 // Policies are the policies that keep kubelets from nodekeep's annotations, and their bindings, by their names as kubectl takes them.

@@ -109,7 +109,7 @@ func TestEachDifferenceIsFoundWithWhatFollowsAndMendedByThePrintedPatch(t *testi
 		"gate waits for a parameter":    {gatePolicyObject, `{"op":"add","path":"/spec/paramKind","value":{"apiVersion":"v1","kind":"ConfigMap"}}`, "gate-policy: error: " + gatePolicyObject + ": spec.paramKind is {", true},
 		"gate's binding is for another": {gateBindingObject, `{"op":"replace","path":"/spec/policyName","value":"other"}`, "gate-policy: error: " + gateBindingObject + ": spec.policyName is other, and nodekeep ships nodekeep-gate: the policy does nothing", true},
 		"gate's binding is for some":    {gateBindingObject, `{"op":"add","path":"/spec/matchResources","value":{}}`, "gate-policy: error: " + gateBindingObject + ": spec.matchResources is {}, and nodekeep does not set it: ", true},
-		"gate's right is another":       {gateRoleObject, `{"op":"replace","path":"/rules/0/verbs","value":["open"]}`, "gate-policy: error: " + gateRoleObject + ": it does not grant close gates.nodekeep.dev in namespace nodekeep-system: the gate is switched off", false},
+		"gate's right is another":       {"role/" + Gate, `{"op":"replace","path":"/rules/0/verbs","value":["open"]}`, "gate-policy: error: " + "role/" + Gate + ": it does not grant close gates.nodekeep.dev in namespace nodekeep-system: the gate is switched off", false},
 		"guard allows all":              {guard.GuardObject, `{"op":"replace","path":"/spec/validations/0/expression","value":"true"}`, "guard-policies: warning: " + guard.GuardObject + ": spec.validations[0].expression is true, and nodekeep ships false: " + forgeable, true},
 		"guard forgets the status":      {guard.GuardObject, `{"op":"replace","path":"/spec/matchConstraints/resourceRules/0/resources","value":["nodes"]}`, "guard-policies: warning: " + guard.GuardObject + ": " + rule + `resources is ["nodes"], and nodekeep ships ["nodes","nodes/status"]: `, true},
 		"guard fails closed":            {guard.GuardObject, `{"op":"replace","path":"/spec/failurePolicy","value":"Fail"}`, "guard-policies: error: " + guard.GuardObject + ": spec.failurePolicy is Fail, and nodekeep ships Ignore: an error in the policy keeps kubelets from updating", true},
@@ -244,7 +244,7 @@ func TestOptionsDecideWhatIsNeeded(t *testing.T) {
 		}, []string{"deletion-webhook: warning: "}, []string{"account-rights"}},
 		"an API server without MutatingAdmissionPolicies": {func(s *Seen) {
 			s.GateServed.Value = false
-			s.remove(gatePolicyObject, gateBindingObject, gateRoleObject, gateSwitchObject, guard.StripObject, guard.StripBindingObject)
+			s.remove(gatePolicyObject, gateBindingObject, "role/"+Gate, "rolebinding/"+Gate, guard.StripObject, guard.StripBindingObject)
 		}, []string{
 			"gate-policy: warning: : this API server has no MutatingAdmissionPolicies (Kubernetes 1.36 has): unless its kubelet puts the gate on, " + ungated,
 			"guard-policies: warning: : this API server has no MutatingAdmissionPolicies (Kubernetes 1.36 has), so nothing removes such annotations from a kubelet's CREATE: " + forgeable,

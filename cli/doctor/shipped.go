@@ -22,8 +22,6 @@ const (
 	validatingObject  = "validatingwebhookconfiguration/" + Configuration
 	gatePolicyObject  = "mutatingadmissionpolicy/" + Gate
 	gateBindingObject = "mutatingadmissionpolicybinding/" + Gate
-	gateRoleObject    = "role/" + Gate
-	gateSwitchObject  = "rolebinding/" + Gate
 	serviceObject     = "service/" + Service
 	webhookObject     = "deployment/" + WebhookDeployment
 	captureObject     = "deployment/" + CaptureDeployment
@@ -57,13 +55,12 @@ type expectation struct {
 // expectations are one for each object. Objects of several kinds with one name share a row.
 func expectations() (all []expectation) {
 	const (
-		account      = "serviceaccount,role,rolebinding,clusterrole,clusterrolebinding/" // with all its rights
-		granted      = "role,rolebinding/"
-		confined     = "validatingadmissionpolicy,validatingadmissionpolicybinding/"
-		switchedOff  = "the gate is switched off: " + ungated
-		unchecked    = "no Pod that checks a Node starts: " + unverified
-		lacksRights  = "the controller lacks rights: "
-		withoutNotes = "writes no Events about Nodes"
+		account     = "serviceaccount,role,rolebinding,clusterrole,clusterrolebinding/" // with all its rights
+		granted     = "role,rolebinding/"
+		confined    = "validatingadmissionpolicy,validatingadmissionpolicybinding/"
+		switchedOff = "the gate is switched off: " + ungated
+		unchecked   = "no Pod that checks a Node starts: " + unverified
+		lacksRights = "the controller lacks rights: "
 	)
 	for _, row := range []expectation{
 		{checkRestore, mutatingObject, Error, unrestored},
@@ -77,14 +74,14 @@ func expectations() (all []expectation) {
 		{checkWebhook, webhookObject, Error, unserved},
 		{checkCapture, captureObject, Error, unrecorded},
 		{checkPolicy, policyObject, Error, "the Deployments mount it, so no pod starts"},
-		{checkRights, granted + "nodekeep-capture-events", Warning, "capture " + withoutNotes},
+		{checkRights, granted + "nodekeep-capture-events", Warning, "capture writes no Events about Nodes"},
 		{checkRights, metricsObject, Warning, "nobody can read the metrics"},
 		{checkRights, account + WebhookDeployment, Error, "the webhook lacks rights: " + unserved},
 		{checkRights, account + CaptureDeployment, Error, "capture lacks rights: " + unrecorded},
 		{checkVerification, verifyObject, Error, unverified},
 		{checkVerification, "serviceaccount,priorityclass/" + verify.Account, Error, unchecked},
 		{checkVerification, granted + checksRole, Error, unchecked},
-		{checkVerification, granted + "nodekeep-verify-events", Warning, "it " + withoutNotes},
+		{checkVerification, granted + "nodekeep-verify-events", Warning, "it writes no Events about Nodes"},
 		{checkVerification, verifyMetricsObject, Warning, "nobody can read its metrics"},
 		{checkVerification, confined + VerifyDeployment, Warning, "a thief of its token can change all of a Node"},
 		{checkVerification, "clusterrole,clusterrolebinding/" + removalName, Error, lacksRights + unremoved},
