@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"nodekeep.dev/nodekeep/certs"
@@ -37,44 +38,32 @@ type certificate interface {
 func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	holdGarbageDown()
 	serving := servingCertificate(o, p)
-	p.registry.MustRegister( // both ends of the certificate's life: how much of it may be left depends on its length
-		gauge("nodekeep_webhook_certificate_expiry_timestamp_seconds", "When the serving certificate expires, in seconds since 1970; 0 while there is none.",
-			func() float64 { return timestamp(serving.NotAfter()) }),
-		gauge("nodekeep_webhook_certificate_not_before_timestamp_seconds",
-			"From when on the serving certificate is valid, in seconds since 1970; 0 while there is none.",
-			func() float64 { return timestamp(serving.NotBefore()) }),
-	)
 	metrics := webhook.NewMetrics(p.registry)
 	rules := store.NewRules(p.client, o.namespace, policy.NoRules, p.logger)
 	current := func() policy.Policy {
 		now := p.policy.Policy()
 		return now.Holding(rules.Hold(now.RulesHash()))
 	}
-	p.registry.MustRegister(gauge("nodekeep_webhook_rules_held",
-		"1 while new rules for labels only add labels to Nodes that register; 0 while they are in force.", while(func() bool { return current().Held() })))
 	handler := webhook.NewHandler(p.records, current, metrics, p.logger)
 	proof, err := webhook.NewProof(p.config, p.policy.Policy, p.logger)
 	if err != nil {
 		return err
 	}
-	p.registry.MustRegister(gauge("nodekeep_webhook_inline_proved",
-		"1 while protected labels are restored inline; 0 while they are deferred or not restored.", while(proof.Proved)))
 	protected := webhook.NewProtectedHandler(p.records, current, proof.Proved, metrics, p.logger)
 	guards := guard.New(p.client, p.logger)
 	cluster := store.NewCluster(p.client, p.logger)
-	p.registry.MustRegister(gauge("nodekeep_webhook_guard_policies_in_force",
-		"1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.", while(guards.InForce)))
+	p.registry.MustRegister(webhookGauges(serving, current, proof, guards)...)
 	deletions := webhook.NewDeletions(webhook.DeletionOptions{
 		Nodes: p.client.CoreV1().Nodes(), Records: p.records, Cluster: cluster.UID, Policy: p.policy.Policy, Guard: guards,
 		Metrics: webhook.NewDeletionMetrics(p.registry), Logger: p.logger, Now: time.Now,
 	})
 	var clients *webhook.Clients // nil: everybody may call
-	known := check{name: "client authorities"}
+	authorized := check{name: "client authorities"}
 	var authorities *certs.Authorities
 	if o.clientCA != "" {
 		authorities = certs.NewAuthorities(o.clientCA, p.logger)
 		clients = &webhook.Clients{Authorities: authorities.Pool, Names: o.clientName}
-		known.ok = authorities.Loaded // without authorities nobody would be served
+		authorized.ok = authorities.Loaded // without authorities nobody would be served
 	}
 	limits := webhook.NewLimits()
 	mux := http.NewServeMux()
@@ -103,7 +92,7 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	p.serve(background, group, func() {}, func(error) {},
 		synced("records", p.records.Synced),
 		check{name: "certificate", ok: serving.Loaded},
-		known,
+		authorized,
 		check{name: "protected labels", note: func() string { return howProtected(p, proof) }},
 		check{name: "serving", ok: func() error {
 			if server.Draining() {
@@ -124,6 +113,24 @@ func servingCertificate(o *webhookOptions, p *process) certificate {
 		return certs.NewSelfSigned(p.client, certs.Options{Namespace: o.namespace, ExtraNames: o.certNames, Logger: p.logger})
 	}
 	return certs.NewDir(o.certDir, p.logger)
+}
+
+// webhookGauges show what the webhook knows. How much of the certificate's life may be left depends on its length, so both ends are shown.
+func webhookGauges(serving certificate, current func() policy.Policy, proof *webhook.Proof, guards *guard.Guard) []prometheus.Collector {
+	return []prometheus.Collector{
+		gauge("nodekeep_webhook_certificate_expiry_timestamp_seconds", "When the serving certificate expires, in seconds since 1970; 0 while there is none.",
+			func() float64 { return timestamp(serving.NotAfter()) }),
+		gauge("nodekeep_webhook_certificate_not_before_timestamp_seconds",
+			"From when on the serving certificate is valid, in seconds since 1970; 0 while there is none.",
+			func() float64 { return timestamp(serving.NotBefore()) }),
+		gauge("nodekeep_webhook_rules_held", "1 while new rules for labels only add labels to Nodes that register; 0 while they are in force.",
+			while(func() bool { return current().Held() })),
+		gauge("nodekeep_webhook_inline_proved", "1 while protected labels are restored inline; 0 while they are deferred or not restored.",
+			while(proof.Proved)),
+		gauge("nodekeep_webhook_guard_policies_in_force",
+			"1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.",
+			while(guards.InForce)),
+	}
 }
 
 // timestamp is seconds since 1970; 0 for no time at all.
